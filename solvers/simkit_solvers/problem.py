@@ -1,0 +1,141 @@
+"""What is integrated: ordinary and stochastic differential equations as equinox modules.
+
+A model's fields are its parameters, so `jax.grad` and `vmap` over parameters need no adapter. State and
+noise are `NamedTuple`s of scalars, one field a variable, so that under `vmap` each becomes one contiguous
+vector over paths.
+"""
+
+import abc
+import dataclasses
+import typing
+from typing import Any, Literal, NamedTuple
+
+import equinox as eqx
+import jax
+
+Scalar = float | jax.Array
+Calculus = Literal["ito", "stratonovich", "any"]
+NoiseKind = Literal["additive", "scalar", "diagonal", "commutative", "general"]
+
+
+class Quantity(NamedTuple):
+    """Unit and description of a state variable: `S: Annotated[Scalar, Quantity("currency", "asset price")]`."""
+
+    unit: str
+    description: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Parameter:
+    """Unit, description and admissible range of one model parameter."""
+
+    unit: str
+    description: str
+    above: float | None = None
+    at_least: float | None = None
+    below: float | None = None
+    at_most: float | None = None
+
+    @property
+    def range(self) -> str:
+        """The admissible range in words, such as `> 0` or `in [-1, 1]`; empty when every number is allowed."""
+        parts = [
+            f"{sign} {bound:g}"
+            for sign, bound in ((">", self.above), (">=", self.at_least), ("<", self.below), ("<=", self.at_most))
+            if bound is not None
+        ]
+        return " and ".join(parts)
+
+    def admits(self, value: float) -> bool:
+        """Whether a concrete number lies in the range; NaN never does."""
+        return (
+            (self.above is None or value > self.above)
+            and (self.at_least is None or value >= self.at_least)
+            and (self.below is None or value < self.below)
+            and (self.at_most is None or value <= self.at_most)
+            and value == value
+        )
+
+
+def parameter(
+    unit: str,
+    description: str,
+    *,
+    above: float | None = None,
+    at_least: float | None = None,
+    below: float | None = None,
+    at_most: float | None = None,
+) -> Any:
+    """A model field with its unit, description and admissible range, read by YAML, CLI, datasets and docs."""
+    return eqx.field(metadata={"parameter": Parameter(unit, description, above, at_least, below, at_most)})
+
+
+class AbstractODE(eqx.Module):
+    r"""An ordinary differential equation $dy/dt = f(t, y)$.
+
+    `State` is the `NamedTuple` class of `y`; `drift` takes a scalar `t` and a `State` and returns a `State`.
+    """
+
+    State: eqx.AbstractVar[type]
+
+    @abc.abstractmethod
+    def drift(self, t, y):
+        """$f(t, y)$ as a `State`."""
+
+
+class AbstractSDE(AbstractODE):
+    r"""A stochastic differential equation $dy = f(t, y)\,dt + \sum_k g_k(t, y)\,dW_k$.
+
+    The diffusion is given as the product `noise(t, y, dW)` $= \sum_k g_k(t, y)\,dW_k$, linear in `dW`, a
+    `Noise` (the `NamedTuple` class that names the independent Brownian motions). `calculus` says how the
+    integral is meant (`any` where Itô and Stratonovich agree), `noise_kind` what the solver may assume:
+    `additive` (independent of y), `scalar` (one component), `diagonal` (component k drives variable k only
+    and depends on it alone), `commutative`, or `general`.
+    """
+
+    Noise: eqx.AbstractVar[type]
+    calculus: eqx.AbstractVar[Calculus]
+    noise_kind: eqx.AbstractVar[NoiseKind]
+
+    @abc.abstractmethod
+    def noise(self, t, y, dW):
+        r"""$\sum_k g_k(t, y)\,dW_k$ as a `State`."""
+
+
+class AbstractExactMoments(eqx.Module):
+    """Mix-in for models whose mean and variance are known in closed form from a fixed initial value."""
+
+    @abc.abstractmethod
+    def exact_mean(self, t, y0):
+        """$E[y_t]$ as a `State` of scalars, `None` in a field where no closed form is known."""
+
+    @abc.abstractmethod
+    def exact_variance(self, t, y0):
+        """$Var[y_t]$ as a `State` of scalars, `None` in a field where no closed form is known."""
+
+
+def parameters_of(model: type[AbstractODE] | AbstractODE) -> dict[str, Parameter]:
+    """The parameters of a model class by name, in the order of its fields."""
+    return {f.name: f.metadata["parameter"] for f in dataclasses.fields(model) if "parameter" in f.metadata}
+
+
+def variables_of(model: type[AbstractODE] | AbstractODE) -> dict[str, Quantity]:
+    """The state variables of a model by name; unit and description are empty where the class gives none."""
+    hints = typing.get_type_hints(model.State, include_extras=True)
+    found = {}
+    for name in model.State._fields:
+        extras = [extra for extra in getattr(hints.get(name), "__metadata__", ()) if isinstance(extra, Quantity)]
+        found[name] = extras[0] if extras else Quantity("", "")
+    return found
+
+
+def check_parameters(model: AbstractODE) -> None:
+    """Raise `ValueError` when a concrete parameter lies outside its admissible range.
+
+    Traced values pass: their range was checked where they were numbers.
+    """
+    for name, spec in parameters_of(model).items():
+        value = getattr(model, name)
+        if not isinstance(value, jax.core.Tracer) and not spec.admits(float(value)):
+            wanted = spec.range or "a number"
+            raise ValueError(f"{type(model).__name__}.{name}: must be {wanted}, got {float(value):g}")
