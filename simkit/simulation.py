@@ -1,0 +1,72 @@
+"""What a run is made of, and what it gives back: plain records between build, ensemble and dataset."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+from simkit_solvers.grid import Grid
+from simkit_solvers.observe import AbstractObserver
+from simkit_solvers.problem import AbstractODE
+
+from simkit.initial import Distribution
+
+
+@dataclasses.dataclass(frozen=True)
+class ObservableInfo:
+    """What the result says about one observable: its unit, its expression, when it is kept, its exact value."""
+
+    unit: str
+    description: str
+    at: Literal["end", "each"]
+    exact: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Simulation:
+    """A validated experiment, ready to run.
+
+    `bind` rebuilds problem, initial values and observer from named constants, so that a derivative with
+    respect to a constant reaches every place where the constant is used.
+    """
+
+    problem: AbstractODE
+    solver: object
+    grid: Grid
+    initial: dict[str, float | Distribution]
+    observer: AbstractObserver
+    observables: dict[str, ObservableInfo]
+    paths: int
+    seed: int
+    precision: Literal["float32", "float64"] = "float64"
+    normals: Literal["float32", "float64"] = "float32"
+    chunk: int | None = None
+    failures: Literal["stop", "exclude"] = "stop"
+    stored_paths: int = 0
+    quantiles: tuple[float, ...] = (0.05, 0.25, 0.5, 0.75, 0.95)
+    devices: int | None = None
+    constants: dict[str, float] = dataclasses.field(default_factory=dict)
+    bind: Callable | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class EnsembleResult:
+    """Statistics of an ensemble and how they were come by.
+
+    `times` has one entry per saved row. Quantities kept at each row have arrays `(rows,)`, those kept at the
+    end `(1,)`. `samples` are the rows of the first few paths, `stored` of as many as were asked for; both are
+    arrays `(paths, rows)` by name. `bias` maps quantities at the end to the step bias and its standard error.
+    """
+
+    times: np.ndarray
+    statistics: dict[str, dict[str, np.ndarray]]
+    stored: dict[str, np.ndarray] | None
+    samples: dict[str, np.ndarray]
+    paths: int
+    failed: int
+    steps: int
+    bias: dict[str, tuple[float, float]]
+    elapsed_s: float
+    compile_s: float
+    path_steps_per_s: float
+    devices: int

@@ -1,0 +1,39 @@
+"""What is watched along a path without storing it."""
+
+import abc
+from typing import Any
+
+import equinox as eqx
+
+
+class AbstractObserver(eqx.Module):
+    """Accumulators that ride along one path and the values kept at each saved row.
+
+    Everything is a scalar per path; `vmap` makes vectors of them. `problem` is passed in rather than held, so
+    that a derivative with respect to a parameter reaches dynamics and observables alike.
+    """
+
+    @abc.abstractmethod
+    def init(self, problem, t, y) -> Any:
+        """The accumulators at `t0`, any pytree of scalars of the state's dtype."""
+
+    @abc.abstractmethod
+    def update(self, problem, acc, k, t, y, dt) -> Any:
+        """The accumulators after step `k` = 1, 2, … (a `uint32` scalar), which ended at `t` in `y`."""
+
+    @abc.abstractmethod
+    def row(self, problem, acc, t, y) -> dict[str, Any]:
+        """What is kept at a saved row, by name."""
+
+
+class States(AbstractObserver):
+    """Keeps every state variable under its own name and accumulates nothing."""
+
+    def init(self, problem, t, y):
+        return ()
+
+    def update(self, problem, acc, k, t, y, dt):
+        return ()
+
+    def row(self, problem, acc, t, y):
+        return y._asdict()
