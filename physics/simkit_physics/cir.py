@@ -19,8 +19,8 @@ class CIR(AbstractSDE, AbstractExactMoments):
     r"""Cox–Ingersoll–Ross process, $dr = \kappa(\theta - r^+)\,dt + \sigma \sqrt{r^+}\,dW$.
 
     Itô; $r^+ = \max(r, 0)$. The exact process stays at or above zero (strictly above where
-    $2\kappa\theta \ge \sigma^2$), so $r^+ = r$; a discrete step may pass below, and there full truncation switches
-    the noise off and lets the drift bring the path back. Derivatives stay finite on such paths.
+    $2\kappa\theta \ge \sigma^2$), so $r^+ = r$; a discrete step may pass below, and there full truncation
+    switches the noise off and lets the drift bring the path back. Derivatives stay finite on such paths.
     With $e = e^{-\kappa t}$ the mean is $\theta + (r_0 - \theta)\,e$ and the variance
     $r_0 \sigma^2 (e - e^2)/\kappa + \theta\sigma^2 (1 - e)^2 / 2\kappa$; they need $r_0 \ge 0$.
     References: Cox, Ingersoll & Ross (1985), doi:10.2307/1911242; Lord, Koekkoek & Van Dijk (2010),

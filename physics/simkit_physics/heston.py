@@ -25,11 +25,11 @@ class Heston(AbstractSDE, AbstractExactMoments):
 
     Itô; $W_1$ and $W_2$ are independent, and the noise is not commutative. The exact variance stays at or
     above zero, so $v^+ = v$; a discrete step may pass below, where full truncation switches the noise off.
-    Derivatives stay finite on such paths. At exactly $|\rho| = 1$ the root $\sqrt{1 - \rho^2}$ has no derivative
-    and zero stands in its place: derivatives in $\rho$ are wrong there, those in everything else are right.
+    Derivatives stay finite on such paths. At exactly $|\rho| = 1$ the root $\sqrt{1 - \rho^2}$ has no
+    derivative and zero stands in its place: derivatives in $\rho$ are wrong there, all others are right.
 
-    The mean of S is $S_0 e^{\mu t}$; $E[S^2]$ solves a Riccati equation and may become infinite in finite time
-    (Andersen & Piterbarg 2007, doi:10.1007/s00780-006-0011-7), and then the variance is given as infinite.
+    The mean of S is $S_0 e^{\mu t}$; $E[S^2]$ follows from a Riccati equation and may become infinite in
+    finite time (Andersen & Piterbarg 2007, doi:10.1007/s00780-006-0011-7); the variance is infinite then.
     Mean and variance of v are those of `CIR`; all need $v_0 \ge 0$.
     References: Heston (1993), doi:10.1093/rfs/6.2.327; Lord, Koekkoek & Van Dijk (2010),
     doi:10.1080/14697680802392496 (full truncation).
@@ -74,11 +74,11 @@ class Heston(AbstractSDE, AbstractExactMoments):
         )
 
     def _log_second_moment(self, t, v0):
-        r"""$\ln E[S_t^2] / E[S_t]^2 = A(t) + B(t) v_0$ with $B' = \xi^2 B^2/2 - bB + 1$, $A' = \kappa\theta B$.
+        r"""$\ln E[S_t^2] / E[S_t]^2 = A + B v_0$, where $B' = \xi^2 B^2/2 - bB + 1$ and $A' = \kappa\theta B$.
 
-        Here $b = \kappa - 2\rho\xi$, and with $d^2 = b^2 - 2\xi^2$ the solution is hyperbolic for $d^2 \ge 0$ and
-        trigonometric below: $B = -2u'/\xi^2 u$, $u = e^{-bt/2}(\cosh\frac{dt}2 + \frac bd \sinh\frac{dt}2)$.
-        The moment becomes infinite where u reaches zero.
+        Here $b = \kappa - 2\rho\xi$, and with $d^2 = b^2 - 2\xi^2$ the solution is hyperbolic for
+        $d^2 \ge 0$ and trigonometric below: $B = -2u'/\xi^2 u$ with
+        $u = e^{-bt/2}(\cosh\frac{dt}2 + \frac bd \sinh\frac{dt}2)$. The moment is infinite once u reaches zero.
         """
         b = self.kappa - 2 * self.rho * self.xi
         square = b * b - 2 * self.xi * self.xi
