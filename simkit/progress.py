@@ -1,0 +1,57 @@
+"""A progress bar on stderr: paths done, paths per second, time left. Only on a terminal."""
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+
+def short_count(number: float) -> str:
+    """A count in four characters or so: `870`, `12.5k`, `3.2M`, `1.1G`."""
+    for factor, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= factor:
+            return f"{number / factor:.3g}{letter}"
+    return f"{number:.0f}"
+
+
+class PathsColumn(ProgressColumn):
+    """`3.2M/10M paths`."""
+
+    def render(self, task: Task) -> Text:
+        return Text(f"{short_count(task.completed)}/{short_count(task.total or 0)} paths")
+
+
+class SpeedColumn(ProgressColumn):
+    """`1.4M/s`, empty until the first chunk is done."""
+
+    def render(self, task: Task) -> Text:
+        speed = task.finished_speed or task.speed
+        return Text(f"{short_count(speed)}/s" if speed else "")
+
+
+@contextlib.contextmanager
+def progress_bar(enabled: bool) -> Iterator[Callable[[int, int], None] | None]:
+    """Yield a callback `(done_paths, total_paths)` that moves a bar, or None when nobody would see it.
+
+    Nobody would when `enabled` is False or stderr is not a terminal. The bar disappears at the end.
+    """
+    if not enabled or not sys.stderr.isatty():
+        yield None
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        PathsColumn(),
+        SpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("compiling", total=None)
+
+        def advance(done: int, total: int) -> None:
+            progress.update(task, description="running", completed=done, total=total)
+
+        yield advance

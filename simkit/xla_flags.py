@@ -1,0 +1,55 @@
+"""The vector width that XLA compiles for, decided before jax is imported.
+
+XLA prefers 256-bit vectors on x86-64 processors. With 512-bit ones the ensemble loop runs about 1.5 times as
+fast on processors that have AVX-512, with the same bits in every result. An unknown flag aborts the process,
+so it is set only for versions of jaxlib that were tried.
+"""
+
+import importlib.metadata
+import os
+import platform
+import sys
+from pathlib import Path
+
+WIDE_VECTORS = "--xla_cpu_prefer_vector_width=512"
+TESTED_JAXLIB = ("0.10.1", "0.12.0", "0.12.0.1")
+
+
+def has_avx512(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
+    """Whether this is an x86-64 processor with AVX-512, as Linux tells it; False on other systems."""
+    if platform.system() != "Linux" or platform.machine() != "x86_64":
+        return False
+    try:
+        with cpuinfo.open() as lines:
+            return any("avx512f" in line.split() for line in lines if line.startswith("flags"))
+    except OSError:
+        return False
+
+
+def reason_against_wide_vectors() -> str | None:
+    """Why `prefer_wide_vectors` would leave `XLA_FLAGS` alone, or None when it would set it."""
+    if "XLA_FLAGS" in os.environ:
+        return "XLA_FLAGS is already set"
+    if "jaxlib" in sys.modules:
+        return "jax is already imported"
+    try:
+        version = importlib.metadata.version("jaxlib")
+    except importlib.metadata.PackageNotFoundError:
+        return "jaxlib is not installed"
+    if version not in TESTED_JAXLIB:
+        return f"not tested with jaxlib {version} (tested: {', '.join(TESTED_JAXLIB)})"
+    if not has_avx512():
+        return "the processor has no AVX-512"
+    return None
+
+
+def prefer_wide_vectors() -> bool:
+    """Let XLA use 512-bit vectors where that is known to be safe; returns whether they are asked for now.
+
+    Call it before the first import of jax. It sets the environment variable `XLA_FLAGS`, never overrides one
+    that is there, and does nothing on other processors or with an untested jaxlib. The command line calls it;
+    a script that wants the same speed calls it in its first lines.
+    """
+    if reason_against_wide_vectors() is None:
+        os.environ["XLA_FLAGS"] = WIDE_VECTORS
+    return WIDE_VECTORS in os.environ.get("XLA_FLAGS", "").split()
