@@ -74,11 +74,12 @@ class Heston(AbstractSDE, AbstractExactMoments):
         )
 
     def _log_second_moment(self, t, v0):
-        r"""$\ln E[S_t^2] / E[S_t]^2 = A + B v_0$, where $B' = \xi^2 B^2/2 - bB + 1$ and $A' = \kappa\theta B$.
+        r"""$\ln E[S_t^2]/E[S_t]^2 = A + B v_0$ where $B' = \xi^2 B^2/2 - bB + 1$ and $A' = \kappa\theta B$.
 
         Here $b = \kappa - 2\rho\xi$, and with $d^2 = b^2 - 2\xi^2$ the solution is hyperbolic for
         $d^2 \ge 0$ and trigonometric below: $B = -2u'/\xi^2 u$ with
-        $u = e^{-bt/2}(\cosh\frac{dt}2 + \frac bd \sinh\frac{dt}2)$. The moment is infinite once u reaches zero.
+        $u = e^{-bt/2}(\cosh\frac{dt}2 + \frac bd \sinh\frac{dt}2)$. The moment is
+        infinite once u reaches zero.
         """
         b = self.kappa - 2 * self.rho * self.xi
         square = b * b - 2 * self.xi * self.xi

@@ -1,0 +1,49 @@
+"""Closed forms for `exact:` in a YAML file: prices, greeks and moments to hold a simulation against.
+
+Each takes keyword arguments, plain numbers, and returns a float. `CLOSED_FORMS` finds them by name.
+"""
+
+from collections.abc import Callable
+
+from simkit.closed_forms.barrier import down_and_out_call
+from simkit.closed_forms.black_scholes import (
+    black_scholes_call,
+    black_scholes_delta,
+    black_scholes_gamma,
+    black_scholes_put,
+    black_scholes_rho,
+    black_scholes_theta,
+    black_scholes_vega,
+    digital_call,
+    digital_put,
+    exchange_option,
+)
+from simkit.closed_forms.geometric_asian import geometric_asian_call
+from simkit.closed_forms.heston import heston_call, heston_put
+from simkit.closed_forms.moments import cir_mean, cir_variance, gbm_mean, gbm_variance, ou_mean, ou_variance
+
+CLOSED_FORMS: dict[str, Callable[..., float]] = {
+    form.__name__: form
+    for form in (
+        black_scholes_call,
+        black_scholes_put,
+        black_scholes_delta,
+        black_scholes_gamma,
+        black_scholes_vega,
+        black_scholes_theta,
+        black_scholes_rho,
+        digital_call,
+        digital_put,
+        exchange_option,
+        geometric_asian_call,
+        down_and_out_call,
+        heston_call,
+        heston_put,
+        gbm_mean,
+        gbm_variance,
+        ou_mean,
+        ou_variance,
+        cir_mean,
+        cir_variance,
+    )
+}

@@ -1,0 +1,69 @@
+"""Means and variances of the one-variable models, given their value at time zero.
+
+The letters are the models' own; the first argument is the value at time zero and T the time since. Rates may
+be zero. A negative volatility, rate or T is a `ValueError` that names it.
+"""
+
+import math
+
+from simkit.closed_forms.arguments import finite, nonnegative
+
+
+def decayed_span(rate: float, T: float) -> float:
+    r"""$\int_0^T e^{-\text{rate}\,s}\,ds$, which is T at rate zero."""
+    return -math.expm1(-rate * T) / rate if rate > 0 else T
+
+
+def gbm_mean(*, S: float, mu: float, T: float) -> float:
+    r"""Mean of $dS = \mu S\,dt + \sigma S\,dW$: $S e^{\mu T}$. Reference: doi:10.1086/260062."""
+    nonnegative(T=T)
+    finite(S=S, mu=mu)
+    return S * math.exp(mu * T)
+
+
+def gbm_variance(*, S: float, mu: float, sigma: float, T: float) -> float:
+    r"""Variance of $dS = \mu S\,dt + \sigma S\,dW$: $S^2 e^{2\mu T}(e^{\sigma^2 T} - 1)$.
+
+    Reference: doi:10.1086/260062.
+    """
+    nonnegative(sigma=sigma, T=T)
+    return gbm_mean(S=S, mu=mu, T=T) ** 2 * math.expm1(sigma**2 * T)
+
+
+def ou_mean(*, X: float, theta: float, mu: float, T: float) -> float:
+    r"""Mean of $dX = \theta(\mu - X)\,dt + \sigma\,dW$: $\mu + (X - \mu) e^{-\theta T}$.
+
+    Reference: Uhlenbeck & Ornstein (1930), doi:10.1103/PhysRev.36.823.
+    """
+    nonnegative(theta=theta, T=T)
+    finite(X=X, mu=mu)
+    return X + (X - mu) * math.expm1(-theta * T)
+
+
+def ou_variance(*, theta: float, sigma: float, T: float) -> float:
+    r"""Variance of $dX = \theta(\mu - X)\,dt + \sigma\,dW$: $\sigma^2(1 - e^{-2\theta T})/2\theta$.
+
+    Reference: Uhlenbeck & Ornstein (1930), doi:10.1103/PhysRev.36.823.
+    """
+    nonnegative(theta=theta, sigma=sigma, T=T)
+    return sigma**2 * decayed_span(2 * theta, T)
+
+
+def cir_mean(*, r: float, kappa: float, theta: float, T: float) -> float:
+    r"""Mean of $dr = \kappa(\theta - r)\,dt + \sigma\sqrt r\,dW$: $\theta + (r - \theta) e^{-\kappa T}$.
+
+    Reference: Cox, Ingersoll & Ross (1985), doi:10.2307/1911242.
+    """
+    nonnegative(r=r, kappa=kappa, theta=theta, T=T)
+    return r + (r - theta) * math.expm1(-kappa * T)
+
+
+def cir_variance(*, r: float, kappa: float, theta: float, sigma: float, T: float) -> float:
+    r"""Variance of $dr = \kappa(\theta - r)\,dt + \sigma\sqrt r\,dW$.
+
+    $r\sigma^2(e - e^2)/\kappa + \theta\sigma^2(1 - e)^2/2\kappa$ with $e = e^{-\kappa T}$.
+    Reference: Cox, Ingersoll & Ross (1985), doi:10.2307/1911242.
+    """
+    nonnegative(r=r, kappa=kappa, theta=theta, sigma=sigma, T=T)
+    span = decayed_span(kappa, T)
+    return sigma**2 * span * (r * math.exp(-kappa * T) + kappa * theta * span / 2)
