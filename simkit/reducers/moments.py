@@ -1,0 +1,78 @@
+"""Count, mean, variance, standard error and extremes."""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+from simkit.reducers.pairwise import Levels, add_leaves, deviations, extremes, pairwise_sum, root
+from simkit.reducers.reducer import AbstractReducer, Rows, as_rows, by_name, stacked
+
+
+class MomentNodes(NamedTuple):
+    """Count `(leaves,)`; mean, summed squares of deviations, smallest and largest value `(leaves, rows)`."""
+
+    count: np.ndarray
+    mean: np.ndarray
+    m2: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
+class Moments(AbstractReducer):
+    """Sample mean, unbiased variance, standard error of the mean, minimum and maximum of every row.
+
+    Squares are summed about each leaf's own mean and leaves joined as in Chan, Golub & LeVeque (1983),
+    doi:10.1080/00031305.1983.10483115, so a small variance about a large mean does not cancel, and that of
+    equal values is exactly 0. The standard error is that of independent replicates. Statistics that the
+    sample is too small for are NaN.
+
+    `finish` returns `n`, `()`, and for each quantity `<name>_mean`, `_variance`, `_stderr`, `_min` and
+    `_max`, `(rows,)`.
+    """
+
+    rows: Rows = eqx.field(converter=as_rows, static=True)
+
+    def update(self, values, valid):
+        x = stacked(values, self.rows)
+        count, mean, off = deviations(x, valid)
+        low, high = extremes(x, valid)
+        return MomentNodes(count, mean.T, pairwise_sum(jnp.square(off)).T, low.T, high.T)
+
+    def init(self) -> Levels:
+        return ()
+
+    def merge(self, state: Levels, partial: MomentNodes) -> Levels:
+        return add_leaves(state, MomentNodes(*map(np.asarray, partial)), join_moments)
+
+    def finish(self, state: Levels) -> dict[str, np.ndarray]:
+        found = root(state, join_moments)
+        if found is None:
+            blank = np.zeros((1, sum(count for _, count in self.rows)))
+            found = MomentNodes(np.zeros(1, np.int64), blank, blank, blank, blank)
+        n = int(found.count[0])
+        nothing = np.full(found.mean.shape[1], np.nan)
+        variance = found.m2[0] / (n - 1) if n > 1 else nothing
+        statistics = {
+            # Adding 0.0 turns -0.0 into 0.0: which of the two a minimum returns depends on the order.
+            "mean": found.mean[0] + 0.0 if n else nothing,
+            "variance": variance,
+            "stderr": np.sqrt(variance / n) if n else nothing,
+            "min": found.low[0] + 0.0 if n else nothing,
+            "max": found.high[0] + 0.0 if n else nothing,
+        }
+        named = {key: by_name(array, self.rows) for key, array in statistics.items()}
+        flat = {f"{name}_{key}": named[key][name] for name, _ in self.rows for key in named}
+        return {"n": np.asarray(n, np.int64), **flat}
+
+
+def join_moments(a: MomentNodes, b: MomentNodes) -> MomentNodes:
+    """The moments of the union of two samples, for each pair of nodes."""
+    count = a.count + b.count
+    share = (b.count / np.maximum(count, 1))[:, None]
+    with np.errstate(invalid="ignore", over="ignore"):
+        apart = b.mean - a.mean
+        mean = a.mean + apart * share
+        m2 = a.m2 + b.m2 + np.square(apart) * (a.count[:, None] * share)
+    return MomentNodes(count, mean, m2, np.minimum(a.low, b.low), np.maximum(a.high, b.high))

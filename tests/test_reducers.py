@@ -1,0 +1,236 @@
+"""Statistics do not depend on how they were gathered, and agree with NumPy's on the whole sample."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from simkit.reducers import Covariance, Histogram, Moments
+from simkit.reducers.float_bins import LAST_BIN, NO_BIN, bin_of, lower_edges
+from simkit.reducers.histogram import PICTURE_BINS
+from simkit.reducers.pairwise import pairwise_sum
+
+ROWS = {"S": 3, "v": 3, "call": 1}
+LEVELS = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
+
+
+@pytest.fixture(autouse=True)
+def _x64():
+    with jax.enable_x64(True):
+        yield
+
+
+def sample(leaves=13, length=64, dtype=np.float64):
+    rng = np.random.default_rng(7)
+    values = {
+        name: (rng.standard_normal((rows, leaves, length)) * 3 + 100).astype(dtype)
+        for name, rows in ROWS.items()
+    }
+    values["call"] = np.maximum(values["S"][-1:] - 100, 0)
+    return values
+
+
+def gather(values, valid, groups, rows=ROWS, place=lambda array: array):
+    """The statistics when leaves come in groups of the given sizes, in turn until all have come."""
+    all_of_them = (Moments(rows), Covariance(rows), Histogram(rows, LEVELS))
+
+    @jax.jit
+    def update(values, valid):
+        return [reducer.update(values, valid) for reducer in all_of_them]
+
+    states = [reducer.init() for reducer in all_of_them]
+    start = turn = 0
+    while start < valid.shape[0]:
+        stop = start + groups[turn % len(groups)]
+        partials = update(
+            {name: place(array[:, start:stop]) for name, array in values.items()}, valid[start:stop]
+        )
+        states = [r.merge(*pair) for r, *pair in zip(all_of_them, states, partials, strict=True)]
+        start, turn = stop, turn + 1
+    return dict(
+        item for r, state in zip(all_of_them, states, strict=True) for item in r.finish(state).items()
+    )
+
+
+def assert_same_bits(one, other):
+    assert one.keys() == other.keys()
+    for key in one:
+        assert one[key].dtype == other[key].dtype
+        assert one[key].tobytes() == other[key].tobytes(), key
+
+
+@pytest.mark.parametrize(("dtype", "length"), [(np.float32, 48), (np.float64, 256)])
+def test_grouping_of_leaves_leaves_every_bit(dtype, length):
+    values = sample(length=length, dtype=dtype)
+    valid = np.random.default_rng(1).random((13, length)) < 0.97
+    whole = gather(values, valid, [13])
+    for groups in ([1], [5], [3, 1, 4]):
+        assert_same_bits(gather(values, valid, groups), whole)
+
+
+def test_four_devices_leave_every_bit():
+    values = sample(leaves=16)
+    valid = np.ones((16, 64), bool)
+    mesh = Mesh(np.array(jax.devices()), ("leaves",))
+    assert mesh.size == 4
+
+    def spread(array):
+        return jax.device_put(array, NamedSharding(mesh, PartitionSpec(None, "leaves", None)))
+
+    assert_same_bits(gather(values, valid, [16], place=spread), gather(values, valid, [16]))
+
+
+def test_rows_do_not_depend_on_one_another():
+    # XLA's own reduction fails this on jax 0.12: its order changes with the array's shape.
+    x = np.random.default_rng(2).standard_normal((24, 256)) + 100
+    add = jax.jit(pairwise_sum)
+    together = np.asarray(add(x))
+    for n in (1, 2, 3, 5, 8, 13):
+        np.testing.assert_array_equal(np.asarray(add(x[:n])), together[:n])
+
+
+def test_moments_and_covariance_are_numpys():
+    values = sample()
+    found = gather(values, np.ones((13, 64), bool), [4])
+    n = 13 * 64
+    assert found["n"] == n
+    for name, rows in ROWS.items():
+        flat = values[name].reshape(rows, n)
+        np.testing.assert_allclose(found[f"{name}_mean"], flat.mean(1), rtol=1e-14)
+        np.testing.assert_allclose(found[f"{name}_variance"], flat.var(1, ddof=1), rtol=1e-12)
+        np.testing.assert_allclose(found[f"{name}_stderr"], flat.std(1, ddof=1) / np.sqrt(n), rtol=1e-12)
+        np.testing.assert_array_equal(found[f"{name}_min"], flat.min(1))
+        np.testing.assert_array_equal(found[f"{name}_max"], flat.max(1))
+    ends = np.stack([values[name][-1].ravel() for name in ROWS])
+    np.testing.assert_allclose(found["covariance"], np.cov(ends), rtol=1e-10, atol=1e-12)
+    assert list(found["quantity"]) == list(ROWS)
+
+
+@pytest.mark.parametrize("hidden", [np.nan, np.inf, 1e300])
+def test_masked_entries_contribute_nothing(hidden):
+    values = sample()
+    valid = np.random.default_rng(3).random((13, 64)) < 0.8
+    valid[4] = False
+    dirty = {name: np.where(valid, array, hidden) for name, array in values.items()}
+    found = gather(dirty, valid, [5])
+    clean = gather({name: np.where(valid, array, 0.0) for name, array in values.items()}, valid, [5])
+    assert_same_bits(found, clean)
+    assert found["n"] == valid.sum()
+    np.testing.assert_allclose(found["S_mean"], values["S"][:, valid].mean(1), rtol=1e-14)
+    np.testing.assert_allclose(found["S_variance"], values["S"][:, valid].var(1, ddof=1), rtol=1e-12)
+    assert found["call_histogram"].sum() <= valid.sum()
+
+
+def test_a_large_mean_does_not_cancel_the_variance():
+    noise = np.random.default_rng(4).standard_normal((1, 50, 64))
+    found = gather({"x": 1e8 + noise}, np.ones((50, 64), bool), [7], {"x": 1})
+    exact = (1e8 + noise) - 1e8
+    np.testing.assert_allclose(found["x_variance"], exact.var(ddof=1), rtol=1e-7)
+    np.testing.assert_allclose(found["covariance"], exact.var(ddof=1), rtol=1e-7)
+
+
+@pytest.mark.parametrize("value", [0.1, -7.3, 0.0, 1e-300, 3e38, -1e300, 1.0 - 2.0**-30])
+def test_equal_values_have_no_spread(value):
+    valid = np.ones((9, 50), bool)
+    valid[3, 7:] = False
+    found = gather({"x": np.full((1, 9, 50), value)}, valid, [2], {"x": 1})
+    for key in ("x_mean", "x_min", "x_max"):
+        assert found[key] == value
+    assert np.all(found["x_quantile"] == value)
+    assert np.all(found["x_quantile_bin_error"] == 0)
+    assert found["x_variance"] == found["x_stderr"] == found["covariance"] == 0
+    assert found["x_histogram"].sum() == found["n"]
+    assert np.all(np.diff(found["x_histogram_edge"]) > 0)
+
+
+def test_samples_too_small_for_a_statistic_give_nan():
+    value = {"x": np.full((1, 2, 8), 5.0)}
+    valid = np.zeros((2, 8), bool)
+    none = gather(value, valid, [1], {"x": 1})
+    assert none["n"] == 0
+    for key in ("x_mean", "x_variance", "x_stderr", "x_min", "x_max", "x_quantile", "covariance"):
+        assert np.all(np.isnan(none[key])), key
+    valid[1, 3] = True
+    one = gather(value, valid, [1], {"x": 1})
+    assert one["x_mean"] == one["x_min"] == one["x_quantile"][0, 3] == 5.0
+    for key in ("x_variance", "x_stderr", "covariance"):
+        assert np.all(np.isnan(one[key])), key
+    for reducer in (Moments(ROWS), Covariance(ROWS), Histogram(ROWS, LEVELS)):
+        reducer.finish(reducer.init())
+
+
+update_one = jax.jit(Histogram({"x": 1}, ()).update)
+finite = st.one_of(
+    st.floats(allow_nan=False, allow_infinity=False, width=32),
+    st.floats(-1e3, 1e3),
+    st.floats(99, 101),
+    st.sampled_from([0.0, -0.0, 1.0, 1.0 - 2.0**-30, 1e300, -1e300, 5e-324]),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(finite, min_size=1, max_size=64), st.floats(0, 1))
+def test_quantiles_lie_within_their_stated_error(numbers, level):
+    x = np.zeros((1, 1, 64))
+    x[0, 0, : len(numbers)] = numbers
+    with jax.enable_x64(True):
+        partial = update_one({"x": x}, np.arange(64)[None] < len(numbers))
+    reducer = Histogram({"x": 1}, (level,))
+    found = reducer.finish(reducer.merge(reducer.init(), partial))
+    ordered = np.sort(numbers)
+    rank = level * (len(numbers) - 1)
+    below, above = ordered[int(rank)], ordered[min(int(rank) + 1, len(numbers) - 1)]
+    exact = (1 - (rank - int(rank))) * below + (rank - int(rank)) * above
+    bound = found["x_quantile_bin_error"][0, 0]
+    slack = 1e-12 * max(abs(below), abs(above))
+    assert abs(found["x_quantile"][0, 0] - exact) <= bound + slack
+    if max(abs(below), abs(above)) < 3e38:
+        assert bound <= 2.0**-8.9 * max(abs(below), abs(above)) + 2.0**-125
+    assert found["x_histogram"].sum() <= len(numbers)
+
+
+def test_quantiles_of_a_large_sample_are_numpys():
+    x = 100 * np.exp(0.2 * np.random.default_rng(5).standard_normal((1, 40, 500)))
+    found = gather({"x": x}, np.ones((40, 500), bool), [7], {"x": 1})
+    exact = np.quantile(x, LEVELS)
+    assert np.all(np.abs(found["x_quantile"][0] - exact) <= found["x_quantile_bin_error"][0] + 1e-12)
+    np.testing.assert_allclose(found["x_quantile"][0], exact, rtol=1e-3)
+
+
+def test_bins_are_monotone_and_hold_their_values():
+    magnitudes = np.concatenate([10.0 ** np.linspace(-37.8, 38.4, 4001), [2.0**-126, 3.4028234e38, 1e300]])
+    x = np.sort(np.concatenate([-magnitudes, [0.0, 1e-39, -1e-39, 1e-300], magnitudes]))
+    bins = np.asarray(jax.jit(bin_of)(x, np.ones(x.shape, bool)))
+    assert np.all(np.diff(bins) >= 0)
+    assert (bins[0], bins[-1]) == (-LAST_BIN, LAST_BIN)
+    slack = 2.0**-24 * np.abs(x)
+    assert np.all((lower_edges(bins) - slack <= x) & (x <= lower_edges(bins + 1) + slack))
+    normal = (np.abs(bins) > 0) & (np.abs(bins) < LAST_BIN)
+    width = (lower_edges(bins + 1) - lower_edges(bins))[normal]
+    assert np.all(width <= 2.0**-9 * np.abs(x[normal]) * (1 + 2.0**-8))
+    assert np.all(np.asarray(bin_of(jnp.array([1.0, np.nan]), jnp.array([False, False]))) == NO_BIN)
+
+
+def test_the_picture_keeps_atoms_and_shape():
+    rng = np.random.default_rng(6)
+    x = np.maximum(rng.standard_normal((1, 40, 500)), 0)  # half of the paths end at exactly zero
+    found = gather({"x": x}, np.ones((40, 500), bool), [9], {"x": 1})
+    counts, edges = found["x_histogram"], found["x_histogram_edge"]
+    assert counts.shape == (PICTURE_BINS,)
+    assert edges[0] == 0.0
+    assert counts[0] >= np.sum(x == 0)
+    assert counts.sum() >= 0.998 * x.size
+    direct = np.histogram(x, edges)[0]
+    assert np.abs(np.cumsum(counts) - np.cumsum(direct)).max() <= 0.003 * x.size
+
+
+def test_errors_name_what_to_change():
+    with pytest.raises(ValueError, match=r"S: expected 3 rows, got an array of shape \(2, 1, 4\)"):
+        Moments({"S": 3}).update({"S": np.zeros((2, 1, 4))}, np.ones((1, 4), bool))
+    with pytest.raises(ValueError, match=r"quantiles: must lie between 0 and 1, got 5"):
+        Histogram({"S": 3}, (5.0,))
+    with jax.enable_x64(False), pytest.raises(ValueError, match="enable_x64"):
+        Moments({"S": 1}).update({"S": np.zeros((1, 1, 4))}, np.ones((1, 4), bool))
