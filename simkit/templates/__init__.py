@@ -1,0 +1,1 @@
+"""Experiments to start from, the same files as in `examples/`."""
