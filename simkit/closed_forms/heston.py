@@ -9,6 +9,7 @@ Lord & Kahl (2010), doi:10.1111/j.1467-9965.2010.00416.x (why this logarithm nee
 """
 
 import math
+import sys
 
 from simkit.closed_forms.arguments import correlation, finite, nonnegative
 from simkit.closed_forms.black_scholes import lognormal_call
@@ -44,7 +45,7 @@ def heston_call(
     asset, strike = S * math.exp(-q * T), K * math.exp(-r * T)
     variance = theta * T + (v0 - theta) * decayed_span(kappa, T)
     plain = lognormal_call(asset, strike, math.sqrt(max(variance, 0.0)))
-    if xi == 0 or variance <= 0 or asset == 0 or strike == 0:
+    if xi * xi < sys.float_info.min or variance <= 0 or asset == 0 or strike == 0:
         return plain
     gap = _integral(math.log(asset / strike), variance, T, v0, kappa, theta, xi, rho)
     return max(plain + math.sqrt(asset * strike) / math.pi * gap, 0.0)

@@ -1,0 +1,314 @@
+"""Closed forms against reference numbers, against each other, and at their limits."""
+
+import inspect
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simkit.closed_forms import CLOSED_FORMS
+from simkit.closed_forms import black_scholes as bs
+from simkit.closed_forms.barrier import down_and_out_call
+from simkit.closed_forms.geometric_asian import geometric_asian_call
+from simkit.closed_forms.heston import heston_call, heston_put
+from simkit.closed_forms.moments import cir_mean, cir_variance, gbm_mean, gbm_variance, ou_mean, ou_variance
+
+AT_THE_MONEY = {"S": 100.0, "K": 100.0, "r": 0.05, "sigma": 0.2, "T": 1.0}
+SKEWED = {"S": 90.0, "K": 105.0, "r": 0.03, "sigma": 0.35, "T": 0.6, "q": 0.07}
+HESTON = {"S": 100.0, "r": 0.01, "q": 0.02, "T": 1.0}
+HESTON |= {"v0": 0.04, "kappa": 4.0, "theta": 0.25, "xi": 1.0, "rho": -0.5}
+
+price = st.floats(20, 300)
+rate = st.floats(-0.1, 0.2)
+volatility = st.floats(0.01, 1.0)
+duration = st.floats(0.01, 5.0)
+
+
+def slope(function, arguments, name, step):
+    """Central difference of fourth order."""
+
+    def at(shift):
+        return function(**{**arguments, name: arguments[name] + shift * step})
+
+    return (8 * (at(1) - at(-1)) - (at(2) - at(-2))) / (12 * step)
+
+
+def test_registry():
+    for name, form in CLOSED_FORMS.items():
+        assert form.__name__ == name
+        signature = inspect.signature(form)
+        assert all(p.kind is p.KEYWORD_ONLY for p in signature.parameters.values()), name
+        assert "$" in form.__doc__ or "`heston_call`" in form.__doc__, name
+        assert "doi:10." in f"{form.__doc__} {inspect.getmodule(form).__doc__}", name
+
+
+def test_import_costs_neither_scipy_nor_jax():
+    code = "import sys, simkit.closed_forms; print(sorted({'scipy', 'jax'} & set(sys.modules)))"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("black_scholes_call", 10.4505835721856),
+        ("black_scholes_put", 5.57352602225697),
+        ("black_scholes_delta", 0.636830651175619),
+        ("black_scholes_vega", 37.5240346916938),
+        ("black_scholes_gamma", 0.0187620173458469),
+        ("black_scholes_theta", -6.4140275464382),
+        ("black_scholes_rho", 53.2324815453763),
+        ("digital_call", 0.532324815453763),
+    ],
+)
+def test_black_scholes_reference_numbers(name, value):
+    assert CLOSED_FORMS[name](**AT_THE_MONEY) == pytest.approx(value, rel=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("name", "parameter", "value"),
+    [
+        ("black_scholes_delta", "sigma", -0.281430260187703),  # vanna
+        ("black_scholes_vega", "sigma", 9.85005910656962),  # volga
+        ("digital_call", "S", 0.0187620173458469),
+        ("digital_call", "sigma", -0.656670607104641),
+    ],
+)
+def test_mixed_derivatives_reference_numbers(name, parameter, value):
+    step = 1e-3 * AT_THE_MONEY[parameter]
+    assert slope(CLOSED_FORMS[name], AT_THE_MONEY, parameter, step) == pytest.approx(value, rel=1e-9)
+
+
+@pytest.mark.parametrize("where", [AT_THE_MONEY, SKEWED], ids=["at the money", "skewed"])
+def test_greeks_are_derivatives_of_the_price(where):
+    wanted = {
+        "black_scholes_delta": slope(bs.black_scholes_call, where, "S", 0.1),
+        "black_scholes_gamma": slope(bs.black_scholes_delta, where, "S", 0.1),
+        "black_scholes_vega": slope(bs.black_scholes_call, where, "sigma", 1e-3),
+        "black_scholes_theta": -slope(bs.black_scholes_call, where, "T", 1e-3),
+        "black_scholes_rho": slope(bs.black_scholes_call, where, "r", 1e-3),
+        "digital_call": -slope(bs.black_scholes_call, where, "K", 0.1),
+        "digital_put": slope(bs.black_scholes_put, where, "K", 0.1),
+    }
+    for name, value in wanted.items():
+        assert CLOSED_FORMS[name](**where) == pytest.approx(value, rel=1e-8), name
+
+
+@settings(max_examples=200, deadline=None)
+@given(S=price, K=price, r=rate, q=rate, sigma=volatility, T=duration)
+def test_put_call_parity(**at):
+    S, K, r, q, T = (at[n] for n in ("S", "K", "r", "q", "T"))
+    asset, strike = S * math.exp(-q * T), K * math.exp(-r * T)
+    call, put = bs.black_scholes_call(**at), bs.black_scholes_put(**at)
+    assert call - put == pytest.approx(asset - strike, abs=1e-12 * (asset + strike))
+    assert max(asset - strike, 0) - 1e-12 * strike <= call <= asset
+    assert bs.digital_call(**at) + bs.digital_put(**at) == pytest.approx(math.exp(-r * T), rel=1e-14)
+
+
+@pytest.mark.parametrize("name", [n for n in CLOSED_FORMS if n.startswith(("black", "digital"))])
+@pytest.mark.parametrize("vanishing", ["sigma", "T"])
+@pytest.mark.parametrize("K", [80.0, 120.0])
+def test_black_scholes_limits(name, vanishing, K):
+    form, at = CLOSED_FORMS[name], {**AT_THE_MONEY, "K": K}
+    assert form(**{**at, vanishing: 0.0}) == pytest.approx(form(**{**at, vanishing: 1e-7}), abs=1e-4)
+
+
+def test_limits_on_the_strike():
+    flat = {"S": 100.0, "K": 100.0, "r": 0.0, "sigma": 0.2, "T": 0.0}
+    assert bs.black_scholes_call(**flat) == bs.black_scholes_put(**flat) == 0
+    assert bs.digital_call(**flat) == bs.digital_put(**flat) == bs.black_scholes_delta(**flat) == 0.5
+    assert bs.black_scholes_gamma(**flat) == math.inf
+    assert bs.black_scholes_theta(**flat) == -math.inf
+    assert bs.black_scholes_call(S=100, K=0, r=0.1, sigma=0.2, T=1) == 100
+    assert bs.black_scholes_call(S=0, K=100, r=0.1, sigma=0.2, T=1) == 0
+
+
+@pytest.mark.parametrize("name", CLOSED_FORMS)
+def test_errors_name_the_argument(name):
+    form = CLOSED_FORMS[name]
+    valid = {**AT_THE_MONEY, **HESTON, "X": 3.0, "mu": 0.1, "B": 90.0, "n": 12, "S1": 100.0, "S2": 90.0}
+    valid |= {"sigma1": 0.2, "sigma2": 0.3, "q1": 0.0, "q2": 0.0}
+    arguments = {n: valid[n] for n in inspect.signature(form).parameters}
+    assert math.isfinite(form(**arguments))
+    for argument in arguments:
+        for wrong in (math.nan, math.inf):
+            with pytest.raises(ValueError, match=rf"^{argument}: must be a finite number, got {wrong}$"):
+                form(**{**arguments, argument: wrong})
+    for argument in {"K", "B", "sigma", "sigma1", "T", "v0", "kappa", "theta", "xi"} & set(arguments):
+        with pytest.raises(ValueError, match=rf"^{argument}: must be >= 0, got -0.25$"):
+            form(**{**arguments, argument: -0.25})
+    if "rho" in arguments:
+        with pytest.raises(ValueError, match=r"^rho: must lie between -1 and 1, got 1.5$"):
+            form(**{**arguments, "rho": 1.5})
+
+
+@pytest.mark.parametrize("n", [0, 2.5, -3])
+def test_asian_fixings_are_counted(n):
+    with pytest.raises(ValueError, match=r"^n: must be a whole number of at least 1"):
+        geometric_asian_call(**AT_THE_MONEY, n=n)
+
+
+def test_path_options_reference_numbers():
+    assert geometric_asian_call(**AT_THE_MONEY, n=12) == pytest.approx(5.940200222, abs=5e-10)
+    assert down_and_out_call(**AT_THE_MONEY, B=90) == pytest.approx(8.665471658, abs=5e-10)
+
+
+def test_asian_with_one_fixing_is_european():
+    for at in (AT_THE_MONEY, SKEWED):
+        assert geometric_asian_call(**at, n=1) == pytest.approx(bs.black_scholes_call(**at), rel=1e-14)
+    assert geometric_asian_call(**{**SKEWED, "sigma": 0.0}, n=3) == 0
+    certain = geometric_asian_call(S=100, K=90, r=0.05, q=0.01, sigma=0, T=1, n=3)
+    assert certain == pytest.approx(math.exp(-0.05) * (100 * math.exp(0.04 * 2 / 3) - 90), rel=1e-14)
+
+
+@pytest.mark.parametrize("B", [60.0, 85.0, 98.0, 104.0])
+@pytest.mark.parametrize("q", [0.0, 0.12])
+def test_barrier_against_the_killed_density(B, q):
+    r"""Payoff integrated over Brownian motion with drift killed at ln(B/S), by its density of two images."""
+    S, K, r, sigma, T = 106.0, 95.0, 0.05, 0.25, 0.8
+    nu, b, var = r - q - sigma**2 / 2, math.log(B / S), sigma**2 * T
+    low = max(b, math.log(K / S))
+    nodes, weights = np.polynomial.legendre.leggauss(200)
+    x = low + 1.5 * (nodes + 1)
+    density = np.exp(-((x - nu * T) ** 2) / (2 * var))
+    density -= np.exp(2 * nu * b / sigma**2 - (x - 2 * b - nu * T) ** 2 / (2 * var))
+    wanted = (
+        math.exp(-r * T)
+        * np.sum(1.5 * weights * (S * np.exp(x) - K) * density)
+        / math.sqrt(2 * math.pi * var)
+    )
+    assert down_and_out_call(S=S, K=K, B=B, r=r, q=q, sigma=sigma, T=T) == pytest.approx(wanted, rel=1e-11)
+
+
+def test_barrier_limits():
+    at = {**SKEWED, "K": 80.0}
+    assert down_and_out_call(**at, B=0.0) == pytest.approx(bs.black_scholes_call(**at), rel=1e-14)
+    assert down_and_out_call(**at, B=90.0) == 0
+    assert 0 < down_and_out_call(**at, B=89.9999) < 1e-3
+    for B in (50.0, 87.5, 89.0):  # the forward price 87.86 lies between the last two
+        for vanishing in ("sigma", "T"):
+            certain = down_and_out_call(**{**at, vanishing: 0.0}, B=B)
+            assert certain == pytest.approx(down_and_out_call(**{**at, vanishing: 1e-6}, B=B), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("K", "value"),
+    [
+        (80, 26.774758743998854),
+        (90, 20.933349000596710),
+        (100, 16.070154917028834),
+        (110, 12.132211516709845),
+        (120, 9.0249134834578356),
+    ],
+)
+def test_heston_calls(K, value):
+    assert heston_call(K=K, **HESTON) == pytest.approx(value, abs=1e-12)
+
+
+def test_heston_put_delta_and_digital():
+    at = {**HESTON, "K": 100.0}
+    assert heston_put(**at) == pytest.approx(17.05527096127, abs=1e-11)
+    assert slope(heston_call, at, "S", 0.05) == pytest.approx(0.59947132575, abs=5e-12)
+    assert -slope(heston_call, at, "K", 0.05) == pytest.approx(0.4387697765797, abs=1e-12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    S=st.floats(60, 160),
+    K=st.floats(60, 160),
+    r=rate,
+    q=rate,
+    T=st.floats(0.02, 10),
+    v0=st.floats(0.001, 0.5),
+    kappa=st.floats(2.1, 6),
+    theta=st.floats(0, 0.5),
+    xi=st.floats(0.0, 2.0),
+    rho=st.floats(-1, 1),
+)
+def test_heston_is_symmetric_under_change_of_numeraire(**at):
+    r"""A call on S is a put on 1/S priced in shares: $\kappa' = \kappa - \rho\xi$, $\rho' = -\rho$."""
+    other = at["kappa"] - at["rho"] * at["xi"]
+    swapped = {
+        **at,
+        "S": at["K"],
+        "K": at["S"],
+        "r": at["q"],
+        "q": at["r"],
+        "kappa": other,
+        "theta": at["kappa"] * at["theta"] / other,
+        "rho": -at["rho"],
+    }
+    assert heston_call(**at) == pytest.approx(heston_put(**swapped), abs=2e-10)
+
+
+@pytest.mark.parametrize("K", [70.0, 100.0, 130.0])
+@pytest.mark.parametrize("T", [1e-4, 1.0, 30.0])
+def test_heston_tends_to_black_scholes(K, T):
+    at = {**HESTON, "K": K, "T": T}
+    certain = heston_call(**{**at, "xi": 0.0})
+    assert heston_call(**{**at, "xi": 1e-7}) == pytest.approx(certain, abs=1e-6)
+    flat = {**at, "v0": 0.25, "theta": 0.25, "xi": 0.0}
+    plain = bs.black_scholes_call(S=100, K=K, r=0.01, q=0.02, sigma=0.5, T=T)
+    assert heston_call(**flat) == pytest.approx(plain, rel=1e-13)
+    assert heston_call(**{**at, "kappa": 0.0, "xi": 0.0}) == pytest.approx(
+        bs.black_scholes_call(S=100, K=K, r=0.01, q=0.02, sigma=0.2, T=T), rel=1e-13, abs=1e-13
+    )
+
+
+def test_heston_at_expiry():
+    assert heston_call(**{**HESTON, "T": 0.0, "K": 90.0}) == 10
+    assert heston_put(**{**HESTON, "T": 0.0, "K": 90.0}) == 0
+    assert heston_call(**{**HESTON, "v0": 0.0, "theta": 0.0, "K": 90.0}) == pytest.approx(
+        100 * math.exp(-0.02) - 90 * math.exp(-0.01), rel=1e-14
+    )
+
+
+def test_exchange_option():
+    at = {"S1": 100.0, "S2": 90.0, "sigma1": 0.3, "sigma2": 0.2, "rho": 0.4, "T": 2.0, "q1": 0.03, "q2": 0.01}
+    other = {
+        "S1": 90.0,
+        "S2": 100.0,
+        "sigma1": 0.2,
+        "sigma2": 0.3,
+        "rho": 0.4,
+        "T": 2.0,
+        "q1": 0.01,
+        "q2": 0.03,
+    }
+    parity = 100 * math.exp(-0.06) - 90 * math.exp(-0.02)
+    assert bs.exchange_option(**at) - bs.exchange_option(**other) == pytest.approx(parity, rel=1e-13)
+    fixed = bs.exchange_option(**{**at, "sigma2": 0.0})
+    assert fixed == pytest.approx(
+        bs.black_scholes_call(S=100, K=90, r=0.01, q=0.03, sigma=0.3, T=2), rel=1e-14
+    )
+    spread = math.sqrt(0.09 - 2 * 0.4 * 0.06 + 0.04)
+    plain = bs.black_scholes_call(S=100, K=90, r=0.01, q=0.03, sigma=spread, T=2)
+    assert bs.exchange_option(**at) == pytest.approx(plain, rel=1e-13)
+    same = {**at, "sigma1": 0.2, "rho": 1.0}
+    assert bs.exchange_option(**same) == pytest.approx(parity, rel=1e-14)
+
+
+def test_moments_reference_numbers():
+    assert ou_mean(X=3, theta=2, mu=1, T=0.7) == pytest.approx(1.493193927883, abs=5e-13)
+    assert ou_variance(theta=2, sigma=0.5, T=0.7) == pytest.approx(0.058699371086, abs=5e-13)
+    assert cir_mean(r=0.09, kappa=1.5, theta=0.04, T=0.7) == pytest.approx(0.057496887456, abs=5e-13)
+    assert cir_variance(r=0.09, kappa=1.5, theta=0.04, sigma=0.3, T=0.7) == pytest.approx(
+        0.001735496249, abs=5e-13
+    )
+    assert cir_mean(r=0.04, kappa=4, theta=0.25, T=1) == pytest.approx(0.246153715833, abs=5e-13)
+    assert cir_variance(r=0.04, kappa=4, theta=0.25, sigma=1, T=1) == pytest.approx(0.0302955575, abs=5e-11)
+    square = gbm_variance(S=0.1, mu=1.5, sigma=0.1, T=1) + gbm_mean(S=0.1, mu=1.5, T=1) ** 2
+    assert square == pytest.approx(0.202873999252409306, rel=1e-14)
+
+
+def test_moments_without_reversion():
+    assert ou_variance(theta=0, sigma=0.5, T=3) == 0.75
+    assert ou_mean(X=3, theta=0, mu=1, T=3) == 3
+    assert cir_variance(r=0.09, kappa=0, theta=0.04, sigma=0.3, T=2) == pytest.approx(
+        0.09 * 0.09 * 2, rel=1e-14
+    )
+    assert ou_variance(theta=1e-12, sigma=0.5, T=3) == pytest.approx(0.75, rel=1e-11)

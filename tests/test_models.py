@@ -1,0 +1,162 @@
+"""Contracts of every registered model."""
+
+import importlib.util
+import itertools
+import re
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from model_examples import build, columns, functions, state, time
+from simkit_physics import MODELS
+from simkit_solvers.problem import AbstractSDE, check_parameters, parameters_of, variables_of
+
+every_model = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
+every_sde = pytest.mark.parametrize(
+    "model", [m for m in MODELS.values() if issubclass(m, AbstractSDE)], ids=lambda m: m.__name__
+)
+both_dtypes = pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+
+
+@pytest.fixture(autouse=True)
+def strict():
+    with jax.enable_x64(True), jax.numpy_dtype_promotion("strict"):
+        yield
+
+
+@every_model
+def test_documents_itself(model):
+    problem = build(model)
+    check_parameters(problem)
+    assert MODELS[model.__name__] is model
+    assert list(parameters_of(model)) == list(model.example)
+    assert tuple(model.example_initial) == model.State._fields
+    assert list(variables_of(model)) == list(model.State._fields)
+    described = [*parameters_of(model).values(), *variables_of(model).values()]
+    assert all(entry.unit and entry.description for entry in described)
+    assert "doi:10." in model.__doc__
+    assert "$" in model.__doc__
+
+
+@every_model
+def test_refuses_parameters_outside_their_range(model):
+    for name, spec in parameters_of(model).items():
+        outside = [b - 1.0 for b in (spec.at_least, spec.above) if b is not None]
+        outside += [b + 1.0 for b in (spec.at_most, spec.below) if b is not None]
+        for value in [*outside, float("nan")]:
+            with pytest.raises(ValueError, match=rf"^{model.__name__}\.{name}: must be "):
+                check_parameters(model(**{**model.example, name: value}))
+
+
+@every_model
+@both_dtypes
+@pytest.mark.parametrize("arrays", [False, True], ids=["floats", "arrays"])
+def test_keeps_state_class_and_dtype(model, dtype, arrays):
+    problem = build(model, dtype if arrays else None)
+    for name, function in functions(model).items():
+        for call in (function, eqx.filter_jit(function)):
+            out = call(problem, state(model, dtype))
+            assert type(out) is model.State, name
+            assert all(x.dtype == dtype and x.shape == () for x in out), name
+
+
+@every_model
+def test_vmap_is_a_loop(model):
+    ys = [state(model, factor=f) for f in (-0.3, 0.0, 0.5, 1.0, 2.0)]
+    stacked = jax.tree.map(lambda *x: jnp.stack(x), *ys)
+    for function in functions(model).values():
+        together = jax.vmap(lambda y, f=function: f(build(model), y))(stacked)
+        apart = jax.tree.map(lambda *x: jnp.stack(x), *(function(build(model), y) for y in ys))
+        for a, b in zip(together, apart, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-14)
+
+
+@every_model
+@both_dtypes
+def test_derivatives_are_finite_and_agree(model, dtype):
+    """In every parameter and variable, also where variables are zero or below, forward and reverse."""
+    problem = build(model, dtype)
+    tiny = float(jnp.finfo(dtype).smallest_subnormal)
+    corners = itertools.product((1.0, 0.0, -1.0, tiny), repeat=len(model.State._fields))
+    corners = model.State(*jnp.asarray(list(corners), dtype).T)
+    ys = jax.tree.map(lambda x, factors: x * factors, state(model, dtype), corners)
+    for name, function in functions(model).items():
+
+        def slopes(jacobian, f=function):
+            return jax.jit(jax.vmap(jacobian(f, argnums=(0, 1)), in_axes=(None, 0)))(problem, ys)
+
+        forward, reverse = jax.tree.leaves(slopes(jax.jacfwd)), jax.tree.leaves(slopes(jax.jacrev))
+        for a, b in zip(forward, reverse, strict=True):
+            assert jnp.isfinite(a).all(), name
+            np.testing.assert_allclose(a, b, rtol=1e-5 if dtype == jnp.float32 else 1e-13)
+
+
+@every_sde
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_noise_is_linear_in_the_increments(model, data):
+    number = st.floats(-3, 3, allow_subnormal=False)
+    problem, y = build(model), state(model, factor=data.draw(st.floats(-0.5, 3), "factor"))
+    size = len(model.Noise._fields)
+    first = model.Noise(*(jnp.asarray(data.draw(number)) for _ in range(size)))
+    second = model.Noise(*(jnp.asarray(data.draw(number)) for _ in range(size)))
+    a, b = data.draw(number), data.draw(number)
+    mixed = problem.noise(
+        time(), y, model.Noise(*(a * p + b * q for p, q in zip(first, second, strict=True)))
+    )
+    one, two = problem.noise(time(), y, first), problem.noise(time(), y, second)
+    for whole, p, q in zip(mixed, one, two, strict=True):
+        np.testing.assert_allclose(whole, a * p + b * q, rtol=1e-12, atol=1e-9)
+
+
+def noise_facts(problem, y):
+    """What is true of the noise at y: kinds that hold, and whether Itô and Stratonovich agree."""
+    g = columns(problem, y)
+    slope = jnp.stack(jax.jacfwd(lambda z: columns(problem, z))(y), axis=-1)  # [variable, noise, by variable]
+    along = jnp.einsum("ijl,lk->ijk", slope, g)  # derivative of g_j along g_k
+    size = 1e-12 * (1 + jnp.abs(g).max() * jnp.abs(slope).max())
+    variables, noises = g.shape
+    off = ~np.eye(variables, noises, dtype=bool)
+    own = np.eye(variables)[:, None, :] * np.ones((1, noises, 1))
+    kinds = {
+        "additive": bool((slope == 0).all()),
+        "scalar": noises == 1,
+        "diagonal": variables == noises and bool((g[off] == 0).all() and (slope * (1 - own) == 0).all()),
+        "commutative": bool((jnp.abs(along - along.swapaxes(1, 2)) < size).all()),
+        "general": True,
+    }
+    return kinds, bool((jnp.abs(jnp.einsum("ikk->i", along)) < size).all())
+
+
+@every_sde
+def test_noise_kind_and_calculus_are_true(model):
+    """The declared kind holds at every state tried, and no stronger one does: it would be wasted."""
+    problem = build(model)
+    ys = [state(model, factor=f) for f in (0.4, 1.0, 1.7)]
+    kinds, agree = zip(*(noise_facts(problem, y) for y in ys), strict=True)
+    holds = {kind: all(found[kind] for found in kinds) for kind in kinds[0]}
+    assert holds[model.noise_kind]
+    order = ["additive", "scalar", "diagonal", "commutative", "general"]
+    assert not any(holds[kind] for kind in order[: order.index(model.noise_kind)])
+    assert (model.calculus == "any") == all(agree)
+    assert model.calculus in ("ito", "stratonovich", "any")
+
+
+def test_the_readme_model_keeps_the_contract(tmp_path):
+    page = (Path(__file__).parents[1] / "physics" / "README.md").read_text("utf-8")
+    (block,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "bachelier.py").write_text(block, "utf-8")
+    spec = importlib.util.spec_from_file_location("bachelier", tmp_path / "bachelier.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    model = module.Bachelier
+    assert list(parameters_of(model)) == list(model.example)
+    assert variables_of(model)["F"].unit == "currency"
+    test_keeps_state_class_and_dtype(model, jnp.float32, arrays=False)
+    test_derivatives_are_finite_and_agree(model, jnp.float64)
+    test_noise_kind_and_calculus_are_true(model)
