@@ -1,0 +1,157 @@
+r"""Brownian noise as a pure function of (key, path, stream, step, component).
+
+Per step and component the loop asks for up to three independent standard normals: $W$ of the increment, $H$
+and $K$ of the space-time and space-time-time Lévy areas. With steps of length $h$,
+
+$$\Delta W = \sqrt{h}\,W,\qquad
+H_h = \tfrac1h\int_0^h \bigl(B_r - \tfrac rh B_h\bigr)dr = \sqrt{h/12}\,H,\qquad
+K_h = \tfrac1{h^2}\int_0^h \bigl(B_r - \tfrac rh B_h\bigr)\bigl(\tfrac h2 - r\bigr)dr = \sqrt{h/720}\,K.$$
+
+Words come two at a time, so when a step needs an odd number of them, two steps share a block: `group` says
+how many steps do, and `draws` is told at which step of its group it starts (`phase`), which is static.
+
+Reference: Foster, Lyons & Oberhauser (2020), An optimal polynomial approximation of Brownian motion,
+doi:10.1137/19M1261912.
+"""
+
+import abc
+import math
+from typing import NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from simkit_solvers.generator import Stream, Words, block, stream_key
+from simkit_solvers.normal import standard_normal, standard_normal_float64
+
+H_SCALE = math.sqrt(1 / 12)
+K_SCALE = math.sqrt(1 / 720)
+
+
+class Draw(NamedTuple):
+    """Standard normals of one step: a tuple over components each; `H` and `K` empty unless asked for."""
+
+    W: tuple
+    H: tuple = ()
+    K: tuple = ()
+
+
+class AbstractNoise(eqx.Module):
+    """The source of a path's standard normals; quasi-random and antithetic drivers have the same shape."""
+
+    @abc.abstractmethod
+    def group(self, components: int) -> int:
+        """How many consecutive steps share random blocks."""
+
+    @abc.abstractmethod
+    def draws(self, components: int, areas: int, first, phase: int, count: int) -> list[Draw]:
+        """The normals of steps `first`, …, `first + count - 1`.
+
+        `first` is a traced `uint32`, `phase` its remainder by `group`, `areas` 0, 1 (H) or 2 (H and K).
+        """
+
+
+class CounterNoise(AbstractNoise):
+    """Independent normals from the counter-based generator, float32 unless `float64` is set.
+
+    The two stream keys are those of the path: `CounterNoise.of(key, path)`.
+    """
+
+    increments: Words
+    areas: Words
+    float64: bool = eqx.field(static=True, default=False)
+
+    @staticmethod
+    def of(key: Words, path, float64: bool = False) -> "CounterNoise":
+        """The noise of one path id under a key."""
+        return CounterNoise(
+            stream_key(key, path, Stream.INCREMENTS), stream_key(key, path, Stream.AREAS), float64
+        )
+
+    def group(self, components):
+        return 1 if self.float64 or components % 2 == 0 else 2
+
+    def draws(self, components, areas, first, phase, count):
+        W = self._normals(self.increments, components, first, phase, count)
+        HK = self._normals(self.areas, areas * components, first, phase, count)
+        return [
+            Draw(W[i], HK[i][:components] if areas else (), HK[i][components:] if areas > 1 else ())
+            for i in range(count)
+        ]
+
+    def _normals(self, key, per_step, first, phase, count):
+        """`count` tuples of `per_step` normals; step k takes words `phase * per_step …` of its group."""
+        if not per_step:
+            return [()] * count
+        if self.float64:
+            return [
+                tuple(standard_normal_float64(block(key, first + jnp.uint32(i), c)) for c in range(per_step))
+                for i in range(count)
+            ]
+        group = self.group(per_step)
+        start = (first - jnp.uint32(phase % group)) >> jnp.uint32(group - 1)
+        blocks: dict[tuple[int, int], Words] = {}
+
+        def normal(word):
+            which = divmod(word, group * per_step)
+            index = which[0], which[1] // 2
+            if index not in blocks:
+                blocks[index] = block(key, start + jnp.uint32(index[0]), index[1])
+            return standard_normal(blocks[index][which[1] % 2])
+
+        offset = phase % group * per_step
+        return [
+            tuple(normal(offset + i * per_step + c) for c in range(per_step)) for i in range(count)
+        ]
+
+
+class CoarsenedNoise(AbstractNoise):
+    """The same Brownian path on a grid `factor` times coarser: sums of the fine increments, areas included."""
+
+    fine: AbstractNoise
+    factor: int = eqx.field(static=True)
+
+    def group(self, components):
+        group = self.fine.group(components)
+        return group // math.gcd(group, self.factor)
+
+    def draws(self, components, areas, first, phase, count):
+        fine_group = self.fine.group(components)
+        fine = self.fine.draws(
+            components,
+            areas,
+            first * jnp.uint32(self.factor),
+            phase * self.factor % fine_group,
+            count * self.factor,
+        )
+        return [
+            _join(fine[i * self.factor : (i + 1) * self.factor], components, areas) for i in range(count)
+        ]
+
+
+def _join(parts: list[Draw], components: int, areas: int) -> Draw:
+    """The draw of one long step from those of its equal parts.
+
+    With the moments $M_j = \\int_0^1 r^j\\,dB_r$ of the unit step, $B = M_0$, $H = M_0/2 - M_1$ and
+    $K = M_0/12 - M_1/2 + M_2/2$ (integration by parts); a part's moments enter shifted and scaled.
+    """
+    n = len(parts)
+    joined: tuple[list, list, list] = ([], [], [])
+    for c in range(components):
+        moments = [0.0, 0.0, 0.0]
+        for j, part in enumerate(parts):
+            m0 = part.W[c]
+            moments[0] = moments[0] + m0
+            if areas:
+                m1 = 0.5 * m0 - H_SCALE * part.H[c]
+                moments[1] = moments[1] + (j * m0 + m1) / n
+                if areas > 1:
+                    m2 = 2 * K_SCALE * part.K[c] - m0 / 6 + m1
+                    moments[2] = moments[2] + (j * j * m0 + 2 * j * m1 + m2) / n**2
+        scale = 1 / math.sqrt(n)
+        joined[0].append(scale * moments[0])
+        if areas:
+            joined[1].append(scale / H_SCALE * (0.5 * moments[0] - moments[1]))
+        if areas > 1:
+            joined[2].append(scale / K_SCALE * (moments[0] / 12 - moments[1] / 2 + moments[2] / 2))
+    return Draw(*(tuple(x) for x in joined))
