@@ -4,9 +4,10 @@ from typing import NamedTuple
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 
-from simkit.reducers.pairwise import Levels, add_leaves, deviations, pairwise_sum, root
+from simkit.reducers.pairwise import Levels, above_least, add_leaves, pairwise_sum, root
 from simkit.reducers.reducer import AbstractReducer, Rows, as_rows, stacked
 
 
@@ -31,10 +32,15 @@ class Covariance(AbstractReducer):
 
     def update(self, values, valid):
         last = {name: values[name][-1:] for name, _ in self.rows}
-        count, mean, off = deviations(stacked(last, tuple((name, 1) for name, _ in self.rows)), valid)
+        least, rise = above_least(stacked(last, tuple((name, 1) for name, _ in self.rows)), valid)
+        # With the constant 1 as one more quantity, its products are the count and the sums.
+        terms = jnp.concatenate([valid[None].astype(rise.dtype), rise])
         # One quantity against all at a time: all pairs at once would need memory for their square.
-        products = jax.lax.map(lambda one: pairwise_sum(one * off), off)
-        return CovarianceNodes(count, mean.T, products.transpose(2, 0, 1))
+        products = jax.lax.map(lambda one: pairwise_sum(one * terms), terms)
+        count, total = products[0, 0], products[0, 1:]
+        mean = total / jnp.maximum(count, 1.0)
+        central = products[1:, 1:] - total[:, None] * mean[None]
+        return CovarianceNodes(count, (least + mean).T, central.transpose(2, 0, 1))
 
     def init(self) -> Levels:
         return ()

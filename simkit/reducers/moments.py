@@ -3,10 +3,11 @@
 from typing import NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 
-from simkit.reducers.pairwise import Levels, add_leaves, deviations, extremes, pairwise_sum, root
+from simkit.reducers.pairwise import Levels, above_least, add_leaves, extremes, pairwise_sum, root
 from simkit.reducers.reducer import AbstractReducer, Rows, as_rows, by_name, stacked
 
 
@@ -23,7 +24,7 @@ class MomentNodes(NamedTuple):
 class Moments(AbstractReducer):
     """Sample mean, unbiased variance, standard error of the mean, minimum and maximum of every row.
 
-    Squares are summed about each leaf's own mean and leaves joined as in Chan, Golub & LeVeque (1983),
+    Squares are summed about a value of the leaf itself and leaves joined as in Chan, Golub & LeVeque (1983),
     doi:10.1080/00031305.1983.10483115, so a small variance about a large mean does not cancel, and that of
     equal values is exactly 0. The standard error is that of independent replicates. Statistics that the
     sample is too small for are NaN.
@@ -36,9 +37,16 @@ class Moments(AbstractReducer):
 
     def update(self, values, valid):
         x = stacked(values, self.rows)
-        count, mean, off = deviations(x, valid)
-        low, high = extremes(x, valid)
-        return MomentNodes(count, mean.T, pairwise_sum(jnp.square(off)).T, low.T, high.T)
+        count = jnp.sum(valid, -1)
+        n = jnp.maximum(count, 1).astype(jnp.float64)
+
+        def row(x):
+            least, rise = above_least(x, valid)
+            total, squares = pairwise_sum(jnp.stack([rise, jnp.square(rise)]))
+            return (least + total / n, jnp.maximum(squares - total * (total / n), 0.0), *extremes(x, valid))
+
+        # Row by row the temporaries stay in cache: a hundred rows at once took twice as long.
+        return MomentNodes(count, *(array.T for array in jax.lax.map(row, x)))
 
     def init(self) -> Levels:
         return ()

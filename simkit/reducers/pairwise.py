@@ -29,16 +29,15 @@ def extremes(x: jax.Array, valid: jax.Array) -> tuple[jax.Array, jax.Array]:
     return jnp.min(jnp.where(valid, x, jnp.inf), -1), jnp.max(jnp.where(valid, x, -jnp.inf), -1)
 
 
-def deviations(x: jax.Array, valid: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Count `(leaves,)`, mean `(rows, leaves)` and deviations along the last axis, zero where not valid.
+def above_least(x: jax.Array, valid: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The smallest valid entry along the last axis, and by how much each exceeds it, zero where not valid.
 
-    The mean is taken relative to the smallest entry, so that equal entries deviate by exactly zero.
+    Sums of squares about one of the sample's own values lose at most a factor of its size in accuracy,
+    however large the mean, and are exactly zero when all values are equal.
     """
-    count = jnp.sum(valid, -1)
-    origin = jnp.where(count > 0, extremes(x, valid)[0], 0.0)
-    above = jnp.where(valid, x - origin[..., None], 0.0)
-    rise = pairwise_sum(above) / jnp.maximum(count, 1).astype(x.dtype)
-    return count, origin + rise, jnp.where(valid, above - rise[..., None], 0.0)
+    least = jnp.min(jnp.where(valid, x, jnp.inf), -1)
+    least = jnp.where(jnp.any(valid, -1), least, 0.0)
+    return least, jnp.where(valid, x - least[..., None], 0.0)
 
 
 Nodes = Any  # a NamedTuple of arrays that share their leading axis
