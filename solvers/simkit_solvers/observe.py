@@ -25,6 +25,10 @@ class AbstractObserver(eqx.Module):
     def row(self, problem, acc, t, y) -> dict[str, Any]:
         """What is kept at a saved row, by name."""
 
+    @abc.abstractmethod
+    def coarsened(self, factor: int) -> "AbstractObserver | None":
+        """The observer that sees the same times on a grid `factor` times coarser, `None` where it cannot."""
+
 
 class States(AbstractObserver):
     """Keeps every state variable under its own name and accumulates nothing."""
@@ -37,3 +41,6 @@ class States(AbstractObserver):
 
     def row(self, problem, acc, t, y):
         return y._asdict()
+
+    def coarsened(self, factor):
+        return self

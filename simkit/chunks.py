@@ -1,0 +1,47 @@
+"""How an ensemble is cut: leaves of a fixed number of paths, gathered into chunks.
+
+Leaves are what makes statistics independent of devices and chunks: each is reduced on its own, and they are
+merged in the order of their ids.
+"""
+
+import dataclasses
+
+from simkit.paths import lanes_for
+
+LEAF = 2048
+TARGET_PATH_STEPS = 200_000_000  # about half a second on two cores
+MOST_PATHS = 2**20
+MOST_BYTES = 256 * 2**20  # for the saved rows of one chunk
+
+
+@dataclasses.dataclass(frozen=True)
+class Chunks:
+    """`count` chunks of `leaves` leaves of `lanes` paths each; the last may be partly empty."""
+
+    count: int
+    leaves: int
+    lanes: int
+
+    @property
+    def paths(self) -> int:
+        """Paths in one chunk, empty lanes included."""
+        return self.leaves * self.lanes
+
+
+def plan_chunks(paths: int, steps: int, values_per_path: int, devices: int, asked: int | None) -> Chunks:
+    """Chunks that take about half a second and fit memory, or of `asked` paths rounded up to whole leaves.
+
+    An ensemble smaller than a leaf gets one leaf of fewer lanes, a power of two: its sums are those of the
+    full leaf without the zeros.
+    """
+    if paths < LEAF and devices == 1:
+        return Chunks(1, 1, lanes_for(paths))
+    leaves = -(-paths // LEAF)
+    fitting = min(TARGET_PATH_STEPS // steps, MOST_BYTES // (8 * max(1, values_per_path)), MOST_PATHS)
+    wanted = max(1, -(-asked // LEAF) if asked else fitting // LEAF)
+    count = -(-leaves // (-(-wanted // devices) * devices))
+    per_device = -(-leaves // (count * devices))
+    if asked:
+        per_device = -(-wanted // devices)
+        count = -(-leaves // (per_device * devices))
+    return Chunks(count, per_device * devices, LEAF)

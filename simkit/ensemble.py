@@ -1,0 +1,145 @@
+"""Running an ensemble: chunks of paths over all local devices, reduced as they come."""
+
+import time
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from simkit.bias import BIAS_PATHS, step_bias
+from simkit.chunks import Chunks, plan_chunks
+from simkit.failures import failed_paths
+from simkit.paths import as_device_ids, path_mesh, path_program
+from simkit.reducers import AbstractReducer, Covariance, Histogram, Moments
+from simkit.simulation import EnsembleResult, Simulation
+
+SAMPLES = 20
+IN_FLIGHT = 2  # chunks dispatched before the oldest is merged: the host counts while the devices step
+
+Progress = Callable[[int, int], None]
+
+
+def quantity_rows(simulation: Simulation) -> dict[str, int]:
+    """How many rows are kept of each quantity: of state variables all, of observables all or the last."""
+    rows = {name: simulation.grid.rows for name in simulation.problem.State._fields}
+    for name, info in simulation.observables.items():
+        rows[name] = simulation.grid.rows if info.at == "each" else 1
+    return rows
+
+
+def default_reducers(simulation: Simulation) -> dict[str, AbstractReducer]:
+    """The statistics that every run keeps."""
+    rows = quantity_rows(simulation)
+    return {
+        "moments": Moments(rows),
+        "covariance": Covariance(rows),
+        "histogram": Histogram(rows, simulation.quantiles),
+    }
+
+
+def run_ensemble(simulation: Simulation, progress: Progress | None = None) -> EnsembleResult:
+    """Simulate all paths and give their statistics.
+
+    Statistics have the same bits for every number of devices and every chunk size. `progress` is called with
+    the paths done and the paths in all. Raises `NumericalError` when a path becomes NaN or infinite and
+    `failures` is `stop`.
+    """
+    with jax.enable_x64(True):
+        return _run(simulation, progress)
+
+
+def chunk_plan(simulation: Simulation, devices: int) -> Chunks:
+    """How `run_ensemble` would cut this ensemble."""
+    values = sum(quantity_rows(simulation).values())
+    return plan_chunks(simulation.paths, simulation.grid.steps, values, devices, simulation.chunk)
+
+
+def chunk_program(simulation: Simulation, reducers: dict[str, AbstractReducer], mesh) -> tuple[Callable, tuple]:
+    """The function of (numbers, ids, how many ids count) that simulates and reduces one chunk."""
+    paths, numbers = path_program(simulation, simulation.grid, mesh)
+    rows = quantity_rows(simulation)
+
+    def chunk(numbers, ids, remaining):
+        everything = paths(numbers, ids)
+        finite = jnp.ones(ids.shape, bool)
+        for array in everything.values():
+            finite &= jnp.all(jnp.isfinite(array), axis=0)
+        values = {name: everything[name][-count:] for name, count in rows.items()}
+        index = jnp.arange(ids.size, dtype=jnp.int64).reshape(ids.shape)
+        present = index < remaining
+        partials = {name: r.update(values, present & finite) for name, r in reducers.items()}
+        return values, partials, present & ~finite
+
+    return chunk, numbers
+
+
+def _run(simulation: Simulation, progress: Progress | None) -> EnsembleResult:
+    mesh = path_mesh(simulation.devices)
+    devices = mesh.devices.size
+    plan = chunk_plan(simulation, devices)
+    reducers = default_reducers(simulation)
+    states = {name: reducer.init() for name, reducer in reducers.items()}
+    chunk, numbers = chunk_program(simulation, reducers, mesh)
+
+    start = time.perf_counter()
+    ids = as_device_ids(0, plan.leaves, plan.lanes, mesh)
+    compiled = jax.jit(chunk).lower(numbers, ids, np.int64(0)).compile()
+    compile_s = time.perf_counter() - start
+
+    start = time.perf_counter()
+    stored = max(min(simulation.stored_paths, simulation.paths), min(SAMPLES, simulation.paths))
+    kept: dict[str, list[np.ndarray]] = {}
+    first_values: dict[str, np.ndarray] = {}
+    failed = 0
+    waiting: list[tuple[int, tuple]] = []
+
+    def absorb(number: int, outputs: tuple):
+        nonlocal failed
+        values, partials, broken = outputs
+        first = number * plan.paths
+        bad = np.flatnonzero(np.asarray(broken).reshape(-1))
+        if len(bad) and simulation.failures == "stop":
+            raise failed_paths(simulation, first + bad)
+        failed += len(bad)
+        for name, partial in partials.items():
+            states[name] = reducers[name].merge(states[name], partial)
+        wanted = min(stored - first, plan.paths)
+        for name, array in values.items():
+            if wanted > 0:
+                flat = np.asarray(array).reshape(array.shape[0], -1)
+                kept.setdefault(name, []).append(flat[:, :wanted].T.copy())
+                if number == 0:
+                    first_values[name] = flat[-1, :BIAS_PATHS].copy()
+        if progress is not None:
+            progress(min(first + plan.paths, simulation.paths), simulation.paths)
+
+    for number in range(plan.count):
+        first = number * plan.paths
+        ids = as_device_ids(first, plan.leaves, plan.lanes, mesh)
+        waiting.append((number, compiled(numbers, ids, np.int64(simulation.paths - first))))
+        if len(waiting) >= IN_FLIGHT:
+            absorb(*waiting.pop(0))
+    for item in waiting:
+        absorb(*item)
+    statistics = {name: reducer.finish(states[name]) for name, reducer in reducers.items()}
+    elapsed_s = time.perf_counter() - start
+
+    start = time.perf_counter()
+    rows = {name: np.concatenate(parts) for name, parts in kept.items()}
+    bias = step_bias(simulation, first_values)
+    compile_s += time.perf_counter() - start
+    return EnsembleResult(
+        times=simulation.grid.times,
+        statistics=statistics,
+        stored=rows if simulation.stored_paths else None,
+        samples={name: array[:SAMPLES] for name, array in rows.items()},
+        paths=simulation.paths,
+        failed=failed,
+        steps=simulation.grid.steps,
+        bias=bias,
+        elapsed_s=elapsed_s,
+        compile_s=compile_s,
+        path_steps_per_s=simulation.paths * simulation.grid.steps / elapsed_s,
+        devices=devices,
+    )

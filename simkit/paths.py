@@ -1,0 +1,75 @@
+"""The program that simulates a set of path ids: what the ensemble, the step bias and a replay all run."""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from simkit_solvers.generator import seed_key
+from simkit_solvers.grid import Grid
+from simkit_solvers.integrate import integrate
+from simkit_solvers.noise import CoarsenedNoise, CounterNoise
+from simkit_solvers.problem import AbstractSDE
+
+from simkit.initial import Distribution, draw_initial
+from simkit.simulation import Simulation
+
+IDS = PartitionSpec("paths")
+ROWS = PartitionSpec(None, "paths")
+FEWEST_LANES = 64
+
+
+def path_mesh(devices: int | None) -> Mesh:
+    """A mesh over the first `devices` local devices, all of them by default."""
+    local = jax.local_devices()
+    if devices is not None and not 1 <= devices <= len(local):
+        raise ValueError(f"devices: asked for {devices}, and this process has {len(local)}")
+    return Mesh(np.array(local[:devices]), ("paths",))
+
+
+def lanes_for(paths: int) -> int:
+    """A power of two, at least 64, that holds a number of paths: other widths may have other bits."""
+    return max(FEWEST_LANES, 1 << max(paths - 1, 0).bit_length())
+
+
+def as_device_ids(first: int, leaves: int, lanes: int, mesh: Mesh):
+    """The path ids `first`, … as `uint32` `(leaves, lanes)`, the leaves laid over the devices."""
+    ids = (first + np.arange(leaves * lanes, dtype=np.uint64)).astype(np.uint32).reshape(leaves, lanes)
+    return jax.device_put(ids, NamedSharding(mesh, IDS))
+
+
+def path_program(simulation: Simulation, grid: Grid, mesh: Mesh, coarsen: int = 1) -> tuple[Callable, tuple]:
+    """A function of (numbers, ids) that simulates paths, and the numbers.
+
+    The numbers are every floating-point leaf of the model, the observables and the grid, in the run's
+    precision; they are traced, so that a derivative or a sweep compiles nothing anew. The function gives a
+    dictionary of arrays `(rows, leaves, lanes)`. With `coarsen` n the noise is that of a grid n times finer.
+    """
+    dtype = jnp.dtype(simulation.precision)
+    wide = simulation.normals == "float64"
+    fixed = {name: x for name, x in simulation.initial.items() if not isinstance(x, Distribution)}
+    everything = (simulation.problem, simulation.observer, grid, fixed)
+    numbers, static = eqx.partition(everything, eqx.is_inexact_array_like)
+    numbers = jax.tree.map(lambda x: jnp.asarray(x, dtype), numbers)
+    stochastic = isinstance(simulation.problem, AbstractSDE)
+
+    def one_path(numbers, key, path):
+        problem, observer, grid, fixed = eqx.combine(numbers, static)
+        start = draw_initial({**simulation.initial, **fixed}, key, path, dtype, wide)
+        noise = CounterNoise.of(key, path, wide) if stochastic else None
+        if stochastic and coarsen > 1:
+            noise = CoarsenedNoise(noise, coarsen)
+        return integrate(problem, simulation.solver, problem.State(**start), grid, noise, observer)
+
+    def device_paths(numbers, ids):
+        key = seed_key(simulation.seed)
+        leaf = jax.vmap(lambda path: one_path(numbers, key, path), out_axes=1)
+        return jax.vmap(leaf, out_axes=1)(ids)
+
+    # Every device runs the same program on its own leaves: no communication, and the bits of one device.
+    program = jax.shard_map(
+        device_paths, mesh=mesh, in_specs=(PartitionSpec(), IDS), out_specs=ROWS, check_vma=False
+    )
+    return program, numbers
