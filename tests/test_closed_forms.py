@@ -262,6 +262,8 @@ def test_heston_tends_to_black_scholes(K, T):
 def test_heston_at_expiry():
     assert heston_call(**{**HESTON, "T": 0.0, "K": 90.0}) == 10
     assert heston_put(**{**HESTON, "T": 0.0, "K": 90.0}) == 0
+    assert heston_call(**{**HESTON, "K": 0.0}) == 100 * math.exp(-0.02)
+    assert heston_call(**{**HESTON, "S": 0.0, "K": 90.0}) == 0
     assert heston_call(**{**HESTON, "v0": 0.0, "theta": 0.0, "K": 90.0}) == pytest.approx(
         100 * math.exp(-0.02) - 90 * math.exp(-0.01), rel=1e-14
     )

@@ -53,6 +53,28 @@ def test_refuses_parameters_outside_their_range(model):
                 check_parameters(model(**{**model.example, name: value}))
 
 
+@pytest.mark.parametrize(
+    ("model", "wrong"),
+    [
+        ("GBM", {"sigma": -0.2}),
+        ("OrnsteinUhlenbeck", {"theta": -1.0}),
+        ("OrnsteinUhlenbeck", {"sigma": -0.2}),
+        ("CIR", {"kappa": -1.0}),
+        ("CIR", {"theta": -0.1}),
+        ("CIR", {"sigma": -0.3}),
+        ("Heston", {"kappa": -1.0}),
+        ("Heston", {"theta": -0.1}),
+        ("Heston", {"xi": -0.3}),
+        ("Heston", {"rho": -1.01}),
+        ("Heston", {"rho": 1.01}),
+    ],
+)
+def test_refuses_what_makes_no_sense(model, wrong):
+    ((name, value),) = wrong.items()
+    with pytest.raises(ValueError, match=rf"^{model}\.{name}: must be .*, got {value:g}$"):
+        check_parameters(MODELS[model](**{**MODELS[model].example, name: value}))
+
+
 @every_model
 @both_dtypes
 @pytest.mark.parametrize("arrays", [False, True], ids=["floats", "arrays"])

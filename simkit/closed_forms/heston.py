@@ -45,7 +45,7 @@ def heston_call(
     asset, strike = S * math.exp(-q * T), K * math.exp(-r * T)
     variance = theta * T + (v0 - theta) * decayed_span(kappa, T)
     plain = lognormal_call(asset, strike, math.sqrt(max(variance, 0.0)))
-    if xi * xi < sys.float_info.min or variance <= 0 or asset == 0 or strike == 0:
+    if xi * xi < sys.float_info.min or asset == 0 or strike == 0:
         return plain
     gap = _integral(math.log(asset / strike), variance, T, v0, kappa, theta, xi, rho)
     return max(plain + math.sqrt(asset * strike) / math.pi * gap, 0.0)
