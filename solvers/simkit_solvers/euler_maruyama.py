@@ -5,6 +5,8 @@ from typing import ClassVar
 import diffrax
 import jax
 
+from simkit_solvers.solver_info import Orders, SolverInfo
+
 
 class EulerMaruyama(diffrax.AbstractItoSolver):
     r"""Euler–Maruyama, $y_{n+1} = y_n + f(t_n, y_n)\,h + g(t_n, y_n)\,\Delta W_n$, for Itô problems.
@@ -35,3 +37,18 @@ class EulerMaruyama(diffrax.AbstractItoSolver):
 
     def func(self, terms, t0, y0, args):
         return terms.vf(t0, y0, args)
+
+
+EULER_MARUYAMA = SolverInfo(
+    name="EulerMaruyama",
+    cls=EulerMaruyama,
+    problem=("ode", "sde"),
+    summary="Euler–Maruyama method for Itô problems with any noise, one evaluation of each a step.",
+    reference="Kloeden & Platen (1992), Numerical Solution of Stochastic Differential Equations, "
+    "doi:10.1007/978-3-662-12616-5",
+    calculus="ito",
+    strong=Orders(1.0, 0.5, 0.5),
+    weak=Orders(1.0, 1.0, 1.0),
+    order=1,
+    origin="simkit",
+)

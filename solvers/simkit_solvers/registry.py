@@ -1,0 +1,154 @@
+"""Every solver by name.
+
+One more solver is one file, with its record, and one line in `SOLVERS` below.
+"""
+
+import difflib
+
+import diffrax
+import equinox as eqx
+
+from simkit_solvers.diffrax_solvers import DIFFRAX_SOLVERS
+from simkit_solvers.euler_maruyama import EULER_MARUYAMA
+from simkit_solvers.langevin import AbstractUnderdampedLangevin
+from simkit_solvers.problem import AbstractODE, AbstractSDE
+from simkit_solvers.solver_info import SolverInfo
+from simkit_solvers.terms import is_separable
+
+SOLVERS: dict[str, SolverInfo] = {
+    info.name: info
+    for info in (
+        EULER_MARUYAMA,
+        *DIFFRAX_SOLVERS,
+    )
+}
+
+REFUSED = {
+    "LeapfrogMidpoint": "its state holds an absolute time, which the integer clock does not give; "
+    "take Midpoint or ReversibleHeun",
+    "HalfSolver": "it only adds an error estimate for adaptive steps; name the solver inside it",
+}
+
+
+def make_solver(name: str, options: dict | None = None) -> diffrax.AbstractSolver:
+    """The solver of a name with its options set.
+
+    Options are the numbers among the solver's fields (`SOLVERS[name].options`); implicit solvers also take
+    `rtol` and `atol` of their root finder. Raises `ValueError` for an unknown name or option and for a value
+    that is not a positive number.
+    """
+    if name in REFUSED:
+        raise ValueError(f"solver {name} does not run on a fixed grid: {REFUSED[name]}")
+    if name not in SOLVERS:
+        raise ValueError(f"unknown solver {name!r}{_suggestion(name, SOLVERS)}")
+    info, options = SOLVERS[name], dict(options or {})
+    for key, value in options.items():
+        _check_option(info, key, value)
+    tolerances = {key: options.pop(key) for key in ("rtol", "atol") if key in options}
+    solver = info.cls(**options)
+    for key, value in tolerances.items():
+        solver = eqx.tree_at(lambda s, k=key: getattr(s.root_finder, k), solver, float(value))
+    return solver
+
+
+def check_solver(solver: diffrax.AbstractSolver, problem: AbstractODE, y0=None) -> None:
+    """Raise `ValueError`, with the reason and the remedy, when a solver does not fit a problem.
+
+    `y0` is a `State` near which a splitting method checks that the problem separates, ones unless given. All
+    numbers are concrete: this is for the time before a run is compiled.
+    """
+    info, model = info_of(solver), type(problem).__name__
+    if not isinstance(problem, AbstractSDE):
+        if "ode" not in info.problem:
+            raise ValueError(
+                f"solver {info.name} is for stochastic problems, {model} is an ordinary one; take Tsit5, or "
+                "Kvaerno5 if it is stiff"
+            )
+        if info.cls is diffrax.SemiImplicitEuler:
+            _check_separable(problem, y0)
+        return
+    if "sde" not in info.problem:
+        raise ValueError(
+            f"solver {info.name} is for ordinary problems, {model} is stochastic; take {_choice(problem)}"
+        )
+    if info.langevin and not isinstance(problem, AbstractUnderdampedLangevin):
+        raise ValueError(
+            f"solver {info.name} solves underdamped Langevin problems only and {model} is not an "
+            f"AbstractUnderdampedLangevin; take {_choice(problem)}"
+        )
+    if "any" not in (info.calculus, problem.calculus) and info.calculus != problem.calculus:
+        raise ValueError(
+            f"solver {info.name} converges to the {_WORDS[info.calculus]} solution, {model} is "
+            f"{_AN[problem.calculus]} model; take {_choice(problem)}"
+        )
+    if problem.noise_kind not in info.noise_kinds:
+        raise ValueError(
+            f"solver {info.name} is for {_among(info.noise_kinds)} noise, {model} has {problem.noise_kind} "
+            f"noise; take {_choice(problem)}"
+        )
+
+
+def info_of(solver: diffrax.AbstractSolver) -> SolverInfo:
+    """The record of a solver; `ValueError` when it cannot run on a fixed grid or is not registered."""
+    name = type(solver).__name__
+    if name in REFUSED:
+        raise ValueError(f"solver {name} does not run on a fixed grid: {REFUSED[name]}")
+    if name not in SOLVERS or SOLVERS[name].cls is not type(solver):
+        raise ValueError(
+            f"solver {name} is not registered; add its record to simkit_solvers.registry.SOLVERS"
+        )
+    return SOLVERS[name]
+
+
+def strong_order(solver: diffrax.AbstractSolver, problem: AbstractSDE) -> float:
+    """The strong order of a solver that fits on a problem's kind of noise."""
+    return info_of(solver).strong.of(problem.noise_kind)
+
+
+def weak_order(solver: diffrax.AbstractSolver, problem: AbstractODE) -> float:
+    """The order at which means converge: weak on a stochastic problem, the only one on an ordinary one."""
+    info = info_of(solver)
+    return info.weak.of(problem.noise_kind) if isinstance(problem, AbstractSDE) else float(info.order)
+
+
+_WORDS = {"ito": "Itô", "stratonovich": "Stratonovich"}
+_AN = {"ito": "an Itô", "stratonovich": "a Stratonovich"}
+
+
+def _choice(problem: AbstractSDE) -> str:
+    """A solver that fits any stochastic problem of this calculus."""
+    return "SPaRK or EulerHeun" if problem.calculus == "stratonovich" else "EulerMaruyama"
+
+
+def _among(kinds) -> str:
+    return kinds[0] if len(kinds) == 1 else f"{', '.join(kinds[:-1])} or {kinds[-1]}"
+
+
+def _check_separable(problem: AbstractODE, y0) -> None:
+    names = problem.State._fields
+    if y0 is None:
+        y0 = problem.State(*(1.0 for _ in names))
+    if not is_separable(problem, 0.0, y0):
+        half = len(names) // 2
+        raise ValueError(
+            f"solver SemiImplicitEuler needs a separable problem: the first half of the variables "
+            f"({', '.join(names[:half])}) must change by the second half ({', '.join(names[half:])}) alone "
+            f"and the other way round, which {type(problem).__name__} does not; take Tsit5"
+        )
+
+
+def _check_option(info: SolverInfo, key: str, value) -> None:
+    known = info.options
+    if key not in known:
+        remedy = _suggestion(key, known) if known else "; it has none"
+        raise ValueError(f"solver {info.name} has no option {key!r}{remedy}")
+    whole = isinstance(known[key], int)
+    if isinstance(value, bool) or not isinstance(value, int if whole else int | float) or not value > 0:
+        wanted = "a positive whole number" if whole else "a positive number"
+        raise ValueError(f"solver {info.name}: {key} must be {wanted}, got {value!r}")
+
+
+def _suggestion(given: str, known) -> str:
+    folded = {name.casefold(): name for name in known}
+    close = difflib.get_close_matches(str(given).casefold(), folded, n=1)
+    return f"; did you mean {folded[close[0]]!r}?" if close else f"; known: {', '.join(known)}"

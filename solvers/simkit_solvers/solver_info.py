@@ -1,0 +1,91 @@
+"""What is known about a solver: the record that the registry keeps of each."""
+
+import dataclasses
+import inspect
+from typing import Literal, NamedTuple
+
+import diffrax
+
+from simkit_solvers.problem import Calculus, NoiseKind
+
+ProblemKind = Literal["ode", "sde"]
+EVERY_NOISE: tuple[NoiseKind, ...] = ("additive", "scalar", "diagonal", "commutative", "general")
+COMMUTATIVE_NOISE: tuple[NoiseKind, ...] = ("additive", "scalar", "diagonal", "commutative")
+ADDITIVE_NOISE: tuple[NoiseKind, ...] = ("additive",)
+
+
+class Orders(NamedTuple):
+    """Order of convergence for additive, commutative (scalar and diagonal included) and general noise.
+
+    `None` for noise that the solver refuses.
+    """
+
+    additive: float
+    commutative: float | None = None
+    general: float | None = None
+
+    def of(self, kind: NoiseKind) -> float:
+        """The order for one kind of noise; `ValueError` where there is none."""
+        order = (
+            self.additive if kind == "additive" else self.general if kind == "general" else self.commutative
+        )
+        if order is None:
+            raise ValueError(f"no order is known for {kind} noise")
+        return order
+
+    @property
+    def least(self) -> float:
+        """The order for the most general noise that the solver takes."""
+        return min(order for order in self if order is not None)
+
+
+@dataclasses.dataclass(frozen=True)
+class SolverInfo:
+    """One solver: what it solves, how well, and who says so.
+
+    `strong` and `weak` are its orders on stochastic problems, `order` that on ordinary ones; `calculus` is
+    the integral that it converges to. `langevin` solvers take an `AbstractUnderdampedLangevin` only.
+    """
+
+    name: str
+    cls: type[diffrax.AbstractSolver]
+    problem: tuple[ProblemKind, ...]
+    summary: str
+    reference: str
+    calculus: Calculus | None = None
+    strong: Orders | None = None
+    weak: Orders | None = None
+    order: int | None = None
+    langevin: bool = False
+    origin: Literal["simkit", "diffrax"] = "diffrax"
+
+    @property
+    def noise_kinds(self) -> tuple[NoiseKind, ...]:
+        """The kinds of noise that it takes."""
+        if self.strong is None:
+            return ()
+        if self.strong.commutative is None:
+            return ADDITIVE_NOISE
+        return COMMUTATIVE_NOISE if self.strong.general is None else EVERY_NOISE
+
+    @property
+    def strong_order(self) -> float | None:
+        """The strong order for the most general noise that it takes."""
+        return None if self.strong is None else self.strong.least
+
+    @property
+    def weak_order(self) -> float | None:
+        """The weak order for the most general noise that it takes."""
+        return None if self.weak is None else self.weak.least
+
+    @property
+    def options(self) -> dict[str, int | float | None]:
+        """What can be set, with the default; `None` where the default depends on the precision."""
+        found = {
+            name: p.default
+            for name, p in inspect.signature(self.cls).parameters.items()
+            if isinstance(p.default, int | float)
+        }
+        return found | (
+            {"rtol": None, "atol": None} if issubclass(self.cls, diffrax.AbstractImplicitSolver) else {}
+        )
