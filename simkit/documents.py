@@ -1,0 +1,314 @@
+"""Strict YAML: plain data, and where in the file each piece of it stands.
+
+Numbers follow the core schema of YAML 1.2, so `1e-3` is a number and `no` is text. Duplicate keys, tags, merge
+keys, several documents, alias bombs, deep nesting and large files are refused before they cost anything.
+"""
+
+import dataclasses
+import difflib
+import os
+import re
+from collections.abc import Mapping
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any, ClassVar
+
+import yaml
+
+from simkit.errors import InputError, OutputError
+from simkit.suggestion import shown
+
+MAX_BYTES = 1_000_000
+MAX_NODES = 20_000  # with aliases written out
+MAX_ALIASES = 200
+MAX_DEPTH = 20
+
+KeyPath = tuple[str | int, ...]
+Mark = tuple[int, int]  # line and column, from 1
+
+_CORE_SCHEMA = (
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
+    ("int", r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", list("-+0123456789")),
+    (
+        "float",
+        r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)",
+        list("-+.0123456789"),
+    ),
+)
+
+
+@dataclasses.dataclass
+class Document:
+    """Plain data with the places it came from; `mistakes` are those found while reading, by key path."""
+
+    data: dict[str, Any]
+    name: str | None = None
+    values: dict[KeyPath, Mark] = dataclasses.field(default_factory=dict)
+    keys: dict[KeyPath, Mark] = dataclasses.field(default_factory=dict)
+    options: dict[KeyPath, str] = dataclasses.field(default_factory=dict)
+    mistakes: list[tuple[Mark, KeyPath, str]] = dataclasses.field(default_factory=list)
+
+
+class _Refused(Exception):
+    """What the YAML library would accept and we do not."""
+
+    def __init__(self, mark, message: str):
+        super().__init__(message)
+        self.mark = mark
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """PyYAML's safe loader, its resolver replaced by the core schema; composes nodes and constructs nothing."""
+
+    yaml_implicit_resolvers: ClassVar[dict] = {}
+    nodes = aliases = depth = 0
+
+    def compose_node(self, parent, index):
+        event = self.peek_event()
+        self.nodes += 1
+        self.depth += 1
+        if self.nodes > MAX_NODES:
+            raise _Refused(event.start_mark, f"more than {MAX_NODES} values; an experiment is smaller")
+        if self.depth > MAX_DEPTH:
+            raise _Refused(event.start_mark, f"nested more than {MAX_DEPTH} levels deep")
+        if isinstance(event, yaml.AliasEvent):
+            self.aliases += 1
+            if self.aliases > MAX_ALIASES:
+                raise _Refused(event.start_mark, f"more than {MAX_ALIASES} aliases; write the values out")
+        elif event.tag is not None:
+            raise _Refused(event.start_mark, f"tags such as {shown(event.tag)} are not allowed: a file is data")
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
+
+
+for _tag, _pattern, _first in _CORE_SCHEMA:
+    _StrictLoader.add_implicit_resolver(_tag, re.compile(rf"(?:{_pattern})\Z"), _first)
+
+
+def read_document(source: str | os.PathLike | Mapping[str, Any]) -> Document:
+    """The document in a file, in a text of more than one line, or in a mapping.
+
+    Raises `InputError` where the content is wrong, `OutputError` where the file cannot be read.
+    """
+    if isinstance(source, Mapping):
+        document = Document({})
+        document.data = _plain(document, source, ())
+        return document
+    if isinstance(source, str) and "\n" in source:
+        return parse_text(source, "<text>")
+    path = Path(source)
+    return parse_text(_decoded(_content(path), str(path)), str(path))
+
+
+def parse_text(text: str, name: str) -> Document:
+    """The document in a text; `name` stands before each place in the messages."""
+    if len(text) > MAX_BYTES:
+        raise InputError(_too_large(name, len(text)))
+    node = _composed(text, name)
+    document = Document({}, name)
+    if node is None:
+        raise InputError(f"{name}: is empty; an experiment needs at least model, initial and time")
+    data = _guarded(lambda: _Construction(document).value(node, (), 0), text, name)
+    if not isinstance(data, dict):
+        line, column = _mark(node.start_mark)
+        raise InputError(
+            f"{name}:{line}:{column}: must be keys and values such as `model: …`, got {shown(data)}"
+        )
+    document.data = data
+    return document
+
+
+def parse_value(text: str, name: str) -> tuple[Any, Document]:
+    """A single value such as the one of `--set key=value`, with the mistakes inside it."""
+    document = Document({}, name)
+    node = _composed(text, name)
+    if node is None:
+        return None, document
+    return _guarded(lambda: _Construction(document).value(node, (), 0), text, name), document
+
+
+def _composed(text: str, name: str):
+    def compose():
+        loader = _StrictLoader(text)
+        try:
+            return loader.get_single_node()
+        finally:
+            loader.dispose()
+
+    return _guarded(compose, text, name)
+
+
+def _guarded(action, text: str, name: str):
+    """The result of `action`; whatever the YAML library raises leaves as an `InputError` with a place."""
+    try:
+        return action()
+    except _Refused as error:
+        line, column = _mark(error.mark)
+        message = str(error)
+    except yaml.reader.ReaderError as error:
+        before = text[: error.position]
+        line, column = before.count("\n") + 1, error.position - (before.rfind("\n") + 1) + 1
+        message = f"the character {ascii(chr(error.character))} is not allowed in YAML"
+    except yaml.MarkedYAMLError as error:
+        line, column = _mark(error.problem_mark or error.context_mark)
+        message = _explained(error)
+    except (yaml.YAMLError, ValueError, OverflowError) as error:
+        line, column = 1, 1
+        message = f"not valid YAML: {error}"
+    raise InputError(f"{name}:{line}:{column}: {message}")
+
+
+def _explained(error: yaml.MarkedYAMLError) -> str:
+    """The library's complaint in words that say what to do."""
+    problem = error.problem or "not valid YAML"
+    if "'\\t'" in problem:
+        return "a tab stands where YAML allows spaces only; indent with spaces"
+    if "but found another document" in problem:
+        return "a second document starts here; a file holds one experiment"
+    if "undefined alias" in problem:
+        return f"{problem}; a text that begins with * must be in quotes"
+    if "mapping values are not allowed" in problem:
+        return "a second `: ` in one line; check the indentation, or put the text in quotes"
+    context = f" ({error.context})" if error.context else ""
+    return f"not valid YAML: {problem}{context}"
+
+
+class _Construction:
+    """From nodes to plain data. Aliases are written out, so every value has one place of its own."""
+
+    def __init__(self, document: Document):
+        self.document = document
+        self.count = 0
+
+    def value(self, node, path: KeyPath, depth: int):
+        self.count += 1
+        if self.count > MAX_NODES:
+            raise _Refused(node.start_mark, f"aliases stand for more than {MAX_NODES} values")
+        if depth > MAX_DEPTH:
+            raise _Refused(node.start_mark, f"nested more than {MAX_DEPTH} levels deep, or an alias in itself")
+        self.document.values[path] = _mark(node.start_mark)
+        if isinstance(node, yaml.MappingNode):
+            return self._mapping(node, path, depth)
+        if isinstance(node, yaml.SequenceNode):
+            return [self.value(item, (*path, i), depth + 1) for i, item in enumerate(node.value)]
+        return self._scalar(node, path)
+
+    def _mapping(self, node, path: KeyPath, depth: int) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            mark = _mark(key_node.start_mark)
+            if key_node.tag != _StrictLoader.DEFAULT_SCALAR_TAG:
+                text = key_node.value if isinstance(key_node, yaml.ScalarNode) else "a list or mapping"
+                self._mistake(mark, path, f"a key must be text, got {text or 'nothing'}; put it in quotes")
+                continue
+            key = key_node.value
+            if key == "<<":
+                self._mistake(mark, path, "merge keys (<<) are not supported; write the keys out")
+            elif key in found:
+                first = self.document.keys[(*path, key)]
+                self._mistake(mark, (*path, key), f"duplicate key; it was first given in line {first[0]}")
+            else:
+                self.document.keys[(*path, key)] = mark
+                found[key] = self.value(value_node, (*path, key), depth + 1)
+        return found
+
+    def _scalar(self, node, path: KeyPath):
+        text = node.value
+        if node.tag == "null":
+            return None
+        if node.tag == "bool":
+            return text.lower() == "true"
+        if node.tag == "int":
+            if len(text) > 400:
+                self._mistake(_mark(node.start_mark), path, f"a number of {len(text)} digits")
+                return 0
+            base = {"0o": 8, "0x": 16}.get(text[:2], 10)
+            return int(text, base)
+        if node.tag == "float":
+            return float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
+        if any("\ud800" <= letter <= "\udfff" for letter in text):
+            self._mistake(_mark(node.start_mark), path, "half a surrogate pair is not a character")
+            return ""
+        return text
+
+    def _mistake(self, mark: Mark, path: KeyPath, message: str) -> None:
+        self.document.mistakes.append((mark, path, message))
+
+
+def _plain(document: Document, value, path: KeyPath):
+    """Data from Python as YAML would have given it: dict, list, str, bool, int, float, None."""
+    if len(path) > MAX_DEPTH:
+        raise InputError(f"nested more than {MAX_DEPTH} levels deep, or a mapping in itself")
+    if isinstance(value, Mapping):
+        found = {}
+        for key, item in value.items():
+            if isinstance(key, str):
+                found[key] = _plain(document, item, (*path, key))
+            else:
+                document.mistakes.append(((0, 0), path, f"a key must be a string, got {shown(key)}"))
+        return found
+    if isinstance(value, list | tuple):
+        return [_plain(document, item, (*path, i)) for i, item in enumerate(value)]
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Real):
+        return float(value)
+    kind = type(value).__name__
+    document.mistakes.append(
+        ((0, 0), path, f"must be plain data (a number, text, list or dict), got a value of type {kind}")
+    )
+    return None
+
+
+def _content(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > MAX_BYTES:
+                raise InputError(_too_large(str(path), size))
+            content = file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        raise OutputError(f"{path}: no such file{_neighbour(path)}") from None
+    except OSError as error:
+        raise OutputError(f"{path}: {error.strerror}") from error
+    except ValueError:
+        raise OutputError(f"{ascii(str(path))}: not a file name") from None
+    if len(content) > MAX_BYTES:
+        raise InputError(_too_large(str(path), len(content)))
+    return content
+
+
+def _too_large(name: str, size: int) -> str:
+    return f"{name}: {size} bytes are too many; an experiment may have {MAX_BYTES}"
+
+
+def _neighbour(path: Path) -> str:
+    """A YAML file of a similar name in the same folder."""
+    try:
+        names = [entry.name for entry in path.parent.iterdir() if entry.suffix in (".yaml", ".yml")]
+    except OSError:
+        return ""
+    close = difflib.get_close_matches(path.name, names, n=1, cutoff=0.5)
+    return f"; did you mean {str(path.with_name(close[0]))!r}?" if close else ""
+
+
+def _decoded(content: bytes, name: str) -> str:
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = content[: error.start]
+        line, column = before.count(b"\n") + 1, error.start - (before.rfind(b"\n") + 1) + 1
+        raise InputError(
+            f"{name}:{line}:{column}: byte {content[error.start]:#04x} at offset {error.start} is not UTF-8; "
+            "save the file as UTF-8"
+        ) from None
+
+
+def _mark(mark) -> Mark:
+    return (1, 1) if mark is None else (mark.line + 1, mark.column + 1)

@@ -1,0 +1,437 @@
+"""Expressions as text, compiled to closures over `jax.numpy`.
+
+The text is checked token by token, parsed by the standard library's `ast`, and every node is translated through a
+list of what is allowed. Nothing is ever evaluated by Python itself: no `eval`, no `compile`, no attribute access.
+"""
+
+import ast
+import dataclasses
+import inspect
+import keyword
+import math
+import operator
+import re
+import warnings
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Literal
+
+from simkit.errors import InputError
+from simkit.functions import (
+    FUNCTIONALS,
+    FUNCTIONS,
+    NUMBERS,
+    NUMERIC,
+    as_number,
+    both,
+    divide,
+    either,
+    integer_power,
+    negation,
+    power,
+    where,
+)
+from simkit.suggestion import did_you_mean, shown
+
+MAX_LENGTH = 2000
+MAX_DEPTH = 50
+MAX_INTEGER_POWER = 1000
+
+_TOKEN = re.compile(
+    r"(?P<space>[ \t\r\n]+)|(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)"
+    r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)|(?P<operator>\*\*|//|<=|>=|==|!=|:=|[-+*/(),<>=])"
+)
+_REFUSED = {
+    ".": "attributes (a.b) are not allowed",
+    "[": "indexing and lists ([) are not allowed",
+    "]": "indexing and lists (]) are not allowed",
+    "{": "braces are not allowed",
+    "}": "braces are not allowed",
+    "'": "text in quotes is not allowed",
+    '"': "text in quotes is not allowed",
+    "^": "a power is written **, not ^",
+    "%": "% is not available; a remainder is a - b*floor(a/b)",
+    "//": "// is not available; use floor(a/b)",
+    "&": "& is not available; use `and`",
+    "|": "| is not available; use `or`",
+    "~": "~ is not available; use `not`",
+    "!": "! is not available; use `not`",
+    ":=": "assignment (:=) is not allowed",
+    ":": "a colon is not allowed",
+    ";": "a semicolon is not allowed",
+}
+_WORDS = {
+    "if": "; a choice is written where(condition, a, b)",
+    "else": "; a choice is written where(condition, a, b)",
+    "True": "; write a comparison",
+    "False": "; write a comparison",
+}
+_ELSEWHERE = {"ln": "log", "pow": "**", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "fabs": "abs"}
+_ARITHMETIC = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: divide,
+}
+_COMPARISONS = {
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+}
+
+Environment = Mapping[Any, Any]
+
+
+class ExpressionError(InputError):
+    """An expression that cannot be compiled; the message says at which column, counted from 1."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Functional:
+    """A path functional in an expression, such as `mean(S)`. Its value is looked up under itself."""
+
+    kind: Literal["mean", "max", "min", "integral"]
+    argument: "Expression"
+
+
+@dataclasses.dataclass(frozen=True)
+class Expression:
+    """A compiled expression: call it with a mapping from names (and functionals) to values.
+
+    Plain numbers in it are Python floats, which never promote a float32 state. `truth` tells that it is a
+    condition, whose value is 1 or 0. Two expressions of the same text are equal.
+    """
+
+    text: str
+    names: frozenset[str]
+    functionals: tuple[Functional, ...] = ()
+    evaluate: Callable[[Environment], Any] = dataclasses.field(compare=False, repr=False, default=float)
+
+    def __call__(self, environment: Environment):
+        return self.evaluate(environment)
+
+
+def compile_expression(
+    text: str | float,
+    names: Collection[str] | None = (),
+    *,
+    functionals: bool = False,
+    closed_forms: Mapping[str, Callable[..., float]] | None = None,
+) -> Expression:
+    """Compile a text, or a number, that may use `names` (any name at all if `None`).
+
+    With `functionals`, `mean(x)`, `max(x)`, `min(x)` and `integral(x)` may be used; `closed_forms` are functions
+    of plain numbers, called with keyword arguments. Raises `ExpressionError`.
+    """
+    if isinstance(text, int | float):
+        number = float(text)
+        return Expression(repr(number), frozenset(), (), lambda environment: number)
+    if len(text) > MAX_LENGTH:
+        raise ExpressionError(f"an expression of {len(text)} characters; at most {MAX_LENGTH} are allowed")
+    keywords = closed_forms is not None
+    _check_tokens(text, keywords)
+    compiler = _Compiler(text, names, functionals, closed_forms or {})
+    evaluate = compiler.number(_parsed(text), 0)
+    return Expression(" ".join(text.split()), frozenset(compiler.used), tuple(compiler.found), evaluate)
+
+
+def check_name(name: str) -> str | None:
+    """Why a name cannot be given to something that expressions refer to; `None` if it can."""
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+        return f"{shown(name)} is not a name: use letters, digits and _, and begin with a letter"
+    if name.startswith("_"):
+        return f"{name!r} begins with _; begin with a letter"
+    if keyword.iskeyword(name):
+        return f"{name!r} is a reserved word; choose another name, such as {name + '_'!r}"
+    if name in FUNCTIONS:
+        return f"{name!r} is a function; choose another name"
+    if name in NUMBERS:
+        return f"{name!r} is the number {NUMBERS[name]:.4f}…; choose another name"
+    if name == "t":
+        return "'t' is the time; choose another name"
+    return None
+
+
+def _check_tokens(text: str, keywords: bool) -> None:
+    """Refuse everything but numbers, names and operators, and parentheses too deep for the parser."""
+    at = depth = 0
+    previous = ""
+    while at < len(text):
+        found = _TOKEN.match(text, at)
+        token = found[0] if found else text[at]
+        if found is None or token in _REFUSED:
+            _fail(at, _REFUSED.get(token, f"the character {ascii(token)} is not allowed"))
+        if found["name"] and previous == "number":
+            _fail(at, f"{shown(token)} follows a number directly; write * between them")
+        if found["number"] and previous == "number":
+            _fail(at, "a number with two points")
+        if found["name"] and keyword.iskeyword(token) and token not in ("and", "or", "not"):
+            _fail(at, f"{token!r} is a reserved word and not allowed{_WORDS.get(token, '')}")
+        if token == "=" and not keywords:
+            _fail(at, "= is not allowed here; equality is ==, and arguments are given without names")
+        depth += (token == "(") - (token == ")")
+        if depth > MAX_DEPTH:
+            _fail(at, f"nested more than {MAX_DEPTH} levels deep")
+        previous = found.lastgroup or ""
+        at = found.end()
+
+
+def _parsed(text: str) -> ast.expr:
+    """The syntax tree, its columns those of the text."""
+    flat = re.sub(r"\s", " ", text)
+    lead = len(flat) - len(flat.lstrip())
+    if not flat.strip():
+        raise ExpressionError("an empty expression")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            body = ast.parse(flat.strip(), mode="eval").body
+    except SyntaxError as error:
+        column = lead + min(error.offset or 1, len(flat.strip()) + 1)
+        reason = "it ends too early" if column > len(flat.rstrip()) else "it cannot be read"
+        if error.msg and ("never closed" in error.msg or "unmatched" in error.msg):
+            reason = error.msg
+        raise ExpressionError(f"not an expression: {reason} at column {column}") from None
+    except (RecursionError, MemoryError, ValueError, Warning):
+        raise ExpressionError("an expression that cannot be read; write it in smaller parts") from None
+    for node in ast.walk(body):
+        if isinstance(node, ast.expr | ast.keyword):
+            node.col_offset += lead
+    return body
+
+
+def _fail(offset: int, message: str):
+    raise ExpressionError(f"{message} at column {offset + 1}")
+
+
+class _Compiler:
+    """Translates a syntax tree to a closure; collects the names and functionals that it uses."""
+
+    def __init__(self, text: str, names: Collection[str] | None, functionals: bool, closed_forms: Mapping):
+        self.text = text
+        self.names = names
+        self.functionals = functionals
+        self.closed_forms = closed_forms
+        self.used: set[str] = set()
+        self.found: list[Functional] = []
+        self.inside: str = ""
+
+    def number(self, node: ast.expr, depth: int) -> Callable[[Environment], Any]:
+        """A closure for a number; a condition counts as 1 or 0."""
+        truth, evaluate = self.translate(node, depth)
+        return (lambda environment: as_number(evaluate(environment))) if truth else evaluate
+
+    def condition(self, node: ast.expr, depth: int) -> Callable[[Environment], Any]:
+        """A closure for something true or false."""
+        truth, evaluate = self.translate(node, depth)
+        if not truth:
+            _fail(node.col_offset, "a condition such as S > 1 is needed, not a number,")
+        return evaluate
+
+    def translate(self, node: ast.expr, depth: int) -> tuple[bool, Callable[[Environment], Any]]:
+        """Whether the node is a condition, and its closure."""
+        if depth > MAX_DEPTH:
+            _fail(node.col_offset, f"nested more than {MAX_DEPTH} levels deep")
+        match node:
+            case ast.Constant():
+                return False, self.literal(node)
+            case ast.Name():
+                return False, self.name(node)
+            case ast.UnaryOp(op=ast.Not()):
+                inner = self.condition(node.operand, depth + 1)
+                return True, lambda environment: negation(inner(environment))
+            case ast.UnaryOp(op=ast.USub()):
+                inner = self.number(node.operand, depth + 1)
+                return False, lambda environment: -inner(environment)
+            case ast.UnaryOp(op=ast.UAdd()):
+                return False, self.number(node.operand, depth + 1)
+            case ast.BinOp(op=ast.Pow()):
+                return False, self.power(node, depth)
+            case ast.BinOp(op=ast.Add() | ast.Sub() | ast.Mult() | ast.Div()):
+                return False, self.chain(node, depth)
+            case ast.BoolOp():
+                return True, self.logic(node, depth)
+            case ast.Compare():
+                return True, self.comparison(node, depth)
+            case ast.Call():
+                return False, self.call(node, depth)
+            case ast.Tuple():
+                _fail(node.col_offset, "a comma outside the arguments of a function")
+        return _fail(node.col_offset, "this is not allowed in an expression")
+
+    def literal(self, node: ast.Constant):
+        try:
+            value = float(node.value)
+        except (OverflowError, TypeError, ValueError):
+            value = math.inf
+        if not math.isfinite(value):
+            _fail(node.col_offset, "a number too large for float64")
+        return lambda environment: value
+
+    def name(self, node: ast.Name):
+        name = node.id
+        if name in NUMBERS:
+            value = NUMBERS[name]
+            return lambda environment: value
+        if self.names is not None and name not in self.names:
+            if name in FUNCTIONS or name in self.closed_forms:
+                _fail(node.col_offset, f"{name} is a function; write {name}(…)")
+            known = [*self.names, *NUMBERS]
+            raise ExpressionError(
+                f"unknown name {shown(name)} at column {node.col_offset + 1}{did_you_mean(name, known)}"
+            )
+        self.used.add(name)
+        return lambda environment: environment[name]
+
+    def chain(self, node: ast.expr, depth: int):
+        """A sum or product of any length without nesting: the left spine of the tree, walked in a loop."""
+        steps = []
+        while isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC:
+            steps.append((_ARITHMETIC[type(node.op)], self.number(node.right, depth + 1)))
+            node = node.left
+        first = self.number(node, depth + 1)
+        steps.reverse()
+
+        def evaluate(environment):
+            value = first(environment)
+            for operation, operand in steps:
+                value = operation(value, operand(environment))
+            return value
+
+        return evaluate
+
+    def power(self, node: ast.BinOp, depth: int):
+        base = self.number(node.left, depth + 1)
+        whole = _whole(node.right)
+        if whole is not None:
+            return lambda environment: integer_power(base(environment), whole)
+        exponent = self.number(node.right, depth + 1)
+        return lambda environment: power(base(environment), exponent(environment))
+
+    def logic(self, node: ast.BoolOp, depth: int):
+        parts = [self.condition(part, depth + 1) for part in node.values]
+        join = both if isinstance(node.op, ast.And) else either
+
+        def evaluate(environment):
+            value = parts[0](environment)
+            for part in parts[1:]:
+                value = join(value, part(environment))
+            return value
+
+        return evaluate
+
+    def comparison(self, node: ast.Compare, depth: int):
+        operations = [_COMPARISONS.get(type(op)) or _fail(node.col_offset, "this comparison") for op in node.ops]
+        parts = [self.number(part, depth + 1) for part in (node.left, *node.comparators)]
+
+        def evaluate(environment):
+            values = [part(environment) for part in parts]
+            truths = [op(a, b) for op, a, b in zip(operations, values, values[1:], strict=False)]
+            value = truths[0]
+            for truth in truths[1:]:
+                value = both(value, truth)
+            return value
+
+        return evaluate
+
+    def call(self, node: ast.Call, depth: int):
+        if not isinstance(node.func, ast.Name):
+            _fail(node.col_offset, "only a function can be called; write * for a product,")
+        name = node.func.id
+        for argument in node.args:
+            if isinstance(argument, ast.Starred):
+                _fail(argument.col_offset, "* before an argument is not allowed")
+        if name in self.closed_forms:
+            return self.closed_form(node, name, depth)
+        if node.keywords:
+            _fail(node.keywords[0].col_offset, f"the arguments of {name} are given without names, not as here")
+        if name in FUNCTIONALS:
+            return self.functional(node, name)
+        if name == "where":
+            _count(node, name, 3)
+            condition = self.condition(node.args[0], depth + 1)
+            a, b = (self.number(part, depth + 1) for part in node.args[1:])
+            return lambda environment: where(condition(environment), a(environment), b(environment))
+        if name not in NUMERIC:
+            self.unknown_function(node, name)
+        function = NUMERIC[name]
+        _count(node, name, function.arguments)
+        parts = [self.number(part, depth + 1) for part in node.args]
+        return lambda environment: function(*[part(environment) for part in parts])
+
+    def unknown_function(self, node: ast.Call, name: str):
+        column = node.col_offset + 1
+        if name in (self.names or ()) or name in NUMBERS:
+            raise ExpressionError(f"{name} is not a function (column {column}); write {name}*(…) for a product")
+        known = [*NUMERIC, "where", *(FUNCTIONALS if self.functionals else ()), *self.closed_forms]
+        hint = f"; did you mean {_ELSEWHERE[name]!r}?" if name in _ELSEWHERE else did_you_mean(name, known)
+        raise ExpressionError(f"unknown function {shown(name)} at column {column}{hint}")
+
+    def functional(self, node: ast.Call, name: str):
+        at = node.col_offset
+        if name in ("max", "min") and len(node.args) != 1:
+            _fail(at, f"{name} takes one argument, along the path; of two numbers use {name}imum(a, b); found")
+        if not self.functionals:
+            hint = f"; of two numbers use {name}imum(a, b)" if name in ("max", "min") else ""
+            _fail(at, f"{name}(…) runs along a path and is for observables only{hint}; found")
+        _count(node, name, 1)
+        if self.inside:
+            _fail(at, f"{name}(…) inside {self.inside}(…): path functionals cannot be nested; found")
+        inner = _Compiler(self.text, self.names, True, self.closed_forms)
+        inner.inside = name
+        evaluate = inner.number(node.args[0], 1)
+        text = ast.unparse(node.args[0])
+        found = Functional(name, Expression(text, frozenset(inner.used), (), evaluate))
+        self.used |= inner.used
+        if found not in self.found:
+            self.found.append(found)
+        return lambda environment: environment[found]
+
+    def closed_form(self, node: ast.Call, name: str, depth: int):
+        form = self.closed_forms[name]
+        parameters = inspect.signature(form).parameters
+        usage = f"write {name}({', '.join(f'{p}=…' for p in parameters)})"
+        if node.args:
+            _fail(node.args[0].col_offset, f"{name} takes its arguments by name, {usage}; found")
+        parts = {}
+        for given in node.keywords:
+            if given.arg is None:
+                _fail(given.col_offset, "** before an argument is not allowed")
+            if given.arg not in parameters:
+                raise ExpressionError(
+                    f"{name} has no argument {shown(given.arg)} (column {given.col_offset + 1})"
+                    f"{did_you_mean(given.arg, parameters)}"
+                )
+            parts[given.arg] = self.number(given.value, depth + 1)
+        missing = [p for p, spec in parameters.items() if spec.default is spec.empty and p not in parts]
+        if missing:
+            _fail(node.col_offset, f"{name} needs {', '.join(missing)} too, {usage}; found")
+
+        def evaluate(environment):
+            values = {key: part(environment) for key, part in parts.items()}
+            try:
+                return float(form(**values))
+            except (ValueError, ArithmeticError) as error:
+                raise ExpressionError(f"{name}: {error}") from error
+
+        return evaluate
+
+
+def _count(node: ast.Call, name: str, wanted: int) -> None:
+    if len(node.args) != wanted:
+        arguments = "1 argument" if wanted == 1 else f"{wanted} arguments"
+        _fail(node.col_offset, f"{name} takes {arguments}, got {len(node.args)},")
+
+
+def _whole(node: ast.expr) -> int | None:
+    """The whole number that a literal exponent is, unless it is too large to multiply out."""
+    sign = 1
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        sign, node = -1, node.operand
+    if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
+        value = node.value
+        if abs(value) <= MAX_INTEGER_POWER and value == int(value):
+            return sign * int(value)
+    return None

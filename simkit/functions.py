@@ -1,0 +1,130 @@
+"""The functions that expressions may call.
+
+Each works on plain numbers and on jax arrays. Where every argument is a plain number the result is one, a Python
+float computed in float64: jax types it weakly, so it takes the precision of the state it meets.
+"""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+class Function(NamedTuple):
+    """A function of `arguments` numbers: for plain numbers, for arrays, and a line about it."""
+
+    arguments: int
+    number: Callable
+    array: Callable
+    summary: str
+
+    def __call__(self, *values):
+        if all(isinstance(value, float) for value in values):
+            with np.errstate(all="ignore"):
+                return float(self.number(*values))
+        return self.array(*values)
+
+
+def _sqrt(x):
+    # The slope at exactly 0 is taken as 0 rather than infinite: under sqrt(maximum(x, 0)) an infinite one times
+    # the zero from below would make NaN of gradients on paths whose values are finite.
+    zero = x == 0
+    return jnp.where(zero, 0.0, jnp.sqrt(jnp.where(zero, 1.0, x)))
+
+
+def _normal_pdf(x):
+    return jnp.exp(-0.5 * x * x) * (1 / math.sqrt(2 * math.pi))
+
+
+NUMERIC: dict[str, Function] = {
+    "exp": Function(1, np.exp, jnp.exp, "exponential"),
+    "expm1": Function(1, np.expm1, jnp.expm1, "exp(x) - 1, accurate near 0"),
+    "log": Function(1, np.log, jnp.log, "natural logarithm; NaN below 0, and no slope at 0"),
+    "log1p": Function(1, np.log1p, jnp.log1p, "log(1 + x), accurate near 0"),
+    "sqrt": Function(1, np.sqrt, _sqrt, "square root; NaN below 0, slope 0 at 0"),
+    "sin": Function(1, np.sin, jnp.sin, "sine"),
+    "cos": Function(1, np.cos, jnp.cos, "cosine"),
+    "tan": Function(1, np.tan, jnp.tan, "tangent"),
+    "asin": Function(1, np.arcsin, jnp.arcsin, "inverse sine"),
+    "acos": Function(1, np.arccos, jnp.arccos, "inverse cosine"),
+    "atan": Function(1, np.arctan, jnp.arctan, "inverse tangent"),
+    "atan2": Function(2, np.arctan2, jnp.arctan2, "atan2(y, x), angle of the point (x, y)"),
+    "sinh": Function(1, np.sinh, jnp.sinh, "hyperbolic sine"),
+    "cosh": Function(1, np.cosh, jnp.cosh, "hyperbolic cosine"),
+    "tanh": Function(1, np.tanh, jnp.tanh, "hyperbolic tangent"),
+    "abs": Function(1, np.abs, jnp.abs, "absolute value"),
+    "sign": Function(1, np.sign, jnp.sign, "-1, 0 or 1"),
+    "floor": Function(1, np.floor, jnp.floor, "largest whole number not above x"),
+    "ceil": Function(1, np.ceil, jnp.ceil, "smallest whole number not below x"),
+    "maximum": Function(2, np.maximum, jnp.maximum, "maximum(a, b), the larger of two"),
+    "minimum": Function(2, np.minimum, jnp.minimum, "minimum(a, b), the smaller of two"),
+    "clip": Function(
+        3,
+        lambda x, low, high: np.minimum(np.maximum(x, low), high),
+        lambda x, low, high: jnp.minimum(jnp.maximum(x, low), high),
+        "clip(x, low, high), x moved into [low, high]",
+    ),
+    "erf": Function(1, math.erf, jax.scipy.special.erf, "error function"),
+    "normal_cdf": Function(
+        1, lambda x: math.erfc(-x / math.sqrt(2)) / 2, jax.scipy.special.ndtr, "standard normal distribution"
+    ),
+    "normal_pdf": Function(
+        1, lambda x: np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi), _normal_pdf, "standard normal density"
+    ),
+}
+
+FUNCTIONALS: dict[str, str] = {
+    "mean": "mean(x), average along the path over the ends of steps, t0 excluded; in observables",
+    "max": "max(x), largest value along the path, t0 included; in observables",
+    "min": "min(x), smallest value along the path, t0 included; in observables",
+    "integral": "integral(x), over time from t0 by the trapezoidal rule; in observables",
+}
+
+NUMBERS = {"pi": math.pi, "e": math.e}
+
+FUNCTIONS: dict[str, str] = {
+    **{name: function.summary for name, function in NUMERIC.items()},
+    "where": "where(condition, a, b), a where the condition holds and b elsewhere",
+    **FUNCTIONALS,
+}
+
+divide = Function(2, np.divide, jnp.true_divide, "")
+power = Function(2, np.power, jnp.power, "")
+
+
+def integer_power(x, n: int):
+    """x**n for a whole number n: right for negative x, and with the right slope at 0."""
+    if isinstance(x, float):
+        with np.errstate(all="ignore"):
+            return float(np.power(x, float(n)))
+    return jax.lax.integer_pow(x, n)
+
+
+def where(condition, a, b):
+    """a where the condition holds, b elsewhere."""
+    if isinstance(condition, bool):
+        return a if condition else b
+    return jnp.where(condition, a, b)
+
+
+def both(a, b):
+    """Logical and."""
+    return a and b if isinstance(a, bool) and isinstance(b, bool) else jnp.logical_and(a, b)
+
+
+def either(a, b):
+    """Logical or."""
+    return a or b if isinstance(a, bool) and isinstance(b, bool) else jnp.logical_or(a, b)
+
+
+def negation(a):
+    """Logical not."""
+    return not a if isinstance(a, bool) else jnp.logical_not(a)
+
+
+def as_number(truth):
+    """1 where true and 0 where false."""
+    return where(truth, 1.0, 0.0)

@@ -1,0 +1,70 @@
+"""`--set model.sigma=0.3`: single keys of a document replaced from outside."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from simkit.documents import Document, KeyPath, parse_value
+from simkit.errors import InputError
+
+# What a value stands for where a mapping may be written in its place: `solver: Tsit5` is {type: Tsit5}.
+SHORTHANDS = {("solver",): "type", ("observe", "*"): "value", ("model", "sde", "*"): "drift"}
+
+
+def apply_overrides(document: Document, overrides: Iterable[str | tuple[str, str]]) -> None:
+    """Set each `key.path=value`, the value read as YAML; sections that are not there are made.
+
+    Raises one `InputError` for all options that cannot be read or lead into a value that has no keys. Whether
+    the keys exist is checked with the rest of the document.
+    """
+    problems = []
+    for override in overrides:
+        name, sign, text = override.partition("=") if isinstance(override, str) else (override[0], "=", override[1])
+        name = name.strip()
+        path = tuple(name.split("."))
+        if not sign or not all(path):
+            problems.append(f"--set {name}: expected KEY=VALUE, as in --set model.sigma=0.3")
+            continue
+        try:
+            value, inside = parse_value(str(text), f"--set {name}")
+            document.mistakes += [((0, 0), path, message) for _, _, message in inside.mistakes]
+            _replace(document, path, value, name)
+        except InputError as error:
+            problems += error.problems
+    if problems:
+        raise InputError(problems)
+
+
+def _replace(document: Document, path: tuple[str, ...], value: Any, name: str) -> None:
+    container: Any = document.data
+    where: KeyPath = ()
+    for part in path[:-1]:
+        key = _index(container, part, name)
+        where = (*where, key)
+        if isinstance(container, dict) and container.get(key) is None:
+            container[key] = {}
+        elif not isinstance(container[key], dict | list):
+            container[key] = {_shorthand(where, name): container[key]}
+        container = container[key]
+    key = _index(container, path[-1], name)
+    where = (*where, key)
+    container[key] = value
+    for marks in (document.values, document.keys, document.options):
+        for old in [old for old in marks if old[: len(where)] == where]:
+            del marks[old]
+    document.options[where] = name
+
+
+def _index(container, part: str, name: str) -> str | int:
+    """The key or list index that a part of the path means."""
+    if isinstance(container, dict):
+        return part
+    if part.isdigit() and int(part) < len(container):
+        return int(part)
+    raise InputError(f"--set {name}: a list of {len(container)} has no item {part!r}; count from 0")
+
+
+def _shorthand(path: KeyPath, name: str) -> str:
+    for pattern, key in SHORTHANDS.items():
+        if len(pattern) == len(path) and all(p in ("*", q) for p, q in zip(pattern, path, strict=True)):
+            return key
+    raise InputError(f"--set {name}: {'.'.join(map(str, path))} is a single value, so nothing can be set inside it")
