@@ -41,6 +41,7 @@ def integrate(
     if stochastic and noise is None:
         raise ValueError(f"{type(problem).__name__} is stochastic: `noise` must be a driver, not None")
     dtype = jnp.result_type(*jax.tree.leaves(y0))
+    problem = _per_path(problem, noise)
     t0, dt = jnp.asarray(grid.t0, dtype), jnp.asarray(grid.dt, dtype)
     components = len(problem.Noise._fields) if stochastic else 0
     group = noise.group(components) if stochastic else 1
@@ -118,6 +119,21 @@ def integrate(
         carry, kept = rows(carry, jnp.uint32(periods * per_period * grid.every), left)
         parts.append(kept)
     return jax.tree.map(lambda *x: jnp.concatenate(x), *parts)
+
+
+def _per_path(problem, noise):
+    """The same problem, each parameter a number of this path's own, which `vmap` turns into a vector.
+
+    XLA undoes it in the plain run. In reverse mode a parameter shared by all paths would cost a reduction over
+    the paths at every use; a path's own accumulates along the path, and the paths are summed once.
+    """
+    words = [leaf for leaf in jax.tree.leaves(noise) if eqx.is_array(leaf)]
+    if not words:
+        return problem
+    same = words[0] == words[0]
+    return jax.tree.map(
+        lambda p: jax.lax.select(same, p, p) if eqx.is_inexact_array(p) and p.shape == () else p, problem
+    )
 
 
 def _packing(carry):
