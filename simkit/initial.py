@@ -1,11 +1,15 @@
 """Random initial values, drawn from the path's own stream."""
 
 import dataclasses
-from typing import Literal
+import math
+from typing import Literal, get_args
 
 import jax.numpy as jnp
 from simkit_solvers.generator import Stream, Words, block, stream_key
 from simkit_solvers.normal import standard_normal, standard_normal_float64, uniform
+
+Kind = Literal["normal", "lognormal", "uniform"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -16,11 +20,15 @@ class Distribution:
     `uniform`: lower and upper end. Raises `ValueError` where the parameters admit no such law.
     """
 
-    kind: Literal["normal", "lognormal", "uniform"]
+    kind: Kind
     a: float
     b: float
 
     def __post_init__(self):
+        if self.kind not in KINDS:
+            raise ValueError(f"{self.kind}: unknown distribution; choose one of {', '.join(KINDS)}")
+        if not (math.isfinite(self.a) and math.isfinite(self.b)):
+            raise ValueError(f"{self.kind}: both parameters must be finite, got [{self.a:g}, {self.b:g}]")
         if self.kind == "uniform" and not self.a < self.b:
             raise ValueError(f"uniform: the lower end must be below the upper, got [{self.a:g}, {self.b:g}]")
         if self.kind != "uniform" and not self.b >= 0:

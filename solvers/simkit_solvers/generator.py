@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA
@@ -58,10 +59,22 @@ def seed_key(seed: int) -> Words:
 
 
 def stream_key(key: Words, path, stream: Stream) -> Words:
-    """First hop: the key of one stream of one path."""
-    return threefry2x32(key, Words(jnp.asarray(path, jnp.uint32), jnp.uint32(int(stream))))
+    """First hop: the key of one stream of one path; `ValueError` for a path id beyond 32 bits."""
+    return threefry2x32(key, Words(_word("path id", path), _word("stream", int(stream))))
 
 
 def block(key: Words, group, component_block) -> Words:
-    """Second hop: two words for a group of steps and a block of components."""
-    return threefry2x32(key, Words(jnp.asarray(group, jnp.uint32), jnp.asarray(component_block, jnp.uint32)))
+    """Second hop: two words for a group of steps and a block of components; `ValueError` beyond 32 bits."""
+    return threefry2x32(key, Words(_word("step group", group), _word("component block", component_block)))
+
+
+def _word(what: str, value):
+    """`value` as a 32-bit word, refused where a cast would wrap or cut it."""
+    if isinstance(value, jax.Array):
+        if value.dtype != jnp.uint32:
+            raise ValueError(f"{what}: an array must be uint32, got {value.dtype}; check its range and cast it")
+        return value
+    given = np.asarray(value)
+    if given.dtype.kind not in "iu" or (given < 0).any() or (given >= 2**32).any():
+        raise ValueError(f"{what}: must be an integer from 0 to 2**32 - 1, got {value}")
+    return jnp.asarray(given, jnp.uint32)

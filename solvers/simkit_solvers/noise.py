@@ -19,6 +19,7 @@ import math
 from typing import NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 
 from simkit_solvers.generator import Stream, Words, block, stream_key
@@ -39,6 +40,11 @@ class Draw(NamedTuple):
 class AbstractNoise(eqx.Module):
     """The source of a path's standard normals; quasi-random and antithetic drivers have the same shape."""
 
+    @property
+    @abc.abstractmethod
+    def capacity(self) -> int:
+        """How many steps it can drive before a counter would wrap."""
+
     @abc.abstractmethod
     def group(self, components: int) -> int:
         """How many consecutive steps share random blocks."""
@@ -47,7 +53,8 @@ class AbstractNoise(eqx.Module):
     def draws(self, components: int, areas: int, first, phase: int, count: int) -> list[Draw]:
         """The normals of steps `first`, …, `first + count - 1`.
 
-        `first` is a traced `uint32`, `phase` its remainder by `group`, `areas` 0, 1 (H) or 2 (H and K).
+        `first` is a `uint32`, usually traced, `phase` its remainder by `group`, `areas` 0, 1 (H) or 2 (H and K).
+        `ValueError` where `first` is known and the phase is not its own or the steps exceed `capacity`.
         """
 
 
@@ -68,10 +75,15 @@ class CounterNoise(AbstractNoise):
             stream_key(key, path, Stream.INCREMENTS), stream_key(key, path, Stream.AREAS), float64
         )
 
+    @property
+    def capacity(self):
+        return 2**32
+
     def group(self, components):
         return 1 if self.float64 or components % 2 == 0 else 2
 
     def draws(self, components, areas, first, phase, count):
+        _check_steps(self, components, first, phase, count)
         W = self._normals(self.increments, components, first, phase, count)
         HK = self._normals(self.areas, areas * components, first, phase, count)
         return [
@@ -106,16 +118,28 @@ class CounterNoise(AbstractNoise):
 
 
 class CoarsenedNoise(AbstractNoise):
-    """The same Brownian path on a grid `factor` times coarser: sums of the fine increments, areas included."""
+    """The same Brownian path on a grid `factor` times coarser: sums of the fine increments, areas included.
+
+    Raises `ValueError` unless `factor` is positive.
+    """
 
     fine: AbstractNoise
     factor: int = eqx.field(static=True)
+
+    def __check_init__(self):
+        if self.factor < 1:
+            raise ValueError(f"factor: must be at least 1, got {self.factor}")
+
+    @property
+    def capacity(self):
+        return self.fine.capacity // self.factor
 
     def group(self, components):
         group = self.fine.group(components)
         return group // math.gcd(group, self.factor)
 
     def draws(self, components, areas, first, phase, count):
+        _check_steps(self, components, first, phase, count)
         fine_group = self.fine.group(components)
         fine = self.fine.draws(
             components,
@@ -127,6 +151,16 @@ class CoarsenedNoise(AbstractNoise):
         return [
             _join(fine[i * self.factor : (i + 1) * self.factor], components, areas) for i in range(count)
         ]
+
+
+def _check_steps(noise: AbstractNoise, components, first, phase, count):
+    """Refuse a wrong phase or a counter that would wrap, where the step is known and not a tracer."""
+    if isinstance(first, jax.core.Tracer):
+        return
+    if int(first) % noise.group(components) != phase:
+        raise ValueError(f"phase: step {first} has phase {int(first) % noise.group(components)}, got {phase}")
+    if int(first) + count > noise.capacity:
+        raise ValueError(f"steps: {count} from step {first} exceed the {noise.capacity} that the noise can drive")
 
 
 def _join(parts: list[Draw], components: int, areas: int) -> Draw:

@@ -59,18 +59,26 @@ def standard_normal(word):
 
 
 def standard_normal_float64(words: Words):
-    """A standard normal as float64 from two words: one bit of sign, 52 of tail, |z| up to 8.2."""
+    """A standard normal as float64 from two words: one bit of sign, 52 of tail, |z| up to 8.29.
+
+    `ValueError` unless jax is in 64-bit mode.
+    """
     v = (_bits52(words) + 0.5) * 2.0**-52
     z = -jax.scipy.special.ndtri(0.5 * v)
     return jnp.where((words.b & jnp.uint32(1)) == 0, z, -z)
 
 
 def uniform(words: Words):
-    """A float64 uniform in the open interval (0, 1), with 52 bits."""
+    """A float64 uniform in the open interval (0, 1), with 52 bits.
+
+    `ValueError` unless jax is in 64-bit mode.
+    """
     return (_bits52(words) + 0.5) * 2.0**-52
 
 
 def _bits52(words: Words):
     """The leading 52 bits of two words as a float64 integer."""
+    if jax.dtypes.canonicalize_dtype(np.float64) != np.float64:
+        raise ValueError("float64 draws need 64-bit mode: call jax.config.update('jax_enable_x64', True)")
     high = words.a.astype(jnp.float64) * np.float64(2**20)
     return high + (words.b >> jnp.uint32(12)).astype(jnp.float64)
