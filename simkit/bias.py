@@ -11,7 +11,7 @@ import jax
 import numpy as np
 from simkit_solvers.grid import Grid
 from simkit_solvers.problem import AbstractSDE
-from simkit_solvers.registry import SOLVERS
+from simkit_solvers.registry import weak_order
 
 from simkit.initial import Distribution
 from simkit.paths import as_device_ids, lanes_for, path_mesh, path_program
@@ -44,9 +44,7 @@ def step_bias(simulation: Simulation, fine: dict[str, np.ndarray]) -> dict[str, 
         dataclasses.replace(simulation, observer=observer), coarse_grid, single, factor
     )
     coarse = jax.jit(program)(numbers, as_device_ids(0, 1, lanes_for(paths), single))
-    info = SOLVERS[type(simulation.solver).__name__]
-    order = info.weak_order if isinstance(simulation.problem, AbstractSDE) else info.order
-    scale = factor**order - 1
+    scale = factor ** weak_order(simulation.solver, simulation.problem) - 1
     found = {}
     for name, values in fine.items():
         difference = (np.asarray(coarse[name])[-1].reshape(-1)[:paths] - values[:paths]).astype(np.float64)
