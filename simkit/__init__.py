@@ -3,12 +3,13 @@
 `simkit.run("gbm.yaml")` is what `simkit run gbm.yaml` does and returns the labelled results.
 """
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
-from simkit.version import __version__ as __version__
-
 if TYPE_CHECKING:
-    from simkit.run import run as run
+    from simkit.execution import run as run
+
+    __version__: str
 
 __all__ = ["__version__", "run"]
 
@@ -16,7 +17,7 @@ __all__ = ["__version__", "run"]
 def __getattr__(name: str) -> Any:
     # Importing simkit must not import jax: `simkit --help` would take a second longer.
     if name == "run":
-        import importlib
-
-        return importlib.import_module("simkit.run").run
+        return importlib.import_module("simkit.execution").run
+    if name == "__version__":
+        return importlib.import_module("simkit.version").simkit_version()
     raise AttributeError(f"module 'simkit' has no attribute {name!r}")

@@ -11,6 +11,7 @@ from simkit.build import build
 from simkit.ensemble import Progress, run_ensemble
 from simkit.experiment import Experiment, load
 from simkit.simulation import Simulation
+from simkit.version import simkit_version
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -61,10 +62,10 @@ def provenance(experiment: Experiment) -> dict[str, str]:
     import jax
     import yaml
 
-    packages = ("simkit", "jax", "jaxlib", "diffrax", "equinox", "numpy")
+    packages = ("jax", "jaxlib", "diffrax", "equinox", "numpy")
     return {
         "configuration": yaml.safe_dump(experiment.resolved(), sort_keys=False, allow_unicode=True),
-        "versions": " ".join(f"{name}={version(name)}" for name in packages),
+        "versions": " ".join([f"simkit={simkit_version()}", *(f"{name}={version(name)}" for name in packages)]),
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
         "backend": f"{jax.default_backend()}: {jax.local_devices()[0].device_kind}",
