@@ -1,0 +1,228 @@
+"""From what an ensemble gives back to a labelled `xarray.Dataset`."""
+
+import itertools
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import jax
+import numpy as np
+import xarray as xr
+from simkit_solvers.problem import AbstractExactMoments, AbstractSDE, variables_of
+
+from simkit.errors import InputError
+from simkit.initial import Distribution
+from simkit.simulation import EnsembleResult, Simulation
+
+FORMAT = 1
+SUFFIXES = (
+    *(
+        "mean",
+        "stderr",
+        "variance",
+        "min",
+        "max",
+        "quantile",
+        "quantile_bin_error",
+        "histogram",
+        "histogram_edge",
+    ),
+    *("bin", "edge", "path", "bias", "bias_stderr", "exact", "exact_variance", "z"),
+)
+MOMENTS = {
+    "mean": "mean of {}",
+    "stderr": "standard error of the mean of {}",
+    "variance": "variance of {}",
+    "min": "smallest {}",
+    "max": "largest {}",
+}
+
+
+def check_names(names: Iterable[str]) -> None:
+    """Raise `InputError` where two quantities would share a variable, as `S_bias` and `S` do."""
+    taken = {}
+    for name, suffix in itertools.product(names, SUFFIXES):
+        other = taken.setdefault(f"{name}_{suffix}", name)
+        if other != name:
+            raise InputError(
+                f"observe.{name}: the result {name}_{suffix} would be one of {other} too; rename it"
+            )
+
+
+def to_dataset(simulation: Simulation, result: EnsembleResult, provenance: Mapping[str, Any]) -> xr.Dataset:
+    """The statistics by flat names with units, long names and provenance.
+
+    For a state variable `S`: `S_mean`, `S_stderr`, `S_variance`, `S_min`, `S_max` `(time)`, `S_quantile` and
+    `S_quantile_bin_error` `(time, quantile)`, `S_histogram` `(S_bin)` of the end with `S_histogram_edge`
+    `(S_edge)`, `S_path` `(path, time)`, and where they are known `S_exact`, `S_exact_variance` `(time)`,
+    `S_bias`, `S_bias_stderr` and `S_z` at the end. Observables kept at the end have no `time`. `covariance`
+    is that of the final values. `provenance` goes to the attributes: strings and numbers only.
+    """
+    units = quantities(simulation)
+    check_names(units)
+    coordinates = {
+        "time": ("time", result.times, {"units": "time", "long_name": "time"}),
+        "quantile": ("quantile", np.asarray(simulation.quantiles, float), _labels("1", "quantile level")),
+    }
+    variables: dict[str, tuple] = {}
+    ends = {name for name, info in simulation.observables.items() if info.at == "end"}
+    exact = exact_moments(simulation, result.times)
+    for name, (unit, description) in units.items():
+        at = () if name in ends else ("time",)
+        variables |= _statistics(name, unit, description, at, result)
+        variables |= _paths(name, unit, description, at, result)
+        variables |= _comparison(name, unit, description, at, simulation, result, exact)
+        edges = variables[f"{name}_histogram_edge"][1]
+        centres = (edges[1:] + edges[:-1]) / 2
+        coordinates[f"{name}_bin"] = (f"{name}_bin", centres, _labels(unit, f"bin centre of {description}"))
+    covariance = result.statistics["covariance"]
+    names = covariance["quantity"].astype(object)
+    for axis in ("quantity", "quantity_2"):
+        coordinates[axis] = (axis, names, _labels("1", "quantity"))
+    variables["covariance"] = (
+        ("quantity", "quantity_2"),
+        covariance["covariance"],
+        _labels("product of the two quantities' units", "covariance of the final values"),
+    )
+    return xr.Dataset(variables, coordinates, _attributes(simulation, result, provenance))
+
+
+def quantities(simulation: Simulation) -> dict[str, tuple[str, str]]:
+    """Unit and description of every state variable and observable, in that order."""
+    states = variables_of(simulation.problem)
+    # A model without units of its own calls that of X [X], which says nothing here.
+    found = {
+        name: ("" if spec.unit == f"[{name}]" else spec.unit, spec.description or name)
+        for name, spec in states.items()
+    }
+    return found | {n: (info.unit, info.description or n) for n, info in simulation.observables.items()}
+
+
+def exact_moments(simulation: Simulation, times: np.ndarray) -> dict[str, dict[str, np.ndarray]]:
+    """Exact mean and variance over time of the state variables whose model knows them: `[name]["mean"]`.
+
+    Empty where an initial value is random: the closed forms start from a fixed one.
+    """
+    problem, initial = simulation.problem, simulation.initial
+    random = any(isinstance(value, Distribution) for value in initial.values())
+    if random or not isinstance(problem, AbstractExactMoments):
+        return {}
+    with jax.enable_x64(True):
+        problem, start = jax.tree.map(
+            lambda leaf: np.asarray(leaf, np.float64), (problem, problem.State(**initial))
+        )
+        since = times - times[0]
+        mean = jax.vmap(problem.exact_mean, (0, None))(since, start)
+        variance = jax.vmap(problem.exact_variance, (0, None))(since, start)
+    found: dict[str, dict[str, np.ndarray]] = {}
+    for key, moment in (("mean", mean), ("variance", variance)):
+        for name, value in moment._asdict().items():
+            if value is not None:
+                found.setdefault(name, {})[key] = np.asarray(value)
+    return found
+
+
+def _labels(units: str, long_name: str) -> dict[str, str]:
+    return {"units": units, "long_name": long_name}
+
+
+def _statistics(
+    name: str, unit: str, description: str, at: tuple, result: EnsembleResult
+) -> dict[str, tuple]:
+    moments, histogram = result.statistics["moments"], result.statistics["histogram"]
+    n = {"n": int(moments["n"])}
+    row = slice(None) if at else 0
+    found = {}
+    for key, text in MOMENTS.items():
+        labels = _labels(_squared(unit) if key == "variance" else unit, text.format(description))
+        found[f"{name}_{key}"] = (at, moments[f"{name}_{key}"][row], labels | n)
+    found[f"{name}_mean"][2]["description"] = description
+    for key, text in (
+        ("quantile", "quantile of {}"),
+        ("quantile_bin_error", "bound on the quantile's bin error: {}"),
+    ):
+        labels = _labels(unit, text.format(description))
+        found[f"{name}_{key}"] = ((*at, "quantile"), histogram[f"{name}_{key}"][row], labels | n)
+    counts = _labels("1", f"paths by final {description}, all but the outermost thousandths")
+    found[f"{name}_histogram"] = ((f"{name}_bin",), histogram[f"{name}_histogram"], counts | n)
+    edges = _labels(unit, f"bin edges of {description}")
+    found[f"{name}_histogram_edge"] = ((f"{name}_edge",), histogram[f"{name}_histogram_edge"], edges)
+    return found
+
+
+def _paths(name: str, unit: str, description: str, at: tuple, result: EnsembleResult) -> dict[str, tuple]:
+    kept = result.samples if result.stored is None else result.stored
+    if name not in kept:
+        return {}
+    values = kept[name] if at else kept[name][:, 0]
+    return {f"{name}_path": (("path", *at), values, _labels(unit, f"{description} along the first paths"))}
+
+
+def _comparison(
+    name: str,
+    unit: str,
+    description: str,
+    at: tuple,
+    simulation: Simulation,
+    result: EnsembleResult,
+    exact: dict[str, dict[str, np.ndarray]],
+) -> dict[str, tuple]:
+    """Step bias and exact value, and the distance between estimate and exact value in standard errors."""
+    found = {}
+    bias, bias_error = result.bias.get(name, (np.nan, np.nan))
+    if name in result.bias:
+        found[f"{name}_bias"] = (
+            (),
+            bias,
+            _labels(unit, f"step bias of the mean of {description} at the end"),
+        )
+        found[f"{name}_bias_stderr"] = ((), bias_error, _labels(unit, f"standard error of {name}_bias"))
+    if name in exact:
+        known = exact[name]
+        if "variance" in known:
+            labels = _labels(_squared(unit), f"exact variance of {description}")
+            found[f"{name}_exact_variance"] = (at, known["variance"], labels)
+        value = known.get("mean")
+    else:
+        info = simulation.observables.get(name)
+        value, at = (None if info is None or info.exact is None else np.float64(info.exact)), ()
+    if value is None:
+        return found
+    found[f"{name}_exact"] = (at, value, _labels(unit, f"exact mean of {description}"))
+    moments = result.statistics["moments"]
+    off, error = moments[f"{name}_mean"][-1] - np.atleast_1d(value)[-1], moments[f"{name}_stderr"][-1]
+    if name in result.bias:
+        off, error = off - bias, np.hypot(error, bias_error)
+    z = off / error if error > 0 else np.nan
+    found[f"{name}_z"] = ((), z, _labels("1", f"(mean - bias - exact) / standard error of {name} at the end"))
+    return found
+
+
+def _squared(unit: str) -> str:
+    return f"({unit})^2" if unit else ""
+
+
+def _attributes(
+    simulation: Simulation, result: EnsembleResult, provenance: Mapping[str, Any]
+) -> dict[str, Any]:
+    states = variables_of(simulation.problem)
+    return {
+        "simkit_format": FORMAT,
+        "model": type(simulation.problem).__name__,
+        "kind": "sde" if isinstance(simulation.problem, AbstractSDE) else "ode",
+        "solver": type(simulation.solver).__name__,
+        "state_variables": " ".join(states),
+        "observables": " ".join(simulation.observables),
+        "paths": result.paths,
+        "failed_paths": result.failed,
+        "steps": result.steps,
+        "dt": float(simulation.grid.dt),
+        "t0": float(simulation.grid.t0),
+        "seed": simulation.seed,
+        "precision": simulation.precision,
+        "normals": simulation.normals,
+        "devices": result.devices,
+        "elapsed_s": float(result.elapsed_s),
+        "compile_s": float(result.compile_s),
+        "path_steps_per_s": float(result.path_steps_per_s),
+        **provenance,
+    }

@@ -1,0 +1,251 @@
+"""The picture of a dataset: quantiles over time, sample paths, distributions at the end."""
+
+import os
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simkit.errors import OutputError
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Okabe & Ito's palette: told apart with any kind of colour vision.
+BLUE, VERMILION, GREY = "#0072B2", "#D55E00", "#5b6770"
+MAX_STATES = 4
+MAX_OBSERVABLES = 9
+COLUMNS = 3
+SAMPLES = 8
+KINDS = (".png", ".pdf", ".svg", ".jpg", ".webp")
+
+
+def save_picture(dataset: "xr.Dataset", path: str | Path) -> None:
+    """Draw into a file whose ending says which kind. Raises `OutputError` when it cannot be written."""
+    path = Path(path)
+    if path.suffix not in KINDS:
+        raise OutputError(f"{path}: a picture must end in one of {', '.join(KINDS)}")
+    temporary = path.with_name(f".{path.stem}.tmp-{os.getpid()}{path.suffix}")
+    try:
+        plot_dataset(dataset).savefig(temporary, dpi=150)
+        os.replace(temporary, path)
+    except OSError as error:
+        raise OutputError(f"{path}: could not be written: {error.strerror or error}") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def plot_dataset(dataset: "xr.Dataset") -> "Figure":
+    """A row for each of the first four state variables, then the final distributions of the observables.
+
+    A single path is drawn as a curve, without quantiles or distributions.
+    """
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    states = dataset.attrs["state_variables"].split()[:MAX_STATES]
+    single = int(dataset.attrs["paths"]) == 1
+    observables = [] if single else dataset.attrs["observables"].split()[:MAX_OBSERVABLES]
+    height = 3.1 if len(states) > 1 else 4.2
+    lower = -(-len(observables) // COLUMNS)
+    heights = [height] * len(states) + [2.7] * lower
+    with rc_context(STYLE):
+        figure = Figure(figsize=(12, sum(heights) + 0.9), layout="constrained")
+        figure.get_layout_engine().set(w_pad=0.08, h_pad=0.08, hspace=0.03, wspace=0.03)
+        grid = figure.add_gridspec(len(heights), 1, height_ratios=heights)
+        for row, name in enumerate(states):
+            last = row == len(states) - 1
+            if single:
+                _curve(figure.add_subplot(grid[row]), dataset, name, last)
+                continue
+            cells = grid[row].subgridspec(1, 2, width_ratios=(3.4, 1))
+            over_time = figure.add_subplot(cells[0])
+            _fan(over_time, dataset, name, last)
+            _sideways_histogram(figure.add_subplot(cells[1], sharey=over_time), dataset, name, last)
+        for row in range(lower):
+            names = observables[row * COLUMNS : (row + 1) * COLUMNS]
+            cells = grid[len(states) + row].subgridspec(1, len(names))
+            for column, name in enumerate(names):
+                _histogram(figure.add_subplot(cells[column]), dataset, name, first=column == 0)
+        figure.suptitle(_title(dataset), x=0.012, ha="left", fontsize=13, fontweight="bold")
+        _legend(figure)
+    return figure
+
+
+STYLE = {
+    "font.size": 11,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": GREY,
+    "axes.labelcolor": "#222222",
+    "xtick.color": GREY,
+    "ytick.color": GREY,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#e6e9ec",
+    "grid.linewidth": 0.8,
+    "axes.formatter.useoffset": False,
+    "axes.formatter.limits": (-4, 6),
+    "lines.solid_capstyle": "round",
+}
+
+
+def _title(dataset: "xr.Dataset") -> str:
+    a = dataset.attrs
+    paths, failed = int(a["paths"]), int(a["failed_paths"])
+    size = "1 path" if paths == 1 else f"{paths:,} paths"
+    if failed:
+        size += f" ({failed:,} failed)"
+    steps = f"{int(a['steps']):,} step{'s' * (int(a['steps']) != 1)}"
+    seed = f", seed {int(a['seed'])}" if a["kind"] == "sde" else ""
+    return f"{a['model']}   {size} × {steps}   {a['solver']}{seed}"
+
+
+def _legend(figure: "Figure") -> None:
+    entries = {}
+    for axes in figure.axes:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            entries.setdefault(label, handle)
+    if entries:
+        figure.legend(
+            entries.values(),
+            entries.keys(),
+            loc="outside lower center",
+            ncols=len(entries),
+            frameon=False,
+            handlelength=1.8,
+            columnspacing=1.8,
+        )
+
+
+def _label(dataset: "xr.Dataset", name: str) -> str:
+    mean = dataset[f"{name}_mean"].attrs
+    unit = f" [{mean['units']}]" if mean["units"] else ""
+    description = str(mean["description"])
+    plain = description == name or not description
+    return f"{name}{unit}" if plain else f"{name}, {_short(description, 34)}{unit}"
+
+
+def _short(text: str, width: int) -> str:
+    return textwrap.shorten(text, width, placeholder=" …")
+
+
+def _time_axis(axes: "Axes", dataset: "xr.Dataset", last: bool) -> None:
+    times = dataset["time"].values
+    axes.set_xlim(times[0], times[-1])
+    if last:
+        axes.set_xlabel("time")
+    else:
+        axes.tick_params(labelbottom=False)
+
+
+def _curve(axes: "Axes", dataset: "xr.Dataset", name: str, last: bool) -> None:
+    axes.plot(dataset["time"].values, dataset[f"{name}_mean"].values, color=BLUE, linewidth=1.4)
+    if f"{name}_exact" in dataset:
+        _exact(axes, dataset, name)
+    axes.set_ylabel(_label(dataset, name))
+    _time_axis(axes, dataset, last)
+
+
+def _exact(axes: "Axes", dataset: "xr.Dataset", name: str) -> None:
+    values = dataset[f"{name}_exact"].values
+    style = {"color": "black", "linewidth": 1.6, "linestyle": (0, (4, 3)), "label": "exact mean", "zorder": 5}
+    axes.plot(dataset["time"].values, values, **style)
+
+
+def _fan(axes: "Axes", dataset: "xr.Dataset", name: str, last: bool) -> None:
+    times, levels = dataset["time"].values, dataset["quantile"].values
+    quantiles = dataset[f"{name}_quantile"].values
+    pairs = [
+        (i, j) for i, a in enumerate(levels) for j, b in enumerate(levels) if a < b and abs(a + b - 1) < 1e-9
+    ]
+    pairs.sort(key=lambda pair: levels[pair[0]])
+    for depth, (i, j) in enumerate(pairs):
+        shade = 0.18 + 0.2 * depth / max(len(pairs) - 1, 1)
+        text = f"{100 * levels[i]:g}–{100 * levels[j]:g} % of paths"
+        axes.fill_between(
+            times, quantiles[:, i], quantiles[:, j], color=BLUE, alpha=shade, linewidth=0, label=text
+        )
+    if f"{name}_path" in dataset:
+        paths = dataset[f"{name}_path"].values[:SAMPLES]
+        lines = axes.plot(times, paths.T, color=GREY, linewidth=0.8, alpha=0.8, zorder=2.5)
+        if lines:
+            lines[0].set_label("sample paths")
+    marker = {"marker": "o", "markersize": 4.5} if len(times) < 5 else {}
+    middle = np.flatnonzero(np.abs(levels - 0.5) < 1e-9)
+    if len(middle):
+        axes.plot(times, quantiles[:, middle[0]], color=BLUE, linewidth=2, label="median", zorder=3, **marker)
+    mean = dataset[f"{name}_mean"].values
+    axes.plot(times, mean, color=VERMILION, linewidth=2, label="mean", zorder=4, **marker)
+    if f"{name}_exact" in dataset:
+        _exact(axes, dataset, name)
+    if len(times) < 5 and last:
+        note = f"only {len(times)} times were saved: set save.points for the shape between"
+        axes.set_title(note, loc="right", fontsize=9, color=GREY)
+    axes.set_ylabel(_label(dataset, name))
+    _time_axis(axes, dataset, last)
+
+
+def _shares(dataset: "xr.Dataset", name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Percentages of all paths, and bin edges: at most twice the cube root of their number (Rice)."""
+    counts, edges = dataset[f"{name}_histogram"], dataset[f"{name}_histogram_edge"].values
+    n = max(int(counts.attrs["n"]), 1)
+    together = min((k for k in (1, 2, 4, 5, 10) if counts.size / k <= 2 * n ** (1 / 3)), default=10)
+    return 100 * counts.values.reshape(-1, together).sum(1) / n, edges[::together]
+
+
+def _final(dataset: "xr.Dataset", name: str, key: str) -> float | None:
+    variable = dataset.get(f"{name}_{key}")
+    return None if variable is None else float(np.atleast_1d(variable.values)[-1])
+
+
+def _ceiling(shares: np.ndarray) -> float:
+    """How high to draw: a bin that towers over all others, as zero does in a payoff, is cut off."""
+    ordered = np.sort(shares)
+    return 1.25 * ordered[-2] if ordered[-1] > 3 * ordered[-2] > 0 else 1.08 * max(ordered[-1], 1e-12)
+
+
+def _sideways_histogram(axes: "Axes", dataset: "xr.Dataset", name: str, last: bool) -> None:
+    shares, edges = _shares(dataset, name)
+    if np.all(np.isfinite(edges)):
+        axes.stairs(shares, edges, orientation="horizontal", fill=True, color=BLUE, alpha=0.45, linewidth=0)
+    axes.axhline(_final(dataset, name, "mean"), color=VERMILION, linewidth=2, zorder=4)
+    exact = _final(dataset, name, "exact")
+    if exact is not None:
+        axes.axhline(exact, color="black", linewidth=1.6, linestyle=(0, (4, 3)), zorder=5)
+    axes.set_xlim(0, _ceiling(shares))
+    axes.tick_params(labelleft=False)
+    axes.locator_params(axis="x", nbins=4)
+    end = float(dataset["time"].values[-1])
+    axes.set_title(f"at t = {end:g}", fontsize=10, loc="left", color=GREY)
+    if last:
+        axes.set_xlabel("% of paths per bin")
+
+
+def _histogram(axes: "Axes", dataset: "xr.Dataset", name: str, first: bool) -> None:
+    shares, edges = _shares(dataset, name)
+    if np.all(np.isfinite(edges)):
+        axes.stairs(shares, edges, fill=True, color=BLUE, alpha=0.45, linewidth=0)
+        axes.set_xlim(edges[0], edges[-1])
+    top = _ceiling(shares)
+    axes.set_ylim(0, top)
+    peak = int(np.argmax(shares))
+    if shares[peak] > top:
+        left = peak < len(shares) / 2  # so the other side has room
+        place = {"x": 0.98 if left else 0.02, "ha": "right" if left else "left", "y": 0.95, "va": "top"}
+        text = f"{shares[peak]:.0f} % are near {(edges[peak] + edges[peak + 1]) / 2:.3g}"
+        axes.text(s=text, transform=axes.transAxes, fontsize=9, color=GREY, zorder=6, **place)
+    axes.axvline(_final(dataset, name, "mean"), color=VERMILION, linewidth=2, label="mean", zorder=4)
+    exact = _final(dataset, name, "exact")
+    if exact is not None:
+        style = {"color": "black", "linewidth": 1.6, "linestyle": (0, (4, 3)), "zorder": 5}
+        axes.axvline(exact, label="exact mean", **style)
+    attributes = dataset[f"{name}_mean"].attrs
+    axes.set_xlabel(f"{name} [{attributes['units']}]" if attributes["units"] else name)
+    if attributes["description"] != name:
+        axes.set_title(_short(str(attributes["description"]), 44), fontsize=9, loc="left", color=GREY)
+    if first:
+        axes.set_ylabel("% of paths per bin")

@@ -1,0 +1,125 @@
+"""Datasets on disk: checked before the run, complete or absent after it."""
+
+import contextlib
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from simkit.errors import OutputError
+
+if TYPE_CHECKING:  # a second to import, and checking a path needs none of it
+    import xarray as xr
+
+ZARR_MARKS = ("zarr.json", ".zgroup")
+
+
+def check_output(path: str | Path, overwrite: bool) -> None:
+    """Raise `OutputError` unless a dataset can be written at `path`, which must end in .zarr or .nc.
+
+    What exists is only replaced with `overwrite`, and a directory only if it is a Zarr group.
+    """
+    path = Path(path)
+    if path.suffix not in (".zarr", ".nc"):
+        raise OutputError(f"{path}: must end in .zarr or .nc; name it {path.with_suffix('.zarr').name}, say")
+    _check_folder(path)
+    if not os.path.lexists(path):
+        return
+    if not overwrite:
+        raise OutputError(f"{path}: exists already; use --overwrite to replace it")
+    if path.suffix == ".zarr" and not any((path / mark).is_file() for mark in ZARR_MARKS):
+        raise OutputError(
+            f"{path}: is not a Zarr store, so it is left alone; remove it or choose another name"
+        )
+    if path.suffix == ".nc" and path.is_dir():
+        raise OutputError(f"{path}: is a directory, so it is left alone; remove it or choose another name")
+
+
+def _check_folder(path: Path) -> None:
+    folder = path.parent
+    if not folder.exists():
+        raise OutputError(
+            f"{path}: the directory {folder} does not exist; create it or choose another output"
+        )
+    if not folder.is_dir():
+        raise OutputError(f"{path}: {folder} is not a directory; choose another output")
+    try:
+        # Only trying tells: permission bits say nothing about read-only disks, nor to root.
+        os.rmdir(tempfile.mkdtemp(prefix=f".{path.name}.", dir=folder))
+    except OSError as error:
+        raise OutputError(
+            f"{path}: cannot write in {folder}: {error.strerror}; choose another output"
+        ) from error
+
+
+def write_dataset(dataset: "xr.Dataset", path: str | Path, overwrite: bool = False) -> None:
+    """Write to .zarr (a directory) or .nc (NetCDF-4) under a temporary name, and rename it when complete.
+
+    After any failure, Ctrl-C included, nothing new is left and what was at `path` is still there.
+    Raises `OutputError` when it cannot be written.
+    """
+    check_output(path, overwrite)
+    named, path = path, Path(os.path.realpath(path))
+    temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
+    try:
+        _remove(temporary)
+        if path.suffix == ".zarr":
+            # Format 2: the third has no stable specification of strings yet.
+            dataset.to_zarr(str(temporary), mode="w-", zarr_format=2, consolidated=True)
+        else:
+            dataset.to_netcdf(str(temporary), engine="h5netcdf")
+        check_output(named, overwrite)  # it may have come into being meanwhile
+        _put_in_place(temporary, path)
+    except (OSError, RuntimeError) as error:  # HDF5 reports some failed writes as RuntimeError
+        if isinstance(error, OutputError):
+            raise
+        reason = getattr(error, "strerror", None) or str(error)
+        raise OutputError(f"{named}: could not be written: {reason}") from error
+    finally:
+        with contextlib.suppress(OSError):
+            _remove(temporary)
+
+
+def _put_in_place(temporary: Path, path: Path) -> None:
+    if not path.is_dir():
+        os.replace(temporary, path)
+        return
+    # A directory cannot be replaced in one call: step aside first, and back if the second step fails.
+    aside = path.with_name(f".{path.name}.old-{os.getpid()}")
+    try:
+        os.rename(path, aside)
+        os.rename(temporary, path)
+    except BaseException:
+        if aside.exists() and not path.exists():
+            os.rename(aside, path)
+        raise
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def read_dataset(path: str | Path) -> "xr.Dataset":
+    """A dataset that simkit wrote, in memory. Raises `OutputError` for anything else."""
+    import xarray as xr
+
+    path = Path(path)
+    if not path.exists():
+        raise OutputError(f"{path}: no such file")
+    engines = {".zarr": {"engine": "zarr", "consolidated": True}, ".nc": {"engine": "h5netcdf"}}
+    if path.suffix not in engines:
+        raise OutputError(f"{path}: must end in .zarr or .nc to be a dataset of simkit")
+    try:
+        # Times are plain numbers here, and a quantity in "days" is no duration.
+        with xr.open_dataset(str(path), decode_times=False, **engines[path.suffix]) as dataset:
+            dataset.load()
+    except (OSError, ValueError, KeyError, RuntimeError) as error:
+        raise OutputError(f"{path}: cannot be read as a dataset: {str(error).splitlines()[0]}") from error
+    if "simkit_format" not in dataset.attrs:
+        raise OutputError(f"{path}: was not written by simkit: it has no attribute simkit_format")
+    return dataset

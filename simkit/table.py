@@ -1,0 +1,118 @@
+"""The summary of a dataset: figures with their errors, for people and for programs."""
+
+import math
+import sys
+from typing import TYPE_CHECKING, Any, TextIO
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+WIDTH = 160  # where there is no terminal to ask
+
+
+def summary(dataset: "xr.Dataset") -> dict[str, Any]:
+    """The table's figures as plain data that JSON knows; None where there is no finite number."""
+    attributes = dataset.attrs
+    return {
+        "observables": {name: _figures(dataset, name) for name in attributes["observables"].split()},
+        "state": {name: _figures(dataset, name) for name in attributes["state_variables"].split()},
+        "paths": int(attributes["paths"]),
+        "failed_paths": int(attributes["failed_paths"]),
+        "steps": int(attributes["steps"]),
+        "elapsed_s": float(attributes["elapsed_s"]),
+        "path_steps_per_s": float(attributes["path_steps_per_s"]),
+    }
+
+
+def _figures(dataset: "xr.Dataset", name: str) -> dict[str, Any]:
+    figures = {}
+    for key in ("mean", "stderr", "bias", "bias_stderr", "exact", "z"):
+        variable = dataset.get(f"{name}_{key}")
+        value = float(np.atleast_1d(variable)[-1]) if variable is not None else math.nan
+        figures[key] = value if math.isfinite(value) else None
+    figures["n"] = int(dataset[f"{name}_mean"].attrs["n"])
+    figures["unit"] = str(dataset[f"{name}_mean"].attrs["units"])
+    return figures
+
+
+def with_error(value: float | None, error: float | None) -> str:
+    """A figure with as many digits as its error gives meaning to, as `10.4506 ± 0.0147`."""
+    if value is None:
+        return ""
+    if error is None or error == 0:
+        return f"{value:.10g}"
+    exponent = math.floor(math.log10(error))
+    largest = max(exponent, math.floor(math.log10(abs(value)))) if value else exponent
+    if exponent > -6 and largest < 9:
+        digits = max(2 - exponent, 0)
+        return f"{value:.{digits}f} ± {error:.{digits}f}"
+    digits = largest - exponent + 2
+    scale = 10.0**largest
+    return f"({value / scale:.{digits}f} ± {error / scale:.{digits}f})e{largest:+03d}"
+
+
+def make_table(dataset: "xr.Dataset") -> Table:
+    """Observables first, then the state at the end; columns that would be empty are left out."""
+    content = summary(dataset)
+    rows = content["observables"] | content["state"]
+    failed = content["failed_paths"]
+    single = content["paths"] == 1
+    columns = {
+        "": list(rows),
+        ("value" if single else "mean"): [with_error(row["mean"], row["stderr"]) for row in rows.values()],
+        "step bias": [with_error(row["bias"], row["bias_stderr"]) for row in rows.values()],
+        "exact": ["" if row["exact"] is None else f"{row['exact']:.8g}" for row in rows.values()],
+        "z": ["" if row["z"] is None else f"{row['z']:+.2f}" for row in rows.values()],
+        "unit": [row["unit"] for row in rows.values()],
+    }
+    if failed:
+        columns["paths"] = [f"{row['n']:,} ({failed:,} failed)" for row in rows.values()]
+    shown = {title: cells for title, cells in columns.items() if any(cells)}
+    table = Table()
+    for title in shown:
+        justify = "left" if title in ("", "unit", "paths") else "right"
+        table.add_column(title, justify=justify, overflow="fold")
+    for number, cells in enumerate(zip(*shown.values(), strict=True)):
+        table.add_row(*cells, end_section=0 < number + 1 == len(content["observables"]) < len(rows))
+    return table
+
+
+def closing_line(dataset: "xr.Dataset") -> str:
+    """How large the run was, how long it took and how fast it was."""
+    content = summary(dataset)
+    paths = "1 path" if content["paths"] == 1 else f"{content['paths']:,} paths"
+    if content["failed_paths"]:
+        paths += f" ({content['failed_paths']:,} failed and left out)"
+    rate = content["path_steps_per_s"]
+    speed = f"{rate / 1e6:,.0f} million" if rate >= 1e7 else f"{rate:,.0f}"
+    steps = "1 step" if content["steps"] == 1 else f"{content['steps']:,} steps"
+    return f"{paths} × {steps} in {content['elapsed_s']:.2f} s, {speed} path-steps per second"
+
+
+def print_table(dataset: "xr.Dataset", file: TextIO | None = None) -> None:
+    """Print the table and the closing line: in colour on a terminal only, in ASCII where need be."""
+    file = file or sys.stdout
+    console = Console(file=file, highlight=False, markup=False, width=None if file.isatty() else WIDTH)
+    heading = f"{dataset.attrs['model']}, {dataset.attrs['solver']}, at t = {float(dataset['time'][-1]):g}"
+    with console.capture() as capture:
+        console.print(heading, soft_wrap=True)
+        console.print(make_table(dataset))
+        console.print(closing_line(dataset), soft_wrap=True)
+    text = capture.get()
+    try:
+        text.encode(getattr(file, "encoding", None) or "utf-8")
+    except UnicodeEncodeError:
+        text = _ascii(text)
+    file.write(text)
+    file.flush()
+
+
+def _ascii(text: str) -> str:
+    for characters, plain in (("±", "+-"), ("×", "x"), ("─━═", "-"), ("│┃║", "|")):
+        for character in characters:
+            text = text.replace(character, plain)
+    return "".join("+" if "─" <= c <= "╿" else c if c.isascii() else "?" for c in text)

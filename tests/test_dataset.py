@@ -1,0 +1,122 @@
+"""A dataset says what each number is, and compares with exact values where they are known."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from dataset_examples import LEVELS, PROVENANCE, gbm, gbm_dataset, one_curve_dataset
+
+from simkit.dataset import check_names, to_dataset
+from simkit.errors import InputError
+from simkit.initial import Distribution
+
+
+def test_dimensions_are_named():
+    dataset = gbm_dataset()
+    for key in ("mean", "stderr", "variance", "min", "max", "exact", "exact_variance"):
+        assert dataset[f"S_{key}"].dims == ("time",)
+    assert dataset["S_quantile"].dims == dataset["level_quantile_bin_error"].dims == ("time", "quantile")
+    assert dataset["S_path"].dims == ("path", "time")
+    assert dataset["call_path"].dims == ("path",)
+    assert dataset["S_histogram"].dims == ("S_bin",)
+    assert dataset["S_histogram_edge"].dims == ("S_edge",)
+    for key in ("mean", "stderr", "variance", "min", "max", "exact", "bias", "bias_stderr", "z"):
+        assert dataset[f"call_{key}"].dims == ()
+    assert dataset["call_quantile"].dims == ("quantile",)
+    assert dataset["covariance"].dims == ("quantity", "quantity_2")
+    assert list(dataset["quantity"].values) == ["S", "call", "level"]
+    np.testing.assert_allclose(dataset["time"], np.linspace(0, 1, 13))
+    np.testing.assert_array_equal(dataset["quantile"], LEVELS)
+
+
+def test_everything_has_a_unit_and_a_long_name():
+    dataset = gbm_dataset(failed=37)
+    for name, variable in dataset.variables.items():
+        assert isinstance(variable.attrs["units"], str), name
+        assert variable.attrs["long_name"], name
+    assert dataset["S_mean"].attrs["units"] == "currency"
+    assert dataset["S_mean"].attrs["long_name"] == "mean of asset price"
+    assert dataset["S_variance"].attrs["units"] == "(currency)^2"
+    assert dataset["call_mean"].attrs["long_name"] == "mean of exp(-r*t) * maximum(S - K, 0)"
+    assert dataset["level_mean"].attrs["units"] == ""
+    assert one_curve_dataset()["X_mean"].attrs["units"] == ""
+
+
+def test_provenance_and_counts_are_attributes():
+    dataset = gbm_dataset(failed=37)
+    for key, value in PROVENANCE.items():
+        assert dataset.attrs[key] == value
+    assert (dataset.attrs["paths"], dataset.attrs["failed_paths"], dataset.attrs["seed"]) == (2000, 37, 42)
+    assert dataset["S_mean"].attrs["n"] == dataset["call_stderr"].attrs["n"] == 1963
+    assert all(isinstance(value, str | int | float) for value in dataset.attrs.values())
+
+
+def test_the_models_exact_moments_stand_beside_the_estimates():
+    dataset = gbm_dataset()
+    t = dataset["time"].values
+    np.testing.assert_allclose(dataset["S_exact"], 100 * np.exp(0.05 * t), rtol=1e-12)
+    variance = 1e4 * np.exp(0.1 * t) * np.expm1(0.04 * t)
+    np.testing.assert_allclose(dataset["S_exact_variance"], variance, rtol=1e-12)
+    assert "level_exact" not in dataset
+    assert "level_z" not in dataset
+
+
+def test_exact_moments_count_time_from_the_start():
+    simulation, result = gbm()
+    later = dataclasses.replace(result, times=result.times + 5)
+    np.testing.assert_allclose(
+        to_dataset(simulation, later, {})["S_exact"],
+        to_dataset(simulation, result, {})["S_exact"],
+        rtol=1e-12,
+    )
+
+
+def test_a_random_start_has_no_exact_moments():
+    simulation, result = gbm()
+    simulation = dataclasses.replace(simulation, initial={"S": Distribution("normal", 100.0, 1.0)})
+    dataset = to_dataset(simulation, result, {})
+    assert "S_exact" not in dataset
+    assert "S_z" not in dataset
+    assert "call_exact" in dataset
+
+
+def test_z_allows_for_the_step_bias_and_its_error():
+    dataset = gbm_dataset()
+    off = dataset["call_mean"] - dataset["call_exact"] - 0.0021
+    np.testing.assert_allclose(dataset["call_z"], off / np.hypot(dataset["call_stderr"], 0.0008), rtol=1e-12)
+    end = dataset.isel(time=-1)
+    off = end["S_mean"] - end["S_exact"]
+    np.testing.assert_allclose(dataset["S_z"], off / np.hypot(end["S_stderr"], 0.001), rtol=1e-12)
+    simulation, result = gbm()
+    without = to_dataset(simulation, dataclasses.replace(result, bias={}), {})
+    assert "call_bias" not in without
+    off = without["call_mean"] - without["call_exact"]
+    np.testing.assert_allclose(without["call_z"], off / without["call_stderr"], rtol=1e-12)
+    assert np.isnan(one_curve_dataset()["X_z"])
+
+
+def test_a_few_paths_are_always_there_and_as_many_as_were_asked_for():
+    assert gbm_dataset().sizes["path"] == 20
+    stored = gbm_dataset(stored=50)
+    assert stored.sizes["path"] == 50
+    np.testing.assert_allclose(stored["level_path"], stored["S_path"] / 100, rtol=1e-12)
+    np.testing.assert_array_equal(stored["S_path"][:20], gbm_dataset()["S_path"])
+
+
+def test_the_covariance_is_that_of_the_end():
+    dataset = gbm_dataset()
+    covariance = dataset["covariance"]
+    np.testing.assert_allclose(
+        covariance.sel(quantity="S", quantity_2="S"), dataset["S_variance"][-1], rtol=1e-12
+    )
+    np.testing.assert_allclose(
+        covariance.sel(quantity="S", quantity_2="level") * 100, dataset["S_variance"][-1]
+    )
+
+
+def test_names_that_would_meet_in_one_variable_are_refused():
+    check_names(["S", "call", "S_2"])
+    with pytest.raises(
+        InputError, match=r"observe\.S_bias: the result S_bias_stderr would be one of S too; rename"
+    ):
+        check_names(["S", "S_bias"])

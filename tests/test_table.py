@@ -1,0 +1,111 @@
+"""The table shows figures with their errors, to people on any terminal and to programs."""
+
+import io
+import json
+import re
+
+import pytest
+from dataset_examples import gbm_dataset, one_curve_dataset
+
+from simkit.table import print_table, summary, with_error
+
+
+def printed(dataset, encoding="utf-8"):
+    raw = io.BytesIO()
+    file = io.TextIOWrapper(raw, encoding=encoding)
+    print_table(dataset, file)
+    return raw.getvalue().decode(encoding)
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "text"),
+    [
+        (10.45058, 0.01472, "10.4506 ± 0.0147"),
+        (105.127, 0.996, "105.127 ± 0.996"),
+        (105.127, 99.6, "105.1 ± 99.6"),
+        (12345.6, 1234.5, "12346 ± 1234"),
+        (-0.0000123, 0.000456, "-0.000012 ± 0.000456"),
+        (0.0, 1.5, "0.00 ± 1.50"),
+        (1.5e-9, 2.25e-11, "(1.5000 ± 0.0225)e-09"),
+        (1e-9, 2e-3, "0.00000 ± 0.00200"),
+        (2.5e-12, 2.25e-9, "(0.00 ± 2.25)e-09"),
+        (-6.02e23, 1.25e21, "(-6.0200 ± 0.0125)e+23"),
+        (1e-30, 2e-300, "1e-30 ± 2e-300"),
+        (1.25, None, "1.25"),
+        (0.1, 0.0, "0.1"),
+        (1 / 3, 0.0, "0.3333333333"),
+        (None, None, ""),
+    ],
+)
+def test_digits_follow_the_error(value, error, text):
+    assert with_error(value, error) == text
+
+
+def test_every_figure_is_in_its_row():
+    dataset = gbm_dataset()
+    lines = printed(dataset).splitlines()
+    call = next(line for line in lines if "call" in line)
+    assert with_error(float(dataset["call_mean"]), float(dataset["call_stderr"])) in call
+    assert "0.002100 ± 0.000800" in call
+    assert "10.450584" in call
+    assert f"{float(dataset['call_z']):+.2f}" in call
+    assert "currency" in call
+    stock = next(line for line in lines if "│ S " in line)
+    assert with_error(float(dataset["S_mean"][-1]), float(dataset["S_stderr"][-1])) in stock
+    assert "105.12711" in stock
+    assert lines[0] == "GBM, EulerMaruyama, at t = 1"
+    assert lines[-1] == "2,000 paths × 12 steps in 0.50 s, 48 million path-steps per second"
+
+
+def test_failed_paths_stand_beside_every_mean():
+    lines = printed(gbm_dataset(failed=37)).splitlines()
+    rows = [line for line in lines if "±" in line]
+    assert len(rows) == 3
+    assert all("1,963 (37 failed)" in row for row in rows)
+    assert lines[-1].startswith("2,000 paths (37 failed and left out) × 12 steps")
+    assert "failed" not in printed(gbm_dataset())
+
+
+def test_a_single_path_has_a_value_and_no_error():
+    text = printed(one_curve_dataset())
+    assert "value" in text
+    assert "mean" not in text
+    assert "±" not in text
+    assert "step bias" not in text
+    assert "1 path × 400 steps" in text
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
+def test_where_the_encoding_is_poor_the_table_is_ascii(encoding):
+    text = printed(gbm_dataset(), encoding)
+    assert text.isascii()
+    assert "?" not in text
+    assert "+-" in text
+    plain = printed(gbm_dataset())
+    assert [len(line.replace("+-", "±")) for line in text.splitlines()] == [
+        len(x) for x in plain.splitlines()
+    ]
+
+
+def test_no_colour_codes_without_a_terminal():
+    assert "\x1b" not in printed(gbm_dataset())
+
+
+def test_markup_in_a_unit_is_only_text():
+    dataset = gbm_dataset()
+    dataset["call_mean"].attrs["units"] = "[bold]m[/nothing]"
+    assert "[bold]m[/nothing]" in printed(dataset)
+
+
+def test_the_summary_is_json():
+    content = json.loads(json.dumps(summary(gbm_dataset(failed=37)), allow_nan=False))
+    assert content["paths"] == 2000
+    assert content["failed_paths"] == 37
+    call = content["observables"]["call"]
+    assert call["bias"] == 0.0021
+    assert call["n"] == 1963
+    assert set(call) == {"mean", "stderr", "bias", "bias_stderr", "exact", "z", "n", "unit"}
+    assert content["observables"]["level"]["exact"] is None
+    alone = json.loads(json.dumps(summary(one_curve_dataset()), allow_nan=False))
+    assert alone["state"]["X"]["stderr"] is None
+    assert re.fullmatch(r"1\.0\d+", str(alone["state"]["X"]["mean"]))
