@@ -6,8 +6,8 @@ COMMANDS = """
 alpha α, beta β, gamma γ, delta δ, epsilon ε, varepsilon ε, zeta ζ, eta η, theta θ, kappa κ, lambda λ, mu μ,
 nu ν, xi ξ, pi π, rho ρ, sigma σ, tau τ, phi φ, varphi φ, chi χ, psi ψ, omega ω, Gamma Γ, Delta Δ, Theta Θ,
 Lambda Λ, Xi Ξ, Pi Π, Sigma Σ, Phi Φ, Psi Ψ, Omega Ω, ge ≥, geq ≥, le ≤, leq ≤, ne ≠, neq ≠, approx ≈, sim ~,
-infty ∞, cdot ·, times ×, circ ∘, sum Σ, int ∫, in ∈, partial ∂, nabla ∇, to →, mapsto ↦, pm ±, ldots …, dots …,
-cdots …, lfloor ⌊, rfloor ⌋, top T
+infty ∞, cdot ·, times ×, circ ∘, sum Σ, int ∫, in ∈, partial ∂, nabla ∇, to →, mapsto ↦, pm ±, ldots …,
+dots …, cdots …, lfloor ⌊, rfloor ⌋, top T
 """
 SPACES = {"left": "", "right": "", "quad": " ", "qquad": "  "}
 SYMBOLS = dict(re.findall(r"(\w+) ([^,\s]+)", COMMANDS)) | SPACES
@@ -54,4 +54,4 @@ def _script(text: str, mark: str, digits: dict[int, int]) -> str:
     """In raised or lowered digits where there are such characters, else behind the mark."""
     if all(ord(letter) in digits for letter in text):
         return text.translate(digits)
-    return f"{mark}{text}" if len(text) == 1 else f"{mark}({text})" if mark == "^" else f"_{text}"
+    return f"{mark}{text}" if text.isalnum() and (mark == "_" or len(text) == 1) else f"{mark}({text})"

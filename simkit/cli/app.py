@@ -1,0 +1,50 @@
+"""The command `simkit` and its subcommands."""
+
+import typer
+
+from simkit.cli.catalogue import list_names
+from simkit.cli.check import doctor, schema, validate
+from simkit.cli.describe import describe
+from simkit.cli.picture import plot
+from simkit.cli.run import run
+from simkit.cli.templates import new
+from simkit.version import simkit_version
+
+app = typer.Typer(
+    name="simkit",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(run)
+app.command()(validate)
+app.command(name="list")(list_names)
+app.command()(describe)
+app.command()(plot)
+app.command()(new)
+app.command()(schema)
+app.command()(doctor)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"simkit {simkit_version()}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: bool = typer.Option(
+        False, "--version", callback=_print_version, is_eager=True, help="Show the version."
+    ),
+) -> None:
+    """Stochastic and ordinary differential equations in large, reproducible ensembles.
+
+    Start with `simkit new gbm` and `simkit run gbm.yaml`. Exit codes: 0 done, 2 bad input,
+    3 numerical failure, 4 a file could not be read or written, 130 interrupted, 143 terminated.
+    """
+
+
+def main() -> None:
+    """Entry point of the command `simkit`."""
+    app(prog_name="simkit")

@@ -1,0 +1,61 @@
+"""`simkit list`: everything that an experiment can name, with one line about each."""
+
+import inspect
+import re
+from collections.abc import Callable
+from importlib import resources
+
+from simkit.cli.completion import template_names
+from simkit.cli.failures import print_json, reported
+from simkit.cli.options import AsJson
+from simkit.cli.plain_math import plain_text
+
+
+def list_names(as_json: AsJson = False) -> None:
+    """List models, solvers, functions for observables, closed forms and templates."""
+    with reported(as_json):
+        groups = catalogue()
+        if as_json:
+            print_json(groups)
+            return
+        width = max(len(name) for group in groups.values() for name in group)
+        blocks = [
+            "\n".join([title, *(f"  {name:<{width}}  {line}".rstrip() for name, line in group.items())])
+            for title, group in groups.items()
+        ]
+        print("\n\n".join(blocks))
+        print("\nMore about each: simkit describe NAME")
+
+
+def catalogue() -> dict[str, dict[str, str]]:
+    """Names and one line about each, by group."""
+    from simkit_physics import MODELS
+    from simkit_solvers.registry import SOLVERS
+
+    from simkit.closed_forms import CLOSED_FORMS
+    from simkit.functions import FUNCTIONS
+
+    return {
+        "models": {name: first_sentence(model) for name, model in MODELS.items()},
+        "solvers for stochastic equations": {
+            name: solver.summary for name, solver in SOLVERS.items() if "sde" in solver.problem
+        },
+        "solvers for ordinary equations": {
+            name: solver.summary for name, solver in SOLVERS.items() if "ode" in solver.problem
+        },
+        "functions in expressions": dict(FUNCTIONS),
+        "closed forms for exact": {name: first_sentence(form) for name, form in CLOSED_FORMS.items()},
+        "templates": {name: _title(name) for name in template_names()},
+    }
+
+
+def _title(template: str) -> str:
+    """The comment in a template's first line."""
+    text = resources.files("simkit.templates").joinpath(f"{template}.yaml").read_text(encoding="utf-8")
+    return text.splitlines()[0].lstrip("# ").rstrip(".,")
+
+
+def first_sentence(described: type | Callable) -> str:
+    """The first sentence of a docstring on one line, its formulas in Unicode."""
+    text = " ".join(plain_text(inspect.getdoc(described) or "").split("\n\n")[0].split())
+    return re.split(r"(?<=[.:]) (?=[A-ZÀ-Þ])", text)[0].rstrip(".:,")

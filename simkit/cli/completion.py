@@ -1,0 +1,56 @@
+"""Names for the shell's Tab key, found in the source text so that jax need not be imported."""
+
+import ast
+import importlib.util
+from importlib import resources
+from pathlib import Path
+
+
+def template_names() -> list[str]:
+    """The templates of `simkit new`."""
+    files = resources.files("simkit.templates").iterdir()
+    return sorted(Path(file.name).stem for file in files if file.name.endswith(".yaml"))
+
+
+def complete_template(incomplete: str) -> list[str]:
+    """Templates that begin like this."""
+    return [name for name in template_names() if name.startswith(incomplete)]
+
+
+def complete_name(incomplete: str) -> list[str]:
+    """Models, solvers and closed forms that begin like this."""
+    names = [*_reexports("simkit_physics"), *_solvers(), *_reexports("simkit", "closed_forms")]
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def _syntax_tree(package: str, *parts: str) -> ast.Module:
+    """The parsed source of a module in a top-level package, which is located but not imported."""
+    spec = importlib.util.find_spec(package)
+    if spec is None or spec.origin is None:
+        return ast.Module([], [])
+    path = Path(spec.origin).parent.joinpath(*parts)
+    return ast.parse((path / "__init__.py" if path.is_dir() else path).read_text(encoding="utf-8"))
+
+
+def _reexports(package: str, *parts: str) -> list[str]:
+    """Names that the package's `__init__.py` takes from its own modules."""
+    return [
+        alias.asname or alias.name
+        for node in _syntax_tree(package, *parts).body
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(".".join((package, *parts)))
+        for alias in node.names
+    ]
+
+
+def _solvers() -> list[str]:
+    """Names of the records in `simkit_solvers`: `SolverInfo(name="…")`, and calls on a class of diffrax."""
+    package = importlib.util.find_spec("simkit_solvers")
+    files = sorted(Path(package.origin).parent.glob("*.py")) if package and package.origin else []
+    names = []
+    for node in (node for file in files for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))):
+        match node:
+            case ast.Call(ast.Name("SolverInfo"), _, keywords):
+                names += [ast.literal_eval(keyword.value) for keyword in keywords if keyword.arg == "name"]
+            case ast.Call(ast.Name("_ode" | "_sde" | "_both"), [ast.Attribute(_, name), *_]):
+                names.append(name)
+    return names

@@ -1,0 +1,182 @@
+"""`simkit describe NAME`: all there is to know about one model, solver, closed form or function."""
+
+import inspect
+import re
+import textwrap
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from simkit.cli.completion import complete_name
+from simkit.cli.failures import print_json, reported
+from simkit.cli.options import AsJson
+from simkit.cli.plain_math import plain_text
+from simkit.errors import InputError
+from simkit.suggestion import did_you_mean
+
+FACTS = {  # key: how it is called on the page
+    "calculus": "calculus",
+    "noise_kind": "noise is",
+    "noise": "noises",
+    "problem": "for",
+    "order": "order",
+    "noise_kinds": "noise may be",
+    "strong_order": "strong order",
+    "weak_order": "weak order",
+    "options": "options",
+    "origin": "from",
+}
+
+
+def describe(
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="A model, solver, closed form or function.", autocompletion=complete_name, show_default=False
+        ),
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Show the equation, parameters with units and ranges, reference, and YAML to start from."""
+    with reported(as_json):
+        content = _about(name)
+        if as_json:
+            print_json(content)
+        else:
+            print(_page(content))
+
+
+def _about(name: str) -> dict:
+    """What is known about a name, as plain data; raises `InputError` when nothing is."""
+    from simkit_physics import MODELS
+    from simkit_solvers.registry import SOLVERS
+
+    from simkit.closed_forms import CLOSED_FORMS
+    from simkit.functions import FUNCTIONS
+
+    if name in MODELS:
+        return _about_model(name, MODELS[name])
+    if name in SOLVERS:
+        return _about_solver(SOLVERS[name])
+    if name in CLOSED_FORMS:
+        return _about_closed_form(name, CLOSED_FORMS[name])
+    if name in FUNCTIONS:
+        return {"name": name, "kind": "function in expressions", "text": FUNCTIONS[name]}
+    known = [*MODELS, *SOLVERS, *CLOSED_FORMS, *FUNCTIONS]
+    raise InputError(f"nothing is called {name!r}{did_you_mean(name, known)} (`simkit list` shows all names)")
+
+
+def _about_model(name: str, model: type) -> dict:
+    from simkit_solvers.problem import parameters_of, variables_of
+
+    about = {"name": name, "kind": "model", **_documentation(model)}
+    noise = getattr(model, "Noise", None)
+    if noise is not None:
+        about |= {"calculus": model.calculus, "noise_kind": model.noise_kind, "noise": list(noise._fields)}
+    about["variables"] = [
+        {"name": key, "unit": quantity.unit, "description": quantity.description}
+        for key, quantity in variables_of(model).items()
+    ]
+    about["parameters"] = [
+        {"name": key, "unit": spec.unit, "description": spec.description, "range": spec.range}
+        for key, spec in parameters_of(model).items()
+    ]
+    about["yaml"] = model_snippet(name, model)
+    return about
+
+
+def model_snippet(name: str, model: type) -> str:
+    """An experiment with this model that runs as it stands."""
+    fields = ", ".join(f"{key}: {value}" for key, value in model.example.items())
+    initial = ", ".join(f"{key}: {value}" for key, value in model.example_initial.items())
+    return (
+        f"model: {{type: {name}, {fields}}}\n"
+        f"initial: {{{initial}}}\n"
+        "time: {t1: 1.0, steps: 252}\n"
+        "ensemble: {paths: 10000, seed: 0}\n"
+    )
+
+
+def _about_solver(solver) -> dict:
+    kinds = {"ode": "ordinary equations", "sde": "stochastic equations"}
+    about = {"name": solver.name, "kind": "solver", "problem": [kinds[kind] for kind in solver.problem]}
+    about |= _documentation(solver.cls) if solver.origin == "simkit" else {"text": solver.summary}
+    facts = {
+        "order": solver.order,
+        "calculus": solver.calculus,
+        "noise_kinds": list(solver.noise_kinds),
+        "strong_order": _orders(solver.strong),
+        "weak_order": _orders(solver.weak),
+        "options": solver.options,
+    }
+    about |= {key: value for key, value in facts.items() if value}
+    return about | {
+        "reference": solver.reference,
+        "origin": solver.origin,
+        "yaml": f"solver: {solver.name}\n",
+    }
+
+
+def _orders(orders) -> dict[str, float]:
+    """The orders by kind of noise, without the kinds that the solver does not take."""
+    return {} if orders is None else {kind: n for kind, n in orders._asdict().items() if n is not None}
+
+
+def _about_closed_form(name: str, form: Callable) -> dict:
+    arguments = inspect.signature(form).parameters.values()
+    shown = ", ".join(
+        argument.name if argument.default is argument.empty else f"{argument.name}={argument.default:g}"
+        for argument in arguments
+    )
+    return {
+        "name": name,
+        "kind": "closed form",
+        "signature": f"{name}({shown})",
+        **_documentation(form),
+        "module": plain_text(inspect.getdoc(inspect.getmodule(form)) or ""),
+    }
+
+
+def _documentation(described: type | Callable) -> dict[str, str]:
+    """The docstring in Unicode, and the reference in it."""
+    text = plain_text(inspect.getdoc(described) or "")
+    found = re.search(r"References?: (.+?)(?:\n\n|\Z)", text, flags=re.DOTALL)
+    return {"text": text} | ({"reference": " ".join(found[1].split())} if found else {})
+
+
+def _page(about: dict) -> str:
+    """The text for a terminal: title, description, tables, YAML."""
+    parts = [
+        f"{about['name']}: {about['kind']}",
+        about.get("signature"),
+        about.get("text") or about.get("summary"),
+    ]
+    parts.append(about.get("module"))
+    facts = [(label, _words(about[key])) for key, label in FACTS.items() if key in about]
+    parts.append(_table(facts))
+    for title in ("variables", "parameters"):
+        rows = [tuple(row.values()) for row in about.get(title, [])]
+        parts.append(f"{title}\n{_table(rows)}" if rows else None)
+    if about.get("reference") and not re.search("References?:", about["text"]):
+        parts.append(textwrap.fill(f"Reference: {about['reference']}", 100))
+    if "yaml" in about:
+        parts.append("YAML\n" + textwrap.indent(about["yaml"].rstrip(), "  "))
+    return "\n\n".join(part for part in parts if part)
+
+
+def _table(rows: list[tuple]) -> str:
+    """Left-justified columns, indented by two."""
+    if not rows:
+        return ""
+    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+    lines = ("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)) for row in rows)
+    return "\n".join(f"  {line.rstrip()}" for line in lines)
+
+
+def _words(value) -> str:
+    if isinstance(value, list):
+        return ", ".join(value)
+    if isinstance(value, dict):
+        return ", ".join(key if item is None else f"{key} {item:g}" for key, item in value.items())
+    return value if isinstance(value, str) else f"{value:g}"

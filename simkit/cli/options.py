@@ -1,0 +1,20 @@
+"""Arguments and options that several commands share."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+ExperimentFile = Annotated[
+    Path, typer.Argument(metavar="EXPERIMENT", help="A YAML file.", show_default=False)
+]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Override one key, as in --set model.sigma=0.3. May be repeated.",
+        show_default=False,
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]

@@ -1,0 +1,35 @@
+"""`simkit plot`: the picture of a dataset."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from simkit.cli.failures import reported
+from simkit.errors import OutputError
+
+
+def check_picture(path: Path, overwrite: bool) -> None:
+    """Raise when the picture is there already and may not be replaced."""
+    if path.exists() and not overwrite:
+        raise OutputError(f"{path}: exists already; use --overwrite to replace it")
+
+
+def plot(
+    dataset: Annotated[
+        Path, typer.Argument(metavar="DATASET", help="A .zarr or .nc from a run.", show_default=False)
+    ],
+    out: Annotated[
+        Path | None, typer.Option(help="The picture; its ending says which kind (.png, .pdf, .svg).")
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing picture.")] = False,
+) -> None:
+    """Draw the picture of a dataset: quantiles over time, sample paths, distributions at the end."""
+    with reported():
+        target = out or dataset.with_suffix(".png")
+        check_picture(target, overwrite)
+        from simkit.plot import save_picture
+        from simkit.storage import read_dataset
+
+        save_picture(read_dataset(dataset), target)
+        print(f"wrote {target}")

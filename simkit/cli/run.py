@@ -1,0 +1,101 @@
+"""`simkit run`: from a file to a table, a dataset and a picture."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from simkit.cli.failures import print_json, reported
+from simkit.cli.options import AsJson, ExperimentFile, Overrides
+from simkit.cli.picture import check_picture
+from simkit.errors import OutputError
+from simkit.progress import progress_bar
+from simkit.xla_flags import prefer_wide_vectors
+
+
+def run(
+    experiment: ExperimentFile,
+    overrides: Overrides = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="The dataset, .zarr or .nc, in place of `output:`.")
+    ] = None,
+    no_plot: Annotated[bool, typer.Option("--no-plot", help="No picture beside the dataset.")] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace an existing dataset and picture.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
+    as_json: AsJson = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say how many steps, and how much memory and disk.")
+    ] = False,
+) -> None:
+    """Run an experiment: print a table with error bars, write the dataset and a picture beside it."""
+    with reported(as_json):
+        prefer_wide_vectors()
+        from simkit.build import build
+        from simkit.experiment import load
+
+        loaded = load(experiment, overrides=overrides or [])
+        simulation = build(loaded)
+        target = out or (Path(loaded.output) if loaded.output else None)
+        picture = target.with_suffix(".png") if target and not no_plot else None
+        if dry_run:
+            _print_estimate(simulation, target, as_json)
+            return
+        if target:
+            from simkit.storage import check_output
+
+            check_output(target, overwrite)
+        if picture:
+            check_picture(picture, overwrite)
+
+        from simkit.execution import run_experiment
+
+        with progress_bar(enabled=not (quiet or as_json)) as progress:
+            dataset = run_experiment(loaded, simulation, progress)
+        if not (quiet or as_json):
+            from simkit.table import print_table
+
+            print_table(dataset)
+        if target:
+            _write(dataset, target, overwrite, quiet)
+        if picture:
+            picture = _draw(dataset, picture, quiet)
+        if as_json:
+            from simkit.table import summary
+
+            paths = {"output": target and str(target), "picture": picture and str(picture)}
+            print_json(summary(dataset) | paths)
+
+
+def _print_estimate(simulation, target: Path | None, as_json: bool) -> None:
+    from simkit.cli.dry_run import estimate, estimate_text
+
+    sizes = estimate(simulation)
+    if as_json:
+        print_json(sizes | {"output": target and str(target)})
+    else:
+        print(estimate_text(sizes))
+
+
+def _write(dataset, target: Path, overwrite: bool, quiet: bool) -> None:
+    from simkit.storage import write_dataset
+
+    write_dataset(dataset, target, overwrite)
+    if not quiet:
+        print(f"wrote {target}", file=sys.stderr)
+
+
+def _draw(dataset, picture: Path, quiet: bool) -> Path | None:
+    """Write the picture. What goes wrong here is a warning: the results are safe on disk."""
+    from simkit.plot import save_picture
+
+    try:
+        save_picture(dataset, picture)
+    except (OutputError, RuntimeError, ValueError) as error:
+        print(f"warning: no picture: {error}", file=sys.stderr)
+        return None
+    if not quiet:
+        print(f"wrote {picture}", file=sys.stderr)
+    return picture
