@@ -22,6 +22,7 @@ MAX_BYTES = 1_000_000
 MAX_NODES = 20_000  # with aliases written out
 MAX_ALIASES = 200
 MAX_DEPTH = 20
+MAX_LINE = 2000  # how far a parenthesis may be from the one that closes it
 
 KeyPath = tuple[str | int, ...]
 Mark = tuple[int, int]  # line and column, from 1
@@ -77,10 +78,42 @@ class _StrictLoader(yaml.SafeLoader):
             if self.aliases > MAX_ALIASES:
                 raise _Refused(event.start_mark, f"more than {MAX_ALIASES} aliases; write the values out")
         elif event.tag is not None:
-            raise _Refused(event.start_mark, f"tags such as {shown(event.tag)} are not allowed: a file is data")
+            raise _Refused(
+                event.start_mark, f"tags such as {shown(event.tag)} are not allowed: a file is data"
+            )
         node = super().compose_node(parent, index)
         self.depth -= 1
         return node
+
+    def scan_plain(self):
+        """A plain text; inside `{}` and `[]` it goes on past commas that stand in parentheses.
+
+        YAML would end `maximum(S, K)` at the comma there, and no reader of an experiment means that.
+        """
+        token = super().scan_plain()
+        while self.flow_level and self.peek() == "," and self._closes_later(token.value):
+            length = 1
+            while self.peek(length) == " ":
+                length += 1
+            between = self.prefix(length)
+            self.forward(length)
+            rest = super().scan_plain()
+            token = yaml.ScalarToken(
+                token.value + between + rest.value, True, token.start_mark, rest.end_mark
+            )
+        return token
+
+    def _closes_later(self, text: str) -> bool:
+        """Whether parentheses left open in a text are closed further on in the line."""
+        depth = text.count("(") - text.count(")")
+        length = 0
+        while depth > 0:
+            letter = self.peek(length)
+            if letter in "\0\r\n\x85\u2028\u2029[]{}#\"'" or length > MAX_LINE:
+                return False
+            depth += (letter == "(") - (letter == ")")
+            length += 1
+        return text.count("(") > text.count(")")
 
 
 for _tag, _pattern, _first in _CORE_SCHEMA:
@@ -150,7 +183,7 @@ def _guarded(action, text: str, name: str):
     except yaml.reader.ReaderError as error:
         before = text[: error.position]
         line, column = before.count("\n") + 1, error.position - (before.rfind("\n") + 1) + 1
-        message = f"the character {ascii(chr(error.character))} is not allowed in YAML"
+        message = f"the character {chr(error.character)!a} is not allowed in YAML"
     except yaml.MarkedYAMLError as error:
         line, column = _mark(error.problem_mark or error.context_mark)
         message = _explained(error)
@@ -187,7 +220,9 @@ class _Construction:
         if self.count > MAX_NODES:
             raise _Refused(node.start_mark, f"aliases stand for more than {MAX_NODES} values")
         if depth > MAX_DEPTH:
-            raise _Refused(node.start_mark, f"nested more than {MAX_DEPTH} levels deep, or an alias in itself")
+            raise _Refused(
+                node.start_mark, f"nested more than {MAX_DEPTH} levels deep, or an alias in itself"
+            )
         self.document.values[path] = _mark(node.start_mark)
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, path, depth)
@@ -278,7 +313,7 @@ def _content(path: Path) -> bytes:
     except OSError as error:
         raise OutputError(f"{path}: {error.strerror}") from error
     except ValueError:
-        raise OutputError(f"{ascii(str(path))}: not a file name") from None
+        raise OutputError(f"{str(path)!a}: not a file name") from None
     if len(content) > MAX_BYTES:
         raise InputError(_too_large(str(path), len(content)))
     return content

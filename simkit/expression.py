@@ -162,7 +162,7 @@ def _check_tokens(text: str, keywords: bool) -> None:
         found = _TOKEN.match(text, at)
         token = found[0] if found else text[at]
         if found is None or token in _REFUSED:
-            _fail(at, _REFUSED.get(token, f"the character {ascii(token)} is not allowed"))
+            _fail(at, _REFUSED.get(token, f"the character {token!a} is not allowed"))
         if found["name"] and previous == "number":
             _fail(at, f"{shown(token)} follows a number directly; write * between them")
         if found["number"] and previous == "number":
@@ -287,12 +287,12 @@ class _Compiler:
 
     def chain(self, node: ast.expr, depth: int):
         """A sum or product of any length without nesting: the left spine of the tree, walked in a loop."""
-        steps = []
+        operands = []
         while isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC:
-            steps.append((_ARITHMETIC[type(node.op)], self.number(node.right, depth + 1)))
+            operands.append((_ARITHMETIC[type(node.op)], node.right))
             node = node.left
         first = self.number(node, depth + 1)
-        steps.reverse()
+        steps = [(operation, self.number(operand, depth + 1)) for operation, operand in reversed(operands)]
 
         def evaluate(environment):
             value = first(environment)
@@ -323,7 +323,9 @@ class _Compiler:
         return evaluate
 
     def comparison(self, node: ast.Compare, depth: int):
-        operations = [_COMPARISONS.get(type(op)) or _fail(node.col_offset, "this comparison") for op in node.ops]
+        operations = [
+            _COMPARISONS.get(type(op)) or _fail(node.col_offset, "this comparison") for op in node.ops
+        ]
         parts = [self.number(part, depth + 1) for part in (node.left, *node.comparators)]
 
         def evaluate(environment):
@@ -346,7 +348,9 @@ class _Compiler:
         if name in self.closed_forms:
             return self.closed_form(node, name, depth)
         if node.keywords:
-            _fail(node.keywords[0].col_offset, f"the arguments of {name} are given without names, not as here")
+            _fail(
+                node.keywords[0].col_offset, f"the arguments of {name} are given without names, not as here"
+            )
         if name in FUNCTIONALS:
             return self.functional(node, name)
         if name == "where":
@@ -364,7 +368,9 @@ class _Compiler:
     def unknown_function(self, node: ast.Call, name: str):
         column = node.col_offset + 1
         if name in (self.names or ()) or name in NUMBERS:
-            raise ExpressionError(f"{name} is not a function (column {column}); write {name}*(…) for a product")
+            raise ExpressionError(
+                f"{name} is not a function (column {column}); write {name}*(…) for a product"
+            )
         known = [*NUMERIC, "where", *(FUNCTIONALS if self.functionals else ()), *self.closed_forms]
         hint = f"; did you mean {_ELSEWHERE[name]!r}?" if name in _ELSEWHERE else did_you_mean(name, known)
         raise ExpressionError(f"unknown function {shown(name)} at column {column}{hint}")
@@ -372,7 +378,9 @@ class _Compiler:
     def functional(self, node: ast.Call, name: str):
         at = node.col_offset
         if name in ("max", "min") and len(node.args) != 1:
-            _fail(at, f"{name} takes one argument, along the path; of two numbers use {name}imum(a, b); found")
+            _fail(
+                at, f"{name} takes one argument, along the path; of two numbers use {name}imum(a, b); found"
+            )
         if not self.functionals:
             hint = f"; of two numbers use {name}imum(a, b)" if name in ("max", "min") else ""
             _fail(at, f"{name}(…) runs along a path and is for observables only{hint}; found")

@@ -51,9 +51,9 @@ class Mistakes:
         """The path without a last key that a shorthand leaves out: `solver` for `solver.type`."""
         value = self.document.data
         for i, part in enumerate(path):
-            if isinstance(value, dict) and part in value:
-                value = value[part]
-            elif isinstance(value, list) and isinstance(part, int) and part < len(value):
+            if (isinstance(value, dict) and part in value) or (
+                isinstance(value, list) and isinstance(part, int) and part < len(value)
+            ):
                 value = value[part]
             elif isinstance(value, dict | list) or value is None:
                 return path

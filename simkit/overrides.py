@@ -18,7 +18,9 @@ def apply_overrides(document: Document, overrides: Iterable[str | tuple[str, str
     """
     problems = []
     for override in overrides:
-        name, sign, text = override.partition("=") if isinstance(override, str) else (override[0], "=", override[1])
+        name, sign, text = (
+            override.partition("=") if isinstance(override, str) else (override[0], "=", override[1])
+        )
         name = name.strip()
         path = tuple(name.split("."))
         if not sign or not all(path):
@@ -67,4 +69,6 @@ def _shorthand(path: KeyPath, name: str) -> str:
     for pattern, key in SHORTHANDS.items():
         if len(pattern) == len(path) and all(p in ("*", q) for p, q in zip(pattern, path, strict=True)):
             return key
-    raise InputError(f"--set {name}: {'.'.join(map(str, path))} is a single value, so nothing can be set inside it")
+    raise InputError(
+        f"--set {name}: {'.'.join(map(str, path))} is a single value, so nothing can be set inside it"
+    )

@@ -1,0 +1,164 @@
+"""From a file to a checked experiment."""
+
+import copy
+import dataclasses
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from simkit.build import Parts, assemble, with_defaults
+from simkit.documents import Document, KeyPath, read_document
+from simkit.errors import InputError
+from simkit.mistakes import Mistakes
+from simkit.overrides import apply_overrides
+from simkit.schema import experiment_schema as experiment_schema
+from simkit.settings import (
+    TAGS,
+    Ensemble,
+    Experiment,
+    InlineODE,
+    InlineSDE,
+    ObservableSettings,
+    RandomValue,
+    Save,
+    SDEVariable,
+    Section,
+    Solver,
+    Time,
+)
+from simkit.suggestion import did_you_mean, shown
+
+_SECTIONS: dict[tuple[str, ...], type[Section]] = {
+    (): Experiment,
+    ("time",): Time,
+    ("ensemble",): Ensemble,
+    ("save",): Save,
+    ("solver",): Solver,
+    ("initial", "*"): RandomValue,
+    ("observe", "*"): ObservableSettings,
+    ("model", "sde", "*"): SDEVariable,
+}
+
+
+def load(
+    source: str | os.PathLike | Mapping[str, Any], overrides: Iterable[str | tuple[str, str]] = ()
+) -> Experiment:
+    """Read and check an experiment: a file, a YAML text of more than one line, or a mapping.
+
+    `overrides` replace single keys, as `"model.sigma=0.3"` or `("model.sigma", "0.3")`, the value read as YAML.
+    Raises one `InputError` that lists every mistake as `file:line:column: key: message` (in a mapping as
+    `key: message`), and `OutputError` when the file cannot be read. The experiment returned has its defaults
+    filled in, those that depend on the model too.
+    """
+    document = read_document(source)
+    apply_overrides(document, overrides)
+    mistakes = Mistakes(document)
+    try:
+        experiment = Experiment.model_validate(document.data)
+    except ValidationError as error:
+        paths = [_explain(document, mistakes, dict(entry)) for entry in error.errors(include_url=False)]
+        assemble(_readable_parts(document.data, paths), mistakes)
+        mistakes.raise_if_any()
+        raise InputError(str(error)) from error
+    experiment = with_defaults(experiment)
+    experiment._document = document
+    assemble(Parts.of(experiment), mistakes)
+    mistakes.raise_if_any()
+    return experiment
+
+
+def _explain(document: Document, mistakes: Mistakes, entry: dict[str, Any]) -> KeyPath:
+    """Add one of pydantic's complaints in our words; gives the path of the value at fault."""
+    path: KeyPath = tuple(part for part in entry["loc"] if part not in TAGS)
+    match entry["type"]:
+        case "simkit":
+            mistakes.add(path, entry["msg"])
+        case "missing":
+            mistakes.add_missing(path, f"is missing{_what(document, path)}")
+        case "extra_forbidden":
+            known = [
+                key for key in _known_keys(document, path[:-1]) if key not in _given(document, path[:-1])
+            ]
+            mistakes.add(path, f"unknown key{did_you_mean(str(path[-1]), known)}", at_key=True)
+        case "string_type":
+            mistakes.add(path, f"must be text, got {shown(entry['input'])}")
+        case _:
+            mistakes.add(path, f"must be {_expected(document, path)}, got {shown(entry['input'])}")
+    return path
+
+
+def _section(document: Document, path: KeyPath) -> type[Section] | None:
+    if path == ("model",):
+        model = _given(document, path)
+        return InlineSDE if "sde" in model else InlineODE if "ode" in model else None
+    for pattern, section in _SECTIONS.items():
+        if len(pattern) == len(path) and all(p in ("*", q) for p, q in zip(pattern, path, strict=True)):
+            return section
+    return None
+
+
+def _known_keys(document: Document, path: KeyPath) -> list[str]:
+    section = _section(document, path)
+    return list(section.model_fields) if section else []
+
+
+def _given(document: Document, path: KeyPath) -> Mapping[str, Any]:
+    value: Any = document.data
+    for part in path:
+        value = value.get(part) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else {}
+
+
+def _what(document: Document, path: KeyPath) -> str:
+    """What a missing key is for."""
+    if path == ("model", "type"):
+        return "; a model has a type, or equations under sde or ode"
+    section = _section(document, path[:-1])
+    field = section.model_fields.get(str(path[-1])) if section else None
+    description = (field.description or "") if field else ""
+    return f"; {description[0].lower()}{description[1:].split('. ')[0].rstrip('.')}" if description else ""
+
+
+def _expected(document: Document, path: KeyPath) -> str:
+    """What should stand at a path where something of another kind was found."""
+    if path == ("model",):
+        return "a mapping such as {type: GBM, mu: 0.05, sigma: 0.2}"
+    section = _section(document, path)
+    if section is None:
+        return "a mapping of names to values"
+    return f"a mapping with the keys {', '.join(section.model_fields)}"
+
+
+def _readable_parts(data: dict[str, Any], wrong: list[KeyPath]) -> Parts:
+    """The sections that can be read once the values at fault are left out, so that all else is checked too."""
+    data = copy.deepcopy(data)
+    for path in sorted(wrong, key=len, reverse=True):
+        _drop(data, path)
+    found = {}
+    for field in dataclasses.fields(Parts):
+        spec = Experiment.model_fields[field.name]
+        if field.name not in data:
+            found[field.name] = (
+                None
+                if spec.is_required() or field.name in {p[0] for p in wrong if p}
+                else spec.get_default(call_default_factory=True)
+            )
+            continue
+        annotation = Experiment.__annotations__[field.name]
+        try:
+            found[field.name] = TypeAdapter(annotation).validate_python(data[field.name])
+        except ValidationError:
+            found[field.name] = None
+    return Parts(**found)
+
+
+def _drop(data: Any, path: KeyPath) -> None:
+    for part in path[:-1]:
+        if isinstance(data, dict) and part in data:
+            data = data[part]
+        else:
+            return
+    if isinstance(data, dict) and path:
+        data.pop(path[-1], None)

@@ -1,0 +1,166 @@
+"""Models written in the file, as equinox modules like those written in Python."""
+
+import dataclasses
+import functools
+import types
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+import jax.numpy as jnp
+from simkit_solvers.problem import AbstractODE, AbstractSDE, NoiseKind, Scalar, parameter
+
+from simkit.expression import Expression
+from simkit.functions import NUMERIC, divide, where
+
+RESERVED = frozenset({"State", "Noise", "drift", "noise", "calculus", "noise_kind"})
+
+
+@dataclasses.dataclass(frozen=True)
+class Equation:
+    """One variable: its drift, and what multiplies each of its noises."""
+
+    variable: str
+    drift: Expression
+    noise: tuple[tuple[str, Expression], ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelText:
+    """A model in the file, compiled. `correlation` holds pairs of noises; `parameters` become fields."""
+
+    equations: tuple[Equation, ...]
+    parameters: tuple[str, ...]
+    correlation: tuple[tuple[str, str, Expression], ...] = ()
+    calculus: Literal["ito", "stratonovich"] = "ito"
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The state variables in the order of the file."""
+        return tuple(equation.variable for equation in self.equations)
+
+    @property
+    def noises(self) -> tuple[str, ...]:
+        """The noises in the order in which they first appear."""
+        return tuple(dict.fromkeys(name for equation in self.equations for name, _ in equation.noise))
+
+
+@functools.lru_cache(maxsize=64)
+def make_model(text: ModelText) -> type[AbstractODE]:
+    """The class of a model in the file: `InlineSDE`, or `InlineODE` when it has no noise.
+
+    Its fields are the parameters, so derivatives and sweeps work as on any model. The same text gives the same
+    class, so that a program compiled for it is found again.
+    """
+    state = NamedTuple("State", [(name, Scalar) for name in text.variables])
+    members: dict[str, Any] = {
+        "__doc__": _equations(text),
+        "__module__": __name__,
+        "__annotations__": dict.fromkeys(text.parameters, Scalar),
+        **{name: parameter("", "") for name in text.parameters},
+        "State": state,
+        "drift": _drift(text, state),
+    }
+    if not text.noises:
+        return types.new_class("InlineODE", (AbstractODE,), {}, lambda namespace: namespace.update(members))
+    kind = noise_kind(text)
+    members |= {
+        "Noise": NamedTuple("Noise", [(name, Scalar) for name in text.noises]),
+        "noise": _noise(text, state),
+        "noise_kind": kind,
+        "calculus": "any" if kind == "additive" else text.calculus,
+    }
+    return types.new_class("InlineSDE", (AbstractSDE,), {}, lambda namespace: namespace.update(members))
+
+
+def noise_kind(text: ModelText) -> NoiseKind:
+    """What a solver may assume, seen from which variables multiply which noise.
+
+    When each noise drives one variable by a factor of that variable alone, the columns commute, and they do so
+    too under a constant correlation.
+    """
+    variables = set(text.variables)
+    if not any(factor.names & variables for equation in text.equations for _, factor in equation.noise):
+        return "additive"
+    if len(text.noises) == 1:
+        return "scalar"
+    drives: dict[str, set[str]] = {}
+    own = True
+    for equation in text.equations:
+        own &= len(equation.noise) <= 1
+        for name, factor in equation.noise:
+            drives.setdefault(name, set()).add(equation.variable)
+            own &= factor.names & variables <= {equation.variable}
+    own &= all(len(driven) == 1 for driven in drives.values())
+    if own and len(text.noises) == len(variables) and not text.correlation:
+        return "diagonal"
+    return "commutative" if own else "general"
+
+
+def cholesky(size: int, correlation: Mapping[tuple[int, int], Any]) -> list[list[Any]]:
+    """The lower triangular L with $L L^T$ the matrix of unit diagonal and the given entries (i, j), i > j.
+
+    Written out on scalars, plain or traced. A singular matrix has zeros in L, and zero slopes there.
+    """
+    rows: list[list[Any]] = []
+    for i in range(size):
+        row: list[Any] = []
+        for j in range(i):
+            rest = correlation.get((i, j), 0.0) - sum(
+                (a * b for a, b in zip(row, rows[j], strict=False)), 0.0
+            )
+            positive = rows[j][j] > 0
+            row.append(where(positive, divide(rest, where(positive, rows[j][j], 1.0)), 0.0))
+        left = 1.0 - sum((a * a for a in row), 0.0)
+        row.append(NUMERIC["sqrt"](NUMERIC["maximum"](left, 0.0)))
+        rows.append(row)
+    return rows
+
+
+def _drift(text: ModelText, state: type):
+    def drift(self, t, y):
+        values = _environment(self, text, t, y)
+        dtype = jnp.result_type(*y)
+        return state(*(jnp.asarray(equation.drift(values), dtype) for equation in text.equations))
+
+    return drift
+
+
+def _noise(text: ModelText, state: type):
+    position = {name: i for i, name in enumerate(text.noises)}
+
+    def noise(self, t, y, dW):
+        values = _environment(self, text, t, y)
+        if text.correlation:
+            given = {}
+            for a, b, rho in text.correlation:
+                i, j = sorted((position[a], position[b]), reverse=True)
+                given[i, j] = rho(values)
+            dW = [
+                sum((a * b for a, b in zip(row[1:], dW[1:], strict=False)), row[0] * dW[0])
+                for row in cholesky(len(position), given)
+            ]
+        dtype = jnp.result_type(*y)
+        changes = []
+        for equation in text.equations:
+            change = jnp.zeros_like(y[0], dtype)
+            for name, factor in equation.noise:
+                change = change + jnp.asarray(factor(values), dtype) * dW[position[name]]
+            changes.append(change)
+        return state(*changes)
+
+    return noise
+
+
+def _environment(model, text: ModelText, t, y) -> dict[str, Any]:
+    fields = vars(model)
+    return {**{name: fields[name] for name in text.parameters}, **y._asdict(), "t": t}
+
+
+def _equations(text: ModelText) -> str:
+    lines = []
+    for equation in text.equations:
+        terms = [f"({equation.drift.text}) dt"]
+        terms += [f"({factor.text}) d{name}" for name, factor in equation.noise]
+        lines.append(f"d{equation.variable} = {' + '.join(terms)}")
+    lines += [f"correlation of {a} and {b}: {rho.text}" for a, b, rho in text.correlation]
+    return "A model written in the file.\n\n" + "\n".join(lines)

@@ -1,0 +1,161 @@
+"""Observables: expressions over the state and over the path so far, as accumulators in the loop."""
+
+import dataclasses
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+from simkit_solvers.observe import AbstractObserver
+from simkit_solvers.problem import Scalar, parameters_of
+
+from simkit.expression import Expression, Functional
+
+
+@dataclasses.dataclass(frozen=True)
+class Observable:
+    """One observable; its path functionals look at every `every`-th step, each step if `None`."""
+
+    name: str
+    expression: Expression
+    every: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Monitor:
+    """One path functional at every `every`-th step. Observables that agree in both share the accumulator."""
+
+    functional: Functional
+    every: int
+
+
+class Observer(AbstractObserver):
+    r"""Keeps each state variable under its own name, then each observable.
+
+    With monitored steps $n, 2n, \dots$ for `every: n` (n = 1 by default), `mean(x)` is the average over them,
+    t0 excluded; `max(x)` and `min(x)` include t0; `integral(x)` is trapezoidal from t0. Sums are compensated, so
+    float32 holds over millions of steps. At a row before the first monitored step `mean(x)` is the present x.
+    Names mean state variables, the model's parameters, `constants` and `t`, in this order.
+    """
+
+    constants: dict[str, Scalar]
+    observables: tuple[Observable, ...] = eqx.field(static=True)
+
+    @property
+    def monitors(self) -> tuple[Monitor, ...]:
+        """The accumulators, each once."""
+        found = (
+            Monitor(functional, observable.every or 1)
+            for observable in self.observables
+            for functional in observable.expression.functionals
+        )
+        return tuple(dict.fromkeys(found))
+
+    def init(self, problem, t, y):
+        values, dtype = self._environment(problem, t, y)
+        zero = jnp.zeros((), dtype)
+        accumulators = []
+        for monitor in self.monitors:
+            x = _value(monitor.functional.argument, values, dtype)
+            match monitor.functional.kind:
+                case "mean":
+                    accumulators.append((zero, zero))
+                case "integral":
+                    accumulators.append((zero, zero, x))
+                case _:
+                    accumulators.append((x,))
+        return jnp.uint32(0), tuple(accumulators)
+
+    def update(self, problem, acc, k, t, y, dt):
+        values, dtype = self._environment(problem, t, y)
+        accumulators = []
+        for monitor, before in zip(self.monitors, acc[1], strict=True):
+            x = _value(monitor.functional.argument, values, dtype)
+            after = _monitored(monitor, before, x, dt)
+            if monitor.every > 1:
+                due = k % jnp.uint32(monitor.every) == 0
+                after = tuple(jnp.where(due, new, old) for new, old in zip(after, before, strict=True))
+            accumulators.append(after)
+        return k, tuple(accumulators)
+
+    def row(self, problem, acc, t, y):
+        values, dtype = self._environment(problem, t, y)
+        found: dict[Monitor, Any] = {}
+        for monitor, kept in zip(self.monitors, acc[1], strict=True):
+            match monitor.functional.kind:
+                case "mean":
+                    count = acc[0] // jnp.uint32(monitor.every)
+                    present = _value(monitor.functional.argument, values, dtype)
+                    average = (kept[0] + kept[1]) / jnp.maximum(count, jnp.uint32(1)).astype(dtype)
+                    found[monitor] = jnp.where(count > 0, average, present)
+                case "integral":
+                    found[monitor] = kept[0] + kept[1]
+                case _:
+                    found[monitor] = kept[0]
+        rows = y._asdict()
+        for observable in self.observables:
+            every = observable.every or 1
+            functionals = {f: found[Monitor(f, every)] for f in observable.expression.functionals}
+            rows[observable.name] = _value(observable.expression, {**values, **functionals}, dtype)
+        return rows
+
+    def coarsened(self, factor: int) -> "Observer | None":
+        """The observer of the same quantities on a grid of `factor` times as long steps.
+
+        `None` when a functional is monitored at steps that this grid has not. An integral over each step
+        approximates one over time, and so has no dates of its own.
+        """
+        changed = []
+        for observable in self.observables:
+            every = observable.every
+            dated = {functional.kind for functional in observable.expression.functionals} - {"integral"}
+            if every is None and not dated:
+                changed.append(observable)
+            elif (every or 1) % factor == 0:
+                changed.append(dataclasses.replace(observable, every=(every or 1) // factor))
+            else:
+                return None
+        return dataclasses.replace(self, observables=tuple(changed))
+
+    def refined(self, factor: int) -> "Observer":
+        """The observer of the same quantities on a grid of `factor` times as short steps."""
+        changed = []
+        for observable in self.observables:
+            dated = {functional.kind for functional in observable.expression.functionals} - {"integral"}
+            every = None if observable.every is None and not dated else (observable.every or 1) * factor
+            changed.append(dataclasses.replace(observable, every=every))
+        return dataclasses.replace(self, observables=tuple(changed))
+
+    def _environment(self, problem, t, y) -> tuple[dict[Any, Any], Any]:
+        """Values by name in the state's dtype."""
+        dtype = jnp.result_type(*y)
+        used = {name for observable in self.observables for name in observable.expression.names}
+        fields = vars(problem)
+        numbers = {name: value for name, value in self.constants.items() if name in used}
+        numbers |= {name: fields[name] for name in parameters_of(problem) if name in used}
+        values: dict[Any, Any] = {name: jnp.asarray(value, dtype) for name, value in numbers.items()}
+        return {"t": t, **values, **y._asdict()}, dtype
+
+
+def _monitored(monitor: Monitor, before: tuple, x, dt) -> tuple:
+    """The accumulator after one more monitored value."""
+    match monitor.functional.kind:
+        case "mean":
+            return _compensated(*before, x)
+        case "max":
+            return (jnp.maximum(before[0], x),)
+        case "min":
+            return (jnp.minimum(before[0], x),)
+        case "integral":
+            total, lost, previous = before
+            return (*_compensated(total, lost, 0.5 * (previous + x) * (monitor.every * dt)), x)
+
+
+def _compensated(total, lost, x):
+    """Sum and what rounding has taken from it (Knuth's exact two-sum)."""
+    new = total + x
+    added = new - total
+    return new, lost + ((total - (new - added)) + (x - added))
+
+
+def _value(expression: Expression, values, dtype):
+    return jnp.asarray(expression(values), dtype)

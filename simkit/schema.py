@@ -1,0 +1,101 @@
+"""The JSON Schema of an experiment, for editors that complete and check YAML."""
+
+from typing import Any
+
+from simkit.settings import Experiment
+
+_NUMBER = {"type": ["number", "string"]}
+
+
+def experiment_schema() -> dict[str, Any]:
+    """JSON Schema (2020-12) of the YAML file: every key with type, description, default and examples.
+
+    Models and solvers are listed by name, parameters with unit and admissible range.
+    """
+    from simkit_physics import MODELS
+    from simkit_solvers.registry import SOLVERS  # brings in diffrax, which takes seconds
+
+    schema = Experiment.model_json_schema()
+    definitions = schema["$defs"]
+    named = definitions.pop("NamedModel")
+    for name, model in MODELS.items():
+        definitions[name] = _model_schema(name, model, named["properties"]["type"]["description"])
+    schema["properties"]["model"] |= {
+        "oneOf": [{"$ref": f"#/$defs/{name}"} for name in (*MODELS, "InlineSDE", "InlineODE")]
+    }
+    definitions["Solver"] = _solver_schema(definitions["Solver"], SOLVERS)
+    schema["properties"]["solver"] |= {"anyOf": [{"enum": list(SOLVERS)}, {"$ref": "#/$defs/Solver"}]}
+    schema["properties"]["observe"]["additionalProperties"] = {
+        "anyOf": [_NUMBER, {"$ref": "#/$defs/ObservableSettings"}]
+    }
+    definitions["InlineSDE"]["properties"]["sde"]["additionalProperties"] = {
+        "anyOf": [_NUMBER, {"$ref": "#/$defs/SDEVariable"}]
+    }
+    return _tidy(
+        {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "simkit experiment"}
+    )
+
+
+def _model_schema(name: str, model, about: str) -> dict[str, Any]:
+    from simkit_solvers.problem import parameters_of
+
+    properties: dict[str, Any] = {"type": {"const": name, "description": about}}
+    for key, spec in parameters_of(model).items():
+        text = f"{spec.description}, {spec.unit}" + (f", {spec.range}" if spec.range else "")
+        limits = {
+            word: bound
+            for word, bound in (
+                ("exclusiveMinimum", spec.above),
+                ("minimum", spec.at_least),
+                ("exclusiveMaximum", spec.below),
+                ("maximum", spec.at_most),
+            )
+            if bound is not None
+        }
+        properties[key] = {**_NUMBER, **limits, "description": text, "examples": [model.example[key]]}
+    return {
+        "type": "object",
+        "description": (model.__doc__ or "").split("\n\n")[0].strip(),
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def _solver_schema(solver: dict[str, Any], solvers) -> dict[str, Any]:
+    options = sorted({key for info in solvers.values() for key in info.options})
+    described = {
+        key: {
+            "type": "number",
+            "exclusiveMinimum": 0,
+            "description": "For "
+            + ", ".join(name for name, info in solvers.items() if key in info.options)
+            + ".",
+        }
+        for key in options
+    }
+    kind = {**solver["properties"]["type"], "enum": list(solvers)}
+    return {**solver, "properties": {"type": kind, **described}, "additionalProperties": False}
+
+
+def _tidy(schema: Any) -> Any:
+    """Without the titles that repeat a key, and without the null that no file needs to write."""
+    if isinstance(schema, list):
+        return [_tidy(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {}
+    for key, value in schema.items():
+        if (
+            (key == "title" and value != "simkit experiment" and isinstance(value, str))
+            or (key == "default" and value is None)
+            or key == "discriminator"
+        ):
+            continue
+        found[key] = _tidy(value)
+    options = found.get("anyOf")
+    if isinstance(options, list) and {"type": "null"} in options:
+        rest = [option for option in options if option != {"type": "null"}]
+        del found["anyOf"]
+        found = {**rest[0], **found} if len(rest) == 1 else {**found, "anyOf": rest}
+    return found

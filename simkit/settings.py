@@ -1,0 +1,418 @@
+"""The keys of an experiment, with their types, defaults and descriptions. Everything else is read from here."""
+
+import math
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    PlainValidator,
+    PrivateAttr,
+    Tag,
+    WithJsonSchema,
+)
+from pydantic_core import PydanticCustomError
+
+from simkit.documents import Document
+from simkit.suggestion import did_you_mean, shown
+
+MAX_STEPS = 2**31 - 1
+MAX_PATHS = 2**32
+NUMBER_TEXT = re.compile(
+    r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.?(inf|nan)", re.IGNORECASE
+)
+
+NAMED, INLINE_SDE, INLINE_ODE, PLAIN, RANDOM = (
+    "by name",
+    "inline sde",
+    "inline ode",
+    "plain value",
+    "random value",
+)
+TAGS = frozenset({NAMED, INLINE_SDE, INLINE_ODE, PLAIN, RANDOM})
+
+
+def _wrong(message: str) -> PydanticCustomError:
+    return PydanticCustomError("simkit", "{message}", {"message": message})
+
+
+def _quoted(value: str) -> PydanticCustomError:
+    return _wrong(f"{shown(value)} is text, not a number; remove the quotes")
+
+
+def _number(value: Any) -> float | str:
+    """A finite number, or the text of an expression."""
+    if isinstance(value, str):
+        if NUMBER_TEXT.fullmatch(value.strip()):
+            raise _quoted(value)
+        if not value.strip():
+            raise _wrong("must be a number or an expression, got an empty text")
+        return value
+    return _plain_number(value, "a number or an expression")
+
+
+def _plain_number(value: Any, wanted: str = "a number") -> float:
+    if isinstance(value, str) and NUMBER_TEXT.fullmatch(value.strip()):
+        raise _quoted(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _wrong(f"must be {wanted}, got {shown(value)}")
+    if isinstance(value, int) and value.bit_length() > 1000:
+        raise _wrong(f"must be {wanted} that fits into float64, got a larger one")
+    if not math.isfinite(value):
+        raise _wrong(f"must be finite, got {value}")
+    return float(value)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise _wrong(f"must be text, got {shown(value)}; put it in quotes")
+    return value
+
+
+def _whole(low: int, high: int | None = None, why: str = ""):
+
+    def check(value: Any) -> int:
+        if isinstance(value, str) and NUMBER_TEXT.fullmatch(value.strip()):
+            raise _quoted(value)
+        if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1:
+            raise _wrong(f"must be a whole number, got {shown(value)}")
+        if value < low:
+            raise _wrong(f"must be at least {low}, got {shown(value)}")
+        if high is not None and value > high:
+            raise _wrong(f"must be at most {high}{why}, got {shown(value)}")
+        return int(value)
+
+    limits = {"minimum": low} | ({} if high is None else {"maximum": high})
+    return [PlainValidator(check), WithJsonSchema({"type": "integer", **limits})]
+
+
+def _choice(*options: str):
+    def check(value: Any) -> str:
+        if value not in options:
+            hint = did_you_mean(value, options) if isinstance(value, str) else ""
+            hint = hint if "mean" in hint else ""
+            raise _wrong(f"must be {' or '.join(options)}, got {shown(value)}{hint}")
+        return value
+
+    return [PlainValidator(check), WithJsonSchema({"type": "string", "enum": list(options)})]
+
+
+def _stored(value: Any) -> int | str:
+    if value == "all":
+        return value
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise _wrong(f"must be a whole number of paths or all, got {shown(value)}")
+    return value
+
+
+def _quantiles(value: Any) -> list[float]:
+    if not isinstance(value, list):
+        raise _wrong(f"must be a list such as [0.05, 0.5, 0.95], got {shown(value)}")
+    numbers = [_plain_number(x) for x in value]
+    if any(not 0 < x < 1 for x in numbers):
+        raise _wrong(f"each must be between 0 and 1, got {shown(next(x for x in numbers if not 0 < x < 1))}")
+    if any(b <= a for a, b in zip(numbers, numbers[1:], strict=False)):
+        raise _wrong("must increase from one to the next")
+    return numbers
+
+
+def _output(value: Any) -> str:
+    name = _text(value)
+    if not name.endswith((".zarr", ".nc")):
+        raise _wrong(f"must end in .zarr or .nc, got {shown(name)}")
+    return name
+
+
+def _pair(value: Any) -> list[float | str]:
+    if not isinstance(value, list) or len(value) != 2:
+        raise _wrong(f"must be a list of two numbers, got {shown(value)}")
+    return [_number(x) for x in value]
+
+
+def _shorthand(key: str):
+    """A bare value stands for a mapping with one key."""
+
+    def expand(value: Any) -> Any:
+        return {key: value} if isinstance(value, str | int | float) and not isinstance(value, bool) else value
+
+    return BeforeValidator(expand)
+
+
+_EXPRESSION = {"type": ["number", "string"]}
+Number = Annotated[float | str, PlainValidator(_number), WithJsonSchema(_EXPRESSION)]
+Text = Annotated[str, PlainValidator(_text), WithJsonSchema({"type": "string"})]
+Pair = Annotated[
+    list[float | str],
+    PlainValidator(_pair),
+    WithJsonSchema({"type": "array", "items": _EXPRESSION, "minItems": 2, "maxItems": 2}),
+]
+
+
+class Section(BaseModel):
+    """A mapping in which every key is known."""
+
+    model_config = ConfigDict(extra="forbid", validate_default=False)
+
+
+class NamedModel(Section):
+    """A registered model by its class name, and its parameters beside the name."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, Number]
+
+    type: Text = Field(description="Name of the model; `simkit list` shows all.", examples=["GBM"])
+
+
+class SDEVariable(Section):
+    """One variable of a stochastic equation."""
+
+    drift: Number = Field(0.0, description="Rate of change; an expression.", examples=["mu * S"])
+    noise: dict[str, Number] = Field(
+        default_factory=dict,
+        description="What multiplies each noise, by the name of the noise. One name in several equations is one "
+        "and the same noise.",
+        examples=[{"W1": "sigma * S"}],
+    )
+
+
+class InlineSDE(Section):
+    """A stochastic differential equation written in the file."""
+
+    sde: dict[str, Annotated[SDEVariable, _shorthand("drift")]] = Field(
+        description="One entry for each variable: {drift: …, noise: {name: …}}, or the drift alone.",
+        examples=[{"S": {"drift": "mu * S", "noise": {"W1": "sigma * S"}}}],
+    )
+    parameters: dict[str, Number] = Field(
+        default_factory=dict,
+        description="Named numbers in the equations; expressions of constants.",
+        examples=[{"mu": 0.05, "sigma": 0.2}],
+    )
+    correlation: dict[str, Number] = Field(
+        default_factory=dict,
+        description="Correlation of pairs of noises, each from -1 to 1; 0 for pairs that are not named.",
+        examples=[{"W1-W2": -0.7}],
+    )
+    calculus: Annotated[Literal["ito", "stratonovich"], *_choice("ito", "stratonovich")] = Field(
+        "ito", description="How the stochastic integral is meant."
+    )
+
+
+class InlineODE(Section):
+    """An ordinary differential equation written in the file."""
+
+    ode: dict[str, Number] = Field(
+        description="The rate of change of each variable; an expression.",
+        examples=[{"x": "sigma * (y - x)"}],
+    )
+    parameters: dict[str, Number] = Field(
+        default_factory=dict,
+        description="Named numbers in the equations; expressions of constants.",
+        examples=[{"sigma": 10.0}],
+    )
+
+
+class RandomValue(Section):
+    """An initial value drawn for each path; exactly one key."""
+
+    normal: Pair | None = Field(None, description="Mean and standard deviation.", examples=[[100, 1]])
+    lognormal: Pair | None = Field(
+        None, description="Mean and standard deviation of the logarithm.", examples=[[4.6, 0.1]]
+    )
+    uniform: Pair | None = Field(None, description="Lower and upper end.", examples=[[0, 1]])
+
+
+class Solver(Section):
+    """A solver by its class name, and its options beside the name."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: Text = Field(description="Name of the solver; `simkit list` shows all.", examples=["EulerMaruyama"])
+
+
+class Time(Section):
+    """The fixed grid of times."""
+
+    t0: Number = Field(
+        0.0, description="Where time begins; may be an expression of constants.", examples=[0.0]
+    )
+    t1: Number = Field(
+        description="Where time ends; may be an expression of constants.", examples=[1.0, "2*T"]
+    )
+    steps: Annotated[int, *_whole(1, MAX_STEPS, " (the step counter has 31 bits)")] = Field(
+        description="Steps of equal length between t0 and t1.", examples=[252]
+    )
+
+
+class Ensemble(Section):
+    """How many paths, and how they are run."""
+
+    paths: Annotated[int, *_whole(1, MAX_PATHS, " (the path counter has 32 bits)")] | None = Field(
+        None,
+        description="Number of paths. The default is 10000, and 1 for an ordinary equation from fixed initial "
+        "values.",
+        examples=[100000],
+    )
+    seed: Annotated[int, *_whole(0, 2**64 - 1)] = Field(
+        0, description="The same seed gives the same paths; 0 is a seed like any other.", examples=[42]
+    )
+    chunk: Annotated[int, *_whole(1, MAX_PATHS)] | None = Field(
+        None,
+        description="Paths in memory at a time, rounded up to whole blocks; chosen by itself unless given. "
+        "Results do not depend on it.",
+        examples=[65536],
+    )
+    devices: Annotated[int, *_whole(1)] | None = Field(
+        None,
+        description="How many local devices to use; all unless given. Results do not depend on it.",
+        examples=[1],
+    )
+    failures: Annotated[Literal["stop", "exclude"], *_choice("stop", "exclude")] = Field(
+        "stop",
+        description="When a path becomes NaN or infinite: `stop` with an error, or `exclude` it and show how "
+        "many there were.",
+    )
+    normals: Annotated[Literal["float32", "float64"], *_choice("float32", "float64")] = Field(
+        "float32",
+        description="Arithmetic in which normal numbers are drawn. float32 has 31 random bits, an error far "
+        "below any sampling error, and is several times faster.",
+    )
+
+
+class Save(Section):
+    """What is kept."""
+
+    points: Annotated[int, *_whole(1)] | None = Field(
+        None,
+        description="Statistics at so many equally spaced times after t0, and at t0. Must divide the steps. The "
+        "default is 1: at t0 and at the end.",
+        examples=[12],
+    )
+    every: Annotated[int, *_whole(1)] | None = Field(
+        None, description="In place of points: statistics at each so many-th step.", examples=[21]
+    )
+    paths: Annotated[
+        int | Literal["all"],
+        PlainValidator(_stored),
+        WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 0}, {"const": "all"}]}),
+    ] = Field(0, description="How many paths to store in full, from the first one: a number, or all.")
+    quantiles: Annotated[
+        list[float],
+        PlainValidator(_quantiles),
+        WithJsonSchema(
+            {"type": "array", "items": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}}
+        ),
+    ] = Field(default=[0.05, 0.25, 0.5, 0.75, 0.95], description="Which quantiles to give, increasing.")
+
+
+class ObservableSettings(Section):
+    """An observable."""
+
+    value: Number = Field(
+        description="An expression of state variables, parameters, constants, t and the path functionals mean, "
+        "max, min and integral.",
+        examples=["exp(-r*t) * maximum(S - K, 0)"],
+    )
+    at: Annotated[Literal["end", "each"], *_choice("end", "each")] = Field(
+        "end", description="Kept at the end, or at each saved time."
+    )
+    every: Annotated[int, *_whole(1, MAX_STEPS)] | None = Field(
+        None,
+        description="Path functionals look at each so many-th step; each step unless given.",
+        examples=[21],
+    )
+    exact: Number | None = Field(
+        None,
+        description="The exact value of the mean at the end: a number, or an expression of constants, "
+        "parameters, t (the end time) and closed forms such as black_scholes_call.",
+        examples=["black_scholes_call(S=100, K=K, r=r, sigma=0.2, T=1)"],
+    )
+    unit: Text = Field("", description="Unit, for table and dataset.", examples=["currency"])
+
+
+def _model_tag(value: Any) -> str:
+    if isinstance(value, InlineSDE | InlineODE):
+        return INLINE_SDE if isinstance(value, InlineSDE) else INLINE_ODE
+    if isinstance(value, dict) and "type" not in value:
+        return INLINE_SDE if "sde" in value else INLINE_ODE if "ode" in value else NAMED
+    return NAMED
+
+
+def _initial_tag(value: Any) -> str:
+    return RANDOM if isinstance(value, dict | RandomValue) else PLAIN
+
+
+Model = Annotated[
+    Annotated[NamedModel, Tag(NAMED)]
+    | Annotated[InlineSDE, Tag(INLINE_SDE)]
+    | Annotated[InlineODE, Tag(INLINE_ODE)],
+    Discriminator(_model_tag),
+]
+Initial = Annotated[
+    Annotated[Number, Tag(PLAIN)] | Annotated[RandomValue, Tag(RANDOM)], Discriminator(_initial_tag)
+]
+
+
+class Experiment(Section):
+    """Everything about a run. `load` makes one from a file; `resolved` gives it back with all defaults."""
+
+    constants: dict[str, Number] = Field(
+        default_factory=dict,
+        description="Names for use anywhere below: numbers, or expressions of constants above.",
+        examples=[{"r": 0.05, "K": 100.0}],
+    )
+    model: Model = Field(
+        description="What is simulated: a registered model {type: GBM, mu: …}, or equations under sde: or ode:.",
+        examples=[{"type": "GBM", "mu": "r", "sigma": 0.2}],
+    )
+    initial: dict[str, Initial] = Field(
+        description="The value of each state variable at t0: a number, an expression of constants, or a "
+        "distribution such as {normal: [100, 1]}.",
+        examples=[{"S": 100.0}],
+    )
+    solver: Annotated[Solver, _shorthand("type")] | None = Field(
+        None,
+        description="Name of the solver, or {type: name, option: …}. The default is EulerMaruyama for a "
+        "stochastic equation and Tsit5 for an ordinary one.",
+        examples=["EulerMaruyama"],
+    )
+    time: Time = Field(description="The grid of times.", examples=[{"t1": 1.0, "steps": 252}])
+    ensemble: Ensemble = Field(
+        default_factory=Ensemble,
+        description="How many paths, and how they are run.",
+        examples=[{"paths": 100000, "seed": 42}],
+    )
+    precision: Annotated[Literal["float32", "float64"], *_choice("float32", "float64")] = Field(
+        "float64", description="Arithmetic of the simulation. Statistics are always in float64."
+    )
+    save: Save = Field(default_factory=Save, description="What is kept.", examples=[{"points": 12}])
+    observe: dict[str, Annotated[ObservableSettings, _shorthand("value")]] = Field(
+        default_factory=dict,
+        description="Observables by name: an expression, or {value: …} with further keys.",
+        examples=[{"call": "exp(-r*t) * maximum(S - K, 0)"}],
+    )
+    output: (
+        Annotated[
+            str, PlainValidator(_output), WithJsonSchema({"type": "string", "pattern": "\\.(zarr|nc)$"})
+        ]
+        | None
+    ) = Field(
+        None,
+        description="The dataset to write, .zarr or .nc; a picture lies beside it. Without it nothing is "
+        "written but the table.",
+        examples=["gbm.zarr"],
+    )
+
+    _document: Document | None = PrivateAttr(None)
+
+    @property
+    def document(self) -> Document:
+        """Where the keys stand in the file, for messages."""
+        return self._document or Document({})
+
+    def resolved(self) -> dict[str, Any]:
+        """The whole experiment as plain data, every default filled in. Loading it gives the same simulation."""
+        return self.model_dump(mode="json", exclude_none=True)
