@@ -49,27 +49,28 @@ def plot_dataset(dataset: "xr.Dataset") -> "Figure":
     states = dataset.attrs["state_variables"].split()[:MAX_STATES]
     single = int(dataset.attrs["paths"]) == 1
     observables = [] if single else dataset.attrs["observables"].split()[:MAX_OBSERVABLES]
-    height = 3.1 if len(states) > 1 else 4.2
-    lower = -(-len(observables) // COLUMNS)
-    heights = [height] * len(states) + [2.7] * lower
+    columns = min(COLUMNS, max(len(observables), 1))
+    below = -(-len(observables) // columns)
+    heights = [len(states) * (3.1 if len(states) > 1 else 4.2), below * 2.7]
     with rc_context(STYLE):
         figure = Figure(figsize=(12, sum(heights) + 0.9), layout="constrained")
         figure.get_layout_engine().set(w_pad=0.08, h_pad=0.08, hspace=0.03, wspace=0.03)
-        grid = figure.add_gridspec(len(heights), 1, height_ratios=heights)
+        blocks = figure.add_gridspec(2 if below else 1, 1, height_ratios=heights[: 2 if below else 1])
+        cells = blocks[0].subgridspec(
+            len(states), 1 if single else 2, width_ratios=None if single else (3.4, 1)
+        )
         for row, name in enumerate(states):
             last = row == len(states) - 1
+            over_time = figure.add_subplot(cells[row, 0])
             if single:
-                _curve(figure.add_subplot(grid[row]), dataset, name, last)
-                continue
-            cells = grid[row].subgridspec(1, 2, width_ratios=(3.4, 1))
-            over_time = figure.add_subplot(cells[0])
-            _fan(over_time, dataset, name, last)
-            _sideways_histogram(figure.add_subplot(cells[1], sharey=over_time), dataset, name, last)
-        for row in range(lower):
-            names = observables[row * COLUMNS : (row + 1) * COLUMNS]
-            cells = grid[len(states) + row].subgridspec(1, len(names))
-            for column, name in enumerate(names):
-                _histogram(figure.add_subplot(cells[column]), dataset, name, first=column == 0)
+                _curve(over_time, dataset, name, last)
+            else:
+                _fan(over_time, dataset, name, last)
+                _sideways_histogram(figure.add_subplot(cells[row, 1], sharey=over_time), dataset, name, last)
+        lower = blocks[-1].subgridspec(max(below, 1), columns)
+        for number, name in enumerate(observables):
+            cell = lower[divmod(number, columns)]
+            _histogram(figure.add_subplot(cell), dataset, name, first=number % columns == 0)
         figure.suptitle(_title(dataset), x=0.012, ha="left", fontsize=13, fontweight="bold")
         _legend(figure)
     return figure
@@ -236,7 +237,7 @@ def _histogram(axes: "Axes", dataset: "xr.Dataset", name: str, first: bool) -> N
     if shares[peak] > top:
         left = peak < len(shares) / 2  # so the other side has room
         place = {"x": 0.98 if left else 0.02, "ha": "right" if left else "left", "y": 0.95, "va": "top"}
-        text = f"{shares[peak]:.0f} % are near {(edges[peak] + edges[peak + 1]) / 2:.3g}"
+        text = f"{shares[peak]:.0f} % from {edges[peak]:.3g} to {edges[peak + 1]:.3g}"
         axes.text(s=text, transform=axes.transAxes, fontsize=9, color=GREY, zorder=6, **place)
     axes.axvline(_final(dataset, name, "mean"), color=VERMILION, linewidth=2, label="mean", zorder=4)
     exact = _final(dataset, name, "exact")

@@ -5,6 +5,7 @@ import sys
 from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
+from rich.box import ASCII2, HEAVY_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -51,12 +52,17 @@ def with_error(value: float | None, error: float | None) -> str:
         digits = max(2 - exponent, 0)
         return f"{value:.{digits}f} ± {error:.{digits}f}"
     digits = largest - exponent + 2
+    if digits > 15:
+        return f"{value:.15g} ± {error:.3g}"
     scale = 10.0**largest
     return f"({value / scale:.{digits}f} ± {error / scale:.{digits}f})e{largest:+03d}"
 
 
-def make_table(dataset: "xr.Dataset") -> Table:
-    """Observables first, then the state at the end; columns that would be empty are left out."""
+def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
+    """Observables first, then the state at the end; columns that would be empty are left out.
+
+    Without `unicode` it is pure ASCII, but for what the user's own names and units say.
+    """
     content = summary(dataset)
     rows = content["observables"] | content["state"]
     failed = content["failed_paths"]
@@ -72,12 +78,15 @@ def make_table(dataset: "xr.Dataset") -> Table:
     if failed:
         columns["paths"] = [f"{row['n']:,} ({failed:,} failed)" for row in rows.values()]
     shown = {title: cells for title, cells in columns.items() if any(cells)}
-    table = Table()
+    table = Table(box=HEAVY_HEAD if unicode else ASCII2)
     for title in shown:
         justify = "left" if title in ("", "unit", "paths") else "right"
         table.add_column(title, justify=justify, overflow="fold")
     for number, cells in enumerate(zip(*shown.values(), strict=True)):
-        table.add_row(*cells, end_section=0 < number + 1 == len(content["observables"]) < len(rows))
+        table.add_row(
+            *(cell if unicode else cell.replace("±", "+-") for cell in cells),
+            end_section=0 < number + 1 == len(content["observables"]) < len(rows),
+        )
     return table
 
 
@@ -97,22 +106,23 @@ def print_table(dataset: "xr.Dataset", file: TextIO | None = None) -> None:
     """Print the table and the closing line: in colour on a terminal only, in ASCII where need be."""
     file = file or sys.stdout
     console = Console(file=file, highlight=False, markup=False, width=None if file.isatty() else WIDTH)
+    unicode = _knows(file, "┏━┓±×")
     heading = f"{dataset.attrs['model']}, {dataset.attrs['solver']}, at t = {float(dataset['time'][-1]):g}"
     with console.capture() as capture:
         console.print(heading, soft_wrap=True)
-        console.print(make_table(dataset))
-        console.print(closing_line(dataset), soft_wrap=True)
+        console.print(make_table(dataset, unicode))
+        closing = closing_line(dataset)
+        console.print(closing if unicode else closing.replace("×", "x"), soft_wrap=True)
     text = capture.get()
-    try:
-        text.encode(getattr(file, "encoding", None) or "utf-8")
-    except UnicodeEncodeError:
-        text = _ascii(text)
+    if not _knows(file, text):
+        text = text.encode(file.encoding, "replace").decode(file.encoding)
     file.write(text)
     file.flush()
 
 
-def _ascii(text: str) -> str:
-    for characters, plain in (("±", "+-"), ("×", "x"), ("─━═", "-"), ("│┃║", "|")):
-        for character in characters:
-            text = text.replace(character, plain)
-    return "".join("+" if "─" <= c <= "╿" else c if c.isascii() else "?" for c in text)
+def _knows(file: TextIO, text: str) -> bool:
+    try:
+        text.encode(getattr(file, "encoding", None) or "utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
