@@ -9,15 +9,17 @@ from simkit_solvers.grid import Grid
 from simkit_solvers.problem import AbstractODE, AbstractSDE
 from simkit_solvers.registry import REFUSED, SOLVERS, check_solver, make_solver
 
-from simkit.closed_forms import CLOSED_FORMS
-from simkit.documents import KeyPath
-from simkit.expression import Expression, check_name
+from simkit.expression import Expression
 from simkit.fields import Constants, compiled, evaluated
 from simkit.initial import Distribution
+from simkit.initial_plan import InitialValue, plan_initial
+from simkit.inline_plan import plan_inline
 from simkit.mistakes import Mistakes
-from simkit.model_plan import ModelPlan, plan_model
-from simkit.observables import Observable, Observer
+from simkit.model_plan import ModelPlan, plan_named
+from simkit.observable_plan import plan_observables
+from simkit.observables import Observer
 from simkit.settings import (
+    MAX_STEPS,
     Ensemble,
     Experiment,
     Initial,
@@ -30,7 +32,7 @@ from simkit.settings import (
     Solver,
     Time,
 )
-from simkit.simulation import ObservableInfo, Simulation
+from simkit.simulation import Simulation
 from simkit.suggestion import did_you_mean, shown
 
 
@@ -66,8 +68,8 @@ class Bound(NamedTuple):
 def build(experiment: Experiment) -> Simulation:
     """The simulation of an experiment. Raises `InputError` with every mistake in it.
 
-    `simulation.bind({"r": value, …})` gives problem, observer, initial values and grid for other constants, also
-    traced ones; constants defined by others follow them.
+    `simulation.bind({"r": value, …})` gives problem, observer, initial values and grid for other constants,
+    traced ones too; constants defined by others follow them.
     """
     mistakes = Mistakes(experiment.document)
     simulation = assemble(Parts.of(with_defaults(experiment)), mistakes)
@@ -84,9 +86,13 @@ def with_defaults(experiment: Experiment) -> Experiment:
     cls = MODELS.get(model.type) if isinstance(model, NamedModel) else None
     stochastic = isinstance(model, InlineSDE) or (cls is not None and issubclass(cls, AbstractSDE))
     if experiment.solver is None:
-        calculus = model.calculus if isinstance(model, InlineSDE) else getattr(cls, "calculus", "any")
-        ito = "EulerHeun" if calculus == "stratonovich" else "EulerMaruyama"
-        changes["solver"] = Solver(type=ito if stochastic else "Tsit5")
+        calculus = "ito"
+        if isinstance(model, InlineSDE):
+            calculus = model.calculus
+        elif cls is not None and issubclass(cls, AbstractSDE):
+            calculus = cls.calculus
+        heun_or_euler = "EulerHeun" if calculus == "stratonovich" else "EulerMaruyama"
+        changes["solver"] = Solver(type=heun_or_euler if stochastic else "Tsit5")
     if experiment.ensemble.paths is None:
         random = stochastic or any(isinstance(value, RandomValue) for value in experiment.initial.values())
         changes["ensemble"] = experiment.ensemble.model_copy(update={"paths": 10_000 if random else 1})
@@ -101,31 +107,34 @@ def with_defaults(experiment: Experiment) -> Experiment:
 
 def assemble(parts: Parts, mistakes: Mistakes) -> Simulation | None:
     """The simulation of the sections; every mistake in them goes to the list, and then there is none."""
-    given = mistakes.document.data.get("constants")
-    names = dict.fromkeys([*(parts.constants or {}), *(given if isinstance(given, dict) else ())])
+    raw = mistakes.document.data.get("constants")
+    names = dict.fromkeys([*(raw if isinstance(raw, dict) else ()), *(parts.constants or {})])
     constants = Constants(parts.constants or {}, list(names), mistakes)
-    plan = plan_model(parts.model, constants, mistakes)
-    initial = _initial(parts.initial, plan, constants, mistakes)
-    span = _time(parts.time, constants, mistakes)
-    every = _saved_every(parts.time, parts.save, mistakes)
+    plan = _model(parts.model, constants, mistakes)
+    initial = plan_initial(parts.initial, plan, constants, mistakes)
+    span = _span(parts.time, constants, mistakes)
+    steps = _steps(parts.time, mistakes)
+    every = _saved_every(steps, parts.save, mistakes)
     solver = _solver(parts.solver, plan, initial, constants, mistakes)
-    observables, info = _observables(parts, plan, constants, span, mistakes)
+    end = float(span[1](constants.values)) if span else None
+    observables, info = plan_observables(parts.observe, plan, constants, steps, end, mistakes)
     stored = _stored_paths(parts.save, parts.ensemble, mistakes)
-    if mistakes.found or plan is None or plan.problem is None or span is None or every is None:
+    ensemble, save = parts.ensemble, parts.save
+    if mistakes.found or plan is None or span is None or steps is None or every is None:
         return None
-    time, ensemble, save = parts.time, parts.ensemble, parts.save
-    if time is None or ensemble is None or save is None or parts.precision is None or solver is None:
+    if ensemble is None or ensemble.paths is None or save is None or parts.precision is None:
         return None
-    static = tuple(observables)
-    steps = time.steps
+
+    used = {name for observable in observables for name in observable.expression.names}
+    shared = [name for name in constants.values if name in used and name not in plan.parameters]
 
     def bind(given: Mapping[str, Any]) -> Bound:
         values = constants.bound(given)
-        t0, t1 = (end(values) for end in span)
+        t0, t1 = (limit(values) for limit in span)
         return Bound(
             problem=plan.bound(values),
-            observer=Observer(_used_constants(static, values, plan), static),
-            initial={name: value(values) for name, value in initial.items()},
+            observer=Observer({name: values[name] for name in shared}, observables),
+            initial={name: value.bound(values) for name, value in initial.items()},
             grid=Grid(t0, (t1 - t0) / steps, steps, every),
         )
 
@@ -137,7 +146,7 @@ def assemble(parts: Parts, mistakes: Mistakes) -> Simulation | None:
         initial=bound.initial,
         observer=bound.observer,
         observables=info,
-        paths=ensemble.paths or 1,
+        paths=ensemble.paths,
         seed=ensemble.seed,
         precision=parts.precision,
         normals=ensemble.normals,
@@ -151,118 +160,80 @@ def assemble(parts: Parts, mistakes: Mistakes) -> Simulation | None:
     )
 
 
-def _used_constants(observables, values: Mapping[str, Any], plan: ModelPlan) -> dict[str, Any]:
-    used = {name for observable in observables for name in observable.expression.names}
-    return {name: value for name, value in values.items() if name in used and name not in plan.parameters}
-
-
-@dataclasses.dataclass(frozen=True)
-class _Law:
-    """An initial value as a function of the constants."""
-
-    kind: str
-    numbers: tuple[Expression, ...]
-
-    def __call__(self, constants: Mapping[str, Any]):
-        values = [number(constants) for number in self.numbers]
-        return Distribution(self.kind, *values) if self.kind else values[0]
-
-
-def _initial(
-    section: dict[str, Initial] | None, plan: ModelPlan | None, constants: Constants, mistakes: Mistakes
-) -> dict[str, _Law]:
-    laws = {}
-    for name, value in (section or {}).items():
-        path = ("initial", name)
-        if plan is not None and name not in plan.variables:
-            rest = [known for known in plan.variables if known not in (section or {})]
-            hint = did_you_mean(name, rest or plan.variables)
-            mistakes.add(path, f"unknown variable of the model{hint}", at_key=True)
-        law = _law(value, path, constants, mistakes)
-        if law is not None:
-            laws[name] = law
-    if plan is None:
-        return laws
-    if section is not None:
-        for name in plan.variables:
-            if name not in section:
-                mistakes.add_missing(("initial", name), f"is missing; the value of {name} at t0")
-    return {name: laws[name] for name in plan.variables if name in laws}
-
-
-def _law(value: Initial, path: KeyPath, constants: Constants, mistakes: Mistakes) -> _Law | None:
-    if not isinstance(value, RandomValue):
-        expression = compiled(mistakes, path, value, constants.names)
-        number = evaluated(mistakes, path, expression, constants.values)
-        return None if number is None or expression is None else _Law("", (expression,))
-    given = {kind: pair for kind, pair in value if pair is not None}
-    if len(given) != 1:
-        mistakes.add_missing(path, "must have exactly one of normal, lognormal and uniform")
-        return None
-    ((kind, pair),) = given.items()
-    expressions = [compiled(mistakes, (*path, kind, i), x, constants.names) for i, x in enumerate(pair)]
-    numbers = [evaluated(mistakes, (*path, kind, i), e, constants.values) for i, e in enumerate(expressions)]
-    law = _Law(kind, tuple(e for e in expressions if e is not None))
-    if any(number is None for number in numbers):
-        return None
-    try:
-        law(constants.values)
-    except ValueError as error:
-        mistakes.add((*path, kind), str(error).removeprefix(f"{kind}: "))
-        return None
-    return law
-
-
-def _time(
-    section: Time | None, constants: Constants, mistakes: Mistakes
-) -> tuple[Expression, Expression] | None:
+def _model(
+    section: NamedModel | InlineSDE | InlineODE | None, constants: Constants, mistakes: Mistakes
+) -> ModelPlan | None:
     if section is None:
         return None
-    ends = {}
-    numbers = {}
-    for key, text in (("t0", section.t0), ("t1", section.t1)):
-        ends[key] = compiled(mistakes, ("time", key), text, constants.names)
-        numbers[key] = evaluated(mistakes, ("time", key), ends[key], constants.values)
-    t0, t1 = numbers["t0"], numbers["t1"]
-    if t0 is None or t1 is None or ends["t0"] is None or ends["t1"] is None:
+    plan_section = plan_named if isinstance(section, NamedModel) else plan_inline
+    plan = plan_section(section, constants, mistakes)
+    for name in constants.names:
+        if plan is not None and name in plan.variables:
+            message = f"{name} is a state variable of the model; choose another name"
+            mistakes.add(("constants", name), message, at_key=True)
+    return plan
+
+
+def _span(
+    section: Time | None, constants: Constants, mistakes: Mistakes
+) -> tuple[Expression, Expression] | None:
+    """The two ends of time."""
+    if section is None:
+        return None
+    first = compiled(mistakes, ("time", "t0"), section.t0, constants.names)
+    last = compiled(mistakes, ("time", "t1"), section.t1, constants.names)
+    t0 = evaluated(mistakes, ("time", "t0"), first, constants.values)
+    t1 = evaluated(mistakes, ("time", "t1"), last, constants.values)
+    if t0 is None or t1 is None or first is None or last is None:
         return None
     if t1 <= t0:
         mistakes.add(("time", "t1"), f"must be after t0 = {t0:g}, got {t1:g}")
         return None
-    return ends["t0"], ends["t1"]
+    return first, last
 
 
-def _saved_every(time: Time | None, save: Save | None, mistakes: Mistakes) -> int | None:
+def _steps(section: Time | None, mistakes: Mistakes) -> int | None:
+    """The steps, also of a section in which something else is wrong."""
+    if section is not None:
+        return section.steps
+    raw = mistakes.document.data.get("time")
+    steps = raw.get("steps") if isinstance(raw, dict) else None
+    whole = isinstance(steps, int) and not isinstance(steps, bool)
+    return steps if whole and 1 <= steps <= MAX_STEPS else None
+
+
+def _saved_every(steps: int | None, save: Save | None, mistakes: Mistakes) -> int | None:
     """Steps between saved rows."""
-    if time is None or save is None:
+    if steps is None or save is None:
         return None
-    steps = time.steps
     if save.points is not None and save.every is not None:
         mistakes.add(("save", "every"), "give points or every, not both")
         return None
     key, count = ("every", save.every) if save.every is not None else ("points", save.points or 1)
     if steps % count == 0:
         return count if key == "every" else steps // count
-    below, above = steps // count * count, (steps // count + 1) * count
     numbers = sorted({_divisor(steps, count, -1), _divisor(steps, count, 1)})
-    mistakes.add(
-        ("save", key),
-        f"{count} does not divide the {steps} steps; take {key}: {' or '.join(map(str, numbers))}, or "
-        f"steps: {' or '.join(str(n) for n in (below, above) if n > 0)}",
-    )
+    multiples = [n for n in (steps // count * count, (steps // count + 1) * count) if 0 < n <= MAX_STEPS]
+    remedies = [f"{key}: {' or '.join(map(str, numbers))}", f"steps: {' or '.join(map(str, multiples))}"]
+    mistakes.add(("save", key), f"{count} does not divide the {steps} steps; take {', or '.join(remedies)}")
     return None
 
 
 def _divisor(steps: int, near: int, direction: int) -> int:
-    """The divisor of steps closest to a number from one side, and steps itself where there is none."""
-    number = min(near, steps)
-    while steps % number:
-        number += direction
-    return number
+    """The divisor of `steps` next to a number on one side, or `steps` itself."""
+    small = [n for n in range(1, int(steps**0.5) + 1) if steps % n == 0]
+    divisors = sorted({*small, *(steps // n for n in small)})
+    if direction < 0:
+        return max(n for n in divisors if n <= near)
+    return min((n for n in divisors if n >= near), default=steps)
 
 
 def _solver(
-    section: Solver | None, plan: ModelPlan | None, initial, constants: Constants, mistakes: Mistakes
+    section: Solver | None,
+    plan: ModelPlan | None,
+    initial: dict[str, InitialValue],
+    constants: Constants,
+    mistakes: Mistakes,
 ):
     if section is None:
         return None
@@ -275,87 +246,23 @@ def _solver(
         )
         mistakes.add(("solver", "type"), reason)
         return None
-    sound = True
+    sound = {}
     for key, value in options.items():
         try:
             make_solver(name, {key: value})
+            sound[key] = value
         except ValueError as error:
             mistakes.add(("solver", key), str(error), at_key=key not in SOLVERS[name].options)
-            sound = False
-    if not sound:
-        return None
-    solver = make_solver(name, options)
+    solver = make_solver(name, sound)
     if plan is not None and plan.problem is not None:
-        values = {name: law(constants.values) for name, law in initial.items()}
-        numbers = [value.a if isinstance(value, Distribution) else value for value in values.values()]
+        values = [value.bound(constants.values) for value in initial.values()]
+        numbers = [value.a if isinstance(value, Distribution) else value for value in values]
+        complete = len(numbers) == len(plan.variables)
         try:
-            complete = len(numbers) == len(plan.variables)
             check_solver(solver, plan.problem, plan.problem.State(*numbers) if complete else None)
         except ValueError as error:
             mistakes.add(("solver", "type"), str(error))
     return solver
-
-
-def _observables(
-    parts: Parts,
-    plan: ModelPlan | None,
-    constants: Constants,
-    span: tuple[Expression, Expression] | None,
-    mistakes: Mistakes,
-) -> tuple[list[Observable], dict[str, ObservableInfo]]:
-    observables: list[Observable] = []
-    info: dict[str, ObservableInfo] = {}
-    fixed = None if plan is None else {*plan.parameters, *constants.names, "t"}
-    for name, section in (parts.observe or {}).items():
-        path = ("observe", name)
-        reason = check_name(name)
-        if plan is not None and name in plan.variables:
-            reason = f"{name} is a state variable, whose statistics are given anyway; choose another name"
-        if reason:
-            mistakes.add(path, reason, at_key=True)
-        allowed = None if fixed is None or plan is None else [*plan.variables, *fixed]
-        value = compiled(mistakes, (*path, "value"), section.value, allowed, functionals=True)
-        if plan is not None:
-            plan.check_ambiguous(mistakes, (*path, "value"), value)
-        if value is not None:
-            _check_every(section, value, parts.time, path, mistakes)
-        exact = None
-        if section.exact is not None:
-            exact = _exact(section.exact, (*path, "exact"), fixed, plan, constants, span, mistakes)
-        if value is not None:
-            observables.append(Observable(name, value, section.every))
-            info[name] = ObservableInfo(section.unit, value.text, section.at, exact)
-    return observables, info
-
-
-def _check_every(
-    section: ObservableSettings, value: Expression, time: Time | None, path: KeyPath, mistakes: Mistakes
-) -> None:
-    every = section.every
-    if every is None:
-        return
-    if not value.functionals:
-        mistakes.add((*path, "every"), "has no effect: value has no mean, max, min or integral")
-    elif time is not None and every > time.steps:
-        mistakes.add((*path, "every"), f"must be at most the {time.steps} steps, got {every}")
-    elif time is not None and time.steps % every and any(f.kind == "integral" for f in value.functionals):
-        mistakes.add(
-            (*path, "every"),
-            f"{every} does not divide the {time.steps} steps, so the integral would end early",
-        )
-
-
-def _exact(
-    text, path: KeyPath, names, plan: ModelPlan | None, constants: Constants, span, mistakes: Mistakes
-):
-    expression = compiled(mistakes, path, text, names, closed_forms=CLOSED_FORMS)
-    if plan is None or expression is None:
-        return None
-    plan.check_ambiguous(mistakes, path, expression)
-    values = {**constants.values, **plan.values}
-    if span is not None:
-        values["t"] = float(span[1](constants.values))
-    return evaluated(mistakes, path, expression, values)
 
 
 def _stored_paths(save: Save | None, ensemble: Ensemble | None, mistakes: Mistakes) -> int:
@@ -364,7 +271,6 @@ def _stored_paths(save: Save | None, ensemble: Ensemble | None, mistakes: Mistak
     if save.paths == "all":
         return ensemble.paths
     if save.paths > ensemble.paths:
-        mistakes.add(
-            ("save", "paths"), f"must be at most the {ensemble.paths} paths, got {save.paths}; or: all"
-        )
+        message = f"must be at most the {ensemble.paths} paths, or all, got {save.paths}"
+        mistakes.add(("save", "paths"), message)
     return int(save.paths)

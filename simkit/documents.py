@@ -1,7 +1,7 @@
 """Strict YAML: plain data, and where in the file each piece of it stands.
 
-Numbers follow the core schema of YAML 1.2, so `1e-3` is a number and `no` is text. Duplicate keys, tags, merge
-keys, several documents, alias bombs, deep nesting and large files are refused before they cost anything.
+Numbers follow the core schema of YAML 1.2, so `1e-3` is a number and `no` is text. Duplicate keys, tags,
+merge keys, several documents, alias bombs, deep nesting and large files are refused before they cost much.
 """
 
 import dataclasses
@@ -51,7 +51,7 @@ class Document:
     mistakes: list[tuple[Mark, KeyPath, str]] = dataclasses.field(default_factory=list)
 
 
-class _Refused(Exception):
+class _RefusedError(Exception):
     """What the YAML library would accept and we do not."""
 
     def __init__(self, mark, message: str):
@@ -60,7 +60,7 @@ class _Refused(Exception):
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """PyYAML's safe loader, its resolver replaced by the core schema; composes nodes and constructs nothing."""
+    """PyYAML's safe loader with the resolver of the core schema; composes nodes, constructs nothing."""
 
     yaml_implicit_resolvers: ClassVar[dict] = {}
     nodes = aliases = depth = 0
@@ -70,15 +70,17 @@ class _StrictLoader(yaml.SafeLoader):
         self.nodes += 1
         self.depth += 1
         if self.nodes > MAX_NODES:
-            raise _Refused(event.start_mark, f"more than {MAX_NODES} values; an experiment is smaller")
+            raise _RefusedError(event.start_mark, f"more than {MAX_NODES} values; an experiment is smaller")
         if self.depth > MAX_DEPTH:
-            raise _Refused(event.start_mark, f"nested more than {MAX_DEPTH} levels deep")
+            raise _RefusedError(event.start_mark, f"nested more than {MAX_DEPTH} levels deep")
         if isinstance(event, yaml.AliasEvent):
             self.aliases += 1
             if self.aliases > MAX_ALIASES:
-                raise _Refused(event.start_mark, f"more than {MAX_ALIASES} aliases; write the values out")
+                raise _RefusedError(
+                    event.start_mark, f"more than {MAX_ALIASES} aliases; write the values out"
+                )
         elif event.tag is not None:
-            raise _Refused(
+            raise _RefusedError(
                 event.start_mark, f"tags such as {shown(event.tag)} are not allowed: a file is data"
             )
         node = super().compose_node(parent, index)
@@ -177,7 +179,7 @@ def _guarded(action, text: str, name: str):
     """The result of `action`; whatever the YAML library raises leaves as an `InputError` with a place."""
     try:
         return action()
-    except _Refused as error:
+    except _RefusedError as error:
         line, column = _mark(error.mark)
         message = str(error)
     except yaml.reader.ReaderError as error:
@@ -218,9 +220,9 @@ class _Construction:
     def value(self, node, path: KeyPath, depth: int):
         self.count += 1
         if self.count > MAX_NODES:
-            raise _Refused(node.start_mark, f"aliases stand for more than {MAX_NODES} values")
+            raise _RefusedError(node.start_mark, f"aliases stand for more than {MAX_NODES} values")
         if depth > MAX_DEPTH:
-            raise _Refused(
+            raise _RefusedError(
                 node.start_mark, f"nested more than {MAX_DEPTH} levels deep, or an alias in itself"
             )
         self.document.values[path] = _mark(node.start_mark)

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from simkit.build import Parts, assemble, with_defaults
-from simkit.documents import Document, KeyPath, read_document
+from simkit.documents import MAX_DEPTH, Document, KeyPath, read_document
 from simkit.errors import InputError
 from simkit.mistakes import Mistakes
 from simkit.overrides import apply_overrides
@@ -47,7 +47,7 @@ def load(
 ) -> Experiment:
     """Read and check an experiment: a file, a YAML text of more than one line, or a mapping.
 
-    `overrides` replace single keys, as `"model.sigma=0.3"` or `("model.sigma", "0.3")`, the value read as YAML.
+    `overrides` replace single keys: `"model.sigma=0.3"` or `("model.sigma", "0.3")`, the value read as YAML.
     Raises one `InputError` that lists every mistake as `file:line:column: key: message` (in a mapping as
     `key: message`), and `OutputError` when the file cannot be read. The experiment returned has its defaults
     filled in, those that depend on the model too.
@@ -132,25 +132,28 @@ def _expected(document: Document, path: KeyPath) -> str:
 
 
 def _readable_parts(data: dict[str, Any], wrong: list[KeyPath]) -> Parts:
-    """The sections that can be read once the values at fault are left out, so that all else is checked too."""
+    """The sections that can be read without the values at fault, so that the rest is checked too."""
     data = copy.deepcopy(data)
-    for path in sorted(wrong, key=len, reverse=True):
+    for path in wrong:
         _drop(data, path)
     found = {}
     for field in dataclasses.fields(Parts):
-        spec = Experiment.model_fields[field.name]
-        if field.name not in data:
-            found[field.name] = (
-                None
-                if spec.is_required() or field.name in {p[0] for p in wrong if p}
-                else spec.get_default(call_default_factory=True)
-            )
-            continue
-        annotation = Experiment.__annotations__[field.name]
-        try:
-            found[field.name] = TypeAdapter(annotation).validate_python(data[field.name])
-        except ValidationError:
-            found[field.name] = None
+        name = field.name
+        spec = Experiment.model_fields[name]
+        reader = TypeAdapter(Experiment.__annotations__[name])
+        found[name] = None
+        if name not in data and not spec.is_required() and (name,) not in wrong:
+            found[name] = spec.get_default(call_default_factory=True)
+        for _ in range(MAX_DEPTH):
+            if name not in data:
+                break
+            try:
+                found[name] = reader.validate_python(data[name])
+                break
+            except ValidationError as error:
+                for entry in error.errors(include_url=False):
+                    path = (name, *(part for part in entry["loc"] if part not in TAGS))
+                    _drop(data, path[:-1] if entry["type"] == "missing" else path)
     return Parts(**found)
 
 

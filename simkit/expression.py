@@ -1,7 +1,7 @@
 """Expressions as text, compiled to closures over `jax.numpy`.
 
-The text is checked token by token, parsed by the standard library's `ast`, and every node is translated through a
-list of what is allowed. Nothing is ever evaluated by Python itself: no `eval`, no `compile`, no attribute access.
+The text is checked token by token, parsed by the standard library's `ast`, and every node is translated by
+a list of what is allowed. Python itself never evaluates it: no `eval`, no `compile`, no attribute access.
 """
 
 import ast
@@ -15,7 +15,6 @@ import warnings
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Literal
 
-from simkit.errors import InputError
 from simkit.functions import (
     FUNCTIONALS,
     FUNCTIONS,
@@ -31,40 +30,10 @@ from simkit.functions import (
     where,
 )
 from simkit.suggestion import did_you_mean, shown
+from simkit.tokens import MAX_DEPTH, ExpressionError, check_tokens, fail
 
-MAX_LENGTH = 2000
-MAX_DEPTH = 50
 MAX_INTEGER_POWER = 1000
 
-_TOKEN = re.compile(
-    r"(?P<space>[ \t\r\n]+)|(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)"
-    r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)|(?P<operator>\*\*|//|<=|>=|==|!=|:=|[-+*/(),<>=])"
-)
-_REFUSED = {
-    ".": "attributes (a.b) are not allowed",
-    "[": "indexing and lists ([) are not allowed",
-    "]": "indexing and lists (]) are not allowed",
-    "{": "braces are not allowed",
-    "}": "braces are not allowed",
-    "'": "text in quotes is not allowed",
-    '"': "text in quotes is not allowed",
-    "^": "a power is written **, not ^",
-    "%": "% is not available; a remainder is a - b*floor(a/b)",
-    "//": "// is not available; use floor(a/b)",
-    "&": "& is not available; use `and`",
-    "|": "| is not available; use `or`",
-    "~": "~ is not available; use `not`",
-    "!": "! is not available; use `not`",
-    ":=": "assignment (:=) is not allowed",
-    ":": "a colon is not allowed",
-    ";": "a semicolon is not allowed",
-}
-_WORDS = {
-    "if": "; a choice is written where(condition, a, b)",
-    "else": "; a choice is written where(condition, a, b)",
-    "True": "; write a comparison",
-    "False": "; write a comparison",
-}
 _ELSEWHERE = {"ln": "log", "pow": "**", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "fabs": "abs"}
 _ARITHMETIC = {
     ast.Add: operator.add,
@@ -82,10 +51,6 @@ _COMPARISONS = {
 }
 
 Environment = Mapping[Any, Any]
-
-
-class ExpressionError(InputError):
-    """An expression that cannot be compiled; the message says at which column, counted from 1."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,16 +87,14 @@ def compile_expression(
 ) -> Expression:
     """Compile a text, or a number, that may use `names` (any name at all if `None`).
 
-    With `functionals`, `mean(x)`, `max(x)`, `min(x)` and `integral(x)` may be used; `closed_forms` are functions
-    of plain numbers, called with keyword arguments. Raises `ExpressionError`.
+    With `functionals`, `mean(x)`, `max(x)`, `min(x)` and `integral(x)` may be used; `closed_forms` are
+    functions of plain numbers, called with keyword arguments. Raises `ExpressionError`.
     """
     if isinstance(text, int | float):
         number = float(text)
         return Expression(repr(number), frozenset(), (), lambda environment: number)
-    if len(text) > MAX_LENGTH:
-        raise ExpressionError(f"an expression of {len(text)} characters; at most {MAX_LENGTH} are allowed")
     keywords = closed_forms is not None
-    _check_tokens(text, keywords)
+    check_tokens(text, keywords)
     compiler = _Compiler(text, names, functionals, closed_forms or {})
     evaluate = compiler.number(_parsed(text), 0)
     return Expression(" ".join(text.split()), frozenset(compiler.used), tuple(compiler.found), evaluate)
@@ -152,30 +115,6 @@ def check_name(name: str) -> str | None:
     if name == "t":
         return "'t' is the time; choose another name"
     return None
-
-
-def _check_tokens(text: str, keywords: bool) -> None:
-    """Refuse everything but numbers, names and operators, and parentheses too deep for the parser."""
-    at = depth = 0
-    previous = ""
-    while at < len(text):
-        found = _TOKEN.match(text, at)
-        token = found[0] if found else text[at]
-        if found is None or token in _REFUSED:
-            _fail(at, _REFUSED.get(token, f"the character {token!a} is not allowed"))
-        if found["name"] and previous == "number":
-            _fail(at, f"{shown(token)} follows a number directly; write * between them")
-        if found["number"] and previous == "number":
-            _fail(at, "a number with two points")
-        if found["name"] and keyword.iskeyword(token) and token not in ("and", "or", "not"):
-            _fail(at, f"{token!r} is a reserved word and not allowed{_WORDS.get(token, '')}")
-        if token == "=" and not keywords:
-            _fail(at, "= is not allowed here; equality is ==, and arguments are given without names")
-        depth += (token == "(") - (token == ")")
-        if depth > MAX_DEPTH:
-            _fail(at, f"nested more than {MAX_DEPTH} levels deep")
-        previous = found.lastgroup or ""
-        at = found.end()
 
 
 def _parsed(text: str) -> ast.expr:
@@ -202,10 +141,6 @@ def _parsed(text: str) -> ast.expr:
     return body
 
 
-def _fail(offset: int, message: str):
-    raise ExpressionError(f"{message} at column {offset + 1}")
-
-
 class _Compiler:
     """Translates a syntax tree to a closure; collects the names and functionals that it uses."""
 
@@ -227,13 +162,13 @@ class _Compiler:
         """A closure for something true or false."""
         truth, evaluate = self.translate(node, depth)
         if not truth:
-            _fail(node.col_offset, "a condition such as S > 1 is needed, not a number,")
+            fail(node.col_offset, "a condition such as S > 1 is needed, not a number,")
         return evaluate
 
     def translate(self, node: ast.expr, depth: int) -> tuple[bool, Callable[[Environment], Any]]:
         """Whether the node is a condition, and its closure."""
         if depth > MAX_DEPTH:
-            _fail(node.col_offset, f"nested more than {MAX_DEPTH} levels deep")
+            fail(node.col_offset, f"nested more than {MAX_DEPTH} levels deep")
         match node:
             case ast.Constant():
                 return False, self.literal(node)
@@ -258,8 +193,8 @@ class _Compiler:
             case ast.Call():
                 return False, self.call(node, depth)
             case ast.Tuple():
-                _fail(node.col_offset, "a comma outside the arguments of a function")
-        return _fail(node.col_offset, "this is not allowed in an expression")
+                fail(node.col_offset, "a comma outside the arguments of a function")
+        fail(node.col_offset, "this is not allowed in an expression")
 
     def literal(self, node: ast.Constant):
         try:
@@ -267,7 +202,7 @@ class _Compiler:
         except (OverflowError, TypeError, ValueError):
             value = math.inf
         if not math.isfinite(value):
-            _fail(node.col_offset, "a number too large for float64")
+            fail(node.col_offset, "a number too large for float64")
         return lambda environment: value
 
     def name(self, node: ast.Name):
@@ -277,7 +212,7 @@ class _Compiler:
             return lambda environment: value
         if self.names is not None and name not in self.names:
             if name in FUNCTIONS or name in self.closed_forms:
-                _fail(node.col_offset, f"{name} is a function; write {name}(…)")
+                fail(node.col_offset, f"{name} is a function; write {name}(…)")
             known = [*self.names, *NUMBERS]
             raise ExpressionError(
                 f"unknown name {shown(name)} at column {node.col_offset + 1}{did_you_mean(name, known)}"
@@ -324,7 +259,7 @@ class _Compiler:
 
     def comparison(self, node: ast.Compare, depth: int):
         operations = [
-            _COMPARISONS.get(type(op)) or _fail(node.col_offset, "this comparison") for op in node.ops
+            _COMPARISONS.get(type(op)) or fail(node.col_offset, "this comparison") for op in node.ops
         ]
         parts = [self.number(part, depth + 1) for part in (node.left, *node.comparators)]
 
@@ -340,17 +275,15 @@ class _Compiler:
 
     def call(self, node: ast.Call, depth: int):
         if not isinstance(node.func, ast.Name):
-            _fail(node.col_offset, "only a function can be called; write * for a product,")
+            fail(node.col_offset, "only a function can be called; write * for a product,")
         name = node.func.id
         for argument in node.args:
             if isinstance(argument, ast.Starred):
-                _fail(argument.col_offset, "* before an argument is not allowed")
+                fail(argument.col_offset, "* before an argument is not allowed")
         if name in self.closed_forms:
             return self.closed_form(node, name, depth)
         if node.keywords:
-            _fail(
-                node.keywords[0].col_offset, f"the arguments of {name} are given without names, not as here"
-            )
+            fail(node.keywords[0].col_offset, f"the arguments of {name} are given without names, not as here")
         if name in FUNCTIONALS:
             return self.functional(node, name)
         if name == "where":
@@ -378,15 +311,13 @@ class _Compiler:
     def functional(self, node: ast.Call, name: str):
         at = node.col_offset
         if name in ("max", "min") and len(node.args) != 1:
-            _fail(
-                at, f"{name} takes one argument, along the path; of two numbers use {name}imum(a, b); found"
-            )
+            fail(at, f"{name} takes one argument, along the path; of two numbers use {name}imum(a, b); found")
         if not self.functionals:
             hint = f"; of two numbers use {name}imum(a, b)" if name in ("max", "min") else ""
-            _fail(at, f"{name}(…) runs along a path and is for observables only{hint}; found")
+            fail(at, f"{name}(…) runs along a path and is for observables only{hint}; found")
         _count(node, name, 1)
         if self.inside:
-            _fail(at, f"{name}(…) inside {self.inside}(…): path functionals cannot be nested; found")
+            fail(at, f"{name}(…) inside {self.inside}(…): path functionals cannot be nested; found")
         inner = _Compiler(self.text, self.names, True, self.closed_forms)
         inner.inside = name
         evaluate = inner.number(node.args[0], 1)
@@ -402,11 +333,11 @@ class _Compiler:
         parameters = inspect.signature(form).parameters
         usage = f"write {name}({', '.join(f'{p}=…' for p in parameters)})"
         if node.args:
-            _fail(node.args[0].col_offset, f"{name} takes its arguments by name, {usage}; found")
+            fail(node.args[0].col_offset, f"{name} takes its arguments by name, {usage}; found")
         parts = {}
         for given in node.keywords:
             if given.arg is None:
-                _fail(given.col_offset, "** before an argument is not allowed")
+                fail(given.col_offset, "** before an argument is not allowed")
             if given.arg not in parameters:
                 raise ExpressionError(
                     f"{name} has no argument {shown(given.arg)} (column {given.col_offset + 1})"
@@ -415,7 +346,7 @@ class _Compiler:
             parts[given.arg] = self.number(given.value, depth + 1)
         missing = [p for p, spec in parameters.items() if spec.default is spec.empty and p not in parts]
         if missing:
-            _fail(node.col_offset, f"{name} needs {', '.join(missing)} too, {usage}; found")
+            fail(node.col_offset, f"{name} needs {', '.join(missing)} too, {usage}; found")
 
         def evaluate(environment):
             values = {key: part(environment) for key, part in parts.items()}
@@ -430,7 +361,7 @@ class _Compiler:
 def _count(node: ast.Call, name: str, wanted: int) -> None:
     if len(node.args) != wanted:
         arguments = "1 argument" if wanted == 1 else f"{wanted} arguments"
-        _fail(node.col_offset, f"{name} takes {arguments}, got {len(node.args)},")
+        fail(node.col_offset, f"{name} takes {arguments}, got {len(node.args)},")
 
 
 def _whole(node: ast.expr) -> int | None:

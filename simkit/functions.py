@@ -1,7 +1,7 @@
 """The functions that expressions may call.
 
-Each works on plain numbers and on jax arrays. Where every argument is a plain number the result is one, a Python
-float computed in float64: jax types it weakly, so it takes the precision of the state it meets.
+Each works on plain numbers and on jax arrays. Where every argument is a plain number the result is one, a
+Python float computed in float64: jax types it weakly, so it takes the precision of the state it meets.
 """
 
 import math
@@ -29,7 +29,7 @@ class Function(NamedTuple):
 
 
 def _sqrt(x):
-    # The slope at exactly 0 is taken as 0 rather than infinite: under sqrt(maximum(x, 0)) an infinite one times
+    # The slope at exactly 0 is taken as 0 rather than infinite: in sqrt(maximum(x, 0)) an infinite one times
     # the zero from below would make NaN of gradients on paths whose values are finite.
     zero = x == 0
     return jnp.where(zero, 0.0, jnp.sqrt(jnp.where(zero, 1.0, x)))

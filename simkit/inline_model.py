@@ -48,8 +48,8 @@ class ModelText:
 def make_model(text: ModelText) -> type[AbstractODE]:
     """The class of a model in the file: `InlineSDE`, or `InlineODE` when it has no noise.
 
-    Its fields are the parameters, so derivatives and sweeps work as on any model. The same text gives the same
-    class, so that a program compiled for it is found again.
+    Its fields are the parameters, so derivatives and sweeps work as on any model. The same text gives the
+    same class, so that a program compiled for it is found again.
     """
     state = NamedTuple("State", [(name, Scalar) for name in text.variables])
     members: dict[str, Any] = {
@@ -75,8 +75,8 @@ def make_model(text: ModelText) -> type[AbstractODE]:
 def noise_kind(text: ModelText) -> NoiseKind:
     """What a solver may assume, seen from which variables multiply which noise.
 
-    When each noise drives one variable by a factor of that variable alone, the columns commute, and they do so
-    too under a constant correlation.
+    When each noise drives one variable by a factor of that variable alone, the columns commute, and they do
+    so too under a constant correlation.
     """
     variables = set(text.variables)
     if not any(factor.names & variables for equation in text.equations for _, factor in equation.noise):

@@ -32,9 +32,9 @@ class Observer(AbstractObserver):
     r"""Keeps each state variable under its own name, then each observable.
 
     With monitored steps $n, 2n, \dots$ for `every: n` (n = 1 by default), `mean(x)` is the average over them,
-    t0 excluded; `max(x)` and `min(x)` include t0; `integral(x)` is trapezoidal from t0. Sums are compensated, so
-    float32 holds over millions of steps. At a row before the first monitored step `mean(x)` is the present x.
-    Names mean state variables, the model's parameters, `constants` and `t`, in this order.
+    t0 excluded; `max(x)` and `min(x)` include t0; `integral(x)` is trapezoidal from t0. Sums are compensated,
+    so float32 holds over millions of steps. At a row before the first monitored step `mean(x)` is the present
+    x. Names mean state variables, the model's parameters, `constants` and `t`, in this order.
     """
 
     constants: dict[str, Scalar]

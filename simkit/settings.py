@@ -1,7 +1,8 @@
-"""The keys of an experiment, with their types, defaults and descriptions. Everything else is read from here."""
+"""The keys of an experiment, with their types, defaults and descriptions."""
 
 import math
 import re
+from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -115,7 +116,7 @@ def _quantiles(value: Any) -> list[float]:
     numbers = [_plain_number(x) for x in value]
     if any(not 0 < x < 1 for x in numbers):
         raise _wrong(f"each must be between 0 and 1, got {shown(next(x for x in numbers if not 0 < x < 1))}")
-    if any(b <= a for a, b in zip(numbers, numbers[1:], strict=False)):
+    if any(b <= a for a, b in pairwise(numbers)):
         raise _wrong("must increase from one to the next")
     return numbers
 
@@ -173,8 +174,8 @@ class SDEVariable(Section):
     drift: Number = Field(0.0, description="Rate of change; an expression.", examples=["mu * S"])
     noise: dict[str, Number] = Field(
         default_factory=dict,
-        description="What multiplies each noise, by the name of the noise. One name in several equations is one "
-        "and the same noise.",
+        description="What multiplies each noise, by the name of the noise. One name in several equations is "
+        "one and the same noise.",
         examples=[{"W1": "sigma * S"}],
     )
 
@@ -252,8 +253,8 @@ class Ensemble(Section):
 
     paths: Annotated[int, *_whole(1, MAX_PATHS, " (the path counter has 32 bits)")] | None = Field(
         None,
-        description="Number of paths. The default is 10000, and 1 for an ordinary equation from fixed initial "
-        "values.",
+        description="Number of paths. The default is 10000, and 1 for an ordinary equation from fixed "
+        "initial values.",
         examples=[100000],
     )
     seed: Annotated[int, *_whole(0, 2**64 - 1)] = Field(
@@ -287,8 +288,8 @@ class Save(Section):
 
     points: Annotated[int, *_whole(1)] | None = Field(
         None,
-        description="Statistics at so many equally spaced times after t0, and at t0. Must divide the steps. The "
-        "default is 1: at t0 and at the end.",
+        description="Statistics at so many equally spaced times after t0, and at t0. Must divide the steps. "
+        "The default is 1: at t0 and at the end.",
         examples=[12],
     )
     every: Annotated[int, *_whole(1)] | None = Field(
@@ -312,8 +313,8 @@ class ObservableSettings(Section):
     """An observable."""
 
     value: Number = Field(
-        description="An expression of state variables, parameters, constants, t and the path functionals mean, "
-        "max, min and integral.",
+        description="An expression of state variables, parameters, constants, t and the path functionals "
+        "mean, max, min and integral.",
         examples=["exp(-r*t) * maximum(S - K, 0)"],
     )
     at: Annotated[Literal["end", "each"], *_choice("end", "each")] = Field(
@@ -365,7 +366,7 @@ class Experiment(Section):
         examples=[{"r": 0.05, "K": 100.0}],
     )
     model: Model = Field(
-        description="What is simulated: a registered model {type: GBM, mu: …}, or equations under sde: or ode:.",
+        description="What is simulated: a registered model {type: GBM, mu: …}, or equations under sde or ode.",
         examples=[{"type": "GBM", "mu": "r", "sigma": 0.2}],
     )
     initial: dict[str, Initial] = Field(
@@ -414,5 +415,5 @@ class Experiment(Section):
         return self._document or Document({})
 
     def resolved(self) -> dict[str, Any]:
-        """The whole experiment as plain data, every default filled in. Loading it gives the same simulation."""
+        """The experiment as plain data, every default filled in. Loading it gives the same simulation."""
         return self.model_dump(mode="json", exclude_none=True)

@@ -1,0 +1,63 @@
+"""From the `observe` section to compiled observables."""
+
+from simkit.closed_forms import CLOSED_FORMS
+from simkit.documents import KeyPath
+from simkit.expression import Expression, check_name
+from simkit.fields import Constants, compiled, evaluated
+from simkit.mistakes import Mistakes
+from simkit.model_plan import ModelPlan, refuse_ambiguous
+from simkit.observables import Observable
+from simkit.settings import ObservableSettings
+from simkit.simulation import ObservableInfo
+
+
+def plan_observables(
+    section: dict[str, ObservableSettings] | None,
+    plan: ModelPlan | None,
+    constants: Constants,
+    steps: int | None,
+    end: float | None,
+    mistakes: Mistakes,
+) -> tuple[tuple[Observable, ...], dict[str, ObservableInfo]]:
+    """The observables that are right. `end` is the time t1; what is `None` could not be read."""
+    observables = []
+    info = {}
+    fixed = None if plan is None else [*plan.parameters, *constants.names, "t"]
+    names = None if plan is None or fixed is None else [*plan.variables, *fixed]
+    ambiguous = frozenset() if plan is None else plan.ambiguous
+    values = {} if plan is None else {**constants.values, **plan.values}
+    if end is not None:
+        values["t"] = end
+    for name, settings in (section or {}).items():
+        path = ("observe", name)
+        reason = check_name(name)
+        if plan is not None and name in plan.variables:
+            reason = f"{name} is a state variable, whose statistics are given anyway; choose another name"
+        if reason:
+            mistakes.add(path, reason, at_key=True)
+        value = compiled(mistakes, (*path, "value"), settings.value, names, functionals=True)
+        refuse_ambiguous(mistakes, (*path, "value"), value, ambiguous)
+        exact = None
+        if settings.exact is not None:
+            place = (*path, "exact")
+            expression = compiled(mistakes, place, settings.exact, fixed, closed_forms=CLOSED_FORMS)
+            refuse_ambiguous(mistakes, place, expression, ambiguous)
+            exact = evaluated(mistakes, place, expression, values)
+        if value is not None:
+            _check_every(settings.every, value, steps, (*path, "every"), mistakes)
+            observables.append(Observable(name, value, settings.every))
+            info[name] = ObservableInfo(settings.unit, value.text, settings.at, exact)
+    return tuple(observables), info
+
+
+def _check_every(
+    every: int | None, value: Expression, steps: int | None, path: KeyPath, mistakes: Mistakes
+) -> None:
+    if every is None:
+        return
+    if not value.functionals:
+        mistakes.add(path, "has no effect: value has no mean, max, min or integral")
+    elif steps is not None and every > steps:
+        mistakes.add(path, f"must be at most the {steps} steps, got {every}")
+    elif steps is not None and steps % every and any(f.kind == "integral" for f in value.functionals):
+        mistakes.add(path, f"{every} does not divide the {steps} steps, and the integral would end early")

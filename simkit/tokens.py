@@ -1,0 +1,80 @@
+"""The first look at an expression: is it made of numbers, names and operators, and not too deep?
+
+What passes holds no text in quotes, no brackets, no attributes and no words of Python, and its parentheses
+are few enough for any parser.
+"""
+
+import keyword
+import re
+from typing import NoReturn
+
+from simkit.errors import InputError
+from simkit.suggestion import shown
+
+MAX_LENGTH = 2000
+MAX_DEPTH = 50
+
+_TOKEN = re.compile(
+    r"(?P<space>[ \t\r\n]+)|(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)"
+    r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)|(?P<operator>\*\*|//|<=|>=|==|!=|:=|[-+*/(),<>=])"
+)
+_REFUSED = {
+    ".": "attributes (a.b) are not allowed",
+    "[": "indexing and lists ([) are not allowed",
+    "]": "indexing and lists (]) are not allowed",
+    "{": "braces are not allowed",
+    "}": "braces are not allowed",
+    "'": "text in quotes is not allowed",
+    '"': "text in quotes is not allowed",
+    "^": "a power is written **, not ^",
+    "%": "% is not available; a remainder is a - b*floor(a/b)",
+    "//": "// is not available; use floor(a/b)",
+    "&": "& is not available; use `and`",
+    "|": "| is not available; use `or`",
+    "~": "~ is not available; use `not`",
+    "!": "! is not available; use `not`",
+    ":=": "assignment (:=) is not allowed",
+    ":": "a colon is not allowed",
+    ";": "a semicolon is not allowed",
+}
+_WORDS = {
+    "if": "; a choice is written where(condition, a, b)",
+    "else": "; a choice is written where(condition, a, b)",
+    "True": "; write a comparison",
+    "False": "; write a comparison",
+}
+
+
+class ExpressionError(InputError):
+    """An expression that cannot be compiled; the message says at which column, counted from 1."""
+
+
+def check_tokens(text: str, keywords: bool) -> None:
+    """Refuse everything but numbers, names and operators; `=` only where arguments may have `keywords`."""
+    if len(text) > MAX_LENGTH:
+        raise ExpressionError(f"an expression of {len(text)} characters; at most {MAX_LENGTH} are allowed")
+    at = depth = 0
+    previous = ""
+    while at < len(text):
+        found = _TOKEN.match(text, at)
+        token = found[0] if found else text[at]
+        if found is None or token in _REFUSED:
+            fail(at, _REFUSED.get(token, f"the character {token!a} is not allowed"))
+        if found["name"] and previous == "number":
+            fail(at, f"{shown(token)} follows a number directly; write * between them")
+        if found["number"] and previous == "number":
+            fail(at, "a number with two points")
+        if found["name"] and keyword.iskeyword(token) and token not in ("and", "or", "not"):
+            fail(at, f"{token!r} is a reserved word and not allowed{_WORDS.get(token, '')}")
+        if token == "=" and not keywords:
+            fail(at, "= is not allowed here; equality is ==, and arguments are given without names")
+        depth += (token == "(") - (token == ")")
+        if depth > MAX_DEPTH:
+            fail(at, f"nested more than {MAX_DEPTH} levels deep")
+        previous = found.lastgroup or ""
+        at = found.end()
+
+
+def fail(offset: int, message: str) -> NoReturn:
+    """Raise at an offset, which messages count from 1."""
+    raise ExpressionError(f"{message} at column {offset + 1}")
