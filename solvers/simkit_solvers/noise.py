@@ -53,7 +53,8 @@ class AbstractNoise(eqx.Module):
     def draws(self, components: int, areas: int, first, phase: int, count: int) -> list[Draw]:
         """The normals of steps `first`, …, `first + count - 1`.
 
-        `first` is a `uint32`, usually traced, `phase` its remainder by `group`, `areas` 0, 1 (H) or 2 (H and K).
+        `first` is a `uint32`, usually traced, `phase` its remainder by `group`; `areas` is 0, 1 (H) or 2
+        (H and K).
         `ValueError` where `first` is known and the phase is not its own or the steps exceed `capacity`.
         """
 
@@ -118,7 +119,7 @@ class CounterNoise(AbstractNoise):
 
 
 class CoarsenedNoise(AbstractNoise):
-    """The same Brownian path on a grid `factor` times coarser: sums of the fine increments, areas included.
+    """The same Brownian path on a grid `factor` times coarser, areas included: sums of the fine draws.
 
     Raises `ValueError` unless `factor` is positive.
     """
@@ -157,10 +158,11 @@ def _check_steps(noise: AbstractNoise, components, first, phase, count):
     """Refuse a wrong phase or a counter that would wrap, where the step is known and not a tracer."""
     if isinstance(first, jax.core.Tracer):
         return
-    if int(first) % noise.group(components) != phase:
-        raise ValueError(f"phase: step {first} has phase {int(first) % noise.group(components)}, got {phase}")
+    own = int(first) % noise.group(components)
+    if own != phase:
+        raise ValueError(f"phase: step {first} has phase {own} in its group, got {phase}")
     if int(first) + count > noise.capacity:
-        raise ValueError(f"steps: {count} from step {first} exceed the {noise.capacity} that the noise can drive")
+        raise ValueError(f"steps: {count} from step {first} exceed the noise's {noise.capacity}; use fewer")
 
 
 def _join(parts: list[Draw], components: int, areas: int) -> Draw:

@@ -20,9 +20,9 @@ from simkit_solvers.generator import Words
 # Powers of t = 1 + log2(v (2 - v)) * 2/31 in [-1, 1], highest first.
 _QUANTILE = (
     0.04460282623767853, 0.05380572751164436, -0.14241360127925873, -0.2103034108877182, 0.10229693353176117,
-    0.2348703294992447, 0.026996374130249023, -0.028882844373583794, 0.07036304473876953, 0.06496909260749817,
-    -0.006941853556782007, -0.06647661328315735, -0.13663573563098907, -0.2597042918205261, -0.5633910298347473,
-    -2.3306000232696533, 4.400758743286133,
+    0.2348703294992447, 0.026996374130249023, -0.028882844373583794, 0.07036304473876953,
+    0.06496909260749817, -0.006941853556782007, -0.06647661328315735, -0.13663573563098907,
+    -0.2597042918205261, -0.5633910298347473, -2.3306000232696533, 4.400758743286133,
 )  # fmt: skip
 # log2(1 + x) / x on [sqrt(1/2) - 1, sqrt(2) - 1], highest power first.
 _LOG2 = (
@@ -42,12 +42,14 @@ def _horner(coefficients, x):
 def _log2(x):
     """log2 of a positive normal float32, absolute error below 4e-7."""
     bits = jax.lax.bitcast_convert_type(x, jnp.uint32)
-    exponent = jax.lax.shift_right_arithmetic((bits - jnp.uint32(_SQRT_HALF)).astype(jnp.int32), jnp.int32(23))
+    above = (bits - jnp.uint32(_SQRT_HALF)).astype(jnp.int32)
+    exponent = jax.lax.shift_right_arithmetic(above, jnp.int32(23))
     mantissa = jax.lax.bitcast_convert_type(bits - (exponent << 23).astype(jnp.uint32), jnp.float32)
     x = mantissa - jnp.float32(1)
     return exponent.astype(jnp.float32) + x * _horner(_LOG2, x)
 
 
+@jax.jit  # traced once rather than at every call
 def standard_normal(word):
     """A standard normal as float32 from one 32-bit word; odd in the lowest bit, monotone in the others."""
     half = (word >> jnp.uint32(1)).astype(jnp.int32).astype(jnp.float32)  # signed: unsigned converts slowly
@@ -58,6 +60,7 @@ def standard_normal(word):
     return jax.lax.bitcast_convert_type(jax.lax.bitcast_convert_type(z, jnp.uint32) | sign, jnp.float32)
 
 
+@jax.jit
 def standard_normal_float64(words: Words):
     """A standard normal as float64 from two words: one bit of sign, 52 of tail, |z| up to 8.29.
 

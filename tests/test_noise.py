@@ -1,0 +1,379 @@
+"""A step's noise is its own: the same however the loop is cut, and independent of every other."""
+
+import itertools
+import random
+
+import diffrax
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import simkit_solvers.noise
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from simkit_solvers.generator import Words, block, seed_key
+from simkit_solvers.noise import H_SCALE, K_SCALE, AbstractNoise, CoarsenedNoise, CounterNoise, Draw
+from simkit_solvers.normal import standard_normal
+
+
+class Ledger:
+    """Stands in for the generator: numbers instead of words, and a record of every use."""
+
+    def __init__(self):
+        self.blocks, self.words = [], []
+
+    def block(self, key, group, component_block):
+        self.blocks.append((key, int(group), int(component_block)))
+        a, b = (random.Random(repr((self.blocks[-1], half))).gauss(0, 1) for half in (0, 1))
+        return Words(a, b)
+
+    def normal(self, word):
+        self.words.append(word)
+        return word
+
+    def wide_normal(self, words):
+        return self.normal(words.a)
+
+    def __enter__(self):
+        self.patch = pytest.MonkeyPatch()
+        self.patch.setattr(simkit_solvers.noise, "block", self.block)
+        self.patch.setattr(simkit_solvers.noise, "standard_normal", self.normal)
+        self.patch.setattr(simkit_solvers.noise, "standard_normal_float64", self.wide_normal)
+        return self
+
+    def __exit__(self, *_):
+        self.patch.undo()
+
+
+def draws(noise: AbstractNoise, components, areas, first, count):
+    return noise.draws(components, areas, jnp.uint32(first), first % noise.group(components), count)
+
+
+COMPONENTS, AREAS = st.integers(1, 5), st.integers(0, 2)
+STARTS = st.one_of(st.integers(0, 5), st.integers(0, 2**31))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    COMPONENTS,
+    AREAS,
+    st.booleans(),
+    st.integers(1, 3),
+    STARTS,
+    st.lists(st.integers(1, 4), min_size=1, max_size=4),
+)
+def test_a_step_draws_the_same_however_the_steps_are_cut(components, areas, wide, factor, first, counts):
+    noise = CounterNoise("increments", "areas", wide)
+    if factor > 1:
+        noise, first = CoarsenedNoise(noise, factor), first // factor
+    with Ledger():
+        whole = draws(noise, components, areas, first, sum(counts))
+        parts = [
+            draw
+            for start, count in zip(itertools.accumulate([first, *counts]), counts, strict=False)
+            for draw in draws(noise, components, areas, start, count)
+        ]
+        assert parts == whole
+        increments = draws(noise, components, 0, first, sum(counts))
+    for draw, increment in zip(whole, increments, strict=True):
+        sizes = len(draw.W), len(draw.H), len(draw.K)
+        assert sizes == (components, components * (areas > 0), components * (areas > 1))
+        assert increment == Draw(draw.W)
+
+
+@settings(max_examples=60, deadline=None)
+@given(COMPONENTS, AREAS, st.booleans(), st.integers(0, 5), st.integers(1, 6))
+def test_no_word_is_used_twice_and_no_block_computed_twice(components, areas, wide, first, count):
+    noise = CounterNoise("increments", "areas", wide)
+    with Ledger() as together:
+        draws(noise, components, areas, first, count)
+    with Ledger() as one_by_one:
+        for k in range(first, first + count):
+            draws(noise, components, areas, k, 1)
+    for ledger in (together, one_by_one):
+        assert len(set(ledger.words)) == len(ledger.words) == count * components * (1 + areas)
+    assert len(set(together.blocks)) == len(together.blocks)
+
+
+@settings(max_examples=30, deadline=None)
+@given(COMPONENTS, AREAS, st.integers(0, 10), st.integers(1, 3))
+def test_whole_groups_waste_no_word(components, areas, start, groups):
+    noise = CounterNoise("increments", "areas")
+    group = noise.group(components)
+    with Ledger() as ledger:
+        draws(noise, components, areas, group * start, group * groups)
+    assert 2 * len(ledger.blocks) == len(ledger.words)
+
+
+@pytest.mark.parametrize("components", [1, 2, 3, 4])
+def test_where_each_normal_comes_from(components):
+    # Changing this layout changes every seeded result: a new major version, or a mistake.
+    noise = CounterNoise.of(seed_key(42), 7)
+    found = draws(noise, components, 1, 3, 3)
+    group = 2 if components % 2 else 1
+    for (i, draw), c in itertools.product(enumerate(found), range(components)):
+        step = 3 + i
+        word = step % group * components + c
+        for key, normals in ((noise.increments, draw.W), (noise.areas, draw.H)):
+            words = block(key, step // group, word // 2)
+            assert normals[c] == standard_normal(words[word % 2])
+
+
+def test_seeded_noise_is_frozen():
+    noise = CounterNoise.of(seed_key(42), 7)
+    draw = draws(noise, 2, 2, 1000, 1)[0]
+    expected = [-1.113245, -1.268503, -1.325398, 0.26987, -2.802543, -0.533201]
+    np.testing.assert_allclose([*draw.W, *draw.H, *draw.K], expected, rtol=0, atol=2e-6)
+
+
+def table(noise_of, components, areas, paths, steps):
+    """Normals as a float64 array (paths, steps, streams of components); `noise_of` is that of a path id."""
+    period = noise_of(jnp.uint32(0)).group(components)
+    blocks = np.arange(steps // period)
+    each = (
+        jnp.asarray(np.repeat(paths, len(blocks)), jnp.uint32),
+        jnp.asarray(np.tile(blocks, len(paths)), jnp.uint32),
+    )
+
+    @jax.jit
+    def run(path, b):
+        return jax.tree.leaves(noise_of(path).draws(components, areas, b * jnp.uint32(period), 0, period))
+
+    return np.stack([np.asarray(z, np.float64) for z in run(*each)], 1).reshape(len(paths), steps, -1)
+
+
+def dependence(columns):
+    """The largest correlation between columns, in units of its bound at alpha 1e-6 over all pairs.
+
+    Of the values, their squares and their signs, each against each, in samples along the first axis.
+    """
+    n, m = columns.shape
+    features = np.concatenate([columns, (columns**2 - 1) / np.sqrt(2), np.sign(columns)], axis=1)
+    z = features.T @ features / np.sqrt(n)
+    source = np.arange(3 * m) % m
+    distinct = source[:, None] < source[None, :]
+    bound = stats.norm.isf(1e-6 / 2 / distinct.sum())
+    return np.abs(z[distinct]).max() / bound
+
+
+def across_paths(noise_of):
+    """Columns are (step, stream, component), samples are paths."""
+    found = table(noise_of, 2, 2, np.arange(2**15), 4)
+    return found.reshape(len(found), -1)
+
+
+def across_steps(noise_of):
+    """Columns are (path, step within four, stream), samples are runs of four steps."""
+    paths = [0, 1, 2, 3, 256, 65536, 2**32 - 1]
+    found = table(noise_of, 1, 2, paths, 2**17).reshape(len(paths), 2**15, -1)
+    return np.moveaxis(found, 0, 1).reshape(2**15, -1)
+
+
+def counter(path):
+    return CounterNoise.of(seed_key(1), path)
+
+
+def wide(path):
+    return CounterNoise.of(seed_key(1), path, float64=True)
+
+
+def coarse(path):
+    return CoarsenedNoise(counter(path), 2)
+
+
+@pytest.mark.parametrize("across", [across_paths, across_steps])
+@pytest.mark.parametrize("noise_of", [counter, wide, coarse])
+def test_paths_streams_steps_and_components_are_independent(noise_of, across):
+    assert dependence(across(noise_of)) < 1
+
+
+def test_neighbouring_seeds_are_independent():
+    def three(path):
+        return [CounterNoise.of(seed_key(seed), path) for seed in (0, 1, 2**32)]
+
+    @jax.jit
+    def first_steps(path):
+        return [draw.W[0] for noise in three(path) for draw in noise.draws(1, 0, jnp.uint32(0), 0, 2)]
+
+    found = first_steps(jnp.arange(2**15, dtype=jnp.uint32))
+    assert dependence(np.stack(found, 1).astype(np.float64)) < 1
+
+
+def test_dependence_would_be_seen():
+    def one_key(path):
+        return CounterNoise(counter(path).increments, counter(path).increments)
+
+    assert dependence(across_paths(one_key)) > 5
+    assert dependence(across_steps(lambda path: counter(path >> jnp.uint32(1)))) > 5
+    assert dependence(across_paths(lambda path: _Stuttering(counter(path)))) > 5
+
+
+class _Stuttering(AbstractNoise):
+    """Every normal of a step is the first one, with the sign of its own."""
+
+    noise: CounterNoise
+
+    @property
+    def capacity(self):
+        return self.noise.capacity
+
+    def group(self, components):
+        return self.noise.group(components)
+
+    def draws(self, components, areas, first, phase, count):
+        def repeated(normals):
+            return tuple(jnp.abs(normals[0]) * jnp.sign(z) for z in normals)
+
+        return [Draw(*map(repeated, d)) for d in self.noise.draws(components, areas, first, phase, count)]
+
+
+@pytest.mark.parametrize("noise_of", [counter, coarse, lambda path: CoarsenedNoise(counter(path), 3)])
+def test_each_stream_is_standard_normal(noise_of):
+    found = table(noise_of, 1, 2, np.arange(2**16), 2)
+    for stream in range(3):
+        assert stats.kstest(found[:, :, stream].ravel(), "norm").pvalue > 1e-6
+
+
+@pytest.mark.parametrize(("components", "areas"), list(itertools.product((1, 2, 3), (0, 1, 2))))
+def test_twice_then_thrice_is_six_times_coarser(components, areas):
+    with Ledger():
+        fine = CounterNoise("increments", "areas")
+        once = draws(CoarsenedNoise(fine, 6), components, areas, 5, 3)
+        twice = draws(CoarsenedNoise(CoarsenedNoise(fine, 2), 3), components, areas, 5, 3)
+        other = draws(CoarsenedNoise(CoarsenedNoise(fine, 3), 2), components, areas, 5, 3)
+        parts = draws(fine, components, areas, 30, 18)
+    for found in (twice, other):
+        np.testing.assert_allclose(jax.tree.leaves(found), jax.tree.leaves(once), rtol=0, atol=1e-12)
+    for i, c in itertools.product(range(3), range(components)):
+        increments = [part.W[c] for part in parts[6 * i : 6 * i + 6]]
+        assert once[i].W[c] * np.sqrt(6) == pytest.approx(sum(increments), abs=1e-13)
+
+
+def test_float32_coarsening_loses_only_round_off():
+    fine = CounterNoise.of(seed_key(3), 4)
+    exact = draws(CoarsenedNoise(_Exactly(fine), 16), 1, 2, 1, 2)
+    found = draws(CoarsenedNoise(CoarsenedNoise(fine, 4), 4), 1, 2, 1, 2)
+    assert all(x.dtype == jnp.float32 for x in jax.tree.leaves(found))
+    np.testing.assert_allclose(jax.tree.leaves(found), jax.tree.leaves(exact), rtol=0, atol=2e-5)
+
+
+class _Exactly(AbstractNoise):
+    """The same numbers in float64."""
+
+    noise: CounterNoise
+
+    @property
+    def capacity(self):
+        return self.noise.capacity
+
+    def group(self, components):
+        return self.noise.group(components)
+
+    def draws(self, components, areas, first, phase, count):
+        found = self.noise.draws(components, areas, first, phase, count)
+        return jax.tree.map(lambda x: x.astype(jnp.float64), found)
+
+
+class Given(AbstractNoise):
+    """A noise of one component that was written down: `numbers` are (steps, W H K)."""
+
+    numbers: np.ndarray
+
+    @property
+    def capacity(self):
+        return len(self.numbers)
+
+    def group(self, components):
+        return 1
+
+    def draws(self, components, areas, first, phase, count):
+        rows = self.numbers[int(first) : int(first) + count]
+        return [Draw((w,), (h,) if areas else (), (k,) if areas > 1 else ()) for w, h, k in rows]
+
+
+def join(parts):
+    """W, H and K of one step from those of its equal parts, an array (parts, 3)."""
+    parts = np.asarray(parts, float)
+    draw = CoarsenedNoise(Given(parts), len(parts)).draws(1, 2, jnp.uint32(0), 0, 1)[0]
+    return np.array([draw.W[0], draw.H[0], draw.K[0]], float)
+
+
+@pytest.mark.parametrize("n", range(1, 8))
+def test_joined_normals_are_standard_and_uncorrelated(n):
+    # The join is linear, so its law follows from its matrix: rows of unit length, at right angles.
+    matrix = np.stack([join(unit.reshape(n, 3)) for unit in np.eye(3 * n)], axis=1)
+    np.testing.assert_allclose(matrix @ matrix.T, np.eye(3), atol=1e-12)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5])
+def test_joined_areas_are_the_integrals_that_define_them(n):
+    # The integrals of a Brownian path see only W, H and K of its parts, so a path of cubics will do.
+    h = 0.7 / n
+    parts = np.random.default_rng(n).normal(size=(n, 3))
+    nodes, weights = np.polynomial.legendre.leggauss(6)
+    s, ds = (nodes + 1) / 2, weights / 2
+    times, path, measure, level = [], [], [], 0.0
+    for j, (w, area, moment) in enumerate(np.sqrt(h) * parts * [1, H_SCALE, K_SCALE]):
+        times.append(h * (j + s))
+        path.append(level + w * s + 6 * area * s * (1 - s) + 60 * moment * s * (1 - s) * (1 - 2 * s))
+        measure.append(h * ds)
+        level += w
+    times, path, measure = map(np.concatenate, (times, path, measure))
+    length = n * h
+    bridge = path - times / length * level
+    H = np.sum(measure * bridge) / length
+    K = np.sum(measure * bridge * (length / 2 - times)) / length**2
+    expected = np.array([level, H / H_SCALE, K / K_SCALE]) / np.sqrt(length)
+    np.testing.assert_allclose(join(parts), expected, rtol=0, atol=1e-12)
+
+
+def test_areas_have_the_signs_of_diffrax():
+    tree = diffrax.VirtualBrownianTree(
+        0.0, 1.0, tol=2**-6, shape=(), key=jax.random.key(0), levy_area=diffrax.SpaceTimeTimeLevyArea
+    )
+
+    @jax.jit
+    @jax.vmap
+    def normals(a, b):
+        x = tree.evaluate(a, b, use_levy=True)
+        return jnp.stack([x.W, x.H / H_SCALE, x.K / K_SCALE]) / jnp.sqrt(b - a)
+
+    ends = np.array([(0, 4), (0, 2), (2, 4), (0, 1), (1, 2), (2, 3), (3, 4)]) / 4
+    found = np.asarray(normals(jnp.asarray(ends[:, 0]), jnp.asarray(ends[:, 1])))
+    whole = found[0]
+    for parts in found[1:3], found[3:]:
+        np.testing.assert_allclose(join(parts), whole, rtol=0, atol=1e-9)
+        for sign in ([1, -1, 1], [1, 1, -1]):
+            assert np.abs(join(parts * sign) - whole * sign).max() > 1e-2
+
+
+def test_steps_beyond_the_counter_are_refused():
+    noise = CounterNoise.of(seed_key(0), 0)
+    last = 2**32 - 2
+    assert noise.capacity == 2**32
+    assert len(draws(noise, 1, 0, last, 2)) == 2
+    with pytest.raises(
+        ValueError, match=r"^steps: 3 from step 4294967294 exceed the noise's 4294967296; use fewer$"
+    ):
+        draws(noise, 1, 0, last, 3)
+    thrice = CoarsenedNoise(noise, 3)
+    assert thrice.capacity == 2**32 // 3
+    with pytest.raises(
+        ValueError, match=r"^steps: 2 from step 1431655764 exceed the noise's 1431655765; use fewer$"
+    ):
+        draws(thrice, 1, 0, 1431655764, 2)
+
+
+def test_a_phase_that_is_not_the_step_s_own_is_refused():
+    noise = CounterNoise.of(seed_key(0), 0)
+    with pytest.raises(ValueError, match=r"^phase: step 3 has phase 1 in its group, got 0$"):
+        noise.draws(1, 0, jnp.uint32(3), 0, 1)
+    with pytest.raises(ValueError, match=r"^phase: step 4 has phase 0 in its group, got 1$"):
+        CoarsenedNoise(noise, 3).draws(1, 0, jnp.uint32(4), 1, 1)
+
+
+@pytest.mark.parametrize("factor", [0, -2])
+def test_a_factor_must_be_positive(factor):
+    with pytest.raises(ValueError, match=f"^factor: must be at least 1, got {factor}$"):
+        CoarsenedNoise(CounterNoise.of(seed_key(0), 0), factor)
