@@ -65,8 +65,8 @@ def path_program(simulation: Simulation, grid: Grid, mesh: Mesh, coarsen: int = 
 
     def device_paths(numbers, ids):
         key = seed_key(simulation.seed)
-        leaf = jax.vmap(lambda path: one_path(numbers, key, path), out_axes=1)
-        return jax.vmap(leaf, out_axes=1)(ids)
+        rows = jax.vmap(lambda path: one_path(numbers, key, path), out_axes=1)(ids.reshape(-1))
+        return jax.tree.map(lambda x: x.reshape(-1, *ids.shape), rows)
 
     # Every device runs the same program on its own leaves: no communication, and the bits of one device.
     program = jax.shard_map(

@@ -39,6 +39,7 @@ class Words(NamedTuple):
     b: jax.Array
 
 
+@jax.jit  # traced once rather than at every call: most of the time to build a loop
 def threefry2x32(key: Words, counter: Words) -> Words:
     """The Threefry-2x32-20 block cipher; agrees with the known-answer vectors of Random123."""
     keys = (key.a, key.b, key.a ^ key.b ^ jnp.uint32(_PARITY))

@@ -79,7 +79,7 @@ class AbstractODE(eqx.Module):
     State: eqx.AbstractVar[type]
 
     @abc.abstractmethod
-    def drift(self, t, y):
+    def drift(self, t, y) -> Any:
         """$f(t, y)$ as a `State`."""
 
 
@@ -98,7 +98,7 @@ class AbstractSDE(AbstractODE):
     noise_kind: eqx.AbstractVar[NoiseKind]
 
     @abc.abstractmethod
-    def noise(self, t, y, dW):
+    def noise(self, t, y, dW) -> Any:
         r"""$\sum_k g_k(t, y)\,dW_k$ as a `State`."""
 
 
@@ -106,11 +106,11 @@ class AbstractExactMoments(eqx.Module):
     """Mix-in for models whose mean and variance are known in closed form from a fixed initial value."""
 
     @abc.abstractmethod
-    def exact_mean(self, t, y0):
+    def exact_mean(self, t, y0) -> Any:
         """$E[y_t]$ as a `State` of scalars, `None` in a field where no closed form is known."""
 
     @abc.abstractmethod
-    def exact_variance(self, t, y0):
+    def exact_variance(self, t, y0) -> Any:
         """$Var[y_t]$ as a `State` of scalars, `None` in a field where no closed form is known."""
 
 

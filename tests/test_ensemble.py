@@ -1,0 +1,243 @@
+"""Ensembles: exact laws, and the same bits however the work is cut."""
+
+import dataclasses
+import math
+from typing import NamedTuple
+
+import jax
+import numpy as np
+import pytest
+from ensemble_examples import gbm
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from simkit_physics import CIR, Heston, OrnsteinUhlenbeck
+from simkit_solvers.grid import Grid
+from simkit_solvers.problem import AbstractODE
+
+from simkit.chunks import LEAF, plan_chunks
+from simkit.ensemble import run_ensemble
+from simkit.errors import NumericalError
+from simkit.initial import Distribution
+
+
+class X(NamedTuple):
+    x: float
+
+
+class Decay(AbstractODE):
+    """dx/dt = -x."""
+
+    State = X
+
+    def drift(self, t, y):
+        return X(-y.x)
+
+
+class Explosion(AbstractODE):
+    """dx/dt = 800 x: a hundredfold each step of 1/8."""
+
+    State = X
+
+    def drift(self, t, y):
+        return X(792.0 * y.x)
+
+
+class Threshold(AbstractODE):
+    """dx/dt = log(1.5 - x): NaN from beyond 1.5."""
+
+    State = X
+
+    def drift(self, t, y):
+        return X(0 * jax.numpy.log(1.5 - y.x))
+
+
+def final_statistics(result) -> dict[str, bytes]:
+    """The bits of every statistic of the last row."""
+    bits = {}
+    for reducer, statistics in result.statistics.items():
+        for name, array in statistics.items():
+            last = array[-1:] if name.startswith("S_") and "histogram" not in name else array
+            bits[f"{reducer}.{name}"] = np.asarray(last).tobytes()
+    return bits
+
+
+REFERENCE = gbm(3 * LEAF + 77, 42)
+
+
+@pytest.fixture(scope="module")
+def reference():
+    return run_ensemble(REFERENCE)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"devices": 1},
+        {"devices": 3},
+        {"devices": 4},
+        {"devices": 1, "chunk": 1},
+        {"devices": 1, "chunk": LEAF + 1},
+        {"devices": 2, "chunk": LEAF},
+        {"devices": 4, "chunk": 3 * LEAF},
+    ],
+    ids=str,
+)
+def test_devices_and_chunks_leave_every_bit(reference, change):
+    result = run_ensemble(dataclasses.replace(REFERENCE, **change))
+    assert final_statistics(result) == final_statistics(reference)
+
+
+@pytest.mark.parametrize("every", [1, 2, 3, 6, 7, 14, 21])
+def test_saved_times_leave_every_bit(reference, every):
+    result = run_ensemble(dataclasses.replace(REFERENCE, grid=Grid(0.0, 1.0 / 42, 42, every)))
+    assert final_statistics(result) == final_statistics(reference)
+    assert len(result.times) == 42 // every + 1
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+@pytest.mark.parametrize("every", [1, 5, 10])
+def test_two_variables_keep_their_bits_too(precision, every):
+    model = Heston(mu=0.01, kappa=4.0, theta=0.25, xi=1.0, rho=-0.5)
+    base = gbm(500, 50, problem=model, initial={"S": 100.0, "v": 0.04}, precision=precision, stored_paths=500)
+    whole = run_ensemble(base)
+    cut = run_ensemble(dataclasses.replace(base, grid=Grid(0.0, 1 / 50, 50, every), devices=1))
+    for name in ("S", "v"):
+        np.testing.assert_array_equal(cut.stored[name][:, -1], whole.stored[name][:, -1])
+
+
+def test_a_path_is_the_same_whatever_the_ensemble_s_size():
+    many = run_ensemble(gbm(2 * LEAF, 20, stored_paths=2 * LEAF)).stored["S"]
+    for paths in (1, 2, 63, 65, 700):
+        few = run_ensemble(gbm(paths, 20, stored_paths=paths, devices=1)).stored["S"]
+        np.testing.assert_array_equal(few, many[:paths])
+
+
+def test_another_seed_is_another_sample():
+    a, b = (run_ensemble(gbm(64, 20, stored_paths=64, seed=seed)).stored["S"][:, -1] for seed in (0, 1))
+    assert not np.any(a == b)
+
+
+@given(st.integers(1, 10**9), st.integers(1, 10**6), st.integers(1, 500), st.integers(1, 8), st.data())
+def test_chunks_cover_every_path_once_with_little_to_spare(paths, steps, values, devices, data):
+    asked = data.draw(st.none() | st.integers(1, 10**7))
+    plan = plan_chunks(paths, steps, values, devices, asked)
+    assert plan.count * plan.paths >= paths
+    assert (plan.count - 1) * plan.paths < paths
+    assert plan.leaves % devices == 0
+    assert plan.lanes == LEAF or plan.count == plan.leaves == 1
+    if asked is None and paths > LEAF:
+        # No more than one leaf a device and chunk is empty.
+        assert plan.count * plan.paths - paths <= (plan.count + 1) * devices * LEAF
+
+
+@settings(max_examples=5)
+@given(st.floats(-0.5, 0.5), st.floats(0.05, 0.6), st.integers(1, 30))
+def test_euler_maruyama_s_own_moments_are_exact(mu, sigma, steps):
+    """Discrete GBM has E = S0 (1 + mu h)^n and E² likewise, whatever the step: no bias to hide behind."""
+    h = 1 / steps
+    simulation = gbm(20_000, steps)
+    problem = dataclasses.replace(simulation.problem, mu=mu, sigma=sigma)
+    moments = run_ensemble(dataclasses.replace(simulation, problem=problem)).statistics["moments"]
+    mean = 100 * (1 + mu * h) ** steps
+    second = 100**2 * ((1 + mu * h) ** 2 + sigma**2 * h) ** steps
+    assert abs(moments["S_mean"][-1] - mean) < 5.2 * moments["S_stderr"][-1]
+    assert moments["S_variance"][-1] == pytest.approx(second - mean**2, rel=0.25)
+
+
+EXACT = [
+    (
+        OrnsteinUhlenbeck(theta=2.0, mu=1.0, sigma=0.5),
+        {"X": 3.0},
+        0.7,
+        {"X": (1.493193927883, 0.058699371086)},
+    ),
+    (CIR(kappa=1.5, theta=0.04, sigma=0.3), {"r": 0.09}, 0.7, {"r": (0.057496887456, 0.001735496249)}),
+    (
+        Heston(mu=-0.01, kappa=4.0, theta=0.25, xi=1.0, rho=-0.5),
+        {"S": 100.0, "v": 0.04},
+        1.0,
+        {"S": (100 * math.exp(-0.01), None), "v": (0.246153715833, 0.0302955575)},
+    ),
+]
+
+
+@pytest.mark.parametrize(("model", "initial", "t1", "truth"), EXACT, ids=lambda x: type(x).__name__)
+def test_means_meet_the_exact_ones_once_the_step_bias_is_allowed_for(model, initial, t1, truth):
+    simulation = gbm(60_000, 128, t1=t1, problem=model, initial=initial)
+    result = run_ensemble(simulation)
+    moments = result.statistics["moments"]
+    for name, (mean, variance) in truth.items():
+        bias, bias_error = result.bias[name]
+        z = (moments[f"{name}_mean"][-1] - mean - bias) / math.hypot(
+            moments[f"{name}_stderr"][-1], bias_error
+        )
+        assert abs(z) < 5
+        if variance is not None:
+            assert moments[f"{name}_variance"][-1] == pytest.approx(variance, rel=0.05)
+
+
+def test_the_step_bias_is_the_one_of_euler_s_method():
+    """Drift alone: (1 + mu h)^n against exp(mu), whose difference the coupled estimate must find."""
+    result = run_ensemble(gbm(2000, 16))
+    bias, error = result.bias["S"]
+    truth = 100 * ((1 + 0.05 / 16) ** 16 - math.exp(0.05))
+    assert abs(bias - truth) < 5 * error + 0.05 * abs(truth)
+    assert 0 < error < 0.05
+
+
+def test_an_odd_number_of_steps_is_lengthened_by_three_and_a_prime_has_no_estimate():
+    assert set(run_ensemble(gbm(100, 9)).bias) == {"S"}
+    assert run_ensemble(gbm(100, 7)).bias == {}
+
+
+def test_an_ordinary_problem_needs_one_path_and_has_no_error():
+    simulation = gbm(1, 64, problem=Decay(), initial={"x": 1.0})
+    result = run_ensemble(simulation)
+    euler = (1 - 1 / 64) ** 64
+    assert result.statistics["moments"]["x_mean"][-1] == pytest.approx(euler, rel=1e-14)
+    bias, error = result.bias["x"]
+    assert error == 0
+    assert euler - bias == pytest.approx(math.exp(-1), abs=1e-4)
+
+
+def test_random_initial_values_have_their_law():
+    simulation = gbm(40_000, 1, initial={"S": Distribution("normal", 100.0, 2.0)})
+    moments = run_ensemble(simulation).statistics["moments"]
+    assert abs(moments["S_mean"][0] - 100) < 5 * 2 / math.sqrt(40_000)
+    assert moments["S_variance"][0] == pytest.approx(4.0, rel=0.04)
+
+
+def test_failures_stop_with_id_value_and_time():
+    with pytest.raises(NumericalError, match=r"path 0: x = inf at t = 0\.5 \(step 4 of 8\)"):
+        run_ensemble(gbm(3, 8, problem=Explosion(), initial={"x": 1e300}))
+
+
+def test_excluded_failures_are_counted_and_leave_no_trace():
+    law = Distribution("uniform", 0.0, 2.0)
+    simulation = gbm(4000, 8, problem=Threshold(), initial={"x": law}, stored_paths=4000)
+    result = run_ensemble(dataclasses.replace(simulation, failures="exclude"))
+    good = np.isfinite(result.stored["x"]).all(axis=1)
+    moments = result.statistics["moments"]
+    assert 0 < result.failed == (~good).sum()
+    assert moments["n"] == good.sum()
+    assert moments["x_mean"][-1] == pytest.approx(result.stored["x"][good, -1].mean(), rel=1e-12)
+    with pytest.raises(NumericalError, match="and [0-9]+ more in the same chunk"):
+        run_ensemble(simulation)
+
+
+def test_progress_is_told_of_every_chunk():
+    seen = []
+    run_ensemble(gbm(3 * LEAF, 4, chunk=LEAF, devices=1), lambda done, total: seen.append((done, total)))
+    assert seen == [(LEAF, 3 * LEAF), (2 * LEAF, 3 * LEAF), (3 * LEAF, 3 * LEAF)]
+
+
+def test_more_devices_than_there_are_is_refused():
+    with pytest.raises(ValueError, match="devices: asked for 99, and this process has 4"):
+        run_ensemble(gbm(10, 4, devices=99))
+
+
+def test_running_leaves_jax_s_configuration_alone():
+    with jax.enable_x64(False):
+        result = run_ensemble(gbm(64, 4))
+        assert result.statistics["moments"]["S_mean"].dtype == np.float64
+        assert not jax.config.jax_enable_x64
