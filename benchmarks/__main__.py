@@ -1,0 +1,60 @@
+"""Every benchmark, each in a process of its own, then one table of all results in Markdown.
+
+`python benchmarks` runs them and prints the table, `python benchmarks --table` prints it from what was
+measured before, with one column for each version of jax that there are results of.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from report import RESULTS, Finding, machine_text
+
+ORDER = ("gbm", "heston", "lorenz", "gradient", "run_overhead", "cold_start", "memory")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--table", action="store_true", help="only print the table of what was measured before"
+    )
+    parser.add_argument("--small", action="store_true", help="a quick try of every script; writes nothing")
+    asked = parser.parse_args()
+    if not asked.table:
+        for name in ORDER:
+            script = [sys.executable, str(Path(__file__).with_name(f"{name}.py"))]
+            subprocess.run(script + (["--small"] if asked.small else []), check=True)
+    if not asked.small:
+        print(markdown())
+
+
+def markdown() -> str:
+    """The table of all results: a row for each finding, two columns for each version of jax."""
+    records = [json.loads(path.read_text()) for path in sorted(RESULTS.glob("*.json"))]
+    versions = sorted({record["machine"]["jax"] for record in records}, key=release)
+    cells: dict[str, dict[str, Finding]] = {}
+    for record in sorted(records, key=lambda record: ORDER.index(record["benchmark"])):
+        for finding in (Finding(**fields) for fields in record["findings"]):
+            cells.setdefault(finding.what, {})[record["machine"]["jax"]] = finding
+    header = ["", *(text for version in versions for text in (f"jax {version}", "target"))]
+    lines = [header, ["---"] * len(header)]
+    for what, found in cells.items():
+        row = [what]
+        for version in versions:
+            finding = found.get(version)
+            row += [finding.measured_text, finding.target_text] if finding else ["", ""]
+        lines.append(row)
+    machines = dict.fromkeys(machine_text(record["machine"]) for record in records)
+    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return "\n".join([table, "", *(f"Measured on {text}." for text in machines)])
+
+
+def release(version: str) -> tuple[int, ...]:
+    """A version as numbers, so that 0.12 comes after 0.9."""
+    return tuple(int(part) for part in version.split(".") if part.isdigit())
+
+
+if __name__ == "__main__":
+    main()

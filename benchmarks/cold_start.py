@@ -1,0 +1,51 @@
+"""From a cold start: `simkit run examples/gbm.yaml`, imports and compilation included, and `simkit --help`.
+
+Each command runs in a process of its own, with no compilation cache, and writes its dataset and picture.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from simkit.xla_flags import prefer_wide_vectors
+
+if not prefer_wide_vectors():
+    print("not asking XLA for 512-bit vectors: see `simkit doctor`", file=sys.stderr)
+
+from report import Finding, options, report
+from rounds import timed, waited_for
+
+EXAMPLE = Path(__file__).parent.parent / "examples/gbm.yaml"
+
+
+def main():
+    asked = options(__doc__)
+    environment = {
+        name: text for name, text in os.environ.items() if not name.startswith("JAX_COMPILATION_CACHE")
+    }
+    with tempfile.TemporaryDirectory() as folder:
+
+        def command(*words: str) -> float:
+            whole = [sys.executable, "-m", "simkit", *words]
+            return waited_for(
+                lambda: subprocess.run(whole, cwd=folder, env=environment, check=True, capture_output=True)
+            )
+
+        timings = timed(
+            {
+                "simkit run examples/gbm.yaml": lambda: command("run", str(EXAMPLE), "--overwrite"),
+                "simkit --help": lambda: command("--help"),
+            },
+            1 if asked.small else 5,
+        )
+    findings = [
+        Finding(f"{program}, cold start", timings[program].median, "s", target, "at most")
+        for program, target in (("simkit run examples/gbm.yaml", 8), ("simkit --help", 0.5))
+    ]
+    report("cold_start", findings, timings, {}, asked)
+
+
+if __name__ == "__main__":
+    main()
