@@ -45,7 +45,7 @@ def integrate(
     t0, dt = jnp.asarray(grid.t0, dtype), jnp.asarray(grid.dt, dtype)
     components = len(problem.Noise._fields) if stochastic else 0
     group = noise.group(components) if stochastic else 1
-    stepper = stepper_for(solver, dtype)
+    stepper = stepper_for(solver)
 
     def time(k):
         return t0 + k.astype(dtype) * dt

@@ -88,11 +88,17 @@ def check_solver(solver: diffrax.AbstractSolver, problem: AbstractODE, y0=None) 
         )
 
 
-def info_of(solver: diffrax.AbstractSolver) -> SolverInfo:
-    """The record of a solver; `ValueError` when it cannot run on a fixed grid or is not registered."""
+def check_runs(solver: diffrax.AbstractSolver) -> None:
+    """Raise `ValueError` for a solver that would run on a fixed grid and be wrong."""
     name = type(solver).__name__
     if name in REFUSED:
         raise ValueError(f"solver {name} does not run on a fixed grid: {REFUSED[name]}")
+
+
+def info_of(solver: diffrax.AbstractSolver) -> SolverInfo:
+    """The record of a solver; `ValueError` when it cannot run on a fixed grid or is not registered."""
+    check_runs(solver)
+    name = type(solver).__name__
     if name not in SOLVERS or SOLVERS[name].cls is not type(solver):
         raise ValueError(
             f"solver {name} is not registered; add its record to simkit_solvers.registry.SOLVERS"

@@ -12,15 +12,24 @@ import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import optimistix as optx
 
 from simkit_solvers.noise import Draw
-from simkit_solvers.problem import AbstractODE, AbstractSDE
-from simkit_solvers.terms import DriftTerm, HalfTerm, NoiseTerm, ZeroTerm, brownian_increment
+from simkit_solvers.problem import AbstractSDE
+from simkit_solvers.registry import check_runs
+from simkit_solvers.root_finder import with_tolerances
+from simkit_solvers.terms import (
+    DriftTerm,
+    HalfTerm,
+    NoiseTerm,
+    ZeroTerm,
+    as_arrays,
+    brownian_increment,
+    langevin_terms,
+)
 
 
 class AbstractStepper(eqx.Module):
-    """How a solver advances a problem by one step; `areas` is the Lévy areas it wants (0, 1: H, 2: H and K)."""
+    """How a solver advances a problem by one step; `areas` counts the Lévy areas it wants (H, then K)."""
 
     areas: eqx.AbstractVar[int]
 
@@ -64,8 +73,8 @@ class ExplicitRungeKutta(AbstractStepper):
 
 class StochasticRungeKutta(AbstractStepper):
     r"""diffrax's stochastic Runge–Kutta form (its `AbstractSRK` page gives the equations):
-    $z_i = y + h \sum a_{ij} f_j + \sum_j g_j\,(a^W_{ij} W + a^H_{ij} H + a^K_{ij} K)$. With additive noise the
-    sums over $g_j$ are replaced by $g(t)$, and $g(t + h) - g(t)$ enters through $W/2 - H$.
+    $z_i = y + h \sum a_{ij} f_j + \sum_j g_j\,(a^W_{ij} W + a^H_{ij} H + a^K_{ij} K)$. With additive noise
+    the sums over $g_j$ are replaced by $g(t)$, and $g(t + h) - g(t)$ enters through $W/2 - H$.
     """
 
     tableau: diffrax.StochasticButcherTableau = eqx.field(static=True)
@@ -131,6 +140,42 @@ class StochasticRungeKutta(AbstractStepper):
         return y1
 
 
+class ItoMilsteinStep(AbstractStepper):
+    r"""$y_1 = y + f\,h + g\,\Delta W + \tfrac12\sum_{jk} (g_j\cdot\nabla) g_k\,
+    (\Delta W_j\,\Delta W_k - \delta_{jk} h)$.
+
+    The sum over both indices is one directional derivative of the product $g\,\Delta W$. diffrax's own `step`
+    forms the whole tensor, and turns float32 into float64.
+    """
+
+    areas: int = eqx.field(static=True, default=0)
+
+    def init(self, problem, t, dt, y):
+        return None
+
+    def step(self, problem, t, dt, y, draw, state):
+        zero = jnp.zeros_like(dt)
+        term = NoiseTerm(problem, t, brownian_increment(problem, dt, draw))
+        columns, dW = term.vf(zero, y, None), term.increment.W
+
+        def product(z):
+            return as_arrays(problem.noise(t, z, dW), z)
+
+        gdW, both = jax.jvp(product, (y,), (product(y),))
+        own = [
+            jax.jvp(lambda z, k=k: term.vf(zero, z, None)[k], (y,), (column,))[1]
+            for k, column in enumerate(columns)
+        ]
+        return jax.tree.map(
+            lambda u, f, g, m, *s: u + f * dt + g + 0.5 * (m - dt * sum(s[1:], s[0])),
+            y,
+            problem.drift(t, y),
+            gdW,
+            both,
+            *own,
+        ), None
+
+
 class DiffraxStep(AbstractStepper):
     """Any other diffrax solver, by its own `step`.
 
@@ -143,71 +188,69 @@ class DiffraxStep(AbstractStepper):
 
     def init(self, problem, t, dt, y):
         zero = Draw(*(tuple(jnp.zeros_like(dt) for _ in range(n)) for n in self._counts(problem)))
-        terms, state = self._terms(problem, t, dt, zero), self._enter(problem, y)
+        terms, state = self._terms(problem, t, dt, y, zero), self._enter(y)
         return self.solver.init(terms, jnp.zeros_like(dt), dt, state, None)
 
     def step(self, problem, t, dt, y, draw, state):
-        terms = self._terms(problem, t, dt, draw)
-        y1, _, _, state, result = self.solver.step(
-            terms, jnp.zeros_like(dt), dt, self._enter(problem, y), None, state, False
-        )
-        y1 = jax.tree.map(lambda new, old: new.astype(old.dtype), self._leave(problem, y1), y)
-        if isinstance(self.solver, diffrax.AbstractImplicitSolver):
+        terms, solver = self._terms(problem, t, dt, y, draw), with_tolerances(self.solver, y, dt)
+        y1, _, _, new, result = solver.step(terms, jnp.zeros_like(dt), dt, self._enter(y), None, state, False)
+        y1 = jax.tree.map(_like, self._leave(problem, y1), y)
+        if isinstance(solver, diffrax.AbstractImplicitSolver):
             ok = result == diffrax.RESULTS.successful
-            y1 = jax.tree.map(lambda new: jnp.where(ok, new, jnp.nan), y1)
-        return y1, state
+            y1 = jax.tree.map(lambda u: jnp.where(ok, u, jnp.nan), y1)
+        return y1, jax.tree.map(_like, new, state)
 
     def _counts(self, problem):
         n = len(problem.Noise._fields) if isinstance(problem, AbstractSDE) else 0
         return n, n if self.areas else 0, n if self.areas > 1 else 0
 
-    def _terms(self, problem, t, dt, draw):
+    def _terms(self, problem, t, dt, y, draw):
         if isinstance(self.solver, diffrax.SemiImplicitEuler):
-            return HalfTerm(problem, t, True), HalfTerm(problem, t, False)
+            q, p = _halves(y)
+            return HalfTerm(problem, t, q, True), HalfTerm(problem, t, p, False)
+        if isinstance(self.solver, LANGEVIN_SOLVERS):
+            return langevin_terms(problem, brownian_increment(problem, dt, draw))
         drift = DriftTerm(problem, t)
         if isinstance(problem, AbstractSDE):
-            increment = brownian_increment(problem, dt, draw)
-            return diffrax.MultiTerm(drift, NoiseTerm(problem, t, increment))
+            return diffrax.MultiTerm(drift, NoiseTerm(problem, t, brownian_increment(problem, dt, draw)))
         if isinstance(self.solver, diffrax.KenCarp3 | diffrax.KenCarp4 | diffrax.KenCarp5 | diffrax.Sil3):
             return diffrax.MultiTerm(ZeroTerm(), drift)
         return drift
 
-    def _enter(self, problem, y):
+    def _enter(self, y):
         """The state in the shape the solver takes: halves for a splitting method."""
-        if isinstance(self.solver, diffrax.SemiImplicitEuler):
-            half = len(y) // 2
-            return tuple(y[:half]), tuple(y[half:])
-        return y
+        return _halves(y) if isinstance(self.solver, SPLITTING_SOLVERS) else y
 
     def _leave(self, problem, y):
-        if isinstance(self.solver, diffrax.SemiImplicitEuler):
-            return problem.State(*y[0], *y[1])
-        return y
+        return problem.State(*y[0], *y[1]) if isinstance(self.solver, SPLITTING_SOLVERS) else y
 
 
-def stepper_for(solver: diffrax.AbstractSolver, dtype) -> AbstractStepper:
-    """The stepper of a solver for states of a dtype."""
+LANGEVIN_SOLVERS = (diffrax.ALIGN, diffrax.ShOULD, diffrax.QUICSORT)
+SPLITTING_SOLVERS = (diffrax.SemiImplicitEuler, *LANGEVIN_SOLVERS)
+
+
+def stepper_for(solver: diffrax.AbstractSolver) -> AbstractStepper:
+    """The stepper of a solver; `ValueError` for one that cannot run on a fixed grid."""
+    check_runs(solver)
     if isinstance(solver, diffrax.AbstractERK):
         return ExplicitRungeKutta(solver.tableau)
     if isinstance(solver, diffrax.AbstractSRK):
         areas = int(solver.tableau.coeffs_hh is not None) + int(solver.tableau.coeffs_kk is not None)
         return StochasticRungeKutta(solver.tableau, areas)
-    return DiffraxStep(_with_tolerances(solver, dtype))
+    if isinstance(solver, diffrax.ItoMilstein):
+        return ItoMilsteinStep()
+    if isinstance(solver, LANGEVIN_SOLVERS):
+        return DiffraxStep(solver, 1 if isinstance(solver, diffrax.ALIGN) else 2)
+    return DiffraxStep(solver)
 
 
-def _with_tolerances(solver, dtype):
-    """An implicit solver whose root finder has tolerances of its own, a hundred units of round-off unless set.
+def _halves(y) -> tuple[tuple, tuple]:
+    return tuple(y[: len(y) // 2]), tuple(y[len(y) // 2 :])
 
-    diffrax's default takes them from the adaptive step-size controller, and a fixed grid has none.
-    """
-    if not isinstance(solver, diffrax.AbstractImplicitSolver):
-        return solver
-    tolerance = 100 * float(jnp.finfo(dtype).eps)
-    finder = solver.root_finder
-    rtol = finder.rtol if isinstance(finder.rtol, float | jax.Array) else tolerance
-    atol = finder.atol if isinstance(finder.atol, float | jax.Array) else tolerance
-    finder = type(finder)(rtol=rtol, atol=atol, norm=optx.max_norm)
-    return eqx.tree_at(lambda s: s.root_finder, solver, finder, is_leaf=lambda x: x is solver.root_finder)
+
+def _like(new, old):
+    """An array of the old one's type, so that a scan's carry keeps it."""
+    return jnp.asarray(new, old.dtype) if eqx.is_array(old) else new
 
 
 def _needed_stages(a, b) -> list[bool]:

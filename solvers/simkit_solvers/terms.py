@@ -11,6 +11,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from simkit_solvers.langevin import AbstractUnderdampedLangevin
 from simkit_solvers.noise import H_SCALE, K_SCALE, Draw
 from simkit_solvers.problem import AbstractODE, AbstractSDE, Scalar
 
@@ -22,7 +23,7 @@ class DriftTerm(diffrax.AbstractTerm):
     start: Scalar
 
     def vf(self, t, y, args):
-        return self.problem.drift(self.start + t, y)
+        return as_arrays(self.problem.drift(self.start + t, y), y)
 
     def contr(self, t0, t1, **kwargs):
         return t1 - t0
@@ -34,8 +35,8 @@ class DriftTerm(diffrax.AbstractTerm):
 class NoiseTerm(diffrax.AbstractTerm):
     """The product-form diffusion under the increment of one step.
 
-    `vf` is the columns $g_k(t, y)$, a `Noise` of `State`s: diffrax differentiates it, so it must be arrays and
-    never a closure. `vf_prod` is the model's own product.
+    `vf` is the columns $g_k(t, y)$, a `Noise` of `State`s: diffrax differentiates it, so it must be arrays
+    and never a closure. `vf_prod` is the model's own product.
     """
 
     problem: AbstractSDE
@@ -44,13 +45,11 @@ class NoiseTerm(diffrax.AbstractTerm):
 
     def vf(self, t, y, args):
         names = self.problem.Noise._fields
-        one = jnp.ones_like(jax.tree.leaves(y)[0])
-        zero = jnp.zeros_like(one)
-        columns = [
-            self.problem.noise(self.start + t, y, self.problem.Noise(*(one if n == k else zero for n in names)))
-            for k in names
-        ]
-        return self.problem.Noise(*columns)
+        dtype = jnp.result_type(*jax.tree.leaves(y))
+        one, zero = jnp.ones((), dtype), jnp.zeros((), dtype)
+        units = [self.problem.Noise(*(one if n == k else zero for n in names)) for k in names]
+        columns = [self.problem.noise(self.start + t, y, unit) for unit in units]
+        return self.problem.Noise(*(as_arrays(column, y) for column in columns))
 
     def contr(self, t0, t1, use_levy: bool = False, **kwargs):
         return self.increment if use_levy else self.increment.W
@@ -79,26 +78,60 @@ class ZeroTerm(diffrax.AbstractTerm):
 class HalfTerm(diffrax.AbstractTerm):
     """One half of a separable problem: the derivatives of one half of the variables from the other half.
 
-    Splitting methods hand over the half that the derivative depends on; the other half enters as zeros, which
-    `check_separable` has shown to be without influence.
+    Splitting methods hand over the half that the derivatives depend on. `own`, the half that changes, is
+    without influence on them, as `is_separable` tells, but the drift is to be asked at states that occur.
     """
 
     problem: AbstractODE
     start: Scalar
+    own: tuple
     first: bool = eqx.field(static=True)
 
     def vf(self, t, y, args):
-        zeros = tuple(jnp.zeros_like(x) for x in y)
-        state = self.problem.State(*(zeros + tuple(y) if self.first else tuple(y) + zeros))
-        rates = tuple(self.problem.drift(self.start + t, state))
+        state = self.problem.State(*(self.own + tuple(y) if self.first else tuple(y) + self.own))
+        rates = as_arrays(self.problem.drift(self.start + t, state), state)
         half = len(rates) // 2
-        return rates[:half] if self.first else rates[half:]
+        return tuple(rates[:half] if self.first else rates[half:])
 
     def contr(self, t0, t1, **kwargs):
         return t1 - t0
 
     def prod(self, vf, control):
         return jax.tree.map(lambda f: f * control, vf)
+
+
+class StepPath(diffrax.AbstractBrownianPath):
+    """A Brownian path that is asked for one step only, for terms that take a path."""
+
+    increment: diffrax.AbstractBrownianIncrement
+    levy_area: type[diffrax.AbstractBrownianIncrement] = eqx.field(static=True)
+
+    @property
+    def t0(self):
+        return -math.inf
+
+    @property
+    def t1(self):
+        return math.inf
+
+    def evaluate(self, t0, t1=None, left=True, use_levy=False):
+        return self.increment if use_levy else self.increment.W
+
+
+def langevin_terms(problem: AbstractUnderdampedLangevin, increment) -> diffrax.MultiTerm:
+    """The two terms that diffrax's underdamped Langevin solvers take; states are (positions, velocities)."""
+    plain = jax.tree.map(tuple, increment, is_leaf=lambda x: isinstance(x, problem.Noise))
+    return diffrax.MultiTerm(
+        diffrax.UnderdampedLangevinDriftTerm(
+            problem.gamma, problem.u, lambda q, args: as_arrays(problem.grad_f(q), q)
+        ),
+        diffrax.UnderdampedLangevinDiffusionTerm(problem.gamma, problem.u, StepPath(plain, type(increment))),
+    )
+
+
+def as_arrays(rates, y):
+    """Rates of change, Python numbers among them (a 0.0, say), as arrays of the state's types."""
+    return jax.tree.map(lambda f, x: jnp.asarray(f, x.dtype) if isinstance(f, int | float) else f, rates, y)
 
 
 def brownian_increment(problem: AbstractSDE, dt, draw: Draw) -> diffrax.AbstractBrownianIncrement:

@@ -1,0 +1,107 @@
+"""Problems that tell solvers apart: nothing autonomous, nothing linear, nothing with one noise only."""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+from simkit_solvers.langevin import AbstractUnderdampedLangevin
+from simkit_solvers.problem import AbstractODE, AbstractSDE, Scalar
+
+
+class PairState(NamedTuple):
+    x: Scalar
+    v: Scalar
+
+
+class PairNoise(NamedTuple):
+    W1: Scalar
+    W2: Scalar
+
+
+class QuadState(NamedTuple):
+    q1: Scalar
+    q2: Scalar
+    p1: Scalar
+    p2: Scalar
+
+
+class Driven(AbstractODE):
+    """A pendulum pushed in position and velocity; separable."""
+
+    State = PairState
+
+    a: Scalar = 1.3
+
+    def drift(self, t, y):
+        return PairState(x=y.v + 0.4 * jnp.sin(2.0 * t), v=-self.a * jnp.sin(y.x) + 0.5 * jnp.cos(3.0 * t))
+
+
+class AbstractPairSDE(AbstractSDE):
+    """The drift that the stochastic problems share."""
+
+    a: eqx.AbstractVar[Scalar]
+
+    def drift(self, t, y):
+        return PairState(x=jnp.sin(y.v) - self.a * y.x + jnp.cos(2.0 * t), v=y.x - 0.5 * y.v * jnp.cos(y.v))
+
+
+class Additive(AbstractPairSDE):
+    """Noise that depends on time alone."""
+
+    State = PairState
+    Noise = PairNoise
+    noise_kind = "additive"
+
+    a: Scalar = 0.8
+    calculus: str = eqx.field(static=True, default="any")
+
+    def noise(self, t, y, dW):
+        return PairState(x=self.a * (0.5 + 0.3 * t) * dW.W1 - 0.2 * dW.W2, v=0.4 * jnp.cos(t) * dW.W2)
+
+
+class Commutative(AbstractPairSDE):
+    """Each variable its own function times its own mixture of the noises: the columns commute."""
+
+    State = PairState
+    Noise = PairNoise
+    noise_kind = "commutative"
+
+    a: Scalar = 0.8
+    calculus: str = eqx.field(static=True, default="ito")
+
+    def noise(self, t, y, dW):
+        return PairState(
+            x=0.5 * self.a * jnp.sqrt(1.0 + y.x * y.x) * (dW.W1 + 0.3 * dW.W2) * (1.0 + 0.2 * t),
+            v=(0.5 + 0.3 * jnp.sin(y.v)) * (0.4 * dW.W1 - dW.W2),
+        )
+
+
+class General(AbstractPairSDE):
+    """Columns that do not commute."""
+
+    State = PairState
+    Noise = PairNoise
+    noise_kind = "general"
+
+    a: Scalar = 0.8
+    calculus: str = eqx.field(static=True, default="ito")
+
+    def noise(self, t, y, dW):
+        return PairState(
+            x=0.5 * self.a * jnp.cos(y.v) * dW.W1 + 0.3 * jnp.sin(y.x) * dW.W2,
+            v=0.4 * y.x * (1.0 + 0.2 * t) * dW.W1 + 0.3 * jnp.cos(y.x * y.v) * dW.W2,
+        )
+
+
+class Wells(AbstractUnderdampedLangevin):
+    """Two coupled particles in double wells."""
+
+    State = QuadState
+    Noise = PairNoise
+
+    gamma: Scalar = 0.7
+    u: Scalar = 1.2
+
+    def grad_f(self, q):
+        a, b = q
+        return a * a * a - a + 0.5 * (a - b), b * b * b - b - 0.5 * (a - b)
