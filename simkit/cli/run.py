@@ -65,8 +65,8 @@ def run(
         if as_json:
             from simkit.table import summary
 
-            paths = {"output": target and str(target), "picture": picture and str(picture)}
-            print_json(summary(dataset) | paths)
+            written = {"output": target and str(target), "picture": picture and str(picture)}
+            print_json(summary(dataset) | {"compile_s": float(dataset.attrs["compile_s"])} | written)
 
 
 def _print_estimate(simulation, target: Path | None, as_json: bool) -> None:

@@ -1,0 +1,386 @@
+"""The command line: what it prints where, exit codes, and what it leaves on disk."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+import yaml
+from simkit_physics import MODELS
+from simkit_solvers.registry import SOLVERS
+from typer.testing import CliRunner
+
+import simkit
+import simkit.doctor
+import simkit.execution
+import simkit.plot
+from simkit.build import build
+from simkit.cli import app
+from simkit.cli.completion import template_names
+from simkit.closed_forms import CLOSED_FORMS
+from simkit.errors import OutputError
+from simkit.experiment import load
+from simkit.functions import FUNCTIONS
+
+EXPERIMENT = """\
+model: {type: GBM, mu: 0.05, sigma: 0.2}
+initial: {S: 100.0}
+time: {t1: 1.0, steps: 4}
+ensemble: {paths: 200, seed: 1}
+observe:
+  call: {value: "exp(-0.05*t) * maximum(S - 100, 0)", exact: 10.45}
+output: small.zarr
+"""
+EXPLOSION = """\
+model: {ode: {x: x**2}}
+initial: {x: 1.0}
+solver: Euler
+time: {t1: 100.0, steps: 100}
+output: small.zarr
+"""
+NAMES = [*MODELS, *SOLVERS, *CLOSED_FORMS, *FUNCTIONS]
+
+
+def simkit_command(*arguments: str, **options):
+    return CliRunner().invoke(app, arguments, prog_name="simkit", **options)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch) -> Path:
+    """The current directory, with a small experiment in it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "small.yaml").write_text(EXPERIMENT)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def dataset() -> xr.Dataset:
+    return simkit.run({key: value for key, value in yaml.safe_load(EXPERIMENT).items() if key != "output"})
+
+
+@pytest.fixture
+def finished(monkeypatch, dataset):
+    """Every run is over at once, with the result of the small experiment."""
+    monkeypatch.setattr(simkit.execution, "run_experiment", lambda *arguments: dataset)
+
+
+def files_in(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def content_of(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+class TestRun:
+    @pytest.mark.usefixtures("finished")
+    def test_prints_a_table_and_writes_dataset_and_picture(self, folder):
+        result = simkit_command("run", "small.yaml")
+        assert result.exit_code == 0
+        assert "call" in result.stdout
+        assert "±" in result.stdout
+        assert result.stderr == "wrote small.zarr\nwrote small.png\n"
+        assert files_in(folder) == {"small.yaml", "small.zarr", "small.png"}
+        assert (folder / "small.png").read_bytes().startswith(b"\x89PNG")
+
+    def test_json_is_one_object_with_the_numbers_of_the_dataset(self, folder):
+        changes = ("--set", "ensemble.paths=77", "--set", "time.steps=6")
+        result = simkit_command("run", "small.yaml", "--json", *changes)
+        content = json.loads(result.stdout)
+        with xr.open_zarr(folder / "small.zarr") as dataset:
+            for key in ("mean", "stderr", "bias", "bias_stderr", "exact", "z"):
+                assert content["observables"]["call"][key] == float(dataset[f"call_{key}"])
+        assert content["paths"] == 77
+        assert content["failed_paths"] == 0
+        assert content["steps"] == 6
+        assert content["output"] == "small.zarr"
+        assert content["picture"] == "small.png"
+        assert content["elapsed_s"] > 0
+        assert content["compile_s"] > 0
+        assert content["path_steps_per_s"] == pytest.approx(77 * 6 / content["elapsed_s"])
+
+    @pytest.mark.usefixtures("finished")
+    def test_without_output_only_the_table_is_printed(self, folder):
+        (folder / "small.yaml").write_text(EXPERIMENT.replace("output: small.zarr\n", ""))
+        result = simkit_command("run", "small.yaml")
+        assert result.exit_code == 0
+        assert "call" in result.stdout
+        assert files_in(folder) == {"small.yaml"}
+
+    @pytest.mark.usefixtures("finished")
+    def test_options_choose_what_is_written_and_printed(self, folder):
+        result = simkit_command("run", "small.yaml", "--out", "other.nc", "--no-plot", "--quiet")
+        assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
+        assert files_in(folder) == {"small.yaml", "other.nc"}
+
+    def test_dry_run_says_how_much_and_does_nothing(self, folder, monkeypatch):
+        monkeypatch.setattr(simkit.execution, "run_experiment", None)
+        arguments = ("run", "small.yaml", "--dry-run", "--set", "save.paths=10", "--set", "save.points=4")
+        sizes = json.loads(simkit_command(*arguments, "--json").stdout)
+        assert (sizes["steps"], sizes["path_steps"], sizes["saved_times"]) == (4, 800, 5)
+        stored = 10 * (5 + 1) * 8
+        assert sizes["output_bytes"] > stored
+        assert sizes["memory_bytes"] >= 200 * (5 + 1) * 8 + stored
+        assert simkit_command(*arguments).stdout.startswith("200 paths x 4 steps, 800 path-steps\n")
+        assert files_in(folder) == {"small.yaml"}
+
+    @pytest.mark.usefixtures("finished")
+    def test_a_failing_picture_does_not_lose_the_dataset(self, folder, monkeypatch):
+        def fail(dataset, path):
+            raise OutputError("the pen is dry")
+
+        monkeypatch.setattr(simkit.plot, "save_picture", fail)
+        result = simkit_command("run", "small.yaml", "--json")
+        assert result.exit_code == 0
+        assert "warning: no picture: the pen is dry\n" in result.stderr
+        assert json.loads(result.stdout)["picture"] is None
+        assert files_in(folder) == {"small.yaml", "small.zarr"}
+
+
+class TestFailures:
+    def test_mistakes_are_listed_and_exit_with_2(self, folder):
+        (folder / "small.yaml").write_text(EXPERIMENT.replace("sigma: 0.2", "sgima: 0.2"))
+        for command in (("run",), ("validate",)):
+            result = simkit_command(*command, "small.yaml")
+            assert result.exit_code == 2
+            assert result.stdout == ""
+            assert "small.yaml:1:" in result.stderr
+            error = json.loads(simkit_command(*command, "small.yaml", "--json").stdout)["error"]
+            assert error["kind"] == "InputError"
+            assert error["problems"] == result.stderr.splitlines()
+            assert error["message"] == "\n".join(error["problems"])
+        assert files_in(folder) == {"small.yaml"}
+
+    def test_a_set_that_cannot_be_read_exits_with_2(self, folder):
+        result = simkit_command("run", "small.yaml", "--set", "paths")
+        assert result.exit_code == 2
+        assert result.stderr == "--set paths: expected KEY=VALUE, as in --set model.sigma=0.3\n"
+
+    def test_a_path_that_becomes_infinite_exits_with_3_and_leaves_the_old_output(self, folder):
+        (folder / "explosion.yaml").write_text(EXPLOSION)
+        (folder / "small.zarr").mkdir()
+        (folder / "small.zarr" / ".zgroup").write_text("old")
+        before = content_of(folder)
+        result = simkit_command("run", "explosion.yaml", "--overwrite", "--json")
+        assert result.exit_code == 3
+        error = json.loads(result.stdout)["error"]
+        assert error["kind"] == "NumericalError"
+        assert "path 0: x = " in error["message"]
+        assert result.stderr == error["message"] + "\n"
+        assert content_of(folder) == before
+
+    def test_a_file_that_is_not_there_exits_with_4(self, folder):
+        result = simkit_command("run", "smal.yaml", "--json")
+        assert result.exit_code == 4
+        assert json.loads(result.stdout)["error"] == {
+            "kind": "OutputError",
+            "message": "smal.yaml: no such file; did you mean 'small.yaml'?",
+            "problems": ["smal.yaml: no such file; did you mean 'small.yaml'?"],
+        }
+
+    def test_a_directory_that_is_not_there_exits_with_4_before_the_run(self, folder, monkeypatch):
+        monkeypatch.setattr(simkit.execution, "run_experiment", None)
+        result = simkit_command("run", "small.yaml", "--out", "results/small.zarr")
+        assert result.exit_code == 4
+        assert result.stderr.startswith("results/small.zarr: the directory results does not exist")
+
+    @pytest.mark.usefixtures("finished")
+    def test_existing_output_is_refused_before_the_run_and_left_intact(self, folder, monkeypatch):
+        assert simkit_command("run", "small.yaml", "-q").exit_code == 0
+        before = content_of(folder)
+        with monkeypatch.context() as patch:
+            patch.setattr(simkit.execution, "run_experiment", None)
+            result = simkit_command("run", "small.yaml")
+            assert result.exit_code == 4
+            assert result.stderr == "small.zarr: exists already; use --overwrite to replace it\n"
+            result = simkit_command("run", "small.yaml", "--out", "small.nc")
+            assert result.exit_code == 4
+            assert result.stderr == "small.png: exists already; use --overwrite to replace it\n"
+        assert content_of(folder) == before
+        (folder / "small.zarr" / "old").touch()
+        assert simkit_command("run", "small.yaml", "-q", "--overwrite").exit_code == 0
+        assert set(content_of(folder)) == set(before)
+
+    @pytest.mark.parametrize(
+        ("raised", "code", "kind"),
+        [(KeyboardInterrupt, 130, "Interrupted"), (ZeroDivisionError, 1, "ZeroDivisionError")],
+    )
+    def test_whatever_ends_a_run_is_one_object_on_stdout(self, folder, monkeypatch, raised, code, kind):
+        def fail(*arguments):
+            raise raised
+
+        monkeypatch.setattr(simkit.execution, "run_experiment", fail)
+        result = simkit_command("run", "small.yaml", "--json")
+        assert result.exit_code == code
+        assert json.loads(result.stdout)["error"]["kind"] == kind
+        assert files_in(folder) == {"small.yaml"}
+
+    @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+    def test_a_signal_in_the_middle_leaves_nothing(self, folder, number, code):
+        ours, theirs = pty.openpty()  # a terminal, so that the progress bar says when the run has begun
+        command = [sys.executable, "-m", "simkit", "run", "small.yaml", "--set", "ensemble.paths=2000000000"]
+        environment = {**os.environ, "XLA_FLAGS": "", "TERM": "xterm", "COLUMNS": "120"}
+        process = subprocess.Popen(command, stderr=theirs, stdout=subprocess.PIPE, env=environment)
+        os.close(theirs)
+        shown = b""
+        deadline = time.monotonic() + 120
+        while b"/s" not in shown and time.monotonic() < deadline:
+            shown += os.read(ours, 4096)
+        assert b"/2G paths" in shown
+        process.send_signal(number)
+        stdout, _ = process.communicate(timeout=60)
+        os.close(ours)
+        assert process.returncode == code
+        assert stdout == b""
+        assert files_in(folder) == {"small.yaml"}
+
+    def test_an_unknown_option_exits_with_2(self, folder):
+        assert simkit_command("run", "small.yaml", "--fast").exit_code == 2
+        assert simkit_command("rnu", "small.yaml").exit_code == 2
+
+
+class TestOtherCommands:
+    def test_validate_says_what_would_run(self, folder):
+        result = simkit_command("validate", "small.yaml")
+        assert (result.exit_code, result.stderr) == (0, "")
+        assert result.stdout == "small.yaml: valid (GBM, EulerMaruyama, 200 paths, 4 steps)\n"
+        assert json.loads(simkit_command("validate", "small.yaml", "--json").stdout)["valid"] is True
+        assert files_in(folder) == {"small.yaml"}
+
+    def test_schema_is_json(self):
+        assert {"model", "time", "observe"} <= set(json.loads(simkit_command("schema").stdout)["properties"])
+
+    def test_list_names_everything(self):
+        result = simkit_command("list")
+        groups = json.loads(simkit_command("list", "--json").stdout)
+        listed = {name for group in groups.values() for name in group}
+        assert listed == {*NAMES, *template_names()}
+        for name in listed:
+            assert f"\n  {name} " in result.stdout
+        assert all(line for group in groups.values() for line in group.values())
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_describe_knows_every_name(self, name):
+        page = simkit_command("describe", name)
+        content = json.loads(simkit_command("describe", name, "--json").stdout)
+        assert (page.exit_code, page.stderr) == (0, "")
+        assert page.stdout.startswith(f"{name}: {content['kind']}\n")
+        assert content["text"]
+        assert not set("\\$") & set(page.stdout), "LaTeX is left over"
+
+    @pytest.mark.parametrize("name", MODELS)
+    def test_yaml_of_a_model_is_an_experiment(self, name):
+        content = json.loads(simkit_command("describe", name, "--json").stdout)
+        assert "doi:" in content["reference"]
+        assert all(row["unit"] and row["description"] for row in content["parameters"])
+        simulation = build(load(yaml.safe_load(content["yaml"])))
+        assert type(simulation.problem).__name__ == name
+        assert f"  {content['yaml'].splitlines()[0]}\n" in simkit_command("describe", name).stdout
+
+    def test_describe_suggests_a_name(self):
+        result = simkit_command("describe", "hestn")
+        assert result.exit_code == 2
+        assert result.stderr == (
+            "nothing is called 'hestn'; did you mean 'Heston'? (`simkit list` shows all names)\n"
+        )
+
+    @pytest.mark.parametrize("template", template_names())
+    def test_new_writes_a_valid_experiment_once(self, tmp_path, monkeypatch, template):
+        monkeypatch.chdir(tmp_path)
+        result = simkit_command("new", template)
+        assert result.stdout == f"wrote {template}.yaml; next: simkit run {template}.yaml\n"
+        assert simkit_command("validate", f"{template}.yaml").exit_code == 0
+        (tmp_path / f"{template}.yaml").write_text("mine")
+        result = simkit_command("new", template)
+        assert result.exit_code == 4
+        assert result.stderr == f"{template}.yaml: exists already; rename or remove it first\n"
+        assert (tmp_path / f"{template}.yaml").read_text() == "mine"
+
+    def test_new_suggests_a_template(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        result = simkit_command("new", "gmb")
+        assert (result.exit_code, result.stderr) == (2, "no template 'gmb'; did you mean 'gbm'?\n")
+        assert files_in(tmp_path) == set()
+
+    @pytest.mark.usefixtures("finished")
+    def test_plot_draws_a_dataset_again(self, folder):
+        assert simkit_command("run", "small.yaml", "-q", "--no-plot").exit_code == 0
+        result = simkit_command("plot", "small.zarr")
+        assert (result.exit_code, result.stdout) == (0, "wrote small.png\n")
+        result = simkit_command("plot", "small.zarr")
+        assert (result.exit_code, result.stderr) == (
+            4,
+            "small.png: exists already; use --overwrite to replace it\n",
+        )
+        assert simkit_command("plot", "small.zarr", "--out", "small.svg").exit_code == 0
+        assert (folder / "small.svg").read_text().startswith("<?xml")
+        assert simkit_command("plot", "small.yaml", "--out", "x.png").exit_code == 4
+        assert simkit_command("plot", "absent.zarr", "--out", "x.png").exit_code == 4
+
+    def test_doctor_reports_and_fails_where_jax_is_wrong(self, monkeypatch):
+        content = json.loads(simkit_command("doctor", "--json").stdout)
+        assert content["healthy"] is True
+        names = {finding["name"] for finding in content["findings"]}
+        assert {"python", "simkit", "jax", "jaxlib", "diffrax", "devices", "vector width", "float64"} <= names
+        monkeypatch.setattr(simkit.doctor, "reduction_error", lambda: np.float64(0.002))
+        result = simkit_command("doctor")
+        assert result.exit_code == 3
+        assert (
+            "reduction     failed: wrong by 0.002 (jax issue 39103): install another jax\n" in result.stdout
+        )
+
+
+LIGHT = """
+import sys
+from typer.testing import CliRunner
+from simkit.cli import app
+from simkit.cli.completion import complete_name, complete_template
+for arguments in (["--help"], ["--version"], ["run", "--help"], ["new", "--help"], ["new", "gbm"]):
+    assert CliRunner().invoke(app, arguments).exit_code == 0, arguments
+assert "GBM" in complete_name("") and "gbm" in complete_template("g")
+print(*sorted(set(sys.modules) & set(sys.argv[1].split())))
+"""
+HEAVY = "jax jaxlib equinox diffrax xarray matplotlib scipy numpy pandas zarr yaml"
+
+
+def test_help_and_completion_import_nothing_that_is_slow(tmp_path):
+    command = [sys.executable, "-c", LIGHT, HEAVY]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert done.stdout.split() == []
+
+
+def test_help_names_every_command():
+    result = simkit_command("--help")
+    for command in ("run", "validate", "list", "describe", "plot", "new", "schema", "doctor"):
+        assert f" {command} " in result.stdout
+        assert simkit_command(command, "--help").exit_code == 0
+
+
+def test_version():
+    assert simkit_command("--version").stdout.startswith("simkit ")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_script(shell):
+    result = simkit_command(env={"_SIMKIT_COMPLETE": f"source_{shell}"})
+    assert result.exit_code == 0
+    assert "_SIMKIT_COMPLETE" in result.stdout
+
+
+def test_completion_knows_exactly_the_names_that_describe_knows():
+    def complete(words: str) -> set[str]:
+        count = str(len(words.split()) - words.endswith("?"))
+        words = words.rstrip("?")
+        environment = {"_SIMKIT_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": count}
+        return set(simkit_command(env=environment).stdout.split())
+
+    assert complete("simkit describe ?") == {*MODELS, *SOLVERS, *CLOSED_FORMS}
+    assert complete("simkit describe Hes?") == {"Heston"}
+    assert complete("simkit new ?") == set(template_names())
