@@ -304,20 +304,19 @@ def _plain(document: Document, value, path: KeyPath):
 
 
 def _content(path: Path) -> bytes:
+    """The bytes of a file; a large one is refused unread."""
     try:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
-            if size > MAX_BYTES:
-                raise InputError(_too_large(str(path), size))
-            content = file.read(MAX_BYTES + 1)
+            content = b"" if size > MAX_BYTES else file.read(MAX_BYTES + 1)
     except FileNotFoundError:
         raise OutputError(f"{path}: no such file{_neighbour(path)}") from None
     except OSError as error:
         raise OutputError(f"{path}: {error.strerror}") from error
     except ValueError:
-        raise OutputError(f"{str(path)!a}: not a file name") from None
-    if len(content) > MAX_BYTES:
-        raise InputError(_too_large(str(path), len(content)))
+        raise OutputError(f"{ascii(str(path))}: not a file name") from None
+    if max(size, len(content)) > MAX_BYTES:
+        raise InputError(_too_large(str(path), max(size, len(content))))
     return content
 
 

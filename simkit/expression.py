@@ -128,17 +128,22 @@ def _parsed(text: str) -> ast.expr:
             warnings.simplefilter("error")
             body = ast.parse(flat.strip(), mode="eval").body
     except SyntaxError as error:
-        column = lead + min(error.offset or 1, len(flat.strip()) + 1)
-        reason = "it ends too early" if column > len(flat.rstrip()) else "it cannot be read"
-        if error.msg and ("never closed" in error.msg or "unmatched" in error.msg):
-            reason = error.msg
-        raise ExpressionError(f"not an expression: {reason} at column {column}") from None
+        raise ExpressionError(f"not an expression: {_reason(error, flat, lead)}") from None
     except (RecursionError, MemoryError, ValueError, Warning):
         raise ExpressionError("an expression that cannot be read; write it in smaller parts") from None
     for node in ast.walk(body):
         if isinstance(node, ast.expr | ast.keyword):
             node.col_offset += lead
     return body
+
+
+def _reason(error: SyntaxError, text: str, lead: int) -> str:
+    """The parser's complaint, whose column is of no use where the text ends too early."""
+    if re.search(r"(?:[-+*/(,<>=]|\b(?:and|or|not))\s*\Z", text):
+        return f"it ends too early, after column {len(text.rstrip())}"
+    message = error.msg or ""
+    known = message if "never closed" in message or "unmatched" in message else "it cannot be read"
+    return f"{known} at column {lead + (error.offset or 1)}"
 
 
 class _Compiler:
@@ -343,6 +348,8 @@ class _Compiler:
                     f"{name} has no argument {shown(given.arg)} (column {given.col_offset + 1})"
                     f"{did_you_mean(given.arg, parameters)}"
                 )
+            if given.arg in parts:
+                fail(given.col_offset, f"{name} is given {given.arg} twice; found")
             parts[given.arg] = self.number(given.value, depth + 1)
         missing = [p for p, spec in parameters.items() if spec.default is spec.empty and p not in parts]
         if missing:

@@ -366,7 +366,7 @@ class Experiment(Section):
         examples=[{"r": 0.05, "K": 100.0}],
     )
     model: Model = Field(
-        description="What is simulated: a registered model {type: GBM, mu: …}, or equations under sde or ode.",
+        description="What is simulated: a model by name {type: GBM, mu: …}, or equations under sde or ode.",
         examples=[{"type": "GBM", "mu": "r", "sigma": 0.2}],
     )
     initial: dict[str, Initial] = Field(

@@ -1,0 +1,225 @@
+"""Expressions: values, types, derivatives, and what is refused."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from simkit.errors import InputError
+from simkit.expression import ExpressionError, check_name, compile_expression
+from simkit.functions import NUMERIC
+
+
+def value(text, **names):
+    return compile_expression(text, names)(names)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1 + 2*3", 7.0),
+        ("2**3**2", 512.0),
+        ("-2**2", -4.0),
+        ("2**-1", 0.5),
+        ("7 - 2 - 1", 4.0),
+        ("8 / 4 / 2", 1.0),
+        ("8 - 6/3*2 + 1", 5.0),
+        ("+x", 3.0),
+        ("pi", np.pi),
+        ("e", np.e),
+        ("where(x > 2, 1, 0)", 1.0),
+        ("1 < x < 3", 0.0),
+        ("1 < x <= 3", 1.0),
+        ("(x > 1) + (x > 2)", 2.0),
+        ("not x == 3 or x != 4", 1.0),
+        ("x > 5 and x > 1", 0.0),
+        ("clip(x, 0, 1) + clip(-x, 0, 1)", 1.0),
+        ("atan2(1, -1)", 0.75 * np.pi),
+        ("maximum(x, 5) - minimum(x, 5)", 2.0),
+        ("sqrt(0)", 0.0),
+        ("normal_cdf(0) + erf(0)", 0.5),
+        ("9**9**9**9", np.inf),
+        ("(0 - 1)**0.5", np.nan),
+        ("1/0", np.inf),
+        ("exp(1000)", np.inf),
+        (" \n x\n  + 1 ", 4.0),
+        ("1e-3", 1e-3),
+        (".5", 0.5),
+    ],
+)
+def test_the_same_number_from_plain_numbers_and_from_arrays(text, expected):
+    number = value(text, x=3.0)
+    assert isinstance(number, float)
+    np.testing.assert_allclose(number, expected, rtol=1e-15)
+    names = {"x": jnp.asarray(3.0)}
+    array = jax.jit(lambda x: jnp.asarray(compile_expression(text, ["x"])({"x": x})))(names["x"])
+    np.testing.assert_allclose(array, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", NUMERIC)
+def test_every_function_is_the_same_on_numbers_and_arrays(name):
+    function = NUMERIC[name]
+    arguments = [0.3, 0.7, 0.9][: function.arguments]
+    text = f"{name}({', '.join(map(repr, arguments))})"
+    array = function.array(*(jnp.asarray(x) for x in arguments))
+    np.testing.assert_allclose(value(text), array, rtol=1e-13)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["exp(-0.5*t)*maximum(x - 1, 0)", "x**2 + 2**x", "where(x > 0, 1, 0)*x", "(x > 1)*x", "x**0.3", "x/3"]
+    + [f"x + {name}({', '.join(['x', '0.5', '0.7'][: f.arguments])})" for name, f in NUMERIC.items()],
+)
+def test_numbers_never_promote_a_float32_state(text):
+    names = {"x": jnp.float32(0.5), "t": jnp.float32(1.0)}
+    assert compile_expression(text, names)(names).dtype == jnp.float32
+
+
+def test_whole_powers_have_values_and_slopes_at_zero_and_below():
+    cube = jax.value_and_grad(lambda x: compile_expression("x**3", ["x"])({"x": x}))
+    assert cube(-2.0) == (-8.0, 12.0)
+    assert cube(0.0) == (0.0, 0.0)
+    assert jax.grad(lambda x: compile_expression("x**1", ["x"])({"x": x}))(0.0) == 1.0
+    assert compile_expression("x**-2", ["x"])({"x": jnp.asarray(-2.0)}) == 0.25
+
+
+def test_the_slope_of_a_truncated_square_root_is_finite():
+    root = jax.grad(lambda x: compile_expression("sqrt(maximum(x, 0))", ["x"])({"x": x}))
+    assert [float(root(x)) for x in (-1.0, 0.0, 4.0)] == [0.0, 0.0, 0.25]
+
+
+def test_long_sums_are_not_deep():
+    assert value("+".join(["x"] * 900), x=1.0) == 900.0
+
+
+def test_what_it_remembers():
+    expression = compile_expression(
+        "a*mean(S  - a) + max(t) + mean(S - a)", ["a", "S", "t"], functionals=True
+    )
+    assert expression.names == {"a", "S", "t"}
+    assert [(f.kind, f.argument.text) for f in expression.functionals] == [("mean", "S - a"), ("max", "t")]
+    assert expression.text == "a*mean(S - a) + max(t) + mean(S - a)"
+    twin = compile_expression("a*mean(S - a) + max(t) + mean(S - a)", ["a", "S", "t"], functionals=True)
+    assert expression == twin
+    assert hash(expression) == hash(twin)
+
+
+def test_closed_forms_take_named_numbers():
+    def form(*, S: float, K: float = 2.0) -> float:
+        if S < 0:
+            raise ValueError("S: must be >= 0")
+        return S / K
+
+    forms = {"form": form}
+    assert compile_expression("1 + form(S=a+1)", ["a"], closed_forms=forms)({"a": 3.0}) == 3.0
+    for text, message in {
+        "form(3)": "form takes its arguments by name, write form(S=…, K=…); found at column 6",
+        "form(K=3)": "form needs S too, write form(S=…, K=…); found at column 1",
+        "form(S=1, k=3)": "form has no argument 'k' (column 11); did you mean 'K'?",
+        "form(S=-1)": "form: S: must be >= 0",
+        "form(S=1, K=0)": "form: float division by zero",
+        "form(**S)": "** before an argument is not allowed at column 6",
+        "S=1": "not an expression: it cannot be read at column 2",
+        "form(S=1, S=1)": "form is given S twice; found at column 11",
+    }.items():
+        with pytest.raises(ExpressionError) as caught:
+            compile_expression(text, ["S"], closed_forms=forms)({"S": 1.0})
+        assert str(caught.value) == message
+
+
+REFUSED = {
+    "S.real": "attributes (a.b) are not allowed at column 2",
+    "S.__class__.__mro__": "attributes (a.b) are not allowed at column 2",
+    "__import__('os').system('ls')": "text in quotes is not allowed at column 12",
+    "import os": "'import' is a reserved word and not allowed at column 1",
+    "lambda: 1": "'lambda' is a reserved word and not allowed at column 1",
+    "[S for S in S]": "indexing and lists ([) are not allowed at column 1",
+    "S[0]": "indexing and lists ([) are not allowed at column 2",
+    "{S}": "braces are not allowed at column 1",
+    "f'{S}'": "text in quotes is not allowed at column 2",
+    '"S"': "text in quotes is not allowed at column 1",
+    "(S := 1)": "assignment (:=) is not allowed at column 4",
+    "S = 1": "= is not allowed here; equality is ==, and arguments are given without names at column 3",
+    "exp(x=S)": "= is not allowed here; equality is ==, and arguments are given without names at column 6",
+    "1 if S else 2": "'if' is a reserved word and not allowed; a choice is written where(condition, a, b) "
+    "at column 3",
+    "await S": "'await' is a reserved word and not allowed at column 1",
+    "True": "'True' is a reserved word and not allowed; write a comparison at column 1",
+    "S ^ 2": "a power is written **, not ^ at column 3",
+    "S % 2": "% is not available; a remainder is a - b*floor(a/b) at column 3",
+    "S // 2": "// is not available; use floor(a/b) at column 3",
+    "S & 1": "& is not available; use `and` at column 3",
+    "S @ S": "the character '@' is not allowed at column 3",
+    "S; S": "a semicolon is not allowed at column 2",
+    "σ": "the character '\\u03c3' is not allowed at column 1",
+    "ｅxp(1)": "the character '\\uff45' is not allowed at column 1",
+    "S\0": "the character '\\x00' is not allowed at column 2",
+    "# S": "the character '#' is not allowed at column 1",
+    "2S": "'S' follows a number directly; write * between them at column 2",
+    "1_000": "'_000' follows a number directly; write * between them at column 2",
+    "0x10": "'x10' follows a number directly; write * between them at column 2",
+    "2j": "'j' follows a number directly; write * between them at column 2",
+    "1.2.3": "a number with two points at column 4",
+    "1e999": "a number too large for float64 at column 1",
+    "9" * 400: "a number too large for float64 at column 1",
+    "foo(S)": "unknown function 'foo' at column 1; did you mean 'floor'?",
+    "maxium(S, 1)": "unknown function 'maxium' at column 1; did you mean 'maximum'?",
+    "ln(S)": "unknown function 'ln' at column 1; did you mean 'log'?",
+    "eval(S)": "unknown function 'eval' at column 1",
+    "X": "unknown name 'X' at column 1; known: S, sigma, pi, e",
+    "1 + sigm*2": "unknown name 'sigm' at column 5; did you mean 'sigma'?",
+    "__builtins__": "unknown name '__builtins__' at column 1; known: S, sigma, pi, e",
+    "exp": "exp is a function; write exp(…) at column 1",
+    "S(2)": "S is not a function (column 1); write S*(…) for a product",
+    "(S)(2)": "S is not a function (column 1); write S*(…) for a product",
+    "2(S)": "only a function can be called; write * for a product, at column 1",
+    "exp(S, 1)": "exp takes 1 argument, got 2, at column 1",
+    "maximum(S)": "maximum takes 2 arguments, got 1, at column 1",
+    "where(S, 1, 2)": "a condition such as S > 1 is needed, not a number, at column 7",
+    "S > 1 or 2": "a condition such as S > 1 is needed, not a number, at column 10",
+    "exp(*S)": "* before an argument is not allowed at column 5",
+    "S, S": "a comma outside the arguments of a function at column 1",
+    "()": "a comma outside the arguments of a function at column 1",
+    "": "an empty expression",
+    " \n": "an empty expression",
+    "S +": "not an expression: it ends too early, after column 3",
+    "S S": "not an expression: it cannot be read at column 3",
+    "(S": "not an expression: '(' was never closed at column 1",
+    "S)": "not an expression: unmatched ')' at column 2",
+    "mean(S)": "mean(…) runs along a path and is for observables only; found at column 1",
+    "max(S, 1)": "max takes one argument, along the path; of two numbers use maximum(a, b); found at column 1",
+    "(" * 10_000 + "S" + ")" * 10_000: "an expression of 20001 characters; at most 2000 are allowed",
+    "(" * 900 + "S" + ")" * 900: "nested more than 50 levels deep at column 51",
+    "-" * 1990 + "S": "nested more than 50 levels deep at column 52",
+    "S" + "**S" * 600: "nested more than 50 levels deep at column 151",
+    "not " * 400 + "S": "nested more than 50 levels deep at column 205",
+    "sin(" * 60 + "S" + ")" * 60: "nested more than 50 levels deep at column 204",
+}
+
+
+@pytest.mark.parametrize("text", REFUSED, ids=range(len(REFUSED)))
+def test_refused_expressions(text):
+    with pytest.raises(ExpressionError) as caught:
+        compile_expression(text, ["S", "sigma"])
+    assert str(caught.value) == REFUSED[text]
+    assert isinstance(caught.value, InputError)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("mean(max(S))", "max(…) inside mean(…): path functionals cannot be nested; found at column 6"),
+        ("mean()", "mean takes 1 argument, got 0, at column 1"),
+        ("meen(S)", "unknown function 'meen' at column 1; did you mean 'mean'?"),
+    ],
+)
+def test_refused_functionals(text, message):
+    with pytest.raises(ExpressionError) as caught:
+        compile_expression(text, ["S"], functionals=True)
+    assert str(caught.value) == message
+
+
+def test_names_that_cannot_be_given():
+    assert [name for name in ("S", "v_1", "W1", "mu", "x2") if check_name(name)] == []
+    refused = ["t", "e", "pi", "exp", "mean", "where", "lambda", "_x", "1x", "a b", "", "σ", "a-b", "None"]
+    assert [name for name in refused if not check_name(name)] == []
