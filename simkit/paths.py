@@ -10,7 +10,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from simkit_solvers.generator import seed_key
 from simkit_solvers.grid import Grid
 from simkit_solvers.integrate import integrate
-from simkit_solvers.noise import CoarsenedNoise, CounterNoise
+from simkit_solvers.noise import AbstractNoise, CounterNoise
 from simkit_solvers.problem import AbstractSDE
 
 from simkit.initial import Distribution, draw_initial
@@ -19,6 +19,8 @@ from simkit.simulation import Simulation
 IDS = PartitionSpec("paths")
 ROWS = PartitionSpec(None, "paths")
 FEWEST_LANES = 64
+
+Driver = Callable[..., AbstractNoise]
 
 
 def path_mesh(devices: int | None) -> Mesh:
@@ -40,12 +42,14 @@ def as_device_ids(first: int, leaves: int, lanes: int, mesh: Mesh):
     return jax.device_put(ids, NamedSharding(mesh, IDS))
 
 
-def path_program(simulation: Simulation, grid: Grid, mesh: Mesh, coarsen: int = 1) -> tuple[Callable, tuple]:
+def path_program(
+    simulation: Simulation, grid: Grid, mesh: Mesh, driver: Driver = CounterNoise.of
+) -> tuple[Callable, tuple]:
     """A function of (numbers, ids) that simulates paths, and the numbers.
 
     The numbers are every floating-point leaf of the model, the observables and the grid, in the run's
     precision; they are traced, so that a derivative or a sweep compiles nothing anew. The function gives a
-    dictionary of arrays `(rows, leaves, lanes)`. With `coarsen` n the noise is that of a grid n times finer.
+    dictionary of arrays `(rows, leaves, lanes)`. `driver` makes a path's noise of (key, path, float64 normals).
     """
     dtype = jnp.dtype(simulation.precision)
     wide = simulation.normals == "float64"
@@ -58,9 +62,7 @@ def path_program(simulation: Simulation, grid: Grid, mesh: Mesh, coarsen: int = 
     def one_path(numbers, key, path):
         problem, observer, grid, fixed = eqx.combine(numbers, static)
         start = draw_initial({**simulation.initial, **fixed}, key, path, dtype, wide)
-        noise = CounterNoise.of(key, path, wide) if stochastic else None
-        if stochastic and coarsen > 1:
-            noise = CoarsenedNoise(noise, coarsen)
+        noise = driver(key, path, wide) if stochastic else None
         return integrate(problem, simulation.solver, problem.State(**start), grid, noise, observer)
 
     def device_paths(numbers, ids):

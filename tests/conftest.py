@@ -5,6 +5,11 @@ import os
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=4".strip()
 
 import jax
+from hypothesis import settings
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
+
+# An example may compile a program, whose time says nothing; the same examples every time, on every machine.
+settings.register_profile("simkit", deadline=None, derandomize=True, max_examples=50)
+settings.load_profile("simkit")

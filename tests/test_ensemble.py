@@ -185,9 +185,12 @@ def test_the_step_bias_is_the_one_of_euler_s_method():
     assert 0 < error < 0.05
 
 
-def test_an_odd_number_of_steps_is_lengthened_by_three_and_a_prime_has_no_estimate():
-    assert set(run_ensemble(gbm(100, 9)).bias) == {"S"}
-    assert run_ensemble(gbm(100, 7)).bias == {}
+@pytest.mark.parametrize("steps", [9, 11])
+def test_steps_without_a_factor_two_are_compared_with_thirds_or_halves(steps):
+    bias, error = run_ensemble(gbm(2000, steps)).bias["S"]
+    truth = 100 * ((1 + 0.05 / steps) ** steps - math.exp(0.05))
+    assert abs(bias - truth) < 5 * error + 0.05 * abs(truth)
+    assert 0 < error < 0.1
 
 
 def test_an_ordinary_problem_needs_one_path_and_has_no_error():

@@ -154,6 +154,47 @@ class CoarsenedNoise(AbstractNoise):
         ]
 
 
+class HalvedNoise(AbstractNoise):
+    r"""The same Brownian path on a grid of half the step: increments split by the Brownian bridge.
+
+    A step's normal W becomes $(W + Z)/\sqrt2$ and $(W - Z)/\sqrt2$ with Z from the bridge stream. Lévy areas
+    are not split: asking for them is a `ValueError`.
+    """
+
+    whole: AbstractNoise
+    bridge: AbstractNoise
+
+    @staticmethod
+    def of(key: Words, path, float64: bool = False) -> "HalvedNoise":
+        """The halved noise of one path id under a key."""
+        bridge = stream_key(key, path, Stream.BRIDGE)
+        return HalvedNoise(CounterNoise.of(key, path, float64), CounterNoise(bridge, bridge, float64))
+
+    @property
+    def capacity(self):
+        return min(2 * self.whole.capacity, 2**32)
+
+    def group(self, components):
+        return 2 * math.lcm(self.whole.group(components), self.bridge.group(components))
+
+    def draws(self, components, areas, first, phase, count):
+        _check_steps(self, components, first, phase, count)
+        if areas:
+            raise ValueError("the Brownian bridge splits increments only; take a solver without Lévy areas")
+        half, wholes = phase % 2, (phase % 2 + count + 1) // 2
+        start = (first - jnp.uint32(half)) >> jnp.uint32(1)
+        parts = []
+        for noise in (self.whole, self.bridge):
+            group = noise.group(components)
+            parts.append(noise.draws(components, 0, start, phase // 2 % group, wholes))
+        halves = []
+        for whole, bridge in zip(*parts, strict=True):
+            for sign in (1.0, -1.0):
+                pairs = zip(whole.W, bridge.W, strict=True)
+                halves.append(Draw(tuple(math.sqrt(0.5) * (w + sign * z) for w, z in pairs)))
+        return halves[half : half + count]
+
+
 def _check_steps(noise: AbstractNoise, components, first, phase, count):
     """Refuse a wrong phase or a counter that would wrap, where the step is known and not a tracer."""
     if isinstance(first, jax.core.Tracer):

@@ -29,6 +29,10 @@ class AbstractObserver(eqx.Module):
     def coarsened(self, factor: int) -> "AbstractObserver | None":
         """The observer that sees the same times on a grid `factor` times coarser, `None` where it cannot."""
 
+    @abc.abstractmethod
+    def refined(self, factor: int) -> "AbstractObserver":
+        """The observer that sees the same times on a grid `factor` times finer."""
+
 
 class States(AbstractObserver):
     """Keeps every state variable under its own name and accumulates nothing."""
@@ -43,4 +47,7 @@ class States(AbstractObserver):
         return y._asdict()
 
     def coarsened(self, factor):
+        return self
+
+    def refined(self, factor):
         return self
