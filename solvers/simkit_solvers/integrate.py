@@ -66,7 +66,8 @@ def integrate(
 
         return jax.checkpoint(unpacked, prevent_cse=False)(carry, first)
 
-    size = group * max(1, WORDS_PER_BLOCK // (group * max(1, components)))
+    words = WORDS_PER_BLOCK if stepper.unrolled else 1
+    size = group * max(1, words // (group * max(1, components)))
 
     def advance(carry, first, phase, count):
         """`count` steps: up to the next group, then whole blocks, then the rest."""

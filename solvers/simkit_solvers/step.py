@@ -29,9 +29,13 @@ from simkit_solvers.terms import (
 
 
 class AbstractStepper(eqx.Module):
-    """How a solver advances a problem by one step; `areas` counts the Lévy areas it wants (H, then K)."""
+    """How a solver advances a problem by one step; `areas` counts the Lévy areas it wants (H, then K).
+
+    `unrolled` is whether several steps in a row are worth compiling as one.
+    """
 
     areas: eqx.AbstractVar[int]
+    unrolled: eqx.AbstractVar[bool]
 
     @abc.abstractmethod
     def init(self, problem, t, dt, y) -> Any:
@@ -48,6 +52,7 @@ class ExplicitRungeKutta(AbstractStepper):
 
     tableau: diffrax.ButcherTableau = eqx.field(static=True)
     areas: int = eqx.field(static=True, default=0)
+    unrolled: bool = eqx.field(static=True, default=True)
 
     def init(self, problem, t, dt, y):
         return None
@@ -79,6 +84,7 @@ class StochasticRungeKutta(AbstractStepper):
 
     tableau: diffrax.StochasticButcherTableau = eqx.field(static=True)
     areas: int = eqx.field(static=True)
+    unrolled: bool = eqx.field(static=True, default=True)
 
     def init(self, problem, t, dt, y):
         return None
@@ -149,6 +155,7 @@ class ItoMilsteinStep(AbstractStepper):
     """
 
     areas: int = eqx.field(static=True, default=0)
+    unrolled: bool = eqx.field(static=True, default=True)
 
     def init(self, problem, t, dt, y):
         return None
@@ -185,6 +192,11 @@ class DiffraxStep(AbstractStepper):
 
     solver: diffrax.AbstractSolver
     areas: int = eqx.field(static=True, default=0)
+
+    @property
+    def unrolled(self):
+        """Not where a step holds loops of its own, which take long to compile and gain nothing."""
+        return not isinstance(self.solver, (diffrax.AbstractImplicitSolver, *LANGEVIN_SOLVERS))
 
     def init(self, problem, t, dt, y):
         zero = Draw(*(tuple(jnp.zeros_like(dt) for _ in range(n)) for n in self._counts(problem)))
