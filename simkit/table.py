@@ -97,7 +97,7 @@ def closing_line(dataset: "xr.Dataset") -> str:
     if content["failed_paths"]:
         paths += f" ({content['failed_paths']:,} failed and left out)"
     rate = content["path_steps_per_s"]
-    speed = f"{rate / 1e6:,.0f} million" if rate >= 1e7 else f"{rate:,.0f}"
+    speed = f"{rate / 1e6:,.{int(rate < 1e7)}f} million" if rate >= 1e6 else f"{rate:,.0f}"
     steps = "1 step" if content["steps"] == 1 else f"{content['steps']:,} steps"
     return f"{paths} × {steps} in {content['elapsed_s']:.2f} s, {speed} path-steps per second"
 

@@ -93,7 +93,10 @@ def add_counts(seen: Counts, bins: np.ndarray, low: np.ndarray, high: np.ndarray
     counts = np.zeros(stop - start, np.int64)
     counts[seen.first - start :][: len(seen.counts)] = seen.counts
     counts[first - start :][: len(new)] += new
-    return Counts(start, counts, min(seen.low, float(low.min())), max(seen.high, float(high.max())))
+    # Adding 0.0 turns -0.0 into 0.0: which of the two an extreme is depends on the order.
+    return Counts(
+        start, counts, min(seen.low, float(low.min()) + 0.0), max(seen.high, float(high.max()) + 0.0)
+    )
 
 
 def fine_edges(row: Counts) -> np.ndarray:

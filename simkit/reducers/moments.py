@@ -63,10 +63,10 @@ class Moments(AbstractReducer):
         nothing = np.full(found.mean.shape[1], np.nan)
         variance = found.m2[0] / (n - 1) if n > 1 else nothing
         statistics = {
-            # Adding 0.0 turns -0.0 into 0.0: which of the two a minimum returns depends on the order.
-            "mean": found.mean[0] + 0.0 if n else nothing,
+            "mean": found.mean[0] if n else nothing,
             "variance": variance,
             "stderr": np.sqrt(variance / n) if n else nothing,
+            # Adding 0.0 turns -0.0 into 0.0: which of the two an extreme is depends on the order.
             "min": found.low[0] + 0.0 if n else nothing,
             "max": found.high[0] + 0.0 if n else nothing,
         }
