@@ -13,8 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from simkit_solvers.generator import Words, block, seed_key
-from simkit_solvers.noise import H_SCALE, K_SCALE, AbstractNoise, CoarsenedNoise, CounterNoise, Draw
+from simkit_solvers.noise import AbstractNoise, CoarsenedNoise, CounterNoise, Draw
 from simkit_solvers.normal import standard_normal
+
+H_DEVIATION, K_DEVIATION = np.sqrt(1 / 12), np.sqrt(1 / 720)  # of the areas of a unit step
 
 
 class Ledger:
@@ -314,7 +316,7 @@ def test_joined_areas_are_the_integrals_that_define_them(n):
     nodes, weights = np.polynomial.legendre.leggauss(6)
     s, ds = (nodes + 1) / 2, weights / 2
     times, path, measure, level = [], [], [], 0.0
-    for j, (w, area, moment) in enumerate(np.sqrt(h) * parts * [1, H_SCALE, K_SCALE]):
+    for j, (w, area, moment) in enumerate(np.sqrt(h) * parts * [1, H_DEVIATION, K_DEVIATION]):
         times.append(h * (j + s))
         path.append(level + w * s + 6 * area * s * (1 - s) + 60 * moment * s * (1 - s) * (1 - 2 * s))
         measure.append(h * ds)
@@ -324,7 +326,7 @@ def test_joined_areas_are_the_integrals_that_define_them(n):
     bridge = path - times / length * level
     H = np.sum(measure * bridge) / length
     K = np.sum(measure * bridge * (length / 2 - times)) / length**2
-    expected = np.array([level, H / H_SCALE, K / K_SCALE]) / np.sqrt(length)
+    expected = np.array([level, H / H_DEVIATION, K / K_DEVIATION]) / np.sqrt(length)
     np.testing.assert_allclose(join(parts), expected, rtol=0, atol=1e-12)
 
 
@@ -337,7 +339,7 @@ def test_areas_have_the_signs_of_diffrax():
     @jax.vmap
     def normals(a, b):
         x = tree.evaluate(a, b, use_levy=True)
-        return jnp.stack([x.W, x.H / H_SCALE, x.K / K_SCALE]) / jnp.sqrt(b - a)
+        return jnp.stack([x.W, x.H / H_DEVIATION, x.K / K_DEVIATION]) / jnp.sqrt(b - a)
 
     ends = np.array([(0, 4), (0, 2), (2, 4), (0, 1), (1, 2), (2, 3), (3, 4)]) / 4
     found = np.asarray(normals(jnp.asarray(ends[:, 0]), jnp.asarray(ends[:, 1])))
