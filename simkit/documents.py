@@ -13,6 +13,7 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import yaml
 
 from simkit.errors import InputError, OutputError
@@ -23,6 +24,8 @@ MAX_NODES = 20_000  # with aliases written out
 MAX_ALIASES = 200
 MAX_DEPTH = 20
 MAX_LINE = 2000  # how far a parenthesis may be from the one that closes it
+
+_PLAIN = (Mapping, list, tuple, os.PathLike, type(None), bool, str, np.bool_, Real)
 
 KeyPath = tuple[str | int, ...]
 Mark = tuple[int, int]  # line and column, from 1
@@ -281,10 +284,13 @@ def _plain(document: Document, value, path: KeyPath):
     if isinstance(value, Mapping):
         found = {}
         for key, item in value.items():
-            if isinstance(key, str):
+            if not isinstance(key, str):
+                document.mistakes.append(((0, 0), path, f"a key must be a string, got {shown(key)}"))
+            elif isinstance(item, _PLAIN):
                 found[key] = _plain(document, item, (*path, key))
             else:
-                document.mistakes.append(((0, 0), path, f"a key must be a string, got {shown(key)}"))
+                message = f"must be a number, text, list or dict, got a value of type {type(item).__name__}"
+                document.mistakes.append(((0, 0), (*path, key), message))
         return found
     if isinstance(value, list | tuple):
         return [_plain(document, item, (*path, i)) for i, item in enumerate(value)]
@@ -292,15 +298,11 @@ def _plain(document: Document, value, path: KeyPath):
         return os.fspath(value)
     if value is None or isinstance(value, bool | str):
         return value
+    if isinstance(value, np.bool_):
+        return bool(value)
     if isinstance(value, Integral):
         return int(value)
-    if isinstance(value, Real):
-        return float(value)
-    kind = type(value).__name__
-    document.mistakes.append(
-        ((0, 0), path, f"must be plain data (a number, text, list or dict), got a value of type {kind}")
-    )
-    return None
+    return float(value) if isinstance(value, Real) else None
 
 
 def _content(path: Path) -> bytes:
@@ -314,7 +316,7 @@ def _content(path: Path) -> bytes:
     except OSError as error:
         raise OutputError(f"{path}: {error.strerror}") from error
     except ValueError:
-        raise OutputError(f"{ascii(str(path))}: not a file name") from None
+        raise OutputError(f"{str(path)!a}: not a file name") from None
     if max(size, len(content)) > MAX_BYTES:
         raise InputError(_too_large(str(path), max(size, len(content))))
     return content

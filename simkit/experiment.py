@@ -78,10 +78,8 @@ def _explain(document: Document, mistakes: Mistakes, entry: dict[str, Any]) -> K
         case "missing":
             mistakes.add_missing(path, f"is missing{_what(document, path)}")
         case "extra_forbidden":
-            known = [
-                key for key in _known_keys(document, path[:-1]) if key not in _given(document, path[:-1])
-            ]
-            mistakes.add(path, f"unknown key{did_you_mean(str(path[-1]), known)}", at_key=True)
+            hint = _near_key(str(path[-1]), _known_keys(document, path[:-1]), _given(document, path[:-1]))
+            mistakes.add(path, f"unknown key{hint}", at_key=True)
         case "string_type":
             mistakes.add(path, f"must be text, got {shown(entry['input'])}")
         case _:
@@ -97,6 +95,12 @@ def _section(document: Document, path: KeyPath) -> type[Section] | None:
         if len(pattern) == len(path) and all(p in ("*", q) for p, q in zip(pattern, path, strict=True)):
             return section
     return None
+
+
+def _near_key(key: str, known: list[str], given: Mapping[str, Any]) -> str:
+    """The key that was meant: one that is not there yet, if one is near."""
+    hint = did_you_mean(key, [name for name in known if name not in given])
+    return hint if "did you mean" in hint else did_you_mean(key, known)
 
 
 def _known_keys(document: Document, path: KeyPath) -> list[str]:

@@ -13,7 +13,7 @@ import operator
 import re
 import warnings
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 from simkit.functions import (
     FUNCTIONALS,
@@ -287,6 +287,8 @@ class _Compiler:
                 fail(argument.col_offset, "* before an argument is not allowed")
         if name in self.closed_forms:
             return self.closed_form(node, name, depth)
+        if name not in FUNCTIONS:
+            self.unknown_function(node, name)
         if node.keywords:
             fail(node.keywords[0].col_offset, f"the arguments of {name} are given without names, not as here")
         if name in FUNCTIONALS:
@@ -296,14 +298,12 @@ class _Compiler:
             condition = self.condition(node.args[0], depth + 1)
             a, b = (self.number(part, depth + 1) for part in node.args[1:])
             return lambda environment: where(condition(environment), a(environment), b(environment))
-        if name not in NUMERIC:
-            self.unknown_function(node, name)
         function = NUMERIC[name]
         _count(node, name, function.arguments)
         parts = [self.number(part, depth + 1) for part in node.args]
         return lambda environment: function(*[part(environment) for part in parts])
 
-    def unknown_function(self, node: ast.Call, name: str):
+    def unknown_function(self, node: ast.Call, name: str) -> NoReturn:
         column = node.col_offset + 1
         if name in (self.names or ()) or name in NUMBERS:
             raise ExpressionError(

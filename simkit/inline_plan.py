@@ -38,7 +38,8 @@ class _Inline:
         place = ("model", "parameters")
         found = parameter_values(self.section.parameters, place, self.constants, self.mistakes)
         self.ambiguous = found.ambiguous
-        self.names = {*self.variables, *self.given_parameters(), *self.constants.names, "t"}
+        names = [*self.variables, *self.given_parameters(), *self.constants.names, "t"]
+        self.names = tuple(dict.fromkeys(names))
         equations = self.equations()
         noises = tuple(dict.fromkeys(name for _, _, noise in equations for name, _ in noise))
         if self.kind == "sde" and not noises:
@@ -113,9 +114,10 @@ class _Inline:
         """The pairs of noises with their correlation and its place."""
         found: list[tuple[str, str, Expression, KeyPath]] = []
         pairs = self.section.correlation if isinstance(self.section, InlineSDE) else {}
+        fixed = [name for name in self.names if name not in self.variables and name != "t"]
         for key, text in pairs.items():
             path = ("model", "correlation", key)
-            rho = self.expression(path, text, self.names - set(self.variables) - {"t"})
+            rho = self.expression(path, text, fixed)
             names = tuple(part.strip() for part in key.split("-"))
             unknown = [name for name in names if name not in noises]
             if len(names) != 2 or names[0] == names[1]:

@@ -29,7 +29,7 @@ class Monitor:
 
 
 class Observer(AbstractObserver):
-    r"""Keeps each state variable under its own name, then each observable.
+    r"""Keeps each state variable and each observable under its own name.
 
     With monitored steps $n, 2n, \dots$ for `every: n` (n = 1 by default), `mean(x)` is the average over them,
     t0 excluded; `max(x)` and `min(x)` include t0; `integral(x)` is trapezoidal from t0. Sums are compensated,
@@ -151,10 +151,11 @@ def _monitored(monitor: Monitor, before: tuple, x, dt) -> tuple:
 
 
 def _compensated(total, lost, x):
-    """Sum and what rounding has taken from it (Knuth's exact two-sum)."""
+    """Sum and what rounding has just taken from it, to be added with the next term (Kahan, Knuth's two-sum)."""
+    x = x + lost
     new = total + x
     added = new - total
-    return new, lost + ((total - (new - added)) + (x - added))
+    return new, (total - (new - added)) + (x - added)
 
 
 def _value(expression: Expression, values, dtype):

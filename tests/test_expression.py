@@ -187,7 +187,8 @@ REFUSED = {
     "(S": "not an expression: '(' was never closed at column 1",
     "S)": "not an expression: unmatched ')' at column 2",
     "mean(S)": "mean(…) runs along a path and is for observables only; found at column 1",
-    "max(S, 1)": "max takes one argument, along the path; of two numbers use maximum(a, b); found at column 1",
+    "max(S, 1)": "max takes one argument, along the path; of two numbers use maximum(a, b); "
+    "found at column 1",
     "(" * 10_000 + "S" + ")" * 10_000: "an expression of 20001 characters; at most 2000 are allowed",
     "(" * 900 + "S" + ")" * 900: "nested more than 50 levels deep at column 51",
     "-" * 1990 + "S": "nested more than 50 levels deep at column 52",

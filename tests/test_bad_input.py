@@ -1,0 +1,347 @@
+"""Every mistake in an experiment, with its place and the remedy, all at once."""
+
+import pytest
+
+from simkit.errors import InputError
+from simkit.experiment import load
+
+GOOD = {
+    "constants": "{r: 0.05, K: 100.0}",
+    "model": "{type: GBM, mu: r, sigma: 0.2}",
+    "initial": "{S: 100.0}",
+    "solver": "EulerMaruyama",
+    "time": "{t1: 1.0, steps: 252}",
+    "ensemble": "{paths: 1000}",
+    "save": "{points: 12}",
+    "observe": "{call: maximum(S - K, 0)}",
+}
+
+
+@pytest.fixture
+def messages(tmp_path, monkeypatch):
+    """What `load` says about a text in gbm.yaml."""
+    monkeypatch.chdir(tmp_path)
+
+    def find(text, overrides=()):
+        (tmp_path / "gbm.yaml").write_text(text)
+        with pytest.raises(InputError) as caught:
+            load("gbm.yaml", overrides)
+        return caught.value.problems
+
+    return find
+
+
+def text_with(**changes):
+    return "".join(f"{key}: {value}\n" for key, value in (GOOD | changes).items() if value is not None)
+
+
+CASES = [
+    # keys and types
+    ({"timme": "3"}, "9:1: timme: unknown key; did you mean 'time'?"),
+    ({"time": "{t1: 1.0, stepps: 252, steps: 252}"}, "5:17: time.stepps: unknown key; did you mean 'steps'?"),
+    ({"time": "{t1: 1.0}"}, "5:1: time.steps: is missing; steps of equal length between t0 and t1"),
+    ({"time": None}, "1:1: time: is missing; the grid of times"),
+    ({"time": "3"}, "5:7: time: must be a mapping with the keys t0, t1, steps, got 3"),
+    ({"save": ""}, "7:6: save: must be a mapping with the keys points, every, paths, quantiles, got nothing"),
+    ({"ensemble": "{paths: ten}"}, "6:19: ensemble.paths: must be a whole number, got 'ten'"),
+    ({"ensemble": "{paths: 1.5}"}, "6:19: ensemble.paths: must be a whole number, got 1.5"),
+    ({"ensemble": "{paths: true}"}, "6:19: ensemble.paths: must be a whole number, got true"),
+    ({"ensemble": "{paths: '100'}"}, "6:19: ensemble.paths: '100' is text, not a number; remove the quotes"),
+    ({"ensemble": "{paths: 0}"}, "6:19: ensemble.paths: must be at least 1, got 0"),
+    ({"ensemble": "{seed: -1}"}, "6:18: ensemble.seed: must be at least 0, got -1"),
+    (
+        {"ensemble": "{paths: 5000000000}"},
+        "6:19: ensemble.paths: must be at most 4294967296 (the path counter has 32 bits), got 5000000000",
+    ),
+    (
+        {"time": "{t1: 1.0, steps: 2147483648}"},
+        "5:24: time.steps: must be at most 2147483647 (the step counter has 31 bits), got 2147483648",
+    ),
+    (
+        {"ensemble": "{failures: stopp}"},
+        "6:22: ensemble.failures: must be stop or exclude, got 'stopp'; did you mean 'stop'?",
+    ),
+    ({"precision": "double"}, "9:12: precision: must be float32 or float64, got 'double'"),
+    ({"output": "gbm.csv"}, "9:9: output: must end in .zarr or .nc, got 'gbm.csv'"),
+    ({"save": "{paths: some}"}, "7:15: save.paths: must be a whole number of paths or all, got 'some'"),
+    ({"save": "{quantiles: [0.5, 1.5]}"}, "7:19: save.quantiles: each must be between 0 and 1, got 1.5"),
+    ({"save": "{quantiles: [0.5, 0.1]}"}, "7:19: save.quantiles: must increase from one to the next"),
+    # numbers
+    ({"model": "{type: GBM, mu: r, sigma: -0.2}"}, "2:34: model.sigma: must be >= 0, got -0.2"),
+    ({"model": "{type: GBM, mu: r, sigma: r - 1}"}, "2:34: model.sigma: must be >= 0, got -0.95"),
+    (
+        {"model": "{type: GBM, mu: r, sigma: '1e-3'}"},
+        "2:34: model.sigma: '1e-3' is text, not a number; remove the quotes",
+    ),
+    ({"constants": "{r: '0.1', K: 1}"}, "1:16: constants.r: '0.1' is text, not a number; remove the quotes"),
+    ({"constants": "{r: .nan, K: 1}"}, "1:16: constants.r: must be finite, got nan"),
+    ({"constants": "{r: 1e999, K: 1}"}, "1:16: constants.r: must be finite, got inf"),
+    ({"constants": "{r: 1/0, K: 1}"}, "1:16: constants.r: must be finite, but 1/0 is inf"),
+    (
+        {"constants": "{r: [1], K: 1}"},
+        "1:16: constants.r: must be a number or an expression, got a list",
+    ),
+    ({"constants": "{r: , K: 1}"}, "1:15: constants.r: must be a number or an expression, got nothing"),
+    # constants
+    (
+        {"constants": "{r: K, K: 1}"},
+        "1:16: constants.r: uses K, which is defined further down; move K up",
+    ),
+    ({"constants": "{r: 0.1, K: K + 1}"}, "1:24: constants.K: K is defined by itself"),
+    ({"constants": "{r: 0.1, K: 1, t: 2}"}, "1:27: constants.t: 't' is the time; choose another name"),
+    (
+        {"constants": "{r: 0.1, K: 1, exp: 2}"},
+        "1:27: constants.exp: 'exp' is a function; choose another name",
+    ),
+    (
+        {"constants": "{r: 0.1, K: 1, S: 2}"},
+        "1:27: constants.S: S is a state variable of the model; choose another name",
+    ),
+    (
+        {"constants": "{r: 0.1, K: 1, lambda: 2}"},
+        "1:27: constants.lambda: 'lambda' is a reserved word; choose another name, such as 'lambda_'",
+    ),
+    # models
+    ({"model": "{type: GBN, mu: r, sigma: 1}"}, "2:15: model.type: unknown model 'GBN'; did you mean 'GBM'?"),
+    (
+        {"model": "{type: GBM, mu: r, sigma: 1, sgima: 1}"},
+        "2:37: model.sgima: unknown parameter of GBM; did you mean 'sigma'?",
+    ),
+    ({"model": "{type: GBM, mu: r}"}, "2:1: model.sigma: is missing; volatility (1/time^0.5)"),
+    (
+        {"model": "{type: GBM, mu: rr, sigma: 1}"},
+        "2:24: model.mu: unknown name 'rr' at column 1; did you mean 'r'?",
+    ),
+    (
+        {"model": "GBM"},
+        "2:8: model: must be a mapping such as {type: GBM, mu: 0.05, sigma: 0.2}, got 'GBM'",
+    ),
+    (
+        {"model": "{mu: 1}"},
+        "2:1: model.type: is missing; a model has a type, or equations under sde or ode",
+    ),
+    ({"solver": "EulerMaryama"}, "4:9: solver: unknown solver 'EulerMaryama'; did you mean 'EulerMaruyama'?"),
+    (
+        {"solver": "{type: EulerMaruyama, rtol: 1}"},
+        "4:31: solver.rtol: solver EulerMaruyama has no option 'rtol'; it has none",
+    ),
+    # initial values
+    ({"initial": "{s: 1, S: 1}"}, "3:11: initial.s: unknown variable of the model; did you mean 'S'?"),
+    ({"initial": "{}"}, "3:1: initial.S: is missing; the value of S at t0"),
+    (
+        {"initial": "{S: {normal: [1, -2]}}"},
+        "3:23: initial.S.normal: the standard deviation must be >= 0, got -2",
+    ),
+    ({"initial": "{S: {normal: 1}}"}, "3:23: initial.S.normal: must be a list of two numbers, got 1"),
+    ({"initial": "{S: {norml: [1, 2]}}"}, "3:15: initial.S.norml: unknown key; did you mean 'normal'?"),
+    (
+        {"initial": "{S: {normal: [1, 2], uniform: [1, 2]}}"},
+        "3:11: initial.S: must have exactly one of normal, lognormal and uniform",
+    ),
+    # times
+    ({"time": "{t0: 1, t1: 1.0, steps: 252}"}, "5:19: time.t1: must be after t0 = 1, got 1"),
+    (
+        {"time": "{t1: 1.0, steps: 250}"},
+        "7:16: save.points: 12 does not divide the 250 steps; take points: 10 or 25, or steps: 240 or 252",
+    ),
+    (
+        {"save": "{every: 1000}"},
+        "7:15: save.every: 1000 does not divide the 252 steps; take every: 252, or steps: 1000",
+    ),
+    ({"save": "{points: 12, every: 21}"}, "7:27: save.every: give points or every, not both"),
+    ({"save": "{paths: 2000}"}, "7:15: save.paths: must be at most the 1000 paths, or all, got 2000"),
+    # observables
+    (
+        {"observe": "{S: S}"},
+        "8:11: observe.S: S is a state variable, whose statistics are given anyway; choose another name",
+    ),
+    ({"observe": "{x: S.real}"}, "8:14: observe.x: attributes (a.b) are not allowed at column 2"),
+    (
+        {"observe": "{x: import os}"},
+        "8:14: observe.x: 'import' is a reserved word and not allowed at column 1",
+    ),
+    (
+        {"observe": "{x: maximun(S - K, 0)}"},
+        "8:14: observe.x: unknown function 'maximun' at column 1; did you mean 'maximum'?",
+    ),
+    ({"observe": "{x: S - k}"}, "8:14: observe.x: unknown name 'k' at column 5; did you mean 'K'?"),
+    (
+        {"observe": "{x: " + "(" * 10_000 + "S" + ")" * 10_000 + "}"},
+        "8:14: observe.x: an expression of 20001 characters; at most 2000 are allowed",
+    ),
+    (
+        {"observe": "{x: " + "(" * 900 + "S" + ")" * 900 + "}"},
+        "8:14: observe.x: nested more than 50 levels deep at column 51",
+    ),
+    ({"observe": "{x: {vale: S, value: S}}"}, "8:15: observe.x.vale: unknown key; did you mean 'value'?"),
+    (
+        {"observe": "{x: {value: S, every: 2}}"},
+        "8:32: observe.x.every: has no effect: value has no mean, max, min or integral",
+    ),
+    (
+        {"observe": "{x: {value: max(S), every: 300}}"},
+        "8:37: observe.x.every: must be at most the 252 steps, got 300",
+    ),
+    (
+        {"observe": "{x: {value: integral(S), every: 5}}"},
+        "8:42: observe.x.every: 5 does not divide the 252 steps, and the integral would end early",
+    ),
+    (
+        {"observe": "{x: {value: S, exact: black_scholes_cal(S=1)}}"},
+        "8:32: observe.x.exact: unknown function 'black_scholes_cal' at column 1; "
+        "did you mean 'black_scholes_call'?",
+    ),
+    (
+        {"observe": "{x: {value: S, exact: gbm_mean(S=1, mu=r, T=-1)}}"},
+        "8:32: observe.x.exact: gbm_mean: T: must be >= 0, got -1",
+    ),
+    (
+        {"observe": "{x: {value: S, exact: S}}"},
+        "8:32: observe.x.exact: unknown name 'S' at column 1; known: mu, sigma, r, K, t, pi, e",
+    ),
+    (
+        {"constants": "{r: 1, K: 1, mu: 2}", "observe": "{x: mu*S}"},
+        "8:14: observe.x: mu is a constant and also a parameter of the model; rename the constant, or give the "
+        "parameter as mu: mu",
+    ),
+    # the document itself
+    (
+        {"model": "{type: GBM, mu: r, sigma: 0.2, mu: r}"},
+        "2:39: model.mu: duplicate key; it was first given in line 2",
+    ),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), CASES, ids=range(len(CASES)))
+def test_one_mistake_gives_one_message(messages, changes, message):
+    assert messages(text_with(**changes)) == [f"gbm.yaml:{message}"]
+
+
+INLINE = [
+    ("sde: {S: {drift: 2*S}}", "1:9: model.sde: has no noise; write the equations under ode"),
+    ("ode: {}", "1:14: model.ode: needs at least one variable"),
+    ("ode: {S: x}", "1:18: model.ode.S: unknown name 'x' at column 1; known: S, t, pi, e"),
+    ("ode: {S: S, exp: S}", "1:21: model.ode.exp: 'exp' is a function; choose another name"),
+    (
+        "ode: {S: S}, parameters: {S: 1}",
+        "1:35: model.parameters.S: S is a state variable; choose another name",
+    ),
+    (
+        "ode: {S: S}, parameters: {drift: 1}",
+        "1:35: model.parameters.drift: 'drift' is the name of a part of a model; choose another",
+    ),
+    (
+        "ode: {S: max(S)}",
+        "1:18: model.ode.S: max(…) runs along a path and is for observables only; "
+        "of two numbers use maximum(a, b); found at column 1",
+    ),
+    ("ode: {S: S}, calculus: ito", "1:22: model.calculus: unknown key; known: ode, parameters"),
+    ("sde: {S: {drft: 1, noise: {W: 1}}}", "1:19: model.sde.S.drft: unknown key; did you mean 'drift'?"),
+    (
+        "sde: {S: {noise: {W: 1, V: 1}}}, correlation: {W-V: 1.5}",
+        "1:61: model.correlation.W-V: must be from -1 to 1, got 1.5",
+    ),
+    (
+        "sde: {S: {noise: {W: 1, V: 1}}}, correlation: {W-X: 0.5}",
+        "1:56: model.correlation.W-X: unknown noise 'X'; known: W, V",
+    ),
+    (
+        "sde: {S: {noise: {W: 1, V: 1}}}, correlation: {W: 0.5}",
+        "1:56: model.correlation.W: 'W' is not a pair of noises such as W1-W2",
+    ),
+    (
+        "sde: {S: {noise: {W: 1, V: 1}}}, correlation: {W-V: 0.5, V-W: 0.5}",
+        "1:66: model.correlation.V-W: the correlation of V and W is given twice",
+    ),
+    (
+        "sde: {S: {noise: {W: 1, V: 1}}}, correlation: {W-V: S/2}",
+        "1:61: model.correlation.W-V: unknown name 'S' at column 1; known: pi, e",
+    ),
+    (
+        "sde: {S: {noise: {A: 1, B: 1, C: 1}}}, correlation: {A-B: 0.9, B-C: 0.9, A-C: -0.9}",
+        "1:61: model.correlation: no random variables have these correlations: the matrix must be positive "
+        "semi-definite, and its smallest eigenvalue is -0.8; make the entries smaller",
+    ),
+    (
+        "sde: {S: {noise: {W: S}}}, calculus: itoh",
+        "1:46: model.calculus: must be ito or stratonovich, got 'itoh'; did you mean 'ito'?",
+    ),
+]
+
+
+@pytest.mark.parametrize(("model", "message"), INLINE)
+def test_mistakes_in_models_written_in_the_file(messages, model, message):
+    names = ["S"] if "{}" not in model else []
+    names += ["exp"] if "exp" in model else []
+    initial = ", ".join(f"{name}: 1" for name in names)
+    text = f"model: {{{model}}}\ninitial: {{{initial}}}\ntime: {{t1: 1, steps: 2}}\n"
+    assert messages(text) == [f"gbm.yaml:{message}"]
+
+
+def test_a_solver_that_does_not_fit(messages):
+    assert messages(text_with(solver="Tsit5")) == [
+        "gbm.yaml:4:9: solver: solver Tsit5 is for ordinary problems, GBM is stochastic; take EulerMaruyama"
+    ]
+
+
+def test_every_mistake_at_once_in_the_order_of_the_file(messages):
+    text = """constants: {r: 0.05, K: 2*J, J: 3, t: 3}
+model: {type: GBM, mu: rr, sgima: 0.2, sigma: -0.2}
+initial: {s: 100.0}
+solver: EulerMaryama
+time: {t1: "1e-3", steps: 250, stpes: 3}
+ensemble: {paths: 5000000000, failures: stpo}
+save: {points: 12}
+observe:
+  call: {value: S - k, exact: gbm_mean(S=1, m=2), at: never}
+  empty: {unit: currency}
+output: gbm.csv
+time: 3
+"""
+    assert messages(text, ["save.foo=1"]) == [
+        "gbm.yaml:1:25: constants.K: uses J, which is defined further down; move J up",
+        "gbm.yaml:1:36: constants.t: 't' is the time; choose another name",
+        "gbm.yaml:2:24: model.mu: unknown name 'rr' at column 1; did you mean 'r'?",
+        "gbm.yaml:2:28: model.sgima: unknown parameter of GBM; did you mean 'sigma'?",
+        "gbm.yaml:2:47: model.sigma: must be >= 0, got -0.2",
+        "gbm.yaml:3:1: initial.S: is missing; the value of S at t0",
+        "gbm.yaml:3:11: initial.s: unknown variable of the model; did you mean 'S'?",
+        "gbm.yaml:4:9: solver: unknown solver 'EulerMaryama'; did you mean 'EulerMaruyama'?",
+        "gbm.yaml:5:12: time.t1: '1e-3' is text, not a number; remove the quotes",
+        "gbm.yaml:5:32: time.stpes: unknown key; did you mean 'steps'?",
+        "gbm.yaml:6:19: ensemble.paths: must be at most 4294967296 (the path counter has 32 bits), "
+        "got 5000000000",
+        "gbm.yaml:6:41: ensemble.failures: must be stop or exclude, got 'stpo'; did you mean 'stop'?",
+        "gbm.yaml:7:16: save.points: 12 does not divide the 250 steps; take points: 10 or 25, "
+        "or steps: 240 or 252",
+        "gbm.yaml:9:17: observe.call.value: unknown name 'k' at column 5; did you mean 'K'?",
+        "gbm.yaml:9:31: observe.call.exact: gbm_mean has no argument 'm' (column 15); did you mean 'mu'?",
+        "gbm.yaml:9:55: observe.call.at: must be end or each, got 'never'",
+        "gbm.yaml:10:3: observe.empty.value: is missing; an expression of state variables, parameters, "
+        "constants, t and the path functionals mean, max, min and integral",
+        "gbm.yaml:11:9: output: must end in .zarr or .nc, got 'gbm.csv'",
+        "gbm.yaml:12:1: time: duplicate key; it was first given in line 5",
+        "--set save.foo: unknown key; known: points, every, paths, quantiles",
+    ]
+
+
+def test_options_are_named_as_the_place(messages):
+    overrides = ["model.sgima=0.3", "model.sigma=-1", "ensemble={paths: 0}", "observe.call.at=never"]
+    assert messages(text_with(), overrides) == [
+        "--set ensemble: ensemble.paths: must be at least 1, got 0",
+        "--set observe.call.at: must be end or each, got 'never'",
+        "--set model.sgima: unknown parameter of GBM; did you mean 'sigma'?",
+        "--set model.sigma: must be >= 0, got -1",
+    ]
+
+
+def test_a_dictionary_gives_keys_without_places():
+    with pytest.raises(InputError) as caught:
+        load({"model": {"type": "GBM", "mu": object(), "sigma": -1}, "initial": {"S": "x"}, 3: 4})
+    assert set(caught.value.problems) == {
+        "a key must be a string, got 3",
+        "model.mu: must be a number, text, list or dict, got a value of type object",
+        "model.sigma: must be >= 0, got -1",
+        "time: is missing; the grid of times",
+        "initial.S: unknown name 'x' at column 1; known: pi, e",
+    }
