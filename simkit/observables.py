@@ -4,6 +4,7 @@ import dataclasses
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.problem import Scalar, parameters_of
@@ -32,8 +33,8 @@ class Observer(AbstractObserver):
     r"""Keeps each state variable and each observable under its own name.
 
     With monitored steps $n, 2n, \dots$ for `every: n` (n = 1 by default), `mean(x)` is the average over them,
-    t0 excluded; `max(x)` and `min(x)` include t0; `integral(x)` is trapezoidal from t0. Sums are compensated,
-    so float32 holds over millions of steps. At a row before the first monitored step `mean(x)` is the present
+    t0 excluded; `max(x)` and `min(x)` include t0; `integral(x)` is trapezoidal from t0. In float32 sums are
+    compensated, so they hold over millions of steps. At a row before the first monitored step `mean(x)` is the present
     x. Names mean state variables, the model's parameters, `constants` and `t`, in this order.
     """
 
@@ -52,15 +53,15 @@ class Observer(AbstractObserver):
 
     def init(self, problem, t, y):
         values, dtype = self._environment(problem, t, y)
-        zero = jnp.zeros((), dtype)
+        empty = _empty_sum(dtype)
         accumulators = []
         for monitor in self.monitors:
             x = _value(monitor.functional.argument, values, dtype)
             match monitor.functional.kind:
                 case "mean":
-                    accumulators.append((zero, zero))
+                    accumulators.append((empty,))
                 case "integral":
-                    accumulators.append((zero, zero, x))
+                    accumulators.append((empty, x))
                 case _:
                     accumulators.append((x,))
         return jnp.uint32(0), tuple(accumulators)
@@ -73,7 +74,7 @@ class Observer(AbstractObserver):
             after = _monitored(monitor, before, x, dt)
             if monitor.every > 1:
                 due = k % jnp.uint32(monitor.every) == 0
-                after = tuple(jnp.where(due, new, old) for new, old in zip(after, before, strict=True))
+                after = jax.tree.map(lambda new, old, due=due: jnp.where(due, new, old), after, before)
             accumulators.append(after)
         return k, tuple(accumulators)
 
@@ -85,10 +86,10 @@ class Observer(AbstractObserver):
                 case "mean":
                     count = acc[0] // jnp.uint32(monitor.every)
                     present = _value(monitor.functional.argument, values, dtype)
-                    average = (kept[0] + kept[1]) / jnp.maximum(count, jnp.uint32(1)).astype(dtype)
+                    average = sum(kept[0]) / jnp.maximum(count, jnp.uint32(1)).astype(dtype)
                     found[monitor] = jnp.where(count > 0, average, present)
                 case "integral":
-                    found[monitor] = kept[0] + kept[1]
+                    found[monitor] = sum(kept[0])
                 case _:
                     found[monitor] = kept[0]
         rows = y._asdict()
@@ -140,18 +141,30 @@ def _monitored(monitor: Monitor, before: tuple, x, dt) -> tuple:
     """The accumulator after one more monitored value."""
     match monitor.functional.kind:
         case "mean":
-            return _compensated(*before, x)
+            return (_added(before[0], x),)
         case "max":
             return (jnp.maximum(before[0], x),)
         case "min":
             return (jnp.minimum(before[0], x),)
         case "integral":
-            total, lost, previous = before
-            return (*_compensated(total, lost, 0.5 * (previous + x) * (monitor.every * dt)), x)
+            total, previous = before
+            return _added(total, 0.5 * (previous + x) * (monitor.every * dt)), x
 
 
-def _compensated(total, lost, x):
-    """Sum and what rounding has just taken from it, to be added with the next term (Kahan, Knuth's two-sum)."""
+def _empty_sum(dtype) -> tuple:
+    """A sum of nothing: its value, and in float32 also what rounding has taken from it.
+
+    Float64 holds without over any number of steps, and each number carried through the loop costs time.
+    """
+    zero = jnp.zeros((), dtype)
+    return (zero,) if dtype == jnp.float64 else (zero, zero)
+
+
+def _added(parts: tuple, x) -> tuple:
+    """The sum with one more term. What rounding takes is brought back by the next term (Kahan, Knuth)."""
+    if len(parts) == 1:
+        return (parts[0] + x,)
+    total, lost = parts
     x = x + lost
     new = total + x
     added = new - total

@@ -201,8 +201,8 @@ CASES = [
     ),
     (
         {"constants": "{r: 1, K: 1, mu: 2}", "observe": "{x: mu*S}"},
-        "8:14: observe.x: mu is a constant and also a parameter of the model; rename the constant, or give the "
-        "parameter as mu: mu",
+        "8:14: observe.x: mu is a constant and also a parameter of the model; rename the constant, or give "
+        "the parameter as mu: mu",
     ),
     # the document itself
     (

@@ -197,5 +197,5 @@ def test_solver_options():
 def test_build_finds_mistakes_of_an_experiment_changed_by_hand():
     experiment = load(minimal())
     changed = experiment.model_copy(update={"initial": {}})
-    with pytest.raises(InputError, match="initial.S: is missing"):
+    with pytest.raises(InputError, match=r"initial\.S: is missing"):
         build(changed)

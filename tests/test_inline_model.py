@@ -57,8 +57,7 @@ def test_the_same_values_and_derivatives_as_the_model_in_python(text, model, dty
         return tuple(p.drift(t, y)), tuple(p.noise(t, y, p.Noise(*dW)))
 
     arrays = [jnp.asarray(x, dtype) for x in numbers]
-    names = [name for name in parameters_of(inline)]
-    assert names == list(parameters_of(model))
+    assert list(parameters_of(inline)) == list(parameters_of(model))
     casted = [jax.tree.map(lambda x: jnp.asarray(x, dtype), p) for p in (inline, model)]
     ours, theirs = (everything(p, arrays) for p in casted)
     assert all(x.dtype == dtype for x in jax.tree.leaves(ours))
