@@ -25,7 +25,7 @@ docs: $(GROUPS)-docs
 	$(BIN)/python -m sphinx -W -b html docs docs/_build/html
 
 bench: $(GROUPS)-benchmarks
-	for script in benchmarks/*.py; do $(BIN)/python "$$script" || exit 1; done
+	$(BIN)/python benchmarks
 
 clean:
 	rm -rf .venv dist build docs/_build
