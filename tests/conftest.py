@@ -2,7 +2,8 @@
 
 import os
 
-os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=4".strip()
+own_flags = os.environ.get("XLA_FLAGS", "")
+os.environ["XLA_FLAGS"] = f"{own_flags} --xla_force_host_platform_device_count=4".strip()
 
 import jax
 from hypothesis import settings

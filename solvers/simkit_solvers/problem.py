@@ -124,8 +124,8 @@ def variables_of(model: type[AbstractODE] | AbstractODE) -> dict[str, Quantity]:
     hints = typing.get_type_hints(model.State, include_extras=True)
     found = {}
     for name in model.State._fields:
-        extras = [extra for extra in getattr(hints.get(name), "__metadata__", ()) if isinstance(extra, Quantity)]
-        found[name] = extras[0] if extras else Quantity("", "")
+        extras = getattr(hints.get(name), "__metadata__", ())
+        found[name] = next((extra for extra in extras if isinstance(extra, Quantity)), Quantity("", ""))
     return found
 
 
