@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from simkit_solvers.generator import Words, block, seed_key
-from simkit_solvers.noise import AbstractNoise, CoarsenedNoise, CounterNoise, Draw
+from simkit_solvers.noise import AbstractNoise, CoarsenedNoise, CounterNoise, Draw, HalvedNoise
 from simkit_solvers.normal import standard_normal
 
 H_DEVIATION, K_DEVIATION = np.sqrt(1 / 12), np.sqrt(1 / 720)  # of the areas of a unit step
@@ -82,6 +82,44 @@ def test_a_step_draws_the_same_however_the_steps_are_cut(components, areas, wide
         sizes = len(draw.W), len(draw.H), len(draw.K)
         assert sizes == (components, components * (areas > 0), components * (areas > 1))
         assert increment == Draw(draw.W)
+
+
+def halved(wide=False):
+    return HalvedNoise(CounterNoise("increments", "areas", wide), CounterNoise("bridge", "bridge", wide))
+
+
+@settings(max_examples=40, deadline=None)
+@given(COMPONENTS, st.booleans(), STARTS, st.lists(st.integers(1, 4), min_size=1, max_size=4))
+def test_a_half_step_draws_the_same_however_the_steps_are_cut(components, wide, first, counts):
+    with Ledger():
+        whole = draws(halved(wide), components, 0, first, sum(counts))
+        parts = [
+            draw
+            for start, count in zip(itertools.accumulate([first, *counts]), counts, strict=False)
+            for draw in draws(halved(wide), components, 0, start, count)
+        ]
+    assert parts == whole
+
+
+@pytest.mark.parametrize("components", [1, 2, 3])
+def test_halves_join_to_the_step_that_was_split(components):
+    with Ledger():
+        joined = draws(CoarsenedNoise(halved(), 2), components, 0, 5, 4)
+        split = draws(halved().whole, components, 0, 5, 4)
+    np.testing.assert_allclose(jax.tree.leaves(joined), jax.tree.leaves(split), rtol=0, atol=1e-14)
+
+
+def test_halves_are_standard_normal_and_independent():
+    found = table(lambda path: HalvedNoise.of(seed_key(1), path), 2, 0, np.arange(2**15), 8)
+    assert dependence(found.reshape(len(found), -1)) < 1
+    assert stats.kstest(found.ravel(), "norm").pvalue > 1e-6
+
+
+def test_halves_have_no_areas():
+    with pytest.raises(
+        ValueError, match=r"^the Brownian bridge splits increments only; take a solver without"
+    ):
+        draws(HalvedNoise.of(seed_key(0), 0), 1, 1, 0, 1)
 
 
 @settings(max_examples=60, deadline=None)
@@ -359,6 +397,9 @@ def test_steps_beyond_the_counter_are_refused():
         ValueError, match=r"^steps: 3 from step 4294967294 exceed the noise's 4294967296; use fewer$"
     ):
         draws(noise, 1, 0, last, 3)
+    twice = HalvedNoise.of(seed_key(0), 0)
+    assert twice.capacity == 2**32
+    assert CoarsenedNoise(twice, 2).capacity == 2**31
     thrice = CoarsenedNoise(noise, 3)
     assert thrice.capacity == 2**32 // 3
     with pytest.raises(

@@ -73,7 +73,7 @@ def _word(what: str, value):
     """`value` as a 32-bit word, refused where a cast would wrap or cut it."""
     if isinstance(value, jax.Array):
         if value.dtype != jnp.uint32:
-            raise ValueError(f"{what}: an array must be uint32, got {value.dtype}; check its range and cast it")
+            raise ValueError(f"{what}: an array must be uint32, got {value.dtype}; check and cast it")
         return value
     given = np.asarray(value)
     if given.dtype.kind not in "iu" or (given < 0).any() or (given >= 2**32).any():
