@@ -1,0 +1,227 @@
+"""The reference pages that follow from the code: models, solvers, YAML keys, functions, commands.
+
+`conf.py` calls `generate` before Sphinx reads the pages, so that nothing here can disagree with the code.
+"""
+
+import inspect
+import re
+from pathlib import Path
+
+from commands import command_tables
+from equations import equation
+from keys import yaml_page
+from simkit_physics import MODELS
+from simkit_solvers.problem import AbstractExactMoments, AbstractSDE, parameters_of, variables_of
+from simkit_solvers.registry import SOLVERS, check_solver, make_solver
+from simkit_solvers.solver_info import SolverInfo
+from tables import linked, table
+
+from simkit.cli.describe import model_snippet
+from simkit.closed_forms import CLOSED_FORMS
+from simkit.functions import FUNCTIONALS, FUNCTIONS
+
+PROBLEMS = {"ode": "ordinary equations", "sde": "stochastic equations"}
+CALCULUS = {"ito": "Itô", "stratonovich": "Stratonovich", "any": "Itô and Stratonovich alike"}
+STRATONOVICH = """\
+model:
+  sde: {x: {drift: -x, noise: {W: 0.5*x}}}
+  calculus: stratonovich
+initial: {x: 1.0}
+"""
+OSCILLATOR = """\
+model:
+  ode: {q: p, p: -q}
+initial: {q: 1.0, p: 0.0}
+"""
+
+
+def generate(folder: Path) -> None:
+    """Write every generated page below `folder`, and remove those of models and solvers that are gone."""
+    pages = {"yaml.md": yaml_page()}
+    pages |= {f"models/{name}.md": model_page(name) for name in MODELS}
+    pages |= {f"solvers/{name}.md": solver_page(SOLVERS[name]) for name in SOLVERS}
+    pages["models/index.md"] = models_index()
+    pages["solvers/index.md"] = solvers_index()
+    pages["tables/functions.md"] = functions_table()
+    pages["tables/closed_forms.md"] = closed_forms_list()
+    pages["tables/commands.md"] = command_tables()
+    for part in ("models", "solvers", "tables"):
+        (folder / part).mkdir(parents=True, exist_ok=True)
+        for old in (folder / part).glob("*.md"):
+            if f"{part}/{old.name}" not in pages:
+                old.unlink()
+    for name, text in pages.items():
+        file = folder / name
+        if not file.exists() or file.read_text(encoding="utf-8") != text:
+            file.write_text(text, encoding="utf-8")
+
+
+def model_page(name: str) -> str:
+    """Equation, variables and parameters with units, noise, reference, and how to write it."""
+    model = MODELS[name]
+    parts = [f"# {name}", linked(inspect.getdoc(model) or "")]
+    variables = [(f"`{key}`", _unit(v.unit), v.description) for key, v in variables_of(model).items()]
+    parts += ["## Variables", table(("variable", "unit", "meaning"), variables)]
+    parameters = [
+        (f"`{key}`", _unit(p.unit), p.range.replace(">=", "≥").replace("<=", "≤") or "any", p.description)
+        for key, p in parameters_of(model).items()
+    ]
+    parts += ["## Parameters", table(("parameter", "unit", "range", "meaning"), parameters)]
+    if issubclass(model, AbstractSDE):
+        noises = ", ".join(f"`{noise}`" for noise in model.Noise._fields)
+        parts += [
+            "## Noise",
+            f"Independent noises: {noises}. Calculus: {CALCULUS[model.calculus]}. Kind: {model.noise_kind}.",
+        ]
+    fitting = ", ".join(f"[{solver}](../solvers/{solver}.md)" for solver in _fitting_solvers(model))
+    parts += ["## Solvers that fit", fitting + "."]
+    if issubclass(model, AbstractExactMoments):
+        parts.append("Mean and variance from fixed initial values are known and shown beside the estimates.")
+    parts += ["## In YAML", f"```yaml\n{model_snippet(name, model)}```"]
+    arguments = ", ".join(f"{key}={value}" for key, value in model.example.items())
+    parts += [
+        "## In Python",
+        f"```python\nfrom simkit_physics import {name}\n\nmodel = {name}({arguments})\n```",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def solver_page(info: SolverInfo) -> str:
+    """What it solves, how it steps, its orders, options and reference."""
+    parts = [f"# {info.name}"]
+    if info.origin == "simkit":
+        parts.append(linked(inspect.getdoc(info.cls) or ""))
+    else:
+        parts += [info.summary, "## Method", equation(info), linked(f"Reference: {info.reference}.")]
+        parts.append("The class is [diffrax](https://docs.kidger.site/diffrax/)'s.")
+    facts = [("solves", " and ".join(PROBLEMS[kind] for kind in info.problem))]
+    if info.order is not None:
+        facts.append(("order on ordinary equations", str(info.order)))
+    if info.calculus is not None:
+        facts.append(("converges to the solution of", CALCULUS[info.calculus]))
+    parts += ["## Use", table(("", ""), facts)]
+    if info.strong is not None and info.weak is not None:
+        rows = [
+            (kind, f"{strong:g}", f"{weak:g}")
+            for kind, strong, weak in zip(info.strong._fields, info.strong, info.weak, strict=True)
+            if strong is not None and weak is not None
+        ]
+        parts += [table(("noise", "strong order", "weak order"), rows)]
+    if info.options:
+        defaults = [
+            (f"`{key}`", "by the precision" if value is None else f"{value:g}")
+            for key, value in info.options.items()
+        ]
+        parts += ["## Options", table(("option", "default"), defaults)]
+    example = _solver_example(info)
+    if example is None:
+        parts.append(
+            "A YAML file cannot write a problem of this kind; "
+            "[Python can](../../guides/add_a_model.md#underdamped-langevin-dynamics)."
+        )
+    else:
+        parts += ["## In YAML", f"```yaml\n{example}```"]
+    return "\n\n".join(parts) + "\n"
+
+
+def _solver_example(info: SolverInfo) -> str | None:
+    """An experiment in which the solver fits, `None` where no file can hold one."""
+    if info.langevin:
+        return None
+    if "sde" not in info.problem:
+        start = OSCILLATOR
+    elif info.calculus == "stratonovich" and info.noise_kinds != ("additive",):
+        start = STRATONOVICH
+    else:
+        name = "OrnsteinUhlenbeck" if info.noise_kinds == ("additive",) else "GBM"
+        start = "".join(model_snippet(name, MODELS[name]).splitlines(keepends=True)[:2])
+    return f"{start}solver: {info.name}\ntime: {{t1: 1.0, steps: 100}}\n"
+
+
+def models_index() -> str:
+    """All models with the first sentence about each."""
+    rows = [
+        (f"[{name}]({name}.md)", _first_sentence(model), ", ".join(f"`{v}`" for v in variables_of(model)))
+        for name, model in MODELS.items()
+    ]
+    text = (
+        "A model is a class; `type:` in YAML is its name. One more: [add a model](../../guides/add_a_model.md)."
+    )
+    return f"# Models\n\n{text}\n\n{table(('model', 'what', 'variables'), rows)}\n\n{_toctree(MODELS)}"
+
+
+def solvers_index() -> str:
+    """All solvers with their orders."""
+    rows = []
+    for name, info in SOLVERS.items():
+        strong = "" if info.strong_order is None else f"{info.strong_order:g}"
+        weak = "" if info.weak_order is None else f"{info.weak_order:g}"
+        order = "" if info.order is None else str(info.order)
+        calculus = "" if info.calculus is None else CALCULUS[info.calculus]
+        rows.append((f"[{name}]({name}.md)", info.summary, order, calculus, strong, weak))
+    heads = ("solver", "what", "order", "calculus", "strong", "weak")
+    text = (
+        "`solver:` in YAML takes a name or `{type: name, option: …}`. `order` is that on ordinary equations; "
+        "`strong` and `weak` are for the most general noise that the solver takes, its page has the others. "
+        "A solver that does not fit a model is refused with the reason. "
+        "One more: [add a solver](../../guides/add_a_solver.md)."
+    )
+    return f"# Solvers\n\n{text}\n\n{table(heads, rows)}\n\n{_toctree(SOLVERS)}"
+
+
+def functions_table() -> str:
+    """Functions and path functionals."""
+    plain = [(f"`{name}`", text) for name, text in FUNCTIONS.items() if name not in FUNCTIONALS]
+    along = [
+        (f"`{name}`", text.removesuffix("; in observables"))
+        for name, text in FUNCTIONS.items()
+        if name in FUNCTIONALS
+    ]
+    return (
+        f"## Functions\n\n{table(('function', 'what'), plain)}\n\n"
+        "## Path functionals\n\nIn observables only, and not inside one another.\n\n"
+        f"{table(('functional', 'what'), along)}\n"
+    )
+
+
+def closed_forms_list() -> str:
+    """Closed forms by module, each with its arguments and its docstring."""
+    parts: list[str] = []
+    seen = None
+    for name, form in CLOSED_FORMS.items():
+        module = inspect.getmodule(form)
+        if module is not seen:
+            seen = module
+            heading, _, rest = (inspect.getdoc(module) or "").partition("\n\n")
+            parts += [f"## {heading.rstrip('.')}", linked(rest)]
+        shown = ", ".join(
+            p.name if p.default is p.empty else f"{p.name}={p.default:g}"
+            for p in inspect.signature(form).parameters.values()
+        )
+        parts += [f"### {name}", f"`{name}({shown})`", linked(inspect.getdoc(form) or "")]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _fitting_solvers(model) -> list[str]:
+    problem = model(**model.example)
+    found = []
+    for name in SOLVERS:
+        try:
+            check_solver(make_solver(name), problem)
+        except ValueError:
+            continue
+        found.append(name)
+    return found
+
+
+def _first_sentence(model: type) -> str:
+    text = " ".join((inspect.getdoc(model) or "").split("\n\n")[0].split())
+    return re.split(r"(?<=[.:]) (?=[A-ZÀ-Þ])", text)[0].rstrip(".:")
+
+
+def _unit(unit: str) -> str:
+    return f"`{unit}`" if unit else ""
+
+
+def _toctree(names) -> str:
+    return "```{toctree}\n:hidden:\n\n" + "\n".join(names) + "\n```\n"

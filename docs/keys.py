@@ -1,0 +1,128 @@
+"""The YAML reference, from the schema of an experiment."""
+
+from typing import Any
+
+import yaml
+from simkit_physics import MODELS
+from tables import table
+
+from simkit.experiment import Experiment, experiment_schema
+
+INTRODUCTION = """\
+# YAML keys
+
+An experiment has the keys below; `model`, `initial` and `time` are required. A key that is not listed is an
+error, and so is a key given twice. Wherever a number is expected an [expression](expressions.md) of the
+constants may stand, but in whole numbers such as `steps`, `paths` and `seed`, which are plain numbers.
+
+Numbers are those of YAML 1.2, so `1e-3` is a number; a number in quotes is refused. Anchors (`&`) and aliases
+(`*`) work; tags (`!`), merge keys (`<<`) and a second document are refused. A file has at most a million
+characters. Inside `{}` and `[]` a comma between parentheses belongs to the expression, as in
+`{call: maximum(S - K, 0)}`.
+
+`simkit schema` prints the same as JSON Schema, for editors."""
+
+SECTIONS = {  # definition in the schema: heading
+    "Time": "time",
+    "Ensemble": "ensemble",
+    "Save": "save",
+    "ObservableSettings": "observe: one observable",
+    "RandomValue": "initial: a random value",
+    "InlineSDE": "model: a stochastic equation",
+    "SDEVariable": "model: one variable of a stochastic equation",
+    "InlineODE": "model: an ordinary equation",
+    "Solver": "solver: with options",
+}
+
+
+def yaml_page() -> str:
+    """Every key with type, default, meaning and an example."""
+    schema = experiment_schema()
+    definitions = schema["$defs"]
+    top = {
+        key: spec | {"description": Experiment.model_fields[key].description}
+        for key, spec in schema["properties"].items()
+    }
+    parts = [INTRODUCTION, "## All sections", _keys({"properties": top, "required": schema["required"]})]
+    names = ", ".join(f"[{name}](models/{name}.md)" for name in MODELS)
+    parts += [
+        "## model: by name",
+        f"`type` and the model's parameters: {names}. All parameters are required.",
+        "```yaml\nmodel: {type: GBM, mu: 0.05, sigma: 0.2}\n```",
+    ]
+    for name, heading in SECTIONS.items():
+        spec = definitions[name]
+        parts.append(f"## {heading}")
+        if spec.get("description"):
+            parts.append(spec["description"])
+        parts.append(_keys(spec))
+    return "\n\n".join(parts) + "\n"
+
+
+def _keys(section: dict[str, Any]) -> str:
+    rows = []
+    for key, spec in section["properties"].items():
+        default = "required" if key in section.get("required", ()) else ""
+        if "default" in spec and spec["default"] not in ("", None):
+            default = f"`{_inline(spec['default'])}`"
+        example = spec["examples"][0] if spec.get("examples") else None
+        shown = "" if example is None else f"`{key}: {_inline(example)}`"
+        rows.append((f"`{key}`", _kind(spec), default, spec.get("description", ""), shown))
+    return table(("key", "value", "default", "meaning", "example"), rows)
+
+
+def _kind(spec: dict[str, Any]) -> str:
+    """What may stand as a value."""
+    options = spec.get("anyOf") or spec.get("oneOf")
+    if options:
+        kinds = [_kind(option) for option in options]
+        return " or ".join(dict.fromkeys(kinds))
+    if "$ref" in spec:
+        name = spec["$ref"].rsplit("/", 1)[1]
+        if name in MODELS:
+            return "[by name](#model-by-name)"
+        return f"[{SECTIONS[name]}](#{_anchor(SECTIONS[name])})"
+    if "const" in spec:
+        return f"`{spec['const']}`"
+    if "enum" in spec:
+        if len(spec["enum"]) > 4:
+            return "[name](solvers/index.md)"
+        return " or ".join(f"`{option}`" for option in spec["enum"])
+    kind = spec.get("type")
+    if kind == ["number", "string"]:
+        return "number or expression"
+    if kind == "object":
+        inner = spec.get("additionalProperties")
+        return f"names to: {_kind(inner)}" if isinstance(inner, dict) else "names to values"
+    if kind == "array":
+        return "list"
+    return {"integer": "whole number", "number": "number", "string": "text"}[str(kind)] + _limits(spec)
+
+
+def _limits(spec: dict[str, Any]) -> str:
+    low, high = spec.get("minimum"), spec.get("maximum")
+    if high is not None:
+        return f", {low} to {_power(high)}"
+    if "exclusiveMinimum" in spec:
+        return f" > {spec['exclusiveMinimum']}"
+    return "" if low is None else f" ≥ {low}"
+
+
+def _power(number: int) -> str:
+    """2^32 rather than 4294967296."""
+    for short, value in ((f"2^{n}", 2**n) for n in range(20, 65)):
+        if number == value:
+            return short
+        if number == value - 1:
+            return f"{short} − 1"
+    return str(number)
+
+
+def _inline(value: Any) -> str:
+    text = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, allow_unicode=True, width=10**6)
+    return text.removesuffix("\n").removesuffix("\n...").strip()
+
+
+def _anchor(heading: str) -> str:
+    """The anchor that MyST gives a heading."""
+    return heading.replace(":", "").replace(" ", "-")
