@@ -7,12 +7,13 @@ import difflib
 
 import diffrax
 import equinox as eqx
+import optimistix as optx
 
 from simkit_solvers.diffrax_solvers import DIFFRAX_SOLVERS
 from simkit_solvers.euler_maruyama import EULER_MARUYAMA
 from simkit_solvers.langevin import AbstractUnderdampedLangevin
 from simkit_solvers.problem import AbstractODE, AbstractSDE
-from simkit_solvers.solver_info import SolverInfo
+from simkit_solvers.solver_info import ROOT_FIND_MAX_STEPS, SolverInfo
 from simkit_solvers.terms import is_separable
 
 SOLVERS: dict[str, SolverInfo] = {
@@ -33,9 +34,9 @@ REFUSED = {
 def make_solver(name: str, options: dict | None = None) -> diffrax.AbstractSolver:
     """The solver of a name with its options set.
 
-    Options are the numbers among the solver's fields (`SOLVERS[name].options`); implicit solvers also take
-    `rtol` and `atol` of their root finder. Raises `ValueError` for an unknown name or option and for a value
-    that is not a positive number.
+    Options are the numbers among the solver's fields (`SOLVERS[name].options`); implicit solvers, which find
+    roots by Newton's method, also take its `rtol` and `atol`. Raises `ValueError` for an unknown name or
+    option and for a value that is not a positive number.
     """
     if name in REFUSED:
         raise ValueError(f"solver {name} does not run on a fixed grid: {REFUSED[name]}")
@@ -45,6 +46,10 @@ def make_solver(name: str, options: dict | None = None) -> diffrax.AbstractSolve
     for key, value in options.items():
         _check_option(info, key, value)
     tolerances = {key: options.pop(key) for key in ("rtol", "atol") if key in options}
+    if issubclass(info.cls, diffrax.AbstractImplicitSolver):
+        # diffrax's defaults, one Jacobian a step and few rounds, count on shorter steps where they fail.
+        options = {"root_find_max_steps": ROOT_FIND_MAX_STEPS} | options
+        options["root_finder"] = diffrax.with_stepsize_controller_tols(optx.Newton)()
     solver = info.cls(**options)
     for key, value in tolerances.items():
         solver = eqx.tree_at(lambda s, k=key: getattr(s.root_finder, k), solver, float(value))

@@ -12,6 +12,7 @@ ProblemKind = Literal["ode", "sde"]
 EVERY_NOISE: tuple[NoiseKind, ...] = ("additive", "scalar", "diagonal", "commutative", "general")
 COMMUTATIVE_NOISE: tuple[NoiseKind, ...] = ("additive", "scalar", "diagonal", "commutative")
 ADDITIVE_NOISE: tuple[NoiseKind, ...] = ("additive",)
+ROOT_FIND_MAX_STEPS = 50  # on a fixed grid, where no shorter step follows a failure
 
 
 class Orders(NamedTuple):
@@ -86,6 +87,6 @@ class SolverInfo:
             for name, p in inspect.signature(self.cls).parameters.items()
             if isinstance(p.default, int | float)
         }
-        return found | (
-            {"rtol": None, "atol": None} if issubclass(self.cls, diffrax.AbstractImplicitSolver) else {}
-        )
+        if issubclass(self.cls, diffrax.AbstractImplicitSolver):
+            found |= {"root_find_max_steps": ROOT_FIND_MAX_STEPS, "rtol": None, "atol": None}
+        return found
