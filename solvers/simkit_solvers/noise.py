@@ -19,8 +19,8 @@ import math
 from typing import NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
+from jax.core import Tracer
 
 from simkit_solvers.generator import Stream, Words, block, stream_key
 from simkit_solvers.normal import standard_normal, standard_normal_float64
@@ -197,7 +197,7 @@ class HalvedNoise(AbstractNoise):
 
 def _check_steps(noise: AbstractNoise, components, first, phase, count):
     """Refuse a wrong phase or a counter that would wrap, where the step is known and not a tracer."""
-    if isinstance(first, jax.core.Tracer):
+    if isinstance(first, Tracer):
         return
     own = int(first) % noise.group(components)
     if own != phase:
