@@ -255,6 +255,10 @@ class _Stuttering(AbstractNoise):
     noise: CounterNoise
 
     @property
+    def refinement(self):
+        return self.noise.refinement
+
+    @property
     def capacity(self):
         return self.noise.capacity
 
@@ -304,6 +308,10 @@ class _Exactly(AbstractNoise):
     noise: CounterNoise
 
     @property
+    def refinement(self):
+        return self.noise.refinement
+
+    @property
     def capacity(self):
         return self.noise.capacity
 
@@ -319,6 +327,10 @@ class Given(AbstractNoise):
     """A noise of one component that was written down: `numbers` are (steps, W H K)."""
 
     numbers: np.ndarray
+
+    @property
+    def refinement(self):
+        return 1
 
     @property
     def capacity(self):

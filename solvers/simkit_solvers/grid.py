@@ -9,8 +9,8 @@ from simkit_solvers.problem import Scalar
 class Grid(eqx.Module):
     """Steps of equal length `dt` from `t0`, of which every `every`-th is saved.
 
-    `t0` and `dt` are traced, so changing them compiles nothing; `steps` and `every` are static. Row 0 is `t0`,
-    row r is step `r * every`. Raises `ValueError` unless `steps` is a positive multiple of `every`.
+    `t0` and `dt` are traced, so changing them compiles nothing; `steps` and `every` are static. Row 0 is
+    `t0`, row r is step `r * every`. Raises `ValueError` unless `steps` is a positive multiple of `every`.
     """
 
     t0: Scalar

@@ -35,11 +35,15 @@ def integrate(
     the dtype of `y0`. `noise` is the path's driver; an ordinary differential equation takes `None`. Under
     `vmap` over paths every field becomes one vector and each block one fused kernel. Differentiable in both
     modes; in reverse mode each block is recomputed rather than stored.
-    Raises `ValueError` when a stochastic problem comes without noise.
+    Raises `ValueError` when a stochastic problem comes without noise or takes more steps than it can drive.
     """
     stochastic = isinstance(problem, AbstractSDE)
     if stochastic and noise is None:
         raise ValueError(f"{type(problem).__name__} is stochastic: `noise` must be a driver, not None")
+    if stochastic and grid.steps > noise.capacity:
+        raise ValueError(
+            f"steps: {grid.steps} exceed the {noise.capacity} that the noise can drive; use fewer"
+        )
     dtype = jnp.result_type(*jax.tree.leaves(y0))
     problem = _per_path(problem, noise)
     t0, dt = jnp.asarray(grid.t0, dtype), jnp.asarray(grid.dt, dtype)
@@ -53,7 +57,9 @@ def integrate(
     def steps(carry, first, phase, count):
         """`count` unrolled steps from step `first`, which is the `phase`-th of its group."""
         y, state, acc = carry
-        draws = noise.draws(components, stepper.areas, first, phase, count) if stochastic else [Draw(())] * count
+        draws = [Draw(())] * count
+        if stochastic:
+            draws = noise.draws(components, stepper.areas, first, phase, count)
         for i, draw in enumerate(draws):
             k = first + jnp.uint32(i)
             y, state = stepper.step(problem, time(k), dt, y, draw, state)
@@ -66,8 +72,11 @@ def integrate(
 
         return jax.checkpoint(unpacked, prevent_cse=False)(carry, first)
 
-    words = WORDS_PER_BLOCK if stepper.unrolled else 1
-    size = group * max(1, words // (group * max(1, components)))
+    size = (
+        _block_size(grid, group, components * noise.refinement if stochastic else 1)
+        if stepper.unrolled
+        else group
+    )
 
     def advance(carry, first, phase, count):
         """`count` steps: up to the next group, then whole blocks, then the rest."""
@@ -77,6 +86,7 @@ def integrate(
             first = first + jnp.uint32(head)
         blocks, tail = divmod(count - head, size)
         if blocks:
+
             def body(c, b):
                 return block(c, first + b * jnp.uint32(size), 0, size), None
 
@@ -122,11 +132,22 @@ def integrate(
     return jax.tree.map(lambda *x: jnp.concatenate(x), *parts)
 
 
+def _block_size(grid: Grid, group: int, words: int) -> int:
+    """Steps in an unrolled block of about `WORDS_PER_BLOCK` words: the number that leaves the shortest rests.
+
+    What is left before a saved row is compiled once more beside the block.
+    """
+    target = max(group, WORDS_PER_BLOCK // words)
+    whole = grid.every - grid.every % group
+    sizes = range(max(group, target // 2 // group * group), max(group, target * 5 // 4) + 1, group)
+    return min(sizes, key=lambda size: (whole % size, -size))
+
+
 def _per_path(problem, noise):
     """The same problem, each parameter a number of this path's own, which `vmap` turns into a vector.
 
-    XLA undoes it in the plain run. In reverse mode a parameter shared by all paths would cost a reduction over
-    the paths at every use; a path's own accumulates along the path, and the paths are summed once.
+    XLA undoes it in the plain run. In reverse mode a parameter shared by all paths would cost a reduction
+    over the paths at every use; a path's own accumulates along the path, and the paths are summed once.
     """
     words = [leaf for leaf in jax.tree.leaves(noise) if eqx.is_array(leaf)]
     if not words:

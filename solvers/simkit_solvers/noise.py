@@ -45,6 +45,11 @@ class AbstractNoise(eqx.Module):
     def capacity(self) -> int:
         """How many steps it can drive before a counter would wrap."""
 
+    @property
+    @abc.abstractmethod
+    def refinement(self) -> int:
+        """How many draws of the generator make one of its own, by which the loop sizes its blocks."""
+
     @abc.abstractmethod
     def group(self, components: int) -> int:
         """How many consecutive steps share random blocks."""
@@ -75,6 +80,10 @@ class CounterNoise(AbstractNoise):
         return CounterNoise(
             stream_key(key, path, Stream.INCREMENTS), stream_key(key, path, Stream.AREAS), float64
         )
+
+    @property
+    def refinement(self):
+        return 1
 
     @property
     def capacity(self):
@@ -132,6 +141,10 @@ class CoarsenedNoise(AbstractNoise):
             raise ValueError(f"factor: must be at least 1, got {self.factor}")
 
     @property
+    def refinement(self):
+        return self.factor * self.fine.refinement
+
+    @property
     def capacity(self):
         return self.fine.capacity // self.factor
 
@@ -169,6 +182,10 @@ class HalvedNoise(AbstractNoise):
         """The halved noise of one path id under a key."""
         bridge = stream_key(key, path, Stream.BRIDGE)
         return HalvedNoise(CounterNoise.of(key, path, float64), CounterNoise(bridge, bridge, float64))
+
+    @property
+    def refinement(self):
+        return self.whole.refinement
 
     @property
     def capacity(self):

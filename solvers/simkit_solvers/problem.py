@@ -19,7 +19,7 @@ NoiseKind = Literal["additive", "scalar", "diagonal", "commutative", "general"]
 
 
 class Quantity(NamedTuple):
-    """Unit and description of a state variable: `S: Annotated[Scalar, Quantity("currency", "asset price")]`."""
+    """Unit and description of a variable: `S: Annotated[Scalar, Quantity("currency", "asset price")]`."""
 
     unit: str
     description: str
@@ -38,13 +38,9 @@ class Parameter:
 
     @property
     def range(self) -> str:
-        """The admissible range in words, such as `> 0` or `in [-1, 1]`; empty when every number is allowed."""
-        parts = [
-            f"{sign} {bound:g}"
-            for sign, bound in ((">", self.above), (">=", self.at_least), ("<", self.below), ("<=", self.at_most))
-            if bound is not None
-        ]
-        return " and ".join(parts)
+        """The admissible range in words, such as `> 0`; empty when every number is allowed."""
+        bounds = {">": self.above, ">=": self.at_least, "<": self.below, "<=": self.at_most}
+        return " and ".join(f"{sign} {bound:g}" for sign, bound in bounds.items() if bound is not None)
 
     def admits(self, value: float) -> bool:
         """Whether a concrete number lies in the range; NaN never does."""
