@@ -152,7 +152,8 @@ def _per_path(problem, noise):
     words = [leaf for leaf in jax.tree.leaves(noise) if eqx.is_array(leaf)]
     if not words:
         return problem
-    same = words[0] == words[0]
+    word = jnp.ravel(words[0])[0]
+    same = word == word
     return jax.tree.map(
         lambda p: jax.lax.select(same, p, p) if eqx.is_inexact_array(p) and p.shape == () else p, problem
     )
