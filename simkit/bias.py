@@ -2,9 +2,9 @@ r"""The step bias: how far the means are from those of infinitely small steps.
 
 The first paths are simulated again on the same Brownian path with steps f times as long. With weak order p,
 $E[X_h] - E[X_0] \approx c h^p$, so that the bias of the run is $(E[X_{fh}] - E[X_h]) / (f^p - 1)$, a mean of
-coupled differences with a small standard error of its own. Where longer steps would miss the dates at which an
-observable looks at the path, and where the number of steps has no factor 2 or 3, the steps are half as long
-instead (f = 1/2), the increments split by the Brownian bridge.
+coupled differences with a small standard error of its own. Where longer steps would miss the dates at which
+an observable looks at the path, and where the number of steps has no factor 2 or 3, the steps are half as
+long instead (f = 1/2), the increments split by the Brownian bridge.
 """
 
 import dataclasses

@@ -22,7 +22,7 @@ Progress = Callable[[int, int], None]
 
 def quantity_rows(simulation: Simulation) -> dict[str, int]:
     """How many rows are kept of each quantity: of state variables all, of observables all or the last."""
-    rows = {name: simulation.grid.rows for name in simulation.problem.State._fields}
+    rows = dict.fromkeys(simulation.problem.State._fields, simulation.grid.rows)
     for name, info in simulation.observables.items():
         rows[name] = simulation.grid.rows if info.at == "each" else 1
     return rows
@@ -55,7 +55,9 @@ def chunk_plan(simulation: Simulation, devices: int) -> Chunks:
     return plan_chunks(simulation.paths, simulation.grid.steps, values, devices, simulation.chunk)
 
 
-def chunk_program(simulation: Simulation, reducers: dict[str, AbstractReducer], mesh) -> tuple[Callable, tuple]:
+def chunk_program(
+    simulation: Simulation, reducers: dict[str, AbstractReducer], mesh
+) -> tuple[Callable, tuple]:
     """The function of (numbers, ids, how many ids count) that simulates and reduces one chunk."""
     paths, numbers = path_program(simulation, simulation.grid, mesh)
     rows = quantity_rows(simulation)

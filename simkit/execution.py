@@ -65,7 +65,9 @@ def provenance(experiment: Experiment) -> dict[str, str]:
     packages = ("jax", "jaxlib", "diffrax", "equinox", "numpy")
     return {
         "configuration": yaml.safe_dump(experiment.resolved(), sort_keys=False, allow_unicode=True),
-        "versions": " ".join([f"simkit={simkit_version()}", *(f"{name}={version(name)}" for name in packages)]),
+        "versions": " ".join(
+            [f"simkit={simkit_version()}", *(f"{name}={version(name)}" for name in packages)]
+        ),
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
         "backend": f"{jax.default_backend()}: {jax.local_devices()[0].device_kind}",

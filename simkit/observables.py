@@ -34,8 +34,8 @@ class Observer(AbstractObserver):
 
     With monitored steps $n, 2n, \dots$ for `every: n` (n = 1 by default), `mean(x)` is the average over them,
     t0 excluded; `max(x)` and `min(x)` include t0; `integral(x)` is trapezoidal from t0. In float32 sums are
-    compensated, so they hold over millions of steps. At a row before the first monitored step `mean(x)` is the present
-    x. Names mean state variables, the model's parameters, `constants` and `t`, in this order.
+    compensated, so they hold over millions of steps. At a row before the first monitored step `mean(x)` is
+    the present x. Names mean state variables, the model's parameters, `constants` and `t`, in this order.
     """
 
     constants: dict[str, Scalar]

@@ -49,7 +49,8 @@ def path_program(
 
     The numbers are every floating-point leaf of the model, the observables and the grid, in the run's
     precision; they are traced, so that a derivative or a sweep compiles nothing anew. The function gives a
-    dictionary of arrays `(rows, leaves, lanes)`. `driver` makes a path's noise of (key, path, float64 normals).
+    dictionary of arrays `(rows, leaves, lanes)`. `driver` makes a path's noise of key, path and whether its
+    normals are float64.
     """
     dtype = jnp.dtype(simulation.precision)
     wide = simulation.normals == "float64"

@@ -1,5 +1,8 @@
 """The command `simkit` and its subcommands."""
 
+import io
+import sys
+
 import typer
 
 from simkit.cli.catalogue import list_names
@@ -47,4 +50,7 @@ def options(
 
 def main() -> None:
     """Entry point of the command `simkit`."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that knows no Greek gets question marks
     app(prog_name="simkit")

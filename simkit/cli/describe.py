@@ -4,7 +4,7 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -70,7 +70,7 @@ def _about(name: str) -> dict:
 def _about_model(name: str, model: type) -> dict:
     from simkit_solvers.problem import parameters_of, variables_of
 
-    about = {"name": name, "kind": "model", **_documentation(model)}
+    about: dict[str, Any] = {"name": name, "kind": "model", **_documentation(model)}
     noise = getattr(model, "Noise", None)
     if noise is not None:
         about |= {"calculus": model.calculus, "noise_kind": model.noise_kind, "noise": list(noise._fields)}

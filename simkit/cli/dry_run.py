@@ -3,19 +3,22 @@
 from simkit.progress import short_count
 from simkit.simulation import Simulation
 
-STATISTICS = 6  # mean, its error, variance, least, greatest, and about one more for histogram and covariance
+STATISTICS = 6  # of each saved value: mean, its error, variance, least, greatest; and perhaps an exact mean
+HISTOGRAM = 301  # of each quantity: counts, centres and edges of a hundred bins
 
 
 def estimate(simulation: Simulation) -> dict[str, int]:
     """Counts and bytes. Memory is what a chunk's saved rows and the stored paths take, without jax itself."""
-    from simkit.ensemble import IN_FLIGHT, chunk_plan, quantity_rows
+    from simkit.ensemble import IN_FLIGHT, SAMPLES, chunk_plan, quantity_rows
     from simkit.paths import path_mesh
 
     devices = int(path_mesh(simulation.devices).devices.size)
     plan = chunk_plan(simulation, devices)
-    values = sum(quantity_rows(simulation).values())
+    rows = quantity_rows(simulation)
+    values = sum(rows.values())
     width = 8 if simulation.precision == "float64" else 4
-    stored = min(simulation.stored_paths, simulation.paths) * values * width
+    statistics = 8 * (values * (STATISTICS + 2 * len(simulation.quantiles)) + len(rows) * HISTOGRAM)
+    stored = min(max(simulation.stored_paths, SAMPLES), simulation.paths) * values * width
     in_flight = min(plan.count, IN_FLIGHT) * plan.paths * values * width
     return {
         "paths": simulation.paths,
@@ -26,7 +29,7 @@ def estimate(simulation: Simulation) -> dict[str, int]:
         "chunks": plan.count,
         "paths_per_chunk": plan.paths,
         "memory_bytes": in_flight + stored,
-        "output_bytes": values * 8 * (STATISTICS + len(simulation.quantiles)) + stored,
+        "output_bytes": statistics + stored,
     }
 
 
