@@ -1,5 +1,6 @@
 """The command line: what it prints where, exit codes, and what it leaves on disk."""
 
+import io
 import json
 import os
 import pty
@@ -22,7 +23,7 @@ import simkit.doctor
 import simkit.execution
 import simkit.plot
 from simkit.build import build
-from simkit.cli import app
+from simkit.cli import app, main
 from simkit.cli.completion import template_names
 from simkit.closed_forms import CLOSED_FORMS
 from simkit.errors import OutputError
@@ -122,14 +123,20 @@ class TestRun:
 
     def test_dry_run_says_how_much_and_does_nothing(self, folder, monkeypatch):
         monkeypatch.setattr(simkit.execution, "run_experiment", None)
-        arguments = ("run", "small.yaml", "--dry-run", "--set", "save.paths=10", "--set", "save.points=4")
+        arguments = ("run", "small.yaml", "--dry-run", "--set", "save.paths=50", "--set", "save.points=4")
         sizes = json.loads(simkit_command(*arguments, "--json").stdout)
         assert (sizes["steps"], sizes["path_steps"], sizes["saved_times"]) == (4, 800, 5)
-        stored = 10 * (5 + 1) * 8
-        assert sizes["output_bytes"] > stored
-        assert sizes["memory_bytes"] >= 200 * (5 + 1) * 8 + stored
+        assert sizes["memory_bytes"] >= (200 + 50) * (5 + 1) * 8
         assert simkit_command(*arguments).stdout.startswith("200 paths x 4 steps, 800 path-steps\n")
         assert files_in(folder) == {"small.yaml"}
+
+    @pytest.mark.parametrize("stored", [0, 150])
+    def test_dry_run_knows_the_size_of_the_dataset(self, folder, stored):
+        changes = ["time.steps=20", "save.points=20", f"save.paths={stored}"]
+        flags = [word for change in changes for word in ("--set", change)]
+        sizes = json.loads(simkit_command("run", "small.yaml", "--dry-run", "--json", *flags).stdout)
+        dataset = simkit.run("small.yaml", overrides=changes)
+        assert sizes["output_bytes"] == pytest.approx(dataset.nbytes, rel=0.1)
 
     @pytest.mark.usefixtures("finished")
     def test_a_failing_picture_does_not_lose_the_dataset(self, folder, monkeypatch):
@@ -340,7 +347,7 @@ class TestOtherCommands:
 LIGHT = """
 import sys
 from typer.testing import CliRunner
-from simkit.cli import app
+from simkit.cli import app, main
 from simkit.cli.completion import complete_name, complete_template
 for arguments in (["--help"], ["--version"], ["run", "--help"], ["new", "--help"], ["new", "gbm"]):
     assert CliRunner().invoke(app, arguments).exit_code == 0, arguments
@@ -361,6 +368,17 @@ def test_help_names_every_command():
     for command in ("run", "validate", "list", "describe", "plot", "new", "schema", "doctor"):
         assert f" {command} " in result.stdout
         assert simkit_command(command, "--help").exit_code == 0
+
+
+def test_a_terminal_without_greek_gets_question_marks(monkeypatch):
+    ascii_only = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", ascii_only)
+    monkeypatch.setattr(sys, "argv", ["simkit", "describe", "GBM"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code in (0, None)
+    ascii_only.seek(0)
+    assert "Geometric Brownian motion, dS = ? S dt + ? S dW." in ascii_only.read()
 
 
 def test_version():
