@@ -14,7 +14,7 @@ from simkit.initial import Distribution
 
 @dataclasses.dataclass(frozen=True)
 class ObservableInfo:
-    """What the result says about an observable: its unit, its expression, when it is kept, its exact value."""
+    """What the result says of an observable: its unit, its expression, when it is kept, its exact value."""
 
     unit: str
     description: str
