@@ -1,0 +1,127 @@
+"""Stochastic solvers in the fixed-grid loop against `diffeqsolve` with a dense matrix, on the same noise."""
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from simkit_solvers.grid import Grid
+from simkit_solvers.integrate import integrate
+from simkit_solvers.noise import AbstractNoise, Draw
+from simkit_solvers.observe import States
+from simkit_solvers.registry import SOLVERS, make_solver
+from simkit_solvers.step import stepper_for
+from solver_problems import Additive, Commutative, General, PairNoise, PairState, QuadState, Wells
+
+SDE_SOLVERS = [name for name, info in SOLVERS.items() if "sde" in info.problem]
+T0, DT, STEPS = 0.3, 0.1, 5
+NORMALS = np.random.default_rng(7).standard_normal((3, STEPS, 2))  # W, H, K
+
+
+def problem_for(name):
+    """The most general problem that a solver takes."""
+    if SOLVERS[name].langevin:
+        return Wells()
+    kinds = {"additive": Additive, "commutative": Commutative, "general": General}
+    return kinds[SOLVERS[name].noise_kinds[-1]]()
+
+
+def start_of(problem):
+    return problem.State(*map(jnp.asarray, (0.4, -0.9, 0.3, 0.1)[: len(problem.State._fields)]))
+
+
+class Given(AbstractNoise):
+    """These normals."""
+
+    normals: jax.Array
+    capacity = STEPS
+    refinement = 1
+
+    def group(self, components):
+        return 1
+
+    def draws(self, components, areas, first, phase, count):
+        kinds = self.normals[: areas + 1]
+        return [Draw(*(tuple(kind[first + jnp.uint32(i)]) for kind in kinds)) for i in range(count)]
+
+
+class Recorded(diffrax.AbstractBrownianPath):
+    """The noise of the fixed grid by times, as diffrax asks for it; each step has one increment and areas."""
+
+    steps: diffrax.AbstractBrownianIncrement
+    levy_area: type = eqx.field(static=True)
+
+    @property
+    def t0(self):
+        return T0
+
+    @property
+    def t1(self):
+        return T0 + STEPS * DT
+
+    def evaluate(self, t0, t1=None, left=True, use_levy=False):
+        k = jnp.round((t0 - T0) / DT).astype(int)
+        increment = jax.tree.map(lambda x: x[k], self.steps)
+        return increment if use_levy else increment.W
+
+
+def recorded(areas):
+    """Increments and areas by their variances."""
+    kinds = diffrax.BrownianIncrement, diffrax.SpaceTimeLevyArea, diffrax.SpaceTimeTimeLevyArea
+    scales = {"W": DT, "H": DT / 12, "K": DT / 720}
+    fields = {
+        name: jnp.asarray(np.sqrt(variance) * normals)
+        for (name, variance), normals, _ in zip(scales.items(), NORMALS, range(areas + 1), strict=False)
+    }
+    return Recorded(kinds[areas](dt=jnp.full(STEPS, DT), **fields), kinds[areas])
+
+
+def dense_terms(problem, path):
+    def matrix(t, y, args):
+        columns = [problem.noise(t, PairState(*y), PairNoise(*unit)) for unit in np.eye(2)]
+        return jnp.stack([jnp.stack(column) for column in columns], axis=1)
+
+    drift = diffrax.ODETerm(lambda t, y, args: jnp.stack(problem.drift(t, PairState(*y))))
+    return diffrax.MultiTerm(drift, diffrax.ControlTerm(matrix, path))
+
+
+def langevin_terms(problem, path):
+    def gradient(q, args):
+        return jnp.stack(problem.grad_f(tuple(q)))
+
+    return diffrax.MultiTerm(
+        diffrax.UnderdampedLangevinDriftTerm(problem.gamma, problem.u, gradient),
+        diffrax.UnderdampedLangevinDiffusionTerm(problem.gamma, problem.u, path),
+    )
+
+
+@pytest.mark.parametrize("name", SDE_SOLVERS)
+def test_agrees_with_diffeqsolve(name):
+    problem, solver = problem_for(name), make_solver(name)
+    y0 = start_of(problem)
+    grid = Grid(T0, DT, STEPS, STEPS)
+    rows = jax.jit(lambda p: integrate(p, solver, y0, grid, Given(jnp.asarray(NORMALS)), States()))(problem)
+    path = recorded(stepper_for(solver).areas)
+    flat = jnp.stack(y0)
+    if problem.State is QuadState:
+        terms, flat = langevin_terms(problem, path), (flat[:2], flat[2:])
+    else:
+        terms = dense_terms(problem, path)
+    if name == "EulerMaruyama":
+        solver = diffrax.Euler()
+    times = diffrax.StepTo(T0 + DT * jnp.arange(STEPS + 1.0))
+    with jax.numpy_dtype_promotion("standard"):
+        solution = diffrax.diffeqsolve(
+            terms,
+            solver,
+            times.ts[0],
+            times.ts[-1],
+            None,
+            flat,
+            stepsize_controller=times,
+            max_steps=STEPS,
+            adjoint=diffrax.ForwardMode(),
+        )
+    expected = np.concatenate([np.ravel(x[-1]) for x in jax.tree.leaves(solution.ys)])
+    np.testing.assert_allclose([rows[name][-1] for name in y0._fields], expected, rtol=0, atol=1e-12)
