@@ -38,6 +38,7 @@ def value(text, **names):
         ("maximum(x, 5) - minimum(x, 5)", 2.0),
         ("sqrt(0)", 0.0),
         ("normal_cdf(0) + erf(0)", 0.5),
+        ("1e308 * 10 / 10", np.inf),
         ("9**9**9**9", np.inf),
         ("(0 - 1)**0.5", np.nan),
         ("1/0", np.inf),
@@ -81,6 +82,8 @@ def test_whole_powers_have_values_and_slopes_at_zero_and_below():
     assert cube(0.0) == (0.0, 0.0)
     assert jax.grad(lambda x: compile_expression("x**1", ["x"])({"x": x}))(0.0) == 1.0
     assert compile_expression("x**-2", ["x"])({"x": jnp.asarray(-2.0)}) == 0.25
+    x = jnp.asarray(np.random.default_rng(0).normal(size=1000))
+    np.testing.assert_array_equal(compile_expression("x**3", ["x"])({"x": x}), x * x * x)
 
 
 def test_the_slope_of_a_truncated_square_root_is_finite():
