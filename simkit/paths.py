@@ -13,6 +13,7 @@ from simkit_solvers.integrate import integrate
 from simkit_solvers.noise import AbstractNoise, CounterNoise
 from simkit_solvers.problem import AbstractSDE
 
+from simkit.errors import InputError
 from simkit.initial import Distribution, draw_initial
 from simkit.simulation import Simulation
 
@@ -27,7 +28,9 @@ def path_mesh(devices: int | None) -> Mesh:
     """A mesh over the first `devices` local devices, all of them by default."""
     local = jax.local_devices()
     if devices is not None and not 1 <= devices <= len(local):
-        raise ValueError(f"devices: asked for {devices}, and this process has {len(local)}")
+        raise InputError(
+            f"ensemble.devices: asked for {devices}, and this process has {len(local)}; leave it out for all"
+        )
     return Mesh(np.array(local[:devices]), ("paths",))
 
 

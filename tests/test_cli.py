@@ -170,6 +170,14 @@ class TestFailures:
         assert result.exit_code == 2
         assert result.stderr == "--set paths: expected KEY=VALUE, as in --set model.sigma=0.3\n"
 
+    @pytest.mark.parametrize("option", ["--quiet", "--dry-run"])
+    def test_more_devices_than_there_are_exits_with_2(self, folder, option):
+        result = simkit_command("run", "small.yaml", option, "--set", "ensemble.devices=99")
+        assert result.exit_code == 2
+        assert result.stderr == (
+            "ensemble.devices: asked for 99, and this process has 4; leave it out for all\n"
+        )
+
     def test_a_path_that_becomes_infinite_exits_with_3_and_leaves_the_old_output(self, folder):
         (folder / "explosion.yaml").write_text(EXPLOSION)
         (folder / "small.zarr").mkdir()
