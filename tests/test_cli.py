@@ -4,10 +4,10 @@ import io
 import json
 import os
 import pty
+import select
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -244,14 +244,16 @@ class TestFailures:
         environment = {**os.environ, "XLA_FLAGS": "", "TERM": "xterm", "COLUMNS": "120"}
         process = subprocess.Popen(command, stderr=theirs, stdout=subprocess.PIPE, env=environment)
         os.close(theirs)
-        shown = b""
-        deadline = time.monotonic() + 120
-        while b"/s" not in shown and time.monotonic() < deadline:
-            shown += os.read(ours, 4096)
-        assert b"/2G paths" in shown
-        process.send_signal(number)
-        stdout, _ = process.communicate(timeout=60)
-        os.close(ours)
+        try:
+            shown = b""
+            while b"/s" not in shown and select.select([ours], [], [], 60)[0]:
+                shown += os.read(ours, 4096)
+            assert b"/2G paths" in shown
+            process.send_signal(number)
+            stdout, _ = process.communicate(timeout=60)
+        finally:
+            process.kill()
+            os.close(ours)
         assert process.returncode == code
         assert stdout == b""
         assert files_in(folder) == {"small.yaml"}
