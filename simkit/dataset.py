@@ -1,7 +1,6 @@
 """From what an ensemble gives back to a labelled `xarray.Dataset`."""
 
-import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -9,25 +8,10 @@ import numpy as np
 import xarray as xr
 from simkit_solvers.problem import AbstractExactMoments, AbstractSDE, variables_of
 
-from simkit.errors import InputError
 from simkit.initial import Distribution
 from simkit.simulation import EnsembleResult, Simulation
 
 FORMAT = 1
-SUFFIXES = (
-    *(
-        "mean",
-        "stderr",
-        "variance",
-        "min",
-        "max",
-        "quantile",
-        "quantile_bin_error",
-        "histogram",
-        "histogram_edge",
-    ),
-    *("bin", "edge", "path", "bias", "bias_stderr", "exact", "exact_variance", "z"),
-)
 MOMENTS = {
     "mean": "mean of {}",
     "stderr": "standard error of the mean of {}",
@@ -35,17 +19,6 @@ MOMENTS = {
     "min": "smallest {}",
     "max": "largest {}",
 }
-
-
-def check_names(names: Iterable[str]) -> None:
-    """Raise `InputError` where two quantities would share a variable, as `S_bias` and `S` do."""
-    taken = {}
-    for name, suffix in itertools.product(names, SUFFIXES):
-        other = taken.setdefault(f"{name}_{suffix}", name)
-        if other != name:
-            raise InputError(
-                f"observe.{name}: the result {name}_{suffix} would be one of {other} too; rename it"
-            )
 
 
 def to_dataset(simulation: Simulation, result: EnsembleResult, provenance: Mapping[str, Any]) -> xr.Dataset:
@@ -58,7 +31,6 @@ def to_dataset(simulation: Simulation, result: EnsembleResult, provenance: Mappi
     is that of the final values. `provenance` goes to the attributes: strings and numbers only.
     """
     units = quantities(simulation)
-    check_names(units)
     coordinates = {
         "time": ("time", result.times, {"units": "time", "long_name": "time"}),
         "quantile": ("quantile", np.asarray(simulation.quantiles, float), _labels("1", "quantile level")),

@@ -7,6 +7,7 @@ from simkit.fields import Constants, compiled, evaluated
 from simkit.mistakes import Mistakes
 from simkit.model_plan import ModelPlan, refuse_ambiguous
 from simkit.observables import Observable
+from simkit.result_names import clash
 from simkit.settings import ObservableSettings
 from simkit.simulation import ObservableInfo
 
@@ -33,6 +34,10 @@ def plan_observables(
         reason = check_name(name)
         if plan is not None and name in plan.variables:
             reason = f"{name} is a state variable, whose statistics are given anyway; choose another name"
+        elif plan is not None and reason is None:
+            clashing = clash([*plan.variables, *info, name])
+            if clashing is not None:
+                reason = f"the result {clashing[1]} would have two meanings; choose another name"
         if reason:
             mistakes.add(path, reason, at_key=True)
         value = compiled(mistakes, (*path, "value"), settings.value, names, functionals=True)

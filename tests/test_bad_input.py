@@ -50,6 +50,10 @@ CASES = [
     ({"ensemble": "{paths: 0}"}, "6:19: ensemble.paths: must be at least 1, got 0"),
     ({"ensemble": "{seed: -1}"}, "6:18: ensemble.seed: must be at least 0, got -1"),
     (
+        {"observe": "{S_bias: S}"},
+        "8:11: observe.S_bias: the result S_bias_stderr would have two meanings; choose another name",
+    ),
+    (
         {"ensemble": "{paths: 5000000000}"},
         "6:19: ensemble.paths: must be at most 4294967296 (the path counter has 32 bits), got 5000000000",
     ),

@@ -3,12 +3,11 @@
 import dataclasses
 
 import numpy as np
-import pytest
 from dataset_examples import LEVELS, PROVENANCE, gbm, gbm_dataset, one_curve_dataset
 
-from simkit.dataset import check_names, to_dataset
-from simkit.errors import InputError
+from simkit.dataset import to_dataset
 from simkit.initial import Distribution
+from simkit.result_names import clash
 
 
 def test_dimensions_are_named():
@@ -114,9 +113,6 @@ def test_the_covariance_is_that_of_the_end():
     )
 
 
-def test_names_that_would_meet_in_one_variable_are_refused():
-    check_names(["S", "call", "S_2"])
-    with pytest.raises(
-        InputError, match=r"observe\.S_bias: the result S_bias_stderr would be one of S too; rename"
-    ):
-        check_names(["S", "S_bias"])
+def test_two_quantities_never_share_a_result():
+    assert clash(["S", "call", "S_2"]) is None
+    assert clash(["S", "S_bias"]) == ("S_bias", "S_bias_stderr")
