@@ -5,8 +5,8 @@ from collections.abc import Iterable
 
 # fmt: off
 SUFFIXES = (
-    "mean", "stderr", "variance", "min", "max", "quantile", "quantile_bin_error", "histogram", "histogram_edge",
-    "bin", "edge", "path", "bias", "bias_stderr", "exact", "exact_variance", "z",
+    "mean", "stderr", "variance", "min", "max", "quantile", "quantile_bin_error", "histogram",
+    "histogram_edge", "bin", "edge", "path", "bias", "bias_stderr", "exact", "exact_variance", "z",
 )
 # fmt: on
 
