@@ -60,9 +60,8 @@ def equation(info: SolverInfo) -> str:
     if issubclass(info.cls, diffrax.AbstractERK):
         formula = EXPLICIT if "sde" in info.problem else EXPLICIT_ODE
         return f"$$\n{formula}\n$${tableau(info.cls.tableau)}"
-    return (
-        f"$$\n{IMPLICIT}\n$$\n\nEach $k_i$ is found by Newton iterations. The coefficients are in the reference."
-    )
+    found = "Each $k_i$ is found by Newton iterations. The coefficients are in the reference."
+    return f"$$\n{IMPLICIT}\n$$\n\n{found}"
 
 
 def tableau(coefficients: diffrax.ButcherTableau) -> str:
@@ -70,9 +69,7 @@ def tableau(coefficients: diffrax.ButcherTableau) -> str:
     b, a, c = coefficients.b_sol, [(), *coefficients.a_lower], [0.0, *coefficients.c]
     if len(b) > 7:
         return "\n\nThe coefficients are in the reference."
-    rows = [
-        [number(c[i]), *(number(x) for x in a[i]), *[""] * (len(b) - len(a[i]))] for i in range(len(b))
-    ]
+    rows = [[number(c[i]), *(number(x) for x in a[i]), *[""] * (len(b) - len(a[i]))] for i in range(len(b))]
     lines = r" \\ ".join(" & ".join(row) for row in rows)
     last = " & ".join(["", *(number(x) for x in b)])
     columns = "c" * len(b)

@@ -144,9 +144,8 @@ def models_index() -> str:
         (f"[{name}]({name}.md)", _first_sentence(model), ", ".join(f"`{v}`" for v in variables_of(model)))
         for name, model in MODELS.items()
     ]
-    text = (
-        "A model is a class; `type:` in YAML is its name. One more: [add a model](../../guides/add_a_model.md)."
-    )
+    more = "One more: [add a model](../../guides/add_a_model.md)."
+    text = f"A model is a class; `type:` in YAML is its name. {more}"
     return f"# Models\n\n{text}\n\n{table(('model', 'what', 'variables'), rows)}\n\n{_toctree(MODELS)}"
 
 

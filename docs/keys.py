@@ -40,7 +40,8 @@ def yaml_page() -> str:
     schema = experiment_schema()
     definitions = schema["$defs"]
     top = {
-        key: spec | {"description": Experiment.model_fields[key].description}
+        key: spec
+        | {name: getattr(Experiment.model_fields[key], name) for name in ("description", "examples")}
         for key, spec in schema["properties"].items()
     }
     parts = [INTRODUCTION, "## All sections", _keys({"properties": top, "required": schema["required"]})]
