@@ -57,12 +57,13 @@ def step_bias(simulation: Simulation, run: dict[str, np.ndarray]) -> dict[str, t
     found = {}
     for name, values in run.items():
         there = np.asarray(compared[name], np.float64)[-1].reshape(-1)[:paths]
-        difference = (there - values[:paths]) / scale
-        difference = difference[np.isfinite(difference)]
-        if len(difference) == 0:
-            continue
-        error = difference.std(ddof=1) / np.sqrt(len(difference)) if len(difference) > 1 else 0.0
-        found[name] = (float(difference.mean()), float(error))
+        with np.errstate(invalid="ignore", over="ignore"):
+            difference = (there - values[:paths]) / scale
+            difference = difference[np.isfinite(difference)]
+            if len(difference) == 0:
+                continue
+            error = difference.std(ddof=1) / np.sqrt(len(difference)) if len(difference) > 1 else 0.0
+            found[name] = (float(difference.mean()), float(error))
     return found
 
 

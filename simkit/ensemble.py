@@ -129,12 +129,13 @@ def _run(simulation: Simulation, progress: Progress | None) -> EnsembleResult:
 
     start = time.perf_counter()
     rows = {name: np.concatenate(parts) for name, parts in kept.items()}
+    wanted = simulation.stored_paths
     bias = step_bias(simulation, first_values)
     compile_s += time.perf_counter() - start
     return EnsembleResult(
         times=simulation.grid.times,
         statistics=statistics,
-        stored=rows if simulation.stored_paths else None,
+        stored={name: array[:wanted] for name, array in rows.items()} if wanted else None,
         samples={name: array[:SAMPLES] for name, array in rows.items()},
         paths=simulation.paths,
         failed=failed,

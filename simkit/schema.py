@@ -52,7 +52,8 @@ def _model_schema(name: str, model, about: str) -> dict[str, Any]:
             )
             if bound is not None
         }
-        properties[key] = {**_NUMBER, **limits, "description": text, "examples": [model.example[key]]}
+        shown = {"examples": [model.example[key]]} if key in model.example else {}
+        properties[key] = {**_NUMBER, **limits, "description": text, **shown}
     return {
         "type": "object",
         "description": (model.__doc__ or "").split("\n\n")[0].strip(),

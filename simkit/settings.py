@@ -376,8 +376,8 @@ class Experiment(Section):
     )
     solver: Annotated[Solver, _shorthand("type")] | None = Field(
         None,
-        description="Name of the solver, or {type: name, option: …}. The default is EulerMaruyama for a "
-        "stochastic equation and Tsit5 for an ordinary one.",
+        description="Name of the solver, or {type: name, option: …}. The default is EulerMaruyama for an Itô "
+        "equation, EulerHeun for a Stratonovich one and Tsit5 for an ordinary one.",
         examples=["EulerMaruyama"],
     )
     time: Time = Field(description="The grid of times.", examples=[{"t1": 1.0, "steps": 252}])

@@ -244,3 +244,17 @@ def test_running_leaves_jax_s_configuration_alone():
         result = run_ensemble(gbm(64, 4))
         assert result.statistics["moments"]["S_mean"].dtype == np.float64
         assert not jax.config.jax_enable_x64
+
+
+@pytest.mark.parametrize("wanted", [1, 3, 64])
+def test_as_many_paths_are_stored_as_asked_for(wanted):
+    result = run_ensemble(gbm(64, 4, stored_paths=wanted))
+    assert result.stored["S"].shape == (wanted, 2)
+    assert result.samples["S"].shape == (20, 2)
+
+
+def test_wild_paths_leave_the_step_bias_without_a_warning():
+    simulation = gbm(500, 8, problem=Explosion(), initial={"x": Distribution("lognormal", 300.0, 200.0)})
+    result = run_ensemble(dataclasses.replace(simulation, failures="exclude"))
+    assert 0 < result.failed < 500
+    assert "x" in result.bias

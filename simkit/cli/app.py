@@ -43,8 +43,10 @@ def options(
 ) -> None:
     """Stochastic and ordinary differential equations in large, reproducible ensembles.
 
-    Start with `simkit new gbm` and `simkit run gbm.yaml`. Exit codes: 0 done, 2 bad input,
-    3 numerical failure, 4 a file could not be read or written, 130 interrupted, 143 terminated.
+    Start with `simkit new gbm` and `simkit run gbm.yaml`.
+
+    Exit codes: 0 done, 2 bad input, 3 numerical failure, 4 file not read or written,
+    130 interrupted, 143 terminated.
     """
 
 

@@ -8,7 +8,7 @@ vector over paths.
 import abc
 import dataclasses
 import typing
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -70,7 +70,11 @@ class AbstractODE(eqx.Module):
     r"""An ordinary differential equation $dy/dt = f(t, y)$.
 
     `State` is the `NamedTuple` class of `y`; `drift` takes a scalar `t` and a `State` and returns a `State`.
+    `example` and `example_initial` are parameters and initial values to show it with.
     """
+
+    example: ClassVar[dict[str, float]] = {}
+    example_initial: ClassVar[dict[str, float]] = {}
 
     State: eqx.AbstractVar[type]
 
