@@ -3,8 +3,10 @@
 from typing import NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from simkit_solvers.langevin import AbstractUnderdampedLangevin
+from simkit_solvers.noise import AbstractNoise, Draw
 from simkit_solvers.problem import AbstractODE, AbstractSDE, Scalar
 
 
@@ -53,10 +55,12 @@ class Additive(AbstractPairSDE):
     noise_kind = "additive"
 
     a: Scalar = 0.8
+    loud: Scalar = 1.0
     calculus: str = eqx.field(static=True, default="any")
 
     def noise(self, t, y, dW):
-        return PairState(x=self.a * (0.5 + 0.3 * t) * dW.W1 - 0.2 * dW.W2, v=0.4 * jnp.cos(t) * dW.W2)
+        W1, W2 = self.loud * dW.W1, self.loud * dW.W2
+        return PairState(x=self.a * (0.5 + 0.3 * t) * W1 - 0.2 * W2, v=0.4 * jnp.cos(t) * W2)
 
 
 class Commutative(AbstractPairSDE):
@@ -67,12 +71,14 @@ class Commutative(AbstractPairSDE):
     noise_kind = "commutative"
 
     a: Scalar = 0.8
+    loud: Scalar = 1.0
     calculus: str = eqx.field(static=True, default="ito")
 
     def noise(self, t, y, dW):
+        W1, W2 = self.loud * dW.W1, self.loud * dW.W2
         return PairState(
-            x=0.5 * self.a * jnp.sqrt(1.0 + y.x * y.x) * (dW.W1 + 0.3 * dW.W2) * (1.0 + 0.2 * t),
-            v=(0.5 + 0.3 * jnp.sin(y.v)) * (0.4 * dW.W1 - dW.W2),
+            x=0.5 * self.a * jnp.sqrt(1.0 + y.x * y.x) * (W1 + 0.3 * W2) * (1.0 + 0.2 * t),
+            v=(0.5 + 0.3 * jnp.sin(y.v)) * (0.4 * W1 - W2),
         )
 
 
@@ -84,12 +90,14 @@ class General(AbstractPairSDE):
     noise_kind = "general"
 
     a: Scalar = 0.8
+    loud: Scalar = 1.0
     calculus: str = eqx.field(static=True, default="ito")
 
     def noise(self, t, y, dW):
+        W1, W2 = self.loud * dW.W1, self.loud * dW.W2
         return PairState(
-            x=0.5 * self.a * jnp.cos(y.v) * dW.W1 + 0.3 * jnp.sin(y.x) * dW.W2,
-            v=0.4 * y.x * (1.0 + 0.2 * t) * dW.W1 + 0.3 * jnp.cos(y.x * y.v) * dW.W2,
+            x=0.5 * self.a * jnp.cos(y.v) * W1 + 0.3 * jnp.sin(y.x) * W2,
+            v=0.4 * y.x * (1.0 + 0.2 * t) * W1 + 0.3 * jnp.cos(y.x * y.v) * W2,
         )
 
 
@@ -105,3 +113,18 @@ class Wells(AbstractUnderdampedLangevin):
     def grad_f(self, q):
         a, b = q
         return a * a * a - a + 0.5 * (a - b), b * b * b - b - 0.5 * (a - b)
+
+
+class Given(AbstractNoise):
+    """These normals, (kind, step, component), the kinds being W, H and K; they cost no compilation."""
+
+    normals: jax.Array
+    capacity = 2**20
+    refinement = 1
+
+    def group(self, components):
+        return 1
+
+    def draws(self, components, areas, first, phase, count):
+        kinds = self.normals[: areas + 1]
+        return [Draw(*(tuple(kind[first + jnp.uint32(i)]) for kind in kinds)) for i in range(count)]

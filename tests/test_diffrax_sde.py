@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from simkit_solvers.grid import Grid
 from simkit_solvers.integrate import integrate
-from simkit_solvers.noise import AbstractNoise, Draw
 from simkit_solvers.observe import States
 from simkit_solvers.registry import SOLVERS, make_solver
 from simkit_solvers.step import stepper_for
-from solver_problems import Additive, Commutative, General, PairNoise, PairState, QuadState, Wells
+from solver_problems import Additive, Commutative, General, Given, PairNoise, PairState, QuadState, Wells
 
 SDE_SOLVERS = [name for name, info in SOLVERS.items() if "sde" in info.problem]
 T0, DT, STEPS = 0.3, 0.1, 5
@@ -29,21 +28,6 @@ def problem_for(name):
 
 def start_of(problem):
     return problem.State(*map(jnp.asarray, (0.4, -0.9, 0.3, 0.1)[: len(problem.State._fields)]))
-
-
-class Given(AbstractNoise):
-    """These normals."""
-
-    normals: jax.Array
-    capacity = STEPS
-    refinement = 1
-
-    def group(self, components):
-        return 1
-
-    def draws(self, components, areas, first, phase, count):
-        kinds = self.normals[: areas + 1]
-        return [Draw(*(tuple(kind[first + jnp.uint32(i)]) for kind in kinds)) for i in range(count)]
 
 
 class Recorded(diffrax.AbstractBrownianPath):

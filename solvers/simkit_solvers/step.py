@@ -253,6 +253,9 @@ def stepper_for(solver: diffrax.AbstractSolver) -> AbstractStepper:
         return ItoMilsteinStep()
     if isinstance(solver, LANGEVIN_SOLVERS):
         return DiffraxStep(solver, 1 if isinstance(solver, diffrax.ALIGN) else 2)
+    if isinstance(solver, diffrax.AbstractRungeKutta) and solver.scan_kind is None:
+        # The one kind of stage loop that is differentiable in both modes.
+        solver = eqx.tree_at(lambda s: s.scan_kind, solver, "bounded", is_leaf=lambda x: x is None)
     return DiffraxStep(solver)
 
 

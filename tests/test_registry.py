@@ -1,0 +1,241 @@
+"""The registry: every solver runs, differentiates and keeps its precision; unfit ones are refused."""
+
+import inspect
+import itertools
+import re
+
+import diffrax
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from simkit_solvers.grid import Grid
+from simkit_solvers.integrate import integrate
+from simkit_solvers.noise import Draw
+from simkit_solvers.observe import States
+from simkit_solvers.problem import AbstractODE, AbstractSDE
+from simkit_solvers.registry import SOLVERS, check_solver, make_solver, strong_order, weak_order
+from simkit_solvers.step import stepper_for
+from solver_problems import Additive, Commutative, Driven, General, Given, PairNoise, PairState, Wells
+
+PROBLEMS = {"additive": Additive, "commutative": Commutative, "general": General}
+NORMALS = np.random.default_rng(1).standard_normal((3, 3, 2, 2))  # path, kind, step, component
+CASES = [(name, kind) for name, info in SOLVERS.items() for kind in info.problem]
+
+
+def problem_for(name, kind):
+    """A problem that a solver takes, its noise as general as it may be."""
+    info = SOLVERS[name]
+    if kind == "ode":
+        return Driven()
+    return Wells() if info.langevin else PROBLEMS[info.noise_kinds[-1]](calculus=info.calculus)
+
+
+@pytest.mark.parametrize(("name", "kind"), CASES)
+def test_contract(name, kind):
+    """Built and checked; compiled and mapped over paths, value and both derivatives are finite and agree."""
+    problem, solver = problem_for(name, kind), make_solver(name)
+    check_solver(solver, problem)
+    parameter = "gamma" if isinstance(problem, Wells) else "a"
+
+    def end(value, normals):
+        dtype = value.dtype
+        changed = jax.tree.map(lambda x: jnp.asarray(x, dtype), problem)
+        changed = type(problem)(**{**vars(changed), parameter: value})
+        y0 = problem.State(*(jnp.asarray(0.4 - 0.3 * i, dtype) for i in range(len(problem.State._fields))))
+        noise = Given(normals) if isinstance(problem, AbstractSDE) else None
+        rows = integrate(changed, solver, y0, Grid(0.3, 0.1, 2, 1), noise, States())
+        assert {x.dtype for x in rows.values()} == {dtype}
+        return sum(x[-1] for x in rows.values())
+
+    def derivatives(value, normals):
+        forward = jax.jvp(lambda v: end(v, normals), (value,), (jnp.ones_like(value),))
+        return *forward, jax.grad(end)(value, normals)
+
+    found = {}
+    program = jax.jit(jax.vmap(derivatives, in_axes=(None, 0)))
+    for dtype in (jnp.float32, jnp.float64):
+        value, forward, reverse = program(jnp.asarray(0.9, dtype), jnp.asarray(NORMALS, dtype))
+        assert value.dtype == forward.dtype == reverse.dtype == dtype
+        assert np.isfinite([value, forward, reverse]).all()
+        close = 100 * float(jnp.finfo(dtype).eps)
+        np.testing.assert_allclose(forward, reverse, rtol=close, atol=close)
+        assert (len(np.unique(value)) == 3) == (kind == "sde")
+        found[dtype] = np.stack([value, forward]).astype(np.float64)
+    np.testing.assert_allclose(found[jnp.float32], found[jnp.float64], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_record(name):
+    info = SOLVERS[name]
+    assert info.name == info.cls.__name__ == name
+    assert set(info.problem) <= {"ode", "sde"}
+    assert info.summary.endswith(".")
+    assert info.summary.count(". ") == 0
+    assert "doi:10." in info.reference
+    assert info.origin == ("diffrax" if info.cls.__module__.startswith("diffrax") else "simkit")
+    assert ("sde" in info.problem) == (info.strong is not None) == (info.weak is not None)
+    assert ("sde" in info.problem) == (info.calculus in ("ito", "stratonovich", "any"))
+    assert ("ode" in info.problem) == (info.order is not None)
+    if info.origin == "diffrax" and info.calculus:
+        expected = diffrax.AbstractItoSolver if info.calculus == "ito" else diffrax.AbstractStratonovichSolver
+        assert issubclass(info.cls, expected)
+
+
+def test_every_diffrax_solver_has_a_record_or_a_reason():
+    classes = {
+        name
+        for name, cls in vars(diffrax).items()
+        if inspect.isclass(cls)
+        and issubclass(cls, diffrax.AbstractSolver)
+        and not name.startswith("Abstract")
+    }
+    for name in classes - set(SOLVERS):
+        with pytest.raises(ValueError, match=f"solver {name} does not run on a fixed grid: it"):
+            make_solver(name)
+
+
+NOISY = [name for name, info in SOLVERS.items() if "general" in info.noise_kinds or "Milstein" in name]
+
+
+class Growth(AbstractSDE):
+    """dy = y dW, whose mean grows in the Stratonovich sense only."""
+
+    State = PairState
+    Noise = PairNoise
+    calculus = "ito"
+    noise_kind = "commutative"
+
+    def drift(self, t, y):
+        return PairState(x=0.0 * y.x, v=0.0)
+
+    def noise(self, t, y, dW):
+        return PairState(x=y.x * dW.W1, v=0.0 * dW.W2)
+
+
+@pytest.mark.parametrize("name", NOISY)
+def test_calculus(name):
+    """The mean over an increment and its opposite grows by h/2 in the Stratonovich sense alone."""
+    stepper, problem, h = stepper_for(make_solver(name)), Growth(), jnp.asarray(1e-4)
+    y, zero = PairState(jnp.asarray(1.0), jnp.asarray(0.0)), jnp.asarray(0.0)
+    ends = []
+    for sign in (1.0, -1.0):
+        draw = Draw((jnp.asarray(sign), zero), *([(zero, zero)] * stepper.areas))
+        ends.append(stepper.step(problem, zero, h, y, draw, stepper.init(problem, zero, h, y))[0].x)
+    growth = 0.5e-4 if SOLVERS[name].calculus == "stratonovich" else 0.0
+    assert sum(ends) / 2 - 1 == pytest.approx(growth, abs=1e-7)
+
+
+REFUSALS = [
+    (
+        "Heun",
+        General(),
+        "converges to the Stratonovich solution, General is an Itô model; take EulerMaruyama",
+    ),
+    (
+        "EulerMaruyama",
+        General(calculus="stratonovich"),
+        "converges to the Itô solution, General is a Stratonovich",
+    ),
+    (
+        "ItoMilstein",
+        General(),
+        "is for additive, scalar, diagonal or commutative noise, General has general noise",
+    ),
+    ("Tsit5", General(), "is for ordinary problems, General is stochastic; take EulerMaruyama"),
+    ("SPaRK", Driven(), "is for stochastic problems, Driven is an ordinary one; take Tsit5"),
+    (
+        "SRA1",
+        Commutative(calculus="stratonovich"),
+        "is for additive noise, Commutative has commutative noise",
+    ),
+    ("ALIGN", Additive(), "solves underdamped Langevin problems only and Additive is not"),
+]
+
+
+@pytest.mark.parametrize(("name", "problem", "reason"), REFUSALS)
+def test_refused_with_the_reason(name, problem, reason):
+    with pytest.raises(ValueError, match=f"solver {name} {reason}"):
+        check_solver(make_solver(name), problem)
+
+
+@pytest.mark.parametrize(
+    ("name", "noise", "calculus"),
+    list(itertools.product(NOISY, PROBLEMS, ("ito", "stratonovich", "any"))),
+)
+def test_fits_exactly_when_calculus_and_noise_do(name, noise, calculus):
+    info, problem = SOLVERS[name], PROBLEMS[noise](calculus=calculus)
+    if calculus in ("any", info.calculus) and noise in info.noise_kinds:
+        check_solver(make_solver(name), problem)
+        assert strong_order(make_solver(name), problem) <= weak_order(make_solver(name), problem)
+    else:
+        with pytest.raises(ValueError, match="take "):
+            check_solver(make_solver(name), problem)
+
+
+class Damped(AbstractODE):
+    """A pendulum with friction: not separable."""
+
+    State = PairState
+
+    def drift(self, t, y):
+        return PairState(x=y.v, v=-jnp.sin(y.x) - 0.1 * y.v)
+
+
+def test_splitting_needs_a_separable_problem():
+    check_solver(make_solver("SemiImplicitEuler"), Driven(), PairState(0.3, 0.1))
+    with pytest.raises(
+        ValueError, match=r"first half of the variables \(x\).*second half \(v\).*Damped does not"
+    ):
+        check_solver(make_solver("SemiImplicitEuler"), Damped())
+
+
+@pytest.mark.parametrize("solver", [diffrax.LeapfrogMidpoint(), diffrax.HalfSolver(diffrax.Heun())])
+def test_what_would_run_and_be_wrong_is_refused_in_the_loop_too(solver):
+    y0 = PairState(jnp.asarray(0.1), jnp.asarray(0.2))
+    with pytest.raises(ValueError, match=f"solver {type(solver).__name__} does not run on a fixed grid"):
+        integrate(Driven(), solver, y0, Grid(0.0, 0.1, 2, 1), None, States())
+
+
+def test_unregistered_class_of_a_known_name():
+    class Heun(diffrax.Heun):
+        pass
+
+    with pytest.raises(ValueError, match="solver Heun is not registered"):
+        check_solver(Heun(), Driven())
+
+
+MISTAKES = [
+    ("tsit", {}, "unknown solver 'tsit'; did you mean 'Tsit5'?"),
+    (
+        "LeapfrogMidpoint",
+        {},
+        "solver LeapfrogMidpoint does not run on a fixed grid: its state holds an absolute time",
+    ),
+    ("Tsit5", {"rtol": 1e-3}, "solver Tsit5 has no option 'rtol'; it has none"),
+    ("SPaRK", {"scan_kind": "lax"}, "solver SPaRK has no option 'scan_kind'; it has none"),
+    ("Kvaerno5", {"rtl": 1e-3}, "solver Kvaerno5 has no option 'rtl'; did you mean 'rtol'?"),
+    ("Kvaerno5", {"root_finder": 1}, "solver Kvaerno5 has no option 'root_finder'"),
+    (
+        "Kvaerno5",
+        {"root_find_max_steps": 2.5},
+        "root_find_max_steps must be a positive whole number, got 2.5",
+    ),
+    ("Kvaerno5", {"rtol": -1.0}, "rtol must be a positive number, got -1.0"),
+    ("Kvaerno5", {"rtol": True}, "rtol must be a positive number, got True"),
+    ("Kvaerno5", {"atol": float("nan")}, "atol must be a positive number, got nan"),
+]
+
+
+@pytest.mark.parametrize(("name", "options", "message"), MISTAKES)
+def test_mistakes(name, options, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        make_solver(name, options)
+
+
+def test_options_arrive():
+    solver = make_solver("KenCarp4", {"root_find_max_steps": 7, "rtol": 1e-3, "atol": 1e-5})
+    assert (solver.root_find_max_steps, solver.root_finder.rtol, solver.root_finder.atol) == (7, 1e-3, 1e-5)
+    assert make_solver("ALIGN", {"taylor_threshold": 0.01}).taylor_threshold == 0.01
+    for info in SOLVERS.values():
+        assert make_solver(info.name, {k: v for k, v in info.options.items() if v}) == make_solver(info.name)

@@ -1,0 +1,68 @@
+"""The strong orders that solvers claim for each kind of noise, by coupled steps of several lengths."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from simkit_solvers.grid import Grid
+from simkit_solvers.integrate import integrate
+from simkit_solvers.noise import CoarsenedNoise
+from simkit_solvers.observe import States
+from simkit_solvers.registry import SOLVERS, make_solver, strong_order
+from simkit_solvers.step import stepper_for
+from solver_problems import Additive, Commutative, General, Given, Wells
+
+PATHS, FINE = 1000, 512
+NORMALS = np.random.default_rng(5).standard_normal((3, FINE, 2, PATHS))  # W, H, K of each step and component
+FACTORS = (64, 16)
+PROBLEMS = {"additive": Additive, "commutative": Commutative, "general": General}
+
+
+@functools.cache
+def coarse(factor, areas):
+    """The normals of longer steps by the library's coupling: (kind, step, component, path)."""
+    parts = np.moveaxis(NORMALS.reshape(3, FINE // factor, factor, 2, PATHS), 1, 3)
+    draw = CoarsenedNoise(Given(jnp.asarray(parts)), factor).draws(2, areas, jnp.uint32(0), 0, 1)[0]
+    return jnp.stack([jnp.stack(kind, axis=1) for kind in (draw.W, draw.H, draw.K)[: areas + 1]])
+
+
+def ends(solver, problem, factor, length):
+    """The states of all paths at the end with steps `factor` times as long."""
+    steps = FINE // factor
+    grid = Grid(0.1, length / steps, steps, steps)
+    y0 = problem.State(*map(jnp.asarray, (0.4, -0.9, 0.3, 0.1)[: len(problem.State._fields)]))
+
+    def end(normals):
+        return [x[-1] for x in integrate(problem, solver, y0, grid, Given(normals), States()).values()]
+
+    normals = coarse(factor, stepper_for(solver).areas)
+    return np.stack(jax.jit(jax.vmap(end, in_axes=-1))(normals))
+
+
+def measured(name, problem, length):
+    solver = make_solver(name)
+    fine = ends(solver, problem, 1, length)
+    errors = [np.sqrt(np.mean((ends(solver, problem, factor, length) - fine) ** 2)) for factor in FACTORS]
+    return np.polyfit(np.log(FACTORS), np.log(errors), 1)[0]
+
+
+QUICK = ("EulerMaruyama-general", "ItoMilstein-commutative", "EulerHeun-commutative", "ShARK-additive")
+
+
+def claims():
+    """Every solver with every noise it takes, loud and in a short time so that the least order shows."""
+    for name, info in SOLVERS.items():
+        for kind, model in PROBLEMS.items():
+            if kind in info.noise_kinds:
+                problem = Wells() if info.langevin else model(calculus=info.calculus, loud=3.0)
+                label = f"{name}-{kind}"
+                marks = () if label in QUICK else (pytest.mark.slow,)
+                yield pytest.param(name, problem, 0.8 if info.langevin else 0.02, id=label, marks=marks)
+
+
+@pytest.mark.parametrize(("name", "problem", "length"), list(claims()))
+def test_strong_order(name, problem, length):
+    claimed = strong_order(make_solver(name), problem)
+    assert measured(name, problem, length) == pytest.approx(claimed, abs=0.1)
