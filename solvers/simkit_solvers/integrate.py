@@ -1,11 +1,9 @@
 """The one loop: a `lax.scan` over blocks of unrolled steps, with an integer clock.
 
-Noise words come two at a time, so consecutive steps share them in groups of one or two. A saved row may fall
-inside a group; then the rows repeat with the period at which row and group meet (two rows at most), and the
-scan runs over such periods, so that the phase of every step within its group is known when compiling.
+Noise words come two at a time, so consecutive steps share them in groups of one or two. Where a saved row
+falls inside a group, a block draws one step more and picks by where in its group it starts.
 """
 
-import math
 from typing import Any
 
 import equinox as eqx
@@ -54,93 +52,82 @@ def integrate(
     def time(k):
         return t0 + k.astype(dtype) * dt
 
-    def steps(carry, first, phase, count):
-        """`count` unrolled steps from step `first`, which is the `phase`-th of its group."""
-        y, state, acc = carry
-        draws = [Draw(())] * count
-        if stochastic:
-            draws = noise.draws(components, stepper.areas, first, phase, count)
-        for i, draw in enumerate(draws):
-            k = first + jnp.uint32(i)
-            y, state = stepper.step(problem, time(k), dt, y, draw, state)
-            acc = observer.update(problem, acc, k + jnp.uint32(1), time(k + jnp.uint32(1)), y, dt)
-        return y, state, acc
-
-    def block(carry, first, phase, count):
-        def unpacked(packed, k):
-            return pack(steps(unpack(packed), k, phase, count))
-
-        return jax.checkpoint(unpacked, prevent_cse=False)(carry, first)
-
     size = (
         _block_size(grid, group, components * noise.refinement if stochastic else 1)
         if stepper.unrolled
         else group
     )
+    aligned = grid.every % group == 0 and size % group == 0
 
-    def advance(carry, first, phase, count):
-        """`count` steps: up to the next group, then whole blocks, then the rest."""
-        head = min(-phase % group, count)
-        if head:
-            carry = block(carry, first, phase, head)
-            first = first + jnp.uint32(head)
-        blocks, tail = divmod(count - head, size)
-        if blocks:
+    def draws(first, count):
+        """The draws of `count` steps from `first`, which may lie anywhere in its group."""
+        if not stochastic:
+            return [Draw(())] * count
+        if aligned:
+            return noise.draws(components, stepper.areas, first, 0, count)
+        late = first % jnp.uint32(group)
+        found = noise.draws(components, stepper.areas, first - late, 0, count + group - 1)
+        return [
+            jax.tree.map(lambda *choice: _pick(late, choice), *found[i : i + group]) for i in range(count)
+        ]
 
-            def body(c, b):
-                return block(c, first + b * jnp.uint32(size), 0, size), None
+    def block(carry, first, count):
+        """`count` unrolled steps from step `first`."""
 
-            carry = jax.lax.scan(body, carry, jnp.arange(blocks, dtype=jnp.uint32))[0]
-            first = first + jnp.uint32(blocks * size)
-        return block(carry, first, 0, tail) if tail else carry
+        def unpacked(packed, first):
+            y, state, acc = unpack(packed)
+            for i, draw in enumerate(draws(first, count)):
+                k = first + jnp.uint32(i)
+                y, state = stepper.step(problem, time(k), dt, y, draw, state)
+                acc = observer.update(problem, acc, k + jnp.uint32(1), time(k + jnp.uint32(1)), y, dt)
+            return pack((y, state, acc))
+
+        return jax.checkpoint(unpacked, prevent_cse=False)(carry, first)
+
+    def advance(carry, first):
+        """The steps of one row from step `first`: whole blocks, then the rest."""
+        blocks, tail = divmod(grid.every, size)
+
+        def body(c, b):
+            return block(c, first + b * jnp.uint32(size), size), None
+
+        carry = jax.lax.scan(body, carry, jnp.arange(blocks, dtype=jnp.uint32))[0]
+        return block(carry, first + jnp.uint32(blocks * size), tail) if tail else carry
 
     def row(carry, k):
         y, _, acc = unpack(carry)
         return observer.row(problem, acc, time(k), y)
 
-    def rows(carry, first, count):
-        """`count` rows from step `first`, the start of a group, each `every` steps after the one before."""
-        kept = []
-        for r in range(count):
-            start = first + jnp.uint32(r * grid.every)
-            carry = advance(carry, start, r * grid.every % group, grid.every)
-            kept.append(row(carry, start + jnp.uint32(grid.every)))
-        return carry, jax.tree.map(lambda *x: jnp.stack(x), *kept)
+    def body(carry, r):
+        # The row first: it reads what the loop carries; after the steps it would compute them again.
+        k = r * jnp.uint32(grid.every)
+        return advance(carry, k), row(carry, k)
 
-    zero = jnp.uint32(0)
     carry = y0, stepper.init(problem, t0, dt, y0), observer.init(problem, t0, y0)
     carry = jax.tree.map(_strong, carry)
     pack, unpack = _packing(carry)
-    carry = pack(carry)
-    first = jax.tree.map(lambda x: jnp.asarray(x)[None], row(carry, zero))
+    carry, kept = jax.lax.scan(body, pack(carry), jnp.arange(grid.rows - 1, dtype=jnp.uint32))
+    last = row(carry, jnp.uint32(grid.steps))
+    return jax.tree.map(lambda x, y: jnp.concatenate([x, jnp.asarray(y)[None]]), kept, last)
 
-    per_period = math.lcm(grid.every, group) // grid.every
-    periods, left = divmod(grid.rows - 1, per_period)
-    parts = [first]
-    if periods > 1:
-        length = jnp.uint32(per_period * grid.every)
-        carry, kept = jax.lax.scan(
-            lambda c, p: rows(c, p * length, per_period), carry, jnp.arange(periods, dtype=jnp.uint32)
-        )
-        parts.append(jax.tree.map(lambda x: x.reshape((-1, *x.shape[2:])), kept))
-    else:
-        left += periods * per_period
-        periods = 0
-    if left:
-        carry, kept = rows(carry, jnp.uint32(periods * per_period * grid.every), left)
-        parts.append(kept)
-    return jax.tree.map(lambda *x: jnp.concatenate(x), *parts)
+
+def _pick(index, choice):
+    """The `index`-th of a few arrays."""
+    picked = choice[0]
+    for i, other in enumerate(choice[1:], 1):
+        picked = jnp.where(index == jnp.uint32(i), other, picked)
+    return picked
 
 
 def _block_size(grid: Grid, group: int, words: int) -> int:
-    """Steps in an unrolled block of about `WORDS_PER_BLOCK` words: the number that leaves the shortest rests.
+    """Steps in an unrolled block of about `WORDS_PER_BLOCK` words: a divisor of the steps to a saved row.
 
-    What is left before a saved row is compiled once more beside the block.
+    In whole groups if there is such a divisor, and `WORDS_PER_BLOCK` with a rest if there is none at all.
     """
-    target = max(group, WORDS_PER_BLOCK // words)
-    whole = grid.every - grid.every % group
-    sizes = range(max(group, target // 2 // group * group), max(group, target * 5 // 4) + 1, group)
-    return min(sizes, key=lambda size: (whole % size, -size))
+    target = max(1, WORDS_PER_BLOCK // words)
+    divisors = [n for n in range(-(-target // 2), 2 * target) if grid.every % n == 0]
+    whole = [n for n in divisors if n % group == 0]
+    return min(whole or divisors or [min(target, grid.every)], key=lambda n: abs(n - target))
 
 
 def _per_path(problem, noise):
