@@ -9,6 +9,7 @@ import numpy as np
 
 from simkit.bias import BIAS_PATHS, step_bias
 from simkit.chunks import Chunks, plan_chunks
+from simkit.errors import NumericalError
 from simkit.failures import failed_paths
 from simkit.paths import as_device_ids, path_mesh, path_program
 from simkit.reducers import AbstractReducer, Covariance, Histogram, Moments
@@ -64,10 +65,10 @@ def chunk_program(
 
     def chunk(numbers, ids, remaining):
         everything = paths(numbers, ids)
-        finite = jnp.ones(ids.shape, bool)
-        for array in everything.values():
-            finite &= jnp.all(jnp.isfinite(array), axis=0)
         values = {name: everything[name][-count:] for name, count in rows.items()}
+        finite = jnp.ones(ids.shape, bool)
+        for array in values.values():
+            finite &= jnp.all(jnp.isfinite(array), axis=0)
         index = jnp.arange(ids.size, dtype=jnp.int64).reshape(ids.shape)
         present = index < remaining
         partials = {name: r.update(values, present & finite) for name, r in reducers.items()}
@@ -100,7 +101,8 @@ def _run(simulation: Simulation, progress: Progress | None) -> EnsembleResult:
         nonlocal failed
         values, partials, broken = outputs
         first = number * plan.paths
-        bad = np.flatnonzero(np.asarray(broken).reshape(-1))
+        lost = np.asarray(broken).reshape(-1)
+        bad = np.flatnonzero(lost)
         if len(bad) and simulation.failures == "stop":
             raise failed_paths(simulation, first + bad)
         failed += len(bad)
@@ -112,7 +114,7 @@ def _run(simulation: Simulation, progress: Progress | None) -> EnsembleResult:
                 flat = np.asarray(array).reshape(array.shape[0], -1)
                 kept.setdefault(name, []).append(flat[:, :wanted].T.copy())
                 if number == 0:
-                    first_values[name] = flat[-1, :BIAS_PATHS].copy()
+                    first_values[name] = np.where(lost, np.nan, flat[-1])[:BIAS_PATHS]
         if progress is not None:
             progress(min(first + plan.paths, simulation.paths), simulation.paths)
 
@@ -124,6 +126,8 @@ def _run(simulation: Simulation, progress: Progress | None) -> EnsembleResult:
             absorb(*waiting.pop(0))
     for item in waiting:
         absorb(*item)
+    if failed == simulation.paths:
+        raise NumericalError(f"none of the {failed} paths has finite values: there is nothing to average")
     statistics = {name: reducer.finish(states[name]) for name, reducer in reducers.items()}
     elapsed_s = time.perf_counter() - start
 

@@ -14,9 +14,11 @@ from simkit_physics import CIR, Heston, OrnsteinUhlenbeck
 from simkit_solvers.grid import Grid
 from simkit_solvers.problem import AbstractODE
 
+from simkit.build import build
 from simkit.chunks import LEAF, plan_chunks
 from simkit.ensemble import run_ensemble
 from simkit.errors import NumericalError
+from simkit.experiment import load
 from simkit.initial import Distribution
 
 
@@ -258,3 +260,36 @@ def test_wild_paths_leave_the_step_bias_without_a_warning():
     result = run_ensemble(dataclasses.replace(simulation, failures="exclude"))
     assert 0 < result.failed < 500
     assert "x" in result.bias
+
+
+def with_observable(text: str, **ensemble):
+    """GBM from YAML with one observable at the end."""
+    return build(
+        load(
+            {
+                "model": {"type": "GBM", "mu": 0.05, "sigma": 0.2},
+                "initial": {"S": 100.0},
+                "time": {"t1": 1.0, "steps": 20},
+                "ensemble": {"paths": 100, **ensemble},
+                "observe": {"x": text},
+            }
+        )
+    )
+
+
+def test_an_observable_at_the_end_need_not_be_defined_before():
+    moments = run_ensemble(with_observable("integral(S)/t")).statistics["moments"]
+    assert moments["x_mean"][-1] == pytest.approx(102.5, abs=5)
+
+
+def test_an_observable_without_a_value_is_told_from_a_failed_path():
+    with pytest.raises(NumericalError, match=r"x = nan at t = 1 \(step 20 of 20\).*The state is finite"):
+        run_ensemble(with_observable("log(S - 100)"))
+
+
+def test_excluded_paths_leave_the_step_bias_too_and_none_left_is_an_error():
+    half = run_ensemble(with_observable("log(S - 100)", failures="exclude"))
+    assert 0 < half.failed < 100
+    assert all(math.isfinite(number) for pair in half.bias.values() for number in pair)
+    with pytest.raises(NumericalError, match="none of the 100 paths has finite values"):
+        run_ensemble(with_observable("log(S - 1e9)", failures="exclude"))
