@@ -92,8 +92,6 @@ def test_agrees_with_diffeqsolve(name):
         terms, flat = langevin_terms(problem, path), (flat[:2], flat[2:])
     else:
         terms = dense_terms(problem, path)
-    if name == "EulerMaruyama":
-        solver = diffrax.Euler()
     times = diffrax.StepTo(T0 + DT * jnp.arange(STEPS + 1.0))
     with jax.numpy_dtype_promotion("standard"):
         solution = diffrax.diffeqsolve(

@@ -122,9 +122,7 @@ class CounterNoise(AbstractNoise):
             return standard_normal(blocks[index][which[1] % 2])
 
         offset = phase % group * per_step
-        return [
-            tuple(normal(offset + i * per_step + c) for c in range(per_step)) for i in range(count)
-        ]
+        return [tuple(normal(offset + i * per_step + c) for c in range(per_step)) for i in range(count)]
 
 
 class CoarsenedNoise(AbstractNoise):
@@ -162,9 +160,7 @@ class CoarsenedNoise(AbstractNoise):
             phase * self.factor % fine_group,
             count * self.factor,
         )
-        return [
-            _join(fine[i * self.factor : (i + 1) * self.factor], components, areas) for i in range(count)
-        ]
+        return [_join(fine[i * self.factor : (i + 1) * self.factor], components, areas) for i in range(count)]
 
 
 class HalvedNoise(AbstractNoise):
