@@ -38,7 +38,8 @@ class Comparison:
 def step_bias(simulation: Simulation, run: dict[str, np.ndarray]) -> dict[str, tuple[float, float]]:
     """The step bias of each quantity at the end and its standard error, given the first paths' final values.
 
-    Empty where no other grid can be compared with: an odd number of steps under a solver with Lévy areas.
+    Empty where no other grid can be compared with: no factor that meets all dates, under a solver with Lévy
+    areas or with so many steps that twice as many would wrap the counter.
     Quantities whose coupled differences are not finite are left out.
     """
     other = comparison(simulation)
@@ -81,5 +82,7 @@ def comparison(simulation: Simulation) -> Comparison | None:
     if stepper_for(simulation.solver).areas and isinstance(simulation.problem, AbstractSDE):
         return None
     steps = 2 * grid.steps
+    if steps >= 2**31:
+        return None
     halves = Grid(grid.t0, grid.dt / 2, steps, steps)
     return Comparison(0.5, halves, simulation.observer.refined(2), HalvedNoise.of)

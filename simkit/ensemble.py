@@ -113,8 +113,9 @@ def _run(simulation: Simulation, progress: Progress | None) -> EnsembleResult:
             if wanted > 0:
                 flat = np.asarray(array).reshape(array.shape[0], -1)
                 kept.setdefault(name, []).append(flat[:, :wanted].T.copy())
-                if number == 0:
-                    first_values[name] = np.where(lost, np.nan, flat[-1])[:BIAS_PATHS]
+        for name, array in values.items() if first < BIAS_PATHS else ():
+            last = np.where(lost, np.nan, np.asarray(array)[-1].reshape(-1))
+            first_values[name] = np.concatenate([first_values.get(name, last[:0]), last])[:BIAS_PATHS]
         if progress is not None:
             progress(min(first + plan.paths, simulation.paths), simulation.paths)
 

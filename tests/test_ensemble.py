@@ -60,6 +60,7 @@ def final_statistics(result) -> dict[str, bytes]:
         for name, array in statistics.items():
             last = array[-1:] if name.startswith("S_") and "histogram" not in name else array
             bits[f"{reducer}.{name}"] = np.asarray(last).tobytes()
+    bits["bias"] = np.asarray(list(result.bias.values())).tobytes()
     return bits
 
 
