@@ -125,6 +125,6 @@ class Given(AbstractNoise):
     def group(self, components):
         return 1
 
-    def draws(self, components, areas, first, phase, count):
+    def draws(self, components, areas, first, count):
         kinds = self.normals[: areas + 1]
         return [Draw(*(tuple(kind[first + jnp.uint32(i)]) for kind in kinds)) for i in range(count)]

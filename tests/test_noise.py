@@ -49,7 +49,9 @@ class Ledger:
 
 
 def draws(noise: AbstractNoise, components, areas, first, count):
-    return noise.draws(components, areas, jnp.uint32(first), first % noise.group(components), count)
+    """The draws of `count` steps from any step, of which `noise` gives only those that start a group."""
+    late = first % noise.group(components)
+    return noise.draws(components, areas, jnp.uint32(first - late), late + count)[late:]
 
 
 COMPONENTS, AREAS = st.integers(1, 5), st.integers(0, 2)
@@ -126,12 +128,14 @@ def test_halves_have_no_areas():
 @given(COMPONENTS, AREAS, st.booleans(), st.integers(0, 5), st.integers(1, 6))
 def test_no_word_is_used_twice_and_no_block_computed_twice(components, areas, wide, first, count):
     noise = CounterNoise("increments", "areas", wide)
+    group = noise.group(components)
+    first, count = first * group, count * group
     with Ledger() as together:
         draws(noise, components, areas, first, count)
-    with Ledger() as one_by_one:
-        for k in range(first, first + count):
-            draws(noise, components, areas, k, 1)
-    for ledger in (together, one_by_one):
+    with Ledger() as by_group:
+        for k in range(first, first + count, group):
+            draws(noise, components, areas, k, group)
+    for ledger in (together, by_group):
         assert len(set(ledger.words)) == len(ledger.words) == count * components * (1 + areas)
     assert len(set(together.blocks)) == len(together.blocks)
 
@@ -178,7 +182,7 @@ def table(noise_of, components, areas, paths, steps):
 
     @jax.jit
     def run(path, b):
-        return jax.tree.leaves(noise_of(path).draws(components, areas, b * jnp.uint32(period), 0, period))
+        return jax.tree.leaves(noise_of(path).draws(components, areas, b * jnp.uint32(period), period))
 
     return np.stack([np.asarray(z, np.float64) for z in run(*each)], 1).reshape(len(paths), steps, -1)
 
@@ -234,7 +238,7 @@ def test_neighbouring_seeds_are_independent():
 
     @jax.jit
     def first_steps(path):
-        return [draw.W[0] for noise in three(path) for draw in noise.draws(1, 0, jnp.uint32(0), 0, 2)]
+        return [draw.W[0] for noise in three(path) for draw in noise.draws(1, 0, jnp.uint32(0), 2)]
 
     found = first_steps(jnp.arange(2**15, dtype=jnp.uint32))
     assert dependence(np.stack(found, 1).astype(np.float64)) < 1
@@ -265,11 +269,11 @@ class _Stuttering(AbstractNoise):
     def group(self, components):
         return self.noise.group(components)
 
-    def draws(self, components, areas, first, phase, count):
+    def draws(self, components, areas, first, count):
         def repeated(normals):
             return tuple(jnp.abs(normals[0]) * jnp.sign(z) for z in normals)
 
-        return [Draw(*map(repeated, d)) for d in self.noise.draws(components, areas, first, phase, count)]
+        return [Draw(*map(repeated, d)) for d in self.noise.draws(components, areas, first, count)]
 
 
 @pytest.mark.parametrize("noise_of", [counter, coarse, lambda path: CoarsenedNoise(counter(path), 3)])
@@ -318,8 +322,8 @@ class _Exactly(AbstractNoise):
     def group(self, components):
         return self.noise.group(components)
 
-    def draws(self, components, areas, first, phase, count):
-        found = self.noise.draws(components, areas, first, phase, count)
+    def draws(self, components, areas, first, count):
+        found = self.noise.draws(components, areas, first, count)
         return jax.tree.map(lambda x: x.astype(jnp.float64), found)
 
 
@@ -339,7 +343,7 @@ class Given(AbstractNoise):
     def group(self, components):
         return 1
 
-    def draws(self, components, areas, first, phase, count):
+    def draws(self, components, areas, first, count):
         rows = self.numbers[int(first) : int(first) + count]
         return [Draw((w,), (h,) if areas else (), (k,) if areas > 1 else ()) for w, h, k in rows]
 
@@ -347,7 +351,7 @@ class Given(AbstractNoise):
 def join(parts):
     """W, H and K of one step from those of its equal parts, an array (parts, 3)."""
     parts = np.asarray(parts, float)
-    draw = CoarsenedNoise(Given(parts), len(parts)).draws(1, 2, jnp.uint32(0), 0, 1)[0]
+    draw = CoarsenedNoise(Given(parts), len(parts)).draws(1, 2, jnp.uint32(0), 1)[0]
     return np.array([draw.W[0], draw.H[0], draw.K[0]], float)
 
 
@@ -420,12 +424,16 @@ def test_steps_beyond_the_counter_are_refused():
         draws(thrice, 1, 0, 1431655764, 2)
 
 
-def test_a_phase_that_is_not_the_step_s_own_is_refused():
+def test_a_start_inside_a_group_is_refused():
     noise = CounterNoise.of(seed_key(0), 0)
-    with pytest.raises(ValueError, match=r"^phase: step 3 has phase 1 in its group, got 0$"):
-        noise.draws(1, 0, jnp.uint32(3), 0, 1)
-    with pytest.raises(ValueError, match=r"^phase: step 4 has phase 0 in its group, got 1$"):
-        CoarsenedNoise(noise, 3).draws(1, 0, jnp.uint32(4), 1, 1)
+    with pytest.raises(
+        ValueError, match=r"^first: step 3 is inside a group of 2; start at a multiple of it$"
+    ):
+        noise.draws(1, 0, jnp.uint32(3), 1)
+    with pytest.raises(
+        ValueError, match=r"^first: step 5 is inside a group of 2; start at a multiple of it$"
+    ):
+        CoarsenedNoise(noise, 3).draws(1, 0, jnp.uint32(5), 1)
 
 
 @pytest.mark.parametrize("factor", [0, -2])

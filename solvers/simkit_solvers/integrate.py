@@ -1,9 +1,12 @@
 """The one loop: a `lax.scan` over blocks of unrolled steps, with an integer clock.
 
-Noise words come two at a time, so consecutive steps share them in groups of one or two. Where a saved row
-falls inside a group, a block draws one step more and picks by where in its group it starts.
+Blocks have one length and lie on one grid, whatever is saved: block b is the steps `b * size`, …, so that a
+step is always compiled in the same place of the same block. Where steps are compiled elsewhere, the compiler
+may contract other products and sums to fused multiply-adds, and the last bit differs. A row that falls inside
+a block is reached from the block's start, by steps that are taken for this row alone.
 """
 
+import math
 from typing import Any
 
 import equinox as eqx
@@ -16,7 +19,8 @@ from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.problem import AbstractODE, AbstractSDE
 from simkit_solvers.step import stepper_for
 
-WORDS_PER_BLOCK = 8  # enough to hide the loop, few enough to compile in half a second
+WORDS_PER_BLOCK = 4  # enough to hide the loop, few enough that a row inside a block costs little
+STEPS_PER_BLOCK = 2  # the same, where there is no noise
 
 
 def integrate(
@@ -52,31 +56,16 @@ def integrate(
     def time(k):
         return t0 + k.astype(dtype) * dt
 
-    size = (
-        _block_size(grid, group, components * noise.refinement if stochastic else 1)
-        if stepper.unrolled
-        else group
-    )
-    aligned = grid.every % group == 0 and size % group == 0
+    words = components * noise.refinement if stochastic else 0
+    size = _block_size(group, words) if stepper.unrolled else group
 
-    def draws(first, count):
-        """The draws of `count` steps from `first`, which may lie anywhere in its group."""
-        if not stochastic:
-            return [Draw(())] * count
-        if aligned:
-            return noise.draws(components, stepper.areas, first, 0, count)
-        late = first % jnp.uint32(group)
-        found = noise.draws(components, stepper.areas, first - late, 0, count + group - 1)
-        return [
-            jax.tree.map(lambda *choice: _pick(late, choice), *found[i : i + group]) for i in range(count)
-        ]
-
-    def block(carry, first, count):
-        """`count` unrolled steps from step `first`."""
+    def steps(carry, first, count):
+        """`count` unrolled steps from step `first`, where a block starts."""
 
         def unpacked(packed, first):
             y, state, acc = unpack(packed)
-            for i, draw in enumerate(draws(first, count)):
+            draws = noise.draws(components, stepper.areas, first, count) if stochastic else [Draw(())] * count
+            for i, draw in enumerate(draws):
                 k = first + jnp.uint32(i)
                 y, state = stepper.step(problem, time(k), dt, y, draw, state)
                 acc = observer.update(problem, acc, k + jnp.uint32(1), time(k + jnp.uint32(1)), y, dt)
@@ -84,15 +73,20 @@ def integrate(
 
         return jax.checkpoint(unpacked, prevent_cse=False)(carry, first)
 
-    def advance(carry, first):
-        """The steps of one row from step `first`: whole blocks, then the rest."""
-        blocks, tail = divmod(grid.every, size)
+    # At least two turns: the compiler takes a loop of one apart and mixes it with what is around.
+    turns = max(2, -(-grid.every // size))
+    stride = math.gcd(grid.every, size)  # inside a block, rows start at its multiples
+
+    def advance(carry, k):
+        """From the start of the block that holds step `k` to that of the block that holds the next row."""
+        first, end = k - k % jnp.uint32(size), k + jnp.uint32(grid.every)
 
         def body(c, b):
-            return block(c, first + b * jnp.uint32(size), size), None
+            start = first + b * jnp.uint32(size)
+            needed = start + jnp.uint32(size) <= end
+            return jax.lax.cond(needed, lambda c: steps(c, start, size), lambda c: c, c), None
 
-        carry = jax.lax.scan(body, carry, jnp.arange(blocks, dtype=jnp.uint32))[0]
-        return block(carry, first + jnp.uint32(blocks * size), tail) if tail else carry
+        return jax.lax.scan(body, carry, jnp.arange(turns, dtype=jnp.uint32))[0]
 
     def row(carry, k):
         y, _, acc = unpack(carry)
@@ -101,33 +95,32 @@ def integrate(
     def body(carry, r):
         # The row first: it reads what the loop carries; after the steps it would compute them again.
         k = r * jnp.uint32(grid.every)
-        return advance(carry, k), row(carry, k)
+        within = k % jnp.uint32(size)
+        ways = [lambda c, n=n: steps(c, k - within, n) if n else c for n in range(0, size, stride)]
+        at_row = jax.lax.switch(within // jnp.uint32(stride), ways, carry)
+        return advance(carry, k), row(at_row, k)
 
-    carry = y0, stepper.init(problem, t0, dt, y0), observer.init(problem, t0, y0)
-    carry = jax.tree.map(_strong, carry)
-    pack, unpack = _packing(carry)
-    carry, kept = jax.lax.scan(body, pack(carry), jnp.arange(grid.rows - 1, dtype=jnp.uint32))
-    last = row(carry, jnp.uint32(grid.steps))
-    return jax.tree.map(lambda x, y: jnp.concatenate([x, jnp.asarray(y)[None]]), kept, last)
+    start = y0, stepper.init(problem, t0, dt, y0), observer.init(problem, t0, y0)
+    start = jax.tree.map(_strong, start)
+    pack, unpack = _packing(start)
+    start = pack(start)
+    end, between = jax.lax.scan(body, start, jnp.arange(grid.rows - 1, dtype=jnp.uint32))
+    rest = grid.steps % size
+    end = steps(end, jnp.uint32(grid.steps - rest), rest) if rest else end
+    # The first row is always taken here, and the loop's dropped, lest its bits depend on how many there are.
+    first, last = row(start, jnp.uint32(0)), row(end, jnp.uint32(grid.steps))
+    return jax.tree.map(_in_order, first, between, last)
 
 
-def _pick(index, choice):
-    """The `index`-th of a few arrays."""
-    picked = choice[0]
-    for i, other in enumerate(choice[1:], 1):
-        picked = jnp.where(index == jnp.uint32(i), other, picked)
-    return picked
+def _in_order(first, between, last):
+    """All rows of one kept value; the loop's first one is not taken."""
+    return jnp.concatenate([jnp.asarray(first)[None], between[1:], jnp.asarray(last)[None]])
 
 
-def _block_size(grid: Grid, group: int, words: int) -> int:
-    """Steps in an unrolled block of about `WORDS_PER_BLOCK` words: a divisor of the steps to a saved row.
-
-    In whole groups if there is such a divisor, and `WORDS_PER_BLOCK` with a rest if there is none at all.
-    """
-    target = max(1, WORDS_PER_BLOCK // words)
-    divisors = [n for n in range(-(-target // 2), 2 * target) if grid.every % n == 0]
-    whole = [n for n in divisors if n % group == 0]
-    return min(whole or divisors or [min(target, grid.every)], key=lambda n: abs(n - target))
+def _block_size(group: int, words: int) -> int:
+    """Steps in a block of about `WORDS_PER_BLOCK` words, in whole groups; a step takes `words` of them."""
+    steps = WORDS_PER_BLOCK // words if words else STEPS_PER_BLOCK
+    return group * max(1, steps // group)
 
 
 def _per_path(problem, noise):

@@ -8,7 +8,7 @@ H_h = \tfrac1h\int_0^h \bigl(B_r - \tfrac rh B_h\bigr)dr = \sqrt{h/12}\,H,\qquad
 K_h = \tfrac1{h^2}\int_0^h \bigl(B_r - \tfrac rh B_h\bigr)\bigl(\tfrac h2 - r\bigr)dr = \sqrt{h/720}\,K.$$
 
 Words come two at a time, so when a step needs an odd number of them, two steps share a block: `group` says
-how many steps do, and `draws` is told at which step of its group it starts (`phase`), which is static.
+how many steps do, and `draws` starts where a group does.
 
 Reference: Foster, Lyons & Oberhauser (2020), An optimal polynomial approximation of Brownian motion,
 doi:10.1137/19M1261912.
@@ -55,12 +55,11 @@ class AbstractNoise(eqx.Module):
         """How many consecutive steps share random blocks."""
 
     @abc.abstractmethod
-    def draws(self, components: int, areas: int, first, phase: int, count: int) -> list[Draw]:
+    def draws(self, components: int, areas: int, first, count: int) -> list[Draw]:
         """The normals of steps `first`, …, `first + count - 1`.
 
-        `first` is a `uint32`, usually traced, `phase` its remainder by `group`; `areas` is 0, 1 (H) or 2
-        (H and K).
-        `ValueError` where `first` is known and the phase is not its own or the steps exceed `capacity`.
+        `first` is a `uint32`, usually traced, and a multiple of `group`; `areas` is 0, 1 (H) or 2 (H and K).
+        `ValueError` where `first` is known and inside a group, or the steps exceed `capacity`.
         """
 
 
@@ -92,17 +91,17 @@ class CounterNoise(AbstractNoise):
     def group(self, components):
         return 1 if self.float64 or components % 2 == 0 else 2
 
-    def draws(self, components, areas, first, phase, count):
-        _check_steps(self, components, first, phase, count)
-        W = self._normals(self.increments, components, first, phase, count)
-        HK = self._normals(self.areas, areas * components, first, phase, count)
+    def draws(self, components, areas, first, count):
+        _check_steps(self, components, first, count)
+        W = self._normals(self.increments, components, first, count)
+        HK = self._normals(self.areas, areas * components, first, count)
         return [
             Draw(W[i], HK[i][:components] if areas else (), HK[i][components:] if areas > 1 else ())
             for i in range(count)
         ]
 
-    def _normals(self, key, per_step, first, phase, count):
-        """`count` tuples of `per_step` normals; step k takes words `phase * per_step …` of its group."""
+    def _normals(self, key, per_step, first, count):
+        """`count` tuples of `per_step` normals from step `first`, where a group starts."""
         if not per_step:
             return [()] * count
         if self.float64:
@@ -111,7 +110,7 @@ class CounterNoise(AbstractNoise):
                 for i in range(count)
             ]
         group = self.group(per_step)
-        start = (first - jnp.uint32(phase % group)) >> jnp.uint32(group - 1)
+        start = first >> jnp.uint32(group - 1)
         blocks: dict[tuple[int, int], Words] = {}
 
         def normal(word):
@@ -121,8 +120,7 @@ class CounterNoise(AbstractNoise):
                 blocks[index] = block(key, start + jnp.uint32(index[0]), index[1])
             return standard_normal(blocks[index][which[1] % 2])
 
-        offset = phase % group * per_step
-        return [tuple(normal(offset + i * per_step + c) for c in range(per_step)) for i in range(count)]
+        return [tuple(normal(i * per_step + c) for c in range(per_step)) for i in range(count)]
 
 
 class CoarsenedNoise(AbstractNoise):
@@ -150,16 +148,9 @@ class CoarsenedNoise(AbstractNoise):
         group = self.fine.group(components)
         return group // math.gcd(group, self.factor)
 
-    def draws(self, components, areas, first, phase, count):
-        _check_steps(self, components, first, phase, count)
-        fine_group = self.fine.group(components)
-        fine = self.fine.draws(
-            components,
-            areas,
-            first * jnp.uint32(self.factor),
-            phase * self.factor % fine_group,
-            count * self.factor,
-        )
+    def draws(self, components, areas, first, count):
+        _check_steps(self, components, first, count)
+        fine = self.fine.draws(components, areas, first * jnp.uint32(self.factor), count * self.factor)
         return [_join(fine[i * self.factor : (i + 1) * self.factor], components, areas) for i in range(count)]
 
 
@@ -190,31 +181,27 @@ class HalvedNoise(AbstractNoise):
     def group(self, components):
         return 2 * math.lcm(self.whole.group(components), self.bridge.group(components))
 
-    def draws(self, components, areas, first, phase, count):
-        _check_steps(self, components, first, phase, count)
+    def draws(self, components, areas, first, count):
+        _check_steps(self, components, first, count)
         if areas:
             raise ValueError("the Brownian bridge splits increments only; take a solver without Lévy areas")
-        half, wholes = phase % 2, (phase % 2 + count + 1) // 2
-        start = (first - jnp.uint32(half)) >> jnp.uint32(1)
-        parts = []
-        for noise in (self.whole, self.bridge):
-            group = noise.group(components)
-            parts.append(noise.draws(components, 0, start, phase // 2 % group, wholes))
+        start, wholes = first >> jnp.uint32(1), (count + 1) // 2
+        parts = [noise.draws(components, 0, start, wholes) for noise in (self.whole, self.bridge)]
         halves = []
         for whole, bridge in zip(*parts, strict=True):
             for sign in (1.0, -1.0):
                 pairs = zip(whole.W, bridge.W, strict=True)
                 halves.append(Draw(tuple(math.sqrt(0.5) * (w + sign * z) for w, z in pairs)))
-        return halves[half : half + count]
+        return halves[:count]
 
 
-def _check_steps(noise: AbstractNoise, components, first, phase, count):
-    """Refuse a wrong phase or a counter that would wrap, where the step is known and not a tracer."""
+def _check_steps(noise: AbstractNoise, components, first, count):
+    """Refuse a start inside a group or a counter that would wrap, where the step is known."""
     if isinstance(first, Tracer):
         return
-    own = int(first) % noise.group(components)
-    if own != phase:
-        raise ValueError(f"phase: step {first} has phase {own} in its group, got {phase}")
+    group = noise.group(components)
+    if int(first) % group:
+        raise ValueError(f"first: step {first} is inside a group of {group}; start at a multiple of it")
     if int(first) + count > noise.capacity:
         raise ValueError(f"steps: {count} from step {first} exceed the noise's {noise.capacity}; use fewer")
 
