@@ -6,8 +6,9 @@ may contract other products and sums to fused multiply-adds, and the last bit di
 a block is reached from the block's start, by steps that are taken for this row alone.
 """
 
+import functools
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -46,32 +47,45 @@ def integrate(
         raise ValueError(
             f"steps: {grid.steps} exceed the {noise.capacity} that the noise can drive; use fewer"
         )
-    dtype = jnp.result_type(*jax.tree.leaves(y0))
-    problem = _per_path(problem, noise)
-    t0, dt = jnp.asarray(grid.t0, dtype), jnp.asarray(grid.dt, dtype)
+    stepper = stepper_for(solver)
     components = len(problem.Noise._fields) if stochastic else 0
     group = noise.group(components) if stochastic else 1
-    stepper = stepper_for(solver)
-
-    def time(k):
-        return t0 + k.astype(dtype) * dt
-
     words = components * noise.refinement if stochastic else 0
     size = _block_size(group, words) if stepper.unrolled else group
+    dtype = jnp.result_type(*jax.tree.leaves(y0))
+    t0, dt = jnp.asarray(grid.t0, dtype), jnp.asarray(grid.dt, dtype)
+    run = _Run(_per_path(problem, noise), observer, noise, t0, dt)
+    numbers, others = eqx.partition(run, eqx.is_array)
 
-    def steps(carry, first, count):
+    def steps(numbers, carry, first, count):
         """`count` unrolled steps from step `first`, where a block starts."""
+        run = eqx.combine(numbers, others)
+        y, state, acc = unpack(carry)
+        draws = run.noise.draws(components, stepper.areas, first, count) if stochastic else [Draw(())] * count
+        for i, draw in enumerate(draws):
+            k = first + jnp.uint32(i)
+            y, state = stepper.step(run.problem, run.time(k), run.dt, y, draw, state)
+            k = k + jnp.uint32(1)
+            acc = run.observer.update(run.problem, acc, k, run.time(k), y, run.dt)
+        return pack((y, state, acc))
 
-        def unpacked(packed, first):
-            y, state, acc = unpack(packed)
-            draws = noise.draws(components, stepper.areas, first, count) if stochastic else [Draw(())] * count
-            for i, draw in enumerate(draws):
-                k = first + jnp.uint32(i)
-                y, state = stepper.step(problem, time(k), dt, y, draw, state)
-                acc = observer.update(problem, acc, k + jnp.uint32(1), time(k + jnp.uint32(1)), y, dt)
-            return pack((y, state, acc))
+    @jax.custom_jvp
+    def block(numbers, carry, first, end):
+        """The block from step `first`, if it ends no later than `end`."""
+        needed = first + jnp.uint32(size) <= end
+        return jax.lax.cond(needed, lambda c: steps(numbers, c, first, size), lambda c: c, carry)
 
-        return jax.checkpoint(unpacked, prevent_cse=False)(carry, first)
+    @functools.partial(jax.checkpoint, prevent_cse=False)
+    def block_without_a_branch(numbers, carry, first, end):
+        needed = first + jnp.uint32(size) <= end
+        first = jnp.where(needed, first, jnp.uint32(0))  # a time that the problem knows
+        new = steps(numbers, carry, first, size)
+        return jax.tree.map(lambda new, old: jnp.where(needed, new, old), new, carry)
+
+    @block.defjvp
+    def _(primals, tangents):
+        # In reverse mode a branch would copy all that it reads, at every block.
+        return jax.jvp(block_without_a_branch, primals, tangents)
 
     # At least two turns: the compiler takes a loop of one apart and mixes it with what is around.
     turns = max(2, -(-grid.every // size))
@@ -81,35 +95,50 @@ def integrate(
         """From the start of the block that holds step `k` to that of the block that holds the next row."""
         first, end = k - k % jnp.uint32(size), k + jnp.uint32(grid.every)
 
-        def body(c, b):
-            start = first + b * jnp.uint32(size)
-            needed = start + jnp.uint32(size) <= end
-            return jax.lax.cond(needed, lambda c: steps(c, start, size), lambda c: c, c), None
+        def turn(c, b):
+            return block(numbers, c, first + b * jnp.uint32(size), end), None
 
-        return jax.lax.scan(body, carry, jnp.arange(turns, dtype=jnp.uint32))[0]
+        return jax.lax.scan(turn, carry, jnp.arange(turns, dtype=jnp.uint32))[0]
 
     def row(carry, k):
         y, _, acc = unpack(carry)
-        return observer.row(problem, acc, time(k), y)
+        return observer.row(run.problem, acc, run.time(k), y)
+
+    @functools.partial(jax.checkpoint, prevent_cse=False)
+    def at_row(numbers, carry, k):
+        """The carry at step `k` from that at the start of its block."""
+        within = k % jnp.uint32(size)
+        ways = [lambda c, n=n: steps(numbers, c, k - within, n) if n else c for n in range(0, size, stride)]
+        return jax.lax.switch(within // jnp.uint32(stride), ways, carry)
 
     def body(carry, r):
         # The row first: it reads what the loop carries; after the steps it would compute them again.
         k = r * jnp.uint32(grid.every)
-        within = k % jnp.uint32(size)
-        ways = [lambda c, n=n: steps(c, k - within, n) if n else c for n in range(0, size, stride)]
-        at_row = jax.lax.switch(within // jnp.uint32(stride), ways, carry)
-        return advance(carry, k), row(at_row, k)
+        return advance(carry, k), row(at_row(numbers, carry, k), k)
 
-    start = y0, stepper.init(problem, t0, dt, y0), observer.init(problem, t0, y0)
+    start = y0, stepper.init(run.problem, t0, dt, y0), observer.init(run.problem, t0, y0)
     start = jax.tree.map(_strong, start)
     pack, unpack = _packing(start)
     start = pack(start)
     end, between = jax.lax.scan(body, start, jnp.arange(grid.rows - 1, dtype=jnp.uint32))
-    rest = grid.steps % size
-    end = steps(end, jnp.uint32(grid.steps - rest), rest) if rest else end
+    last = grid.steps % size
+    end = steps(numbers, end, jnp.uint32(grid.steps - last), last) if last else end
     # The first row is always taken here, and the loop's dropped, lest its bits depend on how many there are.
     first, last = row(start, jnp.uint32(0)), row(end, jnp.uint32(grid.steps))
     return jax.tree.map(_in_order, first, between, last)
+
+
+class _Run(NamedTuple):
+    """What a step reads beside the carry."""
+
+    problem: Any
+    observer: AbstractObserver
+    noise: AbstractNoise | None
+    t0: jax.Array
+    dt: jax.Array
+
+    def time(self, k):
+        return self.t0 + k.astype(self.t0.dtype) * self.dt
 
 
 def _in_order(first, between, last):
