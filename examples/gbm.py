@@ -12,7 +12,7 @@ experiment = {
     "initial": {"S": "S0"},
     "time": {"t1": 1.0, "steps": 252},
     "ensemble": {"paths": 1_000_000, "seed": 42},
-    "save": {"points": 18},
+    "save": {"points": 21},
     "observe": {
         "call": {
             "value": "exp(-r*t) * maximum(S - K, 0)",

@@ -8,6 +8,7 @@ long instead (f = 1/2), the increments split by the Brownian bridge.
 """
 
 import dataclasses
+import time
 
 import jax
 import numpy as np
@@ -35,16 +36,18 @@ class Comparison:
     driver: Driver
 
 
-def step_bias(simulation: Simulation, run: dict[str, np.ndarray]) -> dict[str, tuple[float, float]]:
+def step_bias(
+    simulation: Simulation, run: dict[str, np.ndarray]
+) -> tuple[dict[str, tuple[float, float]], float]:
     """The step bias of each quantity at the end and its standard error, given the first paths' final values.
 
     Empty where no other grid can be compared with: no factor that meets all dates, under a solver with Lévy
     areas or with so many steps that twice as many would wrap the counter.
-    Quantities whose coupled differences are not finite are left out.
+    Quantities whose coupled differences are not finite are left out. Also the seconds that compiling took.
     """
     other = comparison(simulation)
     if other is None:
-        return {}
+        return {}, 0.0
     random = isinstance(simulation.problem, AbstractSDE) or any(
         isinstance(x, Distribution) for x in simulation.initial.values()
     )
@@ -53,7 +56,11 @@ def step_bias(simulation: Simulation, run: dict[str, np.ndarray]) -> dict[str, t
     program, numbers = path_program(
         dataclasses.replace(simulation, observer=other.observer), other.grid, mesh, other.driver
     )
-    compared = jax.jit(program)(numbers, as_device_ids(0, 1, lanes_for(paths), mesh))
+    ids = as_device_ids(0, 1, lanes_for(paths), mesh)
+    start = time.perf_counter()
+    compiled = jax.jit(program).lower(numbers, ids).compile()
+    compile_s = time.perf_counter() - start
+    compared = compiled(numbers, ids)
     scale = other.factor ** weak_order(simulation.solver, simulation.problem) - 1
     found = {}
     for name, values in run.items():
@@ -65,7 +72,7 @@ def step_bias(simulation: Simulation, run: dict[str, np.ndarray]) -> dict[str, t
                 continue
             error = difference.std(ddof=1) / np.sqrt(len(difference)) if len(difference) > 1 else 0.0
             found[name] = (float(difference.mean()), float(error))
-    return found
+    return found, compile_s
 
 
 def comparison(simulation: Simulation) -> Comparison | None:

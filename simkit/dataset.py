@@ -195,6 +195,7 @@ def _attributes(
         "devices": result.devices,
         "elapsed_s": float(result.elapsed_s),
         "compile_s": float(result.compile_s),
+        "bias_s": float(result.bias_s),
         "path_steps_per_s": float(result.path_steps_per_s),
         **provenance,
     }

@@ -136,6 +136,9 @@ def read_document(source: str | os.PathLike | Mapping[str, Any]) -> Document:
         return document
     if isinstance(source, str) and "\n" in source:
         return parse_text(source, "<text>")
+    if not isinstance(source, str | os.PathLike):
+        kind = type(source).__name__
+        raise InputError(f"an experiment is the path of a YAML file, its text or a dictionary, not a {kind}")
     path = Path(source)
     return parse_text(_decoded(_content(path), str(path)), str(path))
 
@@ -332,7 +335,7 @@ def _neighbour(path: Path) -> str:
         names = [entry.name for entry in path.parent.iterdir() if entry.suffix in (".yaml", ".yml")]
     except OSError:
         return ""
-    close = difflib.get_close_matches(path.name, names, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(path.name, names, n=1, cutoff=0.75)
     return f"; did you mean {str(path.with_name(close[0]))!r}?" if close else ""
 
 

@@ -44,6 +44,7 @@ def _replace(document: Document, path: tuple[str, ...], value: Any, name: str) -
         where = (*where, key)
         if isinstance(container, dict) and container.get(key) is None:
             container[key] = {}
+            document.options[where] = name
         elif not isinstance(container[key], dict | list):
             container[key] = {_shorthand(where, name): container[key]}
         container = container[key]

@@ -68,5 +68,6 @@ class EnsembleResult:
     bias: dict[str, tuple[float, float]]
     elapsed_s: float
     compile_s: float
+    bias_s: float
     path_steps_per_s: float
     devices: int

@@ -99,7 +99,8 @@ def closing_line(dataset: "xr.Dataset") -> str:
     rate = content["path_steps_per_s"]
     speed = f"{rate / 1e6:,.{int(rate < 1e7)}f} million" if rate >= 1e6 else f"{rate:,.0f}"
     steps = "1 step" if content["steps"] == 1 else f"{content['steps']:,} steps"
-    return f"{paths} × {steps} in {content['elapsed_s']:.2f} s, {speed} path-steps per second"
+    compiled = f"compiled in {float(dataset.attrs['compile_s']):.1f} s"
+    return f"{paths} × {steps} in {content['elapsed_s']:.2f} s, {speed} path-steps per second ({compiled})"
 
 
 def print_table(dataset: "xr.Dataset", file: TextIO | None = None) -> None:

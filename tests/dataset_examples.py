@@ -81,6 +81,7 @@ def gbm(rows=13, paths=2000, failed=0, stored=0):
         bias={"call": (0.0021, 0.0008), "S": (0.0, 0.001)},
         elapsed_s=0.5,
         compile_s=1.2,
+        bias_s=0.1,
         path_steps_per_s=4.8e7,
         devices=1,
     )
@@ -110,5 +111,5 @@ def one_curve_dataset():
         seed=0,
         quantiles=LEVELS,
     )
-    result = EnsembleResult(simulation.grid.times, found, None, values, 1, 0, 400, {}, 0.01, 0.5, 4e4, 1)
+    result = EnsembleResult(simulation.grid.times, found, None, values, 1, 0, 400, {}, 0.01, 0.5, 0.0, 4e4, 1)
     return to_dataset(simulation, result, PROVENANCE)

@@ -179,6 +179,18 @@ def test_a_missing_file_is_named_with_its_neighbour(tmp_path):
     assert str(caught.value) == f"{tmp_path}/gmb.yaml: no such file; did you mean '{tmp_path}/gbm.yaml'?"
 
 
+def test_a_far_name_is_not_suggested(tmp_path):
+    (tmp_path / "gbm.yaml").write_text("model: x")
+    with pytest.raises(OutputError) as caught:
+        read_document(tmp_path / "heston.yaml")
+    assert str(caught.value) == f"{tmp_path}/heston.yaml: no such file"
+
+
+def test_only_a_path_a_text_or_a_mapping_is_an_experiment():
+    with pytest.raises(InputError, match=r"is the path of a YAML file, its text or a dictionary, not a int$"):
+        read_document(42)
+
+
 @pytest.mark.parametrize("name", ["", "folder"])
 def test_a_folder_is_no_file(tmp_path, name):
     (tmp_path / "folder").mkdir()
