@@ -1,5 +1,6 @@
 """The command line: what it prints where, exit codes, and what it leaves on disk."""
 
+import contextlib
 import io
 import json
 import os
@@ -8,6 +9,7 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -151,6 +153,13 @@ class TestRun:
         assert files_in(folder) == {"small.yaml", "small.zarr"}
 
 
+def _read_to_the_end(terminal: int) -> None:
+    """Read what a program writes to its terminal, lest it wait for a reader for ever."""
+    with contextlib.suppress(OSError):
+        while os.read(terminal, 4096):
+            pass
+
+
 class TestFailures:
     def test_mistakes_are_listed_and_exit_with_2(self, folder):
         (folder / "small.yaml").write_text(EXPERIMENT.replace("sigma: 0.2", "sgima: 0.2"))
@@ -250,6 +259,7 @@ class TestFailures:
                 shown += os.read(ours, 4096)
             assert b"/2G paths" in shown
             process.send_signal(number)
+            threading.Thread(target=_read_to_the_end, args=(ours,), daemon=True).start()
             stdout, _ = process.communicate(timeout=60)
         finally:
             process.kill()
@@ -356,6 +366,7 @@ class TestOtherCommands:
 
 LIGHT = """
 import sys
+import threading
 from typer.testing import CliRunner
 from simkit.cli import app, main
 from simkit.cli.completion import complete_name, complete_template

@@ -63,7 +63,7 @@ def test_uniform_values_stay_inside(drawn):
 
 def test_variables_are_independent_of_each_other_and_of_the_noise(drawn):
     def increment(path):
-        return CounterNoise.of(seed_key(3), path).draws(2, 1, jnp.uint32(0), 0, 1)[0]
+        return CounterNoise.of(seed_key(3), path).draws(2, 1, jnp.uint32(0), 1)[0]
 
     noise = jax.tree.leaves(jax.jit(jax.vmap(increment))(ids(PATHS)))
     columns = [stats.norm.ppf(LAWS[n].cdf(drawn[n])) for n in LAWS]

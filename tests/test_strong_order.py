@@ -24,7 +24,7 @@ PROBLEMS = {"additive": Additive, "commutative": Commutative, "general": General
 def coarse(factor, areas):
     """The normals of longer steps by the library's coupling: (kind, step, component, path)."""
     parts = np.moveaxis(NORMALS.reshape(3, FINE // factor, factor, 2, PATHS), 1, 3)
-    draw = CoarsenedNoise(Given(jnp.asarray(parts)), factor).draws(2, areas, jnp.uint32(0), 0, 1)[0]
+    draw = CoarsenedNoise(Given(jnp.asarray(parts)), factor).draws(2, areas, jnp.uint32(0), 1)[0]
     return jnp.stack([jnp.stack(kind, axis=1) for kind in (draw.W, draw.H, draw.K)[: areas + 1]])
 
 
