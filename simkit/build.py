@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from simkit_physics import MODELS
 from simkit_solvers.grid import Grid
@@ -46,7 +46,7 @@ class Parts:
     solver: Solver | None
     time: Time | None
     ensemble: Ensemble | None
-    precision: str | None
+    precision: Literal["float32", "float64"] | None
     save: Save | None
     observe: dict[str, ObservableSettings] | None
 
@@ -108,7 +108,8 @@ def with_defaults(experiment: Experiment) -> Experiment:
 def assemble(parts: Parts, mistakes: Mistakes) -> Simulation | None:
     """The simulation of the sections; every mistake in them goes to the list, and then there is none."""
     raw = mistakes.document.data.get("constants")
-    names = dict.fromkeys([*(raw if isinstance(raw, dict) else ()), *(parts.constants or {})])
+    written: dict[str, Any] = raw if isinstance(raw, dict) else {}
+    names: dict[str, None] = dict.fromkeys([*written, *(parts.constants or {})])
     constants = Constants(parts.constants or {}, list(names), mistakes)
     plan = _model(parts.model, constants, mistakes)
     initial = plan_initial(parts.initial, plan, constants, mistakes)
@@ -123,6 +124,8 @@ def assemble(parts: Parts, mistakes: Mistakes) -> Simulation | None:
     if mistakes.found or plan is None or span is None or steps is None or every is None:
         return None
     if ensemble is None or ensemble.paths is None or save is None or parts.precision is None:
+        return None
+    if solver is None:
         return None
 
     used = {name for observable in observables for name in observable.expression.names}
@@ -165,8 +168,10 @@ def _model(
 ) -> ModelPlan | None:
     if section is None:
         return None
-    plan_section = plan_named if isinstance(section, NamedModel) else plan_inline
-    plan = plan_section(section, constants, mistakes)
+    if isinstance(section, NamedModel):
+        plan = plan_named(section, constants, mistakes)
+    else:
+        plan = plan_inline(section, constants, mistakes)
     for name in constants.names:
         if plan is not None and name in plan.variables:
             message = f"{name} is a state variable of the model; choose another name"
@@ -198,8 +203,9 @@ def _steps(section: Time | None, mistakes: Mistakes) -> int | None:
         return section.steps
     raw = mistakes.document.data.get("time")
     steps = raw.get("steps") if isinstance(raw, dict) else None
-    whole = isinstance(steps, int) and not isinstance(steps, bool)
-    return steps if whole and 1 <= steps <= MAX_STEPS else None
+    if isinstance(steps, bool) or not isinstance(steps, int):
+        return None
+    return steps if 1 <= steps <= MAX_STEPS else None
 
 
 def _saved_every(steps: int | None, save: Save | None, mistakes: Mistakes) -> int | None:

@@ -132,7 +132,7 @@ def read_document(source: str | os.PathLike | Mapping[str, Any]) -> Document:
     """
     if isinstance(source, Mapping):
         document = Document({})
-        document.data = _plain(document, source, ())
+        document.data.update(_plain_mapping(document, source, ()))
         return document
     if isinstance(source, str) and "\n" in source:
         return parse_text(source, "<text>")
@@ -285,16 +285,7 @@ def _plain(document: Document, value, path: KeyPath):
     if len(path) > MAX_DEPTH:
         raise InputError(f"nested more than {MAX_DEPTH} levels deep, or a mapping in itself")
     if isinstance(value, Mapping):
-        found = {}
-        for key, item in value.items():
-            if not isinstance(key, str):
-                document.mistakes.append(((0, 0), path, f"a key must be a string, got {shown(key)}"))
-            elif isinstance(item, _PLAIN):
-                found[key] = _plain(document, item, (*path, key))
-            else:
-                message = f"must be a number, text, list or dict, got a value of type {type(item).__name__}"
-                document.mistakes.append(((0, 0), (*path, key), message))
-        return found
+        return _plain_mapping(document, value, path)
     if isinstance(value, list | tuple):
         return [_plain(document, item, (*path, i)) for i, item in enumerate(value)]
     if isinstance(value, os.PathLike):
@@ -306,6 +297,19 @@ def _plain(document: Document, value, path: KeyPath):
     if isinstance(value, Integral):
         return int(value)
     return float(value) if isinstance(value, Real) else None
+
+
+def _plain_mapping(document: Document, mapping: Mapping, path: KeyPath) -> dict[str, Any]:
+    found = {}
+    for key, item in mapping.items():
+        if not isinstance(key, str):
+            document.mistakes.append(((0, 0), path, f"a key must be a string, got {shown(key)}"))
+        elif isinstance(item, _PLAIN):
+            found[key] = _plain(document, item, (*path, key))
+        else:
+            message = f"must be a number, text, list or dict, got a value of type {type(item).__name__}"
+            document.mistakes.append(((0, 0), (*path, key), message))
+    return found
 
 
 def _content(path: Path) -> bytes:

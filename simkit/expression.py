@@ -13,7 +13,7 @@ import operator
 import re
 import warnings
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, cast
 
 from simkit.functions import (
     FUNCTIONALS,
@@ -51,13 +51,14 @@ _COMPARISONS = {
 }
 
 Environment = Mapping[Any, Any]
+Kind = Literal["mean", "max", "min", "integral"]
 
 
 @dataclasses.dataclass(frozen=True)
 class Functional:
     """A path functional in an expression, such as `mean(S)`. Its value is looked up under itself."""
 
-    kind: Literal["mean", "max", "min", "integral"]
+    kind: Kind
     argument: "Expression"
 
 
@@ -71,8 +72,8 @@ class Expression:
 
     text: str
     names: frozenset[str]
-    functionals: tuple[Functional, ...] = ()
-    evaluate: Callable[[Environment], Any] = dataclasses.field(compare=False, repr=False, default=float)
+    functionals: tuple[Functional, ...]
+    evaluate: Callable[[Environment], Any] = dataclasses.field(compare=False, repr=False)
 
     def __call__(self, environment: Environment):
         return self.evaluate(environment)
@@ -203,7 +204,7 @@ class _Compiler:
 
     def literal(self, node: ast.Constant):
         try:
-            value = float(node.value)
+            value = float(cast(float, node.value))
         except (OverflowError, TypeError, ValueError):
             value = math.inf
         if not math.isfinite(value):
@@ -327,7 +328,7 @@ class _Compiler:
         inner.inside = name
         evaluate = inner.number(node.args[0], 1)
         text = ast.unparse(node.args[0])
-        found = Functional(name, Expression(text, frozenset(inner.used), (), evaluate))
+        found = Functional(cast(Kind, name), Expression(text, frozenset(inner.used), (), evaluate))
         self.used |= inner.used
         if found not in self.found:
             self.found.append(found)

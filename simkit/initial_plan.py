@@ -2,12 +2,12 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from simkit.documents import KeyPath
 from simkit.expression import Expression
 from simkit.fields import Constants, compiled, evaluated
-from simkit.initial import Distribution
+from simkit.initial import Distribution, Kind
 from simkit.mistakes import Mistakes
 from simkit.model_plan import ModelPlan
 from simkit.settings import Initial, RandomValue
@@ -18,7 +18,7 @@ from simkit.suggestion import did_you_mean
 class InitialValue:
     """An initial value: one number, or the two of a distribution."""
 
-    kind: str | None
+    kind: Kind | None
     numbers: tuple[Expression, ...]
 
     def bound(self, constants: Mapping[str, Any]) -> Any:
@@ -67,7 +67,7 @@ def _initial_value(
     numbers = [evaluated(mistakes, p, e, constants.values) for p, e in zip(places, expressions, strict=True)]
     if any(number is None for number in numbers):
         return None
-    initial = InitialValue(kind, tuple(e for e in expressions if e is not None))
+    initial = InitialValue(cast(Kind | None, kind), tuple(e for e in expressions if e is not None))
     try:
         initial.bound(constants.values)
     except ValueError as error:

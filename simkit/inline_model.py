@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import types
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
 import jax.numpy as jnp
@@ -44,6 +44,11 @@ class ModelText:
         return tuple(dict.fromkeys(name for equation in self.equations for name, _ in equation.noise))
 
 
+def _scalars(name: str, fields: Iterable[str]) -> type[tuple]:
+    """A `NamedTuple` class of scalars."""
+    return NamedTuple(name, [(field, Scalar) for field in fields])  # pyright: ignore[reportArgumentType]
+
+
 @functools.lru_cache(maxsize=64)
 def make_model(text: ModelText) -> type[AbstractODE]:
     """The class of a model in the file: `InlineSDE`, or `InlineODE` when it has no noise.
@@ -51,7 +56,7 @@ def make_model(text: ModelText) -> type[AbstractODE]:
     Its fields are the parameters, so derivatives and sweeps work as on any model. The same text gives the
     same class, so that a program compiled for it is found again.
     """
-    state = NamedTuple("State", [(name, Scalar) for name in text.variables])
+    state = _scalars("State", text.variables)
     members: dict[str, Any] = {
         "__doc__": _equations(text),
         "__module__": __name__,
@@ -64,7 +69,7 @@ def make_model(text: ModelText) -> type[AbstractODE]:
         return types.new_class("InlineODE", (AbstractODE,), {}, lambda namespace: namespace.update(members))
     kind = noise_kind(text)
     members |= {
-        "Noise": NamedTuple("Noise", [(name, Scalar) for name in text.noises]),
+        "Noise": _scalars("Noise", text.noises),
         "noise": _noise(text, state),
         "noise_kind": kind,
         "calculus": "any" if kind == "additive" else text.calculus,

@@ -1,6 +1,7 @@
 """From equations in the file to a problem that can be made again for other constants."""
 
 from collections.abc import Collection
+from typing import Any
 
 import numpy as np
 
@@ -61,7 +62,8 @@ class _Inline:
             calculus = self.section.calculus if isinstance(self.section, InlineSDE) else "ito"
             lines = tuple(Equation(*equation) for equation in equations)
             rhos = tuple((a, b, rho) for a, b, rho, _ in correlation)
-            problem = make_model(ModelText(lines, parameters, rhos, calculus))(**values)
+            model: Any = make_model(ModelText(lines, parameters, rhos, calculus))
+            problem = model(**values)
         return ModelPlan(self.variables, parameters, found.ambiguous, expressions, values, problem)
 
     def check_names(self) -> None:

@@ -1,6 +1,7 @@
 """All mistakes of an experiment, collected before any is raised."""
 
 import re
+from typing import Any
 
 from simkit.documents import Document, KeyPath
 from simkit.errors import InputError
@@ -49,11 +50,11 @@ class Mistakes:
 
     def _existing(self, path: KeyPath) -> KeyPath:
         """The path without a last key that a shorthand leaves out: `solver` for `solver.type`."""
-        value = self.document.data
+        value: Any = self.document.data
+        part: Any
         for i, part in enumerate(path):
-            if (isinstance(value, dict) and part in value) or (
-                isinstance(value, list) and isinstance(part, int) and part < len(value)
-            ):
+            keys = value if isinstance(value, dict) else range(len(value) if isinstance(value, list) else 0)
+            if part in keys:
                 value = value[part]
             elif isinstance(value, dict | list) or value is None:
                 return path

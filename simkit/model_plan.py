@@ -77,7 +77,7 @@ def parameter_values(
 
 def plan_named(section: NamedModel, constants: Constants, mistakes: Mistakes) -> ModelPlan | None:
     """The plan of a registered model; `None` for an unknown name."""
-    cls = MODELS.get(section.type)
+    cls: Any = MODELS.get(section.type)
     if cls is None:
         hint = did_you_mean(section.type, MODELS)
         mistakes.add(("model", "type"), f"unknown model {shown(section.type)}{hint}")

@@ -3,7 +3,7 @@
 import os
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -45,6 +45,7 @@ def plot_dataset(dataset: "xr.Dataset") -> "Figure":
     """
     from matplotlib import rc_context
     from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
     states = dataset.attrs["state_variables"].split()[:MAX_STATES]
     single = int(dataset.attrs["paths"]) == 1
@@ -53,8 +54,8 @@ def plot_dataset(dataset: "xr.Dataset") -> "Figure":
     below = -(-len(observables) // columns)
     heights = [len(states) * (3.1 if len(states) > 1 else 4.2), below * 2.7]
     with rc_context(STYLE):
-        figure = Figure(figsize=(12, sum(heights) + 0.9), layout="constrained")
-        figure.get_layout_engine().set(w_pad=0.08, h_pad=0.08, hspace=0.03, wspace=0.03)
+        layout = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08, hspace=0.03, wspace=0.03)
+        figure = Figure(figsize=(12, sum(heights) + 0.9), layout=layout)
         blocks = figure.add_gridspec(2 if below else 1, 1, height_ratios=heights[: 2 if below else 1])
         cells = blocks[0].subgridspec(
             len(states), 1 if single else 2, width_ratios=None if single else (3.4, 1)
@@ -76,7 +77,7 @@ def plot_dataset(dataset: "xr.Dataset") -> "Figure":
     return figure
 
 
-STYLE = {
+STYLE: Any = {
     "font.size": 11,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -203,6 +204,10 @@ def _final(dataset: "xr.Dataset", name: str, key: str) -> float | None:
     return None if variable is None else float(np.atleast_1d(variable.values)[-1])
 
 
+def _final_mean(dataset: "xr.Dataset", name: str) -> float:
+    return float(np.atleast_1d(dataset[f"{name}_mean"].values)[-1])
+
+
 def _ceiling(shares: np.ndarray) -> float:
     """How high to draw: a bin that towers over all others, as zero does in a payoff, is cut off."""
     ordered = np.sort(shares)
@@ -213,7 +218,7 @@ def _sideways_histogram(axes: "Axes", dataset: "xr.Dataset", name: str, last: bo
     shares, edges = _shares(dataset, name)
     if np.all(np.isfinite(edges)):
         axes.stairs(shares, edges, orientation="horizontal", fill=True, color=BLUE, alpha=0.45, linewidth=0)
-    axes.axhline(_final(dataset, name, "mean"), color=VERMILION, linewidth=2, zorder=4)
+    axes.axhline(_final_mean(dataset, name), color=VERMILION, linewidth=2, zorder=4)
     exact = _final(dataset, name, "exact")
     if exact is not None:
         axes.axhline(exact, color="black", linewidth=1.6, linestyle=(0, (4, 3)), zorder=5)
@@ -241,7 +246,7 @@ def _histogram(axes: "Axes", dataset: "xr.Dataset", name: str, first: bool) -> N
         place = {"x": 0.98 if left else 0.02, "ha": "right" if left else "left", "y": 0.95, "va": "top"}
         text = f"{shares[peak]:.0f} % from {edges[peak]:.3g} to {edges[peak + 1]:.3g}"
         axes.text(s=text, transform=axes.transAxes, fontsize=9, color=GREY, zorder=6, **place)
-    axes.axvline(_final(dataset, name, "mean"), color=VERMILION, linewidth=2, label="mean", zorder=4)
+    axes.axvline(_final_mean(dataset, name), color=VERMILION, linewidth=2, label="mean", zorder=4)
     exact = _final(dataset, name, "exact")
     if exact is not None:
         style = {"color": "black", "linewidth": 1.6, "linestyle": (0, (4, 3)), "zorder": 5}

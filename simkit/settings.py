@@ -382,14 +382,14 @@ class Experiment(Section):
     )
     time: Time = Field(description="The grid of times.", examples=[{"t1": 1.0, "steps": 252}])
     ensemble: Ensemble = Field(
-        default_factory=Ensemble,
+        default_factory=lambda: Ensemble(),
         description="How many paths, and how they are run.",
         examples=[{"paths": 100000, "seed": 42}],
     )
     precision: Annotated[Literal["float32", "float64"], *_choice("float32", "float64")] = Field(
         "float64", description="Arithmetic of the simulation. Statistics are always in float64."
     )
-    save: Save = Field(default_factory=Save, description="What is kept.", examples=[{"points": 12}])
+    save: Save = Field(default_factory=lambda: Save(), description="What is kept.", examples=[{"points": 12}])
     observe: dict[str, Annotated[ObservableSettings, _shorthand("value")]] = Field(
         default_factory=dict,
         description="Observables by name: an expression, or {value: …} with further keys.",

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from simkit_solvers.grid import Grid
@@ -10,6 +10,9 @@ from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.problem import AbstractODE
 
 from simkit.initial import Distribution
+
+if TYPE_CHECKING:
+    import diffrax
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,7 +34,7 @@ class Simulation:
     """
 
     problem: AbstractODE
-    solver: object
+    solver: "diffrax.AbstractSolver"
     grid: Grid
     initial: dict[str, float | Distribution]
     observer: AbstractObserver

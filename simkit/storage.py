@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # a second to import, and checking a path needs none of it
 ZARR_MARKS = ("zarr.json", ".zgroup")
 
 
-def check_output(path: str | Path, overwrite: bool) -> None:
+def check_output(path: str | os.PathLike, overwrite: bool) -> None:
     """Raise `OutputError` unless a dataset can be written at `path`, which must end in .zarr or .nc.
 
     What exists is only replaced with `overwrite`, and a directory only if it is a Zarr group.
@@ -53,7 +53,7 @@ def _check_folder(path: Path) -> None:
         ) from error
 
 
-def write_dataset(dataset: "xr.Dataset", path: str | Path, overwrite: bool = False) -> None:
+def write_dataset(dataset: "xr.Dataset", path: str | os.PathLike, overwrite: bool = False) -> None:
     """Write to .zarr (a directory) or .nc (NetCDF-4) under a temporary name, and rename it when complete.
 
     After any failure, Ctrl-C included, nothing new is left and what was at `path` is still there.

@@ -105,7 +105,10 @@ def closing_line(dataset: "xr.Dataset") -> str:
 
 def print_table(dataset: "xr.Dataset", file: TextIO | None = None) -> None:
     """Print the table and the closing line: in colour on a terminal only, in ASCII where need be."""
-    file = file or sys.stdout
+    _print_table(dataset, file or sys.stdout)
+
+
+def _print_table(dataset: "xr.Dataset", file: TextIO) -> None:
     console = Console(file=file, highlight=False, markup=False, width=None if file.isatty() else WIDTH)
     unicode = _knows(file, "┏━┓±×")
     heading = f"{dataset.attrs['model']}, {dataset.attrs['solver']}, at t = {float(dataset['time'][-1]):g}"

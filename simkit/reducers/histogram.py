@@ -7,7 +7,7 @@ import numpy as np
 
 from simkit.reducers.float_bins import NO_BIN, ROUNDING, bin_of, lower_edges
 from simkit.reducers.pairwise import extremes
-from simkit.reducers.reducer import AbstractReducer, Rows, as_rows, by_name, stacked
+from simkit.reducers.reducer import AbstractReducer, Array, Rows, as_rows, by_name, stacked
 
 PICTURE_BINS = 100
 PICTURE_TAIL = 0.001
@@ -16,9 +16,9 @@ PICTURE_TAIL = 0.001
 class Binned(NamedTuple):
     """Bin numbers `(rows, leaves, length)`, and the extremes of each leaf `(rows, leaves)`."""
 
-    bins: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
+    bins: Array
+    low: Array
+    high: Array
 
 
 class Counts(NamedTuple):

@@ -8,17 +8,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from simkit.reducers.pairwise import Levels, above_least, add_leaves, extremes, pairwise_sum, root
-from simkit.reducers.reducer import AbstractReducer, Rows, as_rows, by_name, stacked
+from simkit.reducers.reducer import AbstractReducer, Array, Rows, as_rows, by_name, stacked
 
 
 class MomentNodes(NamedTuple):
     """Count `(leaves,)`; mean, summed squares of deviations, smallest and largest value `(leaves, rows)`."""
 
-    count: np.ndarray
-    mean: np.ndarray
-    m2: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
+    count: Array
+    mean: Array
+    m2: Array
+    low: Array
+    high: Array
 
 
 class Moments(AbstractReducer):

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 Rows = tuple[tuple[str, int], ...]
+Array = np.ndarray | jax.Array
 
 
 def as_rows(rows: Mapping[str, int] | Iterable[tuple[str, int]]) -> Rows:
@@ -52,7 +53,7 @@ def stacked(values: Mapping[str, jax.Array], rows: Rows) -> jax.Array:
 
     One array keeps the compiled program as small for ten quantities as for one.
     """
-    if not jax.config.jax_enable_x64:
+    if not jax.config.jax_enable_x64:  # pyright: ignore[reportAttributeAccessIssue]
         raise ValueError("reducers sum in float64: run them inside `with jax.enable_x64(True):`")
     for name, count in rows:
         if values[name].shape[0] != count:

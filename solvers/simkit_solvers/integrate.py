@@ -40,17 +40,19 @@ def integrate(
     modes; in reverse mode each block is recomputed rather than stored.
     Raises `ValueError` when a stochastic problem comes without noise or takes more steps than it can drive.
     """
-    stochastic = isinstance(problem, AbstractSDE)
-    if stochastic and noise is None:
+    components, group, words = 0, 1, 0
+    if not isinstance(problem, AbstractSDE):
+        noise = None
+    elif noise is None:
         raise ValueError(f"{type(problem).__name__} is stochastic: `noise` must be a driver, not None")
-    if stochastic and grid.steps > noise.capacity:
+    elif grid.steps > noise.capacity:
         raise ValueError(
             f"steps: {grid.steps} exceed the {noise.capacity} that the noise can drive; use fewer"
         )
+    else:
+        components = len(problem.Noise._fields)
+        group, words = noise.group(components), components * noise.refinement
     stepper = stepper_for(solver)
-    components = len(problem.Noise._fields) if stochastic else 0
-    group = noise.group(components) if stochastic else 1
-    words = components * noise.refinement if stochastic else 0
     size = _block_size(group, words) if stepper.unrolled else group
     dtype = jnp.result_type(*jax.tree.leaves(y0))
     t0, dt = jnp.asarray(grid.t0, dtype), jnp.asarray(grid.dt, dtype)
@@ -61,7 +63,9 @@ def integrate(
         """`count` unrolled steps from step `first`, where a block starts."""
         run = eqx.combine(numbers, others)
         y, state, acc = unpack(carry)
-        draws = run.noise.draws(components, stepper.areas, first, count) if stochastic else [Draw(())] * count
+        draws = [Draw(())] * count
+        if run.noise is not None:
+            draws = run.noise.draws(components, stepper.areas, first, count)
         for i, draw in enumerate(draws):
             k = first + jnp.uint32(i)
             y, state = stepper.step(run.problem, run.time(k), run.dt, y, draw, state)

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import equinox as eqx
 import jax
+from jax.core import Tracer
 
 Scalar = float | jax.Array
 Calculus = Literal["ito", "stratonovich", "any"]
@@ -136,6 +137,6 @@ def check_parameters(model: AbstractODE) -> None:
     """
     for name, spec in parameters_of(model).items():
         value = getattr(model, name)
-        if not isinstance(value, jax.core.Tracer) and not spec.admits(float(value)):
+        if not isinstance(value, Tracer) and not spec.admits(float(value)):
             wanted = spec.range or "a number"
             raise ValueError(f"{type(model).__name__}.{name}: must be {wanted}, got {float(value):g}")

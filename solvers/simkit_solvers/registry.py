@@ -83,7 +83,7 @@ def check_solver(solver: diffrax.AbstractSolver, problem: AbstractODE, y0=None) 
         )
     if "any" not in (info.calculus, problem.calculus) and info.calculus != problem.calculus:
         raise ValueError(
-            f"solver {info.name} converges to the {_WORDS[info.calculus]} solution, {model} is "
+            f"solver {info.name} converges to the {_WORDS[str(info.calculus)]} solution, {model} is "
             f"{_AN[problem.calculus]} model; take {_choice(problem)}"
         )
     if problem.noise_kind not in info.noise_kinds:
@@ -113,13 +113,21 @@ def info_of(solver: diffrax.AbstractSolver) -> SolverInfo:
 
 def strong_order(solver: diffrax.AbstractSolver, problem: AbstractSDE) -> float:
     """The strong order of a solver that fits on a problem's kind of noise."""
-    return info_of(solver).strong.of(problem.noise_kind)
+    info = info_of(solver)
+    if info.strong is None:
+        raise ValueError(f"solver {info.name} is for ordinary problems and has no strong order")
+    return info.strong.of(problem.noise_kind)
 
 
 def weak_order(solver: diffrax.AbstractSolver, problem: AbstractODE) -> float:
     """The order at which means converge: weak on a stochastic problem, the only one on an ordinary one."""
     info = info_of(solver)
-    return info.weak.of(problem.noise_kind) if isinstance(problem, AbstractSDE) else float(info.order)
+    stochastic = isinstance(problem, AbstractSDE)
+    if stochastic and info.weak is not None:
+        return info.weak.of(problem.noise_kind)
+    if not stochastic and info.order is not None:
+        return float(info.order)
+    raise ValueError(f"solver {info.name} is for another kind of problem than {type(problem).__name__}")
 
 
 _WORDS = {"ito": "Itô", "stratonovich": "Stratonovich"}

@@ -82,7 +82,7 @@ class SolverInfo:
     @property
     def options(self) -> dict[str, int | float | None]:
         """What can be set, with the default; `None` where the default depends on the precision."""
-        found = {
+        found: dict[str, int | float | None] = {
             name: p.default
             for name, p in inspect.signature(self.cls).parameters.items()
             if isinstance(p.default, int | float)

@@ -118,14 +118,17 @@ class StepPath(diffrax.AbstractBrownianPath):
         return self.increment if use_levy else self.increment.W
 
 
-def langevin_terms(problem: AbstractUnderdampedLangevin, increment) -> diffrax.MultiTerm:
+def langevin_terms(
+    problem: AbstractUnderdampedLangevin, increment: diffrax.AbstractBrownianIncrement
+) -> diffrax.MultiTerm:
     """The two terms that diffrax's underdamped Langevin solvers take; states are (positions, velocities)."""
     plain = jax.tree.map(tuple, increment, is_leaf=lambda x: isinstance(x, problem.Noise))
+    path = StepPath(plain, levy_area=type(increment))
     return diffrax.MultiTerm(
         diffrax.UnderdampedLangevinDriftTerm(
             problem.gamma, problem.u, lambda q, args: as_arrays(problem.grad_f(q), q)
         ),
-        diffrax.UnderdampedLangevinDiffusionTerm(problem.gamma, problem.u, StepPath(plain, type(increment))),
+        diffrax.UnderdampedLangevinDiffusionTerm(problem.gamma, problem.u, path),
     )
 
 
