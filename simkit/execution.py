@@ -2,7 +2,7 @@
 
 import os
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from simkit.build import build
 from simkit.ensemble import Progress, run_ensemble
 from simkit.experiment import Experiment, load
+from simkit.overrides import Overrides
 from simkit.simulation import Simulation
 from simkit.version import simkit_version
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 def run(
     source: str | os.PathLike | Mapping[str, Any],
     *,
-    overrides: Iterable[str] = (),
+    overrides: Overrides = (),
     out: str | os.PathLike | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
@@ -28,10 +29,10 @@ def run(
     """Run an experiment and return its labelled results, as `simkit run` does.
 
     `source` is the path of a YAML file or a dictionary of the same shape; `overrides` are settings such as
-    `"model.sigma=0.3"`. The dataset is also written to `out`, or to the experiment's `output:`, where one of
-    them is given. Raises `InputError` (a `ValueError`) that lists every mistake, `NumericalError` when a path
-    becomes NaN or infinite, and `OutputError` (an `OSError`) when the output exists and `overwrite` is not
-    set, or cannot be written.
+    `["model.sigma=0.3"]` or `{"model.sigma": 0.3}`. The dataset is also written to `out`, or to the
+    experiment's `output:`, where one of them is given. Raises `InputError` (a `ValueError`) that lists every
+    mistake, `NumericalError` when a path becomes NaN or infinite, and `OutputError` (an `OSError`) when the
+    output exists and `overwrite` is not set, or cannot be written.
     """
     experiment = load(source, overrides=overrides)
     target = out if out is not None else experiment.output

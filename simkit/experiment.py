@@ -3,7 +3,7 @@
 import copy
 import dataclasses
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -12,7 +12,7 @@ from simkit.build import Parts, assemble, with_defaults
 from simkit.documents import MAX_DEPTH, Document, KeyPath, read_document
 from simkit.errors import InputError
 from simkit.mistakes import Mistakes
-from simkit.overrides import apply_overrides
+from simkit.overrides import Overrides, apply_overrides
 from simkit.schema import experiment_schema as experiment_schema
 from simkit.settings import (
     TAGS,
@@ -42,12 +42,10 @@ _SECTIONS: dict[tuple[str, ...], type[Section]] = {
 }
 
 
-def load(
-    source: str | os.PathLike | Mapping[str, Any], overrides: Iterable[str | tuple[str, str]] = ()
-) -> Experiment:
+def load(source: str | os.PathLike | Mapping[str, Any], overrides: Overrides = ()) -> Experiment:
     """Read and check an experiment: a file, a YAML text of more than one line, or a mapping.
 
-    `overrides` replace single keys: `"model.sigma=0.3"` or `("model.sigma", "0.3")`, the value read as YAML.
+    `overrides` replace single keys: `"model.sigma=0.3"`, several of them, or `{"model.sigma": 0.3}`.
     Raises one `InputError` that lists every mistake as `file:line:column: key: message` (in a mapping as
     `key: message`), and `OutputError` when the file cannot be read. The experiment returned has its defaults
     filled in, those that depend on the model too.

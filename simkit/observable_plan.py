@@ -35,9 +35,9 @@ def plan_observables(
         if plan is not None and name in plan.variables:
             reason = f"{name} is a state variable, whose statistics are given anyway; choose another name"
         elif plan is not None and reason is None:
-            clashing = clash([*plan.variables, *info, name])
+            clashing = clash([*plan.variables, *info], name)
             if clashing is not None:
-                reason = f"the result {clashing[1]} would have two meanings; choose another name"
+                reason = f"{clashing[0]} has a result {clashing[1]} too; choose another name"
         if reason:
             mistakes.add(path, reason, at_key=True)
         value = compiled(mistakes, (*path, "value"), settings.value, names, functionals=True)

@@ -1,6 +1,6 @@
 """`--set model.sigma=0.3`: single keys of a document replaced from outside."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from simkit.documents import Document, KeyPath, parse_value
@@ -10,24 +10,31 @@ from simkit.errors import InputError
 SHORTHANDS = {("solver",): "type", ("observe", "*"): "value", ("model", "sde", "*"): "drift"}
 
 
-def apply_overrides(document: Document, overrides: Iterable[str | tuple[str, str]]) -> None:
+Overrides = str | Mapping[str, Any] | Iterable[str | tuple[str, Any]]
+
+
+def apply_overrides(document: Document, overrides: Overrides) -> None:
     """Set each `key.path=value`, the value read as YAML; sections that are not there are made.
+
+    One such text, several, pairs of key and value, or a mapping from keys to values.
 
     Raises one `InputError` for all options that cannot be read or lead into a value that has no keys. Whether
     the keys exist is checked with the rest of the document.
     """
     problems = []
-    for override in overrides:
+    if isinstance(overrides, str):
+        overrides = [overrides]
+    for override in overrides.items() if isinstance(overrides, Mapping) else overrides:
         name, sign, text = (
             override.partition("=") if isinstance(override, str) else (override[0], "=", override[1])
         )
-        name = name.strip()
+        name = str(name).strip()
         path = tuple(name.split("."))
         if not sign or not all(path):
             problems.append(f"--set {name}: expected KEY=VALUE, as in --set model.sigma=0.3")
             continue
         try:
-            value, inside = parse_value(str(text), f"--set {name}")
+            value, inside = parse_value("null" if text is None else str(text), f"--set {name}")
             document.mistakes += [((0, 0), path, message) for _, _, message in inside.mistakes]
             _replace(document, path, value, name)
         except InputError as error:

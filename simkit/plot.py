@@ -237,7 +237,9 @@ def _histogram(axes: "Axes", dataset: "xr.Dataset", name: str, first: bool) -> N
         axes.stairs(shares, edges, fill=True, color=BLUE, alpha=0.45, linewidth=0)
         # The bins hold nearly all paths; where a rare large value makes the mean, it lies outside them.
         marks = [x for key in ("mean", "exact") if (x := _final(dataset, name, key)) is not None]
-        axes.set_xlim(min(edges[0], *marks), max(edges[-1], *(1.25 * x for x in marks)))
+        low, high = min(edges[0], *marks), max(edges[-1], *marks)
+        margin = 0.05 * (high - low)
+        axes.set_xlim(low - margin * (low < edges[0]), high + margin * (high > edges[-1]))
     top = _ceiling(shares)
     axes.set_ylim(0, top)
     peak = int(np.argmax(shares))

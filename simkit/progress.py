@@ -17,6 +17,11 @@ def short_count(number: float) -> str:
     return f"{number:.0f}"
 
 
+def counted(number: int, thing: str) -> str:
+    """`1 path`, `2,000 paths`."""
+    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
+
+
 class PathsColumn(ProgressColumn):
     """`3.2M/10M paths`."""
 

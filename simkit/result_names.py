@@ -11,11 +11,10 @@ SUFFIXES = (
 # fmt: on
 
 
-def clash(names: Iterable[str]) -> tuple[str, str] | None:
-    """A quantity and the result of another that it would share a variable with, as `S_bias` and `S` do."""
-    taken: dict[str, str] = {}
+def clash(names: Iterable[str], new: str) -> tuple[str, str] | None:
+    """A quantity with which a new one would share a result, and that result: `S` and `S_bias_stderr`, say."""
+    results = {f"{new}_{suffix}" for suffix in SUFFIXES}
     for name, suffix in itertools.product(names, SUFFIXES):
-        result = f"{name}_{suffix}"
-        if taken.setdefault(result, name) != name:
-            return name, result
+        if f"{name}_{suffix}" in results:
+            return name, f"{name}_{suffix}"
     return None

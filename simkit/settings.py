@@ -380,7 +380,9 @@ class Experiment(Section):
         "equation, EulerHeun for a Stratonovich one and Tsit5 for an ordinary one.",
         examples=["EulerMaruyama"],
     )
-    time: Time = Field(description="The grid of times.", examples=[{"t1": 1.0, "steps": 252}])
+    time: Time = Field(
+        description="The grid of times, such as {t1: 1.0, steps: 252}.", examples=[{"t1": 1.0, "steps": 252}]
+    )
     ensemble: Ensemble = Field(
         default_factory=lambda: Ensemble(),
         description="How many paths, and how they are run.",

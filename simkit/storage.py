@@ -22,7 +22,8 @@ def check_output(path: str | os.PathLike, overwrite: bool) -> None:
     """
     path = Path(path)
     if path.suffix not in (".zarr", ".nc"):
-        raise OutputError(f"{path}: must end in .zarr or .nc; name it {path.with_suffix('.zarr').name}, say")
+        example = f"; name it {path.stem}.zarr, say" if path.stem.strip(".") else ""
+        raise OutputError(f"{path}: must end in .zarr or .nc{example}")
     _check_folder(path)
     if not os.path.lexists(path):
         return

@@ -9,6 +9,8 @@ from rich.box import ASCII2, HEAVY_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from simkit.progress import counted
+
 if TYPE_CHECKING:
     import xarray as xr
 
@@ -93,12 +95,12 @@ def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
 def closing_line(dataset: "xr.Dataset") -> str:
     """How large the run was, how long it took and how fast it was."""
     content = summary(dataset)
-    paths = "1 path" if content["paths"] == 1 else f"{content['paths']:,} paths"
+    paths = counted(content["paths"], "path")
     if content["failed_paths"]:
         paths += f" ({content['failed_paths']:,} failed and left out)"
     rate = content["path_steps_per_s"]
     speed = f"{rate / 1e6:,.{int(rate < 1e7)}f} million" if rate >= 1e6 else f"{rate:,.0f}"
-    steps = "1 step" if content["steps"] == 1 else f"{content['steps']:,} steps"
+    steps = counted(content["steps"], "step")
     compiled = f"compiled in {float(dataset.attrs['compile_s']):.1f} s"
     return f"{paths} × {steps} in {content['elapsed_s']:.2f} s, {speed} path-steps per second ({compiled})"
 

@@ -40,7 +40,7 @@ CASES = [
     ({"timme": "3"}, "9:1: timme: unknown key; did you mean 'time'?"),
     ({"time": "{t1: 1.0, stepps: 252, steps: 252}"}, "5:17: time.stepps: unknown key; did you mean 'steps'?"),
     ({"time": "{t1: 1.0}"}, "5:1: time.steps: is missing; steps of equal length between t0 and t1"),
-    ({"time": None}, "1:1: time: is missing; the grid of times"),
+    ({"time": None}, "1:1: time: is missing; the grid of times, such as {t1: 1.0, steps: 252}"),
     ({"time": "3"}, "5:7: time: must be a mapping with the keys t0, t1, steps, got 3"),
     ({"save": ""}, "7:6: save: must be a mapping with the keys points, every, paths, quantiles, got nothing"),
     ({"ensemble": "{paths: ten}"}, "6:19: ensemble.paths: must be a whole number, got 'ten'"),
@@ -51,7 +51,7 @@ CASES = [
     ({"ensemble": "{seed: -1}"}, "6:18: ensemble.seed: must be at least 0, got -1"),
     (
         {"observe": "{S_bias: S}"},
-        "8:11: observe.S_bias: the result S_bias_stderr would have two meanings; choose another name",
+        "8:11: observe.S_bias: S has a result S_bias_stderr too; choose another name",
     ),
     (
         {"ensemble": "{paths: 5000000000}"},
@@ -66,6 +66,10 @@ CASES = [
         "6:22: ensemble.failures: must be stop or exclude, got 'stopp'; did you mean 'stop'?",
     ),
     ({"precision": "double"}, "9:12: precision: must be float32 or float64, got 'double'"),
+    (
+        {"observe": "{a: {value: S, exact: 1}, a_exact: S, innocent: S**2}"},
+        "8:36: observe.a_exact: a has a result a_exact_variance too; choose another name",
+    ),
     ({"output": "gbm.csv"}, "9:9: output: must end in .zarr or .nc, got 'gbm.csv'"),
     ({"save": "{paths: some}"}, "7:15: save.paths: must be a whole number of paths or all, got 'some'"),
     ({"save": "{quantiles: [0.5, 1.5]}"}, "7:19: save.quantiles: each must be between 0 and 1, got 1.5"),
@@ -346,6 +350,6 @@ def test_a_dictionary_gives_keys_without_places():
         "a key must be a string, got 3",
         "model.mu: must be a number, text, list or dict, got a value of type object",
         "model.sigma: must be >= 0, got -1",
-        "time: is missing; the grid of times",
+        "time: is missing; the grid of times, such as {t1: 1.0, steps: 252}",
         "initial.S: unknown name 'x' at column 1; known: pi, e",
     }

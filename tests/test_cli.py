@@ -10,10 +10,12 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+import typer
 import xarray as xr
 import yaml
 from simkit_physics import MODELS
@@ -27,6 +29,7 @@ import simkit.plot
 from simkit.build import build
 from simkit.cli import app, main
 from simkit.cli.completion import template_names
+from simkit.cli.failures import reported
 from simkit.closed_forms import CLOSED_FORMS
 from simkit.errors import OutputError
 from simkit.experiment import load
@@ -153,6 +156,11 @@ class TestRun:
         assert files_in(folder) == {"small.yaml", "small.zarr"}
 
 
+# Whoever runs the tests may have set SIGINT aside, which a process inherits.
+DEFAULT = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+HEEDFUL = f"{DEFAULT}; from simkit.cli import main; main()"
+
+
 def _read_to_the_end(terminal: int) -> None:
     """Read what a program writes to its terminal, lest it wait for a reader for ever."""
     with contextlib.suppress(OSError):
@@ -249,7 +257,7 @@ class TestFailures:
     @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
     def test_a_signal_in_the_middle_leaves_nothing(self, folder, number, code):
         ours, theirs = pty.openpty()  # a terminal, so that the progress bar says when the run has begun
-        command = [sys.executable, "-m", "simkit", "run", "small.yaml", "--set", "ensemble.paths=2000000000"]
+        command = [sys.executable, "-c", HEEDFUL, "run", "small.yaml", "--set", "ensemble.paths=2000000000"]
         environment = {**os.environ, "XLA_FLAGS": "", "TERM": "xterm", "COLUMNS": "120"}
         process = subprocess.Popen(command, stderr=theirs, stdout=subprocess.PIPE, env=environment)
         os.close(theirs)
@@ -267,6 +275,41 @@ class TestFailures:
         assert process.returncode == code
         assert stdout == b""
         assert files_in(folder) == {"small.yaml"}
+
+    def test_a_signal_that_a_callback_loses_comes_again(self, capfd):
+        class Lost:
+            def __del__(self):
+                raise KeyboardInterrupt
+
+        def run():
+            with reported():
+                Lost()
+                for _ in range(500):
+                    time.sleep(0.01)
+
+        with pytest.raises(typer.Exit) as caught:
+            run()
+        assert caught.value.exit_code == 130
+        assert capfd.readouterr().err == "interrupted\n"
+
+    def test_a_signal_during_an_import_ends_the_process(self, tmp_path):
+        (tmp_path / "slow.py").write_text(
+            "import os, signal, time\nos.kill(os.getpid(), 2)\ntime.sleep(60)\n"
+        )
+        program = f"{DEFAULT}\nfrom simkit.cli.failures import reported\nwith reported():\n    import slow\n"
+        process = subprocess.run(
+            [sys.executable, "-c", program],
+            capture_output=True,
+            timeout=60,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])},
+        )
+        assert (process.returncode, process.stderr) == (130, b"interrupted\n")
+
+    @pytest.mark.parametrize("name", ["", ".", ".."])
+    def test_a_folder_is_not_an_output(self, folder, name):
+        result = simkit_command("run", "small.yaml", "--out", name)
+        assert result.exit_code == 4
+        assert result.stderr == f"{name or '.'}: must end in .zarr or .nc\n"
 
     def test_an_unknown_option_exits_with_2(self, folder):
         assert simkit_command("run", "small.yaml", "--fast").exit_code == 2

@@ -114,5 +114,5 @@ def test_the_covariance_is_that_of_the_end():
 
 
 def test_two_quantities_never_share_a_result():
-    assert clash(["S", "call", "S_2"]) is None
-    assert clash(["S", "S_bias"]) == ("S_bias", "S_bias_stderr")
+    assert clash(["S", "call"], "S_2") is None
+    assert clash(["S", "call"], "S_bias") == ("S", "S_bias_stderr")

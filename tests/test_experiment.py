@@ -40,6 +40,11 @@ def comparable(simulation):
     return leaves, str(tree), str(fields)
 
 
+@pytest.mark.parametrize("overrides", ["model.sigma=0.3", ["model.sigma=0.3"], {"model.sigma": 0.3}], ids=str)
+def test_overrides_come_as_a_text_several_or_a_mapping(overrides):
+    assert load(GBM, overrides=overrides).model.__pydantic_extra__["sigma"] == 0.3
+
+
 def test_the_experiment_of_the_manual():
     experiment = load(GBM)
     built = build(experiment)

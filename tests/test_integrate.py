@@ -242,6 +242,81 @@ def test_gradients(problem, solver):
     assert float(ahead - behind) / 2e-5 == pytest.approx(float(forward), rel=1e-7)
 
 
+class Bridge(AbstractSDE):
+    """Ends at b for certain: its drift is infinite at t = 1."""
+
+    State = Level
+    Noise = NOISES[0]
+    calculus = "any"
+    noise_kind = "additive"
+    a: Scalar = 1.1
+
+    def drift(self, t, y):
+        return Level((self.a - y.x) / (1.0 - t))
+
+    def noise(self, t, y, dW):
+        return Level(0.2 * dW.W0)
+
+
+class Fading(Bridge):
+    """Noise whose derivative is infinite at t = 1."""
+
+    def drift(self, t, y):
+        return Level(-y.x)
+
+    def noise(self, t, y, dW):
+        return Level(self.a * jnp.sqrt(1.0 - t) * dW.W0)
+
+
+class Chased(AbstractODE):
+    """Defined where x < 1 + 4t: the state at a late time has no drift at an early one."""
+
+    State = Level
+    a: Scalar = 1.1
+
+    def drift(self, t, y):
+        return Level(2.0 * self.a * jnp.sqrt(1.0 + 4.0 * t - y.x))
+
+
+def by_a_loop_written_out(cls, steps, every):
+    """Euler–Maruyama in plain Python: the rows as a function of parameter, initial value and step."""
+
+    def rows(a, x0, dt):
+        problem, x, found = cls(a=a), x0, [x0]
+        noise = CounterNoise.of(seed_key(1), 2)
+        draws = noise.draws(1, 0, jnp.uint32(0), steps + steps % 2) if issubclass(cls, AbstractSDE) else None
+        for k in range(steps):
+            y = Level(x)
+            x = x + problem.drift(k * dt, y).x * dt
+            if draws:
+                x = x + problem.noise(k * dt, y, NOISES[0](jnp.sqrt(dt) * draws[k].W[0])).x
+            found.append(x)
+        return jnp.stack(found[::every])
+
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("cls", "steps", "every"),
+    [(Bridge, n, m) for n, m in ((1, 1), (2, 1), (2, 2), (7, 1), (9, 3))]
+    + [(Fading, n, m) for n, m in ((1, 1), (2, 2), (5, 5))]
+    + [(Chased, n, m) for n, m in ((7, 1), (20, 5), (3, 3))],
+)
+def test_gradients_of_rows_inside_blocks_and_at_the_edge_of_the_domain(cls, steps, every):
+    """The last step ends where the next one would be infinite: no step that is not taken may be felt."""
+
+    def rows(a, x0, dt):
+        noise = CounterNoise.of(seed_key(1), 2) if issubclass(cls, AbstractSDE) else None
+        grid = Grid(0.0, dt, steps, every)
+        return integrate(cls(a=a), EulerMaruyama(), Level(x0), grid, noise, States())["x"]
+
+    point = tuple(map(jnp.asarray, (1.1, 0.5, 1.0 / steps)))
+    expected = jax.jacrev(by_a_loop_written_out(cls, steps, every), (0, 1, 2))(*point)
+    for derivative in (jax.jacrev, jax.jacfwd):
+        found = jax.jit(derivative(rows, (0, 1, 2)))(*point)
+        np.testing.assert_allclose(np.stack(found), np.stack(expected), rtol=1e-5, atol=1e-6)
+
+
 def test_one_trace():
     """New parameters, start, step, initial value and path compile nothing."""
     traces = []

@@ -8,9 +8,11 @@ import typer
 from simkit.cli.catalogue import list_names
 from simkit.cli.check import doctor, schema, validate
 from simkit.cli.describe import describe
+from simkit.cli.failures import TERMINATED, leave_at_once
 from simkit.cli.picture import plot
 from simkit.cli.run import run
 from simkit.cli.templates import new
+from simkit.errors import INTERRUPTED
 from simkit.version import simkit_version
 
 app = typer.Typer(
@@ -55,4 +57,12 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that knows no Greek gets question marks
-    app(prog_name="simkit")
+    try:
+        app(prog_name="simkit")
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        leave_at_once(INTERRUPTED)
+    except SystemExit as end:
+        if end.code in (INTERRUPTED, TERMINATED):
+            leave_at_once(int(end.code))
+        raise

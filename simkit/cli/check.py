@@ -7,6 +7,7 @@ import typer
 
 from simkit.cli.failures import print_json, reported
 from simkit.cli.options import AsJson, ExperimentFile, Overrides
+from simkit.progress import counted
 from simkit.xla_flags import prefer_wide_vectors
 
 
@@ -32,8 +33,8 @@ def validate(experiment: ExperimentFile, overrides: Overrides = None, as_json: A
             )
         else:
             print(
-                f"{experiment}: valid ({model}, {solver}, {simulation.paths} paths, "
-                f"{simulation.grid.steps} steps)"
+                f"{experiment}: valid ({model}, {solver}, {counted(simulation.paths, 'path')}, "
+                f"{counted(simulation.grid.steps, 'step')})"
             )
 
 

@@ -1,11 +1,15 @@
 """From exceptions to messages and exit codes."""
 
+import _thread
 import contextlib
 import json
+import os
 import signal
 import sys
 import threading
 from collections.abc import Iterator
+from types import FrameType
+from typing import NoReturn
 
 import typer
 
@@ -25,7 +29,7 @@ def reported(as_json: bool = False) -> Iterator[None]:
     With `as_json` it also becomes one JSON object on stdout. Anything else is a fault of the program and
     leaves as it came, with its traceback.
     """
-    with _terminated_like_interrupted():
+    with _interruptible(as_json):
         try:
             yield
         except SimkitError as error:
@@ -46,25 +50,70 @@ def print_json(content: dict) -> None:
     print(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False))
 
 
-def _fail(kind: str, message: str, problems: list[str], code: int, as_json: bool) -> None:
+def leave_at_once(code: int) -> NoReturn:
+    """End the process: threads that import or compile may be at work, and a tidy end under them crashes."""
+    if sys.stderr.isatty():
+        print("\x1b[?25h", end="", file=sys.stderr)  # the cursor, which the progress bar hides
+    with contextlib.suppress(OSError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(code)
+
+
+def _say(kind: str, message: str, problems: list[str], as_json: bool) -> None:
     print(message, file=sys.stderr)
     if as_json:
         print_json({"error": {"kind": kind, "message": message, "problems": problems}})
+
+
+def _fail(kind: str, message: str, problems: list[str], code: int, as_json: bool) -> NoReturn:
+    _say(kind, message, problems, as_json)
     raise typer.Exit(code)
 
 
 @contextlib.contextmanager
-def _terminated_like_interrupted() -> Iterator[None]:
-    """Within it SIGTERM raises `Terminated`, so that temporary files are removed; in the main thread only."""
+def _interruptible(as_json: bool) -> Iterator[None]:
+    """Within it SIGTERM raises `Terminated` as SIGINT raises `KeyboardInterrupt`, in the main thread only.
+
+    So temporary files are removed. In the middle of an import there are none, and no module takes an
+    exception there well: the process ends. Where an exception would be lost, as in a callback of the garbage
+    collector, the signal comes again. One that the parent ignores stays ignored.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
-    def terminate(number, frame):
-        raise Terminated
+    def stop(number: int, frame: FrameType | None) -> None:
+        terminated = number == signal.SIGTERM
+        if _importing(frame):
+            kind, message = ("Terminated", "terminated") if terminated else ("Interrupted", "interrupted")
+            _say(kind, message, [], as_json)
+            leave_at_once(TERMINATED if terminated else INTERRUPTED)
+        raise Terminated if terminated else KeyboardInterrupt
 
-    previous = signal.signal(signal.SIGTERM, terminate)
+    def again(unraisable: "sys.UnraisableHookArgs") -> None:
+        if issubclass(unraisable.exc_type, KeyboardInterrupt):
+            number = signal.SIGTERM if issubclass(unraisable.exc_type, Terminated) else signal.SIGINT
+            threading.Timer(0.01, _thread.interrupt_main, [number]).start()
+        else:
+            hook(unraisable)
+
+    hook, sys.unraisablehook = sys.unraisablehook, again
+    previous = {}
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            previous[number] = signal.signal(number, stop)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, previous)
+        sys.unraisablehook = hook
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _importing(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False

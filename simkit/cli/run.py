@@ -41,7 +41,6 @@ def run(
         loaded = load(experiment, overrides=overrides or [])
         simulation = build(loaded)
         target = out or (Path(loaded.output) if loaded.output else None)
-        picture = target.with_suffix(".png") if target and not no_plot else None
         if dry_run:
             _print_estimate(simulation, target, as_json)
             return
@@ -49,6 +48,7 @@ def run(
             from simkit.storage import check_output
 
             check_output(target, overwrite)
+        picture = target.with_suffix(".png") if target and not no_plot else None
         if picture:
             check_picture(picture, overwrite)
 

@@ -74,17 +74,22 @@ def integrate(
         return pack((y, state, acc))
 
     @jax.custom_jvp
-    def block(numbers, carry, first, end):
-        """The block from step `first`, if it ends no later than `end`."""
+    def block(numbers, carry, start, first, end):
+        """The block from step `first`, if it ends no later than `end`; `start` is the carry at step 0."""
         needed = first + jnp.uint32(size) <= end
         return jax.lax.cond(needed, lambda c: steps(numbers, c, first, size), lambda c: c, carry)
 
     @functools.partial(jax.checkpoint, prevent_cse=False)
-    def block_without_a_branch(numbers, carry, first, end):
+    def block_without_a_branch(numbers, carry, start, first, end):
         needed = first + jnp.uint32(size) <= end
-        first = jnp.where(needed, first, jnp.uint32(0))  # a time that the problem knows
-        new = steps(numbers, carry, first, size)
-        return jax.tree.map(lambda new, old: jnp.where(needed, new, old), new, carry)
+
+        def chosen(one, other):
+            return jax.tree.map(lambda x, y: jnp.where(needed, x, y), one, other)
+
+        # A block that is not needed is the first one again: steps that the problem admits, whose derivatives
+        # are finite, since in reverse mode nothing times infinity would be NaN.
+        begin = chosen(carry, jax.lax.stop_gradient(start))
+        return chosen(steps(numbers, begin, chosen(first, jnp.uint32(0)), size), carry)
 
     @block.defjvp
     def _(primals, tangents):
@@ -98,9 +103,11 @@ def integrate(
     def advance(carry, k):
         """From the start of the block that holds step `k` to that of the block that holds the next row."""
         first, end = k - k % jnp.uint32(size), k + jnp.uint32(grid.every)
+        if grid.steps < size:
+            return carry
 
         def turn(c, b):
-            return block(numbers, c, first + b * jnp.uint32(size), end), None
+            return block(numbers, c, start, first + b * jnp.uint32(size), end), None
 
         return jax.lax.scan(turn, carry, jnp.arange(turns, dtype=jnp.uint32))[0]
 

@@ -4,6 +4,7 @@ One more solver is one file, with its record, and one line in `SOLVERS` below.
 """
 
 import difflib
+from typing import get_args
 
 import diffrax
 import equinox as eqx
@@ -12,7 +13,7 @@ import optimistix as optx
 from simkit_solvers.diffrax_solvers import DIFFRAX_SOLVERS
 from simkit_solvers.euler_maruyama import EULER_MARUYAMA
 from simkit_solvers.langevin import AbstractUnderdampedLangevin
-from simkit_solvers.problem import AbstractODE, AbstractSDE
+from simkit_solvers.problem import AbstractODE, AbstractSDE, Calculus, NoiseKind
 from simkit_solvers.solver_info import ROOT_FIND_MAX_STEPS, SolverInfo
 from simkit_solvers.terms import is_separable
 
@@ -72,6 +73,12 @@ def check_solver(solver: diffrax.AbstractSolver, problem: AbstractODE, y0=None) 
         if info.cls is diffrax.SemiImplicitEuler:
             _check_separable(problem, y0)
         return
+    for what, said, known in (
+        ("calculus", problem.calculus, get_args(Calculus)),
+        ("noise_kind", problem.noise_kind, get_args(NoiseKind)),
+    ):
+        if said not in known:
+            raise ValueError(f"{model}.{what}: must be {_among(known)}, got {said!r}")
     if "sde" not in info.problem:
         raise ValueError(
             f"solver {info.name} is for ordinary problems, {model} is stochastic; take {_choice(problem)}"
