@@ -136,15 +136,22 @@ def _threads() -> Finding:
     return Finding("threads", str(usable))
 
 
+def available_memory() -> int | None:
+    """Bytes that programs could still get, `None` where the system does not say."""
+    meminfo = Path("/proc/meminfo")
+    if not meminfo.exists():
+        return None
+    amounts = dict(line.split(":") for line in meminfo.read_text().splitlines())
+    return int(amounts["MemAvailable"].split()[0]) * 1024
+
+
 def _memory() -> Finding:
     """Physical memory and, on Linux, how much of it programs could still get."""
     if not hasattr(os, "sysconf"):
         return Finding("memory", "unknown")
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     text = f"{total / 2**30:.1f} GiB"
-    meminfo = Path("/proc/meminfo")
-    if meminfo.exists():
-        amounts = dict(line.split(":") for line in meminfo.read_text().splitlines())
-        available = int(amounts["MemAvailable"].split()[0]) * 1024
+    available = available_memory()
+    if available is not None:
         text += f", {available / 2**30:.1f} GiB available"
     return Finding("memory", text)

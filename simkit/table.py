@@ -48,6 +48,8 @@ def with_error(value: float | None, error: float | None) -> str:
         return ""
     if error is None or error == 0:
         return f"{value:.10g}"
+    if math.isinf(error):
+        return f"{value:.10g} ± inf"
     exponent = math.floor(math.log10(error))
     largest = max(exponent, math.floor(math.log10(abs(value)))) if value else exponent
     if exponent > -6 and largest < 9:
@@ -71,7 +73,11 @@ def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
     single = content["paths"] == 1
     columns = {
         "": list(rows),
-        ("value" if single else "mean"): [with_error(row["mean"], row["stderr"]) for row in rows.values()],
+        ("value" if single else "mean"): [
+            # Of several paths the error is always a number, unless it is too large for one.
+            with_error(row["mean"], math.inf if row["stderr"] is None and row["n"] > 1 else row["stderr"])
+            for row in rows.values()
+        ],
         "step bias": [with_error(row["bias"], row["bias_stderr"]) for row in rows.values()],
         "exact": ["" if row["exact"] is None else f"{row['exact']:.8g}" for row in rows.values()],
         "z": ["" if row["z"] is None else f"{row['z']:+.2f}" for row in rows.values()],

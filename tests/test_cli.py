@@ -23,6 +23,7 @@ from simkit_solvers.registry import SOLVERS
 from typer.testing import CliRunner
 
 import simkit
+import simkit.cli.dry_run
 import simkit.doctor
 import simkit.execution
 import simkit.plot
@@ -133,6 +134,9 @@ class TestRun:
         assert (sizes["steps"], sizes["path_steps"], sizes["saved_times"]) == (4, 800, 5)
         assert sizes["memory_bytes"] >= (200 + 50) * (5 + 1) * 8
         assert simkit_command(*arguments).stdout.startswith("200 paths x 4 steps, 800 path-steps\n")
+        assert "warning" not in simkit_command(*arguments).stdout
+        monkeypatch.setattr(simkit.cli.dry_run, "available_memory", lambda: 1000)
+        assert "warning: that is more than the 1kB of memory" in simkit_command(*arguments).stdout
         assert files_in(folder) == {"small.yaml"}
 
     @pytest.mark.parametrize("stored", [0, 150])

@@ -173,6 +173,13 @@ def test_refused_with_the_reason(name, problem, reason):
         check_solver(make_solver(name), problem)
 
 
+def test_a_misspelt_calculus_is_named():
+    with pytest.raises(
+        ValueError, match=r"^Commutative.calculus: must be ito, stratonovich or any, got 'itoo'$"
+    ):
+        check_solver(make_solver("EulerMaruyama"), Commutative(calculus="itoo"))
+
+
 @pytest.mark.parametrize(
     ("name", "noise", "calculus"),
     list(itertools.product(NOISY, PROBLEMS, ("ito", "stratonovich", "any"))),

@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import re
 
 import pytest
@@ -32,6 +33,7 @@ def printed(dataset, encoding="utf-8"):
         (-6.02e23, 1.25e21, "(-6.0200 ± 0.0125)e+23"),
         (1e-30, 2e-300, "1e-30 ± 2e-300"),
         (1.25, None, "1.25"),
+        (4.4e293, math.inf, "4.4e+293 ± inf"),
         (0.1, 0.0, "0.1"),
         (1 / 3, 0.0, "0.3333333333"),
         (None, None, ""),

@@ -1,5 +1,6 @@
 """`simkit run --dry-run`: how much work a run would be, and how much memory and disk it would take."""
 
+from simkit.doctor import available_memory
 from simkit.progress import short_count
 from simkit.simulation import Simulation
 
@@ -37,9 +38,16 @@ def estimate_text(sizes: dict[str, int]) -> str:
     """The estimate as lines for a person."""
     counts = {key: f"{value:,}" for key, value in sizes.items()}
     memory, output = (short_count(sizes[key]) for key in ("memory_bytes", "output_bytes"))
+    available = available_memory()
+    warning = ""
+    if available is not None and sizes["memory_bytes"] > available:
+        warning = (
+            f"\nwarning: that is more than the {short_count(available)}B of memory that are available: store "
+            "fewer paths (save.paths) or save fewer times (save.points)"
+        )
     return (
         f"{counts['paths']} paths x {counts['steps']} steps, {short_count(sizes['path_steps'])} path-steps\n"
         f"saved times: {counts['saved_times']}\n"
         f"chunks: {counts['chunks']} of {counts['paths_per_chunk']} paths, devices: {counts['devices']}\n"
-        f"about {memory}B of memory beside jax itself, {output}B of output before compression"
+        f"about {memory}B of memory beside jax itself, {output}B of output before compression{warning}"
     )
