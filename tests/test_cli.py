@@ -291,8 +291,12 @@ class TestFailures:
                 for _ in range(500):
                     time.sleep(0.01)
 
-        with pytest.raises(typer.Exit) as caught:
-            run()
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            with pytest.raises(typer.Exit) as caught:
+                run()
+        finally:
+            signal.signal(signal.SIGINT, before)
         assert caught.value.exit_code == 130
         assert capfd.readouterr().err == "interrupted\n"
 
