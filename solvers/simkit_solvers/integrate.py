@@ -132,8 +132,8 @@ def integrate(
     pack, unpack = _packing(start)
     start = pack(start)
     end, between = jax.lax.scan(body, start, jnp.arange(grid.rows - 1, dtype=jnp.uint32))
-    last = grid.steps % size
-    end = steps(numbers, end, jnp.uint32(grid.steps - last), last) if last else end
+    rest = grid.steps % size
+    end = steps(numbers, end, jnp.uint32(grid.steps - rest), rest) if rest else end
     # The first row is always taken here, and the loop's dropped, lest its bits depend on how many there are.
     first, last = row(start, jnp.uint32(0)), row(end, jnp.uint32(grid.steps))
     return jax.tree.map(_in_order, first, between, last)
