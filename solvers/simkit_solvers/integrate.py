@@ -20,7 +20,9 @@ from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.problem import AbstractODE, AbstractSDE
 from simkit_solvers.step import stepper_for
 
-WORDS_PER_BLOCK = 4  # enough to hide the loop, few enough that a row inside a block costs little
+# Enough to hide the loop, few enough that a row inside a block costs little; by the bytes of a number, since
+# in float64 the loop costs more.
+WORDS_PER_BLOCK = {4: 4, 8: 8}
 STEPS_PER_BLOCK = 2  # the same, where there is no noise
 
 
@@ -53,14 +55,14 @@ def integrate(
         components = len(problem.Noise._fields)
         group, words = noise.group(components), components * noise.refinement
     stepper = stepper_for(solver)
-    size = _block_size(group, words) if stepper.unrolled else group
     dtype = jnp.result_type(*jax.tree.leaves(y0))
+    size = _block_size(group, words, dtype) if stepper.unrolled else group
     t0, dt = jnp.asarray(grid.t0, dtype), jnp.asarray(grid.dt, dtype)
-    run = _Run(_per_path(problem, noise), observer, noise, t0, dt)
+    run = _Run(problem, observer, noise, t0, dt)
     numbers, others = eqx.partition(run, eqx.is_array)
 
     def steps(numbers, carry, first, count):
-        """`count` unrolled steps from step `first`, where a block starts."""
+        """`count` unrolled steps from step `first`, where a group starts."""
         run = eqx.combine(numbers, others)
         y, state, acc = unpack(carry)
         draws = [Draw(())] * count
@@ -73,14 +75,17 @@ def integrate(
             acc = run.observer.update(run.problem, acc, k, run.time(k), y, run.dt)
         return pack((y, state, acc))
 
-    @jax.custom_jvp
-    def block(numbers, carry, start, first, end):
-        """The block from step `first`, if it ends no later than `end`; `start` is the carry at step 0."""
+    def branch(numbers, carry, start, first, end):
+        """The block from step `first`, if it ends no later than `end`; `start` is for `selection`."""
         needed = first + jnp.uint32(size) <= end
         return jax.lax.cond(needed, lambda c: steps(numbers, c, first, size), lambda c: c, carry)
 
     @functools.partial(jax.checkpoint, prevent_cse=False)
-    def block_without_a_branch(numbers, carry, start, first, end):
+    def selection(numbers, carry, start, first, end):
+        """The same without a branch, which in reverse mode would copy all that it reads, at every block.
+
+        `start` is the carry at step 0.
+        """
         needed = first + jnp.uint32(size) <= end
 
         def chosen(one, other):
@@ -91,51 +96,71 @@ def integrate(
         begin = chosen(carry, jax.lax.stop_gradient(start))
         return chosen(steps(numbers, begin, chosen(first, jnp.uint32(0)), size), carry)
 
-    @block.defjvp
-    def _(primals, tangents):
-        # In reverse mode a branch would copy all that it reads, at every block.
-        return jax.jvp(block_without_a_branch, primals, tangents)
-
     # At least two turns: the compiler takes a loop of one apart and mixes it with what is around.
     turns = max(2, -(-grid.every // size))
-    stride = math.gcd(grid.every, size)  # inside a block, rows start at its multiples
+    half = group * -(-size // (2 * group))  # of a block, in whole groups
 
-    def advance(carry, k):
-        """From the start of the block that holds step `k` to that of the block that holds the next row."""
-        first, end = k - k % jnp.uint32(size), k + jnp.uint32(grid.every)
-        if grid.steps < size:
-            return carry
-
-        def turn(c, b):
-            return block(numbers, c, start, first + b * jnp.uint32(size), end), None
-
-        return jax.lax.scan(turn, carry, jnp.arange(turns, dtype=jnp.uint32))[0]
-
-    def row(carry, k):
+    def row(numbers, carry, k):
+        run = eqx.combine(numbers, others)
         y, _, acc = unpack(carry)
-        return observer.row(run.problem, acc, run.time(k), y)
+        return run.observer.row(run.problem, acc, run.time(k), y)
 
     @functools.partial(jax.checkpoint, prevent_cse=False)
     def at_row(numbers, carry, k):
         """The carry at step `k` from that at the start of its block."""
-        within = k % jnp.uint32(size)
-        ways = [lambda c, n=n: steps(numbers, c, k - within, n) if n else c for n in range(0, size, stride)]
-        return jax.lax.switch(within // jnp.uint32(stride), ways, carry)
+        if grid.every % size == 0:
+            return carry
 
-    def body(carry, r):
-        # The row first: it reads what the loop carries; after the steps it would compute them again.
-        k = r * jnp.uint32(grid.every)
-        return advance(carry, k), row(at_row(numbers, carry, k), k)
+        def hop(carry, first, count, counts):
+            ways = [lambda c, n=n: steps(numbers, c, first, n) for n in counts]
+            return jax.lax.switch(count // jnp.uint32(counts.step), ways, carry)
+
+        within = k % jnp.uint32(size)
+        short = within % jnp.uint32(half)
+        carry = hop(carry, k - within, within - short, range(0, size, half))
+        return hop(carry, k - short, short, range(0, half, math.gcd(grid.every, half)))
+
+    def loop(block, numbers, start):
+        """The carry at the end of the last whole block, and the rows but the last, with one kind of block."""
+
+        def body(carry, r):
+            # The row first: it reads what the loop carries; after the steps it would compute them again.
+            k = r * jnp.uint32(grid.every)
+            kept = row(numbers, at_row(numbers, carry, k), k)
+            if grid.steps < size:
+                return carry, kept
+            first, end = k - k % jnp.uint32(size), k + jnp.uint32(grid.every)
+
+            def turn(c, b):
+                return block(numbers, c, start, first + b * jnp.uint32(size), end), None
+
+            return jax.lax.scan(turn, carry, jnp.arange(turns, dtype=jnp.uint32))[0], kept
+
+        return jax.lax.scan(body, start, jnp.arange(grid.rows - 1, dtype=jnp.uint32))
+
+    @jax.custom_jvp
+    def run_loop(numbers, start):
+        return loop(branch, numbers, start)
+
+    @run_loop.defjvp
+    def _(primals, tangents):
+        def differentiable(numbers, start):
+            run = eqx.combine(numbers, others)
+            run = run._replace(problem=_per_path(run.problem, run.noise))
+            return loop(selection, eqx.filter(run, eqx.is_array), start)
+
+        return jax.jvp(differentiable, primals, tangents)
 
     start = y0, stepper.init(run.problem, t0, dt, y0), observer.init(run.problem, t0, y0)
     start = jax.tree.map(_strong, start)
     pack, unpack = _packing(start)
     start = pack(start)
-    end, between = jax.lax.scan(body, start, jnp.arange(grid.rows - 1, dtype=jnp.uint32))
+    end, between = run_loop(numbers, start)
     rest = grid.steps % size
     end = steps(numbers, end, jnp.uint32(grid.steps - rest), rest) if rest else end
     # The first row is always taken here, and the loop's dropped, lest its bits depend on how many there are.
-    first, last = row(start, jnp.uint32(0)), row(end, jnp.uint32(grid.steps))
+    first = row(numbers, start, jnp.uint32(0))
+    last = row(numbers, end, jnp.uint32(grid.steps))
     return jax.tree.map(_in_order, first, between, last)
 
 
@@ -157,17 +182,17 @@ def _in_order(first, between, last):
     return jnp.concatenate([jnp.asarray(first)[None], between[1:], jnp.asarray(last)[None]])
 
 
-def _block_size(group: int, words: int) -> int:
+def _block_size(group: int, words: int, dtype) -> int:
     """Steps in a block of about `WORDS_PER_BLOCK` words, in whole groups; a step takes `words` of them."""
-    steps = WORDS_PER_BLOCK // words if words else STEPS_PER_BLOCK
+    steps = WORDS_PER_BLOCK[dtype.itemsize] // words if words else STEPS_PER_BLOCK
     return group * max(1, steps // group)
 
 
 def _per_path(problem, noise):
     """The same problem, each parameter a number of this path's own, which `vmap` turns into a vector.
 
-    XLA undoes it in the plain run. In reverse mode a parameter shared by all paths would cost a reduction
-    over the paths at every use; a path's own accumulates along the path, and the paths are summed once.
+    In reverse mode a parameter shared by all paths would cost a reduction over the paths at every use; a
+    path's own accumulates along the path, and the paths are summed once.
     """
     words = [leaf for leaf in jax.tree.leaves(noise) if eqx.is_array(leaf)]
     if not words:
