@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 from simkit_physics import MODELS
+from simkit_solvers.calculus import in_calculus
 from simkit_solvers.grid import Grid
 from simkit_solvers.problem import AbstractODE, AbstractSDE
 from simkit_solvers.registry import REFUSED, SOLVERS, check_solver, make_solver
@@ -153,6 +154,7 @@ def assemble(parts: Parts, mistakes: Mistakes) -> Simulation | None:
         seed=ensemble.seed,
         precision=parts.precision,
         normals=ensemble.normals,
+        convert=parts.solver is not None and parts.solver.convert,
         chunk=ensemble.chunk,
         failures=ensemble.failures,
         stored_paths=stored,
@@ -264,8 +266,11 @@ def _solver(
         values = [value.bound(constants.values) for value in initial.values()]
         numbers = [value.a if isinstance(value, Distribution) else value for value in values]
         complete = len(numbers) == len(plan.variables)
+        problem = plan.problem
+        if section.convert and isinstance(problem, AbstractSDE):
+            problem = in_calculus(problem, SOLVERS[name].calculus or "any")
         try:
-            check_solver(solver, plan.problem, plan.problem.State(*numbers) if complete else None)
+            check_solver(solver, problem, problem.State(*numbers) if complete else None)
         except ValueError as error:
             mistakes.add(("solver", "type"), str(error))
     return solver

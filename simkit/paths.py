@@ -7,11 +7,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from simkit_solvers.calculus import in_calculus
 from simkit_solvers.generator import seed_key
 from simkit_solvers.grid import Grid
 from simkit_solvers.integrate import integrate
 from simkit_solvers.noise import AbstractNoise, CounterNoise
 from simkit_solvers.problem import AbstractSDE
+from simkit_solvers.registry import info_of
 
 from simkit.errors import InputError
 from simkit.initial import Distribution, draw_initial
@@ -62,11 +64,14 @@ def path_program(
     numbers, static = eqx.partition(everything, eqx.is_inexact_array_like)
     numbers = jax.tree.map(lambda x: jnp.asarray(x, dtype), numbers)
     stochastic = isinstance(simulation.problem, AbstractSDE)
+    calculus = info_of(simulation.solver).calculus if stochastic and simulation.convert else None
 
     def one_path(numbers, key, path):
         problem, observer, grid, fixed = eqx.combine(numbers, static)
         start = draw_initial({**simulation.initial, **fixed}, key, path, dtype, wide)
         noise = driver(key, path, wide) if stochastic else None
+        if calculus is not None:
+            problem = in_calculus(problem, calculus)
         return integrate(problem, simulation.solver, problem.State(**start), grid, noise, observer)
 
     def device_paths(numbers, ids):

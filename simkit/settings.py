@@ -232,6 +232,12 @@ class Solver(Section):
     model_config = ConfigDict(extra="allow")
 
     type: Text = Field(description="Name of the solver; `simkit list` shows all.", examples=["EulerMaruyama"])
+    convert: bool = Field(
+        False,
+        description="Whether an Itô model may be read as the equivalent Stratonovich model, or the other way "
+        "round, where the solver is for the other calculus.",
+        examples=[True],
+    )
 
 
 class Time(Section):

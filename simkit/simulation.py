@@ -30,7 +30,8 @@ class Simulation:
     """A validated experiment, ready to run.
 
     `bind` rebuilds problem, initial values and observer from named constants, so that a derivative with
-    respect to a constant reaches every place where the constant is used.
+    respect to a constant reaches every place where the constant is used. `convert` lets the problem be read
+    in the solver's calculus.
     """
 
     problem: AbstractODE
@@ -43,6 +44,7 @@ class Simulation:
     seed: int
     precision: Literal["float32", "float64"] = "float64"
     normals: Literal["float32", "float64"] = "float32"
+    convert: bool = False
     chunk: int | None = None
     failures: Literal["stop", "exclude"] = "stop"
     stored_paths: int = 0

@@ -82,6 +82,44 @@ class Commutative(AbstractPairSDE):
         )
 
 
+class Diagonal(AbstractPairSDE):
+    """Each variable its own noise."""
+
+    State = PairState
+    Noise = PairNoise
+    noise_kind = "diagonal"
+
+    a: Scalar = 0.8
+    loud: Scalar = 1.0
+    calculus: str = eqx.field(static=True, default="ito")
+
+    def noise(self, t, y, dW):
+        return PairState(
+            x=0.5 * self.a * self.loud * jnp.sqrt(1.0 + y.x * y.x) * (1.0 + 0.2 * t) * dW.W1,
+            v=self.loud * (0.5 + 0.3 * jnp.sin(y.v)) * dW.W2,
+        )
+
+
+class OneNoise(NamedTuple):
+    W: Scalar
+
+
+class ScalarNoise(AbstractPairSDE):
+    """One noise in both variables, mixed."""
+
+    State = PairState
+    Noise = OneNoise
+    noise_kind = "scalar"
+
+    a: Scalar = 0.8
+    loud: Scalar = 1.0
+    calculus: str = eqx.field(static=True, default="ito")
+
+    def noise(self, t, y, dW):
+        W = self.loud * dW.W
+        return PairState(x=0.5 * self.a * jnp.cos(y.v + t) * W, v=(0.4 * y.x + 0.2 * jnp.sin(y.v)) * W)
+
+
 class General(AbstractPairSDE):
     """Columns that do not commute."""
 

@@ -16,9 +16,19 @@ from simkit_solvers.observe import States
 from simkit_solvers.problem import AbstractODE, AbstractSDE
 from simkit_solvers.registry import SOLVERS, check_solver, make_solver, strong_order, weak_order
 from simkit_solvers.step import stepper_for
-from solver_problems import Additive, Commutative, Driven, General, Given, PairNoise, PairState, Wells
+from solver_problems import (
+    Additive,
+    Commutative,
+    Diagonal,
+    Driven,
+    General,
+    Given,
+    PairNoise,
+    PairState,
+    Wells,
+)
 
-PROBLEMS = {"additive": Additive, "commutative": Commutative, "general": General}
+PROBLEMS = {"additive": Additive, "diagonal": Diagonal, "commutative": Commutative, "general": General}
 NORMALS = np.random.default_rng(1).standard_normal((3, 3, 2, 2))  # path, kind, step, component
 # Reverse mode of these takes five seconds each to compile and is left to the slow test.
 LATE = ("Kvaerno3", "Kvaerno4", "KenCarp3", "KenCarp5", "Sil3", "ShOULD", "QUICSORT")
@@ -144,7 +154,7 @@ REFUSALS = [
     (
         "Heun",
         General(),
-        "converges to the Stratonovich solution, General is an Itô model; take EulerMaruyama",
+        "converges to the Stratonovich solution, General is an Itô model; take EulerMaruyama, or",
     ),
     (
         "EulerMaruyama",

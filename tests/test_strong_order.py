@@ -12,12 +12,18 @@ from simkit_solvers.noise import CoarsenedNoise
 from simkit_solvers.observe import States
 from simkit_solvers.registry import SOLVERS, make_solver, strong_order
 from simkit_solvers.step import stepper_for
-from solver_problems import Additive, Commutative, General, Given, Wells
+from solver_problems import Additive, Commutative, Diagonal, General, Given, ScalarNoise, Wells
 
 PATHS, FINE = 1000, 512
 NORMALS = np.random.default_rng(5).standard_normal((3, FINE, 2, PATHS))  # W, H, K of each step and component
 FACTORS = (64, 16)
-PROBLEMS = {"additive": Additive, "commutative": Commutative, "general": General}
+PROBLEMS = {
+    "additive": Additive,
+    "scalar": ScalarNoise,
+    "diagonal": Diagonal,
+    "commutative": Commutative,
+    "general": General,
+}
 
 
 @functools.cache

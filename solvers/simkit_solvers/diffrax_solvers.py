@@ -129,7 +129,7 @@ DIFFRAX_SOLVERS: tuple[SolverInfo, ...] = (
         "stratonovich",
         2,
         _HEUN_STRONG,
-        _WEAK_1,
+        _WEAK_2_ADDITIVE,
         "Algebraically reversible Heun method, one new stage a step.",
         _KIDGER,
     ),

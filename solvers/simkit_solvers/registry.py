@@ -11,16 +11,27 @@ import equinox as eqx
 import optimistix as optx
 
 from simkit_solvers.diffrax_solvers import DIFFRAX_SOLVERS
+from simkit_solvers.drift_implicit import DRIFT_IMPLICIT
 from simkit_solvers.euler_maruyama import EULER_MARUYAMA
 from simkit_solvers.langevin import AbstractUnderdampedLangevin
+from simkit_solvers.milstein import DERIVATIVE_FREE_MILSTEIN, MILSTEIN
+from simkit_solvers.platen import PLATEN_WEAK_2
 from simkit_solvers.problem import AbstractODE, AbstractSDE, Calculus, NoiseKind
 from simkit_solvers.solver_info import ROOT_FIND_MAX_STEPS, SolverInfo
+from simkit_solvers.sri import SRIW1_INFO
+from simkit_solvers.tamed_euler import TAMED_EULER
 from simkit_solvers.terms import is_separable
 
 SOLVERS: dict[str, SolverInfo] = {
     info.name: info
     for info in (
         EULER_MARUYAMA,
+        MILSTEIN,
+        DERIVATIVE_FREE_MILSTEIN,
+        SRIW1_INFO,
+        PLATEN_WEAK_2,
+        TAMED_EULER,
+        *DRIFT_IMPLICIT,
         *DIFFRAX_SOLVERS,
     )
 }
@@ -91,7 +102,8 @@ def check_solver(solver: diffrax.AbstractSolver, problem: AbstractODE, y0=None) 
     if "any" not in (info.calculus, problem.calculus) and info.calculus != problem.calculus:
         raise ValueError(
             f"solver {info.name} converges to the {_WORDS[str(info.calculus)]} solution, {model} is "
-            f"{_AN[problem.calculus]} model; take {_choice(problem)}"
+            f"{_AN[problem.calculus]} model; take {_choice(problem)}, or let it "
+            f"convert the model: {{type: {info.name}, convert: true}}"
         )
     if problem.noise_kind not in info.noise_kinds:
         raise ValueError(

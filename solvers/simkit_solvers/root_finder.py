@@ -6,6 +6,8 @@ import jax
 import jax.numpy as jnp
 import optimistix as optx
 
+from simkit_solvers.drift_implicit import AbstractDriftImplicit
+
 ROOT_TOLERANCE = {jnp.dtype(jnp.float32): 1e-4, jnp.dtype(jnp.float64): 1e-9}
 UNSET = diffrax.with_stepsize_controller_tols(optx.Newton)().rtol  # diffrax's mark of a tolerance left open
 
@@ -61,8 +63,9 @@ def with_tolerances(solver, y, dt):
     dtype = jnp.result_type(*leaves)
     rtol = ROOT_TOLERANCE[dtype]
     largest = jnp.max(jnp.stack([jnp.max(jnp.abs(x)) for x in leaves]))
-    # The unknowns are slopes, but for the implicit Euler method, which asks for the change of the state.
-    size = largest if isinstance(solver, diffrax.ImplicitEuler) else largest / dt
+    # The unknowns are slopes, but for the implicit Euler methods, which ask for the change of the state.
+    changes = isinstance(solver, diffrax.ImplicitEuler | AbstractDriftImplicit)
+    size = largest if changes else largest / dt
     atol = jax.lax.stop_gradient(rtol * size) + float(jnp.finfo(dtype).tiny)
     finder = solver.root_finder
     chosen = [

@@ -11,6 +11,7 @@ from simkit_solvers.problem import Calculus, NoiseKind
 ProblemKind = Literal["ode", "sde"]
 EVERY_NOISE: tuple[NoiseKind, ...] = ("additive", "scalar", "diagonal", "commutative", "general")
 COMMUTATIVE_NOISE: tuple[NoiseKind, ...] = ("additive", "scalar", "diagonal", "commutative")
+DIAGONAL_NOISE: tuple[NoiseKind, ...] = ("additive", "scalar", "diagonal")
 ADDITIVE_NOISE: tuple[NoiseKind, ...] = ("additive",)
 ROOT_FIND_MAX_STEPS = 50  # on a fixed grid, where no shorter step follows a failure
 
@@ -18,18 +19,29 @@ ROOT_FIND_MAX_STEPS = 50  # on a fixed grid, where no shorter step follows a fai
 class Orders(NamedTuple):
     """Order of convergence for additive, commutative (scalar and diagonal included) and general noise.
 
-    `None` for noise that the solver refuses.
+    `None` for noise that the solver refuses. `diagonal` and `scalar` are for solvers that take these but no
+    other commutative noise, or with another order; `scalar` is that of `diagonal` unless given.
     """
 
     additive: float
     commutative: float | None = None
     general: float | None = None
+    diagonal: float | None = None
+    scalar: float | None = None
 
     def of(self, kind: NoiseKind) -> float:
         """The order for one kind of noise; `ValueError` where there is none."""
-        order = (
-            self.additive if kind == "additive" else self.general if kind == "general" else self.commutative
-        )
+        match kind:
+            case "additive":
+                order = self.additive
+            case "general":
+                order = self.general
+            case "scalar" if self.scalar is not None:
+                order = self.scalar
+            case "scalar" | "diagonal" if self.diagonal is not None:
+                order = self.diagonal
+            case _:
+                order = self.commutative
         if order is None:
             raise ValueError(f"no order is known for {kind} noise")
         return order
@@ -66,7 +78,7 @@ class SolverInfo:
         if self.strong is None:
             return ()
         if self.strong.commutative is None:
-            return ADDITIVE_NOISE
+            return ADDITIVE_NOISE if self.strong.diagonal is None else DIAGONAL_NOISE
         return COMMUTATIVE_NOISE if self.strong.general is None else EVERY_NOISE
 
     @property

@@ -13,7 +13,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from simkit_solvers.milstein import Milstein
 from simkit_solvers.noise import Draw
+from simkit_solvers.one_step import AbstractOneStep
 from simkit_solvers.problem import AbstractSDE
 from simkit_solvers.registry import check_runs
 from simkit_solvers.root_finder import with_tolerances
@@ -22,7 +24,6 @@ from simkit_solvers.terms import (
     HalfTerm,
     NoiseTerm,
     ZeroTerm,
-    as_arrays,
     brownian_increment,
     langevin_terms,
 )
@@ -146,43 +147,6 @@ class StochasticRungeKutta(AbstractStepper):
         return y1
 
 
-class ItoMilsteinStep(AbstractStepper):
-    r"""$y_1 = y + f\,h + g\,\Delta W + \tfrac12\sum_{jk} (g_j\cdot\nabla) g_k\,
-    (\Delta W_j\,\Delta W_k - \delta_{jk} h)$.
-
-    The sum over both indices is one directional derivative of the product $g\,\Delta W$. diffrax's own `step`
-    forms the whole tensor, and turns float32 into float64.
-    """
-
-    areas: int = eqx.field(static=True, default=0)
-    unrolled: bool = eqx.field(static=True, default=True)
-
-    def init(self, problem, t, dt, y):
-        return None
-
-    def step(self, problem, t, dt, y, draw, state):
-        zero = jnp.zeros_like(dt)
-        term = NoiseTerm(problem, t, brownian_increment(problem, dt, draw))
-        columns, dW = term.vf(zero, y, None), term.increment.W
-
-        def product(z):
-            return as_arrays(problem.noise(t, z, dW), z)
-
-        gdW, both = jax.jvp(product, (y,), (product(y),))
-        own = [
-            jax.jvp(lambda z, k=k: term.vf(zero, z, None)[k], (y,), (column,))[1]
-            for k, column in enumerate(columns)
-        ]
-        return jax.tree.map(
-            lambda u, f, g, m, *s: u + f * dt + g + 0.5 * (m - dt * sum(s[1:], s[0])),
-            y,
-            problem.drift(t, y),
-            gdW,
-            both,
-            *own,
-        ), None
-
-
 class DiffraxStep(AbstractStepper):
     """Any other diffrax solver, by its own `step`.
 
@@ -250,7 +214,10 @@ def stepper_for(solver: diffrax.AbstractSolver) -> AbstractStepper:
         areas = int(solver.tableau.coeffs_hh is not None) + int(solver.tableau.coeffs_kk is not None)
         return StochasticRungeKutta(solver.tableau, areas)
     if isinstance(solver, diffrax.ItoMilstein):
-        return ItoMilsteinStep()
+        # diffrax's own step forms the tensor of all derivatives, and turns float32 into float64.
+        return DiffraxStep(Milstein())
+    if isinstance(solver, AbstractOneStep):
+        return DiffraxStep(solver, solver.areas)
     if isinstance(solver, LANGEVIN_SOLVERS):
         return DiffraxStep(solver, 1 if isinstance(solver, diffrax.ALIGN) else 2)
     if isinstance(solver, diffrax.AbstractRungeKutta) and solver.scan_kind is None:
