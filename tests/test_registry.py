@@ -49,14 +49,22 @@ def derivatives(name, kind, dtype, reverse):
     check_solver(solver, problem)
     parameter = "gamma" if isinstance(problem, Wells) else "a"
 
+    stepper, t0, dt = stepper_for(solver), jnp.asarray(0.3, dtype), jnp.asarray(0.1, dtype)
+
     def end(value, normals):
         arrays = vars(jax.tree.map(lambda x: jnp.asarray(x, dtype), problem))
         changed = type(problem)(**(arrays | {parameter: value}))
         y0 = problem.State(*(jnp.asarray(0.4 - 0.3 * i, dtype) for i in range(len(problem.State._fields))))
-        noise = Given(normals) if isinstance(problem, AbstractSDE) else None
-        rows = integrate(changed, solver, y0, Grid(0.3, 0.1, 2, 1), noise, States())
-        assert {x.dtype for x in rows.values()} == {dtype}
-        return sum(x[-1] for x in rows.values())
+        draws = Draw(*(tuple(kind.T) for kind in normals[: stepper.areas + 1]))
+
+        def step(carry, given):
+            k, draw = given
+            return stepper.step(changed, t0 + k * dt, dt, carry[0], draw, carry[1]), None
+
+        start = y0, stepper.init(changed, t0, dt, y0)
+        (y1, _), _ = jax.lax.scan(step, start, (jnp.arange(2, dtype=dtype), draws))
+        assert {x.dtype for x in y1} == {dtype}
+        return sum(y1)
 
     def program(value, normals):
         forward = jax.jvp(lambda v: end(v, normals), (value,), (jnp.ones_like(value),))

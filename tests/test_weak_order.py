@@ -93,10 +93,22 @@ def slope_of_means(problem, calculus, y0):
     return slope
 
 
+QUICK = (
+    "PlatenWeak2-general",
+    "SRIW1-diagonal",
+    "Milstein-commutative",
+    "ShARK-additive",
+    "EulerHeun-scalar",
+)
+
+
 def claims():
+    """Every solver with every noise it takes; a few of them at once, the others in the slow tests."""
     for name, info in SOLVERS.items():
         for kind in ("additive",) if info.langevin else info.noise_kinds:
-            yield pytest.param(name, kind, id=f"{name}-{kind}")
+            label = f"{name}-{kind}"
+            marks = () if label in QUICK else (pytest.mark.slow,)
+            yield pytest.param(name, kind, id=label, marks=marks)
 
 
 @pytest.mark.parametrize(("name", "kind"), list(claims()))
