@@ -25,7 +25,8 @@ class AbstractHamiltonian(AbstractODE):
         if not names or len(names) % 2:
             raise ValueError(
                 f"{type(self).__name__}.State: needs as many momenta as positions, got {len(names)} "
-                f"variables ({', '.join(names)}); name the positions first, then the momenta in the same order"
+                f"variables ({', '.join(names)}); name the positions first, then the momenta in the "
+                "same order"
             )
 
     @abc.abstractmethod

@@ -58,8 +58,8 @@ class AbstractOverdampedLangevin(AbstractSDE):
     coefficient of diffusion is $u/\gamma$. With a potential energy $U$ at temperature $T$ and mass $m$,
     $f = U/k_B T$ and $u = k_B T/m$. `State` names the positions, `Noise` has one component for each. `gamma`
     and `u` are scalars > 0, `grad_f` takes a tuple of positions and returns $\nabla f$ as a tuple; drift and
-    noise follow from these. The stationary density is proportional to $\exp(-f(q))$. A model's calculus is `any` and its
-    noise `additive`.
+    noise follow from these. The stationary density is proportional to $\exp(-f(q))$. A model's calculus is
+    `any` and its noise `additive`.
     Reference: Leimkuhler & Matthews (2013), Rational construction of stochastic numerical methods for
     molecular sampling, doi:10.1093/amrx/abs010.
     """

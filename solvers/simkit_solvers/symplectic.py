@@ -72,7 +72,7 @@ class AbstractLeapfrogComposition(diffrax.AbstractSolver):
 class Leapfrog(AbstractLeapfrogComposition):
     r"""Leapfrog, also called velocity Verlet or Störmer–Verlet, kick, drift, kick:
 
-    $$p_{1/2} = p + \tfrac h2 f_p(q),\quad q_1 = q + h f_q(p_{1/2}),\quad p_1 = p_{1/2} + \tfrac h2 f_p(q_1).$$
+    $$p_{1/2} = p + \tfrac h2 f_p(q),\; q_1 = q + h f_q(p_{1/2}),\; p_1 = p_{1/2} + \tfrac h2 f_p(q_1).$$
 
     Order 2, symmetric and symplectic, for separable problems: positions first, then momenta. One evaluation
     of the force a step, which is carried to the next. The error of the energy stays bounded, of the order of
