@@ -2,6 +2,7 @@
 
 import functools
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -112,22 +113,30 @@ def test_criterion_at_each_step_is_a_loop_written_out():
     np.testing.assert_allclose(mapped(STARTS)["x"][1], rows["x"], rtol=0, atol=1e-13)
 
 
-@pytest.mark.parametrize(
-    ("which", "dtype"),
-    [(jnp.asarray(1), jnp.float64), (lambda problem, y: y.x > 0.0, jnp.float32)],
-    ids=["number", "function"],
-)
-def test_derivatives_agree(which, dtype):
-    problem = Driven(jnp.asarray(1.3, dtype))
+class Beyond(eqx.Module):
+    """A criterion with a number of its own, which may be traced and differentiated."""
 
+    level: jax.Array
+
+    def __call__(self, problem, y):
+        return y.x > self.level
+
+
+@pytest.mark.parametrize(
+    ("criterion", "dtype"), [(None, jnp.float64), (Beyond, jnp.float32)], ids=["number", "function"]
+)
+def test_derivatives_agree(criterion, dtype):
     def end(a):
+        which = jnp.asarray(1) if criterion is None else criterion(0.1 * a)
         start = PairState(jnp.asarray(0.4, dtype), jnp.asarray(-0.9, dtype))
-        grid = Grid(0.3, 0.1, 7, 7)
-        rows = integrate(type(problem)(a), Switched(SPLITTING[1:], which), start, grid, None, States())
+        rows = integrate(
+            Driven(a), Switched(SPLITTING[1:], which), start, Grid(0.3, 0.1, 7, 7), None, States()
+        )
         assert rows["x"].dtype == dtype
         return rows["x"][-1] + rows["v"][-1]
 
-    forward, reverse = jax.jit(lambda a: (jax.jacfwd(end)(a), jax.grad(end)(a)))(problem.a)
+    a = jnp.asarray(1.3, dtype)
+    forward, reverse = jax.jit(lambda a: (jax.jacfwd(end)(a), jax.grad(end)(a)))(a)
     assert float(forward) != 0
     np.testing.assert_allclose(forward, reverse, rtol=20 * float(jnp.finfo(dtype).eps))
 

@@ -17,7 +17,8 @@ class Switched(eqx.Module):
     `which` is an integer or a boolean scalar, the position in `solvers`: a number that is traced, so that
     another one compiles nothing, and that `vmap` may map over paths. Or it is a function of `(problem, y)`
     that returns one and is asked before each step; where its answer changes, the solver that takes over
-    starts afresh from there. The solvers need not be of one kind, but each must fit the problem; the noise
+    starts afresh from there. One with traced numbers of its own has to be an equinox module with these as
+    fields. The solvers need not be of one kind, but each must fit the problem; the noise
     has the Lévy areas that the most demanding one wants. A traced position outside is taken to be the nearest
     one.
 
