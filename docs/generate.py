@@ -113,29 +113,32 @@ def solver_page(info: SolverInfo) -> str:
             for key, value in info.options.items()
         ]
         parts += ["## Options", table(("option", "default"), defaults)]
-    example = _solver_example(info)
-    if example is None:
+    parts += ["## In YAML", f"```yaml\n{_solver_example(info)}```"]
+    if info.langevin:
         parts.append(
-            "A YAML file cannot write a problem of this kind; "
-            "[Python can](../../guides/add_a_model.md#underdamped-langevin-dynamics)."
+            "Equations in the file are not known to be of this kind; "
+            "[a class is](../../guides/add_a_model.md#underdamped-langevin-dynamics)."
         )
-    else:
-        parts += ["## In YAML", f"```yaml\n{example}```"]
     return "\n\n".join(parts) + "\n"
 
 
-def _solver_example(info: SolverInfo) -> str | None:
-    """An experiment in which the solver fits, `None` where no file can hold one."""
+def _solver_example(info: SolverInfo) -> str:
+    """An experiment in which the solver fits."""
     if info.langevin:
-        return None
-    if "sde" not in info.problem:
+        start = _first_lines("DoubleWellLangevin")
+    elif "sde" not in info.problem:
         start = OSCILLATOR
     elif info.calculus == "stratonovich" and info.noise_kinds != ("additive",):
         start = STRATONOVICH
     else:
         name = "OrnsteinUhlenbeck" if info.noise_kinds == ("additive",) else "GBM"
-        start = "".join(model_snippet(name, MODELS[name]).splitlines(keepends=True)[:2])
+        start = _first_lines(name)
     return f"{start}solver: {info.name}\ntime: {{t1: 1.0, steps: 100}}\n"
+
+
+def _first_lines(model: str) -> str:
+    """The sections `model` and `initial` of a model's example."""
+    return "".join(model_snippet(model, MODELS[model]).splitlines(keepends=True)[:2])
 
 
 def models_index() -> str:

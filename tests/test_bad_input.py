@@ -292,6 +292,15 @@ def test_a_solver_that_does_not_fit(messages):
     ]
 
 
+def test_a_solver_for_separable_problems_on_one_with_friction(messages):
+    text = "model: {ode: {x: v, v: -x - 0.1*v}}\ninitial: {x: 1, v: 0}\nsolver: Leapfrog\n"
+    assert messages(text + "time: {t1: 1, steps: 2}\n") == [
+        "gbm.yaml:3:9: solver: solver Leapfrog needs a separable problem: the first half of the variables "
+        "(x) must change by the second half (v) alone and the other way round, which InlineODE does not; "
+        "take Tsit5"
+    ]
+
+
 def test_every_mistake_at_once_in_the_order_of_the_file(messages):
     text = """constants: {r: 0.05, K: 2*J, J: 3, t: 3}
 model: {type: GBM, mu: rr, sgima: 0.2, sigma: -0.2}

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from simkit.closed_forms import CLOSED_FORMS
 from simkit.closed_forms import black_scholes as bs
 from simkit.closed_forms.barrier import down_and_out_call
+from simkit.closed_forms.double_well import double_well_square
 from simkit.closed_forms.geometric_asian import geometric_asian_call
 from simkit.closed_forms.heston import heston_call, heston_put
 from simkit.closed_forms.moments import cir_mean, cir_variance, gbm_mean, gbm_variance, ou_mean, ou_variance
@@ -131,7 +132,7 @@ def test_limits_on_the_strike():
 def test_errors_name_the_argument(name):
     form = CLOSED_FORMS[name]
     valid = {**AT_THE_MONEY, **HESTON, "X": 3.0, "mu": 0.1, "B": 90.0, "n": 12, "S1": 100.0, "S2": 90.0}
-    valid |= {"sigma1": 0.2, "sigma2": 0.3, "q1": 0.0, "q2": 0.0}
+    valid |= {"sigma1": 0.2, "sigma2": 0.3, "q1": 0.0, "q2": 0.0, "a": 1.0, "b": 1.0}
     arguments = {n: valid[n] for n in inspect.signature(form).parameters}
     assert math.isfinite(form(**arguments))
     for argument in arguments:
@@ -144,6 +145,26 @@ def test_errors_name_the_argument(name):
     if "rho" in arguments:
         with pytest.raises(ValueError, match=r"^rho: must lie between -1 and 1, got 1.5$"):
             form(**{**arguments, "rho": 1.5})
+
+
+@pytest.mark.parametrize("b", [1e-6, 0.3, 1.0, 40.0, 1e6])
+@pytest.mark.parametrize("a", [0.5, 3.0])
+def test_double_well_against_quadrature(b, a):
+    """The trapezoidal rule, which converges geometrically here, on all that matters."""
+    reach = math.sqrt(40 / b)  # of x^2 from 1, where the weight is exp(-40)
+    far = math.sqrt(1 + reach)
+    near = math.sqrt(1 - reach) if reach < 1 else -far
+    x = np.linspace(near, far, 40001)
+    weight = np.exp(-b * (x * x - 1) ** 2)
+    found = np.sum(weight * x * x) / np.sum(weight)
+    assert double_well_square(b=b, a=a) == pytest.approx(a * a * found, rel=1e-10)
+
+
+def test_double_well_needs_a_barrier():
+    with pytest.raises(ValueError, match=r"^b: must be > 0, got 0$"):
+        double_well_square(b=0, a=1)
+    with pytest.raises(ValueError, match=r"^a: must be >= 0, got -1$"):
+        double_well_square(b=1, a=-1)
 
 
 @pytest.mark.parametrize("n", [0, 2.5, -3])

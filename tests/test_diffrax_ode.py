@@ -15,6 +15,7 @@ from simkit_solvers.integrate import integrate
 from simkit_solvers.observe import States
 from simkit_solvers.problem import AbstractODE, Scalar
 from simkit_solvers.registry import SOLVERS, make_solver
+from simkit_solvers.terms import takes_halves
 from solver_problems import Driven, PairState
 
 ODE_SOLVERS = [name for name, info in SOLVERS.items() if "ode" in info.problem]
@@ -61,7 +62,7 @@ def by_diffeqsolve(name):
         solver = eqx.tree_at(lambda s: s.root_finder, solver, optx.Newton(rtol=1e-11, atol=1e-11))
     terms = diffrax.ODETerm(lambda t, y, args: jnp.stack(problem.drift(t, PairState(*y))))
     y0 = jnp.asarray(START)
-    if name == "SemiImplicitEuler":
+    if takes_halves(solver):
         terms = (
             diffrax.ODETerm(lambda t, v, args: problem.drift(t, PairState(0 * v, v)).x),
             diffrax.ODETerm(lambda t, x, args: problem.drift(t, PairState(x, 0 * x)).v),
@@ -81,7 +82,7 @@ def by_diffeqsolve(name):
         max_steps=STEPS,
         adjoint=diffrax.ForwardMode(),
     )
-    return np.stack(solution.ys)[..., -1] if name == "SemiImplicitEuler" else np.asarray(solution.ys)[-1]
+    return np.stack(solution.ys)[..., -1] if takes_halves(solver) else np.asarray(solution.ys)[-1]
 
 
 @pytest.mark.parametrize("name", ODE_SOLVERS)

@@ -46,3 +46,14 @@ def test_script_is_the_experiment_of_the_yaml_file(monkeypatch, capsys):
     printed = capsys.readouterr().out
     assert "exact  10.4506 (call)" in printed
     assert len(printed.splitlines()) > 13  # a line for each saved time
+
+
+def test_orbits_are_drawn_and_keep_their_energy(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(EXAMPLES / "orbit.py"), run_name="__main__")
+    assert (tmp_path / "orbit.png").stat().st_size > 10_000
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[1:-1]]
+    assert {row[2] for row in rows} == {"Leapfrog", "Yoshida6"}
+    for _, energy, name, error in rows:
+        assert (name == "Yoshida6") == (float(energy) < -0.75)
+        assert float(error) < 1e-3

@@ -16,13 +16,13 @@ from simkit_solvers.observe import States
 from simkit_solvers.problem import AbstractODE, AbstractSDE
 from simkit_solvers.registry import SOLVERS, check_solver, make_solver, strong_order, weak_order
 from simkit_solvers.step import stepper_for
+from simkit_solvers.terms import takes_halves
 from solver_problems import (
     Additive,
     Commutative,
     Diagonal,
     Driven,
     General,
-    Given,
     PairNoise,
     PairState,
     Wells,
@@ -221,12 +221,12 @@ class Damped(AbstractODE):
         return PairState(x=y.v, v=-jnp.sin(y.x) - 0.1 * y.v)
 
 
-def test_splitting_needs_a_separable_problem():
-    check_solver(make_solver("SemiImplicitEuler"), Driven(), PairState(0.3, 0.1))
-    with pytest.raises(
-        ValueError, match=r"first half of the variables \(x\).*second half \(v\).*Damped does not"
-    ):
-        check_solver(make_solver("SemiImplicitEuler"), Damped())
+@pytest.mark.parametrize("name", [name for name, info in SOLVERS.items() if takes_halves(info.cls)])
+def test_splitting_needs_a_separable_problem(name):
+    check_solver(make_solver(name), Driven(), PairState(0.3, 0.1))
+    wanted = rf"^solver {name} needs .*half of the variables \(x\).*second half \(v\).*Damped does not; take"
+    with pytest.raises(ValueError, match=wanted):
+        check_solver(make_solver(name), Damped())
 
 
 @pytest.mark.parametrize("solver", [diffrax.LeapfrogMidpoint(), diffrax.HalfSolver(diffrax.Heun())])

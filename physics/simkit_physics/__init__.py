@@ -3,6 +3,8 @@
 from simkit_solvers.problem import AbstractODE
 
 from simkit_physics.cir import CIR as CIR
+from simkit_physics.double_well import DoubleWell as DoubleWell
+from simkit_physics.double_well import DoubleWellLangevin as DoubleWellLangevin
 from simkit_physics.gbm import GBM as GBM
 from simkit_physics.heston import Heston as Heston
 from simkit_physics.ornstein_uhlenbeck import OrnsteinUhlenbeck as OrnsteinUhlenbeck

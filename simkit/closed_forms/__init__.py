@@ -18,6 +18,7 @@ from simkit.closed_forms.black_scholes import (
     digital_put,
     exchange_option,
 )
+from simkit.closed_forms.double_well import double_well_square
 from simkit.closed_forms.geometric_asian import geometric_asian_call
 from simkit.closed_forms.heston import heston_call, heston_put
 from simkit.closed_forms.moments import cir_mean, cir_variance, gbm_mean, gbm_variance, ou_mean, ou_variance
@@ -45,5 +46,6 @@ CLOSED_FORMS: dict[str, Callable[..., float]] = {
         ou_variance,
         cir_mean,
         cir_variance,
+        double_well_square,
     )
 }

@@ -18,7 +18,7 @@ from simkit_solvers.grid import Grid
 from simkit_solvers.noise import AbstractNoise, Draw
 from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.problem import AbstractODE, AbstractSDE
-from simkit_solvers.step import stepper_for
+from simkit_solvers.step import AbstractStepper, stepper_for
 
 # Enough to hide the loop, few enough that a row inside a block costs little; by the bytes of a number, since
 # in float64 the loop costs more.
@@ -58,7 +58,7 @@ def integrate(
     dtype = jnp.result_type(*jax.tree.leaves(y0))
     size = _block_size(group, words, dtype) if stepper.unrolled else group
     t0, dt = jnp.asarray(grid.t0, dtype), jnp.asarray(grid.dt, dtype)
-    run = _Run(problem, observer, noise, t0, dt)
+    run = _Run(problem, stepper, observer, noise, t0, dt)
     numbers, others = eqx.partition(run, eqx.is_array)
 
     def steps(numbers, carry, first, count):
@@ -70,7 +70,7 @@ def integrate(
             draws = run.noise.draws(components, stepper.areas, first, count)
         for i, draw in enumerate(draws):
             k = first + jnp.uint32(i)
-            y, state = stepper.step(run.problem, run.time(k), run.dt, y, draw, state)
+            y, state = run.stepper.step(run.problem, run.time(k), run.dt, y, draw, state)
             k = k + jnp.uint32(1)
             acc = run.observer.update(run.problem, acc, k, run.time(k), y, run.dt)
         return pack((y, state, acc))
@@ -168,6 +168,7 @@ class _Run(NamedTuple):
     """What a step reads beside the carry."""
 
     problem: Any
+    stepper: AbstractStepper
     observer: AbstractObserver
     noise: AbstractNoise | None
     t0: jax.Array

@@ -130,6 +130,11 @@ def variables_of(model: type[AbstractODE] | AbstractODE) -> dict[str, Quantity]:
     return found
 
 
+def halves(y) -> tuple[tuple, tuple]:
+    """The first and the second half of a state's variables: positions and momenta, say."""
+    return tuple(y[: len(y) // 2]), tuple(y[len(y) // 2 :])
+
+
 def check_parameters(model: AbstractODE) -> None:
     """Raise `ValueError` when a concrete parameter lies outside its admissible range.
 

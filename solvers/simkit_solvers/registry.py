@@ -10,17 +10,22 @@ import diffrax
 import equinox as eqx
 import optimistix as optx
 
+from simkit_solvers.baoab import BAOAB_INFO
 from simkit_solvers.diffrax_solvers import DIFFRAX_SOLVERS
 from simkit_solvers.drift_implicit import DRIFT_IMPLICIT
 from simkit_solvers.euler_maruyama import EULER_MARUYAMA
+from simkit_solvers.hamiltonian import AbstractHamiltonian
 from simkit_solvers.langevin import AbstractUnderdampedLangevin
+from simkit_solvers.leimkuhler_matthews import LEIMKUHLER_MATTHEWS
 from simkit_solvers.milstein import DERIVATIVE_FREE_MILSTEIN, MILSTEIN
 from simkit_solvers.platen import PLATEN_WEAK_2
 from simkit_solvers.problem import AbstractODE, AbstractSDE, Calculus, NoiseKind
 from simkit_solvers.solver_info import ROOT_FIND_MAX_STEPS, SolverInfo
 from simkit_solvers.sri import SRIW1_INFO
+from simkit_solvers.switched import Switched
+from simkit_solvers.symplectic import SYMPLECTIC_SOLVERS
 from simkit_solvers.tamed_euler import TAMED_EULER
-from simkit_solvers.terms import is_separable
+from simkit_solvers.terms import is_separable, takes_halves
 
 SOLVERS: dict[str, SolverInfo] = {
     info.name: info
@@ -33,6 +38,9 @@ SOLVERS: dict[str, SolverInfo] = {
         TAMED_EULER,
         *DRIFT_IMPLICIT,
         *DIFFRAX_SOLVERS,
+        *SYMPLECTIC_SOLVERS,
+        BAOAB_INFO,
+        LEIMKUHLER_MATTHEWS,
     )
 }
 
@@ -68,12 +76,17 @@ def make_solver(name: str, options: dict | None = None) -> diffrax.AbstractSolve
     return solver
 
 
-def check_solver(solver: diffrax.AbstractSolver, problem: AbstractODE, y0=None) -> None:
+def check_solver(solver: diffrax.AbstractSolver | Switched, problem: AbstractODE, y0=None) -> None:
     """Raise `ValueError`, with the reason and the remedy, when a solver does not fit a problem.
 
     `y0` is a `State` near which a splitting method checks that the problem separates, ones unless given. All
-    numbers are concrete: this is for the time before a run is compiled.
+    numbers are concrete: this is for the time before a run is compiled. A choice between solvers fits where
+    each of them does.
     """
+    if isinstance(solver, Switched):
+        for each in solver.solvers:
+            check_solver(each, problem, y0)
+        return
     info, model = info_of(solver), type(problem).__name__
     if not isinstance(problem, AbstractSDE):
         if "ode" not in info.problem:
@@ -81,8 +94,8 @@ def check_solver(solver: diffrax.AbstractSolver, problem: AbstractODE, y0=None) 
                 f"solver {info.name} is for stochastic problems, {model} is an ordinary one; take Tsit5, or "
                 "Kvaerno5 if it is stiff"
             )
-        if info.cls is diffrax.SemiImplicitEuler:
-            _check_separable(problem, y0)
+        if takes_halves(info.cls):
+            _check_separable(info.name, problem, y0)
         return
     for what, said, known in (
         ("calculus", problem.calculus, get_args(Calculus)),
@@ -162,14 +175,16 @@ def _among(kinds) -> str:
     return kinds[0] if len(kinds) == 1 else f"{', '.join(kinds[:-1])} or {kinds[-1]}"
 
 
-def _check_separable(problem: AbstractODE, y0) -> None:
+def _check_separable(solver: str, problem: AbstractODE, y0) -> None:
+    if isinstance(problem, AbstractHamiltonian):
+        return  # its rates are functions of one half each
     names = problem.State._fields
     if y0 is None:
         y0 = problem.State(*(1.0 for _ in names))
     if not is_separable(problem, 0.0, y0):
         half = len(names) // 2
         raise ValueError(
-            f"solver SemiImplicitEuler needs a separable problem: the first half of the variables "
+            f"solver {solver} needs a separable problem: the first half of the variables "
             f"({', '.join(names[:half])}) must change by the second half ({', '.join(names[half:])}) alone "
             f"and the other way round, which {type(problem).__name__} does not; take Tsit5"
         )

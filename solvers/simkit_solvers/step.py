@@ -13,12 +13,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from simkit_solvers.baoab import BAOAB
 from simkit_solvers.milstein import Milstein
 from simkit_solvers.noise import Draw
 from simkit_solvers.one_step import AbstractOneStep
-from simkit_solvers.problem import AbstractSDE
+from simkit_solvers.problem import AbstractSDE, halves
 from simkit_solvers.registry import check_runs
 from simkit_solvers.root_finder import with_tolerances
+from simkit_solvers.switched import Switched
 from simkit_solvers.terms import (
     DriftTerm,
     HalfTerm,
@@ -26,6 +28,7 @@ from simkit_solvers.terms import (
     ZeroTerm,
     brownian_increment,
     langevin_terms,
+    takes_halves,
 )
 
 
@@ -160,7 +163,7 @@ class DiffraxStep(AbstractStepper):
     @property
     def unrolled(self):
         """Not where a step holds loops of its own, which take long to compile and gain nothing."""
-        return not isinstance(self.solver, (diffrax.AbstractImplicitSolver, *LANGEVIN_SOLVERS))
+        return not isinstance(self.solver, (diffrax.AbstractImplicitSolver, *SHIFTED_SOLVERS))
 
     def init(self, problem, t, dt, y):
         zero = Draw(*(tuple(jnp.zeros_like(dt) for _ in range(n)) for n in self._counts(problem)))
@@ -181,8 +184,8 @@ class DiffraxStep(AbstractStepper):
         return n, n if self.areas else 0, n if self.areas > 1 else 0
 
     def _terms(self, problem, t, dt, y, draw):
-        if isinstance(self.solver, diffrax.SemiImplicitEuler):
-            q, p = _halves(y)
+        if takes_halves(self.solver):
+            q, p = halves(y)
             return HalfTerm(problem, t, q, True), HalfTerm(problem, t, p, False)
         if isinstance(self.solver, LANGEVIN_SOLVERS):
             return langevin_terms(problem, brownian_increment(problem, dt, draw))
@@ -195,18 +198,69 @@ class DiffraxStep(AbstractStepper):
 
     def _enter(self, y):
         """The state in the shape the solver takes: halves for a splitting method."""
-        return _halves(y) if isinstance(self.solver, SPLITTING_SOLVERS) else y
+        return halves(y) if self._split else y
 
     def _leave(self, problem, y):
-        return problem.State(*y[0], *y[1]) if isinstance(self.solver, SPLITTING_SOLVERS) else y
+        return problem.State(*y[0], *y[1]) if self._split else y
+
+    @property
+    def _split(self):
+        return takes_halves(self.solver) or isinstance(self.solver, LANGEVIN_SOLVERS)
 
 
-LANGEVIN_SOLVERS = (diffrax.ALIGN, diffrax.ShOULD, diffrax.QUICSORT)
-SPLITTING_SOLVERS = (diffrax.SemiImplicitEuler, *LANGEVIN_SOLVERS)
+class SwitchedStep(AbstractStepper):
+    """The step of the solver that is chosen, of `steppers`; each carries its own state.
+
+    A solver that takes over from another starts afresh.
+    """
+
+    steppers: tuple[AbstractStepper, ...]
+    switched: Switched
+
+    @property
+    def areas(self):
+        return max(stepper.areas for stepper in self.steppers)
+
+    @property
+    def unrolled(self):
+        return all(stepper.unrolled for stepper in self.steppers)
+
+    def init(self, problem, t, dt, y):
+        states = tuple(stepper.init(problem, t, dt, y) for stepper in self.steppers)
+        return self.switched.position(problem, y), states
+
+    def step(self, problem, t, dt, y, draw, state):
+        position = self.switched.position(problem, y)
+
+        def way(i, stepper):
+            def advance(y, state):
+                last, states = state
+                own = states[i]
+                if callable(self.switched.which):
+                    own = jax.lax.cond(
+                        position == last,
+                        lambda: own,
+                        lambda: jax.tree.map(_like, stepper.init(problem, t, dt, y), own),
+                    )
+                wanted = Draw(draw.W, *(part if n < stepper.areas else () for n, part in enumerate(draw[1:])))
+                y1, new = stepper.step(problem, t, dt, y, wanted, own)
+                new = jax.tree.map(_like, new, own)
+                return jax.tree.map(_like, y1, y), (position, (*states[:i], new, *states[i + 1 :]))
+
+            return advance
+
+        ways = [way(i, stepper) for i, stepper in enumerate(self.steppers)]
+        return jax.lax.switch(position, ways, y, state)
 
 
-def stepper_for(solver: diffrax.AbstractSolver) -> AbstractStepper:
+SHIFTED_SOLVERS = (diffrax.ALIGN, diffrax.ShOULD, diffrax.QUICSORT)
+LANGEVIN_SOLVERS = (BAOAB, *SHIFTED_SOLVERS)
+
+
+def stepper_for(solver: diffrax.AbstractSolver | Switched) -> AbstractStepper:
     """The stepper of a solver; `ValueError` for one that cannot run on a fixed grid."""
+    if isinstance(solver, Switched):
+        return SwitchedStep(tuple(stepper_for(each) for each in solver.solvers), solver)
     check_runs(solver)
     if isinstance(solver, diffrax.AbstractERK):
         return ExplicitRungeKutta(solver.tableau)
@@ -218,16 +272,12 @@ def stepper_for(solver: diffrax.AbstractSolver) -> AbstractStepper:
         return DiffraxStep(Milstein())
     if isinstance(solver, AbstractOneStep):
         return DiffraxStep(solver, solver.areas)
-    if isinstance(solver, LANGEVIN_SOLVERS):
+    if isinstance(solver, SHIFTED_SOLVERS):
         return DiffraxStep(solver, 1 if isinstance(solver, diffrax.ALIGN) else 2)
     if isinstance(solver, diffrax.AbstractRungeKutta) and solver.scan_kind is None:
         # The one kind of stage loop that is differentiable in both modes.
         solver = eqx.tree_at(lambda s: s.scan_kind, solver, "bounded", is_leaf=lambda x: x is None)
     return DiffraxStep(solver)
-
-
-def _halves(y) -> tuple[tuple, tuple]:
-    return tuple(y[: len(y) // 2]), tuple(y[len(y) // 2 :])
 
 
 def _like(new, old):

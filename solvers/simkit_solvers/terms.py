@@ -155,6 +155,11 @@ def brownian_increment(problem: AbstractSDE, dt, draw: Draw) -> diffrax.Abstract
     return diffrax.BrownianIncrement(dt=times, W=W)
 
 
+def takes_halves(solver: diffrax.AbstractSolver | type[diffrax.AbstractSolver]) -> bool:
+    """Whether a solver splits the state in halves and takes a term for each, as its `term_structure` says."""
+    return solver.term_structure == (diffrax.AbstractTerm, diffrax.AbstractTerm)
+
+
 def is_separable(problem: AbstractODE, t, y) -> bool:
     """Whether the first half of the rates depends on the second half of the state alone, and vice versa.
 
