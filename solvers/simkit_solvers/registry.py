@@ -14,6 +14,8 @@ from simkit_solvers.diffrax_solvers import DIFFRAX_SOLVERS
 from simkit_solvers.euler_maruyama import EULER_MARUYAMA
 from simkit_solvers.langevin import AbstractUnderdampedLangevin
 from simkit_solvers.problem import AbstractODE, AbstractSDE, Calculus, NoiseKind
+from simkit_solvers.rodas5p import RODAS5P
+from simkit_solvers.rosenbrock23 import ROSENBROCK23
 from simkit_solvers.solver_info import ROOT_FIND_MAX_STEPS, SolverInfo
 from simkit_solvers.terms import is_separable
 
@@ -22,6 +24,8 @@ SOLVERS: dict[str, SolverInfo] = {
     for info in (
         EULER_MARUYAMA,
         *DIFFRAX_SOLVERS,
+        RODAS5P,
+        ROSENBROCK23,
     )
 }
 
