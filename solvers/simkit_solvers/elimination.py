@@ -13,7 +13,7 @@ class Factors(NamedTuple):
     """$PA = LU$: `rows` hold $U$ and, below the diagonal, $L$; `swaps` are the exchanges that make up $P$."""
 
     rows: list[list]
-    swaps: list[tuple[int, int, object]]
+    swaps: list
 
 
 def factorise(rows) -> Factors:
@@ -29,7 +29,7 @@ def factorise(rows) -> Factors:
             upper = [jnp.where(larger, q, p) for p, q in zip(a[k], a[i], strict=True)]
             a[i] = [jnp.where(larger, p, q) for p, q in zip(a[k], a[i], strict=True)]
             a[k] = upper
-            swaps.append((k, i, larger))
+            swaps.append(larger)
         for i in range(k + 1, n):
             a[i][k] = a[i][k] / a[k][k]
             for j in range(k + 1, n):
@@ -40,7 +40,8 @@ def factorise(rows) -> Factors:
 def solve(factors: Factors, b: list) -> list:
     """The solution of $Ax = b$, a list of scalars."""
     a, x, n = factors.rows, list(b), len(b)
-    for k, i, larger in factors.swaps:
+    pairs = [(k, i) for k in range(n) for i in range(k + 1, n)]
+    for (k, i), larger in zip(pairs, factors.swaps, strict=True):
         x[k], x[i] = jnp.where(larger, x[i], x[k]), jnp.where(larger, x[k], x[i])
     for i in range(n):
         for j in range(i):

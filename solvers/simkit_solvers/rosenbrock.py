@@ -91,7 +91,9 @@ class AbstractRosenbrock(diffrax.AbstractAdaptiveSolver):
         u: list[Any] = []
         for alpha, gamma, a, c in zip(tableau.alpha, tableau.gammas, tableau.a, tableau.c, strict=True):
             f = F(t0 + alpha * h, _sum(a, u, y0)) if a else f0
-            u.append(inverse(_sum((*c, gamma), [*u, drift], f)))
+            stage = inverse(_sum((*c, gamma), [*u, drift], f))
+            # XLA's CPU compiler would compute all earlier stages again for each variable of each later one.
+            u.append(jax.lax.optimization_barrier(stage))
         y1 = _sum(tableau.m, u, y0)
         error = _sum(tableau.e, u)
         finite = jnp.stack([jnp.isfinite(x).all() for x in jax.tree.leaves((y1, error))]).all()
@@ -118,7 +120,7 @@ def _inverse(F, y, gamma):
     """The map from b to the solution of $(1/\\gamma - F_y) x = b$, all of them of y's structure."""
     leaves, tree = jax.tree.flatten(y)
     if len(leaves) <= UNROLLED and all(jnp.shape(leaf) == () for leaf in leaves):
-        factors = factorise(_scalar_rows(F, leaves, tree, gamma))
+        factors = jax.lax.optimization_barrier(factorise(_scalar_rows(F, leaves, tree, gamma)))
         return lambda b: jax.tree.unflatten(tree, solve(factors, jax.tree.leaves(b)))
     flat, unravel = ravel_pytree(y)
     jacobian = jax.jacfwd(lambda x: ravel_pytree(F(unravel(x)))[0])(flat)
