@@ -82,15 +82,15 @@ class AbstractRosenbrock(diffrax.AbstractAdaptiveSolver):
         tableau, t0 = self.tableau, jnp.asarray(t0)
         h, control = t1 - t0, terms.contr(t0, t1)
 
-        def F(t, y):
+        def change(t, y):
             return terms.vf_prod(t, y, args, control)
 
-        f0, slope = jax.jvp(lambda t: F(t, y0), (t0,), (jnp.ones_like(t0),))
+        f0, slope = jax.jvp(lambda t: change(t, y0), (t0,), (jnp.ones_like(t0),))
         drift = jax.tree.map(lambda s: s * h.astype(s.dtype), slope)
-        inverse = _inverse(lambda y: F(t0, y), y0, tableau.gamma)
+        inverse = _inverse(lambda y: change(t0, y), y0, tableau.gamma)
         u: list[Any] = []
         for alpha, gamma, a, c in zip(tableau.alpha, tableau.gammas, tableau.a, tableau.c, strict=True):
-            f = F(t0 + alpha * h, _sum(a, u, y0)) if a else f0
+            f = change(t0 + alpha * h, _sum(a, u, y0)) if a else f0
             stage = inverse(_sum((*c, gamma), [*u, drift], f))
             # XLA's CPU compiler would compute all earlier stages again for each variable of each later one.
             u.append(jax.lax.optimization_barrier(stage))
