@@ -33,19 +33,19 @@ def fixed_point(
     solves $g(y) - y = 0$.
 
     Without `steps` it iterates until the solver's tolerance is met, at most `max_steps` times. Derivatives by
-    `args`, forward and reverse, are those of the solution, by the implicit function theorem: the number of
-    iterations does not matter, and nothing of them is stored. The linear system of the derivative is solved by
-    `derivative_solver`, which is by default dense for up to 500 unknowns and GMRES beyond.
+    `args`, forward and reverse, are those of the solution, by the implicit function theorem, and nothing of
+    the iterations is stored. Their linear system is solved by `derivative_solver`, which is by default dense
+    for up to 500 unknowns and GMRES beyond.
 
     With `steps` it takes exactly so many iterations, whether or not the tolerance is met, and derivatives are
     those of the iterations themselves.
 
-    `value` of the returned `optimistix.Solution` is the solution, `stats["residual"]` the largest
-    $|g(y) - y|$ at the last point where $g$ was evaluated (the one before `value`), `stats["num_steps"]` the
-    iterations taken and, with `steps`, `stats["residuals"]` all residuals in order. `result` says how it went,
-    and an unsuccessful one is raised as an error unless `throw` is false: `nonfinite` for values that are not
-    finite, `nonlinear_divergence` where the residual rose three times in a row to more than `growth` times the
-    first, `nonlinear_max_steps_reached` where the tolerance was not met.
+    Of the returned `optimistix.Solution`, `value` is the solution, `stats["num_steps"]` the iterations taken,
+    `stats["residual"]` the largest $|g(y) - y|$ at the last point where $g$ was evaluated (the one before
+    `value`) and, with `steps`, `stats["residuals"]` all of them in order. `result` says how it went, and an
+    unsuccessful one is raised as an error unless `throw` is false: `nonfinite` for values that are not finite,
+    `nonlinear_divergence` where the residual rose three times in a row to more than `growth` times the first,
+    `nonlinear_max_steps_reached` where the tolerance was not met.
 
     Raises `ValueError` where `steps` or `max_steps` is not a positive whole number, or `fn` does not return
     what it is given.
@@ -105,7 +105,7 @@ def _solve(place, fn, watched, y0, args, steps, max_steps, throw, derivative_sol
             continue
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
             raise ValueError(f"{place}: {name} must be a positive whole number, got {count!r}")
-    y0 = jax.tree.map(lambda x: jnp.asarray(x, None if eqx.is_inexact_array_like(x) else float), y0)
+    y0 = jax.tree.map(_as_floats, y0)
     _check_structure(place, y0, eqx.filter_eval_shape(fn, y0, args))
     if steps is not None:
         return _fixed_number(fn, watched, y0, args, steps, throw)
@@ -142,6 +142,11 @@ def _fixed_number(fn, watched, y0, args, steps, throw):
     }
     solution = optx.Solution(value=y, result=result, state=state, aux=None, stats=stats)
     return result.error_if(solution, result != optx.RESULTS.successful) if throw else solution
+
+
+def _as_floats(x):
+    dtype = jnp.result_type(x)
+    return jnp.asarray(x, dtype if jnp.issubdtype(dtype, jnp.inexact) else float)
 
 
 def _derivative_solver(y) -> lx.AbstractLinearSolver:

@@ -10,7 +10,7 @@ import lineax as lx
 import optimistix as optx
 
 from simkit_solvers.krylov import ScaledGMRES
-from simkit_solvers.picard import scaled_error, start_error
+from simkit_solvers.picard import common_dtype, scaled_error, size_of, start_error
 
 
 class _NewtonKrylovState(eqx.Module):
@@ -50,7 +50,8 @@ class NewtonKrylov(optx.AbstractRootFinder):
     def step(self, fn, y, args, options, state, tags):
         f, product, aux = jax.linearize(lambda x: fn(x, args), y, has_aux=True)
         operator = lx.FunctionLinearOperator(product, jax.eval_shape(lambda: y), tags=tags)
-        size = optx.two_norm(f).astype(state.size.dtype)
+        with jax.numpy_dtype_promotion("standard"):
+            size = optx.two_norm(f).astype(common_dtype(f))
         forcing = jnp.minimum(0.9 * (size / state.size) ** 2, self.forcing)
         forcing = jnp.where(jnp.isinf(state.size), self.forcing, forcing)
         # Below the rounding of a product there is nothing to gain.
@@ -58,7 +59,7 @@ class NewtonKrylov(optx.AbstractRootFinder):
         solver = ScaledGMRES(jax.lax.stop_gradient(forcing), self.restart, self.max_linear)
         change = lx.linear_solve(operator, f, solver, throw=False).value
         new = jax.tree.map(jnp.subtract, y, change)
-        residual = (self.norm(f) / self.atol).astype(size.dtype)
+        residual = size_of(self, f) / self.atol
         return new, _NewtonKrylovState(size, residual, scaled_error(self, change, new)), aux
 
     def terminate(self, fn, y, args, options, state, tags):

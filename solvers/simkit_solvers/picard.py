@@ -19,10 +19,9 @@ class Picard(optx.AbstractFixedPointSolver):
     r"""Picard iteration, $y_{n+1} = y_n + \beta\,(g(y_n) - y_n)$, with the mixing $\beta$ in (0, 1].
 
     Converges where the spectral radius of $1 - \beta + \beta g'$ is below one, linearly at that rate. Mixing
-    tames oscillations, that is, negative eigenvalues of $g'$. Any pytree of floating-point arrays. Stops where
-    $|g(y) - y|$ is below `atol + rtol |y|`.
-    (optimistix's `FixedPointIteration` is the same, but stops by the damped change, and fails in float32
-    while float64 is enabled.)
+    tames oscillations, that is, negative eigenvalues of $g'$. Any pytree of floating-point arrays. Stops
+    where $|g(y) - y|$ is below `atol + rtol |y|`. (optimistix's `FixedPointIteration` stops by the damped
+    change instead, and fails in float32 while float64 is enabled.)
     Reference: Kelley (1995), Iterative Methods for Linear and Nonlinear Equations,
     doi:10.1137/1.9781611970944, chapter 4.
     """
@@ -62,5 +61,10 @@ def start_error(y):
 def scaled_error(solver, f, y):
     """The size of `f` in units of `atol + rtol |y|`; below one is within the tolerance."""
     scaled = jax.tree.map(lambda r, x: r / (solver.atol + solver.rtol * jnp.abs(x)), f, y)
+    return size_of(solver, scaled)
+
+
+def size_of(solver, tree):
+    """The solver's norm of a pytree, whose leaves may differ in type."""
     with jax.numpy_dtype_promotion("standard"):
-        return solver.norm(scaled).astype(common_dtype(y))
+        return solver.norm(tree).astype(common_dtype(tree))

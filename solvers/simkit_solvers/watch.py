@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import optimistix as optx
 
-from simkit_solvers.picard import common_dtype
+from simkit_solvers.picard import common_dtype, size_of
 
 RISES = 3  # one step that overshoots, as Newton's may, is no divergence
 
@@ -35,7 +35,7 @@ def _step(watched, residual_of, fn, y, args, options, state, tags):
         return value, (aux, jax.lax.stop_gradient(residual_of(value, y)))
 
     y, inner, (aux, residual) = watched.solver.step(with_residual, y, args, options, state.inner, tags)
-    residual = watched.solver.norm(residual).astype(state.residual.dtype)
+    residual = size_of(watched.solver, residual)
     first = jnp.where(jnp.isinf(state.residual), jnp.maximum(residual, watched.solver.atol), state.first)
     rises = jnp.where(residual > state.residual, state.rises + 1, 0)
     return y, _WatchState(inner, residual, first, rises), aux
