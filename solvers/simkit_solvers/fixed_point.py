@@ -43,7 +43,7 @@ def fixed_point(
     Of the returned `optimistix.Solution`, `value` is the solution, `stats["num_steps"]` the iterations taken,
     `stats["residual"]` the largest $|g(y) - y|$ at the last point where $g$ was evaluated (the one before
     `value`) and, with `steps`, `stats["residuals"]` all of them in order. `result` says how it went, and an
-    unsuccessful one is raised as an error unless `throw` is false: `nonfinite` for values that are not finite,
+    unsuccessful one is raised as an error unless `throw` is false: `nonfinite` for NaN and infinite values,
     `nonlinear_divergence` where the residual rose three times in a row to more than `growth` times the first,
     `nonlinear_max_steps_reached` where the tolerance was not met.
 
