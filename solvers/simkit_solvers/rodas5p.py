@@ -22,7 +22,8 @@ class Rodas5P(AbstractRosenbrock):
 
     in eight stages. L-stable and stiffly accurate; no iteration, one Jacobian and one factorisation a step,
     and dense output of order 4. The Jacobian comes from automatic differentiation. It keeps its order on
-    problems driven by fast decays, such as parabolic ones, for which it was made.
+    problems driven by fast decays, such as parabolic ones, for which it was made. Stability is that of the
+    linearised problem: a transient in which the Jacobian itself changes within a step needs short steps.
     Reference: Steinebach (2023), Construction of Rosenbrock–Wanner method Rodas5P and numerical benchmarks
     within the Julia Differential Equations package, doi:10.1007/s10543-023-00967-x.
     """
