@@ -1,8 +1,8 @@
 """Robertson's reaction with a rate of its own for each member: Rodas5P against Kvaerno5 under `vmap`.
 
-Both run adaptively by `diffeqsolve` to time 1000, so that the ratio is that of the steps alone. Kvaerno5's error
-is far below its tolerance here: each method is given the tolerance at which the two are equally accurate,
-Rodas5P the more accurate one, as the printed errors against SciPy's Radau show.
+Both run adaptively by `diffeqsolve` to time 1000, so that the ratio is that of the steps alone. Kvaerno5's
+error is far below its tolerance here, so each method is given a tolerance of its own, at which Rodas5P is the
+more accurate one: the printed errors are against SciPy's Radau.
 """
 
 import sys

@@ -1,5 +1,7 @@
 """GMRES whose tolerance has no unit."""
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -15,7 +17,7 @@ class ScaledGMRES(lx.AbstractLinearSolver):
     largest component. `restart` is the size of the Krylov space, `max_steps` the number of restarts.
     """
 
-    tolerance: float | jax.Array
+    tolerance: Any  # a number, traced or not
     restart: int = eqx.field(static=True, default=20)
     max_steps: int | None = eqx.field(static=True, default=None)
 
