@@ -29,6 +29,18 @@ def test_example_runs_and_agrees_with_its_exact_values(path, tmp_path, monkeypat
     assert stated or path.stem == "lorenz"
 
 
+def test_fixed_points_by_five_ways(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(EXAMPLES / "fixed_points.py"), run_name="__main__")
+    printed = capsys.readouterr().out.splitlines()
+    residuals = [float(line.split("residual ")[1].split(",")[0]) for line in printed[:5]]
+    assert residuals[0] > 0.5  # plain iteration swings for ever
+    assert residuals[1] < 1e-4
+    assert max(residuals[2:]) < 1e-12
+    assert len({line.split("density ")[1] for line in printed[2:5]}) == 1
+    assert (tmp_path / "fixed_points.png").stat().st_size > 10_000
+
+
 def test_script_is_the_experiment_of_the_yaml_file(monkeypatch, capsys):
     file = yaml.safe_load((EXAMPLES / "gbm.yaml").read_text())
     run = simkit.run

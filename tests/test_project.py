@@ -18,6 +18,7 @@ TEMPLATES = {
     "sde": "inline_sde.yaml",
     "ode": "lorenz.yaml",
     "langevin": "langevin.yaml",
+    "stiff": "stiff.yaml",
 }
 ROOMS = ("solvers", "physics", "simkit", "examples", "tests", "benchmarks")
 

@@ -20,6 +20,8 @@ from simkit_solvers.leimkuhler_matthews import LEIMKUHLER_MATTHEWS
 from simkit_solvers.milstein import DERIVATIVE_FREE_MILSTEIN, MILSTEIN
 from simkit_solvers.platen import PLATEN_WEAK_2
 from simkit_solvers.problem import AbstractODE, AbstractSDE, Calculus, NoiseKind
+from simkit_solvers.rodas5p import RODAS5P
+from simkit_solvers.rosenbrock23 import ROSENBROCK23
 from simkit_solvers.solver_info import ROOT_FIND_MAX_STEPS, SolverInfo
 from simkit_solvers.sri import SRIW1_INFO
 from simkit_solvers.switched import Switched
@@ -41,6 +43,8 @@ SOLVERS: dict[str, SolverInfo] = {
         *SYMPLECTIC_SOLVERS,
         BAOAB_INFO,
         LEIMKUHLER_MATTHEWS,
+        RODAS5P,
+        ROSENBROCK23,
     )
 }
 

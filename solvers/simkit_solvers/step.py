@@ -21,6 +21,7 @@ from simkit_solvers.problem import AbstractSDE, halves
 from simkit_solvers.registry import check_runs
 from simkit_solvers.root_finder import with_tolerances
 from simkit_solvers.switched import Switched
+from simkit_solvers.rosenbrock import AbstractRosenbrock
 from simkit_solvers.terms import (
     DriftTerm,
     HalfTerm,
@@ -162,8 +163,9 @@ class DiffraxStep(AbstractStepper):
 
     @property
     def unrolled(self):
-        """Not where a step holds loops of its own, which take long to compile and gain nothing."""
-        return not isinstance(self.solver, (diffrax.AbstractImplicitSolver, *SHIFTED_SOLVERS))
+        """Not where a step is long, or holds loops of its own: it takes long to compile and gains nothing."""
+        long = (diffrax.AbstractImplicitSolver, AbstractRosenbrock, *SHIFTED_SOLVERS)
+        return not isinstance(self.solver, long)
 
     def init(self, problem, t, dt, y):
         zero = Draw(*(tuple(jnp.zeros_like(dt) for _ in range(n)) for n in self._counts(problem)))

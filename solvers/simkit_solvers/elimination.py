@@ -1,0 +1,53 @@
+"""Gaussian elimination written out over scalars.
+
+Under `vmap` each entry of the matrix is a vector over paths and the whole elimination one fused kernel, where
+a library's factorisation would be called once for each path.
+"""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+
+
+class Factors(NamedTuple):
+    """$PA = LU$: `rows` hold $U$ and, below the diagonal, $L$; `swaps` are the exchanges that make up $P$."""
+
+    rows: list[list]
+    swaps: list
+
+
+def factorise(rows) -> Factors:
+    """The factors of a square matrix, a list of rows of scalars, with partial pivoting.
+
+    A singular matrix gives a zero pivot, and infinities or NaN where it is solved with.
+    """
+    a, n, swaps = [list(row) for row in rows], len(rows), []
+    for k in range(n):
+        for i in range(k + 1, n):
+            # Pairwise comparison brings the largest entry up without an index that differs between paths.
+            larger = jnp.abs(a[i][k]) > jnp.abs(a[k][k])
+            upper = [jnp.where(larger, q, p) for p, q in zip(a[k], a[i], strict=True)]
+            a[i] = [jnp.where(larger, p, q) for p, q in zip(a[k], a[i], strict=True)]
+            a[k] = upper
+            swaps.append(larger)
+        for i in range(k + 1, n):
+            a[i][k] = a[i][k] / a[k][k]
+            for j in range(k + 1, n):
+                a[i][j] = a[i][j] - a[i][k] * a[k][j]
+    return Factors(a, swaps)
+
+
+def solve(factors: Factors, b: list) -> list:
+    """The solution of $Ax = b$, a list of scalars."""
+    a, x, n = factors.rows, list(b), len(b)
+    pairs = [(k, i) for k in range(n) for i in range(k + 1, n)]
+    for (k, i), larger in zip(pairs, factors.swaps, strict=True):
+        x[k], x[i] = jnp.where(larger, x[i], x[k]), jnp.where(larger, x[k], x[i])
+    for i in range(n):
+        for j in range(i):
+            x[i] = x[i] - a[i][j] * x[j]
+    for i in reversed(range(n)):
+        for j in range(i + 1, n):
+            x[i] = x[i] - a[i][j] * x[j]
+        x[i] = x[i] / a[i][i]
+    return x

@@ -1,0 +1,70 @@
+"""Picard iteration."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optimistix as optx
+
+
+class IterationState(eqx.Module):
+    """The residual of the last iterate in units of its tolerance."""
+
+    error: Any
+
+
+class Picard(optx.AbstractFixedPointSolver):
+    r"""Picard iteration, $y_{n+1} = y_n + \beta\,(g(y_n) - y_n)$, with the mixing $\beta$ in (0, 1].
+
+    Converges where the spectral radius of $1 - \beta + \beta g'$ is below one, linearly at that rate. Mixing
+    tames oscillations, that is, negative eigenvalues of $g'$. Any pytree of floating-point arrays. Stops
+    where $|g(y) - y|$ is below `atol + rtol |y|`. (optimistix's `FixedPointIteration` stops by the damped
+    change instead, and fails in float32 while float64 is enabled.)
+    Reference: Kelley (1995), Iterative Methods for Linear and Nonlinear Equations,
+    doi:10.1137/1.9781611970944, chapter 4.
+    """
+
+    rtol: float
+    atol: float
+    norm: Callable = optx.max_norm
+    mixing: float = 1.0
+
+    def init(self, fn, y, args, options, f_struct, aux_struct, tags):
+        return IterationState(start_error(y))
+
+    def step(self, fn, y, args, options, state, tags):
+        g, aux = fn(y, args)
+        f = jax.tree.map(jnp.subtract, g, y)
+        new = jax.tree.map(lambda x, r: x + self.mixing * r, y, f)
+        return new, IterationState(scaled_error(self, f, y)), aux
+
+    def terminate(self, fn, y, args, options, state, tags):
+        return state.error < 1, optx.RESULTS.successful
+
+    def postprocess(self, fn, y, aux, args, options, state, tags, result):
+        return y, aux, {}
+
+
+def common_dtype(tree):
+    """The widest type of a pytree's leaves."""
+    with jax.numpy_dtype_promotion("standard"):
+        return jnp.result_type(*jax.tree.leaves(tree))
+
+
+def start_error(y):
+    """An infinite error of the type that later ones will have."""
+    return jnp.asarray(jnp.inf, common_dtype(y))
+
+
+def scaled_error(solver, f, y):
+    """The size of `f` in units of `atol + rtol |y|`; below one is within the tolerance."""
+    scaled = jax.tree.map(lambda r, x: r / (solver.atol + solver.rtol * jnp.abs(x)), f, y)
+    return size_of(solver, scaled)
+
+
+def size_of(solver, tree):
+    """The solver's norm of a pytree, whose leaves may differ in type."""
+    with jax.numpy_dtype_promotion("standard"):
+        return solver.norm(tree).astype(common_dtype(tree))
