@@ -12,7 +12,17 @@ from pathlib import Path
 
 from report import RESULTS, Finding, machine_text
 
-ORDER = ("gbm", "heston", "lorenz", "stiff", "gradient", "run_overhead", "cold_start", "memory")
+ORDER = (
+    "gbm",
+    "heston",
+    "sde_solvers",
+    "lorenz",
+    "stiff",
+    "gradient",
+    "run_overhead",
+    "cold_start",
+    "memory",
+)
 
 
 def main():

@@ -20,8 +20,8 @@ from simkit_solvers.one_step import AbstractOneStep
 from simkit_solvers.problem import AbstractSDE, halves
 from simkit_solvers.registry import check_runs
 from simkit_solvers.root_finder import with_tolerances
-from simkit_solvers.switched import Switched
 from simkit_solvers.rosenbrock import AbstractRosenbrock
+from simkit_solvers.switched import Switched
 from simkit_solvers.terms import (
     DriftTerm,
     HalfTerm,
