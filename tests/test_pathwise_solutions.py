@@ -1,0 +1,164 @@
+"""Solvers against solutions that are known on the same Brownian path (Kloeden & Platen 1992, section 4.4)."""
+
+import functools
+import itertools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from simkit_solvers.calculus import in_calculus
+from simkit_solvers.generator import seed_key
+from simkit_solvers.grid import Grid
+from simkit_solvers.integrate import integrate
+from simkit_solvers.noise import CoarsenedNoise, CounterNoise
+from simkit_solvers.observe import States
+from simkit_solvers.problem import AbstractSDE, Scalar
+from simkit_solvers.registry import SOLVERS, make_solver
+from solver_problems import Given
+
+FINE, PATHS = 256, 4000
+FACTORS = (32, 8)
+
+
+class State(NamedTuple):
+    x: Scalar
+
+
+class Noise(NamedTuple):
+    W: Scalar
+
+
+class AbstractScalarSDE(AbstractSDE):
+    State = State
+    Noise = Noise
+    calculus = "ito"
+    noise_kind = "diagonal"
+
+
+class Linear(AbstractScalarSDE):
+    """dX = 1.01 X dt + 0.87 X dW."""
+
+    def drift(self, t, y):
+        return State(1.01 * y.x)
+
+    def noise(self, t, y, dW):
+        return State(0.87 * y.x * dW.W)
+
+    def solution(self, t, x0, W):
+        return x0 * np.exp(0.63155 * t + 0.87 * W)
+
+
+class Bounded(AbstractScalarSDE):
+    """dX = -X (1 - X^2) / 4 dt + (1 - X^2) / 2 dW."""
+
+    def drift(self, t, y):
+        return State(-0.25 * y.x * (1 - y.x**2))
+
+    def noise(self, t, y, dW):
+        return State(0.5 * (1 - y.x**2) * dW.W)
+
+    def solution(self, t, x0, W):
+        return ((1 + x0) * np.exp(W) + x0 - 1) / ((1 + x0) * np.exp(W) + 1 - x0)
+
+
+class Angle(AbstractScalarSDE):
+    """dX = -0.01 sin X cos^3 X dt + 0.1 cos^2 X dW."""
+
+    def drift(self, t, y):
+        return State(-0.01 * jnp.sin(y.x) * jnp.cos(y.x) ** 3)
+
+    def noise(self, t, y, dW):
+        return State(0.1 * jnp.cos(y.x) ** 2 * dW.W)
+
+    def solution(self, t, x0, W):
+        return np.arctan(0.1 * W + np.tan(x0))
+
+
+class HyperbolicSine(AbstractScalarSDE):
+    """dX = (X / 2 + sqrt(X^2 + 1)) dt + sqrt(X^2 + 1) dW, solved by sinh(t + W)."""
+
+    def drift(self, t, y):
+        return State(0.5 * y.x + jnp.sqrt(y.x**2 + 1))
+
+    def noise(self, t, y, dW):
+        return State(jnp.sqrt(y.x**2 + 1) * dW.W)
+
+
+STARTS = {Linear: 0.5, Bounded: 0.5, Angle: 1.0}
+ORDERS = {
+    "EulerMaruyama": 0.5,
+    "TamedEuler": 0.5,
+    "DriftImplicitEuler": 0.5,
+    "Milstein": 1.0,
+    "DerivativeFreeMilstein": 1.0,
+    "ImplicitMilstein": 1.0,
+    "PlatenWeak2": 1.0,
+    "SRIW1": 1.5,
+    "EulerHeun": 1.0,
+    "SlowRK": 1.5,
+}
+QUICK = (("Milstein", Bounded), ("SRIW1", Linear), ("SRIW1", Bounded), ("DriftImplicitEuler", Linear))
+
+
+@functools.cache
+def brownian_ends():
+    """The Brownian motion of every path at time 1."""
+
+    def end(path):
+        draws = CoarsenedNoise(CounterNoise.of(seed_key(7), path), FINE).draws(1, 0, jnp.uint32(0), 1)
+        return draws[0].W[0]
+
+    return np.asarray(jax.jit(jax.vmap(end))(jnp.arange(PATHS, dtype=jnp.uint32)), np.float64)
+
+
+def cases():
+    for name, model in itertools.product(ORDERS, STARTS):
+        marks = () if (name, model) in QUICK else (pytest.mark.slow,)
+        yield pytest.param(name, model, id=f"{name}-{model.__name__}", marks=marks)
+
+
+@pytest.mark.parametrize(("name", "model"), list(cases()))
+def test_strong_order(name, model):
+    x0 = STARTS[model]
+    problem = in_calculus(model(), SOLVERS[name].calculus)
+    exact = model().solution(1.0, x0, brownian_ends())
+
+    def error(factor):
+        steps = FINE // factor
+
+        def end(path):
+            noise = CoarsenedNoise(CounterNoise.of(seed_key(7), path), factor)
+            grid = Grid(0.0, 1 / steps, steps, steps)
+            return integrate(problem, make_solver(name), State(jnp.asarray(x0)), grid, noise, States())["x"][
+                -1
+            ]
+
+        ends = jax.jit(jax.vmap(end))(jnp.arange(PATHS, dtype=jnp.uint32))
+        return float(np.sqrt(np.mean((ends - exact) ** 2)))
+
+    measured = np.log(error(FACTORS[0]) / error(FACTORS[1])) / np.log(FACTORS[0] / FACTORS[1])
+    assert measured == pytest.approx(ORDERS[name], abs=0.1)
+
+
+@pytest.mark.parametrize(("name", "order"), [("PlatenWeak2", 2), ("EulerMaruyama", 1), ("Milstein", 1)])
+def test_weak_order(name, order):
+    """E[h(asinh X)] = 0.375 at t = 1/2 for h(z) = z^3 - 6 z^2 + 8 z; the mean by quadrature over every step."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(5)
+
+    def error(steps):
+        normals = np.array(list(itertools.product(nodes, repeat=steps)))
+        chance = np.prod(list(itertools.product(weights / weights.sum(), repeat=steps)), axis=1)
+        given = np.stack([normals, np.ones_like(normals)], axis=1)[..., None]
+
+        def end(normals):
+            grid = Grid(0.0, 0.5 / steps, steps, steps)
+            y0 = State(jnp.asarray(0.0))
+            return integrate(HyperbolicSine(), make_solver(name), y0, grid, Given(normals), States())["x"][-1]
+
+        z = np.arcsinh(jax.jit(jax.vmap(end))(given))
+        return abs(chance @ (z**3 - 6 * z**2 + 8 * z) - 0.375)
+
+    measured = np.log2(error(4) / error(8))
+    assert measured == pytest.approx(order, abs=0.2)
