@@ -296,8 +296,8 @@ def test_a_solver_for_separable_problems_on_one_with_friction(messages):
     text = "model: {ode: {x: v, v: -x - 0.1*v}}\ninitial: {x: 1, v: 0}\nsolver: Leapfrog\n"
     assert messages(text + "time: {t1: 1, steps: 2}\n") == [
         "gbm.yaml:3:9: solver: solver Leapfrog needs a separable problem: the first half of the variables "
-        "(x) must change by the second half (v) alone and the other way round, which InlineODE does not; take "
-        "Tsit5"
+        "(x) must change by the second half (v) alone and the other way round, which InlineODE does not; "
+        "take Tsit5"
     ]
 
 
