@@ -8,7 +8,7 @@ from simkit.closed_forms.arguments import finite, nonnegative
 
 
 def double_well_square(*, b: float, a: float) -> float:
-    r"""$E[x^2] = \frac{a^2}{2}\Bigl(1 + \frac{I_{1/4}/b + I_{3/4} + I_{5/4}}{I_{-1/4} + I_{1/4}}\Bigr)$.
+    r"""$E[x^2] = \frac{a^2}{2} + \frac{a^2}{2}\,\frac{I_{1/4}/b + I_{3/4} + I_{5/4}}{I_{-1/4} + I_{1/4}}$.
 
     With modified Bessel functions at $b/2$. b is the height of the barrier over the thermal energy, a the
     distance of the minima from it; `ValueError` unless $b > 0$ and $a \ge 0$.

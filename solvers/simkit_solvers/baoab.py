@@ -12,15 +12,14 @@ from simkit_solvers.solver_info import Orders, SolverInfo
 class BAOAB(diffrax.AbstractItoSolver):
     r"""BAOAB splitting for underdamped Langevin problems, with $R = \Delta W/\sqrt h$ standard normal:
 
-    $$p \leftarrow p - \tfrac h2 u\nabla f(q),\quad q \leftarrow q + \tfrac h2 p,\quad
-    p \leftarrow e^{-\gamma h} p + \sqrt{u\,(1 - e^{-2\gamma h})}\,R,\quad
-    q \leftarrow q + \tfrac h2 p,\quad p \leftarrow p - \tfrac h2 u\nabla f(q).$$
+    $$p' = p - \tfrac h2 u\nabla f(q),\quad q' = q + \tfrac h2 p',\quad
+    p'' = e^{-\gamma h} p' + \sqrt{u\,(1 - e^{-2\gamma h})}\,R,\quad
+    q_1 = q' + \tfrac h2 p'',\quad p_1 = p'' - \tfrac h2 u\nabla f(q_1).$$
 
     Weak order 2, strong order 1, for `AbstractUnderdampedLangevin` problems. One gradient a step, which is
-    carried to the next. Averages over the stationary positions are of order 2 with an unusually small
-    constant (exact in a harmonic potential), and of order 4 in the limit of strong friction. Its first half,
-    BA, and its last, AB, make the leapfrog, to which it comes without friction. Stable on $f = q^2/2$ for
-    $h\sqrt u < 2$, for any friction.
+    carried to the next. Averages over the stationary positions are of order 2 in general, of order 4 in the
+    limit of strong friction, and exact in a harmonic potential. BA and AB make the leapfrog, which is what is
+    left without friction. Stable on $f = q^2/2$ for $h\sqrt u < 2$, at any friction.
     Reference: Leimkuhler & Matthews (2013), Rational construction of stochastic numerical methods for
     molecular sampling, doi:10.1093/amrx/abs010.
     """

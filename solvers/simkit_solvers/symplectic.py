@@ -76,7 +76,8 @@ class Leapfrog(AbstractLeapfrogComposition):
 
     Order 2, symmetric and symplectic, for separable problems: positions first, then momenta. One evaluation
     of the force a step, which is carried to the next. The error of the energy stays bounded, of the order of
-    $h^2$, for times exponentially long in $1/h$. Stable on $\ddot q = -\omega^2 q$ for $h\omega < 2$.
+    $h^2$, for times exponentially long in $1/h$. Stable on an oscillator of frequency $\omega$ for
+    $h\omega < 2$.
     Reference: Verlet (1967), Computer experiments on classical fluids I, doi:10.1103/PhysRev.159.98; Hairer,
     Lubich & Wanner (2003), Geometric numerical integration illustrated by the Störmer–Verlet method,
     doi:10.1017/S0962492902000144.
