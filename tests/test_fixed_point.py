@@ -30,8 +30,10 @@ def is_code(solution, name):
     return np.all(solution.result == getattr(CODES, name))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("name", SOLVERS)
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [(name, "float64") for name in SOLVERS] + [(name, "float32") for name in SOLVERS if name != "Picard"],
+)
 def test_value_and_derivatives_of_the_cosine(name, dtype):
     """x = cos(a x) at three a under vmap; dx/da = -x sin(ax) / (1 + a sin(ax)), forward and reverse."""
     eps = float(jnp.finfo(dtype).eps)
