@@ -30,8 +30,10 @@ def is_code(solution, name):
     return np.all(solution.result == getattr(CODES, name))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("name", SOLVERS)
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [(name, "float64") for name in SOLVERS] + [(name, "float32") for name in SOLVERS if name != "Picard"],
+)
 def test_value_and_derivatives_of_the_cosine(name, dtype):
     """x = cos(a x) at three a under vmap; dx/da = -x sin(ax) / (1 + a sin(ax)), forward and reverse."""
     eps = float(jnp.finfo(dtype).eps)
@@ -85,19 +87,20 @@ def test_picard_converges_at_its_linear_rate(mixing):
     assert residuals[12] / residuals[11] == pytest.approx(rate, rel=0.02)
 
 
-@pytest.mark.parametrize("name", ["Newton", "NewtonKrylov"])
-def test_newton_converges_quadratically(name):
-    """On a system whose root is not simple to hit: |F| goes as its square from step to step."""
+@pytest.mark.parametrize("solver", [optx.Newton(1e-12, 1e-12), NewtonKrylov(1e-12, 1e-12, restart=2)])
+def test_newton_converges_quadratically(solver):
+    """|F| goes as its square from step to step, also where a linear solve takes many small Krylov spaces."""
+    strength = jnp.asarray(np.random.default_rng(0).uniform(0.5, 3, 100))
 
     def system(y, args):
-        return {"p": y["p"] ** 3 + y["q"] - 2.5, "q": jnp.exp(y["q"]) - y["p"] - 0.8}
+        neighbours = jnp.roll(y["u"], 1) + jnp.roll(y["u"], -1)
+        return {"u": strength * y["u"] ** 3 + 2 * y["u"] - 0.9 * neighbours - 1}
 
-    start = {"p": jnp.asarray(2.0), "q": jnp.asarray(2.0)}
-    found = root(system, SOLVERS[name](1e-12, 1e-12), start, steps=9)
+    found = root(system, solver, {"u": jnp.full(100, 2.0)}, steps=9)
     r = np.log(np.asarray(found.stats["residuals"]))
     last = np.flatnonzero(r > np.log(1e-11))[-1]
-    assert (r[last] - r[last - 1]) / (r[last - 1] - r[last - 2]) == pytest.approx(2, abs=0.35)
-    assert max(abs(float(x)) for x in jax.tree.leaves(system(found.value, None))) < 1e-14
+    assert (r[last] - r[last - 1]) / (r[last - 1] - r[last - 2]) == pytest.approx(2, abs=0.2)
+    assert np.abs(system(found.value, None)["u"]).max() < 1e-14
 
 
 def linear_problem(n, distinct):

@@ -3,6 +3,7 @@
 Their orders on a problem that is neither linear nor autonomous are among those of test_diffrax_ode.py.
 """
 
+import functools
 from typing import NamedTuple
 
 import diffrax
@@ -124,10 +125,10 @@ class Oscillator(NamedTuple):
 
 
 def forced_van_der_pol(t, y, mu):
-    return Oscillator(y.v, mu * ((1 - y.x * y.x) * y.v - y.x) + mu * jnp.cos(2 * t))
+    return Oscillator(y.v, mu * ((1 - y.x * y.x) * y.v - y.x + t * t))
 
 
-def test_agrees_with_radau_and_kvaerno():
+def test_agrees_with_radau():
     """On a driven relaxation oscillator, at saved times between the steps."""
     times, y0 = jnp.linspace(0.0, 2.0, 9), state(Oscillator, (2, 0))
     args = {"args": 300.0, "saveat": diffrax.SaveAt(ts=times)}
@@ -138,8 +139,13 @@ def test_agrees_with_radau_and_kvaerno():
 
     radau = solve_ivp(rates, (0, 2), (2, 0), "Radau", t_eval=np.asarray(times), rtol=1e-10, atol=1e-13)
     np.testing.assert_allclose(found, radau.y, rtol=1e-6, atol=1e-7)
-    kvaerno = np.stack(adaptive(forced_van_der_pol, diffrax.Kvaerno5(), y0, 2.0, **args).ys)
-    np.testing.assert_allclose(found[:, -1], kvaerno[:, -1], rtol=1e-6)
+
+
+@pytest.mark.slow
+def test_agrees_with_kvaerno():
+    y0, program = state(Oscillator, (2, 0)), functools.partial(adaptive, forced_van_der_pol)
+    found, kvaerno = (program(solver, y0, 2.0, 300.0).ys for solver in (Rodas5P(), diffrax.Kvaerno5()))
+    np.testing.assert_allclose(np.ravel(found), np.ravel(kvaerno), rtol=1e-6)
 
 
 def one_step(solver, rates, y0, h, args=None):

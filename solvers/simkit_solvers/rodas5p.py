@@ -17,7 +17,7 @@ _A6 = (
 class Rodas5P(AbstractRosenbrock):
     r"""Rosenbrock method of order 5 with an error estimate of order 4, for stiff problems.
 
-    $$\Big(\frac{1}{\gamma h} - f_y\Big) u_i = f\Big(t_n + \alpha_i h,\ y_n + \sum_{j<i} a_{ij} u_j\Big)
+    $$\left(\frac{1}{\gamma h} - f_y\right) u_i = f\left(t_n + \alpha_i h,\ y_n + \sum_{j<i} a_{ij} u_j\right)
     + \frac{1}{h}\sum_{j<i} c_{ij} u_j + \gamma_i h f_t, \qquad y_{n+1} = y_n + \sum_i m_i u_i$$
 
     in eight stages. L-stable and stiffly accurate; no iteration, one Jacobian and one factorisation a step,

@@ -18,7 +18,7 @@ class RosenbrockTableau(NamedTuple):
     r"""A Rosenbrock method in the form without products by the Jacobian (Hairer & Wanner, IV.7).
 
     With $F(t, y) = h f(t, y)$, all derivatives taken at the start of the step,
-    $$\Big(\frac{1}{\gamma} - F_y\Big) u_i = F\Big(t + \alpha_i h,\ y + \sum_{j<i} a_{ij} u_j\Big)
+    $$\left(\frac{1}{\gamma} - F_y\right) u_i = F\left(t + \alpha_i h,\ y + \sum_{j<i} a_{ij} u_j\right)
     + \sum_{j<i} c_{ij} u_j + \gamma_i h F_t, \qquad y_1 = y + \sum_i m_i u_i.$$
     `e` gives the error estimate $\sum e_i u_i$, and `d` the dense output
     $y(t + \theta h) = (1-\theta) y + \theta y_1 + \theta(1-\theta)(D_1 + \theta(D_2 + \dots))$ with
@@ -93,7 +93,7 @@ class AbstractRosenbrock(diffrax.AbstractAdaptiveSolver):
             f = change(t0 + alpha * h, _sum(a, u, y0)) if a else f0
             stage = inverse(_sum((*c, gamma), [*u, drift], f))
             # XLA's CPU compiler would compute all earlier stages again for each variable of each later one.
-            u.append(jax.lax.optimization_barrier(stage))
+            u.append(_barrier(stage))
         y1 = _sum(tableau.m, u, y0)
         error = _sum(tableau.e, u)
         finite = jnp.stack([jnp.isfinite(x).all() for x in jax.tree.leaves((y1, error))]).all()
@@ -103,6 +103,17 @@ class AbstractRosenbrock(diffrax.AbstractAdaptiveSolver):
 
     def func(self, terms, t0, y0, args):
         return terms.vf(t0, y0, args)
+
+
+@jax.custom_jvp
+def _barrier(tree):
+    """The same values, each computed once; tangents pass, since jax 0.12 fails to transpose some barriers."""
+    return jax.lax.optimization_barrier(tree)
+
+
+@_barrier.defjvp
+def _(primals, tangents):
+    return _barrier(*primals), tangents[0]
 
 
 def _sum(weights, trees, start=None):
@@ -120,7 +131,7 @@ def _inverse(F, y, gamma):
     """The map from b to the solution of $(1/\\gamma - F_y) x = b$, all of them of y's structure."""
     leaves, tree = jax.tree.flatten(y)
     if len(leaves) <= UNROLLED and all(jnp.shape(leaf) == () for leaf in leaves):
-        factors = jax.lax.optimization_barrier(factorise(_scalar_rows(F, leaves, tree, gamma)))
+        factors = _barrier(factorise(_scalar_rows(F, leaves, tree, gamma)))
         return lambda b: jax.tree.unflatten(tree, solve(factors, jax.tree.leaves(b)))
     flat, unravel = ravel_pytree(y)
     jacobian = jax.jacfwd(lambda x: ravel_pytree(F(unravel(x)))[0])(flat)

@@ -43,12 +43,9 @@ def _step(watched, residual_of, fn, y, args, options, state, tags):
 
 def _terminate(watched, fn, y, args, options, state, tags):
     stop, result = watched.solver.terminate(fn, y, args, options, state.inner, tags)
-    started = state.first > 0
-    diverged = started & (state.rises >= RISES) & (state.residual > watched.growth * state.first)
-    broken = jnp.isnan(state.residual) | (started & jnp.isinf(state.residual))
+    diverged = (state.rises >= RISES) & (state.residual > watched.growth * state.first)
     result = optx.RESULTS.where(diverged, optx.RESULTS.nonlinear_divergence, result)
-    result = optx.RESULTS.where(broken, optx.RESULTS.nonfinite, result)
-    return stop | diverged | broken, result
+    return stop | diverged, result
 
 
 def _postprocess(watched, fn, y, aux, args, options, state, tags, result):
@@ -57,7 +54,7 @@ def _postprocess(watched, fn, y, aux, args, options, state, tags, result):
 
 
 class WatchedFixedPoint(optx.AbstractFixedPointSolver):
-    """A fixed-point solver that stops when $|g(y) - y|$ grows or is not finite, and gives it among `stats`.
+    """A fixed-point solver that stops when $|g(y) - y|$ grows, and gives it among `stats`.
 
     It has diverged when the residual rose three times in a row to more than `growth` times the first.
     """
