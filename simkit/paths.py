@@ -7,6 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from simkit_solvers.adaptive import integrate_adaptive
+from simkit_solvers.adaptive_grid import AdaptiveGrid
 from simkit_solvers.generator import seed_key
 from simkit_solvers.grid import Grid
 from simkit_solvers.integrate import integrate
@@ -20,6 +22,11 @@ from simkit.simulation import Simulation
 IDS = PartitionSpec("paths")
 ROWS = PartitionSpec(None, "paths")
 FEWEST_LANES = 64
+# Adaptive paths under one `vmap`, all of which wait for the slowest: fewer wait less, and take longer a step.
+# Two groups or more in the fewest lanes: the compiler takes a loop of one apart, and bits may differ.
+GROUP = 32
+# No names of observables: these hold spaces.
+ACCEPTED, REJECTED, REACHED = "accepted steps", "rejected steps", "time reached"
 
 Driver = Callable[..., AbstractNoise]
 
@@ -46,14 +53,14 @@ def as_device_ids(first: int, leaves: int, lanes: int, mesh: Mesh):
 
 
 def path_program(
-    simulation: Simulation, grid: Grid, mesh: Mesh, driver: Driver = CounterNoise.of
+    simulation: Simulation, grid: Grid | AdaptiveGrid, mesh: Mesh, driver: Driver = CounterNoise.of
 ) -> tuple[Callable, tuple]:
     """A function of (numbers, ids) that simulates paths, and the numbers.
 
     The numbers are every floating-point leaf of the model, the observables and the grid, in the run's
     precision; they are traced, so that a derivative or a sweep compiles nothing anew. The function gives a
-    dictionary of arrays `(rows, leaves, lanes)`. `driver` makes a path's noise of key, path and whether its
-    normals are float64.
+    dictionary of arrays `(rows, leaves, lanes)`; on an adaptive grid also `ACCEPTED`, `REJECTED` and `REACHED`
+    with one row each. `driver` makes a path's noise of key, path and whether its normals are float64.
     """
     dtype = jnp.dtype(simulation.precision)
     wide = simulation.normals == "float64"
@@ -66,12 +73,21 @@ def path_program(
     def one_path(numbers, key, path):
         problem, observer, grid, fixed = eqx.combine(numbers, static)
         start = draw_initial({**simulation.initial, **fixed}, key, path, dtype, wide)
+        if isinstance(grid, AdaptiveGrid):
+            run = integrate_adaptive(problem, simulation.solver, problem.State(**start), grid, observer)
+            counts = {ACCEPTED: run.accepted, REJECTED: run.rejected, REACHED: run.reached}
+            return run.rows | {name: x[None] for name, x in counts.items()}
         noise = driver(key, path, wide) if stochastic else None
         return integrate(problem, simulation.solver, problem.State(**start), grid, noise, observer)
 
     def device_paths(numbers, ids):
         key = seed_key(simulation.seed)
-        rows = jax.vmap(lambda path: one_path(numbers, key, path), out_axes=1)(ids.reshape(-1))
+        paths = jax.vmap(lambda path: one_path(numbers, key, path), out_axes=1)
+        if isinstance(grid, AdaptiveGrid):
+            groups = jax.lax.map(paths, ids.reshape(-1, GROUP))
+            rows = jax.tree.map(lambda x: jnp.moveaxis(x, 0, 1), groups)
+        else:
+            rows = paths(ids.reshape(-1))
         return jax.tree.map(lambda x: x.reshape(-1, *ids.shape), rows)
 
     # Every device runs the same program on its own leaves: no communication, and the bits of one device.

@@ -4,68 +4,21 @@ The solver's clock counts from `t0`, so that a late start takes no digits from t
 long span it is as coarse as the precision: in float32 a clock at $10^7$ cannot tell times less than 1 apart.
 """
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 
+from simkit_solvers.adaptive_grid import AdaptiveGrid, Tolerances
 from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.problem import AbstractODE, AbstractSDE, Scalar
 from simkit_solvers.terms import DriftTerm, ZeroTerm
 from simkit_solvers.unrolled import UnrolledRungeKutta
 
-MAX_STEPS = 16**4  # derivatives nest loops of 16 turns: a power of 16 wastes none
-
 # Their dense output is of the method's order or one less. The others step to each saved time exactly.
 INTERPOLATING = (diffrax.Bosh3, diffrax.Tsit5, diffrax.Dopri5, diffrax.Dopri8, diffrax.Kvaerno3)
-
-
-class Tolerances(eqx.Module):
-    r"""What the estimated error of a step may be: in the root mean square over the variables, each divided by
-    $\mathrm{atol} + \mathrm{rtol}\,|y|$, at most one.
-
-    Both are traced, so changing them compiles nothing. Reference: Hairer, Nørsett & Wanner (1993), Solving
-    Ordinary Differential Equations I, section II.4, doi:10.1007/978-3-540-78862-1.
-    """
-
-    rtol: Scalar
-    atol: Scalar
-
-
-class AdaptiveGrid(eqx.Module):
-    """Steps as long as the tolerances allow from `t0` to `t1`; `points` equally spaced times are saved.
-
-    Row 0 is `t0`, row r the time `t0 + r (t1 - t0) / points`. All but `points` and `max_steps` is traced.
-    `first_step` is chosen from the slope at `t0` unless given. Raises `ValueError` unless `points` and
-    `max_steps` are positive.
-    """
-
-    t0: Scalar
-    t1: Scalar
-    tolerances: Tolerances
-    first_step: Scalar | None = None
-    points: int = eqx.field(static=True, default=1)
-    max_steps: int = eqx.field(static=True, default=MAX_STEPS)
-
-    def __check_init__(self):
-        for name, value in (("points", self.points), ("max_steps", self.max_steps)):
-            if not 0 < value < 2**31:
-                raise ValueError(f"{name}: must be from 1 to {2**31 - 1}, got {value}")
-
-    @property
-    def rows(self) -> int:
-        """How many rows are saved, the one at `t0` included."""
-        return self.points + 1
-
-    @property
-    def times(self):
-        """The times of the saved rows as a float64 NumPy array."""
-        t0, span = float(self.t0), float(self.t1) - float(self.t0)
-        return t0 + np.arange(self.rows) / self.points * span
 
 
 class AdaptiveRun(NamedTuple):
@@ -186,9 +139,7 @@ def _run(problem, solver, y0, grid, observer, adjoint, coefficients) -> Adaptive
     rows = jax.vmap(lambda t, y: observer.row(problem, acc, start + t, y))(times, states)
     there = jnp.isfinite(saved)
     rows = jax.tree.map(lambda x: jnp.where(there, x, jnp.nan), rows)
-    return AdaptiveRun(
-        rows, stats["num_accepted_steps"], stats["num_rejected_steps"], start + reached[0]
-    )
+    return AdaptiveRun(rows, stats["num_accepted_steps"], stats["num_rejected_steps"], start + reached[0])
 
 
 def solution(
