@@ -58,8 +58,9 @@ def plan_adaptive(
         mistakes.add(("save", "every"), "adaptive steps differ from path to path; give points")
     if section is None:
         return None
-    limits = {key: _positive(section, key, constants, mistakes) for key in (*TOLERANCES, "first_step")}
-    rtol = limits["rtol"]
+    rtol, atol, first_step = (
+        _positive(section, key, constants, mistakes) for key in (*TOLERANCES, "first_step")
+    )
     if rtol is not None and precision is not None:
         finest = RESOLUTIONS * float(np.finfo(precision).eps)
         value = float(rtol(constants.values))
@@ -67,14 +68,14 @@ def plan_adaptive(
             wider = ", or precision: float64" if precision == "float32" else ""
             message = f"{value:g} is finer than {precision} resolves; take at least {finest:.1g}{wider}"
             mistakes.add(("time", "rtol"), message)
-    if rtol is None or limits["atol"] is None or save is None:
+    if rtol is None or atol is None or save is None:
         return None
     points, max_steps = save.points or 1, section.max_steps or MAX_STEPS
 
     def make_grid(t0, t1, values: Mapping[str, Any]) -> AdaptiveGrid:
-        found = {key: None if limit is None else limit(values) for key, limit in limits.items()}
-        tolerances = Tolerances(found["rtol"], found["atol"])
-        return AdaptiveGrid(t0, t1, tolerances, found["first_step"], points, max_steps)
+        tolerances = Tolerances(rtol(values), atol(values))
+        first = None if first_step is None else first_step(values)
+        return AdaptiveGrid(t0, t1, tolerances, first, points, max_steps)
 
     return make_grid
 
@@ -99,8 +100,8 @@ def refuse_adaptive(
         found = _functionals(settings)
         if found:
             message = (
-                f"{found[0]}(…) looks at the path step by step, and adaptive steps have no common times; give "
-                "time.steps in place of rtol and atol"
+                f"{found[0]}(…) looks at the path step by step, and adaptive steps have no common times; "
+                "give time.steps in place of rtol and atol"
             )
             mistakes.add(("observe", name, "value"), message)
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import equinox as eqx
 import jax
+import jax.extend.core
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
@@ -59,8 +60,9 @@ def path_program(
 
     The numbers are every floating-point leaf of the model, the observables and the grid, in the run's
     precision; they are traced, so that a derivative or a sweep compiles nothing anew. The function gives a
-    dictionary of arrays `(rows, leaves, lanes)`; on an adaptive grid also `ACCEPTED`, `REJECTED` and `REACHED`
-    with one row each. `driver` makes a path's noise of key, path and whether its normals are float64.
+    dictionary of arrays `(rows, leaves, lanes)`; on an adaptive grid also `ACCEPTED`, `REJECTED` and
+    `REACHED` with one row each. `driver` makes a path's noise of key, path and whether its normals are
+    float64.
     """
     dtype = jnp.dtype(simulation.precision)
     wide = simulation.normals == "float64"
@@ -90,8 +92,29 @@ def path_program(
             rows = paths(ids.reshape(-1))
         return jax.tree.map(lambda x: x.reshape(-1, *ids.shape), rows)
 
-    # Every device runs the same program on its own leaves: no communication, and the bits of one device.
-    program = jax.shard_map(
-        device_paths, mesh=mesh, in_specs=(PartitionSpec(), IDS), out_specs=ROWS, check_vma=False
-    )
-    return program, numbers
+    return _on_each_device(device_paths, mesh), numbers
+
+
+def _on_each_device(device_paths: Callable, mesh: Mesh) -> Callable:
+    """The same program on every device for its own leaves: no communication, and the bits of one device.
+
+    It is traced before `shard_map` sees it. Inside, types carry the mesh, and lineax, which compares them,
+    refuses its own linear equations (lineax issue 185).
+    """
+
+    def program(numbers, ids):
+        leaves = ids.shape[0] // mesh.devices.size
+        own = jax.ShapeDtypeStruct((leaves, *ids.shape[1:]), ids.dtype)
+        plain = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), numbers)
+        traced, shapes = jax.make_jaxpr(jax.jit(device_paths), return_shape=True)(plain, own)
+
+        def run(numbers, ids):
+            found = jax.core.eval_jaxpr(traced.jaxpr, traced.consts, *jax.tree.leaves((numbers, ids)))
+            return jax.tree.unflatten(jax.tree.structure(shapes), found)
+
+        mapped = jax.shard_map(
+            run, mesh=mesh, in_specs=(PartitionSpec(), IDS), out_specs=ROWS, check_vma=False
+        )
+        return mapped(numbers, ids)
+
+    return program

@@ -406,8 +406,8 @@ class Experiment(Section):
         examples=["EulerMaruyama"],
     )
     time: Time = Field(
-        description="The grid of times, such as {t1: 1.0, steps: 252}. With {t1: 1.0, rtol: 1e-6, atol: 1e-9} "
-        "an ordinary equation chooses its steps by itself.",
+        description="The grid of times, such as {t1: 1.0, steps: 252}. With {t1: 1.0, rtol: 1e-6, "
+        "atol: 1e-9} an ordinary equation chooses its steps by itself.",
         examples=[{"t1": 1.0, "steps": 252}],
     )
     ensemble: Ensemble = Field(

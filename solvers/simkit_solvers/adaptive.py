@@ -15,7 +15,6 @@ from simkit_solvers.adaptive_grid import AdaptiveGrid, Tolerances
 from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.problem import AbstractODE, AbstractSDE, Scalar
 from simkit_solvers.terms import DriftTerm, ZeroTerm
-from simkit_solvers.unrolled import UnrolledRungeKutta
 
 # Their dense output is of the method's order or one less. The others step to each saved time exactly.
 INTERPOLATING = (diffrax.Bosh3, diffrax.Tsit5, diffrax.Dopri5, diffrax.Dopri8, diffrax.Kvaerno3)
@@ -78,8 +77,8 @@ def check_adaptive(solver: diffrax.AbstractSolver, problem: AbstractODE) -> None
         )
     if not isinstance(solver, diffrax.AbstractAdaptiveSolver):
         raise ValueError(
-            f"solver {type(solver).__name__} has no error estimate to choose steps by; take Tsit5, or Kvaerno5 "
-            "if the problem is stiff"
+            f"solver {type(solver).__name__} has no error estimate to choose steps by; take Tsit5, or "
+            "Kvaerno5 if the problem is stiff"
         )
 
 
@@ -94,9 +93,9 @@ def integrate_adaptive(
     """One path of `problem` from `y0` over `grid`: what `observer` keeps at each saved time.
 
     Times take the dtype of `y0`. The observer's accumulators are those at `t0`, since steps have no common
-    times to accumulate at. `coefficients` are those of `step_control`. A run that takes more than `max_steps`,
-    or whose steps become too short for the clock, ends where it is; nothing is raised. Differentiable in both
-    modes, the sequence of steps taken as given, as diffrax does.
+    times to accumulate at. `coefficients` are those of `step_control`. A run that takes more than
+    `max_steps`, or whose steps become too short for the clock, ends where it is; nothing is raised.
+    Differentiable in both modes, the sequence of steps taken as given, as diffrax does.
     Raises `ValueError` for a stochastic problem and for a solver without error estimate.
     """
     check_adaptive(solver, problem)
@@ -133,6 +132,8 @@ def _run(problem, solver, y0, grid, observer, adjoint, coefficients) -> Adaptive
         ]
     )
     found = solution(problem, solver, y0, grid, saveat=saveat, adjoint=adjoint, **coefficients)
+    if found.ts is None or found.ys is None:
+        raise RuntimeError("a solution saved at times must have them")
     (saved, _), (states, reached), stats = found.ts, found.ys, found.stats
     start = jnp.asarray(grid.t0, times.dtype)
     acc = observer.init(problem, start, y0)
@@ -155,9 +156,10 @@ def solution(
 ) -> diffrax.Solution:
     """diffrax's own `Solution`, for dense output, events and adjoints.
 
-    All times, those of `saveat` and `event` and in the solution, count from `grid.t0`. Saved are the times of
-    `grid` unless `saveat` says otherwise; `adjoint` is diffrax's default unless given. Whether it succeeded is
-    in its `result`. Raises `ValueError` for a stochastic problem and for a solver without error estimate.
+    All times, those of `saveat` and `event` and in the solution, count from `grid.t0`. Saved are the times
+    of `grid` unless `saveat` says otherwise; `adjoint` is diffrax's default unless given. Whether it
+    succeeded is in its `result`.
+    Raises `ValueError` for a stochastic problem and for a solver without error estimate.
     """
     check_adaptive(solver, problem)
     times = _local_times(grid, y0)
@@ -165,7 +167,7 @@ def solution(
     start, end = jnp.asarray(grid.t0, dtype), times[-1]
     return diffrax.diffeqsolve(
         _terms(problem, solver, start),
-        UnrolledRungeKutta(solver) if isinstance(solver, diffrax.AbstractERK) else solver,
+        solver,
         jnp.zeros((), dtype),
         end,
         None if grid.first_step is None else jnp.asarray(grid.first_step, dtype),
