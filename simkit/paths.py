@@ -109,7 +109,7 @@ def _on_each_device(device_paths: Callable, mesh: Mesh) -> Callable:
         traced, shapes = jax.make_jaxpr(jax.jit(device_paths), return_shape=True)(plain, own)
 
         def run(numbers, ids):
-            found = jax.core.eval_jaxpr(traced.jaxpr, traced.consts, *jax.tree.leaves((numbers, ids)))
+            found = jax.extend.core.jaxpr_as_fun(traced)(*jax.tree.leaves((numbers, ids)))
             return jax.tree.unflatten(jax.tree.structure(shapes), found)
 
         mapped = jax.shard_map(
