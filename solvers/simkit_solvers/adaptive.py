@@ -35,7 +35,9 @@ class AdaptiveRun(NamedTuple):
 
 
 class Advancing(diffrax.AbstractAdaptiveStepSizeController):
-    """A step-size controller that gives up where the next step would be too short to move the clock.
+    """A step-size controller that gives up where the clock is too coarse for the next step.
+
+    That is where a step would not move it, or one that failed cannot be made shorter.
 
     Without it a run towards a singularity, or from a state without a slope, stands still until `max_steps`.
     """
@@ -60,9 +62,10 @@ class Advancing(diffrax.AbstractAdaptiveStepSizeController):
     def init(self, *args, **kwargs):
         return self.controller.init(*args, **kwargs)
 
-    def adapt_step_size(self, *args, **kwargs):
-        keep, t0, t1, jump, state, result = self.controller.adapt_step_size(*args, **kwargs)
-        stuck = jnp.logical_not(t1 > t0)  # NaN among them
+    def adapt_step_size(self, t0, t1, *args):  # pyright: ignore[reportIncompatibleMethodOverride]
+        tried = t1
+        keep, t0, t1, jump, state, result = self.controller.adapt_step_size(t0, t1, *args)
+        stuck = ~(t1 > t0) | ~(keep | (t1 < tried))  # NaN among them
         failed = diffrax.RESULTS.where(stuck, diffrax.RESULTS.dt_min_reached, diffrax.RESULTS.successful)
         result = diffrax.RESULTS.where(result == diffrax.RESULTS.successful, failed, result)
         return keep, t0, t1, jump, state, result
@@ -185,33 +188,29 @@ def step_control(
     solver: diffrax.AbstractSolver,
     tolerances: Tolerances,
     times: jax.Array,
-    pcoeff: Scalar | None = None,
-    icoeff: Scalar | None = None,
-    dcoeff: Scalar | None = None,
+    pcoeff: Scalar = 0.2,
+    icoeff: Scalar = 0.65,
+    dcoeff: Scalar = 0.0,
 ) -> Advancing:
     r"""The controller of a solver's steps: $h_{n+1} = 0.9\,h_n\,e_n^{-(p+i+d)/q}\,e_{n-1}^{(p+2d)/q}\,
     e_{n-2}^{-d/q}$ with $e$ the error over the tolerance and q the order.
 
     `times` are the saved ones; a solver whose dense output is of lower order steps to each. The coefficients
-    are those of Gustafsson's PI controller unless given. References: Gustafsson (1991), Control theoretic
-    techniques for stepsize selection in explicit Runge–Kutta methods, doi:10.1145/210232.210242; Söderlind
-    (2003), Digital filters in adaptive time-stepping, doi:10.1145/641876.641877.
+    are those of Hairer & Wanner's PI controller unless given: few rejected steps, and no more in all than with
+    the integral part alone. References: Hairer & Wanner (1996), Solving Ordinary Differential Equations II,
+    section IV.2, doi:10.1007/978-3-642-05221-7; Gustafsson (1991), Control theoretic techniques for stepsize
+    selection in explicit Runge–Kutta methods, doi:10.1145/210232.210242.
     """
-    p, i = IMPLICIT_PI if isinstance(solver, diffrax.AbstractImplicitSolver) else EXPLICIT_PI
     controller = diffrax.PIDController(
         rtol=tolerances.rtol,
         atol=tolerances.atol,
-        pcoeff=p if pcoeff is None else pcoeff,
-        icoeff=i if icoeff is None else icoeff,
-        dcoeff=0.0 if dcoeff is None else dcoeff,
+        pcoeff=pcoeff,
+        icoeff=icoeff,
+        dcoeff=dcoeff,
     )
     if not isinstance(solver, INTERPOLATING) and len(times) > 2:
         controller = diffrax.ClipStepSizeController(controller, step_ts=times[1:-1])
     return Advancing(controller)
-
-
-EXPLICIT_PI = 0.2, 0.65
-IMPLICIT_PI = 0.3, 0.4
 
 
 def _terms(problem: AbstractODE, solver: diffrax.AbstractSolver, start: jax.Array) -> Any:
