@@ -311,14 +311,15 @@ ADAPTIVE = [
     (
         "time: {t1: 1, rtol: 1e-6, atol: 1e-9}\nsolver: Euler",
         [
-            "4:9: solver: solver Euler has no error estimate to choose steps by; take Tsit5, or Kvaerno5 if the "
-            "problem is stiff"
+            "4:9: solver: solver Euler has no error estimate to choose steps by; take Tsit5, or Kvaerno5 if "
+            "the problem is stiff"
         ],
     ),
     (
         "time: {t1: 1, rtol: 1e-9, atol: 1e-9}\nprecision: float32",
         [
-            "3:21: time.rtol: 1e-09 is finer than float32 resolves; take at least 1e-06, or precision: float64",
+            "3:21: time.rtol: 1e-09 is finer than float32 resolves; take at least 1e-06, or precision: "
+            "float64",
         ],
     ),
     (
