@@ -118,7 +118,7 @@ def test_a_failed_path_is_nan_from_the_first_time_it_did_not_reach():
     np.testing.assert_array_equal(finite, [[1, 1, 1, 0, 0], [1, 0, 0, 0, 0], [1, 1, 1, 1, 1]])
     np.testing.assert_allclose(found.rows["x"][2], 1 / (10 - np.arange(5) / 4), rtol=1e-7)
     np.testing.assert_allclose(found.reached, [1 / 1.6, 0.0, 1.0], rtol=1e-6)
-    assert int((found.accepted + found.rejected).max()) < 500
+    assert int((found.accepted + found.rejected).max()) < 2000
     few = AdaptiveGrid(0.0, 1.0, Tolerances(1e-8, 1e-8), points=4, max_steps=3)
     short = integrate_adaptive(Exploding(), diffrax.Tsit5(), as_state(jnp.float64, 0.9, 1.0), few, States())
     assert int(short.accepted + short.rejected) == 3
