@@ -17,6 +17,7 @@ TEMPLATES = {
     "ou": "ou.yaml",
     "sde": "inline_sde.yaml",
     "ode": "lorenz.yaml",
+    "adaptive": "arenstorf.yaml",
 }
 ROOMS = ("solvers", "physics", "simkit", "examples", "tests", "benchmarks")
 
