@@ -17,6 +17,7 @@ ORDER = (
     "heston",
     "sde_solvers",
     "lorenz",
+    "adaptive_ode",
     "stiff",
     "gradient",
     "run_overhead",

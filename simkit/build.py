@@ -5,11 +5,13 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 from simkit_physics import MODELS
+from simkit_solvers.adaptive_grid import AdaptiveGrid
 from simkit_solvers.calculus import in_calculus
 from simkit_solvers.grid import Grid
 from simkit_solvers.problem import AbstractODE, AbstractSDE
 from simkit_solvers.registry import REFUSED, SOLVERS, check_solver, make_solver
 
+from simkit.adaptive_plan import MakeGrid, is_adaptive, plan_adaptive, refuse_adaptive
 from simkit.expression import Expression
 from simkit.fields import Constants, compiled, evaluated
 from simkit.initial import Distribution
@@ -63,7 +65,7 @@ class Bound(NamedTuple):
     problem: AbstractODE
     observer: Observer
     initial: dict[str, Any]
-    grid: Grid
+    grid: Grid | AdaptiveGrid
 
 
 def build(experiment: Experiment) -> Simulation:
@@ -115,14 +117,20 @@ def assemble(parts: Parts, mistakes: Mistakes) -> Simulation | None:
     plan = _model(parts.model, constants, mistakes)
     initial = plan_initial(parts.initial, plan, constants, mistakes)
     span = _span(parts.time, constants, mistakes)
-    steps = _steps(parts.time, mistakes)
-    every = _saved_every(steps, parts.save, mistakes)
+    adaptive = is_adaptive(parts.time, mistakes)
     solver = _solver(parts.solver, plan, initial, constants, mistakes)
     end = float(span[1](constants.values)) if span else None
+    if adaptive:
+        steps = None
+        make_grid = plan_adaptive(parts.time, parts.save, parts.precision, constants, mistakes)
+        refuse_adaptive(solver, plan, parts.observe, mistakes)
+    else:
+        steps = _steps(parts.time, mistakes)
+        make_grid = _plan_fixed(steps, parts.save, mistakes)
     observables, info = plan_observables(parts.observe, plan, constants, steps, end, mistakes)
     stored = _stored_paths(parts.save, parts.ensemble, mistakes)
     ensemble, save = parts.ensemble, parts.save
-    if mistakes.found or plan is None or span is None or steps is None or every is None:
+    if mistakes.found or plan is None or span is None or make_grid is None:
         return None
     if ensemble is None or ensemble.paths is None or save is None or parts.precision is None:
         return None
@@ -139,7 +147,7 @@ def assemble(parts: Parts, mistakes: Mistakes) -> Simulation | None:
             problem=plan.bound(values),
             observer=Observer({name: values[name] for name in shared}, observables),
             initial={name: value.bound(values) for name, value in initial.items()},
-            grid=Grid(t0, (t1 - t0) / steps, steps, every),
+            grid=make_grid(t0, t1, values),
         )
 
     bound = bind({})
@@ -199,9 +207,19 @@ def _span(
     return first, last
 
 
+def _plan_fixed(steps: int | None, save: Save | None, mistakes: Mistakes) -> MakeGrid | None:
+    """How the fixed grid follows from t0 and t1."""
+    every = _saved_every(steps, save, mistakes)
+    if steps is None or every is None:
+        return None
+    return lambda t0, t1, values: Grid(t0, (t1 - t0) / steps, steps, every)
+
+
 def _steps(section: Time | None, mistakes: Mistakes) -> int | None:
     """The steps, also of a section in which something else is wrong."""
     if section is not None:
+        if section.steps is None:
+            mistakes.add_missing(("time", "steps"), "is missing; steps of equal length between t0 and t1")
         return section.steps
     raw = mistakes.document.data.get("time")
     steps = raw.get("steps") if isinstance(raw, dict) else None

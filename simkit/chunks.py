@@ -6,9 +6,13 @@ merged in the order of their ids.
 
 import dataclasses
 
+from simkit_solvers.adaptive_grid import AdaptiveGrid
+from simkit_solvers.grid import Grid
+
 from simkit.paths import lanes_for
 
 LEAF = 2048
+ADAPTIVE_WORK = 10_000  # what an adaptive path is planned as: some hundreds of steps, each as dear as dozens
 TARGET_PATH_STEPS = 200_000_000  # about half a second on two cores
 MOST_PATHS = 2**20
 MOST_BYTES = 256 * 2**20  # for the saved rows of one chunk
@@ -26,6 +30,11 @@ class Chunks:
     def paths(self) -> int:
         """Paths in one chunk, empty lanes included."""
         return self.leaves * self.lanes
+
+
+def planned_steps(grid: Grid | AdaptiveGrid) -> int:
+    """The steps of a path, for a guess at its time."""
+    return ADAPTIVE_WORK if isinstance(grid, AdaptiveGrid) else grid.steps
 
 
 def plan_chunks(paths: int, steps: int, values_per_path: int, devices: int, asked: int | None) -> Chunks:

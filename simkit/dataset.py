@@ -6,10 +6,11 @@ from typing import Any
 import jax
 import numpy as np
 import xarray as xr
+from simkit_solvers.adaptive_grid import AdaptiveGrid
 from simkit_solvers.problem import AbstractExactMoments, AbstractSDE, variables_of
 
 from simkit.initial import Distribution
-from simkit.simulation import EnsembleResult, Simulation
+from simkit.simulation import EnsembleResult, Simulation, StepCounts
 
 FORMAT = 1
 MOMENTS = {
@@ -173,6 +174,24 @@ def _squared(unit: str) -> str:
     return f"({unit})^2" if unit else ""
 
 
+def _step_attributes(simulation: Simulation, steps: int | StepCounts) -> dict[str, int | float]:
+    """How many steps of which length, or by which tolerances they were chosen and how many it took."""
+    grid = simulation.grid
+    if isinstance(grid, AdaptiveGrid) and isinstance(steps, StepCounts):
+        first = {} if grid.first_step is None else {"first_step": float(grid.first_step)}
+        limits = {"rtol": float(grid.tolerances.rtol), "atol": float(grid.tolerances.atol)}
+        counts = {
+            "accepted_steps_mean": steps.accepted_mean,
+            "accepted_steps_max": steps.accepted_max,
+            "rejected_steps_mean": steps.rejected_mean,
+            "rejected_steps_max": steps.rejected_max,
+        }
+        return limits | first | {"max_steps": grid.max_steps} | counts
+    if isinstance(grid, AdaptiveGrid) or isinstance(steps, StepCounts):
+        raise TypeError("counted steps belong to an adaptive grid, and a number of steps to a fixed one")
+    return {"steps": steps, "dt": float(grid.dt)}
+
+
 def _attributes(
     simulation: Simulation, result: EnsembleResult, provenance: Mapping[str, Any]
 ) -> dict[str, Any]:
@@ -186,8 +205,7 @@ def _attributes(
         "observables": " ".join(simulation.observables),
         "paths": result.paths,
         "failed_paths": result.failed,
-        "steps": result.steps,
-        "dt": float(simulation.grid.dt),
+        **_step_attributes(simulation, result.steps),
         "t0": float(simulation.grid.t0),
         "seed": simulation.seed,
         "precision": simulation.precision,

@@ -6,14 +6,15 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import numpy as np
+from simkit_solvers.adaptive_grid import AdaptiveGrid
 
 from simkit.bias import BIAS_PATHS, step_bias
-from simkit.chunks import Chunks, plan_chunks
+from simkit.chunks import Chunks, plan_chunks, planned_steps
 from simkit.errors import NumericalError
 from simkit.failures import failed_paths
-from simkit.paths import as_device_ids, path_mesh, path_program
+from simkit.paths import ACCEPTED, REJECTED, as_device_ids, path_mesh, path_program
 from simkit.reducers import AbstractReducer, Covariance, Histogram, Moments
-from simkit.simulation import EnsembleResult, Simulation
+from simkit.simulation import EnsembleResult, Simulation, StepCounts
 
 SAMPLES = 20
 IN_FLIGHT = 2  # chunks dispatched before the oldest is merged: the host counts while the devices step
@@ -53,7 +54,8 @@ def run_ensemble(simulation: Simulation, progress: Progress | None = None) -> En
 def chunk_plan(simulation: Simulation, devices: int) -> Chunks:
     """How `run_ensemble` would cut this ensemble."""
     values = sum(quantity_rows(simulation).values())
-    return plan_chunks(simulation.paths, simulation.grid.steps, values, devices, simulation.chunk)
+    steps = planned_steps(simulation.grid)
+    return plan_chunks(simulation.paths, steps, values, devices, simulation.chunk)
 
 
 def chunk_program(
@@ -72,7 +74,8 @@ def chunk_program(
         index = jnp.arange(ids.size, dtype=jnp.int64).reshape(ids.shape)
         present = index < remaining
         partials = {name: r.update(values, present & finite) for name, r in reducers.items()}
-        return values, partials, present & ~finite
+        counts = {name: everything[name][0] for name in (ACCEPTED, REJECTED) if name in everything}
+        return values, partials, present & ~finite, counts
 
     return chunk, numbers
 
@@ -96,10 +99,11 @@ def _run(simulation: Simulation, progress: Progress | None) -> EnsembleResult:
     first_values: dict[str, np.ndarray] = {}
     failed = 0
     waiting: list[tuple[int, tuple]] = []
+    taken: dict[str, tuple[int, int]] = {}
 
     def absorb(number: int, outputs: tuple):
         nonlocal failed
-        values, partials, broken = outputs
+        values, partials, broken, counts = outputs
         first = number * plan.paths
         lost = np.asarray(broken).reshape(-1)
         bad = np.flatnonzero(lost)
@@ -108,6 +112,10 @@ def _run(simulation: Simulation, progress: Progress | None) -> EnsembleResult:
         failed += len(bad)
         for name, partial in partials.items():
             states[name] = reducers[name].merge(states[name], partial)
+        for name, array in counts.items():
+            each = np.asarray(array, np.int64).reshape(-1)[: simulation.paths - first]
+            total, most = taken.get(name, (0, 0))
+            taken[name] = total + int(each.sum()), max(most, int(each.max()))
         wanted = min(stored - first, plan.paths)
         for name, array in values.items():
             if wanted > 0:
@@ -135,6 +143,8 @@ def _run(simulation: Simulation, progress: Progress | None) -> EnsembleResult:
     start = time.perf_counter()
     rows = {name: np.concatenate(parts) for name, parts in kept.items()}
     wanted = simulation.stored_paths
+    grid = simulation.grid
+    steps = _counts(taken, simulation.paths) if isinstance(grid, AdaptiveGrid) else grid.steps
     bias, bias_compile_s = step_bias(simulation, first_values)
     bias_s = time.perf_counter() - start - bias_compile_s
     return EnsembleResult(
@@ -144,11 +154,19 @@ def _run(simulation: Simulation, progress: Progress | None) -> EnsembleResult:
         samples={name: array[:SAMPLES] for name, array in rows.items()},
         paths=simulation.paths,
         failed=failed,
-        steps=simulation.grid.steps,
+        steps=steps,
         bias=bias,
         elapsed_s=elapsed_s,
         compile_s=compile_s + bias_compile_s,
         bias_s=bias_s,
-        path_steps_per_s=simulation.paths * simulation.grid.steps / elapsed_s,
+        path_steps_per_s=simulation.paths
+        * (steps.mean if isinstance(steps, StepCounts) else steps)
+        / elapsed_s,
         devices=devices,
     )
+
+
+def _counts(taken: dict[str, tuple[int, int]], paths: int) -> StepCounts:
+    """Mean and most from the total and the most of each kind."""
+    (accepted, most_accepted), (rejected, most_rejected) = taken[ACCEPTED], taken[REJECTED]
+    return StepCounts(accepted / paths, most_accepted, rejected / paths, most_rejected)

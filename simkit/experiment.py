@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import difflib
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -29,6 +30,8 @@ from simkit.settings import (
     Time,
 )
 from simkit.suggestion import did_you_mean, shown
+
+AS_NEAR = 0.1  # of the similarity of two words, which is from 0 to 1
 
 _SECTIONS: dict[tuple[str, ...], type[Section]] = {
     (): Experiment,
@@ -96,8 +99,10 @@ def _section(document: Document, path: KeyPath) -> type[Section] | None:
 
 
 def _near_key(key: str, known: list[str], given: Mapping[str, Any]) -> str:
-    """The key that was meant: one that is not there yet, if one is near."""
-    hint = did_you_mean(key, [name for name in known if name not in given])
+    """The key that was meant: one that is not there yet, if one is about as near as any."""
+    near = {name: difflib.SequenceMatcher(None, key.casefold(), name).ratio() for name in known}
+    closest = max(near.values(), default=0.0)
+    hint = did_you_mean(key, [name for name in known if name not in given and near[name] > closest - AS_NEAR])
     return hint if "did you mean" in hint else did_you_mean(key, known)
 
 

@@ -1,11 +1,22 @@
 """What is said when paths become NaN or infinite."""
 
+from typing import Any
+
 import jax
 import numpy as np
+from simkit_solvers.adaptive_grid import AdaptiveGrid
 from simkit_solvers.grid import Grid
 
 from simkit.errors import NumericalError
-from simkit.paths import FEWEST_LANES, as_device_ids, path_mesh, path_program
+from simkit.paths import (
+    ACCEPTED,
+    FEWEST_LANES,
+    REACHED,
+    REJECTED,
+    as_device_ids,
+    path_mesh,
+    path_program,
+)
 from simkit.simulation import Simulation
 
 SHOWN = 3
@@ -21,6 +32,8 @@ def failed_paths(simulation: Simulation, ids: np.ndarray) -> NumericalError:
     found = [_moment(simulation, int(path)) for path in ids[:SHOWN]]
     more = f", and {len(ids) - SHOWN} more in the same chunk" if len(ids) > SHOWN else ""
     remedy = "Take more steps or another solver"
+    if isinstance(simulation.grid, AdaptiveGrid):
+        remedy = "Take another solver, other tolerances or a larger time.max_steps"
     if all(observables_only for _, observables_only in found):
         remedy = "The state is finite: write the observable so that it has a value there"
     return NumericalError(
@@ -32,10 +45,22 @@ def failed_paths(simulation: Simulation, ids: np.ndarray) -> NumericalError:
 def _moment(simulation: Simulation, path: int) -> tuple[str, bool]:
     """Path, time and values of a failure; whether only observables failed."""
     grid = simulation.grid
-    every = next(n for n in range(max(1, grid.steps // REPLAY_ROWS), grid.steps + 1) if grid.steps % n == 0)
-    program, numbers = path_program(simulation, Grid(grid.t0, grid.dt, grid.steps, every), path_mesh(1))
-    rows = jax.jit(program)(numbers, as_device_ids(path, 1, FEWEST_LANES, path_mesh(1)))
-    values = {name: np.array(array)[:, 0, 0] for name, array in rows.items()}
+    if isinstance(grid, AdaptiveGrid):
+        places = [f"t = {time:g}" for time in grid.times]
+        values = _replayed(simulation, grid, path)
+        counts = {name: values.pop(name)[0] for name in (ACCEPTED, REJECTED, REACHED)}
+        if not np.all(np.isfinite([values[name][-1] for name in simulation.problem.State._fields])):
+            return _stopped(path, grid, counts), False
+    else:
+        every = next(
+            n for n in range(max(1, grid.steps // REPLAY_ROWS), grid.steps + 1) if grid.steps % n == 0
+        )
+        replay = Grid(grid.t0, grid.dt, grid.steps, every)
+        values = _replayed(simulation, replay, path)
+        places = [
+            f"t = {float(grid.t0) + step * float(grid.dt):g} (step {step} of {grid.steps})"
+            for step in range(0, grid.steps + 1, every)
+        ]
     for name, info in simulation.observables.items():
         if info.at == "end":
             values[name][:-1] = 0  # looked at nowhere else
@@ -45,6 +70,22 @@ def _moment(simulation: Simulation, path: int) -> tuple[str, bool]:
     row = int(bad[0])
     broken = {name: x[row] for name, x in values.items() if not np.isfinite(x[row])}
     names = ", ".join(f"{name} = {x:g}" for name, x in broken.items())
-    time = float(grid.t0) + row * every * float(grid.dt)
-    text = f"path {path}: {names} at t = {time:g} (step {row * every} of {grid.steps})"
-    return text, broken.keys() <= simulation.observables.keys()
+    return f"path {path}: {names} at {places[row]}", broken.keys() <= simulation.observables.keys()
+
+
+def _replayed(simulation: Simulation, grid: Grid | AdaptiveGrid, path: int) -> dict[str, np.ndarray]:
+    """The rows of one path by name."""
+    program, numbers = path_program(simulation, grid, path_mesh(1))
+    rows = jax.jit(program)(numbers, as_device_ids(path, 1, FEWEST_LANES, path_mesh(1)))
+    return {name: np.array(array)[:, 0, 0] for name, array in rows.items()}
+
+
+def _stopped(path: int, grid: AdaptiveGrid, counts: dict[str, Any]) -> str:
+    """Where and why a run with adaptive steps ended early."""
+    taken = int(counts[ACCEPTED] + counts[REJECTED])
+    reason = (
+        f"max_steps = {grid.max_steps} were taken"
+        if taken >= grid.max_steps
+        else "the tolerances asked for a step too short for the clock"
+    )
+    return f"path {path}: stopped at t = {counts[REACHED]:.10g} of {float(grid.t1):g}: {reason}"

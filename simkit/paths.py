@@ -4,9 +4,12 @@ from collections.abc import Callable
 
 import equinox as eqx
 import jax
+import jax.extend.core
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from simkit_solvers.adaptive import integrate_adaptive
+from simkit_solvers.adaptive_grid import AdaptiveGrid
 from simkit_solvers.calculus import in_calculus
 from simkit_solvers.generator import seed_key
 from simkit_solvers.grid import Grid
@@ -22,6 +25,11 @@ from simkit.simulation import Simulation
 IDS = PartitionSpec("paths")
 ROWS = PartitionSpec(None, "paths")
 FEWEST_LANES = 64
+# Adaptive paths under one `vmap`, all of which wait for the slowest: fewer wait less, and take longer a step.
+# Two groups or more in the fewest lanes: the compiler takes a loop of one apart, and bits may differ.
+GROUP = 32
+# No names of observables: these hold spaces.
+ACCEPTED, REJECTED, REACHED = "accepted steps", "rejected steps", "time reached"
 
 Driver = Callable[..., AbstractNoise]
 
@@ -48,14 +56,15 @@ def as_device_ids(first: int, leaves: int, lanes: int, mesh: Mesh):
 
 
 def path_program(
-    simulation: Simulation, grid: Grid, mesh: Mesh, driver: Driver = CounterNoise.of
+    simulation: Simulation, grid: Grid | AdaptiveGrid, mesh: Mesh, driver: Driver = CounterNoise.of
 ) -> tuple[Callable, tuple]:
     """A function of (numbers, ids) that simulates paths, and the numbers.
 
     The numbers are every floating-point leaf of the model, the observables and the grid, in the run's
     precision; they are traced, so that a derivative or a sweep compiles nothing anew. The function gives a
-    dictionary of arrays `(rows, leaves, lanes)`. `driver` makes a path's noise of key, path and whether its
-    normals are float64.
+    dictionary of arrays `(rows, leaves, lanes)`; on an adaptive grid also `ACCEPTED`, `REJECTED` and
+    `REACHED` with one row each. `driver` makes a path's noise of key, path and whether its normals are
+    float64.
     """
     dtype = jnp.dtype(simulation.precision)
     wide = simulation.normals == "float64"
@@ -69,6 +78,10 @@ def path_program(
     def one_path(numbers, key, path):
         problem, observer, grid, fixed = eqx.combine(numbers, static)
         start = draw_initial({**simulation.initial, **fixed}, key, path, dtype, wide)
+        if isinstance(grid, AdaptiveGrid):
+            run = integrate_adaptive(problem, simulation.solver, problem.State(**start), grid, observer)
+            counts = {ACCEPTED: run.accepted, REJECTED: run.rejected, REACHED: run.reached}
+            return run.rows | {name: x[None] for name, x in counts.items()}
         noise = driver(key, path, wide) if stochastic else None
         if calculus is not None:
             problem = in_calculus(problem, calculus)
@@ -76,11 +89,37 @@ def path_program(
 
     def device_paths(numbers, ids):
         key = seed_key(simulation.seed)
-        rows = jax.vmap(lambda path: one_path(numbers, key, path), out_axes=1)(ids.reshape(-1))
+        paths = jax.vmap(lambda path: one_path(numbers, key, path), out_axes=1)
+        if isinstance(grid, AdaptiveGrid):
+            groups = jax.lax.map(paths, ids.reshape(-1, GROUP))
+            rows = jax.tree.map(lambda x: jnp.moveaxis(x, 0, 1), groups)
+        else:
+            rows = paths(ids.reshape(-1))
         return jax.tree.map(lambda x: x.reshape(-1, *ids.shape), rows)
 
-    # Every device runs the same program on its own leaves: no communication, and the bits of one device.
-    program = jax.shard_map(
-        device_paths, mesh=mesh, in_specs=(PartitionSpec(), IDS), out_specs=ROWS, check_vma=False
-    )
-    return program, numbers
+    return _on_each_device(device_paths, mesh), numbers
+
+
+def _on_each_device(device_paths: Callable, mesh: Mesh) -> Callable:
+    """The same program on every device for its own leaves: no communication, and the bits of one device.
+
+    It is traced before `shard_map` sees it. Inside, types carry the mesh, and lineax, which compares them,
+    refuses its own linear equations (lineax issue 185).
+    """
+
+    def program(numbers, ids):
+        leaves = ids.shape[0] // mesh.devices.size
+        own = jax.ShapeDtypeStruct((leaves, *ids.shape[1:]), ids.dtype)
+        plain = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), numbers)
+        traced, shapes = jax.make_jaxpr(jax.jit(device_paths), return_shape=True)(plain, own)
+
+        def run(numbers, ids):
+            found = jax.extend.core.jaxpr_as_fun(traced)(*jax.tree.leaves((numbers, ids)))
+            return jax.tree.unflatten(jax.tree.structure(shapes), found)
+
+        mapped = jax.shard_map(
+            run, mesh=mesh, in_specs=(PartitionSpec(), IDS), out_specs=ROWS, check_vma=False
+        )
+        return mapped(numbers, ids)
+
+    return program

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from simkit.errors import OutputError
+from simkit.progress import steps_text
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -101,7 +102,7 @@ def _title(dataset: "xr.Dataset") -> str:
     size = "1 path" if paths == 1 else f"{paths:,} paths"
     if failed:
         size += f" ({failed:,} failed)"
-    steps = f"{int(a['steps']):,} step{'s' * (int(a['steps']) != 1)}"
+    steps = steps_text(a)
     seed = f", seed {int(a['seed'])}" if a["kind"] == "sde" else ""
     return f"{a['model']}   {size} × {steps}   {a['solver']}{seed}"
 

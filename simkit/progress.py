@@ -2,7 +2,8 @@
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
@@ -60,3 +61,14 @@ def progress_bar(enabled: bool) -> Iterator[Callable[[int, int], None] | None]:
             progress.update(task, description="running", completed=done, total=total)
 
         yield advance
+
+
+def steps_text(attributes: Mapping[str, Any]) -> str:
+    """The steps of a run by its dataset's attributes: "252 steps", or what adaptive paths took."""
+    if "steps" in attributes:
+        return counted(int(attributes["steps"]), "step")
+    mean, most = float(attributes["accepted_steps_mean"]), int(attributes["accepted_steps_max"])
+    rejected = f"{float(attributes['rejected_steps_mean']):,.3g} rejected"
+    if mean == most:
+        return f"{counted(most, 'adaptive step')} ({rejected})"
+    return f"{mean:,.0f} adaptive steps on average (at most {most:,}, {rejected})"

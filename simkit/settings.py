@@ -241,7 +241,11 @@ class Solver(Section):
 
 
 class Time(Section):
-    """The fixed grid of times."""
+    """When it begins and ends, and its steps: so many of equal length, or as long as tolerances allow."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"oneOf": [{"required": ["steps"]}, {"required": ["rtol", "atol"]}]}
+    )
 
     t0: Number = Field(
         0.0, description="Where time begins; may be an expression of constants.", examples=[0.0]
@@ -249,8 +253,29 @@ class Time(Section):
     t1: Number = Field(
         description="Where time ends; may be an expression of constants.", examples=[1.0, "2*T"]
     )
-    steps: Annotated[int, *_whole(1, MAX_STEPS, " (the step counter has 31 bits)")] = Field(
-        description="Steps of equal length between t0 and t1.", examples=[252]
+    steps: Annotated[int, *_whole(1, MAX_STEPS, " (the step counter has 31 bits)")] | None = Field(
+        None,
+        description="Steps of equal length between t0 and t1. Either steps or rtol and atol.",
+        examples=[252],
+    )
+    rtol: Number | None = Field(
+        None,
+        description="For an ordinary equation, in place of steps: steps as long as their estimated error "
+        "stays below atol + rtol * |y|. May be an expression of constants, as may atol and first_step.",
+        examples=[1e-6],
+    )
+    atol: Number | None = Field(
+        None, description="Beside rtol: the error allowed where a variable is near zero.", examples=[1e-9]
+    )
+    first_step: Number | None = Field(
+        None,
+        description="Beside rtol: length of the first step; chosen from the slope at t0 unless given.",
+        examples=[1e-3],
+    )
+    max_steps: Annotated[int, *_whole(1, MAX_STEPS)] | None = Field(
+        None,
+        description="Beside rtol: a path that takes more steps has failed. The default is 65536.",
+        examples=[100000],
     )
 
 
@@ -294,8 +319,8 @@ class Save(Section):
 
     points: Annotated[int, *_whole(1)] | None = Field(
         None,
-        description="Statistics at so many equally spaced times after t0, and at t0. Must divide the steps. "
-        "The default is 1: at t0 and at the end.",
+        description="Statistics at so many equally spaced times after t0, and at t0. Must divide the steps, "
+        "where their number is given. The default is 1: at t0 and at the end.",
         examples=[12],
     )
     every: Annotated[int, *_whole(1)] | None = Field(
@@ -387,7 +412,9 @@ class Experiment(Section):
         examples=["EulerMaruyama"],
     )
     time: Time = Field(
-        description="The grid of times, such as {t1: 1.0, steps: 252}.", examples=[{"t1": 1.0, "steps": 252}]
+        description="The grid of times, such as {t1: 1.0, steps: 252}. With {t1: 1.0, rtol: 1e-6, "
+        "atol: 1e-9} an ordinary equation chooses its steps by itself.",
+        examples=[{"t1": 1.0, "steps": 252}],
     )
     ensemble: Ensemble = Field(
         default_factory=lambda: Ensemble(),

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+from simkit_solvers.adaptive_grid import AdaptiveGrid
 from simkit_solvers.grid import Grid
 from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.problem import AbstractODE
@@ -36,7 +37,7 @@ class Simulation:
 
     problem: AbstractODE
     solver: "diffrax.AbstractSolver"
-    grid: Grid
+    grid: Grid | AdaptiveGrid
     initial: dict[str, float | Distribution]
     observer: AbstractObserver
     observables: dict[str, ObservableInfo]
@@ -55,12 +56,28 @@ class Simulation:
 
 
 @dataclasses.dataclass(frozen=True)
+class StepCounts:
+    """Steps that adaptive paths accepted and rejected: mean and most of one path."""
+
+    accepted_mean: float
+    accepted_max: int
+    rejected_mean: float
+    rejected_max: int
+
+    @property
+    def mean(self) -> float:
+        """Steps taken by a path, accepted or not."""
+        return self.accepted_mean + self.rejected_mean
+
+
+@dataclasses.dataclass(frozen=True)
 class EnsembleResult:
     """Statistics of an ensemble and how they were come by.
 
     `times` has one entry per saved row. Quantities kept at each row have arrays `(rows,)`, those kept at the
     end `(1,)`. `samples` are the rows of the first few paths, `stored` of as many as were asked for; both are
     arrays `(paths, rows)` by name. `bias` maps quantities at the end to the step bias and its standard error.
+    `steps` is the number of steps of each path, or what adaptive paths took.
     """
 
     times: np.ndarray
@@ -69,7 +86,7 @@ class EnsembleResult:
     samples: dict[str, np.ndarray]
     paths: int
     failed: int
-    steps: int
+    steps: int | StepCounts
     bias: dict[str, tuple[float, float]]
     elapsed_s: float
     compile_s: float

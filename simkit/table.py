@@ -2,6 +2,7 @@
 
 import math
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
@@ -9,7 +10,7 @@ from rich.box import ASCII2, HEAVY_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from simkit.progress import counted
+from simkit.progress import counted, steps_text
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -25,10 +26,22 @@ def summary(dataset: "xr.Dataset") -> dict[str, Any]:
         "state": {name: _figures(dataset, name) for name in attributes["state_variables"].split()},
         "paths": int(attributes["paths"]),
         "failed_paths": int(attributes["failed_paths"]),
-        "steps": int(attributes["steps"]),
+        **_steps(attributes),
         "elapsed_s": float(attributes["elapsed_s"]),
         "path_steps_per_s": float(attributes["path_steps_per_s"]),
     }
+
+
+def _steps(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """The number of steps; of an adaptive run None, and how many were accepted and rejected."""
+    if "steps" in attributes:
+        return {"steps": int(attributes["steps"])}
+    kinds = ("accepted_steps", "rejected_steps")
+    counts = {
+        kind: {"mean": float(attributes[f"{kind}_mean"]), "max": int(attributes[f"{kind}_max"])}
+        for kind in kinds
+    }
+    return {"steps": None, "rtol": float(attributes["rtol"]), "atol": float(attributes["atol"])} | counts
 
 
 def _figures(dataset: "xr.Dataset", name: str) -> dict[str, Any]:
@@ -106,7 +119,7 @@ def closing_line(dataset: "xr.Dataset") -> str:
         paths += f" ({content['failed_paths']:,} failed and left out)"
     rate = content["path_steps_per_s"]
     speed = f"{rate / 1e6:,.{int(rate < 1e7)}f} million" if rate >= 1e6 else f"{rate:,.0f}"
-    steps = counted(content["steps"], "step")
+    steps = steps_text(dataset.attrs)
     compiled = f"compiled in {float(dataset.attrs['compile_s']):.1f} s"
     return f"{paths} × {steps} in {content['elapsed_s']:.2f} s, {speed} path-steps per second ({compiled})"
 

@@ -41,7 +41,10 @@ CASES = [
     ({"time": "{t1: 1.0, stepps: 252, steps: 252}"}, "5:17: time.stepps: unknown key; did you mean 'steps'?"),
     ({"time": "{t1: 1.0}"}, "5:1: time.steps: is missing; steps of equal length between t0 and t1"),
     ({"time": None}, "1:1: time: is missing; the grid of times, such as {t1: 1.0, steps: 252}"),
-    ({"time": "3"}, "5:7: time: must be a mapping with the keys t0, t1, steps, got 3"),
+    (
+        {"time": "3"},
+        "5:7: time: must be a mapping with the keys t0, t1, steps, rtol, atol, first_step, max_steps, got 3",
+    ),
     ({"save": ""}, "7:6: save: must be a mapping with the keys points, every, paths, quantiles, got nothing"),
     ({"ensemble": "{paths: ten}"}, "6:19: ensemble.paths: must be a whole number, got 'ten'"),
     ({"ensemble": "{paths: 1.5}"}, "6:19: ensemble.paths: must be a whole number, got 1.5"),
@@ -284,6 +287,66 @@ def test_mistakes_in_models_written_in_the_file(messages, model, message):
     initial = ", ".join(f"{name}: 1" for name in names)
     text = f"model: {{{model}}}\ninitial: {{{initial}}}\ntime: {{t1: 1, steps: 2}}\n"
     assert messages(text) == [f"gbm.yaml:{message}"]
+
+
+ADAPTIVE = [
+    (
+        "time: {t1: 1, steps: 9, rtol: 1e-6, atol: 1e-9}",
+        [
+            "3:25: time.rtol: steps are given, and are of equal length; give steps, or rtol and atol",
+            "3:37: time.atol: steps are given, and are of equal length; give steps, or rtol and atol",
+        ],
+    ),
+    ("time: {t1: 1, rtol: -1e-6, atol: 1e-9}", ["3:21: time.rtol: must be positive, got -1e-06"]),
+    ("time: {t1: 1, rtol: 1e-6, atol: 0}", ["3:33: time.atol: must be positive, got 0"]),
+    ("time: {t1: 1, rtol: 1e-6}", ["3:1: time.atol: is missing; the one near zero"]),
+    (
+        "time: {t1: 1, rtoll: 1e-6, rtol: 1e-6, atol: 1e-9}",
+        ["3:15: time.rtoll: unknown key; did you mean 'rtol'?"],
+    ),
+    (
+        "time: {t1: 1, steps: 2, max_steps: 9}",
+        ["3:25: time.max_steps: steps are given, and are of equal length; give steps, or rtol and atol"],
+    ),
+    (
+        "time: {t1: 1, rtol: 1e-6, atol: 1e-9}\nsolver: Euler",
+        [
+            "4:9: solver: solver Euler has no error estimate to choose steps by; take Tsit5, or Kvaerno5 if "
+            "the problem is stiff"
+        ],
+    ),
+    (
+        "time: {t1: 1, rtol: 1e-9, atol: 1e-9}\nprecision: float32",
+        [
+            "3:21: time.rtol: 1e-09 is finer than float32 resolves; take at least 1e-06, or precision: "
+            "float64",
+        ],
+    ),
+    (
+        "time: {t1: 1, rtol: 1e-6, atol: 1e-9}\nsave: {every: 2}",
+        ["4:15: save.every: adaptive steps differ from path to path; give points"],
+    ),
+    (
+        "time: {t1: 1, rtol: 1e-6, atol: 1e-9}\nobserve: {top: max(S)}",
+        [
+            "4:16: observe.top: max(…) looks at the path step by step, and adaptive steps have no common "
+            "times; give time.steps in place of rtol and atol"
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("lines", "expected"), ADAPTIVE)
+def test_mistakes_about_adaptive_steps(messages, lines, expected):
+    text = f"model: {{ode: {{S: -S}}}}\ninitial: {{S: 1}}\n{lines}\n"
+    assert messages(text) == [f"gbm.yaml:{message}" for message in expected]
+
+
+def test_a_stochastic_model_has_no_adaptive_steps_yet(messages):
+    assert messages(text_with(time="{t1: 1.0, rtol: 1e-6, atol: 1e-9}", save=None)) == [
+        "gbm.yaml:5:17: time.rtol: adaptive steps are for ordinary equations, and the model is stochastic; "
+        "give steps instead"
+    ]
 
 
 def test_a_solver_that_does_not_fit(messages):

@@ -19,6 +19,7 @@ TEMPLATES = {
     "ode": "lorenz.yaml",
     "langevin": "langevin.yaml",
     "stiff": "stiff.yaml",
+    "adaptive": "arenstorf.yaml",
 }
 ROOMS = ("solvers", "physics", "simkit", "examples", "tests", "benchmarks")
 

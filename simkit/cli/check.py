@@ -15,10 +15,13 @@ def validate(experiment: ExperimentFile, overrides: Overrides = None, as_json: A
     """Check an experiment without running it. Every mistake is listed with its line and column."""
     with reported(as_json):
         prefer_wide_vectors()
+        from simkit_solvers.grid import Grid
+
         from simkit.build import build
         from simkit.experiment import load
 
         simulation = build(load(experiment, overrides=overrides or []))
+        steps = simulation.grid.steps if isinstance(simulation.grid, Grid) else None
         model, solver = type(simulation.problem).__name__, type(simulation.solver).__name__
         if as_json:
             print_json(
@@ -27,14 +30,14 @@ def validate(experiment: ExperimentFile, overrides: Overrides = None, as_json: A
                     "model": model,
                     "solver": solver,
                     "paths": simulation.paths,
-                    "steps": simulation.grid.steps,
+                    "steps": steps,
                     "observables": list(simulation.observables),
                 }
             )
         else:
             print(
                 f"{experiment}: valid ({model}, {solver}, {counted(simulation.paths, 'path')}, "
-                f"{counted(simulation.grid.steps, 'step')})"
+                f"{'adaptive steps' if steps is None else counted(steps, 'step')})"
             )
 
 

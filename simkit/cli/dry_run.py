@@ -1,5 +1,7 @@
 """`simkit run --dry-run`: how much work a run would be, and how much memory and disk it would take."""
 
+from typing import Any
+
 from simkit.doctor import available_memory
 from simkit.progress import short_count
 from simkit.simulation import Simulation
@@ -8,7 +10,7 @@ STATISTICS = 6  # of each saved value: mean, its error, variance, least, greates
 HISTOGRAM = 301  # of each quantity: counts, centres and edges of a hundred bins
 
 
-def estimate(simulation: Simulation) -> dict[str, int]:
+def estimate(simulation: Simulation) -> dict[str, Any]:
     """Counts and bytes. Memory is what a chunk's saved rows and the stored paths take, without jax itself."""
     from simkit.ensemble import IN_FLIGHT, SAMPLES, chunk_plan, quantity_rows
     from simkit.paths import path_mesh
@@ -23,8 +25,7 @@ def estimate(simulation: Simulation) -> dict[str, int]:
     in_flight = min(plan.count, IN_FLIGHT) * plan.paths * values * width
     return {
         "paths": simulation.paths,
-        "steps": simulation.grid.steps,
-        "path_steps": simulation.paths * simulation.grid.steps,
+        **_steps(simulation),
         "saved_times": simulation.grid.rows,
         "devices": devices,
         "chunks": plan.count,
@@ -34,9 +35,27 @@ def estimate(simulation: Simulation) -> dict[str, int]:
     }
 
 
-def estimate_text(sizes: dict[str, int]) -> str:
+def _steps(simulation: Simulation) -> dict[str, Any]:
+    """The steps of a path and of all; of adaptive ones the most, and by which tolerances they are chosen."""
+    from simkit_solvers.adaptive_grid import AdaptiveGrid
+
+    grid = simulation.grid
+    if isinstance(grid, AdaptiveGrid):
+        limits = {"rtol": float(grid.tolerances.rtol), "atol": float(grid.tolerances.atol)}
+        return {"steps": None, "path_steps": None, "max_steps": grid.max_steps, **limits}
+    return {"steps": grid.steps, "path_steps": simulation.paths * grid.steps}
+
+
+def estimate_text(sizes: dict[str, Any]) -> str:
     """The estimate as lines for a person."""
-    counts = {key: f"{value:,}" for key, value in sizes.items()}
+    counts = {key: f"{value:,}" for key, value in sizes.items() if isinstance(value, int)}
+    steps = f"{counts['paths']} paths x "
+    if sizes["steps"] is None:
+        steps += (
+            f"at most {counts['max_steps']} adaptive steps, rtol {sizes['rtol']:g}, atol {sizes['atol']:g}"
+        )
+    else:
+        steps += f"{counts['steps']} steps, {short_count(sizes['path_steps'])} path-steps"
     memory, output = (short_count(sizes[key]) for key in ("memory_bytes", "output_bytes"))
     available = available_memory()
     warning = ""
@@ -46,7 +65,7 @@ def estimate_text(sizes: dict[str, int]) -> str:
             "fewer paths (save.paths) or save fewer times (save.points)"
         )
     return (
-        f"{counts['paths']} paths x {counts['steps']} steps, {short_count(sizes['path_steps'])} path-steps\n"
+        f"{steps}\n"
         f"saved times: {counts['saved_times']}\n"
         f"chunks: {counts['chunks']} of {counts['paths_per_chunk']} paths, devices: {counts['devices']}\n"
         f"about {memory}B of memory beside jax itself, {output}B of output before compression{warning}"

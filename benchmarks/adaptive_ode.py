@@ -1,0 +1,93 @@
+"""Adaptive steps where one member in a thousand needs a hundred times as many: simkit against `vmap`.
+
+An oscillator whose frequency is a hundred times that of the others takes a hundred times their steps. Under
+one `vmap` over `diffeqsolve` all members wait for it; in small groups only its own group does. Without any
+waiting there would be a ninetieth of the steps; groups of 32 take a quarter of that gain, and an iteration of
+so few lanes costs more a lane.
+"""
+
+import dataclasses
+import sys
+
+from simkit.xla_flags import prefer_wide_vectors
+
+if not prefer_wide_vectors():
+    print("not asking XLA for 512-bit vectors: see `simkit doctor`", file=sys.stderr)
+
+from typing import NamedTuple
+
+import diffrax
+import jax
+import jax.numpy as jnp
+from ours import bare_loop, end_moments, experiment, moments
+from report import Finding, options, report
+from rounds import interleaved
+from simkit_solvers.adaptive_grid import AdaptiveGrid, Tolerances
+from simkit_solvers.problem import AbstractODE, Scalar
+
+from simkit.initial import Distribution
+
+RTOL, ATOL, T1 = 1e-6, 1e-9, 10.0
+FAST, SHARE = 100.0, 1e-3
+
+
+class OscillatorState(NamedTuple):
+    x: Scalar
+    v: Scalar
+    u: Scalar
+
+
+class Oscillator(AbstractODE):
+    r"""$x'' = -\omega^2 x$ with $\omega$ = `FAST` for the members with $u$ < `SHARE`, 1 for all others."""
+
+    State = OscillatorState
+    scale: Scalar = 1.0
+
+    def drift(self, t, y):
+        omega = self.scale * jnp.where(y.u < SHARE, FAST, 1.0).astype(y.x.dtype)
+        return OscillatorState(x=omega * y.v, v=-omega * y.x, u=0.0 * y.u)
+
+
+def by_diffrax(shares):
+    """`diffeqsolve` under one `vmap` over all members."""
+
+    def path(u):
+        solution = diffrax.diffeqsolve(
+            diffrax.ODETerm(lambda t, y, model: model.drift(t, y)),
+            diffrax.Tsit5(),
+            0.0,
+            T1,
+            None,
+            OscillatorState(jnp.ones_like(u), jnp.zeros_like(u), u),
+            Oscillator(),
+            stepsize_controller=diffrax.PIDController(rtol=RTOL, atol=ATOL),
+            adjoint=diffrax.ForwardMode(),
+            max_steps=None,
+            throw=False,
+        )
+        return solution.ys.x[0]
+
+    with jax.enable_x64(True):
+        ensemble = jax.jit(lambda u: moments(jax.vmap(path)(u))).lower(shares).compile()
+    return lambda: ensemble(shares)
+
+
+def main():
+    asked = options(__doc__)
+    members, rounds = (2048, 2) if asked.small else (8192, 3)
+    initial = {"x": 1.0, "v": 0.0, "u": Distribution("uniform", 0.0, 1.0)}
+    fixed = experiment(Oscillator(), diffrax.Tsit5(), initial, 1, T1, members, "float64")
+    adaptive = dataclasses.replace(fixed, grid=AdaptiveGrid(0.0, T1, Tolerances(RTOL, ATOL)))
+    shares = bare_loop(adaptive)()["u"].reshape(-1)
+    programs = {
+        "simkit, groups": end_moments(adaptive),
+        "diffrax, one vmap": by_diffrax(shares),
+    }
+    timings = interleaved(programs, rounds)
+    ratio = timings["diffrax, one vmap"].best / timings["simkit, groups"].best
+    what = f"oscillators, {members} members, one in 1000 with 100 times the steps, against one vmap"
+    report("adaptive_ode", [Finding(what, ratio, "x", 5)], timings, {}, asked)
+
+
+if __name__ == "__main__":
+    main()

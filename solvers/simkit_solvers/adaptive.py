@@ -1,0 +1,227 @@
+r"""Steps of adaptive length for ordinary equations, by `diffrax.diffeqsolve`.
+
+The solver's clock counts from `t0`, so that a late start takes no digits from the steps. Towards the end of a
+long span it is as coarse as the precision: in float32 a clock at $10^7$ cannot tell times less than 1 apart.
+"""
+
+from typing import Any, NamedTuple
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from simkit_solvers.adaptive_grid import AdaptiveGrid, Tolerances
+from simkit_solvers.observe import AbstractObserver
+from simkit_solvers.problem import AbstractODE, AbstractSDE, Scalar
+from simkit_solvers.terms import DriftTerm, ZeroTerm
+
+# Their dense output is of the method's order or one less. The others step to each saved time exactly.
+INTERPOLATING = (diffrax.Bosh3, diffrax.Tsit5, diffrax.Dopri5, diffrax.Dopri8, diffrax.Kvaerno3)
+
+
+class AdaptiveRun(NamedTuple):
+    """What an adaptive run gives back.
+
+    `rows` is what the observer keeps, stacked over the saved times, NaN from the first time that was not
+    reached. `accepted` and `rejected` count steps. `reached` is the time at which the run ended, `t1` unless
+    it failed.
+    """
+
+    rows: dict[str, Any]
+    accepted: jax.Array
+    rejected: jax.Array
+    reached: jax.Array
+
+
+class Advancing(diffrax.AbstractAdaptiveStepSizeController):
+    """A step-size controller that gives up where the clock is too coarse for the next step.
+
+    That is where a step would not move it, or one that failed cannot be made shorter.
+
+    Without it a run towards a singularity, or from a state without a slope, stands still until `max_steps`.
+    """
+
+    controller: diffrax.AbstractAdaptiveStepSizeController
+
+    @property
+    def rtol(self):  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.controller.rtol
+
+    @property
+    def atol(self):  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.controller.atol
+
+    @property
+    def norm(self):  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.controller.norm
+
+    def wrap(self, direction):
+        return Advancing(self.controller.wrap(direction))
+
+    def init(self, *args, **kwargs):
+        return self.controller.init(*args, **kwargs)
+
+    def adapt_step_size(self, t0, t1, *args):  # pyright: ignore[reportIncompatibleMethodOverride]
+        tried = t1
+        keep, t0, t1, jump, state, result = self.controller.adapt_step_size(t0, t1, *args)
+        stuck = ~(t1 > t0) | ~(keep | (t1 < tried))  # NaN among them
+        failed = diffrax.RESULTS.where(stuck, diffrax.RESULTS.dt_min_reached, diffrax.RESULTS.successful)
+        result = diffrax.RESULTS.where(result == diffrax.RESULTS.successful, failed, result)
+        return keep, t0, t1, jump, state, result
+
+
+def check_adaptive(solver: diffrax.AbstractSolver, problem: AbstractODE) -> None:
+    """Raise `ValueError`, with the reason and the remedy, for what cannot run with adaptive steps."""
+    if isinstance(problem, AbstractSDE):
+        raise ValueError(
+            f"{type(problem).__name__} is stochastic, and adaptive steps are for ordinary equations; "
+            "integrate it on a fixed grid"
+        )
+    if not isinstance(solver, diffrax.AbstractAdaptiveSolver):
+        raise ValueError(
+            f"solver {type(solver).__name__} has no error estimate to choose steps by; take Tsit5, or "
+            "Kvaerno5 if the problem is stiff"
+        )
+
+
+def integrate_adaptive(
+    problem: AbstractODE,
+    solver: diffrax.AbstractSolver,
+    y0,
+    grid: AdaptiveGrid,
+    observer: AbstractObserver,
+    **coefficients: Scalar,
+) -> AdaptiveRun:
+    """One path of `problem` from `y0` over `grid`: what `observer` keeps at each saved time.
+
+    Times take the dtype of `y0`. The observer's accumulators are those at `t0`, since steps have no common
+    times to accumulate at. `coefficients` are those of `step_control`. A run that takes more than
+    `max_steps`, or whose steps become too short for the clock, ends where it is; nothing is raised.
+    Differentiable in both modes, the sequence of steps taken as given, as diffrax does.
+    Raises `ValueError` for a stochastic problem and for a solver without error estimate.
+    """
+    check_adaptive(solver, problem)
+    dtype = jnp.result_type(*jax.tree.leaves(y0))
+    given = jax.tree.map(
+        lambda x: jnp.asarray(x, dtype) if isinstance(x, float) or eqx.is_inexact_array(x) else x,
+        (problem, y0, grid, observer, coefficients),
+    )
+    numbers, others = eqx.partition((solver, given), eqx.is_array)
+
+    def with_adjoint(adjoint):
+        def run(numbers):
+            solver, (problem, y0, grid, observer, coefficients) = eqx.combine(numbers, others)
+            return _run(problem, solver, y0, grid, observer, adjoint, coefficients)
+
+        return run
+
+    # A plain loop for values; the loop that both modes of differentiation know only where one is asked for.
+    run = jax.custom_jvp(with_adjoint(diffrax.ForwardMode()))
+
+    @run.defjvp
+    def _(primals, tangents):
+        return jax.jvp(with_adjoint(diffrax.DirectAdjoint()), primals, tangents)
+
+    return run(numbers)
+
+
+def _run(problem, solver, y0, grid, observer, adjoint, coefficients) -> AdaptiveRun:
+    times = _local_times(grid, y0)
+    saveat = diffrax.SaveAt(
+        subs=[
+            diffrax.SubSaveAt(t0=True, ts=times[1:]),
+            diffrax.SubSaveAt(t1=True, fn=lambda t, y, args: t),
+        ]
+    )
+    found = solution(problem, solver, y0, grid, saveat=saveat, adjoint=adjoint, **coefficients)
+    if found.ts is None or found.ys is None:
+        raise RuntimeError("a solution saved at times must have them")
+    (saved, _), (states, reached), stats = found.ts, found.ys, found.stats
+    start = jnp.asarray(grid.t0, times.dtype)
+    acc = observer.init(problem, start, y0)
+    rows = jax.vmap(lambda t, y: observer.row(problem, acc, start + t, y))(times, states)
+    there = jnp.isfinite(saved)
+    rows = jax.tree.map(lambda x: jnp.where(there, x, jnp.nan), rows)
+    return AdaptiveRun(rows, stats["num_accepted_steps"], stats["num_rejected_steps"], start + reached[0])
+
+
+def solution(
+    problem: AbstractODE,
+    solver: diffrax.AbstractSolver,
+    y0,
+    grid: AdaptiveGrid,
+    *,
+    saveat: diffrax.SaveAt | None = None,
+    event: diffrax.Event | None = None,
+    adjoint: diffrax.AbstractAdjoint | None = None,
+    **coefficients: Scalar,
+) -> diffrax.Solution:
+    """diffrax's own `Solution`, for dense output, events and adjoints.
+
+    All times, those of `saveat` and `event` and in the solution, count from `grid.t0`. Saved are the times
+    of `grid` unless `saveat` says otherwise; `adjoint` is diffrax's default unless given. Whether it
+    succeeded is in its `result`.
+    Raises `ValueError` for a stochastic problem and for a solver without error estimate.
+    """
+    check_adaptive(solver, problem)
+    times = _local_times(grid, y0)
+    dtype = times.dtype
+    start, end = jnp.asarray(grid.t0, dtype), times[-1]
+    return diffrax.diffeqsolve(
+        _terms(problem, solver, start),
+        solver,
+        jnp.zeros((), dtype),
+        end,
+        None if grid.first_step is None else jnp.asarray(grid.first_step, dtype),
+        y0,
+        saveat=diffrax.SaveAt(ts=times) if saveat is None else saveat,
+        stepsize_controller=step_control(solver, grid.tolerances, times, **coefficients),
+        adjoint=diffrax.RecursiveCheckpointAdjoint() if adjoint is None else adjoint,
+        event=event,
+        max_steps=grid.max_steps,
+        throw=False,
+    )
+
+
+def step_control(
+    solver: diffrax.AbstractSolver,
+    tolerances: Tolerances,
+    times: jax.Array,
+    pcoeff: Scalar = 0.2,
+    icoeff: Scalar = 0.65,
+    dcoeff: Scalar = 0.0,
+) -> Advancing:
+    r"""The controller of a solver's steps: $h_{n+1} = 0.9\,h_n\,e_n^{-(p+i+d)/q}\,e_{n-1}^{(p+2d)/q}\,
+    e_{n-2}^{-d/q}$ with $e$ the error over the tolerance and q the order.
+
+    `times` are the saved ones; a solver whose dense output is of lower order steps to each. The coefficients
+    are those of Hairer & Wanner's PI controller unless given: fewer rejected steps than by the integral part
+    alone, and about as many in all. References: Hairer & Wanner (1996), Solving Ordinary Differential
+    Equations II, section IV.2, doi:10.1007/978-3-642-05221-7; Gustafsson (1991), Control theoretic techniques
+    for stepsize selection in explicit Runge–Kutta methods, doi:10.1145/210232.210242.
+    """
+    controller = diffrax.PIDController(
+        rtol=tolerances.rtol,
+        atol=tolerances.atol,
+        pcoeff=pcoeff,
+        icoeff=icoeff,
+        dcoeff=dcoeff,
+    )
+    if not isinstance(solver, INTERPOLATING) and len(times) > 2:
+        controller = diffrax.ClipStepSizeController(controller, step_ts=times[1:-1])
+    return Advancing(controller)
+
+
+def _terms(problem: AbstractODE, solver: diffrax.AbstractSolver, start: jax.Array) -> Any:
+    drift = DriftTerm(problem, start)
+    if isinstance(solver, diffrax.KenCarp3 | diffrax.KenCarp4 | diffrax.KenCarp5 | diffrax.Sil3):
+        return diffrax.MultiTerm(ZeroTerm(), drift)
+    return drift
+
+
+def _local_times(grid: AdaptiveGrid, y0) -> jax.Array:
+    """The saved times since `t0`; the last is the whole span exactly."""
+    dtype = jnp.result_type(*jax.tree.leaves(y0))
+    span = jnp.asarray(grid.t1, dtype) - jnp.asarray(grid.t0, dtype)
+    return jnp.arange(grid.rows, dtype=dtype) / grid.points * span

@@ -1,0 +1,171 @@
+"""Adaptive steps: errors follow the tolerances, derivatives are right, failures stay on their path."""
+
+import diffrax
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optimistix as optx
+import pytest
+from scipy.integrate import solve_ivp
+from simkit_physics import GBM
+from simkit_solvers.adaptive import check_adaptive, integrate_adaptive, solution
+from simkit_solvers.adaptive_grid import AdaptiveGrid, Tolerances
+from simkit_solvers.observe import States
+from simkit_solvers.problem import AbstractODE, Scalar
+from simkit_solvers.registry import SOLVERS, make_solver
+from solver_problems import Driven, PairState
+
+ESTIMATING = [
+    name
+    for name, info in SOLVERS.items()
+    if "ode" in info.problem and issubclass(info.cls, diffrax.AbstractAdaptiveSolver)
+]
+QUICK = ("ReversibleHeun", "Bosh3", "Tsit5", "ImplicitEuler", "Kvaerno5", "KenCarp3")
+START = PairState(0.5, 0.1)
+T0, T1, POINTS = 0.3, 3.3, 6
+
+
+def as_state(dtype, *numbers):
+    return PairState(*(jnp.asarray(x, dtype) for x in numbers))
+
+
+def driven(solver, rtol, atol, dtype=jnp.float64, t0=T0):
+    grid = AdaptiveGrid(t0, t0 + T1 - T0, Tolerances(rtol, atol), points=POINTS)
+    return integrate_adaptive(Driven(), solver, as_state(dtype, *START), grid, States())
+
+
+@pytest.fixture(scope="module")
+def exact():
+    """By SciPy's DOP853."""
+
+    def slope(t, y):
+        return np.array(Driven().drift(t, PairState(*y)), float)
+
+    times = np.linspace(T0, T1, POINTS + 1)
+    return solve_ivp(slope, (T0, T1), START, "DOP853", t_eval=times, rtol=3e-14, atol=1e-15).y
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in ESTIMATING],
+)
+def test_every_saved_row_is_as_accurate_as_the_tolerances_ask(name, exact):
+    """Rows between the ends too, which a cubic through two steps of a method of order five would spoil."""
+    order = SOLVERS[name].order
+    rtol = 10.0 ** -min(3 + order, 9)
+    run = jax.jit(lambda rtol: driven(make_solver(name), rtol, rtol))
+    for factor in (1.0, 0.1):
+        found = run(rtol * factor)
+        errors = np.abs([found.rows["x"] - exact[0], found.rows["v"] - exact[1]])
+        # The implicit Euler method estimates the error of the very value it gives, which adds up.
+        limit = 300 * rtol * factor if order > 1 else 3 * (rtol * factor) ** 0.5
+        assert errors.max() < limit
+        assert found.rows["x"][0] == START.x
+        assert found.reached == T1
+        assert found.accepted >= POINTS / 2
+
+
+def test_times_tolerances_and_parameters_compile_nothing():
+    traced = []
+
+    class Counted(Driven):
+        def drift(self, t, y):
+            traced.append(t)
+            return super().drift(t, y)
+
+    @jax.jit
+    def run(problem, grid):
+        return integrate_adaptive(problem, diffrax.Tsit5(), as_state(jnp.float64, *START), grid, States())
+
+    first = run(Counted(1.3), AdaptiveGrid(0.0, 2.0, Tolerances(1e-4, 1e-6), 0.1))
+    before = len(traced)
+    other = run(Counted(1.1), AdaptiveGrid(1.0, 4.0, Tolerances(1e-7, 1e-9), 0.01))
+    assert len(traced) == before
+    assert int(other.accepted) > int(first.accepted)
+
+
+@pytest.mark.parametrize("name", ["Tsit5", "Kvaerno3"])
+def test_float32_keeps_its_type_and_a_late_start_its_steps(name):
+    """At t = 2e6 float32 tells no times apart that differ by less than an eighth; the steps need less."""
+    late = 2.0**21
+    found = jax.jit(lambda t0: driven(make_solver(name), 1e-5, 1e-7, jnp.float32, t0))(late)
+    assert found.rows["x"].dtype == jnp.float32
+    assert np.isfinite(found.rows["x"]).all()
+    assert found.reached == np.float32(late + T1 - T0)
+
+
+class Exploding(AbstractODE):
+    """$x' = x^2$ is infinite at $t = 1/x_0$; v has no slope unless it is positive."""
+
+    State = PairState
+    power: Scalar = 2.0
+
+    def drift(self, t, y):
+        return PairState(x=y.x**self.power, v=jnp.sqrt(y.v) - jnp.sqrt(y.v))
+
+
+def test_a_failed_path_is_nan_from_the_first_time_it_did_not_reach():
+    """One towards infinity, one without a slope, one that is well, one out of steps; each by itself."""
+    grid = AdaptiveGrid(0.0, 1.0, Tolerances(1e-8, 1e-8), points=4)
+
+    @jax.jit
+    def run(x, v):
+        problem, solver = Exploding(), diffrax.Tsit5()
+        return jax.vmap(lambda *y: integrate_adaptive(problem, solver, PairState(*y), grid, States()))(x, v)
+
+    found = run(jnp.array([1.6, 0.1, 0.1]), jnp.array([1.0, -1.0, 1.0]))
+    finite = np.isfinite(found.rows["x"])
+    np.testing.assert_array_equal(finite, [[1, 1, 1, 0, 0], [1, 0, 0, 0, 0], [1, 1, 1, 1, 1]])
+    np.testing.assert_allclose(found.rows["x"][2], 1 / (10 - np.arange(5) / 4), rtol=1e-7)
+    np.testing.assert_allclose(found.reached, [1 / 1.6, 0.0, 1.0], rtol=1e-6)
+    assert int((found.accepted + found.rejected).max()) < 2000
+    few = AdaptiveGrid(0.0, 1.0, Tolerances(1e-8, 1e-8), points=4, max_steps=3)
+    short = integrate_adaptive(Exploding(), diffrax.Tsit5(), as_state(jnp.float64, 0.9, 1.0), few, States())
+    assert int(short.accepted + short.rejected) == 3
+    assert 0 < short.reached < 1
+    assert np.isnan(short.rows["x"][-1])
+
+
+@pytest.mark.parametrize("name", ["Tsit5", pytest.param("Kvaerno3", marks=pytest.mark.slow)])
+def test_derivatives_agree_in_both_modes_and_with_differences(name):
+    tolerance, max_steps = (1e-10, 256) if name == "Tsit5" else (1e-9, 4096)
+    grid = AdaptiveGrid(0.0, 1.5, Tolerances(tolerance, tolerance), points=2, max_steps=max_steps)
+
+    @jax.jit
+    def end(a):
+        y0 = as_state(jnp.float64, *START)
+        return integrate_adaptive(Driven(a), make_solver(name), y0, grid, States()).rows["x"][-1]
+
+    h = 1e-3
+    difference = (8 * (end(1.3 + h) - end(1.3 - h)) - (end(1.3 + 2 * h) - end(1.3 - 2 * h))) / (12 * h)
+    _, forward = jax.jit(lambda a: jax.jvp(end, (a,), (1.0,)))(1.3)
+    reverse = jax.jit(jax.grad(end))(1.3)
+    assert float(forward) == pytest.approx(float(difference), rel=1e-5)
+    assert float(reverse) == pytest.approx(float(forward), rel=1e-12)
+
+
+def test_dense_output_and_events_are_diffrax_own():
+    """The pendulum's first passage of zero, on the clock that counts from t0."""
+    grid = AdaptiveGrid(T0, T1, Tolerances(1e-10, 1e-10), max_steps=512)
+    event = diffrax.Event(lambda t, y, args, **rest: y.x, optx.Newton(1e-10, 1e-10))
+    dense = diffrax.SaveAt(t1=True, dense=True)
+    y0 = as_state(jnp.float64, *START)
+    found = jax.jit(lambda: solution(Driven(), diffrax.Tsit5(), y0, grid, saveat=dense, event=event))()
+    passed = found.ts[-1]
+    assert 0 < passed < T1 - T0
+    assert abs(found.ys.x[-1]) < 1e-8
+    whole = driven(diffrax.Tsit5(), 1e-10, 1e-10)
+    np.testing.assert_allclose(found.evaluate(0.5).x, whole.rows["x"][1], rtol=1e-8)
+
+
+@pytest.mark.parametrize("name", ["Euler", "SemiImplicitEuler"])
+def test_a_solver_without_error_estimate_is_refused(name):
+    message = f"solver {name} has no error estimate to choose steps by; take Tsit5, or Kvaerno5"
+    with pytest.raises(ValueError, match=message):
+        check_adaptive(make_solver(name), Driven())
+    check_adaptive(diffrax.HalfSolver(diffrax.Euler()), Driven())
+
+
+def test_a_stochastic_problem_is_refused():
+    with pytest.raises(ValueError, match="GBM is stochastic, and adaptive steps are for ordinary equations"):
+        check_adaptive(diffrax.Tsit5(), GBM(mu=0.1, sigma=0.2))

@@ -1,0 +1,126 @@
+"""Ensembles with adaptive steps: the same bits however cut, what is reported, failures, derivatives."""
+
+import dataclasses
+import json
+import re
+
+import jax
+import numpy as np
+import pytest
+
+import simkit
+from simkit.build import build
+from simkit.chunks import LEAF
+from simkit.cli.dry_run import estimate, estimate_text
+from simkit.ensemble import run_ensemble
+from simkit.errors import NumericalError
+from simkit.experiment import load
+from simkit.paths import as_device_ids, path_mesh, path_program
+from simkit.table import closing_line, summary
+
+VAN_DER_POL = {
+    "constants": {"tol": 1e-5},
+    "model": {"ode": {"x": "y", "y": "mu*(1 - x**2)*y - x"}, "parameters": {"mu": 4.0}},
+    "initial": {"x": {"uniform": [-2, 2]}, "y": 0.0},
+    "time": {"t1": 3.0, "rtol": "tol", "atol": "tol/100"},
+    "ensemble": {"paths": LEAF + 100, "seed": 3},
+    "save": {"points": 3, "paths": "all"},
+    "observe": {"energy": "(x**2 + y**2)/2"},
+}
+
+
+@pytest.fixture(scope="module")
+def reference():
+    return run_ensemble(dataclasses.replace(build(load(VAN_DER_POL)), devices=1))
+
+
+@pytest.mark.parametrize("change", [{"devices": 4}, {"devices": 1, "chunk": 1}])
+def test_devices_and_chunks_leave_every_bit(reference, change):
+    found = run_ensemble(dataclasses.replace(build(load(VAN_DER_POL)), **change))
+    for kind, statistics in reference.statistics.items():
+        for name, array in statistics.items():
+            np.testing.assert_array_equal(found.statistics[kind][name], array, err_msg=f"{kind} {name}")
+    np.testing.assert_array_equal(found.stored["x"], reference.stored["x"])
+    assert found.steps == reference.steps
+    assert found.bias == {}
+
+
+def test_few_paths_are_the_first_of_many(reference):
+    few = run_ensemble(dataclasses.replace(build(load(VAN_DER_POL)), paths=40, stored_paths=40, devices=1))
+    np.testing.assert_array_equal(few.stored["y"], reference.stored["y"][:40])
+
+
+def test_what_it_took_is_reported():
+    result = simkit.run(VAN_DER_POL, overrides=["ensemble.paths=50", "ensemble.devices=1"])
+    taken = result.attrs
+    assert (taken["rtol"], taken["atol"], taken["max_steps"]) == (1e-5, 1e-5 / 100, 65536)
+    assert taken["accepted_steps_max"] > taken["accepted_steps_mean"] > 10
+    assert "steps" not in taken
+    assert "x_bias" not in result
+    content = json.loads(json.dumps(summary(result)))
+    assert content["steps"] is None
+    assert content["accepted_steps"]["max"] == taken["accepted_steps_max"]
+    assert content["rejected_steps"]["mean"] == taken["rejected_steps_mean"]
+    mean, most = taken["accepted_steps_mean"], taken["accepted_steps_max"]
+    expected = f"50 paths × {mean:,.0f} adaptive steps on average (at most {most}, "
+    assert closing_line(result).startswith(expected)
+    total = 50 * (mean + taken["rejected_steps_mean"])
+    assert taken["path_steps_per_s"] * taken["elapsed_s"] == pytest.approx(total)
+    lines = estimate_text(estimate(build(load(VAN_DER_POL)))).splitlines()
+    assert lines[0] == "2,148 paths x at most 65,536 adaptive steps, rtol 1e-05, atol 1e-07"
+    assert lines[1] == "saved times: 4"
+
+
+EXPLODING = {
+    "model": {"ode": {"x": "x**2"}},
+    "initial": {"x": {"uniform": [0.5, 1.2]}},
+    "time": {"t1": 1.0, "rtol": 1e-6, "atol": 1e-9},
+    "ensemble": {"paths": 40, "seed": 1, "devices": 1},
+}
+
+
+def test_a_failed_path_is_named_or_left_out():
+    result = simkit.run(EXPLODING, overrides=["ensemble.failures=exclude", "save.paths=all"])
+    starts = result["x_path"].values[:, 0]
+    assert result.attrs["failed_paths"] == np.sum(starts >= 1) > 0
+    assert float(result["x_min"][-1]) == pytest.approx(float(1 / (1 / starts.min() - 1)), rel=1e-3)
+    with pytest.raises(NumericalError) as caught:
+        simkit.run(EXPLODING)
+    first = int(np.flatnonzero(starts >= 1)[0])
+    said = re.match(
+        rf"path {first}: stopped at t = (\S+) of 1: the tolerances asked for a step too short for the clock",
+        str(caught.value),
+    )
+    assert said
+    assert float(said[1]) == pytest.approx(1 / starts[first], rel=1e-4)
+    with pytest.raises(NumericalError, match=r"path 0: stopped at t = 0\.\d+ of 1: max_steps = 2 were taken"):
+        simkit.run(EXPLODING, overrides=["time.max_steps=2"])
+
+
+@pytest.mark.parametrize("time", [{"t1": 1.0, "rtol": 1e-6, "atol": 1e-9}, {"t1": 1.0, "steps": 50}])
+def test_implicit_solvers_run_on_every_device(time):
+    """Types inside `shard_map` carry the mesh, which lineax refuses; the program is traced outside."""
+    decay = {"model": {"ode": {"x": "-x"}}, "initial": {"x": 1.0}, "solver": "Kvaerno3", "time": time}
+    result = simkit.run(decay, overrides=["ensemble.paths=4", "ensemble.devices=2"])
+    assert float(result["x_mean"][-1]) == pytest.approx(np.exp(-1), abs=1e-5)
+
+
+def test_constants_reach_tolerances_and_derivatives():
+    """The derivative of an ensemble's mean by a parameter, through groups of paths."""
+    short = ["time.t1=1.0", "time.max_steps=256", "ensemble.paths=64", "constants.tol=1e-9"]
+    simulation = build(load(VAN_DER_POL, short))
+    assert simulation.bind({"tol": 1e-3}).grid.tolerances.rtol == 1e-3
+    with jax.enable_x64(True):
+        mesh = path_mesh(1)
+        program, numbers = path_program(simulation, simulation.grid, mesh)
+        ids = as_device_ids(0, 1, 64, mesh)
+
+        @jax.jit
+        def mean(mu):
+            problem = dataclasses.replace(numbers[0], mu=mu)
+            return program((problem, *numbers[1:]), ids)["x"][-1].mean()
+
+        h = 1e-3
+        difference = (mean(4.0 + h) - mean(4.0 - h)) / (2 * h)
+        _, forward = jax.jit(lambda mu: jax.jvp(mean, (mu,), (1.0,)))(4.0)
+        assert float(forward) == pytest.approx(float(difference), rel=1e-4)
