@@ -12,7 +12,7 @@ from equations import equation
 from keys import yaml_page
 from simkit_physics import MODELS
 from simkit_solvers.problem import AbstractExactMoments, AbstractSDE, parameters_of, variables_of
-from simkit_solvers.registry import SOLVERS, check_solver, make_solver
+from simkit_solvers.registry import SOLVERS, check_solver, make_solver, solvers_by_problem
 from simkit_solvers.solver_info import SolverInfo
 from tables import linked, table
 
@@ -153,22 +153,26 @@ def models_index() -> str:
 
 
 def solvers_index() -> str:
-    """All solvers with their orders."""
-    rows = []
-    for name, info in SOLVERS.items():
-        strong = "" if info.strong_order is None else f"{info.strong_order:g}"
-        weak = "" if info.weak_order is None else f"{info.weak_order:g}"
-        order = "" if info.order is None else str(info.order)
-        calculus = "" if info.calculus is None else CALCULUS[info.calculus]
-        rows.append((f"[{name}]({name}.md)", info.summary, order, calculus, strong, weak))
-    heads = ("solver", "what", "order", "calculus", "strong", "weak")
+    """All solvers with their orders, by the problems that they solve."""
     text = (
         "`solver:` in YAML takes a name or `{type: name, option: …}`. `order` is that on ordinary equations; "
         "`strong` and `weak` are for the most general noise that the solver takes, its page has the others. "
-        "A solver that does not fit a model is refused with the reason. "
-        "One more: [add a solver](../../guides/add_a_solver.md)."
+        "A solver that does not fit a model is refused with the reason. Separable are equations whose first "
+        "half of the variables changes by the second half alone and the other way round, such as Hamiltonian "
+        "ones. One more: [add a solver](../../guides/add_a_solver.md)."
     )
-    return f"# Solvers\n\n{text}\n\n{table(heads, rows)}\n\n{_toctree(SOLVERS)}"
+    parts = [f"# Solvers\n\n{text}"]
+    for problems, solvers in solvers_by_problem(SOLVERS.values()).items():
+        ordinary = problems.endswith("ordinary equations")
+        rows = []
+        for info in solvers:
+            strong = "" if info.strong_order is None else f"{info.strong_order:g}"
+            weak = "" if info.weak_order is None else f"{info.weak_order:g}"
+            orders = (str(info.order),) if ordinary else (strong, weak)
+            rows.append((f"[{info.name}]({info.name}.md)", info.summary, *orders))
+        heads = ("solver", "what", "order") if ordinary else ("solver", "what", "strong", "weak")
+        parts.append(f"## For {problems}\n\n{table(heads, rows)}")
+    return "\n\n".join([*parts, _toctree(SOLVERS)])
 
 
 def functions_table() -> str:

@@ -100,7 +100,8 @@ def _kind(spec: dict[str, Any]) -> str:
         return f"names to: {_kind(inner)}" if isinstance(inner, dict) else "names to values"
     if kind == "array":
         return "list"
-    return {"integer": "whole number", "number": "number", "string": "text"}[str(kind)] + _limits(spec)
+    words = {"integer": "whole number", "number": "number", "string": "text", "boolean": "`true` or `false`"}
+    return words[str(kind)] + _limits(spec)
 
 
 def _limits(spec: dict[str, Any]) -> str:

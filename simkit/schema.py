@@ -75,8 +75,9 @@ def _solver_schema(solver: dict[str, Any], solvers) -> dict[str, Any]:
         }
         for key in options
     }
-    kind = {**solver["properties"]["type"], "enum": list(solvers)}
-    return {**solver, "properties": {"type": kind, **described}, "additionalProperties": False}
+    known = solver["properties"]
+    kind = {**known["type"], "enum": list(solvers)}
+    return {**solver, "properties": {**known, "type": kind, **described}, "additionalProperties": False}
 
 
 def _tidy(schema: Any) -> Any:

@@ -85,7 +85,13 @@ def by_diffeqsolve(name):
     return np.stack(solution.ys)[..., -1] if takes_halves(solver) else np.asarray(solution.ys)[-1]
 
 
-@pytest.mark.parametrize("name", ODE_SOLVERS)
+# Those that are like another one but longer to compile are among the slow tests.
+LATE = ("Kvaerno3", "Kvaerno4", "KenCarp3", "KenCarp5", "Sil3")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow) if n in LATE else n for n in ODE_SOLVERS]
+)
 def test_agrees_with_diffeqsolve(name):
     tolerance = 1e-10 if name in IMPLICIT else 1e-12
     np.testing.assert_allclose(runs(name)[AGREE, 0], by_diffeqsolve(name), rtol=0, atol=tolerance)

@@ -10,8 +10,19 @@ from simkit_solvers.grid import Grid
 from simkit_solvers.integrate import integrate
 from simkit_solvers.observe import States
 from simkit_solvers.registry import SOLVERS, make_solver
+from simkit_solvers.root_finder import with_tolerances
 from simkit_solvers.step import stepper_for
-from solver_problems import Additive, Commutative, General, Given, PairNoise, PairState, QuadState, Wells
+from solver_problems import (
+    Additive,
+    Commutative,
+    Diagonal,
+    General,
+    Given,
+    PairNoise,
+    PairState,
+    QuadState,
+    Wells,
+)
 
 SDE_SOLVERS = [name for name, info in SOLVERS.items() if "sde" in info.problem]
 T0, DT, STEPS = 0.3, 0.1, 5
@@ -22,7 +33,7 @@ def problem_for(name):
     """The most general problem that a solver takes."""
     if SOLVERS[name].langevin:
         return Wells()
-    kinds = {"additive": Additive, "commutative": Commutative, "general": General}
+    kinds = {"additive": Additive, "diagonal": Diagonal, "commutative": Commutative, "general": General}
     return kinds[SOLVERS[name].noise_kinds[-1]]()
 
 
@@ -80,9 +91,19 @@ def langevin_terms(problem, path):
     )
 
 
-@pytest.mark.parametrize("name", SDE_SOLVERS)
+# Those that are like another one but longer to compile are among the slow tests.
+LATE = ("Ralston", "Midpoint", "ReversibleHeun", "ShOULD", "GeneralShARK", "ImplicitMilstein")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow) if n in LATE else n for n in SDE_SOLVERS]
+)
 def test_agrees_with_diffeqsolve(name):
-    problem, solver = problem_for(name), make_solver(name)
+    implicit = issubclass(SOLVERS[name].cls, diffrax.AbstractImplicitSolver)
+    problem, solver = (
+        problem_for(name),
+        make_solver(name, {"rtol": 1e-13, "atol": 1e-13} if implicit else None),
+    )
     y0 = start_of(problem)
     grid = Grid(T0, DT, STEPS, STEPS)
     rows = jax.jit(lambda p: integrate(p, solver, y0, grid, Given(jnp.asarray(NORMALS)), States()))(problem)
@@ -92,6 +113,8 @@ def test_agrees_with_diffeqsolve(name):
         terms, flat = langevin_terms(problem, path), (flat[:2], flat[2:])
     else:
         terms = dense_terms(problem, path)
+    if implicit:
+        solver = with_tolerances(solver, y0, jnp.asarray(DT))  # diffrax asks for the norm as well
     times = diffrax.StepTo(T0 + DT * jnp.arange(STEPS + 1.0))
     with jax.numpy_dtype_promotion("standard"):
         solution = diffrax.diffeqsolve(

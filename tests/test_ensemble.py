@@ -127,7 +127,7 @@ def twisted(request):
     return experiment, simkit.run({**experiment, "save": {"points": 30}})
 
 
-@pytest.mark.parametrize("points", [1, 6])
+@pytest.mark.parametrize("points", [pytest.param(1, marks=pytest.mark.slow), 6])
 def test_every_statistic_at_a_time_is_the_same_whatever_else_is_saved(twisted, points):
     """On a model and observables whose products and sums a compiler may contract in many ways."""
     experiment, every_step = twisted

@@ -178,7 +178,7 @@ def rows_of(components, method, steps, every, dtype, lanes=64):
 ODE_SOLVERS = diffrax.Heun(), diffrax.Tsit5(), diffrax.Bosh3()
 
 
-@settings(max_examples=12, deadline=None, derandomize=True, phases=[Phase.generate])
+@settings(max_examples=8, deadline=None, derandomize=True, phases=[Phase.generate])
 @given(
     data=st.data(),
     components=st.sampled_from((0, 1, 2, 3)),
@@ -298,9 +298,7 @@ def by_a_loop_written_out(cls, steps, every):
 
 @pytest.mark.parametrize(
     ("cls", "steps", "every"),
-    [(Bridge, n, m) for n, m in ((2, 1), (7, 1), (9, 3))]
-    + [(Fading, n, m) for n, m in ((2, 2), (5, 5))]
-    + [(Chased, n, m) for n, m in ((7, 1), (20, 5))],
+    [(Bridge, 7, 1), (Bridge, 9, 3), (Fading, 5, 5), (Chased, 20, 5)],
 )
 def test_gradients_of_rows_inside_blocks_and_at_the_edge_of_the_domain(cls, steps, every):
     """The last step ends where the next one would be infinite: no step that is not taken may be felt."""

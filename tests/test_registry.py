@@ -14,7 +14,14 @@ from simkit_solvers.integrate import integrate
 from simkit_solvers.noise import Draw
 from simkit_solvers.observe import States
 from simkit_solvers.problem import AbstractODE, AbstractSDE
-from simkit_solvers.registry import SOLVERS, check_solver, make_solver, strong_order, weak_order
+from simkit_solvers.registry import (
+    SOLVERS,
+    check_solver,
+    make_solver,
+    solvers_by_problem,
+    strong_order,
+    weak_order,
+)
 from simkit_solvers.step import stepper_for
 from simkit_solvers.terms import takes_halves
 from solver_problems import (
@@ -31,7 +38,10 @@ from solver_problems import (
 PROBLEMS = {"additive": Additive, "diagonal": Diagonal, "commutative": Commutative, "general": General}
 NORMALS = np.random.default_rng(1).standard_normal((3, 3, 2, 2))  # path, kind, step, component
 # Reverse mode of these takes five seconds each to compile and is left to the slow test.
-LATE = ("Kvaerno3", "Kvaerno4", "KenCarp3", "KenCarp5", "Sil3", "ShOULD", "QUICSORT")
+LATE = (
+    *("Kvaerno3", "Kvaerno4", "Kvaerno5", "KenCarp3", "KenCarp4", "KenCarp5", "Sil3", "Rodas5P"),
+    *("ShOULD", "QUICSORT", "DriftImplicitEuler", "ImplicitMilstein"),
+)
 CASES = [(name, kind) for name, info in SOLVERS.items() for kind in info.problem]
 
 
@@ -278,3 +288,13 @@ def test_options_arrive():
     assert make_solver("ALIGN", {"taylor_threshold": 0.01}).taylor_threshold == 0.01
     for info in SOLVERS.values():
         assert make_solver(info.name, {k: v for k, v in info.options.items() if v}) == make_solver(info.name)
+
+
+def test_every_solver_is_in_a_group_of_problems():
+    groups = solvers_by_problem(SOLVERS.values())
+    listed = [info.name for group in groups.values() for info in group]
+    assert set(listed) == set(SOLVERS)
+    for name, info in SOLVERS.items():
+        assert listed.count(name) == len(info.problem)
+    assert {info.name for info in groups["separable ordinary equations"]} >= {"Leapfrog", "SemiImplicitEuler"}
+    assert {info.name for info in groups["stiff ordinary equations"]} >= {"Kvaerno5", "Rodas5P"}

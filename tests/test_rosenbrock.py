@@ -100,6 +100,7 @@ def test_robertson_to_the_published_digits(solver, rtol, steps):
     assert solution.stats["num_steps"] < steps
 
 
+@pytest.mark.slow
 def test_hires_to_the_published_digits():
     start = (1, 0, 0, 0, 0, 0, 0, 0.0057)
     solution = adaptive(hires, Rodas5P(), state(HiresState, start), 321.8122)

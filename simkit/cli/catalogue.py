@@ -30,18 +30,16 @@ def list_names(as_json: AsJson = False) -> None:
 def catalogue() -> dict[str, dict[str, str]]:
     """Names and one line about each, by group."""
     from simkit_physics import MODELS
-    from simkit_solvers.registry import SOLVERS
+    from simkit_solvers.registry import SOLVERS, solvers_by_problem
 
     from simkit.closed_forms import CLOSED_FORMS
     from simkit.functions import FUNCTIONS
 
     return {
         "models": {name: first_sentence(model) for name, model in MODELS.items()},
-        "solvers for stochastic equations": {
-            name: solver.summary for name, solver in SOLVERS.items() if "sde" in solver.problem
-        },
-        "solvers for ordinary equations": {
-            name: solver.summary for name, solver in SOLVERS.items() if "ode" in solver.problem
+        **{
+            f"solvers for {problems}": {info.name: info.summary for info in solvers}
+            for problems, solvers in solvers_by_problem(SOLVERS.values()).items()
         },
         "functions in expressions": dict(FUNCTIONS),
         "closed forms for exact": {name: first_sentence(form) for name, form in CLOSED_FORMS.items()},

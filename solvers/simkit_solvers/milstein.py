@@ -44,8 +44,8 @@ class DerivativeFreeMilstein(AbstractOneStep, diffrax.AbstractItoSolver):
     r"""Platen's explicit scheme of strong order 1 for Itô problems with commutative noise,
 
     $$y_{n+1} = y_n + f h + g\,\Delta W + \frac{1}{2\sqrt h} \sum_{jk}
-      \bigl(g_k(t_n, \Upsilon_j) - g_k(t_n, y_n)\bigr)(\Delta W_j\,\Delta W_k - \delta_{jk} h),\qquad
-      \Upsilon_j = y_n + f h + g_j \sqrt h.$$
+      \bigl(g_k(t_n, z_j) - g_k(t_n, y_n)\bigr)(\Delta W_j\,\Delta W_k - \delta_{jk} h),\qquad
+      z_j = y_n + f h + g_j \sqrt h.$$
 
     Milstein's method with differences in place of derivatives, for noise that has none or dear ones. Strong
     and weak order 1 for scalar, diagonal and commutative noise.

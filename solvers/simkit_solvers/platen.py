@@ -11,15 +11,13 @@ from simkit_solvers.solver_info import Orders, SolverInfo
 class PlatenWeak2(AbstractOneStep, diffrax.AbstractItoSolver):
     r"""Platen's explicit scheme of weak order 2 for Itô problems with any noise,
 
-    $$\begin{aligned}
-    y_{n+1} = y_n &+ \tfrac12\bigl(f(\Upsilon) + f\bigr) h
-      + \tfrac14 \sum_j \bigl(g_j(R_j^+) + g_j(R_j^-) + 2 g_j\bigr) \Delta W_j
-      + \tfrac14 \sum_{j} \bigl(g_j(R_j^+) - g_j(R_j^-)\bigr) \frac{\Delta W_j^2 - h}{\sqrt h}\\
-      &+ \tfrac14 \sum_{j\ne r} \Bigl[\bigl(g_j(U_r^+) + g_j(U_r^-) - 2 g_j\bigr) \Delta W_j
-      + \bigl(g_j(U_r^+) - g_j(U_r^-)\bigr) \frac{\Delta W_j\,\Delta W_r + V_{rj}}{\sqrt h}\Bigr]
-    \end{aligned}$$
+    $$y_{n+1} = y_n + \tfrac12(f(z) + f) h
+      + \tfrac14 \sum_j (g_j(R_j^+) + g_j(R_j^-) + 2 g_j) \Delta W_j
+      + \tfrac14 \sum_j (g_j(R_j^+) - g_j(R_j^-)) \frac{\Delta W_j^2 - h}{\sqrt h}$$
+    $$\qquad + \tfrac14 \sum_{j\ne r} (g_j(U_r^+) + g_j(U_r^-) - 2 g_j) \Delta W_j
+      + \tfrac14 \sum_{j\ne r} (g_j(U_r^+) - g_j(U_r^-)) \frac{\Delta W_j\,\Delta W_r + V_{rj}}{\sqrt h}$$
 
-    with $\Upsilon = y_n + f h + g\,\Delta W$ and $R_j^\pm = y_n + f h \pm g_j\sqrt h$ at time $t + h$,
+    with $z = y_n + f h + g\,\Delta W$ and $R_j^\pm = y_n + f h \pm g_j\sqrt h$ at time $t + h$,
     $U_r^\pm = y_n \pm g_r\sqrt h$ at time $t$, and $V_{rj} = -V_{jr} = \pm h$ with equal probability. Here
     $V_{rj} = h\,s_r s_j$ for $r < j$ with the signs $s$ of the space-time Lévy areas, which are independent
     of the increments; that three of them are dependent enters at order $h^3$ only.

@@ -4,6 +4,7 @@ One more solver is one file, with its record, and one line in `SOLVERS` below.
 """
 
 import difflib
+from collections.abc import Iterable
 from typing import get_args
 
 import diffrax
@@ -16,11 +17,12 @@ from simkit_solvers.drift_implicit import DRIFT_IMPLICIT
 from simkit_solvers.euler_maruyama import EULER_MARUYAMA
 from simkit_solvers.hamiltonian import AbstractHamiltonian
 from simkit_solvers.langevin import AbstractUnderdampedLangevin
-from simkit_solvers.leimkuhler_matthews import LEIMKUHLER_MATTHEWS
+from simkit_solvers.leimkuhler_matthews import LEIMKUHLER_MATTHEWS, LeimkuhlerMatthews
 from simkit_solvers.milstein import DERIVATIVE_FREE_MILSTEIN, MILSTEIN
 from simkit_solvers.platen import PLATEN_WEAK_2
 from simkit_solvers.problem import AbstractODE, AbstractSDE, Calculus, NoiseKind
 from simkit_solvers.rodas5p import RODAS5P
+from simkit_solvers.rosenbrock import AbstractRosenbrock
 from simkit_solvers.rosenbrock23 import ROSENBROCK23
 from simkit_solvers.solver_info import ROOT_FIND_MAX_STEPS, SolverInfo
 from simkit_solvers.sri import SRIW1_INFO
@@ -145,6 +147,31 @@ def info_of(solver: diffrax.AbstractSolver) -> SolverInfo:
             f"solver {name} is not registered; add its record to simkit_solvers.registry.SOLVERS"
         )
     return SOLVERS[name]
+
+
+def solvers_by_problem(solvers: Iterable[SolverInfo]) -> dict[str, list[SolverInfo]]:
+    """The solvers in the groups in which one looks for them; one for two kinds of problem is in two."""
+    groups: dict[str, list[SolverInfo]] = {
+        name: []
+        for name in (
+            "Itô equations",
+            "Stratonovich equations",
+            "Langevin equations",
+            "ordinary equations",
+            "stiff ordinary equations",
+            "separable ordinary equations",
+        )
+    }
+    for info in solvers:
+        if info.langevin or issubclass(info.cls, LeimkuhlerMatthews):
+            groups["Langevin equations"].append(info)
+        elif "sde" in info.problem:
+            groups[f"{_WORDS[str(info.calculus)]} equations"].append(info)
+        if "ode" in info.problem:
+            stiff = issubclass(info.cls, diffrax.AbstractImplicitSolver | AbstractRosenbrock)
+            kind = "stiff " if stiff else "separable " if takes_halves(info.cls) else ""
+            groups[f"{kind}ordinary equations"].append(info)
+    return groups
 
 
 def strong_order(solver: diffrax.AbstractSolver, problem: AbstractSDE) -> float:

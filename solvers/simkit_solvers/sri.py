@@ -23,8 +23,8 @@ class SRIW1(AbstractOneStep, diffrax.AbstractItoSolver):
     r"""Rößler's SRIW1 for Itô problems with diagonal, scalar or additive noise,
 
     $$y_{n+1} = y_n + \tfrac13 f(t, y_n)\,h + \tfrac23 f(t + \tfrac34 h, H_0)\,h + \sum_{i=1}^4
-      g(t + c_i h, H_i) \Bigl(\beta^1_i I_1 + \beta^2_i \tfrac{I_{11}}{\sqrt h} + \beta^3_i \tfrac{I_{10}}{h}
-      + \beta^4_i \tfrac{I_{111}}{h}\Bigr)$$
+      g(t + c_i h, H_i) (\beta^1_i I_1 + \beta^2_i \tfrac{I_{11}}{\sqrt h} + \beta^3_i \tfrac{I_{10}}{h}
+      + \beta^4_i \tfrac{I_{111}}{h})$$
 
     with $I_1 = \Delta W$, $I_{11} = \tfrac12(\Delta W^2 - h)$, $I_{111} = \tfrac16(\Delta W^3 - 3h\Delta W)$
     and $I_{10} = \int_0^h W_s\,ds = h(\tfrac12\Delta W + H)$ of each component. Strong order 1.5; weak
