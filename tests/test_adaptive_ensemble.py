@@ -109,6 +109,7 @@ def test_implicit_solvers_run_on_every_device(time):
     assert float(result["x_mean"][-1]) == pytest.approx(np.exp(-1), abs=1e-5)
 
 
+@pytest.mark.slow
 def test_constants_reach_tolerances_and_derivatives():
     """The derivative of an ensemble's mean by a parameter, through groups of paths."""
     short = ["time.t1=1.0", "time.max_steps=256", "ensemble.paths=64", "constants.tol=1e-9"]

@@ -94,7 +94,7 @@ def test_devices_and_chunks_leave_every_bit(reference, change):
     assert final_statistics(result) == final_statistics(reference)
 
 
-@pytest.mark.parametrize("every", [1, 2, 3, 6, 7, 14, 21])
+@pytest.mark.parametrize("every", [1, 3, 7, 14])
 def test_saved_times_leave_every_bit(reference, every):
     result = run_ensemble(dataclasses.replace(REFERENCE, grid=Grid(0.0, 1.0 / 42, 42, every)))
     assert final_statistics(result) == final_statistics(reference)

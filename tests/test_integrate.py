@@ -178,7 +178,7 @@ def rows_of(components, method, steps, every, dtype, lanes=64):
 ODE_SOLVERS = diffrax.Heun(), diffrax.Tsit5(), diffrax.Bosh3()
 
 
-@settings(max_examples=8, deadline=None, derandomize=True, phases=[Phase.generate])
+@settings(max_examples=6, deadline=None, derandomize=True, phases=[Phase.generate])
 @given(
     data=st.data(),
     components=st.sampled_from((0, 1, 2, 3)),

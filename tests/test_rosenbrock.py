@@ -216,7 +216,10 @@ def test_an_impossible_step_is_tried_again_shorter(solver):
     assert found == pytest.approx(np.tan(np.arctan(2) - 0.5) ** 2, rel=1e-4)
 
 
-@pytest.mark.parametrize("adjoint", [diffrax.ForwardMode(), diffrax.RecursiveCheckpointAdjoint()])
+@pytest.mark.parametrize(
+    "adjoint",
+    [diffrax.ForwardMode(), pytest.param(diffrax.RecursiveCheckpointAdjoint(), marks=pytest.mark.slow)],
+)
 def test_derivatives_through_adaptive_steps(adjoint):
     """By the slow rate of Robertson's reaction, against a difference quotient."""
     y0 = state(RobertsonState, (1, 0, 0))
