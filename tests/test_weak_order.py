@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from simkit_solvers.leimkuhler_matthews import LeimkuhlerMatthews
 from simkit_solvers.noise import Draw
 from simkit_solvers.registry import SOLVERS, make_solver, weak_order
 from simkit_solvers.step import stepper_for
@@ -105,6 +106,8 @@ QUICK = (
 def claims():
     """Every solver with every noise it takes; a few of them at once, the others in the slow tests."""
     for name, info in SOLVERS.items():
+        if issubclass(info.cls, LeimkuhlerMatthews):
+            continue  # its noise remembers the step before, so one step tells nothing: see test_langevin.py
         for kind in ("additive",) if info.langevin else info.noise_kinds:
             label = f"{name}-{kind}"
             marks = () if label in QUICK else (pytest.mark.slow,)
