@@ -53,7 +53,35 @@ def _postprocess(watched, fn, y, aux, args, options, state, tags, result):
     return y, aux, stats | {"residual": state.residual}
 
 
-class WatchedFixedPoint(optx.AbstractFixedPointSolver):
+class _Watched(eqx.Module):
+    """What the two kinds of solver share: tolerances of the solver inside, and divergence told."""
+
+    solver: eqx.AbstractVar[Any]
+    growth: eqx.AbstractVar[float]
+
+    @property
+    def rtol(self):
+        return self.solver.rtol
+
+    @property
+    def atol(self):
+        return self.solver.atol
+
+    @property
+    def norm(self):
+        return self.solver.norm
+
+    def init(self, *args):
+        return _init(self.solver, *args)
+
+    def terminate(self, *args):
+        return _terminate(self, *args)
+
+    def postprocess(self, *args):
+        return _postprocess(self, *args)
+
+
+class WatchedFixedPoint(_Watched, optx.AbstractFixedPointSolver):
     """A fixed-point solver that stops when $|g(y) - y|$ grows, and gives it among `stats`.
 
     It has diverged when the residual rose three times in a row to more than `growth` times the first.
@@ -62,57 +90,15 @@ class WatchedFixedPoint(optx.AbstractFixedPointSolver):
     solver: optx.AbstractFixedPointSolver
     growth: float
 
-    @property
-    def rtol(self):
-        return self.solver.rtol
-
-    @property
-    def atol(self):
-        return self.solver.atol
-
-    @property
-    def norm(self):
-        return self.solver.norm
-
-    def init(self, *args):
-        return _init(self.solver, *args)
-
     def step(self, *args):
         return _step(self, lambda g, y: jax.tree.map(jnp.subtract, g, y), *args)
 
-    def terminate(self, *args):
-        return _terminate(self, *args)
 
-    def postprocess(self, *args):
-        return _postprocess(self, *args)
-
-
-class WatchedRoot(optx.AbstractRootFinder):
+class WatchedRoot(_Watched, optx.AbstractRootFinder):
     """The same for a root finder, with $|F(y)|$."""
 
     solver: optx.AbstractRootFinder
     growth: float
 
-    @property
-    def rtol(self):
-        return self.solver.rtol
-
-    @property
-    def atol(self):
-        return self.solver.atol
-
-    @property
-    def norm(self):
-        return self.solver.norm
-
-    def init(self, *args):
-        return _init(self.solver, *args)
-
     def step(self, *args):
         return _step(self, lambda f, y: f, *args)
-
-    def terminate(self, *args):
-        return _terminate(self, *args)
-
-    def postprocess(self, *args):
-        return _postprocess(self, *args)
