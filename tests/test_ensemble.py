@@ -81,11 +81,9 @@ def reference():
     [
         {"devices": 1},
         {"devices": 3},
-        {"devices": 4},
         {"devices": 1, "chunk": 1},
         {"devices": 1, "chunk": LEAF + 1},
         {"devices": 2, "chunk": LEAF},
-        {"devices": 4, "chunk": 3 * LEAF},
     ],
     ids=str,
 )
@@ -142,7 +140,7 @@ def test_every_statistic_at_a_time_is_the_same_whatever_else_is_saved(twisted, p
 
 def test_a_path_is_the_same_whatever_the_ensemble_s_size():
     many = run_ensemble(gbm(2 * LEAF, 20, stored_paths=2 * LEAF)).stored["S"]
-    for paths in (1, 2, 63, 65, 700):
+    for paths in (1, 63, 700):
         few = run_ensemble(gbm(paths, 20, stored_paths=paths, devices=1)).stored["S"]
         np.testing.assert_array_equal(few, many[:paths])
 
@@ -165,7 +163,7 @@ def test_chunks_cover_every_path_once_with_little_to_spare(paths, steps, values,
         assert plan.count * plan.paths - paths <= (plan.count + 1) * devices * LEAF
 
 
-@settings(max_examples=5)
+@settings(max_examples=3)
 @given(st.floats(-0.5, 0.5), st.floats(0.05, 0.6), st.integers(1, 30))
 def test_euler_maruyama_s_own_moments_are_exact(mu, sigma, steps):
     """Discrete GBM has E = S0 (1 + mu h)^n and E² likewise, whatever the step: no bias to hide behind."""
@@ -303,7 +301,7 @@ def test_running_leaves_jax_s_configuration_alone():
         assert not jax.config.jax_enable_x64
 
 
-@pytest.mark.parametrize("wanted", [1, 3, 64])
+@pytest.mark.parametrize("wanted", [3, 64])
 def test_as_many_paths_are_stored_as_asked_for(wanted):
     result = run_ensemble(gbm(64, 4, stored_paths=wanted))
     assert result.stored["S"].shape == (wanted, 2)

@@ -53,8 +53,8 @@ def problem_for(name, kind):
     return Wells() if info.langevin else PROBLEMS[info.noise_kinds[-1]](calculus=info.calculus)
 
 
-def derivatives(name, kind, dtype, reverse):
-    """The end of three paths, its forward and, on request, its reverse derivative by one parameter."""
+def ends(name, kind, dtype, modes=()):
+    """The end of three paths, and its derivatives by one parameter in `modes`, `forward` and `reverse`."""
     problem, solver = problem_for(name, kind), make_solver(name)
     check_solver(solver, problem)
     parameter = "gamma" if isinstance(problem, Wells) else "a"
@@ -77,8 +77,11 @@ def derivatives(name, kind, dtype, reverse):
         return sum(y1)
 
     def program(value, normals):
-        forward = jax.jvp(lambda v: end(v, normals), (value,), (jnp.ones_like(value),))
-        return (*forward, jax.grad(end)(value, normals)) if reverse else forward
+        found = {
+            "forward": lambda: jax.jvp(lambda v: end(v, normals), (value,), (jnp.ones_like(value),))[1],
+            "reverse": lambda: jax.grad(end)(value, normals),
+        }
+        return (end(value, normals), *(found[mode]() for mode in modes))
 
     mapped = jax.jit(jax.vmap(program, in_axes=(None, 0)))
     found = mapped(jnp.asarray(0.9, dtype), jnp.asarray(NORMALS, dtype))
@@ -89,20 +92,20 @@ def derivatives(name, kind, dtype, reverse):
 @pytest.mark.parametrize(("name", "kind"), CASES)
 def test_contract(name, kind):
     """Built, checked, compiled, mapped over paths; derivatives agree, and float32 with float64."""
-    value, forward, *reverse = derivatives(name, kind, jnp.dtype("float64"), name not in LATE)
+    modes = ("forward",) if name in LATE else ("forward", "reverse")
+    value, forward, *reverse = ends(name, kind, jnp.dtype("float64"), modes)
     assert np.isfinite([value, forward]).all()
     assert np.ptp(value) > 0 if kind == "sde" else np.ptp(value) == 0
     for found in reverse:
         np.testing.assert_allclose(forward, found, rtol=1e-13, atol=1e-13)
-    single = derivatives(name, kind, jnp.dtype("float32"), False)
-    np.testing.assert_allclose(single, [value, forward], rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(*ends(name, kind, jnp.dtype("float32")), value, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("name", "kind"), CASES)
 def test_reverse_mode(name, kind, dtype):
-    _, forward, reverse = derivatives(name, kind, jnp.dtype(dtype), True)
+    _, forward, reverse = ends(name, kind, jnp.dtype(dtype), ("forward", "reverse"))
     close = 100 * float(jnp.finfo(dtype).eps)
     np.testing.assert_allclose(forward, reverse, rtol=close, atol=close)
 
