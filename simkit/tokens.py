@@ -19,7 +19,7 @@ _TOKEN = re.compile(
     r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)|(?P<operator>\*\*|//|<=|>=|==|!=|:=|[-+*/(),<>=])"
 )
 _REFUSED = {
-    ".": "attributes (a.b) are not allowed",
+    ".": "attributes (a.b) are not allowed; a function is called as max(S)",
     "[": "indexing and lists ([) are not allowed",
     "]": "indexing and lists (]) are not allowed",
     "{": "braces are not allowed",
@@ -27,7 +27,7 @@ _REFUSED = {
     "'": "text in quotes is not allowed",
     '"': "text in quotes is not allowed",
     "^": "a power is written **, not ^",
-    "%": "% is not available; a remainder is a - b*floor(a/b)",
+    "%": "% is not available; 5 per cent are 0.05, and a remainder is a - b*floor(a/b)",
     "//": "// is not available; use floor(a/b)",
     "&": "& is not available; use `and`",
     "|": "| is not available; use `or`",
@@ -54,7 +54,7 @@ def check_tokens(text: str, keywords: bool) -> None:
     if len(text) > MAX_LENGTH:
         raise ExpressionError(f"an expression of {len(text)} characters; at most {MAX_LENGTH} are allowed")
     at = depth = 0
-    previous = ""
+    previous = operand = ""
     while at < len(text):
         found = _TOKEN.match(text, at)
         token = found[0] if found else text[at]
@@ -64,6 +64,9 @@ def check_tokens(text: str, keywords: bool) -> None:
             fail(at, f"{shown(token)} follows a number directly; write * between them")
         if found["number"] and previous == "number":
             fail(at, "a number with two points")
+        if operand and (found["number"] or (found["name"] and not keyword.iskeyword(token))):
+            after = f"{shown(token)} follows {shown(operand)} without an operator"
+            fail(at, f"{after}; a product is written *, and a number without its unit; found")
         if found["name"] and keyword.iskeyword(token) and token not in ("and", "or", "not"):
             fail(at, f"{token!r} is a reserved word and not allowed{_WORDS.get(token, '')}")
         if token == "=" and not keywords:
@@ -72,6 +75,8 @@ def check_tokens(text: str, keywords: bool) -> None:
         if depth > MAX_DEPTH:
             fail(at, f"nested more than {MAX_DEPTH} levels deep")
         previous = found.lastgroup or ""
+        if not found["space"]:
+            operand = token if found["number"] or (found["name"] and not keyword.iskeyword(token)) else ""
         at = found.end()
 
 

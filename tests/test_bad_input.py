@@ -166,7 +166,10 @@ CASES = [
         {"observe": "{S: S}"},
         "8:11: observe.S: S is a state variable, whose statistics are given anyway; choose another name",
     ),
-    ({"observe": "{x: S.real}"}, "8:14: observe.x: attributes (a.b) are not allowed at column 2"),
+    (
+        {"observe": "{x: S.real}"},
+        "8:14: observe.x: attributes (a.b) are not allowed; a function is called as max(S) at column 2",
+    ),
     (
         {"observe": "{x: import os}"},
         "8:14: observe.x: 'import' is a reserved word and not allowed at column 1",

@@ -131,8 +131,8 @@ def test_closed_forms_take_named_numbers():
 
 
 REFUSED = {
-    "S.real": "attributes (a.b) are not allowed at column 2",
-    "S.__class__.__mro__": "attributes (a.b) are not allowed at column 2",
+    "S.real": "attributes (a.b) are not allowed; a function is called as max(S) at column 2",
+    "S.__class__.__mro__": "attributes (a.b) are not allowed; a function is called as max(S) at column 2",
     "__import__('os').system('ls')": "text in quotes is not allowed at column 12",
     "import os": "'import' is a reserved word and not allowed at column 1",
     "lambda: 1": "'lambda' is a reserved word and not allowed at column 1",
@@ -149,7 +149,7 @@ REFUSED = {
     "await S": "'await' is a reserved word and not allowed at column 1",
     "True": "'True' is a reserved word and not allowed; write a comparison at column 1",
     "S ^ 2": "a power is written **, not ^ at column 3",
-    "S % 2": "% is not available; a remainder is a - b*floor(a/b) at column 3",
+    "S % 2": "% is not available; 5 per cent are 0.05, and a remainder is a - b*floor(a/b) at column 3",
     "S // 2": "// is not available; use floor(a/b) at column 3",
     "S & 1": "& is not available; use `and` at column 3",
     "S @ S": "the character '@' is not allowed at column 3",
@@ -162,6 +162,8 @@ REFUSED = {
     "1_000": "'_000' follows a number directly; write * between them at column 2",
     "0x10": "'x10' follows a number directly; write * between them at column 2",
     "2j": "'j' follows a number directly; write * between them at column 2",
+    "1 year": "'year' follows '1' without an operator; a product is written *, and a number without its unit; "
+    "found at column 3",
     "1.2.3": "a number with two points at column 4",
     "1e999": "a number too large for float64 at column 1",
     "9" * 400: "a number too large for float64 at column 1",
@@ -186,7 +188,8 @@ REFUSED = {
     "": "an empty expression",
     " \n": "an empty expression",
     "S +": "not an expression: it ends too early, after column 3",
-    "S S": "not an expression: it cannot be read at column 3",
+    "S S": "'S' follows 'S' without an operator; a product is written *, and a number without its unit; "
+    "found at column 3",
     "(S": "not an expression: '(' was never closed at column 1",
     "S)": "not an expression: unmatched ')' at column 2",
     "mean(S)": "mean(…) runs along a path and is for observables only; found at column 1",
