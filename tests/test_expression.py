@@ -162,8 +162,8 @@ REFUSED = {
     "1_000": "'_000' follows a number directly; write * between them at column 2",
     "0x10": "'x10' follows a number directly; write * between them at column 2",
     "2j": "'j' follows a number directly; write * between them at column 2",
-    "1 year": "'year' follows '1' without an operator; a product is written *, and a number without its unit; "
-    "found at column 3",
+    "1 year": "'year' follows '1' without an operator; a product is written *, and a number without its "
+    "unit; found at column 3",
     "1.2.3": "a number with two points at column 4",
     "1e999": "a number too large for float64 at column 1",
     "9" * 400: "a number too large for float64 at column 1",
