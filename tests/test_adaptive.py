@@ -84,11 +84,13 @@ def test_times_tolerances_and_parameters_compile_nothing():
     assert int(other.accepted) > int(first.accepted)
 
 
-@pytest.mark.parametrize("name", ["Tsit5", "Kvaerno3"])
+@pytest.mark.parametrize("name", ["Tsit5", "Kvaerno3", "KenCarp3"])
 def test_float32_keeps_its_type_and_a_late_start_its_steps(name):
     """At t = 2e6 float32 tells no times apart that differ by less than an eighth; the steps need less."""
     late = 2.0**21
-    found = jax.jit(lambda t0: driven(make_solver(name), 1e-5, 1e-7, jnp.float32, t0))(late)
+    # The dense output of KenCarp3 is in float64, whatever the state is.
+    with jax.numpy_dtype_promotion("standard" if name == "KenCarp3" else "strict"):
+        found = jax.jit(lambda t0: driven(make_solver(name), 1e-5, 1e-7, jnp.float32, t0))(late)
     assert found.rows["x"].dtype == jnp.float32
     assert np.isfinite(found.rows["x"]).all()
     assert found.reached == np.float32(late + T1 - T0)
