@@ -2,8 +2,9 @@
 
 Every registered solver on a fixed grid of 1000 steps, on a small problem with the most general noise that it
 takes, and those with an error estimate with adaptive steps too, in groups like simkit's. Nothing is cached
-between them. A single program takes what stands here; `simkit.run` compiles up to three: the ensemble, its
-step bias on the halved grid, and a replay of a path that failed.
+between them. Times are the processor's, all threads together, lest other programs count: a quiet machine takes
+no longer. `simkit.run` compiles up to three programs: the ensemble, its step bias on another grid, and the replay
+of a path that failed.
 """
 
 import sys
@@ -99,10 +100,11 @@ def start(problem, path, dtype):
 
 
 def seconds_to_compile(function, argument) -> float:
+    """Processor seconds of tracing, lowering and compiling, with nothing cached."""
     jax.clear_caches()
-    began = time.perf_counter()
+    began = time.process_time()
     jax.jit(function).lower(argument).compile()
-    return time.perf_counter() - began
+    return time.process_time() - began
 
 
 def programs():
