@@ -2,9 +2,9 @@
 
 Every registered solver on a fixed grid of 1000 steps, on a small problem with the most general noise that it
 takes, and those with an error estimate with adaptive steps too, in groups like simkit's. Nothing is cached
-between them. Times are the processor's, all threads together, lest other programs count: a quiet machine takes
-no longer. `simkit.run` compiles up to three programs: the ensemble, its step bias on another grid, and the replay
-of a path that failed.
+between them. Times are the processor's, all threads together, lest other programs count: a quiet machine
+takes no longer. `simkit.run` compiles up to three programs: the ensemble, its step bias on another grid, and
+the replay of a path that failed.
 """
 
 import sys
@@ -40,12 +40,13 @@ PATHS, STEPS, GROUP = 1000, 1000, 32
 TARGET = 5.0
 PENDULUM = {"x": "v", "v": "-sin(x)"}
 NOISES = {
-    "additive": {"x": {"W1": 0.5}, "y": {"W1": 0.2, "W2": 0.3}},
-    "diagonal": {"x": {"W1": "0.5*sqrt(1 + x**2)"}, "y": {"W2": "0.3*sin(y)"}},
-    "commutative": {"x": {"W1": "0.5*x", "W2": "0.2*x"}, "y": {"W1": "0.3*y", "W2": "0.4*y"}},
-    "general": {"x": {"W1": "cos(y)"}, "y": {"W1": "0.4*x", "W2": "0.3*cos(x*y)"}},
+    "additive": {"x": {"W1": 0.5}, "y": {"W1": 0.2, "W2": 0.3}, "z": {}},
+    "diagonal": {"x": {"W1": "0.5*sqrt(1 + x**2)"}, "y": {"W2": "0.3*sin(y)"}, "z": {"W3": "0.2*z"}},
+    "commutative": {"x": {"W1": "0.5*sqrt(1 + x**2)"}, "y": {"W2": "0.3*sin(y)"}, "z": {}},
+    "general": {"x": {"W1": "cos(y)"}, "y": {"W1": "0.4*x", "W2": "0.3*cos(x*y)"}, "z": {}},
 }
-INITIAL = {"x": 0.4, "y": -0.9}
+DRIFTS = {"x": "sin(y) - x", "y": "x - 0.5*y", "z": "x*y - z"}
+INITIAL = {"x": 0.4, "y": -0.9, "z": 0.1}
 
 
 def inline(model, initial):
@@ -62,10 +63,9 @@ def problem_for(name: str, kind: str):
     if info.langevin:
         model = MODELS["DoubleWellLangevin"]
         return model(**model.example)
-    noise = NOISES[info.noise_kinds[-1]]
+    noises = NOISES[info.noise_kinds[-1]]
     equations = {
-        "x": {"drift": "sin(y) - x", "noise": noise["x"]},
-        "y": {"drift": "x - 0.5*y", "noise": noise["y"]},
+        name: {"drift": DRIFTS[name]} | ({"noise": noises[name]} if noises[name] else {}) for name in DRIFTS
     }
     return in_calculus(inline({"sde": equations}, INITIAL), info.calculus)
 
