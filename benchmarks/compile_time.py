@@ -127,6 +127,7 @@ def main():
             found[label] = {
                 dtype: seconds_to_compile(*program(jnp.dtype(dtype))) for dtype in ("float64", "float32")
             }
+            print(label, *(f"{seconds:.2f} s" for seconds in found[label].values()), flush=True)
     table = Table("seconds to compile", "float64", "float32", "")
     for label, seconds in sorted(found.items(), key=lambda item: -max(item[1].values())):
         shown = [f"{value:.2f}" for value in seconds.values()]
