@@ -19,8 +19,10 @@ ORDER = (
     "lorenz",
     "adaptive_ode",
     "stiff",
+    "work_precision",
     "gradient",
     "run_overhead",
+    "compile_time",
     "cold_start",
     "memory",
 )

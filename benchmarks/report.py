@@ -69,11 +69,17 @@ def by_jax(old: float | None, new: float | None) -> float | None:
 
 
 def report(
-    name: str, findings: Iterable[Finding], timings: Mapping, work: Mapping[str, float], asked: Options
+    name: str,
+    findings: Iterable[Finding],
+    timings: Mapping,
+    work: Mapping[str, float],
+    asked: Options,
+    more: Mapping | None = None,
 ) -> None:
     """Print the tables and write the JSON.
 
     `timings` are `Timing`s by program, `work` the path-steps of one round of each, where that says something.
+    `more` goes into the JSON as it is.
     """
     findings = list(findings)
     console = Console(width=max(110, Console().width))
@@ -104,6 +110,7 @@ def report(
             program: {"seconds": timing.seconds, "path_steps": work.get(program)}
             for program, timing in timings.items()
         },
+        **(more or {}),
     }
     path.write_text(json.dumps(record, indent=1) + "\n")
 

@@ -29,7 +29,9 @@ ways = {
     "Newton": optx.Newton(1e-12, 1e-12),
     "Newton–Krylov": NewtonKrylov(1e-12, 1e-12),
 }
-styles = dict(zip(ways, (".-", ".-", ".-", "o-", "k.--"), strict=True))
+# Okabe and Ito's colours; Newton's circles show behind the dashes that cover its line.
+styles = dict(zip(ways, (".-", ".-", ".-", "o-", ".--"), strict=True))
+colours = dict(zip(ways, ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000"), strict=True))
 
 
 def density_of(density, g):
@@ -44,7 +46,7 @@ def main():
     for name, solver in ways.items():
         solution = fixed_point(density_of, solver, start, G, steps=STEPS)
         residuals = np.maximum(np.asarray(solution.stats["residuals"]), 1e-16)
-        axes.semilogy(np.arange(1, STEPS + 1), residuals, styles[name], label=name)
+        axes.semilogy(np.arange(1, STEPS + 1), residuals, styles[name], color=colours[name], label=name)
         print(f"{name:<19} residual {residuals[-1]:.0e}, highest density {solution.value.max():.6f}")
     axes.set(xlabel="iterations", ylabel="largest |g(n) - n|")
     axes.legend()

@@ -63,6 +63,47 @@ def test_the_clock_is_an_integer():
     np.testing.assert_allclose(rows["t"], grid.times, rtol=1e-7)
 
 
+class Counts(NamedTuple):
+    k: Scalar
+    late: Scalar
+    last: Scalar
+
+
+class OneNoise(NamedTuple):
+    W: Scalar
+
+
+class Counting(AbstractSDE):
+    """Counts its steps, and those not at `dt` times their number; `last` is the step's own noise."""
+
+    State = Counts
+    Noise = OneNoise
+    calculus = "any"
+    noise_kind = "additive"
+
+    dt: Scalar = 3.0
+
+    def drift(self, t, y):
+        off = jnp.where(t == y.k * self.dt, 0.0, 1.0).astype(t.dtype)
+        return Counts(k=1 / self.dt, late=off / self.dt, last=-y.last / self.dt)
+
+    def noise(self, t, y, dW):
+        return Counts(k=0.0, late=0.0, last=dW.W)
+
+
+def test_ten_million_steps_lose_no_step_no_time_and_no_word():
+    """In float32 times of 3 add up to whole numbers that it has not: from 2**24 on it has the even ones."""
+    steps, every = 10**7, 2 * 10**6
+    noise, grid = CounterNoise.of(seed_key(2), jnp.uint32(7)), Grid(0.0, 3.0, steps, every)
+    y0 = Counts(*(jnp.zeros((), jnp.float32),) * 3)
+    rows = jax.jit(lambda: integrate(Counting(), EulerMaruyama(), y0, grid, noise, States()))()
+    np.testing.assert_array_equal(rows["k"], np.arange(0, steps + 1, every))
+    np.testing.assert_array_equal(rows["late"], 0)
+    for row in range(1, grid.rows):
+        drawn = noise.draws(1, 0, jnp.uint32(row * every - 2), 2)[1].W[0]
+        assert float(rows["last"][row]) == pytest.approx(3**0.5 * float(drawn), rel=1e-5, abs=1e-6)
+
+
 def test_rows_are_those_of_a_loop_written_out():
     """Euler's method by hand on a non-autonomous problem; row 0 is the start, row r is step r * every."""
     problem, dt = Driven(), 0.05

@@ -8,7 +8,9 @@ import simkit
 # Problem, solver, rtol, atol, and how far the end may be off: relative, or absolute where it is zero.
 CASES = [
     ("HIRES", "Kvaerno5", 1e-8, 1e-12, 3e-8),
+    pytest.param("HIRES", "Rodas5P", 1e-10, 1e-14, 1e-10, marks=pytest.mark.slow),  # compiles for long
     ("ROBERTSON", "Kvaerno5", 1e-8, 1e-17, 3e-7),
+    ("ROBERTSON", "Rodas5P", 1e-9, 1e-18, 1e-7),
     ("ARENSTORF", "Dopri8", 1e-12, 1e-12, 2e-8),
     ("B3", "Tsit5", 1e-10, 1e-14, 1e-6),
     ("FIGURE_EIGHT", "Dopri8", 1e-13, 1e-13, 1e-11),

@@ -130,7 +130,7 @@ def _run(problem, solver, y0, grid, observer, adjoint, coefficients) -> Adaptive
     times = _local_times(grid, y0)
     saveat = diffrax.SaveAt(
         subs=[
-            diffrax.SubSaveAt(t0=True, ts=times[1:]),
+            diffrax.SubSaveAt(t0=True, ts=times[1:], fn=_same_precision(times.dtype)),
             diffrax.SubSaveAt(t1=True, fn=lambda t, y, args: t),
         ]
     )
@@ -175,7 +175,7 @@ def solution(
         end,
         None if grid.first_step is None else jnp.asarray(grid.first_step, dtype),
         y0,
-        saveat=diffrax.SaveAt(ts=times) if saveat is None else saveat,
+        saveat=diffrax.SaveAt(ts=times, fn=_same_precision(dtype)) if saveat is None else saveat,
         stepsize_controller=step_control(solver, grid.tolerances, times, **coefficients),
         adjoint=diffrax.RecursiveCheckpointAdjoint() if adjoint is None else adjoint,
         event=event,
@@ -218,6 +218,11 @@ def _terms(problem: AbstractODE, solver: diffrax.AbstractSolver, start: jax.Arra
     if isinstance(solver, diffrax.KenCarp3 | diffrax.KenCarp4 | diffrax.KenCarp5 | diffrax.Sil3):
         return diffrax.MultiTerm(ZeroTerm(), drift)
     return drift
+
+
+def _same_precision(dtype):
+    """A saved state in the precision of the run: the dense output of KenCarp3, 4 and 5 is in float64."""
+    return lambda t, y, args: jax.tree.map(lambda x: x.astype(dtype), y)
 
 
 def _local_times(grid: AdaptiveGrid, y0) -> jax.Array:

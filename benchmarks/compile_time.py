@@ -1,0 +1,142 @@
+"""How long each solver takes to compile: tracing, lowering and compilation of a run of 1000 paths or members.
+
+Every registered solver on a fixed grid of 1000 steps, on a small problem with the most general noise that it
+takes, and those with an error estimate with adaptive steps too, in groups like simkit's. Nothing is cached
+between them. Times are the processor's, all threads together, lest other programs count: a quiet machine
+takes no longer. `simkit.run` compiles up to three programs: the ensemble, its step bias on another grid, and
+the replay of a path that failed.
+"""
+
+import sys
+import time
+
+from simkit.xla_flags import prefer_wide_vectors
+
+if not prefer_wide_vectors():
+    print("not asking XLA for 512-bit vectors: see `simkit doctor`", file=sys.stderr)
+
+import diffrax
+import jax
+import jax.numpy as jnp
+from report import Finding, options, report
+from rich.console import Console
+from rich.table import Table
+from simkit_physics import MODELS
+from simkit_solvers.adaptive import integrate_adaptive
+from simkit_solvers.adaptive_grid import AdaptiveGrid, Tolerances
+from simkit_solvers.calculus import in_calculus
+from simkit_solvers.generator import seed_key
+from simkit_solvers.grid import Grid
+from simkit_solvers.integrate import integrate
+from simkit_solvers.noise import CounterNoise
+from simkit_solvers.observe import States
+from simkit_solvers.problem import AbstractSDE
+from simkit_solvers.registry import SOLVERS, check_solver, make_solver
+
+from simkit.build import build
+from simkit.experiment import load
+
+PATHS, STEPS, GROUP = 1000, 1000, 32
+TARGET = 5.0
+PENDULUM = {"x": "v", "v": "-sin(x)"}
+NOISES = {
+    "additive": {"x": {"W1": 0.5}, "y": {"W1": 0.2, "W2": 0.3}, "z": {}},
+    "diagonal": {"x": {"W1": "0.5*sqrt(1 + x**2)"}, "y": {"W2": "0.3*sin(y)"}, "z": {"W3": "0.2*z"}},
+    "commutative": {"x": {"W1": "0.5*sqrt(1 + x**2)"}, "y": {"W2": "0.3*sin(y)"}, "z": {}},
+    "general": {"x": {"W1": "cos(y)"}, "y": {"W1": "0.4*x", "W2": "0.3*cos(x*y)"}, "z": {}},
+}
+DRIFTS = {"x": "sin(y) - x", "y": "x - 0.5*y", "z": "x*y - z"}
+INITIAL = {"x": 0.4, "y": -0.9, "z": 0.1}
+
+
+def inline(model, initial):
+    """The problem that equations in a file would be."""
+    experiment = {"model": model, "initial": initial, "time": {"t1": 1, "steps": 1}}
+    return build(load(experiment)).problem
+
+
+def problem_for(name: str, kind: str):
+    """A problem that a solver takes, its noise as general as it may be, in its calculus."""
+    info = SOLVERS[name]
+    if kind == "ode":
+        return inline({"ode": PENDULUM}, {"x": 0.4, "v": 0.1})
+    if info.langevin:
+        model = MODELS["DoubleWellLangevin"]
+        return model(**model.example)
+    noises = NOISES[info.noise_kinds[-1]]
+    equations = {
+        name: {"drift": DRIFTS[name]} | ({"noise": noises[name]} if noises[name] else {}) for name in DRIFTS
+    }
+    return in_calculus(inline({"sde": equations}, INITIAL), info.calculus)
+
+
+def on_a_fixed_grid(name: str, kind: str, dtype):
+    solver, problem = make_solver(name), problem_for(name, kind)
+    check_solver(solver, problem)
+
+    def end(path):
+        noise = CounterNoise.of(seed_key(1), path) if isinstance(problem, AbstractSDE) else None
+        grid = Grid(0.0, 1 / STEPS, STEPS, STEPS)
+        return integrate(problem, solver, start(problem, path, dtype), grid, noise, States())
+
+    ids = jax.ShapeDtypeStruct((PATHS,), jnp.uint32)
+    return jax.vmap(end), ids
+
+
+def with_adaptive_steps(name: str, dtype):
+    solver, problem = make_solver(name), problem_for(name, "ode")
+
+    def end(path):
+        grid = AdaptiveGrid(0.0, 1.0, Tolerances(1e-5, 1e-7))
+        return integrate_adaptive(problem, solver, start(problem, path, dtype), grid, States()).rows
+
+    ids = jax.ShapeDtypeStruct((-(-PATHS // GROUP), GROUP), jnp.uint32)
+    return lambda ids: jax.lax.map(jax.vmap(end), ids), ids
+
+
+def start(problem, path, dtype):
+    """Initial values of a path's own, so that nothing is the same for all."""
+    return problem.State(*(0.3 + 1e-4 * path.astype(dtype) for _ in problem.State._fields))
+
+
+def seconds_to_compile(function, argument) -> float:
+    """Processor seconds of tracing, lowering and compiling, with nothing cached."""
+    jax.clear_caches()
+    began = time.process_time()
+    jax.jit(function).lower(argument).compile()
+    return time.process_time() - began
+
+
+def programs():
+    """Label, and the function of a dtype that gives the program."""
+    for name, info in SOLVERS.items():
+        for kind in info.problem:
+            yield f"{name}, {kind}", lambda dtype, n=name, k=kind: on_a_fixed_grid(n, k, dtype)
+        if "ode" in info.problem and issubclass(info.cls, diffrax.AbstractAdaptiveSolver):
+            yield f"{name}, adaptive", lambda dtype, n=name: with_adaptive_steps(n, dtype)
+
+
+def main():
+    asked = options(__doc__)
+    chosen = list(programs())
+    if asked.small:
+        chosen = chosen[::10]
+    found = {}
+    with jax.enable_x64(True):
+        for label, program in chosen:
+            found[label] = {
+                dtype: seconds_to_compile(*program(jnp.dtype(dtype))) for dtype in ("float64", "float32")
+            }
+            print(label, *(f"{seconds:.2f} s" for seconds in found[label].values()), flush=True)
+    table = Table("seconds to compile", "float64", "float32", "")
+    for label, seconds in sorted(found.items(), key=lambda item: -max(item[1].values())):
+        shown = [f"{value:.2f}" for value in seconds.values()]
+        table.add_row(label, *shown, "too long" if max(seconds.values()) > TARGET else "")
+    Console(width=110).print(table)
+    slowest = max(max(seconds.values()) for seconds in found.values())
+    finding = Finding("slowest of all solvers to compile", slowest, "s", TARGET, "at most")
+    report("compile_time", [finding], {}, {}, asked, {"seconds": found})
+
+
+if __name__ == "__main__":
+    main()
