@@ -94,8 +94,9 @@ def with_defaults(experiment: Experiment) -> Experiment:
             calculus = model.calculus
         elif cls is not None and issubclass(cls, AbstractSDE):
             calculus = cls.calculus
-        heun_or_euler = "EulerHeun" if calculus == "stratonovich" else "EulerMaruyama"
-        changes["solver"] = Solver(type=heun_or_euler if stochastic else "Tsit5")
+        ito = "EulerMaruyama" if experiment.time.steps is not None else "Milstein"
+        usual = "EulerHeun" if calculus == "stratonovich" else ito
+        changes["solver"] = Solver(type=usual if stochastic else "Tsit5")
     if experiment.ensemble.paths is None:
         random = stochastic or any(isinstance(value, RandomValue) for value in experiment.initial.values())
         changes["ensemble"] = experiment.ensemble.model_copy(update={"paths": 10_000 if random else 1})
@@ -123,7 +124,8 @@ def assemble(parts: Parts, mistakes: Mistakes) -> Simulation | None:
     if adaptive:
         steps = None
         make_grid = plan_adaptive(parts.time, parts.save, parts.precision, constants, mistakes)
-        refuse_adaptive(solver, plan, parts.observe, mistakes)
+        convert = parts.solver is not None and parts.solver.convert
+        refuse_adaptive(solver, plan, parts.observe, convert, mistakes)
     else:
         steps = _steps(parts.time, mistakes)
         make_grid = _plan_fixed(steps, parts.save, mistakes)

@@ -23,7 +23,13 @@ from simkit_solvers.brownian_tree import FEWEST_LEVELS, BrownianTree
 from simkit_solvers.noise import Draw
 from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.problem import AbstractSDE
+from simkit_solvers.registry import check_solver, info_of, strong_order
 from simkit_solvers.step import AbstractStepper, stepper_for
+from simkit_solvers.switched import Switched
+
+
+GROWTH = 1.5  # of a step's error with its length, as a power: the least, that of a method of order 1
+HOPELESS = 2.0  # expected errors above this are not tried; from 1 to 4 it makes little difference
 
 
 class _Node(NamedTuple):
@@ -78,9 +84,45 @@ def integrate_adaptive_sde(
     length over a power of two. `accepted` and `rejected` count trials, of which each accepted one is two steps.
     A path that takes more than `max_steps` trials, or whose tree has no further level, ends where it is;
     nothing is raised. Times take the dtype of `y0`; the observer's accumulators are those at `t0`.
-    Differentiable in both modes, the sequence of steps taken as given. No check of the solver: see
-    `registry.check_adaptive_sde`.
+    Differentiable in both modes, the sequence of steps taken as given.
+    Raises `ValueError` for a solver that such steps could lead to a wrong limit; see `check_adaptive_sde`.
     """
+    check_adaptive_sde(solver, problem)
+    return _integrate(problem, solver, y0, grid, tree, observer)
+
+
+def check_adaptive_sde(solver, problem: AbstractSDE) -> None:
+    """Raise `ValueError`, with the reason and the remedy, for a solver that adaptive steps do not fit.
+
+    What a step leaves out must be of higher order than its length, or zero on average given the increments it
+    was chosen by (Foster & Jelinčič 2024). So the strong order on the problem's noise has to be 1 or more, or
+    the solver's record has to say `unbiased_area`. A solver must not carry anything but the state from one
+    step to the next, which is of another length. A choice between solvers fits where each of them does.
+    """
+    check_solver(solver, problem)
+    if isinstance(solver, Switched):
+        for each in solver.solvers:
+            check_adaptive_sde(each, problem)
+        return
+    info, kind = info_of(solver), problem.noise_kind
+    if info.calculus == "stratonovich" or problem.calculus == "stratonovich":
+        remedy = "SPaRK or Heun"
+    else:
+        remedy = "SPaRK with convert: true" if kind == "general" else "Milstein"
+    if strong_order(solver, problem) < 1 and not (kind == "general" and info.unbiased_area):
+        raise ValueError(
+            f"adaptive steps are chosen by looking at the increments, which can make {info.name} converge to a "
+            f"wrong limit on {kind} noise (Gaines & Lyons 1997); take {remedy}, or give steps of equal length"
+        )
+    if info.carries:
+        raise ValueError(
+            f"solver {info.name} carries more than the state from step to step, and adaptive steps change their "
+            f"length; take {remedy}, or give steps of equal length"
+        )
+
+
+def _integrate(problem: AbstractSDE, solver, y0, grid: AdaptiveGrid, tree, observer) -> AdaptiveRun:
+    """The same without the check."""
     stepper = stepper_for(solver)
     levels = tree.levels(len(problem.Noise._fields), stepper.areas)
     dtype = jnp.result_type(*jax.tree.leaves(y0))
@@ -157,7 +199,8 @@ def _loop(run: _Run, y0, levels: int, differentiable: bool):
         t = run.start + node.interval.astype(dtype) * run.length + 2 * node.index.astype(dtype) * h
         coarse = _step(run, t, 2 * h, y, node.whole)
         fine = _two_steps(run, t, y, h, left, right)
-        accept = _error(grid, y, coarse, fine) <= 1
+        error = _error(grid, y, coarse, fine)
+        accept = error <= 1
         if differentiable:
             # A trial that is not kept may have infinite derivatives, and zero times these would be NaN: a tiny
             # step from the start is differentiated in its place.
@@ -168,6 +211,11 @@ def _loop(run: _Run, y0, levels: int, differentiable: bool):
         after, done = _after(node)
         down = _below(node, left, right)
         node = _where(accept, after._replace(whole=_where(done, root(after.interval), after.whole)), down)
+        # By the error just seen, the next interval may be too long to be worth a trial.
+        longer = state.node.level.astype(dtype) - node.level.astype(dtype)
+        hopeless = (error * jnp.exp2(GROWTH * longer) > HOPELESS) & (node.level < levels - 1)
+        halves = run.tree.halves(node.whole, node.interval, node.level, node.index)
+        node = _where(hopeless, _below(node, *halves), node)
         row = (node.interval // run.per_row).astype(jnp.int32)
         saves = accept & done & (node.interval % run.per_row == 0)
         rows = [kept.at[row].set(x, pred=saves) for kept, x in zip(state.rows, jax.tree.leaves(y), strict=True)]

@@ -58,6 +58,9 @@ class SolverInfo:
 
     `strong` and `weak` are its orders on stochastic problems, `order` that on ordinary ones; `calculus` is
     the integral that it converges to. `langevin` solvers take an `AbstractUnderdampedLangevin` only.
+    `unbiased_area` says that what a step leaves out of the second order on general noise, the Lévy area minus
+    its mean given the normals that the step reads, is zero on average. `carries` says that a step depends on
+    earlier ones by more than the state.
     """
 
     name: str
@@ -70,6 +73,8 @@ class SolverInfo:
     weak: Orders | None = None
     order: int | None = None
     langevin: bool = False
+    unbiased_area: bool = False
+    carries: bool = False
     origin: Literal["simkit", "diffrax"] = "diffrax"
 
     @property
