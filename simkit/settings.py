@@ -409,7 +409,8 @@ class Experiment(Section):
     solver: Annotated[Solver, _shorthand("type")] | None = Field(
         None,
         description="Name of the solver, or {type: name, option: …}. The default is EulerMaruyama for an Itô "
-        "equation (Milstein with rtol and atol), EulerHeun for a Stratonovich one and Tsit5 for an ordinary one.",
+        "equation (Milstein if steps are adaptive), EulerHeun for a Stratonovich one and Tsit5 for an "
+        "ordinary one.",
         examples=["EulerMaruyama"],
     )
     time: Time = Field(

@@ -1,13 +1,14 @@
 r"""Steps of adaptive length for stochastic equations, on the binary trees of a Brownian path.
 
-Each saved interval is cut into equal coarse ones, and each of these is the root of a tree. A trial compares one
-step over an interval with two over its halves; where they differ by more than the tolerance the interval is
-halved and its halves are tried, first the left one, else the two steps are kept. So the increments that a decision
-has looked at are those that the accepted steps consist of. Skipping some, as a controller does that proposes any
-next time, would change the law of the path.
-Reference: Gaines & Lyons (1997), Variable step size control in the numerical solution of stochastic differential
-equations, doi:10.1137/S0036139995286515; Foster & Jelinčič (2024), On the convergence of adaptive approximations
-for stochastic differential equations, doi:10.48550/arXiv.2311.14201.
+Each saved interval is cut into equal coarse ones, and each of these is the root of a tree. A trial compares
+one step over an interval with two over its halves; where they differ by more than the tolerance the interval
+is halved and its halves are tried, the left one first, else the two steps are kept. So the accepted steps
+consist of the very increments that were looked at. A controller that goes on to any time it likes leaves some
+of them out, and that changes the law of the path.
+
+Reference: Gaines & Lyons (1997), Variable step size control in the numerical solution of stochastic
+differential equations, doi:10.1137/S0036139995286515; Foster & Jelinčič (2024), On the convergence of
+adaptive approximations for stochastic differential equations, doi:10.48550/arXiv.2311.14201.
 """
 
 from typing import Any, NamedTuple
@@ -26,7 +27,6 @@ from simkit_solvers.problem import AbstractSDE
 from simkit_solvers.registry import check_solver, info_of, strong_order
 from simkit_solvers.step import AbstractStepper, stepper_for
 from simkit_solvers.switched import Switched
-
 
 GROWTH = 1.5  # of a step's error with its length, as a power: the least, that of a method of order 1
 HOPELESS = 2.0  # expected errors above this are not tried; from 1 to 4 it makes little difference
@@ -79,9 +79,9 @@ def integrate_adaptive_sde(
     """One path of `problem` from `y0` over `grid`: what `observer` keeps at each saved time.
 
     A trial is accepted where the difference between its two steps and its one, in the root mean square over
-    the variables divided by `atol + rtol max(|y|, |y1|)`, is at most one; what is not a number is rejected.
-    `grid.first_step` bounds the coarse intervals, one for each saved interval unless given; all steps are their
-    length over a power of two. `accepted` and `rejected` count trials, of which each accepted one is two steps.
+    the variables each divided by `atol + rtol max(|y|, |y1|)`, is at most one; what is not a number is not.
+    `grid.first_step` bounds the coarse intervals, one for each saved interval unless given; a step is one of
+    them over a power of two. `accepted` and `rejected` count trials, of which an accepted one is two steps.
     A path that takes more than `max_steps` trials, or whose tree has no further level, ends where it is;
     nothing is raised. Times take the dtype of `y0`; the observer's accumulators are those at `t0`.
     Differentiable in both modes, the sequence of steps taken as given.
@@ -111,13 +111,14 @@ def check_adaptive_sde(solver, problem: AbstractSDE) -> None:
         remedy = "SPaRK with convert: true" if kind == "general" else "Milstein"
     if strong_order(solver, problem) < 1 and not (kind == "general" and info.unbiased_area):
         raise ValueError(
-            f"adaptive steps are chosen by looking at the increments, which can make {info.name} converge to a "
-            f"wrong limit on {kind} noise (Gaines & Lyons 1997); take {remedy}, or give steps of equal length"
+            f"adaptive steps are chosen by looking at the increments, which can make {info.name} converge "
+            f"to a wrong limit on {kind} noise (Gaines & Lyons 1997); take {remedy}, or give steps of equal "
+            "length"
         )
     if info.carries:
         raise ValueError(
-            f"solver {info.name} carries more than the state from step to step, and adaptive steps change their "
-            f"length; take {remedy}, or give steps of equal length"
+            f"solver {info.name} carries more than the state from step to step, and adaptive steps change "
+            f"their length; take {remedy}, or give steps of equal length"
         )
 
 
@@ -152,7 +153,7 @@ def _integrate(problem: AbstractSDE, solver, y0, grid: AdaptiveGrid, tree, obser
     times = start + jnp.arange(grid.rows, dtype=dtype) / grid.points * span
     acc = observer.init(problem, start, y0)
     rows = jax.vmap(lambda t, y: observer.row(problem, acc, t, y))(times, states)
-    there = jnp.arange(grid.rows) <= done.row
+    there = jnp.arange(grid.rows, dtype=jnp.int32) <= done.row
     rows = jax.tree.map(lambda x: jnp.where(there, x, jnp.nan), rows)
     return AdaptiveRun(rows, accepted, rejected, start + done.time)
 
@@ -202,8 +203,8 @@ def _loop(run: _Run, y0, levels: int, differentiable: bool):
         error = _error(grid, y, coarse, fine)
         accept = error <= 1
         if differentiable:
-            # A trial that is not kept may have infinite derivatives, and zero times these would be NaN: a tiny
-            # step from the start is differentiated in its place.
+            # A trial that is not kept may have infinite derivatives, and zero times these would be NaN: a
+            # tiny step from the start is differentiated in its place.
             tiny = (y0, run.length * 2.0**-FEWEST_LEVELS, *jax.tree.map(jnp.zeros_like, (left, right)))
             safe = _where(accept, (y, h, left, right), jax.lax.stop_gradient(tiny))
             fine = _two_steps(run, t, *safe)
@@ -218,12 +219,14 @@ def _loop(run: _Run, y0, levels: int, differentiable: bool):
         node = _where(hopeless, _below(node, *halves), node)
         row = (node.interval // run.per_row).astype(jnp.int32)
         saves = accept & done & (node.interval % run.per_row == 0)
-        rows = [kept.at[row].set(x, pred=saves) for kept, x in zip(state.rows, jax.tree.leaves(y), strict=True)]
+        rows = [
+            kept.at[row].set(x, pred=saves) for kept, x in zip(state.rows, jax.tree.leaves(y), strict=True)
+        ]
         return _State(
             y,
             node,
-            state.accepted + accept,
-            state.rejected + ~accept,
+            state.accepted + accept.astype(jnp.int32),
+            state.rejected + (~accept).astype(jnp.int32),
             ~accept & (state.node.level >= levels - 1),
             rows,
         )
@@ -274,7 +277,7 @@ def _error(grid: AdaptiveGrid, y, coarse, fine):
 
 
 def _after(node: _Node) -> tuple[_Node, jax.Array]:
-    """The interval after one that was accepted, and whether it is the next coarse one, whose normals it lacks.
+    """The interval after an accepted one, and whether it is the next coarse one, whose normals it lacks.
 
     To the right of number i on level l begins number $(i + 1)/2^k$ on level $l - k$, for the largest k that
     divides; it is the right half that waits there.

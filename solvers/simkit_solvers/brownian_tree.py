@@ -14,12 +14,13 @@ FEWEST_LEVELS = 20
 
 
 class BrownianTree(eqx.Module):
-    r"""The normals of every interval $[(i/2^l)\,H, ((i + 1)/2^l)\,H]$ of each coarse interval of length H.
+    r"""The normals of every interval $[(i/2^l) H, ((i + 1)/2^l) H]$ of each coarse interval of length H.
 
-    Coarse intervals draw as the steps of a fixed grid do. The halves of an interval follow from its own normals
-    and fresh ones by `split`, and the fresh ones are a pure function of key, path and the interval's place:
-    its coarse interval, and its number $2^l + i$ in the tree. So a path is the same, up to rounding, however
-    deep and in which order the tree is descended.
+    Coarse intervals draw as the steps of a fixed grid do. The halves of an interval follow from its own
+    normals and fresh ones by `split`, and the fresh ones are a pure function of key, path and the interval's
+    place: its coarse interval, and its number $2^l + i$ in the tree. So a path is the same, up to rounding,
+    however deep and in which order the tree is descended; with areas, inside the coarse intervals, it is
+    another than without.
     """
 
     roots: CounterNoise
@@ -38,8 +39,8 @@ class BrownianTree(eqx.Module):
         levels = 32 - math.ceil(math.log2(self._blocks(components, areas)))
         if levels < FEWEST_LEVELS:
             raise ValueError(
-                f"noise: {components} components leave a tree of {levels} levels, fewer than {FEWEST_LEVELS}; "
-                "give steps of equal length"
+                f"noise: {components} components leave a tree of {levels} levels, fewer than "
+                f"{FEWEST_LEVELS}; give steps of equal length"
             )
         return min(levels, MOST_LEVELS)
 

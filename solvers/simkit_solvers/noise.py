@@ -207,9 +207,7 @@ def split(whole: Draw, fresh: Draw) -> tuple[Draw, Draw]:
         terms = [(w, kind) for w, kind in zip(row, kinds, strict=True) if w]
         return tuple(sum(w * kind[c] for w, kind in terms) for c in range(components))
 
-    left, right = (
-        Draw(*(part(row) for row in weights[half : half + areas + 1])) for half in (0, areas + 1)
-    )
+    left, right = (Draw(*(part(row) for row in weights[half : half + areas + 1])) for half in (0, areas + 1))
     return left, right
 
 
