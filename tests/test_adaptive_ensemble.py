@@ -114,7 +114,7 @@ def test_stochastic_paths_take_milstein_and_meet_exact_moments():
 
 def test_a_stochastic_path_that_fails_is_named():
     steep = {
-        "model": {"sde": {"x": {"drift": "x**2", "noise": {"W": "0.01"}}}},
+        "model": {"sde": {"x": {"drift": "x**2", "noise": {"W": 0.01}}}},
         "initial": {"x": 1.6},
         "time": {"t1": 1.0, "rtol": 1e-3, "atol": 1e-3},
         "ensemble": {"paths": 1, "devices": 1},

@@ -425,6 +425,12 @@ def test_the_first_step_is_the_longest():
         found = watched("SRIW1", 1e9, 64, first_step=first_step)
         assert (found.accepted == POINTS * intervals).all()
         assert (found.rejected == 0).all()
+        every = jax.vmap(lambda path, n=intervals: tree_of(path).roots.draws(1, 0, jnp.uint32(0), POINTS * n))
+        normals = [draw.W[0] for draw in every(jnp.arange(64, dtype=jnp.uint32))]
+        w = np.cumsum(np.stack(normals, 1), 1, dtype=float) / np.sqrt(POINTS * intervals)
+        np.testing.assert_allclose(
+            found.rows["w"][:, 1:], w[:, intervals - 1 :: intervals], rtol=0, atol=1e-12
+        )
 
 
 def test_float32_keeps_its_type_and_a_late_start_its_steps():
