@@ -1,0 +1,183 @@
+"""Adaptive steps of a stochastic equation: what waiting costs, and other ways at equal strong error.
+
+A particle is driven against a steep wall by noise. Steps must be far shorter at the wall than away from it,
+and each path is there at times of its own. Expected: groups of 16 wait for less than as long as they work; a
+fixed grid, whose steps must suit the wall everywhere, takes some ten times the steps, but each of them is
+many times as fast, so that it should still win; and diffrax, whose Brownian tree is descended from the root
+for each increment and whose paths all wait for the slowest under one `vmap`, should need ten times as long.
+"""
+
+import dataclasses
+import sys
+
+from simkit.xla_flags import prefer_wide_vectors
+
+if not prefer_wide_vectors():
+    print("not asking XLA for 512-bit vectors: see `simkit doctor`", file=sys.stderr)
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import diffrax
+import jax
+import jax.numpy as jnp
+import numpy as np
+from ours import end_moments, experiment
+from report import Finding, options, report
+from rounds import interleaved
+from simkit_solvers.adaptive_grid import AdaptiveGrid, Tolerances
+from simkit_solvers.grid import Grid
+from simkit_solvers.noise import CoarsenedNoise, CounterNoise
+from simkit_solvers.problem import AbstractSDE, Scalar
+from simkit_solvers.registry import make_solver
+
+from simkit.paths import (
+    ACCEPTED,
+    REJECTED,
+    STOCHASTIC_GROUP,
+    as_device_ids,
+    lanes_for,
+    path_mesh,
+    path_program,
+)
+from simkit.simulation import Simulation
+
+T1, START, TOLERANCE, SPAN = 4.0, 1.2, 1e-2, 0.5
+FINEST = 2**13  # steps of the fixed grid that others are compared with
+REFERENCE = 30  # a tolerance so many times finer is exact beside another
+SAMPLE = 512  # paths to measure errors with
+
+
+class WallState(NamedTuple):
+    x: Scalar
+
+
+class OneNoise(NamedTuple):
+    W: Scalar
+
+
+class Wall(AbstractSDE):
+    r"""$dx = (x^{-9} - x)\,dt + \tfrac12\,dW$."""
+
+    State = WallState
+    Noise = OneNoise
+    calculus = "any"
+    noise_kind = "additive"
+    strength: Scalar = 1.0
+
+    def drift(self, t, y):
+        return WallState(self.strength * y.x**-9 - y.x)
+
+    def noise(self, t, y, dW):
+        return WallState(0.5 * dW.W)
+
+
+def run_of(paths: int, grid) -> Simulation:
+    """An ensemble by SPaRK over a grid."""
+    fixed = experiment(Wall(), make_solver("SPaRK"), {"x": START}, 1, T1, paths, "float64")
+    return dataclasses.replace(fixed, grid=grid)
+
+
+def adaptive_grid(tolerance) -> AdaptiveGrid:
+    return AdaptiveGrid(0.0, T1, Tolerances(tolerance, tolerance), SPAN)
+
+
+def fixed_grid(steps: int) -> Grid:
+    return Grid(0.0, T1 / steps, steps, steps)
+
+
+def rows_of(simulation: Simulation, *driver) -> dict[str, np.ndarray]:
+    """The last rows of all paths of one lane's width."""
+    mesh = path_mesh(1)
+    with jax.enable_x64(True):
+        program, numbers = path_program(simulation, simulation.grid, mesh, *driver)
+        rows = jax.jit(program)(numbers, as_device_ids(0, 1, lanes_for(simulation.paths), mesh))
+    return {name: np.asarray(values[-1]).reshape(-1) for name, values in rows.items()}
+
+
+def mean_error(found: np.ndarray, exact: np.ndarray) -> float:
+    """The mean distance of ends; infinite where a path has failed."""
+    return float(np.nan_to_num(np.mean(np.abs(found - exact)), nan=np.inf))
+
+
+def fixed_steps(error: float) -> int:
+    """The fewest steps of equal length, a power of two, with at most this strong error."""
+    exact = rows_of(run_of(SAMPLE, fixed_grid(FINEST)))["x"]
+    steps = FINEST // 2
+    while steps > 16:
+        factor = 2 * FINEST // steps
+        coarse = rows_of(
+            run_of(SAMPLE, fixed_grid(FINEST // factor)),
+            lambda *path, f=factor: CoarsenedNoise(CounterNoise.of(*path), f),
+        )
+        if mean_error(coarse["x"], exact) > error:
+            break
+        steps //= 2
+    return steps
+
+
+def diffrax_paths(paths: int) -> Callable[[Any], jax.Array]:
+    """The ends by `diffeqsolve` under one `vmap`, as a compiled function of the tolerance."""
+
+    def path(key, tolerance):
+        tree = diffrax.VirtualBrownianTree(0.0, T1, 2.0**-16, (), key, levy_area=diffrax.SpaceTimeLevyArea)
+        steps = diffrax.PIDController(rtol=tolerance, atol=tolerance, pcoeff=0.1, icoeff=0.3)
+        solution = diffrax.diffeqsolve(
+            diffrax.MultiTerm(
+                diffrax.ODETerm(lambda t, x, args: x**-9 - x),
+                diffrax.ControlTerm(lambda t, x, args: jnp.full_like(x, 0.5), tree),
+            ),
+            diffrax.SPaRK(),
+            0.0,
+            T1,
+            SPAN,
+            jnp.asarray(START),
+            stepsize_controller=diffrax.ClipStepSizeController(steps, store_rejected_steps=64),
+            adjoint=diffrax.ForwardMode(),
+            max_steps=None,
+            throw=False,
+        )
+        return solution.ys[0]
+
+    with jax.enable_x64(True):
+        keys = jax.random.split(jax.random.key(0), paths)
+        ensemble = jax.jit(jax.vmap(path, (0, None))).lower(keys, 0.1).compile()
+
+    def ends(tolerance):
+        with jax.enable_x64(True):
+            return ensemble(keys, jnp.asarray(tolerance))
+
+    return ends
+
+
+def main():
+    asked = options(__doc__)
+    paths, rounds = (512, 2) if asked.small else (2048, 3)
+    own = rows_of(run_of(SAMPLE, adaptive_grid(TOLERANCE)))
+    error = mean_error(own["x"], rows_of(run_of(SAMPLE, adaptive_grid(TOLERANCE / REFERENCE)))["x"])
+    trials = (own[ACCEPTED] + own[REJECTED]).reshape(-1, STOCHASTIC_GROUP)
+    waiting = STOCHASTIC_GROUP * trials.max(axis=1).sum() / trials.sum()
+    steps = fixed_steps(error)
+    theirs, tolerance = diffrax_paths(paths), TOLERANCE
+    exact = np.asarray(theirs(TOLERANCE / REFERENCE))
+    while mean_error(np.asarray(theirs(tolerance)), exact) > error:
+        tolerance /= 2
+    programs = {
+        f"adaptive, {trials.mean():.0f} trials": end_moments(run_of(paths, adaptive_grid(TOLERANCE))),
+        f"fixed grid, {steps} steps": end_moments(run_of(paths, fixed_grid(steps))),
+        f"diffrax, rtol {tolerance:g}": lambda: theirs(tolerance),
+    }
+    timings = interleaved(programs, rounds)
+    ours, fixed, peer = (timing.best for timing in timings.values())
+    print(f"strong error {error:.2g}; most trials of a path {trials.max()}")
+    findings = [
+        Finding(f"adaptive sde, waiting in groups of {STOCHASTIC_GROUP}", waiting, "x", 2, "at most"),
+        Finding("adaptive sde, against a fixed grid of equal strong error", fixed / ours, "x"),
+        Finding("adaptive sde, steps of the fixed grid over trials", steps / trials.mean(), "x"),
+        Finding("adaptive sde, against diffrax's adaptive steps at equal strong error", peer / ours, "x", 5),
+    ]
+    report("adaptive_sde", findings, timings, {}, asked)
+
+
+if __name__ == "__main__":
+    main()
