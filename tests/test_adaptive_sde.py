@@ -433,6 +433,23 @@ def test_the_first_step_is_the_longest():
         )
 
 
+class Clock(Watched):
+    """A drift that knows the time and nothing else."""
+
+    def drift(self, t, y):
+        return WatchedState(jnp.cos(5 * t), 0.0, 0.0)
+
+    def noise(self, t, y, dW):
+        return WatchedState(0.0 * dW.W, dW.W, 0.0)
+
+
+def test_steps_are_at_their_times():
+    grid = AdaptiveGrid(0.3, 2.3, Tolerances(0.0, 1e-6), 0.2, points=5)
+    y0 = WatchedState(*map(jnp.asarray, (0.0, 0.0, 0.0)))
+    found = integrate_adaptive_sde(Clock(), make_solver("SRIW1"), y0, grid, tree_of(0), States())
+    np.testing.assert_allclose(found.rows["x"], (np.sin(5 * grid.times) - np.sin(1.5)) / 5, atol=1e-5)
+
+
 def test_float32_keeps_its_type_and_a_late_start_its_steps():
     """At t = 2^21 float32 tells no times apart that differ by less than an eighth; the steps need less."""
 
