@@ -338,7 +338,11 @@ def test_the_record_knows_whose_area_is_unbiased(name):
             General(calculus="stratonovich"),
             "ReversibleHeun carries more than the state .*; take SPaRK or Heun, or give steps",
         ),
-        ("Milstein", General(), "solver Milstein is for additive, scalar, diagonal or commutative noise"),
+        (
+            "Milstein",
+            General(),
+            "is for additive, scalar, diagonal or commutative noise, .*; take SPaRK with convert: true",
+        ),
         ("Heun", Diagonal(), "solver Heun converges to the Stratonovich solution"),
     ],
 )

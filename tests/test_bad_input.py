@@ -359,7 +359,7 @@ def test_mistakes_about_adaptive_steps(messages, lines, expected):
         (
             "SPaRK",
             "4:9: solver: solver SPaRK converges to the Stratonovich solution, GBM is an Itô model; take "
-            "EulerMaruyama, or let it convert the model: {type: SPaRK, convert: true}",
+            "Milstein, or let it convert the model: {type: SPaRK, convert: true}",
         ),
     ],
 )

@@ -99,16 +99,16 @@ def check_adaptive_sde(solver, problem: AbstractSDE) -> None:
     the solver's record has to say `unbiased_area`. A solver must not carry anything but the state from one
     step to the next, which is of another length. A choice between solvers fits where each of them does.
     """
-    check_solver(solver, problem)
+    if problem.calculus == "stratonovich":
+        remedy = "SPaRK or Heun"
+    else:
+        remedy = "SPaRK with convert: true" if problem.noise_kind == "general" else "Milstein"
+    check_solver(solver, problem, instead=remedy)
     if isinstance(solver, Switched):
         for each in solver.solvers:
             check_adaptive_sde(each, problem)
         return
     info, kind = info_of(solver), problem.noise_kind
-    if info.calculus == "stratonovich" or problem.calculus == "stratonovich":
-        remedy = "SPaRK or Heun"
-    else:
-        remedy = "SPaRK with convert: true" if kind == "general" else "Milstein"
     if strong_order(solver, problem) < 1 and not (kind == "general" and info.unbiased_area):
         raise ValueError(
             f"adaptive steps are chosen by looking at the increments, which can make {info.name} converge "
