@@ -24,7 +24,7 @@ from simkit_solvers.brownian_tree import FEWEST_LEVELS, BrownianTree
 from simkit_solvers.noise import Draw
 from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.problem import AbstractSDE
-from simkit_solvers.registry import check_solver, info_of, strong_order
+from simkit_solvers.registry import check_solver, info_of
 from simkit_solvers.step import AbstractStepper, stepper_for
 from simkit_solvers.switched import Switched
 
@@ -109,7 +109,7 @@ def check_adaptive_sde(solver, problem: AbstractSDE) -> None:
             check_adaptive_sde(each, problem)
         return
     info, kind = info_of(solver), problem.noise_kind
-    if strong_order(solver, problem) < 1 and not (kind == "general" and info.unbiased_area):
+    if not info.has_right_limit(kind):
         raise ValueError(
             f"adaptive steps are chosen by looking at the increments, which can make {info.name} converge "
             f"to a wrong limit on {kind} noise (Gaines & Lyons 1997); take {remedy}, or give steps of equal "
