@@ -223,7 +223,7 @@ def test_the_step_bias_is_the_one_of_euler_s_method(steps):
 
 
 def test_solvers_that_read_areas_have_a_step_bias_by_halves_too():
-    """On a linear drift its mean is that of Heun's method; wrong areas would leave four times the noise in it."""
+    """On a linear drift its mean is that of Heun's method; wrong areas would leave more noise in it."""
     model, start = OrnsteinUhlenbeck(2.0, 1.0, 0.5), {"X": 3.0}
     simulation = gbm(4000, 7, problem=model, initial=start, solver=make_solver("SRIW1"))
     bias, error = run_ensemble(simulation).bias["X"]
