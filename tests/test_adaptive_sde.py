@@ -217,19 +217,19 @@ def end_errors(solver, model, atol, internal=False):
 
 
 @pytest.mark.parametrize(
-    ("solver", "model"),
+    ("solver", "model", "least"),
     [
-        ("SRIW1", Watched),
-        pytest.param("SRIW1", Bounded, marks=pytest.mark.slow),
-        pytest.param("Milstein", Watched, marks=pytest.mark.slow),
-        pytest.param("Milstein", Bounded, marks=pytest.mark.slow),
-        pytest.param("DerivativeFreeMilstein", Watched, marks=pytest.mark.slow),
+        ("SRIW1", Watched, 0.45),
+        pytest.param("SRIW1", Bounded, 0.45, marks=pytest.mark.slow),
+        pytest.param("Milstein", Watched, 0.45, marks=pytest.mark.slow),
+        pytest.param("Milstein", Bounded, 0.45, marks=pytest.mark.slow),
+        pytest.param("DerivativeFreeMilstein", Watched, 0.3, marks=pytest.mark.slow),
     ],
 )
-def test_the_strong_error_falls_with_the_tolerance(solver, model):
-    """As its power 1/2 to 2/3."""
+def test_the_strong_error_falls_with_the_tolerance(solver, model, least):
+    """As its power 1/3 at least: steps about as long as its power 2/3, and errors as the root of these."""
     first, last = (np.mean(np.abs(end_errors(solver, model, atol))) for atol in (1e-3, 1e-5))
-    assert 0.45 < np.log(first / last) / np.log(1e2) < 0.75
+    assert least < np.log(first / last) / np.log(1e2) < 0.75
 
 
 def test_euler_maruyama_has_a_wrong_limit():
