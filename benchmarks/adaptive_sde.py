@@ -1,10 +1,10 @@
 """Adaptive steps of a stochastic equation: what waiting costs, and other ways at equal strong error.
 
-A particle is driven against a steep wall by noise. Steps must be far shorter at the wall than away from it,
-and each path is there at times of its own. Expected: groups of 16 wait for less than as long as they work; a
-fixed grid, whose steps must suit the wall everywhere, takes some ten times the steps, but each of them is
-many times as fast, so that it should still win; and diffrax, whose Brownian tree is descended from the root
-for each increment and whose paths all wait for the slowest under one `vmap`, should need ten times as long.
+The 3/2 model of volatility: its variance v bursts now and then, and at v times scales are 1/v. Watched is its
+integral. Expected: groups of 16 wait for less than as long as they work; a fixed grid, whose steps must suit
+the highest burst, takes ten times the steps, but each of them is many times as fast, so that it should still
+win; and diffrax, whose Brownian tree is descended from the root for each increment and whose paths all wait
+for the slowest under one `vmap`, should need ten times as long.
 """
 
 import dataclasses
@@ -42,39 +42,41 @@ from simkit.paths import (
 )
 from simkit.simulation import Simulation
 
-T1, START, TOLERANCE, SPAN = 4.0, 1.2, 1e-2, 0.5
-FINEST = 2**13  # steps of the fixed grid that others are compared with
+T1, TOLERANCE, SPAN = 4.0, 1e-2, 1.0
+START = {"total": 0.0, "v": 1.0}
+FEWEST = 128  # steps of equal length to try
 REFERENCE = 30  # a tolerance so many times finer is exact beside another
 SAMPLE = 512  # paths to measure errors with
 
 
-class WallState(NamedTuple):
-    x: Scalar
+class VarianceState(NamedTuple):
+    total: Scalar
+    v: Scalar
 
 
 class OneNoise(NamedTuple):
     W: Scalar
 
 
-class Wall(AbstractSDE):
-    r"""$dx = (x^{-9} - x)\,dt + \tfrac12\,dW$."""
+class ThreeHalves(AbstractSDE):
+    r"""$dv = v\,(2 - v)\,dt + v^{3/2}\,dW$ (Itô), here in Stratonovich's sense, and $\int v\,dt$."""
 
-    State = WallState
+    State = VarianceState
     Noise = OneNoise
-    calculus = "any"
-    noise_kind = "additive"
-    strength: Scalar = 1.0
+    calculus = "stratonovich"
+    noise_kind = "scalar"
+    speed: Scalar = 2.0
 
     def drift(self, t, y):
-        return WallState(self.strength * y.x**-9 - y.x)
+        return VarianceState(y.v, y.v * (self.speed - 1.75 * y.v))
 
     def noise(self, t, y, dW):
-        return WallState(0.5 * dW.W)
+        return VarianceState(0.0 * dW.W, y.v**1.5 * dW.W)
 
 
 def run_of(paths: int, grid) -> Simulation:
     """An ensemble by SPaRK over a grid."""
-    fixed = experiment(Wall(), make_solver("SPaRK"), {"x": START}, 1, T1, paths, "float64")
+    fixed = experiment(ThreeHalves(), make_solver("SPaRK"), START, 1, T1, paths, "float64")
     return dataclasses.replace(fixed, grid=grid)
 
 
@@ -101,19 +103,16 @@ def mean_error(found: np.ndarray, exact: np.ndarray) -> float:
 
 
 def fixed_steps(error: float) -> int:
-    """The fewest steps of equal length, a power of two, with at most this strong error."""
-    exact = rows_of(run_of(SAMPLE, fixed_grid(FINEST)))["x"]
-    steps = FINEST // 2
-    while steps > 16:
-        factor = 2 * FINEST // steps
+    """The fewest steps of equal length, a power of two, with this strong error beside four times as many."""
+    steps = FEWEST
+    while True:
+        fine = rows_of(run_of(SAMPLE, fixed_grid(4 * steps)))
         coarse = rows_of(
-            run_of(SAMPLE, fixed_grid(FINEST // factor)),
-            lambda *path, f=factor: CoarsenedNoise(CounterNoise.of(*path), f),
+            run_of(SAMPLE, fixed_grid(steps)), lambda *path: CoarsenedNoise(CounterNoise.of(*path), 4)
         )
-        if mean_error(coarse["x"], exact) > error:
-            break
-        steps //= 2
-    return steps
+        if mean_error(coarse["total"], fine["total"]) <= error:
+            return steps
+        steps *= 2
 
 
 def diffrax_paths(paths: int) -> Callable[[Any], jax.Array]:
@@ -124,20 +123,26 @@ def diffrax_paths(paths: int) -> Callable[[Any], jax.Array]:
         steps = diffrax.PIDController(rtol=tolerance, atol=tolerance, pcoeff=0.1, icoeff=0.3)
         solution = diffrax.diffeqsolve(
             diffrax.MultiTerm(
-                diffrax.ODETerm(lambda t, x, args: x**-9 - x),
-                diffrax.ControlTerm(lambda t, x, args: jnp.full_like(x, 0.5), tree),
+                diffrax.ODETerm(lambda t, y, model: jnp.stack(model.drift(t, VarianceState(*y)))),
+                diffrax.ControlTerm(
+                    lambda t, y, model: jnp.stack(
+                        model.noise(t, VarianceState(*y), OneNoise(jnp.ones_like(y[0])))
+                    ),
+                    tree,
+                ),
             ),
             diffrax.SPaRK(),
             0.0,
             T1,
             SPAN,
-            jnp.asarray(START),
+            jnp.asarray(list(START.values())),
+            ThreeHalves(),
             stepsize_controller=diffrax.ClipStepSizeController(steps, store_rejected_steps=64),
             adjoint=diffrax.ForwardMode(),
             max_steps=None,
             throw=False,
         )
-        return solution.ys[0]
+        return solution.ys[0, 0]
 
     with jax.enable_x64(True):
         keys = jax.random.split(jax.random.key(0), paths)
@@ -154,11 +159,11 @@ def main():
     asked = options(__doc__)
     paths, rounds = (512, 2) if asked.small else (2048, 3)
     own = rows_of(run_of(SAMPLE, adaptive_grid(TOLERANCE)))
-    error = mean_error(own["x"], rows_of(run_of(SAMPLE, adaptive_grid(TOLERANCE / REFERENCE)))["x"])
+    error = mean_error(own["total"], rows_of(run_of(SAMPLE, adaptive_grid(TOLERANCE / REFERENCE)))["total"])
     trials = (own[ACCEPTED] + own[REJECTED]).reshape(-1, STOCHASTIC_GROUP)
     waiting = STOCHASTIC_GROUP * trials.max(axis=1).sum() / trials.sum()
     steps = fixed_steps(error)
-    theirs, tolerance = diffrax_paths(paths), TOLERANCE
+    theirs, tolerance = diffrax_paths(paths), 16 * TOLERANCE
     exact = np.asarray(theirs(TOLERANCE / REFERENCE))
     while mean_error(np.asarray(theirs(tolerance)), exact) > error:
         tolerance /= 2
