@@ -18,6 +18,7 @@ ORDER = (
     "sde_solvers",
     "lorenz",
     "adaptive_ode",
+    "adaptive_sde",
     "stiff",
     "work_precision",
     "gradient",

@@ -99,6 +99,9 @@ def solver_page(info: SolverInfo) -> str:
         facts.append(("order on ordinary equations", str(info.order)))
     if info.calculus is not None:
         facts.append(("converges to the solution of", CALCULUS[info.calculus]))
+    if info.adaptive_noise_kinds:
+        link = "[adaptive steps](../../guides/adaptive_sdes.md) on noise that is"
+        facts.append((link, ", ".join(info.adaptive_noise_kinds)))
     parts += ["## Use", table(("", ""), facts)]
     if info.strong is not None and info.weak is not None:
         rows = [

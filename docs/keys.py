@@ -20,8 +20,9 @@ Numbers are those of YAML 1.2, so `1e-3` is a number; a number in quotes is refu
 characters. Inside `{}` and `[]` a comma between parentheses belongs to the expression, as in
 `{call: maximum(S - K, 0)}`.
 
-`time` has either `steps`, or `rtol` and `atol` for [adaptive steps](../guides/adaptive_odes.md) of an
-ordinary equation; the keys below them in its table go with the latter.
+`time` has either `steps`, or `rtol` and `atol` for adaptive steps, of
+[ordinary](../guides/adaptive_odes.md) and of [stochastic](../guides/adaptive_sdes.md) equations; the keys
+below them in its table go with the latter.
 
 `simkit schema` prints the same as JSON Schema, for editors."""
 

@@ -7,8 +7,11 @@ import diffrax
 import numpy as np
 from simkit_solvers.adaptive import check_adaptive
 from simkit_solvers.adaptive_grid import MAX_STEPS, AdaptiveGrid, Tolerances
+from simkit_solvers.adaptive_sde import check_adaptive_sde
+from simkit_solvers.calculus import in_calculus
 from simkit_solvers.grid import Grid
 from simkit_solvers.problem import AbstractSDE
+from simkit_solvers.registry import info_of
 
 from simkit.expression import Expression, ExpressionError, compile_expression
 from simkit.fields import Constants, compiled, evaluated
@@ -84,16 +87,18 @@ def refuse_adaptive(
     solver: diffrax.AbstractSolver | None,
     plan: ModelPlan | None,
     observe: Mapping[str, ObservableSettings] | None,
+    convert: bool,
     mistakes: Mistakes,
 ) -> None:
-    """What fits a fixed grid only: stochastic models, solvers without error estimate, path functionals."""
+    """What fits a fixed grid only: solvers without error estimate or with a wrong limit, path functionals."""
     problem = None if plan is None else plan.problem
-    if isinstance(problem, AbstractSDE):
-        message = "adaptive steps are for ordinary equations, and the model is stochastic; give steps instead"
-        mistakes.add(("time", "rtol"), message, at_key=True)
-    elif solver is not None and problem is not None:
+    if solver is not None and problem is not None:
         try:
-            check_adaptive(solver, problem)
+            if isinstance(problem, AbstractSDE):
+                calculus = info_of(solver).calculus if convert else None
+                check_adaptive_sde(solver, in_calculus(problem, calculus or "any"))
+            else:
+                check_adaptive(solver, problem)
         except ValueError as error:
             mistakes.add(("solver", "type"), str(error))
     for name, settings in (observe or {}).items():

@@ -4,7 +4,7 @@ The first paths are simulated again on the same Brownian path with steps f times
 $E[X_h] - E[X_0] \approx c h^p$, so that the bias of the run is $(E[X_{fh}] - E[X_h]) / (f^p - 1)$, a mean of
 coupled differences with a small standard error of its own. Where longer steps would miss the dates at which
 an observable looks at the path, and where the number of steps has no factor 2 or 3, the steps are half as
-long instead (f = 1/2), the increments split by the Brownian bridge.
+long instead (f = 1/2), increments and Lévy areas split by the Brownian bridge.
 """
 
 import dataclasses
@@ -18,7 +18,6 @@ from simkit_solvers.noise import CoarsenedNoise, CounterNoise, HalvedNoise
 from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.problem import AbstractSDE
 from simkit_solvers.registry import weak_order
-from simkit_solvers.step import stepper_for
 
 from simkit.initial import Distribution
 from simkit.paths import Driver, as_device_ids, lanes_for, path_mesh, path_program
@@ -42,9 +41,8 @@ def step_bias(
 ) -> tuple[dict[str, tuple[float, float]], float]:
     """The step bias of each quantity at the end and its standard error, given the first paths' final values.
 
-    Empty where no other grid can be compared with: no factor that meets all dates, under a solver with Lévy
-    areas or with so many steps that twice as many would wrap the counter. Empty too for adaptive steps, whose
-    tolerances take its place.
+    Empty where no other grid can be compared with: no factor that meets all dates, with so many steps that
+    twice as many would wrap the counter. Empty too for adaptive steps, whose tolerances take its place.
     Quantities whose coupled differences are not finite are left out. Also the seconds that compiling took.
     """
     other = comparison(simulation)
@@ -90,8 +88,6 @@ def comparison(simulation: Simulation) -> Comparison | None:
             return Comparison(
                 factor, longer, observer, lambda *path, f=factor: CoarsenedNoise(CounterNoise.of(*path), f)
             )
-    if stepper_for(simulation.solver).areas and isinstance(simulation.problem, AbstractSDE):
-        return None
     steps = 2 * grid.steps
     if steps >= 2**31:
         return None

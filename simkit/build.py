@@ -94,8 +94,13 @@ def with_defaults(experiment: Experiment) -> Experiment:
             calculus = model.calculus
         elif cls is not None and issubclass(cls, AbstractSDE):
             calculus = cls.calculus
-        heun_or_euler = "EulerHeun" if calculus == "stratonovich" else "EulerMaruyama"
-        changes["solver"] = Solver(type=heun_or_euler if stochastic else "Tsit5")
+        ito = "EulerMaruyama" if experiment.time.steps is not None else "Milstein"
+        usual = "EulerHeun" if calculus == "stratonovich" else ito
+        general = cls is not None and issubclass(cls, AbstractSDE) and cls.noise_kind == "general"
+        if general and experiment.time.steps is None:
+            changes["solver"] = Solver(type="SPaRK", convert=True)
+        else:
+            changes["solver"] = Solver(type=usual if stochastic else "Tsit5")
     if experiment.ensemble.paths is None:
         random = stochastic or any(isinstance(value, RandomValue) for value in experiment.initial.values())
         changes["ensemble"] = experiment.ensemble.model_copy(update={"paths": 10_000 if random else 1})
@@ -118,12 +123,13 @@ def assemble(parts: Parts, mistakes: Mistakes) -> Simulation | None:
     initial = plan_initial(parts.initial, plan, constants, mistakes)
     span = _span(parts.time, constants, mistakes)
     adaptive = is_adaptive(parts.time, mistakes)
-    solver = _solver(parts.solver, plan, initial, constants, mistakes)
+    solver = _solver(parts.solver, plan, initial, constants, adaptive, mistakes)
     end = float(span[1](constants.values)) if span else None
     if adaptive:
         steps = None
         make_grid = plan_adaptive(parts.time, parts.save, parts.precision, constants, mistakes)
-        refuse_adaptive(solver, plan, parts.observe, mistakes)
+        convert = parts.solver is not None and parts.solver.convert
+        refuse_adaptive(solver, plan, parts.observe, convert, mistakes)
     else:
         steps = _steps(parts.time, mistakes)
         make_grid = _plan_fixed(steps, parts.save, mistakes)
@@ -259,6 +265,7 @@ def _solver(
     plan: ModelPlan | None,
     initial: dict[str, InitialValue],
     constants: Constants,
+    adaptive: bool,
     mistakes: Mistakes,
 ):
     if section is None:
@@ -280,7 +287,8 @@ def _solver(
         except ValueError as error:
             mistakes.add(("solver", key), str(error), at_key=key not in SOLVERS[name].options)
     solver = make_solver(name, sound)
-    if plan is not None and plan.problem is not None:
+    stochastic = plan is not None and isinstance(plan.problem, AbstractSDE)
+    if plan is not None and plan.problem is not None and not (adaptive and stochastic):
         values = [value.bound(constants.values) for value in initial.values()]
         numbers = [value.a if isinstance(value, Distribution) else value for value in values]
         complete = len(numbers) == len(plan.variables)

@@ -6,6 +6,7 @@ import jax
 import numpy as np
 from simkit_solvers.adaptive_grid import AdaptiveGrid
 from simkit_solvers.grid import Grid
+from simkit_solvers.problem import AbstractSDE
 
 from simkit.errors import NumericalError
 from simkit.paths import (
@@ -50,7 +51,8 @@ def _moment(simulation: Simulation, path: int) -> tuple[str, bool]:
         values = _replayed(simulation, grid, path)
         counts = {name: values.pop(name)[0] for name in (ACCEPTED, REJECTED, REACHED)}
         if not np.all(np.isfinite([values[name][-1] for name in simulation.problem.State._fields])):
-            return _stopped(path, grid, counts), False
+            stochastic = isinstance(simulation.problem, AbstractSDE)
+            return _stopped(path, grid, stochastic, counts), False
     else:
         every = next(
             n for n in range(max(1, grid.steps // REPLAY_ROWS), grid.steps + 1) if grid.steps % n == 0
@@ -80,12 +82,14 @@ def _replayed(simulation: Simulation, grid: Grid | AdaptiveGrid, path: int) -> d
     return {name: np.array(array)[:, 0, 0] for name, array in rows.items()}
 
 
-def _stopped(path: int, grid: AdaptiveGrid, counts: dict[str, Any]) -> str:
+def _stopped(path: int, grid: AdaptiveGrid, stochastic: bool, counts: dict[str, Any]) -> str:
     """Where and why a run with adaptive steps ended early."""
     taken = int(counts[ACCEPTED] + counts[REJECTED])
     reason = (
         f"max_steps = {grid.max_steps} were taken"
         if taken >= grid.max_steps
         else "the tolerances asked for a step too short for the clock"
+        if not stochastic
+        else "the tolerances asked for a step shorter than halving gives"
     )
     return f"path {path}: stopped at t = {counts[REACHED]:.10g} of {float(grid.t1):g}: {reason}"

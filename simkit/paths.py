@@ -10,6 +10,8 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from simkit_solvers.adaptive import integrate_adaptive
 from simkit_solvers.adaptive_grid import AdaptiveGrid
+from simkit_solvers.adaptive_sde import integrate_adaptive_sde
+from simkit_solvers.brownian_tree import BrownianTree
 from simkit_solvers.calculus import in_calculus
 from simkit_solvers.generator import seed_key
 from simkit_solvers.grid import Grid
@@ -28,6 +30,7 @@ FEWEST_LANES = 64
 # Adaptive paths under one `vmap`, all of which wait for the slowest: fewer wait less, and take longer a step.
 # Two groups or more in the fewest lanes: the compiler takes a loop of one apart, and bits may differ.
 GROUP = 32
+STOCHASTIC_GROUP = 16  # their numbers of steps differ more
 # No names of observables: these hold spaces.
 ACCEPTED, REJECTED, REACHED = "accepted steps", "rejected steps", "time reached"
 
@@ -63,8 +66,8 @@ def path_program(
     The numbers are every floating-point leaf of the model, the observables and the grid, in the run's
     precision; they are traced, so that a derivative or a sweep compiles nothing anew. The function gives a
     dictionary of arrays `(rows, leaves, lanes)`; on an adaptive grid also `ACCEPTED`, `REJECTED` and
-    `REACHED` with one row each. `driver` makes a path's noise of key, path and whether its normals are
-    float64.
+    `REACHED` with one row each. `driver` makes a path's noise on a fixed grid of key, path and whether its
+    normals are float64.
     """
     dtype = jnp.dtype(simulation.precision)
     wide = simulation.normals == "float64"
@@ -78,20 +81,25 @@ def path_program(
     def one_path(numbers, key, path):
         problem, observer, grid, fixed = eqx.combine(numbers, static)
         start = draw_initial({**simulation.initial, **fixed}, key, path, dtype, wide)
+        if calculus is not None:
+            problem = in_calculus(problem, calculus)
+        y0, solver = problem.State(**start), simulation.solver
         if isinstance(grid, AdaptiveGrid):
-            run = integrate_adaptive(problem, simulation.solver, problem.State(**start), grid, observer)
+            if stochastic:
+                tree = BrownianTree.of(key, path, wide)
+                run = integrate_adaptive_sde(problem, solver, y0, grid, tree, observer)
+            else:
+                run = integrate_adaptive(problem, solver, y0, grid, observer)
             counts = {ACCEPTED: run.accepted, REJECTED: run.rejected, REACHED: run.reached}
             return run.rows | {name: x[None] for name, x in counts.items()}
         noise = driver(key, path, wide) if stochastic else None
-        if calculus is not None:
-            problem = in_calculus(problem, calculus)
-        return integrate(problem, simulation.solver, problem.State(**start), grid, noise, observer)
+        return integrate(problem, solver, y0, grid, noise, observer)
 
     def device_paths(numbers, ids):
         key = seed_key(simulation.seed)
         paths = jax.vmap(lambda path: one_path(numbers, key, path), out_axes=1)
         if isinstance(grid, AdaptiveGrid):
-            groups = jax.lax.map(paths, ids.reshape(-1, GROUP))
+            groups = jax.lax.map(paths, ids.reshape(-1, STOCHASTIC_GROUP if stochastic else GROUP))
             rows = jax.tree.map(lambda x: jnp.moveaxis(x, 0, 1), groups)
         else:
             rows = paths(ids.reshape(-1))

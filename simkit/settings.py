@@ -260,8 +260,8 @@ class Time(Section):
     )
     rtol: Number | None = Field(
         None,
-        description="For an ordinary equation, in place of steps: steps as long as their estimated error "
-        "stays below atol + rtol * |y|. May be an expression of constants, as may atol and first_step.",
+        description="In place of steps: steps as long as their estimated error stays below "
+        "atol + rtol * |y|. May be an expression of constants, as may atol and first_step.",
         examples=[1e-6],
     )
     atol: Number | None = Field(
@@ -269,7 +269,8 @@ class Time(Section):
     )
     first_step: Number | None = Field(
         None,
-        description="Beside rtol: length of the first step; chosen from the slope at t0 unless given.",
+        description="Beside rtol: length of the first step; chosen from the slope at t0 unless given. Of a "
+        "stochastic equation the longest step, from one saved time to the next unless given.",
         examples=[1e-3],
     )
     max_steps: Annotated[int, *_whole(1, MAX_STEPS)] | None = Field(
@@ -408,12 +409,13 @@ class Experiment(Section):
     solver: Annotated[Solver, _shorthand("type")] | None = Field(
         None,
         description="Name of the solver, or {type: name, option: …}. The default is EulerMaruyama for an Itô "
-        "equation, EulerHeun for a Stratonovich one and Tsit5 for an ordinary one.",
+        "equation (Milstein if steps are adaptive), EulerHeun for a Stratonovich one and Tsit5 for an "
+        "ordinary one.",
         examples=["EulerMaruyama"],
     )
     time: Time = Field(
         description="The grid of times, such as {t1: 1.0, steps: 252}. With {t1: 1.0, rtol: 1e-6, "
-        "atol: 1e-9} an ordinary equation chooses its steps by itself.",
+        "atol: 1e-9} each path chooses its steps by itself.",
         examples=[{"t1": 1.0, "steps": 252}],
     )
     ensemble: Ensemble = Field(

@@ -171,5 +171,5 @@ def test_a_solver_without_error_estimate_is_refused(name):
 
 
 def test_a_stochastic_problem_is_refused():
-    with pytest.raises(ValueError, match="GBM is stochastic, and adaptive steps are for ordinary equations"):
+    with pytest.raises(ValueError, match="GBM is stochastic, and these steps are for ordinary equations"):
         check_adaptive(diffrax.Tsit5(), GBM(mu=0.1, sigma=0.2))

@@ -71,6 +71,64 @@ def test_what_it_took_is_reported():
     assert lines[1] == "saved times: 4"
 
 
+DOUBLE_WELL = {
+    "model": {"sde": {"x": {"drift": "x - x**3", "noise": {"W": "0.3 + 0.4*x"}}}},
+    "initial": {"x": {"uniform": [-2, 2]}},
+    "time": {"t1": 1.0, "rtol": 1e-2, "atol": 1e-2},
+    "ensemble": {"paths": LEAF + 100, "seed": 3},
+    "save": {"points": 2, "paths": "all"},
+}
+
+
+def test_devices_and_chunks_leave_every_bit_of_stochastic_paths():
+    one, four, cut = (
+        run_ensemble(dataclasses.replace(build(load(DOUBLE_WELL)), **change))
+        for change in ({"devices": 1}, {"devices": 4}, {"devices": 1, "chunk": 1})
+    )
+    assert one.steps.rejected_max > 4
+    for found in (four, cut):
+        for kind, statistics in one.statistics.items():
+            for name, array in statistics.items():
+                np.testing.assert_array_equal(found.statistics[kind][name], array, err_msg=f"{kind} {name}")
+        np.testing.assert_array_equal(found.stored["x"], one.stored["x"])
+        assert found.steps == one.steps
+        assert found.bias == {}
+
+
+def test_stochastic_paths_take_milstein_and_meet_exact_moments():
+    """And an Itô model may be converted for a Stratonovich solver, on the same paths at the saved times."""
+    experiment = {
+        "model": {"type": "GBM", "mu": 0.3, "sigma": 0.6},
+        "initial": {"S": 1.0},
+        "time": {"t1": 1.0, "rtol": 1e-3, "atol": 1e-3},
+        "ensemble": {"paths": 4000, "seed": 5, "devices": 1},
+        "save": {"paths": 100},
+    }
+    result = simkit.run(experiment)
+    assert result.attrs["solver"] == "Milstein"
+    assert abs(float(result["S_z"])) < 5
+    other = simkit.run(experiment | {"solver": {"type": "Heun", "convert": True}})
+    difference = (other["S_path"] - result["S_path"])[:, -1]
+    assert float(np.sqrt((difference**2).mean())) < 0.02
+
+
+def test_a_stochastic_path_that_fails_is_named():
+    steep = {
+        "model": {"sde": {"x": {"drift": "x**2", "noise": {"W": 0.01}}}},
+        "initial": {"x": 1.6},
+        "time": {"t1": 1.0, "rtol": 1e-3, "atol": 1e-3},
+        "ensemble": {"paths": 1, "devices": 1},
+    }
+    with pytest.raises(NumericalError) as caught:
+        simkit.run(steep)
+    said = re.match(
+        r"path 0: stopped at t = (\S+) of 1: the tolerances asked for a step shorter than halving gives",
+        str(caught.value),
+    )
+    assert said
+    assert float(said[1]) == pytest.approx(1 / 1.6, rel=0.05)
+
+
 EXPLODING = {
     "model": {"ode": {"x": "x**2"}},
     "initial": {"x": {"uniform": [0.5, 1.2]}},

@@ -345,11 +345,30 @@ def test_mistakes_about_adaptive_steps(messages, lines, expected):
     assert messages(text) == [f"gbm.yaml:{message}" for message in expected]
 
 
-def test_a_stochastic_model_has_no_adaptive_steps_yet(messages):
-    assert messages(text_with(time="{t1: 1.0, rtol: 1e-6, atol: 1e-9}", save=None)) == [
-        "gbm.yaml:5:17: time.rtol: adaptive steps are for ordinary equations, and the model is stochastic; "
-        "give steps instead"
-    ]
+@pytest.mark.parametrize(
+    ("solver", "message"),
+    [
+        (
+            "EulerMaruyama",
+            "4:9: solver: adaptive steps are chosen by looking at the increments, which can make "
+            "EulerMaruyama converge to a wrong limit on scalar noise (Gaines & Lyons 1997); take Milstein, "
+            "or give steps of equal length",
+        ),
+        (
+            "{type: ReversibleHeun, convert: true}",
+            "4:16: solver.type: solver ReversibleHeun carries more than the state from step to step, and "
+            "adaptive steps change their length; take SPaRK or Heun, or give steps of equal length",
+        ),
+        (
+            "SPaRK",
+            "4:9: solver: solver SPaRK converges to the Stratonovich solution, GBM is an Itô model; take "
+            "Milstein, or let it convert the model: {type: SPaRK, convert: true}",
+        ),
+    ],
+)
+def test_adaptive_steps_do_not_fit_every_stochastic_solver(messages, solver, message):
+    text = text_with(solver=solver, time="{t1: 1.0, rtol: 1e-6, atol: 1e-9}", save=None)
+    assert messages(text) == [f"gbm.yaml:{message}"]
 
 
 def test_a_solver_that_does_not_fit(messages):

@@ -87,41 +87,45 @@ def test_a_step_draws_the_same_however_the_steps_are_cut(components, areas, wide
 
 
 def halved(wide=False):
-    return HalvedNoise(CounterNoise("increments", "areas", wide), CounterNoise("bridge", "bridge", wide))
+    bridge = CounterNoise("bridge", "areas of the bridge", wide)
+    return HalvedNoise(CounterNoise("increments", "areas", wide), bridge)
 
 
 @settings(max_examples=40, deadline=None)
-@given(COMPONENTS, st.booleans(), STARTS, st.lists(st.integers(1, 4), min_size=1, max_size=4))
-def test_a_half_step_draws_the_same_however_the_steps_are_cut(components, wide, first, counts):
+@given(COMPONENTS, AREAS, st.booleans(), STARTS, st.lists(st.integers(1, 4), min_size=1, max_size=4))
+def test_a_half_step_draws_the_same_however_the_steps_are_cut(components, areas, wide, first, counts):
     with Ledger():
-        whole = draws(halved(wide), components, 0, first, sum(counts))
+        whole = draws(halved(wide), components, areas, first, sum(counts))
         parts = [
             draw
             for start, count in zip(itertools.accumulate([first, *counts]), counts, strict=False)
-            for draw in draws(halved(wide), components, 0, start, count)
+            for draw in draws(halved(wide), components, areas, start, count)
         ]
     assert parts == whole
 
 
 @pytest.mark.parametrize("components", [1, 2, 3])
-def test_halves_join_to_the_step_that_was_split(components):
+@pytest.mark.parametrize("areas", [0, 1, 2])
+def test_halves_join_to_the_step_that_was_split(components, areas):
     with Ledger():
-        joined = draws(CoarsenedNoise(halved(), 2), components, 0, 5, 4)
-        split = draws(halved().whole, components, 0, 5, 4)
+        joined = draws(CoarsenedNoise(halved(), 2), components, areas, 5, 4)
+        split = draws(halved().whole, components, areas, 5, 4)
     np.testing.assert_allclose(jax.tree.leaves(joined), jax.tree.leaves(split), rtol=0, atol=1e-14)
 
 
-def test_halves_are_standard_normal_and_independent():
-    found = table(lambda path: HalvedNoise.of(seed_key(1), path), 2, 0, np.arange(2**15), 8)
+def test_halves_of_increments_are_a_brownian_bridge():
+    with Ledger():
+        left, right = draws(halved(), 1, 0, 0, 2)
+        whole, bridge = (draws(noise, 1, 0, 0, 1)[0] for noise in (halved().whole, halved().bridge))
+    expected = [(whole.W[0] + sign * bridge.W[0]) / np.sqrt(2) for sign in (1, -1)]
+    np.testing.assert_allclose([left.W[0], right.W[0]], expected, rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("areas", [0, 2])
+def test_halves_are_standard_normal_and_independent(areas):
+    found = table(lambda path: HalvedNoise.of(seed_key(1), path), 2, areas, np.arange(2**15), 8)
     assert dependence(found.reshape(len(found), -1)) < 1
     assert stats.kstest(found.ravel(), "norm").pvalue > 1e-6
-
-
-def test_halves_have_no_areas():
-    with pytest.raises(
-        ValueError, match=r"^the Brownian bridge splits increments only; take a solver without"
-    ):
-        draws(HalvedNoise.of(seed_key(0), 0), 1, 1, 0, 1)
 
 
 @settings(max_examples=60, deadline=None)

@@ -20,6 +20,7 @@ TEMPLATES = {
     "langevin": "langevin.yaml",
     "stiff": "stiff.yaml",
     "adaptive": "arenstorf.yaml",
+    "adaptive_sde": "adaptive_sde.yaml",
 }
 ROOMS = ("solvers", "physics", "simkit", "examples", "tests", "benchmarks")
 

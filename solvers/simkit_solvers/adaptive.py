@@ -75,8 +75,8 @@ def check_adaptive(solver: diffrax.AbstractSolver, problem: AbstractODE) -> None
     """Raise `ValueError`, with the reason and the remedy, for what cannot run with adaptive steps."""
     if isinstance(problem, AbstractSDE):
         raise ValueError(
-            f"{type(problem).__name__} is stochastic, and adaptive steps are for ordinary equations; "
-            "integrate it on a fixed grid"
+            f"{type(problem).__name__} is stochastic, and these steps are for ordinary equations; "
+            "take adaptive_sde.integrate_adaptive_sde"
         )
     if not isinstance(solver, diffrax.AbstractAdaptiveSolver):
         raise ValueError(

@@ -24,8 +24,8 @@ class AdaptiveGrid(eqx.Module):
     """Steps as long as the tolerances allow from `t0` to `t1`; `points` equally spaced times are saved.
 
     Row 0 is `t0`, row r the time `t0 + r (t1 - t0) / points`. All but `points` and `max_steps` is traced.
-    `first_step` is chosen from the slope at `t0` unless given. Raises `ValueError` unless `points` and
-    `max_steps` are positive.
+    `first_step` is chosen from the slope at `t0` unless given; on a stochastic problem it is the longest
+    step, and a saved interval unless given. Raises `ValueError` unless `points` and `max_steps` are positive.
     """
 
     t0: Scalar

@@ -78,9 +78,11 @@ def _sde(cls, calculus, strong: Orders, weak: Orders, summary: str, reference: s
 
 
 def _both(
-    cls, calculus, order: int, strong: Orders, weak: Orders, summary: str, reference: str
+    cls, calculus, order: int, strong: Orders, weak: Orders, summary: str, reference: str, **rest
 ) -> SolverInfo:
-    return SolverInfo(cls.__name__, cls, ("ode", "sde"), summary, reference, calculus, strong, weak, order)
+    return SolverInfo(
+        cls.__name__, cls, ("ode", "sde"), summary, reference, calculus, strong, weak, order, **rest
+    )
 
 
 _EULER_STRONG, _HEUN_STRONG = Orders(1.0, 0.5, 0.5), Orders(1.0, 1.0, 0.5)
@@ -105,6 +107,7 @@ DIFFRAX_SOLVERS: tuple[SolverInfo, ...] = (
         _WEAK_2_ADDITIVE,
         "Heun's explicit trapezoidal method, two stages.",
         _RUEMELIN,
+        unbiased_area=True,
     ),
     _both(
         diffrax.Midpoint,
@@ -114,6 +117,7 @@ DIFFRAX_SOLVERS: tuple[SolverInfo, ...] = (
         _WEAK_1,
         "Explicit midpoint method, two stages.",
         _RUEMELIN,
+        unbiased_area=True,
     ),
     _both(
         diffrax.Ralston,
@@ -123,6 +127,7 @@ DIFFRAX_SOLVERS: tuple[SolverInfo, ...] = (
         _WEAK_1,
         "Ralston's two-stage method of least truncation error.",
         _RALSTON,
+        unbiased_area=True,
     ),
     _both(
         diffrax.ReversibleHeun,
@@ -132,6 +137,8 @@ DIFFRAX_SOLVERS: tuple[SolverInfo, ...] = (
         _WEAK_2_ADDITIVE,
         "Algebraically reversible Heun method, one new stage a step.",
         _KIDGER,
+        unbiased_area=True,
+        carries=True,
     ),
     _ode(diffrax.Bosh3, 3, "Bogacki–Shampine 3(2) pair, three stages a step.", _BOGACKI),
     _ode(diffrax.Tsit5, 5, "Tsitouras 5(4) pair, six stages a step; the usual choice.", _TSITOURAS),
@@ -158,6 +165,7 @@ DIFFRAX_SOLVERS: tuple[SolverInfo, ...] = (
         _WEAK_1,
         "Euler's method in the drift, Heun's in the noise.",
         _BURRAGE,
+        unbiased_area=True,
     ),
     _sde(
         diffrax.ItoMilstein,
@@ -206,6 +214,7 @@ DIFFRAX_SOLVERS: tuple[SolverInfo, ...] = (
         _WEAK_2_ADDITIVE,
         "Shifted Runge–Kutta method for any noise, two drift and three noise evaluations a step.",
         _FOSTER,
+        unbiased_area=True,
     ),
     _sde(
         diffrax.SlowRK,
@@ -223,6 +232,7 @@ DIFFRAX_SOLVERS: tuple[SolverInfo, ...] = (
         _WEAK_2_ADDITIVE,
         "Splitting-path Runge–Kutta method for any noise, three drift and noise evaluations a step.",
         _SPARK,
+        unbiased_area=True,
     ),
     _sde(
         diffrax.ALIGN,

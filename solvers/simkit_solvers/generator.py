@@ -30,6 +30,8 @@ class Stream(IntEnum):
     BRIDGE = 3
     LEVEL = 4
     INITIAL = 5
+    BRIDGE_AREAS = 6
+    TREE = 7
 
 
 class Words(NamedTuple):

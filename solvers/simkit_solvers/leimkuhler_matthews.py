@@ -58,5 +58,6 @@ LEIMKUHLER_MATTHEWS = SolverInfo(
     calculus="any",
     strong=Orders(0.5),
     weak=Orders(1.0),
+    carries=True,
     origin="simkit",
 )

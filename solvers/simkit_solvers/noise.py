@@ -15,11 +15,13 @@ doi:10.1137/19M1261912.
 """
 
 import abc
+import functools
 import math
 from typing import NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jax.core import Tracer
 
 from simkit_solvers.generator import Stream, Words, block, stream_key
@@ -155,10 +157,8 @@ class CoarsenedNoise(AbstractNoise):
 
 
 class HalvedNoise(AbstractNoise):
-    r"""The same Brownian path on a grid of half the step: increments split by the Brownian bridge.
-
-    A step's normal W becomes $(W + Z)/\sqrt2$ and $(W - Z)/\sqrt2$ with Z from the bridge stream. Lévy areas
-    are not split: asking for them is a `ValueError`.
+    """The same Brownian path on a grid of half the step, areas included: each step by `split`, with the
+    normals of `bridge`.
     """
 
     whole: AbstractNoise
@@ -167,8 +167,8 @@ class HalvedNoise(AbstractNoise):
     @staticmethod
     def of(key: Words, path, float64: bool = False) -> "HalvedNoise":
         """The halved noise of one path id under a key."""
-        bridge = stream_key(key, path, Stream.BRIDGE)
-        return HalvedNoise(CounterNoise.of(key, path, float64), CounterNoise(bridge, bridge, float64))
+        bridge = (stream_key(key, path, stream) for stream in (Stream.BRIDGE, Stream.BRIDGE_AREAS))
+        return HalvedNoise(CounterNoise.of(key, path, float64), CounterNoise(*bridge, float64))
 
     @property
     def refinement(self):
@@ -183,16 +183,51 @@ class HalvedNoise(AbstractNoise):
 
     def draws(self, components, areas, first, count):
         _check_steps(self, components, first, count)
-        if areas:
-            raise ValueError("the Brownian bridge splits increments only; take a solver without Lévy areas")
         start, wholes = first >> jnp.uint32(1), (count + 1) // 2
-        parts = [noise.draws(components, 0, start, wholes) for noise in (self.whole, self.bridge)]
-        halves = []
-        for whole, bridge in zip(*parts, strict=True):
-            for sign in (1.0, -1.0):
-                pairs = zip(whole.W, bridge.W, strict=True)
-                halves.append(Draw(tuple(math.sqrt(0.5) * (w + sign * z) for w, z in pairs)))
+        parts = [noise.draws(components, areas, start, wholes) for noise in (self.whole, self.bridge)]
+        halves = [half for whole, fresh in zip(*parts, strict=True) for half in split(whole, fresh)]
         return halves[:count]
+
+
+def split(whole: Draw, fresh: Draw) -> tuple[Draw, Draw]:
+    r"""The draws of a step's two halves, given its own and as many fresh standard normals.
+
+    Let $L$ be the matrix that makes the normals of a step of those of its halves (`CoarsenedNoise`); its rows
+    are orthonormal. With $N$ an orthonormal basis of what they leave over, the halves are
+    $L^T\,\mathrm{whole} + N^T\,\mathrm{fresh}$, independent standard normals that join to the whole. For
+    increments alone this is the Brownian bridge, $(W \pm Z)/\sqrt2$.
+    Reference: Jelinčič, Foster & Kidger (2024), Single-seed generation of Brownian paths and integrals for
+    adaptive and high order SDE solvers, doi:10.48550/arXiv.2405.06464.
+    """
+    components, areas = len(whole.W), bool(whole.H) + bool(whole.K)
+    kinds = [*whole[: areas + 1], *fresh[: areas + 1]]
+    weights = _split_weights(areas)
+
+    def part(row):
+        terms = [(w, kind) for w, kind in zip(row, kinds, strict=True) if w]
+        return tuple(sum(w * kind[c] for w, kind in terms) for c in range(components))
+
+    left, right = (Draw(*(part(row) for row in weights[half : half + areas + 1])) for half in (0, areas + 1))
+    return left, right
+
+
+@functools.cache
+def _split_weights(areas: int) -> list[list[float]]:
+    """Rows: W, H, K of the left half, then of the right one; columns: those of the whole, then the fresh."""
+    size = areas + 1
+    columns = []
+    for i in range(2 * size):
+        units = [Draw(*((float(half * size + kind == i),) for kind in range(size))) for half in (0, 1)]
+        columns.append([kind[0] for kind in _join(units, 1, areas)[:size]])
+    basis = list(np.array(columns).T)
+    for unit in np.eye(2 * size):
+        rest = unit
+        for _ in range(2):  # twice, for the last digits
+            for row in basis:
+                rest = rest - (rest @ row) * row
+        if np.linalg.norm(rest) > 0.1:
+            basis.append(rest / np.linalg.norm(rest))
+    return [[0.0 if abs(x) < 1e-12 else float(x) for x in row] for row in np.array(basis).T]
 
 
 def _check_steps(noise: AbstractNoise, components, first, count):

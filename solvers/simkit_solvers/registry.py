@@ -82,16 +82,19 @@ def make_solver(name: str, options: dict | None = None) -> diffrax.AbstractSolve
     return solver
 
 
-def check_solver(solver: diffrax.AbstractSolver | Switched, problem: AbstractODE, y0=None) -> None:
+def check_solver(
+    solver: diffrax.AbstractSolver | Switched, problem: AbstractODE, y0=None, instead: str | None = None
+) -> None:
     """Raise `ValueError`, with the reason and the remedy, when a solver does not fit a problem.
 
     `y0` is a `State` near which a splitting method checks that the problem separates, ones unless given. All
     numbers are concrete: this is for the time before a run is compiled. A choice between solvers fits where
-    each of them does.
+    each of them does. `instead` is what an error advises for a stochastic problem, in place of one for any
+    noise.
     """
     if isinstance(solver, Switched):
         for each in solver.solvers:
-            check_solver(each, problem, y0)
+            check_solver(each, problem, y0, instead)
         return
     info, model = info_of(solver), type(problem).__name__
     if not isinstance(problem, AbstractSDE):
@@ -109,25 +112,24 @@ def check_solver(solver: diffrax.AbstractSolver | Switched, problem: AbstractODE
     ):
         if said not in known:
             raise ValueError(f"{model}.{what}: must be {_among(known)}, got {said!r}")
+    choice = _choice(problem) if instead is None else instead
     if "sde" not in info.problem:
-        raise ValueError(
-            f"solver {info.name} is for ordinary problems, {model} is stochastic; take {_choice(problem)}"
-        )
+        raise ValueError(f"solver {info.name} is for ordinary problems, {model} is stochastic; take {choice}")
     if info.langevin and not isinstance(problem, AbstractUnderdampedLangevin):
         raise ValueError(
             f"solver {info.name} solves underdamped Langevin problems only and {model} is not an "
-            f"AbstractUnderdampedLangevin; take {_choice(problem)}"
+            f"AbstractUnderdampedLangevin; take {choice}"
         )
     if "any" not in (info.calculus, problem.calculus) and info.calculus != problem.calculus:
         raise ValueError(
             f"solver {info.name} converges to the {_WORDS[str(info.calculus)]} solution, {model} is "
-            f"{_AN[problem.calculus]} model; take {_choice(problem)}, or let it "
+            f"{_AN[problem.calculus]} model; take {choice}, or let it "
             f"convert the model: {{type: {info.name}, convert: true}}"
         )
     if problem.noise_kind not in info.noise_kinds:
         raise ValueError(
             f"solver {info.name} is for {_among(info.noise_kinds)} noise, {model} has {problem.noise_kind} "
-            f"noise; take {_choice(problem)}"
+            f"noise; take {choice}"
         )
 
 

@@ -58,6 +58,9 @@ class SolverInfo:
 
     `strong` and `weak` are its orders on stochastic problems, `order` that on ordinary ones; `calculus` is
     the integral that it converges to. `langevin` solvers take an `AbstractUnderdampedLangevin` only.
+    `unbiased_area` says that what a step leaves out of the second order on general noise, the Lévy area minus
+    its mean given the normals that the step reads, is zero on average. `carries` says that a step depends on
+    earlier ones by more than the state.
     """
 
     name: str
@@ -70,6 +73,8 @@ class SolverInfo:
     weak: Orders | None = None
     order: int | None = None
     langevin: bool = False
+    unbiased_area: bool = False
+    carries: bool = False
     origin: Literal["simkit", "diffrax"] = "diffrax"
 
     @property
@@ -80,6 +85,21 @@ class SolverInfo:
         if self.strong.commutative is None:
             return ADDITIVE_NOISE if self.strong.diagonal is None else DIAGONAL_NOISE
         return COMMUTATIVE_NOISE if self.strong.general is None else EVERY_NOISE
+
+    def has_right_limit(self, kind: NoiseKind) -> bool:
+        """Whether its paths converge with steps chosen by their own increments, on a kind of noise it takes.
+
+        What a step leaves out must be of higher order than its length, or zero on average given what the step
+        was chosen by. Reference: Foster & Jelinčič (2024), doi:10.48550/arXiv.2311.14201.
+        """
+        if self.strong is None:
+            return False
+        return self.strong.of(kind) >= 1 or (kind == "general" and self.unbiased_area)
+
+    @property
+    def adaptive_noise_kinds(self) -> tuple[NoiseKind, ...]:
+        """The kinds of noise that it takes with adaptive steps."""
+        return tuple(kind for kind in self.noise_kinds if self.has_right_limit(kind) and not self.carries)
 
     @property
     def strong_order(self) -> float | None:

@@ -1,0 +1,188 @@
+"""Adaptive steps of a stochastic equation: what waiting costs, and other ways at equal strong error.
+
+The 3/2 model of volatility: its variance v bursts now and then, and at v times scales are 1/v. Watched is its
+integral. Expected: groups of 16 wait for less than as long as they work; a fixed grid, whose steps must suit
+the highest burst, takes ten times the steps, but each of them is many times as fast, so that it should still
+win; and diffrax, whose Brownian tree is descended from the root for each increment and whose paths all wait
+for the slowest under one `vmap`, should need ten times as long.
+"""
+
+import dataclasses
+import sys
+
+from simkit.xla_flags import prefer_wide_vectors
+
+if not prefer_wide_vectors():
+    print("not asking XLA for 512-bit vectors: see `simkit doctor`", file=sys.stderr)
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import diffrax
+import jax
+import jax.numpy as jnp
+import numpy as np
+from ours import end_moments, experiment
+from report import Finding, options, report
+from rounds import interleaved
+from simkit_solvers.adaptive_grid import AdaptiveGrid, Tolerances
+from simkit_solvers.grid import Grid
+from simkit_solvers.noise import CoarsenedNoise, CounterNoise
+from simkit_solvers.problem import AbstractSDE, Scalar
+from simkit_solvers.registry import make_solver
+
+from simkit.paths import (
+    ACCEPTED,
+    REJECTED,
+    STOCHASTIC_GROUP,
+    as_device_ids,
+    lanes_for,
+    path_mesh,
+    path_program,
+)
+from simkit.simulation import Simulation
+
+T1, TOLERANCE, SPAN = 4.0, 1e-2, 1.0
+START = {"total": 0.0, "v": 1.0}
+FEWEST = 128  # steps of equal length to try
+REFERENCE = 30  # a tolerance so many times finer is exact beside another
+SAMPLE = 512  # paths to measure errors with
+
+
+class VarianceState(NamedTuple):
+    total: Scalar
+    v: Scalar
+
+
+class OneNoise(NamedTuple):
+    W: Scalar
+
+
+class ThreeHalves(AbstractSDE):
+    r"""$dv = v\,(2 - v)\,dt + v^{3/2}\,dW$ (Itô), here in Stratonovich's sense, and $\int v\,dt$."""
+
+    State = VarianceState
+    Noise = OneNoise
+    calculus = "stratonovich"
+    noise_kind = "scalar"
+    speed: Scalar = 2.0
+
+    def drift(self, t, y):
+        return VarianceState(y.v, y.v * (self.speed - 1.75 * y.v))
+
+    def noise(self, t, y, dW):
+        return VarianceState(0.0 * dW.W, y.v**1.5 * dW.W)
+
+
+def run_of(paths: int, grid) -> Simulation:
+    """An ensemble by SPaRK over a grid."""
+    fixed = experiment(ThreeHalves(), make_solver("SPaRK"), START, 1, T1, paths, "float64")
+    return dataclasses.replace(fixed, grid=grid)
+
+
+def adaptive_grid(tolerance) -> AdaptiveGrid:
+    return AdaptiveGrid(0.0, T1, Tolerances(tolerance, tolerance), SPAN)
+
+
+def fixed_grid(steps: int) -> Grid:
+    return Grid(0.0, T1 / steps, steps, steps)
+
+
+def rows_of(simulation: Simulation, *driver) -> dict[str, np.ndarray]:
+    """The last rows of all paths of one lane's width."""
+    mesh = path_mesh(1)
+    with jax.enable_x64(True):
+        program, numbers = path_program(simulation, simulation.grid, mesh, *driver)
+        rows = jax.jit(program)(numbers, as_device_ids(0, 1, lanes_for(simulation.paths), mesh))
+    return {name: np.asarray(values[-1]).reshape(-1) for name, values in rows.items()}
+
+
+def mean_error(found: np.ndarray, exact: np.ndarray) -> float:
+    """The mean distance of ends; infinite where a path has failed."""
+    return float(np.nan_to_num(np.mean(np.abs(found - exact)), nan=np.inf))
+
+
+def fixed_steps(error: float) -> int:
+    """The fewest steps of equal length, a power of two, with this strong error beside four times as many."""
+    steps = FEWEST
+    while True:
+        fine = rows_of(run_of(SAMPLE, fixed_grid(4 * steps)))
+        coarse = rows_of(
+            run_of(SAMPLE, fixed_grid(steps)), lambda *path: CoarsenedNoise(CounterNoise.of(*path), 4)
+        )
+        if mean_error(coarse["total"], fine["total"]) <= error:
+            return steps
+        steps *= 2
+
+
+def diffrax_paths(paths: int) -> Callable[[Any], jax.Array]:
+    """The ends by `diffeqsolve` under one `vmap`, as a compiled function of the tolerance."""
+
+    def path(key, tolerance):
+        tree = diffrax.VirtualBrownianTree(0.0, T1, 2.0**-16, (), key, levy_area=diffrax.SpaceTimeLevyArea)
+        steps = diffrax.PIDController(rtol=tolerance, atol=tolerance, pcoeff=0.1, icoeff=0.3)
+        solution = diffrax.diffeqsolve(
+            diffrax.MultiTerm(
+                diffrax.ODETerm(lambda t, y, model: jnp.stack(model.drift(t, VarianceState(*y)))),
+                diffrax.ControlTerm(
+                    lambda t, y, model: jnp.stack(
+                        model.noise(t, VarianceState(*y), OneNoise(jnp.ones_like(y[0])))
+                    ),
+                    tree,
+                ),
+            ),
+            diffrax.SPaRK(),
+            0.0,
+            T1,
+            SPAN,
+            jnp.asarray(list(START.values())),
+            ThreeHalves(),
+            stepsize_controller=diffrax.ClipStepSizeController(steps, store_rejected_steps=64),
+            adjoint=diffrax.ForwardMode(),
+            max_steps=None,
+            throw=False,
+        )
+        return solution.ys[0, 0]
+
+    with jax.enable_x64(True):
+        keys = jax.random.split(jax.random.key(0), paths)
+        ensemble = jax.jit(jax.vmap(path, (0, None))).lower(keys, 0.1).compile()
+
+    def ends(tolerance):
+        with jax.enable_x64(True):
+            return ensemble(keys, jnp.asarray(tolerance))
+
+    return ends
+
+
+def main():
+    asked = options(__doc__)
+    paths, rounds = (512, 2) if asked.small else (2048, 3)
+    own = rows_of(run_of(SAMPLE, adaptive_grid(TOLERANCE)))
+    error = mean_error(own["total"], rows_of(run_of(SAMPLE, adaptive_grid(TOLERANCE / REFERENCE)))["total"])
+    trials = (own[ACCEPTED] + own[REJECTED]).reshape(-1, STOCHASTIC_GROUP)
+    waiting = STOCHASTIC_GROUP * trials.max(axis=1).sum() / trials.sum()
+    steps = fixed_steps(error)
+    theirs, tolerance = diffrax_paths(paths), 16 * TOLERANCE
+    exact = np.asarray(theirs(TOLERANCE / REFERENCE))
+    while mean_error(np.asarray(theirs(tolerance)), exact) > error:
+        tolerance /= 2
+    programs = {
+        f"adaptive, {trials.mean():.0f} trials": end_moments(run_of(paths, adaptive_grid(TOLERANCE))),
+        f"fixed grid, {steps} steps": end_moments(run_of(paths, fixed_grid(steps))),
+        f"diffrax, rtol {tolerance:g}": lambda: theirs(tolerance),
+    }
+    timings = interleaved(programs, rounds)
+    ours, fixed, peer = (timing.best for timing in timings.values())
+    print(f"strong error {error:.2g}; most trials of a path {trials.max()}")
+    findings = [
+        Finding(f"adaptive sde, waiting in groups of {STOCHASTIC_GROUP}", waiting, "x", 2, "at most"),
+        Finding("adaptive sde, against a fixed grid of equal strong error", fixed / ours, "x"),
+        Finding("adaptive sde, steps of the fixed grid over trials", steps / trials.mean(), "x"),
+        Finding("adaptive sde, against diffrax's adaptive steps at equal strong error", peer / ours, "x", 5),
+    ]
+    report("adaptive_sde", findings, timings, {}, asked)
+
+
+if __name__ == "__main__":
+    main()

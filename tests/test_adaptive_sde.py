@@ -1,0 +1,562 @@
+"""Adaptive steps of stochastic equations: the path keeps its law, and errors fall with the tolerance."""
+
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import simkit_solvers.brownian_tree
+from scipy import stats
+from simkit_solvers.adaptive_grid import AdaptiveGrid, Tolerances
+from simkit_solvers.adaptive_sde import _integrate, check_adaptive_sde, integrate_adaptive_sde
+from simkit_solvers.brownian_tree import BrownianTree
+from simkit_solvers.calculus import in_calculus
+from simkit_solvers.generator import seed_key
+from simkit_solvers.grid import Grid
+from simkit_solvers.integrate import integrate
+from simkit_solvers.noise import H_SCALE, CoarsenedNoise, Draw
+from simkit_solvers.observe import States
+from simkit_solvers.problem import AbstractSDE, Scalar
+from simkit_solvers.registry import SOLVERS, make_solver
+from simkit_solvers.step import stepper_for
+from solver_problems import Additive, Commutative, Diagonal, General, Given, PairNoise, ScalarNoise, Wells
+
+GROUP = 16
+KINDS = {
+    "additive": Additive,
+    "scalar": ScalarNoise,
+    "diagonal": Diagonal,
+    "commutative": Commutative,
+    "general": General,
+}
+
+
+def tree_of(path, seed=3, wide=False):
+    return BrownianTree.of(seed_key(seed), path, wide)
+
+
+def ensemble(one):
+    """A program that gives `one(path, *numbers)` of the first path ids, in groups as an ensemble is run."""
+
+    def run(paths, *numbers):
+        ids = jnp.arange(paths, dtype=jnp.uint32).reshape(-1, GROUP)
+        found = jax.lax.map(jax.vmap(lambda path: one(path, *numbers)), ids)
+        return jax.tree.map(lambda x: x.reshape(paths, *x.shape[2:]), found)
+
+    compiled = jax.jit(run, static_argnums=0)
+    return lambda paths, *numbers: jax.tree.map(np.asarray, compiled(paths, *numbers))
+
+
+def leaves(tree, components, areas, level):
+    """The normals of all intervals on one level of the first coarse interval: (kind, place, component)."""
+    root = jax.tree.map(lambda z: z.astype(float), tree.root(components, areas, jnp.uint32(0)))
+
+    def leaf(place):
+        def down(n, whole):
+            rest = jnp.uint32(level) - n.astype(jnp.uint32)
+            left, right = tree.halves(whole, jnp.uint32(0), n.astype(jnp.uint32), place >> rest)
+            side = (place >> (rest - jnp.uint32(1))) & jnp.uint32(1)
+            return jax.tree.map(lambda x, y: jnp.where(side == 0, x, y), left, right)
+
+        return jax.lax.fori_loop(0, level, down, root)
+
+    found = jax.vmap(leaf)(jnp.arange(2**level, dtype=jnp.uint32))
+    return jnp.stack([jnp.stack(kind, 1) for kind in found if kind])
+
+
+# The tree
+
+
+@pytest.mark.parametrize("components", [1, 2])
+@pytest.mark.parametrize("areas", [0, 1, 2])
+def test_the_leaves_of_a_tree_join_to_its_root(components, areas):
+    tree = tree_of(jnp.uint32(7))
+    found = leaves(tree, components, areas, 4)
+    joined = CoarsenedNoise(Given(found), 16).draws(components, areas, jnp.uint32(0), 1)
+    whole = tree.roots.draws(components, areas, jnp.uint32(0), 1)
+    np.testing.assert_allclose(jax.tree.leaves(joined), jax.tree.leaves(whole), rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("wide", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_leaves_are_independent_standard_normals(wide):
+    """All three kinds on level 3 with two components: 48 numbers of each path."""
+    paths = jnp.arange(2**14, dtype=jnp.uint32)
+    found = jax.jit(jax.vmap(lambda path: leaves(tree_of(path, 1, wide), 2, 2, 3)))(paths)
+    z = np.asarray(found, float).reshape(len(paths), -1)
+    assert stats.kstest(z.ravel(), "norm").pvalue > 1e-6
+    for array in (z, z**2 - 1):
+        second = array.T @ array / np.sqrt(len(z)) / np.mean(array**2)
+        off = second - np.diag(np.diag(second))
+        assert np.abs(off).max() < 6
+    assert np.abs(np.mean(z**2, axis=0) - 1).max() < 6 * np.sqrt(2 / len(z))
+
+
+@pytest.mark.parametrize(("components", "areas", "wide"), [(1, 0, False), (3, 1, False), (2, 2, True)])
+def test_no_two_places_share_a_counter(components, areas, wide, monkeypatch):
+    tree, used = tree_of(jnp.uint32(0), wide=wide), []
+
+    def block(key, interval, counter):
+        used.append((int(interval), int(counter)))
+        return tree.bridge
+
+    monkeypatch.setattr(simkit_solvers.brownian_tree, "block", block)
+    whole = Draw(*((jnp.zeros(()),) * (components if kind <= areas else 0) for kind in range(3)))
+    last = tree.levels(components, areas) - 1
+    deep = [(last, 0), (last, 2**last - 1)]
+    for interval in (0, 1, 2**32 - 1):
+        for level, index in [(n, i) for n in range(4) for i in range(2**n)] + deep:
+            tree.halves(whole, jnp.uint32(interval), jnp.uint32(level), jnp.uint32(index))
+    assert len(set(used)) == len(used)
+    per_word = 1 if wide else 2
+    assert len(used) == 3 * 17 * -(-components * (areas + 1) // per_word)
+
+
+def test_too_many_components_are_refused():
+    with pytest.raises(ValueError, match="noise: 20000 components leave a tree of 18 levels, fewer than 20"):
+        tree_of(jnp.uint32(0), wide=False).levels(20000, 0)
+
+
+# The law of the path
+
+
+class WatchedState(NamedTuple):
+    x: Scalar
+    w: Scalar
+    a: Scalar
+
+
+class OneNoise(NamedTuple):
+    W: Scalar
+
+
+class Watched(AbstractSDE):
+    """dX = mu X dt + sigma X dW beside W itself and its integral over time."""
+
+    State = WatchedState
+    Noise = OneNoise
+    calculus = "ito"
+    noise_kind = "scalar"
+
+    mu: Scalar = 1.01
+    sigma: Scalar = 0.87
+
+    def drift(self, t, y):
+        return WatchedState(self.mu * y.x, 0.0, y.w)
+
+    def noise(self, t, y, dW):
+        return WatchedState(self.sigma * y.x * dW.W, dW.W, 0.0)
+
+    def exact(self, x0, t, w):
+        return x0 * np.exp((self.mu - self.sigma**2 / 2) * t + self.sigma * w)
+
+
+class Bounded(AbstractSDE):
+    """dX = -X (1 - X^2) / 4 dt + (1 - X^2) / 2 dW beside W."""
+
+    State = WatchedState
+    Noise = OneNoise
+    calculus = "ito"
+    noise_kind = "scalar"
+
+    def drift(self, t, y):
+        return WatchedState(-0.25 * y.x * (1 - y.x**2), 0.0, 0.0)
+
+    def noise(self, t, y, dW):
+        return WatchedState(0.5 * (1 - y.x**2) * dW.W, dW.W, 0.0)
+
+    def exact(self, x0, t, w):
+        return ((1 + x0) * np.exp(w) + x0 - 1) / ((1 + x0) * np.exp(w) + 1 - x0)
+
+
+POINTS = 4
+
+
+@functools.cache
+def watching(solver, model, internal):
+    run = _integrate if internal else integrate_adaptive_sde
+
+    def one(path, atol, first_step):
+        grid = AdaptiveGrid(0.0, 1.0, Tolerances(0.0, atol), first_step, points=POINTS)
+        y0 = WatchedState(*map(jnp.asarray, (0.5, 0.0, 0.0)))
+        return run(model(), make_solver(solver), y0, grid, tree_of(path), States())
+
+    return ensemble(one)
+
+
+def watched(solver, atol, paths=2048, model=Watched, internal=False, first_step=1.0):
+    return watching(solver, model, internal)(paths, atol, first_step)
+
+
+def test_the_path_is_that_of_the_tree_whatever_was_rejected():
+    """W and its integral at the saved times follow from the roots, and have their law."""
+    loose, tight = (watched("SRIW1", atol) for atol in (1e-2, 1e-4))
+    assert np.mean(tight.rejected) > 4 * np.mean(loose.rejected) > 0
+    paths = jnp.arange(len(tight.accepted), dtype=jnp.uint32)
+    roots = jax.vmap(lambda path: tree_of(path).roots.draws(1, 1, jnp.uint32(0), POINTS))(paths)
+    W = np.stack([draw.W[0] for draw in roots], 1) / np.sqrt(POINTS)
+    H = np.stack([draw.H[0] for draw in roots], 1).astype(float) * H_SCALE / np.sqrt(POINTS)
+    w = np.cumsum(W, 1)
+    a = np.cumsum((w - W) / POINTS + (W / 2 + H) / POINTS, 1)
+    for run in (loose, tight):
+        np.testing.assert_allclose(run.rows["w"][:, 1:], w, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(run.rows["a"][:, 1:], a, rtol=0, atol=1e-12)
+    increments = np.diff(tight.rows["w"], axis=1) * np.sqrt(POINTS)
+    assert stats.kstest(increments.ravel(), "norm").pvalue > 1e-6
+    assert stats.kstest(tight.rows["a"][:, -1] * np.sqrt(3), "norm").pvalue > 1e-6
+
+
+# The limit
+
+
+def end_errors(solver, model, atol, internal=False):
+    """X at the end minus the solution on the same Brownian path."""
+    found = watched(solver, atol, 512, model, internal)
+    return found.rows["x"][:, -1] - model().exact(0.5, 1.0, found.rows["w"][:, -1])
+
+
+@pytest.mark.parametrize(
+    ("solver", "model", "least"),
+    [
+        ("SRIW1", Watched, 0.45),
+        pytest.param("SRIW1", Bounded, 0.45, marks=pytest.mark.slow),
+        pytest.param("Milstein", Watched, 0.45, marks=pytest.mark.slow),
+        pytest.param("Milstein", Bounded, 0.45, marks=pytest.mark.slow),
+        pytest.param("DerivativeFreeMilstein", Watched, 0.3, marks=pytest.mark.slow),
+    ],
+)
+def test_the_strong_error_falls_with_the_tolerance(solver, model, least):
+    """As its power 1/3 at least: steps about as long as its power 2/3, and errors as the root of these."""
+    first, last = (np.mean(np.abs(end_errors(solver, model, atol))) for atol in (1e-3, 1e-5))
+    assert least < np.log(first / last) / np.log(1e2) < 0.75
+
+
+def test_euler_maruyama_has_a_wrong_limit():
+    """Of the squares of the increments whose steps it accepts, which are too small."""
+    loose, tight = (end_errors("EulerMaruyama", Watched, atol, True) for atol in (1e-2, 1e-3))
+    assert tight.mean() > loose.mean() > 0.1
+    assert tight.mean() > 20 * tight.std() / np.sqrt(len(tight))
+
+
+LEVEL = 11  # of the fixed grid that is compared with
+
+
+@functools.cache
+def generally(solver, calculus):
+    """Programs of the adaptive paths at a tolerance, and of those on a fixed grid."""
+    problem, method = in_calculus(General(calculus="ito", loud=1.5), calculus), make_solver(solver)
+    y0, t0, t1 = problem.State(jnp.asarray(0.4), jnp.asarray(-0.9)), 0.1, 0.6
+
+    def adaptive(path, atol):
+        grid = AdaptiveGrid(t0, t1, Tolerances(0.0, atol))
+        rows = _integrate(problem, method, y0, grid, tree_of(path), States()).rows
+        return jnp.stack([x[-1] for x in rows.values()])
+
+    def fixed(path):
+        normals = leaves(tree_of(path), 2, stepper_for(method).areas, LEVEL)
+        grid = Grid(t0, (t1 - t0) / 2**LEVEL, 2**LEVEL, 2**LEVEL)
+        rows = integrate(problem, method, y0, grid, Given(normals), States())
+        return jnp.stack([x[-1] for x in rows.values()])
+
+    return ensemble(adaptive), ensemble(fixed)
+
+
+@pytest.mark.parametrize("solver", ["EulerHeun", pytest.param("SPaRK", marks=pytest.mark.slow)])
+def test_noise_that_does_not_commute_has_the_right_limit(solver):
+    """That of a fine fixed grid on the same Brownian path."""
+    adaptive, fixed = generally(solver, "stratonovich")
+    loose, tight = (adaptive(512, atol) - fixed(512) for atol in (1e-2, 3e-4))
+    assert np.mean(tight**2) < np.mean(loose**2) / 9
+    assert np.abs(np.mean(tight, 0)).max() < 0.0015
+
+
+def test_noise_that_does_not_commute_leads_euler_maruyama_astray():
+    """Its mean error does not become smaller; that of the other methods is a twentieth of it."""
+    exact = generally("EulerHeun", "stratonovich")[1](512)
+    loose, tight = (generally("EulerMaruyama", "ito")[0](512, atol) - exact for atol in (1e-2, 3e-4))
+    assert np.abs(np.mean(tight, 0)).max() > 0.02
+    assert np.abs(np.mean(tight, 0)).max() > 0.8 * np.abs(np.mean(loose, 0)).max()
+
+
+# Which solvers
+
+
+class HeisenbergState(NamedTuple):
+    x: Scalar
+    y: Scalar
+    area: Scalar
+
+
+class Heisenberg(AbstractSDE):
+    """Two Brownian motions and their Lévy area."""
+
+    State = HeisenbergState
+    Noise = PairNoise
+    calculus = "stratonovich"
+    noise_kind = "general"
+
+    def drift(self, t, y):
+        return HeisenbergState(0.0, 0.0, 0.0)
+
+    def noise(self, t, y, dW):
+        return HeisenbergState(dW.W1, dW.W2, 0.5 * (y.x * dW.W2 - y.y * dW.W1))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [n for n, info in SOLVERS.items() if "general" in info.noise_kinds and info.calculus == "stratonovich"],
+)
+def test_the_record_knows_whose_area_is_unbiased(name):
+    """A step's area is its mean given W, which is zero, or given W and H, which is H1 W2 - W1 H2."""
+    stepper, h = stepper_for(make_solver(name)), jnp.asarray(0.3)
+    w, a = (0.7, -1.1), (0.4, 0.9)
+    draw = Draw(*(tuple(map(jnp.asarray, kind)) for kind in (w, a)[: stepper.areas + 1]))
+    y, t = HeisenbergState(*map(jnp.asarray, (0.0, 0.0, 0.0))), jnp.asarray(0.0)
+    y1, _ = stepper.step(Heisenberg(), t, h, y, draw, stepper.init(Heisenberg(), t, h, y))
+    mean = h * H_SCALE * (a[0] * w[1] - w[0] * a[1]) if stepper.areas else 0.0
+    assert bool(jnp.abs(y1.area - mean) < 1e-12) == SOLVERS[name].unbiased_area
+
+
+@pytest.mark.parametrize(
+    ("solver", "problem", "message"),
+    [
+        (
+            "EulerMaruyama",
+            Diagonal(),
+            "can make EulerMaruyama converge to a wrong limit on diagonal noise .*; take Milstein, or",
+        ),
+        (
+            "PlatenWeak2",
+            General(),
+            "PlatenWeak2 converge .* general noise .* take SPaRK with convert: true, or",
+        ),
+        ("SlowRK", General(calculus="stratonovich"), "can make SlowRK .* general noise .* SPaRK or Heun, or"),
+        ("LeimkuhlerMatthews", Additive(), "can make LeimkuhlerMatthews converge to a wrong limit"),
+        (
+            "ReversibleHeun",
+            General(calculus="stratonovich"),
+            "ReversibleHeun carries more than the state .*; take SPaRK or Heun, or give steps",
+        ),
+        (
+            "Milstein",
+            General(),
+            "is for additive, scalar, diagonal or commutative noise, .*; take SPaRK with convert: true",
+        ),
+        ("Heun", Diagonal(), "solver Heun converges to the Stratonovich solution"),
+    ],
+)
+def test_a_solver_with_a_wrong_limit_is_refused(solver, problem, message):
+    with pytest.raises(ValueError, match=message):
+        check_adaptive_sde(make_solver(solver), problem)
+
+
+def fitting():
+    """Every solver that fits some noise, with the most general one that it fits."""
+    for name, info in SOLVERS.items():
+        if info.langevin:
+            yield name, Wells()
+            continue
+        for model in reversed(KINDS.values()):
+            problem = model(calculus=info.calculus) if "sde" in info.problem else None
+            try:
+                check_adaptive_sde(make_solver(name), problem)
+            except (ValueError, AttributeError):
+                continue
+            yield name, problem
+            break
+
+
+QUICK = ("BAOAB", "ImplicitMilstein")
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        pytest.param(name, problem, id=name, marks=() if name in QUICK else (pytest.mark.slow,))
+        for name, problem in fitting()
+    ],
+)
+def test_every_solver_that_fits_comes_closer_to_a_fixed_grid(name, problem):
+    method, level = make_solver(name), 10
+    y0 = problem.State(*map(jnp.asarray, (0.4, -0.9, 0.3, 0.1)[: len(problem.State._fields)]))
+
+    def fixed(path):
+        components = len(problem.Noise._fields)
+        normals = leaves(tree_of(path), components, stepper_for(method).areas, level)
+        rows = integrate(
+            problem, method, y0, Grid(0.0, 2.0**-level, 2**level, 2**level), Given(normals), States()
+        )
+        return jnp.stack([x[-1] for x in rows.values()])
+
+    def adaptive(path, atol):
+        grid = AdaptiveGrid(0.0, 1.0, Tolerances(0.0, atol))
+        rows = integrate_adaptive_sde(problem, method, y0, grid, tree_of(path), States()).rows
+        return jnp.stack([x[-1] for x in rows.values()])
+
+    exact, program = ensemble(fixed)(64), ensemble(adaptive)
+    loose, tight = (np.sqrt(np.mean((program(64, atol) - exact) ** 2)) for atol in (3e-2, 1e-3))
+    assert tight < 0.5 * loose
+    assert tight < 0.03
+
+
+# The loop
+
+
+def test_times_tolerances_and_parameters_compile_nothing():
+    traced = []
+
+    class Counted(Watched):
+        def drift(self, t, y):
+            traced.append(t)
+            return super().drift(t, y)
+
+    @jax.jit
+    def run(problem, grid):
+        y0 = WatchedState(*map(jnp.asarray, (0.5, 0.0, 0.0)))
+        return integrate_adaptive_sde(problem, make_solver("Milstein"), y0, grid, tree_of(0), States())
+
+    first = run(Counted(1.0, 0.8), AdaptiveGrid(0.0, 2.0, Tolerances(1e-2, 1e-3), 0.1))
+    before = len(traced)
+    other = run(Counted(1.1, 0.5), AdaptiveGrid(1.0, 4.0, Tolerances(1e-3, 1e-4), 0.01))
+    assert len(traced) == before
+    assert int(other.accepted) >= 300 > int(first.accepted) >= 20
+
+
+def test_the_first_step_is_the_longest():
+    """Where every trial is accepted, coarse intervals are all there is, also where they do not divide."""
+    for first_step, intervals in ((0.05, 5), (0.15, 2), (1.0, 1)):
+        found = watched("SRIW1", 1e9, 64, first_step=first_step)
+        assert (found.accepted == POINTS * intervals).all()
+        assert (found.rejected == 0).all()
+        every = jax.vmap(lambda path, n=intervals: tree_of(path).roots.draws(1, 0, jnp.uint32(0), POINTS * n))
+        normals = [draw.W[0] for draw in every(jnp.arange(64, dtype=jnp.uint32))]
+        w = np.cumsum(np.stack(normals, 1), 1, dtype=float) / np.sqrt(POINTS * intervals)
+        np.testing.assert_allclose(
+            found.rows["w"][:, 1:], w[:, intervals - 1 :: intervals], rtol=0, atol=1e-12
+        )
+
+
+class Clock(Watched):
+    """A drift that knows the time and nothing else."""
+
+    def drift(self, t, y):
+        return WatchedState(jnp.cos(5 * t), 0.0, 0.0)
+
+    def noise(self, t, y, dW):
+        return WatchedState(0.0 * dW.W, dW.W, 0.0)
+
+
+def test_steps_are_at_their_times():
+    grid = AdaptiveGrid(0.3, 2.3, Tolerances(0.0, 1e-6), 0.2, points=5)
+    y0 = WatchedState(*map(jnp.asarray, (0.0, 0.0, 0.0)))
+    found = integrate_adaptive_sde(Clock(), make_solver("SRIW1"), y0, grid, tree_of(0), States())
+    np.testing.assert_allclose(found.rows["x"], (np.sin(5 * grid.times) - np.sin(1.5)) / 5, atol=1e-5)
+
+
+def test_float32_keeps_its_type_and_a_late_start_its_steps():
+    """At t = 2^21 float32 tells no times apart that differ by less than an eighth; the steps need less."""
+
+    def run(t0):
+        y0 = WatchedState(*(jnp.asarray(x, jnp.float32) for x in (0.5, 0.0, 0.0)))
+        grid = AdaptiveGrid(t0, t0 + 1.0, Tolerances(1e-3, 1e-4), points=4)
+        return integrate_adaptive_sde(Watched(), make_solver("SRIW1"), y0, grid, tree_of(1), States())
+
+    early, late = (jax.jit(run)(t0) for t0 in (0.0, 2.0**21))
+    assert late.rows["x"].dtype == jnp.float32
+    assert late.reached == np.float32(2.0**21 + 1.0)
+    np.testing.assert_allclose(late.rows["x"], early.rows["x"], rtol=1e-5)
+    np.testing.assert_allclose(
+        early.rows["x"][-1], Watched().exact(0.5, 1.0, float(early.rows["w"][-1])), rtol=0.02
+    )
+
+
+class Exploding(AbstractSDE):
+    """$dx = x^2 dt + 0.01\\,dW$ becomes infinite near $t = 1/x_0$; w is W, a has no slope unless positive."""
+
+    State = WatchedState
+    Noise = OneNoise
+    calculus = "ito"
+    noise_kind = "additive"
+
+    def drift(self, t, y):
+        return WatchedState(y.x**2, 0.0, jnp.sqrt(y.a) - jnp.sqrt(y.a))
+
+    def noise(self, t, y, dW):
+        return WatchedState(0.01 * dW.W, dW.W, 0.0)
+
+
+def test_a_failed_path_is_nan_from_the_first_time_it_did_not_reach():
+    """One towards infinity, one without a slope, one that is well and does not notice."""
+
+    @jax.jit
+    def run(x, a, ids):
+        def one(x, a, path):
+            grid = AdaptiveGrid(0.0, 1.0, Tolerances(1e-4, 1e-4), points=4)
+            y0 = WatchedState(x, jnp.zeros_like(x), a)
+            return integrate_adaptive_sde(
+                Exploding(), make_solver("Milstein"), y0, grid, tree_of(path), States()
+            )
+
+        return jax.vmap(one)(x, a, ids)
+
+    ids = jnp.arange(3, dtype=jnp.uint32)
+    found = run(jnp.array([1.6, 0.1, 0.1]), jnp.array([1.0, -1.0, 1.0]), ids)
+    finite = np.isfinite(found.rows["x"])
+    np.testing.assert_array_equal(finite, [[1, 1, 1, 0, 0], [1, 0, 0, 0, 0], [1, 1, 1, 1, 1]])
+    np.testing.assert_allclose(found.reached, [1 / 1.6, 0.0, 1.0], atol=0.02)
+    assert int((found.accepted + found.rejected).max()) < 5000
+    well = run(jnp.array([0.1, 0.1, 0.1]), jnp.ones(3), ids[::-1])
+    np.testing.assert_array_equal(well.rows["x"][0], found.rows["x"][2])
+
+
+def test_a_path_out_of_steps_ends_where_it_is():
+    grid = AdaptiveGrid(0.0, 1.0, Tolerances(0.0, 1e-6), points=4, max_steps=20)
+    y0 = WatchedState(*map(jnp.asarray, (0.5, 0.0, 0.0)))
+    found = integrate_adaptive_sde(Watched(), make_solver("Milstein"), y0, grid, tree_of(0), States())
+    assert int(found.accepted + found.rejected) == 20
+    assert 0 < found.reached < 1
+    assert np.isnan(found.rows["x"][-1])
+
+
+class SquareRoot(AbstractSDE):
+    """$dx = (1 - x) dt + \\sigma \\sqrt x\\,dW$, where too long a step leaves the domain of the root."""
+
+    State = WatchedState
+    Noise = OneNoise
+    calculus = "ito"
+    noise_kind = "scalar"
+
+    sigma: Scalar = 0.8
+
+    def drift(self, t, y):
+        return WatchedState(1 - y.x, 0.0, 0.0)
+
+    def noise(self, t, y, dW):
+        return WatchedState(self.sigma * jnp.sqrt(y.x) * dW.W, dW.W, 0.0)
+
+
+def test_derivatives_agree_in_both_modes_and_with_differences():
+    """Also where trials were rejected for not being a number."""
+    grid = AdaptiveGrid(0.0, 4.0, Tolerances(1e-2, 1e-2), points=1, max_steps=256)
+
+    @jax.jit
+    def end(sigma):
+        def one(path):
+            y0 = WatchedState(*map(jnp.asarray, (0.05, 0.0, 0.0)))
+            return integrate_adaptive_sde(
+                SquareRoot(sigma), make_solver("Milstein"), y0, grid, tree_of(path), States()
+            )
+
+        found = jax.vmap(one)(jnp.arange(8, dtype=jnp.uint32))
+        return found.rows["x"][:, -1].mean(), found.rejected
+
+    value, rejected = end(0.8)
+    assert rejected.min() > 0
+    h = 1e-7
+    difference = (end(0.8 + h)[0] - end(0.8 - h)[0]) / (2 * h)
+    _, forward = jax.jit(lambda s: jax.jvp(lambda s: end(s)[0], (s,), (1.0,)))(0.8)
+    reverse = jax.jit(jax.grad(lambda s: end(s)[0]))(0.8)
+    assert float(forward) == pytest.approx(float(difference), rel=1e-5)
+    assert float(reverse) == pytest.approx(float(forward), rel=1e-12)
+    assert float(value) > 0
