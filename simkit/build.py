@@ -35,7 +35,7 @@ from simkit.settings import (
     Solver,
     Time,
 )
-from simkit.simulation import Simulation
+from simkit.simulation import STORED_PATHS, Simulation
 from simkit.suggestion import did_you_mean, shown
 
 
@@ -307,6 +307,8 @@ def _stored_paths(save: Save | None, ensemble: Ensemble | None, mistakes: Mistak
         return 0
     if save.paths == "all":
         return ensemble.paths
+    if save.paths is None:
+        return min(STORED_PATHS, ensemble.paths)
     if save.paths > ensemble.paths:
         message = f"must be at most the {ensemble.paths} paths, or all, got {save.paths}"
         mistakes.add(("save", "paths"), message)

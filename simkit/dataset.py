@@ -123,10 +123,9 @@ def _statistics(
 
 
 def _paths(name: str, unit: str, description: str, at: tuple, result: EnsembleResult) -> dict[str, tuple]:
-    kept = result.samples if result.stored is None else result.stored
-    if name not in kept:
+    if name not in result.stored:
         return {}
-    values = kept[name] if at else kept[name][:, 0]
+    values = result.stored[name] if at else result.stored[name][:, 0]
     return {f"{name}_path": (("path", *at), values, _labels(unit, f"{description} along the first paths"))}
 
 

@@ -16,7 +16,6 @@ from simkit.paths import ACCEPTED, REJECTED, as_device_ids, path_mesh, path_prog
 from simkit.reducers import AbstractReducer, Covariance, Histogram, Moments
 from simkit.simulation import EnsembleResult, Simulation, StepCounts
 
-SAMPLES = 20
 IN_FLIGHT = 2  # chunks dispatched before the oldest is merged: the host counts while the devices step
 
 Progress = Callable[[int, int], None]
@@ -94,7 +93,7 @@ def _run(simulation: Simulation, progress: Progress | None) -> EnsembleResult:
     compile_s = time.perf_counter() - start
 
     start = time.perf_counter()
-    stored = max(min(simulation.stored_paths, simulation.paths), min(SAMPLES, simulation.paths))
+    stored = min(simulation.stored_paths, simulation.paths)
     kept: dict[str, list[np.ndarray]] = {}
     first_values: dict[str, np.ndarray] = {}
     failed = 0
@@ -141,8 +140,6 @@ def _run(simulation: Simulation, progress: Progress | None) -> EnsembleResult:
     elapsed_s = time.perf_counter() - start
 
     start = time.perf_counter()
-    rows = {name: np.concatenate(parts) for name, parts in kept.items()}
-    wanted = simulation.stored_paths
     grid = simulation.grid
     steps = _counts(taken, simulation.paths) if isinstance(grid, AdaptiveGrid) else grid.steps
     bias, bias_compile_s = step_bias(simulation, first_values)
@@ -150,8 +147,7 @@ def _run(simulation: Simulation, progress: Progress | None) -> EnsembleResult:
     return EnsembleResult(
         times=simulation.grid.times,
         statistics=statistics,
-        stored={name: array[:wanted] for name, array in rows.items()} if wanted else None,
-        samples={name: array[:SAMPLES] for name, array in rows.items()},
+        stored={name: np.concatenate(parts) for name, parts in kept.items()},
         paths=simulation.paths,
         failed=failed,
         steps=steps,

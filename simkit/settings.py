@@ -327,11 +327,18 @@ class Save(Section):
     every: Annotated[int, *_whole(1)] | None = Field(
         None, description="In place of points: statistics at each so many-th step.", examples=[21]
     )
-    paths: Annotated[
-        int | Literal["all"],
-        PlainValidator(_stored),
-        WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 0}, {"const": "all"}]}),
-    ] = Field(0, description="How many paths to store in full, from the first one: a number, or all.")
+    paths: (
+        Annotated[
+            int | Literal["all"],
+            PlainValidator(_stored),
+            WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 0}, {"const": "all"}]}),
+        ]
+        | None
+    ) = Field(
+        None,
+        description="How many paths to store in full, from the first one: a number, or all. The default is 20.",
+        examples=[100],
+    )
     quantiles: Annotated[
         list[float],
         PlainValidator(_quantiles),

@@ -15,6 +15,8 @@ from simkit.initial import Distribution
 if TYPE_CHECKING:
     import diffrax
 
+STORED_PATHS = 20  # unless asked for otherwise; the picture shows some of them
+
 
 @dataclasses.dataclass(frozen=True)
 class ObservableInfo:
@@ -48,7 +50,7 @@ class Simulation:
     convert: bool = False
     chunk: int | None = None
     failures: Literal["stop", "exclude"] = "stop"
-    stored_paths: int = 0
+    stored_paths: int = STORED_PATHS
     quantiles: tuple[float, ...] = (0.05, 0.25, 0.5, 0.75, 0.95)
     devices: int | None = None
     constants: dict[str, float] = dataclasses.field(default_factory=dict)
@@ -75,15 +77,14 @@ class EnsembleResult:
     """Statistics of an ensemble and how they were come by.
 
     `times` has one entry per saved row. Quantities kept at each row have arrays `(rows,)`, those kept at the
-    end `(1,)`. `samples` are the rows of the first few paths, `stored` of as many as were asked for; both are
-    arrays `(paths, rows)` by name. `bias` maps quantities at the end to the step bias and its standard error.
+    end `(1,)`. `stored` are the rows of the first paths, as many as were asked for: arrays `(paths, rows)` by
+    name. `bias` maps quantities at the end to the step bias and its standard error.
     `steps` is the number of steps of each path, or what adaptive paths took.
     """
 
     times: np.ndarray
     statistics: dict[str, dict[str, np.ndarray]]
-    stored: dict[str, np.ndarray] | None
-    samples: dict[str, np.ndarray]
+    stored: dict[str, np.ndarray]
     paths: int
     failed: int
     steps: int | StepCounts

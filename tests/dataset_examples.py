@@ -51,7 +51,7 @@ def gbm_maker(rows):
     return functools.partial(gbm_paths, rows=rows)
 
 
-def gbm(rows=13, paths=2000, failed=0, stored=0):
+def gbm(rows=13, paths=2000, failed=0, stored=20):
     """Simulation and result of a geometric Brownian motion with a call and its relative level."""
     counts = (("S", rows), ("call", 1), ("level", rows))
     found, values = statistics(counts, paths, failed, gbm_maker(rows))
@@ -73,8 +73,7 @@ def gbm(rows=13, paths=2000, failed=0, stored=0):
     result = EnsembleResult(
         times=simulation.grid.times,
         statistics=found,
-        stored={name: array[:stored] for name, array in values.items()} if stored else None,
-        samples={name: array[:20] for name, array in values.items()},
+        stored={name: array[:stored] for name, array in values.items()} if stored else {},
         paths=paths,
         failed=failed,
         steps=rows - 1,

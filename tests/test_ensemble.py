@@ -312,11 +312,13 @@ def test_running_leaves_jax_s_configuration_alone():
         assert not jax.config.jax_enable_x64
 
 
-@pytest.mark.parametrize("wanted", [3, 64])
-def test_as_many_paths_are_stored_as_asked_for(wanted):
-    result = run_ensemble(gbm(64, 4, stored_paths=wanted))
-    assert result.stored["S"].shape == (wanted, 2)
-    assert result.samples["S"].shape == (20, 2)
+@pytest.mark.parametrize(("wanted", "kept"), [({}, 20), ({"paths": 64}, 64), ({"paths": 0}, None)])
+def test_as_many_paths_are_stored_as_asked_for(wanted, kept):
+    experiment = {"model": {"type": "GBM", "mu": 0.05, "sigma": 0.2}, "initial": {"S": 100.0}}
+    few = {"time": {"t1": 1.0, "steps": 4}, "ensemble": {"paths": 64, "devices": 1}, "save": wanted}
+    found = simkit.run(experiment | few)
+    assert ("S_path" in found) == (kept is not None)
+    assert found.sizes.get("path") == kept
 
 
 def test_wild_paths_leave_the_step_bias_without_a_warning():

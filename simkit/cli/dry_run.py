@@ -12,7 +12,7 @@ HISTOGRAM = 301  # of each quantity: counts, centres and edges of a hundred bins
 
 def estimate(simulation: Simulation) -> dict[str, Any]:
     """Counts and bytes. Memory is what a chunk's saved rows and the stored paths take, without jax itself."""
-    from simkit.ensemble import IN_FLIGHT, SAMPLES, chunk_plan, quantity_rows
+    from simkit.ensemble import IN_FLIGHT, chunk_plan, quantity_rows
     from simkit.paths import path_mesh
 
     devices = int(path_mesh(simulation.devices).devices.size)
@@ -21,7 +21,7 @@ def estimate(simulation: Simulation) -> dict[str, Any]:
     values = sum(rows.values())
     width = 8 if simulation.precision == "float64" else 4
     statistics = 8 * (values * (STATISTICS + 2 * len(simulation.quantiles)) + len(rows) * HISTOGRAM)
-    stored = min(max(simulation.stored_paths, SAMPLES), simulation.paths) * values * width
+    stored = min(simulation.stored_paths, simulation.paths) * values * width
     in_flight = min(plan.count, IN_FLIGHT) * plan.paths * values * width
     return {
         "paths": simulation.paths,
