@@ -157,7 +157,7 @@ def diffrax_paths(paths: int) -> Callable[[Any], jax.Array]:
 
 def main():
     asked = options(__doc__)
-    paths, rounds = (512, 2) if asked.small else (2048, 3)
+    paths, rounds = (512, 2) if asked.small else (1024, 3)
     own = rows_of(run_of(SAMPLE, adaptive_grid(TOLERANCE)))
     error = mean_error(own["total"], rows_of(run_of(SAMPLE, adaptive_grid(TOLERANCE / REFERENCE)))["total"])
     trials = (own[ACCEPTED] + own[REJECTED]).reshape(-1, STOCHASTIC_GROUP)
