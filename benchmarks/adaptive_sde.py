@@ -45,7 +45,7 @@ from simkit.simulation import Simulation
 T1, TOLERANCE, SPAN = 4.0, 1e-2, 1.0
 START = {"total": 0.0, "v": 1.0}
 FEWEST = 128  # steps of equal length to try
-REFERENCE = 30  # a tolerance so many times finer is exact beside another
+REFERENCE = 10  # a tolerance so many times finer is exact beside another
 SAMPLE = 512  # paths to measure errors with
 
 
