@@ -367,7 +367,7 @@ def fitting():
             break
 
 
-QUICK = ("BAOAB", "ImplicitMilstein")
+QUICK = ("BAOAB",)
 
 
 @pytest.mark.parametrize(
