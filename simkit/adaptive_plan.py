@@ -40,7 +40,10 @@ def is_adaptive(section: Time | None, mistakes: Mistakes) -> bool:
         return False
     for key in TOLERANCES if tolerances else ():
         if key not in keys:
-            what = {"rtol": "the error allowed relative to a variable", "atol": "the one near zero"}[key]
+            what = {
+                "rtol": "the error allowed relative to a variable",
+                "atol": "the error allowed where it is near zero",
+            }[key]
             mistakes.add_missing(("time", key), f"is missing; {what}")
     if not tolerances:
         for key in BESIDE:

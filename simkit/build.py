@@ -8,6 +8,7 @@ from simkit_physics import MODELS
 from simkit_solvers.adaptive_grid import AdaptiveGrid
 from simkit_solvers.calculus import in_calculus
 from simkit_solvers.grid import Grid
+from simkit_solvers.langevin import AbstractUnderdampedLangevin
 from simkit_solvers.problem import AbstractODE, AbstractSDE
 from simkit_solvers.registry import REFUSED, SOLVERS, check_solver, make_solver
 
@@ -89,18 +90,7 @@ def with_defaults(experiment: Experiment) -> Experiment:
     cls = MODELS.get(model.type) if isinstance(model, NamedModel) else None
     stochastic = isinstance(model, InlineSDE) or (cls is not None and issubclass(cls, AbstractSDE))
     if experiment.solver is None:
-        calculus = "ito"
-        if isinstance(model, InlineSDE):
-            calculus = model.calculus
-        elif cls is not None and issubclass(cls, AbstractSDE):
-            calculus = cls.calculus
-        ito = "EulerMaruyama" if experiment.time.steps is not None else "Milstein"
-        usual = "EulerHeun" if calculus == "stratonovich" else ito
-        general = cls is not None and issubclass(cls, AbstractSDE) and cls.noise_kind == "general"
-        if general and experiment.time.steps is None:
-            changes["solver"] = Solver(type="SPaRK", convert=True)
-        else:
-            changes["solver"] = Solver(type=usual if stochastic else "Tsit5")
+        changes["solver"] = _usual_solver(model, cls, experiment.time.steps is None)
     if experiment.ensemble.paths is None:
         random = stochastic or any(isinstance(value, RandomValue) for value in experiment.initial.values())
         changes["ensemble"] = experiment.ensemble.model_copy(update={"paths": 10_000 if random else 1})
@@ -111,6 +101,23 @@ def with_defaults(experiment: Experiment) -> Experiment:
     changed = experiment.model_copy(update=changes)
     changed._document = experiment._document
     return changed
+
+
+def _usual_solver(model: NamedModel | InlineSDE | InlineODE, cls: type | None, adaptive: bool) -> Solver:
+    """The solver of a model that names none."""
+    if cls is not None and issubclass(cls, AbstractUnderdampedLangevin):
+        return Solver(type="BAOAB")
+    if isinstance(model, InlineSDE):
+        calculus, general = model.calculus, False
+    elif cls is not None and issubclass(cls, AbstractSDE):
+        calculus, general = cls.calculus, cls.noise_kind == "general"
+    else:
+        return Solver(type="Tsit5")
+    if adaptive and general:
+        return Solver(type="SPaRK", convert=True)
+    if calculus == "stratonovich":
+        return Solver(type="EulerHeun")
+    return Solver(type="Milstein" if adaptive else "EulerMaruyama")
 
 
 def assemble(parts: Parts, mistakes: Mistakes) -> Simulation | None:

@@ -63,9 +63,11 @@ def provenance(experiment: Experiment) -> dict[str, str]:
     import jax
     import yaml
 
+    configuration = experiment.resolved()
+    configuration.pop("output", None)  # where it lies is not what it is
     packages = ("jax", "jaxlib", "diffrax", "equinox", "numpy")
     return {
-        "configuration": yaml.safe_dump(experiment.resolved(), sort_keys=False, allow_unicode=True),
+        "configuration": yaml.safe_dump(configuration, sort_keys=False, allow_unicode=True),
         "versions": " ".join(
             [f"simkit={simkit_version()}", *(f"{name}={version(name)}" for name in packages)]
         ),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from simkit.errors import OutputError
+from simkit.errors import InputError, OutputError
 from simkit.progress import steps_text
 
 if TYPE_CHECKING:
@@ -25,10 +25,13 @@ KINDS = (".png", ".pdf", ".svg", ".jpg", ".webp")
 
 
 def save_picture(dataset: "xr.Dataset", path: str | Path) -> None:
-    """Draw into a file whose ending says which kind. Raises `OutputError` when it cannot be written."""
+    """Draw into a file whose ending says which kind.
+
+    Raises `InputError` for an unknown ending, `OutputError` when it cannot be written.
+    """
     path = Path(path)
     if path.suffix not in KINDS:
-        raise OutputError(f"{path}: a picture must end in one of {', '.join(KINDS)}")
+        raise InputError(f"{path}: a picture must end in one of {', '.join(KINDS)}")
     temporary = path.with_name(f".{path.stem}.tmp-{os.getpid()}{path.suffix}")
     try:
         plot_dataset(dataset).savefig(temporary, dpi=150)

@@ -336,7 +336,8 @@ class Save(Section):
         | None
     ) = Field(
         None,
-        description="How many paths to store in full, from the first one: a number, or all. The default is 20.",
+        description="How many paths to store in full, from the first one: a number, or all. The default is "
+        "20.",
         examples=[100],
     )
     quantiles: Annotated[
@@ -416,8 +417,8 @@ class Experiment(Section):
     solver: Annotated[Solver, _shorthand("type")] | None = Field(
         None,
         description="Name of the solver, or {type: name, option: …}. The default is EulerMaruyama for an Itô "
-        "equation (Milstein if steps are adaptive), EulerHeun for a Stratonovich one and Tsit5 for an "
-        "ordinary one.",
+        "equation (Milstein if steps are adaptive), EulerHeun for a Stratonovich one, BAOAB for underdamped "
+        "Langevin dynamics and Tsit5 for an ordinary one.",
         examples=["EulerMaruyama"],
     )
     time: Time = Field(

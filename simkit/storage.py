@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simkit.errors import OutputError
+from simkit.errors import InputError, OutputError
 
 if TYPE_CHECKING:  # a second to import, and checking a path needs none of it
     import xarray as xr
@@ -16,19 +16,22 @@ ZARR_MARKS = ("zarr.json", ".zgroup")
 
 
 def check_output(path: str | os.PathLike, overwrite: bool) -> None:
-    """Raise `OutputError` unless a dataset can be written at `path`, which must end in .zarr or .nc.
+    """Raise `OutputError` unless a dataset can be written at `path`.
 
+    It must end in .zarr or .nc, or an `InputError` is raised.
     What exists is only replaced with `overwrite`, and a directory only if it is a Zarr group.
     """
     path = Path(path)
     if path.suffix not in (".zarr", ".nc"):
         example = f"; name it {path.stem}.zarr, say" if path.stem.strip(".") else ""
-        raise OutputError(f"{path}: must end in .zarr or .nc{example}")
+        raise InputError(f"{path}: must end in .zarr or .nc{example}")
     _check_folder(path)
     if not os.path.lexists(path):
         return
     if not overwrite:
-        raise OutputError(f"{path}: exists already; use --overwrite to replace it")
+        raise OutputError(
+            f"{path}: exists already; to replace it use --overwrite, from Python overwrite=True"
+        )
     if path.suffix == ".zarr" and not any((path / mark).is_file() for mark in ZARR_MARKS):
         raise OutputError(
             f"{path}: is not a Zarr store, so it is left alone; remove it or choose another name"

@@ -55,6 +55,12 @@ def _figures(dataset: "xr.Dataset", name: str) -> dict[str, Any]:
     return figures
 
 
+def _mean(row: Mapping[str, Any]) -> str:
+    """A mean with its error, which of several paths is a number unless it is too large for one."""
+    error = math.inf if row["stderr"] is None and row["n"] > 1 else row["stderr"]
+    return with_error(row["mean"], error) + (" ± 0" if error == 0 else "")
+
+
 def with_error(value: float | None, error: float | None) -> str:
     """A figure with as many digits as its error gives meaning to, as `10.4506 ± 0.0147`."""
     if value is None:
@@ -86,11 +92,7 @@ def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
     single = content["paths"] == 1
     columns = {
         "": list(rows),
-        ("value" if single else "mean"): [
-            # Of several paths the error is always a number, unless it is too large for one.
-            with_error(row["mean"], math.inf if row["stderr"] is None and row["n"] > 1 else row["stderr"])
-            for row in rows.values()
-        ],
+        ("value" if single else "mean"): [_mean(row) for row in rows.values()],
         "step bias": [with_error(row["bias"], row["bias_stderr"]) for row in rows.values()],
         "exact": ["" if row["exact"] is None else f"{row['exact']:.8g}" for row in rows.values()],
         "z": ["" if row["z"] is None else f"{row['z']:+.2f}" for row in rows.values()],

@@ -110,5 +110,5 @@ def one_curve_dataset():
         seed=0,
         quantiles=LEVELS,
     )
-    result = EnsembleResult(simulation.grid.times, found, None, values, 1, 0, 400, {}, 0.01, 0.5, 0.0, 4e4, 1)
+    result = EnsembleResult(simulation.grid.times, found, values, 1, 0, 400, {}, 0.01, 0.5, 0.0, 4e4, 1)
     return to_dataset(simulation, result, PROVENANCE)

@@ -212,6 +212,13 @@ class TestFailures:
         assert result.stderr == error["message"] + "\n"
         assert content_of(folder) == before
 
+    def test_failed_paths_that_are_left_out_are_warned_of(self, folder, monkeypatch, dataset):
+        partial = dataset.assign_attrs(failed_paths=1, paths=64)
+        monkeypatch.setattr(simkit.execution, "run_experiment", lambda *arguments: partial)
+        warning = "warning: 1 of 64 paths failed and are left out; "
+        assert simkit_command("run", "small.yaml").stderr.startswith(warning)
+        assert warning not in simkit_command("run", "small.yaml", "--quiet", "--overwrite").stderr
+
     def test_a_file_that_is_not_there_exits_with_4(self, folder):
         result = simkit_command("run", "smal.yaml", "--json")
         assert result.exit_code == 4
@@ -235,10 +242,13 @@ class TestFailures:
             patch.setattr(simkit.execution, "run_experiment", None)
             result = simkit_command("run", "small.yaml")
             assert result.exit_code == 4
-            assert result.stderr == "small.zarr: exists already; use --overwrite to replace it\n"
+            assert (
+                result.stderr
+                == "small.zarr: exists already; to replace it use --overwrite, from Python overwrite=True\n"
+            )
             result = simkit_command("run", "small.yaml", "--out", "small.nc")
             assert result.exit_code == 4
-            assert result.stderr == "small.png: exists already; use --overwrite to replace it\n"
+            assert result.stderr == "small.png: exists already; to replace it use --overwrite\n"
         assert content_of(folder) == before
         (folder / "small.zarr" / "old").touch()
         assert simkit_command("run", "small.yaml", "-q", "--overwrite").exit_code == 0
@@ -316,7 +326,7 @@ class TestFailures:
     @pytest.mark.parametrize("name", ["", ".", ".."])
     def test_a_folder_is_not_an_output(self, folder, name):
         result = simkit_command("run", "small.yaml", "--out", name)
-        assert result.exit_code == 4
+        assert result.exit_code == 2
         assert result.stderr == f"{name or '.'}: must end in .zarr or .nc\n"
 
     def test_an_unknown_option_exits_with_2(self, folder):
@@ -395,7 +405,7 @@ class TestOtherCommands:
         result = simkit_command("plot", "small.zarr")
         assert (result.exit_code, result.stderr) == (
             4,
-            "small.png: exists already; use --overwrite to replace it\n",
+            "small.png: exists already; to replace it use --overwrite\n",
         )
         assert simkit_command("plot", "small.zarr", "--out", "small.svg").exit_code == 0
         assert (folder / "small.svg").read_text().startswith("<?xml")
@@ -433,6 +443,12 @@ def test_help_and_completion_import_nothing_that_is_slow(tmp_path):
     command = [sys.executable, "-c", LIGHT, HEAVY]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
     assert done.stdout.split() == []
+
+
+def test_a_reader_who_has_seen_enough_is_no_fault():
+    command = f"{sys.executable} -m simkit schema | head -0; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) in ((141, ""), (0, ""))  # 0 where it had ended before
 
 
 def test_help_names_every_command():

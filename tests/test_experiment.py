@@ -6,7 +6,7 @@ import jax
 import jsonschema
 import pytest
 import yaml
-from simkit_physics import MODELS
+from simkit_physics import MODELS, DoubleWellLangevin
 from simkit_solvers.problem import parameters_of
 
 from simkit.build import build
@@ -142,7 +142,7 @@ LINEAR = {"ode": {"x": "-x"}}
 def test_defaults():
     sde = build(load(minimal()))
     assert (type(sde.solver).__name__, sde.paths, sde.grid.rows) == ("EulerMaruyama", 10_000, 2)
-    assert (sde.seed, sde.failures, sde.stored_paths, sde.chunk, sde.devices) == (0, "stop", 0, None, None)
+    assert (sde.seed, sde.failures, sde.stored_paths, sde.chunk, sde.devices) == (0, "stop", 20, None, None)
     assert sde.quantiles == (0.05, 0.25, 0.5, 0.75, 0.95)
     ode = build(load(minimal(model=LINEAR, initial={"x": 1})))
     assert (type(ode.solver).__name__, ode.paths) == ("Tsit5", 1)
@@ -150,6 +150,9 @@ def test_defaults():
     assert spread.paths == 10_000
     heun = {"sde": {"x": {"noise": {"W": "x"}}}, "calculus": "stratonovich"}
     assert type(build(load(minimal(model=heun, initial={"x": 1}))).solver).__name__ == "EulerHeun"
+    wells = {"type": "DoubleWellLangevin", **DoubleWellLangevin.example}
+    start = DoubleWellLangevin.example_initial
+    assert type(build(load(minimal(model=wells, initial=start))).solver).__name__ == "BAOAB"
 
 
 def test_constants_may_be_used_everywhere():

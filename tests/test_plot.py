@@ -10,7 +10,7 @@ from dataset_examples import gbm_dataset, one_curve_dataset
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from simkit.errors import OutputError
+from simkit.errors import InputError, OutputError
 from simkit.plot import plot_dataset, save_picture
 from simkit.storage import read_dataset, write_dataset
 
@@ -142,7 +142,7 @@ def test_a_failure_leaves_the_old_picture(tmp_path, monkeypatch):
         save_picture(gbm_dataset(), path)
     assert [entry.name for entry in tmp_path.iterdir()] == ["gbm.png"]
     assert path.read_text() == "the old one"
-    with pytest.raises(OutputError, match=r"gbm\.txt: a picture must end in one of \.png, \.pdf"):
+    with pytest.raises(InputError, match=r"gbm\.txt: a picture must end in one of \.png, \.pdf"):
         save_picture(gbm_dataset(), tmp_path / "gbm.txt")
 
 

@@ -22,6 +22,7 @@ from simkit_solvers.registry import (
     strong_order,
     weak_order,
 )
+from simkit_solvers.solver_info import SolverInfo
 from simkit_solvers.step import stepper_for
 from simkit_solvers.terms import takes_halves
 from solver_problems import (
@@ -283,6 +284,14 @@ MISTAKES = [
 def test_mistakes(name, options, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         make_solver(name, options)
+
+
+def test_a_record_has_what_its_problem_needs():
+    record = {"name": "X", "cls": diffrax.Euler, "summary": "A solver.", "reference": "None"}
+    with pytest.raises(ValueError, match=r"^SolverInfo of X: problem 'ode' needs order too$"):
+        SolverInfo(problem=("ode",), **record)
+    with pytest.raises(ValueError, match="'sde' needs strong, weak too"):
+        SolverInfo(problem=("ode", "sde"), order=1, calculus="ito", **record)
 
 
 def test_options_arrive():

@@ -9,7 +9,7 @@ import xarray as xr
 from dataset_examples import gbm_dataset
 
 from simkit import storage
-from simkit.errors import OutputError
+from simkit.errors import InputError, OutputError
 from simkit.storage import check_output, read_dataset, write_dataset
 
 ENDINGS = (".zarr", ".nc")
@@ -44,7 +44,9 @@ def test_overwriting_takes_an_explicit_word(tmp_path, ending):
     first, second = gbm_dataset(), gbm_dataset(failed=37)
     write_dataset(first, path)
     for refuse in (lambda: check_output(path, False), lambda: write_dataset(second, path)):
-        with pytest.raises(OutputError, match=r"gbm\.\w+: exists already; use --overwrite to replace it"):
+        with pytest.raises(
+            OutputError, match=r"gbm\.\w+: exists already; to replace it use --overwrite, from Python"
+        ):
             refuse()
     xr.testing.assert_identical(read_dataset(path), first)
     check_output(path, True)
@@ -129,7 +131,7 @@ def test_a_store_that_stepped_aside_comes_back(tmp_path, monkeypatch, call, erro
 
 def test_endings_other_than_zarr_and_nc_are_refused(tmp_path):
     for name in ("gbm", "gbm.csv", "gbm.h5"):
-        with pytest.raises(OutputError, match=rf"{name}: must end in \.zarr or \.nc; name it gbm\.zarr, say"):
+        with pytest.raises(InputError, match=rf"{name}: must end in \.zarr or \.nc; name it gbm\.zarr, say"):
             check_output(tmp_path / name, True)
 
 

@@ -70,6 +70,13 @@ def test_failed_paths_stand_beside_every_mean():
     assert "failed" not in printed(gbm_dataset())
 
 
+def test_an_error_of_zero_is_shown_as_one():
+    dataset = gbm_dataset()
+    dataset["call_stderr"][...] = 0.0
+    call = next(line for line in printed(dataset).splitlines() if "call" in line)
+    assert f"{float(dataset['call_mean']):.10g} ± 0 " in call
+
+
 def test_a_single_path_has_a_value_and_no_error():
     text = printed(one_curve_dataset())
     assert "value" in text

@@ -9,6 +9,7 @@ from simkit_physics.gbm import GBM as GBM
 from simkit_physics.heston import Heston as Heston
 from simkit_physics.ornstein_uhlenbeck import OrnsteinUhlenbeck as OrnsteinUhlenbeck
 
+# Of the classes imported above.
 MODELS: dict[str, type[AbstractODE]] = {
     name: value
     for name, value in list(globals().items())

@@ -8,7 +8,7 @@ import typer
 from simkit.cli.catalogue import list_names
 from simkit.cli.check import doctor, schema, validate
 from simkit.cli.describe import describe
-from simkit.cli.failures import TERMINATED, leave_at_once
+from simkit.cli.failures import BROKEN_PIPE, TERMINATED, leave_at_once
 from simkit.cli.picture import plot
 from simkit.cli.run import run
 from simkit.cli.templates import new
@@ -65,4 +65,8 @@ def main() -> None:
     except SystemExit as end:
         if end.code in (INTERRUPTED, TERMINATED):
             leave_at_once(int(end.code))
+        try:
+            sys.stdout.flush()
+        except BrokenPipeError:  # the reader, such as `head`, has seen enough
+            leave_at_once(BROKEN_PIPE)
         raise

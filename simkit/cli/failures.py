@@ -16,6 +16,7 @@ import typer
 from simkit.errors import INTERRUPTED, InputError, SimkitError
 
 TERMINATED = 143  # the shell's convention: 128 + SIGTERM
+BROKEN_PIPE = 141  # and 128 + SIGPIPE
 
 
 class Terminated(KeyboardInterrupt):
@@ -35,6 +36,8 @@ def reported(as_json: bool = False) -> Iterator[None]:
         except SimkitError as error:
             problems = error.problems if isinstance(error, InputError) else [str(error)]
             _fail(type(error).__name__, str(error), problems, error.exit_code, as_json)
+        except BrokenPipeError:  # the reader, such as `head`, has seen enough
+            leave_at_once(BROKEN_PIPE)
         except Terminated:
             _fail("Terminated", "terminated", [], TERMINATED, as_json)
         except KeyboardInterrupt:

@@ -12,7 +12,7 @@ from simkit.errors import OutputError
 def check_picture(path: Path, overwrite: bool) -> None:
     """Raise when the picture is there already and may not be replaced."""
     if path.exists() and not overwrite:
-        raise OutputError(f"{path}: exists already; use --overwrite to replace it")
+        raise OutputError(f"{path}: exists already; to replace it use --overwrite")
 
 
 def plot(

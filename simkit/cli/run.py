@@ -61,6 +61,13 @@ def run(
             from simkit.table import print_table
 
             print_table(dataset)
+        failed, paths = int(dataset.attrs["failed_paths"]), int(dataset.attrs["paths"])
+        if failed and not quiet:
+            print(
+                f"warning: {failed:,} of {paths:,} paths failed and are left out; the figures are those of "
+                "the others, and biased if failing goes with what is averaged",
+                file=sys.stderr,
+            )
         if target:
             _write(dataset, target, overwrite, quiet)
         if picture:

@@ -60,7 +60,8 @@ class SolverInfo:
     the integral that it converges to. `langevin` solvers take an `AbstractUnderdampedLangevin` only.
     `unbiased_area` says that what a step leaves out of the second order on general noise, the Lévy area minus
     its mean given the normals that the step reads, is zero on average. `carries` says that a step depends on
-    earlier ones by more than the state.
+    earlier ones by more than the state. Raises `ValueError` where a kind of problem lacks what it needs:
+    `order` an ordinary one, `calculus`, `strong` and `weak` a stochastic one.
     """
 
     name: str
@@ -76,6 +77,15 @@ class SolverInfo:
     unbiased_area: bool = False
     carries: bool = False
     origin: Literal["simkit", "diffrax"] = "diffrax"
+
+    def __post_init__(self):
+        needed = {"ode": ("order",), "sde": ("calculus", "strong", "weak")}
+        for kind in self.problem:
+            missing = [name for name in needed[kind] if getattr(self, name) is None]
+            if missing:
+                raise ValueError(
+                    f"SolverInfo of {self.name}: problem {kind!r} needs {', '.join(missing)} too"
+                )
 
     @property
     def noise_kinds(self) -> tuple[NoiseKind, ...]:
