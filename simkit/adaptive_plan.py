@@ -70,6 +70,8 @@ def plan_adaptive(
     if rtol is not None and precision is not None:
         finest = RESOLUTIONS * float(np.finfo(precision).eps)
         value = float(rtol(constants.values))
+        if value >= 1:
+            mistakes.add(("time", "rtol"), f"must be below 1, got {value:g}: nothing would be refused")
         if value < finest:
             wider = ", or precision: float64" if precision == "float32" else ""
             message = f"{value:g} is finer than {precision} resolves; take at least {finest:.1g}{wider}"

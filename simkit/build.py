@@ -108,13 +108,11 @@ def _usual_solver(model: NamedModel | InlineSDE | InlineODE, cls: type | None, a
     if cls is not None and issubclass(cls, AbstractUnderdampedLangevin):
         return Solver(type="BAOAB")
     if isinstance(model, InlineSDE):
-        calculus, general = model.calculus, False
+        calculus = model.calculus
     elif cls is not None and issubclass(cls, AbstractSDE):
-        calculus, general = cls.calculus, cls.noise_kind == "general"
+        calculus = cls.calculus
     else:
         return Solver(type="Tsit5")
-    if adaptive and general:
-        return Solver(type="SPaRK", convert=True)
     if calculus == "stratonovich":
         return Solver(type="EulerHeun")
     return Solver(type="Milstein" if adaptive else "EulerMaruyama")
@@ -300,9 +298,9 @@ def _solver(
         numbers = [value.a if isinstance(value, Distribution) else value for value in values]
         complete = len(numbers) == len(plan.variables)
         problem = plan.problem
-        if section.convert and isinstance(problem, AbstractSDE):
-            problem = in_calculus(problem, SOLVERS[name].calculus or "any")
         try:
+            if section.convert and isinstance(problem, AbstractSDE):
+                problem = in_calculus(problem, SOLVERS[name].calculus or "any")
             check_solver(solver, problem, problem.State(*numbers) if complete else None)
         except ValueError as error:
             mistakes.add(("solver", "type"), str(error))

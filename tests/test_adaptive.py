@@ -97,6 +97,44 @@ def test_float32_keeps_its_type_and_a_late_start_its_steps(name):
     assert found.reached == np.float32(late + T1 - T0)
 
 
+class Pulled(AbstractODE):
+    """Towards a moving place, at a rate of 10⁵: an explicit method needs 5·10⁴ steps."""
+
+    State = PairState
+
+    def drift(self, t, y):
+        return PairState(x=-1e5 * (y.x - jnp.cos(t)), v=-y.v)
+
+
+def test_implicit_explicit_methods_treat_the_drift_implicitly():
+    y0 = PairState(jnp.asarray(0.0), jnp.asarray(1.0))
+    grid = AdaptiveGrid(0.0, 1.0, Tolerances(1e-5, 1e-7), max_steps=2000)
+    found = integrate_adaptive(Pulled(), make_solver("KenCarp3"), y0, grid, States())
+    np.testing.assert_allclose(found.rows["x"][-1], np.cos(1.0), rtol=1e-4)
+    np.testing.assert_allclose(found.rows["v"][-1], np.exp(-1), rtol=1e-4)
+
+
+def test_a_late_float32_run_is_as_long_as_it_was_asked_for():
+    """0.4 after t = 738000.3, where float32 times are a sixteenth apart."""
+    y0 = PairState(*(jnp.asarray(x, jnp.float32) for x in (0.4, -0.9)))
+    grid = AdaptiveGrid(738000.3, 738000.7, Tolerances(1e-5, 1e-7))
+    found = integrate_adaptive(Turning(), make_solver("Tsit5"), y0, grid, States())
+    np.testing.assert_allclose(
+        [found.rows["x"][-1], found.rows["v"][-1]],
+        [0.4 * np.cos(0.4) - 0.9 * np.sin(0.4), -0.4 * np.sin(0.4) - 0.9 * np.cos(0.4)],
+        rtol=1e-5,
+    )
+
+
+class Turning(AbstractODE):
+    """A rotation, whatever the time."""
+
+    State = PairState
+
+    def drift(self, t, y):
+        return PairState(x=y.v, v=-y.x)
+
+
 class Exploding(AbstractODE):
     """$x' = x^2$ is infinite at $t = 1/x_0$; v has no slope unless it is positive."""
 

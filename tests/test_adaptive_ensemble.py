@@ -112,6 +112,17 @@ def test_stochastic_paths_take_milstein_and_meet_exact_moments():
     assert float(np.sqrt((difference**2).mean())) < 0.02
 
 
+def test_normals_in_float64_reach_the_tree():
+    """Where the path begins and where it is halved, the same normals to float32's accuracy and no better."""
+    ends = [
+        run_ensemble(
+            dataclasses.replace(build(load(DOUBLE_WELL)), paths=64, devices=1, normals=normals)
+        ).stored
+        for normals in ("float32", "float64")
+    ]
+    assert (ends[0]["x"][:, 1] != ends[1]["x"][:, 1]).all()
+
+
 def test_a_stochastic_path_that_fails_is_named():
     steep = {
         "model": {"sde": {"x": {"drift": "x**2", "noise": {"W": 0.01}}}},

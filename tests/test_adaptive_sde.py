@@ -462,6 +462,18 @@ def test_float32_keeps_its_type_and_a_late_start_its_steps():
         grid = AdaptiveGrid(t0, t0 + 1.0, Tolerances(1e-3, 1e-4), points=4)
         return integrate_adaptive_sde(Watched(), make_solver("SRIW1"), y0, grid, tree_of(1), States())
 
+    odd = [
+        integrate_adaptive_sde(
+            Watched(),
+            make_solver("SRIW1"),
+            WatchedState(*(jnp.asarray(x, jnp.float32) for x in (0.5, 0.0, 0.0))),
+            AdaptiveGrid(t0, t0 + 0.4, Tolerances(1e-3, 1e-4)),
+            tree_of(1),
+            States(),
+        ).rows["x"][-1]
+        for t0 in (0.0, 738000.3)
+    ]
+    np.testing.assert_allclose(*odd, rtol=1e-5)
     early, late = (jax.jit(run)(t0) for t0 in (0.0, 2.0**21))
     assert late.rows["x"].dtype == jnp.float32
     assert late.reached == np.float32(2.0**21 + 1.0)

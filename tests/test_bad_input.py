@@ -302,6 +302,10 @@ ADAPTIVE = [
     ),
     ("time: {t1: 1, rtol: -1e-6, atol: 1e-9}", ["3:21: time.rtol: must be positive, got -1e-06"]),
     ("time: {t1: 1, rtol: 1e-6, atol: 0}", ["3:33: time.atol: must be positive, got 0"]),
+    (
+        "time: {t1: 1, rtol: 2, atol: 1}",
+        ["3:21: time.rtol: must be below 1, got 2: nothing would be refused"],
+    ),
     ("time: {t1: 1, rtol: 1e-6}", ["3:1: time.atol: is missing; the error allowed where it is near zero"]),
     (
         "time: {t1: 1, rtoll: 1e-6, rtol: 1e-6, atol: 1e-9}",

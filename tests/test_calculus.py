@@ -81,6 +81,34 @@ def test_nothing_to_convert():
         in_calculus(GBM(0.1, 0.4), "Ito")
 
 
+SQUARE_ROOTS = [
+    ({"type": "CIR", "kappa": 2, "theta": 0.04, "sigma": 1}, {"r": 0.04}),
+    ({"type": "Heston", "mu": 0.05, "kappa": 2, "theta": 0.04, "xi": 1, "rho": -0.7}, {"S": 100, "v": 0.04}),
+]
+
+
+@pytest.mark.parametrize("steps", [{"steps": 10}, {"rtol": 1e-3, "atol": 1e-3}])
+@pytest.mark.parametrize(("model", "initial"), SQUARE_ROOTS)
+def test_square_roots_are_not_converted(model, initial, steps):
+    """Converted, paths that touch zero would stick there: E[v] = 0.026 for 0.04, at any step."""
+    file = {"model": model, "initial": initial, "time": {"t1": 1.0, **steps}}
+    with pytest.raises(InputError, match="cannot be converted to the other calculus: its noise has no deriv"):
+        simkit.run(file | {"solver": {"type": "SPaRK", "convert": True}})
+    with pytest.raises(InputError) as caught:
+        simkit.run(file | {"solver": "Heun"})
+    assert "convert" not in str(caught.value)
+
+
+def test_heston_has_no_adaptive_solver():
+    file = {
+        "model": SQUARE_ROOTS[1][0],
+        "initial": SQUARE_ROOTS[1][1],
+        "time": {"t1": 1, "rtol": 0.1, "atol": 1},
+    }
+    with pytest.raises(InputError, match="general noise; take EulerMaruyama with steps of equal length"):
+        simkit.run(file)
+
+
 def test_from_a_file():
     """GBM under a Stratonovich solver: refused as it stands, converted on request, its exact mean kept."""
     file = {

@@ -30,6 +30,7 @@ class CIR(AbstractSDE, AbstractExactMoments):
     State = CIRState
     Noise = CIRNoise
     calculus = "ito"
+    smooth = False
     noise_kind = "scalar"
     example: ClassVar[dict[str, float]] = {"kappa": 1.5, "theta": 0.04, "sigma": 0.3}
     example_initial: ClassVar[dict[str, float]] = {"r": 0.09}

@@ -38,6 +38,7 @@ class Heston(AbstractSDE, AbstractExactMoments):
     State = HestonState
     Noise = HestonNoise
     calculus = "ito"
+    smooth = False
     noise_kind = "general"
     example: ClassVar[dict[str, float]] = {"mu": 0.05, "kappa": 2.0, "theta": 0.04, "xi": 0.3, "rho": -0.7}
     example_initial: ClassVar[dict[str, float]] = {"S": 100.0, "v": 0.04}

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from simkit_solvers.adaptive_grid import AdaptiveGrid, Tolerances
 from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.problem import AbstractODE, AbstractSDE, Scalar
-from simkit_solvers.terms import DriftTerm, ZeroTerm
+from simkit_solvers.terms import DriftTerm, ordinary_terms
 
 # Their dense output is of the method's order or one less. The others step to each saved time exactly.
 INTERPOLATING = (diffrax.Bosh3, diffrax.Tsit5, diffrax.Dopri5, diffrax.Dopri8, diffrax.Kvaerno3)
@@ -169,7 +169,7 @@ def solution(
     dtype = times.dtype
     start, end = jnp.asarray(grid.t0, dtype), times[-1]
     return diffrax.diffeqsolve(
-        _terms(problem, solver, start),
+        ordinary_terms(solver, DriftTerm(problem, start)),
         solver,
         jnp.zeros((), dtype),
         end,
@@ -213,13 +213,6 @@ def step_control(
     return Advancing(controller)
 
 
-def _terms(problem: AbstractODE, solver: diffrax.AbstractSolver, start: jax.Array) -> Any:
-    drift = DriftTerm(problem, start)
-    if isinstance(solver, diffrax.KenCarp3 | diffrax.KenCarp4 | diffrax.KenCarp5 | diffrax.Sil3):
-        return diffrax.MultiTerm(ZeroTerm(), drift)
-    return drift
-
-
 def _same_precision(dtype):
     """A saved state in the precision of the run: the dense output of KenCarp3, 4 and 5 is in float64."""
     return lambda t, y, args: jax.tree.map(lambda x: x.astype(dtype), y)
@@ -228,5 +221,4 @@ def _same_precision(dtype):
 def _local_times(grid: AdaptiveGrid, y0) -> jax.Array:
     """The saved times since `t0`; the last is the whole span exactly."""
     dtype = jnp.result_type(*jax.tree.leaves(y0))
-    span = jnp.asarray(grid.t1, dtype) - jnp.asarray(grid.t0, dtype)
-    return jnp.arange(grid.rows, dtype=dtype) / grid.points * span
+    return jnp.arange(grid.rows, dtype=dtype) / grid.points * jnp.asarray(grid.span, dtype)

@@ -29,16 +29,37 @@ class AdaptiveGrid(eqx.Module):
     """
 
     t0: Scalar
-    t1: Scalar
+    span: Scalar
     tolerances: Tolerances
-    first_step: Scalar | None = None
-    points: int = eqx.field(static=True, default=1)
-    max_steps: int = eqx.field(static=True, default=MAX_STEPS)
+    first_step: Scalar | None
+    points: int = eqx.field(static=True)
+    max_steps: int = eqx.field(static=True)
 
-    def __check_init__(self):
-        for name, value in (("points", self.points), ("max_steps", self.max_steps)):
+    def __init__(
+        self,
+        t0: Scalar,
+        t1: Scalar,
+        tolerances: Tolerances,
+        first_step: Scalar | None = None,
+        points: int = 1,
+        max_steps: int = MAX_STEPS,
+    ):
+        for name, value in (("points", points), ("max_steps", max_steps)):
             if not 0 < value < 2**31:
                 raise ValueError(f"{name}: must be from 1 to {2**31 - 1}, got {value}")
+        # Here, before anything takes the precision of the state: a late start would take the span's digits.
+        self.t0, self.span = t0, t1 - t0
+        self.tolerances, self.first_step, self.points, self.max_steps = (
+            tolerances,
+            first_step,
+            points,
+            max_steps,
+        )
+
+    @property
+    def t1(self) -> Scalar:
+        """Where time ends."""
+        return self.t0 + self.span
 
     @property
     def rows(self) -> int:
@@ -48,5 +69,5 @@ class AdaptiveGrid(eqx.Module):
     @property
     def times(self):
         """The times of the saved rows as a float64 NumPy array."""
-        t0, span = float(self.t0), float(self.t1) - float(self.t0)
+        t0, span = float(self.t0), float(self.span)
         return t0 + np.arange(self.rows) / self.points * span

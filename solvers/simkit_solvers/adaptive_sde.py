@@ -101,8 +101,12 @@ def check_adaptive_sde(solver, problem: AbstractSDE) -> None:
     """
     if problem.calculus == "stratonovich":
         remedy = "SPaRK or Heun"
+    elif problem.noise_kind != "general":
+        remedy = "Milstein"
+    elif problem.smooth:
+        remedy = "SPaRK with convert: true"
     else:
-        remedy = "SPaRK with convert: true" if problem.noise_kind == "general" else "Milstein"
+        remedy = "EulerMaruyama with steps of equal length"
     check_solver(solver, problem, instead=remedy)
     if isinstance(solver, Switched):
         for each in solver.solvers:
@@ -149,7 +153,7 @@ def _integrate(problem: AbstractSDE, solver, y0, grid: AdaptiveGrid, tree, obser
 
     states, accepted, rejected, done = run(numbers)
     problem, _, _, grid, y0 = given
-    start, span = jnp.asarray(grid.t0, dtype), _span(grid, dtype)
+    start, span = jnp.asarray(grid.t0, dtype), jnp.asarray(grid.span, dtype)
     times = start + jnp.arange(grid.rows, dtype=dtype) / grid.points * span
     acc = observer.init(problem, start, y0)
     rows = jax.vmap(lambda t, y: observer.row(problem, acc, t, y))(times, states)
@@ -165,12 +169,8 @@ class _Done(NamedTuple):
     time: jax.Array
 
 
-def _span(grid: AdaptiveGrid, dtype):
-    return jnp.asarray(grid.t1, dtype) - jnp.asarray(grid.t0, dtype)
-
-
 def _begun(problem, stepper, tree, grid, dtype) -> _Run:
-    saved = _span(grid, dtype) / grid.points
+    saved = jnp.asarray(grid.span, dtype) / grid.points
     per_row = jnp.ones((), dtype)
     if grid.first_step is not None:
         # An interval that is a multiple of the first step but for rounding is that multiple.
@@ -248,7 +248,7 @@ def _loop(run: _Run, y0, levels: int, differentiable: bool):
     node = end.node
     part = node.index.astype(dtype) / (jnp.uint32(1) << node.level).astype(dtype)
     time = (node.interval.astype(dtype) + part) * run.length
-    time = jnp.where(node.interval == intervals, _span(grid, dtype), time)
+    time = jnp.where(node.interval == intervals, jnp.asarray(grid.span, dtype), time)
     reached = _Done((node.interval // run.per_row).astype(jnp.int32), time)
     rows = jax.tree.unflatten(jax.tree.structure(y0), end.rows)
     return rows, end.accepted, end.rejected, reached

@@ -51,7 +51,8 @@ class Converted(AbstractSDE):
 def in_calculus(problem: AbstractSDE, calculus: Calculus) -> AbstractSDE:
     """The problem as it reads in a calculus; itself where both readings agree.
 
-    Raises `ValueError` for a word that is neither `ito`, `stratonovich` nor `any`.
+    Raises `ValueError` for a word that is neither `ito`, `stratonovich` nor `any`, and for a model whose
+    noise is not smooth: the drift's new part need not vanish where the noise does, and paths stick there.
     """
     known = ("ito", "stratonovich", "any")
     for word in (calculus, problem.calculus):
@@ -63,4 +64,10 @@ def in_calculus(problem: AbstractSDE, calculus: Calculus) -> AbstractSDE:
         or problem.noise_kind == "additive"
     ):
         return problem
+    if not problem.smooth:
+        raise ValueError(
+            f"{type(problem).__name__} cannot be converted to the other calculus: its noise has no "
+            "derivative where it vanishes, and converted paths would go wrong there; take a solver for its "
+            "own calculus"
+        )
     return problem.original if isinstance(problem, Converted) else Converted(problem, calculus)

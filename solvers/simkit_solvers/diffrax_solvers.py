@@ -33,7 +33,7 @@ _FOSTER = (
     "condition, doi:10.48550/arXiv.2210.17543"
 )
 _SPARK = (
-    "Foster & Jelinčič (2023), On the convergence of adaptive approximations for stochastic differential "
+    "Foster & Jelinčič (2024), On the convergence of adaptive approximations for stochastic differential "
     "equations, doi:10.48550/arXiv.2311.14201"
 )
 _ROESSLER = (

@@ -91,8 +91,12 @@ class AbstractSDE(AbstractODE):
     `Noise` (the `NamedTuple` class that names the independent Brownian motions). `calculus` says how the
     integral is meant (`any` where Itô and Stratonovich agree), `noise_kind` what the solver may assume:
     `additive` (independent of y), `scalar` (one component), `diagonal` (component k drives variable k only
-    and depends on it alone), `commutative`, or `general`.
+    and depends on it alone), `commutative`, or `general`. `smooth` says whether the noise has a derivative in
+    the state wherever a path may go: a square root has none at zero, and a model with one is not converted to
+    the other calculus.
     """
+
+    smooth: ClassVar[bool] = True
 
     Noise: eqx.AbstractVar[type]
     calculus: eqx.AbstractVar[Calculus]

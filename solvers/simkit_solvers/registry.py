@@ -123,8 +123,12 @@ def check_solver(
     if "any" not in (info.calculus, problem.calculus) and info.calculus != problem.calculus:
         raise ValueError(
             f"solver {info.name} converges to the {_WORDS[str(info.calculus)]} solution, {model} is "
-            f"{_AN[problem.calculus]} model; take {choice}, or let it "
-            f"convert the model: {{type: {info.name}, convert: true}}"
+            f"{_AN[problem.calculus]} model; take {choice}"
+            + (
+                f", or let it convert the model: {{type: {info.name}, convert: true}}"
+                if problem.smooth
+                else ""
+            )
         )
     if problem.noise_kind not in info.noise_kinds:
         raise ValueError(

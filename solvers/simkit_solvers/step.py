@@ -26,9 +26,9 @@ from simkit_solvers.terms import (
     DriftTerm,
     HalfTerm,
     NoiseTerm,
-    ZeroTerm,
     brownian_increment,
     langevin_terms,
+    ordinary_terms,
     takes_halves,
 )
 
@@ -194,9 +194,7 @@ class DiffraxStep(AbstractStepper):
         drift = DriftTerm(problem, t)
         if isinstance(problem, AbstractSDE):
             return diffrax.MultiTerm(drift, NoiseTerm(problem, t, brownian_increment(problem, dt, draw)))
-        if isinstance(self.solver, diffrax.KenCarp3 | diffrax.KenCarp4 | diffrax.KenCarp5 | diffrax.Sil3):
-            return diffrax.MultiTerm(ZeroTerm(), drift)
-        return drift
+        return ordinary_terms(self.solver, drift)
 
     def _enter(self, y):
         """The state in the shape the solver takes: halves for a splitting method."""

@@ -75,6 +75,13 @@ class ZeroTerm(diffrax.AbstractTerm):
         return vf
 
 
+def ordinary_terms(solver: diffrax.AbstractSolver, drift: DriftTerm) -> diffrax.AbstractTerm:
+    """The terms of an ordinary problem as its solver takes them: implicit–explicit ones two, the first zero."""
+    if isinstance(solver, diffrax.KenCarp3 | diffrax.KenCarp4 | diffrax.KenCarp5 | diffrax.Sil3):
+        return diffrax.MultiTerm(ZeroTerm(), drift)
+    return drift
+
+
 class HalfTerm(diffrax.AbstractTerm):
     """One half of a separable problem: the derivatives of one half of the variables from the other half.
 
