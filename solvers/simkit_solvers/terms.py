@@ -76,7 +76,7 @@ class ZeroTerm(diffrax.AbstractTerm):
 
 
 def ordinary_terms(solver: diffrax.AbstractSolver, drift: DriftTerm) -> diffrax.AbstractTerm:
-    """The terms of an ordinary problem as its solver takes them: implicit–explicit ones two, the first zero."""
+    """An ordinary problem as its solver takes it: implicit–explicit ones take two terms, the first zero."""
     if isinstance(solver, diffrax.KenCarp3 | diffrax.KenCarp4 | diffrax.KenCarp5 | diffrax.Sil3):
         return diffrax.MultiTerm(ZeroTerm(), drift)
     return drift
