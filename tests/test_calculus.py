@@ -32,7 +32,9 @@ def ends(problem, name, steps=2048, paths=64):
     return np.stack(jax.jit(jax.vmap(end, in_axes=-1))(normals))
 
 
-@pytest.mark.parametrize("model", KINDS)
+@pytest.mark.parametrize(
+    "model", [m if m in (Diagonal, General) else pytest.param(m, marks=pytest.mark.slow) for m in KINDS]
+)
 def test_both_readings_are_one_process(model):
     """An Itô solver and a Stratonovich solver follow the same path once the model is converted."""
     problem = model(calculus="ito")

@@ -86,7 +86,7 @@ def by_diffeqsolve(name):
 
 
 # Those that are like another one but longer to compile are among the slow tests.
-LATE = ("Kvaerno3", "Kvaerno4", "KenCarp3", "KenCarp5", "Sil3")
+LATE = ("Kvaerno3", "Kvaerno4", "KenCarp3", "KenCarp4", "KenCarp5", "Sil3", "Rodas5P")
 
 
 @pytest.mark.parametrize(

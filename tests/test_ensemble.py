@@ -120,7 +120,7 @@ TWISTED = {
 }
 
 
-@pytest.fixture(scope="module", params=["float32", "float64"])
+@pytest.fixture(scope="module", params=[pytest.param("float32", marks=pytest.mark.slow), "float64"])
 def twisted(request):
     experiment = {**TWISTED, "precision": request.param}
     return experiment, simkit.run({**experiment, "save": {"points": 30}})

@@ -244,7 +244,7 @@ test_what_is_saved_changes_no_bit = saving_cases(check_what_is_saved, 3)
 test_what_is_saved_changes_no_bit_in_many_cases = pytest.mark.slow(saving_cases(check_what_is_saved, 40))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", [pytest.param("float32", marks=pytest.mark.slow), "float64"])
 def test_a_path_is_the_same_in_any_company(dtype):
     """Per-path bits of both precisions and both states in 64, 1000 and 2048 lanes."""
     y0 = PairState(jnp.asarray(0.5, dtype), jnp.asarray(0.7, dtype))

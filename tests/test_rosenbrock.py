@@ -88,7 +88,10 @@ def adaptive(rates, solver, y0, t1, args=None, rtol=1e-8, atol=1e-12, adjoint=No
     )
 
 
-@pytest.mark.parametrize(("solver", "rtol", "steps"), [(SOLVERS[0], 1e-9, 1500), (SOLVERS[1], 1e-5, 2000)])
+@pytest.mark.parametrize(
+    ("solver", "rtol", "steps"),
+    [pytest.param(SOLVERS[0], 1e-9, 1500, marks=pytest.mark.slow), (SOLVERS[1], 1e-5, 2000)],
+)
 def test_robertson_to_the_published_digits(solver, rtol, steps):
     """Over eleven decades of time, a variable of 1e-13 included, at the tolerance asked for."""
     y0 = state(RobertsonState, (1, 0, 0))
@@ -107,6 +110,7 @@ def test_hires_to_the_published_digits():
     np.testing.assert_allclose(np.ravel(solution.ys), HIRES_END, rtol=1e-7)
 
 
+@pytest.mark.slow
 def test_an_array_takes_the_same_steps_as_scalars():
     """Elimination written out, and a factorisation by LAPACK."""
     start, program = (1, 0, 0), jax.jit(adaptive, static_argnums=(0, 1))

@@ -54,7 +54,7 @@ def measured(name, problem, length):
     return np.polyfit(np.log(FACTORS), np.log(errors), 1)[0]
 
 
-QUICK = ("EulerMaruyama-general", "ItoMilstein-commutative", "EulerHeun-commutative", "ShARK-additive")
+QUICK = ("EulerMaruyama-general", "ShARK-additive")
 
 
 def claims():
