@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import jax
 import numpy as np
 from simkit_solvers.adaptive_grid import AdaptiveGrid
 from simkit_solvers.grid import Grid
@@ -18,6 +17,7 @@ from simkit.paths import (
     path_mesh,
     path_program,
 )
+from simkit.programs import compiled
 from simkit.simulation import Simulation
 
 SHOWN = 3
@@ -77,8 +77,9 @@ def _moment(simulation: Simulation, path: int) -> tuple[str, bool]:
 
 def _replayed(simulation: Simulation, grid: Grid | AdaptiveGrid, path: int) -> dict[str, np.ndarray]:
     """The rows of one path by name."""
-    program, numbers = path_program(simulation, grid, path_mesh(1))
-    rows = jax.jit(program)(numbers, as_device_ids(path, 1, FEWEST_LANES, path_mesh(1)))
+    program, inputs = path_program(simulation, grid, path_mesh(1))
+    ids = as_device_ids(path, 1, FEWEST_LANES, path_mesh(1))
+    rows = compiled(program, inputs, ids)[0](inputs, ids)
     return {name: np.array(array)[:, 0, 0] for name, array in rows.items()}
 
 

@@ -186,13 +186,13 @@ def test_constants_reach_tolerances_and_derivatives():
     assert simulation.bind({"tol": 1e-3}).grid.tolerances.rtol == 1e-3
     with jax.enable_x64(True):
         mesh = path_mesh(1)
-        program, numbers = path_program(simulation, simulation.grid, mesh)
+        program, inputs = path_program(simulation, simulation.grid, mesh)
         ids = as_device_ids(0, 1, 64, mesh)
 
         @jax.jit
         def mean(mu):
-            problem = dataclasses.replace(numbers[0], mu=mu)
-            return program((problem, *numbers[1:]), ids)["x"][-1].mean()
+            problem = dataclasses.replace(inputs.problem, mu=mu)
+            return program(inputs._replace(problem=problem), ids)["x"][-1].mean()
 
         h = 1e-3
         difference = (mean(4.0 + h) - mean(4.0 - h)) / (2 * h)
