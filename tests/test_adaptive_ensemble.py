@@ -34,7 +34,9 @@ def reference():
     return run_ensemble(dataclasses.replace(build(load(VAN_DER_POL)), devices=1))
 
 
-@pytest.mark.parametrize("change", [{"devices": 4}, {"devices": 1, "chunk": 1}])
+@pytest.mark.parametrize(
+    "change", [{"devices": 4}, pytest.param({"devices": 1, "chunk": 1}, marks=pytest.mark.slow)], ids=str
+)
 def test_devices_and_chunks_leave_every_bit(reference, change):
     found = run_ensemble(dataclasses.replace(build(load(VAN_DER_POL)), **change))
     for kind, statistics in reference.statistics.items():
@@ -170,7 +172,14 @@ def test_a_path_that_takes_too_many_steps_is_named():
         simkit.run(EXPLODING, overrides=["time.max_steps=2"])
 
 
-@pytest.mark.parametrize("time", [{"t1": 1.0, "rtol": 1e-6, "atol": 1e-9}, {"t1": 1.0, "steps": 50}])
+@pytest.mark.parametrize(
+    "time",
+    [
+        {"t1": 1.0, "rtol": 1e-6, "atol": 1e-9},
+        pytest.param({"t1": 1.0, "steps": 50}, marks=pytest.mark.slow),
+    ],
+    ids=str,
+)
 def test_implicit_solvers_run_on_every_device(time):
     """Types inside `shard_map` carry the mesh, which lineax refuses; the program is traced outside."""
     decay = {"model": {"ode": {"x": "-x"}}, "initial": {"x": 1.0}, "solver": "Kvaerno3", "time": time}

@@ -139,7 +139,7 @@ class TestRun:
         assert "warning: that is more than the 1kB of memory" in simkit_command(*arguments).stdout
         assert files_in(folder) == {"small.yaml"}
 
-    @pytest.mark.parametrize("stored", [0, 150])
+    @pytest.mark.parametrize("stored", [pytest.param(0, marks=pytest.mark.slow), 150])
     def test_dry_run_knows_the_size_of_the_dataset(self, folder, stored):
         changes = ["time.steps=20", "save.points=20", f"save.paths={stored}"]
         flags = [word for change in changes for word in ("--set", change)]
@@ -268,7 +268,10 @@ class TestFailures:
         assert json.loads(result.stdout)["error"]["kind"] == kind
         assert files_in(folder) == {"small.yaml"}
 
-    @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+    @pytest.mark.parametrize(
+        ("number", "code"),
+        [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)],
+    )
     def test_a_signal_in_the_middle_leaves_nothing(self, folder, number, code):
         ours, theirs = pty.openpty()  # a terminal, so that the progress bar says when the run has begun
         command = [sys.executable, "-c", HEEDFUL, "run", "small.yaml", "--set", "ensemble.paths=2000000000"]

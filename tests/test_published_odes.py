@@ -9,7 +9,7 @@ import simkit
 CASES = [
     ("HIRES", "Kvaerno5", 1e-8, 1e-12, 3e-8),
     pytest.param("HIRES", "Rodas5P", 1e-10, 1e-14, 1e-10, marks=pytest.mark.slow),  # compiles for long
-    ("ROBERTSON", "Kvaerno5", 1e-8, 1e-17, 3e-7),
+    pytest.param("ROBERTSON", "Kvaerno5", 1e-8, 1e-17, 3e-7, marks=pytest.mark.slow),
     ("ROBERTSON", "Rodas5P", 1e-9, 1e-18, 1e-7),
     ("ARENSTORF", "Dopri8", 1e-12, 1e-12, 2e-8),
     ("B3", "Tsit5", 1e-10, 1e-14, 1e-6),
