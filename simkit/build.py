@@ -9,7 +9,7 @@ from simkit_solvers.adaptive_grid import AdaptiveGrid
 from simkit_solvers.calculus import in_calculus
 from simkit_solvers.grid import Grid
 from simkit_solvers.langevin import AbstractUnderdampedLangevin
-from simkit_solvers.problem import AbstractODE, AbstractSDE
+from simkit_solvers.problem import AbstractODE, AbstractSDE, check_shapes
 from simkit_solvers.registry import REFUSED, SOLVERS, check_solver, make_solver
 
 from simkit.adaptive_plan import MakeGrid, is_adaptive, plan_adaptive, refuse_adaptive
@@ -292,12 +292,19 @@ def _solver(
         except ValueError as error:
             mistakes.add(("solver", key), str(error), at_key=key not in SOLVERS[name].options)
     solver = make_solver(name, sound)
-    stochastic = plan is not None and isinstance(plan.problem, AbstractSDE)
-    if plan is not None and plan.problem is not None and not (adaptive and stochastic):
-        values = [value.bound(constants.values) for value in initial.values()]
-        numbers = [value.a if isinstance(value, Distribution) else value for value in values]
-        complete = len(numbers) == len(plan.variables)
-        problem = plan.problem
+    problem = None if plan is None else plan.problem
+    if plan is None or problem is None:
+        return solver
+    values = [value.bound(constants.values) for value in initial.values()]
+    numbers = [value.a if isinstance(value, Distribution) else value for value in values]
+    complete = len(numbers) == len(plan.variables)
+    if complete:
+        try:
+            check_shapes(problem, problem.State(*numbers))
+        except ValueError as error:
+            mistakes.add(("model", "type"), str(error))
+            return None
+    if not (adaptive and isinstance(problem, AbstractSDE)):
         try:
             if section.convert and isinstance(problem, AbstractSDE):
                 problem = in_calculus(problem, SOLVERS[name].calculus or "any")
