@@ -5,6 +5,7 @@ import io
 import json
 import os
 import pty
+import re
 import select
 import signal
 import subprocess
@@ -35,6 +36,8 @@ from simkit.closed_forms import CLOSED_FORMS
 from simkit.errors import OutputError
 from simkit.experiment import load
 from simkit.functions import FUNCTIONS
+from simkit.schema import experiment_schema
+from simkit.settings import Experiment
 
 EXPERIMENT = """\
 model: {type: GBM, mu: 0.05, sigma: 0.2}
@@ -52,7 +55,8 @@ solver: Euler
 time: {t1: 100.0, steps: 100}
 output: small.zarr
 """
-NAMES = [*MODELS, *SOLVERS, *CLOSED_FORMS, *FUNCTIONS]
+KEYS = list(Experiment.model_fields)
+NAMES = [*MODELS, *SOLVERS, *CLOSED_FORMS, *FUNCTIONS, *KEYS]
 
 
 def simkit_command(*arguments: str, **options):
@@ -375,6 +379,22 @@ class TestOtherCommands:
         assert type(simulation.problem).__name__ == name
         assert f"  {content['yaml'].splitlines()[0]}\n" in simkit_command("describe", name).stdout
 
+    @pytest.mark.parametrize("name", KEYS)
+    def test_describe_of_a_key_shows_all_below_it_and_an_example_that_is_one(self, name):
+        content = json.loads(simkit_command("describe", name, "--json").stdout)
+        page = simkit_command("describe", name).stdout
+        definitions = experiment_schema()["$defs"]
+        below = {"time": "Time", "ensemble": "Ensemble", "save": "Save", "observe": "ObservableSettings"}
+        if name in below:
+            shown = [row["name"] for row in content["sections"][0]["keys"]]
+            assert shown == list(definitions[below[name]]["properties"])
+        for section in content["sections"]:
+            for row in section["keys"]:
+                assert re.search(rf"^  {row['name']} ", page, re.MULTILINE)
+                assert row["description"][:20] in page
+        if content["yaml"]:
+            assert set(yaml.safe_load(content["yaml"])) == {name}
+
     def test_describe_suggests_a_name(self):
         result = simkit_command("describe", "hestn")
         assert result.exit_code == 2
@@ -490,6 +510,6 @@ def test_completion_knows_exactly_the_names_that_describe_knows():
         environment = {"_SIMKIT_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": count}
         return set(simkit_command(env=environment).stdout.split())
 
-    assert complete("simkit describe ?") == {*MODELS, *SOLVERS, *CLOSED_FORMS}
+    assert complete("simkit describe ?") == {*MODELS, *SOLVERS, *CLOSED_FORMS, *KEYS}
     assert complete("simkit describe Hes?") == {"Heston"}
     assert complete("simkit new ?") == set(template_names())
