@@ -122,8 +122,8 @@ def corners(model, dtype):
 def test_derivatives_are_finite_and_agree(model, dtype):
     """In every parameter and variable, also where variables are zero or below, forward and reverse.
 
-    A sum over entries with random weights is finite only if all of them are. Where a force is infinite, at the
-    place of another body, there is nothing to ask.
+    A sum over entries with random weights is finite only if all of them are. Where a force is infinite, at
+    the place of another body, there is nothing to ask.
     """
     problem = build(model, dtype)
     factors = model.State(*jnp.asarray(corners(model, dtype), dtype).T)

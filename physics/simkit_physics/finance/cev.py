@@ -48,4 +48,4 @@ class CEV(AbstractSDE, AbstractExactMoments):
         return CEVState(S=y0.S * jnp.exp(self.mu * t))
 
     def exact_variance(self, t, y0):
-        return CEVState(S=None)
+        return CEVState._make((None,))

@@ -61,4 +61,4 @@ class SABR(AbstractSDE, AbstractExactMoments):
         return SABRState(F=jnp.where(martingale, y0.F, jnp.nan), alpha=1.0 * y0.alpha)
 
     def exact_variance(self, t, y0):
-        return SABRState(F=None, alpha=y0.alpha**2 * jnp.expm1(self.nu**2 * t))
+        return SABRState._make((None, y0.alpha**2 * jnp.expm1(self.nu**2 * t)))
