@@ -35,6 +35,8 @@ SECTIONS = {  # definition in the schema: heading
     "InlineSDE": "model: a stochastic equation",
     "SDEVariable": "model: one variable of a stochastic equation",
     "InlineODE": "model: an ordinary equation",
+    "InlineHamiltonian": "model: a Hamiltonian system",
+    "Energies": "model: the energies of a Hamiltonian system",
     "Solver": "solver: with options",
 }
 

@@ -15,6 +15,7 @@ from simkit_solvers.registry import REFUSED, SOLVERS, check_solver, make_solver
 from simkit.adaptive_plan import MakeGrid, is_adaptive, plan_adaptive, refuse_adaptive
 from simkit.expression import Expression
 from simkit.fields import Constants, compiled, evaluated
+from simkit.hamiltonian_plan import plan_hamiltonian
 from simkit.initial import Distribution
 from simkit.initial_plan import InitialValue, plan_initial
 from simkit.inline_plan import plan_inline
@@ -27,6 +28,7 @@ from simkit.settings import (
     Ensemble,
     Experiment,
     Initial,
+    InlineHamiltonian,
     InlineODE,
     InlineSDE,
     NamedModel,
@@ -39,13 +41,15 @@ from simkit.settings import (
 from simkit.simulation import STORED_PATHS, Simulation
 from simkit.suggestion import did_you_mean, shown
 
+ModelSection = NamedModel | InlineSDE | InlineODE | InlineHamiltonian
+
 
 @dataclasses.dataclass(frozen=True)
 class Parts:
     """The sections of an experiment, `None` where one could not be read."""
 
     constants: dict[str, float | str] | None
-    model: NamedModel | InlineSDE | InlineODE | None
+    model: ModelSection | None
     initial: dict[str, Initial] | None
     solver: Solver | None
     time: Time | None
@@ -103,7 +107,7 @@ def with_defaults(experiment: Experiment) -> Experiment:
     return changed
 
 
-def _usual_solver(model: NamedModel | InlineSDE | InlineODE, cls: type | None, adaptive: bool) -> Solver:
+def _usual_solver(model: ModelSection, cls: type | None, adaptive: bool) -> Solver:
     """The solver of a model that names none."""
     if cls is not None and issubclass(cls, AbstractUnderdampedLangevin):
         return Solver(type="BAOAB")
@@ -184,13 +188,13 @@ def assemble(parts: Parts, mistakes: Mistakes) -> Simulation | None:
     )
 
 
-def _model(
-    section: NamedModel | InlineSDE | InlineODE | None, constants: Constants, mistakes: Mistakes
-) -> ModelPlan | None:
+def _model(section: ModelSection | None, constants: Constants, mistakes: Mistakes) -> ModelPlan | None:
     if section is None:
         return None
     if isinstance(section, NamedModel):
         plan = plan_named(section, constants, mistakes)
+    elif isinstance(section, InlineHamiltonian):
+        plan = plan_hamiltonian(section, constants, mistakes)
     else:
         plan = plan_inline(section, constants, mistakes)
     for name in constants.names:

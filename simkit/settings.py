@@ -27,14 +27,15 @@ NUMBER_TEXT = re.compile(
     r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.?(inf|nan)", re.IGNORECASE
 )
 
-NAMED, INLINE_SDE, INLINE_ODE, PLAIN, RANDOM = (
+NAMED, INLINE_SDE, INLINE_ODE, INLINE_HAMILTONIAN, PLAIN, RANDOM = (
     "by name",
     "inline sde",
     "inline ode",
+    "inline hamiltonian",
     "plain value",
     "random value",
 )
-TAGS = frozenset({NAMED, INLINE_SDE, INLINE_ODE, PLAIN, RANDOM})
+TAGS = frozenset({NAMED, INLINE_SDE, INLINE_ODE, INLINE_HAMILTONIAN, PLAIN, RANDOM})
 
 
 def _wrong(message: str) -> PydanticCustomError:
@@ -216,6 +217,34 @@ class InlineODE(Section):
     )
 
 
+class Energies(Section):
+    """The two parts of a separable energy; the equations follow by differentiation."""
+
+    kinetic: Number = Field(
+        description="Kinetic energy; an expression of the momenta.", examples=["p**2 / (2*m)"]
+    )
+    potential: Number = Field(
+        description="Potential energy; an expression of the positions.", examples=["k*q**2 / 2"]
+    )
+
+
+class InlineHamiltonian(Section):
+    """A Hamiltonian system written in the file by its energies, for symplectic solvers such as Leapfrog."""
+
+    hamiltonian: Energies = Field(
+        description="The kinetic and the potential energy, from which the equations follow.",
+        examples=[{"kinetic": "p**2 / (2*m)", "potential": "k*q**2 / 2"}],
+    )
+    coordinates: dict[str, Text] = Field(
+        description="Each position with its momentum.", examples=[{"q": "p"}]
+    )
+    parameters: dict[str, Number] = Field(
+        default_factory=dict,
+        description="Named numbers in the energies; expressions of constants.",
+        examples=[{"m": 1.0, "k": 4.0}],
+    )
+
+
 class RandomValue(Section):
     """An initial value drawn for each path; exactly one key."""
 
@@ -375,10 +404,11 @@ class ObservableSettings(Section):
 
 
 def _model_tag(value: Any) -> str:
-    if isinstance(value, InlineSDE | InlineODE):
-        return INLINE_SDE if isinstance(value, InlineSDE) else INLINE_ODE
+    tags = {"sde": INLINE_SDE, "ode": INLINE_ODE, "hamiltonian": INLINE_HAMILTONIAN}
+    if isinstance(value, InlineSDE | InlineODE | InlineHamiltonian):
+        return next(tag for key, tag in tags.items() if key in type(value).model_fields)
     if isinstance(value, dict) and "type" not in value:
-        return INLINE_SDE if "sde" in value else INLINE_ODE if "ode" in value else NAMED
+        return next((tag for key, tag in tags.items() if key in value), NAMED)
     return NAMED
 
 
@@ -389,7 +419,8 @@ def _initial_tag(value: Any) -> str:
 Model = Annotated[
     Annotated[NamedModel, Tag(NAMED)]
     | Annotated[InlineSDE, Tag(INLINE_SDE)]
-    | Annotated[InlineODE, Tag(INLINE_ODE)],
+    | Annotated[InlineODE, Tag(INLINE_ODE)]
+    | Annotated[InlineHamiltonian, Tag(INLINE_HAMILTONIAN)],
     Discriminator(_model_tag),
 ]
 Initial = Annotated[
@@ -406,7 +437,8 @@ class Experiment(Section):
         examples=[{"r": 0.05, "K": 100.0}],
     )
     model: Model = Field(
-        description="What is simulated: a model by name {type: GBM, mu: …}, or equations under sde or ode.",
+        description="What is simulated: a model by name {type: GBM, mu: …}, equations under sde or ode, or "
+        "energies under hamiltonian.",
         examples=[{"type": "GBM", "mu": "r", "sigma": 0.2}],
     )
     initial: dict[str, Initial] = Field(
