@@ -9,6 +9,7 @@ from pathlib import Path
 
 from commands import command_tables
 from equations import equation
+from gallery import gallery_page, picture_of
 from keys import yaml_page
 from simkit_physics import MODELS, models_by_field
 from simkit_solvers.problem import AbstractExactMoments, AbstractSDE, parameters_of, variables_of
@@ -37,7 +38,7 @@ initial: {q: 1.0, p: 0.0}
 
 def generate(folder: Path) -> None:
     """Write every generated page below `folder`, and remove those of models and solvers that are gone."""
-    pages = {"yaml.md": yaml_page()}
+    pages = {"yaml.md": yaml_page(), "gallery.md": gallery_page()}
     pages |= {f"models/{name}.md": model_page(name) for name in MODELS}
     pages |= {f"solvers/{name}.md": solver_page(SOLVERS[name]) for name in SOLVERS}
     pages["models/index.md"] = models_index()
@@ -60,6 +61,7 @@ def model_page(name: str) -> str:
     """Equation, variables and parameters with units, noise, reference, and how to write it."""
     model = MODELS[name]
     parts = [f"# {name}", linked(inspect.getdoc(model) or "")]
+    parts.append(f"![{name}](../pictures/{picture_of(name)}.png)")
     variables = [(f"`{key}`", _unit(v.unit), v.description) for key, v in variables_of(model).items()]
     parts += ["## Variables", table(("variable", "unit", "meaning"), variables)]
     parameters = [

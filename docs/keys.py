@@ -31,6 +31,7 @@ SECTIONS = {  # definition in the schema: heading
     "Ensemble": "ensemble",
     "Save": "save",
     "ObservableSettings": "observe: one observable",
+    "Plot": "plot",
     "RandomValue": "initial: a random value",
     "InlineSDE": "model: a stochastic equation",
     "SDEVariable": "model: one variable of a stochastic equation",

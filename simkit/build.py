@@ -23,6 +23,7 @@ from simkit.mistakes import Mistakes
 from simkit.model_plan import ModelPlan, plan_named
 from simkit.observable_plan import plan_observables
 from simkit.observables import Observer
+from simkit.plot_plan import plan_plot
 from simkit.settings import (
     MAX_STEPS,
     Ensemble,
@@ -33,6 +34,7 @@ from simkit.settings import (
     InlineSDE,
     NamedModel,
     ObservableSettings,
+    Plot,
     RandomValue,
     Save,
     Solver,
@@ -57,6 +59,7 @@ class Parts:
     precision: Literal["float32", "float64"] | None
     save: Save | None
     observe: dict[str, ObservableSettings] | None
+    plot: Plot | None
 
     @staticmethod
     def of(experiment: Experiment) -> "Parts":
@@ -143,6 +146,7 @@ def assemble(parts: Parts, mistakes: Mistakes) -> Simulation | None:
         steps = _steps(parts.time, mistakes)
         make_grid = _plan_fixed(steps, parts.save, mistakes)
     observables, info = plan_observables(parts.observe, plan, constants, steps, end, mistakes)
+    picture = plan_plot(parts.plot, plan, info, mistakes)
     stored = _stored_paths(parts.save, parts.ensemble, mistakes)
     ensemble, save = parts.ensemble, parts.save
     if mistakes.found or plan is None or span is None or make_grid is None:
@@ -183,6 +187,7 @@ def assemble(parts: Parts, mistakes: Mistakes) -> Simulation | None:
         stored_paths=stored,
         quantiles=tuple(save.quantiles),
         devices=ensemble.devices,
+        picture=picture,
         constants=constants.values,
         bind=bind,
     )

@@ -122,6 +122,21 @@ def _quantiles(value: Any) -> list[float]:
     return numbers
 
 
+def _names(value: Any) -> list[str]:
+    if not isinstance(value, list) or not value or not all(isinstance(name, str) for name in value):
+        raise _wrong(f"must be a list of names such as [S, v], got {shown(value)}")
+    return value
+
+
+def _pairs(value: Any) -> list[list[str]]:
+    pairs = [value] if isinstance(value, list) and all(isinstance(name, str) for name in value) else value
+    if isinstance(pairs, list) and pairs:
+        lists = [pair for pair in pairs if isinstance(pair, list) and len(pair) == 2]
+        if len(lists) == len(pairs) and all(isinstance(name, str) for pair in lists for name in pair):
+            return pairs
+    raise _wrong(f"must be two names such as [x, y], or a list of such pairs, got {shown(value)}")
+
+
 def _output(value: Any) -> str:
     name = _text(value)
     if not name.endswith((".zarr", ".nc")):
@@ -403,6 +418,32 @@ class ObservableSettings(Section):
     unit: Text = Field("", description="Unit, for table and dataset.", examples=["currency"])
 
 
+_NAMES = {"type": "array", "items": {"type": "string"}}
+
+
+class Plot(Section):
+    """What the picture shows."""
+
+    over_time: Annotated[list[str], PlainValidator(_names), WithJsonSchema(_NAMES)] | None = Field(
+        None,
+        description="State variables and observables kept at each saved time, a row for each. The default is "
+        "the first four variables and all such observables, five rows at most.",
+        examples=[["V", "n"]],
+    )
+    portrait: (
+        Annotated[
+            list[list[str]],
+            PlainValidator(_pairs),
+            WithJsonSchema({"type": "array", "items": {"anyOf": [{"type": "string"}, _NAMES]}}),
+        ]
+        | None
+    ) = Field(
+        None,
+        description="Two such quantities to draw against each other, as orbits: [x, y], or a list of pairs.",
+        examples=[["x", "y"]],
+    )
+
+
 def _model_tag(value: Any) -> str:
     tags = {"sde": INLINE_SDE, "ode": INLINE_ODE, "hamiltonian": INLINE_HAMILTONIAN}
     if isinstance(value, InlineSDE | InlineODE | InlineHamiltonian):
@@ -471,6 +512,11 @@ class Experiment(Section):
         default_factory=dict,
         description="Observables by name: an expression, or {value: …} with further keys.",
         examples=[{"call": "exp(-r*t) * maximum(S - K, 0)"}],
+    )
+    plot: Plot = Field(
+        default_factory=lambda: Plot(),
+        description="What the picture shows.",
+        examples=[{"portrait": ["x", "y"]}],
     )
     output: (
         Annotated[

@@ -235,7 +235,7 @@ def test_the_damped_oscillator_follows_its_solution():
 
 
 def test_a_small_double_pendulum_swings_in_its_two_modes():
-    r"""Of equal rods and masses: $\omega^2 = (2 \mp \sqrt2) g/l$, with the lower angle ±√2 times the upper."""
+    r"""Of equal rods and masses: $\omega^2 = (2 \mp \sqrt2) g/l$."""
     problem = DoublePendulum(m1=1.0, m2=1.0, l1=0.8, l2=0.8, g=9.81)
     squares = np.sort(np.linalg.eigvals(jacobian(problem, (0.0, 0.0, 0.0, 0.0))).imag ** 2)
     wanted = (2 + np.array([-1, -1, 1, 1]) * np.sqrt(2)) * 9.81 / 0.8
