@@ -134,4 +134,4 @@ def _inline(value: Any) -> str:
 
 def _anchor(heading: str) -> str:
     """The anchor that MyST gives a heading."""
-    return heading.replace(":", "").replace(" ", "-")
+    return heading.lower().replace(":", "").replace(" ", "-")
