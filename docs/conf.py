@@ -6,6 +6,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
+from gallery import draw_pictures
 from generate import generate
 
 from simkit.version import simkit_version
@@ -27,3 +28,4 @@ html_title = f"simkit {release}"
 
 def setup(app):
     app.connect("builder-inited", lambda app: generate(HERE / "reference"))
+    app.connect("builder-inited", lambda app: draw_pictures(HERE / "reference" / "pictures"))

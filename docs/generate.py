@@ -9,8 +9,9 @@ from pathlib import Path
 
 from commands import command_tables
 from equations import equation
+from gallery import gallery_page, picture_of
 from keys import yaml_page
-from simkit_physics import MODELS
+from simkit_physics import MODELS, models_by_field
 from simkit_solvers.problem import AbstractExactMoments, AbstractSDE, parameters_of, variables_of
 from simkit_solvers.registry import SOLVERS, check_solver, make_solver, solvers_by_problem
 from simkit_solvers.solver_info import SolverInfo
@@ -37,7 +38,7 @@ initial: {q: 1.0, p: 0.0}
 
 def generate(folder: Path) -> None:
     """Write every generated page below `folder`, and remove those of models and solvers that are gone."""
-    pages = {"yaml.md": yaml_page()}
+    pages = {"yaml.md": yaml_page(), "gallery.md": gallery_page()}
     pages |= {f"models/{name}.md": model_page(name) for name in MODELS}
     pages |= {f"solvers/{name}.md": solver_page(SOLVERS[name]) for name in SOLVERS}
     pages["models/index.md"] = models_index()
@@ -60,6 +61,7 @@ def model_page(name: str) -> str:
     """Equation, variables and parameters with units, noise, reference, and how to write it."""
     model = MODELS[name]
     parts = [f"# {name}", linked(inspect.getdoc(model) or "")]
+    parts.append(f"![{name}](../pictures/{picture_of(name)}.png)")
     variables = [(f"`{key}`", _unit(v.unit), v.description) for key, v in variables_of(model).items()]
     parts += ["## Variables", table(("variable", "unit", "meaning"), variables)]
     parameters = [
@@ -146,13 +148,16 @@ def _first_lines(model: str) -> str:
 
 def models_index() -> str:
     """All models with the first sentence about each."""
-    rows = [
-        (f"[{name}]({name}.md)", _first_sentence(model), ", ".join(f"`{v}`" for v in variables_of(model)))
-        for name, model in MODELS.items()
-    ]
     more = "One more: [add a model](../../guides/add_a_model.md)."
-    text = f"A model is a class; `type:` in YAML is its name. {more}"
-    return f"# Models\n\n{text}\n\n{table(('model', 'what', 'variables'), rows)}\n\n{_toctree(MODELS)}"
+    parts = [f"# Models\n\nA model is a class; `type:` in YAML is its name. {more}"]
+    for field, models in models_by_field(MODELS).items():
+        rows = [
+            (f"[{name}]({name}.md)", _first_sentence(model), _listed(variables_of(model)))
+            for name, model in models.items()
+        ]
+        heading = f"## {field[0].upper()}{field[1:]}"
+        parts.append(f"{heading}\n\n{table(('model', 'what', 'variables'), rows)}")
+    return "\n\n".join([*parts, _toctree(MODELS)])
 
 
 def solvers_index() -> str:
@@ -226,6 +231,12 @@ def _fitting_solvers(model) -> list[str]:
 def _first_sentence(model: type) -> str:
     text = " ".join((inspect.getdoc(model) or "").split("\n\n")[0].split())
     return re.split(r"(?<=[.:]) (?=[A-ZÀ-Þ])", text)[0].rstrip(".:")
+
+
+def _listed(names) -> str:
+    """Names in code type; of many the first and the last."""
+    shown = [f"`{name}`" for name in names]
+    return ", ".join(shown if len(shown) <= 8 else [*shown[:2], "…", shown[-1]])
 
 
 def _unit(unit: str) -> str:

@@ -31,10 +31,13 @@ SECTIONS = {  # definition in the schema: heading
     "Ensemble": "ensemble",
     "Save": "save",
     "ObservableSettings": "observe: one observable",
+    "Plot": "plot",
     "RandomValue": "initial: a random value",
     "InlineSDE": "model: a stochastic equation",
     "SDEVariable": "model: one variable of a stochastic equation",
     "InlineODE": "model: an ordinary equation",
+    "InlineHamiltonian": "model: a Hamiltonian system",
+    "Energies": "model: the energies of a Hamiltonian system",
     "Solver": "solver: with options",
 }
 
@@ -131,4 +134,4 @@ def _inline(value: Any) -> str:
 
 def _anchor(heading: str) -> str:
     """The anchor that MyST gives a heading."""
-    return heading.replace(":", "").replace(" ", "-")
+    return heading.lower().replace(":", "").replace(" ", "-")

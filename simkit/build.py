@@ -15,6 +15,7 @@ from simkit_solvers.registry import REFUSED, SOLVERS, check_solver, make_solver
 from simkit.adaptive_plan import MakeGrid, is_adaptive, plan_adaptive, refuse_adaptive
 from simkit.expression import Expression
 from simkit.fields import Constants, compiled, evaluated
+from simkit.hamiltonian_plan import plan_hamiltonian
 from simkit.initial import Distribution
 from simkit.initial_plan import InitialValue, plan_initial
 from simkit.inline_plan import plan_inline
@@ -22,15 +23,18 @@ from simkit.mistakes import Mistakes
 from simkit.model_plan import ModelPlan, plan_named
 from simkit.observable_plan import plan_observables
 from simkit.observables import Observer
+from simkit.plot_plan import plan_plot
 from simkit.settings import (
     MAX_STEPS,
     Ensemble,
     Experiment,
     Initial,
+    InlineHamiltonian,
     InlineODE,
     InlineSDE,
     NamedModel,
     ObservableSettings,
+    Plot,
     RandomValue,
     Save,
     Solver,
@@ -39,13 +43,15 @@ from simkit.settings import (
 from simkit.simulation import STORED_PATHS, Simulation
 from simkit.suggestion import did_you_mean, shown
 
+ModelSection = NamedModel | InlineSDE | InlineODE | InlineHamiltonian
+
 
 @dataclasses.dataclass(frozen=True)
 class Parts:
     """The sections of an experiment, `None` where one could not be read."""
 
     constants: dict[str, float | str] | None
-    model: NamedModel | InlineSDE | InlineODE | None
+    model: ModelSection | None
     initial: dict[str, Initial] | None
     solver: Solver | None
     time: Time | None
@@ -53,6 +59,7 @@ class Parts:
     precision: Literal["float32", "float64"] | None
     save: Save | None
     observe: dict[str, ObservableSettings] | None
+    plot: Plot | None
 
     @staticmethod
     def of(experiment: Experiment) -> "Parts":
@@ -103,7 +110,7 @@ def with_defaults(experiment: Experiment) -> Experiment:
     return changed
 
 
-def _usual_solver(model: NamedModel | InlineSDE | InlineODE, cls: type | None, adaptive: bool) -> Solver:
+def _usual_solver(model: ModelSection, cls: type | None, adaptive: bool) -> Solver:
     """The solver of a model that names none."""
     if cls is not None and issubclass(cls, AbstractUnderdampedLangevin):
         return Solver(type="BAOAB")
@@ -139,6 +146,7 @@ def assemble(parts: Parts, mistakes: Mistakes) -> Simulation | None:
         steps = _steps(parts.time, mistakes)
         make_grid = _plan_fixed(steps, parts.save, mistakes)
     observables, info = plan_observables(parts.observe, plan, constants, steps, end, mistakes)
+    picture = plan_plot(parts.plot, plan, info, mistakes)
     stored = _stored_paths(parts.save, parts.ensemble, mistakes)
     ensemble, save = parts.ensemble, parts.save
     if mistakes.found or plan is None or span is None or make_grid is None:
@@ -179,18 +187,19 @@ def assemble(parts: Parts, mistakes: Mistakes) -> Simulation | None:
         stored_paths=stored,
         quantiles=tuple(save.quantiles),
         devices=ensemble.devices,
+        picture=picture,
         constants=constants.values,
         bind=bind,
     )
 
 
-def _model(
-    section: NamedModel | InlineSDE | InlineODE | None, constants: Constants, mistakes: Mistakes
-) -> ModelPlan | None:
+def _model(section: ModelSection | None, constants: Constants, mistakes: Mistakes) -> ModelPlan | None:
     if section is None:
         return None
     if isinstance(section, NamedModel):
         plan = plan_named(section, constants, mistakes)
+    elif isinstance(section, InlineHamiltonian):
+        plan = plan_hamiltonian(section, constants, mistakes)
     else:
         plan = plan_inline(section, constants, mistakes)
     for name in constants.names:

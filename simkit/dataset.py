@@ -191,6 +191,16 @@ def _step_attributes(simulation: Simulation, steps: int | StepCounts) -> dict[st
     return {"steps": steps, "dt": float(grid.dt)}
 
 
+def _picture_attributes(simulation: Simulation) -> dict[str, str]:
+    """What the picture is to show, where something was asked for: pairs are separated by semicolons."""
+    picture = simulation.picture
+    found = {
+        "plot_over_time": " ".join(picture.over_time),
+        "plot_portrait": "; ".join(" ".join(pair) for pair in picture.portrait),
+    }
+    return {key: text for key, text in found.items() if text}
+
+
 def _attributes(
     simulation: Simulation, result: EnsembleResult, provenance: Mapping[str, Any]
 ) -> dict[str, Any]:
@@ -202,6 +212,7 @@ def _attributes(
         "solver": type(simulation.solver).__name__,
         "state_variables": " ".join(states),
         "observables": " ".join(simulation.observables),
+        **_picture_attributes(simulation),
         "paths": result.paths,
         "failed_paths": result.failed,
         **_step_attributes(simulation, result.steps),

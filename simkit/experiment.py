@@ -17,11 +17,14 @@ from simkit.overrides import Overrides, apply_overrides
 from simkit.schema import experiment_schema as experiment_schema
 from simkit.settings import (
     TAGS,
+    Energies,
     Ensemble,
     Experiment,
+    InlineHamiltonian,
     InlineODE,
     InlineSDE,
     ObservableSettings,
+    Plot,
     RandomValue,
     Save,
     SDEVariable,
@@ -38,10 +41,12 @@ _SECTIONS: dict[tuple[str, ...], type[Section]] = {
     ("time",): Time,
     ("ensemble",): Ensemble,
     ("save",): Save,
+    ("plot",): Plot,
     ("solver",): Solver,
     ("initial", "*"): RandomValue,
     ("observe", "*"): ObservableSettings,
     ("model", "sde", "*"): SDEVariable,
+    ("model", "hamiltonian"): Energies,
 }
 
 
@@ -91,7 +96,8 @@ def _explain(document: Document, mistakes: Mistakes, entry: dict[str, Any]) -> K
 def _section(document: Document, path: KeyPath) -> type[Section] | None:
     if path == ("model",):
         model = _given(document, path)
-        return InlineSDE if "sde" in model else InlineODE if "ode" in model else None
+        kinds = {"sde": InlineSDE, "ode": InlineODE, "hamiltonian": InlineHamiltonian}
+        return next((section for key, section in kinds.items() if key in model), None)
     for pattern, section in _SECTIONS.items():
         if len(pattern) == len(path) and all(p in ("*", q) for p, q in zip(pattern, path, strict=True)):
             return section
@@ -121,7 +127,7 @@ def _given(document: Document, path: KeyPath) -> Mapping[str, Any]:
 def _what(document: Document, path: KeyPath) -> str:
     """What a missing key is for."""
     if path == ("model", "type"):
-        return "; a model has a type, or equations under sde or ode"
+        return "; a model has a type, equations under sde or ode, or energies under hamiltonian"
     section = _section(document, path[:-1])
     field = section.model_fields.get(str(path[-1])) if section else None
     description = (field.description or "") if field else ""

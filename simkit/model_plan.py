@@ -99,7 +99,12 @@ def plan_named(section: NamedModel, constants: Constants, mistakes: Mistakes) ->
         if not specs[name].admits(value):
             admitted = False
             mistakes.add(("model", name), f"must be {specs[name].range}, got {value:g}")
-    problem = cls(**found.values) if admitted and found.values.keys() == specs.keys() else None
+    problem = None
+    if admitted and found.values.keys() == specs.keys():
+        try:
+            problem = cls(**found.values)
+        except ValueError as error:  # what a model says of parameters that do not go together
+            mistakes.add(("model",), str(error))
     return ModelPlan(
         tuple(cls.State._fields), tuple(specs), found.ambiguous, found.expressions, found.values, problem
     )

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 # Okabe & Ito's palette: told apart with any kind of colour vision.
 BLUE, VERMILION, GREY = "#0072B2", "#D55E00", "#5b6770"
+COLOURS = (BLUE, VERMILION, "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MAX_STATES = 4
+MAX_ROWS = 5
 MAX_OBSERVABLES = 9
 COLUMNS = 3
 SAMPLES = 8
@@ -43,35 +45,40 @@ def save_picture(dataset: "xr.Dataset", path: str | Path) -> None:
 
 
 def plot_dataset(dataset: "xr.Dataset") -> "Figure":
-    """A row for each of the first four state variables, then the final distributions of the observables.
+    """A row for each quantity over time, a portrait of pairs, then final distributions of the observables.
 
-    A single path is drawn as a curve, without quantiles or distributions.
+    What stands over time and which pairs, the run's `plot` section says. A single path is drawn as a curve,
+    without quantiles or distributions.
     """
     from matplotlib import rc_context
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    states = dataset.attrs["state_variables"].split()[:MAX_STATES]
+    rows, pairs = _over_time(dataset), _portrait_pairs(dataset)
     single = int(dataset.attrs["paths"]) == 1
-    observables = [] if single else dataset.attrs["observables"].split()[:MAX_OBSERVABLES]
+    drawn = {*rows, *(name for pair in pairs for name in pair)}
+    observables = [] if single else [n for n in dataset.attrs["observables"].split() if n not in drawn]
+    observables = observables[:MAX_OBSERVABLES]
     columns = min(COLUMNS, max(len(observables), 1))
     below = -(-len(observables) // columns)
-    heights = [len(states) * (3.1 if len(states) > 1 else 4.2), below * 2.7]
+    heights = [max(len(rows) * (3.1 if len(rows) > 1 else 4.2), 6.0 if pairs else 0), below * 2.7]
     with rc_context(STYLE):
         layout = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08, hspace=0.03, wspace=0.03)
         figure = Figure(figsize=(12, sum(heights) + 0.9), layout=layout)
         blocks = figure.add_gridspec(2 if below else 1, 1, height_ratios=heights[: 2 if below else 1])
-        cells = blocks[0].subgridspec(
-            len(states), 1 if single else 2, width_ratios=None if single else (3.4, 1)
-        )
-        for row, name in enumerate(states):
-            last = row == len(states) - 1
+        upper = blocks[0].subgridspec(1, 2, width_ratios=(1, 1)) if pairs else [blocks[0]]
+        cells = upper[0].subgridspec(len(rows), 1 if single else 2, width_ratios=None if single else (3.4, 1))
+        for row, name in enumerate(rows):
+            last = row == len(rows) - 1
             over_time = figure.add_subplot(cells[row, 0])
             if single:
                 _curve(over_time, dataset, name, last)
             else:
-                _fan(over_time, dataset, name, last)
+                _fan(over_time, dataset, name, row == 0, last)
                 _sideways_histogram(figure.add_subplot(cells[row, 1], sharey=over_time), dataset, name, last)
+            over_time.set_ylabel(_label(dataset, name, 34 if len(rows) < 3 and not pairs else 24))
+        if pairs:
+            _portrait(figure.add_subplot(upper[1]), dataset, pairs)
         lower = blocks[-1].subgridspec(max(below, 1), columns)
         for number, name in enumerate(observables):
             cell = lower[divmod(number, columns)]
@@ -79,6 +86,18 @@ def plot_dataset(dataset: "xr.Dataset") -> "Figure":
         figure.suptitle(_title(dataset), x=0.012, ha="left", fontsize=13, fontweight="bold")
         _legend(figure)
     return figure
+
+
+def _over_time(dataset: "xr.Dataset") -> list[str]:
+    """The quantities that have a row over time."""
+    asked = dataset.attrs.get("plot_over_time", "").split()
+    states = dataset.attrs["state_variables"].split()[:MAX_STATES]
+    each = [n for n in dataset.attrs["observables"].split() if "time" in dataset[f"{n}_mean"].dims]
+    return asked or [*states, *each][:MAX_ROWS]
+
+
+def _portrait_pairs(dataset: "xr.Dataset") -> list[list[str]]:
+    return [pair.split() for pair in dataset.attrs.get("plot_portrait", "").split(";") if pair.strip()]
 
 
 STYLE: Any = {
@@ -127,12 +146,17 @@ def _legend(figure: "Figure") -> None:
         )
 
 
-def _label(dataset: "xr.Dataset", name: str) -> str:
+def _label(dataset: "xr.Dataset", name: str, width: int = 34) -> str:
+    """Name, description and unit; without the description where it is a formula or there is no room."""
     mean = dataset[f"{name}_mean"].attrs
-    unit = f" [{mean['units']}]" if mean["units"] else ""
-    description = str(mean["description"])
-    plain = description == name or not description
-    return f"{name}{unit}" if plain else f"{name}, {_short(description, 34)}{unit}"
+    unit = f" [{mean['units']}]" if mean["units"] not in ("", "1") else ""
+    description = _short(str(mean["description"]), max(width - len(unit), 0))
+    plain = (
+        description in (name, "")
+        or (description.endswith("…") and width < 34)
+        or name in dataset.attrs["observables"].split()
+    )
+    return f"{name}{unit}" if plain else f"{name}, {description}{unit}"
 
 
 def _short(text: str, width: int) -> str:
@@ -152,18 +176,44 @@ def _curve(axes: "Axes", dataset: "xr.Dataset", name: str, last: bool) -> None:
     axes.plot(dataset["time"].values, dataset[f"{name}_mean"].values, color=BLUE, linewidth=1.4)
     if f"{name}_exact" in dataset:
         _exact(axes, dataset, name)
-    axes.set_ylabel(_label(dataset, name))
     _time_axis(axes, dataset, last)
 
 
+def _portrait(axes: "Axes", dataset: "xr.Dataset", pairs: list[list[str]]) -> None:
+    """Quantities against each other along the first paths, from a dot where they begin."""
+    single = int(dataset.attrs["paths"]) == 1
+    for number, (across, up) in enumerate(pairs):
+        key = "mean" if single or f"{across}_path" not in dataset else "path"
+        xs, ys = (np.atleast_2d(dataset[f"{name}_{key}"].values)[:SAMPLES] for name in (across, up))
+        for i, (x, y) in enumerate(zip(xs, ys, strict=True)):
+            colour = COLOURS[(number if len(pairs) > 1 else i) % len(COLOURS)]
+            axes.plot(x, y, color=colour, linewidth=1.0 if len(x) > 300 else 1.4)
+            axes.plot(x[:1], y[:1], "o", color=colour, markersize=5)
+    names = pairs[0] if len(pairs) == 1 else None
+    labels = [_label(dataset, name) for name in names] if names else [_listed(pairs, i) for i in (0, 1)]
+    axes.set_xlabel(labels[0])
+    axes.set_ylabel(labels[1])
+    wide, high = (np.ptp(limits()) for limits in (axes.get_xlim, axes.get_ylim))
+    if 1 / 4 < wide / high < 4:
+        axes.set_aspect("equal", adjustable="box")
+
+
+def _listed(pairs: list[list[str]], side: int) -> str:
+    return ", ".join(pair[side] for pair in pairs)
+
+
 def _exact(axes: "Axes", dataset: "xr.Dataset", name: str) -> None:
+    if "time" not in dataset[f"{name}_exact"].dims:
+        return  # known at the end only, which the distribution there shows
     values = dataset[f"{name}_exact"].values
     style = {"color": "black", "linewidth": 1.6, "linestyle": (0, (4, 3)), "label": "exact mean", "zorder": 5}
     axes.plot(dataset["time"].values, values, **style)
 
 
-def _fan(axes: "Axes", dataset: "xr.Dataset", name: str, last: bool) -> None:
+def _fan(axes: "Axes", dataset: "xr.Dataset", name: str, first: bool, last: bool) -> None:
     times, levels = dataset["time"].values, dataset["quantile"].values
+    if _is_truth(dataset, name):  # whose quantiles and paths jump between nought and one
+        levels = levels[:0]
     quantiles = dataset[f"{name}_quantile"].values
     pairs = [
         (i, j) for i, a in enumerate(levels) for j, b in enumerate(levels) if a < b and abs(a + b - 1) < 1e-9
@@ -175,7 +225,7 @@ def _fan(axes: "Axes", dataset: "xr.Dataset", name: str, last: bool) -> None:
         axes.fill_between(
             times, quantiles[:, i], quantiles[:, j], color=BLUE, alpha=shade, linewidth=0, label=text
         )
-    if f"{name}_path" in dataset:
+    if f"{name}_path" in dataset and len(levels):
         paths = dataset[f"{name}_path"].values[:SAMPLES]
         lines = axes.plot(times, paths.T, color=GREY, linewidth=0.8, alpha=0.8, zorder=2.5)
         if lines:
@@ -188,11 +238,19 @@ def _fan(axes: "Axes", dataset: "xr.Dataset", name: str, last: bool) -> None:
     axes.plot(times, mean, color=VERMILION, linewidth=2, label="mean", zorder=4, **marker)
     if f"{name}_exact" in dataset:
         _exact(axes, dataset, name)
-    if len(times) < 5 and last:
+    if len(times) < 5 and first:
         note = f"only {len(times)} times were saved: set save.points for the shape between"
         axes.set_title(note, loc="right", fontsize=9, color=GREY)
-    axes.set_ylabel(_label(dataset, name))
     _time_axis(axes, dataset, last)
+
+
+def _is_truth(dataset: "xr.Dataset", name: str) -> bool:
+    """Whether a quantity is 1 on some paths and 0 on all others, so that its mean is a share."""
+    if f"{name}_path" not in dataset:
+        return False
+    values = dataset[f"{name}_path"].values
+    ends = float(dataset[f"{name}_min"].min()), float(dataset[f"{name}_max"].max())
+    return values.size > 0 and ends == (0, 1) and bool(np.isin(values, (0, 1)).all())
 
 
 def _shares(dataset: "xr.Dataset", name: str) -> tuple[np.ndarray, np.ndarray]:

@@ -27,14 +27,15 @@ NUMBER_TEXT = re.compile(
     r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.?(inf|nan)", re.IGNORECASE
 )
 
-NAMED, INLINE_SDE, INLINE_ODE, PLAIN, RANDOM = (
+NAMED, INLINE_SDE, INLINE_ODE, INLINE_HAMILTONIAN, PLAIN, RANDOM = (
     "by name",
     "inline sde",
     "inline ode",
+    "inline hamiltonian",
     "plain value",
     "random value",
 )
-TAGS = frozenset({NAMED, INLINE_SDE, INLINE_ODE, PLAIN, RANDOM})
+TAGS = frozenset({NAMED, INLINE_SDE, INLINE_ODE, INLINE_HAMILTONIAN, PLAIN, RANDOM})
 
 
 def _wrong(message: str) -> PydanticCustomError:
@@ -119,6 +120,21 @@ def _quantiles(value: Any) -> list[float]:
     if any(b <= a for a, b in pairwise(numbers)):
         raise _wrong("must increase from one to the next")
     return numbers
+
+
+def _names(value: Any) -> list[str]:
+    if not isinstance(value, list) or not value or not all(isinstance(name, str) for name in value):
+        raise _wrong(f"must be a list of names such as [S, v], got {shown(value)}")
+    return value
+
+
+def _pairs(value: Any) -> list[list[str]]:
+    pairs = [value] if isinstance(value, list) and all(isinstance(name, str) for name in value) else value
+    if isinstance(pairs, list) and pairs:
+        lists = [pair for pair in pairs if isinstance(pair, list) and len(pair) == 2]
+        if len(lists) == len(pairs) and all(isinstance(name, str) for pair in lists for name in pair):
+            return pairs
+    raise _wrong(f"must be two names such as [x, y], or a list of such pairs, got {shown(value)}")
 
 
 def _output(value: Any) -> str:
@@ -213,6 +229,34 @@ class InlineODE(Section):
         default_factory=dict,
         description="Named numbers in the equations; expressions of constants.",
         examples=[{"sigma": 10.0}],
+    )
+
+
+class Energies(Section):
+    """The two parts of a separable energy; the equations follow by differentiation."""
+
+    kinetic: Number = Field(
+        description="Kinetic energy; an expression of the momenta.", examples=["p**2 / (2*m)"]
+    )
+    potential: Number = Field(
+        description="Potential energy; an expression of the positions.", examples=["k*q**2 / 2"]
+    )
+
+
+class InlineHamiltonian(Section):
+    """A Hamiltonian system written in the file by its energies, for symplectic solvers such as Leapfrog."""
+
+    hamiltonian: Energies = Field(
+        description="The kinetic and the potential energy, from which the equations follow.",
+        examples=[{"kinetic": "p**2 / (2*m)", "potential": "k*q**2 / 2"}],
+    )
+    coordinates: dict[str, Text] = Field(
+        description="Each position with its momentum.", examples=[{"q": "p"}]
+    )
+    parameters: dict[str, Number] = Field(
+        default_factory=dict,
+        description="Named numbers in the energies; expressions of constants.",
+        examples=[{"m": 1.0, "k": 4.0}],
     )
 
 
@@ -374,11 +418,38 @@ class ObservableSettings(Section):
     unit: Text = Field("", description="Unit, for table and dataset.", examples=["currency"])
 
 
+_NAMES = {"type": "array", "items": {"type": "string"}}
+
+
+class Plot(Section):
+    """What the picture shows."""
+
+    over_time: Annotated[list[str], PlainValidator(_names), WithJsonSchema(_NAMES)] | None = Field(
+        None,
+        description="State variables and observables kept at each saved time, a row for each. The default is "
+        "the first four variables and all such observables, five rows at most.",
+        examples=[["V", "n"]],
+    )
+    portrait: (
+        Annotated[
+            list[list[str]],
+            PlainValidator(_pairs),
+            WithJsonSchema({"type": "array", "items": {"anyOf": [{"type": "string"}, _NAMES]}}),
+        ]
+        | None
+    ) = Field(
+        None,
+        description="Two such quantities to draw against each other, as orbits: [x, y], or a list of pairs.",
+        examples=[["x", "y"]],
+    )
+
+
 def _model_tag(value: Any) -> str:
-    if isinstance(value, InlineSDE | InlineODE):
-        return INLINE_SDE if isinstance(value, InlineSDE) else INLINE_ODE
+    tags = {"sde": INLINE_SDE, "ode": INLINE_ODE, "hamiltonian": INLINE_HAMILTONIAN}
+    if isinstance(value, InlineSDE | InlineODE | InlineHamiltonian):
+        return next(tag for key, tag in tags.items() if key in type(value).model_fields)
     if isinstance(value, dict) and "type" not in value:
-        return INLINE_SDE if "sde" in value else INLINE_ODE if "ode" in value else NAMED
+        return next((tag for key, tag in tags.items() if key in value), NAMED)
     return NAMED
 
 
@@ -389,7 +460,8 @@ def _initial_tag(value: Any) -> str:
 Model = Annotated[
     Annotated[NamedModel, Tag(NAMED)]
     | Annotated[InlineSDE, Tag(INLINE_SDE)]
-    | Annotated[InlineODE, Tag(INLINE_ODE)],
+    | Annotated[InlineODE, Tag(INLINE_ODE)]
+    | Annotated[InlineHamiltonian, Tag(INLINE_HAMILTONIAN)],
     Discriminator(_model_tag),
 ]
 Initial = Annotated[
@@ -406,7 +478,8 @@ class Experiment(Section):
         examples=[{"r": 0.05, "K": 100.0}],
     )
     model: Model = Field(
-        description="What is simulated: a model by name {type: GBM, mu: …}, or equations under sde or ode.",
+        description="What is simulated: a model by name {type: GBM, mu: …}, equations under sde or ode, or "
+        "energies under hamiltonian.",
         examples=[{"type": "GBM", "mu": "r", "sigma": 0.2}],
     )
     initial: dict[str, Initial] = Field(
@@ -439,6 +512,11 @@ class Experiment(Section):
         default_factory=dict,
         description="Observables by name: an expression, or {value: …} with further keys.",
         examples=[{"call": "exp(-r*t) * maximum(S - K, 0)"}],
+    )
+    plot: Plot = Field(
+        default_factory=lambda: Plot(),
+        description="What the picture shows.",
+        examples=[{"portrait": ["x", "y"]}],
     )
     output: (
         Annotated[

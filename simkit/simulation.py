@@ -29,6 +29,14 @@ class ObservableInfo:
 
 
 @dataclasses.dataclass(frozen=True)
+class Picture:
+    """What the picture shows over time, and which pairs against each other; empty for the usual."""
+
+    over_time: tuple[str, ...] = ()
+    portrait: tuple[tuple[str, str], ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
 class Simulation:
     """A validated experiment, ready to run.
 
@@ -53,6 +61,7 @@ class Simulation:
     stored_paths: int = STORED_PATHS
     quantiles: tuple[float, ...] = (0.05, 0.25, 0.5, 0.75, 0.95)
     devices: int | None = None
+    picture: Picture = Picture()
     constants: dict[str, float] = dataclasses.field(default_factory=dict)
     bind: Callable | None = None
 

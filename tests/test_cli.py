@@ -375,7 +375,7 @@ class TestOtherCommands:
         content = json.loads(simkit_command("describe", name, "--json").stdout)
         assert "doi:" in content["reference"]
         assert all(row["unit"] and row["description"] for row in content["parameters"])
-        simulation = build(load(yaml.safe_load(content["yaml"])))
+        simulation = build(load(content["yaml"]))
         assert type(simulation.problem).__name__ == name
         assert f"  {content['yaml'].splitlines()[0]}\n" in simkit_command("describe", name).stdout
 

@@ -9,10 +9,14 @@ import yaml
 from typer.testing import CliRunner
 
 import simkit
+from simkit.build import build
 from simkit.cli import app
+from simkit.experiment import load
+from simkit.plot import plot_dataset
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 FILES = sorted(EXAMPLES.glob("*.yaml"))
+GALLERY = sorted(EXAMPLES.glob("gallery/*.yaml"))
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
@@ -27,6 +31,28 @@ def test_example_runs_and_agrees_with_its_exact_values(path, tmp_path, monkeypat
     for name in stated:
         assert abs(content["observables"][name]["z"]) < 5, name
     assert stated or path.stem in ("lorenz", "arenstorf")
+
+
+@pytest.mark.parametrize("path", GALLERY, ids=lambda path: path.stem)
+def test_gallery_is_valid(path):
+    """The pictures, too: what stands over time and in portraits is kept."""
+    simulation = build(load(path))
+    assert path.read_text("utf-8").startswith("# ")
+    assert set(simulation.picture.over_time) <= {*simulation.problem.State._fields, *simulation.observables}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", GALLERY, ids=lambda path: path.stem)
+def test_gallery_runs_and_agrees_with_its_exact_values(path):
+    simulation = build(load(path))
+    paths = min(simulation.paths, 4000)
+    result = simkit.run(path, overrides={"ensemble.paths": paths})
+    plot_dataset(result)
+    for name, info in simulation.observables.items():
+        if info.exact is not None and paths > 1:
+            assert abs(result[f"{name}_z"]) < 5, name
+        elif info.exact is not None:
+            assert float(result[f"{name}_mean"].values.reshape(-1)[-1]) == pytest.approx(info.exact, rel=1e-4)
 
 
 def test_fixed_points_by_five_ways(tmp_path, monkeypatch, capsys):

@@ -16,10 +16,16 @@ from model_examples import build, columns, functions, state, time
 from simkit_physics import MODELS
 from simkit_solvers.problem import AbstractSDE, check_parameters, parameters_of, variables_of
 
+import simkit
+from simkit.build import build as build_simulation
+from simkit.cli.describe import model_snippet
+from simkit.experiment import load
+
 every_model = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
 every_sde = pytest.mark.parametrize(
     "model", [m for m in MODELS.values() if issubclass(m, AbstractSDE)], ids=lambda m: m.__name__
 )
+POLES = ("Kepler", "FigureEight", "Arenstorf")  # forces that are infinite where bodies meet
 both_dtypes = pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
 
 
@@ -85,41 +91,93 @@ def test_refuses_what_makes_no_sense(model, wrong):
 def test_keeps_state_class_and_dtype(model, dtype, arrays):
     problem = build(model, dtype if arrays else None)
     for name, function in functions(model).items():
-        for call in (function, eqx.filter_jit(function)):
-            out = call(problem, state(model, dtype))
-            assert type(out) is model.State, name
-            assert all(x.dtype == dtype and x.shape == () for x in out), name
+        out = jax.eval_shape(lambda y, f=function: f(problem, y), state(model, dtype))
+        assert type(out) is model.State, name
+        assert all(x.dtype == dtype and x.shape == () for x in out), name
 
 
 @every_model
 def test_vmap_is_a_loop(model):
-    ys = [state(model, factor=f) for f in (-0.3, 0.0, 0.5, 1.0, 2.0)]
-    stacked = jax.tree.map(lambda *x: jnp.stack(x), *ys)
-    for function in functions(model).values():
-        together = jax.vmap(lambda y, f=function: f(build(model), y))(stacked)
-        apart = jax.tree.map(lambda *x: jnp.stack(x), *(function(build(model), y) for y in ys))
-        for a, b in zip(together, apart, strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-14)
+    ys = [state(model, factor=f) for f in (0.3, 0.5, 1.0, 2.0)]
+    problem, found = build(model), functions(model).values()
+    step = jax.jit(lambda y: [jnp.stack(f(problem, y)) for f in found])
+    together = jax.jit(jax.vmap(step))(jax.tree.map(lambda *x: jnp.stack(x), *ys))
+    apart = jax.tree.map(lambda *x: np.stack(x), *map(step, ys))
+    for a, b in zip(together, apart, strict=True):
+        assert np.isfinite(b).all()
+        np.testing.assert_allclose(a, b, rtol=1e-13, atol=1e-14 * np.abs(b).max())
+
+
+def corners(model, dtype):
+    """Factors for the example's state: all choices of four for a few variables, else of one at a time."""
+    choices, size = (1.0, 0.0, -1.0, float(jnp.finfo(dtype).smallest_subnormal)), len(model.State._fields)
+    if size <= 4:
+        return list(itertools.product(choices, repeat=size))
+    one = [[1.0] * i + [x] + [1.0] * (size - i - 1) for i in range(size) for x in choices[1:]]
+    return [*([x] * size for x in choices), *one]
 
 
 @every_model
 @both_dtypes
 def test_derivatives_are_finite_and_agree(model, dtype):
-    """In every parameter and variable, also where variables are zero or below, forward and reverse."""
+    """In every parameter and variable, also where variables are zero or below, forward and reverse.
+
+    A sum over entries with random weights is finite only if all of them are. Where a force is infinite, at
+    the place of another body, there is nothing to ask.
+    """
     problem = build(model, dtype)
-    tiny = float(jnp.finfo(dtype).smallest_subnormal)
-    corners = itertools.product((1.0, 0.0, -1.0, tiny), repeat=len(model.State._fields))
-    corners = model.State(*jnp.asarray(list(corners), dtype).T)
-    ys = jax.tree.map(lambda x, factors: x * factors, state(model, dtype), corners)
-    for name, function in functions(model).items():
+    factors = model.State(*jnp.asarray(corners(model, dtype), dtype).T)
+    ys = jax.tree.map(lambda x, f: x * f, state(model, dtype), factors)
+    numbers = np.random.default_rng(0)
 
-        def slopes(jacobian, f=function):
-            return jax.jit(jax.vmap(jacobian(f, argnums=(0, 1)), in_axes=(None, 0)))(problem, ys)
+    def direction(tree):
+        return jax.tree.map(
+            lambda x: jnp.asarray(numbers.choice([-1, 1]) * numbers.uniform(1, 2), x.dtype), tree
+        )
 
-        forward, reverse = jax.tree.leaves(slopes(jax.jacfwd)), jax.tree.leaves(slopes(jax.jacrev))
-        for a, b in zip(forward, reverse, strict=True):
-            assert jnp.isfinite(a).all(), name
-            np.testing.assert_allclose(a, b, rtol=1e-5 if dtype == jnp.float32 else 1e-13)
+    def values(problem, y):
+        return [f(problem, y) for f in functions(model).values()]
+
+    inputs = (problem, state(model, dtype))
+    along, weights = direction(inputs), direction(jax.eval_shape(values, *inputs))
+
+    def slopes(problem, y):
+        value, forward = jax.jvp(values, (problem, y), along)
+        _, pull = jax.vjp(values, problem, y)
+        return value, forward, pull(weights)
+
+    value, forward, reverse = jax.jit(jax.vmap(slopes, in_axes=(None, 0)))(problem, ys)
+    there = np.isfinite(jax.tree.leaves(value)).all(axis=0)
+    assert there.all() or model.__name__ in POLES
+    assert there.sum() > 3
+    products = [
+        np.stack([np.asarray(x, float) * float(w) for x, w in zip(*map(jax.tree.leaves, pair), strict=True)])
+        for pair in ((forward, weights), (reverse, along))
+    ]
+    one, other = (terms[:, there] for terms in products)
+    assert np.isfinite(one).all()
+    assert np.isfinite(other).all()
+    size = np.abs(one).sum(axis=0) + np.abs(other).sum(axis=0)
+    assert (np.abs(one.sum(axis=0) - other.sum(axis=0)) <= 50 * float(jnp.finfo(dtype).eps) * size).all()
+
+
+@every_model
+def test_its_yaml_runs_as_it_says(model):
+    """The documented example is an experiment, whose solver fits."""
+    simulation = build_simulation(load(model_snippet(model.__name__, model)))
+    assert eqx.tree_equal(simulation.problem, build(model))
+    assert simulation.initial == model.example_initial
+    if model.example_solver:
+        assert type(simulation.solver).__name__ == model.example_solver
+
+
+@pytest.mark.slow
+@every_model
+def test_its_yaml_ends_finite(model):
+    text = model_snippet(model.__name__, model)
+    paths = "ensemble.paths=64" if issubclass(model, AbstractSDE) else "ensemble.seed=0"
+    result = simkit.run(text, overrides=[paths, "ensemble.devices=1"])
+    assert all(np.isfinite(result[f"{name}_mean"]).all() for name in model.State._fields)
 
 
 @every_sde

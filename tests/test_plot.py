@@ -37,7 +37,7 @@ def assert_nothing_overlaps(figure):
 def test_a_fan_its_end_and_the_observables():
     dataset = gbm_dataset(rows=53)
     figure = plot_dataset(dataset)
-    fan, end, call, level = figure.axes
+    fan, end, level, _, call = figure.axes
     assert labels(figure) == [
         "5–95 % of paths",
         "25–75 % of paths",
@@ -47,9 +47,10 @@ def test_a_fan_its_end_and_the_observables():
         "exact mean",
     ]
     assert fan.get_ylabel() == "S, asset price [currency]"
-    assert fan.get_xlabel() == "time"
+    assert fan.get_xlabel() == ""
     assert call.get_xlabel() == "call [currency]"
-    assert level.get_xlabel() == "level"
+    assert (level.get_ylabel(), level.get_xlabel()) == ("level", "time")
+    np.testing.assert_array_equal(level.get_lines()[-1].get_ydata(), dataset["level_mean"])
     curves = {line.get_label(): line for line in fan.get_lines()}
     np.testing.assert_array_equal(curves["mean"].get_ydata(), dataset["S_mean"])
     np.testing.assert_array_equal(curves["median"].get_ydata(), dataset["S_quantile"].sel(quantile=0.5))
@@ -61,7 +62,7 @@ def test_a_fan_its_end_and_the_observables():
 
 
 def test_a_payoff_is_not_dwarfed_by_the_paths_that_pay_nothing():
-    call = plot_dataset(gbm_dataset()).axes[2]
+    call = plot_dataset(gbm_dataset()).axes[4]
     bars = np.sort(call.patches[0].get_data().values)
     assert bars[-1] > 3 * bars[-2]
     assert call.get_ylim()[1] < 1.5 * bars[-2]
@@ -83,6 +84,54 @@ def test_a_single_path_is_a_curve():
     np.testing.assert_array_equal(axes.get_lines()[0].get_ydata(), dataset["X_path"][0])
     assert not axes.collections
     assert_nothing_overlaps(figure)
+
+
+def asking(dataset, **attributes):
+    found = dataset.copy()
+    found.attrs = dataset.attrs | attributes
+    return found
+
+
+def test_the_plot_section_says_what_stands_over_time():
+    figure = plot_dataset(asking(gbm_dataset(), plot_over_time="level"))
+    level, _, call = figure.axes
+    assert level.get_ylabel() == "level"
+    assert call.get_xlabel() == "call [currency]"
+    assert_nothing_overlaps(figure)
+
+
+def test_a_portrait_draws_two_quantities_against_each_other():
+    dataset = gbm_dataset()
+    figure = plot_dataset(asking(dataset, plot_portrait="S level"))
+    portrait = next(axes for axes in figure.axes if axes.get_xlabel() == "S, asset price [currency]")
+    assert portrait.get_ylabel() == "level"
+    orbits = portrait.get_lines()[::2]
+    assert len(orbits) == 8
+    for number, orbit in enumerate(orbits):
+        np.testing.assert_array_equal(orbit.get_xdata(), dataset["S_path"][number])
+        np.testing.assert_array_equal(orbit.get_ydata(), dataset["level_path"][number])
+    assert_nothing_overlaps(figure)
+
+
+def test_several_pairs_share_a_portrait_each_in_its_colour():
+    dataset = asking(one_curve_dataset(), plot_portrait="X X; X X")
+    figure = plot_dataset(dataset)
+    curve, portrait = figure.axes
+    assert portrait.get_xlabel() == "X, X"
+    one, _, other, _ = portrait.get_lines()
+    assert one.get_color() != other.get_color()
+    np.testing.assert_array_equal(one.get_ydata(), curve.get_lines()[0].get_ydata())
+    assert_nothing_overlaps(figure)
+
+
+def test_of_a_truth_only_the_share_is_drawn():
+    dataset = gbm_dataset().copy(deep=True)
+    dataset["level_path"][:] = dataset["level_path"] > 1
+    dataset["level_min"][:] = 0
+    dataset["level_max"][:] = 1
+    level = plot_dataset(dataset).axes[2]
+    assert [line.get_label() for line in level.get_lines()] == ["mean"]
+    assert not level.collections
 
 
 def test_failed_paths_are_in_the_title():
@@ -115,7 +164,7 @@ def test_many_quantities_find_room(states, observables, axes):
 
 
 def test_no_sample_at_all_draws_empty_axes():
-    assert len(plot_dataset(gbm_dataset(failed=2000)).axes) == 4
+    assert len(plot_dataset(gbm_dataset(failed=2000)).axes) == 5
 
 
 @pytest.mark.parametrize("ending", [".png", ".svg", ".pdf"])

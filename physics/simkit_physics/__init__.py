@@ -1,13 +1,41 @@
 """Models: each a small class with its equation, units and reference. `MODELS` finds them by class name."""
 
+import importlib
+from collections.abc import Mapping
+
 from simkit_solvers.problem import AbstractODE
 
-from simkit_physics.cir import CIR as CIR
-from simkit_physics.double_well import DoubleWell as DoubleWell
-from simkit_physics.double_well import DoubleWellLangevin as DoubleWellLangevin
-from simkit_physics.gbm import GBM as GBM
-from simkit_physics.heston import Heston as Heston
-from simkit_physics.ornstein_uhlenbeck import OrnsteinUhlenbeck as OrnsteinUhlenbeck
+from simkit_physics.biology.fitzhugh_nagumo import FitzHughNagumo as FitzHughNagumo
+from simkit_physics.biology.hodgkin_huxley import HodgkinHuxley as HodgkinHuxley
+from simkit_physics.chemistry.brusselator import Brusselator as Brusselator
+from simkit_physics.chemistry.hires import HIRES as HIRES
+from simkit_physics.chemistry.oregonator import Oregonator as Oregonator
+from simkit_physics.chemistry.robertson import Robertson as Robertson
+from simkit_physics.finance.cev import CEV as CEV
+from simkit_physics.finance.cir import CIR as CIR
+from simkit_physics.finance.gbm import GBM as GBM
+from simkit_physics.finance.heston import Heston as Heston
+from simkit_physics.finance.multi_asset_gbm import MultiAssetGBM as MultiAssetGBM
+from simkit_physics.finance.sabr import SABR as SABR
+from simkit_physics.finance.vasicek import Vasicek as Vasicek
+from simkit_physics.mechanics.arenstorf import Arenstorf as Arenstorf
+from simkit_physics.mechanics.damped_oscillator import DampedOscillator as DampedOscillator
+from simkit_physics.mechanics.double_pendulum import DoublePendulum as DoublePendulum
+from simkit_physics.mechanics.figure_eight import FigureEight as FigureEight
+from simkit_physics.mechanics.harmonic_oscillator import HarmonicOscillator as HarmonicOscillator
+from simkit_physics.mechanics.henon_heiles import HenonHeiles as HenonHeiles
+from simkit_physics.mechanics.kepler import Kepler as Kepler
+from simkit_physics.mechanics.n_body import NBody as NBody
+from simkit_physics.mechanics.pendulum import Pendulum as Pendulum
+from simkit_physics.nonlinear.duffing import Duffing as Duffing
+from simkit_physics.nonlinear.kuramoto import Kuramoto as Kuramoto
+from simkit_physics.nonlinear.lorenz63 import Lorenz63 as Lorenz63
+from simkit_physics.nonlinear.lorenz96 import Lorenz96 as Lorenz96
+from simkit_physics.nonlinear.van_der_pol import VanDerPol as VanDerPol
+from simkit_physics.statistical.double_well import DoubleWell as DoubleWell
+from simkit_physics.statistical.double_well import DoubleWellLangevin as DoubleWellLangevin
+from simkit_physics.statistical.ornstein_uhlenbeck import OrnsteinUhlenbeck as OrnsteinUhlenbeck
+from simkit_physics.statistical.stochastic_resonance import StochasticResonance as StochasticResonance
 
 # Of the classes imported above.
 MODELS: dict[str, type[AbstractODE]] = {
@@ -15,3 +43,17 @@ MODELS: dict[str, type[AbstractODE]] = {
     for name, value in list(globals().items())
     if isinstance(value, type) and issubclass(value, AbstractODE) and value is not AbstractODE
 }
+
+
+def models_by_field(
+    models: Mapping[str, type[AbstractODE]] = MODELS,
+) -> dict[str, dict[str, type[AbstractODE]]]:
+    """The models by the field that their folder is for, as its docstring names it; `your own` for others."""
+    found: dict[str, dict[str, type[AbstractODE]]] = {}
+    for name, model in models.items():
+        package, _, rest = model.__module__.partition(".")
+        folder = rest.partition(".")[0]
+        inside = package == __name__ and rest != folder
+        text = importlib.import_module(f"{__name__}.{folder}").__doc__ if inside else "your own"
+        found.setdefault((text or folder).partition(":")[0], {})[name] = model
+    return found

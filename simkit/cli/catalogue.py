@@ -30,14 +30,17 @@ def list_names(as_json: AsJson = False) -> None:
 
 def catalogue() -> dict[str, dict[str, str]]:
     """Names and one line about each, by group."""
-    from simkit_physics import MODELS
+    from simkit_physics import MODELS, models_by_field
     from simkit_solvers.registry import SOLVERS, solvers_by_problem
 
     from simkit.closed_forms import CLOSED_FORMS
     from simkit.functions import FUNCTIONS
 
     return {
-        "models": {name: first_sentence(model) for name, model in MODELS.items()},
+        **{
+            f"models of {field}": {name: first_sentence(model) for name, model in models.items()}
+            for field, models in models_by_field(MODELS).items()
+        },
         **{
             f"solvers for {problems}": {info.name: info.summary for info in solvers}
             for problems, solvers in solvers_by_problem(SOLVERS.values()).items()

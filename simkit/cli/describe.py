@@ -94,14 +94,19 @@ def _about_model(name: str, model: type) -> dict:
 
 def model_snippet(name: str, model: type) -> str:
     """An experiment with this model that runs as it stands."""
+    from simkit_solvers.problem import AbstractSDE
+
     fields = ", ".join(f"{key}: {value}" for key, value in model.example.items())
     initial = ", ".join(f"{key}: {value}" for key, value in model.example_initial.items())
-    return (
-        f"model: {{type: {name}, {fields}}}\n"
-        f"initial: {{{initial}}}\n"
-        "time: {t1: 1.0, steps: 252}\n"
-        "ensemble: {paths: 10000, seed: 0}\n"
-    )
+    time = ", ".join(f"{key}: {value}" for key, value in model.example_time.items())
+    lines = [
+        f"model: {{type: {', '.join(filter(None, [name, fields]))}}}",
+        f"initial: {{{initial}}}",
+        f"solver: {model.example_solver}" if model.example_solver else "",
+        f"time: {{{time}}}",
+        "ensemble: {paths: 10000, seed: 0}" if issubclass(model, AbstractSDE) else "",
+    ]
+    return "".join(f"{line}\n" for line in lines if line)
 
 
 def _about_solver(solver) -> dict:

@@ -19,9 +19,15 @@ GROUP = r"(?:\{((?:[^{}]|\{[^{}]*\})*)\}|([^\s\\{}]|\\[A-Za-z]+))"  # {one level
 
 def plain_text(docstring: str) -> str:
     """The docstring with its formulas, `$…$` and `$$…$$`, in Unicode."""
-    text = re.sub(r"\$\$(.+?)\$\$", lambda m: f"\n\n    {_formula(m[1])}\n\n", docstring, flags=re.DOTALL)
+    text = re.sub(r"\$\$(.+?)\$\$", lambda m: f"\n\n{_display(m[1])}\n\n", docstring, flags=re.DOTALL)
     text = re.sub(r"\$(.+?)\$", lambda m: _formula(m[1]), text, flags=re.DOTALL)
     return re.sub(r"\n\s*\n(\s*\n)+", "\n\n", text)
+
+
+def _display(latex: str) -> str:
+    """A formula on lines of its own; those of `aligned` without their marks."""
+    rows = re.sub(r"\\(begin|end)\{aligned\}|(?<!\\)&", " ", latex).split(r"\\")
+    return "\n".join(f"    {_formula(row)}" for row in rows)
 
 
 def _formula(latex: str) -> str:
@@ -29,6 +35,11 @@ def _formula(latex: str) -> str:
     text = re.sub(r"\\[,;: ]", " ", text).replace(r"\!", "")
     text = re.sub(r"\\([{}|])", lambda m: {"{": "〔", "}": "〕", "|": "‖"}[m[1]], text)
     text = re.sub(r"\\(?:mathrm|mathbb|mathbf|text|operatorname)\b\s*" + GROUP, lambda m: m[1] or m[2], text)
+    text = re.sub(r"\\[bB]igg?[lr]?\b", "", text)
+    text = re.sub(
+        r"\\(d?)dot\s*" + GROUP, lambda m: " " + (m[2] or m[3]) + ("\u0308" if m[1] else "\u0307"), text
+    )
+    text = re.sub(r"\\(sin|cos|tan|exp|ln)\s*(?=[^(\s^])", r" \1 ", text)
     for _ in range(3):
         text = re.sub(r"\\[dt]?frac\s*" + GROUP + r"\s*" + GROUP, _fraction, text)
         text = re.sub(r"\\sqrt\s*" + GROUP, lambda m: "√" + _bracketed(m[1] or m[2]), text)

@@ -71,11 +71,15 @@ class AbstractODE(eqx.Module):
     r"""An ordinary differential equation $dy/dt = f(t, y)$.
 
     `State` is the `NamedTuple` class of `y`; `drift` takes a scalar `t` and a `State` and returns a `State`.
-    `example` and `example_initial` are parameters and initial values to show it with.
+    `example` and `example_initial` are parameters and initial values to show it with, `example_time` a grid
+    that suits them, as under `time` in YAML, and `example_solver` the name of a solver, where the usual one
+    would not do.
     """
 
     example: ClassVar[dict[str, float]] = {}
     example_initial: ClassVar[dict[str, float]] = {}
+    example_time: ClassVar[dict[str, float]] = {"t1": 1.0, "steps": 252}
+    example_solver: ClassVar[str] = ""
 
     State: eqx.AbstractVar[type]
 

@@ -1,0 +1,1 @@
+"""biology: nerve cells."""

@@ -1,0 +1,1 @@
+"""chemistry: reaction rates and oscillating reactions."""

@@ -1,0 +1,1 @@
+"""finance: prices, rates and volatilities."""

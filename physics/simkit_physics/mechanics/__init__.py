@@ -1,0 +1,1 @@
+"""mechanics: oscillators, pendulums and orbits."""

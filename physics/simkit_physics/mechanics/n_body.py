@@ -1,0 +1,122 @@
+import abc
+import itertools
+from typing import Annotated, ClassVar, NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+from simkit_solvers.hamiltonian import AbstractHamiltonian
+from simkit_solvers.problem import Quantity, Scalar, parameter
+
+from simkit_physics.mechanics.energies import gravitational_energy, kinetic_energy
+
+
+class AbstractPlanarBodies(AbstractHamiltonian):
+    r"""Bodies in a plane under each other's gravity, softened at distances of the order of $\varepsilon$:
+
+    $$H = \sum_i \frac{|p_i|^2}{2m_i} - \sum_{i<j} \frac{G m_i m_j}{\sqrt{|q_i - q_j|^2 + \varepsilon^2}}.$$
+
+    `State` names x and y of each body in turn, then the components of the momenta in the same order. Energy,
+    momentum and angular momentum are conserved.
+    Reference: Aarseth (2003), Gravitational N-Body Simulations, doi:10.1017/CBO9780511535246.
+    """
+
+    G: eqx.AbstractVar[Scalar]
+
+    @abc.abstractmethod
+    def masses(self) -> tuple[Scalar, ...]:
+        """The mass of each body."""
+
+    @abc.abstractmethod
+    def softening_length(self) -> Scalar:
+        r"""$\varepsilon$, zero for Newton's law."""
+
+    def kinetic(self, p):
+        bodies = zip(self.masses(), p[::2], p[1::2], strict=True)
+        return sum(kinetic_energy(m, px, py) for m, px, py in bodies)
+
+    def potential(self, q):
+        bodies = zip(self.masses(), q[::2], q[1::2], strict=True)
+        soft = self.softening_length() ** 2
+        return sum(
+            gravitational_energy(self.G, m1, m2, jnp.sqrt((x1 - x2) ** 2 + (y1 - y2) ** 2 + soft))
+            for (m1, x1, y1), (m2, x2, y2) in itertools.combinations(bodies, 2)
+        )
+
+    def angular_momentum(self, y):
+        r"""$\sum_i x_i p_{y,i} - y_i p_{x,i}$, in mass·length²/time."""
+        half = len(y) // 2
+        q, p = tuple(y[:half]), tuple(y[half:])
+        return sum(x * py - y * px for x, y, px, py in zip(q[::2], q[1::2], p[::2], p[1::2], strict=True))
+
+
+class NBodyState(NamedTuple):
+    x1: Annotated[Scalar, Quantity("length", "position of the first body")]
+    y1: Annotated[Scalar, Quantity("length", "position of the first body across")]
+    x2: Annotated[Scalar, Quantity("length", "position of the second body")]
+    y2: Annotated[Scalar, Quantity("length", "position of the second body across")]
+    x3: Annotated[Scalar, Quantity("length", "position of the third body")]
+    y3: Annotated[Scalar, Quantity("length", "position of the third body across")]
+    x4: Annotated[Scalar, Quantity("length", "position of the fourth body")]
+    y4: Annotated[Scalar, Quantity("length", "position of the fourth body across")]
+    px1: Annotated[Scalar, Quantity("mass*length/time", "momentum of the first body")]
+    py1: Annotated[Scalar, Quantity("mass*length/time", "momentum of the first body across")]
+    px2: Annotated[Scalar, Quantity("mass*length/time", "momentum of the second body")]
+    py2: Annotated[Scalar, Quantity("mass*length/time", "momentum of the second body across")]
+    px3: Annotated[Scalar, Quantity("mass*length/time", "momentum of the third body")]
+    py3: Annotated[Scalar, Quantity("mass*length/time", "momentum of the third body across")]
+    px4: Annotated[Scalar, Quantity("mass*length/time", "momentum of the fourth body")]
+    py4: Annotated[Scalar, Quantity("mass*length/time", "momentum of the fourth body across")]
+
+
+class NBody(AbstractPlanarBodies):
+    r"""Four bodies in a plane under their softened gravity, of energy
+
+    $$H = \sum_i \frac{|p_i|^2}{2m_i} - \sum_{i<j} \frac{G m_i m_j}{\sqrt{|q_i - q_j|^2 + \varepsilon^2}}.$$
+
+    The softening $\varepsilon$ keeps the force finite where bodies meet, so that steps of one length do. The
+    example is a sun with three planets. For another number of bodies derive from `AbstractPlanarBodies`.
+    Reference: Aarseth (2003), Gravitational N-Body Simulations, doi:10.1017/CBO9780511535246.
+    """
+
+    State = NBodyState
+    example: ClassVar[dict[str, float]] = {
+        "G": 1.0,
+        "softening": 0.05,
+        "m1": 1.0,
+        "m2": 0.01,
+        "m3": 0.03,
+        "m4": 0.001,
+    }
+    example_initial: ClassVar[dict[str, float]] = {
+        "x1": 0.0,
+        "y1": 0.0,
+        "x2": 0.7,
+        "y2": 0.0,
+        "x3": -1.5,
+        "y3": 0.0,
+        "x4": 0.0,
+        "y4": 2.4,
+        "px1": 0.00065,
+        "py1": 0.0125,
+        "px2": 0.0,
+        "py2": 0.012,
+        "px3": 0.0,
+        "py3": -0.0245,
+        "px4": -0.00065,
+        "py4": 0.0,
+    }
+    example_time: ClassVar[dict[str, float]] = {"t1": 40.0, "steps": 4000}
+    example_solver: ClassVar[str] = "Leapfrog"
+
+    G: Scalar = parameter("length^3/(mass*time^2)", "constant of gravitation", at_least=0)
+    softening: Scalar = parameter("length", "softening length", above=0)
+    m1: Scalar = parameter("mass", "mass of the first body", above=0)
+    m2: Scalar = parameter("mass", "mass of the second body", above=0)
+    m3: Scalar = parameter("mass", "mass of the third body", above=0)
+    m4: Scalar = parameter("mass", "mass of the fourth body", above=0)
+
+    def masses(self):
+        return self.m1, self.m2, self.m3, self.m4
+
+    def softening_length(self):
+        return self.softening

@@ -1,0 +1,1 @@
+"""nonlinear dynamics: chaos, limit cycles and synchronization."""

@@ -1,0 +1,112 @@
+import math
+from typing import Annotated, ClassVar, NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+from simkit_solvers.problem import AbstractSDE, Quantity, Scalar, parameter
+
+
+class AbstractKuramoto(AbstractSDE):
+    r"""Phases that pull at each other, as many as `State` has; see `Kuramoto`.
+
+    The fields of `State` and `Noise` are scalars, or arrays of phases, which count one by one.
+    Reference: Kuramoto (1975), Self-entrainment of a population of coupled non-linear oscillators,
+    doi:10.1007/BFb0013365.
+    """
+
+    calculus = "any"
+    noise_kind = "additive"
+
+    K: eqx.AbstractVar[Scalar]
+    gamma: eqx.AbstractVar[Scalar]
+    D: eqx.AbstractVar[Scalar]
+
+    def drift(self, t, y):
+        x, z = self.mean_field(y)
+        pulled = []
+        for theta, quantiles in zip(y, _lorentzian_quantiles(y), strict=True):
+            pull = self.K * (z * jnp.cos(theta) - x * jnp.sin(theta))
+            pulled.append(self.gamma * quantiles + pull)
+        return self.State(*pulled)
+
+    def noise(self, t, y, dW):
+        size = jnp.sqrt(2 * self.D)
+        return self.State(*(size * w for w in dW))
+
+    def mean_field(self, y):
+        r"""Real and imaginary part of $r e^{i\psi} = \frac1N \sum_j e^{i\theta_j}$."""
+        count = sum(jnp.size(theta) for theta in y)
+        x = sum(jnp.sum(jnp.cos(theta)) for theta in y) / count
+        return x, sum(jnp.sum(jnp.sin(theta)) for theta in y) / count
+
+    def order_parameter(self, y):
+        r"""$r$, from 0 for phases all around to 1 for equal ones."""
+        return jnp.hypot(*self.mean_field(y))
+
+
+def _lorentzian_quantiles(y) -> list:
+    """Equally probable values of the Cauchy distribution, one for each phase in the state, in its layout."""
+    sizes = [jnp.size(theta) for theta in y]
+    values = [math.tan(math.pi * ((i + 0.5) / sum(sizes) - 0.5)) for i in range(sum(sizes))]
+    found, first = [], 0
+    for theta, size in zip(y, sizes, strict=True):
+        own = values[first : first + size]
+        found.append(jnp.asarray(own, theta.dtype).reshape(theta.shape) if jnp.shape(theta) else own[0])
+        first += size
+    return found
+
+
+class KuramotoState(NamedTuple):
+    theta1: Annotated[Scalar, Quantity("rad", "phase of the first oscillator, the slowest")]
+    theta2: Annotated[Scalar, Quantity("rad", "phase of the second oscillator")]
+    theta3: Annotated[Scalar, Quantity("rad", "phase of the third oscillator")]
+    theta4: Annotated[Scalar, Quantity("rad", "phase of the fourth oscillator")]
+    theta5: Annotated[Scalar, Quantity("rad", "phase of the fifth oscillator")]
+    theta6: Annotated[Scalar, Quantity("rad", "phase of the sixth oscillator")]
+    theta7: Annotated[Scalar, Quantity("rad", "phase of the seventh oscillator")]
+    theta8: Annotated[Scalar, Quantity("rad", "phase of the eighth oscillator, the fastest")]
+
+
+class KuramotoNoise(NamedTuple):
+    W1: Scalar
+    W2: Scalar
+    W3: Scalar
+    W4: Scalar
+    W5: Scalar
+    W6: Scalar
+    W7: Scalar
+    W8: Scalar
+
+
+class Kuramoto(AbstractKuramoto):
+    r"""Eight oscillators that synchronize, each with a frequency of its own and some noise:
+
+    $$d\theta_i = \omega_i\,dt + \frac KN \sum_{j=1}^N \sin(\theta_j - \theta_i)\,dt + \sqrt{2D}\,dW_i.$$
+
+    Additive noise, so Itô = Stratonovich. The frequencies are spread as by a Lorentzian distribution of half
+    width $\gamma$, $\omega_i = \gamma\tan\pi(\frac{i - 1/2}N - \frac12)$, in the frame that turns with their
+    middle. For many oscillators the phases synchronize beyond the critical coupling $K_c = 2(\gamma + D)$,
+    which is $2/(\pi g(0))$ for $D = 0$, and then the order parameter $r = |\sum_j e^{i\theta_j}|/N$ is
+    $\sqrt{1 - K_c/K}$. For another number derive from `AbstractKuramoto` with its own `State` and `Noise`.
+    References: Kuramoto (1975), Self-entrainment of a population of coupled non-linear oscillators,
+    doi:10.1007/BFb0013365; Acebrón et al. (2005), The Kuramoto model, doi:10.1103/RevModPhys.77.137.
+    """
+
+    State = KuramotoState
+    Noise = KuramotoNoise
+    example: ClassVar[dict[str, float]] = {"K": 3.0, "gamma": 0.5, "D": 0.1}
+    example_initial: ClassVar[dict[str, float]] = {
+        "theta1": 0.0,
+        "theta2": 0.8,
+        "theta3": 1.6,
+        "theta4": 2.4,
+        "theta5": 3.2,
+        "theta6": 4.0,
+        "theta7": 4.8,
+        "theta8": 5.6,
+    }
+    example_time: ClassVar[dict[str, float]] = {"t1": 20.0, "steps": 1000}
+
+    K: Scalar = parameter("1/time", "coupling", at_least=0)
+    gamma: Scalar = parameter("1/time", "half width of the spread of the frequencies", at_least=0)
+    D: Scalar = parameter("1/time", "diffusion of the phases", above=0)

@@ -1,0 +1,56 @@
+from typing import Annotated, ClassVar, NamedTuple
+
+import equinox as eqx
+from simkit_solvers.problem import AbstractODE, Quantity, Scalar, parameter
+
+
+class AbstractLorenz96(AbstractODE):
+    r"""$\dot x_i = (x_{i+1} - x_{i-2})\,x_{i-1} - x_i + F$ on a ring; `State` names the sites.
+
+    Reference: Lorenz (2006), Predictability: a problem partly solved, doi:10.1017/CBO9780511617652.004.
+    """
+
+    F: eqx.AbstractVar[Scalar]
+
+    def drift(self, t, y):
+        sites = tuple(y)
+        after, before, before_that = (sites[n:] + sites[:n] for n in (1, -1, -2))
+        around = zip(sites, after, before, before_that, strict=True)
+        return self.State(*((a - c) * b - x + self.F for x, a, b, c in around))
+
+
+class Lorenz96State(NamedTuple):
+    x1: Annotated[Scalar, Quantity("1", "weather at the first site")]
+    x2: Annotated[Scalar, Quantity("1", "weather at the second site")]
+    x3: Annotated[Scalar, Quantity("1", "weather at the third site")]
+    x4: Annotated[Scalar, Quantity("1", "weather at the fourth site")]
+    x5: Annotated[Scalar, Quantity("1", "weather at the fifth site")]
+    x6: Annotated[Scalar, Quantity("1", "weather at the sixth site")]
+    x7: Annotated[Scalar, Quantity("1", "weather at the seventh site")]
+    x8: Annotated[Scalar, Quantity("1", "weather at the eighth site")]
+
+
+class Lorenz96(AbstractLorenz96):
+    r"""Weather at eight sites on a circle, $\dot x_i = (x_{i+1} - x_{i-2})\,x_{i-1} - x_i + F$.
+
+    Chaotic at $F = 8$. The quadratic terms keep the energy $\sum_i x_i^2/2$, and all motion stays bounded.
+    For another number of sites derive from `AbstractLorenz96` with a `State` of as many variables.
+    Dimensionless, a unit of time being about five days.
+    Reference: Lorenz (2006), Predictability: a problem partly solved, doi:10.1017/CBO9780511617652.004.
+    """
+
+    State = Lorenz96State
+    example: ClassVar[dict[str, float]] = {"F": 8.0}
+    example_initial: ClassVar[dict[str, float]] = {
+        "x1": 8.01,
+        "x2": 8.0,
+        "x3": 8.0,
+        "x4": 8.0,
+        "x5": 8.0,
+        "x6": 8.0,
+        "x7": 8.0,
+        "x8": 8.0,
+    }
+    example_time: ClassVar[dict[str, float]] = {"t1": 20.0, "steps": 1000}
+
+    F: Scalar = parameter("1", "forcing")

@@ -1,0 +1,1 @@
+"""statistical physics: particles in contact with heat."""

@@ -1,0 +1,54 @@
+"""Hamiltonian systems written in the file by their energies, as equinox modules like those in Python."""
+
+import dataclasses
+import functools
+import types
+from typing import Any
+
+import jax.numpy as jnp
+from simkit_solvers.hamiltonian import AbstractHamiltonian
+from simkit_solvers.problem import Scalar, parameter
+
+from simkit.expression import Expression
+from simkit.inline_model import scalars
+
+RESERVED = frozenset({"State", "drift", "kinetic", "potential", "velocity", "force", "energy"})
+
+
+@dataclasses.dataclass(frozen=True)
+class HamiltonianText:
+    """Energies in the file, compiled: of the momenta and of the positions. `parameters` become fields."""
+
+    positions: tuple[str, ...]
+    momenta: tuple[str, ...]
+    kinetic: Expression
+    potential: Expression
+    parameters: tuple[str, ...]
+
+
+@functools.lru_cache(maxsize=64)
+def make_hamiltonian(text: HamiltonianText) -> type[AbstractHamiltonian]:
+    """The class of a Hamiltonian system in the file; its fields are the parameters.
+
+    The same text gives the same class, so that a program compiled for it is found again.
+    """
+    members: dict[str, Any] = {
+        "__doc__": f"Energies written in the file.\n\nH = {text.kinetic.text} + {text.potential.text}",
+        "__module__": __name__,
+        "__annotations__": dict.fromkeys(text.parameters, Scalar),
+        **{name: parameter("", "") for name in text.parameters},
+        "State": scalars("State", (*text.positions, *text.momenta)),
+        "kinetic": _energy(text.kinetic, text.momenta, text.parameters),
+        "potential": _energy(text.potential, text.positions, text.parameters),
+    }
+    bases = (AbstractHamiltonian,)
+    return types.new_class("InlineHamiltonian", bases, {}, lambda namespace: namespace.update(members))
+
+
+def _energy(expression: Expression, names: tuple[str, ...], parameters: tuple[str, ...]):
+    def energy(self, values):
+        fields = vars(self)
+        known = {name: fields[name] for name in parameters} | dict(zip(names, values, strict=True))
+        return jnp.asarray(expression(known), jnp.result_type(*values))
+
+    return energy
