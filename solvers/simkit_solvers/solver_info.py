@@ -5,10 +5,11 @@ import inspect
 from typing import Literal, NamedTuple
 
 import diffrax
+import equinox as eqx
 
 from simkit_solvers.problem import Calculus, NoiseKind
 
-ProblemKind = Literal["ode", "sde"]
+ProblemKind = Literal["ode", "sde", "jump"]
 EVERY_NOISE: tuple[NoiseKind, ...] = ("additive", "scalar", "diagonal", "commutative", "general")
 COMMUTATIVE_NOISE: tuple[NoiseKind, ...] = ("additive", "scalar", "diagonal", "commutative")
 DIAGONAL_NOISE: tuple[NoiseKind, ...] = ("additive", "scalar", "diagonal")
@@ -65,7 +66,7 @@ class SolverInfo:
     """
 
     name: str
-    cls: type[diffrax.AbstractSolver]
+    cls: type[diffrax.AbstractSolver] | type[eqx.Module]
     problem: tuple[ProblemKind, ...]
     summary: str
     reference: str
@@ -79,7 +80,7 @@ class SolverInfo:
     origin: Literal["simkit", "diffrax"] = "diffrax"
 
     def __post_init__(self):
-        needed = {"ode": ("order",), "sde": ("calculus", "strong", "weak")}
+        needed = {"ode": ("order",), "sde": ("calculus", "strong", "weak"), "jump": ()}
         for kind in self.problem:
             missing = [name for name in needed[kind] if getattr(self, name) is None]
             if missing:
