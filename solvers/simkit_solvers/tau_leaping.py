@@ -13,7 +13,7 @@ from simkit_solvers.solver_info import SolverInfo
 from simkit_solvers.variates import below_one, binomial, exponential, poisson
 
 FEW_EVENTS = 10  # a leap over fewer than so many events on average is one exact event instead
-MOST_EVENTS = 1e9  # of a reaction in a leap, that int32 surely holds
+MOST_EVENTS = {4: 4e6, 8: 1e9}  # of a reaction in a leap, by the bytes of a number that still counts them
 
 
 class _Looked(NamedTuple):
@@ -59,6 +59,7 @@ class TauLeaping(AbstractJumpMethod):
 
     def propose(self, jumps, y, state, index):
         dtype = jumps.span.dtype
+        most = MOST_EVENTS[dtype.itemsize]
         a = jumps.propensities(y)
         critical = self._critical(jumps, y, a)
         leap = self._leap(jumps, y, a, critical)
@@ -78,7 +79,7 @@ class TauLeaping(AbstractJumpMethod):
         means = jnp.where(jnp.isfinite(means), means, 0.0)
         count = jnp.arange(len(a), dtype=jnp.uint32)
         keys = jax.vmap(lambda j: block(jumps.noise.events, index, j + jnp.uint32(1)))(count)
-        leapt = jax.vmap(poisson)(keys, jnp.minimum(means, MOST_EVENTS))
+        leapt = jax.vmap(poisson)(keys, jnp.minimum(means, most))
         fired, before = [], jnp.zeros((), dtype)
         for j, total in enumerate(sums):
             now = fires & (before <= level) & (level < total)
@@ -88,7 +89,7 @@ class TauLeaping(AbstractJumpMethod):
         change = jumps.network.change(fired, y)
         size = jumps.network.change([k.astype(dtype) for k in fired], y)
         after = jax.tree.map(lambda x, d: x.astype(dtype) + d, y, size)
-        enough, small = jnp.bool_(True), jnp.all(means < MOST_EVENTS)
+        enough, small = jnp.bool_(True), jnp.all(means < most)
         for x in jax.tree.leaves(after):
             enough, small = enough & (x >= 0), small & (x < 2.0**31)
         accepted = enough | single
