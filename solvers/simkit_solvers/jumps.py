@@ -17,10 +17,11 @@ from simkit_solvers.jump_grid import JumpGrid
 from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.reaction_network import AbstractReactionNetwork
 
-RUNNING, BAD_PROPENSITY, BAD_COUNT, TOO_MANY_STEPS = range(4)
+RUNNING, WAITING, BAD_PROPENSITY, BAD_COUNT, TOO_MANY_STEPS = range(5)
+LARGEST_COUNT = 2_000_000_000  # the bits of larger int32 numbers are those of no float32, which `_packing` asks
 REASONS = {
     BAD_PROPENSITY: "a propensity is negative or not finite",
-    BAD_COUNT: "a count would leave 0 … 2147483647",
+    BAD_COUNT: "a count would leave 0 … 2 000 000 000",
     TOO_MANY_STEPS: "max_steps were taken",
 }
 
@@ -80,6 +81,10 @@ class AbstractJumpMethod(eqx.Module):
         """The next event or leap from `y`; `index` (`uint32`) counts the proposals so far."""
 
     @abc.abstractmethod
+    def rejected(self, state) -> jax.Array:
+        """How many proposals were not accepted so far, as `int32`."""
+
+    @abc.abstractmethod
     def start_looking(self, jumps: Jumps, y) -> Any:
         """What `look` carries from one saved time to the next."""
 
@@ -106,16 +111,14 @@ class JumpRun(NamedTuple):
 
 
 class _Path(NamedTuple):
-    """What a path's loop carries; `lost` is what rounding has taken from `elapsed`."""
+    """What a path's loop carries. `lost` is what rounding has taken from `elapsed`, and empty in float64."""
 
     y: Any
     elapsed: jax.Array
-    lost: jax.Array
+    lost: tuple
     state: Any
     steps: jax.Array
-    rejected: jax.Array
     status: jax.Array
-    waits: jax.Array
 
 
 def integrate_jumps(
@@ -156,17 +159,17 @@ def integrate_jumps(
         )
 
     counts, end = run(numbers, y0, noise)
-    network, _method, grid = given
+    network, method, grid = given
     start, span = jnp.asarray(grid.t0, dtype), jnp.asarray(grid.span, dtype)
     times = _times(grid, span)
     real = jax.tree.map(lambda x: x.astype(dtype), counts)
     acc = observer.init(network, start, jax.tree.map(lambda x: x[0], real))
     rows = jax.vmap(lambda t, y: observer.row(network, acc, start + t, y))(times, real)
-    failed = end.status != RUNNING
+    failed = end.status > WAITING
     there = ~failed | (times <= end.elapsed)
     rows = jax.tree.map(lambda x: jnp.where(there, x, jnp.nan), rows)
     reached = start + jnp.where(failed, end.elapsed, span)
-    return JumpRun(counts, rows, end.steps, end.rejected, reached, end.status)
+    return JumpRun(counts, rows, end.steps, method.rejected(end.state), reached, end.status)
 
 
 def check_rates(network: AbstractReactionNetwork) -> None:
@@ -189,41 +192,46 @@ def _times(grid: JumpGrid, span):
 def _rows(jumps: Jumps, method: AbstractJumpMethod, y0, grid: JumpGrid):
     """The counts at the saved times, and the path at the end."""
     zero, none = jnp.zeros_like(jumps.span), jnp.int32(0)
-    path = _Path(y0, zero, zero, method.init(jumps, y0), none, none, none, jnp.zeros((), bool))
+    lost = () if zero.dtype == jnp.float64 else (zero,)
+    start = _Path(y0, zero, lost, method.init(jumps, y0), none, none)
+    pack, unpack = _packing(start)
 
     def row(carry, time):
         path, looked = carry
-        path = jax.lax.while_loop(
-            lambda p: ~p.waits,
-            lambda p: _turn(jumps, method, p, time, grid.max_steps),
-            path._replace(waits=path.status != RUNNING),
+        path = path._replace(status=jnp.where(path.status == WAITING, RUNNING, path.status))
+        path = unpack(
+            jax.lax.while_loop(
+                lambda packed: unpack(packed).status == RUNNING,
+                lambda packed: pack(_turn(jumps, method, unpack(packed), time, grid.max_steps)),
+                pack(path),
+            )
         )
-        index = _index(path)
+        index = _index(method, path)
         y, looked = method.look(jumps, path.y, path.state, index, path.elapsed, time, looked)
         return (path, looked), y
 
     # Two times or more: the compiler takes a loop of one apart and mixes it with what is around.
     times = _times(grid, jumps.span)
-    (path, _), counts = jax.lax.scan(row, (path, method.start_looking(jumps, y0)), times)
+    (path, _), counts = jax.lax.scan(row, (start, method.start_looking(jumps, y0)), times)
     return counts, path
 
 
 def _turn(jumps: Jumps, method: AbstractJumpMethod, path: _Path, time, max_steps: int) -> _Path:
     """One proposal: taken, refused, or left for later where it ends beyond `time`."""
-    index = _index(path)
-    next_ = method.propose(jumps, path.y, path.state, index)
-    step = next_.tau + path.lost
+    index = _index(method, path)
+    ahead = method.propose(jumps, path.y, path.state, index)
+    step = ahead.tau + path.lost[0] if path.lost else ahead.tau
     end = path.elapsed + step
-    beyond = next_.accepted & (end > time)
-    y = jax.tree.map(jnp.add, path.y, next_.change)
+    y = jax.tree.map(jnp.add, path.y, ahead.change)
     sound = jnp.bool_(True)
     for x in jax.tree.leaves(y):
-        sound = sound & (x >= 0)  # a sum that wraps is negative too
-    status = jnp.where(next_.accepted & ~beyond & ~sound, jnp.int32(BAD_COUNT), jnp.int32(RUNNING))
-    status = jnp.where(~beyond & (index >= jnp.uint32(max_steps)), jnp.int32(TOO_MANY_STEPS), status)
-    status = jnp.where(next_.status != RUNNING, next_.status, status)
-    goes = (status == RUNNING) & ~beyond
-    taken = goes & next_.accepted
+        sound = sound & (x >= 0) & (x <= LARGEST_COUNT)  # a sum that wraps is negative
+    status = jnp.where(ahead.accepted & ~sound, jnp.int32(BAD_COUNT), jnp.int32(RUNNING))
+    status = jnp.where(index >= jnp.uint32(max_steps), jnp.int32(TOO_MANY_STEPS), status)
+    status = jnp.where(ahead.accepted & (end > time), jnp.int32(WAITING), status)
+    status = jnp.where(ahead.status != RUNNING, ahead.status, status)
+    goes = status == RUNNING
+    taken = goes & ahead.accepted
 
     def where(condition, one, other):
         return jax.tree.map(lambda a, b: jnp.where(condition, a, b), one, other)
@@ -231,14 +239,44 @@ def _turn(jumps: Jumps, method: AbstractJumpMethod, path: _Path, time, max_steps
     return _Path(
         where(taken, y, path.y),
         jnp.where(taken, end, path.elapsed),
-        jnp.where(taken, step - (end - path.elapsed), path.lost),
-        where(goes, next_.state, path.state),
+        tuple(jnp.where(taken, step - (end - path.elapsed), lost) for lost in path.lost),
+        where(goes, ahead.state, path.state),
         path.steps + taken.astype(jnp.int32),
-        path.rejected + (goes & ~next_.accepted).astype(jnp.int32),
         status,
-        ~goes,
     )
 
 
-def _index(path: _Path):
-    return (path.steps + path.rejected).astype(jnp.uint32)
+def _index(method: AbstractJumpMethod, path: _Path):
+    return (path.steps + method.rejected(path.state)).astype(jnp.uint32)
+
+
+def _packing(example):
+    """How the loop's carry is laid out: scalars of one width in pairs, their bits as complex numbers.
+
+    XLA's CPU compiler makes one kernel of each array that a loop body gives, and draws the random words again
+    in each; a pair in one complex array is one kernel.
+    """
+    leaves, tree = jax.tree.flatten(example)
+    dtypes = [leaf.dtype for leaf in leaves]
+    floats = {4: jnp.float32, 8: jnp.float64}
+    by_width: dict[int, list[int]] = {}
+    for i, dtype in enumerate(dtypes):
+        by_width.setdefault(dtype.itemsize, []).append(i)
+    pairs = [tuple(where[i : i + 2]) for where in by_width.values() for i in range(0, len(where) - 1, 2)]
+    single = [where[-1] for where in by_width.values() if len(where) % 2]
+
+    def pack(carry):
+        found = [
+            jax.lax.bitcast_convert_type(leaf, floats[leaf.dtype.itemsize]) for leaf in jax.tree.leaves(carry)
+        ]
+        return [jax.lax.complex(found[i], found[j]) for i, j in pairs], [found[i] for i in single]
+
+    def unpack(packed):
+        numbers, rest = packed
+        found = dict(zip(single, rest, strict=True))
+        for (i, j), z in zip(pairs, numbers, strict=True):
+            found[i], found[j] = jnp.real(z), jnp.imag(z)
+        bits = [jax.lax.bitcast_convert_type(found[i], dtype) for i, dtype in enumerate(dtypes)]
+        return jax.tree.unflatten(tree, bits)
+
+    return pack, unpack

@@ -51,6 +51,9 @@ class NextReaction(AbstractJumpMethod):
         change = jax.tree.map(lambda x: x.astype(jnp.int32), jumps.network.change(fired, y))
         return Proposal(tau, change, (), jnp.bool_(True), tuple(left), propensity_status(a))
 
+    def rejected(self, state):
+        return jnp.int32(0)
+
     def start_looking(self, jumps, y):
         return ()
 

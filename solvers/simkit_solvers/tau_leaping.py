@@ -8,12 +8,19 @@ import jax.numpy as jnp
 
 from simkit_solvers.direct_method import propensity_status, running_sums, waiting_time
 from simkit_solvers.generator import Words, block, threefry2x32
-from simkit_solvers.jumps import BAD_COUNT, RUNNING, AbstractJumpMethod, Jumps, Proposal
+from simkit_solvers.jumps import BAD_COUNT, LARGEST_COUNT, AbstractJumpMethod, Jumps, Proposal
 from simkit_solvers.solver_info import SolverInfo
 from simkit_solvers.variates import below_one, binomial, exponential, poisson
 
 FEW_EVENTS = 10  # a leap over fewer than so many events on average is one exact event instead
 MOST_EVENTS = {4: 4e6, 8: 1e9}  # of a reaction in a leap, by the bytes of a number that still counts them
+
+
+class _Refusals(NamedTuple):
+    """How many leaps were refused since the last one that was not, each half as long, and in all."""
+
+    in_a_row: jax.Array
+    total: jax.Array
 
 
 class _Looked(NamedTuple):
@@ -55,7 +62,7 @@ class TauLeaping(AbstractJumpMethod):
             raise ValueError(f"TauLeaping.epsilon: must be above 0 and below 1, got {self.epsilon:g}")
 
     def init(self, jumps, y):
-        return jnp.int32(0)  # how often the leap was halved
+        return _Refusals(jnp.int32(0), jnp.int32(0))
 
     def propose(self, jumps, y, state, index):
         dtype = jumps.span.dtype
@@ -64,7 +71,7 @@ class TauLeaping(AbstractJumpMethod):
         critical = self._critical(jumps, y, a)
         leap = self._leap(jumps, y, a, critical)
         single = leap * running_sums(a)[-1] < FEW_EVENTS
-        leap = jnp.minimum(leap * jnp.exp2(-state.astype(dtype)), jumps.span)
+        leap = jnp.minimum(leap * jnp.exp2(-state.in_a_row.astype(dtype)), jumps.span)
 
         one_by_one = [jnp.where(single | c, each, 0.0) for c, each in zip(critical, a, strict=True)]
         sums = running_sums(one_by_one)
@@ -91,13 +98,17 @@ class TauLeaping(AbstractJumpMethod):
         after = jax.tree.map(lambda x, d: x.astype(dtype) + d, y, size)
         enough, small = jnp.bool_(True), jnp.all(means < most)
         for x in jax.tree.leaves(after):
-            enough, small = enough & (x >= 0), small & (x < 2.0**31)
+            enough, small = enough & (x >= 0), small & (x <= LARGEST_COUNT)
         accepted = enough | single
         status = jnp.where(small, propensity_status(a), jnp.int32(BAD_COUNT))
-        halvings = jnp.where(accepted, jnp.int32(0), state + 1)
+        refused = (~accepted).astype(jnp.int32)
+        refusals = _Refusals(refused * (state.in_a_row + 1), state.total + refused)
         change = jax.tree.map(lambda d: d.astype(jnp.int32), change)
         # An event at its own time is at the end of the leap: only the others may be seen inside it.
-        return Proposal(tau, change, tuple(leapt), accepted, halvings, status)
+        return Proposal(tau, change, tuple(leapt), accepted, refusals, status)
+
+    def rejected(self, state):
+        return state.total
 
     def start_looking(self, jumps, y):
         none = tuple(jnp.int32(0) for _ in jumps.network.reactions)
