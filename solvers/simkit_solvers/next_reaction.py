@@ -19,8 +19,8 @@ class NextReaction(AbstractJumpMethod):
 
     Exact, one exponential an event. The clocks of Gibson & Bruck ring in the time of the process and are
     kept in a queue; here none is stretched as propensities change and there is nothing to sort, which on
-    vectors of paths would be a gather of its own for each path. For a handful of reactions `DirectMethod` is
-    faster; this is an independent check of it.
+    vectors of paths would be a gather of its own for each path. An independent check of `DirectMethod`; it
+    carries one number more a reaction and draws one less an event.
     References: Gibson & Bruck (2000), doi:10.1021/jp993732q; Anderson (2007), A modified next reaction method
     for simulating chemical systems with time dependent propensities and delays, doi:10.1063/1.2799998.
     """

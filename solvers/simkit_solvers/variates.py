@@ -64,8 +64,9 @@ def poisson(words: Words, mean):
         k, fits = tried(attempt)
         return attempt + jnp.uint32(1), k, fits
 
-    _, k, _ = jax.lax.while_loop(lambda c: ~c[2], again, (jnp.uint32(0), jnp.zeros_like(m), ~large))
-    return jnp.where(large, k, below).astype(jnp.int32)
+    # What the inversion found goes through the loop, or the compiler would do it again wherever it is used.
+    _, k, _ = jax.lax.while_loop(lambda c: ~c[2], again, (jnp.uint32(0), below, ~large))
+    return k.astype(jnp.int32)
 
 
 def _inverted(u, mean):
