@@ -175,7 +175,8 @@ def integrate_jumps(
 def check_rates(network: AbstractReactionNetwork) -> None:
     """Raise `ValueError` when rates depend on time, which jump methods take as constant between events."""
     y = network.State(*(jnp.ones(()) for _ in network.State._fields))
-    jaxpr = jax.make_jaxpr(lambda t: network.rates(t, y))(jnp.zeros(())).jaxpr
+    with jax.numpy_dtype_promotion("standard"):  # of whatever precision the parameters are
+        jaxpr = jax.make_jaxpr(lambda t: network.rates(t, y))(jnp.zeros(())).jaxpr
     (time,) = jaxpr.invars
     if any(time is x for x in [*jaxpr.outvars, *(x for eqn in jaxpr.eqns for x in eqn.invars)]):
         raise ValueError(
