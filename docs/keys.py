@@ -22,7 +22,8 @@ characters. Inside `{}` and `[]` a comma between parentheses belongs to the expr
 
 `time` has either `steps`, or `rtol` and `atol` for adaptive steps, of
 [ordinary](../guides/adaptive_odes.md) and of [stochastic](../guides/adaptive_sdes.md) equations; the keys
-below them in its table go with the latter.
+below them in its table go with the latter. Solvers of the jump process of a
+[reaction network](../guides/reaction_networks.md) take none of them, but for `max_steps`.
 
 `simkit schema` prints the same as JSON Schema, for editors."""
 
@@ -35,6 +36,8 @@ SECTIONS = {  # definition in the schema: heading
     "InlineSDE": "model: a stochastic equation",
     "SDEVariable": "model: one variable of a stochastic equation",
     "InlineODE": "model: an ordinary equation",
+    "InlineNetwork": "model: a reaction network",
+    "ReactionSettings": "model: one reaction",
     "Solver": "solver: with options",
 }
 

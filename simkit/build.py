@@ -8,8 +8,10 @@ from simkit_physics import MODELS
 from simkit_solvers.adaptive_grid import AdaptiveGrid
 from simkit_solvers.calculus import in_calculus
 from simkit_solvers.grid import Grid
+from simkit_solvers.jump_grid import JumpGrid
 from simkit_solvers.langevin import AbstractUnderdampedLangevin
 from simkit_solvers.problem import AbstractODE, AbstractSDE
+from simkit_solvers.reaction_network import AbstractReactionNetwork
 from simkit_solvers.registry import REFUSED, SOLVERS, check_solver, make_solver
 
 from simkit.adaptive_plan import MakeGrid, is_adaptive, plan_adaptive, refuse_adaptive
@@ -17,16 +19,19 @@ from simkit.expression import Expression
 from simkit.fields import Constants, compiled, evaluated
 from simkit.initial import Distribution
 from simkit.initial_plan import InitialValue, plan_initial
+from simkit.inline_network_plan import plan_network
 from simkit.inline_plan import plan_inline
 from simkit.mistakes import Mistakes
 from simkit.model_plan import ModelPlan, plan_named
 from simkit.observable_plan import plan_observables
 from simkit.observables import Observer
+from simkit.reaction_plan import plan_jumps, refuse_jumps, seen_by, solves_jumps, takes_langevin
 from simkit.settings import (
     MAX_STEPS,
     Ensemble,
     Experiment,
     Initial,
+    InlineNetwork,
     InlineODE,
     InlineSDE,
     NamedModel,
@@ -45,7 +50,7 @@ class Parts:
     """The sections of an experiment, `None` where one could not be read."""
 
     constants: dict[str, float | str] | None
-    model: NamedModel | InlineSDE | InlineODE | None
+    model: NamedModel | InlineSDE | InlineODE | InlineNetwork | None
     initial: dict[str, Initial] | None
     solver: Solver | None
     time: Time | None
@@ -66,7 +71,7 @@ class Bound(NamedTuple):
     problem: AbstractODE
     observer: Observer
     initial: dict[str, Any]
-    grid: Grid | AdaptiveGrid
+    grid: Grid | AdaptiveGrid | JumpGrid
 
 
 def build(experiment: Experiment) -> Simulation:
@@ -91,6 +96,9 @@ def with_defaults(experiment: Experiment) -> Experiment:
     stochastic = isinstance(model, InlineSDE) or (cls is not None and issubclass(cls, AbstractSDE))
     if experiment.solver is None:
         changes["solver"] = _usual_solver(model, cls, experiment.time.steps is None)
+    if isinstance(model, InlineNetwork) or (cls is not None and issubclass(cls, AbstractReactionNetwork)):
+        solver = changes.get("solver", experiment.solver)
+        stochastic = solves_jumps(solver) or takes_langevin(solver)
     if experiment.ensemble.paths is None:
         random = stochastic or any(isinstance(value, RandomValue) for value in experiment.initial.values())
         changes["ensemble"] = experiment.ensemble.model_copy(update={"paths": 10_000 if random else 1})
@@ -103,8 +111,12 @@ def with_defaults(experiment: Experiment) -> Experiment:
     return changed
 
 
-def _usual_solver(model: NamedModel | InlineSDE | InlineODE, cls: type | None, adaptive: bool) -> Solver:
+def _usual_solver(
+    model: NamedModel | InlineSDE | InlineODE | InlineNetwork, cls: type | None, adaptive: bool
+) -> Solver:
     """The solver of a model that names none."""
+    if isinstance(model, InlineNetwork) or (cls is not None and issubclass(cls, AbstractReactionNetwork)):
+        return Solver(type="DirectMethod")
     if cls is not None and issubclass(cls, AbstractUnderdampedLangevin):
         return Solver(type="BAOAB")
     if isinstance(model, InlineSDE):
@@ -124,13 +136,18 @@ def assemble(parts: Parts, mistakes: Mistakes) -> Simulation | None:
     written: dict[str, Any] = raw if isinstance(raw, dict) else {}
     names: dict[str, None] = dict.fromkeys([*written, *(parts.constants or {})])
     constants = Constants(parts.constants or {}, list(names), mistakes)
-    plan = _model(parts.model, constants, mistakes)
+    plan = seen_by(parts.solver, _model(parts.model, constants, mistakes))
     initial = plan_initial(parts.initial, plan, constants, mistakes)
     span = _span(parts.time, constants, mistakes)
-    adaptive = is_adaptive(parts.time, mistakes)
+    jumps = solves_jumps(parts.solver)
+    adaptive = not jumps and is_adaptive(parts.time, mistakes)
     solver = _solver(parts.solver, plan, initial, constants, adaptive, mistakes)
     end = float(span[1](constants.values)) if span else None
-    if adaptive:
+    if jumps:
+        steps = None
+        make_grid = plan_jumps(parts.time, parts.save, mistakes)
+        refuse_jumps(parts.solver, initial, parts.observe, constants, mistakes)
+    elif adaptive:
         steps = None
         make_grid = plan_adaptive(parts.time, parts.save, parts.precision, constants, mistakes)
         convert = parts.solver is not None and parts.solver.convert
@@ -185,12 +202,16 @@ def assemble(parts: Parts, mistakes: Mistakes) -> Simulation | None:
 
 
 def _model(
-    section: NamedModel | InlineSDE | InlineODE | None, constants: Constants, mistakes: Mistakes
+    section: NamedModel | InlineSDE | InlineODE | InlineNetwork | None,
+    constants: Constants,
+    mistakes: Mistakes,
 ) -> ModelPlan | None:
     if section is None:
         return None
     if isinstance(section, NamedModel):
         plan = plan_named(section, constants, mistakes)
+    elif isinstance(section, InlineNetwork):
+        plan = plan_network(section, constants, mistakes)
     else:
         plan = plan_inline(section, constants, mistakes)
     for name in constants.names:

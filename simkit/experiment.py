@@ -19,10 +19,12 @@ from simkit.settings import (
     TAGS,
     Ensemble,
     Experiment,
+    InlineNetwork,
     InlineODE,
     InlineSDE,
     ObservableSettings,
     RandomValue,
+    ReactionSettings,
     Save,
     SDEVariable,
     Section,
@@ -42,6 +44,7 @@ _SECTIONS: dict[tuple[str, ...], type[Section]] = {
     ("initial", "*"): RandomValue,
     ("observe", "*"): ObservableSettings,
     ("model", "sde", "*"): SDEVariable,
+    ("model", "reactions", "*"): ReactionSettings,
 }
 
 
@@ -91,7 +94,8 @@ def _explain(document: Document, mistakes: Mistakes, entry: dict[str, Any]) -> K
 def _section(document: Document, path: KeyPath) -> type[Section] | None:
     if path == ("model",):
         model = _given(document, path)
-        return InlineSDE if "sde" in model else InlineODE if "ode" in model else None
+        inline = {"sde": InlineSDE, "ode": InlineODE, "reactions": InlineNetwork}
+        return next((section for key, section in inline.items() if key in model), None)
     for pattern, section in _SECTIONS.items():
         if len(pattern) == len(path) and all(p in ("*", q) for p, q in zip(pattern, path, strict=True)):
             return section
@@ -121,7 +125,7 @@ def _given(document: Document, path: KeyPath) -> Mapping[str, Any]:
 def _what(document: Document, path: KeyPath) -> str:
     """What a missing key is for."""
     if path == ("model", "type"):
-        return "; a model has a type, or equations under sde or ode"
+        return "; a model has a type, equations under sde or ode, or reactions"
     section = _section(document, path[:-1])
     field = section.model_fields.get(str(path[-1])) if section else None
     description = (field.description or "") if field else ""

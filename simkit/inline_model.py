@@ -44,7 +44,7 @@ class ModelText:
         return tuple(dict.fromkeys(name for equation in self.equations for name, _ in equation.noise))
 
 
-def _scalars(name: str, fields: Iterable[str]) -> type[tuple]:
+def scalars(name: str, fields: Iterable[str]) -> type[tuple]:
     """A `NamedTuple` class of scalars."""
     return NamedTuple(name, [(field, Scalar) for field in fields])  # pyright: ignore[reportArgumentType]
 
@@ -56,7 +56,7 @@ def make_model(text: ModelText) -> type[AbstractODE]:
     Its fields are the parameters, so derivatives and sweeps work as on any model. The same text gives the
     same class, so that a program compiled for it is found again.
     """
-    state = _scalars("State", text.variables)
+    state = scalars("State", text.variables)
     members: dict[str, Any] = {
         "__doc__": _equations(text),
         "__module__": __name__,
@@ -69,7 +69,7 @@ def make_model(text: ModelText) -> type[AbstractODE]:
         return types.new_class("InlineODE", (AbstractODE,), {}, lambda namespace: namespace.update(members))
     kind = noise_kind(text)
     members |= {
-        "Noise": _scalars("Noise", text.noises),
+        "Noise": scalars("Noise", text.noises),
         "noise": _noise(text, state),
         "noise_kind": kind,
         "calculus": "any" if kind == "additive" else text.calculus,

@@ -51,8 +51,8 @@ class _Inline:
         borrowed = [n for n in self.constants.expressions if n in self.used and n not in own]
         for name in borrowed:
             if name in RESERVED:
-                self.mistakes.add(("constants", name), _reserved(name), at_key=True)
-        expressions = found.expressions | {name: _itself(name) for name in borrowed}
+                self.mistakes.add(("constants", name), reserved(name), at_key=True)
+        expressions = found.expressions | {name: itself(name) for name in borrowed}
         values = found.values | {name: self.constants.values[name] for name in borrowed}
         self.check_correlation(noises, correlation, values)
 
@@ -72,7 +72,7 @@ class _Inline:
         for name in self.variables:
             self.refuse_name(("model", self.kind, name), check_name(name))
         for name in self.section.parameters:
-            reason = check_name(name) or (_reserved(name) if name in RESERVED else None)
+            reason = check_name(name) or (reserved(name) if name in RESERVED else None)
             if name in self.variables:
                 reason = f"{name} is a state variable; choose another name"
             self.refuse_name(("model", "parameters", name), reason)
@@ -154,9 +154,9 @@ class _Inline:
             )
 
 
-def _reserved(name: str) -> str:
+def reserved(name: str) -> str:
     return f"{name!r} is the name of a part of a model; choose another"
 
 
-def _itself(name: str) -> Expression:
+def itself(name: str) -> Expression:
     return Expression(name, frozenset([name]), (), lambda environment: environment[name])

@@ -16,6 +16,8 @@ from simkit_solvers.calculus import in_calculus
 from simkit_solvers.generator import seed_key
 from simkit_solvers.grid import Grid
 from simkit_solvers.integrate import integrate
+from simkit_solvers.jump_grid import JumpGrid
+from simkit_solvers.jumps import JumpNoise, integrate_jumps
 from simkit_solvers.noise import AbstractNoise, CounterNoise
 from simkit_solvers.problem import AbstractSDE
 from simkit_solvers.registry import info_of
@@ -31,8 +33,9 @@ FEWEST_LANES = 64
 # Two groups or more in the fewest lanes: the compiler takes a loop of one apart, and bits may differ.
 GROUP = 32
 STOCHASTIC_GROUP = 16  # their numbers of steps differ more
+JUMP_GROUP = 32  # an event is short: so many share the loop's own cost
 # No names of observables: these hold spaces.
-ACCEPTED, REJECTED, REACHED = "accepted steps", "rejected steps", "time reached"
+ACCEPTED, REJECTED, REACHED, STATUS = "accepted steps", "rejected steps", "time reached", "why it ended"
 
 Driver = Callable[..., AbstractNoise]
 
@@ -59,15 +62,15 @@ def as_device_ids(first: int, leaves: int, lanes: int, mesh: Mesh):
 
 
 def path_program(
-    simulation: Simulation, grid: Grid | AdaptiveGrid, mesh: Mesh, driver: Driver = CounterNoise.of
+    simulation: Simulation, grid: Grid | AdaptiveGrid | JumpGrid, mesh: Mesh, driver: Driver = CounterNoise.of
 ) -> tuple[Callable, tuple]:
     """A function of (numbers, ids) that simulates paths, and the numbers.
 
     The numbers are every floating-point leaf of the model, the observables and the grid, in the run's
     precision; they are traced, so that a derivative or a sweep compiles nothing anew. The function gives a
     dictionary of arrays `(rows, leaves, lanes)`; on an adaptive grid also `ACCEPTED`, `REJECTED` and
-    `REACHED` with one row each. `driver` makes a path's noise on a fixed grid of key, path and whether its
-    normals are float64.
+    `REACHED` with one row each, for a jump process `STATUS` as well. `driver` makes a path's noise on a fixed
+    grid of key, path and whether its normals are float64.
     """
     dtype = jnp.dtype(simulation.precision)
     wide = simulation.normals == "float64"
@@ -75,11 +78,16 @@ def path_program(
     everything = (simulation.problem, simulation.observer, grid, fixed)
     numbers, static = eqx.partition(everything, eqx.is_inexact_array_like)
     numbers = jax.tree.map(lambda x: jnp.asarray(x, dtype), numbers)
+    if isinstance(grid, JumpGrid):  # whole numbers, which float32 may not hold
+        counts = {name: jnp.asarray(x, jnp.float64) for name, x in fixed.items()}
+        numbers = (*numbers[:3], counts)
     stochastic = isinstance(simulation.problem, AbstractSDE)
     calculus = info_of(simulation.solver).calculus if stochastic and simulation.convert else None
 
     def one_path(numbers, key, path):
         problem, observer, grid, fixed = eqx.combine(numbers, static)
+        if isinstance(grid, JumpGrid):
+            return _jumps(problem, simulation.solver, grid, observer, fixed, key, path)
         start = draw_initial({**simulation.initial, **fixed}, key, path, dtype, wide)
         if calculus is not None:
             problem = in_calculus(problem, calculus)
@@ -98,14 +106,27 @@ def path_program(
     def device_paths(numbers, ids):
         key = seed_key(simulation.seed)
         paths = jax.vmap(lambda path: one_path(numbers, key, path), out_axes=1)
-        if isinstance(grid, AdaptiveGrid):
-            groups = jax.lax.map(paths, ids.reshape(-1, STOCHASTIC_GROUP if stochastic else GROUP))
+        if not isinstance(grid, Grid):
+            group = JUMP_GROUP if isinstance(grid, JumpGrid) else STOCHASTIC_GROUP if stochastic else GROUP
+            groups = jax.lax.map(paths, ids.reshape(-1, group))
             rows = jax.tree.map(lambda x: jnp.moveaxis(x, 0, 1), groups)
         else:
             rows = paths(ids.reshape(-1))
         return jax.tree.map(lambda x: x.reshape(-1, *ids.shape), rows)
 
     return _on_each_device(device_paths, mesh), numbers
+
+
+def _jumps(network, method, grid: JumpGrid, observer, start, key, path) -> dict[str, jax.Array]:
+    """The rows of one path of a jump process, its counts in float64, which holds them whole."""
+    y0 = network.State(**{name: x.astype(jnp.int32) for name, x in start.items()})
+    run = integrate_jumps(network, method, y0, grid, JumpNoise.of(key, path), observer)
+    whole = {
+        name: jnp.where(jnp.isnan(run.rows[name]), jnp.nan, x.astype(jnp.float64))
+        for name, x in run.counts._asdict().items()
+    }
+    ends = {ACCEPTED: run.steps, REJECTED: run.rejected, REACHED: run.reached, STATUS: run.status}
+    return run.rows | whole | {name: x[None] for name, x in ends.items()}
 
 
 def _on_each_device(device_paths: Callable, mesh: Mesh) -> Callable:

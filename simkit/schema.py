@@ -21,7 +21,9 @@ def experiment_schema() -> dict[str, Any]:
     for name, model in MODELS.items():
         definitions[name] = _model_schema(name, model, named["properties"]["type"]["description"])
     schema["properties"]["model"] |= {
-        "oneOf": [{"$ref": f"#/$defs/{name}"} for name in (*MODELS, "InlineSDE", "InlineODE")]
+        "oneOf": [
+            {"$ref": f"#/$defs/{name}"} for name in (*MODELS, "InlineSDE", "InlineODE", "InlineNetwork")
+        ]
     }
     definitions["Solver"] = _solver_schema(definitions["Solver"], SOLVERS)
     schema["properties"]["solver"] |= {"anyOf": [{"enum": list(SOLVERS)}, {"$ref": "#/$defs/Solver"}]}

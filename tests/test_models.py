@@ -119,7 +119,8 @@ def test_derivatives_are_finite_and_agree(model, dtype):
         forward, reverse = jax.tree.leaves(slopes(jax.jacfwd)), jax.tree.leaves(slopes(jax.jacrev))
         for a, b in zip(forward, reverse, strict=True):
             assert jnp.isfinite(a).all(), name
-            np.testing.assert_allclose(a, b, rtol=1e-5 if dtype == jnp.float32 else 1e-13)
+            close = {"rtol": 1e-5, "atol": 1e-6} if dtype == jnp.float32 else {"rtol": 1e-13, "atol": 1e-15}
+            np.testing.assert_allclose(a, b, **close)
 
 
 @every_sde

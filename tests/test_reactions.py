@@ -117,7 +117,9 @@ def test_the_langevin_equation_has_the_moments_of_linear_networks(end, mean, dev
     """At t = 1, and at t = 50, where paths pass below zero and the mean holds since they are not clipped."""
     numbers = {name: jnp.asarray(x) for name, x in BirthDeath.example.items()}
     ids = jnp.arange(PATHS, dtype=jnp.uint32)
-    x = np.asarray(langevin(BirthDeath, 400)(numbers, [jnp.asarray(100.0)], jnp.asarray(end), ids)["X"])[:, -1]
+    x = np.asarray(langevin(BirthDeath, 400)(numbers, [jnp.asarray(100.0)], jnp.asarray(end), ids)["X"])[
+        :, -1
+    ]
     pass_rule(x, mean, deviation)
 
 
@@ -306,7 +308,7 @@ def test_tau_leaping_agrees_with_events_where_it_leaps():
 
 
 def test_the_views_on_a_network_differ_as_they_should():
-    """Mass action counts pairs in the jump process and in the Langevin equation, squares in the rate equation."""
+    """Mass action: pairs in the jump process and in the Langevin equation, squares in the rate equation."""
     network = Schlogl(**Schlogl.example)
     y = Schlogl.State(X=jnp.asarray(10.0))
     c1, c2, c3, c4 = Schlogl.example.values()
@@ -330,7 +332,9 @@ def test_the_views_on_a_network_differ_as_they_should():
 def test_the_rate_equation_of_a_linear_network_is_the_mean():
     model = ImmigrationDeath(**ImmigrationDeath.example)
     grid = Grid(0.0, 0.05, 200, 200)
-    end = integrate(model, make_solver("Tsit5"), model.State(X=jnp.asarray(20.0)), grid, None, States())["X"][-1]
+    end = integrate(model, make_solver("Tsit5"), model.State(X=jnp.asarray(20.0)), grid, None, States())["X"][
+        -1
+    ]
     mean = model.exact_mean(10.0, model.State(X=20.0)).X
     assert float(end) == pytest.approx(float(mean), rel=1e-9)
 
@@ -362,9 +366,7 @@ class Draining(AbstractReactionNetwork):
 )
 @pytest.mark.parametrize("method", METHODS[:2])
 def test_why_a_path_ends_early(method, start, level, slope, status):
-    run = jump(
-        Draining, method, 100.0, (start,), {"level": level, "slope": slope}, paths=64, max_steps=500
-    )
+    run = jump(Draining, method, 100.0, (start,), {"level": level, "slope": slope}, paths=64, max_steps=500)
     assert set(np.unique(run.status)) == {status}
     failed = status != 1
     assert np.isnan(np.asarray(run.rows["X"])[:, -1]).all() == failed
@@ -436,7 +438,9 @@ def test_a_reaction_of_an_unknown_species():
         def rates(self, t, y):
             return (1.0,)
 
-    with pytest.raises(ValueError, match=r"^Wrong.reactions\['decay'\]: unknown species 'Y'; the state has X$"):
+    with pytest.raises(
+        ValueError, match=r"^Wrong.reactions\['decay'\]: unknown species 'Y'; the state has X$"
+    ):
         Wrong()
 
 

@@ -91,16 +91,19 @@ def model_snippet(name: str, model: type) -> str:
     """An experiment with this model that runs as it stands."""
     fields = ", ".join(f"{key}: {value}" for key, value in model.example.items())
     initial = ", ".join(f"{key}: {value}" for key, value in model.example_initial.items())
+    from simkit_solvers.reaction_network import AbstractReactionNetwork
+
+    network = issubclass(model, AbstractReactionNetwork)
     return (
         f"model: {{type: {name}, {fields}}}\n"
         f"initial: {{{initial}}}\n"
-        "time: {t1: 1.0, steps: 252}\n"
+        f"time: {{t1: 1.0{'' if network else ', steps: 252'}}}\n"
         "ensemble: {paths: 10000, seed: 0}\n"
     )
 
 
 def _about_solver(solver) -> dict:
-    kinds = {"ode": "ordinary equations", "sde": "stochastic equations"}
+    kinds = {"ode": "ordinary equations", "sde": "stochastic equations", "jump": "reaction networks"}
     about = {"name": solver.name, "kind": "solver", "problem": [kinds[kind] for kind in solver.problem]}
     about |= _documentation(solver.cls) if solver.origin == "simkit" else {"text": solver.summary}
     facts = {

@@ -6,7 +6,7 @@ event beyond a saved time is not taken, and is proposed again, the same, when th
 """
 
 import abc
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -18,7 +18,9 @@ from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.reaction_network import AbstractReactionNetwork
 
 RUNNING, WAITING, BAD_PROPENSITY, BAD_COUNT, TOO_MANY_STEPS = range(5)
-LARGEST_COUNT = 2_000_000_000  # the bits of larger int32 numbers are those of no float32, which `_packing` asks
+LARGEST_COUNT = (
+    2_000_000_000  # the bits of larger int32 numbers are those of no float32, which `_packing` asks
+)
 REASONS = {
     BAD_PROPENSITY: "a propensity is negative or not finite",
     BAD_COUNT: "a count would leave 0 … 2 000 000 000",
@@ -90,7 +92,7 @@ class AbstractJumpMethod(eqx.Module):
 
     @abc.abstractmethod
     def look(self, jumps: Jumps, y, state, index, elapsed, time, looked) -> tuple[Any, Any]:
-        """The counts at a saved `time` before the proposal from `elapsed` is complete, and what it carries."""
+        """The counts at a saved `time`, before what is proposed from `elapsed` is complete."""
 
 
 class JumpRun(NamedTuple):
@@ -154,8 +156,8 @@ def integrate_jumps(
     @run.defjvp
     def _(primals, tangents):
         raise ValueError(
-            f"{type(method).__name__}: counts have no derivative along a path, and the mean of these would be "
-            "no derivative of the mean; differentiate the rate equation or the chemical Langevin equation"
+            f"{type(method).__name__}: counts have no derivative along a path, and the mean of these would "
+            "be no derivative of the mean; differentiate the rate equation or the chemical Langevin equation"
         )
 
     counts, end = run(numbers, y0, noise)
@@ -180,8 +182,8 @@ def check_rates(network: AbstractReactionNetwork) -> None:
     (time,) = jaxpr.invars
     if any(time is x for x in [*jaxpr.outvars, *(x for eqn in jaxpr.eqns for x in eqn.invars)]):
         raise ValueError(
-            f"{type(network).__name__}: a rate depends on t, and the jump methods take rates as constant between "
-            "events; take a solver for stochastic equations, such as EulerMaruyama"
+            f"{type(network).__name__}: a rate depends on t, and the jump methods take rates as constant "
+            "between events; take a solver for stochastic equations, such as EulerMaruyama"
         )
 
 

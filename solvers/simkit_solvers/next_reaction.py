@@ -14,8 +14,8 @@ from simkit_solvers.variates import exponential
 
 class NextReaction(AbstractJumpMethod):
     r"""The modified next reaction method: reaction j has a clock of its own, which runs at the rate $a_j(X)$
-    and rings after an exponential time of mean 1. With $s_j$ what is left on it, the next event is that of the
-    least $s_j / a_j$; the other clocks run on, and that one is wound anew.
+    and rings after an exponential time of mean 1. With $s_j$ what is left on it, the next event is that of
+    the least $s_j / a_j$; the other clocks run on, and that one is wound anew.
 
     Exact, one exponential an event. The clocks of Gibson & Bruck ring in the time of the process and are
     kept in a queue; here none is stretched as propensities change and there is nothing to sort, which on
@@ -65,7 +65,7 @@ NEXT_REACTION = SolverInfo(
     name="NextReaction",
     cls=NextReaction,
     problem=("jump",),
-    summary="Modified next reaction method: every event of a reaction network, exactly, by a clock a reaction.",
+    summary="Modified next reaction method: every event of a reaction network, exactly, by clocks.",
     reference="Anderson (2007), A modified next reaction method for simulating chemical systems with time "
     "dependent propensities and delays, doi:10.1063/1.2799998",
     origin="simkit",

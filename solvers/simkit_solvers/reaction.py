@@ -56,8 +56,8 @@ def _side(text: str, equation: str) -> tuple[tuple[str, int], ...]:
         match = _TERM.fullmatch(part.strip())
         if match is None:
             raise ValueError(
-                f"{equation!r}: {part.strip()!r} is not a species with a number before it, such as 2 I; write "
-                "0 for nothing"
+                f"{equation!r}: {part.strip()!r} is not a species with a number before it, such as 2 I; "
+                "write 0 for nothing"
             )
         number, name = match[1] or match[3] or "1", match[2] or match[4]
         if not number.isdecimal() or int(number) < 1:

@@ -1,8 +1,8 @@
 """Reaction networks: one definition, and three processes that follow from it.
 
-The jump process of whole counts (`DirectMethod`, `NextReaction`, `TauLeaping`), the chemical Langevin equation
-(`ChemicalLangevin`, for solvers of Itô equations) and the rate equation, which is the network itself as an
-ordinary equation.
+The jump process of whole counts (`DirectMethod`, `NextReaction`, `TauLeaping`), the chemical Langevin
+equation (`ChemicalLangevin`, for solvers of Itô equations) and the rate equation, which is the network itself
+as an ordinary equation.
 """
 
 import abc
@@ -44,8 +44,8 @@ class AbstractReactionNetwork(AbstractODE):
             unknown = [species for species in each.species if species not in self.State._fields]
             if unknown:
                 raise ValueError(
-                    f"{type(self).__name__}.reactions[{name!r}]: unknown species {unknown[0]!r}; the state has "
-                    f"{', '.join(self.State._fields)}"
+                    f"{type(self).__name__}.reactions[{name!r}]: unknown species {unknown[0]!r}; the state "
+                    f"has {', '.join(self.State._fields)}"
                 )
 
     @abc.abstractmethod

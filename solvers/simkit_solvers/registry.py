@@ -5,7 +5,7 @@ One more solver is one file, with its record, and one line in `SOLVERS` below.
 
 import difflib
 from collections.abc import Iterable
-from typing import get_args
+from typing import Any, get_args
 
 import diffrax
 import equinox as eqx
@@ -17,7 +17,7 @@ from simkit_solvers.direct_method import DIRECT_METHOD
 from simkit_solvers.drift_implicit import DRIFT_IMPLICIT
 from simkit_solvers.euler_maruyama import EULER_MARUYAMA
 from simkit_solvers.hamiltonian import AbstractHamiltonian
-from simkit_solvers.jumps import AbstractJumpMethod, check_rates
+from simkit_solvers.jumps import check_rates
 from simkit_solvers.langevin import AbstractUnderdampedLangevin
 from simkit_solvers.leimkuhler_matthews import LEIMKUHLER_MATTHEWS, LeimkuhlerMatthews
 from simkit_solvers.milstein import DERIVATIVE_FREE_MILSTEIN, MILSTEIN
@@ -65,8 +65,8 @@ REFUSED = {
 }
 
 
-def make_solver(name: str, options: dict | None = None) -> diffrax.AbstractSolver:
-    """The solver of a name with its options set.
+def make_solver(name: str, options: dict | None = None) -> Any:
+    """The solver of a name with its options set: a diffrax solver, or a jump method.
 
     Options are the numbers among the solver's fields (`SOLVERS[name].options`); implicit solvers, which find
     roots by Newton's method, also take its `rtol` and `atol`. Raises `ValueError` for an unknown name or

@@ -81,7 +81,9 @@ class TauLeaping(AbstractJumpMethod):
         fires = wait <= tau
         level = below_one(words.b, dtype) * sums[-1]
 
-        means = jnp.stack([jnp.where(single | c, 0.0, each * tau) for c, each in zip(critical, a, strict=True)])
+        means = jnp.stack(
+            [jnp.where(single | c, 0.0, each * tau) for c, each in zip(critical, a, strict=True)]
+        )
         # Where the leap is an exact event tau may be infinite, and no mean is.
         means = jnp.where(jnp.isfinite(means), means, 0.0)
         count = jnp.arange(len(a), dtype=jnp.uint32)

@@ -1,8 +1,9 @@
 r"""Random variates of other laws than the normal, from the words of the counter-based generator.
 
 `exponential` is a function of one word, in float32 arithmetic like the normals: 31 random bits, the largest
-value $32 \log 2 = 22.2$, the resolution near zero $6 \cdot 10^{-8}$. The others take a block of two words as the
-key of `jax.random`, whose methods for them are exact: they reject, and so need an unknown number of words.
+value $32 \log 2 = 22.2$, the resolution near zero $6 \cdot 10^{-8}$. The others take a block of two
+words as a key, since methods that reject need an unknown number of words: `poisson` of the generator itself,
+`binomial` and `gamma`, which are called seldom, of `jax.random`.
 """
 
 import math
@@ -35,8 +36,8 @@ def poisson(words: Words, mean):
     r"""A Poisson variate as int32, in the precision of `mean`, which must be below `most_events` of it.
 
     Below a mean of 10 by inversion of one uniform; above by rejection from a transformed uniform, with
-    $\log p_k = k \log(m/k) + (k - m) - \frac12 \log 2\pi k - s(k)$ and Stirling's series s, so that nothing is
-    lost where k and m are large. The words are the key of as many blocks as it takes.
+    $\log p_k = k \log(m/k) + (k - m) - \frac12 \log 2\pi k - s(k)$ and Stirling's series s, so that nothing
+    is lost where k and m are large. The words are the key of as many blocks as it takes.
     Reference: Hörmann (1993), The transformed rejection method for generating Poisson random variables,
     doi:10.1016/0167-6687(93)90997-4.
     """

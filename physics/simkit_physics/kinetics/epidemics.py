@@ -15,8 +15,8 @@ class SIR(AbstractReactionNetwork):
     r"""Stochastic epidemic in a closed population, $S + I \to 2I$ at rate $\beta S I / N$, $I \to R$ at rate
     $\gamma I$.
 
-    N, the size of the population, is a parameter. Each infectious one meets $\beta$ others a unit of time, and
-    $R_0 = \beta/\gamma$. From few infectious ones an epidemic may die out at once, also where $R_0 > 1$.
+    N, the size of the population, is a parameter. Each infectious one meets $\beta$ others a unit of time,
+    and $R_0 = \beta/\gamma$. From few infectious ones an epidemic may die out at once, also where $R_0 > 1$.
     References: Kermack & McKendrick (1927), doi:10.1098/rspa.1927.0118; Bartlett (1949),
     doi:10.1111/j.2517-6161.1949.tb00031.x.
     """

@@ -15,8 +15,8 @@ class MichaelisMentenState(NamedTuple):
 class MichaelisMenten(AbstractReactionNetwork):
     r"""Enzyme kinetics, $E + S \rightleftharpoons ES \to E + P$.
 
-    Propensities $k_1 E S$, $k_{-1} ES$ and $k_2 ES$; $E + ES$ and $S + ES + P$ do not change. The rates are for
-    counts: over a volume V, $k_1$ is the usual constant over V.
+    Propensities $k_1 E S$, $k_{-1} ES$ and $k_2 ES$; $E + ES$ and $S + ES + P$ do not change. The rates are
+    for counts: over a volume V, $k_1$ is the usual constant over V.
     References: Michaelis & Menten (1913), translated in doi:10.1021/bi201284u; Rao & Arkin (2003),
     doi:10.1063/1.1545446.
     """

@@ -16,8 +16,8 @@ class RepressilatorState(NamedTuple):
 
 class Repressilator(AbstractReactionNetwork):
     r"""Three genes in a ring, each repressing the next: $0 \to m_i$ at rate
-    $\alpha_0 + \alpha K^2 / (K^2 + p_{i-1}^2)$, $m_i \to 0$ at rate $\delta_m m_i$, $m_i \to m_i + p_i$ at rate
-    $\beta m_i$, $p_i \to 0$ at rate $\delta_p p_i$.
+    $\alpha_0 + \alpha K^2 / (K^2 + p_{i-1}^2)$, $m_i \to 0$ at rate $\delta_m m_i$, $m_i \to m_i + p_i$ at
+    rate $\beta m_i$, $p_i \to 0$ at rate $\delta_p p_i$.
 
     Reference: Elowitz & Leibler (2000), A synthetic oscillatory network of transcriptional regulators,
     doi:10.1038/35002125.

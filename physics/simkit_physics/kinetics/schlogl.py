@@ -10,11 +10,11 @@ class SchloglState(NamedTuple):
 
 
 class Schlogl(AbstractReactionNetwork):
-    r"""Schlögl's autocatalytic reactions, $A + 2X \rightleftharpoons 3X$ and $B \rightleftharpoons X$, with A and B
-    held constant: two stable states, between which single molecules make the system jump.
+    r"""Schlögl's autocatalytic reactions, $A + 2X \rightleftharpoons 3X$ and $B \rightleftharpoons X$, with
+    A and B held constant: two stable states, between which single molecules make the system jump.
 
-    Propensities $c_1 X(X-1)/2$, $c_2 X(X-1)(X-2)/6$, $c_3$ and $c_4 X$; the amounts of A and B are in $c_1$ and
-    $c_3$. References: Schlögl (1972), doi:10.1007/BF01379769; Cao, Gillespie & Petzold (2006),
+    Propensities $c_1 X(X-1)/2$, $c_2 X(X-1)(X-2)/6$, $c_3$ and $c_4 X$; the amounts of A and B are in $c_1$
+    and $c_3$. References: Schlögl (1972), doi:10.1007/BF01379769; Cao, Gillespie & Petzold (2006),
     doi:10.1063/1.2159468 (these numbers).
     """
 
