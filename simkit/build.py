@@ -96,7 +96,7 @@ def with_defaults(experiment: Experiment) -> Experiment:
     stochastic = isinstance(model, InlineSDE) or (cls is not None and issubclass(cls, AbstractSDE))
     if experiment.solver is None:
         changes["solver"] = _usual_solver(model, cls, experiment.time.steps is None)
-    if isinstance(model, InlineNetwork) or (cls is not None and issubclass(cls, AbstractReactionNetwork)):
+    if _is_network(model):
         solver = changes.get("solver", experiment.solver)
         stochastic = solves_jumps(solver) or takes_langevin(solver)
     if experiment.ensemble.paths is None:
@@ -111,11 +111,16 @@ def with_defaults(experiment: Experiment) -> Experiment:
     return changed
 
 
+def _is_network(model: NamedModel | InlineSDE | InlineODE | InlineNetwork | None) -> bool:
+    cls = MODELS.get(model.type) if isinstance(model, NamedModel) else None
+    return isinstance(model, InlineNetwork) or (cls is not None and issubclass(cls, AbstractReactionNetwork))
+
+
 def _usual_solver(
     model: NamedModel | InlineSDE | InlineODE | InlineNetwork, cls: type | None, adaptive: bool
 ) -> Solver:
     """The solver of a model that names none."""
-    if isinstance(model, InlineNetwork) or (cls is not None and issubclass(cls, AbstractReactionNetwork)):
+    if _is_network(model):
         return Solver(type="DirectMethod")
     if cls is not None and issubclass(cls, AbstractUnderdampedLangevin):
         return Solver(type="BAOAB")
@@ -139,7 +144,8 @@ def assemble(parts: Parts, mistakes: Mistakes) -> Simulation | None:
     plan = seen_by(parts.solver, _model(parts.model, constants, mistakes))
     initial = plan_initial(parts.initial, plan, constants, mistakes)
     span = _span(parts.time, constants, mistakes)
-    jumps = solves_jumps(parts.solver)
+    unnamed = parts.solver is None and "solver" not in mistakes.document.data
+    jumps = solves_jumps(parts.solver) or (unnamed and _is_network(parts.model))
     adaptive = not jumps and is_adaptive(parts.time, mistakes)
     solver = _solver(parts.solver, plan, initial, constants, adaptive, mistakes)
     end = float(span[1](constants.values)) if span else None
