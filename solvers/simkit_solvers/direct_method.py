@@ -78,10 +78,10 @@ def chosen(network, level, sums):
 
 def propensity_status(a):
     """`BAD_PROPENSITY` unless all are at or above zero and finite."""
-    sound = jnp.bool_(True)
-    for each in a:
-        sound = sound & (each >= 0) & (each < jnp.inf)
-    return jnp.where(sound, jnp.int32(RUNNING), jnp.int32(BAD_PROPENSITY))
+    least = most = a[0]
+    for each in a[1:]:
+        least, most = jnp.minimum(least, each), jnp.maximum(most, each)  # NaN where one is
+    return jnp.where((least >= 0) & (most < jnp.inf), jnp.int32(RUNNING), jnp.int32(BAD_PROPENSITY))
 
 
 DIRECT_METHOD = SolverInfo(

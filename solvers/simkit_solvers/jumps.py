@@ -226,9 +226,10 @@ def _turn(jumps: Jumps, method: AbstractJumpMethod, path: _Path, time, max_steps
     step = ahead.tau + path.lost[0] if path.lost else ahead.tau
     end = path.elapsed + step
     y = jax.tree.map(jnp.add, path.y, ahead.change)
-    sound = jnp.bool_(True)
+    most = jnp.uint32(0)  # a negative count is a large one, and so is one that wraps
     for x in jax.tree.leaves(y):
-        sound = sound & (x >= 0) & (x <= LARGEST_COUNT)  # a sum that wraps is negative
+        most = jnp.maximum(most, x.astype(jnp.uint32))
+    sound = most <= jnp.uint32(LARGEST_COUNT)
     status = jnp.where(ahead.accepted & ~sound, jnp.int32(BAD_COUNT), jnp.int32(RUNNING))
     status = jnp.where(index >= jnp.uint32(max_steps), jnp.int32(TOO_MANY_STEPS), status)
     status = jnp.where(ahead.accepted & (end > time), jnp.int32(WAITING), status)
