@@ -7,7 +7,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import numpy as np
-from simkit_solvers.adaptive_grid import AdaptiveGrid
+from simkit_solvers.grid import Grid
 
 from simkit.bias import BIAS_PATHS, step_bias
 from simkit.chunks import Chunks, plan_chunks, planned_steps
@@ -140,7 +140,7 @@ def _run(simulation: Simulation, progress: Progress | None) -> EnsembleResult:
 
     start = time.perf_counter()
     grid = simulation.grid
-    steps = _counts(taken, simulation.paths) if isinstance(grid, AdaptiveGrid) else grid.steps
+    steps = grid.steps if isinstance(grid, Grid) else _counts(taken, simulation.paths)
     bias, bias_compile_s = step_bias(simulation, first_values)
     bias_s = time.perf_counter() - start - bias_compile_s
     return EnsembleResult(

@@ -18,6 +18,8 @@ from simkit_solvers.calculus import in_calculus
 from simkit_solvers.generator import Words, seed_key
 from simkit_solvers.grid import Grid
 from simkit_solvers.integrate import integrate
+from simkit_solvers.jump_grid import JumpGrid
+from simkit_solvers.jumps import JumpNoise, integrate_jumps
 from simkit_solvers.noise import AbstractNoise, CounterNoise
 from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.problem import AbstractODE, AbstractSDE
@@ -35,8 +37,9 @@ FEWEST_LANES = 64
 # Two groups or more in the fewest lanes: the compiler takes a loop of one apart, and bits may differ.
 GROUP = 32
 STOCHASTIC_GROUP = 16  # their numbers of steps differ more
+JUMP_GROUP = 32  # an event is short: so many share the loop's own cost
 # No names of observables: these hold spaces.
-ACCEPTED, REJECTED, REACHED = "accepted steps", "rejected steps", "time reached"
+ACCEPTED, REJECTED, REACHED, STATUS = "accepted steps", "rejected steps", "time reached", "why it ended"
 
 Driver = Callable[..., AbstractNoise]
 
@@ -71,7 +74,7 @@ class Inputs(NamedTuple):
 
     problem: AbstractODE
     observer: AbstractObserver
-    grid: Grid | AdaptiveGrid
+    grid: Grid | AdaptiveGrid | JumpGrid
     initial: dict[str, Any]
     key: Words
 
@@ -81,9 +84,9 @@ class PathProgram:
     """A function of (inputs, ids) that simulates paths; equal to another where both do the same.
 
     It gives a dictionary of arrays `(rows, leaves, lanes)`; on an adaptive grid also `ACCEPTED`, `REJECTED`
-    and `REACHED` with one row each. `parts` are problem, observer, grid and solver without the inputs'
-    numbers; `initial` has the name and law of each initial value, None for a number. `driver` makes a path's
-    noise on a fixed grid of key, path and whether its normals are float64.
+    and `REACHED` with one row each, for a jump process `STATUS` as well. `parts` are problem, observer, grid
+    and solver without the inputs' numbers; `initial` has the name and law of each initial value, None for a
+    number. `driver` makes a path's noise on a fixed grid of key, path and whether its normals are float64.
     """
 
     parts: Static
@@ -100,8 +103,9 @@ class PathProgram:
     def _device_paths(self, inputs: Inputs, ids):
         paths = jax.vmap(lambda path: self._one_path(inputs, path), out_axes=1)
         _, _, grid, _ = self.parts.tree
-        if isinstance(grid, AdaptiveGrid):
-            size = STOCHASTIC_GROUP if isinstance(inputs.problem, AbstractSDE) else GROUP
+        if not isinstance(grid, Grid):
+            stochastic = isinstance(inputs.problem, AbstractSDE)
+            size = JUMP_GROUP if isinstance(grid, JumpGrid) else STOCHASTIC_GROUP if stochastic else GROUP
             groups = jax.lax.map(paths, ids.reshape(-1, size))
             rows = jax.tree.map(lambda x: jnp.moveaxis(x, 0, 1), groups)
         else:
@@ -111,6 +115,8 @@ class PathProgram:
     def _one_path(self, inputs: Inputs, path):
         problem, observer, grid, solver = self.parts.tree
         problem, observer, grid = eqx.combine(inputs[:3], (problem, observer, grid))
+        if isinstance(grid, JumpGrid):
+            return _jumps(problem, solver, grid, observer, inputs.initial, inputs.key, path)
         laws = {name: inputs.initial[name] if law is None else law for name, law in self.initial}
         start = draw_initial(laws, inputs.key, path, jnp.dtype(self.precision), self.wide)
         calculus = info_of(solver).calculus
@@ -130,7 +136,7 @@ class PathProgram:
 
 
 def path_program(
-    simulation: Simulation, grid: Grid | AdaptiveGrid, mesh: Mesh, driver: Driver = CounterNoise.of
+    simulation: Simulation, grid: Grid | AdaptiveGrid | JumpGrid, mesh: Mesh, driver: Driver = CounterNoise.of
 ) -> tuple[PathProgram, Inputs]:
     """The program of a simulation's paths on this grid, and what to call it with beside path ids."""
     dtype = jnp.dtype(simulation.precision)
@@ -139,6 +145,8 @@ def path_program(
     everything = (simulation.problem, simulation.observer, grid, fixed)
     numbers, (*static, _) = eqx.partition(everything, eqx.is_inexact_array_like)
     numbers = jax.tree.map(lambda x: jnp.asarray(x, dtype), numbers)
+    if isinstance(grid, JumpGrid):  # whole numbers, which float32 may not hold
+        numbers = (*numbers[:3], {name: jnp.asarray(x, jnp.float64) for name, x in fixed.items()})
     program = PathProgram(
         Static((*static, simulation.solver)),
         tuple(laws.items()),
@@ -149,6 +157,18 @@ def path_program(
         mesh,
     )
     return program, Inputs(*numbers, seed_key(simulation.seed))
+
+
+def _jumps(network, method, grid: JumpGrid, observer, start, key, path) -> dict[str, jax.Array]:
+    """The rows of one path of a jump process, its counts in float64, which holds them whole."""
+    y0 = network.State(**{name: x.astype(jnp.int32) for name, x in start.items()})
+    run = integrate_jumps(network, method, y0, grid, JumpNoise.of(key, path), observer)
+    whole = {
+        name: jnp.where(jnp.isnan(run.rows[name]), jnp.nan, x.astype(jnp.float64))
+        for name, x in run.counts._asdict().items()
+    }
+    ends = {ACCEPTED: run.steps, REJECTED: run.rejected, REACHED: run.reached, STATUS: run.status}
+    return run.rows | whole | {name: x[None] for name, x in ends.items()}
 
 
 def _on_each_device(device_paths: Callable, mesh: Mesh) -> Callable:

@@ -95,6 +95,7 @@ def _about_model(name: str, model: type) -> dict:
 def model_snippet(name: str, model: type) -> str:
     """An experiment with this model that runs as it stands."""
     from simkit_solvers.problem import AbstractSDE
+    from simkit_solvers.reaction_network import AbstractReactionNetwork
 
     fields = ", ".join(f"{key}: {value}" for key, value in model.example.items())
     initial = ", ".join(f"{key}: {value}" for key, value in model.example_initial.items())
@@ -104,13 +105,15 @@ def model_snippet(name: str, model: type) -> str:
         f"initial: {{{initial}}}",
         f"solver: {model.example_solver}" if model.example_solver else "",
         f"time: {{{time}}}",
-        "ensemble: {paths: 10000, seed: 0}" if issubclass(model, AbstractSDE) else "",
+        "ensemble: {paths: 10000, seed: 0}"
+        if issubclass(model, AbstractSDE | AbstractReactionNetwork)
+        else "",
     ]
     return "".join(f"{line}\n" for line in lines if line)
 
 
 def _about_solver(solver) -> dict:
-    kinds = {"ode": "ordinary equations", "sde": "stochastic equations"}
+    kinds = {"ode": "ordinary equations", "sde": "stochastic equations", "jump": "reaction networks"}
     about = {"name": solver.name, "kind": "solver", "problem": [kinds[kind] for kind in solver.problem]}
     about |= _documentation(solver.cls) if solver.origin == "simkit" else {"text": solver.summary}
     facts = {
