@@ -179,4 +179,6 @@ class Given(AbstractNoise):
 
     def draws(self, components, areas, first, count):
         kinds = self.normals[: areas + 1]
-        return [Draw(*(tuple(kind[first + jnp.uint32(i)]) for kind in kinds)) for i in range(count)]
+        return [
+            Draw(*(tuple(kind[first + jnp.uint32(i), :components]) for kind in kinds)) for i in range(count)
+        ]
