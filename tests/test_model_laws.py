@@ -150,6 +150,19 @@ def test_fitzhugh_nagumo_fires_between_the_known_currents():
         np.testing.assert_allclose(point, (sign * v, w), rtol=1e-9)
 
 
+def test_hodgkin_huxley_is_smooth_where_its_rates_are_nought_by_nought():
+    """At −40 mV the sodium gate opens at 1 per ms, at −55 mV the potassium gate at 0.1."""
+    problem = build(HodgkinHuxley)
+    for V, gate, rate, steepness in ((-40.0, "m", 1.0, 0.05), (-55.0, "n", 0.1, 0.005)):
+
+        def opening(V, gate=gate):
+            return getattr(problem.drift(0.0, HodgkinHuxley.State(V, 0 * V, 0 * V, 0 * V)), gate)
+
+        assert opening(jnp.asarray(V)) == pytest.approx(rate, rel=1e-14)
+        assert jax.grad(opening)(jnp.asarray(V)) == pytest.approx(steepness, rel=1e-12)
+        assert opening(jnp.asarray(V + 1e-7)) == pytest.approx(rate + 1e-7 * steepness, rel=1e-13)
+
+
 def test_hodgkin_huxley_rests_where_it_was_found_to():
     real, (V, m, h, n) = growth(HodgkinHuxley(**{**HodgkinHuxley.example, "I": 0.0}), (-65.0, 0.05, 0.6, 0.3))
     assert real < 0
