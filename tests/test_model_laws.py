@@ -23,6 +23,7 @@ from simkit_physics import (
     DoubleWell,
     FigureEight,
     FitzHughNagumo,
+    HarmonicOscillator,
     HenonHeiles,
     HodgkinHuxley,
     Kepler,
@@ -245,6 +246,13 @@ def test_the_damped_oscillator_follows_its_solution():
     rate, omega = c / (2 * m), np.sqrt(k / m - (c / (2 * m)) ** 2)
     wanted = np.exp(-rate * t) * (np.cos(omega * t) + rate / omega * np.sin(omega * t))
     assert end(DampedOscillator(m=m, c=c, k=k), (1.0, 0.0), t)[0] == pytest.approx(wanted, rel=1e-9)
+
+
+def test_the_exact_oscillator_solves_its_equations():
+    problem, t = HarmonicOscillator(m=2.0, k=3.0), jnp.asarray(0.7)
+    y0 = HarmonicOscillator.State(jnp.asarray(0.4), jnp.asarray(-1.1))
+    y, rates = jax.jvp(lambda t: problem.exact_mean(t, y0), (t,), (jnp.ones(()),))
+    np.testing.assert_allclose(rates, problem.drift(t, y), rtol=1e-13)
 
 
 def test_a_small_double_pendulum_swings_in_its_two_modes():
