@@ -20,6 +20,7 @@ ORDER = (
     "adaptive_ode",
     "adaptive_sde",
     "stiff",
+    "reactions",
     "work_precision",
     "gradient",
     "run_overhead",

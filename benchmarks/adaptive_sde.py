@@ -92,8 +92,8 @@ def rows_of(simulation: Simulation, *driver) -> dict[str, np.ndarray]:
     """The last rows of all paths of one lane's width."""
     mesh = path_mesh(1)
     with jax.enable_x64(True):
-        program, numbers = path_program(simulation, simulation.grid, mesh, *driver)
-        rows = jax.jit(program)(numbers, as_device_ids(0, 1, lanes_for(simulation.paths), mesh))
+        program, inputs = path_program(simulation, simulation.grid, mesh, *driver)
+        rows = jax.jit(program)(inputs, as_device_ids(0, 1, lanes_for(simulation.paths), mesh))
     return {name: np.asarray(values[-1]).reshape(-1) for name, values in rows.items()}
 
 

@@ -29,13 +29,12 @@ def call_price(paths: int, steps: int, precision: str):
     """The mean discounted payoff as a function of (mu, sigma, S0), and a point to take it at."""
     model = experiment(GBM(MU, SIGMA), EulerMaruyama(), {"S": S0}, steps, 1.0, paths, precision)
     mesh = path_mesh(1)
-    program, numbers = path_program(model, model.grid, mesh)
+    program, inputs = path_program(model, model.grid, mesh)
     ids = as_device_ids(0, -(-paths // LEAF), LEAF, mesh)
 
     def price(theta):
         mu, sigma, start = theta
-        _, observer, grid, _ = numbers
-        S = program((GBM(mu, sigma), observer, grid, {"S": start}), ids)["S"][-1]
+        S = program(inputs._replace(problem=GBM(mu, sigma), initial={"S": start}), ids)["S"][-1]
         return jnp.exp(-mu) * jnp.mean(jnp.maximum(S - STRIKE, 0).reshape(-1))
 
     return price, tuple(jnp.asarray(x, precision) for x in (MU, SIGMA, S0))

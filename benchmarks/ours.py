@@ -45,10 +45,10 @@ def _one_chunk(simulation: Simulation, keep: Callable) -> Callable:
     lanes = min(LEAF, lanes_for(simulation.paths))
     with jax.enable_x64(True):
         mesh = path_mesh(1)
-        program, numbers = path_program(simulation, simulation.grid, mesh)
+        program, inputs = path_program(simulation, simulation.grid, mesh)
         ids = as_device_ids(0, -(-simulation.paths // lanes), lanes, mesh)
-        compiled = jax.jit(lambda numbers, ids: keep(program(numbers, ids))).lower(numbers, ids).compile()
-    return lambda: compiled(numbers, ids)
+        compiled = jax.jit(lambda inputs, ids: keep(program(inputs, ids))).lower(inputs, ids).compile()
+    return lambda: compiled(inputs, ids)
 
 
 def moments(x: jax.Array) -> tuple[jax.Array, jax.Array]:

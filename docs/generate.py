@@ -13,6 +13,8 @@ from gallery import gallery_page, picture_of
 from keys import yaml_page
 from simkit_physics import MODELS, models_by_field
 from simkit_solvers.problem import AbstractExactMoments, AbstractSDE, parameters_of, variables_of
+from simkit_solvers.reaction import Reaction
+from simkit_solvers.reaction_network import AbstractReactionNetwork, ChemicalLangevin
 from simkit_solvers.registry import SOLVERS, check_solver, make_solver, solvers_by_problem
 from simkit_solvers.solver_info import SolverInfo
 from tables import linked, table
@@ -20,8 +22,14 @@ from tables import linked, table
 from simkit.cli.describe import model_snippet
 from simkit.closed_forms import CLOSED_FORMS
 from simkit.functions import FUNCTIONALS, FUNCTIONS
+from simkit.reaction_plan import takes_langevin
+from simkit.settings import Solver
 
-PROBLEMS = {"ode": "ordinary equations", "sde": "stochastic equations"}
+PROBLEMS = {
+    "ode": "ordinary equations",
+    "sde": "stochastic equations",
+    "jump": "the jump process of reaction networks",
+}
 CALCULUS = {"ito": "Itô", "stratonovich": "Stratonovich", "any": "Itô and Stratonovich alike"}
 STRATONOVICH = """\
 model:
@@ -75,6 +83,9 @@ def model_page(name: str) -> str:
             "## Noise",
             f"Independent noises: {noises}. Calculus: {CALCULUS[model.calculus]}. Kind: {model.noise_kind}.",
         ]
+    if issubclass(model, AbstractReactionNetwork):
+        rows = [(f"`{key}`", _equation(each)) for key, each in model.reactions.items()]
+        parts += ["## Reactions", table(("reaction", "equation"), rows)]
     fitting = ", ".join(f"[{solver}](../solvers/{solver}.md)" for solver in _fitting_solvers(model))
     parts += ["## Solvers that fit", fitting + "."]
     if issubclass(model, AbstractExactMoments):
@@ -129,6 +140,8 @@ def solver_page(info: SolverInfo) -> str:
 
 def _solver_example(info: SolverInfo) -> str:
     """An experiment in which the solver fits."""
+    if "jump" in info.problem:
+        return f"{_first_lines('ImmigrationDeath')}solver: {info.name}\ntime: {{t1: 1.0}}\n"
     if info.langevin:
         start = _first_lines("DoubleWellLangevin")
     elif "sde" not in info.problem:
@@ -176,9 +189,10 @@ def solvers_index() -> str:
         for info in solvers:
             strong = "" if info.strong_order is None else f"{info.strong_order:g}"
             weak = "" if info.weak_order is None else f"{info.weak_order:g}"
-            orders = (str(info.order),) if ordinary else (strong, weak)
+            orders = () if "jump" in info.problem else (str(info.order),) if ordinary else (strong, weak)
             rows.append((f"[{info.name}]({info.name}.md)", info.summary, *orders))
         heads = ("solver", "what", "order") if ordinary else ("solver", "what", "strong", "weak")
+        heads = heads[:2] if problems == "reaction networks" else heads
         parts.append(f"## For {problems}\n\n{table(heads, rows)}")
     return "\n\n".join([*parts, _toctree(SOLVERS)])
 
@@ -217,15 +231,25 @@ def closed_forms_list() -> str:
 
 
 def _fitting_solvers(model) -> list[str]:
-    problem = model(**model.example)
+    network = model(**model.example)
     found = []
     for name in SOLVERS:
+        problem = network
+        if isinstance(network, AbstractReactionNetwork) and takes_langevin(Solver(type=name)):
+            problem = ChemicalLangevin(network)
         try:
             check_solver(make_solver(name), problem)
         except ValueError:
             continue
         found.append(name)
     return found
+
+
+def _equation(reaction: Reaction) -> str:
+    """`S + I → 2 I`."""
+    sides = (reaction.reactants, reaction.products)
+    texts = (" + ".join(name if n == 1 else f"{n} {name}" for name, n in side) or "0" for side in sides)
+    return " → ".join(texts)
 
 
 def _first_sentence(model: type) -> str:

@@ -22,7 +22,8 @@ characters. Inside `{}` and `[]` a comma between parentheses belongs to the expr
 
 `time` has either `steps`, or `rtol` and `atol` for adaptive steps, of
 [ordinary](../guides/adaptive_odes.md) and of [stochastic](../guides/adaptive_sdes.md) equations; the keys
-below them in its table go with the latter.
+below them in its table go with the latter. Solvers of the jump process of a
+[reaction network](../guides/reaction_networks.md) take none of them, but for `max_steps`.
 
 `simkit schema` prints the same as JSON Schema, for editors."""
 
@@ -38,6 +39,8 @@ SECTIONS = {  # definition in the schema: heading
     "InlineODE": "model: an ordinary equation",
     "InlineHamiltonian": "model: a Hamiltonian system",
     "Energies": "model: the energies of a Hamiltonian system",
+    "InlineNetwork": "model: a reaction network",
+    "ReactionSettings": "model: one reaction",
     "Solver": "solver: with options",
 }
 

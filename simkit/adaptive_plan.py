@@ -10,6 +10,7 @@ from simkit_solvers.adaptive_grid import MAX_STEPS, AdaptiveGrid, Tolerances
 from simkit_solvers.adaptive_sde import check_adaptive_sde
 from simkit_solvers.calculus import in_calculus
 from simkit_solvers.grid import Grid
+from simkit_solvers.jump_grid import JumpGrid
 from simkit_solvers.problem import AbstractSDE
 from simkit_solvers.registry import info_of
 
@@ -23,7 +24,7 @@ TOLERANCES = ("rtol", "atol")
 BESIDE = ("first_step", "max_steps")
 RESOLUTIONS = 8  # an rtol of fewer units in the last place asks for more than rounding leaves
 
-MakeGrid = Callable[[Any, Any, Mapping[str, Any]], Grid | AdaptiveGrid]
+MakeGrid = Callable[[Any, Any, Mapping[str, Any]], Grid | AdaptiveGrid | JumpGrid]
 
 
 def is_adaptive(section: Time | None, mistakes: Mistakes) -> bool:
@@ -107,7 +108,7 @@ def refuse_adaptive(
         except ValueError as error:
             mistakes.add(("solver", "type"), str(error))
     for name, settings in (observe or {}).items():
-        found = _functionals(settings)
+        found = path_functionals(settings)
         if found:
             message = (
                 f"{found[0]}(…) looks at the path step by step, and adaptive steps have no common times; "
@@ -116,7 +117,8 @@ def refuse_adaptive(
             mistakes.add(("observe", name, "value"), message)
 
 
-def _functionals(settings: ObservableSettings) -> list[str]:
+def path_functionals(settings: ObservableSettings) -> list[str]:
+    """The kinds of path functional in an observable; none in one that cannot be read."""
     try:
         found = compile_expression(settings.value, None, functionals=True)
     except ExpressionError:

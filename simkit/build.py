@@ -8,8 +8,10 @@ from simkit_physics import MODELS
 from simkit_solvers.adaptive_grid import AdaptiveGrid
 from simkit_solvers.calculus import in_calculus
 from simkit_solvers.grid import Grid
+from simkit_solvers.jump_grid import JumpGrid
 from simkit_solvers.langevin import AbstractUnderdampedLangevin
-from simkit_solvers.problem import AbstractODE, AbstractSDE
+from simkit_solvers.problem import AbstractODE, AbstractSDE, check_shapes
+from simkit_solvers.reaction_network import AbstractReactionNetwork
 from simkit_solvers.registry import REFUSED, SOLVERS, check_solver, make_solver
 
 from simkit.adaptive_plan import MakeGrid, is_adaptive, plan_adaptive, refuse_adaptive
@@ -18,18 +20,21 @@ from simkit.fields import Constants, compiled, evaluated
 from simkit.hamiltonian_plan import plan_hamiltonian
 from simkit.initial import Distribution
 from simkit.initial_plan import InitialValue, plan_initial
+from simkit.inline_network_plan import plan_network
 from simkit.inline_plan import plan_inline
 from simkit.mistakes import Mistakes
 from simkit.model_plan import ModelPlan, plan_named
 from simkit.observable_plan import plan_observables
 from simkit.observables import Observer
 from simkit.plot_plan import plan_plot
+from simkit.reaction_plan import plan_jumps, refuse_jumps, seen_by, solves_jumps, takes_langevin
 from simkit.settings import (
     MAX_STEPS,
     Ensemble,
     Experiment,
     Initial,
     InlineHamiltonian,
+    InlineNetwork,
     InlineODE,
     InlineSDE,
     NamedModel,
@@ -43,7 +48,7 @@ from simkit.settings import (
 from simkit.simulation import STORED_PATHS, Simulation
 from simkit.suggestion import did_you_mean, shown
 
-ModelSection = NamedModel | InlineSDE | InlineODE | InlineHamiltonian
+ModelSection = NamedModel | InlineSDE | InlineODE | InlineHamiltonian | InlineNetwork
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,7 +78,7 @@ class Bound(NamedTuple):
     problem: AbstractODE
     observer: Observer
     initial: dict[str, Any]
-    grid: Grid | AdaptiveGrid
+    grid: Grid | AdaptiveGrid | JumpGrid
 
 
 def build(experiment: Experiment) -> Simulation:
@@ -98,6 +103,9 @@ def with_defaults(experiment: Experiment) -> Experiment:
     stochastic = isinstance(model, InlineSDE) or (cls is not None and issubclass(cls, AbstractSDE))
     if experiment.solver is None:
         changes["solver"] = _usual_solver(model, cls, experiment.time.steps is None)
+    if _is_network(model):
+        solver = changes.get("solver", experiment.solver)
+        stochastic = solves_jumps(solver) or takes_langevin(solver)
     if experiment.ensemble.paths is None:
         random = stochastic or any(isinstance(value, RandomValue) for value in experiment.initial.values())
         changes["ensemble"] = experiment.ensemble.model_copy(update={"paths": 10_000 if random else 1})
@@ -110,8 +118,15 @@ def with_defaults(experiment: Experiment) -> Experiment:
     return changed
 
 
+def _is_network(model: ModelSection | None) -> bool:
+    cls = MODELS.get(model.type) if isinstance(model, NamedModel) else None
+    return isinstance(model, InlineNetwork) or (cls is not None and issubclass(cls, AbstractReactionNetwork))
+
+
 def _usual_solver(model: ModelSection, cls: type | None, adaptive: bool) -> Solver:
     """The solver of a model that names none."""
+    if _is_network(model):
+        return Solver(type="DirectMethod")
     if cls is not None and issubclass(cls, AbstractUnderdampedLangevin):
         return Solver(type="BAOAB")
     if isinstance(model, InlineSDE):
@@ -131,13 +146,19 @@ def assemble(parts: Parts, mistakes: Mistakes) -> Simulation | None:
     written: dict[str, Any] = raw if isinstance(raw, dict) else {}
     names: dict[str, None] = dict.fromkeys([*written, *(parts.constants or {})])
     constants = Constants(parts.constants or {}, list(names), mistakes)
-    plan = _model(parts.model, constants, mistakes)
+    plan = seen_by(parts.solver, _model(parts.model, constants, mistakes))
     initial = plan_initial(parts.initial, plan, constants, mistakes)
     span = _span(parts.time, constants, mistakes)
-    adaptive = is_adaptive(parts.time, mistakes)
+    unnamed = parts.solver is None and "solver" not in mistakes.document.data
+    jumps = solves_jumps(parts.solver) or (unnamed and _is_network(parts.model))
+    adaptive = not jumps and is_adaptive(parts.time, mistakes)
     solver = _solver(parts.solver, plan, initial, constants, adaptive, mistakes)
     end = float(span[1](constants.values)) if span else None
-    if adaptive:
+    if jumps:
+        steps = None
+        make_grid = plan_jumps(parts.time, parts.save, mistakes)
+        refuse_jumps(parts.solver, initial, parts.observe, constants, mistakes)
+    elif adaptive:
         steps = None
         make_grid = plan_adaptive(parts.time, parts.save, parts.precision, constants, mistakes)
         convert = parts.solver is not None and parts.solver.convert
@@ -200,6 +221,8 @@ def _model(section: ModelSection | None, constants: Constants, mistakes: Mistake
         plan = plan_named(section, constants, mistakes)
     elif isinstance(section, InlineHamiltonian):
         plan = plan_hamiltonian(section, constants, mistakes)
+    elif isinstance(section, InlineNetwork):
+        plan = plan_network(section, constants, mistakes)
     else:
         plan = plan_inline(section, constants, mistakes)
     for name in constants.names:
@@ -301,12 +324,19 @@ def _solver(
         except ValueError as error:
             mistakes.add(("solver", key), str(error), at_key=key not in SOLVERS[name].options)
     solver = make_solver(name, sound)
-    stochastic = plan is not None and isinstance(plan.problem, AbstractSDE)
-    if plan is not None and plan.problem is not None and not (adaptive and stochastic):
-        values = [value.bound(constants.values) for value in initial.values()]
-        numbers = [value.a if isinstance(value, Distribution) else value for value in values]
-        complete = len(numbers) == len(plan.variables)
-        problem = plan.problem
+    problem = None if plan is None else plan.problem
+    if plan is None or problem is None:
+        return solver
+    values = [value.bound(constants.values) for value in initial.values()]
+    numbers = [value.a if isinstance(value, Distribution) else value for value in values]
+    complete = len(numbers) == len(plan.variables)
+    if complete:
+        try:
+            check_shapes(problem, problem.State(*numbers))
+        except ValueError as error:
+            mistakes.add(("model", "type"), str(error))
+            return None
+    if not (adaptive and isinstance(problem, AbstractSDE)):
         try:
             if section.convert and isinstance(problem, AbstractSDE):
                 problem = in_calculus(problem, SOLVERS[name].calculus or "any")

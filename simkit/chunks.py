@@ -8,11 +8,12 @@ import dataclasses
 
 from simkit_solvers.adaptive_grid import AdaptiveGrid
 from simkit_solvers.grid import Grid
+from simkit_solvers.jump_grid import JumpGrid
 
 from simkit.paths import lanes_for
 
 LEAF = 2048
-ADAPTIVE_WORK = 10_000  # what an adaptive path is planned as: some hundreds of steps, each as dear as dozens
+ADAPTIVE_WORK = 10_000  # what a path of unknown length is planned as: adaptive steps, or events
 TARGET_PATH_STEPS = 200_000_000  # about half a second on two cores
 MOST_PATHS = 2**20
 MOST_BYTES = 256 * 2**20  # for the saved rows of one chunk
@@ -32,9 +33,9 @@ class Chunks:
         return self.leaves * self.lanes
 
 
-def planned_steps(grid: Grid | AdaptiveGrid) -> int:
+def planned_steps(grid: Grid | AdaptiveGrid | JumpGrid) -> int:
     """The steps of a path, for a guess at its time."""
-    return ADAPTIVE_WORK if isinstance(grid, AdaptiveGrid) else grid.steps
+    return grid.steps if isinstance(grid, Grid) else ADAPTIVE_WORK
 
 
 def plan_chunks(paths: int, steps: int, values_per_path: int, devices: int, asked: int | None) -> Chunks:

@@ -7,9 +7,12 @@ import jax
 import numpy as np
 import xarray as xr
 from simkit_solvers.adaptive_grid import AdaptiveGrid
+from simkit_solvers.grid import Grid
+from simkit_solvers.jump_grid import JumpGrid
 from simkit_solvers.problem import AbstractExactMoments, AbstractSDE, variables_of
 
 from simkit.initial import Distribution
+from simkit.reaction_plan import model_of, view
 from simkit.simulation import EnsembleResult, Simulation, StepCounts
 
 FORMAT = 1
@@ -75,7 +78,7 @@ def exact_moments(simulation: Simulation, times: np.ndarray) -> dict[str, dict[s
 
     Empty where an initial value is random: the closed forms start from a fixed one.
     """
-    problem, initial = simulation.problem, simulation.initial
+    problem, initial = model_of(simulation.problem), simulation.initial
     random = any(isinstance(value, Distribution) for value in initial.values())
     if random or not isinstance(problem, AbstractExactMoments):
         return {}
@@ -87,7 +90,10 @@ def exact_moments(simulation: Simulation, times: np.ndarray) -> dict[str, dict[s
         mean = jax.vmap(problem.exact_mean, (0, None))(since, start)
         variance = jax.vmap(problem.exact_variance, (0, None))(since, start)
     found: dict[str, dict[str, np.ndarray]] = {}
-    for key, moment in (("mean", mean), ("variance", variance)):
+    known = [("mean", mean), ("variance", variance)]
+    if view(simulation.problem, isinstance(simulation.grid, JumpGrid)) == "rate equation":
+        known = known[:1]  # which has none of the network's spread
+    for key, moment in known:
         for name, value in moment._asdict().items():
             if value is not None:
                 found.setdefault(name, {})[key] = np.asarray(value)
@@ -176,6 +182,12 @@ def _squared(unit: str) -> str:
 def _step_attributes(simulation: Simulation, steps: int | StepCounts) -> dict[str, int | float]:
     """How many steps of which length, or by which tolerances they were chosen and how many it took."""
     grid = simulation.grid
+    if isinstance(grid, JumpGrid) and isinstance(steps, StepCounts):
+        what = "events" if simulation.solver.exact else "leaps"
+        counts = {f"{what}_mean": steps.accepted_mean, f"{what}_max": steps.accepted_max}
+        if what == "leaps":
+            counts |= {"refused_leaps_mean": steps.rejected_mean, "refused_leaps_max": steps.rejected_max}
+        return {"max_steps": grid.max_steps} | counts
     if isinstance(grid, AdaptiveGrid) and isinstance(steps, StepCounts):
         first = {} if grid.first_step is None else {"first_step": float(grid.first_step)}
         limits = {"rtol": float(grid.tolerances.rtol), "atol": float(grid.tolerances.atol)}
@@ -186,7 +198,7 @@ def _step_attributes(simulation: Simulation, steps: int | StepCounts) -> dict[st
             "rejected_steps_max": steps.rejected_max,
         }
         return limits | first | {"max_steps": grid.max_steps} | counts
-    if isinstance(grid, AdaptiveGrid) or isinstance(steps, StepCounts):
+    if not isinstance(grid, Grid) or isinstance(steps, StepCounts):
         raise TypeError("counted steps belong to an adaptive grid, and a number of steps to a fixed one")
     return {"steps": steps, "dt": float(grid.dt)}
 
@@ -204,11 +216,15 @@ def _picture_attributes(simulation: Simulation) -> dict[str, str]:
 def _attributes(
     simulation: Simulation, result: EnsembleResult, provenance: Mapping[str, Any]
 ) -> dict[str, Any]:
-    states = variables_of(simulation.problem)
+    problem = simulation.problem
+    states = variables_of(problem)
+    jumps = isinstance(simulation.grid, JumpGrid)
+    seen = view(problem, jumps)
     return {
         "simkit_format": FORMAT,
-        "model": type(simulation.problem).__name__,
-        "kind": "sde" if isinstance(simulation.problem, AbstractSDE) else "ode",
+        "model": type(model_of(problem)).__name__,
+        "kind": "jump" if jumps else "sde" if isinstance(problem, AbstractSDE) else "ode",
+        **({} if seen is None else {"view": seen}),
         "solver": type(simulation.solver).__name__,
         "state_variables": " ".join(states),
         "observables": " ".join(simulation.observables),

@@ -1,18 +1,20 @@
 """Running an ensemble: chunks of paths over all local devices, reduced as they come."""
 
+import dataclasses
 import time
 from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from simkit_solvers.adaptive_grid import AdaptiveGrid
+from simkit_solvers.grid import Grid
 
 from simkit.bias import BIAS_PATHS, step_bias
 from simkit.chunks import Chunks, plan_chunks, planned_steps
 from simkit.errors import NumericalError
 from simkit.failures import failed_paths
-from simkit.paths import ACCEPTED, REJECTED, as_device_ids, path_mesh, path_program
+from simkit.paths import ACCEPTED, REJECTED, Inputs, PathProgram, as_device_ids, path_mesh, path_program
+from simkit.programs import compiled
 from simkit.reducers import AbstractReducer, Covariance, Histogram, Moments
 from simkit.simulation import EnsembleResult, Simulation, StepCounts
 
@@ -57,26 +59,25 @@ def chunk_plan(simulation: Simulation, devices: int) -> Chunks:
     return plan_chunks(simulation.paths, steps, values, devices, simulation.chunk)
 
 
-def chunk_program(
-    simulation: Simulation, reducers: dict[str, AbstractReducer], mesh
-) -> tuple[Callable, tuple]:
-    """The function of (numbers, ids, how many ids count) that simulates and reduces one chunk."""
-    paths, numbers = path_program(simulation, simulation.grid, mesh)
-    rows = quantity_rows(simulation)
+@dataclasses.dataclass(frozen=True)
+class ChunkProgram:
+    """A function of (inputs, ids, how many ids count) that simulates and reduces one chunk."""
 
-    def chunk(numbers, ids, remaining):
-        everything = paths(numbers, ids)
-        values = {name: everything[name][-count:] for name, count in rows.items()}
+    paths: PathProgram
+    rows: tuple[tuple[str, int], ...]
+    reducers: tuple[tuple[str, AbstractReducer], ...]
+
+    def __call__(self, inputs: Inputs, ids, remaining):
+        everything = self.paths(inputs, ids)
+        values = {name: everything[name][-count:] for name, count in self.rows}
         finite = jnp.ones(ids.shape, bool)
         for array in values.values():
             finite &= jnp.all(jnp.isfinite(array), axis=0)
         index = jnp.arange(ids.size, dtype=jnp.int64).reshape(ids.shape)
         present = index < remaining
-        partials = {name: r.update(values, present & finite) for name, r in reducers.items()}
+        partials = {name: reducer.update(values, present & finite) for name, reducer in self.reducers}
         counts = {name: everything[name][0] for name in (ACCEPTED, REJECTED) if name in everything}
         return values, partials, present & ~finite, counts
-
-    return chunk, numbers
 
 
 def _run(simulation: Simulation, progress: Progress | None) -> EnsembleResult:
@@ -85,12 +86,10 @@ def _run(simulation: Simulation, progress: Progress | None) -> EnsembleResult:
     plan = chunk_plan(simulation, devices)
     reducers = default_reducers(simulation)
     states = {name: reducer.init() for name, reducer in reducers.items()}
-    chunk, numbers = chunk_program(simulation, reducers, mesh)
-
-    start = time.perf_counter()
+    paths, inputs = path_program(simulation, simulation.grid, mesh)
+    program = ChunkProgram(paths, tuple(quantity_rows(simulation).items()), tuple(reducers.items()))
     ids = as_device_ids(0, plan.leaves, plan.lanes, mesh)
-    compiled = jax.jit(chunk).lower(numbers, ids, np.int64(0)).compile()
-    compile_s = time.perf_counter() - start
+    chunk, compile_s = compiled(program, inputs, ids, np.int64(0))
 
     start = time.perf_counter()
     stored = min(simulation.stored_paths, simulation.paths)
@@ -129,7 +128,7 @@ def _run(simulation: Simulation, progress: Progress | None) -> EnsembleResult:
     for number in range(plan.count):
         first = number * plan.paths
         ids = as_device_ids(first, plan.leaves, plan.lanes, mesh)
-        waiting.append((number, compiled(numbers, ids, np.int64(simulation.paths - first))))
+        waiting.append((number, chunk(inputs, ids, np.int64(simulation.paths - first))))
         if len(waiting) >= IN_FLIGHT:
             absorb(*waiting.pop(0))
     for item in waiting:
@@ -141,7 +140,7 @@ def _run(simulation: Simulation, progress: Progress | None) -> EnsembleResult:
 
     start = time.perf_counter()
     grid = simulation.grid
-    steps = _counts(taken, simulation.paths) if isinstance(grid, AdaptiveGrid) else grid.steps
+    steps = grid.steps if isinstance(grid, Grid) else _counts(taken, simulation.paths)
     bias, bias_compile_s = step_bias(simulation, first_values)
     bias_s = time.perf_counter() - start - bias_compile_s
     return EnsembleResult(

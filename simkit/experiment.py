@@ -21,11 +21,13 @@ from simkit.settings import (
     Ensemble,
     Experiment,
     InlineHamiltonian,
+    InlineNetwork,
     InlineODE,
     InlineSDE,
     ObservableSettings,
     Plot,
     RandomValue,
+    ReactionSettings,
     Save,
     SDEVariable,
     Section,
@@ -47,6 +49,7 @@ _SECTIONS: dict[tuple[str, ...], type[Section]] = {
     ("observe", "*"): ObservableSettings,
     ("model", "sde", "*"): SDEVariable,
     ("model", "hamiltonian"): Energies,
+    ("model", "reactions", "*"): ReactionSettings,
 }
 
 
@@ -96,7 +99,12 @@ def _explain(document: Document, mistakes: Mistakes, entry: dict[str, Any]) -> K
 def _section(document: Document, path: KeyPath) -> type[Section] | None:
     if path == ("model",):
         model = _given(document, path)
-        kinds = {"sde": InlineSDE, "ode": InlineODE, "hamiltonian": InlineHamiltonian}
+        kinds = {
+            "sde": InlineSDE,
+            "ode": InlineODE,
+            "hamiltonian": InlineHamiltonian,
+            "reactions": InlineNetwork,
+        }
         return next((section for key, section in kinds.items() if key in model), None)
     for pattern, section in _SECTIONS.items():
         if len(pattern) == len(path) and all(p in ("*", q) for p, q in zip(pattern, path, strict=True)):
@@ -127,7 +135,7 @@ def _given(document: Document, path: KeyPath) -> Mapping[str, Any]:
 def _what(document: Document, path: KeyPath) -> str:
     """What a missing key is for."""
     if path == ("model", "type"):
-        return "; a model has a type, equations under sde or ode, or energies under hamiltonian"
+        return "; a model has a type, equations under sde or ode, energies under hamiltonian, or reactions"
     section = _section(document, path[:-1])
     field = section.model_fields.get(str(path[-1])) if section else None
     description = (field.description or "") if field else ""

@@ -2,10 +2,11 @@
 
 from typing import Any
 
-import jax
 import numpy as np
 from simkit_solvers.adaptive_grid import AdaptiveGrid
 from simkit_solvers.grid import Grid
+from simkit_solvers.jump_grid import JumpGrid
+from simkit_solvers.jumps import REASONS
 from simkit_solvers.problem import AbstractSDE
 
 from simkit.errors import NumericalError
@@ -14,10 +15,12 @@ from simkit.paths import (
     FEWEST_LANES,
     REACHED,
     REJECTED,
+    STATUS,
     as_device_ids,
     path_mesh,
     path_program,
 )
+from simkit.programs import compiled
 from simkit.simulation import Simulation
 
 SHOWN = 3
@@ -33,6 +36,8 @@ def failed_paths(simulation: Simulation, ids: np.ndarray) -> NumericalError:
     found = [_moment(simulation, int(path)) for path in ids[:SHOWN]]
     more = f", and {len(ids) - SHOWN} more in the same chunk" if len(ids) > SHOWN else ""
     remedy = "Take more steps or another solver"
+    if isinstance(simulation.grid, JumpGrid):
+        remedy = "Write propensities that vanish where reactants are missing, or take a larger time.max_steps"
     if isinstance(simulation.grid, AdaptiveGrid):
         remedy = "Take another solver, other tolerances or a larger time.max_steps"
     if all(observables_only for _, observables_only in found):
@@ -46,10 +51,10 @@ def failed_paths(simulation: Simulation, ids: np.ndarray) -> NumericalError:
 def _moment(simulation: Simulation, path: int) -> tuple[str, bool]:
     """Path, time and values of a failure; whether only observables failed."""
     grid = simulation.grid
-    if isinstance(grid, AdaptiveGrid):
+    if not isinstance(grid, Grid):
         places = [f"t = {time:g}" for time in grid.times]
         values = _replayed(simulation, grid, path)
-        counts = {name: values.pop(name)[0] for name in (ACCEPTED, REJECTED, REACHED)}
+        counts = {n: values.pop(n)[0] for n in (ACCEPTED, REJECTED, REACHED, STATUS) if n in values}
         if not np.all(np.isfinite([values[name][-1] for name in simulation.problem.State._fields])):
             stochastic = isinstance(simulation.problem, AbstractSDE)
             return _stopped(path, grid, stochastic, counts), False
@@ -75,15 +80,21 @@ def _moment(simulation: Simulation, path: int) -> tuple[str, bool]:
     return f"path {path}: {names} at {places[row]}", broken.keys() <= simulation.observables.keys()
 
 
-def _replayed(simulation: Simulation, grid: Grid | AdaptiveGrid, path: int) -> dict[str, np.ndarray]:
+def _replayed(
+    simulation: Simulation, grid: Grid | AdaptiveGrid | JumpGrid, path: int
+) -> dict[str, np.ndarray]:
     """The rows of one path by name."""
-    program, numbers = path_program(simulation, grid, path_mesh(1))
-    rows = jax.jit(program)(numbers, as_device_ids(path, 1, FEWEST_LANES, path_mesh(1)))
+    program, inputs = path_program(simulation, grid, path_mesh(1))
+    ids = as_device_ids(path, 1, FEWEST_LANES, path_mesh(1))
+    rows = compiled(program, inputs, ids)[0](inputs, ids)
     return {name: np.array(array)[:, 0, 0] for name, array in rows.items()}
 
 
-def _stopped(path: int, grid: AdaptiveGrid, stochastic: bool, counts: dict[str, Any]) -> str:
-    """Where and why a run with adaptive steps ended early."""
+def _stopped(path: int, grid: AdaptiveGrid | JumpGrid, stochastic: bool, counts: dict[str, Any]) -> str:
+    """Where and why a run with adaptive steps, or with events, ended early."""
+    if isinstance(grid, JumpGrid):
+        reason = REASONS[int(counts[STATUS])].replace("max_steps", f"max_steps = {grid.max_steps}")
+        return f"path {path}: stopped at t = {counts[REACHED]:.10g} of {float(grid.t1):g}: {reason}"
     taken = int(counts[ACCEPTED] + counts[REJECTED])
     reason = (
         f"max_steps = {grid.max_steps} were taken"

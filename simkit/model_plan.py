@@ -1,7 +1,7 @@
 """From the `model` section to a problem that can be made again for other constants."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from simkit_physics import MODELS
@@ -20,7 +20,7 @@ class ModelPlan:
     """A model class, its parameters as expressions of constants, and their values.
 
     `ambiguous` are names of both a constant and a parameter that differ. `problem` is `None` where something
-    is wrong.
+    is wrong; `make` makes it of the parameters by name, where it is not an instance of the model's own class.
     """
 
     variables: tuple[str, ...]
@@ -29,12 +29,14 @@ class ModelPlan:
     expressions: dict[str, Expression]
     values: dict[str, float]
     problem: AbstractODE | None
+    make: Callable[..., AbstractODE] | None = None
 
     def bound(self, constants: Mapping[str, Any]) -> AbstractODE:
         """The problem for other constants."""
         if self.problem is None:
             raise ValueError("a model with mistakes has no problem")
-        return type(self.problem)(**{name: value(constants) for name, value in self.expressions.items()})
+        make = self.make or type(self.problem)
+        return make(**{name: value(constants) for name, value in self.expressions.items()})
 
 
 def refuse_ambiguous(

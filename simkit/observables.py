@@ -6,8 +6,10 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from simkit_solvers.calculus import Converted
 from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.problem import Scalar, parameters_of
+from simkit_solvers.reaction_network import ChemicalLangevin
 
 from simkit.expression import Expression, Functional
 
@@ -130,6 +132,8 @@ class Observer(AbstractObserver):
         """Values by name in the state's dtype."""
         dtype = jnp.result_type(*y)
         used = {name for observable in self.observables for name in observable.expression.names}
+        while isinstance(problem, Converted | ChemicalLangevin):
+            problem = problem.original  # which has the parameters
         fields = vars(problem)
         numbers = {name: value for name, value in self.constants.items() if name in used}
         numbers |= {name: fields[name] for name in parameters_of(problem) if name in used}

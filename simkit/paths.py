@@ -1,6 +1,8 @@
 """The program that simulates a set of path ids: what the ensemble, the step bias and a replay all run."""
 
+import dataclasses
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -13,15 +15,19 @@ from simkit_solvers.adaptive_grid import AdaptiveGrid
 from simkit_solvers.adaptive_sde import integrate_adaptive_sde
 from simkit_solvers.brownian_tree import BrownianTree
 from simkit_solvers.calculus import in_calculus
-from simkit_solvers.generator import seed_key
+from simkit_solvers.generator import Words, seed_key
 from simkit_solvers.grid import Grid
 from simkit_solvers.integrate import integrate
+from simkit_solvers.jump_grid import JumpGrid
+from simkit_solvers.jumps import JumpNoise, integrate_jumps
 from simkit_solvers.noise import AbstractNoise, CounterNoise
-from simkit_solvers.problem import AbstractSDE
+from simkit_solvers.observe import AbstractObserver
+from simkit_solvers.problem import AbstractODE, AbstractSDE
 from simkit_solvers.registry import info_of
 
 from simkit.errors import InputError
 from simkit.initial import Distribution, draw_initial
+from simkit.programs import Static
 from simkit.simulation import Simulation
 
 IDS = PartitionSpec("paths")
@@ -31,8 +37,9 @@ FEWEST_LANES = 64
 # Two groups or more in the fewest lanes: the compiler takes a loop of one apart, and bits may differ.
 GROUP = 32
 STOCHASTIC_GROUP = 16  # their numbers of steps differ more
+JUMP_GROUP = 32  # an event is short: so many share the loop's own cost
 # No names of observables: these hold spaces.
-ACCEPTED, REJECTED, REACHED = "accepted steps", "rejected steps", "time reached"
+ACCEPTED, REJECTED, REACHED, STATUS = "accepted steps", "rejected steps", "time reached", "why it ended"
 
 Driver = Callable[..., AbstractNoise]
 
@@ -58,54 +65,110 @@ def as_device_ids(first: int, leaves: int, lanes: int, mesh: Mesh):
     return jax.device_put(ids, NamedSharding(mesh, IDS))
 
 
-def path_program(
-    simulation: Simulation, grid: Grid | AdaptiveGrid, mesh: Mesh, driver: Driver = CounterNoise.of
-) -> tuple[Callable, tuple]:
-    """A function of (numbers, ids) that simulates paths, and the numbers.
+class Inputs(NamedTuple):
+    """What a program of paths is given: the floating-point leaves of the run's parts, and the seed's key.
 
-    The numbers are every floating-point leaf of the model, the observables and the grid, in the run's
-    precision; they are traced, so that a derivative or a sweep compiles nothing anew. The function gives a
-    dictionary of arrays `(rows, leaves, lanes)`; on an adaptive grid also `ACCEPTED`, `REJECTED` and
-    `REACHED` with one row each. `driver` makes a path's noise on a fixed grid of key, path and whether its
-    normals are float64.
+    `initial` are the initial values that are numbers, by name. All are in the run's precision, and traced, so
+    that a derivative, a sweep or another seed compiles nothing anew.
     """
-    dtype = jnp.dtype(simulation.precision)
-    wide = simulation.normals == "float64"
-    fixed = {name: x for name, x in simulation.initial.items() if not isinstance(x, Distribution)}
-    everything = (simulation.problem, simulation.observer, grid, fixed)
-    numbers, static = eqx.partition(everything, eqx.is_inexact_array_like)
-    numbers = jax.tree.map(lambda x: jnp.asarray(x, dtype), numbers)
-    stochastic = isinstance(simulation.problem, AbstractSDE)
-    calculus = info_of(simulation.solver).calculus if stochastic and simulation.convert else None
 
-    def one_path(numbers, key, path):
-        problem, observer, grid, fixed = eqx.combine(numbers, static)
-        start = draw_initial({**simulation.initial, **fixed}, key, path, dtype, wide)
-        if calculus is not None:
-            problem = in_calculus(problem, calculus)
-        y0, solver = problem.State(**start), simulation.solver
-        if isinstance(grid, AdaptiveGrid):
-            if stochastic:
-                tree = BrownianTree.of(key, path, wide)
-                run = integrate_adaptive_sde(problem, solver, y0, grid, tree, observer)
-            else:
-                run = integrate_adaptive(problem, solver, y0, grid, observer)
-            counts = {ACCEPTED: run.accepted, REJECTED: run.rejected, REACHED: run.reached}
-            return run.rows | {name: x[None] for name, x in counts.items()}
-        noise = driver(key, path, wide) if stochastic else None
-        return integrate(problem, solver, y0, grid, noise, observer)
+    problem: AbstractODE
+    observer: AbstractObserver
+    grid: Grid | AdaptiveGrid | JumpGrid
+    initial: dict[str, Any]
+    key: Words
 
-    def device_paths(numbers, ids):
-        key = seed_key(simulation.seed)
-        paths = jax.vmap(lambda path: one_path(numbers, key, path), out_axes=1)
-        if isinstance(grid, AdaptiveGrid):
-            groups = jax.lax.map(paths, ids.reshape(-1, STOCHASTIC_GROUP if stochastic else GROUP))
+
+@dataclasses.dataclass(frozen=True)
+class PathProgram:
+    """A function of (inputs, ids) that simulates paths; equal to another where both do the same.
+
+    It gives a dictionary of arrays `(rows, leaves, lanes)`; on an adaptive grid also `ACCEPTED`, `REJECTED`
+    and `REACHED` with one row each, for a jump process `STATUS` as well. `parts` are problem, observer, grid
+    and solver without the inputs' numbers; `initial` has the name and law of each initial value, None for a
+    number. `driver` makes a path's noise on a fixed grid of key, path and whether its normals are float64.
+    """
+
+    parts: Static
+    initial: tuple[tuple[str, Distribution | None], ...]
+    precision: str
+    wide: bool
+    convert: bool
+    driver: Driver
+    mesh: Mesh
+
+    def __call__(self, inputs: Inputs, ids) -> dict[str, jax.Array]:
+        return _on_each_device(self._device_paths, self.mesh)(inputs, ids)
+
+    def _device_paths(self, inputs: Inputs, ids):
+        paths = jax.vmap(lambda path: self._one_path(inputs, path), out_axes=1)
+        _, _, grid, _ = self.parts.tree
+        if not isinstance(grid, Grid):
+            stochastic = isinstance(inputs.problem, AbstractSDE)
+            size = JUMP_GROUP if isinstance(grid, JumpGrid) else STOCHASTIC_GROUP if stochastic else GROUP
+            groups = jax.lax.map(paths, ids.reshape(-1, size))
             rows = jax.tree.map(lambda x: jnp.moveaxis(x, 0, 1), groups)
         else:
             rows = paths(ids.reshape(-1))
         return jax.tree.map(lambda x: x.reshape(-1, *ids.shape), rows)
 
-    return _on_each_device(device_paths, mesh), numbers
+    def _one_path(self, inputs: Inputs, path):
+        problem, observer, grid, solver = self.parts.tree
+        problem, observer, grid = eqx.combine(inputs[:3], (problem, observer, grid))
+        if isinstance(grid, JumpGrid):
+            return _jumps(problem, solver, grid, observer, inputs.initial, inputs.key, path)
+        laws = {name: inputs.initial[name] if law is None else law for name, law in self.initial}
+        start = draw_initial(laws, inputs.key, path, jnp.dtype(self.precision), self.wide)
+        calculus = info_of(solver).calculus
+        if isinstance(problem, AbstractSDE) and self.convert and calculus is not None:
+            problem = in_calculus(problem, calculus)
+        y0 = problem.State(**start)
+        if isinstance(grid, AdaptiveGrid):
+            if isinstance(problem, AbstractSDE):
+                tree = BrownianTree.of(inputs.key, path, self.wide)
+                run = integrate_adaptive_sde(problem, solver, y0, grid, tree, observer)
+            else:
+                run = integrate_adaptive(problem, solver, y0, grid, observer)
+            counts = {ACCEPTED: run.accepted, REJECTED: run.rejected, REACHED: run.reached}
+            return run.rows | {name: x[None] for name, x in counts.items()}
+        noise = self.driver(inputs.key, path, self.wide) if isinstance(problem, AbstractSDE) else None
+        return integrate(problem, solver, y0, grid, noise, observer)
+
+
+def path_program(
+    simulation: Simulation, grid: Grid | AdaptiveGrid | JumpGrid, mesh: Mesh, driver: Driver = CounterNoise.of
+) -> tuple[PathProgram, Inputs]:
+    """The program of a simulation's paths on this grid, and what to call it with beside path ids."""
+    dtype = jnp.dtype(simulation.precision)
+    laws = {name: x if isinstance(x, Distribution) else None for name, x in simulation.initial.items()}
+    fixed = {name: x for name, x in simulation.initial.items() if laws[name] is None}
+    everything = (simulation.problem, simulation.observer, grid, fixed)
+    numbers, (*static, _) = eqx.partition(everything, eqx.is_inexact_array_like)
+    numbers = jax.tree.map(lambda x: jnp.asarray(x, dtype), numbers)
+    if isinstance(grid, JumpGrid):  # whole numbers, which float32 may not hold
+        numbers = (*numbers[:3], {name: jnp.asarray(x, jnp.float64) for name, x in fixed.items()})
+    program = PathProgram(
+        Static((*static, simulation.solver)),
+        tuple(laws.items()),
+        simulation.precision,
+        simulation.normals == "float64",
+        simulation.convert,
+        driver,
+        mesh,
+    )
+    return program, Inputs(*numbers, seed_key(simulation.seed))
+
+
+def _jumps(network, method, grid: JumpGrid, observer, start, key, path) -> dict[str, jax.Array]:
+    """The rows of one path of a jump process, its counts in float64, which holds them whole."""
+    y0 = network.State(**{name: x.astype(jnp.int32) for name, x in start.items()})
+    run = integrate_jumps(network, method, y0, grid, JumpNoise.of(key, path), observer)
+    whole = {
+        name: jnp.where(jnp.isnan(run.rows[name]), jnp.nan, x.astype(jnp.float64))
+        for name, x in run.counts._asdict().items()
+    }
+    ends = {ACCEPTED: run.steps, REJECTED: run.rejected, REACHED: run.reached, STATUS: run.status}
+    return run.rows | whole | {name: x[None] for name, x in ends.items()}
 
 
 def _on_each_device(device_paths: Callable, mesh: Mesh) -> Callable:
@@ -115,19 +178,19 @@ def _on_each_device(device_paths: Callable, mesh: Mesh) -> Callable:
     refuses its own linear equations (lineax issue 185).
     """
 
-    def program(numbers, ids):
+    def program(inputs, ids):
         leaves = ids.shape[0] // mesh.devices.size
         own = jax.ShapeDtypeStruct((leaves, *ids.shape[1:]), ids.dtype)
-        plain = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), numbers)
+        plain = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), inputs)
         traced, shapes = jax.make_jaxpr(jax.jit(device_paths), return_shape=True)(plain, own)
 
-        def run(numbers, ids):
-            found = jax.extend.core.jaxpr_as_fun(traced)(*jax.tree.leaves((numbers, ids)))
+        def run(inputs, ids):
+            found = jax.extend.core.jaxpr_as_fun(traced)(*jax.tree.leaves((inputs, ids)))
             return jax.tree.unflatten(jax.tree.structure(shapes), found)
 
         mapped = jax.shard_map(
             run, mesh=mesh, in_specs=(PartitionSpec(), IDS), out_specs=ROWS, check_vma=False
         )
-        return mapped(numbers, ids)
+        return mapped(inputs, ids)
 
     return program

@@ -125,7 +125,7 @@ def _title(dataset: "xr.Dataset") -> str:
     if failed:
         size += f" ({failed:,} failed)"
     steps = steps_text(a)
-    seed = f", seed {int(a['seed'])}" if a["kind"] == "sde" else ""
+    seed = f", seed {int(a['seed'])}" if a["kind"] in ("sde", "jump") else ""
     return f"{a['model']}   {size} × {steps}   {a['solver']}{seed}"
 
 

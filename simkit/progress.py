@@ -67,6 +67,10 @@ def steps_text(attributes: Mapping[str, Any]) -> str:
     """The steps of a run by its dataset's attributes: "252 steps", or what adaptive paths took."""
     if "steps" in attributes:
         return counted(int(attributes["steps"]), "step")
+    for what in ("event", "leap"):
+        if f"{what}s_mean" in attributes:
+            mean, most = float(attributes[f"{what}s_mean"]), int(attributes[f"{what}s_max"])
+            return f"{mean:,.0f} {what}s on average (at most {most:,})"
     mean, most = float(attributes["accepted_steps_mean"]), int(attributes["accepted_steps_max"])
     rejected = f"{float(attributes['rejected_steps_mean']):,.3g} rejected"
     if mean == most:

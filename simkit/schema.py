@@ -22,7 +22,8 @@ def experiment_schema() -> dict[str, Any]:
         definitions[name] = _model_schema(name, model, named["properties"]["type"]["description"])
     schema["properties"]["model"] |= {
         "oneOf": [
-            {"$ref": f"#/$defs/{name}"} for name in (*MODELS, "InlineSDE", "InlineODE", "InlineHamiltonian")
+            {"$ref": f"#/$defs/{name}"}
+            for name in (*MODELS, "InlineSDE", "InlineODE", "InlineHamiltonian", "InlineNetwork")
         ]
     }
     definitions["Solver"] = _solver_schema(definitions["Solver"], SOLVERS)

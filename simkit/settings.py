@@ -27,15 +27,16 @@ NUMBER_TEXT = re.compile(
     r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.?(inf|nan)", re.IGNORECASE
 )
 
-NAMED, INLINE_SDE, INLINE_ODE, INLINE_HAMILTONIAN, PLAIN, RANDOM = (
+NAMED, INLINE_SDE, INLINE_ODE, INLINE_HAMILTONIAN, INLINE_NETWORK, PLAIN, RANDOM = (
     "by name",
     "inline sde",
     "inline ode",
     "inline hamiltonian",
+    "inline reactions",
     "plain value",
     "random value",
 )
-TAGS = frozenset({NAMED, INLINE_SDE, INLINE_ODE, INLINE_HAMILTONIAN, PLAIN, RANDOM})
+TAGS = frozenset({NAMED, INLINE_SDE, INLINE_ODE, INLINE_HAMILTONIAN, INLINE_NETWORK, PLAIN, RANDOM})
 
 
 def _wrong(message: str) -> PydanticCustomError:
@@ -260,6 +261,41 @@ class InlineHamiltonian(Section):
     )
 
 
+class ReactionSettings(Section):
+    """One reaction, and how often it happens: rate or propensity."""
+
+    equation: Text = Field(
+        description="What reacts and what comes of it; 0 is nothing.", examples=["S + I -> 2 I"]
+    )
+    rate: Number | None = Field(
+        None,
+        description="Mass action: the propensity is this expression of parameters, constants and t, times "
+        "the ways to choose the reactants: S*I for S + I, X*(X-1)/2 for 2 X. In the rate equation X**2/2.",
+        examples=["beta/N"],
+    )
+    propensity: Number | None = Field(
+        None,
+        description="In place of rate: events per unit of time, an expression that may use the species too. "
+        "It must be zero where reactants are missing.",
+        examples=["alpha/(1 + X**2)"],
+    )
+
+
+class InlineNetwork(Section):
+    """A reaction network written in the file. The solver says whether its jump process, its chemical Langevin
+    equation or its rate equation is meant."""
+
+    reactions: dict[str, ReactionSettings] = Field(
+        description="The reactions by name; the species are those in their equations.",
+        examples=[{"decay": {"equation": "X -> 0", "rate": "mu"}}],
+    )
+    parameters: dict[str, Number] = Field(
+        default_factory=dict,
+        description="Named numbers in the rates; expressions of constants.",
+        examples=[{"mu": 0.1}],
+    )
+
+
 class RandomValue(Section):
     """An initial value drawn for each path; exactly one key."""
 
@@ -285,10 +321,19 @@ class Solver(Section):
 
 
 class Time(Section):
-    """When it begins and ends, and its steps: so many of equal length, or as long as tolerances allow."""
+    """When it begins and ends, and its steps: so many of equal length, or as long as tolerances allow.
+
+    The jump process of a reaction network has none.
+    """
 
     model_config = ConfigDict(
-        json_schema_extra={"oneOf": [{"required": ["steps"]}, {"required": ["rtol", "atol"]}]}
+        json_schema_extra={
+            "oneOf": [
+                {"required": ["steps"]},
+                {"required": ["rtol", "atol"]},
+                {"not": {"anyOf": [{"required": [key]} for key in ("steps", "rtol", "atol")]}},
+            ]
+        }
     )
 
     t0: Number = Field(
@@ -319,7 +364,8 @@ class Time(Section):
     )
     max_steps: Annotated[int, *_whole(1, MAX_STEPS)] | None = Field(
         None,
-        description="Beside rtol: a path that takes more steps has failed. The default is 65536.",
+        description="Beside rtol: a path that takes more steps has failed; the default is 65536. Of a jump "
+        "process the events or leaps of a path; the default is 100 million.",
         examples=[100000],
     )
 
@@ -445,8 +491,13 @@ class Plot(Section):
 
 
 def _model_tag(value: Any) -> str:
-    tags = {"sde": INLINE_SDE, "ode": INLINE_ODE, "hamiltonian": INLINE_HAMILTONIAN}
-    if isinstance(value, InlineSDE | InlineODE | InlineHamiltonian):
+    tags = {
+        "sde": INLINE_SDE,
+        "ode": INLINE_ODE,
+        "hamiltonian": INLINE_HAMILTONIAN,
+        "reactions": INLINE_NETWORK,
+    }
+    if isinstance(value, InlineSDE | InlineODE | InlineHamiltonian | InlineNetwork):
         return next(tag for key, tag in tags.items() if key in type(value).model_fields)
     if isinstance(value, dict) and "type" not in value:
         return next((tag for key, tag in tags.items() if key in value), NAMED)
@@ -461,7 +512,8 @@ Model = Annotated[
     Annotated[NamedModel, Tag(NAMED)]
     | Annotated[InlineSDE, Tag(INLINE_SDE)]
     | Annotated[InlineODE, Tag(INLINE_ODE)]
-    | Annotated[InlineHamiltonian, Tag(INLINE_HAMILTONIAN)],
+    | Annotated[InlineHamiltonian, Tag(INLINE_HAMILTONIAN)]
+    | Annotated[InlineNetwork, Tag(INLINE_NETWORK)],
     Discriminator(_model_tag),
 ]
 Initial = Annotated[

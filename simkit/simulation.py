@@ -2,18 +2,16 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal
+from typing import Any, Literal
 
 import numpy as np
 from simkit_solvers.adaptive_grid import AdaptiveGrid
 from simkit_solvers.grid import Grid
+from simkit_solvers.jump_grid import JumpGrid
 from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.problem import AbstractODE
 
 from simkit.initial import Distribution
-
-if TYPE_CHECKING:
-    import diffrax
 
 STORED_PATHS = 20  # unless asked for otherwise; the picture shows some of them
 
@@ -46,8 +44,8 @@ class Simulation:
     """
 
     problem: AbstractODE
-    solver: "diffrax.AbstractSolver"
-    grid: Grid | AdaptiveGrid
+    solver: Any  # a diffrax solver, or a jump method where the grid is a `JumpGrid`
+    grid: Grid | AdaptiveGrid | JumpGrid
     initial: dict[str, float | Distribution]
     observer: AbstractObserver
     observables: dict[str, ObservableInfo]
@@ -68,7 +66,7 @@ class Simulation:
 
 @dataclasses.dataclass(frozen=True)
 class StepCounts:
-    """Steps that adaptive paths accepted and rejected: mean and most of one path."""
+    """Steps, or events and leaps, that paths accepted and rejected: mean and most of one path."""
 
     accepted_mean: float
     accepted_max: int

@@ -33,14 +33,17 @@ def summary(dataset: "xr.Dataset") -> dict[str, Any]:
 
 
 def _steps(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """The number of steps; of an adaptive run None, and how many were accepted and rejected."""
+    """The number of steps; None where they differ, and how many were accepted and rejected, or events."""
     if "steps" in attributes:
         return {"steps": int(attributes["steps"])}
-    kinds = ("accepted_steps", "rejected_steps")
+    kinds = ("accepted_steps", "rejected_steps", "events", "leaps", "refused_leaps")
     counts = {
         kind: {"mean": float(attributes[f"{kind}_mean"]), "max": int(attributes[f"{kind}_max"])}
         for kind in kinds
+        if f"{kind}_mean" in attributes
     }
+    if "rtol" not in attributes:
+        return {"steps": None} | counts
     return {"steps": None, "rtol": float(attributes["rtol"]), "atol": float(attributes["atol"])} | counts
 
 
@@ -134,7 +137,10 @@ def print_table(dataset: "xr.Dataset", file: TextIO | None = None) -> None:
 def _print_table(dataset: "xr.Dataset", file: TextIO) -> None:
     console = Console(file=file, highlight=False, markup=False, width=None if file.isatty() else WIDTH)
     unicode = _knows(file, "┏━┓±×")
-    heading = f"{dataset.attrs['model']}, {dataset.attrs['solver']}, at t = {float(dataset['time'][-1]):g}"
+    view = f" ({dataset.attrs['view']})" if "view" in dataset.attrs else ""
+    heading = (
+        f"{dataset.attrs['model']}{view}, {dataset.attrs['solver']}, at t = {float(dataset['time'][-1]):g}"
+    )
     with console.capture() as capture:
         console.print(heading, soft_wrap=True)
         console.print(make_table(dataset, unicode))

@@ -1,6 +1,6 @@
 """Problems that tell solvers apart: nothing autonomous, nothing linear, nothing with one noise only."""
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -8,6 +8,8 @@ import jax.numpy as jnp
 from simkit_solvers.langevin import AbstractUnderdampedLangevin
 from simkit_solvers.noise import AbstractNoise, Draw
 from simkit_solvers.problem import AbstractODE, AbstractSDE, Scalar
+from simkit_solvers.reaction import reaction
+from simkit_solvers.reaction_network import AbstractReactionNetwork
 
 
 class PairState(NamedTuple):
@@ -151,6 +153,18 @@ class Wells(AbstractUnderdampedLangevin):
     def grad_f(self, q):
         a, b = q
         return a * a * a - a + 0.5 * (a - b), b * b * b - b - 0.5 * (a - b)
+
+
+class Dimers(AbstractReactionNetwork):
+    """Pairs that form and part: nothing linear, and x + 2 v does not change."""
+
+    State = PairState
+    reactions: ClassVar = {"pair": reaction("2 x -> v"), "part": reaction("v -> 2 x")}
+
+    a: Scalar = 0.03
+
+    def rates(self, t, y):
+        return self.a, 0.5
 
 
 class Given(AbstractNoise):

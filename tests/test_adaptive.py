@@ -20,7 +20,7 @@ ESTIMATING = [
     for name, info in SOLVERS.items()
     if "ode" in info.problem and issubclass(info.cls, diffrax.AbstractAdaptiveSolver)
 ]
-QUICK = ("ReversibleHeun", "Bosh3", "Tsit5", "ImplicitEuler", "Kvaerno5", "KenCarp3")
+QUICK = ("ReversibleHeun", "Bosh3", "Tsit5", "Kvaerno5")
 START = PairState(0.5, 0.1)
 T0, T1, POINTS = 0.3, 3.3, 6
 

@@ -34,7 +34,9 @@ def reference():
     return run_ensemble(dataclasses.replace(build(load(VAN_DER_POL)), devices=1))
 
 
-@pytest.mark.parametrize("change", [{"devices": 4}, {"devices": 1, "chunk": 1}])
+@pytest.mark.parametrize(
+    "change", [{"devices": 4}, pytest.param({"devices": 1, "chunk": 1}, marks=pytest.mark.slow)], ids=str
+)
 def test_devices_and_chunks_leave_every_bit(reference, change):
     found = run_ensemble(dataclasses.replace(build(load(VAN_DER_POL)), **change))
     for kind, statistics in reference.statistics.items():
@@ -170,7 +172,14 @@ def test_a_path_that_takes_too_many_steps_is_named():
         simkit.run(EXPLODING, overrides=["time.max_steps=2"])
 
 
-@pytest.mark.parametrize("time", [{"t1": 1.0, "rtol": 1e-6, "atol": 1e-9}, {"t1": 1.0, "steps": 50}])
+@pytest.mark.parametrize(
+    "time",
+    [
+        {"t1": 1.0, "rtol": 1e-6, "atol": 1e-9},
+        pytest.param({"t1": 1.0, "steps": 50}, marks=pytest.mark.slow),
+    ],
+    ids=str,
+)
 def test_implicit_solvers_run_on_every_device(time):
     """Types inside `shard_map` carry the mesh, which lineax refuses; the program is traced outside."""
     decay = {"model": {"ode": {"x": "-x"}}, "initial": {"x": 1.0}, "solver": "Kvaerno3", "time": time}
@@ -186,13 +195,13 @@ def test_constants_reach_tolerances_and_derivatives():
     assert simulation.bind({"tol": 1e-3}).grid.tolerances.rtol == 1e-3
     with jax.enable_x64(True):
         mesh = path_mesh(1)
-        program, numbers = path_program(simulation, simulation.grid, mesh)
+        program, inputs = path_program(simulation, simulation.grid, mesh)
         ids = as_device_ids(0, 1, 64, mesh)
 
         @jax.jit
         def mean(mu):
-            problem = dataclasses.replace(numbers[0], mu=mu)
-            return program((problem, *numbers[1:]), ids)["x"][-1].mean()
+            problem = dataclasses.replace(inputs.problem, mu=mu)
+            return program(inputs._replace(problem=problem), ids)["x"][-1].mean()
 
         h = 1e-3
         difference = (mean(4.0 + h) - mean(4.0 - h)) / (2 * h)

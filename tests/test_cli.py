@@ -5,6 +5,7 @@ import io
 import json
 import os
 import pty
+import re
 import select
 import signal
 import subprocess
@@ -35,6 +36,8 @@ from simkit.closed_forms import CLOSED_FORMS
 from simkit.errors import OutputError
 from simkit.experiment import load
 from simkit.functions import FUNCTIONS
+from simkit.schema import experiment_schema
+from simkit.settings import Experiment
 
 EXPERIMENT = """\
 model: {type: GBM, mu: 0.05, sigma: 0.2}
@@ -52,7 +55,8 @@ solver: Euler
 time: {t1: 100.0, steps: 100}
 output: small.zarr
 """
-NAMES = [*MODELS, *SOLVERS, *CLOSED_FORMS, *FUNCTIONS]
+KEYS = list(Experiment.model_fields)
+NAMES = [*MODELS, *SOLVERS, *CLOSED_FORMS, *FUNCTIONS, *KEYS]
 
 
 def simkit_command(*arguments: str, **options):
@@ -139,7 +143,7 @@ class TestRun:
         assert "warning: that is more than the 1kB of memory" in simkit_command(*arguments).stdout
         assert files_in(folder) == {"small.yaml"}
 
-    @pytest.mark.parametrize("stored", [0, 150])
+    @pytest.mark.parametrize("stored", [pytest.param(0, marks=pytest.mark.slow), 150])
     def test_dry_run_knows_the_size_of_the_dataset(self, folder, stored):
         changes = ["time.steps=20", "save.points=20", f"save.paths={stored}"]
         flags = [word for change in changes for word in ("--set", change)]
@@ -268,7 +272,10 @@ class TestFailures:
         assert json.loads(result.stdout)["error"]["kind"] == kind
         assert files_in(folder) == {"small.yaml"}
 
-    @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+    @pytest.mark.parametrize(
+        ("number", "code"),
+        [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)],
+    )
     def test_a_signal_in_the_middle_leaves_nothing(self, folder, number, code):
         ours, theirs = pty.openpty()  # a terminal, so that the progress bar says when the run has begun
         command = [sys.executable, "-c", HEEDFUL, "run", "small.yaml", "--set", "ensemble.paths=2000000000"]
@@ -371,6 +378,22 @@ class TestOtherCommands:
         simulation = build(load(content["yaml"]))
         assert type(simulation.problem).__name__ == name
         assert f"  {content['yaml'].splitlines()[0]}\n" in simkit_command("describe", name).stdout
+
+    @pytest.mark.parametrize("name", KEYS)
+    def test_describe_of_a_key_shows_all_below_it_and_an_example_that_is_one(self, name):
+        content = json.loads(simkit_command("describe", name, "--json").stdout)
+        page = simkit_command("describe", name).stdout
+        definitions = experiment_schema()["$defs"]
+        below = {"time": "Time", "ensemble": "Ensemble", "save": "Save", "observe": "ObservableSettings"}
+        if name in below:
+            shown = [row["name"] for row in content["sections"][0]["keys"]]
+            assert shown == list(definitions[below[name]]["properties"])
+        for section in content["sections"]:
+            for row in section["keys"]:
+                assert re.search(rf"^  {row['name']} ", page, re.MULTILINE)
+                assert row["description"][:20] in page
+        if content["yaml"]:
+            assert set(yaml.safe_load(content["yaml"])) == {name}
 
     def test_describe_suggests_a_name(self):
         result = simkit_command("describe", "hestn")
@@ -487,6 +510,6 @@ def test_completion_knows_exactly_the_names_that_describe_knows():
         environment = {"_SIMKIT_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": count}
         return set(simkit_command(env=environment).stdout.split())
 
-    assert complete("simkit describe ?") == {*MODELS, *SOLVERS, *CLOSED_FORMS}
+    assert complete("simkit describe ?") == {*MODELS, *SOLVERS, *CLOSED_FORMS, *KEYS}
     assert complete("simkit describe Hes?") == {"Heston"}
     assert complete("simkit new ?") == set(template_names())

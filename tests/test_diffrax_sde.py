@@ -92,7 +92,10 @@ def langevin_terms(problem, path):
 
 
 # Those that are like another one but longer to compile are among the slow tests.
-LATE = ("Ralston", "Midpoint", "ReversibleHeun", "ShOULD", "GeneralShARK", "ImplicitMilstein")
+LATE = (
+    *("Ralston", "Midpoint", "ReversibleHeun", "ShOULD", "QUICSORT", "GeneralShARK", "SlowRK", "PlatenWeak2"),
+    *("ImplicitMilstein", "DriftImplicitEuler"),
+)
 
 
 @pytest.mark.parametrize(

@@ -174,7 +174,7 @@ def test_generated_blocks_are_valid(generated):
                 exec(compile(code, place, "exec", dont_inherit=True), {"__name__": "page"})
             elif tag == "yaml" and path.name != "yaml.md":
                 experiment = load(load_plain(code))
-                assert build(experiment).paths > 0, place
+                assert build(experiment).grid.rows > 1, place
             else:
                 assert tag in ("yaml", "text", *DIRECTIVES), f"{place}: no rule for a block tagged {tag!r}"
 

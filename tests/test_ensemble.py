@@ -83,7 +83,7 @@ def reference():
         {"devices": 1},
         {"devices": 3},
         {"devices": 1, "chunk": 1},
-        {"devices": 1, "chunk": LEAF + 1},
+        pytest.param({"devices": 1, "chunk": LEAF + 1}, marks=pytest.mark.slow),
         {"devices": 2, "chunk": LEAF},
     ],
     ids=str,
@@ -93,7 +93,9 @@ def test_devices_and_chunks_leave_every_bit(reference, change):
     assert final_statistics(result) == final_statistics(reference)
 
 
-@pytest.mark.parametrize("every", [1, 3, 7, 14])
+@pytest.mark.parametrize(
+    "every", [1, pytest.param(3, marks=pytest.mark.slow), 7, pytest.param(14, marks=pytest.mark.slow)]
+)
 def test_saved_times_leave_every_bit(reference, every):
     result = run_ensemble(dataclasses.replace(REFERENCE, grid=Grid(0.0, 1.0 / 42, 42, every)))
     assert final_statistics(result) == final_statistics(reference)
@@ -141,7 +143,7 @@ def test_every_statistic_at_a_time_is_the_same_whatever_else_is_saved(twisted, p
 
 def test_a_path_is_the_same_whatever_the_ensemble_s_size():
     many = run_ensemble(gbm(2 * LEAF, 20, stored_paths=2 * LEAF)).stored["S"]
-    for paths in (1, 63, 700):
+    for paths in (1, 700):
         few = run_ensemble(gbm(paths, 20, stored_paths=paths, devices=1)).stored["S"]
         np.testing.assert_array_equal(few, many[:paths])
 
@@ -210,7 +212,14 @@ def test_means_meet_the_exact_ones_once_the_step_bias_is_allowed_for(model, init
             assert moments[f"{name}_variance"][-1] == pytest.approx(variance, rel=0.05)
 
 
-@pytest.mark.parametrize("steps", [64, 63, 61], ids=["twice as long", "three times", "halves"])
+@pytest.mark.parametrize(
+    "steps",
+    [
+        pytest.param(64, id="twice as long", marks=pytest.mark.slow),
+        pytest.param(63, id="three times"),
+        pytest.param(61, id="halves"),
+    ],
+)
 def test_the_step_bias_is_the_one_of_euler_s_method(steps):
     """(1 + mu h)^n against exp(mu): the coupled estimate must find it but for its own next order, mu h."""
     model = GBM(mu=0.5, sigma=0.02)

@@ -240,7 +240,7 @@ def check_what_is_saved(data, components, method, dtype):
         np.testing.assert_array_equal(values, each[name][::every], name, strict=True)
 
 
-test_what_is_saved_changes_no_bit = saving_cases(check_what_is_saved, 3)
+test_what_is_saved_changes_no_bit = saving_cases(check_what_is_saved, 2)
 test_what_is_saved_changes_no_bit_in_many_cases = pytest.mark.slow(saving_cases(check_what_is_saved, 40))
 
 
@@ -347,7 +347,12 @@ def by_a_loop_written_out(cls, steps, every):
 
 @pytest.mark.parametrize(
     ("cls", "steps", "every"),
-    [(Bridge, 3, 1), (Bridge, 9, 3), (Fading, 5, 5), (Chased, 20, 5)],
+    [
+        pytest.param(Bridge, 3, 1, marks=pytest.mark.slow),
+        (Bridge, 9, 3),
+        (Fading, 5, 5),
+        (Chased, 20, 5),
+    ],
 )
 def test_gradients_of_rows_inside_blocks_and_at_the_edge_of_the_domain(cls, steps, every):
     """The last step ends where the next one would be infinite: no step that is not taken may be felt."""

@@ -21,6 +21,7 @@ TEMPLATES = {
     "stiff": "stiff.yaml",
     "adaptive": "arenstorf.yaml",
     "adaptive_sde": "adaptive_sde.yaml",
+    "epidemic": "epidemic.yaml",
 }
 ROOMS = ("solvers", "physics", "simkit", "examples", "tests", "benchmarks")
 

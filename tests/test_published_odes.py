@@ -68,7 +68,7 @@ ENDS = {
 CASES = [
     ("HIRES", "Kvaerno5", 1e-8, 1e-12, 3e-8),
     pytest.param("HIRES", "Rodas5P", 1e-10, 1e-14, 1e-10, marks=pytest.mark.slow),  # compiles for long
-    ("Robertson", "Kvaerno5", 1e-8, 1e-17, 3e-7),
+    pytest.param("Robertson", "Kvaerno5", 1e-8, 1e-17, 3e-7, marks=pytest.mark.slow),
     ("Robertson", "Rodas5P", 1e-9, 1e-18, 1e-7),
     ("Arenstorf", "Dopri8", 1e-12, 1e-12, 2e-8),
     ("B3", "Tsit5", 1e-10, 1e-14, 1e-6),

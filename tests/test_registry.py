@@ -9,8 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from simkit_solvers.generator import seed_key
 from simkit_solvers.grid import Grid
 from simkit_solvers.integrate import integrate
+from simkit_solvers.jump_grid import JumpGrid
+from simkit_solvers.jumps import AbstractJumpMethod, JumpNoise, integrate_jumps
 from simkit_solvers.noise import Draw
 from simkit_solvers.observe import States
 from simkit_solvers.problem import AbstractODE, AbstractSDE
@@ -29,6 +32,7 @@ from solver_problems import (
     Additive,
     Commutative,
     Diagonal,
+    Dimers,
     Driven,
     General,
     PairNoise,
@@ -43,7 +47,8 @@ LATE = (
     *("Kvaerno3", "Kvaerno4", "Kvaerno5", "KenCarp3", "KenCarp4", "KenCarp5", "Sil3", "Rodas5P"),
     *("ShOULD", "QUICSORT", "DriftImplicitEuler", "ImplicitMilstein"),
 )
-CASES = [(name, kind) for name, info in SOLVERS.items() for kind in info.problem]
+CASES = [(name, kind) for name, info in SOLVERS.items() for kind in info.problem if kind != "jump"]
+JUMPS = [name for name, info in SOLVERS.items() if "jump" in info.problem]
 
 
 def problem_for(name, kind):
@@ -102,6 +107,29 @@ def test_contract(name, kind):
     np.testing.assert_allclose(*ends(name, kind, jnp.dtype("float32")), value, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("name", JUMPS)
+def test_contract_of_jump_methods(name):
+    """Built, checked, compiled, mapped over paths, in both precisions; the same seed gives the same path."""
+    method, network = make_solver(name), Dimers()
+    check_solver(method, network)
+    found = {}
+    for dtype in ("float32", "float64"):
+
+        def one(path, dtype=dtype):
+            start = network.State(x=40, v=0)
+            grid = JumpGrid(jnp.zeros((), dtype), jnp.ones((), dtype), 2)
+            return integrate_jumps(network, method, start, grid, JumpNoise.of(seed_key(3), path), States())
+
+        run = jax.jit(jax.vmap(one))(jnp.arange(16, dtype=jnp.uint32))
+        assert {x.dtype for x in run.rows.values()} == {jnp.dtype(dtype)}
+        assert {x.dtype for x in run.counts} == {jnp.dtype("int32")}
+        assert (run.counts.x + 2 * run.counts.v == 40).all()
+        assert (run.reached == 1).all()
+        found[dtype] = np.asarray(run.counts.v)[:, -1]
+    assert np.ptp(found["float64"]) > 0
+    assert np.mean(found["float32"] == found["float64"]) > 0.5  # but where rounding changed an event
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("name", "kind"), CASES)
@@ -115,7 +143,8 @@ def test_reverse_mode(name, kind, dtype):
 def test_record(name):
     info = SOLVERS[name]
     assert info.name == info.cls.__name__ == name
-    assert set(info.problem) <= {"ode", "sde"}
+    assert set(info.problem) in ({"ode"}, {"sde"}, {"ode", "sde"}, {"jump"})
+    assert ("jump" in info.problem) == issubclass(info.cls, AbstractJumpMethod)
     assert info.summary.endswith(".")
     assert info.summary.count(". ") == 0
     assert "doi:10." in info.reference
@@ -195,6 +224,8 @@ REFUSALS = [
         Commutative(calculus="stratonovich"),
         "is for additive noise, Commutative has commutative noise",
     ),
+    ("DirectMethod", Driven(), "is for reaction networks, and Driven is not one; take Tsit5"),
+    ("TauLeaping", General(), "is for reaction networks, and General is not one; take EulerMaruyama"),
     ("ALIGN", Additive(), "solves underdamped Langevin problems only and Additive is not"),
 ]
 
@@ -235,7 +266,9 @@ class Damped(AbstractODE):
         return PairState(x=y.v, v=-jnp.sin(y.x) - 0.1 * y.v)
 
 
-@pytest.mark.parametrize("name", [name for name, info in SOLVERS.items() if takes_halves(info.cls)])
+@pytest.mark.parametrize(
+    "name", [name for name, info in SOLVERS.items() if info.problem == ("ode",) and takes_halves(info.cls)]
+)
 def test_splitting_needs_a_separable_problem(name):
     check_solver(make_solver(name), Driven(), PairState(0.3, 0.1))
     wanted = rf"^solver {name} needs .*half of the variables \(x\).*second half \(v\).*Damped does not; take"

@@ -207,6 +207,24 @@ def test_order_of_the_dense_output(solver, order):
     assert np.polyfit(np.log(lengths), np.log(errors), 1)[0] == pytest.approx(order + 1, abs=0.2)
 
 
+@pytest.mark.parametrize(("solver", "degree"), [(SOLVERS[0], 4), (SOLVERS[1], 2)])
+def test_the_error_estimate_of_a_rate_that_is_a_polynomial_in_time(solver, degree):
+    """None below the degree at which the embedded method falls behind; there it is the size of the step's."""
+
+    def step(power):
+        y0, h = {"x": jnp.asarray(0.0)}, jnp.asarray(0.5)
+        y1, error, *_ = one_step(solver, lambda t, y, args: {"x": (t + 0.3) ** power}, y0, h)
+        exact = (0.8 ** (power + 1) - 0.3 ** (power + 1)) / (power + 1)
+        return float(y1["x"]) - exact, float(error["x"])
+
+    for power in range(degree):
+        assert abs(step(power)[1]) < 1e-14
+    off, error = step(degree)
+    assert abs(error) > 1e-6
+    if isinstance(solver, Rosenbrock23):  # whose result is that of lower order, the error's own
+        assert abs(error) == pytest.approx(abs(off), rel=1e-12)
+
+
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_an_impossible_step_is_tried_again_shorter(solver):
     """Outside the rates' domain the error is infinite, never NaN, and an adaptive run goes around."""

@@ -43,8 +43,11 @@ def alone(solvers, problem):
 
 @pytest.mark.parametrize(
     ("solvers", "problem"),
-    [(SPLITTING, Driven()), (MIXED, Driven()), (NOISY, Additive())],
-    ids=["splitting", "mixed", "noisy"],
+    [
+        pytest.param(SPLITTING, Driven(), id="splitting", marks=pytest.mark.slow),
+        pytest.param(MIXED, Driven(), id="mixed"),
+        pytest.param(NOISY, Additive(), id="noisy"),
+    ],
 )
 def test_each_path_is_that_of_its_solver(solvers, problem):
     program = jax.jit(jax.vmap(lambda which, s, n: path(Switched(solvers, which), s, n, problem)))

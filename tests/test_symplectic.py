@@ -19,7 +19,7 @@ from simkit_solvers.step import stepper_for
 from simkit_solvers.terms import HalfTerm, takes_halves
 from solver_problems import PairState, QuadState
 
-SPLITTING = [name for name, info in SOLVERS.items() if takes_halves(info.cls)]
+SPLITTING = [name for name, info in SOLVERS.items() if info.problem == ("ode",) and takes_halves(info.cls)]
 SYMMETRIC = [name for name in SPLITTING if name != "SemiImplicitEuler"]
 
 

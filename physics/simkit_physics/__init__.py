@@ -18,6 +18,14 @@ from simkit_physics.finance.heston import Heston as Heston
 from simkit_physics.finance.multi_asset_gbm import MultiAssetGBM as MultiAssetGBM
 from simkit_physics.finance.sabr import SABR as SABR
 from simkit_physics.finance.vasicek import Vasicek as Vasicek
+from simkit_physics.kinetics import SEIR as SEIR
+from simkit_physics.kinetics import SIR as SIR
+from simkit_physics.kinetics import BirthDeath as BirthDeath
+from simkit_physics.kinetics import ImmigrationDeath as ImmigrationDeath
+from simkit_physics.kinetics import LotkaVolterra as LotkaVolterra
+from simkit_physics.kinetics import MichaelisMenten as MichaelisMenten
+from simkit_physics.kinetics import Repressilator as Repressilator
+from simkit_physics.kinetics import Schlogl as Schlogl
 from simkit_physics.mechanics.arenstorf import Arenstorf as Arenstorf
 from simkit_physics.mechanics.damped_oscillator import DampedOscillator as DampedOscillator
 from simkit_physics.mechanics.double_pendulum import DoublePendulum as DoublePendulum

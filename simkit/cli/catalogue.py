@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 from importlib import resources
 
+from simkit.cli.about_keys import experiment_keys, key_summary
 from simkit.cli.completion import template_names
 from simkit.cli.failures import print_json, reported
 from simkit.cli.options import AsJson
@@ -12,7 +13,7 @@ from simkit.cli.plain_math import plain_text
 
 
 def list_names(as_json: AsJson = False) -> None:
-    """List models, solvers, functions for observables, closed forms and templates."""
+    """List models, solvers, keys, functions for observables, closed forms and templates."""
     with reported(as_json):
         groups = catalogue()
         if as_json:
@@ -44,6 +45,7 @@ def catalogue() -> dict[str, dict[str, str]]:
             f"solvers for {problems}": {info.name: info.summary for info in solvers}
             for problems, solvers in solvers_by_problem(SOLVERS.values()).items()
         },
+        "keys of an experiment": {name: key_summary(name) for name in experiment_keys()},
         "functions in expressions": dict(FUNCTIONS),
         "closed forms for exact": {name: first_sentence(form) for name, form in CLOSED_FORMS.items()},
         "templates": {name: _title(name) for name in template_names()},

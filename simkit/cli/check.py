@@ -16,13 +16,16 @@ def validate(experiment: ExperimentFile, overrides: Overrides = None, as_json: A
     with reported(as_json):
         prefer_wide_vectors()
         from simkit_solvers.grid import Grid
+        from simkit_solvers.jump_grid import JumpGrid
 
         from simkit.build import build
         from simkit.experiment import load
+        from simkit.reaction_plan import model_of
 
         simulation = build(load(experiment, overrides=overrides or []))
+        unknown = "events as they come" if isinstance(simulation.grid, JumpGrid) else "adaptive steps"
         steps = simulation.grid.steps if isinstance(simulation.grid, Grid) else None
-        model, solver = type(simulation.problem).__name__, type(simulation.solver).__name__
+        model, solver = type(model_of(simulation.problem)).__name__, type(simulation.solver).__name__
         if as_json:
             print_json(
                 {
@@ -37,7 +40,7 @@ def validate(experiment: ExperimentFile, overrides: Overrides = None, as_json: A
         else:
             print(
                 f"{experiment}: valid ({model}, {solver}, {counted(simulation.paths, 'path')}, "
-                f"{'adaptive steps' if steps is None else counted(steps, 'step')})"
+                f"{unknown if steps is None else counted(steps, 'step')})"
             )
 
 

@@ -18,8 +18,9 @@ def complete_template(incomplete: str) -> list[str]:
 
 
 def complete_name(incomplete: str) -> list[str]:
-    """Models, solvers and closed forms that begin like this."""
-    names = [*_reexports("simkit_physics"), *_solvers(), *_reexports("simkit", "closed_forms")]
+    """Models, solvers, closed forms and keys that begin like this."""
+    forms = _reexports("simkit", "closed_forms")
+    names = [*_reexports("simkit_physics"), *_solvers(), *forms, *_keys()]
     return [name for name in names if name.startswith(incomplete)]
 
 
@@ -39,6 +40,17 @@ def _reexports(package: str, *parts: str) -> list[str]:
         for node in _syntax_tree(package, *parts).body
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(".".join((package, *parts)))
         for alias in node.names
+    ]
+
+
+def _keys() -> list[str]:
+    """The top-level keys of an experiment."""
+    return [
+        node.target.id
+        for section in _syntax_tree("simkit", "settings.py").body
+        if isinstance(section, ast.ClassDef) and section.name == "Experiment"
+        for node in section.body
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id[0] != "_"
     ]
 
 

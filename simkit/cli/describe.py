@@ -1,4 +1,4 @@
-"""`simkit describe NAME`: all there is to know about one model, solver, closed form or function."""
+"""`simkit describe NAME`: all there is to know about a model, solver, closed form, function or key."""
 
 import inspect
 import re
@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from simkit.cli.about_keys import about_key, experiment_keys, section_text
 from simkit.cli.completion import complete_name
 from simkit.cli.failures import print_json, reported
 from simkit.cli.options import AsJson
@@ -34,7 +35,9 @@ def describe(
     name: Annotated[
         str,
         typer.Argument(
-            help="A model, solver, closed form or function.", autocompletion=complete_name, show_default=False
+            help="A model, solver, closed form, function or key of the file.",
+            autocompletion=complete_name,
+            show_default=False,
         ),
     ],
     as_json: AsJson = False,
@@ -64,7 +67,9 @@ def _about(name: str) -> dict:
         return _about_closed_form(name, CLOSED_FORMS[name])
     if name in FUNCTIONS:
         return {"name": name, "kind": "function in expressions", "text": FUNCTIONS[name]}
-    known = [*MODELS, *SOLVERS, *CLOSED_FORMS, *FUNCTIONS]
+    if name in experiment_keys():
+        return about_key(name)
+    known = [*experiment_keys(), *MODELS, *SOLVERS, *CLOSED_FORMS, *FUNCTIONS]
     raise InputError(f"nothing is called {name!r}{did_you_mean(name, known)} (`simkit list` shows all names)")
 
 
@@ -90,6 +95,7 @@ def _about_model(name: str, model: type) -> dict:
 def model_snippet(name: str, model: type) -> str:
     """An experiment with this model that runs as it stands."""
     from simkit_solvers.problem import AbstractSDE
+    from simkit_solvers.reaction_network import AbstractReactionNetwork
 
     fields = ", ".join(f"{key}: {value}" for key, value in model.example.items())
     initial = ", ".join(f"{key}: {value}" for key, value in model.example_initial.items())
@@ -99,13 +105,15 @@ def model_snippet(name: str, model: type) -> str:
         f"initial: {{{initial}}}",
         f"solver: {model.example_solver}" if model.example_solver else "",
         f"time: {{{time}}}",
-        "ensemble: {paths: 10000, seed: 0}" if issubclass(model, AbstractSDE) else "",
+        "ensemble: {paths: 10000, seed: 0}"
+        if issubclass(model, AbstractSDE | AbstractReactionNetwork)
+        else "",
     ]
     return "".join(f"{line}\n" for line in lines if line)
 
 
 def _about_solver(solver) -> dict:
-    kinds = {"ode": "ordinary equations", "sde": "stochastic equations"}
+    kinds = {"ode": "ordinary equations", "sde": "stochastic equations", "jump": "reaction networks"}
     about = {"name": solver.name, "kind": "solver", "problem": [kinds[kind] for kind in solver.problem]}
     about |= _documentation(solver.cls) if solver.origin == "simkit" else {"text": solver.summary}
     facts = {
@@ -160,14 +168,15 @@ def _page(about: dict) -> str:
         about.get("text") or about.get("summary"),
     ]
     parts.append(about.get("module"))
-    facts = [(label, _words(about[key])) for key, label in FACTS.items() if key in about]
+    facts = [(label, _words(about[key])) for key, label in FACTS.items() if about.get(key)]
     parts.append(_table(facts))
     for title in ("variables", "parameters"):
         rows = [tuple(row.values()) for row in about.get(title, [])]
         parts.append(f"{title}\n{_table(rows)}" if rows else None)
+    parts += [section_text(section) for section in about.get("sections", [])]
     if about.get("reference") and not re.search("References?:", about["text"]):
         parts.append(textwrap.fill(f"Reference: {about['reference']}", 100))
-    if "yaml" in about:
+    if about.get("yaml"):
         parts.append("YAML\n" + textwrap.indent(about["yaml"].rstrip(), "  "))
     return "\n\n".join(part for part in parts if part)
 

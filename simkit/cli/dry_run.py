@@ -38,8 +38,11 @@ def estimate(simulation: Simulation) -> dict[str, Any]:
 def _steps(simulation: Simulation) -> dict[str, Any]:
     """The steps of a path and of all; of adaptive ones the most, and by which tolerances they are chosen."""
     from simkit_solvers.adaptive_grid import AdaptiveGrid
+    from simkit_solvers.jump_grid import JumpGrid
 
     grid = simulation.grid
+    if isinstance(grid, JumpGrid):
+        return {"steps": None, "path_steps": None, "max_steps": grid.max_steps}
     if isinstance(grid, AdaptiveGrid):
         limits = {"rtol": float(grid.tolerances.rtol), "atol": float(grid.tolerances.atol)}
         return {"steps": None, "path_steps": None, "max_steps": grid.max_steps, **limits}
@@ -50,7 +53,9 @@ def estimate_text(sizes: dict[str, Any]) -> str:
     """The estimate as lines for a person."""
     counts = {key: f"{value:,}" for key, value in sizes.items() if isinstance(value, int)}
     steps = f"{counts['paths']} paths x "
-    if sizes["steps"] is None:
+    if sizes["steps"] is None and "rtol" not in sizes:
+        steps += f"at most {counts['max_steps']} events or leaps"
+    elif sizes["steps"] is None:
         steps += (
             f"at most {counts['max_steps']} adaptive steps, rtol {sizes['rtol']:g}, atol {sizes['atol']:g}"
         )

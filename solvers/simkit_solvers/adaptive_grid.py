@@ -2,6 +2,7 @@
 
 import equinox as eqx
 import numpy as np
+from jax.core import Tracer
 
 from simkit_solvers.problem import Scalar
 
@@ -25,7 +26,8 @@ class AdaptiveGrid(eqx.Module):
 
     Row 0 is `t0`, row r the time `t0 + r (t1 - t0) / points`. All but `points` and `max_steps` is traced.
     `first_step` is chosen from the slope at `t0` unless given; on a stochastic problem it is the longest
-    step, and a saved interval unless given. Raises `ValueError` unless `points` and `max_steps` are positive.
+    step, and a saved interval unless given. Raises `ValueError` unless `points`, `max_steps`, `t1 - t0` and
+    `first_step` are positive, the latter two where they are no tracers.
     """
 
     t0: Scalar
@@ -47,6 +49,9 @@ class AdaptiveGrid(eqx.Module):
         for name, value in (("points", points), ("max_steps", max_steps)):
             if not 0 < value < 2**31:
                 raise ValueError(f"{name}: must be from 1 to {2**31 - 1}, got {value}")
+        for name, value in (("t1 - t0", t1 - t0), ("first_step", first_step)):
+            if value is not None and not isinstance(value, Tracer) and not float(value) > 0:
+                raise ValueError(f"{name}: must be positive, got {float(value):g}")
         # Here, before anything takes the precision of the state: a late start would take the span's digits.
         self.t0, self.span = t0, t1 - t0
         self.tolerances, self.first_step, self.points, self.max_steps = (

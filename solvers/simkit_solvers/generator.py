@@ -32,6 +32,7 @@ class Stream(IntEnum):
     INITIAL = 5
     BRIDGE_AREAS = 6
     TREE = 7
+    INSIDE_LEAPS = 8
 
 
 class Words(NamedTuple):

@@ -121,22 +121,31 @@ def integrate(
         return hop(carry, k - short, short, range(0, half, math.gcd(grid.every, half)))
 
     def loop(block, numbers, start):
-        """The carry at the end of the last whole block, and the rows but the last, with one kind of block."""
+        """The carry at the end of the last whole block, `turns`, and the rows but the last.
 
-        def body(carry, r):
+        `block` is the kind of block. The turns are counted here, as a number that the compiler does not know.
+        """
+
+        def body(state, r):
             # The row first: it reads what the loop carries; after the steps it would compute them again.
+            carry, counted = state
             k = r * jnp.uint32(grid.every)
             kept = row(numbers, at_row(numbers, carry, k), k)
             if grid.steps < size:
-                return carry, kept
+                return (carry, counted), kept
             first, end = k - k % jnp.uint32(size), k + jnp.uint32(grid.every)
 
-            def turn(c, b):
-                return block(numbers, c, start, first + b * jnp.uint32(size), end), None
+            def turn(state, b):
+                carry, counted = state
+                carry = block(numbers, carry, start, first + b * jnp.uint32(size), end)
+                return (carry, counted + jnp.uint32(1)), None
 
-            return jax.lax.scan(turn, carry, jnp.arange(turns, dtype=jnp.uint32))[0], kept
+            again = carry, jnp.uint32(0)
+            return jax.lax.scan(turn, again, jnp.arange(turns, dtype=jnp.uint32))[0], kept
 
-        return jax.lax.scan(body, start, jnp.arange(grid.rows - 1, dtype=jnp.uint32))
+        begin = start, jnp.uint32(0)
+        (end, counted), rows = jax.lax.scan(body, begin, jnp.arange(grid.rows - 1, dtype=jnp.uint32))
+        return end, counted, rows
 
     @jax.custom_jvp
     def run_loop(numbers, start):
@@ -155,9 +164,18 @@ def integrate(
     start = jax.tree.map(_strong, start)
     pack, unpack = _packing(start)
     start = pack(start)
-    end, between = run_loop(numbers, start)
+    end, counted, between = run_loop(numbers, start)
     rest = grid.steps % size
-    end = steps(numbers, end, jnp.uint32(grid.steps - rest), rest) if rest else end
+    if rest:
+
+        def finish(carry):
+            return steps(numbers, carry, jnp.uint32(grid.steps - rest), rest)
+
+        if grid.steps > size:
+            # Always taken, unknown to the compiler, which would take these steps anew for each quantity kept.
+            end = jax.lax.cond(counted == jnp.uint32(turns), finish, lambda c: c, end)
+        else:
+            end = finish(end)
     # The first row is always taken here, and the loop's dropped, lest its bits depend on how many there are.
     first = row(numbers, start, jnp.uint32(0))
     last = row(numbers, end, jnp.uint32(grid.steps))

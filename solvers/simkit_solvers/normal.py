@@ -39,7 +39,7 @@ def _horner(coefficients, x):
     return y
 
 
-def _log2(x):
+def log2(x):
     """log2 of a positive normal float32, absolute error below 4e-7."""
     bits = jax.lax.bitcast_convert_type(x, jnp.uint32)
     above = (bits - jnp.uint32(_SQRT_HALF)).astype(jnp.int32)
@@ -54,7 +54,7 @@ def standard_normal(word):
     """A standard normal as float32 from one 32-bit word; odd in the lowest bit, monotone in the others."""
     half = (word >> jnp.uint32(1)).astype(jnp.int32).astype(jnp.float32)  # signed: unsigned converts slowly
     v = (half + jnp.float32(0.5)) * jnp.float32(2**-31)
-    t = _log2(v * (jnp.float32(2) - v)) * jnp.float32(2 / 31) + jnp.float32(1)
+    t = log2(v * (jnp.float32(2) - v)) * jnp.float32(2 / 31) + jnp.float32(1)
     z = (jnp.float32(1) - v) * _horner(_QUANTILE, t)
     sign = word << jnp.uint32(31)
     return jax.lax.bitcast_convert_type(jax.lax.bitcast_convert_type(z, jnp.uint32) | sign, jnp.float32)

@@ -153,3 +153,31 @@ def check_parameters(model: AbstractODE) -> None:
         if not isinstance(value, Tracer) and not spec.admits(float(value)):
             wanted = spec.range or "a number"
             raise ValueError(f"{type(model).__name__}.{name}: must be {wanted}, got {float(value):g}")
+
+
+def check_shapes(model: AbstractODE, y0) -> None:
+    """Raise `ValueError` when drift or noise do not return a state like `y0`, a `State` of numbers.
+
+    Nothing is computed. A model that fails by itself does so here, with its own error.
+    """
+    calls = {"drift": lambda t, y: model.drift(t, y)}
+    if isinstance(model, AbstractSDE):
+        dW = model.Noise(*[0.0] * len(model.Noise._fields))
+        calls["noise"] = lambda t, y: model.noise(t, y, dW)
+    shapes = jax.tree.map(jax.numpy.shape, y0)
+    for name, call in calls.items():
+        found = jax.tree.map(lambda x: x.shape, jax.eval_shape(call, 0.0, y0))
+        if found != shapes or type(found) is not type(y0):
+            wanted = f"a {type(y0).__name__} with a number for each of {', '.join(y0._fields)}"
+            raise ValueError(f"{type(model).__name__}.{name}: must return {wanted}, got {_in_words(found)}")
+
+
+def _in_words(shapes) -> str:
+    """What a function returned, given the shapes in place of its arrays."""
+    if isinstance(shapes, tuple) and all(isinstance(n, int) for n in shapes):
+        return f"an array of shape {shapes}" if shapes else "one number"
+    fields = getattr(shapes, "_fields", None)
+    if fields is None:
+        return f"a {type(shapes).__name__}"
+    parts = [f"{name} {_in_words(shape)}" for name, shape in zip(fields, shapes, strict=True)]
+    return f"a {type(shapes).__name__} with {', '.join(parts)}"

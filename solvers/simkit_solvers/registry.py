@@ -5,7 +5,7 @@ One more solver is one file, with its record, and one line in `SOLVERS` below.
 
 import difflib
 from collections.abc import Iterable
-from typing import get_args
+from typing import Any, get_args
 
 import diffrax
 import equinox as eqx
@@ -13,14 +13,18 @@ import optimistix as optx
 
 from simkit_solvers.baoab import BAOAB_INFO
 from simkit_solvers.diffrax_solvers import DIFFRAX_SOLVERS
+from simkit_solvers.direct_method import DIRECT_METHOD
 from simkit_solvers.drift_implicit import DRIFT_IMPLICIT
 from simkit_solvers.euler_maruyama import EULER_MARUYAMA
 from simkit_solvers.hamiltonian import AbstractHamiltonian
+from simkit_solvers.jumps import check_rates
 from simkit_solvers.langevin import AbstractUnderdampedLangevin
 from simkit_solvers.leimkuhler_matthews import LEIMKUHLER_MATTHEWS, LeimkuhlerMatthews
 from simkit_solvers.milstein import DERIVATIVE_FREE_MILSTEIN, MILSTEIN
+from simkit_solvers.next_reaction import NEXT_REACTION
 from simkit_solvers.platen import PLATEN_WEAK_2
 from simkit_solvers.problem import AbstractODE, AbstractSDE, Calculus, NoiseKind
+from simkit_solvers.reaction_network import AbstractReactionNetwork
 from simkit_solvers.rodas5p import RODAS5P
 from simkit_solvers.rosenbrock import AbstractRosenbrock
 from simkit_solvers.rosenbrock23 import ROSENBROCK23
@@ -29,6 +33,7 @@ from simkit_solvers.sri import SRIW1_INFO
 from simkit_solvers.switched import Switched
 from simkit_solvers.symplectic import SYMPLECTIC_SOLVERS
 from simkit_solvers.tamed_euler import TAMED_EULER
+from simkit_solvers.tau_leaping import TAU_LEAPING
 from simkit_solvers.terms import is_separable, takes_halves
 
 SOLVERS: dict[str, SolverInfo] = {
@@ -47,6 +52,9 @@ SOLVERS: dict[str, SolverInfo] = {
         LEIMKUHLER_MATTHEWS,
         RODAS5P,
         ROSENBROCK23,
+        DIRECT_METHOD,
+        NEXT_REACTION,
+        TAU_LEAPING,
     )
 }
 
@@ -57,8 +65,8 @@ REFUSED = {
 }
 
 
-def make_solver(name: str, options: dict | None = None) -> diffrax.AbstractSolver:
-    """The solver of a name with its options set.
+def make_solver(name: str, options: dict | None = None) -> Any:
+    """The solver of a name with its options set: a diffrax solver, or a jump method.
 
     Options are the numbers among the solver's fields (`SOLVERS[name].options`); implicit solvers, which find
     roots by Newton's method, also take its `rtol` and `atol`. Raises `ValueError` for an unknown name or
@@ -97,6 +105,14 @@ def check_solver(
             check_solver(each, problem, y0, instead)
         return
     info, model = info_of(solver), type(problem).__name__
+    if "jump" in info.problem:
+        if not isinstance(problem, AbstractReactionNetwork):
+            other = "EulerMaruyama" if isinstance(problem, AbstractSDE) else "Tsit5"
+            raise ValueError(
+                f"solver {info.name} is for reaction networks, and {model} is not one; take {other}"
+            )
+        check_rates(problem)
+        return
     if not isinstance(problem, AbstractSDE):
         if "ode" not in info.problem:
             raise ValueError(
@@ -166,11 +182,14 @@ def solvers_by_problem(solvers: Iterable[SolverInfo]) -> dict[str, list[SolverIn
             "ordinary equations",
             "stiff ordinary equations",
             "separable ordinary equations",
+            "reaction networks",
         )
     }
     for info in solvers:
         if info.langevin or issubclass(info.cls, LeimkuhlerMatthews):
             groups["Langevin equations"].append(info)
+        elif "jump" in info.problem:
+            groups["reaction networks"].append(info)
         elif "sde" in info.problem:
             groups[f"{_WORDS[str(info.calculus)]} equations"].append(info)
         if "ode" in info.problem:

@@ -2,13 +2,13 @@
 
 import dataclasses
 import inspect
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import diffrax
 
 from simkit_solvers.problem import Calculus, NoiseKind
 
-ProblemKind = Literal["ode", "sde"]
+ProblemKind = Literal["ode", "sde", "jump"]
 EVERY_NOISE: tuple[NoiseKind, ...] = ("additive", "scalar", "diagonal", "commutative", "general")
 COMMUTATIVE_NOISE: tuple[NoiseKind, ...] = ("additive", "scalar", "diagonal", "commutative")
 DIAGONAL_NOISE: tuple[NoiseKind, ...] = ("additive", "scalar", "diagonal")
@@ -57,7 +57,8 @@ class SolverInfo:
     """One solver: what it solves, how well, and who says so.
 
     `strong` and `weak` are its orders on stochastic problems, `order` that on ordinary ones; `calculus` is
-    the integral that it converges to. `langevin` solvers take an `AbstractUnderdampedLangevin` only.
+    the integral that it converges to. `cls` is a diffrax solver, of problem `jump` an `AbstractJumpMethod`.
+    `langevin` solvers take an `AbstractUnderdampedLangevin` only.
     `unbiased_area` says that what a step leaves out of the second order on general noise, the Lévy area minus
     its mean given the normals that the step reads, is zero on average. `carries` says that a step depends on
     earlier ones by more than the state. Raises `ValueError` where a kind of problem lacks what it needs:
@@ -65,7 +66,7 @@ class SolverInfo:
     """
 
     name: str
-    cls: type[diffrax.AbstractSolver]
+    cls: type[Any]
     problem: tuple[ProblemKind, ...]
     summary: str
     reference: str
@@ -79,7 +80,7 @@ class SolverInfo:
     origin: Literal["simkit", "diffrax"] = "diffrax"
 
     def __post_init__(self):
-        needed = {"ode": ("order",), "sde": ("calculus", "strong", "weak")}
+        needed = {"ode": ("order",), "sde": ("calculus", "strong", "weak"), "jump": ()}
         for kind in self.problem:
             missing = [name for name in needed[kind] if getattr(self, name) is None]
             if missing:

@@ -1,0 +1,152 @@
+"""Reaction networks: the direct method against one written for numba on the same cores, and tau-leaping.
+
+Immigration–death with about a hundred molecules, whose direct method in numba is six lines, and a ring of ten
+species and twenty reactions. Both sides simulate the same number of paths on all cores. Tau-leaping is
+compared with the direct method on ten thousand molecules, with the errors of its mean and variance beside it.
+"""
+
+import math
+import os
+import sys
+
+from simkit.xla_flags import prefer_wide_vectors
+
+if not prefer_wide_vectors():
+    print("not asking XLA for 512-bit vectors: see `simkit doctor`", file=sys.stderr)
+
+import jax
+
+jax.config.update("jax_num_cpu_devices", os.cpu_count())
+
+import numpy as np
+from report import Finding, options, report
+from rounds import interleaved
+
+from simkit.build import build
+from simkit.experiment import load
+from simkit.paths import as_device_ids, path_mesh, path_program
+
+try:
+    import numba
+except ImportError:
+    sys.exit("this benchmark needs numba: pip install --group benchmarks")
+
+ARRIVALS = {
+    "model": {"type": "ImmigrationDeath", "alpha": 1000.0, "mu": 10.0},
+    "initial": {"X": 0},
+    "time": {"t1": 10.0},
+}
+RING = {
+    "model": {
+        "reactions": {
+            f"r{i}": {"equation": f"X{i % 10} -> X{(i + 1 + 6 * (i // 10)) % 10}", "rate": 1 + 0.1 * (i % 10)}
+            for i in range(20)
+        }
+    },
+    "initial": {f"X{i}": 100 for i in range(10)},
+    "time": {"t1": 1.0},
+}
+MANY = {
+    "model": {"type": "ImmigrationDeath", "alpha": 1e5, "mu": 10.0},
+    "initial": {"X": 0},
+    "time": {"t1": 0.5},
+}
+
+
+def ours(experiment: dict, solver, paths: int):
+    """A compiled run of all paths on every core: the rows by name."""
+    simulation = build(load({**experiment, "solver": solver}))
+    mesh = path_mesh(None)
+    devices = mesh.devices.size
+    lanes = 32 * -(-paths // (32 * devices))
+    with jax.enable_x64(True):
+        program, numbers = path_program(simulation, simulation.grid, mesh)
+        ids = as_device_ids(0, devices, lanes, mesh)
+        compiled = jax.jit(program).lower(numbers, ids).compile()
+    return lambda: compiled(numbers, ids)
+
+
+@numba.njit(parallel=True)
+def arrivals(paths, alpha, mu, end):
+    found = np.empty(paths, np.int64)
+    for i in numba.prange(paths):
+        x, t = 0, 0.0
+        while True:
+            total = alpha + mu * x
+            t -= math.log(1.0 - np.random.random()) / total
+            if t > end:
+                break
+            x += 1 if np.random.random() * total < alpha else -1
+        found[i] = x
+    return found
+
+
+@numba.njit(parallel=True)
+def first_order(paths, start, rates, reactant, change, end):
+    found = np.empty((paths, start.size), np.int64)
+    for i in numba.prange(paths):
+        x, t = start.copy(), 0.0
+        a = np.empty(rates.size)
+        while True:
+            total = 0.0
+            for j in range(rates.size):
+                a[j] = rates[j] * x[reactant[j]]
+                total += a[j]
+            t -= math.log(1.0 - np.random.random()) / total
+            if t > end:
+                break
+            level = np.random.random() * total
+            j, below = 0, a[0]
+            while below <= level and j < rates.size - 1:
+                j += 1
+                below += a[j]
+            for s in range(x.size):
+                x[s] += change[j, s]
+        found[i] = x
+    return found
+
+
+def ring_by_numba(paths: int):
+    rates = np.array([1 + 0.1 * (i % 10) for i in range(20)])
+    reactant = np.arange(20) % 10
+    change = np.zeros((20, 10), np.int64)
+    for i in range(20):
+        change[i, i % 10] -= 1
+        change[i, (i + 1 + 6 * (i // 10)) % 10] += 1
+    return lambda: first_order(paths, np.full(10, 100), rates, reactant, change, 1.0)
+
+
+def main():
+    asked = options(__doc__)
+    paths, rounds = (1024, 2) if asked.small else (9984, 3)
+    few = 128 if asked.small else 1024
+    programs = {
+        "arrivals, simkit": ours(ARRIVALS, "DirectMethod", paths),
+        "arrivals, numba": lambda: arrivals(paths, 1000.0, 10.0, 10.0),
+        "ring, simkit": ours(RING, "DirectMethod", paths),
+        "ring, numba": ring_by_numba(paths),
+        "many, DirectMethod": ours(MANY, "DirectMethod", few),
+        "many, TauLeaping": ours(MANY, {"type": "TauLeaping", "epsilon": 0.004}, few),
+    }
+    timings = interleaved(programs, rounds)
+    mean = 1e4 * -math.expm1(-5.0)
+    for name in ("many, DirectMethod", "many, TauLeaping"):
+        x = np.asarray(programs[name]()["X"])[-1].ravel()
+        print(f"{name}: mean {x.mean() / mean - 1:+.2%} off, variance {x.var() / mean - 1:+.1%} off")
+    findings = [
+        Finding(
+            f"direct method, {what}, against numba", ratio(timings, f"{key}, numba", f"{key}, simkit"), "x", 1
+        )
+        for key, what in (("arrivals", "immigration–death"), ("ring", "20 reactions"))
+    ]
+    gain = ratio(timings, "many, DirectMethod", "many, TauLeaping")
+    findings.append(Finding("tau-leaping, 10 000 molecules, against the direct method", gain))
+    report("reactions", findings, timings, {}, asked)
+
+
+def ratio(timings, slow: str, fast: str) -> float:
+    return timings[slow].best / timings[fast].best
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""The keys of an experiment as `simkit describe` shows them, from the schema."""
+
+import textwrap
+from collections.abc import Iterator
+from typing import Any
+
+WIDTH = 100
+
+
+def experiment_keys() -> list[str]:
+    """The top-level keys."""
+    from simkit.settings import Experiment
+
+    return list(Experiment.model_fields)
+
+
+def key_summary(name: str) -> str:
+    """The first sentence about a top-level key."""
+    from simkit.settings import Experiment
+
+    return (Experiment.model_fields[name].description or "").split(". ")[0].rstrip(".")
+
+
+def about_key(name: str) -> dict[str, Any]:
+    """What is known of a top-level key: its meaning, an example, and the keys below it."""
+    from simkit_physics import MODELS
+
+    from simkit.schema import experiment_schema
+    from simkit.settings import Experiment
+
+    schema = experiment_schema()
+    field, spec = Experiment.model_fields[name], schema["properties"][name]
+    sections = [schema["$defs"][part] for part in _references(spec) if part not in MODELS]
+    choices = spec.get("enum", ())
+    return {
+        "name": name,
+        "kind": "key of an experiment",
+        "text": textwrap.fill(field.description or "", WIDTH),
+        "options": list(choices) if len(choices) < 5 else [],
+        "sections": [
+            {"text": said if said != field.description else "", "keys": list(_rows(part))}
+            for part in sections
+            for said in [part.get("description", "")]
+        ],
+        "yaml": f"{name}: {_inline(field.examples[0])}" if field.examples else "",
+    }
+
+
+def _references(spec: Any) -> Iterator[str]:
+    """The names of the definitions that a part of the schema refers to."""
+    if isinstance(spec, list):
+        for item in spec:
+            yield from _references(item)
+    elif isinstance(spec, dict):
+        if "$ref" in spec:
+            yield spec["$ref"].rsplit("/", 1)[1]
+        for item in spec.values():
+            yield from _references(item)
+
+
+def _rows(section: dict[str, Any]) -> Iterator[dict[str, str]]:
+    for key, spec in section["properties"].items():
+        default = "required" if key in section.get("required", ()) else ""
+        if spec.get("default") not in ("", None):
+            default = f"default {_inline(spec['default'])}"
+        yield {"name": key, "default": default, "description": spec.get("description", "")}
+
+
+def _inline(value: Any) -> str:
+    import yaml
+
+    return (
+        yaml.safe_dump(value, default_flow_style=True, sort_keys=False, allow_unicode=True, width=1000)
+        .removesuffix("\n")
+        .removesuffix("\n...")
+        .strip()
+    )
+
+
+def section_text(section: dict[str, Any]) -> str:
+    """What it is, and its keys: name and default in columns, the meaning in as many lines as it takes."""
+    rows = section["keys"]
+    widths = [max(len(row[column]) for row in rows) for column in ("name", "default")]
+    indent = " " * (sum(widths) + 6)
+    lines = [textwrap.fill(section["text"], WIDTH)] if section["text"] else []
+    for row in rows:
+        head = f"  {row['name']:<{widths[0]}}  {row['default']:<{widths[1]}}  "
+        lines.append(textwrap.fill(head + row["description"], WIDTH, subsequent_indent=indent))
+    return "\n".join(line.rstrip() for line in lines)

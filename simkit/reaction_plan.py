@@ -1,0 +1,119 @@
+"""What a solver sees of a reaction network, and the times of a run whose events come when they come."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from simkit_solvers.calculus import Converted
+from simkit_solvers.jump_grid import MAX_STEPS, JumpGrid
+from simkit_solvers.problem import AbstractODE, AbstractSDE
+from simkit_solvers.reaction_network import AbstractReactionNetwork, ChemicalLangevin
+from simkit_solvers.registry import SOLVERS
+
+from simkit.adaptive_plan import MakeGrid, path_functionals
+from simkit.fields import Constants
+from simkit.initial import Distribution
+from simkit.initial_plan import InitialValue
+from simkit.mistakes import Mistakes
+from simkit.model_plan import ModelPlan
+from simkit.settings import ObservableSettings, Save, Solver, Time
+
+
+def solves_jumps(section: Solver | None) -> bool:
+    """Whether a solver is for the jump process of a reaction network."""
+    return section is not None and section.type in SOLVERS and "jump" in SOLVERS[section.type].problem
+
+
+def takes_langevin(section: Solver) -> bool:
+    """Whether a solver takes the chemical Langevin equation of a network, rather than its rate equation."""
+    info = SOLVERS.get(section.type)
+    if info is None or "sde" not in info.problem:
+        return False
+    return "ode" not in info.problem or info.calculus == "ito"
+
+
+def seen_by(section: Solver | None, plan: ModelPlan | None) -> ModelPlan | None:
+    """The plan of what a solver solves.
+
+    Of a network it is the chemical Langevin equation for a solver of Itô equations, and for one that knows no
+    ordinary ones, else the network itself, which is its rate equation to solvers of ordinary equations.
+    """
+    network = None if plan is None else plan.problem
+    if plan is None or section is None or not isinstance(network, AbstractReactionNetwork):
+        return plan
+    if not takes_langevin(section):
+        return plan
+    cls = type(network)
+    return dataclasses.replace(
+        plan, problem=ChemicalLangevin(network), make=lambda **values: ChemicalLangevin(cls(**values))
+    )
+
+
+def view(problem: AbstractODE, jumps: bool) -> str | None:
+    """Which of the three processes of a reaction network a problem is; `None` of any other model."""
+    if isinstance(problem, AbstractSDE):
+        return "chemical Langevin equation" if isinstance(problem, ChemicalLangevin) else None
+    if not isinstance(problem, AbstractReactionNetwork):
+        return None
+    return "jump process" if jumps else "rate equation"
+
+
+def model_of(problem: AbstractODE) -> AbstractODE:
+    """The model that a problem was made of: it has the parameters and the name."""
+    while isinstance(problem, Converted | ChemicalLangevin):
+        problem = problem.original
+    return problem
+
+
+def plan_jumps(section: Time | None, save: Save | None, mistakes: Mistakes) -> MakeGrid | None:
+    """How the saved times follow from t0 and t1; keys about steps are mistakes."""
+    given = mistakes.document.data.get("time")
+    keys: set[str] = set(given) if isinstance(given, dict) else set()
+    if section is not None:
+        keys |= section.model_dump(exclude_none=True).keys()
+    for key in ("steps", "rtol", "atol", "first_step"):
+        if key in keys:
+            message = (
+                "the solver simulates the events of a reaction network when they come; remove it and give "
+                "save.points, or take EulerMaruyama for the chemical Langevin equation, Tsit5 for the rate "
+                "equation"
+            )
+            mistakes.add(("time", key), message, at_key=True)
+    if save is not None and save.every is not None:
+        mistakes.add(("save", "every"), "events come when they come; give points")
+    if section is None or save is None:
+        return None
+    points, max_steps = save.points or 1, section.max_steps or MAX_STEPS
+
+    def make_grid(t0, t1, values: Mapping[str, Any]) -> JumpGrid:
+        return JumpGrid(t0, t1, points, max_steps)
+
+    return make_grid
+
+
+def refuse_jumps(
+    section: Solver | None,
+    initial: Mapping[str, InitialValue],
+    observe: Mapping[str, ObservableSettings] | None,
+    constants: Constants,
+    mistakes: Mistakes,
+) -> None:
+    """What counts cannot be: random by these laws, parts of one, watched step by step."""
+    if section is not None and section.convert:
+        mistakes.add(("solver", "convert"), "has no effect: the jump process has no calculus", at_key=True)
+    for name, value in initial.items():
+        bound = value.bound(constants.values)
+        path = ("initial", name)
+        if isinstance(bound, Distribution):
+            mistakes.add(path, "must be a whole number of molecules, and these laws are of real ones")
+        elif bound != bound // 1 or not 0 <= bound <= 2e9:
+            message = f"must be a whole number from 0 to 2000000000, the molecules of {name}, got {bound:g}"
+            mistakes.add(path, message)
+    for name, settings in (observe or {}).items():
+        found = path_functionals(settings)
+        if found:
+            message = (
+                f"{found[0]}(…) looks at the path step by step, and events have no common times; save more "
+                "points and look at the result"
+            )
+            mistakes.add(("observe", name, "value"), message)

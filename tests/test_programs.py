@@ -1,0 +1,136 @@
+"""Programs are compiled once for all runs that differ in numbers, and never mistaken for another."""
+
+import dataclasses
+
+import jax
+import jax.monitoring
+import numpy as np
+import pytest
+
+import simkit
+from simkit import programs
+from simkit.build import build
+from simkit.ensemble import ChunkProgram, default_reducers, quantity_rows
+from simkit.experiment import load
+from simkit.paths import path_mesh, path_program
+
+BASE = {
+    "constants": {"K": 1.0, "s": 0.3},
+    "model": {
+        "sde": {"x": {"drift": "-a*x", "noise": {"W1": "s*x"}}, "y": {"drift": "x", "noise": {"W2": "s"}}},
+        "parameters": {"a": 1.0, "s": "s"},
+    },
+    "initial": {"x": 1.0, "y": {"normal": [0.0, 1.0]}},
+    "time": {"t1": 1.0, "steps": 12},
+    "ensemble": {"paths": 100, "seed": 1},
+    "observe": {"call": "maximum(x - K, 0)"},
+}
+
+compilations = []
+jax.monitoring.register_event_duration_secs_listener(
+    lambda event, seconds, **_: compilations.append(event) if "backend_compile" in event else None
+)
+
+
+def test_other_numbers_compile_nothing_and_count():
+    simkit.run(BASE)
+    before = len(compilations)
+    seen = set()
+    for change in (
+        "constants.K=0.8",
+        "constants.s=0.4",
+        "model.parameters.a=2",
+        "initial.x=1.5",
+        "time.t1=2",
+        "ensemble.seed=2",
+        "ensemble.paths=120",
+    ):
+        result = simkit.run(BASE, overrides=[change])
+        seen.add((float(result["x_mean"][-1]), float(result["call_mean"]), float(result["y_variance"][-1])))
+    assert len(compilations) == before
+    assert len(seen) == 7
+
+
+def program_of(*changes: str, **fields):
+    simulation = dataclasses.replace(build(load(BASE, list(changes))), **fields)
+    with jax.enable_x64(True):
+        paths, _ = path_program(simulation, simulation.grid, path_mesh(simulation.devices))
+    rows = tuple(quantity_rows(simulation).items())
+    return ChunkProgram(paths, rows, tuple(default_reducers(simulation).items()))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("model.sde.x.drift=-a*x*x",),
+        ("model.sde.x.noise.W1=s*x*x",),
+        ("model.correlation={W1-W2: 0.5}",),
+        ("initial.y=0.0",),
+        ("initial.y={normal: [0.0, 2.0]}",),
+        ("initial.y={uniform: [0.0, 1.0]}",),
+        ("solver=Milstein", "model.sde.y.noise={W2: s*y}"),
+        ("time.steps=24",),
+        ("time={t1: 1.0, rtol: 1e-3, atol: 1e-3}", "solver=Milstein"),
+        ("save.points=3",),
+        ("precision=float32",),
+        ("ensemble.normals=float64",),
+        ("ensemble.devices=2",),
+        ("observe.call=maximum(x - K, 0)*2",),
+        ("observe.call.value=maximum(x - K, 0)", "observe.call.at=each"),
+        ("observe.call=maximum(max(x) - K, 0)",),
+        ("observe.call.value=maximum(max(x) - K, 0)", "observe.call.every=3"),
+    ],
+    ids=str,
+)
+def test_another_program_is_not_taken_for_the_same(change):
+    assert program_of() == program_of()
+    assert hash(program_of()) == hash(program_of())
+    assert program_of(*change) != program_of()
+
+
+def test_fields_without_a_key_in_the_file_tell_programs_apart_too():
+    assert program_of(quantiles=(0.5,)) != program_of()
+    assert program_of(convert=True) != program_of()
+    simulation = build(load(BASE))
+    turned = dict(reversed(list(simulation.initial.items())))
+    assert program_of(initial=turned) != program_of()  # the position in it is that of the noise
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (1, 1.0),
+        (1, True),
+        (np.array([1, 2]), np.array([1, 3])),
+        (np.array([1, 2]), np.array([1, 2], np.int8)),
+        ((1, 2), [1, 2]),
+        ({"a": 1}, {"b": 1}),
+    ],
+    ids=str,
+)
+def test_trees_are_equal_by_structure_type_and_value(one, other):
+    assert programs.Static(one) == programs.Static(one)
+    assert hash(programs.Static(one)) == hash(programs.Static(one))
+    assert programs.Static(one) != programs.Static(other)
+
+
+@dataclasses.dataclass(frozen=True)
+class Times:
+    factor: float
+
+    def __call__(self, x):
+        return self.factor * x
+
+
+def test_the_last_used_are_kept(monkeypatch):
+    monkeypatch.setattr(programs, "KEPT", 2)
+    monkeypatch.setattr(programs, "_kept", type(programs._kept)())
+    x = np.float32(3.0)
+    first, _ = programs.compiled(Times(2.0), x)
+    assert first(x) == 6.0
+    assert programs.compiled(Times(3.0), x)[0](x) == 9.0
+    assert programs.compiled(Times(2.0), x)[0] is first
+    programs.compiled(Times(4.0), x)
+    assert programs.compiled(Times(2.0), x)[0] is first
+    assert {program.factor for program, *_ in programs._kept} == {2.0, 4.0}
+    assert programs.compiled(Times(2.0), np.zeros(2, np.float32))[0] is not first

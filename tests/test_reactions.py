@@ -1,0 +1,449 @@
+"""Reaction networks: the laws of the three jump methods, of their variates, and of the views on a network."""
+
+import functools
+import math
+from typing import ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from simkit_physics import SIR, BirthDeath, ImmigrationDeath, Repressilator, Schlogl
+from simkit_solvers.euler_maruyama import EulerMaruyama
+from simkit_solvers.generator import Words, block, seed_key
+from simkit_solvers.grid import Grid
+from simkit_solvers.integrate import integrate
+from simkit_solvers.jump_grid import JumpGrid
+from simkit_solvers.jumps import (
+    BAD_COUNT,
+    BAD_PROPENSITY,
+    TOO_MANY_STEPS,
+    JumpNoise,
+    check_rates,
+    integrate_jumps,
+)
+from simkit_solvers.noise import CounterNoise
+from simkit_solvers.observe import States
+from simkit_solvers.problem import Scalar, parameter, parameters_of
+from simkit_solvers.reaction import reaction
+from simkit_solvers.reaction_network import AbstractReactionNetwork, ChemicalLangevin
+from simkit_solvers.registry import make_solver
+from simkit_solvers.variates import below_one, binomial, exponential, gamma, poisson
+
+METHODS = ("DirectMethod", "NextReaction", "TauLeaping")
+PATHS, GROUP = 10240, 64
+every_method = pytest.mark.parametrize("method", METHODS)
+
+
+@functools.cache
+def program(model, method, dtype="float64", points=1, group=GROUP, max_steps=10**6):
+    """A compiled function of (parameters, initial counts, end, path ids); one for each kind of program."""
+    solver = make_solver(method, {"epsilon": 0.01} if method == "TauLeaping" else None)
+
+    @jax.jit
+    def run(parameters, y0, end, ids):
+        def one(path):
+            grid = JumpGrid(jnp.zeros((), dtype), end, points, max_steps)
+            noise = JumpNoise.of(seed_key(7), path)
+            return integrate_jumps(model(**parameters), solver, model.State(*y0), grid, noise, States())
+
+        rows = jax.lax.map(jax.vmap(one), ids.reshape(-1, group))
+        return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), rows)
+
+    return run
+
+
+def jump(model, method, end, y0=None, parameters=None, paths=PATHS, dtype="float64", **shape):
+    """The runs of `paths` paths, arrays with the path first."""
+    start = [int(x) for x in model.example_initial.values()] if y0 is None else y0
+    numbers = {name: jnp.asarray(x, dtype) for name, x in (parameters or model.example).items()}
+    ids = jnp.arange(paths, dtype=jnp.uint32)
+    start = [jnp.int32(x) for x in start]
+    return program(model, method, dtype, **shape)(numbers, start, jnp.asarray(end, dtype), ids)
+
+
+@functools.cache
+def langevin(model, steps):
+    """Ends of the chemical Langevin equation."""
+
+    @jax.jit
+    def run(parameters, y0, end, ids):
+        def one(path):
+            problem, noise = ChemicalLangevin(model(**parameters)), CounterNoise.of(seed_key(7), path)
+            grid = Grid(0.0, end / steps, steps, steps)
+            return integrate(problem, EulerMaruyama(), model.State(*y0), grid, noise, States())
+
+        return jax.vmap(one)(ids)
+
+    return run
+
+
+def pass_rule(x, mean, deviation):
+    """Z and Y of the discrete stochastic models test suite, doi:10.1093/bioinformatics/btm566."""
+    n = len(x)
+    z = math.sqrt(n) * (x.mean() - mean) / deviation
+    y = math.sqrt(n / 2) * (np.mean((x - mean) ** 2) / deviation**2 - 1)
+    assert -3 < z < 3
+    assert -5 < y < 5
+
+
+BIRTH_DEATH = [(1.0, 99.00498, 4.54834), (50.0, 60.65307, 22.38677)]
+ARRIVALS = {"alpha": 1000.0, "mu": 10.0}
+
+
+@every_method
+@pytest.mark.parametrize(("end", "mean", "deviation"), BIRTH_DEATH)
+def test_birth_death_has_its_moments(method, end, mean, deviation):
+    """Case 001-01 of the suite."""
+    run = jump(BirthDeath, method, end)
+    assert not np.any(run.status > 1)
+    pass_rule(np.asarray(run.rows["X"])[:, -1], mean, deviation)
+
+
+@every_method
+@pytest.mark.parametrize("end", [0.05, 1.0])
+def test_immigration_death_is_poisson(method, end):
+    x = np.asarray(jump(ImmigrationDeath, method, end, (0,), ARRIVALS).counts.X)[:, -1]
+    mean = 100 * -math.expm1(-10 * end)
+    pass_rule(x, mean, math.sqrt(mean))
+    assert chi_square(x, stats.poisson(mean)) > 1e-6
+
+
+@pytest.mark.parametrize(("end", "mean", "deviation"), BIRTH_DEATH)
+def test_the_langevin_equation_has_the_moments_of_linear_networks(end, mean, deviation):
+    """At t = 1, and at t = 50, where paths pass below zero and the mean holds since they are not clipped."""
+    numbers = {name: jnp.asarray(x) for name, x in BirthDeath.example.items()}
+    ids = jnp.arange(PATHS, dtype=jnp.uint32)
+    x = np.asarray(langevin(BirthDeath, 400)(numbers, [jnp.asarray(100.0)], jnp.asarray(end), ids)["X"])[
+        :, -1
+    ]
+    pass_rule(x, mean, deviation)
+
+
+def chi_square(x, law) -> float:
+    """The p-value of a sample of whole numbers under a law, in cells of 20 or more expected."""
+    low, high = int(law.ppf(0.002)), int(law.ppf(0.998))
+    edges = np.arange(low, high + 1, max(1, (high - low) // 30)) + 0.5
+    expected = len(x) * np.diff(np.concatenate([[0], law.cdf(edges), [1]]))
+    found = np.histogram(x, np.concatenate([[-np.inf], edges, [np.inf]]))[0]
+    keep = expected > 1e-9
+    chi = ((found - expected)[keep] ** 2 / expected[keep]).sum()
+    return float(stats.chi2.sf(chi, keep.sum() - 1))
+
+
+KEYS = 100_000
+
+
+@functools.cache
+def sampler(law, dtype):
+    return jax.jit(jax.vmap(lambda i, *p: law(Words(i, jnp.uint32(3)), *p), (0, None, None)))
+
+
+def sample(law, *parameters, dtype):
+    padded = [*parameters, *[None] * (2 - len(parameters))]
+    return np.asarray(sampler(law, dtype)(jnp.arange(KEYS, dtype=jnp.uint32), *padded), np.float64)
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+@pytest.mark.parametrize("mean", [0.2, 3.0, 9.99, 10.0, 40.0, 1e4, 3e6])
+def test_poisson_variates(mean, dtype):
+    mean = float(dtype(mean))
+    x = sample(POISSON, dtype(mean), dtype=dtype)
+    assert chi_square(x, stats.poisson(mean)) > 1e-6
+    assert abs(x.mean() - mean) < 5 * math.sqrt(mean / KEYS)
+    spread = math.sqrt((2 + 1 / mean) / KEYS)
+    assert abs(np.mean((x - mean) ** 2) / mean - 1) < 5 * spread
+
+
+def POISSON(words, mean, _):  # noqa: N802
+    return poisson(words, mean)
+
+
+def GAMMA(words, shape, _):  # noqa: N802
+    return gamma(words, shape)
+
+
+def test_no_poisson_variate_of_mean_zero():
+    assert not sample(POISSON, jnp.float64(0), dtype=jnp.float64).any()
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+@pytest.mark.parametrize(("n", "p"), [(1, 0.5), (7, 0.1), (30, 0.9), (1000, 0.3), (2_000_000, 0.02)])
+def test_binomial_variates(n, p, dtype):
+    x = sample(binomial, jnp.int32(n), dtype(p), dtype=dtype)
+    p = float(dtype(p))
+    assert x.min() >= 0
+    assert x.max() <= n
+    assert chi_square(x, stats.binom(n, p)) > 1e-6
+    assert abs(x.mean() - n * p) < 5 * math.sqrt(n * p * (1 - p) / KEYS)
+
+
+@pytest.mark.parametrize(("n", "p"), [(0, 0.5), (9, 0.0), (9, 1.0)])
+def test_binomial_variates_without_a_choice(n, p):
+    assert set(sample(binomial, jnp.int32(n), jnp.float64(p), dtype=jnp.float64)) == {n * p}
+
+
+@pytest.mark.parametrize("shape", [0.5, 4.0])
+def test_gamma_variates(shape):
+    x = sample(GAMMA, jnp.float64(shape), dtype=jnp.float64)
+    assert stats.kstest(x, stats.gamma(shape).cdf).pvalue > 1e-6
+
+
+def test_exponential_variates_over_all_words():
+    """Every 997th word: the mean is 1, no wait is negative, none infinite; words at the ends too."""
+    words = jnp.concatenate([jnp.arange(498, 2**32, 997, dtype=jnp.uint32), jnp.uint32([0, 1, 2**32 - 1])])
+    x = np.asarray(jax.jit(exponential)(words), np.float64)
+    assert x.min() >= 0
+    assert 22 < x.max() < 23
+    assert x[:-3].mean() == pytest.approx(1, abs=3e-6)
+    assert np.mean(x[:-3] ** 2) == pytest.approx(2, abs=2e-5)
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+def test_uniforms_are_below_one_and_so_is_their_product(dtype):
+    u = below_one(jnp.uint32([0, 2**31, 2**32 - 1]), dtype)
+    assert u.dtype == dtype
+    assert u[0] == 0
+    assert u[1] == 0.5
+    totals = jnp.asarray(np.random.default_rng(0).uniform(0.5, 4.0, 10_000), dtype)
+    assert bool(jnp.all(u[2] * totals < totals))
+
+
+class TangledState(NamedTuple):
+    A: Scalar
+    B: Scalar
+    C: Scalar
+
+
+class Tangled(AbstractReactionNetwork):
+    """Pairs that vanish, bind and part, autocatalysis, arrivals at a rate of their own, and leaving."""
+
+    State = TangledState
+    reactions: ClassVar = {
+        "pair": reaction("2 A -> B"),
+        "bind": reaction("A + B -> C"),
+        "part": reaction("C -> 2 A + B"),
+        "grow": reaction("B -> 2B"),
+        "three": reaction("3 B -> 0"),
+        "arrive": reaction("0 -> A", mass_action=False),
+        "leave": reaction("C -> 0"),
+    }
+    example_initial: ClassVar[dict[str, float]] = {"A": 9.0, "B": 5.0, "C": 0.0}
+
+    k1: Scalar = parameter("1/time", "rate")
+    k2: Scalar = parameter("1/time", "rate")
+    k3: Scalar = parameter("1/time", "rate")
+    k4: Scalar = parameter("1/time", "rate")
+
+    def rates(self, t, y):
+        k1, k2, k3, k4 = self.k1, self.k2, self.k3, self.k4
+        return k1, k2, k3, k4, k2, 20.0 * k3 / (1.0 + y.A), k4
+
+
+@every_method
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(
+    rates=st.lists(st.sampled_from([0.0, 1e-3, 0.1, 1.0, 10.0]), min_size=4, max_size=4),
+    start=st.lists(st.sampled_from([0, 1, 2, 30, 400]), min_size=3, max_size=3),
+)
+def test_no_count_is_negative_or_loses_its_unit(method, rates, start):
+    parameters = dict(zip(("k1", "k2", "k3", "k4"), rates, strict=True))
+    shape = {"paths": 64, "dtype": "float32", "points": 4, "max_steps": 2000}
+    run = jump(Tangled, method, 3.0, start, parameters, **shape)
+    for name, counts in run.counts._asdict().items():
+        assert counts.dtype == jnp.int32
+        assert int(counts.min()) >= 0
+        there = np.isfinite(np.asarray(run.rows[name]))
+        assert (np.asarray(run.rows[name])[there] == np.asarray(counts)[there]).all()
+    assert set(np.unique(run.status)) <= {1, TOO_MANY_STEPS}
+
+
+@pytest.mark.parametrize("method", [*METHODS[:2], pytest.param(METHODS[2], marks=pytest.mark.slow)])
+def test_an_epidemic_keeps_its_population(method):
+    run = jump(SIR, method, 60.0, paths=64, points=6, dtype="float32")
+    counts = np.stack(run.counts)
+    assert (counts.sum(0) == 1000).all()
+    assert (np.diff(counts[0]) <= 0).all()  # the susceptible only become fewer
+    assert (np.diff(counts[2]) >= 0).all()
+
+
+@every_method
+def test_paths_do_not_depend_on_what_is_saved(method):
+    """The events are the same; a leap of tau-leaping passes over the saved times."""
+    whole = jump(BirthDeath, method, 50.0)
+    other = jump(BirthDeath, method, 50.0, paths=128, points=5)
+    np.testing.assert_array_equal(whole.steps[:128], other.steps)
+    if method != "TauLeaping":
+        np.testing.assert_array_equal(whole.counts.X[:128, -1], other.counts.X[:, -1])
+
+
+def test_paths_do_not_depend_on_their_group():
+    whole = jump(BirthDeath, "DirectMethod", 50.0)
+    other = jump(BirthDeath, "DirectMethod", 50.0, paths=128, group=32)
+    np.testing.assert_array_equal(whole.counts.X[:128], other.counts.X)
+
+
+def test_both_exact_methods_have_one_law():
+    """Schlögl's two stable states: the share of paths in the upper one, and the means within each."""
+    parts = []
+    for method in METHODS[:2]:
+        x = np.asarray(jump(Schlogl, method, 4.0, paths=512).counts.X)[:, -1]
+        parts.append(x)
+        assert (x < 200).sum() > 50 < (x > 400).sum()
+    assert stats.ks_2samp(*parts).pvalue > 1e-6
+
+
+def test_tau_leaping_agrees_with_events_where_it_leaps():
+    """Ten thousand molecules: leaps of dozens of events, the same mean and spread."""
+    many = {"alpha": 1e5, "mu": 10.0}
+    run = jump(ImmigrationDeath, "TauLeaping", 0.2, (0,), many, paths=2048)
+    mean = 1e4 * -math.expm1(-2.0)
+    x = np.asarray(run.counts.X)[:, -1]
+    assert np.asarray(run.steps).mean() < 0.1 * 1e5 * 0.2
+    assert abs(x.mean() / mean - 1) < 0.006  # first order: the leaps are drawn by the rates they start with
+    assert abs(x.var() / mean - 1) < 0.2
+
+
+def test_the_views_on_a_network_differ_as_they_should():
+    """Mass action: pairs in the jump process and in the Langevin equation, squares in the rate equation."""
+    network = Schlogl(**Schlogl.example)
+    y = Schlogl.State(X=jnp.asarray(10.0))
+    c1, c2, c3, c4 = Schlogl.example.values()
+    expected = (c1 * 45, c2 * 120, c3, c4 * 10)
+    np.testing.assert_allclose(network.propensities(0.0, y), expected, rtol=1e-14)
+    slope = c1 * 50 - c2 * 1000 / 6 + c3 - c4 * 10
+    assert float(network.drift(0.0, y).X) == pytest.approx(slope, rel=1e-14)
+    view = ChemicalLangevin(network)
+    assert view.Noise._fields == tuple(Schlogl.reactions)
+    assert float(view.drift(0.0, y).X) == pytest.approx(
+        expected[0] - expected[1] + expected[2] - expected[3], rel=1e-14
+    )
+    one = [float(view.noise(0.0, y, view.Noise(*unit)).X) for unit in np.eye(4)]
+    signs = np.array([1, -1, 1, -1])
+    np.testing.assert_allclose(one, signs * np.sqrt(expected), rtol=1e-14)
+    below = Schlogl.State(X=jnp.asarray(-2.0))
+    assert float(view.noise(0.0, below, view.Noise(0.0, 0.0, 0.0, 1.0)).X) == 0
+    assert float(view.drift(0.0, below).X) == pytest.approx(c1 * 3 + c2 * 4 + c3 + c4 * 2, rel=1e-14)
+
+
+def test_the_rate_equation_of_a_linear_network_is_the_mean():
+    model = ImmigrationDeath(**ImmigrationDeath.example)
+    grid = Grid(0.0, 0.05, 200, 200)
+    end = integrate(model, make_solver("Tsit5"), model.State(X=jnp.asarray(20.0)), grid, None, States())["X"][
+        -1
+    ]
+    mean = model.exact_mean(10.0, model.State(X=20.0)).X
+    assert float(end) == pytest.approx(float(mean), rel=1e-9)
+
+
+class Draining(AbstractReactionNetwork):
+    """A propensity that does not vanish where there is nothing left, or that turns negative."""
+
+    State = ImmigrationDeath.State
+    reactions: ClassVar = {"drain": reaction("X -> 0", mass_action=False)}
+    example_initial: ClassVar[dict[str, float]] = {"X": 3.0}
+
+    level: Scalar = parameter("1/time", "rate")
+    slope: Scalar = parameter("1/time", "rate")
+
+    def rates(self, t, y):
+        return (self.level + self.slope * y.X,)
+
+
+@pytest.mark.parametrize(
+    ("start", "level", "slope", "status"),
+    [
+        (3, 1.0, 0.0, BAD_COUNT),
+        (3, 1.0, -1.0, BAD_PROPENSITY),
+        (3, math.nan, 0.0, BAD_PROPENSITY),
+        (3, math.inf, 0.0, BAD_PROPENSITY),
+        (2_000_000, 0.0, 1.0, TOO_MANY_STEPS),
+        (0, 0.0, 1.0, 1),
+    ],
+)
+@pytest.mark.parametrize("method", METHODS[:2])
+def test_why_a_path_ends_early(method, start, level, slope, status):
+    run = jump(Draining, method, 100.0, (start,), {"level": level, "slope": slope}, paths=64, max_steps=500)
+    assert set(np.unique(run.status)) == {status}
+    failed = status != 1
+    assert np.isnan(np.asarray(run.rows["X"])[:, -1]).all() == failed
+    assert (np.asarray(run.reached) < 100).all() == failed
+    assert np.asarray(run.rows["X"])[0, 0] == start
+
+
+class Seasonal(AbstractReactionNetwork):
+    State = ImmigrationDeath.State
+    reactions: ClassVar = {"arrive": reaction("0 -> X")}
+
+    def rates(self, t, y):
+        return (1.0 + jnp.sin(t),)
+
+
+def test_rates_that_depend_on_time_are_refused():
+    with pytest.raises(ValueError, match=r"^Seasonal: a rate depends on t, .*; take .*EulerMaruyama$"):
+        check_rates(Seasonal())
+    for model in (Repressilator, SIR, Tangled):
+        check_rates(model(**dict.fromkeys(parameters_of(model), 1.0)))
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+def test_derivatives_of_counts_are_refused(mode):
+    def mean(alpha):
+        network = ImmigrationDeath(alpha=alpha, mu=1.0)
+        noise = JumpNoise.of(seed_key(0), 0)
+        run = integrate_jumps(
+            network, make_solver("DirectMethod"), network.State(X=0), JumpGrid(0.0, 1.0), noise, States()
+        )
+        return run.rows["X"][-1]
+
+    slope = jax.grad(mean) if mode == "reverse" else lambda x: jax.jvp(mean, (x,), (1.0,))
+    with pytest.raises(ValueError, match="DirectMethod: counts have no derivative along a path"):
+        slope(1.0)
+
+
+@pytest.mark.parametrize(
+    ("equation", "said"),
+    [
+        ("S + I", "is not a reaction: write reactants -> products"),
+        ("A <-> B", "two directions as two reactions"),
+        ("A -> B -> C", "is not a reaction"),
+        ("1.5 A -> B", "the number of A must be a whole one from 1, got 1.5"),
+        ("-2 A -> B", "the number of A must be a whole one from 1, got -2"),
+        ("0 A -> B", "the number of A must be a whole one from 1, got 0"),
+        ("A - B -> C", "'A - B' is not a species with a number before it"),
+        (" -> B", "write 0 for nothing"),
+    ],
+)
+def test_what_is_no_reaction(equation, said):
+    with pytest.raises(ValueError, match=said):
+        reaction(equation)
+
+
+@pytest.mark.parametrize("equation", ["2 A + B -> C", "A + B + A -> C", "2A+B->C", "2*A + B -> C"])
+def test_ways_to_write_a_reaction(equation):
+    found = reaction(equation)
+    assert (dict(found.reactants), dict(found.products)) == ({"A": 2, "B": 1}, {"C": 1})
+    assert found.change == {"A": -2, "B": -1, "C": 1}
+    assert found.order == 3
+
+
+def test_a_reaction_of_an_unknown_species():
+    class Wrong(AbstractReactionNetwork):
+        State = ImmigrationDeath.State
+        reactions: ClassVar = {"decay": reaction("Y -> 0")}
+
+        def rates(self, t, y):
+            return (1.0,)
+
+    with pytest.raises(
+        ValueError, match=r"^Wrong.reactions\['decay'\]: unknown species 'Y'; the state has X$"
+    ):
+        Wrong()
+
+
+def test_words_of_a_block_make_different_variates():
+    pair = block(Words(jnp.uint32(1), jnp.uint32(2)), jnp.uint32(3), jnp.uint32(4))
+    assert float(exponential(pair.a)) != float(exponential(pair.b))

@@ -1,0 +1,86 @@
+"""Adaptive grids, when a stochastic trial is accepted on one, and how deep a path may fail."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import pytest
+from simkit_solvers.adaptive import Tolerances
+from simkit_solvers.adaptive_grid import AdaptiveGrid
+from simkit_solvers.adaptive_sde import integrate_adaptive_sde
+from simkit_solvers.brownian_tree import BrownianTree
+from simkit_solvers.generator import seed_key
+from simkit_solvers.milstein import Milstein
+from simkit_solvers.observe import States
+from simkit_solvers.problem import AbstractSDE, Scalar
+from solver_problems import PairNoise, PairState
+
+TREE = BrownianTree.of(seed_key(0), 0)
+
+
+class Silent(AbstractSDE):
+    """dx/dt = rate x until `last`, nothing else: a step and two half steps differ by (rate h / 2)^2 x."""
+
+    State = PairState
+    Noise = PairNoise
+    calculus = "any"
+    noise_kind = "additive"
+    rate: Scalar
+    last: Scalar
+
+    def drift(self, t, y):
+        return PairState(jnp.where(t < self.last, self.rate * y.x, jnp.nan), jnp.zeros_like(y.v))
+
+    def noise(self, t, y, dW):
+        return PairState(0.0 * dW.W1, 0.0 * dW.W2)
+
+
+@functools.partial(jax.jit, static_argnames="dtype")
+def run(rate, last, rtol, span, first, dtype="float64"):
+    grid = AdaptiveGrid(0.0, span, Tolerances(rtol, 0.0), first)
+    y0 = PairState(jnp.ones((), dtype), jnp.ones((), dtype))
+    return integrate_adaptive_sde(Silent(rate, last), Milstein(), y0, grid, TREE, States())
+
+
+@pytest.mark.parametrize(
+    ("rate", "least"),
+    # By |y1| = 1.5^2 where the solution grows and by |y| = 1 where it falls; the mean is over two variables.
+    [(1.0, 0.25 / 2.25 / 2**0.5), (-1.0, 0.25 / 2**0.5)],
+)
+def test_the_error_is_the_root_mean_square_in_units_of_the_larger_end(rate, least):
+    accepted = run(rate, 9.0, least * 1.001, 1.0, 1.0)
+    assert (accepted.accepted, accepted.rejected) == (1, 0)
+    assert accepted.rows["x"][-1] == (1 + rate / 2) ** 2
+    assert run(rate, 9.0, least * 0.999, 1.0, 1.0).rejected == 1
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("span", "first", "count"), [(1.1, 0.1, 11), (4.9, 0.7, 7), (1.0, 0.3, 4)])
+def test_coarse_intervals_that_fit_but_for_rounding_are_no_more(span, first, count, dtype):
+    found = run(0.1, 9.0, 1e9, span, first, dtype)
+    assert (found.accepted, found.rejected) == (count, 0)
+
+
+def test_a_path_fails_on_the_last_level_of_its_tree():
+    """No step from 1/2 on has a value: one half is taken, the other halved until nothing is left."""
+    found = run(1.0, 0.5, 0.3, 1.0, 1.0)
+    assert (found.accepted, found.rejected) == (1, TREE.levels(2, 0))
+    assert found.reached == 0.5
+    assert jnp.isnan(found.rows["x"][-1])
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"t1": 0.5}, "t1 - t0: must be positive, got -0.5"),
+        ({"t1": 1.0}, "t1 - t0: must be positive, got 0"),
+        ({"t1": float("nan")}, "t1 - t0: must be positive, got nan"),
+        ({"first_step": -0.1}, "first_step: must be positive, got -0.1"),
+        ({"points": 0}, "points: must be from 1 to 2147483647, got 0"),
+        ({"max_steps": 2**31}, "max_steps: must be from 1 to 2147483647, got 2147483648"),
+    ],
+    ids=str,
+)
+def test_a_grid_that_cannot_be_is_refused(given, message):
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        AdaptiveGrid(**{"t0": 1.0, "t1": 2.0, "tolerances": Tolerances(1e-3, 1e-3), **given})
