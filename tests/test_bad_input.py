@@ -129,8 +129,8 @@ CASES = [
     ),
     (
         {"model": "{mu: 1}"},
-        "2:1: model.type: is missing; a model has a type, equations under sde or ode, or energies under "
-        "hamiltonian",
+        "2:1: model.type: is missing; a model has a type, equations under sde or ode, energies under "
+        "hamiltonian, or reactions",
     ),
     ({"solver": "EulerMaryama"}, "4:9: solver: unknown solver 'EulerMaryama'; did you mean 'EulerMaruyama'?"),
     (

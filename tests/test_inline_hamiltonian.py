@@ -57,6 +57,7 @@ def test_the_equations_follow_from_the_energies(experiment, model, dtype):
     for a, b in zip(problem.drift(0.0, problem.State(*y)), model.drift(0.0, model.State(*y)), strict=True):
         assert a.dtype == dtype
         assert a == pytest.approx(float(b), rel=5 * float(jnp.finfo(dtype).eps))
+    assert problem.energy(problem.State(*y)).dtype == dtype
     assert problem.energy(problem.State(*y)) == pytest.approx(float(model.energy(model.State(*y))), rel=1e-6)
 
 
@@ -153,6 +154,8 @@ def test_a_mistake_is_named_with_its_remedy(path, value, message):
 
 
 def test_the_schema_describes_it():
-    definitions = experiment_schema()["$defs"]
+    schema = experiment_schema()
+    definitions = schema["$defs"]
+    assert {"$ref": "#/$defs/InlineHamiltonian"} in schema["properties"]["model"]["oneOf"]
     assert set(definitions["InlineHamiltonian"]["required"]) == {"hamiltonian", "coordinates"}
     assert set(definitions["Energies"]["required"]) == {"kinetic", "potential"}

@@ -23,6 +23,7 @@ from simkit_physics import (
     DoubleWell,
     FigureEight,
     FitzHughNagumo,
+    HarmonicOscillator,
     HenonHeiles,
     HodgkinHuxley,
     Kepler,
@@ -150,6 +151,19 @@ def test_fitzhugh_nagumo_fires_between_the_known_currents():
         np.testing.assert_allclose(point, (sign * v, w), rtol=1e-9)
 
 
+def test_hodgkin_huxley_is_smooth_where_its_rates_are_nought_by_nought():
+    """At −40 mV the sodium gate opens at 1 per ms, at −55 mV the potassium gate at 0.1."""
+    problem = build(HodgkinHuxley)
+    for V, gate, rate, steepness in ((-40.0, "m", 1.0, 0.05), (-55.0, "n", 0.1, 0.005)):
+
+        def opening(V, gate=gate):
+            return getattr(problem.drift(0.0, HodgkinHuxley.State(V, 0 * V, 0 * V, 0 * V)), gate)
+
+        assert opening(jnp.asarray(V)) == pytest.approx(rate, rel=1e-14)
+        assert jax.grad(opening)(jnp.asarray(V)) == pytest.approx(steepness, rel=1e-12)
+        assert opening(jnp.asarray(V + 1e-7)) == pytest.approx(rate + 1e-7 * steepness, rel=1e-13)
+
+
 def test_hodgkin_huxley_rests_where_it_was_found_to():
     real, (V, m, h, n) = growth(HodgkinHuxley(**{**HodgkinHuxley.example, "I": 0.0}), (-65.0, 0.05, 0.6, 0.3))
     assert real < 0
@@ -232,6 +246,13 @@ def test_the_damped_oscillator_follows_its_solution():
     rate, omega = c / (2 * m), np.sqrt(k / m - (c / (2 * m)) ** 2)
     wanted = np.exp(-rate * t) * (np.cos(omega * t) + rate / omega * np.sin(omega * t))
     assert end(DampedOscillator(m=m, c=c, k=k), (1.0, 0.0), t)[0] == pytest.approx(wanted, rel=1e-9)
+
+
+def test_the_exact_oscillator_solves_its_equations():
+    problem, t = HarmonicOscillator(m=2.0, k=3.0), jnp.asarray(0.7)
+    y0 = HarmonicOscillator.State(jnp.asarray(0.4), jnp.asarray(-1.1))
+    y, rates = jax.jvp(lambda t: problem.exact_mean(t, y0), (t,), (jnp.ones(()),))
+    np.testing.assert_allclose(rates, problem.drift(t, y), rtol=1e-13)
 
 
 def test_a_small_double_pendulum_swings_in_its_two_modes():

@@ -7,7 +7,7 @@ alpha α, beta β, gamma γ, delta δ, epsilon ε, varepsilon ε, zeta ζ, eta �
 nu ν, xi ξ, pi π, rho ρ, sigma σ, tau τ, phi φ, varphi φ, chi χ, psi ψ, omega ω, Gamma Γ, Delta Δ, Theta Θ,
 Lambda Λ, Xi Ξ, Pi Π, Sigma Σ, Phi Φ, Psi Ψ, Omega Ω, ge ≥, geq ≥, le ≤, leq ≤, ne ≠, neq ≠, approx ≈, sim ~,
 infty ∞, cdot ·, times ×, circ ∘, sum Σ, int ∫, in ∈, partial ∂, nabla ∇, to →, mapsto ↦, pm ±, ldots …,
-dots …, cdots …, lfloor ⌊, rfloor ⌋, top T
+dots …, cdots …, rightleftharpoons ⇌, lfloor ⌊, rfloor ⌋, top T
 """
 SPACES = {"left": "", "right": "", "quad": " ", "qquad": "  "}
 SYMBOLS = dict(re.findall(r"(\w+) ([^,\s]+)", COMMANDS)) | SPACES

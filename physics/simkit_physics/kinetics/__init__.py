@@ -1,4 +1,4 @@
-"""Reaction networks: chemical kinetics, gene expression, populations and epidemics."""
+"""reaction networks: chemical kinetics, gene expression, populations and epidemics."""
 
 from simkit_physics.kinetics.birth_death import BirthDeath as BirthDeath
 from simkit_physics.kinetics.epidemics import SEIR as SEIR
