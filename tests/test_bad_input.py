@@ -129,7 +129,7 @@ CASES = [
     ),
     (
         {"model": "{mu: 1}"},
-        "2:1: model.type: is missing; a model has a type, or equations under sde or ode",
+        "2:1: model.type: is missing; a model has a type, equations under sde or ode, or reactions",
     ),
     ({"solver": "EulerMaryama"}, "4:9: solver: unknown solver 'EulerMaryama'; did you mean 'EulerMaruyama'?"),
     (
