@@ -35,6 +35,9 @@ from simkit_solvers.variates import below_one, binomial, exponential, gamma, poi
 
 METHODS = ("DirectMethod", "NextReaction", "TauLeaping")
 PATHS, GROUP = 10240, 64
+leaps_are_slow = pytest.mark.parametrize(
+    "method", [*METHODS[:2], pytest.param(METHODS[2], marks=pytest.mark.slow)]
+)
 every_method = pytest.mark.parametrize("method", METHODS)
 
 
@@ -262,7 +265,7 @@ def test_no_count_is_negative_or_loses_its_unit(method, rates, start):
     assert set(np.unique(run.status)) <= {1, TOO_MANY_STEPS}
 
 
-@pytest.mark.parametrize("method", [*METHODS[:2], pytest.param(METHODS[2], marks=pytest.mark.slow)])
+@leaps_are_slow
 def test_an_epidemic_keeps_its_population(method):
     run = jump(SIR, method, 60.0, paths=64, points=6, dtype="float32")
     counts = np.stack(run.counts)
@@ -271,7 +274,7 @@ def test_an_epidemic_keeps_its_population(method):
     assert (np.diff(counts[2]) >= 0).all()
 
 
-@every_method
+@leaps_are_slow
 def test_paths_do_not_depend_on_what_is_saved(method):
     """The events are the same; a leap of tau-leaping passes over the saved times."""
     whole = jump(BirthDeath, method, 50.0)
@@ -297,6 +300,7 @@ def test_both_exact_methods_have_one_law():
     assert stats.ks_2samp(*parts).pvalue > 1e-6
 
 
+@pytest.mark.slow
 def test_tau_leaping_agrees_with_events_where_it_leaps():
     """Ten thousand molecules: leaps of dozens of events, the same mean and spread."""
     many = {"alpha": 1e5, "mu": 10.0}
