@@ -1,8 +1,8 @@
 """Reaction networks: the direct method against one written for numba on the same cores, and tau-leaping.
 
 Immigration–death with about a hundred molecules, whose direct method in numba is six lines, and a ring of ten
-species and twenty reactions. Both sides simulate the same number of paths on all cores. Tau-leaping is
-compared with the direct method on ten thousand molecules, with the errors of its mean and variance beside it.
+species and twenty reactions. Both sides simulate as many paths on all cores. Tau-leaping is compared
+with the direct method on ten thousand molecules, with the errors of its mean and variance beside it.
 """
 
 import math

@@ -35,13 +35,17 @@ from simkit_solvers.variates import below_one, binomial, exponential, gamma, poi
 
 METHODS = ("DirectMethod", "NextReaction", "TauLeaping")
 PATHS, GROUP = 10240, 64
+leaps_are_slow = pytest.mark.parametrize(
+    "method", [*METHODS[:2], pytest.param(METHODS[2], marks=pytest.mark.slow)]
+)
 every_method = pytest.mark.parametrize("method", METHODS)
 
 
 @functools.cache
-def program(model, method, dtype="float64", points=1, group=GROUP, max_steps=10**6):
+def program(model, method, dtype="float64", points=1, group=GROUP, max_steps=10**6, coarse=False):
     """A compiled function of (parameters, initial counts, end, path ids); one for each kind of program."""
-    solver = make_solver(method, {"epsilon": 0.01} if method == "TauLeaping" else None)
+    options = {"epsilon": 0.8, "critical": 1} if coarse else {"epsilon": 0.01}
+    solver = make_solver(method, options if method == "TauLeaping" else None)
 
     @jax.jit
     def run(parameters, y0, end, ids):
@@ -261,7 +265,7 @@ def test_no_count_is_negative_or_loses_its_unit(method, rates, start):
     assert set(np.unique(run.status)) <= {1, TOO_MANY_STEPS}
 
 
-@pytest.mark.parametrize("method", [*METHODS[:2], pytest.param(METHODS[2], marks=pytest.mark.slow)])
+@leaps_are_slow
 def test_an_epidemic_keeps_its_population(method):
     run = jump(SIR, method, 60.0, paths=64, points=6, dtype="float32")
     counts = np.stack(run.counts)
@@ -270,7 +274,7 @@ def test_an_epidemic_keeps_its_population(method):
     assert (np.diff(counts[2]) >= 0).all()
 
 
-@every_method
+@leaps_are_slow
 def test_paths_do_not_depend_on_what_is_saved(method):
     """The events are the same; a leap of tau-leaping passes over the saved times."""
     whole = jump(BirthDeath, method, 50.0)
@@ -296,6 +300,7 @@ def test_both_exact_methods_have_one_law():
     assert stats.ks_2samp(*parts).pvalue > 1e-6
 
 
+@pytest.mark.slow
 def test_tau_leaping_agrees_with_events_where_it_leaps():
     """Ten thousand molecules: leaps of dozens of events, the same mean and spread."""
     many = {"alpha": 1e5, "mu": 10.0}
@@ -305,6 +310,28 @@ def test_tau_leaping_agrees_with_events_where_it_leaps():
     assert np.asarray(run.steps).mean() < 0.1 * 1e5 * 0.2
     assert abs(x.mean() / mean - 1) < 0.006  # first order: the leaps are drawn by the rates they start with
     assert abs(x.var() / mean - 1) < 0.2
+
+
+def test_leaps_that_are_too_long_are_refused():
+    """With four fifths of the molecules in a leap, and none kept from leaping, some would go below zero."""
+    decay = {"alpha": 0.0, "mu": 1.0}
+    run = jump(ImmigrationDeath, "TauLeaping", 5.0, (40,), decay, paths=256, coarse=True)
+    assert int(run.rejected.sum()) > 0
+    assert (run.status == 1).all()
+    assert int(run.counts.X.min()) == 0
+
+
+def test_saved_times_inside_leaps_see_the_law():
+    """Arrivals alone are Poisson at every time, and leaps over hundreds of them are exact in law."""
+    arrivals = {"alpha": 1e5, "mu": 0.0}
+    run = jump(ImmigrationDeath, "TauLeaping", 0.2, (0,), arrivals, paths=512, points=4)
+    x = np.asarray(run.counts.X)
+    assert np.asarray(run.steps).max() < 0.1 * x[:, -1].mean()
+    assert (np.diff(x) >= 0).all()
+    for row in range(1, 5):
+        mean = 5000.0 * row
+        assert abs(x[:, row].mean() - mean) < 5 * math.sqrt(mean / 512)
+        assert abs(x[:, row].var() / mean - 1) < 5 * math.sqrt(2 / 512)
 
 
 def test_the_views_on_a_network_differ_as_they_should():
