@@ -201,7 +201,7 @@ def cycle(problem, start, level, until, method="DOP853"):
     [
         (VanDerPol, 0.0, 60.0, 6.66328685932),
         (Brusselator, 1.5, 60.0, 7.15691992),
-        (Oregonator, 100.0, 1000.0, 302.85805),
+        (Oregonator, 100.0, 640.0, 302.85805),
         (HodgkinHuxley, 0.0, 120.0, 14.63620999),
     ],
     ids=lambda x: x.__name__ if isinstance(x, type) else None,
