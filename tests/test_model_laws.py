@@ -172,7 +172,7 @@ def test_hodgkin_huxley_rests_where_it_was_found_to():
 
 
 def test_hodgkin_huxley_loses_its_rest_at_the_published_currents():
-    """Hopf bifurcations at 9.78 and 154.5 µA/cm²: Hassard (1978), doi:10.1016/0022-5193(78)90168-6."""
+    """Hopf bifurcations at 9.78 and 154.5 µA/cm²: Hassard (1978), J. Theor. Biol. 71, 401."""
 
     def at(current, guess):
         return growth(HodgkinHuxley(**{**HodgkinHuxley.example, "I": current}), guess)[0]
@@ -207,7 +207,7 @@ def cycle(problem, start, level, until, method="DOP853"):
     ids=lambda x: x.__name__ if isinstance(x, type) else None,
 )
 def test_swings_with_the_known_period(model, level, until, period):
-    """Van der Pol's by Andersen & Geer (1982), doi:10.1137/0142048, the others by another program."""
+    """Van der Pol's by Andersen & Geer (1982), SIAM J. Appl. Math. 42, 678, the others by another program."""
     stiff = model is Oregonator
     start = list(model.example_initial.values())
     found = cycle(build(model), start, level, until, "Radau" if stiff else "DOP853")
