@@ -126,7 +126,7 @@ def main():
         "ring, simkit": ours(RING, "DirectMethod", paths),
         "ring, numba": ring_by_numba(paths),
         "many, DirectMethod": ours(MANY, "DirectMethod", few),
-        "many, TauLeaping": ours(MANY, {"type": "TauLeaping", "epsilon": 0.004}, few),
+        "many, TauLeaping": ours(MANY, {"type": "TauLeaping", "epsilon": 0.03}, few),
     }
     timings = interleaved(programs, rounds)
     mean = 1e4 * -math.expm1(-5.0)
