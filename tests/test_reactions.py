@@ -155,23 +155,23 @@ def sample(law, *parameters, dtype):
 @pytest.mark.parametrize("mean", [0.2, 3.0, 9.99, 10.0, 40.0, 1e4, 3e6])
 def test_poisson_variates(mean, dtype):
     mean = float(dtype(mean))
-    x = sample(POISSON, dtype(mean), dtype=dtype)
+    x = sample(poisson_of, dtype(mean), dtype=dtype)
     assert chi_square(x, stats.poisson(mean)) > 1e-6
     assert abs(x.mean() - mean) < 5 * math.sqrt(mean / KEYS)
     spread = math.sqrt((2 + 1 / mean) / KEYS)
     assert abs(np.mean((x - mean) ** 2) / mean - 1) < 5 * spread
 
 
-def POISSON(words, mean, _):  # noqa: N802
+def poisson_of(words, mean, _):
     return poisson(words, mean)
 
 
-def GAMMA(words, shape, _):  # noqa: N802
+def gamma_of(words, shape, _):
     return gamma(words, shape)
 
 
 def test_no_poisson_variate_of_mean_zero():
-    assert not sample(POISSON, jnp.float64(0), dtype=jnp.float64).any()
+    assert not sample(poisson_of, jnp.float64(0), dtype=jnp.float64).any()
 
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
@@ -192,7 +192,7 @@ def test_binomial_variates_without_a_choice(n, p):
 
 @pytest.mark.parametrize("shape", [0.5, 4.0])
 def test_gamma_variates(shape):
-    x = sample(GAMMA, jnp.float64(shape), dtype=jnp.float64)
+    x = sample(gamma_of, jnp.float64(shape), dtype=jnp.float64)
     assert stats.kstest(x, stats.gamma(shape).cdf).pvalue > 1e-6
 
 

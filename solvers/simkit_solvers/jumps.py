@@ -18,9 +18,7 @@ from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.reaction_network import AbstractReactionNetwork
 
 RUNNING, WAITING, BAD_PROPENSITY, BAD_COUNT, TOO_MANY_STEPS = range(5)
-LARGEST_COUNT = (
-    2_000_000_000  # the bits of larger int32 numbers are those of no float32, which `_packing` asks
-)
+LARGEST_COUNT = 2_000_000_000  # the bits of integers above 2 139 095 039 are those of NaN, which may change
 REASONS = {
     BAD_PROPENSITY: "a propensity is negative or not finite",
     BAD_COUNT: "a count would leave 0 … 2 000 000 000",
