@@ -109,7 +109,9 @@ def _run(simulation: Simulation, progress: Progress | None) -> EnsembleResult:
     paths, inputs = path_program(simulation, simulation.grid, mesh)
     ids = as_device_ids(0, plan.leaves, plan.lanes, mesh)
     simulated = Request(ChunkProgram(paths, tuple(rows.items())), (inputs, ids))
-    reduced = Request(Reduction(tuple(rows.values()), mesh), (_values(simulation, ids), np.int64(0)))
+    reduced = Request(
+        Reduction(tuple(rows.values()), mesh), (_values(simulation, ids.shape, mesh), np.int64(0))
+    )
     bias = bias_run(simulation)
     requests = [simulated, reduced] if bias is None else [simulated, reduced, bias.request]
     (chunk, reduce, *run_again), compile_s = compiled(*requests)
@@ -185,14 +187,14 @@ def _run(simulation: Simulation, progress: Progress | None) -> EnsembleResult:
     )
 
 
-def _values(simulation: Simulation, ids: jax.Array) -> tuple[jax.ShapeDtypeStruct, ...]:
+def _values(simulation: Simulation, ids: tuple[int, ...], mesh: Mesh) -> tuple[jax.ShapeDtypeStruct, ...]:
     """What `ChunkProgram` gives for such ids: shapes, types and how they lie on the devices."""
     counted = simulation.problem.State._fields if isinstance(simulation.grid, JumpGrid) else ()
     return tuple(
         jax.ShapeDtypeStruct(
-            (count, *ids.shape),
+            (count, *ids),
             jnp.float64 if name in counted else jnp.dtype(simulation.precision),
-            sharding=NamedSharding(ids.sharding.mesh, ROWS),
+            sharding=NamedSharding(mesh, ROWS),
         )
         for name, count in quantity_rows(simulation).items()
     )
