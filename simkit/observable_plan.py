@@ -7,7 +7,7 @@ from simkit.expression import check_name
 from simkit.fields import Constants, compiled, evaluated
 from simkit.mistakes import Mistakes
 from simkit.model_plan import ModelPlan, refuse_ambiguous
-from simkit.observables import Observable
+from simkit.observables import OVER_TIME, Observable
 from simkit.result_names import clash
 from simkit.settings import ObservableSettings
 from simkit.simulation import ObservableInfo
@@ -63,8 +63,10 @@ def _check_every(observable: Observable, steps: int | None, path: KeyPath, mista
     if every is None:
         return
     if not observable.functionals:
-        mistakes.add(path, "has no effect: value has no mean, max, min or integral")
+        mistakes.add(path, "has no effect: value has no mean, max, min, integral or no_touch")
     elif steps is not None and every > steps:
         mistakes.add(path, f"must be at most the {steps} steps, got {every}")
-    elif steps is not None and steps % every and any(f.kind == "integral" for f in observable.functionals):
-        mistakes.add(path, f"{every} does not divide the {steps} steps, and the integral would end early")
+    elif steps is not None and steps % every:
+        for kind in {f.kind for f in observable.functionals} & set(OVER_TIME):
+            message = f"{every} does not divide the {steps} steps, and the {kind} would end early"
+            mistakes.add(path, message)

@@ -14,6 +14,8 @@ from simkit_solvers.reaction_network import ChemicalLangevin
 from simkit.exercise import Exercise, Policy
 from simkit.expression import Expression, Functional
 
+OVER_TIME = ("integral", "no_touch")  # which approximate what takes no notice of steps
+
 
 @dataclasses.dataclass(frozen=True)
 class Observable:
@@ -55,9 +57,13 @@ class Observer(AbstractObserver):
     r"""Keeps each state variable and each observable under its own name.
 
     With monitored steps $n, 2n, \dots$ for `every: n` (n = 1 by default), `mean(x)` is the average over them,
-    t0 excluded; `max(x)` and `min(x)` include t0; `integral(x)` is trapezoidal from t0. In float32 sums are
-    compensated, so they hold over millions of steps. At a row before the first monitored step `mean(x)` is
-    the present x. Names mean state variables, the model's parameters, `constants` and `t`, in this order.
+    t0 excluded; `max(x)` and `min(x)` include t0; `integral(x)` is trapezoidal from t0. `no_touch(x, s)`
+    is the product over them of $1 - e^{-2 x_a x_b / s_a^2 (t_b - t_a)}$, with a at the one before, or 0 where
+    an x is not above 0: the probability that Brownian bridges of volatility s between these values stay above
+    0 (Glasserman 2003, Monte Carlo Methods in Financial Engineering, doi:10.1007/978-0-387-21617-1, 6.4). In
+    float32 sums are compensated, so they hold over millions of steps. At a row before the first monitored
+    step `mean(x)` is the present x. Names mean state variables, the model's parameters, `constants` and `t`,
+    in this order.
 
     `policies` are for the observables with early exercise, by name; `longstaff_schwartz.with_policies` finds
     them. Without one, such an observable raises `ValueError`.
@@ -93,6 +99,9 @@ class Observer(AbstractObserver):
                     accumulators.append((empty,))
                 case "integral":
                     accumulators.append((empty, x))
+                case "no_touch":
+                    above = jnp.where(x > 0, jnp.ones_like(x), jnp.zeros_like(x))
+                    accumulators.append((above, x, _volatility(monitor, values, dtype)))
                 case _:
                     accumulators.append((x,))
         zero, one = jnp.zeros((), dtype), jnp.ones((), dtype)
@@ -104,6 +113,8 @@ class Observer(AbstractObserver):
         for monitor, before in zip(self.monitors, acc[1], strict=True):
             x = _value(monitor.functional.argument, values, dtype)
             after = _monitored(monitor, before, x, dt)
+            if monitor.functional.kind == "no_touch":
+                after = *after, _volatility(monitor, values, dtype)
             if monitor.every > 1:
                 due = k % jnp.uint32(monitor.every) == 0
                 after = jax.tree.map(lambda new, old, due=due: jnp.where(due, new, old), after, before)
@@ -213,8 +224,8 @@ class Observer(AbstractObserver):
 
 
 def _is_dated(observable: Observable) -> bool:
-    """Whether it looks at the path at steps as such; an integral over each step is one over time."""
-    return any(functional.kind != "integral" for functional in observable.functionals)
+    """Whether it looks at the path at steps as such, rather than between them."""
+    return any(functional.kind not in OVER_TIME for functional in observable.functionals)
 
 
 def _seen(observable: Observable, found: dict[Monitor, Any]) -> dict[Functional, Any]:
@@ -234,6 +245,26 @@ def _monitored(monitor: Monitor, before: tuple, x, dt) -> tuple:
         case "integral":
             total, previous = before
             return _added(total, 0.5 * (previous + x) * (monitor.every * dt)), x
+        case "no_touch":
+            alive, previous, volatility = before
+            return alive * _untouched(previous, x, volatility**2 * (monitor.every * dt)), x
+
+
+def _untouched(a, b, variance):
+    """The probability that a Brownian bridge from a to b of this variance stays above 0."""
+    inside = (a > 0) & (b > 0)
+    still = variance <= 0
+    # In place of values that would make NaN of derivatives on paths whose values are finite.
+    product = jnp.where(inside, a * b, 1.0)
+    missed = -jnp.expm1(-2 * product / jnp.where(still, 1.0, variance))
+    return jnp.where(inside, jnp.where(still, 1.0, missed), 0.0)
+
+
+def _volatility(monitor: Monitor, values, dtype):
+    volatility = monitor.functional.volatility
+    if volatility is None:
+        raise TypeError("no_touch takes a volatility")
+    return _value(volatility, values, dtype)
 
 
 def _empty_sum(dtype) -> tuple:

@@ -486,7 +486,7 @@ class ObservableSettings(Section):
 
     value: Number = Field(
         description="An expression of state variables, parameters, constants, t and the path functionals "
-        "mean, max, min and integral.",
+        "mean, max, min, integral and no_touch.",
         examples=["exp(-r*t) * maximum(S - K, 0)"],
     )
     at: Annotated[Literal["end", "each"], *_choice("end", "each")] = Field(
