@@ -446,11 +446,9 @@ class Save(Section):
 
 
 class EarlyExercise(Section):
-    """The right to take the value once, at one of several dates, by a policy found on other paths.
-
-    Where the value is positive at a date and above what going on is worth, it is taken. What going on is
-    worth is estimated by regression (Longstaff and Schwartz).
-    """
+    """The right to take the value once, at one of several dates, by a policy found on other paths. Where the
+    value is positive at a date and above what going on is worth, by regression (Longstaff and Schwartz), it
+    is taken."""
 
     dates: Annotated[int, *_whole(1, MAX_STEPS)] = Field(
         description="At how many equally spaced dates it may be taken: the last is the end, t0 is none. Must "
