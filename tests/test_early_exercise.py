@@ -222,6 +222,19 @@ def test_derivatives_of_what_is_taken():
         assert found[3].dtype == jnp.float32
 
 
+def test_what_is_not_a_number_is_taken_rather_than_passed_over():
+    simulation = build(
+        load(experiment(None, observe={"put": {"value": "log(x)", "early_exercise": {"dates": 1}}}))
+    )
+    blank, one = np.zeros((1, 1)), np.ones((1, 1))
+    policy = Policy(np.zeros((1, 5)), blank, one, blank, one, degree=4)
+    observer = dataclasses.replace(simulation.observer, policies={"put": policy})
+    y, zero = simulation.problem.State(x=jnp.asarray(-1.0)), jnp.asarray(0.0)
+    acc = observer.init(simulation.problem, zero, y)
+    acc = observer.update(simulation.problem, acc, jnp.uint32(10), zero, y, zero)
+    assert jnp.isnan(observer.row(simulation.problem, acc, zero, y)["put"])
+
+
 def test_step_bias_keeps_the_dates():
     observer = build(load(experiment({"dates": 5, "paths": 4096}, time={"t1": 1.0, "steps": 20}))).observer
     assert observer.exercised[0][1].steps == 4
