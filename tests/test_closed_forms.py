@@ -125,7 +125,10 @@ def test_limits_on_the_strike():
     flat = {"S": 100.0, "K": 100.0, "r": 0.0, "sigma": 0.2, "T": 0.0}
     assert bs.black_scholes_call(**flat) == bs.black_scholes_put(**flat) == 0
     assert bs.digital_call(**flat) == bs.digital_put(**flat) == bs.black_scholes_delta(**flat) == 0.5
-    assert bs.black_scholes_gamma(**flat) == math.inf
+    assert bs.black_scholes_gamma(**flat) == bs.digital_delta(**flat) == math.inf
+    for form in (bs.black_scholes_vanna, bs.black_scholes_volga, bs.digital_vega):
+        quiet = {**flat, "T": 2.0, "sigma": 0.0}
+        assert form(**quiet) == pytest.approx(form(**{**quiet, "sigma": 1e-7}), abs=1e-4), form.__name__
     assert bs.black_scholes_theta(**flat) == -math.inf
     assert bs.black_scholes_call(S=100, K=0, r=0.1, sigma=0.2, T=1) == 100
     assert bs.black_scholes_call(S=0, K=100, r=0.1, sigma=0.2, T=1) == 0
@@ -241,6 +244,15 @@ def test_knock_in_and_knock_out_are_the_plain_option(**at):
             assert sum(parts) == pytest.approx(whole, abs=1e-11 * (at["S"] + at["K"]))
 
 
+def test_knock_in_far_away_keeps_its_digits():
+    """Where the payoff lies beyond the barrier, a knock-in is the plain option, however little that is worth."""
+    at = {"r": 0.02, "q": 0.01, "sigma": 0.2, "T": 0.25}
+    for S in (150.0, 250.0):
+        plain = bs.black_scholes_put(**at, S=S, K=95)
+        assert 0 < plain < 1e-3
+        assert CLOSED_FORMS["down_and_in_put"](**at, S=S, K=95, B=100) == pytest.approx(plain, rel=1e-9)
+
+
 @pytest.mark.parametrize("vanishing", ["sigma", "T"])
 @pytest.mark.parametrize("side", ["down", "up"])
 def test_knock_in_limits(side, vanishing):
@@ -266,7 +278,7 @@ def test_discrete_barrier_stands_for_dates(n, value):
     assert CLOSED_FORMS["discrete_barrier"](S=80, B=90, sigma=0.2, dt=1 / n) * level == pytest.approx(90**2)
 
 
-@pytest.mark.parametrize("r", [0.05, 0.11, 0.0501, 0.062])
+@pytest.mark.parametrize("r", [0.05, 0.11, 0.05 + 1e-11, 0.0501, 0.062])
 @pytest.mark.parametrize("sigma", [0.08, 0.3])
 def test_lookbacks_against_the_law_of_the_extremes(r, sigma):
     r"""$P(M > x)$ and $P(m < x)$ by reflection, integrated; r - q is 0, near 0 and far from it."""
