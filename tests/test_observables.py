@@ -71,7 +71,7 @@ def test_functionals_are_what_they_are_defined_to_be(kind, every):
 
 def test_no_touch_is_the_product_of_bridges():
     """Each with the volatility at its beginning, and 0 from where x is not above 0."""
-    near, far = "no_touch(x + 0.5, 1 + y**2 + t)", "no_touch(x + 9, 0*x)"
+    near, far = "no_touch(x - 1, 1 + y**2 + t)", "no_touch(x + 9, 0*x)"
     found = rows(
         simulation(
             {
@@ -83,7 +83,7 @@ def test_no_touch_is_the_product_of_bridges():
     )
     t, dt = 0.5 + np.arange(STEPS + 1) * 2 / STEPS, 2 / STEPS
     for name, x, s, every in (
-        ("q", found["x"] + 0.5, 1 + found["y"] ** 2 + t, 3),
+        ("q", found["x"] - 1, 1 + found["y"] ** 2 + t, 3),
         ("p", found["x"] + 3, 2 + found["y"] ** 2, 1),
     ):
         a, b, v = x[:-every:every], x[every::every], s[:-every:every] ** 2 * every * dt
