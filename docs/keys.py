@@ -32,6 +32,7 @@ SECTIONS = {  # definition in the schema: heading
     "Ensemble": "ensemble",
     "Save": "save",
     "ObservableSettings": "observe: one observable",
+    "EarlyExercise": "observe: early exercise",
     "Plot": "plot",
     "RandomValue": "initial: a random value",
     "InlineSDE": "model: a stochastic equation",

@@ -15,6 +15,8 @@ from simkit_solvers.reaction_network import AbstractReactionNetwork
 from simkit_solvers.registry import REFUSED, SOLVERS, check_solver, make_solver
 
 from simkit.adaptive_plan import MakeGrid, is_adaptive, plan_adaptive, refuse_adaptive
+from simkit.divisors import does_not_divide
+from simkit.exercise_plan import refuse_too_many
 from simkit.expression import Expression
 from simkit.fields import Constants, compiled, evaluated
 from simkit.hamiltonian_plan import plan_hamiltonian
@@ -169,6 +171,7 @@ def assemble(parts: Parts, mistakes: Mistakes) -> Simulation | None:
     observables, info = plan_observables(parts.observe, plan, constants, steps, end, mistakes)
     picture = plan_plot(parts.plot, plan, info, mistakes)
     stored = _stored_paths(parts.save, parts.ensemble, mistakes)
+    refuse_too_many(observables, parts.ensemble, mistakes)
     ensemble, save = parts.ensemble, parts.save
     if mistakes.found or plan is None or span is None or make_grid is None:
         return None
@@ -177,7 +180,7 @@ def assemble(parts: Parts, mistakes: Mistakes) -> Simulation | None:
     if solver is None:
         return None
 
-    used = {name for observable in observables for name in observable.expression.names}
+    used = {name for observable in observables for name in observable.names}
     shared = [name for name in constants.values if name in used and name not in plan.parameters]
 
     def bind(given: Mapping[str, Any]) -> Bound:
@@ -281,20 +284,8 @@ def _saved_every(steps: int | None, save: Save | None, mistakes: Mistakes) -> in
     key, count = ("every", save.every) if save.every is not None else ("points", save.points or 1)
     if steps % count == 0:
         return count if key == "every" else steps // count
-    numbers = sorted({_divisor(steps, count, -1), _divisor(steps, count, 1)})
-    multiples = [n for n in (steps // count * count, (steps // count + 1) * count) if 0 < n <= MAX_STEPS]
-    remedies = [f"{key}: {' or '.join(map(str, numbers))}", f"steps: {' or '.join(map(str, multiples))}"]
-    mistakes.add(("save", key), f"{count} does not divide the {steps} steps; take {', or '.join(remedies)}")
+    mistakes.add(("save", key), does_not_divide(key, count, steps))
     return None
-
-
-def _divisor(steps: int, near: int, direction: int) -> int:
-    """The divisor of `steps` next to a number on one side, or `steps` itself."""
-    small = [n for n in range(1, int(steps**0.5) + 1) if steps % n == 0]
-    divisors = sorted({*small, *(steps // n for n in small)})
-    if direction < 0:
-        return max(n for n in divisors if n <= near)
-    return min((n for n in divisors if n >= near), default=steps)
 
 
 def _solver(

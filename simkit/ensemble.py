@@ -16,6 +16,7 @@ from simkit.bias import BIAS_PATHS, bias_run, step_bias
 from simkit.chunks import Chunks, plan_chunks, planned_steps
 from simkit.errors import NumericalError
 from simkit.failures import failed_paths
+from simkit.longstaff_schwartz import with_policies
 from simkit.paths import ACCEPTED, REJECTED, ROWS, Inputs, PathProgram, as_device_ids, path_mesh, path_program
 from simkit.programs import Request, compiled
 from simkit.reducers import AbstractReducer, Covariance, Histogram, Moments
@@ -102,6 +103,7 @@ class Reduction:
 def _run(simulation: Simulation, progress: Progress | None) -> EnsembleResult:
     mesh = path_mesh(simulation.devices)
     devices = mesh.devices.size
+    simulation, exercises, (fit_s, fit_compile_s) = with_policies(simulation, mesh)
     plan = chunk_plan(simulation, devices)
     rows = quantity_rows(simulation)
     reducers = default_reducers(rows, simulation.quantiles)
@@ -178,12 +180,14 @@ def _run(simulation: Simulation, progress: Progress | None) -> EnsembleResult:
         steps=steps,
         bias=found_bias,
         elapsed_s=elapsed_s,
-        compile_s=compile_s,
+        compile_s=compile_s + fit_compile_s,
         bias_s=bias_s,
         path_steps_per_s=simulation.paths
         * (steps.mean if isinstance(steps, StepCounts) else steps)
         / elapsed_s,
         devices=devices,
+        exercises=exercises,
+        fit_s=fit_s,
     )
 
 

@@ -17,6 +17,7 @@ from simkit.overrides import Overrides, apply_overrides
 from simkit.schema import experiment_schema as experiment_schema
 from simkit.settings import (
     TAGS,
+    EarlyExercise,
     Energies,
     Ensemble,
     Experiment,
@@ -47,6 +48,7 @@ _SECTIONS: dict[tuple[str, ...], type[Section]] = {
     ("solver",): Solver,
     ("initial", "*"): RandomValue,
     ("observe", "*"): ObservableSettings,
+    ("observe", "*", "early_exercise"): EarlyExercise,
     ("model", "sde", "*"): SDEVariable,
     ("model", "hamiltonian"): Energies,
     ("model", "reactions", "*"): ReactionSettings,

@@ -117,3 +117,8 @@ def refuse_jumps(
                 "points and look at the result"
             )
             mistakes.add(("observe", name, "value"), message)
+        if settings.early_exercise is not None:
+            message = (
+                "events have no common dates; take EulerMaruyama for the chemical Langevin equation, on steps"
+            )
+            mistakes.add(("observe", name, "early_exercise"), message)

@@ -145,6 +145,12 @@ def _output(value: Any) -> str:
     return name
 
 
+def _expressions(value: Any) -> list[float | str]:
+    if not isinstance(value, list) or not value:
+        raise _wrong(f"must be a list of expressions such as [S, v], got {shown(value)}")
+    return [_number(x) for x in value]
+
+
 def _pair(value: Any) -> list[float | str]:
     if not isinstance(value, list) or len(value) != 2:
         raise _wrong(f"must be a list of two numbers, got {shown(value)}")
@@ -439,12 +445,46 @@ class Save(Section):
     ] = Field(default=[0.05, 0.25, 0.5, 0.75, 0.95], description="Which quantiles to give, increasing.")
 
 
+class EarlyExercise(Section):
+    """The right to take the value once, at one of several dates, by a policy found on other paths. Where the
+    value is positive at a date and above what going on is worth, by regression (Longstaff and Schwartz), it
+    is taken."""
+
+    dates: Annotated[int, *_whole(1, MAX_STEPS)] = Field(
+        description="At how many equally spaced dates it may be taken: the last is the end, t0 is none. Must "
+        "divide the steps.",
+        examples=[50],
+    )
+    basis: (
+        Annotated[
+            list[float | str],
+            PlainValidator(_expressions),
+            WithJsonSchema({"type": "array", "items": _EXPRESSION}),
+        ]
+        | None
+    ) = Field(
+        None,
+        description="What the decision may depend on: expressions as in value. The default is all state "
+        "variables.",
+        examples=[["S", "mean(S)"]],
+    )
+    degree: Annotated[int, *_whole(1, 10)] = Field(
+        4, description="Highest total degree of the polynomials in the basis.", examples=[4]
+    )
+    paths: Annotated[int, *_whole(2, 2**24)] = Field(
+        65536,
+        description="How many paths the policy is found on, besides those of the ensemble. All their dates "
+        "are in memory at a time.",
+        examples=[65536],
+    )
+
+
 class ObservableSettings(Section):
     """An observable."""
 
     value: Number = Field(
         description="An expression of state variables, parameters, constants, t and the path functionals "
-        "mean, max, min and integral.",
+        "mean, max, min, integral and no_touch.",
         examples=["exp(-r*t) * maximum(S - K, 0)"],
     )
     at: Annotated[Literal["end", "each"], *_choice("end", "each")] = Field(
@@ -462,6 +502,11 @@ class ObservableSettings(Section):
         examples=["black_scholes_call(S=100, K=K, r=r, sigma=0.2, T=1)"],
     )
     unit: Text = Field("", description="Unit, for table and dataset.", examples=["currency"])
+    early_exercise: EarlyExercise | None = Field(
+        None,
+        description="Whether the value may be taken before the end: give it as worth at t0, if taken at t.",
+        examples=[{"dates": 50}],
+    )
 
 
 _NAMES = {"type": "array", "items": {"type": "string"}}

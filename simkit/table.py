@@ -53,6 +53,10 @@ def _figures(dataset: "xr.Dataset", name: str) -> dict[str, Any]:
         variable = dataset.get(f"{name}_{key}")
         value = float(np.atleast_1d(variable)[-1]) if variable is not None else math.nan
         figures[key] = value if math.isfinite(value) else None
+    if f"{name}_in_sample" in dataset:
+        for key in ("in_sample", "in_sample_stderr"):
+            value = float(dataset[f"{name}_{key}"])
+            figures[key] = value if math.isfinite(value) else None
     figures["n"] = int(dataset[f"{name}_mean"].attrs["n"])
     figures["unit"] = str(dataset[f"{name}_mean"].attrs["units"])
     return figures
@@ -96,6 +100,7 @@ def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
     columns = {
         "": list(rows),
         ("value" if single else "mean"): [_mean(row) for row in rows.values()],
+        "in sample": [with_error(row.get("in_sample"), row.get("in_sample_stderr")) for row in rows.values()],
         "step bias": [with_error(row["bias"], row["bias_stderr"]) for row in rows.values()],
         "exact": ["" if row["exact"] is None else f"{row['exact']:.8g}" for row in rows.values()],
         "z": ["" if row["z"] is None else f"{row['z']:+.2f}" for row in rows.values()],
