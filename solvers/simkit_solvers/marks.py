@@ -1,0 +1,121 @@
+r"""The laws of jump sizes, and sums of a random number of them.
+
+The number of jumps in a step is found by inversion from one word while its mean is at most 1/4: of the
+probabilities $P(N \ge k)$ eight are compared with the uniform, and what they leave out, $P(N > 8) < 10^{-11}$,
+is less than the 2^-32 that one word resolves. A larger mean goes through `variates.poisson`, in a loop of no
+turns where no path needs it.
+"""
+
+import abc
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from simkit_solvers.generator import Words, block
+from simkit_solvers.normal import standard_normal
+from simkit_solvers.problem import Scalar
+from simkit_solvers.variates import exponential, poisson
+
+MOST_BY_INVERSION = 8
+SMALL_MEAN = 0.25
+LARGEST_MEAN = 1e6  # jumps in one step; more would be counted in int32 no longer
+
+
+class AbstractMarks(eqx.Module):
+    """The law of a jump's mark, a real number."""
+
+    @abc.abstractmethod
+    def total(self, words: Words, mean) -> jax.Array:
+        """The sum of N independent marks, N of Poisson's law with this mean, in the precision of `mean`.
+
+        N has no derivative: `mean` is a number from `jax.lax.stop_gradient`. The sum has one in the law's
+        parameters. `words` are random words of this step alone.
+        """
+
+    @abc.abstractmethod
+    def exponential_moment(self, k: float) -> Scalar:
+        r"""$E[e^{kz}]$, infinite where it does not exist."""
+
+    def squared_return(self) -> Scalar:
+        r"""$E[(e^z - 1)^2]$, what a jump adds to the variance of a price that it multiplies by $e^z$."""
+        return self.exponential_moment(2.0) - 2 * self.exponential_moment(1.0) + 1
+
+
+class NormalMarks(AbstractMarks):
+    r"""Marks of the normal law $N(m, s^2)$. The sum of N is $Nm + \sqrt N s Z$: one normal, whatever N is."""
+
+    m: Scalar
+    s: Scalar
+
+    def total(self, words, mean):
+        n = jump_count(words.a, words, mean)
+        z = standard_normal(words.b).astype(mean.dtype)
+        return n * self.m + jnp.sqrt(n) * z * self.s
+
+    def exponential_moment(self, k) -> Scalar:
+        return jnp.exp(k * self.m + 0.5 * (k * self.s) ** 2)
+
+
+class DoubleExponentialMarks(AbstractMarks):
+    r"""Marks that are with probability p exponential with rate $\eta_1$, and minus such with $\eta_2$ else.
+
+    Upward and downward jumps are two independent Poisson numbers; the sum of so many exponential variates is
+    taken one by one. Reference: Kou (2002), A jump-diffusion model for option pricing,
+    doi:10.1287/mnsc.48.8.1086.166.
+    """
+
+    p: Scalar
+    eta1: Scalar
+    eta2: Scalar
+
+    def total(self, words, mean):
+        p = jax.lax.stop_gradient(jnp.asarray(self.p, mean.dtype))
+        further = block(words, jnp.uint32(0), jnp.uint32(3))
+        up = jump_count(words.a, words, p * mean)
+        down = jump_count(words.b, further, (1.0 - p) * mean)
+
+        def one_more(carry):
+            i, ups, downs = carry
+            pair = block(words, i.astype(jnp.uint32), jnp.uint32(2))
+            e1, e2 = (exponential(word).astype(mean.dtype) for word in pair)
+            ups, downs = ups + jnp.where(i < up, e1, 0.0), downs + jnp.where(i < down, e2, 0.0)
+            return i + 1.0, ups, downs
+
+        zero = jnp.zeros((), mean.dtype)
+        most = jnp.maximum(up, down)
+        _, ups, downs = jax.lax.while_loop(lambda c: c[0] < most, one_more, (zero, zero, zero))
+        return ups / self.eta1 - downs / self.eta2
+
+    def exponential_moment(self, k) -> Scalar:
+        finite = k < self.eta1
+        rising = self.p * self.eta1 / jnp.where(finite, self.eta1 - k, 1.0)
+        up = jnp.where(finite | (self.p == 0), rising, jnp.inf)
+        return up + (1 - self.p) * self.eta2 / (self.eta2 + k)
+
+
+def jump_count(word, words: Words, mean):
+    r"""A Poisson variate in the precision of `mean`: from one word, and if need be blocks keyed by `words`.
+
+    N is the number of k with $v < P(N \ge k)$; the smallest probabilities are those near v = 0, where a
+    floating-point number is finest. Zero for a mean that is negative, NaN or above `LARGEST_MEAN`.
+    """
+    half = (word >> jnp.uint32(1)).astype(jnp.int32).astype(mean.dtype)
+    v = (half + 0.5) * 2.0**-31
+    small = mean <= SMALL_MEAN
+    m = jnp.where(small, mean, 0.0)
+    terms = [jnp.exp(-m) * m]
+    for k in range(2, MOST_BY_INVERSION + 1):
+        terms.append(terms[-1] * m * (1 / k))
+    tail, found = 0.0, jnp.zeros_like(mean)
+    for term in reversed(terms):
+        tail = tail + term
+        found = found + (v < tail).astype(mean.dtype)
+    large = (mean > SMALL_MEAN) & (mean <= LARGEST_MEAN)
+
+    def drawn(carry):
+        count = poisson(words, jnp.where(large, mean, SMALL_MEAN)).astype(mean.dtype)
+        return carry[0] & False, count
+
+    _, found = jax.lax.while_loop(lambda carry: carry[0], drawn, (large, found))
+    return found
