@@ -104,12 +104,13 @@ def check_adaptive_sde(solver, problem: AbstractSDE) -> None:
     """
     if isinstance(problem, AbstractJumpDiffusion):
         raise ValueError(
-            f"{type(problem).__name__} jumps, and adaptive steps halve intervals without knowing which half a "
-            "jump is in; give steps of equal length"
+            f"{type(problem).__name__} jumps, and adaptive steps halve intervals without knowing which "
+            "half a jump is in; give steps of equal length"
         )
     if isinstance(solver, AbstractModelSolver):
         raise ValueError(
-            f"solver {info_of(solver).name} has no error estimate for adaptive steps; give steps of equal length"
+            f"solver {info_of(solver).name} has no error estimate for adaptive steps; give steps of "
+            "equal length"
         )
     if problem.calculus == "stratonovich":
         remedy = "SPaRK or Heun"

@@ -30,7 +30,8 @@ class AbstractSquareRootVariance(eqx.Module):
     r"""Mix-in for models with $dv = \kappa(\theta - v)\,dt + \xi\sqrt v\,dB$ and maybe a price,
     $dS = \mu S\,dt + \sqrt v S\,dW_1$.
 
-    `State` is (v), with one noise, which is B, or (S, v) with two, and $B = \rho W_1 + \sqrt{1 - \rho^2}\,W_2$.
+    `State` is (v), with one noise, which is B, or (S, v) with two, and
+    $B = \rho W_1 + \sqrt{1 - \rho^2}\,W_2$.
     """
 
     @abc.abstractmethod
@@ -41,15 +42,15 @@ class AbstractSquareRootVariance(eqx.Module):
 class AndersenQE(AbstractModelSolver):
     r"""Andersen's quadratic-exponential step for Heston's model, Bates's between jumps, and CIR.
 
-    With m and $s^2$ the exact mean and variance of $v_{n+1}$ given $v_n$ and $\psi = s^2/m^2$, the variance is
-    $v_{n+1} = a(b + Z_v)^2$ for $\psi \le 1.5$, and above it zero with probability p and exponential with
+    With m and $s^2$ the exact mean and variance of $v_{n+1}$ given $v_n$ and $\psi = s^2/m^2$, the variance
+    is $v_{n+1} = a(b + Z_v)^2$ for $\psi \le 1.5$, and above it zero with probability p and exponential with
     rate $\beta$ otherwise, by inversion of $\Phi(Z_v)$; a, b, p and $\beta$ match m and $s^2$. It never
     becomes negative. The price follows with the integrals of v by the trapezoidal rule,
 
     $$S_{n+1} = S_n \exp\bigl(\mu h + K_0^* + K_1 v_n + K_2 v_{n+1} + \sqrt{K_3 v_n + K_4 v_{n+1}}\,Z\bigr),$$
 
-    and $K_0^*$ makes $E[S_{n+1} \mid S_n, v_n] = S_n e^{\mu h}$ exactly wherever that is possible. Tens of steps
-    to expiry do for what takes full truncation thousands. The normals are those of the Brownian increments,
+    and $K_0^*$ makes $E[S_{n+1} \mid S_n, v_n] = S_n e^{\mu h}$ exactly wherever that is possible. Tens of
+    steps to expiry do for what takes full truncation thousands. The normals are those of the Brownian increments,
     $Z_v$ of that which drives v. Raises `ValueError` for other models, and for $\xi = 0$.
     Reference: Andersen (2008), Simple and efficient simulation of the Heston stochastic volatility model,
     doi:10.21314/JCF.2008.189.
@@ -61,8 +62,8 @@ class AndersenQE(AbstractModelSolver):
     def check(self, problem):
         if not isinstance(problem, AbstractSquareRootVariance):
             raise ValueError(
-                f"solver AndersenQE is for variances with a square root, and {type(problem).__name__} has none "
-                "(AbstractSquareRootVariance)"
+                f"solver AndersenQE is for variances with a square root, and {type(problem).__name__} has "
+                "none (AbstractSquareRootVariance)"
             )
         xi = problem.square_root(0.0).xi
         if not isinstance(xi, Tracer) and not float(xi) > 0:
@@ -152,7 +153,7 @@ ANDERSEN_QE = SolverInfo(
     name="AndersenQE",
     cls=AndersenQE,
     problem=("model",),
-    summary="Andersen's quadratic-exponential step for Heston, Bates and CIR: few steps, no negative variance.",
+    summary="Andersen's quadratic-exponential step for Heston, Bates and CIR, accurate with few steps.",
     reference="Andersen (2008), Simple and efficient simulation of the Heston stochastic volatility model, "
     "doi:10.21314/JCF.2008.189",
     weak=Orders(1.0, 1.0, 1.0),

@@ -74,7 +74,7 @@ def in_calculus(problem: AbstractSDE, calculus: Calculus) -> AbstractSDE:
         )
     if isinstance(problem, AbstractJumpDiffusion):
         raise ValueError(
-            f"{type(problem).__name__} cannot be converted to the other calculus: it jumps; take a solver for "
-            "its own calculus"
+            f"{type(problem).__name__} cannot be converted to the other calculus: it jumps; take a solver "
+            "for its own calculus"
         )
     return problem.original if isinstance(problem, Converted) else Converted(problem, calculus)

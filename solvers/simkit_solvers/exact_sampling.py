@@ -44,8 +44,8 @@ class ExactSampling(AbstractModelSolver):
     def check(self, problem):
         if not isinstance(problem, AbstractExactTransition):
             raise ValueError(
-                f"solver ExactSampling draws from the transition law of the model, and {type(problem).__name__} "
-                "gives none (AbstractExactTransition)"
+                f"solver ExactSampling draws from the transition law of the model, and "
+                f"{type(problem).__name__} gives none (AbstractExactTransition)"
             )
 
     def advance(self, terms, t0, t1, y0, args):

@@ -1,4 +1,4 @@
-"""Jump diffusions: stochastic differential equations whose state also jumps, at random times, by random marks."""
+"""Jump diffusions: stochastic differential equations whose state jumps at random times."""
 
 import abc
 from typing import Any, ClassVar

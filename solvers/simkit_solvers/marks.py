@@ -1,8 +1,8 @@
 r"""The laws of jump sizes, and sums of a random number of them.
 
 The number of jumps in a step is found by inversion from one word while its mean is at most 1/4: of the
-probabilities $P(N \ge k)$ eight are compared with the uniform, and what they leave out, $P(N > 8) < 10^{-11}$,
-is less than the 2^-32 that one word resolves. A larger mean goes through `variates.poisson`, in a loop of no
+probabilities $P(N \ge k)$ eight are compared with the uniform. What they leave out, $P(N > 8) < 10^{-11}$, is
+less than the 2^-32 that one word resolves. A larger mean goes through `variates.poisson`, in a loop of no
 turns where no path needs it.
 """
 

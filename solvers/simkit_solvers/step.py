@@ -169,8 +169,8 @@ class DiffraxStep(AbstractStepper):
     @property
     def unrolled(self):
         """Not where a step is long, or holds loops of its own: it takes long to compile and gains nothing."""
-        long = (diffrax.AbstractImplicitSolver, AbstractRosenbrock, *SHIFTED_SOLVERS)
-        return not isinstance(self.solver, long) and not self.variates
+        long = (diffrax.AbstractImplicitSolver, AbstractRosenbrock, AbstractModelSolver, *SHIFTED_SOLVERS)
+        return not isinstance(self.solver, long)
 
     @property
     def variates(self):

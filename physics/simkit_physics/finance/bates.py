@@ -20,7 +20,7 @@ class BatesNoise(NamedTuple):
 
 
 class Bates(AbstractJumpDiffusion, AbstractExactMoments, AbstractSquareRootVariance):
-    r"""Bates's stochastic volatility with jumps: `Heston` whose price jumps as in `Merton`, $v^+ = \max(v, 0)$:
+    r"""Bates's stochastic volatility with jumps, `Heston` with the jumps of `Merton`; with $v^+ = \max(v, 0)$
 
     $$dS = (\mu - \lambda k) S\,dt + \sqrt{v^+} S\,dW_1 + (e^z - 1) S_-\,dN, \qquad
       dv = \kappa(\theta - v^+)\,dt + \xi \sqrt{v^+}\,(\rho\,dW_1 + \sqrt{1 - \rho^2}\,dW_2).$$

@@ -18,8 +18,8 @@ class HullWhiteNoise(NamedTuple):
 class HullWhite(AbstractSDE, AbstractExactMoments, AbstractExactTransition):
     r"""Hull and White's short rate with constant drift, $dr = (\theta - a r)\,dt + \sigma\,dW$.
 
-    Additive noise, so Itô = Stratonovich. $r_t$ is normal with mean $r_0 e^{-at} + \theta (1 - e^{-at})/a$ and
-    variance $\sigma^2 (1 - e^{-2at}) / 2a$, and may be negative. At $a = 0$ it is the Ho–Lee model, a
+    Additive noise, so Itô = Stratonovich. $r_t$ is normal with mean $r_0 e^{-at} + \theta (1 - e^{-at})/a$
+    and variance $\sigma^2 (1 - e^{-2at}) / 2a$, and may be negative. At $a = 0$ it is the Ho–Lee model, a
     Brownian motion with the drift $\theta$; for $a > 0$ it is `Vasicek` with the level $\theta/a$.
     Reference: Hull & White (1990), Pricing interest-rate-derivative securities, doi:10.1093/rfs/3.4.573.
     """
