@@ -2,8 +2,6 @@
 
 import jax
 import jax.numpy as jnp
-from simkit_solvers.exact_sampling import AbstractExactTransition
-from simkit_solvers.generator import Words
 from simkit_solvers.jump_diffusion import AbstractJumpDiffusion
 from simkit_solvers.problem import AbstractSDE
 
@@ -27,16 +25,12 @@ def time(dtype=jnp.float64):
 
 
 def functions(model):
-    """Drift and, where there are, noise, jump and transition with fixed random numbers, of (problem, y)."""
+    """Drift and, where there are, noise and jump with fixed random numbers, of (problem, y)."""
     found = {"drift": lambda p, y: p.drift(time(y[0].dtype), y)}
     if issubclass(model, AbstractSDE):
         found["noise"] = lambda p, y: p.noise(time(y[0].dtype), y, increments(model, y[0].dtype))
     if issubclass(model, AbstractJumpDiffusion):
         found["jump"] = lambda p, y: p.jump(time(y[0].dtype), y, jnp.asarray(-0.2, y[0].dtype))
-    if issubclass(model, AbstractExactTransition):
-        found["transition"] = lambda p, y: p.transition(
-            time(y[0].dtype), time(y[0].dtype), y, increments(model, y[0].dtype), Words(*jnp.uint32([3, 5]))
-        )
     return found
 
 

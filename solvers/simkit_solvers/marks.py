@@ -2,8 +2,8 @@ r"""The laws of jump sizes, and sums of a random number of them.
 
 The number of jumps in a step is found by inversion from one word while its mean is at most 1/4: of the
 probabilities $P(N \ge k)$ eight are compared with the uniform. What they leave out, $P(N > 8) < 10^{-11}$, is
-less than the 2^-32 that one word resolves. A larger mean goes through `variates.poisson`, in a loop of no
-turns where no path needs it.
+less than the 2^-32 that one word resolves. A larger mean is used up by exponential times between jumps, in a
+loop that takes no turn where no path needs it; `variates.poisson` takes several times as long to compile.
 """
 
 import abc
@@ -15,11 +15,11 @@ import jax.numpy as jnp
 from simkit_solvers.generator import Words, block
 from simkit_solvers.normal import standard_normal
 from simkit_solvers.problem import Scalar
-from simkit_solvers.variates import exponential, poisson
+from simkit_solvers.variates import exponential
 
 MOST_BY_INVERSION = 8
 SMALL_MEAN = 0.25
-LARGEST_MEAN = 1e6  # jumps in one step; more would be counted in int32 no longer
+LARGEST_MEAN = 1e4  # jumps in one step; their times are drawn one by one
 
 
 class AbstractMarks(eqx.Module):
@@ -94,6 +94,7 @@ class DoubleExponentialMarks(AbstractMarks):
         return up + (1 - self.p) * self.eta2 / (self.eta2 + k)
 
 
+@jax.jit  # traced once rather than at every call
 def jump_count(word, words: Words, mean):
     r"""A Poisson variate in the precision of `mean`: from one word, and if need be blocks keyed by `words`.
 
@@ -111,11 +112,14 @@ def jump_count(word, words: Words, mean):
     for term in reversed(terms):
         tail = tail + term
         found = found + (v < tail).astype(mean.dtype)
-    large = (mean > SMALL_MEAN) & (mean <= LARGEST_MEAN)
 
-    def drawn(carry):
-        count = poisson(words, jnp.where(large, mean, SMALL_MEAN)).astype(mean.dtype)
-        return carry[0] & False, count
+    def next_two(carry):
+        i, count, left = carry
+        for word in block(words, i, jnp.uint32(1)):
+            left = left - exponential(word).astype(mean.dtype)
+            count = count + (left > 0).astype(mean.dtype)
+        return i + jnp.uint32(1), count, left
 
-    _, found = jax.lax.while_loop(lambda carry: carry[0], drawn, (large, found))
+    left = jnp.where(small | ~(mean <= LARGEST_MEAN), 0.0, mean)
+    _, found, _ = jax.lax.while_loop(lambda c: c[2] > 0, next_two, (jnp.uint32(0), found, left))
     return found

@@ -69,18 +69,14 @@ class CIR(AbstractSDE, AbstractExactMoments, AbstractExactTransition, AbstractSq
         c = jnp.where(moving, 0.25 * self.sigma**2 * span, 1.0)
         d = pull / c
 
-        def normal_and_gamma(_):
-            root = sqrt_positive(kept) + 0.5 * self.sigma * jnp.sqrt(span / h) * dW.W
-            return root * root + 2 * c * gamma(words, 0.5 * jnp.maximum(d - 1, TINY))
-
-        def poisson_and_gamma(_):
-            half = jnp.minimum(0.5 * kept / c, LARGEST_MEAN)
-            n = poisson(block(words, jnp.uint32(0), jnp.uint32(2)), half)
-            shape = 0.5 * d + n.astype(d.dtype)
-            drawn = 2 * c * gamma(words, jnp.maximum(shape, TINY))
-            return _without_derivative(jnp.where(shape > 0, drawn, 0.0), d <= 1)
-
-        sampled = jax.lax.cond(d > 1, normal_and_gamma, poisson_and_gamma, None)
+        # A chi-square variate with d - 1 degrees of freedom beside a normal, or one with d + 2N.
+        enough = d > 1
+        root = sqrt_positive(kept) + 0.5 * self.sigma * jnp.sqrt(span / h) * dW.W
+        half = jnp.where(enough, 0.0, jnp.minimum(0.5 * kept / c, LARGEST_MEAN))
+        n = poisson(block(words, jnp.uint32(0), jnp.uint32(2)), jax.lax.stop_gradient(half))
+        shape = 0.5 * jnp.where(enough, d - 1, d + 2.0 * n.astype(d.dtype))
+        drawn = jnp.where(shape > 0, 2 * c * gamma(words, jnp.maximum(shape, TINY)), 0.0)
+        sampled = _without_derivative(jnp.where(enough, root * root, 0.0) + drawn, ~enough)
         return CIRState(r=jnp.where(moving, sampled, kept + pull))
 
     def exact_mean(self, t, y0):
