@@ -163,7 +163,7 @@ class Walks(AbstractSDE, AbstractExactTransition):
     def transition(self, t, h, y, dW, words):
         kept = jnp.exp(-self.a * h)
         spread = self.a * jnp.sqrt((1 - kept * kept) / (2 * self.a * h))
-        luck = exponential(words.a).astype(y.v.dtype)
+        luck = exponential(words.block(0).a).astype(y.v.dtype)
         return PairState(x=y.x * kept + spread * dW.W1, v=y.v + self.a * h * luck + dW.W2)
 
 

@@ -16,7 +16,7 @@ from simkit_solvers.generator import Words, seed_key
 from simkit_solvers.grid import Grid
 from simkit_solvers.integrate import integrate
 from simkit_solvers.jump_diffusion import AbstractJumpDiffusion
-from simkit_solvers.noise import CounterNoise, Draw
+from simkit_solvers.noise import CounterNoise, Draw, StepWords
 from simkit_solvers.observe import States
 from simkit_solvers.step import stepper_for
 from simkit_solvers.switched import Switched
@@ -39,7 +39,13 @@ GAUSSIAN = [
 
 
 def random_words(count, seed=0):
-    return Words(*jnp.asarray(np.random.default_rng(seed).integers(2**32, size=(2, count), dtype=np.uint32)))
+    zeros = jnp.zeros(count, jnp.uint32)
+    key = jnp.asarray(np.random.default_rng(seed).integers(2**32, size=(2, count), dtype=np.uint32))
+    return StepWords(Words(*key), zeros, zeros)
+
+
+def some_words():
+    return StepWords(Words(*jnp.uint32([1, 2])), jnp.uint32(0), jnp.uint32(0))
 
 
 @pytest.mark.parametrize("name", GAUSSIAN)
@@ -84,7 +90,7 @@ def cir_draws(dtype="float64"):
     """Draws of one step for each of the cases, and of two steps half as long."""
     cases = jnp.asarray(list(SQUARE_ROOTS.values()), dtype)
     z = jnp.asarray(np.random.default_rng(3).standard_normal((3, DRAWS)), dtype)
-    words = Words(*(x.reshape(3, DRAWS) for x in random_words(3 * DRAWS, 4)))
+    words = jax.tree.map(lambda x: x.reshape(3, DRAWS), random_words(3 * DRAWS, 4))
 
     def step(model, h, r, z, words):
         return model.transition(0.0, h, CIR.State(r), CIR.Noise(jnp.sqrt(h) * z), words).r
@@ -194,7 +200,7 @@ def test_a_choice_of_solvers_hands_on_the_words():
     problem = OrnsteinUhlenbeck(**OrnsteinUhlenbeck.example)
     stepper = stepper_for(Switched((EulerMaruyama(), ExactSampling()), 1))
     assert stepper.variates
-    draw = Draw((jnp.asarray(0.3),), words=(Words(*jnp.uint32([1, 2])),))
+    draw = Draw((jnp.asarray(0.3),), words=(some_words(),))
     y, h = OrnsteinUhlenbeck.State(jnp.asarray(3.0)), jnp.asarray(0.1)
     end, _ = stepper.step(problem, 0.0, h, y, draw, stepper.init(problem, 0.0, h, y))
     alone = stepper.steppers[1].step(problem, 0.0, h, y, draw, None)[0]

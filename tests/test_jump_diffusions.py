@@ -18,7 +18,7 @@ from simkit_solvers.grid import Grid
 from simkit_solvers.integrate import integrate
 from simkit_solvers.jump_diffusion import AbstractJumpDiffusion, with_jumps
 from simkit_solvers.marks import DoubleExponentialMarks, NormalMarks, jump_count
-from simkit_solvers.noise import CoarsenedNoise, CounterNoise, HalvedNoise, Purpose
+from simkit_solvers.noise import CoarsenedNoise, CounterNoise, HalvedNoise, Purpose, StepWords
 from simkit_solvers.observe import States
 from simkit_solvers.problem import Scalar, parameter
 from simkit_solvers.registry import make_solver, samples_exactly, weak_order
@@ -36,7 +36,13 @@ STILL = JUMPY | {"mu": 6.0 * np.expm1(-0.1 + 0.3**2 / 2)}  # no drift between ju
 
 
 def random_words(count, seed=0):
-    return Words(*jnp.asarray(np.random.default_rng(seed).integers(2**32, size=(2, count), dtype=np.uint32)))
+    zeros = jnp.zeros(count, jnp.uint32)
+    key = jnp.asarray(np.random.default_rng(seed).integers(2**32, size=(2, count), dtype=np.uint32))
+    return StepWords(Words(*key), zeros, zeros)
+
+
+def some_words():
+    return StepWords(Words(*jnp.uint32([1, 2])), jnp.uint32(0), jnp.uint32(0))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -47,7 +53,7 @@ def test_few_jumps_are_counted_to_the_last_bits(dtype):
     places = tails * 2.0**31
     inside, outside = np.floor(places * (1 - 2e-6) - 1.5), np.ceil(places * (1 + 2e-6) + 0.5)
     words = 2 * np.stack([np.maximum(inside, 0), outside]).astype(np.uint32)
-    count = jax.jit(jax.vmap(lambda w, m: jump_count(w, Words(w, w), m)))
+    count = jax.jit(jax.vmap(lambda w, m: jump_count(w, some_words(), 1, m)))
     for k in (0, 1):
         low, high = (np.asarray(count(row, jnp.asarray(means, dtype))) for row in words[:, k])
         assert (low[inside[k] >= 0] > k).all()
@@ -66,7 +72,7 @@ def test_jumps_of_a_step_follow_poisson_and_their_sum_its_law():
     @jax.jit
     def draws(words):
         def one(words, mean):
-            number = jump_count(words.a, words, mean)
+            number = jump_count(words.block(0).a, words, 1, mean)
             return {"number": number} | {name: law.total(words, mean) for name, (law, _) in laws.items()}
 
         return jax.vmap(lambda m: jax.vmap(lambda w: one(w, m))(words))(means)
@@ -124,14 +130,20 @@ def test_a_path_does_not_depend_on_what_is_saved_nor_on_its_neighbours(fine):
 def test_jumps_have_their_own_words():
     noise = CounterNoise.of(seed_key(3), 7)
     words = [noise.words(purpose, jnp.uint32(4), 3) for purpose in Purpose]
-    blocks = {tuple(map(int, pair)) for steps in words for parts in steps for pair in parts}
-    assert len(blocks) == 6
+    blocks = {
+        tuple(map(int, part.block(n)))
+        for steps in words
+        for parts in steps
+        for part in parts
+        for n in range(2)
+    }
+    assert len(blocks) == 12
     joined = CoarsenedNoise(noise, 3).words(Purpose.JUMPS, jnp.uint32(2), 1)[0]
     assert joined == tuple(part for step in noise.words(Purpose.JUMPS, jnp.uint32(6), 3) for part in step)
     with pytest.raises(ValueError, match="not split between its halves; take CoarsenedNoise"):
         HalvedNoise.of(seed_key(3), 7).words(Purpose.JUMPS, jnp.uint32(0), 2)
     with pytest.raises(ValueError, match=r"no key for variates; make it by CounterNoise.of\(key, path\)"):
-        CounterNoise(*words[0][0] * 2).words(Purpose.JUMPS, jnp.uint32(0), 2)
+        CounterNoise(seed_key(1), seed_key(2)).words(Purpose.JUMPS, jnp.uint32(0), 2)
 
 
 @pytest.mark.parametrize("mode", [jax.grad, pytest.param(jax.jacfwd, marks=pytest.mark.slow)])
@@ -226,7 +238,7 @@ def test_what_jumps_do_to_the_order():
 @pytest.mark.parametrize("rate", [-1.0, np.nan, 1e9])
 def test_a_bad_intensity_ends_the_path(rate):
     shots = Shots(a=1.0, base=rate, rise=0.0)
-    end = with_jumps(shots, 0.0, jnp.asarray(0.1), ShotState(jnp.asarray(1.0)), (Words(*jnp.uint32([1, 2])),))
+    end = with_jumps(shots, 0.0, jnp.asarray(0.1), ShotState(jnp.asarray(1.0)), (some_words(),))
     assert jnp.isnan(end.x)
 
 
@@ -241,7 +253,7 @@ def test_a_jump_gives_a_state():
             0.0,
             jnp.asarray(0.1),
             ShotState(jnp.asarray(1.0)),
-            (Words(*jnp.uint32([1, 2])),),
+            (some_words(),),
         )
 
 

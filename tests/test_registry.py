@@ -15,7 +15,7 @@ from simkit_solvers.integrate import integrate
 from simkit_solvers.jump_grid import JumpGrid
 from simkit_solvers.jumps import AbstractJumpMethod, JumpNoise, integrate_jumps
 from simkit_solvers.model_solver import AbstractModelSolver
-from simkit_solvers.noise import Draw
+from simkit_solvers.noise import Draw, StepWords
 from simkit_solvers.observe import States
 from simkit_solvers.problem import AbstractODE, AbstractSDE
 from simkit_solvers.registry import (
@@ -45,7 +45,7 @@ from solver_problems import (
 
 PROBLEMS = {"additive": Additive, "diagonal": Diagonal, "commutative": Commutative, "general": General}
 NORMALS = np.random.default_rng(1).standard_normal((3, 3, 2, 2))  # path, kind, step, component
-WORDS = Words(*np.random.default_rng(2).integers(2**32, size=(2, 2), dtype=np.uint32))  # word, step
+WORDS = StepWords(Words(*np.uint32([3, 5])), np.arange(2, dtype=np.uint32), np.zeros(2, np.uint32))
 # Reverse mode of these takes five seconds each to compile and is left to the slow test.
 LATE = (
     *("Kvaerno3", "Kvaerno4", "Kvaerno5", "KenCarp3", "KenCarp4", "KenCarp5", "Sil3", "Rodas5P"),

@@ -5,8 +5,8 @@ from typing import Any, ClassVar
 
 import equinox as eqx
 
-from simkit_solvers.generator import Words
 from simkit_solvers.model_solver import AbstractModelSolver
+from simkit_solvers.noise import StepWords
 from simkit_solvers.solver_info import SolverInfo
 
 
@@ -17,11 +17,11 @@ class AbstractExactTransition(eqx.Module):
     """
 
     @abc.abstractmethod
-    def transition(self, t, h, y, dW, words: Words) -> Any:
+    def transition(self, t, h, y, dW, words: StepWords) -> Any:
         r"""A `State` drawn from the law of $y_{t+h}$ given $y_t = y$.
 
-        `dW` is a `Noise` of independent normals with variance h, `words` are the key of as many random blocks
-        as other variates need.
+        `dW` is a `Noise` of independent normals with variance h, `words` give the blocks of random
+        words that other variates need.
         """
 
 

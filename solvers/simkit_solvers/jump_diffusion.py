@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 
-from simkit_solvers.generator import Words
 from simkit_solvers.marks import LARGEST_MEAN, AbstractMarks
+from simkit_solvers.noise import StepWords
 from simkit_solvers.problem import AbstractSDE
 
 
@@ -49,7 +49,7 @@ class AbstractJumpDiffusion(AbstractSDE):
         """The state after a jump with the mark z, a `State`."""
 
 
-def with_jumps(problem: AbstractJumpDiffusion, t, dt, y, words: tuple[Words, ...]):
+def with_jumps(problem: AbstractJumpDiffusion, t, dt, y, words: tuple[StepWords, ...]):
     """The state `y` at the end of a step from `t` with the jumps of the step; NaN for a bad intensity.
 
     `words` are the random words of as many equal parts of the step, each with its own number of jumps.

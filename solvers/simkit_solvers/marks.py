@@ -7,12 +7,13 @@ loop that takes no turn where no path needs it; `variates.poisson` takes several
 """
 
 import abc
+import functools
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from simkit_solvers.generator import Words, block
+from simkit_solvers.noise import StepWords
 from simkit_solvers.normal import standard_normal
 from simkit_solvers.problem import Scalar
 from simkit_solvers.variates import exponential
@@ -26,11 +27,11 @@ class AbstractMarks(eqx.Module):
     """The law of a jump's mark, a real number."""
 
     @abc.abstractmethod
-    def total(self, words: Words, mean) -> jax.Array:
+    def total(self, words: StepWords, mean) -> jax.Array:
         """The sum of N independent marks, N of Poisson's law with this mean, in the precision of `mean`.
 
         N has no derivative: `mean` is a number from `jax.lax.stop_gradient`. The sum has one in the law's
-        parameters. `words` are random words of this step alone.
+        parameters. `words` are those of this step alone.
         """
 
     @abc.abstractmethod
@@ -49,8 +50,9 @@ class NormalMarks(AbstractMarks):
     s: Scalar
 
     def total(self, words, mean):
-        n = jump_count(words.a, words, mean)
-        z = standard_normal(words.b).astype(mean.dtype)
+        first = words.block(0)
+        n = jump_count(first.a, words, 1, mean)
+        z = standard_normal(first.b).astype(mean.dtype)
         return n * self.m + jnp.sqrt(n) * z * self.s
 
     def exponential_moment(self, k) -> Scalar:
@@ -71,20 +73,23 @@ class DoubleExponentialMarks(AbstractMarks):
 
     def total(self, words, mean):
         p = jax.lax.stop_gradient(jnp.asarray(self.p, mean.dtype))
-        further = block(words, jnp.uint32(0), jnp.uint32(3))
-        up = jump_count(words.a, words, p * mean)
-        down = jump_count(words.b, further, (1.0 - p) * mean)
+        first = words.block(0)
+        up = jump_count(first.a, words, 1, p * mean)
+        down = jump_count(first.b, words, 2, (1.0 - p) * mean)
 
         def one_more(carry):
             i, ups, downs = carry
-            pair = block(words, i.astype(jnp.uint32), jnp.uint32(2))
-            e1, e2 = (exponential(word).astype(mean.dtype) for word in pair)
-            ups, downs = ups + jnp.where(i < up, e1, 0.0), downs + jnp.where(i < down, e2, 0.0)
-            return i + 1.0, ups, downs
+            e1, e2 = (exponential(word).astype(mean.dtype) for word in words.block(3 * i + jnp.uint32(3)))
+            k = i.astype(mean.dtype)
+            return i + jnp.uint32(1), ups + jnp.where(k < up, e1, 0.0), downs + jnp.where(k < down, e2, 0.0)
 
-        zero = jnp.zeros((), mean.dtype)
-        most = jnp.maximum(up, down)
-        _, ups, downs = jax.lax.while_loop(lambda c: c[0] < most, one_more, (zero, zero, zero))
+        most, zero = jnp.maximum(up, down).astype(jnp.uint32), jnp.zeros((), mean.dtype)
+        _, ups, downs = one_more((jnp.uint32(0), zero, zero))
+        # The first of each is made in any case, and the loop adds others where there are two.
+        _, more_up, more_down = jax.lax.while_loop(
+            lambda c: c[0] < most, one_more, (jnp.uint32(1), zero, zero)
+        )
+        ups, downs = ups + more_up, downs + more_down
         return ups / self.eta1 - downs / self.eta2
 
     def exponential_moment(self, k) -> Scalar:
@@ -94,9 +99,9 @@ class DoubleExponentialMarks(AbstractMarks):
         return up + (1 - self.p) * self.eta2 / (self.eta2 + k)
 
 
-@jax.jit  # traced once rather than at every call
-def jump_count(word, words: Words, mean):
-    r"""A Poisson variate in the precision of `mean`: from one word, and if need be blocks keyed by `words`.
+@functools.partial(jax.jit, static_argnums=2)  # traced once rather than at every call
+def jump_count(word, words: StepWords, which: int, mean):
+    r"""A Poisson variate in the precision of `mean`: from one word, and if need be others, `which` is 1 or 2.
 
     N is the number of k with $v < P(N \ge k)$; the smallest probabilities are those near v = 0, where a
     floating-point number is finest. Zero for a mean that is negative, NaN or above `LARGEST_MEAN`.
@@ -115,11 +120,11 @@ def jump_count(word, words: Words, mean):
 
     def next_two(carry):
         i, count, left = carry
-        for word in block(words, i, jnp.uint32(1)):
-            left = left - exponential(word).astype(mean.dtype)
+        for further in words.block(3 * i + jnp.uint32(which)):
+            left = left - exponential(further).astype(mean.dtype)
             count = count + (left > 0).astype(mean.dtype)
         return i + jnp.uint32(1), count, left
 
     left = jnp.where(small | ~(mean <= LARGEST_MEAN), 0.0, mean)
-    _, found, _ = jax.lax.while_loop(lambda c: c[2] > 0, next_two, (jnp.uint32(0), found, left))
-    return found
+    start = jnp.uint32(0), jnp.zeros_like(mean), left
+    return found + jax.lax.while_loop(lambda c: c[2] > 0, next_two, start)[1]

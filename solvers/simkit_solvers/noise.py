@@ -21,6 +21,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
@@ -51,6 +52,21 @@ class Purpose(IntEnum):
     JUMPS = 1
 
 
+class StepWords(NamedTuple):
+    """Random words of one step for one purpose, as many blocks of two as are asked for.
+
+    They are computed where they are used: what a loop reads are the few numbers here, not the words.
+    """
+
+    key: Words
+    step: jax.Array
+    purpose: jax.Array
+
+    def block(self, n) -> Words:
+        """Block number n, from 0 to 2^31 - 1, an integer or a `uint32` that may be traced."""
+        return block(self.key, self.step, jnp.uint32(len(Purpose)) * jnp.uint32(n) + self.purpose)
+
+
 class AbstractNoise(eqx.Module):
     """The source of a path's standard normals; quasi-random and antithetic drivers have the same shape."""
 
@@ -77,8 +93,8 @@ class AbstractNoise(eqx.Module):
         """
 
     @abc.abstractmethod
-    def words(self, purpose: Purpose, first, count: int) -> list[tuple[Words, ...]]:
-        """Random words of the same steps, for variates other than normals: one pair for each equal part.
+    def words(self, purpose: Purpose, first, count: int) -> list[tuple[StepWords, ...]]:
+        """Random words of the same steps, for variates other than normals, for each equal part of a step.
 
         A part is a step of the grid on which the words are drawn, so that a longer step has all that happens
         in those it is made of. `ValueError` where a step cannot be cut like this.
@@ -126,7 +142,8 @@ class CounterNoise(AbstractNoise):
     def words(self, purpose, first, count):
         if self.variates is None:
             raise ValueError("noise: has no key for variates; make it by CounterNoise.of(key, path)")
-        return [(block(self.variates, first + jnp.uint32(i), int(purpose)),) for i in range(count)]
+        place = jnp.uint32(int(purpose))
+        return [(StepWords(self.variates, first + jnp.uint32(i), place),) for i in range(count)]
 
     def _normals(self, key, per_step, first, count):
         """`count` tuples of `per_step` normals from step `first`, where a group starts."""

@@ -4,7 +4,6 @@ import jax
 import jax.numpy as jnp
 from simkit_solvers.andersen_qe import AbstractSquareRootVariance, SquareRootCoefficients
 from simkit_solvers.exact_sampling import AbstractExactTransition
-from simkit_solvers.generator import block
 from simkit_solvers.problem import AbstractExactMoments, AbstractSDE, Quantity, Scalar, parameter
 from simkit_solvers.variates import gamma, poisson
 
@@ -73,9 +72,9 @@ class CIR(AbstractSDE, AbstractExactMoments, AbstractExactTransition, AbstractSq
         enough = d > 1
         root = sqrt_positive(kept) + 0.5 * self.sigma * jnp.sqrt(span / h) * dW.W
         half = jnp.where(enough, 0.0, jnp.minimum(0.5 * kept / c, LARGEST_MEAN))
-        n = poisson(block(words, jnp.uint32(0), jnp.uint32(2)), jax.lax.stop_gradient(half))
+        n = poisson(words.block(1), jax.lax.stop_gradient(half))
         shape = 0.5 * jnp.where(enough, d - 1, d + 2.0 * n.astype(d.dtype))
-        drawn = jnp.where(shape > 0, 2 * c * gamma(words, jnp.maximum(shape, TINY)), 0.0)
+        drawn = jnp.where(shape > 0, 2 * c * gamma(words.block(0), jnp.maximum(shape, TINY)), 0.0)
         sampled = _without_derivative(jnp.where(enough, root * root, 0.0) + drawn, ~enough)
         return CIRState(r=jnp.where(moving, sampled, kept + pull))
 
