@@ -61,6 +61,7 @@ def test_one_step_has_the_exact_moments_and_a_normal_law(name):
         width = np.sqrt(np.log1p(v / m**2)) if prices else np.sqrt(v)
         score = (np.log(x / m) + width**2 / 2) / width if prices else (x - m) / width
         assert stats.kstest(score, "norm").pvalue > 1e-6
+        assert abs(score.var() - 1) < LIMIT * np.sqrt(2 / x.size)
         assert abs(x.mean() - m) < LIMIT * np.sqrt(v / x.size)
 
 

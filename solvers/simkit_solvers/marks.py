@@ -125,6 +125,10 @@ def jump_count(word, words: StepWords, which: int, mean):
             count = count + (left > 0).astype(mean.dtype)
         return i + jnp.uint32(1), count, left
 
+    # A branch as well as a loop: where the mean is that of all paths, the loop's sums are not even begun.
     left = jnp.where(small | ~(mean <= LARGEST_MEAN), 0.0, mean)
     start = jnp.uint32(0), jnp.zeros_like(mean), left
-    return found + jax.lax.while_loop(lambda c: c[2] > 0, next_two, start)[1]
+    more = jax.lax.cond(
+        left > 0, lambda: jax.lax.while_loop(lambda c: c[2] > 0, next_two, start)[1], lambda: start[1]
+    )
+    return found + more
