@@ -172,7 +172,7 @@ class ShotNoise(NamedTuple):
 
 
 class Shots(AbstractJumpDiffusion):
-    """Decay, and exponential jumps upwards that come more often the higher it is."""
+    """Decay, and jumps of 1/2 upwards that come more often the higher it is."""
 
     State = ShotState
     Noise = ShotNoise
@@ -194,7 +194,7 @@ class Shots(AbstractJumpDiffusion):
         return self.base + self.rise * y.x
 
     def marks(self, t):
-        return DoubleExponentialMarks(1.0, 2.0, 1.0)
+        return NormalMarks(0.5, 0.0)
 
     def jump(self, t, y, z):
         return ShotState(y.x + z)
@@ -216,7 +216,6 @@ def test_the_step_bias_of_an_intensity_that_depends_on_the_state():
         mean = mean * (1 - a * h)
         mean += 0.5 * h * (base + rise * mean)
     assert abs(float(result["x_mean"][-1]) - mean) < LIMIT * float(result["x_stderr"][-1])
-    # Two steps of the estimate: its own error, and the second order that it leaves out.
     wide = start
     for _ in range(steps // 2):
         wide = wide * (1 - 2 * a * h)
@@ -314,6 +313,7 @@ def priced(model, parameters, initial, exact, at, **more):
     )
 
 
+@pytest.mark.slow
 def test_kou_by_one_exact_step():
     parameters = {name: KOU[name] for name in list(Kou.example) if name != "mu"}
     result = priced(
