@@ -4,7 +4,8 @@ The first paths are simulated again on the same Brownian path with steps f times
 $E[X_h] - E[X_0] \approx c h^p$, so that the bias of the run is $(E[X_{fh}] - E[X_h]) / (f^p - 1)$, a mean of
 coupled differences with a small standard error of its own. Where longer steps would miss the dates at which
 an observable looks at the path, and where the number of steps has no factor 2 or 3, the steps are half as
-long instead (f = 1/2), increments and Lévy areas split by the Brownian bridge.
+long instead (f = 1/2), increments and Lévy areas split by the Brownian bridge. The jumps of a longer step are
+those of the steps that it is made of.
 """
 
 import dataclasses
@@ -13,10 +14,11 @@ from collections.abc import Callable
 import numpy as np
 from simkit_solvers.generator import Words
 from simkit_solvers.grid import Grid
+from simkit_solvers.jump_diffusion import AbstractJumpDiffusion
 from simkit_solvers.noise import CoarsenedNoise, CounterNoise, HalvedNoise
 from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.problem import AbstractSDE
-from simkit_solvers.registry import weak_order
+from simkit_solvers.registry import samples_exactly, weak_order
 
 from simkit.initial import Distribution
 from simkit.paths import Driver, as_device_ids, lanes_for, path_mesh, path_program
@@ -58,8 +60,9 @@ class BiasRun:
 def bias_run(simulation: Simulation) -> BiasRun | None:
     """How to find the step bias; None where no other grid can be compared with.
 
-    That is where no factor meets all dates and twice as many steps would wrap the counter, for adaptive
-    steps, whose tolerances take its place, and for the jump process of a reaction network.
+    That is where no factor meets all dates and twice as many steps would wrap the counter, or there are
+    jumps, which are not split between halves of a step; for adaptive steps, whose tolerances take its place;
+    for the jump process of a reaction network; and where the solver samples the law of the process exactly.
     """
     other = comparison(simulation)
     if other is None:
@@ -101,7 +104,7 @@ def step_bias(
 def comparison(simulation: Simulation) -> Comparison | None:
     """The grid to compare with: longer steps where they meet all dates, halves otherwise."""
     grid = simulation.grid
-    if not isinstance(grid, Grid):
+    if not isinstance(grid, Grid) or samples_exactly(simulation.solver, simulation.problem):
         return None
     for factor in (2, 3):
         observer = simulation.observer.coarsened(factor)
@@ -110,7 +113,7 @@ def comparison(simulation: Simulation) -> Comparison | None:
             longer = Grid(grid.t0, grid.dt * factor, steps, steps)
             return Comparison(factor, longer, observer, LongerSteps(factor))
     steps = 2 * grid.steps
-    if steps >= 2**31:
+    if steps >= 2**31 or isinstance(simulation.problem, AbstractJumpDiffusion):
         return None
     halves = Grid(grid.t0, grid.dt / 2, steps, steps)
     return Comparison(0.5, halves, simulation.observer.refined(2), HalvedNoise.of)

@@ -14,6 +14,7 @@ ROOT = Path(__file__).parent.parent
 TEMPLATES = {
     "gbm": "gbm.yaml",
     "heston": "heston.yaml",
+    "merton": "merton.yaml",
     "ou": "ou.yaml",
     "sde": "inline_sde.yaml",
     "ode": "lorenz.yaml",

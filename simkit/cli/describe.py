@@ -114,6 +114,7 @@ def model_snippet(name: str, model: type) -> str:
 
 def _about_solver(solver) -> dict:
     kinds = {"ode": "ordinary equations", "sde": "stochastic equations", "jump": "reaction networks"}
+    kinds["model"] = "particular models"
     about = {"name": solver.name, "kind": "solver", "problem": [kinds[kind] for kind in solver.problem]}
     about |= _documentation(solver.cls) if solver.origin == "simkit" else {"text": solver.summary}
     facts = {

@@ -21,6 +21,8 @@ import jax.numpy as jnp
 from simkit_solvers.adaptive import AdaptiveRun
 from simkit_solvers.adaptive_grid import AdaptiveGrid
 from simkit_solvers.brownian_tree import FEWEST_LEVELS, BrownianTree
+from simkit_solvers.jump_diffusion import AbstractJumpDiffusion
+from simkit_solvers.model_solver import AbstractModelSolver
 from simkit_solvers.noise import Draw
 from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.problem import AbstractSDE
@@ -98,7 +100,18 @@ def check_adaptive_sde(solver, problem: AbstractSDE) -> None:
     was chosen by (Foster & Jelinčič 2024). So the strong order on the problem's noise has to be 1 or more, or
     the solver's record has to say `unbiased_area`. A solver must not carry anything but the state from one
     step to the next, which is of another length. A choice between solvers fits where each of them does.
+    Jump diffusions are refused: the jumps inside an interval are not split between its halves.
     """
+    if isinstance(problem, AbstractJumpDiffusion):
+        raise ValueError(
+            f"{type(problem).__name__} jumps, and adaptive steps halve intervals without knowing which "
+            "half a jump is in; give steps of equal length"
+        )
+    if isinstance(solver, AbstractModelSolver):
+        raise ValueError(
+            f"solver {info_of(solver).name} has no error estimate for adaptive steps; give steps of "
+            "equal length"
+        )
     if problem.calculus == "stratonovich":
         remedy = "SPaRK or Heun"
     elif problem.noise_kind != "general":

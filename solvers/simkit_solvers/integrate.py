@@ -15,7 +15,8 @@ import jax
 import jax.numpy as jnp
 
 from simkit_solvers.grid import Grid
-from simkit_solvers.noise import AbstractNoise, Draw
+from simkit_solvers.jump_diffusion import AbstractJumpDiffusion, with_jumps
+from simkit_solvers.noise import AbstractNoise, Draw, Purpose
 from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.problem import AbstractODE, AbstractSDE
 from simkit_solvers.step import AbstractStepper, stepper_for
@@ -24,6 +25,7 @@ from simkit_solvers.step import AbstractStepper, stepper_for
 # in float64 the loop costs more.
 WORDS_PER_BLOCK = {4: 4, 8: 8}
 STEPS_PER_BLOCK = 2  # the same, where there is no noise
+WORDS_OF_JUMPS = 2
 
 
 def integrate(
@@ -39,10 +41,12 @@ def integrate(
     Step k runs over local time (0, dt) with the problem shifted to `t0 + k dt`. Times and coefficients take
     the dtype of `y0`. `noise` is the path's driver; an ordinary differential equation takes `None`. Under
     `vmap` over paths every field becomes one vector and each block one fused kernel. Differentiable in both
-    modes; in reverse mode each block is recomputed rather than stored.
+    modes; in reverse mode each block is recomputed rather than stored. The jumps of an
+    `AbstractJumpDiffusion` are taken after each step.
     Raises `ValueError` when a stochastic problem comes without noise or takes more steps than it can drive.
     """
     components, group, words = 0, 1, 0
+    stepper, jumps = stepper_for(solver), isinstance(problem, AbstractJumpDiffusion)
     if not isinstance(problem, AbstractSDE):
         noise = None
     elif noise is None:
@@ -53,8 +57,8 @@ def integrate(
         )
     else:
         components = len(problem.Noise._fields)
-        group, words = noise.group(components), components * noise.refinement
-    stepper = stepper_for(solver)
+        group = noise.group(components)
+        words = (components + (WORDS_OF_JUMPS if jumps else 0)) * noise.refinement
     dtype = jnp.result_type(*jax.tree.leaves(y0))
     size = _block_size(group, words, dtype) if stepper.unrolled else group
     t0, dt = jnp.asarray(grid.t0, dtype), jnp.asarray(grid.dt, dtype)
@@ -68,9 +72,15 @@ def integrate(
         draws = [Draw(())] * count
         if run.noise is not None:
             draws = run.noise.draws(components, stepper.areas, first, count)
+            if stepper.variates:
+                words = run.noise.words(Purpose.TRANSITION, first, count)
+                draws = [draw._replace(words=w) for draw, w in zip(draws, words, strict=True)]
+        happening = run.noise.words(Purpose.JUMPS, first, count) if jumps and run.noise is not None else []
         for i, draw in enumerate(draws):
             k = first + jnp.uint32(i)
             y, state = run.stepper.step(run.problem, run.time(k), run.dt, y, draw, state)
+            if jumps:
+                y = with_jumps(run.problem, run.time(k), run.dt, y, happening[i])
             k = k + jnp.uint32(1)
             acc = run.observer.update(run.problem, acc, k, run.time(k), y, run.dt)
         return pack((y, state, acc))
