@@ -34,6 +34,8 @@ SECTIONS = {  # definition in the schema: heading
     "ObservableSettings": "observe: one observable",
     "Plot": "plot",
     "RandomValue": "initial: a random value",
+    "FromFile": "initial: from a file",
+    "PerPath": "initial: for each path",
     "InlineSDE": "model: a stochastic equation",
     "SDEVariable": "model: one variable of a stochastic equation",
     "InlineODE": "model: an ordinary equation",

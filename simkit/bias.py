@@ -17,7 +17,7 @@ from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.problem import AbstractSDE
 from simkit_solvers.registry import weak_order
 
-from simkit.initial import Distribution
+from simkit.initial import differs_between_paths
 from simkit.paths import Driver, as_device_ids, lanes_for, path_mesh, path_program
 from simkit.programs import compiled
 from simkit.simulation import Simulation
@@ -58,9 +58,7 @@ def step_bias(
     other = comparison(simulation)
     if other is None:
         return {}, 0.0
-    random = isinstance(simulation.problem, AbstractSDE) or any(
-        isinstance(x, Distribution) for x in simulation.initial.values()
-    )
+    random = isinstance(simulation.problem, AbstractSDE) or differs_between_paths(simulation.initial.values())
     paths = min(simulation.paths, BIAS_PATHS, len(next(iter(run.values())))) if random else 1
     mesh = path_mesh(1)
     program, inputs = path_program(

@@ -20,11 +20,13 @@ from simkit.settings import (
     Energies,
     Ensemble,
     Experiment,
+    FromFile,
     InlineHamiltonian,
     InlineNetwork,
     InlineODE,
     InlineSDE,
     ObservableSettings,
+    PerPath,
     Plot,
     RandomValue,
     ReactionSettings,
@@ -45,7 +47,6 @@ _SECTIONS: dict[tuple[str, ...], type[Section]] = {
     ("save",): Save,
     ("plot",): Plot,
     ("solver",): Solver,
-    ("initial", "*"): RandomValue,
     ("observe", "*"): ObservableSettings,
     ("model", "sde", "*"): SDEVariable,
     ("model", "hamiltonian"): Energies,
@@ -73,8 +74,11 @@ def load(source: str | os.PathLike | Mapping[str, Any], overrides: Overrides = (
         raise InputError(str(error)) from error
     experiment = with_defaults(experiment)
     experiment._document = document
-    assemble(Parts.of(experiment), mistakes)
+    assembled = assemble(Parts.of(experiment), mistakes)
     mistakes.raise_if_any()
+    if assembled is not None and assembled.completed:
+        experiment = experiment.model_copy(update=assembled.completed)
+        experiment._document = document
     return experiment
 
 
@@ -106,6 +110,9 @@ def _section(document: Document, path: KeyPath) -> type[Section] | None:
             "reactions": InlineNetwork,
         }
         return next((section for key, section in kinds.items() if key in model), None)
+    if len(path) == 2 and path[0] == "initial":
+        given = _given(document, path)
+        return FromFile if "file" in given else PerPath if "values" in given else RandomValue
     for pattern, section in _SECTIONS.items():
         if len(pattern) == len(path) and all(p in ("*", q) for p, q in zip(pattern, path, strict=True)):
             return section

@@ -27,7 +27,7 @@ NUMBER_TEXT = re.compile(
     r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.?(inf|nan)", re.IGNORECASE
 )
 
-NAMED, INLINE_SDE, INLINE_ODE, INLINE_HAMILTONIAN, INLINE_NETWORK, PLAIN, RANDOM = (
+NAMED, INLINE_SDE, INLINE_ODE, INLINE_HAMILTONIAN, INLINE_NETWORK, PLAIN, RANDOM, PER_PATH, FROM_FILE = (
     "by name",
     "inline sde",
     "inline ode",
@@ -35,8 +35,12 @@ NAMED, INLINE_SDE, INLINE_ODE, INLINE_HAMILTONIAN, INLINE_NETWORK, PLAIN, RANDOM
     "inline reactions",
     "plain value",
     "random value",
+    "values of the paths",
+    "values of a file",
 )
-TAGS = frozenset({NAMED, INLINE_SDE, INLINE_ODE, INLINE_HAMILTONIAN, INLINE_NETWORK, PLAIN, RANDOM})
+TAGS = frozenset(
+    {NAMED, INLINE_SDE, INLINE_ODE, INLINE_HAMILTONIAN, INLINE_NETWORK, PLAIN, RANDOM, PER_PATH, FROM_FILE}
+)
 
 
 def _wrong(message: str) -> PydanticCustomError:
@@ -121,6 +125,12 @@ def _quantiles(value: Any) -> list[float]:
     if any(b <= a for a, b in pairwise(numbers)):
         raise _wrong("must increase from one to the next")
     return numbers
+
+
+def _numbers(value: Any) -> list[float]:
+    if not isinstance(value, list) or not value:
+        raise _wrong(f"must be a list of numbers such as [99.0, 101.0], got {shown(value)}")
+    return [_plain_number(x) for x in value]
 
 
 def _names(value: Any) -> list[str]:
@@ -306,6 +316,45 @@ class RandomValue(Section):
     uniform: Pair | None = Field(None, description="Lower and upper end.", examples=[[0, 1]])
 
 
+class PerPath(Section):
+    """An initial value for each path: path i takes value i, counted from 0, and after the last the first."""
+
+    values: Annotated[
+        list[float],
+        PlainValidator(_numbers),
+        WithJsonSchema({"type": "array", "items": {"type": "number"}, "minItems": 1}),
+    ] = Field(
+        description="The values of the paths. Their number must divide that of the paths, and is the default "
+        "for it.",
+        examples=[[99.0, 100.0, 101.0]],
+    )
+
+
+class FromFile(Section):
+    """Initial values read from a file. One row is the value of all paths; of several, path i takes row i,
+    counted from 0, and after the last the first."""
+
+    file: Text = Field(
+        description="A table .csv with a line of names above its numbers, or the .nc or .zarr of an earlier "
+        "run, of which the stored paths' last values are taken. Its place is seen from the experiment's file.",
+        examples=["start.csv"],
+    )
+    column: Text | None = Field(
+        None,
+        description="The column, or quantity of an earlier run; the one of the variable's name unless given.",
+        examples=["S0"],
+    )
+    variant: Text | None = Field(
+        None, description="Which variant of an earlier run, if it has several.", examples=["low"]
+    )
+    sha256: Text | None = Field(
+        None,
+        description="Checksum that the file must have; a resolved configuration has it.",
+    )
+
+    _origin: Any = PrivateAttr(None)  # the column, read once
+
+
 class Solver(Section):
     """A solver by its class name, and its options beside the name."""
 
@@ -375,8 +424,8 @@ class Ensemble(Section):
 
     paths: Annotated[int, *_whole(1, MAX_PATHS, " (the path counter has 32 bits)")] | None = Field(
         None,
-        description="Number of paths. The default is 10000, and 1 for an ordinary equation from fixed "
-        "initial values.",
+        description="Number of paths. The default is 10000, 1 for an ordinary equation from fixed initial "
+        "values, and the number of rows where a file has several.",
         examples=[100000],
     )
     seed: Annotated[int, *_whole(0, 2**64 - 1)] = Field(
@@ -505,6 +554,9 @@ def _model_tag(value: Any) -> str:
 
 
 def _initial_tag(value: Any) -> str:
+    for key, section, tag in (("file", FromFile, FROM_FILE), ("values", PerPath, PER_PATH)):
+        if isinstance(value, section) or (isinstance(value, dict) and key in value):
+            return tag
     return RANDOM if isinstance(value, dict | RandomValue) else PLAIN
 
 
@@ -517,7 +569,11 @@ Model = Annotated[
     Discriminator(_model_tag),
 ]
 Initial = Annotated[
-    Annotated[Number, Tag(PLAIN)] | Annotated[RandomValue, Tag(RANDOM)], Discriminator(_initial_tag)
+    Annotated[Number, Tag(PLAIN)]
+    | Annotated[RandomValue, Tag(RANDOM)]
+    | Annotated[PerPath, Tag(PER_PATH)]
+    | Annotated[FromFile, Tag(FROM_FILE)],
+    Discriminator(_initial_tag),
 ]
 
 
@@ -535,8 +591,9 @@ class Experiment(Section):
         examples=[{"type": "GBM", "mu": "r", "sigma": 0.2}],
     )
     initial: dict[str, Initial] = Field(
-        description="The value of each state variable at t0: a number, an expression of constants, or a "
-        "distribution such as {normal: [100, 1]}.",
+        description="The value of each state variable at t0: a number, an expression of constants, a "
+        "distribution such as {normal: [100, 1]}, or {file: start.csv}. The key `file` beside them names a "
+        "file for all variables that are not given.",
         examples=[{"S": 100.0}],
     )
     solver: Annotated[Solver, _shorthand("type")] | None = Field(

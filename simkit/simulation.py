@@ -11,7 +11,7 @@ from simkit_solvers.jump_grid import JumpGrid
 from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.problem import AbstractODE
 
-from simkit.initial import Distribution
+from simkit.initial import InitialLaw
 
 STORED_PATHS = 20  # unless asked for otherwise; the picture shows some of them
 
@@ -46,7 +46,7 @@ class Simulation:
     problem: AbstractODE
     solver: Any  # a diffrax solver, or a jump method where the grid is a `JumpGrid`
     grid: Grid | AdaptiveGrid | JumpGrid
-    initial: dict[str, float | Distribution]
+    initial: dict[str, InitialLaw]
     observer: AbstractObserver
     observables: dict[str, ObservableInfo]
     paths: int
