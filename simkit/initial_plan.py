@@ -143,7 +143,9 @@ def refuse_seed(
     ensemble: Ensemble | None, initial: Mapping[str, InitialValue], stochastic: bool, mistakes: Mistakes
 ) -> None:
     """The seed of the run that made the initial values: the noise they depend on would come again."""
-    for value in initial.values() if stochastic and ensemble is not None else ():
+    if not stochastic or ensemble is None:
+        return
+    for value in initial.values():
         if value.origin is not None and value.origin.file.seed == ensemble.seed:
             message = (
                 f"{ensemble.seed} is also the seed of {value.origin.section.file}: these paths would meet "
@@ -172,8 +174,9 @@ def resolved_initial(
         else:
             given = origin.section
             column = given.column or name
-            found[name] = given.model_copy(update={"column": column, "sha256": origin.file.sha256})
-            found[name]._origin = origin
+            long = given.model_copy(update={"column": column, "sha256": origin.file.sha256})
+            long._origin = origin
+            found[name] = long
     return found
 
 

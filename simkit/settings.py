@@ -336,7 +336,7 @@ class FromFile(Section):
 
     file: Text = Field(
         description="A table .csv with a line of names above its numbers, or the .nc or .zarr of an earlier "
-        "run, of which the stored paths' last values are taken. Its place is seen from the experiment's file.",
+        "run, of which the stored paths' last values are taken. Beside the experiment's file.",
         examples=["start.csv"],
     )
     column: Text | None = Field(
