@@ -38,6 +38,7 @@ from simkit.settings import (
 )
 from simkit.suggestion import did_you_mean, shown
 
+VARIANTS = "variants"
 AS_NEAR = 0.1  # of the similarity of two words, which is from 0 to 1
 
 _SECTIONS: dict[tuple[str, ...], type[Section]] = {
@@ -64,6 +65,16 @@ def load(source: str | os.PathLike | Mapping[str, Any], overrides: Overrides = (
     """
     document = read_document(source)
     apply_overrides(document, overrides)
+    if VARIANTS in document.data:
+        mistakes = Mistakes(document)
+        message = "there are several experiments here; take load_variants, or remove variants"
+        mistakes.add((VARIANTS,), message, at_key=True)
+        mistakes.raise_if_any()
+    return checked(document)
+
+
+def checked(document: Document) -> Experiment:
+    """The experiment in a document without variants. Raises `InputError` that lists every mistake."""
     mistakes = Mistakes(document)
     try:
         experiment = Experiment.model_validate(document.data)

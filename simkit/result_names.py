@@ -7,6 +7,7 @@ from collections.abc import Iterable
 SUFFIXES = (
     "mean", "stderr", "variance", "min", "max", "quantile", "quantile_bin_error", "histogram",
     "histogram_edge", "bin", "edge", "path", "bias", "bias_stderr", "exact", "exact_variance", "z",
+    "difference", "difference_stderr",
 )
 # fmt: on
 

@@ -639,6 +639,13 @@ class Experiment(Section):
         examples=["gbm.zarr"],
     )
 
+    variants: dict[str, dict[str, Any]] | None = Field(
+        None,
+        description="Several experiments in one file, by name: each is the file with these settings changed. "
+        "Keys are dotted as in --set, or sections; null takes a key away.",
+        examples=[{"low": {"model.sigma": 0.1}, "high": {"model.sigma": 0.4}}],
+    )
+
     _document: Document | None = PrivateAttr(None)
 
     @property

@@ -85,7 +85,8 @@ class EnsembleResult:
 
     `times` has one entry per saved row. Quantities kept at each row have arrays `(rows,)`, those kept at the
     end `(1,)`. `stored` are the rows of the first paths, as many as were asked for: arrays `(paths, rows)` by
-    name. `bias` maps quantities at the end to the step bias and its standard error.
+    name. `ends` are the final values of the first paths, NaN where one failed. `bias` maps quantities at the
+    end to the step bias and its standard error.
     `steps` is the number of steps of each path, or what adaptive paths took.
     """
 
@@ -101,3 +102,4 @@ class EnsembleResult:
     bias_s: float
     path_steps_per_s: float
     devices: int
+    ends: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
