@@ -216,7 +216,7 @@ def _exact(axes: "Axes", dataset: "xr.Dataset", name: str) -> None:
 
 def _fan(axes: "Axes", dataset: "xr.Dataset", name: str, first: bool, last: bool) -> None:
     times, levels = dataset["time"].values, dataset["quantile"].values
-    if _is_truth(dataset, name):  # whose quantiles and paths jump between nought and one
+    if is_truth(dataset, name):  # whose quantiles and paths jump between nought and one
         levels = levels[:0]
     quantiles = dataset[f"{name}_quantile"].values
     pairs = [
@@ -248,7 +248,7 @@ def _fan(axes: "Axes", dataset: "xr.Dataset", name: str, first: bool, last: bool
     time_axis(axes, dataset, last)
 
 
-def _is_truth(dataset: "xr.Dataset", name: str) -> bool:
+def is_truth(dataset: "xr.Dataset", name: str) -> bool:
     """Whether a quantity is 1 on some paths and 0 on all others, so that its mean is a share."""
     if f"{name}_path" not in dataset:
         return False

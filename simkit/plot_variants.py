@@ -14,6 +14,7 @@ from simkit.plot import (
     figure_legend,
     final_mean,
     final_shares,
+    is_truth,
     label,
     over_time_names,
     portrait_pairs,
@@ -81,17 +82,25 @@ def _style(number: int) -> dict[str, Any]:
 
 
 def _over_time(axes: "Axes", variants: "dict[str, xr.Dataset]", name: str, single: bool) -> None:
+    banded = not single and not any(is_truth(one, name) for one in variants.values())
     for number, (variant, one) in enumerate(variants.items()):
         times, style = one["time"].values, _style(number)
         marker = {"marker": "o", "markersize": 4.5} if len(times) < 5 else {}
         levels = one["quantile"].values
-        if not single and len(levels) > 1:
+        if banded and len(levels) > 1:
             quantiles = one[f"{name}_quantile"].values
             shade = {"color": style["color"], "alpha": BAND, "linewidth": 0}
             axes.fill_between(times, quantiles[:, 0], quantiles[:, -1], **shade)
-        what = variant if single else f"{variant} (mean)"
-        width = 1.4 if single else 2
-        axes.plot(times, one[f"{name}_mean"].values, label=what, linewidth=width, zorder=3, **marker, **style)
+            text = f"means, and {100 * levels[0]:g}–{100 * levels[-1]:g} % of paths"
+            axes.set_title(text, loc="right", fontsize=9, color=GREY)
+        width = (1.2 if single else 1.8) * _width(number, len(variants))
+        values = one[f"{name}_mean"].values
+        axes.plot(times, values, label=variant, linewidth=width, zorder=3, **marker, **style)
+
+
+def _width(number: int, variants: int) -> float:
+    """The first is widest, so that it is seen below others that hide it."""
+    return 1 + 0.8 * (variants - 1 - number) / max(variants - 1, 1)
 
 
 def _outline(axes: "Axes", one: "xr.Dataset", name: str, number: int, orientation: Any) -> np.ndarray:
@@ -140,9 +149,11 @@ def _portrait(
         for number, (variant, one) in enumerate(variants.items()):
             key = "path" if f"{across}_path" in one and one.sizes["path"] else "mean"
             x, y = (np.atleast_2d(one[f"{name}_{key}"].values)[0] for name in (across, up))
-            what = {"label": f"{variant} (first path)"} if key == "path" and one.attrs["paths"] > 1 else {}
-            axes.plot(x, y, linewidth=1.0 if len(x) > 300 else 1.4, **what, **_style(number))
+            width = (0.9 if len(x) > 300 else 1.3) * _width(number, len(variants))
+            axes.plot(x, y, linewidth=width, label=variant, **_style(number))
             axes.plot(x[:1], y[:1], "o", color=_style(number)["color"], markersize=5)
+    if dataset.attrs["paths"] > 1:
+        axes.set_title("the first path of each", loc="right", fontsize=9, color=GREY)
     sides = [", ".join(pair[side] for pair in pairs) for side in (0, 1)]
     names = [label(dataset, name) for name in pairs[0]] if len(pairs) == 1 else sides
     axes.set_xlabel(names[0])

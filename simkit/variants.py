@@ -173,10 +173,12 @@ def _changed(document: Document, changes: Mapping[KeyPath, tuple[Any, KeyPath]])
     for target, (value, place) in changes.items():
         path = tuple(str(part) for part in target)
         try:
-            *_, where = replace_key(changed, path, copy.deepcopy(value), wholly=len(place) > 3)
+            *made, where = replace_key(changed, path, copy.deepcopy(value), wholly=len(place) > 3)
         except ValueError as error:
             changed.mistakes.append((document.keys.get(place, (0, 0)), target, str(error)))
             continue
+        for section in made:
+            changed.keys[section] = changed.values[section] = document.keys.get(place, (0, 0))
         for old, new in ((document.values, changed.values), (document.keys, changed.keys)):
             for mark in [mark for mark in old if mark[: len(place)] == place]:
                 new[(*where, *mark[len(place) :])] = old[mark]
