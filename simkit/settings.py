@@ -516,6 +516,9 @@ class ObservableSettings(Section):
 _NAMES = {"type": "array", "items": {"type": "string"}}
 
 
+_VARIANTS = {"type": "object", "minProperties": 1, "additionalProperties": {"type": ["object", "null"]}}
+
+
 class Plot(Section):
     """What the picture shows."""
 
@@ -639,7 +642,7 @@ class Experiment(Section):
         examples=["gbm.zarr"],
     )
 
-    variants: dict[str, dict[str, Any]] | None = Field(
+    variants: Annotated[dict[str, Any], WithJsonSchema(_VARIANTS)] | None = Field(
         None,
         description="Several experiments in one file, by name: each is the file with these settings changed. "
         "Keys are dotted as in --set, or sections; null takes a key away.",
