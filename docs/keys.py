@@ -109,6 +109,8 @@ def _kind(spec: dict[str, Any]) -> str:
         return f"names to: {_kind(inner)}" if isinstance(inner, dict) else "names to values"
     if kind == "array":
         return "list"
+    if kind == ["object", "null"]:
+        return "settings"
     words = {"integer": "whole number", "number": "number", "string": "text", "boolean": "`true` or `false`"}
     return words[str(kind)] + _limits(spec)
 
