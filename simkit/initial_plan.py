@@ -7,12 +7,13 @@ from typing import Any, cast
 
 import numpy as np
 
-from simkit.documents import KeyPath
+from simkit.documents import Document, KeyPath
 from simkit.expression import Expression, compile_expression
 from simkit.fields import Constants, compiled, evaluated
 from simkit.initial import Distribution, Kind, PathValues
 from simkit.mistakes import Mistakes
 from simkit.model_plan import ModelPlan
+from simkit.numbered import numbered_names, written_out
 from simkit.settings import Ensemble, FromFile, Initial, PerPath, RandomValue
 from simkit.start_files import StartFile, read_start_file
 from simkit.suggestion import did_you_mean
@@ -86,6 +87,8 @@ def plan_initial(
     found = {}
     files = StartFiles(mistakes)
     given, others = _without_file(section or {})
+    if plan is not None:
+        given = written_out(given, plan.variables, ("initial",), mistakes)
     for name, value in given.items():
         path = ("initial", name)
         if plan is not None and name not in plan.variables:
@@ -97,8 +100,9 @@ def plan_initial(
             found[name] = initial
     if plan is None or section is None:
         return found
+    listed = {single for name in section for single in numbered_names(name, plan.variables)}
     for name in plan.variables:
-        if name in given:
+        if name in given or name in listed:
             continue
         if others is None:
             mistakes.add_missing(("initial", name), f"is missing; the value of {name} at t0")
@@ -162,19 +166,19 @@ def resolved_initial(
     origins = {name: value.origin for name, value in planned.items() if value.origin is not None}
     many = {name: origin for name, origin in origins.items() if len(origin.numbers) > 1}
     short = sum(len(origin.numbers) for origin in many.values()) <= INLINE
+    given = written_out(_without_file(section)[0], planned.keys(), ("initial",), Mistakes(Document({})))
     found: dict[str, Initial] = {}
     for name in planned:
         origin = origins.get(name)
         if origin is None:
-            found[name] = section[name]
+            found[name] = given[name]
         elif name not in many:
             found[name] = float(origin.numbers[0])
         elif short:
             found[name] = PerPath(values=origin.numbers.tolist())
         else:
-            given = origin.section
-            column = given.column or name
-            long = given.model_copy(update={"column": column, "sha256": origin.file.sha256})
+            column = origin.section.column or name
+            long = origin.section.model_copy(update={"column": column, "sha256": origin.file.sha256})
             long._origin = origin
             found[name] = long
     return found
@@ -193,6 +197,8 @@ def _initial_value(
 ) -> InitialValue | None:
     if isinstance(value, FromFile):
         return _from_file(name, value, path, files)
+    if isinstance(value, list):  # of a model that is not known
+        return None
     if isinstance(value, PerPath):
         return _of_rows(np.asarray(value.values), None)
     if isinstance(value, RandomValue):

@@ -27,7 +27,7 @@ NUMBER_TEXT = re.compile(
     r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.?(inf|nan)", re.IGNORECASE
 )
 
-NAMED, INLINE_SDE, INLINE_ODE, INLINE_HAMILTONIAN, INLINE_NETWORK, PLAIN, RANDOM, PER_PATH, FROM_FILE = (
+NAMED, INLINE_SDE, INLINE_ODE, INLINE_HAMILTONIAN, INLINE_NETWORK, PLAIN, RANDOM = (
     "by name",
     "inline sde",
     "inline ode",
@@ -35,11 +35,11 @@ NAMED, INLINE_SDE, INLINE_ODE, INLINE_HAMILTONIAN, INLINE_NETWORK, PLAIN, RANDOM
     "inline reactions",
     "plain value",
     "random value",
-    "values of the paths",
-    "values of a file",
 )
+PER_PATH, FROM_FILE, LISTED = "values of the paths", "values of a file", "values of a list"
 TAGS = frozenset(
-    {NAMED, INLINE_SDE, INLINE_ODE, INLINE_HAMILTONIAN, INLINE_NETWORK, PLAIN, RANDOM, PER_PATH, FROM_FILE}
+    {NAMED, INLINE_SDE, INLINE_ODE, INLINE_HAMILTONIAN, INLINE_NETWORK, PLAIN, RANDOM}
+    | {PER_PATH, FROM_FILE, LISTED}
 )
 
 
@@ -60,6 +60,10 @@ def _number(value: Any) -> float | str:
             raise _wrong("must be a number or an expression, got an empty text")
         return value
     return _plain_number(value, "a number or an expression")
+
+
+def _number_or_list(value: Any) -> float | str | list[float | str]:
+    return [_number(x) for x in value] if isinstance(value, list) else _number(value)
 
 
 def _plain_number(value: Any, wanted: str = "a number") -> float:
@@ -172,6 +176,7 @@ def _shorthand(key: str):
 
 _EXPRESSION = {"type": ["number", "string"]}
 Number = Annotated[float | str, PlainValidator(_number), WithJsonSchema(_EXPRESSION)]
+NumberOrList = Annotated[float | str | list[float | str], PlainValidator(_number_or_list)]
 Text = Annotated[str, PlainValidator(_text), WithJsonSchema({"type": "string"})]
 Pair = Annotated[
     list[float | str],
@@ -190,7 +195,7 @@ class NamedModel(Section):
     """A registered model by its class name, and its parameters beside the name."""
 
     model_config = ConfigDict(extra="allow")
-    __pydantic_extra__: dict[str, Number]
+    __pydantic_extra__: dict[str, NumberOrList]
 
     type: Text = Field(description="Name of the model; `simkit list` shows all.", examples=["GBM"])
 
@@ -560,6 +565,8 @@ def _initial_tag(value: Any) -> str:
     for key, section, tag in (("file", FromFile, FROM_FILE), ("values", PerPath, PER_PATH)):
         if isinstance(value, section) or (isinstance(value, dict) and key in value):
             return tag
+    if isinstance(value, list):
+        return LISTED
     return RANDOM if isinstance(value, dict | RandomValue) else PLAIN
 
 
@@ -575,7 +582,8 @@ Initial = Annotated[
     Annotated[Number, Tag(PLAIN)]
     | Annotated[RandomValue, Tag(RANDOM)]
     | Annotated[PerPath, Tag(PER_PATH)]
-    | Annotated[FromFile, Tag(FROM_FILE)],
+    | Annotated[FromFile, Tag(FROM_FILE)]
+    | Annotated[list[Number], Tag(LISTED)],
     Discriminator(_initial_tag),
 ]
 
@@ -596,7 +604,8 @@ class Experiment(Section):
     initial: dict[str, Initial] = Field(
         description="The value of each state variable at t0: a number, an expression of constants, a "
         "distribution such as {normal: [100, 1]}, or {file: start.csv}. The key `file` beside them names a "
-        "file for all variables that are not given.",
+        "file for all variables that are not given. Of variables x1, x2, … the key `x` has the value of "
+        "all, or a list.",
         examples=[{"S": 100.0}],
     )
     solver: Annotated[Solver, _shorthand("type")] | None = Field(
