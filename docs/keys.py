@@ -4,6 +4,7 @@ from typing import Any
 
 import yaml
 from simkit_physics import MODELS
+from simkit_physics.sized import is_sized
 from tables import table
 
 from simkit.experiment import Experiment, experiment_schema
@@ -60,7 +61,9 @@ def yaml_page() -> str:
     names = ", ".join(f"[{name}](models/{name}.md)" for name in MODELS)
     parts += [
         "## model: by name",
-        f"`type` and the model's parameters: {names}. All parameters are required.",
+        f"`type` and the model's parameters: {names}. All parameters are required. Where they are numbered, "
+        "as `m1`, `m2`, …, the key `m` has the value of all, or a list of them. `size` is how many parts "
+        f"{', '.join(name for name, model in MODELS.items() if is_sized(model))} have.",
         "```yaml\nmodel: {type: GBM, mu: 0.05, sigma: 0.2}\n```",
     ]
     for name, heading in SECTIONS.items():
