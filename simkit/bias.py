@@ -20,7 +20,7 @@ from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.problem import AbstractSDE
 from simkit_solvers.registry import samples_exactly, weak_order
 
-from simkit.initial import Distribution
+from simkit.initial import differs_between_paths
 from simkit.paths import Driver, as_device_ids, lanes_for, path_mesh, path_program
 from simkit.programs import Request
 from simkit.simulation import Simulation
@@ -67,9 +67,7 @@ def bias_run(simulation: Simulation) -> BiasRun | None:
     other = comparison(simulation)
     if other is None:
         return None
-    random = isinstance(simulation.problem, AbstractSDE) or any(
-        isinstance(x, Distribution) for x in simulation.initial.values()
-    )
+    random = isinstance(simulation.problem, AbstractSDE) or differs_between_paths(simulation.initial.values())
     paths = min(simulation.paths, BIAS_PATHS) if random else 1
     mesh = path_mesh(1)
     program, inputs = path_program(

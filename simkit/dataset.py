@@ -12,7 +12,7 @@ from simkit_solvers.jump_grid import JumpGrid
 from simkit_solvers.problem import AbstractExactMoments, AbstractSDE, variables_of
 
 from simkit.exercise import ExerciseFit
-from simkit.initial import Distribution
+from simkit.initial import differs_between_paths
 from simkit.reaction_plan import model_of, view
 from simkit.simulation import EnsembleResult, Simulation, StepCounts
 
@@ -86,11 +86,10 @@ def quantities(simulation: Simulation) -> dict[str, tuple[str, str]]:
 def exact_moments(simulation: Simulation, times: np.ndarray) -> dict[str, dict[str, np.ndarray]]:
     """Exact mean and variance over time of the state variables whose model knows them: `[name]["mean"]`.
 
-    Empty where an initial value is random: the closed forms start from a fixed one.
+    Empty where paths begin at different places: the closed forms start from a fixed one.
     """
     problem, initial = model_of(simulation.problem), simulation.initial
-    random = any(isinstance(value, Distribution) for value in initial.values())
-    if random or not isinstance(problem, AbstractExactMoments):
+    if differs_between_paths(initial.values()) or not isinstance(problem, AbstractExactMoments):
         return {}
     with jax.enable_x64(True):
         problem, start = jax.tree.map(

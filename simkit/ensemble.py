@@ -46,15 +46,18 @@ def default_reducers(
     }
 
 
-def run_ensemble(simulation: Simulation, progress: Progress | None = None) -> EnsembleResult:
+def run_ensemble(
+    simulation: Simulation, progress: Progress | None = None, ends: int = BIAS_PATHS
+) -> EnsembleResult:
     """Simulate all paths and give their statistics.
 
     Statistics have the same bits for every number of devices and every chunk size. `progress` is called with
-    the paths done and the paths in all. Raises `NumericalError` when a path becomes NaN or infinite and
-    `failures` is `stop`.
+    the paths done and the paths in all. The result has the final values of the first `ends` paths, at least
+    those that the step bias takes. Raises `NumericalError` when a path becomes NaN or infinite and `failures`
+    is `stop`.
     """
     with jax.enable_x64(True):
-        return _run(simulation, progress)
+        return _run(simulation, progress, max(ends, BIAS_PATHS))
 
 
 def chunk_plan(simulation: Simulation, devices: int) -> Chunks:
@@ -100,7 +103,7 @@ class Reduction:
         return partials, present & ~finite
 
 
-def _run(simulation: Simulation, progress: Progress | None) -> EnsembleResult:
+def _run(simulation: Simulation, progress: Progress | None, ends: int) -> EnsembleResult:
     mesh = path_mesh(simulation.devices)
     devices = mesh.devices.size
     simulation, exercises, (fit_s, fit_compile_s) = with_policies(simulation, mesh)
@@ -146,9 +149,9 @@ def _run(simulation: Simulation, progress: Progress | None) -> EnsembleResult:
             if wanted > 0:
                 flat = np.asarray(array).reshape(array.shape[0], -1)
                 kept.setdefault(name, []).append(flat[:, :wanted].T.copy())
-        for name, array in zip(rows, values, strict=True) if first < BIAS_PATHS else ():
+        for name, array in zip(rows, values, strict=True) if first < ends else ():
             last = np.where(lost, np.nan, np.asarray(array)[-1].reshape(-1))
-            first_values[name] = np.concatenate([first_values.get(name, last[:0]), last])[:BIAS_PATHS]
+            first_values[name] = np.concatenate([first_values.get(name, last[:0]), last])[:ends]
         if progress is not None:
             progress(min(first + plan.paths, simulation.paths), simulation.paths)
 
@@ -188,6 +191,7 @@ def _run(simulation: Simulation, progress: Progress | None) -> EnsembleResult:
         devices=devices,
         exercises=exercises,
         fit_s=fit_s,
+        ends={name: values[: simulation.paths] for name, values in first_values.items()},
     )
 
 
