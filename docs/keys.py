@@ -32,6 +32,8 @@ SECTIONS = {  # definition in the schema: heading
     "Ensemble": "ensemble",
     "Save": "save",
     "ObservableSettings": "observe: one observable",
+    "CurveSettings": "curves: one curve",
+    "EventSettings": "events: one event",
     "Plot": "plot",
     "RandomValue": "initial: a random value",
     "InlineSDE": "model: a stochastic equation",

@@ -28,6 +28,7 @@ from simkit_solvers.reaction_network import AbstractReactionNetwork
 from simkit_solvers.rodas5p import RODAS5P
 from simkit_solvers.rosenbrock import AbstractRosenbrock
 from simkit_solvers.rosenbrock23 import ROSENBROCK23
+from simkit_solvers.schedule import Scheduled
 from simkit_solvers.solver_info import ROOT_FIND_MAX_STEPS, SolverInfo
 from simkit_solvers.sri import SRIW1_INFO
 from simkit_solvers.switched import Switched
@@ -104,7 +105,8 @@ def check_solver(
         for each in solver.solvers:
             check_solver(each, problem, y0, instead)
         return
-    info, model = info_of(solver), type(problem).__name__
+    own = problem.original if isinstance(problem, Scheduled) else problem
+    info, model = info_of(solver), type(own).__name__
     if "jump" in info.problem:
         if not isinstance(problem, AbstractReactionNetwork):
             other = "EulerMaruyama" if isinstance(problem, AbstractSDE) else "Tsit5"

@@ -219,6 +219,12 @@ def schedule_of(problem: AbstractODE) -> Schedule | None:
     return model.schedule if isinstance(model, Scheduled) else None
 
 
+def is_changed(problem: AbstractODE) -> bool:
+    """Whether a problem does something else than its model: parameters change, or events happen."""
+    schedule = schedule_of(problem)
+    return schedule is not None and bool(schedule.parameters or schedule.events)
+
+
 def parameters_at(problem: AbstractODE, t) -> dict[str, Any]:
     """The parameters and the scheduled quantities at a time, by name."""
     model = model_in(problem)
