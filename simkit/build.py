@@ -159,6 +159,8 @@ def assemble(parts: Parts, mistakes: Mistakes) -> Simulation | None:
     written = dict.fromkeys([*(raw if isinstance(raw, dict) else ()), *(parts.curves or ())])
     timed = constants.beside(written, at_start(curves, span, constants))
     model = _model(parts.model, timed, mistakes)
+    if model is not None and curves.keys() != written.keys():
+        model = dataclasses.replace(model, problem=None)
     events = plan_events(parts.events, model, constants, written, span, mistakes)
     model = plan_schedule(model, curves, events, parts.observe, span, constants, mistakes)
     plan = seen_by(parts.solver, model)

@@ -77,8 +77,8 @@ def quantities(simulation: Simulation) -> dict[str, tuple[str, str]]:
 def exact_moments(simulation: Simulation, times: np.ndarray) -> dict[str, dict[str, np.ndarray]]:
     """Exact mean and variance over time of the state variables whose model knows them: `[name]["mean"]`.
 
-    Empty where an initial value is random: the closed forms start from a fixed one. Empty too where parameters
-    change with time or events change the state.
+    Empty where an initial value is random: the closed forms start from a fixed one. Empty too where
+    parameters change with time or events change the state.
     """
     problem, initial = model_of(simulation.problem), simulation.initial
     random = any(isinstance(value, Distribution) for value in initial.values())

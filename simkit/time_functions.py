@@ -41,6 +41,12 @@ class TimeExpression(AbstractTimeFunction):
             return TimeExpression(self.constants, curves, self.expression)
         return self.expression({**self.constants, **curves})
 
+    def prepared(self):
+        curves = {
+            n: c.prepared() if isinstance(c, AbstractTimeFunction) else c for n, c in self.curves.items()
+        }
+        return TimeExpression(self.constants, curves, self.expression)
+
 
 class SetVariables(AbstractChange):
     """Gives variables new values, all of them computed from the state before."""

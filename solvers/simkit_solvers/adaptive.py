@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from simkit_solvers.adaptive_grid import AdaptiveGrid, Tolerances
 from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.problem import AbstractODE, AbstractSDE, Scalar
-from simkit_solvers.schedule import Schedule, as_solved, just_after, schedule_of, stops_of, within
+from simkit_solvers.schedule import Schedule, as_solved, just_after, prepared, schedule_of, stops_of, within
 from simkit_solvers.terms import DriftTerm, ordinary_terms
 
 # Their dense output is of the method's order or one less. The others step to each saved time exactly.
@@ -131,6 +131,7 @@ def integrate_adaptive(
 
 
 def _run(problem, solver, y0, grid, observer, adjoint, coefficients) -> AdaptiveRun:
+    problem = prepared(problem)
     times = _local_times(grid, y0)
     schedule = schedule_of(problem)
     if schedule is not None and (schedule.events or schedule.nodes):

@@ -25,7 +25,7 @@ from simkit_solvers.noise import Draw
 from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.problem import AbstractSDE
 from simkit_solvers.registry import check_solver, info_of
-from simkit_solvers.schedule import as_solved, just_after, schedule_of, within
+from simkit_solvers.schedule import as_solved, just_after, prepared, schedule_of, within
 from simkit_solvers.step import AbstractStepper, stepper_for
 from simkit_solvers.switched import Switched
 
@@ -148,7 +148,7 @@ def _integrate(problem: AbstractSDE, solver, y0, grid: AdaptiveGrid, tree, obser
     def with_loop(differentiable):
         def run(numbers):
             problem, stepper, tree, grid, y0 = eqx.combine(numbers, others)
-            return _loop(_begun(problem, stepper, tree, grid, dtype), y0, levels, differentiable)
+            return _loop(_begun(prepared(problem), stepper, tree, grid, dtype), y0, levels, differentiable)
 
         return run
 

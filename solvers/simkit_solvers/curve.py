@@ -1,7 +1,6 @@
 """Numbers that change with time, and curves through given points."""
 
 import abc
-import itertools
 from typing import Literal, get_args
 
 import equinox as eqx
@@ -36,6 +35,10 @@ class AbstractTimeFunction(eqx.Module):
         A solver's stage at the end of a step then sees the value before a jump there, and the clock's
         rounding does not decide on which side of a node a step lies.
         """
+
+    @abc.abstractmethod
+    def prepared(self) -> "AbstractTimeFunction":
+        """The same with all computed that does not depend on time: for a loop over many times."""
 
 
 class Curve(AbstractTimeFunction):
@@ -82,74 +85,96 @@ class Curve(AbstractTimeFunction):
         return (self.times,)
 
     def __call__(self, t):
-        return self._value(t, t)
+        return self.prepared()(t)
 
     def within(self, t0, t1):
-        if self.interpolation == "previous":
-            return self(0.5 * (t0 + t1))
-        return _CurveWithin(self, t0, t1)
+        return self.prepared().within(t0, t1)
 
-    def _value(self, t, seen_from):
+    def prepared(self):
+        times, values = jnp.asarray(self.times), jnp.asarray(self.values)
+        if self.interpolation == "previous":
+            return _Pieces(times, (values,))
+        h = jnp.diff(times)
+        slope = jnp.diff(values) / h
+        if self.interpolation == "linear":
+            return _Pieces(times, (values[:-1], slope))
+        ends = _monotone_slopes(h, slope)
+        left, right = ends[:-1], ends[1:]
+        cubic = (values[:-1], left, (3 * slope - 2 * left - right) / h, (left + right - 2 * slope) / (h * h))
+        return _Pieces(times, cubic)
+
+
+class _Pieces(AbstractTimeFunction):
+    """Polynomials of the time since each node, by their coefficients, the constant ones first."""
+
+    times: jax.Array
+    coefficients: tuple[jax.Array, ...]
+
+    @property
+    def nodes(self):
+        return (self.times,)
+
+    def __call__(self, t):
+        return self.value(t, t)
+
+    def within(self, t0, t1):
+        if len(self.coefficients) == 1:
+            return self(0.5 * (t0 + t1))
+        return _PiecesWithin(self, t0, t1)
+
+    def prepared(self):
+        return self
+
+    def value(self, t, seen_from):
         """The value at `t` of the piece in which another time lies."""
         dtype = jnp.result_type(t)
-        times, values = jnp.asarray(self.times, dtype), jnp.asarray(self.values, dtype)
-        last = len(times) - 1
+        times = jnp.asarray(self.times, dtype)
         method = "compare_all" if len(times) <= FEW_NODES else "scan_unrolled"
         i = jnp.searchsorted(times, seen_from, side="right", method=method) - 1
-        if self.interpolation == "previous":
-            return values[jnp.clip(i, 0, last)]
-        i = jnp.clip(i, 0, last - 1)
-        # Not jnp.clip, whose slope at an end is a half: implicit methods differentiate with respect to time.
-        t = jnp.where(t < times[0], times[0], jnp.where(t > times[last], times[last], t))
-        h = times[i + 1] - times[i]
-        slope, s = (values[i + 1] - values[i]) / h, t - times[i]
-        if self.interpolation == "linear":
-            return values[i] + s * slope
-        left, right = _slopes(times, values, i)
-        a, b = (3 * slope - 2 * left - right) / h, (left + right - 2 * slope) / (h * h)
-        return values[i] + s * (left + s * (a + s * b))
+        i = jnp.clip(i, 0, len(self.coefficients[0]) - 1)
+        *rest, value = (jnp.asarray(each, dtype)[i] for each in self.coefficients)
+        if rest:
+            # Not jnp.clip, whose slope at an end is a half: implicit methods differentiate by the time.
+            t = jnp.where(t < times[0], times[0], jnp.where(t > times[-1], times[-1], t))
+            s = t - times[i]
+            for coefficient in reversed(rest):
+                value = coefficient + s * value
+        return value
 
 
-class _CurveWithin(AbstractTimeFunction):
-    """A curve from `t0` to `t1`: pieces that only touch this interval are not seen."""
+class _PiecesWithin(AbstractTimeFunction):
+    """Pieces from `t0` to `t1`: those that only touch this interval are not seen."""
 
-    curve: Curve
+    pieces: _Pieces
     t0: Scalar
     t1: Scalar
 
     @property
     def nodes(self):
-        return self.curve.nodes
+        return self.pieces.nodes
 
     def __call__(self, t):
         margin = INSIDE * (self.t1 - self.t0)
         seen_from = jnp.minimum(jnp.maximum(t, self.t0 + margin), self.t1 - margin)
-        return self.curve._value(t, seen_from)
+        return self.pieces.value(t, seen_from)
 
     def within(self, t0, t1):
-        return self.curve.within(t0, t1)
+        return self.pieces.within(t0, t1)
+
+    def prepared(self):
+        return self
 
 
-def _slopes(times, values, i):
-    """The slopes of the monotone cubic at both ends of piece `i`."""
-    last = len(times) - 1
-    if last == 1:
-        slope = (values[1] - values[0]) / (times[1] - times[0])
-        return slope, slope
-    at = [jnp.clip(i + k, 0, last) for k in (-1, 0, 1, 2)]
-    t, v = [times[k] for k in at], [values[k] for k in at]
-    h = [jnp.where(b > a, b - a, 1.0) for a, b in itertools.pairwise(t)]
-    slopes = [(b - a) / size for (a, b), size in zip(itertools.pairwise(v), h, strict=True)]
-    before, here, after = slopes
-    left = jnp.where(i == 0, _end_slope(h[1], h[2], here, after), _inner_slope(h[0], h[1], before, here))
-    inner = _inner_slope(h[1], h[2], here, after)
-    return left, jnp.where(i == last - 1, _end_slope(h[1], h[0], here, before), inner)
-
-
-def _inner_slope(h_before, h_after, before, after):
+def _monotone_slopes(h, slope):
+    """The slopes of the monotone cubic at the nodes, given lengths and slopes of the lines between them."""
+    if len(h) == 1:
+        return jnp.concatenate([slope, slope])
+    before, after, h_before, h_after = slope[:-1], slope[1:], h[:-1], h[1:]
     same = before * after > 0
     weighted = (2 * h_after + h_before) * after + (h_after + 2 * h_before) * before
-    return jnp.where(same, 3 * (h_before + h_after) * before * after / jnp.where(same, weighted, 1.0), 0.0)
+    inner = jnp.where(same, 3 * (h_before + h_after) * before * after / jnp.where(same, weighted, 1.0), 0.0)
+    first, last = (_end_slope(h[i], h[j], slope[i], slope[j]) for i, j in ((0, 1), (-1, -2)))
+    return jnp.concatenate([first[None], inner, last[None]])
 
 
 def _end_slope(h, h_next, here, following):

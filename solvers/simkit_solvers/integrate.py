@@ -19,7 +19,7 @@ from simkit_solvers.grid import Grid
 from simkit_solvers.noise import AbstractNoise, Draw
 from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.problem import AbstractODE, AbstractSDE
-from simkit_solvers.schedule import Schedule, as_solved, schedule_of, within
+from simkit_solvers.schedule import Schedule, as_solved, prepared, schedule_of, within
 from simkit_solvers.step import AbstractStepper, stepper_for
 
 # Enough to hide the loop, few enough that a row inside a block costs little; by the bytes of a number, since
@@ -64,7 +64,7 @@ def integrate(
     dtype = jnp.result_type(*jax.tree.leaves(y0))
     size = _block_size(group, words, dtype) if stepper.unrolled else group
     t0, dt = jnp.asarray(grid.t0, dtype), jnp.asarray(grid.dt, dtype)
-    run = _Run(problem, stepper, observer, noise, t0, dt)
+    run = _Run(prepared(problem), stepper, observer, noise, t0, dt)
     schedule = schedule_of(problem)
     tables = () if schedule is None else _event_steps(schedule, grid)
     numbers, others = eqx.partition(run, eqx.is_array)

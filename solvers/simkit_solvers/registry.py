@@ -133,6 +133,11 @@ def check_solver(
     choice = _choice(problem) if instead is None else instead
     if "sde" not in info.problem:
         raise ValueError(f"solver {info.name} is for ordinary problems, {model} is stochastic; take {choice}")
+    if info.langevin and isinstance(own, AbstractUnderdampedLangevin) and own is not problem:
+        raise ValueError(
+            f"solver {info.name} takes parameters that are constant over a step, and those of {model} change "
+            f"all the time; take {choice}, or interpolation: previous"
+        )
     if info.langevin and not isinstance(problem, AbstractUnderdampedLangevin):
         raise ValueError(
             f"solver {info.name} solves underdamped Langevin problems only and {model} is not an "

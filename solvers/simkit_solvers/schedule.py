@@ -101,13 +101,18 @@ class Schedule(eqx.Module):
     def within(self, t0, t1) -> "Schedule":
         """The same from `t0` to `t1`."""
 
-        def held(given):
-            return {
-                name: each.within(t0, t1) if isinstance(each, AbstractTimeFunction) else each
-                for name, each in given.items()
-            }
+        return self._with_each(lambda function: function.within(t0, t1))
 
-        return Schedule(held(self.parameters), held(self.quantities), self.events)
+    def prepared(self) -> "Schedule":
+        """The same with all computed that does not depend on time."""
+        return self._with_each(lambda function: function.prepared())
+
+    def _with_each(self, change: Callable[[AbstractTimeFunction], Any]) -> "Schedule":
+        parameters, quantities = (
+            {name: change(each) if isinstance(each, AbstractTimeFunction) else each for name, each in given}
+            for given in (self.parameters.items(), self.quantities.items())
+        )
+        return Schedule(parameters, quantities, self.events)
 
     def moved(self, before, after) -> jax.Array:
         """Whether a node lies between two times."""
@@ -240,6 +245,13 @@ def within(problem: AbstractODE, t0, t1) -> AbstractODE:
     if isinstance(problem, Scheduled):
         return dataclasses.replace(problem, schedule=problem.schedule.within(t0, t1))
     return _rebuilt(problem, lambda original: within(original, t0, t1))
+
+
+def prepared(problem: AbstractODE) -> AbstractODE:
+    """The problem for a loop over many times: what does not depend on time is computed once."""
+    if isinstance(problem, Scheduled):
+        return dataclasses.replace(problem, schedule=problem.schedule.prepared())
+    return _rebuilt(problem, prepared)
 
 
 def as_solved(problem: AbstractODE) -> AbstractODE:
