@@ -22,6 +22,7 @@ TEMPLATES = {
     "adaptive": "arenstorf.yaml",
     "adaptive_sde": "adaptive_sde.yaml",
     "epidemic": "epidemic.yaml",
+    "dosing": "dosing.yaml",
 }
 ROOMS = ("solvers", "physics", "simkit", "examples", "tests", "benchmarks")
 
