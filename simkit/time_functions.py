@@ -42,7 +42,7 @@ class TimeExpression(AbstractTimeFunction):
         return self.expression({**self.constants, **curves})
 
     def prepared(self):
-        curves = {
+        curves: dict[str, Any] = {
             n: c.prepared() if isinstance(c, AbstractTimeFunction) else c for n, c in self.curves.items()
         }
         return TimeExpression(self.constants, curves, self.expression)

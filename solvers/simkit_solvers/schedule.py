@@ -108,11 +108,13 @@ class Schedule(eqx.Module):
         return self._with_each(lambda function: function.prepared())
 
     def _with_each(self, change: Callable[[AbstractTimeFunction], Any]) -> "Schedule":
-        parameters, quantities = (
-            {name: change(each) if isinstance(each, AbstractTimeFunction) else each for name, each in given}
-            for given in (self.parameters.items(), self.quantities.items())
-        )
-        return Schedule(parameters, quantities, self.events)
+        def changed(given) -> dict[str, Any]:
+            return {
+                name: change(each) if isinstance(each, AbstractTimeFunction) else each
+                for name, each in given.items()
+            }
+
+        return Schedule(changed(self.parameters), changed(self.quantities), self.events)
 
     def moved(self, before, after) -> jax.Array:
         """Whether a node lies between two times."""
