@@ -329,7 +329,6 @@ class Stops(NamedTuple):
 def stops_of(schedule: Schedule, start, times) -> Stops:
     """The stops of a run from `start`, of which the times since then are saved that are given."""
     dtype, span = times.dtype, times[-1]
-    points = len(times) - 1
     nodes = [jnp.clip(jnp.asarray(nodes, dtype) - start, 0.0, span) for nodes in schedule.nodes]
     found, kinds = [*nodes], [np.full(len(each), NODE) for each in nodes]
     for i, event in enumerate(schedule.events):
@@ -339,7 +338,8 @@ def stops_of(schedule: Schedule, start, times) -> Stops:
 
     def snapped(t):
         """The saved time that one is, but for rounding."""
-        row = times[jnp.clip(jnp.round(t / span * points).astype(jnp.int32), 0, points)]
+        near = jnp.searchsorted(times, t - tolerance)
+        row = times[jnp.clip(near, 0, len(times) - 1)]
         return jnp.where(jnp.abs(t - row) <= tolerance, row, t)
 
     everything = jnp.concatenate([*(snapped(each) for each in found), times])
