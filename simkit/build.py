@@ -17,7 +17,7 @@ from simkit_solvers.registry import REFUSED, SOLVERS, check_solver, make_solver
 from simkit.adaptive_plan import MakeGrid, is_adaptive, plan_adaptive, refuse_adaptive
 from simkit.curve_plan import plan_curves
 from simkit.divisors import does_not_divide
-from simkit.exercise_plan import refuse_too_many
+from simkit.exercise_plan import refuse_at_events, refuse_too_many
 from simkit.expression import Expression
 from simkit.fields import Constants, compiled, evaluated
 from simkit.hamiltonian_plan import plan_hamiltonian
@@ -232,6 +232,7 @@ def assemble(parts: Parts, mistakes: Mistakes) -> Assembled | None:
         )
 
     bound = bind({})
+    refuse_at_events(observables, bound.problem, mistakes)
     completed: dict[str, Any] = {}
     if parts.initial is not None and starts_per_path(parts.initial):
         completed = {"initial": resolved_initial(parts.initial, initial), "ensemble": ensemble}

@@ -138,6 +138,14 @@ def check_solver(
         if said not in known:
             raise ValueError(f"{model}.{what}: must be {_among(known)}, got {said!r}")
     choice = _choice(problem) if instead is None else instead
+    steady = isinstance(solver, AbstractModelSolver) or (
+        info.langevin and isinstance(own, AbstractUnderdampedLangevin)
+    )
+    if steady and own is not problem:
+        raise ValueError(
+            f"solver {info.name} takes parameters that are constant over a step, and those of {model} change "
+            f"all the time; take {choice}, or interpolation: previous"
+        )
     if isinstance(solver, AbstractModelSolver):
         try:
             solver.check(problem)
@@ -146,11 +154,6 @@ def check_solver(
         return
     if "sde" not in info.problem:
         raise ValueError(f"solver {info.name} is for ordinary problems, {model} is stochastic; take {choice}")
-    if info.langevin and isinstance(own, AbstractUnderdampedLangevin) and own is not problem:
-        raise ValueError(
-            f"solver {info.name} takes parameters that are constant over a step, and those of {model} change "
-            f"all the time; take {choice}, or interpolation: previous"
-        )
     if info.langevin and not isinstance(problem, AbstractUnderdampedLangevin):
         raise ValueError(
             f"solver {info.name} solves underdamped Langevin problems only and {model} is not an "
