@@ -115,6 +115,9 @@ def refuse_adaptive(
                 "give time.steps in place of rtol and atol"
             )
             mistakes.add(("observe", name, "value"), message)
+        if settings.early_exercise is not None:
+            message = "adaptive steps have no common dates; give time.steps in place of rtol and atol"
+            mistakes.add(("observe", name, "early_exercise"), message)
 
 
 def path_functionals(settings: ObservableSettings) -> list[str]:

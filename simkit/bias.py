@@ -9,6 +9,7 @@ those of the steps that it is made of.
 """
 
 import dataclasses
+from collections.abc import Callable
 
 import numpy as np
 from simkit_solvers.generator import Words
@@ -19,9 +20,9 @@ from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.problem import AbstractSDE
 from simkit_solvers.registry import samples_exactly, weak_order
 
-from simkit.initial import Distribution
+from simkit.initial import differs_between_paths
 from simkit.paths import Driver, as_device_ids, lanes_for, path_mesh, path_program
-from simkit.programs import compiled
+from simkit.programs import Request
 from simkit.simulation import Simulation
 
 BIAS_PATHS = 4096
@@ -47,43 +48,55 @@ class LongerSteps:
         return CoarsenedNoise(CounterNoise.of(key, path, float64), self.factor)
 
 
-def step_bias(
-    simulation: Simulation, run: dict[str, np.ndarray]
-) -> tuple[dict[str, tuple[float, float]], float]:
-    """The step bias of each quantity at the end and its standard error, given the first paths' final values.
+@dataclasses.dataclass(frozen=True)
+class BiasRun:
+    """The first paths once more on the other grid: the program, what to call it with, and how many count."""
 
-    Empty where no other grid can be compared with: no factor that meets all dates, with so many steps that
-    twice as many would wrap the counter, or with jumps, which are not split between halves of a step. Empty
-    too for adaptive steps, whose tolerances take its place, for the jump process of a reaction network, and
-    where the solver samples the law of the process exactly.
-    Quantities whose coupled differences are not finite are left out. Also the seconds that compiling took.
+    request: Request
+    paths: int
+    scale: float
+
+
+def bias_run(simulation: Simulation) -> BiasRun | None:
+    """How to find the step bias; None where no other grid can be compared with.
+
+    That is where no factor meets all dates and twice as many steps would wrap the counter, or there are
+    jumps, which are not split between halves of a step; for adaptive steps, whose tolerances take its place;
+    for the jump process of a reaction network; and where the solver samples the law of the process exactly.
     """
     other = comparison(simulation)
     if other is None:
-        return {}, 0.0
-    random = isinstance(simulation.problem, AbstractSDE) or any(
-        isinstance(x, Distribution) for x in simulation.initial.values()
-    )
-    paths = min(simulation.paths, BIAS_PATHS, len(next(iter(run.values())))) if random else 1
+        return None
+    random = isinstance(simulation.problem, AbstractSDE) or differs_between_paths(simulation.initial.values())
+    paths = min(simulation.paths, BIAS_PATHS) if random else 1
     mesh = path_mesh(1)
     program, inputs = path_program(
         dataclasses.replace(simulation, observer=other.observer), other.grid, mesh, other.driver
     )
     ids = as_device_ids(0, 1, lanes_for(paths), mesh)
-    run_again, compile_s = compiled(program, inputs, ids)
-    compared = run_again(inputs, ids)
     scale = other.factor ** weak_order(simulation.solver, simulation.problem) - 1
+    return BiasRun(Request(program, (inputs, ids)), paths, scale)
+
+
+def step_bias(
+    bias: BiasRun, run_again: Callable, run: dict[str, np.ndarray]
+) -> dict[str, tuple[float, float]]:
+    """The step bias of each quantity at the end and its standard error, given the first paths' final values.
+
+    Quantities whose coupled differences are not finite are left out.
+    """
+    compared = run_again(*bias.request.arguments)
     found = {}
     for name, values in run.items():
-        there = np.asarray(compared[name], np.float64)[-1].reshape(-1)[:paths]
+        there = np.asarray(compared[name], np.float64)[-1].reshape(-1)[: bias.paths]
         with np.errstate(invalid="ignore", over="ignore"):
-            difference = (there - values[:paths]) / scale
+            difference = (there - values[: bias.paths]) / bias.scale
             difference = difference[np.isfinite(difference)]
             if len(difference) == 0:
                 continue
             error = difference.std(ddof=1) / np.sqrt(len(difference)) if len(difference) > 1 else 0.0
             found[name] = (float(difference.mean()), float(error))
-    return found, compile_s
+    return found
 
 
 def comparison(simulation: Simulation) -> Comparison | None:

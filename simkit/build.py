@@ -15,11 +15,20 @@ from simkit_solvers.reaction_network import AbstractReactionNetwork
 from simkit_solvers.registry import REFUSED, SOLVERS, check_solver, make_solver
 
 from simkit.adaptive_plan import MakeGrid, is_adaptive, plan_adaptive, refuse_adaptive
+from simkit.divisors import does_not_divide
+from simkit.exercise_plan import refuse_too_many
 from simkit.expression import Expression
 from simkit.fields import Constants, compiled, evaluated
 from simkit.hamiltonian_plan import plan_hamiltonian
-from simkit.initial import Distribution
-from simkit.initial_plan import InitialValue, plan_initial
+from simkit.initial import fixed_value
+from simkit.initial_plan import (
+    InitialValue,
+    plan_initial,
+    plan_paths,
+    refuse_seed,
+    resolved_initial,
+    starts_per_path,
+)
 from simkit.inline_network_plan import plan_network
 from simkit.inline_plan import plan_inline
 from simkit.mistakes import Mistakes
@@ -47,6 +56,8 @@ from simkit.settings import (
 )
 from simkit.simulation import STORED_PATHS, Simulation
 from simkit.suggestion import did_you_mean, shown
+
+PATHS = 10_000  # unless said otherwise, where they differ
 
 ModelSection = NamedModel | InlineSDE | InlineODE | InlineHamiltonian | InlineNetwork
 
@@ -88,11 +99,11 @@ def build(experiment: Experiment) -> Simulation:
     traced ones too; constants defined by others follow them.
     """
     mistakes = Mistakes(experiment.document)
-    simulation = assemble(Parts.of(with_defaults(experiment)), mistakes)
+    assembled = assemble(Parts.of(with_defaults(experiment)), mistakes)
     mistakes.raise_if_any()
-    if simulation is None:
+    if assembled is None:
         raise RuntimeError("an experiment without mistakes must give a simulation")
-    return simulation
+    return assembled.simulation
 
 
 def with_defaults(experiment: Experiment) -> Experiment:
@@ -106,9 +117,9 @@ def with_defaults(experiment: Experiment) -> Experiment:
     if _is_network(model):
         solver = changes.get("solver", experiment.solver)
         stochastic = solves_jumps(solver) or takes_langevin(solver)
-    if experiment.ensemble.paths is None:
+    if experiment.ensemble.paths is None and not starts_per_path(experiment.initial):
         random = stochastic or any(isinstance(value, RandomValue) for value in experiment.initial.values())
-        changes["ensemble"] = experiment.ensemble.model_copy(update={"paths": 10_000 if random else 1})
+        changes["ensemble"] = experiment.ensemble.model_copy(update={"paths": PATHS if random else 1})
     if experiment.save.points is None and experiment.save.every is None:
         changes["save"] = experiment.save.model_copy(update={"points": 1})
     if not changes:
@@ -140,7 +151,14 @@ def _usual_solver(model: ModelSection, cls: type | None, adaptive: bool) -> Solv
     return Solver(type="Milstein" if adaptive else "EulerMaruyama")
 
 
-def assemble(parts: Parts, mistakes: Mistakes) -> Simulation | None:
+class Assembled(NamedTuple):
+    """A simulation, and the sections that were completed by what stands in files."""
+
+    simulation: Simulation
+    completed: dict[str, Any]
+
+
+def assemble(parts: Parts, mistakes: Mistakes) -> Assembled | None:
     """The simulation of the sections; every mistake in them goes to the list, and then there is none."""
     raw = mistakes.document.data.get("constants")
     written: dict[str, Any] = raw if isinstance(raw, dict) else {}
@@ -168,8 +186,12 @@ def assemble(parts: Parts, mistakes: Mistakes) -> Simulation | None:
         make_grid = _plan_fixed(steps, parts.save, mistakes)
     observables, info = plan_observables(parts.observe, plan, constants, steps, end, mistakes)
     picture = plan_plot(parts.plot, plan, info, mistakes)
-    stored = _stored_paths(parts.save, parts.ensemble, mistakes)
-    ensemble, save = parts.ensemble, parts.save
+    stochastic = jumps or (plan is not None and isinstance(plan.problem, AbstractSDE))
+    random = stochastic or any(isinstance(value, RandomValue) for value in (parts.initial or {}).values())
+    ensemble, save = plan_paths(parts.ensemble, initial, PATHS if random else 1, mistakes), parts.save
+    refuse_seed(ensemble, initial, stochastic, mistakes)
+    stored = _stored_paths(save, ensemble, mistakes)
+    refuse_too_many(observables, ensemble, mistakes)
     if mistakes.found or plan is None or span is None or make_grid is None:
         return None
     if ensemble is None or ensemble.paths is None or save is None or parts.precision is None:
@@ -177,7 +199,7 @@ def assemble(parts: Parts, mistakes: Mistakes) -> Simulation | None:
     if solver is None:
         return None
 
-    used = {name for observable in observables for name in observable.expression.names}
+    used = {name for observable in observables for name in observable.names}
     shared = [name for name in constants.values if name in used and name not in plan.parameters]
 
     def bind(given: Mapping[str, Any]) -> Bound:
@@ -191,7 +213,10 @@ def assemble(parts: Parts, mistakes: Mistakes) -> Simulation | None:
         )
 
     bound = bind({})
-    return Simulation(
+    completed: dict[str, Any] = {}
+    if parts.initial is not None and starts_per_path(parts.initial):
+        completed = {"initial": resolved_initial(parts.initial, initial), "ensemble": ensemble}
+    simulation = Simulation(
         problem=bound.problem,
         solver=solver,
         grid=bound.grid,
@@ -212,6 +237,7 @@ def assemble(parts: Parts, mistakes: Mistakes) -> Simulation | None:
         constants=constants.values,
         bind=bind,
     )
+    return Assembled(simulation, completed)
 
 
 def _model(section: ModelSection | None, constants: Constants, mistakes: Mistakes) -> ModelPlan | None:
@@ -281,20 +307,8 @@ def _saved_every(steps: int | None, save: Save | None, mistakes: Mistakes) -> in
     key, count = ("every", save.every) if save.every is not None else ("points", save.points or 1)
     if steps % count == 0:
         return count if key == "every" else steps // count
-    numbers = sorted({_divisor(steps, count, -1), _divisor(steps, count, 1)})
-    multiples = [n for n in (steps // count * count, (steps // count + 1) * count) if 0 < n <= MAX_STEPS]
-    remedies = [f"{key}: {' or '.join(map(str, numbers))}", f"steps: {' or '.join(map(str, multiples))}"]
-    mistakes.add(("save", key), f"{count} does not divide the {steps} steps; take {', or '.join(remedies)}")
+    mistakes.add(("save", key), does_not_divide(key, count, steps))
     return None
-
-
-def _divisor(steps: int, near: int, direction: int) -> int:
-    """The divisor of `steps` next to a number on one side, or `steps` itself."""
-    small = [n for n in range(1, int(steps**0.5) + 1) if steps % n == 0]
-    divisors = sorted({*small, *(steps // n for n in small)})
-    if direction < 0:
-        return max(n for n in divisors if n <= near)
-    return min((n for n in divisors if n >= near), default=steps)
 
 
 def _solver(
@@ -328,7 +342,7 @@ def _solver(
     if plan is None or problem is None:
         return solver
     values = [value.bound(constants.values) for value in initial.values()]
-    numbers = [value.a if isinstance(value, Distribution) else value for value in values]
+    numbers = [fixed_value(value) for value in values]
     complete = len(numbers) == len(plan.variables)
     if complete:
         try:

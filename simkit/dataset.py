@@ -11,7 +11,8 @@ from simkit_solvers.grid import Grid
 from simkit_solvers.jump_grid import JumpGrid
 from simkit_solvers.problem import AbstractExactMoments, AbstractSDE, variables_of
 
-from simkit.initial import Distribution
+from simkit.exercise import ExerciseFit
+from simkit.initial import differs_between_paths
 from simkit.reaction_plan import model_of, view
 from simkit.simulation import EnsembleResult, Simulation, StepCounts
 
@@ -32,7 +33,10 @@ def to_dataset(simulation: Simulation, result: EnsembleResult, provenance: Mappi
     `S_quantile_bin_error` `(time, quantile)`, `S_histogram` `(S_bin)` of the end with `S_histogram_edge`
     `(S_edge)`, `S_path` `(path, time)`, and where they are known `S_exact`, `S_exact_variance` `(time)`,
     `S_bias`, `S_bias_stderr` and `S_z` at the end. Observables kept at the end have no `time`. `covariance`
-    is that of the final values. `provenance` goes to the attributes: strings and numbers only.
+    is that of the final values. With early exercise, an observable `P` has `P_in_sample` and
+    `P_in_sample_stderr`, its mean on the paths where the policy was found, and `P_exercise_share`,
+    `P_exercise_low` and `P_exercise_high` `(P_date)`: how many of those exercise, and the range of the first
+    basis function where they do. `provenance` goes to the attributes: strings and numbers only.
     """
     units = quantities(simulation)
     coordinates = {
@@ -47,6 +51,12 @@ def to_dataset(simulation: Simulation, result: EnsembleResult, provenance: Mappi
         variables |= _statistics(name, unit, description, at, result)
         variables |= _paths(name, unit, description, at, result)
         variables |= _comparison(name, unit, description, at, simulation, result, exact)
+        if name in result.exercises:
+            fit = result.exercises[name]
+            variables |= _exercise(name, unit, description, fit)
+            t0 = float(simulation.grid.t0)
+            dates = t0 + (result.times[-1] - t0) * np.arange(1, len(fit.share) + 1) / len(fit.share)
+            coordinates[f"{name}_date"] = (f"{name}_date", dates, _labels("time", f"exercise date of {name}"))
         edges = variables[f"{name}_histogram_edge"][1]
         centres = (edges[1:] + edges[:-1]) / 2
         coordinates[f"{name}_bin"] = (f"{name}_bin", centres, _labels(unit, f"bin centre of {description}"))
@@ -76,11 +86,10 @@ def quantities(simulation: Simulation) -> dict[str, tuple[str, str]]:
 def exact_moments(simulation: Simulation, times: np.ndarray) -> dict[str, dict[str, np.ndarray]]:
     """Exact mean and variance over time of the state variables whose model knows them: `[name]["mean"]`.
 
-    Empty where an initial value is random: the closed forms start from a fixed one.
+    Empty where paths begin at different places: the closed forms start from a fixed one.
     """
     problem, initial = model_of(simulation.problem), simulation.initial
-    random = any(isinstance(value, Distribution) for value in initial.values())
-    if random or not isinstance(problem, AbstractExactMoments):
+    if differs_between_paths(initial.values()) or not isinstance(problem, AbstractExactMoments):
         return {}
     with jax.enable_x64(True):
         problem, start = jax.tree.map(
@@ -175,6 +184,19 @@ def _comparison(
     return found
 
 
+def _exercise(name: str, unit: str, description: str, fit: ExerciseFit) -> dict[str, tuple]:
+    """What the paths say on which the policy was found."""
+    at = (f"{name}_date",)
+    mean = f"mean of {description} on the paths where the policy was found"
+    return {
+        f"{name}_in_sample": ((), fit.mean, _labels(unit, mean)),
+        f"{name}_in_sample_stderr": ((), fit.stderr, _labels(unit, f"standard error of {name}_in_sample")),
+        f"{name}_exercise_share": (at, fit.share, _labels("1", "share of those paths that exercise")),
+        f"{name}_exercise_low": (at, fit.low, _labels("", "least basis value where they exercise")),
+        f"{name}_exercise_high": (at, fit.high, _labels("", "largest basis value where they exercise")),
+    }
+
+
 def _squared(unit: str) -> str:
     return f"({unit})^2" if unit else ""
 
@@ -240,6 +262,7 @@ def _attributes(
         "elapsed_s": float(result.elapsed_s),
         "compile_s": float(result.compile_s),
         "bias_s": float(result.bias_s),
+        **({"fit_s": float(result.fit_s)} if result.exercises else {}),
         "path_steps_per_s": float(result.path_steps_per_s),
         **provenance,
     }

@@ -17,14 +17,17 @@ from simkit.overrides import Overrides, apply_overrides
 from simkit.schema import experiment_schema as experiment_schema
 from simkit.settings import (
     TAGS,
+    EarlyExercise,
     Energies,
     Ensemble,
     Experiment,
+    FromFile,
     InlineHamiltonian,
     InlineNetwork,
     InlineODE,
     InlineSDE,
     ObservableSettings,
+    PerPath,
     Plot,
     RandomValue,
     ReactionSettings,
@@ -36,6 +39,7 @@ from simkit.settings import (
 )
 from simkit.suggestion import did_you_mean, shown
 
+VARIANTS = "variants"
 AS_NEAR = 0.1  # of the similarity of two words, which is from 0 to 1
 
 _SECTIONS: dict[tuple[str, ...], type[Section]] = {
@@ -45,8 +49,8 @@ _SECTIONS: dict[tuple[str, ...], type[Section]] = {
     ("save",): Save,
     ("plot",): Plot,
     ("solver",): Solver,
-    ("initial", "*"): RandomValue,
     ("observe", "*"): ObservableSettings,
+    ("observe", "*", "early_exercise"): EarlyExercise,
     ("model", "sde", "*"): SDEVariable,
     ("model", "hamiltonian"): Energies,
     ("model", "reactions", "*"): ReactionSettings,
@@ -63,6 +67,16 @@ def load(source: str | os.PathLike | Mapping[str, Any], overrides: Overrides = (
     """
     document = read_document(source)
     apply_overrides(document, overrides)
+    if VARIANTS in document.data:
+        mistakes = Mistakes(document)
+        message = "there are several experiments here; take load_variants, or remove variants"
+        mistakes.add((VARIANTS,), message, at_key=True)
+        mistakes.raise_if_any()
+    return checked(document)
+
+
+def checked(document: Document) -> Experiment:
+    """The experiment in a document without variants. Raises `InputError` that lists every mistake."""
     mistakes = Mistakes(document)
     try:
         experiment = Experiment.model_validate(document.data)
@@ -73,8 +87,11 @@ def load(source: str | os.PathLike | Mapping[str, Any], overrides: Overrides = (
         raise InputError(str(error)) from error
     experiment = with_defaults(experiment)
     experiment._document = document
-    assemble(Parts.of(experiment), mistakes)
+    assembled = assemble(Parts.of(experiment), mistakes)
     mistakes.raise_if_any()
+    if assembled is not None and assembled.completed:
+        experiment = experiment.model_copy(update=assembled.completed)
+        experiment._document = document
     return experiment
 
 
@@ -106,6 +123,9 @@ def _section(document: Document, path: KeyPath) -> type[Section] | None:
             "reactions": InlineNetwork,
         }
         return next((section for key, section in kinds.items() if key in model), None)
+    if len(path) == 2 and path[0] == "initial":
+        given = _given(document, path)
+        return FromFile if "file" in given else PerPath if "values" in given else RandomValue
     for pattern, section in _SECTIONS.items():
         if len(pattern) == len(path) and all(p in ("*", q) for p, q in zip(pattern, path, strict=True)):
             return section

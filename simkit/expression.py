@@ -51,15 +51,19 @@ _COMPARISONS = {
 }
 
 Environment = Mapping[Any, Any]
-Kind = Literal["mean", "max", "min", "integral"]
+Kind = Literal["mean", "max", "min", "integral", "no_touch"]
 
 
 @dataclasses.dataclass(frozen=True)
 class Functional:
-    """A path functional in an expression, such as `mean(S)`. Its value is looked up under itself."""
+    """A path functional in an expression, such as `mean(S)`. Its value is looked up under itself.
+
+    `volatility` is the second argument of `no_touch`.
+    """
 
     kind: Kind
     argument: "Expression"
+    volatility: "Expression | None" = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -321,15 +325,17 @@ class _Compiler:
         if not self.functionals:
             hint = f"; of two numbers use {name}imum(a, b)" if name in ("max", "min") else ""
             fail(at, f"{name}(…) runs along a path and is for observables only{hint}; found")
-        _count(node, name, 1)
+        _count(node, name, 2 if name == "no_touch" else 1)
         if self.inside:
             fail(at, f"{name}(…) inside {self.inside}(…): path functionals cannot be nested; found")
-        inner = _Compiler(self.text, self.names, True, self.closed_forms)
-        inner.inside = name
-        evaluate = inner.number(node.args[0], 1)
-        text = ast.unparse(node.args[0])
-        found = Functional(cast(Kind, name), Expression(text, frozenset(inner.used), (), evaluate))
-        self.used |= inner.used
+        arguments = []
+        for argument in node.args:
+            inner = _Compiler(self.text, self.names, True, self.closed_forms)
+            inner.inside = name
+            evaluate = inner.number(argument, 1)
+            arguments.append(Expression(ast.unparse(argument), frozenset(inner.used), (), evaluate))
+            self.used |= inner.used
+        found = Functional(cast(Kind, name), *arguments)
         if found not in self.found:
             self.found.append(found)
         return lambda environment: environment[found]

@@ -81,6 +81,8 @@ FUNCTIONALS: dict[str, str] = {
     "max": "max(x), largest value along the path, t0 included; in observables",
     "min": "min(x), smallest value along the path, t0 included; in observables",
     "integral": "integral(x), over time from t0 by the trapezoidal rule; in observables",
+    "no_touch": "no_touch(x, s), probability that x > 0, of volatility s, stayed above 0 between the times "
+    "looked at, given its values there, t0 included; in observables",
 }
 
 NUMBERS = {"pi": math.pi, "e": math.e}

@@ -5,12 +5,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from simkit_physics import MODELS
+from simkit_physics.sized import is_sized, of_size
 from simkit_solvers.problem import AbstractODE, parameters_of
 
 from simkit.documents import KeyPath
 from simkit.expression import Expression
 from simkit.fields import Constants, compiled, evaluated
 from simkit.mistakes import Mistakes
+from simkit.numbered import written_out
 from simkit.settings import NamedModel
 from simkit.suggestion import did_you_mean, shown
 
@@ -77,6 +79,20 @@ def parameter_values(
     return ParameterValues(expressions, values, frozenset(ambiguous))
 
 
+def _sized(cls: Any, size: Any, mistakes: Mistakes) -> Any:
+    """The class of the size asked for; `None` and a mistake where there is none."""
+    smallest, largest = cls.sizes
+    if not isinstance(size, float) or size != size // 1:
+        message = f"must be a whole number from {smallest} to {largest}, got {shown(size)}"
+        mistakes.add(("model", "size"), message)
+        return None
+    try:
+        return of_size(cls, int(size))
+    except ValueError as error:
+        mistakes.add(("model", "size"), str(error))
+        return None
+
+
 def plan_named(section: NamedModel, constants: Constants, mistakes: Mistakes) -> ModelPlan | None:
     """The plan of a registered model; `None` for an unknown name."""
     cls: Any = MODELS.get(section.type)
@@ -84,8 +100,13 @@ def plan_named(section: NamedModel, constants: Constants, mistakes: Mistakes) ->
         hint = did_you_mean(section.type, MODELS)
         mistakes.add(("model", "type"), f"unknown model {shown(section.type)}{hint}")
         return None
+    given = dict(section.__pydantic_extra__ or {})
+    if "size" in given and is_sized(cls):
+        cls = _sized(cls, given.pop("size"), mistakes)
+        if cls is None:
+            return None
     specs = parameters_of(cls)
-    given = section.__pydantic_extra__ or {}
+    given = written_out(given, specs, ("model",), mistakes)
     for name in given:
         if name not in specs:
             rest = [known for known in specs if known not in given]

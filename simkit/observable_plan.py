@@ -2,11 +2,12 @@
 
 from simkit.closed_forms import CLOSED_FORMS
 from simkit.documents import KeyPath
-from simkit.expression import Expression, check_name
+from simkit.exercise_plan import plan_exercise
+from simkit.expression import check_name
 from simkit.fields import Constants, compiled, evaluated
 from simkit.mistakes import Mistakes
 from simkit.model_plan import ModelPlan, refuse_ambiguous
-from simkit.observables import Observable
+from simkit.observables import OVER_TIME, Observable
 from simkit.result_names import clash
 from simkit.settings import ObservableSettings
 from simkit.simulation import ObservableInfo
@@ -49,20 +50,23 @@ def plan_observables(
             refuse_ambiguous(mistakes, place, expression, ambiguous)
             exact = evaluated(mistakes, place, expression, values)
         if value is not None:
-            _check_every(settings.every, value, steps, (*path, "every"), mistakes)
-            observables.append(Observable(name, value, settings.every))
+            exercise = plan_exercise(settings, plan, names, steps, path, mistakes)
+            observable = Observable(name, value, settings.every, exercise)
+            _check_every(observable, steps, (*path, "every"), mistakes)
+            observables.append(observable)
             info[name] = ObservableInfo(settings.unit, value.text, settings.at, exact)
     return tuple(observables), info
 
 
-def _check_every(
-    every: int | None, value: Expression, steps: int | None, path: KeyPath, mistakes: Mistakes
-) -> None:
+def _check_every(observable: Observable, steps: int | None, path: KeyPath, mistakes: Mistakes) -> None:
+    every = observable.every
     if every is None:
         return
-    if not value.functionals:
-        mistakes.add(path, "has no effect: value has no mean, max, min or integral")
+    if not observable.functionals:
+        mistakes.add(path, "has no effect: value has no mean, max, min, integral or no_touch")
     elif steps is not None and every > steps:
         mistakes.add(path, f"must be at most the {steps} steps, got {every}")
-    elif steps is not None and steps % every and any(f.kind == "integral" for f in value.functionals):
-        mistakes.add(path, f"{every} does not divide the {steps} steps, and the integral would end early")
+    elif steps is not None and steps % every:
+        for kind in {f.kind for f in observable.functionals} & set(OVER_TIME):
+            message = f"{every} does not divide the {steps} steps, and the {kind} would end early"
+            mistakes.add(path, message)

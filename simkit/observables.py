@@ -11,16 +11,38 @@ from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.problem import Scalar, parameters_of
 from simkit_solvers.reaction_network import ChemicalLangevin
 
+from simkit.exercise import Exercise, Policy
 from simkit.expression import Expression, Functional
+
+OVER_TIME = ("integral", "no_touch")  # which approximate what takes no notice of steps
 
 
 @dataclasses.dataclass(frozen=True)
 class Observable:
-    """One observable; its path functionals look at every `every`-th step, each step if `None`."""
+    """One observable; its path functionals look at every `every`-th step, each step if `None`.
+
+    With `exercise` it is what the expression gave at the date that a policy chose, and 0 until then.
+    """
 
     name: str
     expression: Expression
     every: int | None = None
+    exercise: Exercise | None = None
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        """All that it is made of."""
+        return (self.expression, *(self.exercise.basis if self.exercise else ()))
+
+    @property
+    def functionals(self) -> tuple[Functional, ...]:
+        """The path functionals in all of them."""
+        return tuple(functional for expression in self.expressions for functional in expression.functionals)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names in all of them."""
+        return frozenset().union(*(expression.names for expression in self.expressions))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,13 +57,21 @@ class Observer(AbstractObserver):
     r"""Keeps each state variable and each observable under its own name.
 
     With monitored steps $n, 2n, \dots$ for `every: n` (n = 1 by default), `mean(x)` is the average over them,
-    t0 excluded; `max(x)` and `min(x)` include t0; `integral(x)` is trapezoidal from t0. In float32 sums are
-    compensated, so they hold over millions of steps. At a row before the first monitored step `mean(x)` is
-    the present x. Names mean state variables, the model's parameters, `constants` and `t`, in this order.
+    t0 excluded; `max(x)` and `min(x)` include t0; `integral(x)` is trapezoidal from t0. `no_touch(x, s)`
+    is the product over them of $1 - e^{-2 x_a x_b / s_a^2 (t_b - t_a)}$, with a at the one before, or 0 where
+    an x is not above 0: the probability that Brownian bridges of volatility s between these values stay above
+    0 (Glasserman 2003, Monte Carlo Methods in Financial Engineering, doi:10.1007/978-0-387-21617-1, 6.4). In
+    float32 sums are compensated, so they hold over millions of steps. At a row before the first monitored
+    step `mean(x)` is the present x. Names mean state variables, the model's parameters, `constants` and `t`,
+    in this order.
+
+    `policies` are for the observables with early exercise, by name; `longstaff_schwartz.with_policies` finds
+    them. Without one, such an observable raises `ValueError`.
     """
 
     constants: dict[str, Scalar]
     observables: tuple[Observable, ...] = eqx.field(static=True)
+    policies: dict[str, Policy] = eqx.field(default_factory=dict)
 
     @property
     def monitors(self) -> tuple[Monitor, ...]:
@@ -49,9 +79,14 @@ class Observer(AbstractObserver):
         found = (
             Monitor(functional, observable.every or 1)
             for observable in self.observables
-            for functional in observable.expression.functionals
+            for functional in observable.functionals
         )
         return tuple(dict.fromkeys(found))
+
+    @property
+    def exercised(self) -> tuple[tuple[Observable, Exercise], ...]:
+        """The observables with early exercise."""
+        return tuple((o, o.exercise) for o in self.observables if o.exercise is not None)
 
     def init(self, problem, t, y):
         values, dtype = self._environment(problem, t, y)
@@ -64,9 +99,13 @@ class Observer(AbstractObserver):
                     accumulators.append((empty,))
                 case "integral":
                     accumulators.append((empty, x))
+                case "no_touch":
+                    above = jnp.where(x > 0, jnp.ones_like(x), jnp.zeros_like(x))
+                    accumulators.append((above, x, _volatility(monitor, values, dtype)))
                 case _:
                     accumulators.append((x,))
-        return jnp.uint32(0), tuple(accumulators)
+        zero, one = jnp.zeros((), dtype), jnp.ones((), dtype)
+        return jnp.uint32(0), tuple(accumulators), tuple((one, zero) for _ in self.exercised)
 
     def update(self, problem, acc, k, t, y, dt):
         values, dtype = self._environment(problem, t, y)
@@ -74,14 +113,57 @@ class Observer(AbstractObserver):
         for monitor, before in zip(self.monitors, acc[1], strict=True):
             x = _value(monitor.functional.argument, values, dtype)
             after = _monitored(monitor, before, x, dt)
+            if monitor.functional.kind == "no_touch":
+                after = *after, _volatility(monitor, values, dtype)
             if monitor.every > 1:
                 due = k % jnp.uint32(monitor.every) == 0
                 after = jax.tree.map(lambda new, old, due=due: jnp.where(due, new, old), after, before)
             accumulators.append(after)
-        return k, tuple(accumulators)
+        kept = k, tuple(accumulators)
+        if not self.exercised:
+            return *kept, ()
+        found = self._functionals(kept, values, dtype)
+        return *kept, tuple(
+            self._exercised(observable, exercise, before, k, values, found, dtype)
+            for (observable, exercise), before in zip(self.exercised, acc[2], strict=True)
+        )
+
+    def _exercised(
+        self, observable: Observable, exercise: Exercise, before, k, values, found, dtype
+    ) -> tuple:
+        """Whether the right is still held, 1 or 0, and what was taken, after step `k`."""
+        if observable.name not in self.policies:
+            raise ValueError(
+                f"{observable.name}: early exercise takes a policy; run the ensemble, or take the "
+                "observer of `simkit.longstaff_schwartz.with_policies`"
+            )
+        policy = self.policies[observable.name]
+        held, taken = before
+        values = {**values, **_seen(observable, found)}
+        value = _value(observable.expression, values, dtype)
+        basis = [_value(x, values, dtype) for x in exercise.basis]
+        steps = jnp.uint32(exercise.steps)
+        date = jnp.maximum(k // steps, jnp.uint32(1)).astype(jnp.int32) - 1
+        going_on = jax.lax.stop_gradient(policy.continuation(date, basis))
+        # So that a NaN is taken rather than passed over.
+        now = (k % steps == 0) & (held > 0) & ~((value <= 0) | (value < going_on))
+        return jnp.where(now, 0.0, held), jnp.where(now, value, taken)
 
     def row(self, problem, acc, t, y):
         values, dtype = self._environment(problem, t, y)
+        found = self._functionals(acc, values, dtype)
+        taken = {observable.name: x for (observable, _), (_, x) in zip(self.exercised, acc[2], strict=True)}
+        rows = y._asdict()
+        for observable in self.observables:
+            if observable.exercise is None:
+                seen = {**values, **_seen(observable, found)}
+                rows[observable.name] = _value(observable.expression, seen, dtype)
+            else:
+                rows[observable.name] = taken[observable.name]
+        return rows
+
+    def _functionals(self, acc, values, dtype) -> dict[Monitor, Any]:
+        """The value of each path functional so far."""
         found: dict[Monitor, Any] = {}
         for monitor, kept in zip(self.monitors, acc[1], strict=True):
             match monitor.functional.kind:
@@ -94,12 +176,7 @@ class Observer(AbstractObserver):
                     found[monitor] = sum(kept[0])
                 case _:
                     found[monitor] = kept[0]
-        rows = y._asdict()
-        for observable in self.observables:
-            every = observable.every or 1
-            functionals = {f: found[Monitor(f, every)] for f in observable.expression.functionals}
-            rows[observable.name] = _value(observable.expression, {**values, **functionals}, dtype)
-        return rows
+        return found
 
     def coarsened(self, factor: int) -> "Observer | None":
         """The observer of the same quantities on a grid of `factor` times as long steps.
@@ -109,29 +186,34 @@ class Observer(AbstractObserver):
         """
         changed = []
         for observable in self.observables:
-            every = observable.every
-            dated = {functional.kind for functional in observable.expression.functionals} - {"integral"}
-            if every is None and not dated:
-                changed.append(observable)
-            elif (every or 1) % factor == 0:
-                changed.append(dataclasses.replace(observable, every=(every or 1) // factor))
-            else:
+            every, exercise = observable.every, observable.exercise
+            if exercise is not None and exercise.steps % factor:
                 return None
+            if exercise is not None:
+                exercise = dataclasses.replace(exercise, steps=exercise.steps // factor)
+            if every is not None or _is_dated(observable):
+                if (every or 1) % factor:
+                    return None
+                every = (every or 1) // factor
+            changed.append(dataclasses.replace(observable, every=every, exercise=exercise))
         return dataclasses.replace(self, observables=tuple(changed))
 
     def refined(self, factor: int) -> "Observer":
         """The observer of the same quantities on a grid of `factor` times as short steps."""
         changed = []
         for observable in self.observables:
-            dated = {functional.kind for functional in observable.expression.functionals} - {"integral"}
-            every = None if observable.every is None and not dated else (observable.every or 1) * factor
-            changed.append(dataclasses.replace(observable, every=every))
+            every, exercise = observable.every, observable.exercise
+            if every is not None or _is_dated(observable):
+                every = (every or 1) * factor
+            if exercise is not None:
+                exercise = dataclasses.replace(exercise, steps=exercise.steps * factor)
+            changed.append(dataclasses.replace(observable, every=every, exercise=exercise))
         return dataclasses.replace(self, observables=tuple(changed))
 
     def _environment(self, problem, t, y) -> tuple[dict[Any, Any], Any]:
         """Values by name in the state's dtype."""
         dtype = jnp.result_type(*y)
-        used = {name for observable in self.observables for name in observable.expression.names}
+        used = {name for observable in self.observables for name in observable.names}
         while isinstance(problem, Converted | ChemicalLangevin):
             problem = problem.original  # which has the parameters
         fields = vars(problem)
@@ -139,6 +221,16 @@ class Observer(AbstractObserver):
         numbers |= {name: fields[name] for name in parameters_of(problem) if name in used}
         values: dict[Any, Any] = {name: jnp.asarray(value, dtype) for name, value in numbers.items()}
         return {"t": t, **values, **y._asdict()}, dtype
+
+
+def _is_dated(observable: Observable) -> bool:
+    """Whether it looks at the path at steps as such, rather than between them."""
+    return any(functional.kind not in OVER_TIME for functional in observable.functionals)
+
+
+def _seen(observable: Observable, found: dict[Monitor, Any]) -> dict[Functional, Any]:
+    """Of all functionals those that the observable sees."""
+    return {f: found[Monitor(f, observable.every or 1)] for f in observable.functionals}
 
 
 def _monitored(monitor: Monitor, before: tuple, x, dt) -> tuple:
@@ -153,6 +245,26 @@ def _monitored(monitor: Monitor, before: tuple, x, dt) -> tuple:
         case "integral":
             total, previous = before
             return _added(total, 0.5 * (previous + x) * (monitor.every * dt)), x
+        case "no_touch":
+            alive, previous, volatility = before
+            return alive * _untouched(previous, x, volatility**2 * (monitor.every * dt)), x
+
+
+def _untouched(a, b, variance):
+    """The probability that a Brownian bridge from a to b of this variance stays above 0."""
+    inside = (a > 0) & (b > 0)
+    still = variance <= 0
+    # In place of values that would make NaN of derivatives on paths whose values are finite.
+    product = jnp.where(inside, a * b, 1.0)
+    missed = -jnp.expm1(-2 * product / jnp.where(still, 1.0, variance))
+    return jnp.where(inside, jnp.where(still, 1.0, missed), 0.0)
+
+
+def _volatility(monitor: Monitor, values, dtype):
+    volatility = monitor.functional.volatility
+    if volatility is None:
+        raise TypeError("no_touch takes a volatility")
+    return _value(volatility, values, dtype)
 
 
 def _empty_sum(dtype) -> tuple:

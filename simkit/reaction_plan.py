@@ -4,15 +4,17 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from simkit_solvers.calculus import Converted
 from simkit_solvers.jump_grid import MAX_STEPS, JumpGrid
+from simkit_solvers.jumps import LARGEST_COUNT
 from simkit_solvers.problem import AbstractODE, AbstractSDE
 from simkit_solvers.reaction_network import AbstractReactionNetwork, ChemicalLangevin
 from simkit_solvers.registry import SOLVERS
 
 from simkit.adaptive_plan import MakeGrid, path_functionals
 from simkit.fields import Constants
-from simkit.initial import Distribution
+from simkit.initial import Distribution, PathValues
 from simkit.initial_plan import InitialValue
 from simkit.mistakes import Mistakes
 from simkit.model_plan import ModelPlan
@@ -106,9 +108,12 @@ def refuse_jumps(
         path = ("initial", name)
         if isinstance(bound, Distribution):
             mistakes.add(path, "must be a whole number of molecules, and these laws are of real ones")
-        elif bound != bound // 1 or not 0 <= bound <= 2e9:
-            message = f"must be a whole number from 0 to 2000000000, the molecules of {name}, got {bound:g}"
-            mistakes.add(path, message)
+            continue
+        counts = np.atleast_1d(bound.numbers if isinstance(bound, PathValues) else bound)
+        wrong = np.flatnonzero((counts != counts // 1) | (counts < 0) | (counts > LARGEST_COUNT))
+        if len(wrong):
+            wanted = f"a whole number from 0 to {LARGEST_COUNT}, the molecules of {name}"
+            mistakes.add(path, f"{value.place(wrong[0])}must be {wanted}, got {counts[wrong[0]]:g}")
     for name, settings in (observe or {}).items():
         found = path_functionals(settings)
         if found:
@@ -117,3 +122,8 @@ def refuse_jumps(
                 "points and look at the result"
             )
             mistakes.add(("observe", name, "value"), message)
+        if settings.early_exercise is not None:
+            message = (
+                "events have no common dates; take EulerMaruyama for the chemical Langevin equation, on steps"
+            )
+            mistakes.add(("observe", name, "early_exercise"), message)

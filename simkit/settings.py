@@ -36,7 +36,11 @@ NAMED, INLINE_SDE, INLINE_ODE, INLINE_HAMILTONIAN, INLINE_NETWORK, PLAIN, RANDOM
     "plain value",
     "random value",
 )
-TAGS = frozenset({NAMED, INLINE_SDE, INLINE_ODE, INLINE_HAMILTONIAN, INLINE_NETWORK, PLAIN, RANDOM})
+PER_PATH, FROM_FILE, LISTED = "values of the paths", "values of a file", "values of a list"
+TAGS = frozenset(
+    {NAMED, INLINE_SDE, INLINE_ODE, INLINE_HAMILTONIAN, INLINE_NETWORK, PLAIN, RANDOM}
+    | {PER_PATH, FROM_FILE, LISTED}
+)
 
 
 def _wrong(message: str) -> PydanticCustomError:
@@ -56,6 +60,10 @@ def _number(value: Any) -> float | str:
             raise _wrong("must be a number or an expression, got an empty text")
         return value
     return _plain_number(value, "a number or an expression")
+
+
+def _number_or_list(value: Any) -> float | str | list[float | str]:
+    return [_number(x) for x in value] if isinstance(value, list) else _number(value)
 
 
 def _plain_number(value: Any, wanted: str = "a number") -> float:
@@ -123,6 +131,12 @@ def _quantiles(value: Any) -> list[float]:
     return numbers
 
 
+def _numbers(value: Any) -> list[float]:
+    if not isinstance(value, list) or not value:
+        raise _wrong(f"must be a list of numbers such as [99.0, 101.0], got {shown(value)}")
+    return [_plain_number(x) for x in value]
+
+
 def _names(value: Any) -> list[str]:
     if not isinstance(value, list) or not value or not all(isinstance(name, str) for name in value):
         raise _wrong(f"must be a list of names such as [S, v], got {shown(value)}")
@@ -145,6 +159,12 @@ def _output(value: Any) -> str:
     return name
 
 
+def _expressions(value: Any) -> list[float | str]:
+    if not isinstance(value, list) or not value:
+        raise _wrong(f"must be a list of expressions such as [S, v], got {shown(value)}")
+    return [_number(x) for x in value]
+
+
 def _pair(value: Any) -> list[float | str]:
     if not isinstance(value, list) or len(value) != 2:
         raise _wrong(f"must be a list of two numbers, got {shown(value)}")
@@ -162,6 +182,7 @@ def _shorthand(key: str):
 
 _EXPRESSION = {"type": ["number", "string"]}
 Number = Annotated[float | str, PlainValidator(_number), WithJsonSchema(_EXPRESSION)]
+NumberOrList = Annotated[float | str | list[float | str], PlainValidator(_number_or_list)]
 Text = Annotated[str, PlainValidator(_text), WithJsonSchema({"type": "string"})]
 Pair = Annotated[
     list[float | str],
@@ -180,7 +201,7 @@ class NamedModel(Section):
     """A registered model by its class name, and its parameters beside the name."""
 
     model_config = ConfigDict(extra="allow")
-    __pydantic_extra__: dict[str, Number]
+    __pydantic_extra__: dict[str, NumberOrList]
 
     type: Text = Field(description="Name of the model; `simkit list` shows all.", examples=["GBM"])
 
@@ -306,6 +327,45 @@ class RandomValue(Section):
     uniform: Pair | None = Field(None, description="Lower and upper end.", examples=[[0, 1]])
 
 
+class PerPath(Section):
+    """An initial value for each path: path i takes value i, counted from 0, and after the last the first."""
+
+    values: Annotated[
+        list[float],
+        PlainValidator(_numbers),
+        WithJsonSchema({"type": "array", "items": {"type": "number"}, "minItems": 1}),
+    ] = Field(
+        description="The values of the paths. Their number must divide that of the paths, and is the default "
+        "for it.",
+        examples=[[99.0, 100.0, 101.0]],
+    )
+
+
+class FromFile(Section):
+    """Initial values read from a file. One row is the value of all paths; of several, path i takes row i,
+    counted from 0, and after the last the first."""
+
+    file: Text = Field(
+        description="A table .csv with a line of names above its numbers, or the .nc or .zarr of an earlier "
+        "run, of which the stored paths' last values are taken. Beside the experiment's file.",
+        examples=["start.csv"],
+    )
+    column: Text | None = Field(
+        None,
+        description="The column, or quantity of an earlier run; the one of the variable's name unless given.",
+        examples=["S0"],
+    )
+    variant: Text | None = Field(
+        None, description="Which variant of an earlier run, if it has several.", examples=["low"]
+    )
+    sha256: Text | None = Field(
+        None,
+        description="Checksum that the file must have; a resolved configuration has it.",
+    )
+
+    _origin: Any = PrivateAttr(None)  # the column, read once
+
+
 class Solver(Section):
     """A solver by its class name, and its options beside the name."""
 
@@ -375,8 +435,8 @@ class Ensemble(Section):
 
     paths: Annotated[int, *_whole(1, MAX_PATHS, " (the path counter has 32 bits)")] | None = Field(
         None,
-        description="Number of paths. The default is 10000, and 1 for an ordinary equation from fixed "
-        "initial values.",
+        description="Number of paths. The default is 10000, 1 for an ordinary equation from fixed initial "
+        "values, and the number of rows where a file has several.",
         examples=[100000],
     )
     seed: Annotated[int, *_whole(0, 2**64 - 1)] = Field(
@@ -439,12 +499,46 @@ class Save(Section):
     ] = Field(default=[0.05, 0.25, 0.5, 0.75, 0.95], description="Which quantiles to give, increasing.")
 
 
+class EarlyExercise(Section):
+    """The right to take the value once, at one of several dates, by a policy found on other paths. Where the
+    value is positive at a date and above what going on is worth, by regression (Longstaff and Schwartz), it
+    is taken."""
+
+    dates: Annotated[int, *_whole(1, MAX_STEPS)] = Field(
+        description="At how many equally spaced dates it may be taken: the last is the end, t0 is none. Must "
+        "divide the steps.",
+        examples=[50],
+    )
+    basis: (
+        Annotated[
+            list[float | str],
+            PlainValidator(_expressions),
+            WithJsonSchema({"type": "array", "items": _EXPRESSION}),
+        ]
+        | None
+    ) = Field(
+        None,
+        description="What the decision may depend on: expressions as in value. The default is all state "
+        "variables.",
+        examples=[["S", "mean(S)"]],
+    )
+    degree: Annotated[int, *_whole(1, 10)] = Field(
+        4, description="Highest total degree of the polynomials in the basis.", examples=[4]
+    )
+    paths: Annotated[int, *_whole(2, 2**24)] = Field(
+        65536,
+        description="How many paths the policy is found on, besides those of the ensemble. All their dates "
+        "are in memory at a time.",
+        examples=[65536],
+    )
+
+
 class ObservableSettings(Section):
     """An observable."""
 
     value: Number = Field(
         description="An expression of state variables, parameters, constants, t and the path functionals "
-        "mean, max, min and integral.",
+        "mean, max, min, integral and no_touch.",
         examples=["exp(-r*t) * maximum(S - K, 0)"],
     )
     at: Annotated[Literal["end", "each"], *_choice("end", "each")] = Field(
@@ -462,9 +556,17 @@ class ObservableSettings(Section):
         examples=["black_scholes_call(S=100, K=K, r=r, sigma=0.2, T=1)"],
     )
     unit: Text = Field("", description="Unit, for table and dataset.", examples=["currency"])
+    early_exercise: EarlyExercise | None = Field(
+        None,
+        description="Whether the value may be taken before the end: give it as worth at t0, if taken at t.",
+        examples=[{"dates": 50}],
+    )
 
 
 _NAMES = {"type": "array", "items": {"type": "string"}}
+
+
+_VARIANTS = {"type": "object", "minProperties": 1, "additionalProperties": {"type": ["object", "null"]}}
 
 
 class Plot(Section):
@@ -505,6 +607,11 @@ def _model_tag(value: Any) -> str:
 
 
 def _initial_tag(value: Any) -> str:
+    for key, section, tag in (("file", FromFile, FROM_FILE), ("values", PerPath, PER_PATH)):
+        if isinstance(value, section) or (isinstance(value, dict) and key in value):
+            return tag
+    if isinstance(value, list):
+        return LISTED
     return RANDOM if isinstance(value, dict | RandomValue) else PLAIN
 
 
@@ -517,7 +624,12 @@ Model = Annotated[
     Discriminator(_model_tag),
 ]
 Initial = Annotated[
-    Annotated[Number, Tag(PLAIN)] | Annotated[RandomValue, Tag(RANDOM)], Discriminator(_initial_tag)
+    Annotated[Number, Tag(PLAIN)]
+    | Annotated[RandomValue, Tag(RANDOM)]
+    | Annotated[PerPath, Tag(PER_PATH)]
+    | Annotated[FromFile, Tag(FROM_FILE)]
+    | Annotated[list[Number], Tag(LISTED)],
+    Discriminator(_initial_tag),
 ]
 
 
@@ -535,8 +647,10 @@ class Experiment(Section):
         examples=[{"type": "GBM", "mu": "r", "sigma": 0.2}],
     )
     initial: dict[str, Initial] = Field(
-        description="The value of each state variable at t0: a number, an expression of constants, or a "
-        "distribution such as {normal: [100, 1]}.",
+        description="The value of each state variable at t0: a number, an expression of constants, a "
+        "distribution such as {normal: [100, 1]}, or {file: start.csv}. The key `file` beside them names a "
+        "file for all variables that are not given. Of variables x1, x2, … the key `x` has the value of "
+        "all, or a list.",
         examples=[{"S": 100.0}],
     )
     solver: Annotated[Solver, _shorthand("type")] | None = Field(
@@ -580,6 +694,13 @@ class Experiment(Section):
         description="The dataset to write, .zarr or .nc; a picture lies beside it. Without it nothing is "
         "written but the table.",
         examples=["gbm.zarr"],
+    )
+
+    variants: Annotated[dict[str, Any], WithJsonSchema(_VARIANTS)] | None = Field(
+        None,
+        description="Several experiments in one file, by name: each is the file with these settings changed. "
+        "Keys are dotted as in --set, or sections; null takes a key away.",
+        examples=[{"low": {"model.sigma": 0.1}, "high": {"model.sigma": 0.4}}],
     )
 
     _document: Document | None = PrivateAttr(None)

@@ -2,11 +2,14 @@
 
 import dataclasses
 
+import numpy as np
 from simkit_physics import GBM
 from simkit_solvers.euler_maruyama import EulerMaruyama
 from simkit_solvers.grid import Grid
 from simkit_solvers.observe import States
 
+from simkit.paths import PathProgram, as_device_ids, path_mesh, path_program
+from simkit.programs import compiled
 from simkit.simulation import Simulation
 
 
@@ -23,3 +26,24 @@ def gbm(paths: int, steps: int, every: int | None = None, t1: float = 1.0, **cha
         seed=42,
     )
     return dataclasses.replace(simulation, **changes)
+
+
+@dataclasses.dataclass(frozen=True)
+class Rows:
+    """The rows of the named quantities, and of the others nothing."""
+
+    paths: PathProgram
+    names: tuple[str, ...]
+
+    def __call__(self, inputs, ids):
+        rows = self.paths(inputs, ids)
+        return {name: rows[name] for name in self.names}
+
+
+def rows_of(simulation: Simulation, paths: int, names) -> dict[str, np.ndarray]:
+    """`(rows, paths)` of each name, without an ensemble's statistics, which take longer to compile."""
+    mesh = path_mesh(1)
+    program, inputs = path_program(simulation, simulation.grid, mesh)
+    ids = as_device_ids(0, paths // 2048, 2048, mesh)
+    found = compiled(Rows(program, tuple(names)), inputs, ids)[0](inputs, ids)
+    return {name: np.asarray(x).reshape(len(x), -1) for name, x in found.items()}

@@ -191,7 +191,7 @@ CASES = [
     ({"observe": "{x: {vale: S, value: S}}"}, "8:15: observe.x.vale: unknown key; did you mean 'value'?"),
     (
         {"observe": "{x: {value: S, every: 2}}"},
-        "8:32: observe.x.every: has no effect: value has no mean, max, min or integral",
+        "8:32: observe.x.every: has no effect: value has no mean, max, min, integral or no_touch",
     ),
     (
         {"observe": "{x: {value: max(S), every: 300}}"},
@@ -425,7 +425,7 @@ time: 3
         "gbm.yaml:9:31: observe.call.exact: gbm_mean has no argument 'm' (column 15); did you mean 'mu'?",
         "gbm.yaml:9:55: observe.call.at: must be end or each, got 'never'",
         "gbm.yaml:10:3: observe.empty.value: is missing; an expression of state variables, parameters, "
-        "constants, t and the path functionals mean, max, min and integral",
+        "constants, t and the path functionals mean, max, min, integral and no_touch",
         "gbm.yaml:11:9: output: must end in .zarr or .nc, got 'gbm.csv'",
         "gbm.yaml:12:1: time: duplicate key; it was first given in line 5",
         "--set save.foo: unknown key; known: points, every, paths, quantiles",

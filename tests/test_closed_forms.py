@@ -66,25 +66,15 @@ def test_import_costs_neither_scipy_nor_jax():
         ("black_scholes_gamma", 0.0187620173458469),
         ("black_scholes_theta", -6.4140275464382),
         ("black_scholes_rho", 53.2324815453763),
+        ("black_scholes_vanna", -0.281430260187703),
+        ("black_scholes_volga", 9.85005910656962),
         ("digital_call", 0.532324815453763),
+        ("digital_delta", 0.0187620173458469),
+        ("digital_vega", -0.656670607104641),
     ],
 )
 def test_black_scholes_reference_numbers(name, value):
     assert CLOSED_FORMS[name](**AT_THE_MONEY) == pytest.approx(value, rel=1e-13)
-
-
-@pytest.mark.parametrize(
-    ("name", "parameter", "value"),
-    [
-        ("black_scholes_delta", "sigma", -0.281430260187703),  # vanna
-        ("black_scholes_vega", "sigma", 9.85005910656962),  # volga
-        ("digital_call", "S", 0.0187620173458469),
-        ("digital_call", "sigma", -0.656670607104641),
-    ],
-)
-def test_mixed_derivatives_reference_numbers(name, parameter, value):
-    step = 1e-3 * AT_THE_MONEY[parameter]
-    assert slope(CLOSED_FORMS[name], AT_THE_MONEY, parameter, step) == pytest.approx(value, rel=1e-9)
 
 
 @pytest.mark.parametrize("where", [AT_THE_MONEY, SKEWED], ids=["at the money", "skewed"])
@@ -95,6 +85,13 @@ def test_greeks_are_derivatives_of_the_price(where):
         "black_scholes_vega": slope(bs.black_scholes_call, where, "sigma", 1e-3),
         "black_scholes_theta": -slope(bs.black_scholes_call, where, "T", 1e-3),
         "black_scholes_rho": slope(bs.black_scholes_call, where, "r", 1e-3),
+        "black_scholes_put_delta": slope(bs.black_scholes_put, where, "S", 0.1),
+        "black_scholes_put_theta": -slope(bs.black_scholes_put, where, "T", 1e-3),
+        "black_scholes_put_rho": slope(bs.black_scholes_put, where, "r", 1e-3),
+        "black_scholes_vanna": slope(bs.black_scholes_vega, where, "S", 0.1),
+        "black_scholes_volga": slope(bs.black_scholes_vega, where, "sigma", 1e-3),
+        "digital_delta": slope(bs.digital_call, where, "S", 0.1),
+        "digital_vega": slope(bs.digital_call, where, "sigma", 1e-3),
         "digital_call": -slope(bs.black_scholes_call, where, "K", 0.1),
         "digital_put": slope(bs.black_scholes_put, where, "K", 0.1),
     }
@@ -111,9 +108,15 @@ def test_put_call_parity(**at):
     assert call - put == pytest.approx(asset - strike, abs=1e-12 * (asset + strike))
     assert max(asset - strike, 0) - 1e-12 * strike <= call <= asset
     assert bs.digital_call(**at) + bs.digital_put(**at) == pytest.approx(math.exp(-r * T), rel=1e-14)
+    whole, other = bs.asset_or_nothing_call(**at), bs.asset_or_nothing_put(**at)
+    assert whole + other == pytest.approx(asset, rel=1e-14)
+    assert whole - K * bs.digital_call(**at) == pytest.approx(call, abs=1e-12 * (asset + strike))
+    assert bs.black_scholes_delta(**at) - bs.black_scholes_put_delta(**at) == pytest.approx(
+        asset / S, rel=1e-14
+    )
 
 
-@pytest.mark.parametrize("name", [n for n in CLOSED_FORMS if n.startswith(("black", "digital"))])
+@pytest.mark.parametrize("name", [n for n in CLOSED_FORMS if n.startswith(("black", "digital", "asset"))])
 @pytest.mark.parametrize("vanishing", ["sigma", "T"])
 @pytest.mark.parametrize("K", [80.0, 120.0])
 def test_black_scholes_limits(name, vanishing, K):
@@ -125,7 +128,10 @@ def test_limits_on_the_strike():
     flat = {"S": 100.0, "K": 100.0, "r": 0.0, "sigma": 0.2, "T": 0.0}
     assert bs.black_scholes_call(**flat) == bs.black_scholes_put(**flat) == 0
     assert bs.digital_call(**flat) == bs.digital_put(**flat) == bs.black_scholes_delta(**flat) == 0.5
-    assert bs.black_scholes_gamma(**flat) == math.inf
+    assert bs.black_scholes_gamma(**flat) == bs.digital_delta(**flat) == math.inf
+    for form in (bs.black_scholes_vanna, bs.black_scholes_volga, bs.digital_vega):
+        quiet = {**flat, "T": 2.0, "sigma": 0.0}
+        assert form(**quiet) == pytest.approx(form(**{**quiet, "sigma": 1e-7}), abs=1e-4), form.__name__
     assert bs.black_scholes_theta(**flat) == -math.inf
     assert bs.black_scholes_call(S=100, K=0, r=0.1, sigma=0.2, T=1) == 100
     assert bs.black_scholes_call(S=0, K=100, r=0.1, sigma=0.2, T=1) == 0
@@ -136,6 +142,7 @@ def test_errors_name_the_argument(name):
     form = CLOSED_FORMS[name]
     valid = {**AT_THE_MONEY, **HESTON, "X": 3.0, "mu": 0.1, "B": 90.0, "n": 12, "S1": 100.0, "S2": 90.0}
     valid |= {"sigma1": 0.2, "sigma2": 0.3, "q1": 0.0, "q2": 0.0, "a": 1.0, "b": 1.0}
+    valid |= {"S3": 80.0, "sigma3": 0.1, "rho12": 0.5, "rho13": -0.2, "rho23": 0.0, "q3": 0.0, "dt": 0.1}
     valid |= {"lam": 1.0, "m": -0.1, "delta": 0.2, "p": 0.4, "eta1": 10.0, "eta2": 5.0}
     arguments = {n: valid[n] for n in inspect.signature(form).parameters}
     assert math.isfinite(form(**arguments))
@@ -149,9 +156,9 @@ def test_errors_name_the_argument(name):
     } - free:
         with pytest.raises(ValueError, match=rf"^{argument}: must be >= 0, got -0.25$"):
             form(**{**arguments, argument: -0.25})
-    if "rho" in arguments:
-        with pytest.raises(ValueError, match=r"^rho: must lie between -1 and 1, got 1.5$"):
-            form(**{**arguments, "rho": 1.5})
+    for argument in {"rho", "rho12", "rho13", "rho23"} & set(arguments):
+        with pytest.raises(ValueError, match=rf"^{argument}: must lie between -1 and 1, got 1.5$"):
+            form(**{**arguments, argument: 1.5})
 
 
 JUMPY = {"S": 100.0, "K": 95.0, "r": 0.03, "q": 0.01, "T": 0.7, "lam": 0.8}
@@ -329,6 +336,135 @@ def test_barrier_against_the_killed_density(B, q):
         / math.sqrt(2 * math.pi * var)
     )
     assert down_and_out_call(S=S, K=K, B=B, r=r, q=q, sigma=sigma, T=T) == pytest.approx(wanted, rel=1e-11)
+
+
+@pytest.mark.parametrize("kind", ["call", "put"])
+@pytest.mark.parametrize(("side", "B"), [("down", 60.0), ("down", 98.0), ("up", 108.0), ("up", 150.0)])
+@pytest.mark.parametrize("q", [0.0, 0.12])
+def test_every_knock_out_against_the_killed_density(kind, side, B, q):
+    S, K, r, sigma, T = 106.0, 100.0, 0.05, 0.25, 0.8
+    nu, b, var = r - q - sigma**2 / 2, math.log(B / S), sigma**2 * T
+    k = math.log(K / S)
+    low, high = (k, 3.0) if kind == "call" else (-3.0, k)
+    low, high = (max(low, b), high) if side == "down" else (low, min(high, b))
+    nodes, weights = np.polynomial.legendre.leggauss(200)
+    half = max(high - low, 0.0) / 2
+    x = low + half * (nodes + 1)
+    density = np.exp(-((x - nu * T) ** 2) / (2 * var))
+    density -= np.exp(2 * nu * b / sigma**2 - (x - 2 * b - nu * T) ** 2 / (2 * var))
+    paid = np.abs(S * np.exp(x) - K)
+    wanted = math.exp(-r * T) * half * np.sum(weights * paid * density) / math.sqrt(2 * math.pi * var)
+    form = CLOSED_FORMS[f"{side}_and_out_{kind}"]
+    assert form(S=S, K=K, B=B, r=r, q=q, sigma=sigma, T=T) == pytest.approx(wanted, rel=1e-10, abs=1e-12)
+
+
+@settings(max_examples=200, deadline=None)
+@given(S=price, K=price, B=price, r=rate, q=rate, sigma=st.floats(0.05, 1.0), T=duration)
+def test_knock_in_and_knock_out_are_the_plain_option(**at):
+    plain = {name: at[name] for name in at if name != "B"}
+    for side in ("down", "up"):
+        for kind in ("call", "put"):
+            parts = [CLOSED_FORMS[f"{side}_and_{fate}_{kind}"](**at) for fate in ("in", "out")]
+            whole = CLOSED_FORMS[f"black_scholes_{kind}"](**plain)
+            assert min(parts) >= 0
+            assert sum(parts) == pytest.approx(whole, abs=1e-11 * (at["S"] + at["K"]))
+
+
+def test_knock_in_far_away_keeps_its_digits():
+    """Where all that pays lies beyond the barrier it is the plain option, however little that is worth."""
+    at = {"r": 0.02, "q": 0.01, "sigma": 0.2, "T": 0.25}
+    for S in (150.0, 250.0):
+        plain = bs.black_scholes_put(**at, S=S, K=95)
+        assert 0 < plain < 1e-3
+        found = CLOSED_FORMS["down_and_in_put"](**at, S=S, K=95, B=100)
+        assert found / plain == pytest.approx(1, rel=1e-9)
+
+
+@pytest.mark.parametrize("vanishing", ["sigma", "T"])
+@pytest.mark.parametrize("side", ["down", "up"])
+def test_knock_in_limits(side, vanishing):
+    at = {**SKEWED, "K": 88.0}
+    far = 50.0 if side == "down" else 150.0
+    for kind in ("call", "put"):
+        for fate in ("in", "out"):
+            form = CLOSED_FORMS[f"{side}_and_{fate}_{kind}"]
+            for B in (far, 88.5, 89.5, 91.0):
+                certain = form(**{**at, vanishing: 0.0}, B=B)
+                assert certain == pytest.approx(form(**{**at, vanishing: 1e-7}, B=B), abs=1e-4)
+        assert CLOSED_FORMS[f"down_and_in_{kind}"](**at, B=0.0) == 0
+
+
+@pytest.mark.parametrize(("n", "value"), [(12, 9.57337242), (252, 8.91387122)])
+def test_discrete_barrier_stands_for_dates(n, value):
+    """What is left falls as fast as 1/n, where the unshifted barrier is off by 1/sqrt(n)."""
+    level = CLOSED_FORMS["discrete_barrier"](S=100, B=90, sigma=0.2, dt=1 / n)
+    assert level < 90
+    shifted, unshifted = (down_and_out_call(**AT_THE_MONEY, B=B) for B in (level, 90))
+    assert shifted == pytest.approx(value, abs=0.1 / n)
+    assert abs(unshifted - value) > 2 / n
+    assert CLOSED_FORMS["discrete_barrier"](S=80, B=90, sigma=0.2, dt=1 / n) * level == pytest.approx(90**2)
+
+
+@pytest.mark.parametrize("r", [0.05, 0.11, 0.05 + 1e-11, 0.0501, 0.062])
+@pytest.mark.parametrize("sigma", [0.08, 0.3])
+def test_lookbacks_against_the_law_of_the_extremes(r, sigma):
+    r"""$P(M > x)$ and $P(m < x)$ by reflection, integrated; r - q is 0, near 0 and far from it."""
+    S, q, T = 100.0, 0.05, 0.7
+    nu, deviation = r - q - sigma**2 / 2, sigma * math.sqrt(T)
+    nodes, weights = np.polynomial.legendre.leggauss(200)
+
+    def passing(side, level):
+        """The integral of P(M > x) above the level, of P(m < x) below it."""
+        start = side * math.log(level / S)
+        y = start + 6 * deviation * (nodes + 1)
+        drift = side * nu * T
+        tail = np.array([bs.normal_cdf((drift - z) / deviation) for z in y])
+        tail += np.exp(2 * drift * y / deviation**2) * np.array(
+            [bs.normal_cdf((-drift - z) / deviation) for z in y]
+        )
+        return math.exp(-r * T) * np.sum(6 * deviation * weights * tail * S * np.exp(side * y))
+
+    at = {"S": S, "r": r, "q": q, "sigma": sigma, "T": T}
+    bond, share = S * math.exp(-r * T), S * math.exp(-q * T)
+    wanted = {
+        "lookback_call": share - bond + passing(-1, S),
+        "lookback_put": bond - share + passing(1, S),
+    }
+    for name, value in wanted.items():
+        assert CLOSED_FORMS[name](**at) == pytest.approx(value, rel=1e-10)
+    for K in (90.0, 100.0, 115.0):
+        call = math.exp(-r * T) * max(S - K, 0) + passing(1, max(K, S))
+        put = math.exp(-r * T) * max(K - S, 0) + passing(-1, min(K, S))
+        assert CLOSED_FORMS["lookback_fixed_call"](**at, K=K) == pytest.approx(call, rel=1e-10)
+        assert CLOSED_FORMS["lookback_fixed_put"](**at, K=K) == pytest.approx(put, rel=1e-10)
+
+
+@pytest.mark.parametrize("name", [n for n in CLOSED_FORMS if n.startswith("lookback")])
+@pytest.mark.parametrize("vanishing", ["sigma", "T"])
+@pytest.mark.parametrize("q", [0.0, 0.07])
+def test_lookback_limits(name, vanishing, q):
+    form = CLOSED_FORMS[name]
+    at = {**AT_THE_MONEY, "K": 98.0, "q": q}
+    at = {argument: at[argument] for argument in inspect.signature(form).parameters}
+    assert form(**{**at, vanishing: 0.0}) == pytest.approx(form(**{**at, vanishing: 1e-5}), abs=0.1)
+    assert form(**{**at, "S": 0.0}) == pytest.approx(form(**{**at, "S": 1e-9}), abs=1e-7)
+
+
+def test_geometric_basket():
+    """One asset three times, and the square root of two prices, against options on one price."""
+    same = {f"sigma{i}": 0.2 for i in (1, 2, 3)} | {f"S{i}": 100.0 for i in (1, 2, 3)}
+    same |= dict.fromkeys(("rho12", "rho13", "rho23"), 1.0)
+    basket = CLOSED_FORMS["geometric_basket_call"]
+    assert basket(**same, K=90, r=0.05, T=2, q1=0.02, q2=0.02, q3=0.02) == pytest.approx(
+        bs.black_scholes_call(S=100, K=90, r=0.05, sigma=0.2, T=2, q=0.02), rel=1e-13
+    )
+    apart = {**same, "rho12": -1.0, "rho13": 0.0, "rho23": 0.0, "S3": 64.0, "sigma3": 0.6, "q3": 0.04}
+    # ln G has volatility 0.6/3: the first two cancel but for their drifts.
+    asset = 100 ** (2 / 3) * 4 * math.exp(2 * (0.02 - (0.04 + 0.04 + 0.36) / 6 - 0.04 / 3))
+    wanted = bs.lognormal_call(asset, 80 * math.exp(-0.1), 0.2 * math.sqrt(2))
+    assert basket(**apart, K=80, r=0.05, T=2) == pytest.approx(wanted, rel=1e-13)
+    with pytest.raises(ValueError, match=r"^rho12, rho13, rho23: no random variables"):
+        basket(**{**same, "rho12": -1.0}, K=90, r=0.05, T=2)
 
 
 def test_barrier_limits():

@@ -14,6 +14,7 @@ from simkit.documents import read_document
 from simkit.errors import InputError
 from simkit.experiment import experiment_schema, load
 from simkit.initial import Distribution
+from simkit.variants import load_variants
 
 EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.yaml"))
 
@@ -59,15 +60,21 @@ def test_the_experiment_of_the_manual():
     assert experiment.output == "gbm.zarr"
 
 
+def experiments(path):
+    """The experiment in a file, or its variants."""
+    loaded = load_variants(path)
+    return loaded.values() if isinstance(loaded, dict) else [loaded]
+
+
 @pytest.mark.parametrize("path", EXAMPLES, ids=[path.stem for path in EXAMPLES])
 def test_what_is_resolved_builds_the_same_simulation(path):
-    experiment = load(path)
-    resolved = experiment.resolved()
-    assert resolved["solver"]["type"]
-    assert resolved["ensemble"]["paths"] > 0
-    again = load(yaml.safe_dump(resolved, sort_keys=False))
-    assert again.resolved() == resolved
-    assert comparable(build(again)) == comparable(build(experiment))
+    for experiment in experiments(path):
+        resolved = experiment.resolved()
+        assert resolved["solver"]["type"]
+        assert resolved["ensemble"]["paths"] > 0
+        again = load(yaml.safe_dump(resolved, sort_keys=False))
+        assert again.resolved() == resolved
+        assert comparable(build(again)) == comparable(build(experiment))
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=[path.stem for path in EXAMPLES])
@@ -76,7 +83,8 @@ def test_examples_and_what_they_resolve_to_fit_the_schema(path):
     jsonschema.Draft202012Validator.check_schema(schema)
     validator = jsonschema.Draft202012Validator(schema)
     validator.validate(read_document(path).data)
-    validator.validate(load(path).resolved())
+    for experiment in experiments(path):
+        validator.validate(experiment.resolved())
 
 
 @pytest.mark.parametrize(

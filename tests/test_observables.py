@@ -69,6 +69,34 @@ def test_functionals_are_what_they_are_defined_to_be(kind, every):
     np.testing.assert_allclose(found["q"], expected, rtol=1e-12, atol=1e-13)
 
 
+def test_no_touch_is_the_product_of_bridges():
+    """Each with the volatility at its beginning, and 0 from where x is not above 0."""
+    near, far = "no_touch(x - 1, 1 + y**2 + t)", "no_touch(x + 9, 0*x)"
+    found = rows(
+        simulation(
+            {
+                "q": {"value": near, "at": "each", "every": 3},
+                "p": {"value": "no_touch(x + 3, 2 + y**2)", "at": "each"},
+                "still": {"value": far, "at": "each"},
+            }
+        )
+    )
+    t, dt = 0.5 + np.arange(STEPS + 1) * 2 / STEPS, 2 / STEPS
+    for name, x, s, every in (
+        ("q", found["x"] - 1, 1 + found["y"] ** 2 + t, 3),
+        ("p", found["x"] + 3, 2 + found["y"] ** 2, 1),
+    ):
+        a, b, v = x[:-every:every], x[every::every], s[:-every:every] ** 2 * every * dt
+        bridges = np.where((a > 0) & (b > 0), 1 - np.exp(-2 * a * b / v), 0)
+        wanted = np.concatenate([[1.0], np.cumprod(bridges)])[np.arange(STEPS + 1) // every]
+        np.testing.assert_allclose(found[name], wanted, rtol=1e-9, atol=1e-14)
+    assert np.all(found["still"] == 1)
+    assert 1e-3 < found["p"][-1] < 0.999
+    assert found["q"][-1] == 0 < found["q"][3]
+    observer = simulation({"q": near}).observer
+    assert observer.coarsened(2).observables[0].every is None
+
+
 def test_rows_do_not_depend_on_how_many_are_saved():
     observe = {"q": "mean(x) + max(y) - c*integral(x)*t", "p": {"value": "min(x)", "every": 5}}
     few, many = rows(simulation(observe, {"points": 3})), rows(simulation(observe))

@@ -23,6 +23,8 @@ TEMPLATES = {
     "adaptive": "arenstorf.yaml",
     "adaptive_sde": "adaptive_sde.yaml",
     "epidemic": "epidemic.yaml",
+    "american_put": "american_put.yaml",
+    "variants": "variants.yaml",
 }
 ROOMS = ("solvers", "physics", "simkit", "examples", "tests", "benchmarks")
 

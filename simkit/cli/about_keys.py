@@ -30,7 +30,7 @@ def about_key(name: str) -> dict[str, Any]:
 
     schema = experiment_schema()
     field, spec = Experiment.model_fields[name], schema["properties"][name]
-    sections = [schema["$defs"][part] for part in _references(spec) if part not in MODELS]
+    sections = [schema["$defs"][part] for part in _below(spec, schema["$defs"]) if part not in MODELS]
     choices = spec.get("enum", ())
     return {
         "name": name,
@@ -44,6 +44,18 @@ def about_key(name: str) -> dict[str, Any]:
         ],
         "yaml": f"{name}: {_inline(field.examples[0])}" if field.examples else "",
     }
+
+
+def _below(spec: Any, definitions: dict[str, Any]) -> list[str]:
+    """The names of the definitions that a part of the schema refers to, and those refer to, each once."""
+    found: dict[str, None] = {}
+    waiting = list(_references(spec))
+    while waiting:
+        name = waiting.pop(0)
+        if name not in found:
+            found[name] = None
+            waiting += _references(definitions[name])
+    return list(found)
 
 
 def _references(spec: Any) -> Iterator[str]:

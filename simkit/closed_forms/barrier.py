@@ -1,40 +1,164 @@
+r"""Options with a barrier B that is watched continuously, on geometric Brownian motion.
+
+A knock-out dies, and a knock-in comes to life, where the price touches B on the way. By reflection, with
+$p = 2(r - q)/\sigma^2 - 1$ and $V(S)$, $D(S)$ the prices without barrier of the payoff where $S_T$ ends on
+the living side of B and on the other one,
+
+$$\text{out} = V(S) - (B/S)^p\,V(B^2/S), \qquad \text{in} = D(S) + (B/S)^p\,V(B^2/S).$$
+
+A simulation watches only at its grid points, so that its knock-outs come out higher and its knock-ins
+lower: watch by `no_touch`, move the barrier by `discrete_barrier`, or compare as dt goes to 0. Arguments as
+in `black_scholes_call`, in currency, 1/time and time; at $\sigma = 0$ or $T = 0$ the limit; `ValueError`
+where S, K, B, sigma or T is negative.
+References: Merton (1973), doi:10.2307/3003143; Reiner & Rubinstein (1991), Risk 4(8), 28–35.
+"""
+
 import math
+from typing import Literal
 
 from simkit.closed_forms.arguments import finite, nonnegative
+from simkit.closed_forms.black_scholes import black_scholes_call, black_scholes_put
+
+BROADIE_GLASSERMAN_KOU = 0.5825971579390107  # -zeta(1/2)/sqrt(2 pi)
 
 
 def down_and_out_call(
     *, S: float, K: float, B: float, r: float, sigma: float, T: float, q: float = 0.0
 ) -> float:
-    r"""Call that dies where the price touches B on the way, watched continuously; in currency.
+    r"""Call that dies where the price falls to B: $V(S) - (B/S)^p\,V(B^2/S)$. Zero where $S \le B$."""
+    return _knock_out(1, "down", S, K, B, r, sigma, T, q)
 
-    By reflection $V(S) - (B/S)^p\,V(B^2/S)$ with $p = 2(r - q)/\sigma^2 - 1$ and V the price, without
-    barrier, of $\max(S_T - K, 0)$ where $S_T > B$. Zero where $S \le B$. A simulation watches only at its
-    grid points and so comes out higher: compare as dt goes to 0. Arguments as in `black_scholes_call`; at
-    $\sigma = 0$ or $T = 0$ the limit; `ValueError` where S, K, B, sigma or T is negative.
-    Reference: Merton (1973), doi:10.2307/3003143; Reiner & Rubinstein (1991), Risk 4(8), 28–35.
+
+def down_and_out_put(
+    *, S: float, K: float, B: float, r: float, sigma: float, T: float, q: float = 0.0
+) -> float:
+    r"""Put that dies where the price falls to B: $V(S) - (B/S)^p\,V(B^2/S)$. Zero where $S \le B$."""
+    return _knock_out(-1, "down", S, K, B, r, sigma, T, q)
+
+
+def up_and_out_call(
+    *, S: float, K: float, B: float, r: float, sigma: float, T: float, q: float = 0.0
+) -> float:
+    r"""Call that dies where the price rises to B: $V(S) - (B/S)^p\,V(B^2/S)$. Zero where $S \ge B$."""
+    return _knock_out(1, "up", S, K, B, r, sigma, T, q)
+
+
+def up_and_out_put(
+    *, S: float, K: float, B: float, r: float, sigma: float, T: float, q: float = 0.0
+) -> float:
+    r"""Put that dies where the price rises to B: $V(S) - (B/S)^p\,V(B^2/S)$. Zero where $S \ge B$."""
+    return _knock_out(-1, "up", S, K, B, r, sigma, T, q)
+
+
+def down_and_in_call(
+    *, S: float, K: float, B: float, r: float, sigma: float, T: float, q: float = 0.0
+) -> float:
+    r"""Call once the price has fallen to B: $D(S) + (B/S)^p\,V(B^2/S)$. The plain call where $S \le B$."""
+    return _knock_in(1, "down", S, K, B, r, sigma, T, q)
+
+
+def down_and_in_put(
+    *, S: float, K: float, B: float, r: float, sigma: float, T: float, q: float = 0.0
+) -> float:
+    r"""Put once the price has fallen to B: $D(S) + (B/S)^p\,V(B^2/S)$. The plain put where $S \le B$."""
+    return _knock_in(-1, "down", S, K, B, r, sigma, T, q)
+
+
+def up_and_in_call(
+    *, S: float, K: float, B: float, r: float, sigma: float, T: float, q: float = 0.0
+) -> float:
+    r"""Call once the price has risen to B: $D(S) + (B/S)^p\,V(B^2/S)$. The plain call where $S \ge B$."""
+    return _knock_in(1, "up", S, K, B, r, sigma, T, q)
+
+
+def up_and_in_put(*, S: float, K: float, B: float, r: float, sigma: float, T: float, q: float = 0.0) -> float:
+    r"""Put once the price has risen to B: $D(S) + (B/S)^p\,V(B^2/S)$. The plain put where $S \ge B$."""
+    return _knock_in(-1, "up", S, K, B, r, sigma, T, q)
+
+
+def discrete_barrier(*, S: float, B: float, sigma: float, dt: float) -> float:
+    r"""The level whose continuous watch is nearest to watching B each dt: $B e^{\pm\beta\sigma\sqrt{dt}}$.
+
+    With $\beta = -\zeta(1/2)/\sqrt{2\pi} \approx 0.5826$, upwards where $B > S$ and downwards where $B < S$;
+    in currency. A barrier option watched each dt is worth one watched continuously at this level, up to
+    $o(\sqrt{dt})$. `ValueError` where S, B, sigma or dt is negative.
+    Reference: Broadie, Glasserman & Kou (1997), doi:10.1111/1467-9965.00035.
+    """
+    nonnegative(S=S, B=B, sigma=sigma, dt=dt)
+    away = math.copysign(1.0, B - S) if B != S else 0.0
+    return B * math.exp(away * BROADIE_GLASSERMAN_KOU * sigma * math.sqrt(dt))
+
+
+Side = Literal["down", "up"]
+
+
+def _knock_out(kind: int, side: Side, S, K, B, r, sigma, T, q) -> float:
+    """`kind` is 1 for a call and -1 for a put."""
+    nonnegative(S=S, K=K, B=B, sigma=sigma, T=T)
+    finite(r=r, q=q)
+    if S <= B if side == "down" else S >= B:
+        return 0.0
+    if S == 0 or sigma * T == 0:
+        return _plain(kind, S, K, r, sigma, T, q) if _certain(side, S, B, r, q, T) else 0.0
+    value = _ending(kind, side, math.log(S), 0.0, K, B, r, sigma, T, q)
+    if B > 0:
+        value -= _image(kind, side, S, K, B, r, sigma, T, q)
+    return max(value, 0.0)
+
+
+def _knock_in(kind: int, side: Side, S, K, B, r, sigma, T, q) -> float:
+    nonnegative(S=S, K=K, B=B, sigma=sigma, T=T)
+    finite(r=r, q=q)
+    if S <= B if side == "down" else S >= B:
+        return _plain(kind, S, K, r, sigma, T, q)
+    if S == 0 or sigma * T == 0:
+        return 0.0 if _certain(side, S, B, r, q, T) else _plain(kind, S, K, r, sigma, T, q)
+    if B == 0:
+        return 0.0
+    other = "up" if side == "down" else "down"
+    value = _ending(kind, other, math.log(S), 0.0, K, B, r, sigma, T, q)
+    return max(value + _image(kind, side, S, K, B, r, sigma, T, q), 0.0)
+
+
+def _plain(kind: int, S, K, r, sigma, T, q) -> float:
+    form = black_scholes_call if kind == 1 else black_scholes_put
+    return form(S=S, K=K, r=r, sigma=sigma, T=T, q=q)
+
+
+def _certain(side: Side, S, B, r, q, T) -> bool:
+    """Whether a price without noise, which moves one way only, has kept to its side of B."""
+    end = S * math.exp((r - q) * T)
+    return end > B if side == "down" else end < B
+
+
+def _image(kind: int, side: Side, S, K, B, r, sigma, T, q) -> float:
+    p = 2 * (r - q) / sigma**2 - 1
+    return _ending(kind, side, 2 * math.log(B) - math.log(S), p * math.log(B / S), K, B, r, sigma, T, q)
+
+
+def _ending(kind: int, side: Side, log_price, log_weight, K, B, r, sigma, T, q) -> float:
+    """exp(log_weight) times the price of the payoff where S_T ends above (`down`) or below (`up`) B.
+
+    In logarithms: the weight may overflow where the price underflows.
     """
     from scipy.special import log_ndtr
 
-    nonnegative(S=S, K=K, B=B, sigma=sigma, T=T)
-    finite(r=r, q=q)
-    if S <= B:
+    low, high = (K, math.inf) if kind == 1 else (0.0, K)
+    low, high = (max(low, B), high) if side == "down" else (low, min(high, B))
+    if low >= high:
         return 0.0
-    asset, strike, deviation = S * math.exp(-q * T), K * math.exp(-r * T), sigma * math.sqrt(T)
-    if deviation == 0:
-        alive = asset > B * math.exp(-r * T)
-        return max(asset - strike, 0.0) if alive else 0.0
+    deviation = sigma * math.sqrt(T)
 
-    def truncated(log_price: float, log_weight: float) -> float:
-        """exp(log_weight) V(exp(log_price)), in logarithms: the weight may overflow where V underflows."""
-        threshold = math.log(max(K, B)) if max(K, B) > 0 else -math.inf
-        d2 = (log_price - threshold + (r - q) * T) / deviation - deviation / 2
-        kept = math.exp(log_weight + log_price - q * T + log_ndtr(d2 + deviation))
-        paid = math.exp(log_weight - r * T + log_ndtr(d2))
-        return kept - K * paid
+    def score(level: float) -> float:
+        if level in (0.0, math.inf):
+            return math.inf if level == 0 else -math.inf
+        return (log_price - math.log(level) + (r - q) * T) / deviation - deviation / 2
 
-    value = truncated(math.log(S), 0.0)
-    if B > 0:
-        p = 2 * (r - q) / sigma**2 - 1
-        value -= truncated(2 * math.log(B) - math.log(S), p * math.log(B / S))
-    return max(value, 0.0)
+    def between(log_value: float, shift: float) -> float:
+        first, last = score(low) + shift, score(high) + shift
+        if last > 0:  # near 1 the two differ by less than their rounding
+            first, last = -last, -first
+        return math.exp(log_value + log_ndtr(first)) - math.exp(log_value + log_ndtr(last))
+
+    kept = between(log_weight + log_price - q * T, deviation)
+    return kind * (kept - K * between(log_weight - r * T, 0.0))

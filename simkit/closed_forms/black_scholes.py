@@ -38,6 +38,14 @@ def lognormal_call(asset: float, strike: float, deviation: float) -> float:
     return max(asset * normal_cdf(d1) - strike * normal_cdf(d2), 0.0)
 
 
+def weighted(score: float, numerator: float, sigma: float, limit: float) -> float:
+    """phi(score) numerator/sigma; `limit` is that ratio's at sigma = 0, where the price is the strike."""
+    density = normal_pdf(score)
+    if density == 0:
+        return 0.0
+    return density * (numerator / sigma if sigma > 0 else limit)
+
+
 def present_values(
     S: float, K: float, r: float, sigma: float, T: float, q: float
 ) -> tuple[float, float, float]:
@@ -62,6 +70,12 @@ def black_scholes_delta(*, S: float, K: float, r: float, sigma: float, T: float,
     r"""Call's derivative in S: $e^{-qT} N(d_1)$, dimensionless; the put's is smaller by $e^{-qT}$."""
     d1, _ = scores(*present_values(S, K, r, sigma, T, q))
     return math.exp(-q * T) * normal_cdf(d1)
+
+
+def black_scholes_put_delta(*, S: float, K: float, r: float, sigma: float, T: float, q: float = 0.0) -> float:
+    r"""Put's derivative in S: $-e^{-qT} N(-d_1)$, dimensionless."""
+    d1, _ = scores(*present_values(S, K, r, sigma, T, q))
+    return -math.exp(-q * T) * normal_cdf(-d1)
 
 
 def black_scholes_gamma(*, S: float, K: float, r: float, sigma: float, T: float, q: float = 0.0) -> float:
@@ -98,11 +112,41 @@ def black_scholes_theta(*, S: float, K: float, r: float, sigma: float, T: float,
     return -decay - r * strike * normal_cdf(d2) + q * asset * normal_cdf(d1)
 
 
+def black_scholes_put_theta(*, S: float, K: float, r: float, sigma: float, T: float, q: float = 0.0) -> float:
+    r"""Put's change with passing time, in currency/time: the call's plus $r K e^{-rT} - q S e^{-qT}$."""
+    asset, strike, deviation = present_values(S, K, r, sigma, T, q)
+    d1, d2 = scores(asset, strike, deviation)
+    decay = asset * normal_pdf(d1) * sigma
+    if decay > 0:
+        decay = decay / (2 * math.sqrt(T)) if T > 0 else math.inf
+    return -decay + r * strike * normal_cdf(-d2) - q * asset * normal_cdf(-d1)
+
+
 def black_scholes_rho(*, S: float, K: float, r: float, sigma: float, T: float, q: float = 0.0) -> float:
     r"""Call's derivative in r: $K T e^{-rT} N(d_2)$, in currency·time (not per percent)."""
     asset, strike, deviation = present_values(S, K, r, sigma, T, q)
     _, d2 = scores(asset, strike, deviation)
     return T * strike * normal_cdf(d2)
+
+
+def black_scholes_put_rho(*, S: float, K: float, r: float, sigma: float, T: float, q: float = 0.0) -> float:
+    r"""Put's derivative in r: $-K T e^{-rT} N(-d_2)$, in currency·time."""
+    asset, strike, deviation = present_values(S, K, r, sigma, T, q)
+    _, d2 = scores(asset, strike, deviation)
+    return -T * strike * normal_cdf(-d2)
+
+
+def black_scholes_vanna(*, S: float, K: float, r: float, sigma: float, T: float, q: float = 0.0) -> float:
+    r"""Delta's derivative in sigma, vega's in S: $-e^{-qT} \varphi(d_1)\,d_2/\sigma$, per unit sigma."""
+    d1, d2 = scores(*present_values(S, K, r, sigma, T, q))
+    return -math.exp(-q * T) * weighted(d1, d2, sigma, -math.sqrt(T) / 2)
+
+
+def black_scholes_volga(*, S: float, K: float, r: float, sigma: float, T: float, q: float = 0.0) -> float:
+    r"""Vega's derivative in sigma: $S e^{-qT} \varphi(d_1) \sqrt T\,d_1 d_2/\sigma$, in currency."""
+    asset, strike, deviation = present_values(S, K, r, sigma, T, q)
+    d1, d2 = scores(asset, strike, deviation)
+    return asset * math.sqrt(T) * weighted(d1, d1 * d2, sigma, 0.0)
 
 
 def digital_call(*, S: float, K: float, r: float, sigma: float, T: float, q: float = 0.0) -> float:
@@ -115,6 +159,37 @@ def digital_put(*, S: float, K: float, r: float, sigma: float, T: float, q: floa
     r"""Pays 1 where $S_T < K$: $e^{-rT} N(-d_2)$; half of $e^{-rT}$ where $S_T = K$ is certain."""
     _, d2 = scores(*present_values(S, K, r, sigma, T, q))
     return math.exp(-r * T) * normal_cdf(-d2)
+
+
+def digital_delta(*, S: float, K: float, r: float, sigma: float, T: float, q: float = 0.0) -> float:
+    r"""Derivative of `digital_call` in S: $e^{-rT} \varphi(d_2)/S\sigma\sqrt T$, in 1/currency.
+
+    The put's is its negative. Infinite at $\sigma\sqrt T = 0$ when the forward price is the strike.
+    """
+    asset, strike, deviation = present_values(S, K, r, sigma, T, q)
+    _, d2 = scores(asset, strike, deviation)
+    density = math.exp(-r * T) * normal_pdf(d2)
+    if density == 0:
+        return 0.0
+    return density / (S * deviation) if S * deviation > 0 else math.inf
+
+
+def digital_vega(*, S: float, K: float, r: float, sigma: float, T: float, q: float = 0.0) -> float:
+    r"""Derivative of `digital_call` in sigma: $-e^{-rT} \varphi(d_2)\,d_1/\sigma$; the put's is opposite."""
+    d1, d2 = scores(*present_values(S, K, r, sigma, T, q))
+    return -math.exp(-r * T) * weighted(d2, d1, sigma, math.sqrt(T) / 2)
+
+
+def asset_or_nothing_call(*, S: float, K: float, r: float, sigma: float, T: float, q: float = 0.0) -> float:
+    r"""Pays $S_T$ where $S_T > K$: $S e^{-qT} N(d_1)$, in currency; half where $S_T = K$ is certain."""
+    asset, strike, deviation = present_values(S, K, r, sigma, T, q)
+    return asset * normal_cdf(scores(asset, strike, deviation)[0])
+
+
+def asset_or_nothing_put(*, S: float, K: float, r: float, sigma: float, T: float, q: float = 0.0) -> float:
+    r"""Pays $S_T$ where $S_T < K$: $S e^{-qT} N(-d_1)$, in currency; half where $S_T = K$ is certain."""
+    asset, strike, deviation = present_values(S, K, r, sigma, T, q)
+    return asset * normal_cdf(-scores(asset, strike, deviation)[0])
 
 
 def exchange_option(

@@ -187,8 +187,15 @@ def integrate(
         else:
             end = finish(end)
     # The first row is always taken here, and the loop's dropped, lest its bits depend on how many there are.
-    first = row(numbers, start, jnp.uint32(0))
-    last = row(numbers, end, jnp.uint32(grid.steps))
+    # Each in a branch, always taken: beside the other rows the compiler may contract it in other ways.
+    always = dt == dt
+    nothing = jax.tree.map(lambda x: jnp.zeros(x.shape[1:], x.dtype), between)
+
+    def alone(carry, k):
+        return jax.lax.cond(always, lambda c: row(numbers, c, k), lambda c: nothing, carry)
+
+    first = alone(start, jnp.uint32(0))
+    last = alone(end, jnp.uint32(grid.steps))
     return jax.tree.map(_in_order, first, between, last)
 
 

@@ -1,0 +1,101 @@
+"""Early exercise: when the holder of a right takes its value, and by which rule."""
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from simkit.expression import Expression
+
+PATHS_PER_TERM = 10  # of a regression, at least
+
+
+@dataclasses.dataclass(frozen=True)
+class Exercise:
+    """A right to take an observable's value once, at one of `dates` dates `steps` steps apart.
+
+    The last date is the end and t0 is none. The value of going on is looked for among the polynomials of
+    total degree `degree` in the `basis`, by regression on `paths` paths of their own.
+    """
+
+    steps: int
+    dates: int
+    basis: tuple[Expression, ...]
+    degree: int
+    paths: int
+
+    @property
+    def terms(self) -> int:
+        """How many polynomials there are."""
+        return math.comb(len(self.basis) + self.degree, self.degree)
+
+
+class Policy(eqx.Module):
+    r"""A rule for exercising: at date j where the value exceeds $\sum_i c_{ji}\,P_i(u)$, and zero.
+
+    `coefficients`, `(dates, terms)`, are of products P of Hermite polynomials in $u = (x - m_j)/s_j$, with x
+    the basis, `centre` m, `scale` s and `low` and `high` the range in which they were fitted, all
+    `(dates, basis)`. Beyond that range the rule is that of its edge. An infinite constant forbids a date.
+    """
+
+    coefficients: Any
+    centre: Any
+    scale: Any
+    low: Any
+    high: Any
+    degree: int = eqx.field(static=True)
+
+    def continuation(self, date, basis: Sequence[jax.Array]) -> jax.Array:
+        """The value of going on at a date, an `int32` from 0, with these values of the basis."""
+        centre, scale, low, high, coefficients = (
+            jax.lax.dynamic_index_in_dim(jnp.asarray(x), date, keepdims=False)
+            for x in (self.centre, self.scale, self.low, self.high, self.coefficients)
+        )
+        normal = [(jnp.clip(x, low[i], high[i]) - centre[i]) / scale[i] for i, x in enumerate(basis)]
+        terms = polynomials(normal, self.degree)
+        value = coefficients[0]
+        for i, term in enumerate(terms[1:], 1):
+            value = value + coefficients[i] * term
+        return value
+
+
+def polynomials(values: Sequence[Any], degree: int) -> list[Any]:
+    """All products of Hermite polynomials of total degree up to `degree`, the constant 1 first.
+
+    They are orthogonal under the normal law, so that a least squares problem in them is well conditioned
+    where values have mean 0 and variance 1.
+    """
+    single = [_hermite(x, degree) for x in values]
+    exponents = itertools.product(range(degree + 1), repeat=len(values))
+    kept = sorted((e for e in exponents if sum(e) <= degree), key=lambda e: (sum(e), e))
+    return [math.prod((single[i][n] for i, n in enumerate(e) if n), start=1.0) for e in kept]
+
+
+def _hermite(x: Any, degree: int) -> list[Any]:
+    """The probabilists' Hermite polynomials 1, x, x^2 - 1, …"""
+    found = [1.0, x]
+    for n in range(1, degree):
+        found.append(x * found[n] - n * found[n - 1])
+    return found
+
+
+@dataclasses.dataclass(frozen=True)
+class ExerciseFit:
+    """A policy, and what the paths say on which it was fitted.
+
+    `mean` and `stderr` are of the value taken there. By date, `(dates,)`: the `share` of paths that exercise,
+    and the `low`est and `high`est first basis value at which they do, NaN where none does.
+    """
+
+    policy: Policy
+    mean: float
+    stderr: float
+    share: np.ndarray
+    low: np.ndarray
+    high: np.ndarray

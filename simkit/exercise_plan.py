@@ -1,0 +1,81 @@
+"""From `early_exercise` of an observable to the right it describes."""
+
+from collections.abc import Collection, Iterable
+
+from simkit.divisors import does_not_divide
+from simkit.documents import KeyPath
+from simkit.exercise import PATHS_PER_TERM, Exercise
+from simkit.expression import Expression
+from simkit.fields import compiled
+from simkit.mistakes import Mistakes
+from simkit.model_plan import ModelPlan, refuse_ambiguous
+from simkit.observables import Observable
+from simkit.settings import MAX_PATHS, EarlyExercise, Ensemble, ObservableSettings
+
+
+def plan_exercise(
+    settings: ObservableSettings,
+    plan: ModelPlan | None,
+    names: Collection[str] | None,
+    steps: int | None,
+    path: KeyPath,
+    mistakes: Mistakes,
+) -> Exercise | None:
+    """The right of one observable at `path`, `None` where it has none or it is wrong."""
+    section = settings.early_exercise
+    if section is None:
+        return None
+    place = (*path, "early_exercise")
+    if settings.at == "each":
+        mistakes.add(
+            (*path, "at"), "has no effect: a right that is exercised early has one value, at the end"
+        )
+    basis = _basis(section, plan, names, place, mistakes)
+    if steps is None or plan is None:
+        return None
+    if steps % section.dates:
+        mistakes.add((*place, "dates"), does_not_divide("dates", section.dates, steps))
+        return None
+    exercise = Exercise(steps // section.dates, section.dates, basis, section.degree, section.paths)
+    if section.dates > 1 and exercise.terms * PATHS_PER_TERM > section.paths:
+        message = (
+            f"{section.degree} makes {exercise.terms} polynomials, which need {PATHS_PER_TERM} paths each, "
+            f"and there are {section.paths}; take a lower degree, a smaller basis or more paths"
+        )
+        mistakes.add((*place, "degree"), message)
+    return exercise
+
+
+def _basis(
+    section: EarlyExercise,
+    plan: ModelPlan | None,
+    names: Collection[str] | None,
+    place: KeyPath,
+    mistakes: Mistakes,
+) -> tuple[Expression, ...]:
+    """The given basis, or all state variables."""
+    given = section.basis
+    if given is None:
+        given = [] if plan is None else list(plan.variables)
+    found = []
+    for i, text in enumerate(given):
+        expression = compiled(mistakes, (*place, "basis", i), text, names, functionals=True)
+        refuse_ambiguous(
+            mistakes, (*place, "basis", i), expression, frozenset() if plan is None else plan.ambiguous
+        )
+        if expression is not None:
+            found.append(expression)
+    return tuple(found)
+
+
+def refuse_too_many(observables: Iterable[Observable], ensemble: Ensemble | None, mistakes: Mistakes) -> None:
+    """Policies are found on the last path ids, which the ensemble must leave free."""
+    for observable in observables:
+        if observable.exercise is None or ensemble is None or ensemble.paths is None:
+            continue
+        if ensemble.paths + observable.exercise.paths > MAX_PATHS:
+            message = (
+                f"{observable.exercise.paths} and the ensemble's {ensemble.paths} are more than the "
+                f"{MAX_PATHS} that there are; take fewer"
+            )
+            mistakes.add(("observe", observable.name, "early_exercise", "paths"), message)
