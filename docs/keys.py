@@ -25,6 +25,7 @@ characters. Inside `{}` and `[]` a comma between parentheses belongs to the expr
 [ordinary](../guides/adaptive_odes.md) and of [stochastic](../guides/adaptive_sdes.md) equations; the keys
 below them in its table go with the latter. Solvers of the jump process of a
 [reaction network](../guides/reaction_networks.md) take none of them, but for `max_steps`.
+`curves` and `events` have a [guide](../guides/time_and_events.md) of their own.
 
 `simkit schema` prints the same as JSON Schema, for editors."""
 
@@ -34,6 +35,8 @@ SECTIONS = {  # definition in the schema: heading
     "Save": "save",
     "ObservableSettings": "observe: one observable",
     "EarlyExercise": "observe: early exercise",
+    "CurveSettings": "curves: one curve",
+    "EventSettings": "events: one event",
     "Plot": "plot",
     "RandomValue": "initial: a random value",
     "FromFile": "initial: from a file",

@@ -4,7 +4,8 @@ The first paths are simulated again on the same Brownian path with steps f times
 $E[X_h] - E[X_0] \approx c h^p$, so that the bias of the run is $(E[X_{fh}] - E[X_h]) / (f^p - 1)$, a mean of
 coupled differences with a small standard error of its own. Where longer steps would miss the dates at which
 an observable looks at the path, and where the number of steps has no factor 2 or 3, the steps are half as
-long instead (f = 1/2), increments and Lévy areas split by the Brownian bridge. The jumps of a longer step are
+long instead (f = 1/2), increments and Lévy areas split by the Brownian bridge. The same where longer steps
+would miss an event, or a point of a curve at which a step of the run ends. The jumps of a longer step are
 those of the steps that it is made of.
 """
 
@@ -12,6 +13,7 @@ import dataclasses
 from collections.abc import Callable
 
 import numpy as np
+from simkit_solvers.curve import INSIDE
 from simkit_solvers.generator import Words
 from simkit_solvers.grid import Grid
 from simkit_solvers.jump_diffusion import AbstractJumpDiffusion
@@ -19,6 +21,7 @@ from simkit_solvers.noise import CoarsenedNoise, CounterNoise, HalvedNoise
 from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.problem import AbstractSDE
 from simkit_solvers.registry import samples_exactly, weak_order
+from simkit_solvers.schedule import Schedule, schedule_of
 
 from simkit.initial import differs_between_paths
 from simkit.paths import Driver, as_device_ids, lanes_for, path_mesh, path_program
@@ -109,9 +112,24 @@ def comparison(simulation: Simulation) -> Comparison | None:
         if grid.steps % factor == 0 and grid.steps > factor and observer is not None:
             steps = grid.steps // factor
             longer = Grid(grid.t0, grid.dt * factor, steps, steps)
+            if not _keeps_dates(schedule_of(simulation.problem), grid, factor):
+                continue
             return Comparison(factor, longer, observer, LongerSteps(factor))
     steps = 2 * grid.steps
     if steps >= 2**31 or isinstance(simulation.problem, AbstractJumpDiffusion):
         return None
     halves = Grid(grid.t0, grid.dt / 2, steps, steps)
     return Comparison(0.5, halves, simulation.observer.refined(2), HalvedNoise.of)
+
+
+def _keeps_dates(schedule: Schedule | None, grid: Grid, factor: int) -> bool:
+    """Whether longer steps end at the events, and at the points of curves at which the run's steps end."""
+    if schedule is None:
+        return True
+    if any(event.steps_of(grid.steps // factor) is None for event in schedule.events):
+        return False
+    nodes = np.concatenate([np.zeros(0), *(np.asarray(each, np.float64) for each in schedule.nodes)])
+    steps = (nodes - float(grid.t0)) / float(grid.dt)
+    steps = steps[(steps > 0) & (steps < grid.steps)]
+    met = np.rint(steps)[np.abs(steps - np.rint(steps)) < INSIDE]
+    return bool(np.all(met % factor == 0))

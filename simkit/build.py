@@ -15,6 +15,7 @@ from simkit_solvers.reaction_network import AbstractReactionNetwork
 from simkit_solvers.registry import REFUSED, SOLVERS, check_solver, make_solver
 
 from simkit.adaptive_plan import MakeGrid, is_adaptive, plan_adaptive, refuse_adaptive
+from simkit.curve_plan import plan_curves
 from simkit.divisors import does_not_divide
 from simkit.exercise_plan import refuse_too_many
 from simkit.expression import Expression
@@ -37,9 +38,12 @@ from simkit.observable_plan import plan_observables
 from simkit.observables import Observer
 from simkit.plot_plan import plan_plot
 from simkit.reaction_plan import plan_jumps, refuse_jumps, seen_by, solves_jumps, takes_langevin
+from simkit.schedule_plan import at_start, plan_events, plan_schedule, refuse_events
 from simkit.settings import (
     MAX_STEPS,
+    CurveSettings,
     Ensemble,
+    EventSettings,
     Experiment,
     Initial,
     InlineHamiltonian,
@@ -67,10 +71,12 @@ class Parts:
     """The sections of an experiment, `None` where one could not be read."""
 
     constants: dict[str, float | str] | None
+    curves: dict[str, CurveSettings] | None
     model: ModelSection | None
     initial: dict[str, Initial] | None
     solver: Solver | None
     time: Time | None
+    events: dict[str, EventSettings] | None
     ensemble: Ensemble | None
     precision: Literal["float32", "float64"] | None
     save: Save | None
@@ -164,9 +170,19 @@ def assemble(parts: Parts, mistakes: Mistakes) -> Assembled | None:
     written: dict[str, Any] = raw if isinstance(raw, dict) else {}
     names: dict[str, None] = dict.fromkeys([*written, *(parts.constants or {})])
     constants = Constants(parts.constants or {}, list(names), mistakes)
-    plan = seen_by(parts.solver, _model(parts.model, constants, mistakes))
-    initial = plan_initial(parts.initial, plan, constants, mistakes)
     span = _span(parts.time, constants, mistakes)
+    ends = None if span is None else (float(span[0](constants.values)), float(span[1](constants.values)))
+    curves = plan_curves(parts.curves, constants, ends, mistakes)
+    raw = mistakes.document.data.get("curves")
+    written = dict.fromkeys([*(raw if isinstance(raw, dict) else ()), *(parts.curves or ())])
+    timed = constants.beside(written, at_start(curves, span, constants))
+    model = _model(parts.model, timed, mistakes)
+    if model is not None and curves.keys() != written.keys():
+        model = dataclasses.replace(model, problem=None)
+    events = plan_events(parts.events, model, constants, written, span, mistakes)
+    model = plan_schedule(model, curves, events, parts.observe, span, constants, mistakes)
+    plan = seen_by(parts.solver, model)
+    initial = plan_initial(parts.initial, plan, constants, mistakes)
     unnamed = parts.solver is None and "solver" not in mistakes.document.data
     jumps = solves_jumps(parts.solver) or (unnamed and _is_network(parts.model))
     adaptive = not jumps and is_adaptive(parts.time, mistakes)
@@ -184,6 +200,9 @@ def assemble(parts: Parts, mistakes: Mistakes) -> Assembled | None:
     else:
         steps = _steps(parts.time, mistakes)
         make_grid = _plan_fixed(steps, parts.save, mistakes)
+    if make_grid is not None and ends is not None:
+        stochastic = plan is not None and isinstance(plan.problem, AbstractSDE)
+        refuse_events(events, constants, make_grid(*ends, constants.values), stochastic, mistakes)
     observables, info = plan_observables(parts.observe, plan, constants, steps, end, mistakes)
     picture = plan_plot(parts.plot, plan, info, mistakes)
     stochastic = jumps or (plan is not None and isinstance(plan.problem, AbstractSDE))
@@ -204,12 +223,12 @@ def assemble(parts: Parts, mistakes: Mistakes) -> Assembled | None:
 
     def bind(given: Mapping[str, Any]) -> Bound:
         values = constants.bound(given)
-        t0, t1 = (limit(values) for limit in span)
+        grid = make_grid(span[0](values), span[1](values), values)
         return Bound(
-            problem=plan.bound(values),
+            problem=plan.bound(values, grid),
             observer=Observer({name: values[name] for name in shared}, observables),
             initial={name: value.bound(values) for name, value in initial.items()},
-            grid=make_grid(t0, t1, values),
+            grid=grid,
         )
 
     bound = bind({})
@@ -254,7 +273,7 @@ def _model(section: ModelSection | None, constants: Constants, mistakes: Mistake
     for name in constants.names:
         if plan is not None and name in plan.variables:
             message = f"{name} is a state variable of the model; choose another name"
-            mistakes.add(("constants", name), message, at_key=True)
+            mistakes.add(constants.place(name), message, at_key=True)
     return plan
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from simkit.build import Parts, assemble, with_defaults
+from simkit.curve_plan import with_curve_numbers
 from simkit.documents import MAX_DEPTH, Document, KeyPath, read_document
 from simkit.errors import InputError
 from simkit.mistakes import Mistakes
@@ -17,9 +18,11 @@ from simkit.overrides import Overrides, apply_overrides
 from simkit.schema import experiment_schema as experiment_schema
 from simkit.settings import (
     TAGS,
+    CurveSettings,
     EarlyExercise,
     Energies,
     Ensemble,
+    EventSettings,
     Experiment,
     FromFile,
     InlineHamiltonian,
@@ -49,6 +52,8 @@ _SECTIONS: dict[tuple[str, ...], type[Section]] = {
     ("save",): Save,
     ("plot",): Plot,
     ("solver",): Solver,
+    ("curves", "*"): CurveSettings,
+    ("events", "*"): EventSettings,
     ("observe", "*"): ObservableSettings,
     ("observe", "*", "early_exercise"): EarlyExercise,
     ("model", "sde", "*"): SDEVariable,
@@ -63,7 +68,7 @@ def load(source: str | os.PathLike | Mapping[str, Any], overrides: Overrides = (
     `overrides` replace single keys: `"model.sigma=0.3"`, several of them, or `{"model.sigma": 0.3}`.
     Raises one `InputError` that lists every mistake as `file:line:column: key: message` (in a mapping as
     `key: message`), and `OutputError` when the file cannot be read. The experiment returned has its defaults
-    filled in, those that depend on the model too.
+    filled in, those that depend on the model too, and holds the numbers of the files that it names.
     """
     document = read_document(source)
     apply_overrides(document, overrides)
@@ -87,6 +92,7 @@ def checked(document: Document) -> Experiment:
         raise InputError(str(error)) from error
     experiment = with_defaults(experiment)
     experiment._document = document
+    experiment = with_curve_numbers(experiment, mistakes)
     assembled = assemble(Parts.of(experiment), mistakes)
     mistakes.raise_if_any()
     if assembled is not None and assembled.completed:

@@ -23,6 +23,8 @@ class ModelPlan:
 
     `ambiguous` are names of both a constant and a parameter that differ. `problem` is `None` where something
     is wrong; `make` makes it of the parameters by name, where it is not an instance of the model's own class.
+    `bind` makes it of the constants and the grid, where there is more to it than its parameters. `curves` are
+    the names of curves, and `changing` these and the parameters that change with time.
     """
 
     variables: tuple[str, ...]
@@ -32,11 +34,16 @@ class ModelPlan:
     values: dict[str, float]
     problem: AbstractODE | None
     make: Callable[..., AbstractODE] | None = None
+    bind: Callable[[Mapping[str, Any], Any], AbstractODE] | None = None
+    curves: tuple[str, ...] = ()
+    changing: frozenset[str] = frozenset()
 
-    def bound(self, constants: Mapping[str, Any]) -> AbstractODE:
-        """The problem for other constants."""
+    def bound(self, constants: Mapping[str, Any], grid: Any) -> AbstractODE:
+        """The problem for other constants, on a grid that its events are to meet."""
         if self.problem is None:
             raise ValueError("a model with mistakes has no problem")
+        if self.bind is not None:
+            return self.bind(constants, grid)
         make = self.make or type(self.problem)
         return make(**{name: value(constants) for name, value in self.expressions.items()})
 

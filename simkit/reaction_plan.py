@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from simkit_solvers.calculus import Converted
 from simkit_solvers.jump_grid import MAX_STEPS, JumpGrid
 from simkit_solvers.jumps import LARGEST_COUNT
 from simkit_solvers.problem import AbstractODE, AbstractSDE
 from simkit_solvers.reaction_network import AbstractReactionNetwork, ChemicalLangevin
 from simkit_solvers.registry import SOLVERS
+from simkit_solvers.schedule import Scheduled, model_in
 
 from simkit.adaptive_plan import MakeGrid, path_functionals
 from simkit.fields import Constants
@@ -45,10 +45,17 @@ def seen_by(section: Solver | None, plan: ModelPlan | None) -> ModelPlan | None:
         return plan
     if not takes_langevin(section):
         return plan
-    cls = type(network)
+    cls, bind = type(network), plan.bind
     return dataclasses.replace(
-        plan, problem=ChemicalLangevin(network), make=lambda **values: ChemicalLangevin(cls(**values))
+        plan,
+        problem=ChemicalLangevin(network),
+        make=lambda **values: ChemicalLangevin(cls(**values)),
+        bind=None if bind is None else lambda constants, grid: _langevin(bind(constants, grid)),
     )
+
+
+def _langevin(network: Any) -> ChemicalLangevin:
+    return ChemicalLangevin(network)
 
 
 def view(problem: AbstractODE, jumps: bool) -> str | None:
@@ -62,9 +69,8 @@ def view(problem: AbstractODE, jumps: bool) -> str | None:
 
 def model_of(problem: AbstractODE) -> AbstractODE:
     """The model that a problem was made of: it has the parameters and the name."""
-    while isinstance(problem, Converted | ChemicalLangevin):
-        problem = problem.original
-    return problem
+    problem = model_in(problem)
+    return problem.original if isinstance(problem, Scheduled) else problem
 
 
 def plan_jumps(section: Time | None, save: Save | None, mistakes: Mistakes) -> MakeGrid | None:

@@ -180,6 +180,16 @@ def _shorthand(key: str):
     return BeforeValidator(expand)
 
 
+def _list_of_numbers(value: Any) -> list[float | str]:
+    if not isinstance(value, list) or not value:
+        raise _wrong(f"must be a list of numbers such as [0, 0.5, 1], got {shown(value)}")
+    return [_number(x) for x in value]
+
+
+def _times(value: Any) -> list[float | str]:
+    return _list_of_numbers(value if isinstance(value, list) else [value])
+
+
 _EXPRESSION = {"type": ["number", "string"]}
 Number = Annotated[float | str, PlainValidator(_number), WithJsonSchema(_EXPRESSION)]
 NumberOrList = Annotated[float | str | list[float | str], PlainValidator(_number_or_list)]
@@ -188,6 +198,13 @@ Pair = Annotated[
     list[float | str],
     PlainValidator(_pair),
     WithJsonSchema({"type": "array", "items": _EXPRESSION, "minItems": 2, "maxItems": 2}),
+]
+
+
+_NUMBER_LIST = {"type": "array", "items": _EXPRESSION, "minItems": 1}
+Numbers = Annotated[list[float | str], PlainValidator(_list_of_numbers), WithJsonSchema(_NUMBER_LIST)]
+Times = Annotated[
+    list[float | str], PlainValidator(_times), WithJsonSchema({"anyOf": [_EXPRESSION, _NUMBER_LIST]})
 ]
 
 
@@ -563,6 +580,66 @@ class ObservableSettings(Section):
     )
 
 
+class CurveSettings(Section):
+    """A number that changes with time, by points: times and values, or columns of a file."""
+
+    times: Numbers | None = Field(
+        None,
+        description="The times of the points, increasing; may be expressions of constants.",
+        examples=[[0, 0.5, 1, 2]],
+    )
+    values: Numbers | None = Field(
+        None,
+        description="The values at the times; may be expressions of constants.",
+        examples=[[0.01, 0.02, 0.025, 0.03]],
+    )
+    file: Text | None = Field(
+        None,
+        description="In place of times and values: a CSV file with a header, relative to the folder of the "
+        "experiment. It is read before the run, and the result holds its numbers.",
+        examples=["rain.csv"],
+    )
+    time: Text | None = Field(None, description="Beside file: the column of the times.", examples=["day"])
+    value: Text | None = Field(None, description="Beside file: the column of the values.", examples=["mm"])
+    interpolation: Annotated[
+        Literal["linear", "previous", "cubic"], *_choice("linear", "previous", "cubic")
+    ] = Field(
+        "linear",
+        description="Between the points: lines, the value of the point before (a step function), or a smooth "
+        "cubic that does not overshoot (PCHIP).",
+    )
+    outside: Annotated[Literal["refuse", "hold"], *_choice("refuse", "hold")] = Field(
+        "refuse", description="Whether a run may go beyond the points: `hold` keeps the first and last value."
+    )
+
+
+class EventSettings(Section):
+    """A change of the state at given times: at, or every with first and last."""
+
+    at: Times | None = Field(
+        None,
+        description="When it happens: a time, or a list of them, increasing; may be expressions of "
+        "constants.",
+        examples=[[0, 24, 48]],
+    )
+    every: Number | None = Field(
+        None, description="In place of at: the time from one to the next.", examples=[24]
+    )
+    first: Number | None = Field(
+        None, description="Beside every: when it happens first; t0 + every unless given.", examples=[0]
+    )
+    last: Number | None = Field(
+        None,
+        description="Beside every: when it happens last at the latest; before t1 unless given.",
+        examples=[96],
+    )
+    set: dict[str, Number] = Field(
+        description="New values of state variables: expressions of state variables, parameters, constants, "
+        "curves and t. All are computed from the state before the event.",
+        examples=[{"A": "A + 100"}],
+    )
+
+
 _NAMES = {"type": "array", "items": {"type": "string"}}
 
 
@@ -641,6 +718,12 @@ class Experiment(Section):
         description="Names for use anywhere below: numbers, or expressions of constants above.",
         examples=[{"r": 0.05, "K": 100.0}],
     )
+    curves: dict[str, CurveSettings] = Field(
+        default_factory=dict,
+        description="Numbers that change with time, by name: for parameters and equations of the model, for "
+        "observables and events.",
+        examples=[{"r": {"times": [0, 1, 2], "values": [0.01, 0.02, 0.025]}}],
+    )
     model: Model = Field(
         description="What is simulated: a model by name {type: GBM, mu: …}, equations under sde or ode, or "
         "energies under hamiltonian.",
@@ -664,6 +747,12 @@ class Experiment(Section):
         description="The grid of times, such as {t1: 1.0, steps: 252}. With {t1: 1.0, rtol: 1e-6, "
         "atol: 1e-9} each path chooses its steps by itself.",
         examples=[{"t1": 1.0, "steps": 252}],
+    )
+    events: dict[str, EventSettings] = Field(
+        default_factory=dict,
+        description="Changes of the state at given times, such as doses, by name. Those at the same time "
+        "happen in the order of the file; a saved row shows the state after them.",
+        examples=[{"dose": {"at": [0, 24, 48], "set": {"A": "A + 100"}}}],
     )
     ensemble: Ensemble = Field(
         default_factory=lambda: Ensemble(),

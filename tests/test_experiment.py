@@ -4,6 +4,7 @@ from pathlib import Path
 
 import jax
 import jsonschema
+import numpy as np
 import pytest
 import yaml
 from simkit_physics import MODELS, DoubleWellLangevin
@@ -38,7 +39,7 @@ def comparable(simulation):
     """Everything in a simulation that can be compared."""
     leaves, tree = jax.tree.flatten((simulation.problem, simulation.observer, simulation.grid))
     fields = {k: v for k, v in vars(simulation).items() if k not in ("problem", "observer", "grid", "bind")}
-    return leaves, str(tree), str(fields)
+    return [np.asarray(leaf).tolist() for leaf in leaves], str(tree), str(fields)
 
 
 @pytest.mark.parametrize("overrides", ["model.sigma=0.3", ["model.sigma=0.3"], {"model.sigma": 0.3}], ids=str)

@@ -25,6 +25,7 @@ TEMPLATES = {
     "epidemic": "epidemic.yaml",
     "american_put": "american_put.yaml",
     "variants": "variants.yaml",
+    "dosing": "dosing.yaml",
 }
 ROOMS = ("solvers", "physics", "simkit", "examples", "tests", "benchmarks")
 

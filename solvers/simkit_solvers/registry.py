@@ -33,6 +33,7 @@ from simkit_solvers.reaction_network import AbstractReactionNetwork
 from simkit_solvers.rodas5p import RODAS5P
 from simkit_solvers.rosenbrock import AbstractRosenbrock
 from simkit_solvers.rosenbrock23 import ROSENBROCK23
+from simkit_solvers.schedule import Scheduled
 from simkit_solvers.solver_info import ROOT_FIND_MAX_STEPS, SolverInfo
 from simkit_solvers.sri import SRIW1_INFO
 from simkit_solvers.switched import Switched
@@ -111,7 +112,8 @@ def check_solver(
         for each in solver.solvers:
             check_solver(each, problem, y0, instead)
         return
-    info, model = info_of(solver), type(problem).__name__
+    own = problem.original if isinstance(problem, Scheduled) else problem
+    info, model = info_of(solver), type(own).__name__
     if "jump" in info.problem:
         if not isinstance(problem, AbstractReactionNetwork):
             other = "EulerMaruyama" if isinstance(problem, AbstractSDE) else "Tsit5"
@@ -144,6 +146,11 @@ def check_solver(
         return
     if "sde" not in info.problem:
         raise ValueError(f"solver {info.name} is for ordinary problems, {model} is stochastic; take {choice}")
+    if info.langevin and isinstance(own, AbstractUnderdampedLangevin) and own is not problem:
+        raise ValueError(
+            f"solver {info.name} takes parameters that are constant over a step, and those of {model} change "
+            f"all the time; take {choice}, or interpolation: previous"
+        )
     if info.langevin and not isinstance(problem, AbstractUnderdampedLangevin):
         raise ValueError(
             f"solver {info.name} solves underdamped Langevin problems only and {model} is not an "
