@@ -45,7 +45,8 @@ from solver_problems import (
 
 PROBLEMS = {"additive": Additive, "diagonal": Diagonal, "commutative": Commutative, "general": General}
 NORMALS = np.random.default_rng(1).standard_normal((3, 3, 2, 2))  # path, kind, step, component
-WORDS = StepWords(Words(*np.uint32([3, 5])), np.arange(2, dtype=np.uint32), np.zeros(2, np.uint32))
+PLACES = np.arange(2, dtype=np.uint32)
+WORDS = StepWords(Words(PLACES, PLACES), PLACES, PLACES)  # each over the steps
 # Reverse mode of these takes five seconds each to compile and is left to the slow test.
 LATE = (
     *("Kvaerno3", "Kvaerno4", "Kvaerno5", "KenCarp3", "KenCarp4", "KenCarp5", "Sil3", "Rodas5P"),

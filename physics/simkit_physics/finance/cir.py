@@ -75,7 +75,8 @@ class CIR(AbstractSDE, AbstractExactMoments, AbstractExactTransition, AbstractSq
         n = poisson(words.block(1), jax.lax.stop_gradient(half))
         shape = 0.5 * jnp.where(enough, d - 1, d + 2.0 * n.astype(d.dtype))
         drawn = jnp.where(shape > 0, 2 * c * gamma(words.block(0), jnp.maximum(shape, TINY)), 0.0)
-        sampled = _without_derivative(jnp.where(enough, root * root, 0.0) + drawn, ~enough)
+        normal = jnp.where(enough, root * root, 0.0 * kept)  # on which N depends too
+        sampled = _without_derivative(normal + drawn, ~enough)
         return CIRState(r=jnp.where(moving, sampled, kept + pull))
 
     def exact_mean(self, t, y0):
