@@ -64,7 +64,7 @@ class AndersenQE(AbstractModelSolver):
         if not isinstance(problem, AbstractSquareRootVariance):
             raise ValueError(
                 f"solver AndersenQE is for variances with a square root, and {type(problem).__name__} has "
-                "none (AbstractSquareRootVariance; no model with curves or events has)"
+                "none (AbstractSquareRootVariance)"
             )
         xi = problem.square_root(0.0).xi
         if not isinstance(xi, Tracer) and not float(xi) > 0:

@@ -45,8 +45,7 @@ class ExactSampling(AbstractModelSolver):
         if not isinstance(problem, AbstractExactTransition):
             raise ValueError(
                 f"solver ExactSampling draws from the transition law of the model, and "
-                f"{type(problem).__name__} gives none (AbstractExactTransition; no model "
-                "with curves or events does)"
+                f"{type(problem).__name__} gives none (AbstractExactTransition)"
             )
 
     def advance(self, terms, t0, t1, y0, args):
