@@ -15,6 +15,7 @@ from report import RESULTS, Finding, machine_text
 ORDER = (
     "gbm",
     "heston",
+    "three_state",
     "sde_solvers",
     "lorenz",
     "adaptive_ode",

@@ -285,6 +285,9 @@ class Kept(AbstractNoise):
         kinds = self.normals[: areas + 1]
         return [Draw(*(tuple(kind[i]) for kind in kinds)) for i in range(count)]
 
+    def words(self, purpose, first, count):
+        raise ValueError("only normals were given")
+
 
 def coarsened(fine, factor: int, areas: int) -> Draw:
     """The normals of steps `factor` times as long: for each kind and component an array (step, path)."""

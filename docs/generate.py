@@ -12,6 +12,7 @@ from equations import equation
 from gallery import gallery_page, picture_of
 from keys import yaml_page
 from simkit_physics import MODELS, models_by_field
+from simkit_solvers.jump_diffusion import AbstractJumpDiffusion
 from simkit_solvers.problem import AbstractExactMoments, AbstractSDE, parameters_of, variables_of
 from simkit_solvers.reaction import Reaction
 from simkit_solvers.reaction_network import AbstractReactionNetwork, ChemicalLangevin
@@ -29,8 +30,13 @@ PROBLEMS = {
     "ode": "ordinary equations",
     "sde": "stochastic equations",
     "jump": "the jump process of reaction networks",
+    "model": "stochastic models of one kind",
 }
 CALCULUS = {"ito": "Itô", "stratonovich": "Stratonovich", "any": "Itô and Stratonovich alike"}
+JUMPS = (
+    "It jumps beside; solvers take the part between jumps, and the loop adds the jumps of each step "
+    "([how](../../guides/jumps_and_exact_sampling.md))."
+)
 STRATONOVICH = """\
 model:
   sde: {x: {drift: -x, noise: {W: 0.5*x}}}
@@ -83,6 +89,8 @@ def model_page(name: str) -> str:
             "## Noise",
             f"Independent noises: {noises}. Calculus: {CALCULUS[model.calculus]}. Kind: {model.noise_kind}.",
         ]
+    if issubclass(model, AbstractJumpDiffusion):
+        parts.append(JUMPS)
     if issubclass(model, AbstractReactionNetwork):
         rows = [(f"`{key}`", _equation(each)) for key, each in model.reactions.items()]
         parts += ["## Reactions", table(("reaction", "equation"), rows)]
@@ -112,6 +120,10 @@ def solver_page(info: SolverInfo) -> str:
         facts.append(("order on ordinary equations", str(info.order)))
     if info.calculus is not None:
         facts.append(("converges to the solution of", CALCULUS[info.calculus]))
+    if info.exact:
+        facts.append(("step bias", "none"))
+    elif info.strong is None and info.weak is not None:
+        facts.append(("weak order", f"{info.weak.least:g}"))
     if info.adaptive_noise_kinds:
         link = "[adaptive steps](../../guides/adaptive_sdes.md) on noise that is"
         facts.append((link, ", ".join(info.adaptive_noise_kinds)))
@@ -142,7 +154,9 @@ def _solver_example(info: SolverInfo) -> str:
     """An experiment in which the solver fits."""
     if "jump" in info.problem:
         return f"{_first_lines('ImmigrationDeath')}solver: {info.name}\ntime: {{t1: 1.0}}\n"
-    if info.langevin:
+    if "model" in info.problem:
+        start = _first_lines(_model_for(info))
+    elif info.langevin:
         start = _first_lines("DoubleWellLangevin")
     elif "sde" not in info.problem:
         start = OSCILLATOR
@@ -152,6 +166,12 @@ def _solver_example(info: SolverInfo) -> str:
         name = "OrnsteinUhlenbeck" if info.noise_kinds == ("additive",) else "GBM"
         start = _first_lines(name)
     return f"{start}solver: {info.name}\ntime: {{t1: 1.0, steps: 100}}\n"
+
+
+def _model_for(info: SolverInfo) -> str:
+    """The first model that a solver for particular models takes."""
+    solver = make_solver(info.name)
+    return next(name for name, model in MODELS.items() if _fits(solver, model(**model.example)))
 
 
 def _first_lines(model: str) -> str:
@@ -188,7 +208,7 @@ def solvers_index() -> str:
         rows = []
         for info in solvers:
             strong = "" if info.strong_order is None else f"{info.strong_order:g}"
-            weak = "" if info.weak_order is None else f"{info.weak_order:g}"
+            weak = "exact" if info.exact else "" if info.weak_order is None else f"{info.weak_order:g}"
             orders = () if "jump" in info.problem else (str(info.order),) if ordinary else (strong, weak)
             rows.append((f"[{info.name}]({info.name}.md)", info.summary, *orders))
         heads = ("solver", "what", "order") if ordinary else ("solver", "what", "strong", "weak")
@@ -237,12 +257,17 @@ def _fitting_solvers(model) -> list[str]:
         problem = network
         if isinstance(network, AbstractReactionNetwork) and takes_langevin(Solver(type=name)):
             problem = ChemicalLangevin(network)
-        try:
-            check_solver(make_solver(name), problem)
-        except ValueError:
-            continue
-        found.append(name)
+        if _fits(make_solver(name), problem):
+            found.append(name)
     return found
+
+
+def _fits(solver, problem) -> bool:
+    try:
+        check_solver(solver, problem)
+    except ValueError:
+        return False
+    return True
 
 
 def _equation(reaction: Reaction) -> str:

@@ -4,6 +4,7 @@ from typing import Any
 
 import yaml
 from simkit_physics import MODELS
+from simkit_physics.sized import is_sized
 from tables import table
 
 from simkit.experiment import Experiment, experiment_schema
@@ -24,6 +25,7 @@ characters. Inside `{}` and `[]` a comma between parentheses belongs to the expr
 [ordinary](../guides/adaptive_odes.md) and of [stochastic](../guides/adaptive_sdes.md) equations; the keys
 below them in its table go with the latter. Solvers of the jump process of a
 [reaction network](../guides/reaction_networks.md) take none of them, but for `max_steps`.
+`curves` and `events` have a [guide](../guides/time_and_events.md) of their own.
 
 `simkit schema` prints the same as JSON Schema, for editors."""
 
@@ -33,8 +35,12 @@ SECTIONS = {  # definition in the schema: heading
     "Save": "save",
     "ObservableSettings": "observe: one observable",
     "EarlyExercise": "observe: early exercise",
+    "CurveSettings": "curves: one curve",
+    "EventSettings": "events: one event",
     "Plot": "plot",
     "RandomValue": "initial: a random value",
+    "FromFile": "initial: from a file",
+    "PerPath": "initial: for each path",
     "InlineSDE": "model: a stochastic equation",
     "SDEVariable": "model: one variable of a stochastic equation",
     "InlineODE": "model: an ordinary equation",
@@ -59,7 +65,9 @@ def yaml_page() -> str:
     names = ", ".join(f"[{name}](models/{name}.md)" for name in MODELS)
     parts += [
         "## model: by name",
-        f"`type` and the model's parameters: {names}. All parameters are required.",
+        f"`type` and the model's parameters: {names}. All parameters are required. Where they are numbered, "
+        "as `m1`, `m2`, …, the key `m` has the value of all, or a list of them. `size` is how many parts "
+        f"{', '.join(name for name, model in MODELS.items() if is_sized(model))} have.",
         "```yaml\nmodel: {type: GBM, mu: 0.05, sigma: 0.2}\n```",
     ]
     for name, heading in SECTIONS.items():
@@ -108,6 +116,8 @@ def _kind(spec: dict[str, Any]) -> str:
         return f"names to: {_kind(inner)}" if isinstance(inner, dict) else "names to values"
     if kind == "array":
         return "list"
+    if kind == ["object", "null"]:
+        return "settings"
     words = {"integer": "whole number", "number": "number", "string": "text", "boolean": "`true` or `false`"}
     return words[str(kind)] + _limits(spec)
 

@@ -15,13 +15,21 @@ from simkit_solvers.reaction_network import AbstractReactionNetwork
 from simkit_solvers.registry import REFUSED, SOLVERS, check_solver, make_solver
 
 from simkit.adaptive_plan import MakeGrid, is_adaptive, plan_adaptive, refuse_adaptive
+from simkit.curve_plan import plan_curves
 from simkit.divisors import does_not_divide
-from simkit.exercise_plan import refuse_too_many
+from simkit.exercise_plan import refuse_at_events, refuse_too_many
 from simkit.expression import Expression
 from simkit.fields import Constants, compiled, evaluated
 from simkit.hamiltonian_plan import plan_hamiltonian
-from simkit.initial import Distribution
-from simkit.initial_plan import InitialValue, plan_initial
+from simkit.initial import fixed_value
+from simkit.initial_plan import (
+    InitialValue,
+    plan_initial,
+    plan_paths,
+    refuse_seed,
+    resolved_initial,
+    starts_per_path,
+)
 from simkit.inline_network_plan import plan_network
 from simkit.inline_plan import plan_inline
 from simkit.mistakes import Mistakes
@@ -30,9 +38,12 @@ from simkit.observable_plan import plan_observables
 from simkit.observables import Observer
 from simkit.plot_plan import plan_plot
 from simkit.reaction_plan import plan_jumps, refuse_jumps, seen_by, solves_jumps, takes_langevin
+from simkit.schedule_plan import at_start, plan_events, plan_schedule, refuse_events
 from simkit.settings import (
     MAX_STEPS,
+    CurveSettings,
     Ensemble,
+    EventSettings,
     Experiment,
     Initial,
     InlineHamiltonian,
@@ -50,6 +61,8 @@ from simkit.settings import (
 from simkit.simulation import STORED_PATHS, Simulation
 from simkit.suggestion import did_you_mean, shown
 
+PATHS = 10_000  # unless said otherwise, where they differ
+
 ModelSection = NamedModel | InlineSDE | InlineODE | InlineHamiltonian | InlineNetwork
 
 
@@ -58,10 +71,12 @@ class Parts:
     """The sections of an experiment, `None` where one could not be read."""
 
     constants: dict[str, float | str] | None
+    curves: dict[str, CurveSettings] | None
     model: ModelSection | None
     initial: dict[str, Initial] | None
     solver: Solver | None
     time: Time | None
+    events: dict[str, EventSettings] | None
     ensemble: Ensemble | None
     precision: Literal["float32", "float64"] | None
     save: Save | None
@@ -90,11 +105,11 @@ def build(experiment: Experiment) -> Simulation:
     traced ones too; constants defined by others follow them.
     """
     mistakes = Mistakes(experiment.document)
-    simulation = assemble(Parts.of(with_defaults(experiment)), mistakes)
+    assembled = assemble(Parts.of(with_defaults(experiment)), mistakes)
     mistakes.raise_if_any()
-    if simulation is None:
+    if assembled is None:
         raise RuntimeError("an experiment without mistakes must give a simulation")
-    return simulation
+    return assembled.simulation
 
 
 def with_defaults(experiment: Experiment) -> Experiment:
@@ -108,9 +123,9 @@ def with_defaults(experiment: Experiment) -> Experiment:
     if _is_network(model):
         solver = changes.get("solver", experiment.solver)
         stochastic = solves_jumps(solver) or takes_langevin(solver)
-    if experiment.ensemble.paths is None:
+    if experiment.ensemble.paths is None and not starts_per_path(experiment.initial):
         random = stochastic or any(isinstance(value, RandomValue) for value in experiment.initial.values())
-        changes["ensemble"] = experiment.ensemble.model_copy(update={"paths": 10_000 if random else 1})
+        changes["ensemble"] = experiment.ensemble.model_copy(update={"paths": PATHS if random else 1})
     if experiment.save.points is None and experiment.save.every is None:
         changes["save"] = experiment.save.model_copy(update={"points": 1})
     if not changes:
@@ -142,15 +157,32 @@ def _usual_solver(model: ModelSection, cls: type | None, adaptive: bool) -> Solv
     return Solver(type="Milstein" if adaptive else "EulerMaruyama")
 
 
-def assemble(parts: Parts, mistakes: Mistakes) -> Simulation | None:
+class Assembled(NamedTuple):
+    """A simulation, and the sections that were completed by what stands in files."""
+
+    simulation: Simulation
+    completed: dict[str, Any]
+
+
+def assemble(parts: Parts, mistakes: Mistakes) -> Assembled | None:
     """The simulation of the sections; every mistake in them goes to the list, and then there is none."""
     raw = mistakes.document.data.get("constants")
     written: dict[str, Any] = raw if isinstance(raw, dict) else {}
     names: dict[str, None] = dict.fromkeys([*written, *(parts.constants or {})])
     constants = Constants(parts.constants or {}, list(names), mistakes)
-    plan = seen_by(parts.solver, _model(parts.model, constants, mistakes))
-    initial = plan_initial(parts.initial, plan, constants, mistakes)
     span = _span(parts.time, constants, mistakes)
+    ends = None if span is None else (float(span[0](constants.values)), float(span[1](constants.values)))
+    curves = plan_curves(parts.curves, constants, ends, mistakes)
+    raw = mistakes.document.data.get("curves")
+    written = dict.fromkeys([*(raw if isinstance(raw, dict) else ()), *(parts.curves or ())])
+    timed = constants.beside(written, at_start(curves, span, constants))
+    model = _model(parts.model, timed, mistakes)
+    if model is not None and curves.keys() != written.keys():
+        model = dataclasses.replace(model, problem=None)
+    events = plan_events(parts.events, model, constants, written, span, mistakes)
+    model = plan_schedule(model, curves, events, parts.observe, span, constants, mistakes)
+    plan = seen_by(parts.solver, model)
+    initial = plan_initial(parts.initial, plan, constants, mistakes)
     unnamed = parts.solver is None and "solver" not in mistakes.document.data
     jumps = solves_jumps(parts.solver) or (unnamed and _is_network(parts.model))
     adaptive = not jumps and is_adaptive(parts.time, mistakes)
@@ -168,11 +200,17 @@ def assemble(parts: Parts, mistakes: Mistakes) -> Simulation | None:
     else:
         steps = _steps(parts.time, mistakes)
         make_grid = _plan_fixed(steps, parts.save, mistakes)
+    if make_grid is not None and ends is not None:
+        stochastic = plan is not None and isinstance(plan.problem, AbstractSDE)
+        refuse_events(events, constants, make_grid(*ends, constants.values), stochastic, mistakes)
     observables, info = plan_observables(parts.observe, plan, constants, steps, end, mistakes)
     picture = plan_plot(parts.plot, plan, info, mistakes)
-    stored = _stored_paths(parts.save, parts.ensemble, mistakes)
-    refuse_too_many(observables, parts.ensemble, mistakes)
-    ensemble, save = parts.ensemble, parts.save
+    stochastic = jumps or (plan is not None and isinstance(plan.problem, AbstractSDE))
+    random = stochastic or any(isinstance(value, RandomValue) for value in (parts.initial or {}).values())
+    ensemble, save = plan_paths(parts.ensemble, initial, PATHS if random else 1, mistakes), parts.save
+    refuse_seed(ensemble, initial, stochastic, mistakes)
+    stored = _stored_paths(save, ensemble, mistakes)
+    refuse_too_many(observables, ensemble, mistakes)
     if mistakes.found or plan is None or span is None or make_grid is None:
         return None
     if ensemble is None or ensemble.paths is None or save is None or parts.precision is None:
@@ -185,16 +223,20 @@ def assemble(parts: Parts, mistakes: Mistakes) -> Simulation | None:
 
     def bind(given: Mapping[str, Any]) -> Bound:
         values = constants.bound(given)
-        t0, t1 = (limit(values) for limit in span)
+        grid = make_grid(span[0](values), span[1](values), values)
         return Bound(
-            problem=plan.bound(values),
+            problem=plan.bound(values, grid),
             observer=Observer({name: values[name] for name in shared}, observables),
             initial={name: value.bound(values) for name, value in initial.items()},
-            grid=make_grid(t0, t1, values),
+            grid=grid,
         )
 
     bound = bind({})
-    return Simulation(
+    refuse_at_events(observables, bound.problem, mistakes)
+    completed: dict[str, Any] = {}
+    if parts.initial is not None and starts_per_path(parts.initial):
+        completed = {"initial": resolved_initial(parts.initial, initial), "ensemble": ensemble}
+    simulation = Simulation(
         problem=bound.problem,
         solver=solver,
         grid=bound.grid,
@@ -215,6 +257,7 @@ def assemble(parts: Parts, mistakes: Mistakes) -> Simulation | None:
         constants=constants.values,
         bind=bind,
     )
+    return Assembled(simulation, completed)
 
 
 def _model(section: ModelSection | None, constants: Constants, mistakes: Mistakes) -> ModelPlan | None:
@@ -231,7 +274,7 @@ def _model(section: ModelSection | None, constants: Constants, mistakes: Mistake
     for name in constants.names:
         if plan is not None and name in plan.variables:
             message = f"{name} is a state variable of the model; choose another name"
-            mistakes.add(("constants", name), message, at_key=True)
+            mistakes.add(constants.place(name), message, at_key=True)
     return plan
 
 
@@ -319,7 +362,7 @@ def _solver(
     if plan is None or problem is None:
         return solver
     values = [value.bound(constants.values) for value in initial.values()]
-    numbers = [value.a if isinstance(value, Distribution) else value for value in values]
+    numbers = [fixed_value(value) for value in values]
     complete = len(numbers) == len(plan.variables)
     if complete:
         try:

@@ -10,9 +10,10 @@ from simkit_solvers.adaptive_grid import AdaptiveGrid
 from simkit_solvers.grid import Grid
 from simkit_solvers.jump_grid import JumpGrid
 from simkit_solvers.problem import AbstractExactMoments, AbstractSDE, variables_of
+from simkit_solvers.schedule import is_changed
 
 from simkit.exercise import ExerciseFit
-from simkit.initial import Distribution
+from simkit.initial import differs_between_paths
 from simkit.reaction_plan import model_of, view
 from simkit.simulation import EnsembleResult, Simulation, StepCounts
 
@@ -86,11 +87,12 @@ def quantities(simulation: Simulation) -> dict[str, tuple[str, str]]:
 def exact_moments(simulation: Simulation, times: np.ndarray) -> dict[str, dict[str, np.ndarray]]:
     """Exact mean and variance over time of the state variables whose model knows them: `[name]["mean"]`.
 
-    Empty where an initial value is random: the closed forms start from a fixed one.
+    Empty where paths begin at different places: the closed forms start from a fixed one. Empty too where
+    parameters change with time or events change the state.
     """
     problem, initial = model_of(simulation.problem), simulation.initial
-    random = any(isinstance(value, Distribution) for value in initial.values())
-    if random or not isinstance(problem, AbstractExactMoments):
+    differ = differs_between_paths(initial.values()) or is_changed(simulation.problem)
+    if differ or not isinstance(problem, AbstractExactMoments):
         return {}
     with jax.enable_x64(True):
         problem, start = jax.tree.map(

@@ -44,10 +44,14 @@ _CORE_SCHEMA = (
 
 @dataclasses.dataclass
 class Document:
-    """Plain data with the places it came from; `mistakes` are those found while reading, by key path."""
+    """Plain data with the places it came from; `mistakes` are those found while reading, by key path.
+
+    `folder` is where the files that it names are looked for.
+    """
 
     data: dict[str, Any]
     name: str | None = None
+    folder: Path = Path()
     values: dict[KeyPath, Mark] = dataclasses.field(default_factory=dict)
     keys: dict[KeyPath, Mark] = dataclasses.field(default_factory=dict)
     options: dict[KeyPath, str] = dataclasses.field(default_factory=dict)
@@ -140,7 +144,9 @@ def read_document(source: str | os.PathLike | Mapping[str, Any]) -> Document:
         kind = type(source).__name__
         raise InputError(f"an experiment is the path of a YAML file, its text or a dictionary, not a {kind}")
     path = Path(source)
-    return parse_text(_decoded(_content(path), str(path)), str(path))
+    document = parse_text(_decoded(_content(path), str(path)), str(path))
+    document.folder = path.parent
+    return document
 
 
 def parse_text(text: str, name: str) -> Document:

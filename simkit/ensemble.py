@@ -1,21 +1,24 @@
 """Running an ensemble: chunks of paths over all local devices, reduced as they come."""
 
 import dataclasses
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh, NamedSharding
 from simkit_solvers.grid import Grid
+from simkit_solvers.jump_grid import JumpGrid
 
-from simkit.bias import BIAS_PATHS, step_bias
+from simkit.bias import BIAS_PATHS, bias_run, step_bias
 from simkit.chunks import Chunks, plan_chunks, planned_steps
 from simkit.errors import NumericalError
 from simkit.failures import failed_paths
 from simkit.longstaff_schwartz import with_policies
-from simkit.paths import ACCEPTED, REJECTED, Inputs, PathProgram, as_device_ids, path_mesh, path_program
-from simkit.programs import compiled
+from simkit.paths import ACCEPTED, REJECTED, ROWS, Inputs, PathProgram, as_device_ids, path_mesh, path_program
+from simkit.programs import Request, compiled
 from simkit.reducers import AbstractReducer, Covariance, Histogram, Moments
 from simkit.simulation import EnsembleResult, Simulation, StepCounts
 
@@ -32,25 +35,29 @@ def quantity_rows(simulation: Simulation) -> dict[str, int]:
     return rows
 
 
-def default_reducers(simulation: Simulation) -> dict[str, AbstractReducer]:
-    """The statistics that every run keeps."""
-    rows = quantity_rows(simulation)
+def default_reducers(
+    rows: Mapping[str, int], quantiles: tuple[float, ...] = ()
+) -> dict[str, AbstractReducer]:
+    """The statistics that every run keeps of quantities with so many rows each."""
     return {
         "moments": Moments(rows),
         "covariance": Covariance(rows),
-        "histogram": Histogram(rows, simulation.quantiles),
+        "histogram": Histogram(rows, quantiles),
     }
 
 
-def run_ensemble(simulation: Simulation, progress: Progress | None = None) -> EnsembleResult:
+def run_ensemble(
+    simulation: Simulation, progress: Progress | None = None, ends: int = BIAS_PATHS
+) -> EnsembleResult:
     """Simulate all paths and give their statistics.
 
     Statistics have the same bits for every number of devices and every chunk size. `progress` is called with
-    the paths done and the paths in all. Raises `NumericalError` when a path becomes NaN or infinite and
-    `failures` is `stop`.
+    the paths done and the paths in all. The result has the final values of the first `ends` paths, at least
+    those that the step bias takes. Raises `NumericalError` when a path becomes NaN or infinite and `failures`
+    is `stop`.
     """
     with jax.enable_x64(True):
-        return _run(simulation, progress)
+        return _run(simulation, progress, max(ends, BIAS_PATHS))
 
 
 def chunk_plan(simulation: Simulation, devices: int) -> Chunks:
@@ -62,36 +69,57 @@ def chunk_plan(simulation: Simulation, devices: int) -> Chunks:
 
 @dataclasses.dataclass(frozen=True)
 class ChunkProgram:
-    """A function of (inputs, ids, how many ids count) that simulates and reduces one chunk."""
+    """A function of (inputs, ids) that simulates one chunk: its quantities in order, and the steps taken."""
 
     paths: PathProgram
     rows: tuple[tuple[str, int], ...]
-    reducers: tuple[tuple[str, AbstractReducer], ...]
 
-    def __call__(self, inputs: Inputs, ids, remaining):
+    def __call__(self, inputs: Inputs, ids):
         everything = self.paths(inputs, ids)
-        values = {name: everything[name][-count:] for name, count in self.rows}
-        finite = jnp.ones(ids.shape, bool)
-        for array in values.values():
+        values = tuple(everything[name][-count:] for name, count in self.rows)
+        return values, {name: everything[name][0] for name in (ACCEPTED, REJECTED) if name in everything}
+
+
+@dataclasses.dataclass(frozen=True)
+class Reduction:
+    """A function of (quantities of one chunk in order, how many of its paths count) that reduces them.
+
+    A program of its own, which reads no names: models that differ share it where as many rows are kept, and
+    a third less is compiled for each.
+    """
+
+    counts: tuple[int, ...]
+    mesh: Mesh
+
+    def __call__(self, values, remaining):
+        ids = values[0].shape[1:]
+        finite = jnp.ones(ids, bool)
+        for array in values:
             finite &= jnp.all(jnp.isfinite(array), axis=0)
-        index = jnp.arange(ids.size, dtype=jnp.int64).reshape(ids.shape)
-        present = index < remaining
-        partials = {name: reducer.update(values, present & finite) for name, reducer in self.reducers}
-        counts = {name: everything[name][0] for name in (ACCEPTED, REJECTED) if name in everything}
-        return values, partials, present & ~finite, counts
+        present = jnp.arange(math.prod(ids), dtype=jnp.int64).reshape(ids) < remaining
+        named = {str(place): array for place, array in enumerate(values)}
+        reducers = default_reducers({str(place): count for place, count in enumerate(self.counts)})
+        partials = {name: reducer.update(named, present & finite) for name, reducer in reducers.items()}
+        return partials, present & ~finite
 
 
-def _run(simulation: Simulation, progress: Progress | None) -> EnsembleResult:
+def _run(simulation: Simulation, progress: Progress | None, ends: int) -> EnsembleResult:
     mesh = path_mesh(simulation.devices)
     devices = mesh.devices.size
     simulation, exercises, (fit_s, fit_compile_s) = with_policies(simulation, mesh)
     plan = chunk_plan(simulation, devices)
-    reducers = default_reducers(simulation)
+    rows = quantity_rows(simulation)
+    reducers = default_reducers(rows, simulation.quantiles)
     states = {name: reducer.init() for name, reducer in reducers.items()}
     paths, inputs = path_program(simulation, simulation.grid, mesh)
-    program = ChunkProgram(paths, tuple(quantity_rows(simulation).items()), tuple(reducers.items()))
     ids = as_device_ids(0, plan.leaves, plan.lanes, mesh)
-    chunk, compile_s = compiled(program, inputs, ids, np.int64(0))
+    simulated = Request(ChunkProgram(paths, tuple(rows.items())), (inputs, ids))
+    reduced = Request(
+        Reduction(tuple(rows.values()), mesh), (_values(simulation, ids.shape, mesh), np.int64(0))
+    )
+    bias = bias_run(simulation)
+    requests = [simulated, reduced] if bias is None else [simulated, reduced, bias.request]
+    (chunk, reduce, *run_again), compile_s = compiled(*requests)
 
     start = time.perf_counter()
     stored = min(simulation.stored_paths, simulation.paths)
@@ -103,7 +131,7 @@ def _run(simulation: Simulation, progress: Progress | None) -> EnsembleResult:
 
     def absorb(number: int, outputs: tuple):
         nonlocal failed
-        values, partials, broken, counts = outputs
+        values, counts, partials, broken = outputs
         first = number * plan.paths
         lost = np.asarray(broken).reshape(-1)
         bad = np.flatnonzero(lost)
@@ -117,20 +145,21 @@ def _run(simulation: Simulation, progress: Progress | None) -> EnsembleResult:
             total, most = taken.get(name, (0, 0))
             taken[name] = total + int(each.sum()), max(most, int(each.max()))
         wanted = min(stored - first, plan.paths)
-        for name, array in values.items():
+        for name, array in zip(rows, values, strict=True):
             if wanted > 0:
                 flat = np.asarray(array).reshape(array.shape[0], -1)
                 kept.setdefault(name, []).append(flat[:, :wanted].T.copy())
-        for name, array in values.items() if first < BIAS_PATHS else ():
+        for name, array in zip(rows, values, strict=True) if first < ends else ():
             last = np.where(lost, np.nan, np.asarray(array)[-1].reshape(-1))
-            first_values[name] = np.concatenate([first_values.get(name, last[:0]), last])[:BIAS_PATHS]
+            first_values[name] = np.concatenate([first_values.get(name, last[:0]), last])[:ends]
         if progress is not None:
             progress(min(first + plan.paths, simulation.paths), simulation.paths)
 
     for number in range(plan.count):
         first = number * plan.paths
         ids = as_device_ids(first, plan.leaves, plan.lanes, mesh)
-        waiting.append((number, chunk(inputs, ids, np.int64(simulation.paths - first))))
+        values, counts = chunk(inputs, ids)
+        waiting.append((number, (values, counts, *reduce(values, np.int64(simulation.paths - first)))))
         if len(waiting) >= IN_FLIGHT:
             absorb(*waiting.pop(0))
     for item in waiting:
@@ -143,8 +172,8 @@ def _run(simulation: Simulation, progress: Progress | None) -> EnsembleResult:
     start = time.perf_counter()
     grid = simulation.grid
     steps = grid.steps if isinstance(grid, Grid) else _counts(taken, simulation.paths)
-    bias, bias_compile_s = step_bias(simulation, first_values)
-    bias_s = time.perf_counter() - start - bias_compile_s
+    found_bias = {} if bias is None else step_bias(bias, run_again[0], first_values)
+    bias_s = time.perf_counter() - start
     return EnsembleResult(
         times=simulation.grid.times,
         statistics=statistics,
@@ -152,9 +181,9 @@ def _run(simulation: Simulation, progress: Progress | None) -> EnsembleResult:
         paths=simulation.paths,
         failed=failed,
         steps=steps,
-        bias=bias,
+        bias=found_bias,
         elapsed_s=elapsed_s,
-        compile_s=compile_s + bias_compile_s + fit_compile_s,
+        compile_s=compile_s + fit_compile_s,
         bias_s=bias_s,
         path_steps_per_s=simulation.paths
         * (steps.mean if isinstance(steps, StepCounts) else steps)
@@ -162,6 +191,20 @@ def _run(simulation: Simulation, progress: Progress | None) -> EnsembleResult:
         devices=devices,
         exercises=exercises,
         fit_s=fit_s,
+        ends={name: values[: simulation.paths] for name, values in first_values.items()},
+    )
+
+
+def _values(simulation: Simulation, ids: tuple[int, ...], mesh: Mesh) -> tuple[jax.ShapeDtypeStruct, ...]:
+    """What `ChunkProgram` gives for such ids: shapes, types and how they lie on the devices."""
+    counted = simulation.problem.State._fields if isinstance(simulation.grid, JumpGrid) else ()
+    return tuple(
+        jax.ShapeDtypeStruct(
+            (count, *ids),
+            jnp.float64 if name in counted else jnp.dtype(simulation.precision),
+            sharding=NamedSharding(mesh, ROWS),
+        )
+        for name, count in quantity_rows(simulation).items()
     )
 
 

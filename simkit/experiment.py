@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from simkit.build import Parts, assemble, with_defaults
+from simkit.curve_plan import with_curve_numbers
 from simkit.documents import MAX_DEPTH, Document, KeyPath, read_document
 from simkit.errors import InputError
 from simkit.mistakes import Mistakes
@@ -17,15 +18,19 @@ from simkit.overrides import Overrides, apply_overrides
 from simkit.schema import experiment_schema as experiment_schema
 from simkit.settings import (
     TAGS,
+    CurveSettings,
     EarlyExercise,
     Energies,
     Ensemble,
+    EventSettings,
     Experiment,
+    FromFile,
     InlineHamiltonian,
     InlineNetwork,
     InlineODE,
     InlineSDE,
     ObservableSettings,
+    PerPath,
     Plot,
     RandomValue,
     ReactionSettings,
@@ -37,6 +42,7 @@ from simkit.settings import (
 )
 from simkit.suggestion import did_you_mean, shown
 
+VARIANTS = "variants"
 AS_NEAR = 0.1  # of the similarity of two words, which is from 0 to 1
 
 _SECTIONS: dict[tuple[str, ...], type[Section]] = {
@@ -46,7 +52,8 @@ _SECTIONS: dict[tuple[str, ...], type[Section]] = {
     ("save",): Save,
     ("plot",): Plot,
     ("solver",): Solver,
-    ("initial", "*"): RandomValue,
+    ("curves", "*"): CurveSettings,
+    ("events", "*"): EventSettings,
     ("observe", "*"): ObservableSettings,
     ("observe", "*", "early_exercise"): EarlyExercise,
     ("model", "sde", "*"): SDEVariable,
@@ -61,10 +68,20 @@ def load(source: str | os.PathLike | Mapping[str, Any], overrides: Overrides = (
     `overrides` replace single keys: `"model.sigma=0.3"`, several of them, or `{"model.sigma": 0.3}`.
     Raises one `InputError` that lists every mistake as `file:line:column: key: message` (in a mapping as
     `key: message`), and `OutputError` when the file cannot be read. The experiment returned has its defaults
-    filled in, those that depend on the model too.
+    filled in, those that depend on the model too, and holds the numbers of the files that it names.
     """
     document = read_document(source)
     apply_overrides(document, overrides)
+    if VARIANTS in document.data:
+        mistakes = Mistakes(document)
+        message = "there are several experiments here; take load_variants, or remove variants"
+        mistakes.add((VARIANTS,), message, at_key=True)
+        mistakes.raise_if_any()
+    return checked(document)
+
+
+def checked(document: Document) -> Experiment:
+    """The experiment in a document without variants. Raises `InputError` that lists every mistake."""
     mistakes = Mistakes(document)
     try:
         experiment = Experiment.model_validate(document.data)
@@ -75,8 +92,12 @@ def load(source: str | os.PathLike | Mapping[str, Any], overrides: Overrides = (
         raise InputError(str(error)) from error
     experiment = with_defaults(experiment)
     experiment._document = document
-    assemble(Parts.of(experiment), mistakes)
+    experiment = with_curve_numbers(experiment, mistakes)
+    assembled = assemble(Parts.of(experiment), mistakes)
     mistakes.raise_if_any()
+    if assembled is not None and assembled.completed:
+        experiment = experiment.model_copy(update=assembled.completed)
+        experiment._document = document
     return experiment
 
 
@@ -108,6 +129,9 @@ def _section(document: Document, path: KeyPath) -> type[Section] | None:
             "reactions": InlineNetwork,
         }
         return next((section for key, section in kinds.items() if key in model), None)
+    if len(path) == 2 and path[0] == "initial":
+        given = _given(document, path)
+        return FromFile if "file" in given else PerPath if "values" in given else RandomValue
     for pattern, section in _SECTIONS.items():
         if len(pattern) == len(path) and all(p in ("*", q) for p, q in zip(pattern, path, strict=True)):
             return section

@@ -20,7 +20,7 @@ from simkit.paths import (
     path_mesh,
     path_program,
 )
-from simkit.programs import compiled
+from simkit.programs import Request, compiled
 from simkit.simulation import Simulation
 
 SHOWN = 3
@@ -86,7 +86,8 @@ def _replayed(
     """The rows of one path by name."""
     program, inputs = path_program(simulation, grid, path_mesh(1))
     ids = as_device_ids(path, 1, FEWEST_LANES, path_mesh(1))
-    rows = compiled(program, inputs, ids)[0](inputs, ids)
+    (replay,), _ = compiled(Request(program, (inputs, ids)))
+    rows = replay(inputs, ids)
     return {name: np.array(array)[:, 0, 0] for name, array in rows.items()}
 
 

@@ -1,5 +1,6 @@
 """Expressions in the fields of an experiment; what is wrong with them goes to the list of mistakes."""
 
+import copy
 import math
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
@@ -44,10 +45,14 @@ def evaluated(
 
 
 class Constants:
-    """The named constants: `names` are all that were given, `values` those that could be evaluated."""
+    """The named constants: `names` are all that were given, `values` those that could be evaluated.
+
+    `changing` are names among them whose values change with time, see `beside`.
+    """
 
     def __init__(self, given: Mapping[str, float | str], names: Collection[str], mistakes: Mistakes):
         self.names = tuple(names)
+        self.changing: frozenset[str] = frozenset()
         self.expressions: dict[str, Expression] = {}
         self.values: dict[str, float] = {}
         for name, text in given.items():
@@ -69,6 +74,19 @@ class Constants:
                     self.expressions[name] = expression
                     self.values[name] = number
 
+    def beside(self, curves: Collection[str], start: Mapping[str, float]) -> "Constants":
+        """The constants and, beside them, curves and `t`, with their values at the start of the run."""
+        found = copy.copy(self)
+        found.names = (*self.names, *curves, "t")
+        found.changing = frozenset([*curves, "t"])
+        found.values = self.values | dict(start)
+        found.expressions = self.expressions | {n: itself(n) for n in curves if n in start}
+        return found
+
+    def place(self, name: str) -> KeyPath:
+        """Where a name was given."""
+        return ("curves" if name in self.changing else "constants", name)
+
     def bound(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """All constants, those in `given` replaced and those defined by others following them."""
         unknown = given.keys() - self.expressions.keys()
@@ -80,3 +98,8 @@ class Constants:
         for name, expression in self.expressions.items():
             values[name] = given[name] if name in given else expression(values)
         return values
+
+
+def itself(name: str) -> Expression:
+    """The expression that is a constant's name."""
+    return Expression(name, frozenset([name]), (), lambda environment: environment[name])

@@ -4,9 +4,9 @@ from typing import Any
 
 from simkit.documents import KeyPath
 from simkit.expression import Expression, check_name
-from simkit.fields import Constants, compiled
+from simkit.fields import Constants, compiled, itself
 from simkit.inline_hamiltonian import RESERVED, HamiltonianText, make_hamiltonian
-from simkit.inline_plan import itself, reserved
+from simkit.inline_plan import reserved
 from simkit.mistakes import Mistakes
 from simkit.model_plan import ModelPlan, parameter_values, refuse_ambiguous
 from simkit.settings import InlineHamiltonian
@@ -42,7 +42,7 @@ def plan_hamiltonian(section: InlineHamiltonian, constants: Constants, mistakes:
     borrowed = [name for name in constants.expressions if name in used and name not in section.parameters]
     for name in borrowed:
         if name in RESERVED:
-            mistakes.add(("constants", name), reserved(name), at_key=True)
+            mistakes.add(constants.place(name), reserved(name), at_key=True)
     expressions = found.expressions | {name: itself(name) for name in borrowed}
     values = found.values | {name: constants.values[name] for name in borrowed}
     parameters = (*section.parameters, *borrowed)

@@ -1,10 +1,12 @@
-"""Random initial values, drawn from the path's own stream."""
+"""Initial values that differ from path to path: drawn from the path's own stream, or given for each."""
 
 import dataclasses
 import math
-from typing import Literal, get_args
+from collections.abc import Iterable
+from typing import Any, Literal, get_args
 
 import jax.numpy as jnp
+import numpy as np
 from simkit_solvers.generator import Stream, Words, block, stream_key
 from simkit_solvers.normal import standard_normal, standard_normal_float64, uniform
 
@@ -35,13 +37,38 @@ class Distribution:
             raise ValueError(f"{self.kind}: the standard deviation must be >= 0, got {self.b:g}")
 
 
-def draw_initial(initial: dict[str, float | Distribution], key: Words, path, dtype, float64_normals: bool):
-    """The initial value of each variable of one path, by name; component k of the stream is variable k."""
+@dataclasses.dataclass(frozen=True, eq=False)
+class PathValues:
+    """Initial values given for the paths: an array `(rows,)`, of which path i takes row i modulo rows."""
+
+    numbers: np.ndarray
+
+
+InitialLaw = float | Distribution | PathValues
+
+
+def fixed_value(law: InitialLaw) -> float:
+    """A number that stands for the initial value where only its kind is asked for."""
+    if isinstance(law, PathValues):
+        return float(law.numbers[0])
+    return law.a if isinstance(law, Distribution) else law
+
+
+def differs_between_paths(initial: Iterable[InitialLaw]) -> bool:
+    """Whether paths begin at different places."""
+    return any(isinstance(law, Distribution | PathValues) for law in initial)
+
+
+def draw_initial(initial: dict[str, Any], key: Words, path, dtype, float64_normals: bool):
+    """The initial value of each variable of one path, by name; component k of the stream is variable k.
+
+    A number is that of all paths, and an array `(rows,)` has one for each.
+    """
     stream = stream_key(key, path, Stream.INITIAL)
     values = {}
     for component, (name, law) in enumerate(initial.items()):
         if not isinstance(law, Distribution):
-            values[name] = jnp.asarray(law, dtype)
+            values[name] = given_value(jnp.asarray(law, dtype), path)
             continue
         words = block(stream, jnp.uint32(0), component)
         if law.kind == "uniform":
@@ -51,3 +78,8 @@ def draw_initial(initial: dict[str, float | Distribution], key: Words, path, dty
             value = law.a + law.b * z.astype(dtype)
             values[name] = jnp.exp(value) if law.kind == "lognormal" else value
     return values
+
+
+def given_value(numbers, path):
+    """The number itself, or that of the path's row."""
+    return numbers if numbers.ndim == 0 else numbers[path % jnp.uint32(numbers.shape[0])]

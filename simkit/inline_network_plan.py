@@ -11,9 +11,9 @@ from simkit_solvers.reaction_network import AbstractReactionNetwork
 
 from simkit.documents import KeyPath
 from simkit.expression import Expression, check_name
-from simkit.fields import Constants, compiled, evaluated
+from simkit.fields import Constants, compiled, evaluated, itself
 from simkit.inline_model import scalars
-from simkit.inline_plan import itself, reserved
+from simkit.inline_plan import reserved
 from simkit.mistakes import Mistakes
 from simkit.model_plan import ModelPlan, parameter_values, refuse_ambiguous
 from simkit.settings import InlineNetwork, ReactionSettings
@@ -89,7 +89,7 @@ def plan_network(section: InlineNetwork, constants: Constants, mistakes: Mistake
     borrowed = [n for n in constants.expressions if n in used and n not in section.parameters]
     for name in borrowed:
         if name in RESERVED:
-            mistakes.add(("constants", name), reserved(name), at_key=True)
+            mistakes.add(constants.place(name), reserved(name), at_key=True)
     expressions = found.expressions | {name: itself(name) for name in borrowed}
     values = found.values | {n: constants.values[n] for n in borrowed if n in constants.values}
     parameters = (*section.parameters, *borrowed)

@@ -7,7 +7,7 @@ import numpy as np
 
 from simkit.documents import KeyPath
 from simkit.expression import Expression, check_name
-from simkit.fields import Constants, compiled, evaluated
+from simkit.fields import Constants, compiled, evaluated, itself
 from simkit.inline_model import RESERVED, Equation, ModelText, make_model
 from simkit.mistakes import Mistakes
 from simkit.model_plan import ModelPlan, parameter_values, refuse_ambiguous
@@ -39,6 +39,9 @@ class _Inline:
         place = ("model", "parameters")
         found = parameter_values(self.section.parameters, place, self.constants, self.mistakes)
         self.ambiguous = found.ambiguous
+        self.changing = self.constants.changing | {
+            name for name, text in found.expressions.items() if text.names & self.constants.changing
+        }
         names = [*self.variables, *self.given_parameters(), *self.constants.names, "t"]
         self.names = tuple(dict.fromkeys(names))
         equations = self.equations()
@@ -51,7 +54,7 @@ class _Inline:
         borrowed = [n for n in self.constants.expressions if n in self.used and n not in own]
         for name in borrowed:
             if name in RESERVED:
-                self.mistakes.add(("constants", name), reserved(name), at_key=True)
+                self.mistakes.add(self.constants.place(name), reserved(name), at_key=True)
         expressions = found.expressions | {name: itself(name) for name in borrowed}
         values = found.values | {name: self.constants.values[name] for name in borrowed}
         self.check_correlation(noises, correlation, values)
@@ -129,6 +132,9 @@ class _Inline:
                 self.refuse_name(path, f"unknown noise {shown(unknown[0])}{hint}")
             elif any({a, b} == set(names) for a, b, _, _ in found):
                 self.refuse_name(path, f"the correlation of {names[0]} and {names[1]} is given twice")
+            elif rho is not None and rho.names & self.changing:
+                name = min(rho.names & self.changing)
+                self.refuse_name(path, f"{name} changes with time, and a correlation may not")
             elif rho is not None:
                 found.append((names[0], names[1], rho, path))
         return found
@@ -157,8 +163,3 @@ class _Inline:
 def reserved(name: str) -> str:
     """Why a parameter cannot have the name of a part of a model."""
     return f"{name!r} is the name of a part of a model; choose another"
-
-
-def itself(name: str) -> Expression:
-    """The expression that is a constant's name."""
-    return Expression(name, frozenset([name]), (), lambda environment: environment[name])

@@ -5,12 +5,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from simkit_physics import MODELS
+from simkit_physics.sized import is_sized, of_size
 from simkit_solvers.problem import AbstractODE, parameters_of
 
 from simkit.documents import KeyPath
 from simkit.expression import Expression
 from simkit.fields import Constants, compiled, evaluated
 from simkit.mistakes import Mistakes
+from simkit.numbered import written_out
 from simkit.settings import NamedModel
 from simkit.suggestion import did_you_mean, shown
 
@@ -21,6 +23,8 @@ class ModelPlan:
 
     `ambiguous` are names of both a constant and a parameter that differ. `problem` is `None` where something
     is wrong; `make` makes it of the parameters by name, where it is not an instance of the model's own class.
+    `bind` makes it of the constants and the grid, where there is more to it than its parameters. `curves` are
+    the names of curves, and `changing` these and the parameters that change with time.
     """
 
     variables: tuple[str, ...]
@@ -30,11 +34,16 @@ class ModelPlan:
     values: dict[str, float]
     problem: AbstractODE | None
     make: Callable[..., AbstractODE] | None = None
+    bind: Callable[[Mapping[str, Any], Any], AbstractODE] | None = None
+    curves: tuple[str, ...] = ()
+    changing: frozenset[str] = frozenset()
 
-    def bound(self, constants: Mapping[str, Any]) -> AbstractODE:
-        """The problem for other constants."""
+    def bound(self, constants: Mapping[str, Any], grid: Any) -> AbstractODE:
+        """The problem for other constants, on a grid that its events are to meet."""
         if self.problem is None:
             raise ValueError("a model with mistakes has no problem")
+        if self.bind is not None:
+            return self.bind(constants, grid)
         make = self.make or type(self.problem)
         return make(**{name: value(constants) for name, value in self.expressions.items()})
 
@@ -77,6 +86,20 @@ def parameter_values(
     return ParameterValues(expressions, values, frozenset(ambiguous))
 
 
+def _sized(cls: Any, size: Any, mistakes: Mistakes) -> Any:
+    """The class of the size asked for; `None` and a mistake where there is none."""
+    smallest, largest = cls.sizes
+    if not isinstance(size, float) or size != size // 1:
+        message = f"must be a whole number from {smallest} to {largest}, got {shown(size)}"
+        mistakes.add(("model", "size"), message)
+        return None
+    try:
+        return of_size(cls, int(size))
+    except ValueError as error:
+        mistakes.add(("model", "size"), str(error))
+        return None
+
+
 def plan_named(section: NamedModel, constants: Constants, mistakes: Mistakes) -> ModelPlan | None:
     """The plan of a registered model; `None` for an unknown name."""
     cls: Any = MODELS.get(section.type)
@@ -84,8 +107,13 @@ def plan_named(section: NamedModel, constants: Constants, mistakes: Mistakes) ->
         hint = did_you_mean(section.type, MODELS)
         mistakes.add(("model", "type"), f"unknown model {shown(section.type)}{hint}")
         return None
+    given = dict(section.__pydantic_extra__ or {})
+    if "size" in given and is_sized(cls):
+        cls = _sized(cls, given.pop("size"), mistakes)
+        if cls is None:
+            return None
     specs = parameters_of(cls)
-    given = section.__pydantic_extra__ or {}
+    given = written_out(given, specs, ("model",), mistakes)
     for name in given:
         if name not in specs:
             rest = [known for known in specs if known not in given]

@@ -25,7 +25,7 @@ def plan_observables(
     observables = []
     info = {}
     fixed = None if plan is None else [*plan.parameters, *constants.names, "t"]
-    names = None if plan is None or fixed is None else [*plan.variables, *fixed]
+    names = None if plan is None or fixed is None else [*plan.variables, *fixed, *plan.curves]
     ambiguous = frozenset() if plan is None else plan.ambiguous
     values = {} if plan is None else {**constants.values, **plan.values}
     if end is not None:
@@ -48,6 +48,9 @@ def plan_observables(
             place = (*path, "exact")
             expression = compiled(mistakes, place, settings.exact, fixed, closed_forms=CLOSED_FORMS)
             refuse_ambiguous(mistakes, place, expression, ambiguous)
+            changing = expression.names & plan.changing if expression and plan else frozenset()
+            if changing:
+                mistakes.add(place, f"{min(changing)} changes with time; write the exact value without it")
             exact = evaluated(mistakes, place, expression, values)
         if value is not None:
             exercise = plan_exercise(settings, plan, names, steps, path, mistakes)

@@ -6,10 +6,9 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from simkit_solvers.calculus import Converted
 from simkit_solvers.observe import AbstractObserver
-from simkit_solvers.problem import Scalar, parameters_of
-from simkit_solvers.reaction_network import ChemicalLangevin
+from simkit_solvers.problem import Scalar
+from simkit_solvers.schedule import parameters_at
 
 from simkit.exercise import Exercise, Policy
 from simkit.expression import Expression, Functional
@@ -64,6 +63,10 @@ class Observer(AbstractObserver):
     float32 sums are compensated, so they hold over millions of steps. At a row before the first monitored
     step `mean(x)` is the present x. Names mean state variables, the model's parameters, `constants` and `t`,
     in this order.
+
+    Where x changes at once, at an event or a jump of a parameter, `max(x)` and `min(x)` see both values, the
+    integral goes up to the one and on from the other, as does `no_touch(x, s)`, and `mean(x)` takes the one
+    after, as a row does.
 
     `policies` are for the observables with early exercise, by name; `longstaff_schwartz.with_policies` finds
     them. Without one, such an observable raises `ValueError`.
@@ -154,6 +157,29 @@ class Observer(AbstractObserver):
         steps = jnp.uint32(exercise.steps)
         return jax.lax.cond(k % steps == 0, decided, lambda before: before, before)
 
+    def changed(self, acc, k, t, before, after):
+        then, dtype = self._environment(before[0], t, before[1])
+        now, _ = self._environment(after[0], t, after[1])
+        accumulators = []
+        for monitor, kept in zip(self.monitors, acc[1], strict=True):
+            x = _value(monitor.functional.argument, now, dtype)
+            match monitor.functional.kind:
+                case "mean":
+                    new = (_added(kept[0], x - _value(monitor.functional.argument, then, dtype)),)
+                case "integral":
+                    new = (kept[0], x)
+                case "max":
+                    new = (jnp.maximum(kept[0], x),)
+                case "min":
+                    new = (jnp.minimum(kept[0], x),)
+                case "no_touch":
+                    new = (jnp.where(x > 0, kept[0], 0.0), x, _volatility(monitor, now, dtype))
+            if monitor.every > 1:
+                due = k % jnp.uint32(monitor.every) == 0
+                new = jax.tree.map(lambda a, b, due=due: jnp.where(due, a, b), new, kept)
+            accumulators.append(new)
+        return acc[0], tuple(accumulators), acc[2]
+
     def row(self, problem, acc, t, y):
         values, dtype = self._environment(problem, t, y)
         found = self._functionals(acc, values, dtype)
@@ -219,11 +245,8 @@ class Observer(AbstractObserver):
         """Values by name in the state's dtype."""
         dtype = jnp.result_type(*y)
         used = {name for observable in self.observables for name in observable.names}
-        while isinstance(problem, Converted | ChemicalLangevin):
-            problem = problem.original  # which has the parameters
-        fields = vars(problem)
         numbers = {name: value for name, value in self.constants.items() if name in used}
-        numbers |= {name: fields[name] for name in parameters_of(problem) if name in used}
+        numbers |= {name: value for name, value in parameters_at(problem, t).items() if name in used}
         values: dict[Any, Any] = {name: jnp.asarray(value, dtype) for name, value in numbers.items()}
         return {"t": t, **values, **y._asdict()}, dtype
 

@@ -1,4 +1,4 @@
-"""`--set model.sigma=0.3`: single keys of a document replaced from outside."""
+"""`--set model.sigma=0.3`: single keys of a document replaced, from outside or by a variant."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -36,47 +36,58 @@ def apply_overrides(document: Document, overrides: Overrides) -> None:
         try:
             value, inside = parse_value("null" if text is None else str(text), f"--set {name}")
             document.mistakes += [((0, 0), path, message) for _, _, message in inside.mistakes]
-            _replace(document, path, value, name)
+            document.options |= dict.fromkeys(replace_key(document, path, value), name)
         except InputError as error:
             problems += error.problems
+        except ValueError as error:
+            problems.append(f"--set {name}: {error}")
     if problems:
         raise InputError(problems)
 
 
-def _replace(document: Document, path: tuple[str, ...], value: Any, name: str) -> None:
+def replace_key(document: Document, path: tuple[str, ...], value: Any, wholly: bool = False) -> list[KeyPath]:
+    """Put a value at a path, and make the sections on the way; the marks of what was there are gone.
+
+    Gives the key paths of the sections made and of the value. Raises `ValueError` where the path leads into a
+    value that has no keys, which `wholly` replaces instead.
+    """
     container: Any = document.data
+    made: list[KeyPath] = []
     where: KeyPath = ()
     for part in path[:-1]:
-        key = _index(container, part, name)
+        key = _index(container, part)
         where = (*where, key)
         if isinstance(container, dict) and container.get(key) is None:
             container[key] = {}
-            document.options[where] = name
+            made.append(where)
         elif not isinstance(container[key], dict | list):
-            container[key] = {_shorthand(where, name): container[key]}
+            short = _shorthand(where)
+            if short is None and not wholly:
+                place = ".".join(map(str, where))
+                raise ValueError(f"{place} is a single value, so nothing can be set inside it")
+            container[key] = {} if short is None else {short: container[key]}
         container = container[key]
-    key = _index(container, path[-1], name)
+    key = _index(container, path[-1])
     where = (*where, key)
     container[key] = value
     for marks in (document.values, document.keys, document.options):
         for old in [old for old in marks if old[: len(where)] == where]:
             del marks[old]
-    document.options[where] = name
+    return [*made, where]
 
 
-def _index(container, part: str, name: str) -> str | int:
+def _index(container, part: str) -> str | int:
     """The key or list index that a part of the path means."""
     if isinstance(container, dict):
         return part
     if part.isdigit() and int(part) < len(container):
         return int(part)
-    raise InputError(f"--set {name}: a list of {len(container)} has no item {part!r}; count from 0")
+    raise ValueError(f"a list of {len(container)} has no item {part!r}; count from 0")
 
 
-def _shorthand(path: KeyPath, name: str) -> str:
+def _shorthand(path: KeyPath) -> str | None:
+    """The key that a single value at a path stands for."""
     for pattern, key in SHORTHANDS.items():
         if len(pattern) == len(path) and all(p in ("*", q) for p, q in zip(pattern, path, strict=True)):
             return key
-    raise InputError(
-        f"--set {name}: {'.'.join(map(str, path))} is a single value, so nothing can be set inside it"
-    )
+    return None

@@ -26,7 +26,7 @@ from simkit_solvers.problem import AbstractODE, AbstractSDE
 from simkit_solvers.registry import info_of
 
 from simkit.errors import InputError
-from simkit.initial import Distribution, draw_initial
+from simkit.initial import Distribution, PathValues, draw_initial, given_value
 from simkit.programs import Static
 from simkit.simulation import Simulation
 
@@ -68,8 +68,8 @@ def as_device_ids(first: int, leaves: int, lanes: int, mesh: Mesh):
 class Inputs(NamedTuple):
     """What a program of paths is given: the floating-point leaves of the run's parts, and the seed's key.
 
-    `initial` are the initial values that are numbers, by name. All are in the run's precision, and traced, so
-    that a derivative, a sweep or another seed compiles nothing anew.
+    `initial` are the initial values that are numbers, or arrays of one for each path, by name. All are in the
+    run's precision, and traced, so that a derivative, a sweep or another seed compiles nothing anew.
     """
 
     problem: AbstractODE
@@ -141,7 +141,11 @@ def path_program(
     """The program of a simulation's paths on this grid, and what to call it with beside path ids."""
     dtype = jnp.dtype(simulation.precision)
     laws = {name: x if isinstance(x, Distribution) else None for name, x in simulation.initial.items()}
-    fixed = {name: x for name, x in simulation.initial.items() if laws[name] is None}
+    fixed = {
+        name: x.numbers if isinstance(x, PathValues) else x
+        for name, x in simulation.initial.items()
+        if not isinstance(x, Distribution)
+    }
     everything = (simulation.problem, simulation.observer, grid, fixed)
     numbers, (*static, _) = eqx.partition(everything, eqx.is_inexact_array_like)
     numbers = jax.tree.map(lambda x: jnp.asarray(x, dtype), numbers)
@@ -161,7 +165,7 @@ def path_program(
 
 def _jumps(network, method, grid: JumpGrid, observer, start, key, path) -> dict[str, jax.Array]:
     """The rows of one path of a jump process, its counts in float64, which holds them whole."""
-    y0 = network.State(**{name: x.astype(jnp.int32) for name, x in start.items()})
+    y0 = network.State(**{name: given_value(x, path).astype(jnp.int32) for name, x in start.items()})
     run = integrate_jumps(network, method, y0, grid, JumpNoise.of(key, path), observer)
     whole = {
         name: jnp.where(jnp.isnan(run.rows[name]), jnp.nan, x.astype(jnp.float64))

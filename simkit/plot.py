@@ -48,13 +48,17 @@ def plot_dataset(dataset: "xr.Dataset") -> "Figure":
     """A row for each quantity over time, a portrait of pairs, then final distributions of the observables.
 
     What stands over time and which pairs, the run's `plot` section says. A single path is drawn as a curve,
-    without quantiles or distributions.
+    without quantiles or distributions. Variants are laid over each other.
     """
+    if "variant" in dataset.dims:
+        from simkit.plot_variants import plot_variants
+
+        return plot_variants(dataset)
     from matplotlib import rc_context
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    rows, pairs = _over_time(dataset), _portrait_pairs(dataset)
+    rows, pairs = over_time_names(dataset), portrait_pairs(dataset)
     single = int(dataset.attrs["paths"]) == 1
     drawn = {*rows, *(name for pair in pairs for name in pair)}
     observables = [] if single else [n for n in dataset.attrs["observables"].split() if n not in drawn]
@@ -76,7 +80,7 @@ def plot_dataset(dataset: "xr.Dataset") -> "Figure":
             else:
                 _fan(over_time, dataset, name, row == 0, last)
                 _sideways_histogram(figure.add_subplot(cells[row, 1], sharey=over_time), dataset, name, last)
-            over_time.set_ylabel(_label(dataset, name, 34 if len(rows) < 3 and not pairs else 24))
+            over_time.set_ylabel(label(dataset, name, 34 if len(rows) < 3 and not pairs else 24))
         if pairs:
             _portrait(figure.add_subplot(upper[1]), dataset, pairs)
         lower = blocks[-1].subgridspec(max(below, 1), columns)
@@ -84,11 +88,11 @@ def plot_dataset(dataset: "xr.Dataset") -> "Figure":
             cell = lower[divmod(number, columns)]
             _histogram(figure.add_subplot(cell), dataset, name, first=number % columns == 0)
         figure.suptitle(_title(dataset), x=0.012, ha="left", fontsize=13, fontweight="bold")
-        _legend(figure)
+        figure_legend(figure)
     return figure
 
 
-def _over_time(dataset: "xr.Dataset") -> list[str]:
+def over_time_names(dataset: "xr.Dataset") -> list[str]:
     """The quantities that have a row over time."""
     asked = dataset.attrs.get("plot_over_time", "").split()
     states = dataset.attrs["state_variables"].split()[:MAX_STATES]
@@ -96,7 +100,7 @@ def _over_time(dataset: "xr.Dataset") -> list[str]:
     return asked or [*states, *each][:MAX_ROWS]
 
 
-def _portrait_pairs(dataset: "xr.Dataset") -> list[list[str]]:
+def portrait_pairs(dataset: "xr.Dataset") -> list[list[str]]:
     return [pair.split() for pair in dataset.attrs.get("plot_portrait", "").split(";") if pair.strip()]
 
 
@@ -129,7 +133,7 @@ def _title(dataset: "xr.Dataset") -> str:
     return f"{a['model']}   {size} × {steps}   {a['solver']}{seed}"
 
 
-def _legend(figure: "Figure") -> None:
+def figure_legend(figure: "Figure") -> None:
     entries = {}
     for axes in figure.axes:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
@@ -146,7 +150,7 @@ def _legend(figure: "Figure") -> None:
         )
 
 
-def _label(dataset: "xr.Dataset", name: str, width: int = 34) -> str:
+def label(dataset: "xr.Dataset", name: str, width: int = 34) -> str:
     """Name, description and unit; without the description where it is a formula or there is no room."""
     mean = dataset[f"{name}_mean"].attrs
     unit = f" [{mean['units']}]" if mean["units"] not in ("", "1") else ""
@@ -163,7 +167,7 @@ def _short(text: str, width: int) -> str:
     return textwrap.shorten(text, width, placeholder=" …")
 
 
-def _time_axis(axes: "Axes", dataset: "xr.Dataset", last: bool) -> None:
+def time_axis(axes: "Axes", dataset: "xr.Dataset", last: bool) -> None:
     times = dataset["time"].values
     axes.set_xlim(times[0], times[-1])
     if last:
@@ -176,7 +180,7 @@ def _curve(axes: "Axes", dataset: "xr.Dataset", name: str, last: bool) -> None:
     axes.plot(dataset["time"].values, dataset[f"{name}_mean"].values, color=BLUE, linewidth=1.4)
     if f"{name}_exact" in dataset:
         _exact(axes, dataset, name)
-    _time_axis(axes, dataset, last)
+    time_axis(axes, dataset, last)
 
 
 def _portrait(axes: "Axes", dataset: "xr.Dataset", pairs: list[list[str]]) -> None:
@@ -190,7 +194,7 @@ def _portrait(axes: "Axes", dataset: "xr.Dataset", pairs: list[list[str]]) -> No
             axes.plot(x, y, color=colour, linewidth=1.0 if len(x) > 300 else 1.4)
             axes.plot(x[:1], y[:1], "o", color=colour, markersize=5)
     names = pairs[0] if len(pairs) == 1 else None
-    labels = [_label(dataset, name) for name in names] if names else [_listed(pairs, i) for i in (0, 1)]
+    labels = [label(dataset, name) for name in names] if names else [_listed(pairs, i) for i in (0, 1)]
     axes.set_xlabel(labels[0])
     axes.set_ylabel(labels[1])
     wide, high = (np.ptp(limits()) for limits in (axes.get_xlim, axes.get_ylim))
@@ -212,7 +216,7 @@ def _exact(axes: "Axes", dataset: "xr.Dataset", name: str) -> None:
 
 def _fan(axes: "Axes", dataset: "xr.Dataset", name: str, first: bool, last: bool) -> None:
     times, levels = dataset["time"].values, dataset["quantile"].values
-    if _is_truth(dataset, name):  # whose quantiles and paths jump between nought and one
+    if is_truth(dataset, name):  # whose quantiles and paths jump between nought and one
         levels = levels[:0]
     quantiles = dataset[f"{name}_quantile"].values
     pairs = [
@@ -241,10 +245,10 @@ def _fan(axes: "Axes", dataset: "xr.Dataset", name: str, first: bool, last: bool
     if len(times) < 5 and first:
         note = f"only {len(times)} times were saved: set save.points for the shape between"
         axes.set_title(note, loc="right", fontsize=9, color=GREY)
-    _time_axis(axes, dataset, last)
+    time_axis(axes, dataset, last)
 
 
-def _is_truth(dataset: "xr.Dataset", name: str) -> bool:
+def is_truth(dataset: "xr.Dataset", name: str) -> bool:
     """Whether a quantity is 1 on some paths and 0 on all others, so that its mean is a share."""
     if f"{name}_path" not in dataset:
         return False
@@ -253,7 +257,7 @@ def _is_truth(dataset: "xr.Dataset", name: str) -> bool:
     return values.size > 0 and ends == (0, 1) and bool(np.isin(values, (0, 1)).all())
 
 
-def _shares(dataset: "xr.Dataset", name: str) -> tuple[np.ndarray, np.ndarray]:
+def final_shares(dataset: "xr.Dataset", name: str) -> tuple[np.ndarray, np.ndarray]:
     """Percentages of all paths, and bin edges: at most twice the cube root of their number (Rice)."""
     counts, edges = dataset[f"{name}_histogram"], dataset[f"{name}_histogram_edge"].values
     n = max(int(counts.attrs["n"]), 1)
@@ -266,25 +270,25 @@ def _final(dataset: "xr.Dataset", name: str, key: str) -> float | None:
     return None if variable is None else float(np.atleast_1d(variable.values)[-1])
 
 
-def _final_mean(dataset: "xr.Dataset", name: str) -> float:
+def final_mean(dataset: "xr.Dataset", name: str) -> float:
     return float(np.atleast_1d(dataset[f"{name}_mean"].values)[-1])
 
 
-def _ceiling(shares: np.ndarray) -> float:
+def ceiling(shares: np.ndarray) -> float:
     """How high to draw: a bin that towers over all others, as zero does in a payoff, is cut off."""
     ordered = np.sort(shares)
     return 1.25 * ordered[-2] if ordered[-1] > 3 * ordered[-2] > 0 else 1.08 * max(ordered[-1], 1e-12)
 
 
 def _sideways_histogram(axes: "Axes", dataset: "xr.Dataset", name: str, last: bool) -> None:
-    shares, edges = _shares(dataset, name)
+    shares, edges = final_shares(dataset, name)
     if np.all(np.isfinite(edges)):
         axes.stairs(shares, edges, orientation="horizontal", fill=True, color=BLUE, alpha=0.45, linewidth=0)
-    axes.axhline(_final_mean(dataset, name), color=VERMILION, linewidth=2, zorder=4)
+    axes.axhline(final_mean(dataset, name), color=VERMILION, linewidth=2, zorder=4)
     exact = _final(dataset, name, "exact")
     if exact is not None:
         axes.axhline(exact, color="black", linewidth=1.6, linestyle=(0, (4, 3)), zorder=5)
-    axes.set_xlim(0, _ceiling(shares))
+    axes.set_xlim(0, ceiling(shares))
     axes.tick_params(labelleft=False)
     axes.locator_params(axis="x", nbins=4)
     end = float(dataset["time"].values[-1])
@@ -294,7 +298,7 @@ def _sideways_histogram(axes: "Axes", dataset: "xr.Dataset", name: str, last: bo
 
 
 def _histogram(axes: "Axes", dataset: "xr.Dataset", name: str, first: bool) -> None:
-    shares, edges = _shares(dataset, name)
+    shares, edges = final_shares(dataset, name)
     if np.all(np.isfinite(edges)):
         axes.stairs(shares, edges, fill=True, color=BLUE, alpha=0.45, linewidth=0)
         # The bins hold nearly all paths; where a rare large value makes the mean, it lies outside them.
@@ -302,7 +306,7 @@ def _histogram(axes: "Axes", dataset: "xr.Dataset", name: str, first: bool) -> N
         low, high = min(edges[0], *marks), max(edges[-1], *marks)
         margin = 0.05 * (high - low)
         axes.set_xlim(low - margin * (low < edges[0]), high + margin * (high > edges[-1]))
-    top = _ceiling(shares)
+    top = ceiling(shares)
     axes.set_ylim(0, top)
     peak = int(np.argmax(shares))
     if shares[peak] > top:
@@ -310,7 +314,7 @@ def _histogram(axes: "Axes", dataset: "xr.Dataset", name: str, first: bool) -> N
         place = {"x": 0.98 if left else 0.02, "ha": "right" if left else "left", "y": 0.95, "va": "top"}
         text = f"{shares[peak]:.0f} % from {edges[peak]:.3g} to {edges[peak + 1]:.3g}"
         axes.text(s=text, transform=axes.transAxes, fontsize=9, color=GREY, zorder=6, **place)
-    axes.axvline(_final_mean(dataset, name), color=VERMILION, linewidth=2, label="mean", zorder=4)
+    axes.axvline(final_mean(dataset, name), color=VERMILION, linewidth=2, label="mean", zorder=4)
     exact = _final(dataset, name, "exact")
     if exact is not None:
         style = {"color": "black", "linewidth": 1.6, "linestyle": (0, (4, 3)), "zorder": 5}

@@ -4,7 +4,8 @@ import dataclasses
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -14,22 +15,44 @@ KEPT = 64
 _kept: OrderedDict[Hashable, Callable] = OrderedDict()
 
 
-def compiled(program: Callable, *arguments) -> tuple[Callable, float]:
-    """`program` compiled for arguments of these shapes and types, and the seconds that this took.
+class Request(NamedTuple):
+    """A program, and arguments of the shapes and types to compile it for."""
+
+    program: Callable
+    arguments: tuple
+
+    @property
+    def key(self) -> Hashable:
+        """What tells compiled programs apart."""
+        leaves, structure = jax.tree.flatten(self.arguments)
+        return self.program, structure, tuple((np.shape(x), jax.numpy.result_type(x)) for x in leaves)
+
+
+def compiled(*requests: Request) -> tuple[list[Callable], float]:
+    """The programs compiled, and the seconds that this took; several at a time, while the next is traced.
 
     Two programs are the same where they are equal: frozen dataclasses whose fields are all that their call
     reads. The last ones used are kept.
     """
     start = time.perf_counter()
-    leaves, structure = jax.tree.flatten(arguments)
-    key = program, structure, tuple((np.shape(x), jax.numpy.result_type(x)) for x in leaves)
-    found = _kept.pop(key, None)
-    if found is None:
-        found = jax.jit(program).lower(*arguments).compile()
-    _kept[key] = found
-    if len(_kept) > KEPT:
+    wanted = {request.key: request for request in requests}
+    found = {key: _kept.pop(key) for key in wanted if key in _kept}
+    new = [key for key in wanted if key not in found]
+    if len(new) == 1:  # here, where an interrupt reaches it
+        found[new[0]] = _lowered(wanted[new[0]]).compile()
+    elif new:
+        with ThreadPoolExecutor(len(new)) as pool:
+            started = {key: pool.submit(_lowered(wanted[key]).compile) for key in new}
+        found |= {key: each.result() for key, each in started.items()}
+    for key in wanted:
+        _kept[key] = found[key]
+    while len(_kept) > KEPT:
         _kept.popitem(last=False)
-    return found, time.perf_counter() - start
+    return [found[request.key] for request in requests], time.perf_counter() - start
+
+
+def _lowered(request: Request):
+    return jax.jit(request.program).lower(*request.arguments)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,15 +4,17 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from simkit_solvers.calculus import Converted
+import numpy as np
 from simkit_solvers.jump_grid import MAX_STEPS, JumpGrid
+from simkit_solvers.jumps import LARGEST_COUNT
 from simkit_solvers.problem import AbstractODE, AbstractSDE
 from simkit_solvers.reaction_network import AbstractReactionNetwork, ChemicalLangevin
 from simkit_solvers.registry import SOLVERS
+from simkit_solvers.schedule import Scheduled, model_in
 
 from simkit.adaptive_plan import MakeGrid, path_functionals
 from simkit.fields import Constants
-from simkit.initial import Distribution
+from simkit.initial import Distribution, PathValues
 from simkit.initial_plan import InitialValue
 from simkit.mistakes import Mistakes
 from simkit.model_plan import ModelPlan
@@ -43,10 +45,17 @@ def seen_by(section: Solver | None, plan: ModelPlan | None) -> ModelPlan | None:
         return plan
     if not takes_langevin(section):
         return plan
-    cls = type(network)
+    cls, bind = type(network), plan.bind
     return dataclasses.replace(
-        plan, problem=ChemicalLangevin(network), make=lambda **values: ChemicalLangevin(cls(**values))
+        plan,
+        problem=ChemicalLangevin(network),
+        make=lambda **values: ChemicalLangevin(cls(**values)),
+        bind=None if bind is None else lambda constants, grid: _langevin(bind(constants, grid)),
     )
+
+
+def _langevin(network: Any) -> ChemicalLangevin:
+    return ChemicalLangevin(network)
 
 
 def view(problem: AbstractODE, jumps: bool) -> str | None:
@@ -60,9 +69,8 @@ def view(problem: AbstractODE, jumps: bool) -> str | None:
 
 def model_of(problem: AbstractODE) -> AbstractODE:
     """The model that a problem was made of: it has the parameters and the name."""
-    while isinstance(problem, Converted | ChemicalLangevin):
-        problem = problem.original
-    return problem
+    problem = model_in(problem)
+    return problem.original if isinstance(problem, Scheduled) else problem
 
 
 def plan_jumps(section: Time | None, save: Save | None, mistakes: Mistakes) -> MakeGrid | None:
@@ -106,9 +114,12 @@ def refuse_jumps(
         path = ("initial", name)
         if isinstance(bound, Distribution):
             mistakes.add(path, "must be a whole number of molecules, and these laws are of real ones")
-        elif bound != bound // 1 or not 0 <= bound <= 2e9:
-            message = f"must be a whole number from 0 to 2000000000, the molecules of {name}, got {bound:g}"
-            mistakes.add(path, message)
+            continue
+        counts = np.atleast_1d(bound.numbers if isinstance(bound, PathValues) else bound)
+        wrong = np.flatnonzero((counts != counts // 1) | (counts < 0) | (counts > LARGEST_COUNT))
+        if len(wrong):
+            wanted = f"a whole number from 0 to {LARGEST_COUNT}, the molecules of {name}"
+            mistakes.add(path, f"{value.place(wrong[0])}must be {wanted}, got {counts[wrong[0]]:g}")
     for name, settings in (observe or {}).items():
         found = path_functionals(settings)
         if found:

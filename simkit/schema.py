@@ -40,7 +40,10 @@ def experiment_schema() -> dict[str, Any]:
 
 
 def _model_schema(name: str, model, about: str) -> dict[str, Any]:
+    from simkit_physics.sized import is_sized
     from simkit_solvers.problem import parameters_of
+
+    from simkit.numbered import numbered_names
 
     properties: dict[str, Any] = {"type": {"const": name, "description": about}}
     for key, spec in parameters_of(model).items():
@@ -57,11 +60,27 @@ def _model_schema(name: str, model, about: str) -> dict[str, Any]:
         }
         shown = {"examples": [model.example[key]]} if key in model.example else {}
         properties[key] = {**_NUMBER, **limits, "description": text, **shown}
+    patterns = {}
+    required = list(properties)
+    if is_sized(model):
+        smallest, largest = model.sizes
+        text = f"Number of parts; there are {len(model.State._fields)} variables unless given."
+        properties["size"] = {"type": "integer", "minimum": smallest, "maximum": largest, "description": text}
+    parameters = list(parameters_of(model))
+    for key in dict.fromkeys(name.rstrip("0123456789") for name in parameters):
+        names = numbered_names(key, parameters)
+        if names:
+            text = f"The same for all of {names[0]} to {names[-1]}, or a list."
+            either = [_NUMBER, {"type": "array", "items": _NUMBER}]
+            properties[key] = {"anyOf": either, "description": text}
+            required = [name for name in required if name not in names]
+            patterns |= {f"^{key}[0-9]+$": _NUMBER} if is_sized(model) else {}
     return {
         "type": "object",
         "description": (model.__doc__ or "").split("\n\n")[0].strip(),
         "properties": properties,
-        "required": list(properties),
+        **({"patternProperties": patterns} if patterns else {}),
+        "required": required,
         "additionalProperties": False,
     }
 

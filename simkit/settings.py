@@ -36,7 +36,11 @@ NAMED, INLINE_SDE, INLINE_ODE, INLINE_HAMILTONIAN, INLINE_NETWORK, PLAIN, RANDOM
     "plain value",
     "random value",
 )
-TAGS = frozenset({NAMED, INLINE_SDE, INLINE_ODE, INLINE_HAMILTONIAN, INLINE_NETWORK, PLAIN, RANDOM})
+PER_PATH, FROM_FILE, LISTED = "values of the paths", "values of a file", "values of a list"
+TAGS = frozenset(
+    {NAMED, INLINE_SDE, INLINE_ODE, INLINE_HAMILTONIAN, INLINE_NETWORK, PLAIN, RANDOM}
+    | {PER_PATH, FROM_FILE, LISTED}
+)
 
 
 def _wrong(message: str) -> PydanticCustomError:
@@ -56,6 +60,10 @@ def _number(value: Any) -> float | str:
             raise _wrong("must be a number or an expression, got an empty text")
         return value
     return _plain_number(value, "a number or an expression")
+
+
+def _number_or_list(value: Any) -> float | str | list[float | str]:
+    return [_number(x) for x in value] if isinstance(value, list) else _number(value)
 
 
 def _plain_number(value: Any, wanted: str = "a number") -> float:
@@ -123,6 +131,12 @@ def _quantiles(value: Any) -> list[float]:
     return numbers
 
 
+def _numbers(value: Any) -> list[float]:
+    if not isinstance(value, list) or not value:
+        raise _wrong(f"must be a list of numbers such as [99.0, 101.0], got {shown(value)}")
+    return [_plain_number(x) for x in value]
+
+
 def _names(value: Any) -> list[str]:
     if not isinstance(value, list) or not value or not all(isinstance(name, str) for name in value):
         raise _wrong(f"must be a list of names such as [S, v], got {shown(value)}")
@@ -166,13 +180,31 @@ def _shorthand(key: str):
     return BeforeValidator(expand)
 
 
+def _list_of_numbers(value: Any) -> list[float | str]:
+    if not isinstance(value, list) or not value:
+        raise _wrong(f"must be a list of numbers such as [0, 0.5, 1], got {shown(value)}")
+    return [_number(x) for x in value]
+
+
+def _times(value: Any) -> list[float | str]:
+    return _list_of_numbers(value if isinstance(value, list) else [value])
+
+
 _EXPRESSION = {"type": ["number", "string"]}
 Number = Annotated[float | str, PlainValidator(_number), WithJsonSchema(_EXPRESSION)]
+NumberOrList = Annotated[float | str | list[float | str], PlainValidator(_number_or_list)]
 Text = Annotated[str, PlainValidator(_text), WithJsonSchema({"type": "string"})]
 Pair = Annotated[
     list[float | str],
     PlainValidator(_pair),
     WithJsonSchema({"type": "array", "items": _EXPRESSION, "minItems": 2, "maxItems": 2}),
+]
+
+
+_NUMBER_LIST = {"type": "array", "items": _EXPRESSION, "minItems": 1}
+Numbers = Annotated[list[float | str], PlainValidator(_list_of_numbers), WithJsonSchema(_NUMBER_LIST)]
+Times = Annotated[
+    list[float | str], PlainValidator(_times), WithJsonSchema({"anyOf": [_EXPRESSION, _NUMBER_LIST]})
 ]
 
 
@@ -186,7 +218,7 @@ class NamedModel(Section):
     """A registered model by its class name, and its parameters beside the name."""
 
     model_config = ConfigDict(extra="allow")
-    __pydantic_extra__: dict[str, Number]
+    __pydantic_extra__: dict[str, NumberOrList]
 
     type: Text = Field(description="Name of the model; `simkit list` shows all.", examples=["GBM"])
 
@@ -312,6 +344,45 @@ class RandomValue(Section):
     uniform: Pair | None = Field(None, description="Lower and upper end.", examples=[[0, 1]])
 
 
+class PerPath(Section):
+    """An initial value for each path: path i takes value i, counted from 0, and after the last the first."""
+
+    values: Annotated[
+        list[float],
+        PlainValidator(_numbers),
+        WithJsonSchema({"type": "array", "items": {"type": "number"}, "minItems": 1}),
+    ] = Field(
+        description="The values of the paths. Their number must divide that of the paths, and is the default "
+        "for it.",
+        examples=[[99.0, 100.0, 101.0]],
+    )
+
+
+class FromFile(Section):
+    """Initial values read from a file. One row is the value of all paths; of several, path i takes row i,
+    counted from 0, and after the last the first."""
+
+    file: Text = Field(
+        description="A table .csv with a line of names above its numbers, or the .nc or .zarr of an earlier "
+        "run, of which the stored paths' last values are taken. Beside the experiment's file.",
+        examples=["start.csv"],
+    )
+    column: Text | None = Field(
+        None,
+        description="The column, or quantity of an earlier run; the one of the variable's name unless given.",
+        examples=["S0"],
+    )
+    variant: Text | None = Field(
+        None, description="Which variant of an earlier run, if it has several.", examples=["low"]
+    )
+    sha256: Text | None = Field(
+        None,
+        description="Checksum that the file must have; a resolved configuration has it.",
+    )
+
+    _origin: Any = PrivateAttr(None)  # the column, read once
+
+
 class Solver(Section):
     """A solver by its class name, and its options beside the name."""
 
@@ -381,8 +452,8 @@ class Ensemble(Section):
 
     paths: Annotated[int, *_whole(1, MAX_PATHS, " (the path counter has 32 bits)")] | None = Field(
         None,
-        description="Number of paths. The default is 10000, and 1 for an ordinary equation from fixed "
-        "initial values.",
+        description="Number of paths. The default is 10000, 1 for an ordinary equation from fixed initial "
+        "values, and the number of rows where a file has several.",
         examples=[100000],
     )
     seed: Annotated[int, *_whole(0, 2**64 - 1)] = Field(
@@ -509,7 +580,70 @@ class ObservableSettings(Section):
     )
 
 
+class CurveSettings(Section):
+    """A number that changes with time, by points: times and values, or columns of a file."""
+
+    times: Numbers | None = Field(
+        None,
+        description="The times of the points, increasing; may be expressions of constants.",
+        examples=[[0, 0.5, 1, 2]],
+    )
+    values: Numbers | None = Field(
+        None,
+        description="The values at the times; may be expressions of constants.",
+        examples=[[0.01, 0.02, 0.025, 0.03]],
+    )
+    file: Text | None = Field(
+        None,
+        description="In place of times and values: a CSV file with a header, relative to the folder of the "
+        "experiment. It is read before the run, and the result holds its numbers.",
+        examples=["rain.csv"],
+    )
+    time: Text | None = Field(None, description="Beside file: the column of the times.", examples=["day"])
+    value: Text | None = Field(None, description="Beside file: the column of the values.", examples=["mm"])
+    interpolation: Annotated[
+        Literal["linear", "previous", "cubic"], *_choice("linear", "previous", "cubic")
+    ] = Field(
+        "linear",
+        description="Between the points: lines, the value of the point before (a step function), or a smooth "
+        "cubic that does not overshoot (PCHIP).",
+    )
+    outside: Annotated[Literal["refuse", "hold"], *_choice("refuse", "hold")] = Field(
+        "refuse", description="Whether a run may go beyond the points: `hold` keeps the first and last value."
+    )
+
+
+class EventSettings(Section):
+    """A change of the state at given times: at, or every with first and last."""
+
+    at: Times | None = Field(
+        None,
+        description="When it happens: a time, or a list of them, increasing; may be expressions of "
+        "constants.",
+        examples=[[0, 24, 48]],
+    )
+    every: Number | None = Field(
+        None, description="In place of at: the time from one to the next.", examples=[24]
+    )
+    first: Number | None = Field(
+        None, description="Beside every: when it happens first; t0 + every unless given.", examples=[0]
+    )
+    last: Number | None = Field(
+        None,
+        description="Beside every: when it happens last at the latest; before t1 unless given.",
+        examples=[96],
+    )
+    set: dict[str, Number] = Field(
+        description="New values of state variables: expressions of state variables, parameters, constants, "
+        "curves and t. All are computed from the state before the event.",
+        examples=[{"A": "A + 100"}],
+    )
+
+
 _NAMES = {"type": "array", "items": {"type": "string"}}
+
+
+_VARIANTS = {"type": "object", "minProperties": 1, "additionalProperties": {"type": ["object", "null"]}}
 
 
 class Plot(Section):
@@ -550,6 +684,11 @@ def _model_tag(value: Any) -> str:
 
 
 def _initial_tag(value: Any) -> str:
+    for key, section, tag in (("file", FromFile, FROM_FILE), ("values", PerPath, PER_PATH)):
+        if isinstance(value, section) or (isinstance(value, dict) and key in value):
+            return tag
+    if isinstance(value, list):
+        return LISTED
     return RANDOM if isinstance(value, dict | RandomValue) else PLAIN
 
 
@@ -562,7 +701,12 @@ Model = Annotated[
     Discriminator(_model_tag),
 ]
 Initial = Annotated[
-    Annotated[Number, Tag(PLAIN)] | Annotated[RandomValue, Tag(RANDOM)], Discriminator(_initial_tag)
+    Annotated[Number, Tag(PLAIN)]
+    | Annotated[RandomValue, Tag(RANDOM)]
+    | Annotated[PerPath, Tag(PER_PATH)]
+    | Annotated[FromFile, Tag(FROM_FILE)]
+    | Annotated[list[Number], Tag(LISTED)],
+    Discriminator(_initial_tag),
 ]
 
 
@@ -574,14 +718,22 @@ class Experiment(Section):
         description="Names for use anywhere below: numbers, or expressions of constants above.",
         examples=[{"r": 0.05, "K": 100.0}],
     )
+    curves: dict[str, CurveSettings] = Field(
+        default_factory=dict,
+        description="Numbers that change with time, by name: for parameters and equations of the model, for "
+        "observables and events.",
+        examples=[{"r": {"times": [0, 1, 2], "values": [0.01, 0.02, 0.025]}}],
+    )
     model: Model = Field(
         description="What is simulated: a model by name {type: GBM, mu: …}, equations under sde or ode, or "
         "energies under hamiltonian.",
         examples=[{"type": "GBM", "mu": "r", "sigma": 0.2}],
     )
     initial: dict[str, Initial] = Field(
-        description="The value of each state variable at t0: a number, an expression of constants, or a "
-        "distribution such as {normal: [100, 1]}.",
+        description="The value of each state variable at t0: a number, an expression of constants, a "
+        "distribution such as {normal: [100, 1]}, or {file: start.csv}. The key `file` beside them names a "
+        "file for all variables that are not given. Of variables x1, x2, … the key `x` has the value of "
+        "all, or a list.",
         examples=[{"S": 100.0}],
     )
     solver: Annotated[Solver, _shorthand("type")] | None = Field(
@@ -595,6 +747,12 @@ class Experiment(Section):
         description="The grid of times, such as {t1: 1.0, steps: 252}. With {t1: 1.0, rtol: 1e-6, "
         "atol: 1e-9} each path chooses its steps by itself.",
         examples=[{"t1": 1.0, "steps": 252}],
+    )
+    events: dict[str, EventSettings] = Field(
+        default_factory=dict,
+        description="Changes of the state at given times, such as doses, by name. Those at the same time "
+        "happen in the order of the file; a saved row shows the state after them.",
+        examples=[{"dose": {"at": [0, 24, 48], "set": {"A": "A + 100"}}}],
     )
     ensemble: Ensemble = Field(
         default_factory=lambda: Ensemble(),
@@ -625,6 +783,13 @@ class Experiment(Section):
         description="The dataset to write, .zarr or .nc; a picture lies beside it. Without it nothing is "
         "written but the table.",
         examples=["gbm.zarr"],
+    )
+
+    variants: Annotated[dict[str, Any], WithJsonSchema(_VARIANTS)] | None = Field(
+        None,
+        description="Several experiments in one file, by name: each is the file with these settings changed. "
+        "Keys are dotted as in --set, or sections; null takes a key away.",
+        examples=[{"low": {"model.sigma": 0.1}, "high": {"model.sigma": 0.4}}],
     )
 
     _document: Document | None = PrivateAttr(None)

@@ -12,7 +12,7 @@ from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.problem import AbstractODE
 
 from simkit.exercise import ExerciseFit
-from simkit.initial import Distribution
+from simkit.initial import InitialLaw
 
 STORED_PATHS = 20  # unless asked for otherwise; the picture shows some of them
 
@@ -47,7 +47,7 @@ class Simulation:
     problem: AbstractODE
     solver: Any  # a diffrax solver, or a jump method where the grid is a `JumpGrid`
     grid: Grid | AdaptiveGrid | JumpGrid
-    initial: dict[str, float | Distribution]
+    initial: dict[str, InitialLaw]
     observer: AbstractObserver
     observables: dict[str, ObservableInfo]
     paths: int
@@ -86,7 +86,8 @@ class EnsembleResult:
 
     `times` has one entry per saved row. Quantities kept at each row have arrays `(rows,)`, those kept at the
     end `(1,)`. `stored` are the rows of the first paths, as many as were asked for: arrays `(paths, rows)` by
-    name. `bias` maps quantities at the end to the step bias and its standard error.
+    name. `ends` are the final values of the first paths, NaN where one failed. `bias` maps quantities at the
+    end to the step bias and its standard error.
     `steps` is the number of steps of each path, or what adaptive paths took. `exercises` are the policies of
     early exercise, which took `fit_s` seconds to find.
     """
@@ -105,3 +106,4 @@ class EnsembleResult:
     devices: int
     exercises: dict[str, ExerciseFit] = dataclasses.field(default_factory=dict)
     fit_s: float = 0.0
+    ends: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)

@@ -2,7 +2,7 @@
 
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
@@ -15,11 +15,17 @@ from simkit.progress import counted, steps_text
 if TYPE_CHECKING:
     import xarray as xr
 
+VARIANT = "variant"
 WIDTH = 160  # where there is no terminal to ask
 
 
 def summary(dataset: "xr.Dataset") -> dict[str, Any]:
-    """The table's figures as plain data that JSON knows; None where there is no finite number."""
+    """The table's figures as plain data that JSON knows; None where there is no finite number.
+
+    Of variants those of each, with the difference from the first.
+    """
+    if VARIANT in dataset.dims:
+        return _summaries(dataset)
     attributes = dataset.attrs
     return {
         "observables": {name: _figures(dataset, name) for name in attributes["observables"].split()},
@@ -30,6 +36,14 @@ def summary(dataset: "xr.Dataset") -> dict[str, Any]:
         "elapsed_s": float(attributes["elapsed_s"]),
         "path_steps_per_s": float(attributes["path_steps_per_s"]),
     }
+
+
+def _summaries(dataset: "xr.Dataset") -> dict[str, Any]:
+    from simkit.variant_dataset import one_variant, variant_names
+
+    found = {name: summary(one_variant(dataset, name)) for name in variant_names(dataset)}
+    rates = {key: float(dataset.attrs[key]) for key in ("elapsed_s", "path_steps_per_s")}
+    return {"variants": found} | rates
 
 
 def _steps(attributes: Mapping[str, Any]) -> dict[str, Any]:
@@ -49,7 +63,8 @@ def _steps(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 def _figures(dataset: "xr.Dataset", name: str) -> dict[str, Any]:
     figures = {}
-    for key in ("mean", "stderr", "bias", "bias_stderr", "exact", "z"):
+    differences = [key for key in ("difference", "difference_stderr") if f"{name}_{key}" in dataset]
+    for key in ("mean", "stderr", "bias", "bias_stderr", "exact", "z", *differences):
         variable = dataset.get(f"{name}_{key}")
         value = float(np.atleast_1d(variable)[-1]) if variable is not None else math.nan
         figures[key] = value if math.isfinite(value) else None
@@ -93,6 +108,8 @@ def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
 
     Without `unicode` it is pure ASCII, but for what the user's own names and units say.
     """
+    if VARIANT in dataset.dims:
+        return _variants_table(dataset, unicode)
     content = summary(dataset)
     rows = content["observables"] | content["state"]
     failed = content["failed_paths"]
@@ -109,29 +126,85 @@ def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
     if failed:
         columns["paths"] = [f"{row['n']:,} ({failed:,} failed)" for row in rows.values()]
     shown = {title: cells for title, cells in columns.items() if any(cells)}
+    return _laid_out(shown, {len(content["observables"])}, unicode)
+
+
+def _variants_table(dataset: "xr.Dataset", unicode: bool) -> Table:
+    """For each quantity a row for each variant, with the difference from the first one.
+
+    The step bias is left out, for the width; z takes it into account.
+    """
+    variants: dict[str, Any] = summary(dataset)["variants"]
+    first = next(iter(variants.values()))
+    quantities = [*first["observables"], *first["state"]]
+    figures = {name: content["observables"] | content["state"] for name, content in variants.items()}
+    rows = [(quantity, name, figures[name][quantity]) for quantity in quantities for name in variants]
+    failed = {name: content["failed_paths"] for name, content in variants.items()}
+    start = next(iter(variants))
+    columns = {
+        "": [_named(quantity, row["unit"]) if name == start else "" for quantity, name, row in rows],
+        "variant": [name for _, name, _ in rows],
+        ("value" if first["paths"] == 1 else "mean"): [_mean(row) for *_, row in rows],
+        f"minus {start}": ["" if name == start else _difference(row) for _, name, row in rows],
+        "exact": ["" if row["exact"] is None else f"{row['exact']:.8g}" for *_, row in rows],
+        "z": ["" if row["z"] is None else f"{row['z']:+.2f}" for *_, row in rows],
+    }
+    if any(failed.values()):
+        columns["failed"] = [f"{failed[name]:,}" for _, name, _ in rows]
+    shown = {title: cells for title, cells in columns.items() if any(cells)}
+    return _laid_out(shown, set(range(len(variants), len(rows), len(variants))), unicode)
+
+
+def _named(quantity: str, unit: str) -> str:
+    return f"{quantity} [{unit}]" if unit not in ("", "1") else quantity
+
+
+def _difference(row: Mapping[str, Any]) -> str:
+    return with_error(row["difference"], row["difference_stderr"])
+
+
+def _laid_out(columns: Mapping[str, list[str]], ends: Collection[int], unicode: bool) -> Table:
+    """A table of columns by title, with lines below the rows in which sections end, counted from 1."""
     table = Table(box=HEAVY_HEAD if unicode else ASCII2)
-    for title in shown:
-        justify = "left" if title in ("", "unit", "paths") else "right"
+    for title in columns:
+        justify = "left" if title in ("", "unit", "paths", "variant") else "right"
         table.add_column(title, justify=justify, overflow="fold")
-    for number, cells in enumerate(zip(*shown.values(), strict=True)):
-        table.add_row(
-            *(cell if unicode else cell.replace("±", "+-") for cell in cells),
-            end_section=0 < number + 1 == len(content["observables"]) < len(rows),
-        )
+    rows = list(zip(*columns.values(), strict=True))
+    for number, cells in enumerate(rows, 1):
+        texts = (cell if unicode else cell.replace("±", "+-") for cell in cells)
+        table.add_row(*texts, end_section=number in ends and number < len(rows))
     return table
+
+
+def run_title(dataset: "xr.Dataset") -> str:
+    """Model and solver; those in which variants differ are left out."""
+    attributes = dataset.attrs
+    view = f" ({attributes['view']})" if "view" in attributes else ""
+    parts = [f"{attributes['model']}{view}" if "model" in attributes else "", attributes.get("solver", "")]
+    return ", ".join(part for part in parts if part) or "variants"
 
 
 def closing_line(dataset: "xr.Dataset") -> str:
     """How large the run was, how long it took and how fast it was."""
     content = summary(dataset)
-    paths = counted(content["paths"], "path")
-    if content["failed_paths"]:
+    if VARIANT in dataset.dims:
+        some = next(iter(content["variants"].values()))
+        paths = f"{len(content['variants'])} variants × {counted(some['paths'], 'path')}"
+    else:
+        paths = counted(content["paths"], "path")
+    if content.get("failed_paths"):
         paths += f" ({content['failed_paths']:,} failed and left out)"
     rate = content["path_steps_per_s"]
     speed = f"{rate / 1e6:,.{int(rate < 1e7)}f} million" if rate >= 1e6 else f"{rate:,.0f}"
-    steps = steps_text(dataset.attrs)
+    steps = f" × {_steps_text(dataset)}" if _steps_text(dataset) else ""
     compiled = f"compiled in {float(dataset.attrs['compile_s']):.1f} s"
-    return f"{paths} × {steps} in {content['elapsed_s']:.2f} s, {speed} path-steps per second ({compiled})"
+    return f"{paths}{steps} in {content['elapsed_s']:.2f} s, {speed} path-steps per second ({compiled})"
+
+
+def _steps_text(dataset: "xr.Dataset") -> str:
+    """What each path took; nothing where variants differ in it."""
+    counts = ("steps", "events_mean", "leaps_mean", "accepted_steps_mean")
+    return steps_text(dataset.attrs) if any(key in dataset.attrs for key in counts) else ""
 
 
 def print_table(dataset: "xr.Dataset", file: TextIO | None = None) -> None:
@@ -142,10 +215,7 @@ def print_table(dataset: "xr.Dataset", file: TextIO | None = None) -> None:
 def _print_table(dataset: "xr.Dataset", file: TextIO) -> None:
     console = Console(file=file, highlight=False, markup=False, width=None if file.isatty() else WIDTH)
     unicode = _knows(file, "┏━┓±×")
-    view = f" ({dataset.attrs['view']})" if "view" in dataset.attrs else ""
-    heading = (
-        f"{dataset.attrs['model']}{view}, {dataset.attrs['solver']}, at t = {float(dataset['time'][-1]):g}"
-    )
+    heading = f"{run_title(dataset)}, at t = {float(dataset['time'][-1]):g}"
     with console.capture() as capture:
         console.print(heading, soft_wrap=True)
         console.print(make_table(dataset, unicode))

@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+from simkit_solvers.jump_diffusion import AbstractJumpDiffusion
 from simkit_solvers.problem import AbstractSDE
 
 
@@ -24,10 +25,12 @@ def time(dtype=jnp.float64):
 
 
 def functions(model):
-    """Drift, and for an SDE noise with fixed increments, as functions of (problem, y)."""
+    """Drift and, where there are, noise and jump with fixed random numbers, of (problem, y)."""
     found = {"drift": lambda p, y: p.drift(time(y[0].dtype), y)}
     if issubclass(model, AbstractSDE):
         found["noise"] = lambda p, y: p.noise(time(y[0].dtype), y, increments(model, y[0].dtype))
+    if issubclass(model, AbstractJumpDiffusion):
+        found["jump"] = lambda p, y: p.jump(time(y[0].dtype), y, jnp.asarray(-0.2, y[0].dtype))
     return found
 
 

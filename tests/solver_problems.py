@@ -5,11 +5,14 @@ from typing import ClassVar, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from simkit_solvers.andersen_qe import AbstractSquareRootVariance, SquareRootCoefficients
+from simkit_solvers.exact_sampling import AbstractExactTransition
 from simkit_solvers.langevin import AbstractUnderdampedLangevin
 from simkit_solvers.noise import AbstractNoise, Draw
 from simkit_solvers.problem import AbstractODE, AbstractSDE, Scalar
 from simkit_solvers.reaction import reaction
 from simkit_solvers.reaction_network import AbstractReactionNetwork
+from simkit_solvers.variates import exponential
 
 
 class PairState(NamedTuple):
@@ -141,6 +144,55 @@ class General(AbstractPairSDE):
         )
 
 
+class Walks(AbstractSDE, AbstractExactTransition):
+    """A walk that is pulled back, and one with a lucky drift that only its transition knows."""
+
+    State = PairState
+    Noise = PairNoise
+    calculus = "any"
+    noise_kind = "additive"
+
+    a: Scalar = 0.8
+
+    def drift(self, t, y):
+        return PairState(x=-self.a * y.x, v=jnp.ones_like(y.v))
+
+    def noise(self, t, y, dW):
+        return PairState(x=self.a * dW.W1, v=dW.W2)
+
+    def transition(self, t, h, y, dW, words):
+        kept = jnp.exp(-self.a * h)
+        spread = self.a * jnp.sqrt((1 - kept * kept) / (2 * self.a * h))
+        luck = exponential(words.block(0).a).astype(y.v.dtype)
+        return PairState(x=y.x * kept + spread * dW.W1, v=y.v + self.a * h * luck + dW.W2)
+
+
+class Volatile(AbstractSDE, AbstractSquareRootVariance):
+    """A price x with the variance v."""
+
+    State = PairState
+    Noise = PairNoise
+    calculus = "ito"
+    noise_kind = "general"
+    smooth = False
+
+    a: Scalar = 0.8
+    xi: Scalar = 0.5
+
+    def square_root(self, t):
+        return SquareRootCoefficients(self.a, 0.3, self.xi, -0.6, 0.1)
+
+    def drift(self, t, y):
+        return PairState(x=0.1 * y.x, v=self.a * (0.3 - y.v))
+
+    def noise(self, t, y, dW):
+        root = jnp.sqrt(jnp.maximum(y.v, 1e-9))
+        return PairState(x=root * y.x * dW.W1, v=self.xi * root * (-0.6 * dW.W1 + 0.8 * dW.W2))
+
+
+MODEL_PROBLEMS = {"ExactSampling": Walks(), "AndersenQE": Volatile()}
+
+
 class Wells(AbstractUnderdampedLangevin):
     """Two coupled particles in double wells."""
 
@@ -182,3 +234,6 @@ class Given(AbstractNoise):
         return [
             Draw(*(tuple(kind[first + jnp.uint32(i), :components]) for kind in kinds)) for i in range(count)
         ]
+
+    def words(self, purpose, first, count):
+        raise ValueError("only normals were given")

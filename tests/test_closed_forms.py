@@ -9,13 +9,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.integrate import quad, solve_ivp
 
 from simkit.closed_forms import CLOSED_FORMS
 from simkit.closed_forms import black_scholes as bs
 from simkit.closed_forms.barrier import down_and_out_call
+from simkit.closed_forms.bonds import cir_bond, hull_white_bond, vasicek_bond
 from simkit.closed_forms.double_well import double_well_square
 from simkit.closed_forms.geometric_asian import geometric_asian_call
 from simkit.closed_forms.heston import heston_call, heston_put
+from simkit.closed_forms.jump_diffusions import bates_call, kou_call, merton_call
 from simkit.closed_forms.moments import cir_mean, cir_variance, gbm_mean, gbm_variance, ou_mean, ou_variance
 
 AT_THE_MONEY = {"S": 100.0, "K": 100.0, "r": 0.05, "sigma": 0.2, "T": 1.0}
@@ -140,18 +143,141 @@ def test_errors_name_the_argument(name):
     valid = {**AT_THE_MONEY, **HESTON, "X": 3.0, "mu": 0.1, "B": 90.0, "n": 12, "S1": 100.0, "S2": 90.0}
     valid |= {"sigma1": 0.2, "sigma2": 0.3, "q1": 0.0, "q2": 0.0, "a": 1.0, "b": 1.0}
     valid |= {"S3": 80.0, "sigma3": 0.1, "rho12": 0.5, "rho13": -0.2, "rho23": 0.0, "q3": 0.0, "dt": 0.1}
+    valid |= {"lam": 1.0, "m": -0.1, "delta": 0.2, "p": 0.4, "eta1": 10.0, "eta2": 5.0}
     arguments = {n: valid[n] for n in inspect.signature(form).parameters}
     assert math.isfinite(form(**arguments))
     for argument in arguments:
         for wrong in (math.nan, math.inf):
             with pytest.raises(ValueError, match=rf"^{argument}: must be a finite number, got {wrong}$"):
                 form(**{**arguments, argument: wrong})
-    for argument in {"K", "B", "sigma", "sigma1", "T", "v0", "kappa", "theta", "xi"} & set(arguments):
+    free = {"theta"} if name in ("vasicek_bond", "hull_white_bond") else set()
+    for argument in {"K", "B", "sigma", "sigma1", "T", "v0", "kappa", "theta", "xi", "lam"} & {
+        *arguments
+    } - free:
         with pytest.raises(ValueError, match=rf"^{argument}: must be >= 0, got -0.25$"):
             form(**{**arguments, argument: -0.25})
     for argument in {"rho", "rho12", "rho13", "rho23"} & set(arguments):
         with pytest.raises(ValueError, match=rf"^{argument}: must lie between -1 and 1, got 1.5$"):
             form(**{**arguments, argument: 1.5})
+
+
+JUMPY = {"S": 100.0, "K": 95.0, "r": 0.03, "q": 0.01, "T": 0.7, "lam": 0.8}
+KOU = {
+    "S": 100.0,
+    "K": 98.0,
+    "r": 0.05,
+    "T": 0.5,
+    "sigma": 0.16,
+    "lam": 1.0,
+    "p": 0.4,
+    "eta1": 10.0,
+    "eta2": 5.0,
+}
+
+
+def test_merton_and_kou_published_values():
+    """Merton's by QuantLib's Merton76, whose parameters are shares of the variance; Kou's by his paper."""
+    jump = 0.25 * math.sqrt(0.25)
+    merton = {"S": 100, "K": 100, "r": 0.08, "T": 0.25, "sigma": 0.25 * math.sqrt(0.75), "lam": 1}
+    value = merton_call(**merton, m=-(jump**2) / 2, delta=jump)
+    assert value == pytest.approx(5.8753140278, abs=5e-11)
+    assert kou_call(**KOU) == pytest.approx(9.14732, abs=5e-6)
+
+
+def call_by_inversion(log_phi, S, K, r, q, T):
+    r"""$S e^{-qT} P_1 - K e^{-rT} P_2$ with the two probabilities by Gil-Pelaez, not by Lewis's contour.
+
+    `log_phi` is the logarithm of the characteristic function of ln S_T at complex arguments.
+    """
+    k = math.log(K)
+
+    def probability(shift):
+        def integrand(u):
+            phi = np.exp(log_phi(u - 1j * shift) - log_phi(-1j * shift) - 1j * u * k)
+            return (phi / (1j * u)).real
+
+        return 0.5 + quad(integrand, 1e-12, 200, limit=2000, epsabs=1e-12)[0] / math.pi
+
+    return S * math.exp(-q * T) * probability(1) - K * math.exp(-r * T) * probability(0)
+
+
+def jumping(sigma, T, lam, moment, S, r, q):
+    """The characteristic function of a price that jumps, from $E[e^{sz}]$ of its marks."""
+    drift = r - q - sigma**2 / 2 - lam * (moment(1) - 1)
+
+    def log_phi(u):
+        return 1j * u * (math.log(S) + drift * T) - sigma**2 * u * u * T / 2 + lam * T * (moment(1j * u) - 1)
+
+    return log_phi
+
+
+def test_jump_prices_by_another_integral():
+    p, eta1, eta2 = KOU["p"], KOU["eta1"], KOU["eta2"]
+
+    def double_exponential(s):
+        return p * eta1 / (eta1 - s) + (1 - p) * eta2 / (eta2 + s)
+
+    def normal(s):
+        return np.exp(-0.1 * s + (0.15 * s) ** 2 / 2)
+
+    at = {"S": 100.0, "K": 98.0, "r": 0.05, "q": 0.0, "T": 0.5}
+    phi = jumping(0.16, 0.5, 1.0, double_exponential, 100.0, 0.05, 0.0)
+    assert kou_call(**KOU) == pytest.approx(call_by_inversion(phi, **at), abs=1e-9)
+    at = {name: JUMPY[name] for name in ("S", "K", "r", "q", "T")}
+    phi = jumping(0.2, 0.7, 0.8, normal, 100.0, 0.03, 0.01)
+    wanted = call_by_inversion(phi, **at)
+    assert merton_call(**JUMPY, sigma=0.2, m=-0.1, delta=0.15) == pytest.approx(wanted, abs=1e-9)
+    steady = {"v0": 0.04, "kappa": 1.0, "theta": 0.04, "rho": 0.0, "m": -0.1, "delta": 0.15}
+    assert bates_call(**JUMPY, **steady, xi=0.0) == pytest.approx(wanted, abs=1e-9)
+    assert bates_call(**JUMPY, **steady, xi=1e-4) == pytest.approx(wanted, abs=1e-6)
+
+
+def test_jump_prices_without_jumps():
+    at = {"S": 100.0, "K": 110.0, "r": 0.03, "q": 0.01, "T": 0.7}
+    plain = bs.black_scholes_call(**at, sigma=0.2)
+    jumps = {"m": -0.1, "delta": 0.15}
+    assert merton_call(**at, sigma=0.2, lam=0.0, **jumps) == pytest.approx(plain, rel=1e-13)
+    assert merton_call(**at, sigma=0.2, lam=3.0, m=0.0, delta=0.0) == pytest.approx(plain, rel=1e-13)
+    assert kou_call(**{**KOU, **at, "sigma": 0.2, "lam": 0.0}) == plain
+    heston = {"v0": 0.04, "kappa": 4.0, "theta": 0.25, "xi": 1.0, "rho": -0.5}
+    wanted = heston_call(**at, **heston)
+    assert bates_call(**at, **heston, lam=0.0, **jumps) == pytest.approx(wanted, abs=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "range"), [("eta1", 1.0, "> 1"), ("eta2", 0.0, "> 0"), ("p", 1.5, "<= 1")]
+)
+def test_kou_needs_finite_means(name, value, range):
+    with pytest.raises(ValueError, match=rf"^{name}: must be {range}, got {value:g}$"):
+        kou_call(**{**KOU, name: value})
+
+
+def test_kou_needs_some_volatility():
+    with pytest.raises(ValueError, match="sigma: must be > 0 for a price by this integral"):
+        kou_call(**{**KOU, "sigma": 0.0})
+
+
+def bond_by_riccati(level, speed, additive, proportional, r, T):
+    """ln P for dr = (level - speed r) dt + sqrt(additive + proportional r) dW by its Riccati equations."""
+
+    def rates(_, x):
+        B, _ = x
+        return [1 - speed * B - proportional * B**2 / 2, -level * B + additive * B**2 / 2]
+
+    run = solve_ivp(rates, (0, T), [0.0, 0.0], "DOP853", rtol=1e-12, atol=1e-14)
+    return math.exp(run.y[1, -1] - run.y[0, -1] * r)
+
+
+@pytest.mark.parametrize("speed", [0.0, 1e-6, 0.019, 0.021, 0.5, 3.0])
+@pytest.mark.parametrize("sigma", [0.0, 0.02, 0.3])
+def test_bonds_solve_their_riccati_equations(speed, sigma):
+    r, T = 0.03, 5.0
+    found = hull_white_bond(r=r, a=speed, theta=0.004, sigma=sigma, T=T)
+    assert found == pytest.approx(bond_by_riccati(0.004, speed, sigma**2, 0.0, r, T), rel=1e-10)
+    found = vasicek_bond(r=r, kappa=speed, theta=0.05, sigma=sigma, T=T)
+    assert found == pytest.approx(bond_by_riccati(0.05 * speed, speed, sigma**2, 0.0, r, T), rel=1e-10)
+    found = cir_bond(r=r, kappa=speed, theta=0.05, sigma=sigma, T=T)
+    assert found == pytest.approx(bond_by_riccati(0.05 * speed, speed, 0.0, sigma**2, r, T), rel=1e-10)
 
 
 @pytest.mark.parametrize("b", [1e-6, 0.3, 1.0, 40.0, 1e6])

@@ -24,10 +24,11 @@ from simkit_solvers.registry import SOLVERS
 from typer.testing import CliRunner
 
 import simkit
-from simkit.build import build
 from simkit.cli import app
 from simkit.documents import read_document
-from simkit.experiment import experiment_schema, load
+from simkit.execution import build_loaded
+from simkit.experiment import experiment_schema
+from simkit.variants import load_variants
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -110,7 +111,7 @@ class Page:
         given = load_plain(code)
         whole = {"model", "initial", "time"} <= given.keys()
         experiment = given if whole else self.experiment | given
-        build(load(experiment))
+        build_loaded(load_variants(experiment))
         name = re.match(r"# (\S+\.yaml)\n", code)
         if name:
             Path(name[1]).write_text(code, encoding="utf-8")
@@ -148,7 +149,8 @@ def load_plain(code: str) -> dict:
 
 
 def is_single(experiment: dict) -> bool:
-    return build(load(experiment)).paths == 1
+    built = build_loaded(load_variants(experiment))
+    return all(each.paths == 1 for each in (built.values() if isinstance(built, dict) else [built]))
 
 
 def skeleton(line: str) -> str:
@@ -173,8 +175,9 @@ def test_generated_blocks_are_valid(generated):
             if tag == "python":
                 exec(compile(code, place, "exec", dont_inherit=True), {"__name__": "page"})
             elif tag == "yaml" and path.name != "yaml.md":
-                experiment = load(load_plain(code))
-                assert build(experiment).grid.rows > 1, place
+                built = build_loaded(load_variants(load_plain(code)))
+                for each in built.values() if isinstance(built, dict) else [built]:
+                    assert each.grid.rows > 1, place
             else:
                 assert tag in ("yaml", "text", *DIRECTIVES), f"{place}: no rule for a block tagged {tag!r}"
 

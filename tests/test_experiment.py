@@ -4,6 +4,7 @@ from pathlib import Path
 
 import jax
 import jsonschema
+import numpy as np
 import pytest
 import yaml
 from simkit_physics import MODELS, DoubleWellLangevin
@@ -14,6 +15,7 @@ from simkit.documents import read_document
 from simkit.errors import InputError
 from simkit.experiment import experiment_schema, load
 from simkit.initial import Distribution
+from simkit.variants import load_variants
 
 EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.yaml"))
 
@@ -37,7 +39,7 @@ def comparable(simulation):
     """Everything in a simulation that can be compared."""
     leaves, tree = jax.tree.flatten((simulation.problem, simulation.observer, simulation.grid))
     fields = {k: v for k, v in vars(simulation).items() if k not in ("problem", "observer", "grid", "bind")}
-    return leaves, str(tree), str(fields)
+    return [np.asarray(leaf).tolist() for leaf in leaves], str(tree), str(fields)
 
 
 @pytest.mark.parametrize("overrides", ["model.sigma=0.3", ["model.sigma=0.3"], {"model.sigma": 0.3}], ids=str)
@@ -59,15 +61,21 @@ def test_the_experiment_of_the_manual():
     assert experiment.output == "gbm.zarr"
 
 
+def experiments(path):
+    """The experiment in a file, or its variants."""
+    loaded = load_variants(path)
+    return loaded.values() if isinstance(loaded, dict) else [loaded]
+
+
 @pytest.mark.parametrize("path", EXAMPLES, ids=[path.stem for path in EXAMPLES])
 def test_what_is_resolved_builds_the_same_simulation(path):
-    experiment = load(path)
-    resolved = experiment.resolved()
-    assert resolved["solver"]["type"]
-    assert resolved["ensemble"]["paths"] > 0
-    again = load(yaml.safe_dump(resolved, sort_keys=False))
-    assert again.resolved() == resolved
-    assert comparable(build(again)) == comparable(build(experiment))
+    for experiment in experiments(path):
+        resolved = experiment.resolved()
+        assert resolved["solver"]["type"]
+        assert resolved["ensemble"]["paths"] > 0
+        again = load(yaml.safe_dump(resolved, sort_keys=False))
+        assert again.resolved() == resolved
+        assert comparable(build(again)) == comparable(build(experiment))
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=[path.stem for path in EXAMPLES])
@@ -76,7 +84,8 @@ def test_examples_and_what_they_resolve_to_fit_the_schema(path):
     jsonschema.Draft202012Validator.check_schema(schema)
     validator = jsonschema.Draft202012Validator(schema)
     validator.validate(read_document(path).data)
-    validator.validate(load(path).resolved())
+    for experiment in experiments(path):
+        validator.validate(experiment.resolved())
 
 
 @pytest.mark.parametrize(

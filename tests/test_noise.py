@@ -277,7 +277,10 @@ class _Stuttering(AbstractNoise):
         def repeated(normals):
             return tuple(jnp.abs(normals[0]) * jnp.sign(z) for z in normals)
 
-        return [Draw(*map(repeated, d)) for d in self.noise.draws(components, areas, first, count)]
+        return [Draw(*map(repeated, d[:3])) for d in self.noise.draws(components, areas, first, count)]
+
+    def words(self, purpose, first, count):
+        return self.noise.words(purpose, first, count)
 
 
 @pytest.mark.parametrize("noise_of", [counter, coarse, lambda path: CoarsenedNoise(counter(path), 3)])
@@ -330,6 +333,9 @@ class _Exactly(AbstractNoise):
         found = self.noise.draws(components, areas, first, count)
         return jax.tree.map(lambda x: x.astype(jnp.float64), found)
 
+    def words(self, purpose, first, count):
+        return self.noise.words(purpose, first, count)
+
 
 class Given(AbstractNoise):
     """A noise of one component that was written down: `numbers` are (steps, W H K)."""
@@ -350,6 +356,9 @@ class Given(AbstractNoise):
     def draws(self, components, areas, first, count):
         rows = self.numbers[int(first) : int(first) + count]
         return [Draw((w,), (h,) if areas else (), (k,) if areas > 1 else ()) for w, h, k in rows]
+
+    def words(self, purpose, first, count):
+        raise ValueError("only normals were given")
 
 
 def join(parts):

@@ -10,7 +10,7 @@ import pytest
 import simkit
 from simkit import programs
 from simkit.build import build
-from simkit.ensemble import ChunkProgram, default_reducers, quantity_rows
+from simkit.ensemble import ChunkProgram, Reduction, quantity_rows
 from simkit.experiment import load
 from simkit.paths import path_mesh, path_program
 
@@ -55,8 +55,7 @@ def program_of(*changes: str, **fields):
     simulation = dataclasses.replace(build(load(BASE, list(changes))), **fields)
     with jax.enable_x64(True):
         paths, _ = path_program(simulation, simulation.grid, path_mesh(simulation.devices))
-    rows = tuple(quantity_rows(simulation).items())
-    return ChunkProgram(paths, rows, tuple(default_reducers(simulation).items()))
+    return ChunkProgram(paths, tuple(quantity_rows(simulation).items()))
 
 
 @pytest.mark.parametrize(
@@ -89,7 +88,6 @@ def test_another_program_is_not_taken_for_the_same(change):
 
 
 def test_fields_without_a_key_in_the_file_tell_programs_apart_too():
-    assert program_of(quantiles=(0.5,)) != program_of()
     assert program_of(convert=True) != program_of()
     simulation = build(load(BASE))
     turned = dict(reversed(list(simulation.initial.items())))
@@ -122,15 +120,35 @@ class Times:
         return self.factor * x
 
 
+def times(*factors, x=3.0):
+    return programs.compiled(*(programs.Request(Times(factor), (np.float32(x),)) for factor in factors))[0]
+
+
 def test_the_last_used_are_kept(monkeypatch):
     monkeypatch.setattr(programs, "KEPT", 2)
     monkeypatch.setattr(programs, "_kept", type(programs._kept)())
     x = np.float32(3.0)
-    first, _ = programs.compiled(Times(2.0), x)
+    (first,) = times(2.0)
     assert first(x) == 6.0
-    assert programs.compiled(Times(3.0), x)[0](x) == 9.0
-    assert programs.compiled(Times(2.0), x)[0] is first
-    programs.compiled(Times(4.0), x)
-    assert programs.compiled(Times(2.0), x)[0] is first
+    assert times(3.0)[0](x) == 9.0
+    assert times(2.0)[0] is first
+    times(4.0)
+    assert times(2.0)[0] is first
     assert {program.factor for program, *_ in programs._kept} == {2.0, 4.0}
-    assert programs.compiled(Times(2.0), np.zeros(2, np.float32))[0] is not first
+    assert times(2.0, x=(0.0, 0.0))[0] is not first
+
+
+def test_several_are_compiled_at_once_each_its_own():
+    found = times(5.0, 6.0, 5.0, 7.0)
+    assert [each(np.float32(1.0)) for each in found] == [5.0, 6.0, 5.0, 7.0]
+    assert found[0] is found[2]
+
+
+def test_models_that_keep_as_many_rows_share_their_reduction():
+    def reductions():
+        return {key for key in programs._kept if isinstance(key[0], Reduction)}
+
+    simkit.run(BASE)
+    before = reductions()
+    simkit.run(BASE, overrides=["model.sde.x.drift=-a*x*x", "observe={put: 'maximum(K - x, 0)'}"])
+    assert reductions() == before

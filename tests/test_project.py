@@ -14,6 +14,7 @@ ROOT = Path(__file__).parent.parent
 TEMPLATES = {
     "gbm": "gbm.yaml",
     "heston": "heston.yaml",
+    "merton": "merton.yaml",
     "ou": "ou.yaml",
     "sde": "inline_sde.yaml",
     "ode": "lorenz.yaml",
@@ -23,6 +24,8 @@ TEMPLATES = {
     "adaptive_sde": "adaptive_sde.yaml",
     "epidemic": "epidemic.yaml",
     "american_put": "american_put.yaml",
+    "variants": "variants.yaml",
+    "dosing": "dosing.yaml",
 }
 ROOMS = ("solvers", "physics", "simkit", "examples", "tests", "benchmarks")
 

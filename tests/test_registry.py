@@ -9,12 +9,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from simkit_solvers.generator import seed_key
+from simkit_solvers.generator import Words, seed_key
 from simkit_solvers.grid import Grid
 from simkit_solvers.integrate import integrate
 from simkit_solvers.jump_grid import JumpGrid
 from simkit_solvers.jumps import AbstractJumpMethod, JumpNoise, integrate_jumps
-from simkit_solvers.noise import Draw
+from simkit_solvers.model_solver import AbstractModelSolver
+from simkit_solvers.noise import Draw, StepWords
 from simkit_solvers.observe import States
 from simkit_solvers.problem import AbstractODE, AbstractSDE
 from simkit_solvers.registry import (
@@ -29,6 +30,7 @@ from simkit_solvers.solver_info import SolverInfo
 from simkit_solvers.step import stepper_for
 from simkit_solvers.terms import takes_halves
 from solver_problems import (
+    MODEL_PROBLEMS,
     Additive,
     Commutative,
     Diagonal,
@@ -37,11 +39,14 @@ from solver_problems import (
     General,
     PairNoise,
     PairState,
+    Volatile,
     Wells,
 )
 
 PROBLEMS = {"additive": Additive, "diagonal": Diagonal, "commutative": Commutative, "general": General}
 NORMALS = np.random.default_rng(1).standard_normal((3, 3, 2, 2))  # path, kind, step, component
+PLACES = np.arange(2, dtype=np.uint32)
+WORDS = StepWords(Words(PLACES, PLACES), PLACES, PLACES)  # each over the steps
 # Reverse mode of these takes five seconds each to compile and is left to the slow test.
 LATE = (
     *("Kvaerno3", "Kvaerno4", "Kvaerno5", "KenCarp3", "KenCarp4", "KenCarp5", "Sil3", "Rodas5P"),
@@ -56,6 +61,8 @@ def problem_for(name, kind):
     info = SOLVERS[name]
     if kind == "ode":
         return Driven()
+    if kind == "model":
+        return MODEL_PROBLEMS[name]
     return Wells() if info.langevin else PROBLEMS[info.noise_kinds[-1]](calculus=info.calculus)
 
 
@@ -72,6 +79,8 @@ def ends(name, kind, dtype, modes=()):
         changed = type(problem)(**(arrays | {parameter: value}))
         y0 = problem.State(*(jnp.asarray(0.4 - 0.3 * i, dtype) for i in range(len(problem.State._fields))))
         draws = Draw(*(tuple(kind.T) for kind in normals[: stepper.areas + 1]))
+        if stepper.variates:
+            draws = draws._replace(words=(WORDS,))
 
         def step(carry, given):
             k, draw = given
@@ -101,7 +110,7 @@ def test_contract(name, kind):
     modes = ("forward",) if name in LATE else ("forward", "reverse")
     value, forward, *reverse = ends(name, kind, jnp.dtype("float64"), modes)
     assert np.isfinite([value, forward]).all()
-    assert np.ptp(value) > 0 if kind == "sde" else np.ptp(value) == 0
+    assert np.ptp(value) == 0 if kind == "ode" else np.ptp(value) > 0
     for found in reverse:
         np.testing.assert_allclose(forward, found, rtol=1e-13, atol=1e-13)
     np.testing.assert_allclose(*ends(name, kind, jnp.dtype("float32")), value, rtol=1e-4, atol=1e-4)
@@ -143,13 +152,16 @@ def test_reverse_mode(name, kind, dtype):
 def test_record(name):
     info = SOLVERS[name]
     assert info.name == info.cls.__name__ == name
-    assert set(info.problem) in ({"ode"}, {"sde"}, {"ode", "sde"}, {"jump"})
+    assert set(info.problem) in ({"ode"}, {"sde"}, {"ode", "sde"}, {"jump"}, {"model"})
+    assert ("model" in info.problem) == issubclass(info.cls, AbstractModelSolver)
+    assert ("model" in info.problem and info.weak is None) == info.exact
     assert ("jump" in info.problem) == issubclass(info.cls, AbstractJumpMethod)
     assert info.summary.endswith(".")
     assert info.summary.count(". ") == 0
     assert "doi:10." in info.reference
     assert info.origin == ("diffrax" if info.cls.__module__.startswith("diffrax") else "simkit")
-    assert ("sde" in info.problem) == (info.strong is not None) == (info.weak is not None)
+    assert ("sde" in info.problem) == (info.strong is not None)
+    assert ("sde" in info.problem or "model" in info.problem) == (info.weak is not None or info.exact)
     assert ("sde" in info.problem) == (info.calculus in ("ito", "stratonovich", "any"))
     assert ("ode" in info.problem) == (info.order is not None)
     if info.origin == "diffrax" and info.calculus:
@@ -226,6 +238,18 @@ REFUSALS = [
     ),
     ("DirectMethod", Driven(), "is for reaction networks, and Driven is not one; take Tsit5"),
     ("TauLeaping", General(), "is for reaction networks, and General is not one; take EulerMaruyama"),
+    (
+        "ExactSampling",
+        General(),
+        "draws from the transition law of the model, and General gives none .*; take",
+    ),
+    ("ExactSampling", Driven(), "is for stochastic problems, Driven is an ordinary one; take Tsit5"),
+    ("AndersenQE", Additive(), "is for variances with a square root, and Additive has none .*; take EulerM"),
+    (
+        "AndersenQE",
+        Volatile(xi=0.0),
+        "divides by the volatility of the variance, and that of Volatile is 0; t",
+    ),
     ("ALIGN", Additive(), "solves underdamped Langevin problems only and Additive is not"),
 ]
 

@@ -11,10 +11,14 @@ from simkit_physics.chemistry.brusselator import Brusselator as Brusselator
 from simkit_physics.chemistry.hires import HIRES as HIRES
 from simkit_physics.chemistry.oregonator import Oregonator as Oregonator
 from simkit_physics.chemistry.robertson import Robertson as Robertson
+from simkit_physics.finance.bates import Bates as Bates
 from simkit_physics.finance.cev import CEV as CEV
 from simkit_physics.finance.cir import CIR as CIR
 from simkit_physics.finance.gbm import GBM as GBM
 from simkit_physics.finance.heston import Heston as Heston
+from simkit_physics.finance.hull_white import HullWhite as HullWhite
+from simkit_physics.finance.kou import Kou as Kou
+from simkit_physics.finance.merton import Merton as Merton
 from simkit_physics.finance.multi_asset_gbm import MultiAssetGBM as MultiAssetGBM
 from simkit_physics.finance.sabr import SABR as SABR
 from simkit_physics.finance.vasicek import Vasicek as Vasicek

@@ -2,46 +2,62 @@
 
 import dataclasses
 import sys
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from simkit.cli.failures import print_json, reported
-from simkit.cli.options import AsJson, ExperimentFile, Overrides
+from simkit.cli.options import AsJson, ChosenVariants, ExperimentFile, Overrides
 from simkit.progress import counted
 from simkit.xla_flags import prefer_wide_vectors
 
+if TYPE_CHECKING:
+    from simkit.simulation import Simulation
 
-def validate(experiment: ExperimentFile, overrides: Overrides = None, as_json: AsJson = False) -> None:
+
+def validate(
+    experiment: ExperimentFile,
+    overrides: Overrides = None,
+    variant: ChosenVariants = None,
+    as_json: AsJson = False,
+) -> None:
     """Check an experiment without running it. Every mistake is listed with its line and column."""
     with reported(as_json):
         prefer_wide_vectors()
-        from simkit_solvers.grid import Grid
-        from simkit_solvers.jump_grid import JumpGrid
+        from simkit.execution import build_loaded
+        from simkit.variants import load_variants
 
-        from simkit.build import build
-        from simkit.experiment import load
-        from simkit.reaction_plan import model_of
-
-        simulation = build(load(experiment, overrides=overrides or []))
-        unknown = "events as they come" if isinstance(simulation.grid, JumpGrid) else "adaptive steps"
-        steps = simulation.grid.steps if isinstance(simulation.grid, Grid) else None
-        model, solver = type(model_of(simulation.problem)).__name__, type(simulation.solver).__name__
-        if as_json:
-            print_json(
-                {
-                    "valid": True,
-                    "model": model,
-                    "solver": solver,
-                    "paths": simulation.paths,
-                    "steps": steps,
-                    "observables": list(simulation.observables),
-                }
-            )
+        built = build_loaded(load_variants(experiment, overrides or [], variant))
+        if not isinstance(built, dict):
+            print_json({"valid": True, **_facts(built)}) if as_json else print(_line(str(experiment), built))
+        elif as_json:
+            print_json({"valid": True, "variants": {name: _facts(each) for name, each in built.items()}})
         else:
-            print(
-                f"{experiment}: valid ({model}, {solver}, {counted(simulation.paths, 'path')}, "
-                f"{unknown if steps is None else counted(steps, 'step')})"
-            )
+            for name, each in built.items():
+                print(_line(f"{experiment}: variant {name}", each))
+
+
+def _facts(simulation: "Simulation") -> dict[str, Any]:
+    from simkit_solvers.grid import Grid
+
+    from simkit.reaction_plan import model_of
+
+    return {
+        "model": type(model_of(simulation.problem)).__name__,
+        "solver": type(simulation.solver).__name__,
+        "paths": simulation.paths,
+        "steps": simulation.grid.steps if isinstance(simulation.grid, Grid) else None,
+        "observables": list(simulation.observables),
+    }
+
+
+def _line(what: str, simulation: "Simulation") -> str:
+    from simkit_solvers.jump_grid import JumpGrid
+
+    facts = _facts(simulation)
+    unknown = "events as they come" if isinstance(simulation.grid, JumpGrid) else "adaptive steps"
+    steps = unknown if facts["steps"] is None else counted(facts["steps"], "step")
+    return f"{what}: valid ({facts['model']}, {facts['solver']}, {counted(facts['paths'], 'path')}, {steps})"
 
 
 def schema() -> None:

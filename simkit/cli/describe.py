@@ -20,6 +20,7 @@ FACTS = {  # key: how it is called on the page
     "calculus": "calculus",
     "noise_kind": "noise is",
     "noise": "noises",
+    "sizes": "size",
     "problem": "for",
     "order": "order",
     "noise_kinds": "noise may be",
@@ -74,6 +75,7 @@ def _about(name: str) -> dict:
 
 
 def _about_model(name: str, model: type) -> dict:
+    from simkit_physics.sized import is_sized
     from simkit_solvers.problem import parameters_of, variables_of
 
     about: dict[str, Any] = {"name": name, "kind": "model", **_documentation(model)}
@@ -88,6 +90,9 @@ def _about_model(name: str, model: type) -> dict:
         {"name": key, "unit": spec.unit, "description": spec.description, "range": spec.range}
         for key, spec in parameters_of(model).items()
     ]
+    if is_sized(model):
+        smallest, largest = model.sizes
+        about["sizes"] = f"{smallest} to {largest}"
     about["yaml"] = model_snippet(name, model)
     return about
 
@@ -114,6 +119,7 @@ def model_snippet(name: str, model: type) -> str:
 
 def _about_solver(solver) -> dict:
     kinds = {"ode": "ordinary equations", "sde": "stochastic equations", "jump": "reaction networks"}
+    kinds["model"] = "particular models"
     about = {"name": solver.name, "kind": "solver", "problem": [kinds[kind] for kind in solver.problem]}
     about |= _documentation(solver.cls) if solver.origin == "simkit" else {"text": solver.summary}
     facts = {

@@ -17,4 +17,13 @@ Overrides = Annotated[
         show_default=False,
     ),
 ]
+ChosenVariants = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--variant",
+        metavar="NAME",
+        help="Only this one of the file's variants. May be repeated.",
+        show_default=False,
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]

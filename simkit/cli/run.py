@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from simkit.cli.failures import print_json, reported
-from simkit.cli.options import AsJson, ExperimentFile, Overrides
+from simkit.cli.options import AsJson, ChosenVariants, ExperimentFile, Overrides
 from simkit.cli.picture import check_picture
 from simkit.errors import OutputError
 from simkit.progress import progress_bar
@@ -19,6 +19,7 @@ from simkit.xla_flags import prefer_wide_vectors
 def run(
     experiment: ExperimentFile,
     overrides: Overrides = None,
+    variant: ChosenVariants = None,
     out: Annotated[
         Path | None, typer.Option(metavar="PATH", help="The dataset, .zarr or .nc, in place of `output:`.")
     ] = None,
@@ -35,14 +36,15 @@ def run(
     """Run an experiment: print a table with error bars, write the dataset and a picture beside it."""
     with reported(as_json):
         prefer_wide_vectors()
-        from simkit.build import build
-        from simkit.experiment import load
+        from simkit.execution import build_loaded, output_of
+        from simkit.variants import load_variants
 
-        loaded = load(experiment, overrides=overrides or [])
-        simulation = build(loaded)
-        target = out or (Path(loaded.output) if loaded.output else None)
+        loaded = load_variants(experiment, overrides or [], variant)
+        built = build_loaded(loaded)
+        named = output_of(loaded)
+        target = out or (Path(named) if named else None)
         if dry_run:
-            _print_estimate(simulation, target, as_json)
+            _print_estimate(built, target, as_json)
             return
         if target:
             from simkit.storage import check_output
@@ -52,22 +54,17 @@ def run(
         if picture:
             check_picture(picture, overwrite)
 
-        from simkit.execution import run_experiment
+        from simkit.execution import run_built
 
         _import_meanwhile(target, picture)
         with progress_bar(enabled=not (quiet or as_json)) as progress:
-            dataset = run_experiment(loaded, simulation, progress)
+            dataset = run_built(loaded, built, progress)
         if not (quiet or as_json):
             from simkit.table import print_table
 
             print_table(dataset)
-        failed, paths = int(dataset.attrs["failed_paths"]), int(dataset.attrs["paths"])
-        if failed and not quiet:
-            print(
-                f"warning: {failed:,} of {paths:,} paths failed and are left out; the figures are those of "
-                "the others, and biased if failing goes with what is averaged",
-                file=sys.stderr,
-            )
+        if not quiet:
+            _warn_of_failures(dataset)
         if target:
             _write(dataset, target, overwrite, quiet)
         if picture:
@@ -89,14 +86,36 @@ def _import_meanwhile(target: Path | None, picture: Path | None) -> None:
     threading.Thread(target=lambda: [importlib.import_module(name) for name in modules]).start()
 
 
-def _print_estimate(simulation, target: Path | None, as_json: bool) -> None:
+def _print_estimate(built, target: Path | None, as_json: bool) -> None:
     from simkit.cli.dry_run import estimate, estimate_text
 
-    sizes = estimate(simulation)
+    output = {"output": target and str(target)}
+    if isinstance(built, dict):
+        each = {name: estimate(simulation) for name, simulation in built.items()}
+        if as_json:
+            print_json({"variants": each} | output)
+        else:
+            print("\n".join(f"variant {name}: {estimate_text(sizes)}" for name, sizes in each.items()))
+        return
+    sizes = estimate(built)
     if as_json:
-        print_json(sizes | {"output": target and str(target)})
+        print_json(sizes | output)
     else:
         print(estimate_text(sizes))
+
+
+def _warn_of_failures(dataset) -> None:
+    from simkit.variant_dataset import each_variant
+
+    for name, one in each_variant(dataset).items():
+        failed, paths = int(one.attrs["failed_paths"]), int(one.attrs["paths"])
+        if failed:
+            variant = f" of variant {name}" if name else ""
+            print(
+                f"warning: {failed:,} of {paths:,} paths{variant} failed and are left out; the figures are "
+                "those of the others, and biased if failing goes with what is averaged",
+                file=sys.stderr,
+            )
 
 
 def _write(dataset, target: Path, overwrite: bool, quiet: bool) -> None:

@@ -38,9 +38,11 @@ from simkit.closed_forms.black_scholes import (
     digital_vega,
     exchange_option,
 )
+from simkit.closed_forms.bonds import cir_bond, hull_white_bond, vasicek_bond
 from simkit.closed_forms.double_well import double_well_square
 from simkit.closed_forms.geometric_asian import geometric_asian_call
 from simkit.closed_forms.heston import heston_call, heston_put
+from simkit.closed_forms.jump_diffusions import bates_call, kou_call, kou_put, merton_call, merton_put
 from simkit.closed_forms.lookback import (
     lookback_call,
     lookback_fixed_call,
@@ -88,6 +90,14 @@ CLOSED_FORMS: dict[str, Callable[..., float]] = {
         lookback_fixed_put,
         heston_call,
         heston_put,
+        merton_call,
+        merton_put,
+        kou_call,
+        kou_put,
+        bates_call,
+        vasicek_bond,
+        cir_bond,
+        hull_white_bond,
         gbm_mean,
         gbm_variance,
         ou_mean,

@@ -13,11 +13,8 @@ import sys
 
 from simkit.closed_forms.arguments import correlation, finite, nonnegative
 from simkit.closed_forms.black_scholes import lognormal_call
+from simkit.closed_forms.lewis import price_gap
 from simkit.closed_forms.moments import decayed_span
-
-NODES = 16
-MAX_PANELS = 2**15
-TOLERANCE = 1e-13
 
 
 def heston_call(
@@ -43,11 +40,15 @@ def heston_call(
     finite(r=r, q=q)
     correlation(rho=rho)
     asset, strike = S * math.exp(-q * T), K * math.exp(-r * T)
-    variance = theta * T + (v0 - theta) * decayed_span(kappa, T)
+    variance = mean_variance(T, v0, kappa, theta)
     plain = lognormal_call(asset, strike, math.sqrt(max(variance, 0.0)))
     if xi * xi < sys.float_info.min or asset == 0 or strike == 0:
         return plain
-    gap = _integral(math.log(asset / strike), variance, T, v0, kappa, theta, xi, rho)
+
+    def log_phi(u):
+        return log_characteristic(u, T, v0, kappa, theta, xi, rho)
+
+    gap = price_gap(math.log(asset / strike), variance, log_phi, f"heston_call at T = {T:g}, v0 = {v0:g}")
     return max(plain + math.sqrt(asset * strike) / math.pi * gap, 0.0)
 
 
@@ -69,7 +70,12 @@ def heston_put(
     return call - S * math.exp(-q * T) + K * math.exp(-r * T)
 
 
-def _log_characteristic(u, T, v0, kappa, theta, xi, rho):
+def mean_variance(T: float, v0: float, kappa: float, theta: float) -> float:
+    r"""$E[\int_0^T v_s\,ds]$."""
+    return theta * T + (v0 - theta) * decayed_span(kappa, T)
+
+
+def log_characteristic(u, T, v0, kappa, theta, xi, rho):
     r"""$\ln \phi(u - i/2)$ at real u, with everything divided by $\xi^2$ cancelled by hand."""
     import numpy as np
 
@@ -91,41 +97,3 @@ def _log1p(z):
 
     x, y = z.real, z.imag
     return np.log1p(x * (2 + x) + y * y) / 2 + 1j * np.arctan2(y, 1 + x)
-
-
-def _integral(k, variance, T, v0, kappa, theta, xi, rho):
-    r"""$\int_0^\infty \Re[e^{iuk} (\phi_{BS} - \phi)(u - i/2)]\,du/(u^2 + 1/4)$.
-
-    With $u = \sinh(x)/2$ the weight becomes $2\,dx/\cosh x$, smooth on the scale of 1; panels of Gauss points
-    are doubled until two answers agree.
-    """
-    import numpy as np
-
-    def integrand(x):
-        u = np.sinh(x) / 2
-        plain = np.exp(-variance / 2 * (u * u + 0.25))
-        full = np.exp(_log_characteristic(u, T, v0, kappa, theta, xi, rho) + 1j * k * u)
-        return (plain * np.cos(k * u) - full.real) * 2 / np.cosh(x)
-
-    def negligible(u):
-        size = _log_characteristic(np.array([u]), T, v0, kappa, theta, xi, rho).real[0]
-        return max(size, -variance / 2 * u * u) - 2 * math.log(u) < -40
-
-    end = 1.0
-    while not negligible(end):
-        end *= 1.5
-    reach = math.asinh(2 * end)
-    nodes, weights = np.polynomial.legendre.leggauss(NODES)
-
-    panels, previous = 8, math.inf
-    while panels <= MAX_PANELS:
-        width = reach / panels
-        x = width * (np.arange(panels)[:, None] + (nodes + 1) / 2)
-        value = float(np.sum(integrand(x) * weights) * width / 2)
-        if abs(value - previous) <= TOLERANCE:
-            return value
-        panels, previous = 2 * panels, value
-    raise ValueError(
-        f"heston_call: the price integral did not settle at T = {T:g}, v0 = {v0:g}, ln(forward/K) = {k:g}; "
-        "bring the strike nearer to the forward price or take a longer T"
-    )

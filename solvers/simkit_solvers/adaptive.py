@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from simkit_solvers.adaptive_grid import AdaptiveGrid, Tolerances
 from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.problem import AbstractODE, AbstractSDE, Scalar
+from simkit_solvers.schedule import Schedule, as_solved, just_after, prepared, schedule_of, stops_of, within
 from simkit_solvers.terms import DriftTerm, ordinary_terms
 
 # Their dense output is of the method's order or one less. The others step to each saved time exactly.
@@ -99,6 +100,9 @@ def integrate_adaptive(
     times to accumulate at. `coefficients` are those of `step_control`. A run that takes more than
     `max_steps`, or whose steps become too short for the clock, ends where it is; nothing is raised.
     Differentiable in both modes, the sequence of steps taken as given, as diffrax does.
+
+    Where a problem is scheduled, steps end at the saved times, at the nodes of its parameters and at its
+    events; a row at the time of an event has the state after it. `first_step` is the first one after each.
     Raises `ValueError` for a stochastic problem and for a solver without error estimate.
     """
     check_adaptive(solver, problem)
@@ -127,7 +131,11 @@ def integrate_adaptive(
 
 
 def _run(problem, solver, y0, grid, observer, adjoint, coefficients) -> AdaptiveRun:
+    problem = prepared(problem)
     times = _local_times(grid, y0)
+    schedule = schedule_of(problem)
+    if schedule is not None and (schedule.events or schedule.nodes):
+        return _run_between_stops(problem, schedule, solver, y0, grid, times, observer, adjoint, coefficients)
     saveat = diffrax.SaveAt(
         subs=[
             diffrax.SubSaveAt(t0=True, ts=times[1:], fn=_same_precision(times.dtype)),
@@ -146,6 +154,73 @@ def _run(problem, solver, y0, grid, observer, adjoint, coefficients) -> Adaptive
     return AdaptiveRun(rows, stats["num_accepted_steps"], stats["num_rejected_steps"], start + reached[0])
 
 
+class _Part(NamedTuple):
+    """How far a run has come: its state at a stop, unless it has failed there."""
+
+    y: Any
+    time: jax.Array
+    sound: jax.Array
+    accepted: jax.Array
+    rejected: jax.Array
+    reached: jax.Array
+
+
+def _run_between_stops(
+    problem, schedule: Schedule, solver, y0, grid, times, observer, adjoint, coefficients
+) -> AdaptiveRun:
+    dtype = times.dtype
+    start, span = jnp.asarray(grid.t0, dtype), times[-1]
+    stops = stops_of(schedule, start, times)
+    saveat = diffrax.SaveAt(
+        subs=[
+            diffrax.SubSaveAt(t1=True, fn=_same_precision(dtype)),
+            diffrax.SubSaveAt(t1=True, fn=lambda t, y, args: t),
+        ]
+    )
+
+    def part(path: _Part, stop):
+        time, which = stop
+        piece = as_solved(within(problem, start + path.time, start + time))
+        found = _solved(
+            piece,
+            solver,
+            path.y,
+            grid,
+            start + path.time,
+            time - path.time,
+            saveat=saveat,
+            stepsize_controller=step_control(solver, grid.tolerances, times[:2], **coefficients),
+            adjoint=adjoint,
+        )
+        if found.ys is None:
+            raise RuntimeError("a solution saved at its end must have a state")
+        (states, reached), stats = found.ys, found.stats
+        accepted = path.accepted + jnp.where(path.sound, stats["num_accepted_steps"], 0)
+        rejected = path.rejected + jnp.where(path.sound, stats["num_rejected_steps"], 0)
+        ended = found.result == diffrax.RESULTS.successful
+        sound = path.sound & ended & (accepted + rejected <= grid.max_steps)
+        last = jnp.where(ended, time, path.time + reached[0])
+        y = jax.tree.map(lambda x: jnp.where(sound, x[0], jnp.nan), states)
+        if schedule.events:
+            now, after = start + time, just_after(problem, start + time, start, span)
+            for i, event in enumerate(schedule.events):
+                y = event.applied((which == i) & sound, after, now, y)
+        path = _Part(y, time, sound, accepted, rejected, jnp.where(path.sound, last, path.reached))
+        return path, (y, sound)
+
+    none, zero = jnp.int32(0), jnp.zeros((), dtype)
+    begin = _Part(y0, zero, jnp.bool_(True), none, none, zero)
+    end, (states, sound) = jax.lax.scan(part, begin, (stops.times, stops.which))
+    states, there = jax.tree.map(lambda x: x[stops.rows], (states, sound))
+    acc = observer.init(just_after(problem, start, start, span), start, jax.tree.map(lambda x: x[0], states))
+
+    def row(t, y):
+        return observer.row(just_after(problem, start + t, start, span), acc, start + t, y)
+
+    rows = jax.tree.map(lambda x: jnp.where(there, x, jnp.nan), jax.vmap(row)(times, states))
+    return AdaptiveRun(rows, end.accepted, end.rejected, start + end.reached)
+
+
 def solution(
     problem: AbstractODE,
     solver: diffrax.AbstractSolver,
@@ -162,25 +237,41 @@ def solution(
     All times, those of `saveat` and `event` and in the solution, count from `grid.t0`. Saved are the times
     of `grid` unless `saveat` says otherwise; `adjoint` is diffrax's default unless given. Whether it
     succeeded is in its `result`.
-    Raises `ValueError` for a stochastic problem and for a solver without error estimate.
+    Raises `ValueError` for a stochastic problem, for a solver without error estimate and for a scheduled
+    problem with events, which `integrate_adaptive` runs.
     """
     check_adaptive(solver, problem)
+    schedule = schedule_of(problem)
+    if schedule is not None and schedule.events:
+        raise ValueError("a solution is one run of diffrax, without events; take integrate_adaptive")
     times = _local_times(grid, y0)
     dtype = times.dtype
-    start, end = jnp.asarray(grid.t0, dtype), times[-1]
-    return diffrax.diffeqsolve(
-        ordinary_terms(solver, DriftTerm(problem, start)),
+    return _solved(
+        problem,
         solver,
-        jnp.zeros((), dtype),
-        end,
-        None if grid.first_step is None else jnp.asarray(grid.first_step, dtype),
         y0,
+        grid,
+        jnp.asarray(grid.t0, dtype),
+        times[-1],
         saveat=diffrax.SaveAt(ts=times, fn=_same_precision(dtype)) if saveat is None else saveat,
         stepsize_controller=step_control(solver, grid.tolerances, times, **coefficients),
         adjoint=diffrax.RecursiveCheckpointAdjoint() if adjoint is None else adjoint,
         event=event,
+    )
+
+
+def _solved(problem, solver, y0, grid: AdaptiveGrid, start, span, **options) -> diffrax.Solution:
+    """diffrax's solution from `start`, over local time (0, span)."""
+    return diffrax.diffeqsolve(
+        ordinary_terms(solver, DriftTerm(problem, start)),
+        solver,
+        jnp.zeros_like(span),
+        span,
+        None if grid.first_step is None else jnp.asarray(grid.first_step, span.dtype),
+        y0,
         max_steps=grid.max_steps,
         throw=False,
+        **options,
     )
 
 

@@ -1,10 +1,9 @@
 """The times of a run whose steps are as long as its tolerances allow."""
 
 import equinox as eqx
-import numpy as np
-from jax.core import Tracer
 
 from simkit_solvers.problem import Scalar
+from simkit_solvers.saved_times import AbstractSavedTimes, check_counts, check_positive
 
 MAX_STEPS = 16**4  # derivatives nest loops of 16 turns: a power of 16 wastes none
 
@@ -21,7 +20,7 @@ class Tolerances(eqx.Module):
     atol: Scalar
 
 
-class AdaptiveGrid(eqx.Module):
+class AdaptiveGrid(AbstractSavedTimes):
     """Steps as long as the tolerances allow from `t0` to `t1`; `points` equally spaced times are saved.
 
     Row 0 is `t0`, row r the time `t0 + r (t1 - t0) / points`. All but `points` and `max_steps` is traced.
@@ -46,12 +45,9 @@ class AdaptiveGrid(eqx.Module):
         points: int = 1,
         max_steps: int = MAX_STEPS,
     ):
-        for name, value in (("points", points), ("max_steps", max_steps)):
-            if not 0 < value < 2**31:
-                raise ValueError(f"{name}: must be from 1 to {2**31 - 1}, got {value}")
-        for name, value in (("t1 - t0", t1 - t0), ("first_step", first_step)):
-            if value is not None and not isinstance(value, Tracer) and not float(value) > 0:
-                raise ValueError(f"{name}: must be positive, got {float(value):g}")
+        check_counts(points=points, max_steps=max_steps)
+        check_positive("t1 - t0", t1 - t0)
+        check_positive("first_step", first_step)
         # Here, before anything takes the precision of the state: a late start would take the span's digits.
         self.t0, self.span = t0, t1 - t0
         self.tolerances, self.first_step, self.points, self.max_steps = (
@@ -60,19 +56,3 @@ class AdaptiveGrid(eqx.Module):
             points,
             max_steps,
         )
-
-    @property
-    def t1(self) -> Scalar:
-        """Where time ends."""
-        return self.t0 + self.span
-
-    @property
-    def rows(self) -> int:
-        """How many rows are saved, the one at `t0` included."""
-        return self.points + 1
-
-    @property
-    def times(self):
-        """The times of the saved rows as a float64 NumPy array."""
-        t0, span = float(self.t0), float(self.span)
-        return t0 + np.arange(self.rows) / self.points * span

@@ -21,10 +21,13 @@ import jax.numpy as jnp
 from simkit_solvers.adaptive import AdaptiveRun
 from simkit_solvers.adaptive_grid import AdaptiveGrid
 from simkit_solvers.brownian_tree import FEWEST_LEVELS, BrownianTree
+from simkit_solvers.jump_diffusion import AbstractJumpDiffusion
+from simkit_solvers.model_solver import AbstractModelSolver
 from simkit_solvers.noise import Draw
 from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.problem import AbstractSDE
 from simkit_solvers.registry import check_solver, info_of
+from simkit_solvers.schedule import as_solved, just_after, prepared, schedule_of, within
 from simkit_solvers.step import AbstractStepper, stepper_for
 from simkit_solvers.switched import Switched
 
@@ -85,9 +88,16 @@ def integrate_adaptive_sde(
     A path that takes more than `max_steps` trials, or whose tree has no further level, ends where it is;
     nothing is raised. Times take the dtype of `y0`; the observer's accumulators are those at `t0`.
     Differentiable in both modes, the sequence of steps taken as given.
-    Raises `ValueError` for a solver that such steps could lead to a wrong limit; see `check_adaptive_sde`.
+    Raises `ValueError` for a solver that such steps could lead to a wrong limit (see `check_adaptive_sde`)
+    and for a problem with events.
     """
     check_adaptive_sde(solver, problem)
+    schedule = schedule_of(problem)
+    if schedule is not None and schedule.events:
+        raise ValueError(
+            "adaptive steps of stochastic equations halve intervals and do not end at the times of events; "
+            "give steps of equal length"
+        )
     return _integrate(problem, solver, y0, grid, tree, observer)
 
 
@@ -98,7 +108,18 @@ def check_adaptive_sde(solver, problem: AbstractSDE) -> None:
     was chosen by (Foster & Jelinčič 2024). So the strong order on the problem's noise has to be 1 or more, or
     the solver's record has to say `unbiased_area`. A solver must not carry anything but the state from one
     step to the next, which is of another length. A choice between solvers fits where each of them does.
+    Jump diffusions are refused: the jumps inside an interval are not split between its halves.
     """
+    if isinstance(problem, AbstractJumpDiffusion):
+        raise ValueError(
+            f"{type(problem).__name__} jumps, and adaptive steps halve intervals without knowing which "
+            "half a jump is in; give steps of equal length"
+        )
+    if isinstance(solver, AbstractModelSolver):
+        raise ValueError(
+            f"solver {info_of(solver).name} has no error estimate for adaptive steps; give steps of "
+            "equal length"
+        )
     if problem.calculus == "stratonovich":
         remedy = "SPaRK or Heun"
     elif problem.noise_kind != "general":
@@ -140,7 +161,7 @@ def _integrate(problem: AbstractSDE, solver, y0, grid: AdaptiveGrid, tree, obser
     def with_loop(differentiable):
         def run(numbers):
             problem, stepper, tree, grid, y0 = eqx.combine(numbers, others)
-            return _loop(_begun(problem, stepper, tree, grid, dtype), y0, levels, differentiable)
+            return _loop(_begun(prepared(problem), stepper, tree, grid, dtype), y0, levels, differentiable)
 
         return run
 
@@ -155,8 +176,8 @@ def _integrate(problem: AbstractSDE, solver, y0, grid: AdaptiveGrid, tree, obser
     problem, _, _, grid, y0 = given
     start, span = jnp.asarray(grid.t0, dtype), jnp.asarray(grid.span, dtype)
     times = start + jnp.arange(grid.rows, dtype=dtype) / grid.points * span
-    acc = observer.init(problem, start, y0)
-    rows = jax.vmap(lambda t, y: observer.row(problem, acc, t, y))(times, states)
+    acc = observer.init(just_after(problem, start, start, span), start, y0)
+    rows = jax.vmap(lambda t, y: observer.row(just_after(problem, t, start, span), acc, t, y))(times, states)
     there = jnp.arange(grid.rows, dtype=jnp.int32) <= done.row
     rows = jax.tree.map(lambda x: jnp.where(there, x, jnp.nan), rows)
     return AdaptiveRun(rows, accepted, rejected, start + done.time)
@@ -256,7 +277,8 @@ def _loop(run: _Run, y0, levels: int, differentiable: bool):
 
 def _step(run: _Run, t, h, y, draw: Draw):
     """One step by itself: what a solver would carry from the last one is made anew."""
-    y1, _ = run.stepper.step(run.problem, t, h, y, draw, run.stepper.init(run.problem, t, h, y))
+    problem = as_solved(within(run.problem, t, t + h))
+    y1, _ = run.stepper.step(problem, t, h, y, draw, run.stepper.init(problem, t, h, y))
     return jax.tree.map(lambda new, old: jnp.asarray(new, old.dtype), y1, y)
 
 

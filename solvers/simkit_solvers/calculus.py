@@ -4,6 +4,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from simkit_solvers.jump_diffusion import AbstractJumpDiffusion
 from simkit_solvers.problem import AbstractSDE, Calculus, NoiseKind
 from simkit_solvers.terms import as_arrays
 
@@ -51,8 +52,9 @@ class Converted(AbstractSDE):
 def in_calculus(problem: AbstractSDE, calculus: Calculus) -> AbstractSDE:
     """The problem as it reads in a calculus; itself where both readings agree.
 
-    Raises `ValueError` for a word that is neither `ito`, `stratonovich` nor `any`, and for a model whose
-    noise is not smooth: the drift's new part need not vanish where the noise does, and paths stick there.
+    Raises `ValueError` for a word that is neither `ito`, `stratonovich` nor `any`, for a model that jumps,
+    and for one whose noise is not smooth: the drift's new part need not vanish where the noise does, and
+    paths stick there.
     """
     known = ("ito", "stratonovich", "any")
     for word in (calculus, problem.calculus):
@@ -69,5 +71,10 @@ def in_calculus(problem: AbstractSDE, calculus: Calculus) -> AbstractSDE:
             f"{type(problem).__name__} cannot be converted to the other calculus: its noise has no "
             "derivative where it vanishes, and converted paths would go wrong there; take a solver for its "
             "own calculus"
+        )
+    if isinstance(problem, AbstractJumpDiffusion):
+        raise ValueError(
+            f"{type(problem).__name__} cannot be converted to the other calculus: it jumps; take a solver "
+            "for its own calculus"
         )
     return problem.original if isinstance(problem, Converted) else Converted(problem, calculus)

@@ -34,6 +34,9 @@ class DirectMethod(AbstractJumpMethod):
         change = chosen(jumps.network, below_one(words.b, total.dtype) * total, below)
         return Proposal(tau, change, (), jnp.bool_(True), (), propensity_status(a))
 
+    def interrupted(self, jumps, y, state, after):
+        return ()  # what comes next is drawn anew, which the exponential law does not notice
+
     def rejected(self, state):
         return jnp.int32(0)
 

@@ -33,6 +33,7 @@ class Stream(IntEnum):
     BRIDGE_AREAS = 6
     TREE = 7
     INSIDE_LEAPS = 8
+    VARIATES = 9
 
 
 class Words(NamedTuple):

@@ -13,17 +13,21 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from simkit_solvers.grid import Grid
-from simkit_solvers.noise import AbstractNoise, Draw
+from simkit_solvers.jump_diffusion import AbstractJumpDiffusion, with_jumps
+from simkit_solvers.noise import AbstractNoise, Draw, Purpose
 from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.problem import AbstractODE, AbstractSDE
+from simkit_solvers.schedule import Schedule, as_solved, prepared, schedule_of, within
 from simkit_solvers.step import AbstractStepper, stepper_for
 
 # Enough to hide the loop, few enough that a row inside a block costs little; by the bytes of a number, since
 # in float64 the loop costs more.
 WORDS_PER_BLOCK = {4: 4, 8: 8}
 STEPS_PER_BLOCK = 2  # the same, where there is no noise
+WORDS_OF_JUMPS = 2
 
 
 def integrate(
@@ -39,10 +43,16 @@ def integrate(
     Step k runs over local time (0, dt) with the problem shifted to `t0 + k dt`. Times and coefficients take
     the dtype of `y0`. `noise` is the path's driver; an ordinary differential equation takes `None`. Under
     `vmap` over paths every field becomes one vector and each block one fused kernel. Differentiable in both
-    modes; in reverse mode each block is recomputed rather than stored.
-    Raises `ValueError` when a stochastic problem comes without noise or takes more steps than it can drive.
+    modes; in reverse mode each block is recomputed rather than stored. The jumps of an
+    `AbstractJumpDiffusion` are taken after each step.
+
+    A scheduled problem takes each step with the parameters of that step; its events happen at the ends of
+    steps, and a row there has the state after them.
+    Raises `ValueError` when a stochastic problem comes without noise or takes more steps than it can drive,
+    and for events that are not at the end of a step.
     """
     components, group, words = 0, 1, 0
+    stepper, jumps = stepper_for(solver), isinstance(problem, AbstractJumpDiffusion)
     if not isinstance(problem, AbstractSDE):
         noise = None
     elif noise is None:
@@ -53,12 +63,14 @@ def integrate(
         )
     else:
         components = len(problem.Noise._fields)
-        group, words = noise.group(components), components * noise.refinement
-    stepper = stepper_for(solver)
+        group = noise.group(components)
+        words = (components + (WORDS_OF_JUMPS if jumps else 0)) * noise.refinement
     dtype = jnp.result_type(*jax.tree.leaves(y0))
     size = _block_size(group, words, dtype) if stepper.unrolled else group
     t0, dt = jnp.asarray(grid.t0, dtype), jnp.asarray(grid.dt, dtype)
-    run = _Run(problem, stepper, observer, noise, t0, dt)
+    run = _Run(prepared(problem), stepper, observer, noise, t0, dt)
+    schedule = schedule_of(problem)
+    tables = () if schedule is None else _event_steps(schedule, grid)
     numbers, others = eqx.partition(run, eqx.is_array)
 
     def steps(numbers, carry, first, count):
@@ -68,11 +80,21 @@ def integrate(
         draws = [Draw(())] * count
         if run.noise is not None:
             draws = run.noise.draws(components, stepper.areas, first, count)
+            if stepper.variates:
+                words = run.noise.words(Purpose.TRANSITION, first, count)
+                draws = [draw._replace(words=w) for draw, w in zip(draws, words, strict=True)]
+        happening = run.noise.words(Purpose.JUMPS, first, count) if jumps and run.noise is not None else []
         for i, draw in enumerate(draws):
             k = first + jnp.uint32(i)
-            y, state = run.stepper.step(run.problem, run.time(k), run.dt, y, draw, state)
+            during = run.after(k)
+            y, state = run.stepper.step(as_solved(during), run.time(k), run.dt, y, draw, state)
+            if jumps:
+                y = with_jumps(during, run.time(k), run.dt, y, happening[i])
             k = k + jnp.uint32(1)
-            acc = run.observer.update(run.problem, acc, k, run.time(k), y, run.dt)
+            acc = run.observer.update(during, acc, k, run.time(k), y, run.dt)
+            if schedule is not None:
+                due = [_is_in(k, table) for table in tables]
+                y, state, acc = _turned(run, k, due, during, y, state, acc)
         return pack((y, state, acc))
 
     def branch(numbers, carry, start, first, end):
@@ -103,7 +125,7 @@ def integrate(
     def row(numbers, carry, k):
         run = eqx.combine(numbers, others)
         y, _, acc = unpack(carry)
-        return run.observer.row(run.problem, acc, run.time(k), y)
+        return run.observer.row(run.after(k), acc, run.time(k), y)
 
     @functools.partial(jax.checkpoint, prevent_cse=False)
     def at_row(numbers, carry, k):
@@ -160,7 +182,11 @@ def integrate(
 
         return jax.jvp(differentiable, primals, tangents)
 
-    start = y0, stepper.init(run.problem, t0, dt, y0), observer.init(run.problem, t0, y0)
+    at_start = run.after(jnp.uint32(0))
+    if schedule is not None:
+        due = [jnp.bool_(0 in table) for table in tables]
+        y0 = _with_events(schedule, due, at_start, t0, y0)
+    start = y0, stepper.init(as_solved(at_start), t0, dt, y0), observer.init(at_start, t0, y0)
     start = jax.tree.map(_strong, start)
     pack, unpack = _packing(start)
     start = pack(start)
@@ -177,8 +203,15 @@ def integrate(
         else:
             end = finish(end)
     # The first row is always taken here, and the loop's dropped, lest its bits depend on how many there are.
-    first = row(numbers, start, jnp.uint32(0))
-    last = row(numbers, end, jnp.uint32(grid.steps))
+    # Each in a branch, always taken: beside the other rows the compiler may contract it in other ways.
+    always = dt == dt
+    nothing = jax.tree.map(lambda x: jnp.zeros(x.shape[1:], x.dtype), between)
+
+    def alone(carry, k):
+        return jax.lax.cond(always, lambda c: row(numbers, c, k), lambda c: nothing, carry)
+
+    first = alone(start, jnp.uint32(0))
+    last = alone(end, jnp.uint32(grid.steps))
     return jax.tree.map(_in_order, first, between, last)
 
 
@@ -194,6 +227,57 @@ class _Run(NamedTuple):
 
     def time(self, k):
         return self.t0 + k.astype(self.t0.dtype) * self.dt
+
+    def after(self, k):
+        """The problem over the step that begins at step `k`."""
+        if schedule_of(self.problem) is None:
+            return self.problem
+        return within(self.problem, self.time(k), self.time(k) + self.dt)
+
+
+def _event_steps(schedule: Schedule, grid: Grid) -> list[np.ndarray]:
+    """The steps after which each event happens."""
+    tables = []
+    for event in schedule.events:
+        steps = (event if event.steps is not None else event.on(grid)).steps_of(grid.steps)
+        if steps is None:
+            raise ValueError(
+                f"steps: {grid.steps} do not meet all times of an event, as {event.of} did; choose a multiple"
+            )
+        tables.append(np.asarray(steps, np.uint32))
+    return tables
+
+
+def _is_in(k, table: np.ndarray):
+    return jnp.any(k == jnp.asarray(table))
+
+
+def _with_events(schedule: Schedule, due, problem, t, y):
+    """The state after the events that are due, one after the other."""
+    for event, now in zip(schedule.events, due, strict=True):
+        y = event.applied(now, problem, t, y)
+    return y
+
+
+def _turned(run: _Run, k, due, before, y, state, acc):
+    """State, solver's state and accumulators as the step from `k` on finds them.
+
+    `before` is the problem over the step that ended. A solver that carries something starts afresh where a
+    parameter jumps or an event happens.
+    """
+    t, after = run.time(k), run.after(k)
+    schedule: Any = schedule_of(run.problem)
+    new = _with_events(schedule, due, after, t, y)
+    acc = run.observer.changed(acc, k, t, (before, y), (after, new))
+    if jax.tree.leaves(state):
+        afresh = schedule.moved(t - 0.5 * run.dt, t + 0.5 * run.dt)
+        for now in due:
+            afresh = afresh | now
+        begun = run.stepper.init(as_solved(after), t, run.dt, new)
+        state = jax.tree.map(
+            lambda b, s: jnp.where(afresh, jnp.asarray(b, s.dtype), s) if eqx.is_array(s) else s, begun, state
+        )
+    return new, state, acc
 
 
 def _in_order(first, between, last):

@@ -6,6 +6,7 @@ event beyond a saved time is not taken, and is proposed again, the same, when th
 """
 
 import abc
+import functools
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -16,13 +17,25 @@ from simkit_solvers.generator import Stream, Words, stream_key
 from simkit_solvers.jump_grid import JumpGrid
 from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.reaction_network import AbstractReactionNetwork
+from simkit_solvers.schedule import (
+    ROW,
+    Schedule,
+    ScheduledNetwork,
+    as_solved,
+    just_after,
+    schedule_of,
+    stops_of,
+    within,
+)
 
-RUNNING, WAITING, BAD_PROPENSITY, BAD_COUNT, TOO_MANY_STEPS = range(5)
+RUNNING, WAITING, BAD_PROPENSITY, BAD_COUNT, TOO_MANY_STEPS, BAD_EVENT = range(6)
 LARGEST_COUNT = 2_000_000_000  # the bits of integers above 2 139 095 039 are those of NaN, which may change
 REASONS = {
     BAD_PROPENSITY: "a propensity is negative or not finite",
     BAD_COUNT: "a count would leave 0 … 2 000 000 000",
     TOO_MANY_STEPS: "max_steps were taken",
+    BAD_EVENT: "an event sets a count that is not a whole number from 0 to 2 000 000 000, or one too large "
+    "for the precision",
 }
 
 
@@ -81,6 +94,13 @@ class AbstractJumpMethod(eqx.Module):
         """The next event or leap from `y`; `index` (`uint32`) counts the proposals so far."""
 
     @abc.abstractmethod
+    def interrupted(self, jumps: Jumps, y, state, after) -> Any:
+        """What it carries on where, `after` a time in which nothing was taken, counts or rates change.
+
+        `jumps` and `y` are those of before. The next proposal has another index.
+        """
+
+    @abc.abstractmethod
     def rejected(self, state) -> jax.Array:
         """How many proposals were not accepted so far, as `int32`."""
 
@@ -111,7 +131,11 @@ class JumpRun(NamedTuple):
 
 
 class _Path(NamedTuple):
-    """What a path's loop carries. `lost` is what rounding has taken from `elapsed`, and empty in float64."""
+    """What a path's loop carries.
+
+    `lost` is what rounding has taken from `elapsed`, and empty in float64; `interruptions` counts the stops
+    at which a proposal was given up, and is empty where there are none.
+    """
 
     y: Any
     elapsed: jax.Array
@@ -119,6 +143,7 @@ class _Path(NamedTuple):
     state: Any
     steps: jax.Array
     status: jax.Array
+    interruptions: tuple = ()
 
 
 def integrate_jumps(
@@ -133,8 +158,12 @@ def integrate_jumps(
 
     The clock and the propensities take the precision of the grid's times. A path that cannot go on ends where
     it is, and nothing is raised: see `status`. Differentiating raises `ValueError`, since counts have no
-    derivative along a path. Raises `ValueError` for rates that depend on time: between events they are taken
-    as constant.
+    derivative along a path.
+
+    Rates of a scheduled network may jump at given times, and its events change the counts: the path stops
+    there, and what would have come next is drawn anew, which is exact since the process has no memory. A leap
+    ends there after its part. Raises `ValueError` for rates that depend on time in another way: between
+    events they are taken as constant.
     """
     check_rates(network)
     dtype = jnp.result_type(grid.t0, grid.span)
@@ -163,8 +192,12 @@ def integrate_jumps(
     start, span = jnp.asarray(grid.t0, dtype), jnp.asarray(grid.span, dtype)
     times = _times(grid, span)
     real = jax.tree.map(lambda x: x.astype(dtype), counts)
-    acc = observer.init(network, start, jax.tree.map(lambda x: x[0], real))
-    rows = jax.vmap(lambda t, y: observer.row(network, acc, start + t, y))(times, real)
+    acc = observer.init(just_after(network, start, start, span), start, jax.tree.map(lambda x: x[0], real))
+
+    def row(t, y):
+        return observer.row(just_after(network, start + t, start, span), acc, start + t, y)
+
+    rows = jax.vmap(row)(times, real)
     failed = end.status > WAITING
     there = ~failed | (times <= end.elapsed)
     rows = jax.tree.map(lambda x: jnp.where(there, x, jnp.nan), rows)
@@ -174,6 +207,14 @@ def integrate_jumps(
 
 def check_rates(network: AbstractReactionNetwork) -> None:
     """Raise `ValueError` when rates depend on time, which jump methods take as constant between events."""
+    piece: Any = as_solved(within(network, 0.0, 1.0))
+    if isinstance(piece, ScheduledNetwork):
+        raise ValueError(
+            f"{type(piece.original).__name__}: a rate changes all the time, and the jump methods take it "
+            "as constant between events; take interpolation: previous, or a solver for stochastic equations, "
+            "such as EulerMaruyama"
+        )
+    network = piece
     y = network.State(*(jnp.ones(()) for _ in network.State._fields))
     with jax.numpy_dtype_promotion("standard"):  # of whatever precision the parameters are
         jaxpr = jax.make_jaxpr(lambda t: network.rates(t, y))(jnp.zeros(())).jaxpr
@@ -194,10 +235,14 @@ def _rows(jumps: Jumps, method: AbstractJumpMethod, y0, grid: JumpGrid):
     """The counts at the saved times, and the path at the end."""
     zero, none = jnp.zeros_like(jumps.span), jnp.int32(0)
     lost = () if zero.dtype == jnp.float64 else (zero,)
-    start = _Path(y0, zero, lost, method.init(jumps, y0), none, none)
+    schedule = schedule_of(jumps.network)
+    stopping = schedule is not None and bool(schedule.events or schedule.nodes)
+    begun = _over(jumps, zero, jumps.span)
+    start = _Path(y0, zero, lost, method.init(begun, y0), none, none, (none,) if stopping else ())
     pack, unpack = _packing(start)
 
-    def row(carry, time):
+    def until(jumps, carry, time):
+        """The path at a time, and the counts there."""
         path, looked = carry
         path = path._replace(status=jnp.where(path.status == WAITING, RUNNING, path.status))
         path = unpack(
@@ -213,8 +258,62 @@ def _rows(jumps: Jumps, method: AbstractJumpMethod, y0, grid: JumpGrid):
 
     # Two times or more: the compiler takes a loop of one apart and mixes it with what is around.
     times = _times(grid, jumps.span)
-    (path, _), counts = jax.lax.scan(row, (start, method.start_looking(jumps, y0)), times)
-    return counts, path
+    begin = start, method.start_looking(begun, y0)
+    if schedule is None or not stopping:
+        (path, _), counts = jax.lax.scan(functools.partial(until, begun), begin, times)
+        return counts, path
+
+    def stop(carry, where):
+        inner, last = carry
+        time, which = where
+        during = _over(jumps, last, time)
+        (path, looked), y = until(during, inner, time)
+        path, y = _stopped(jumps, schedule, method, during, path, y, time, which)
+        return ((path, looked), time), y
+
+    stops = stops_of(schedule, jumps.t0, times)
+    ((path, _), _), counts = jax.lax.scan(stop, (begin, zero), (stops.times, stops.which))
+    return jax.tree.map(lambda x: x[stops.rows], counts), path
+
+
+def _over(jumps: Jumps, begin, end) -> Jumps:
+    """The same with the rates between two times since `t0`."""
+    return jumps._replace(network=as_solved(within(jumps.network, jumps.t0 + begin, jumps.t0 + end)))
+
+
+def _stopped(
+    jumps: Jumps, schedule: Schedule, method: AbstractJumpMethod, during: Jumps, path: _Path, y, time, which
+) -> tuple[_Path, Any]:
+    """The path as it goes on after a stop, at which the counts are `y`, and the counts then."""
+    dtype, t = time.dtype, jumps.t0 + time
+    problem = just_after(jumps.network, t, jumps.t0, jumps.span)
+    real = jax.tree.map(lambda x: x.astype(dtype), y)
+    for i, event in enumerate(schedule.events):
+        real = event.applied(which == i, problem, t, real)
+    most = min(LARGEST_COUNT, 2 ** (jnp.finfo(dtype).nmant + 1))
+    sound = jnp.bool_(True)
+    for x in jax.tree.leaves(real):
+        sound = sound & (jnp.round(x) == x) & (x >= 0) & (x <= most)
+    going = path.status <= WAITING
+    happens = going & (which >= 0)
+    changed = happens & sound
+    interrupted = going & (which != ROW)
+    state = method.interrupted(during, path.y, path.state, time - path.elapsed)
+
+    def where(condition, one, other):
+        return jax.tree.map(lambda a, b: jnp.where(condition, a, b), one, other)
+
+    counts = where(changed, jax.tree.map(lambda x: jnp.where(sound, x, 0.0).astype(jnp.int32), real), y)
+    path = _Path(
+        where(interrupted, counts, path.y),
+        jnp.where(interrupted, time, path.elapsed),
+        tuple(jnp.where(interrupted, 0.0, lost) for lost in path.lost),
+        where(interrupted, state, path.state),
+        path.steps,
+        jnp.where(happens & ~sound, jnp.int32(BAD_EVENT), path.status),
+        tuple(n + interrupted.astype(jnp.int32) for n in path.interruptions),
+    )
+    return path, where(interrupted, counts, y)
 
 
 def _turn(jumps: Jumps, method: AbstractJumpMethod, path: _Path, time, max_steps: int) -> _Path:
@@ -245,11 +344,15 @@ def _turn(jumps: Jumps, method: AbstractJumpMethod, path: _Path, time, max_steps
         where(goes, ahead.state, path.state),
         path.steps + taken.astype(jnp.int32),
         status,
+        path.interruptions,
     )
 
 
 def _index(method: AbstractJumpMethod, path: _Path):
-    return (path.steps + method.rejected(path.state)).astype(jnp.uint32)
+    looked_at = path.steps + method.rejected(path.state)
+    for count in path.interruptions:
+        looked_at = looked_at + count
+    return looked_at.astype(jnp.uint32)
 
 
 def _packing(example):

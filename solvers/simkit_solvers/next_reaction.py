@@ -51,6 +51,10 @@ class NextReaction(AbstractJumpMethod):
         change = jax.tree.map(lambda x: x.astype(jnp.int32), jumps.network.change(fired, y))
         return Proposal(tau, change, (), jnp.bool_(True), tuple(left), propensity_status(a))
 
+    def interrupted(self, jumps, y, state, after):
+        runs = zip(state, jumps.propensities(y), strict=True)
+        return tuple(jnp.maximum(s - a * after, 0.0) for s, a in runs)  # the clocks run on
+
     def rejected(self, state):
         return jnp.int32(0)
 

@@ -17,9 +17,11 @@ doi:10.1137/19M1261912.
 import abc
 import functools
 import math
+from enum import IntEnum
 from typing import NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
@@ -32,11 +34,37 @@ K_SCALE = math.sqrt(1 / 720)
 
 
 class Draw(NamedTuple):
-    """Standard normals of one step: a tuple over components each; `H` and `K` empty unless asked for."""
+    """Standard normals of one step: a tuple over components each; `H` and `K` empty unless asked for.
+
+    `words` are of a solver that draws other variates: random words, for each equal part of the step.
+    """
 
     W: tuple
     H: tuple = ()
     K: tuple = ()
+    words: tuple = ()
+
+
+class Purpose(IntEnum):
+    """What the random words of a step beside its normals are for."""
+
+    TRANSITION = 0
+    JUMPS = 1
+
+
+class StepWords(NamedTuple):
+    """Random words of one step for one purpose, as many blocks of two as are asked for.
+
+    They are computed where they are used: what a loop reads are the few numbers here, not the words.
+    """
+
+    key: Words
+    step: jax.Array
+    purpose: jax.Array
+
+    def block(self, n) -> Words:
+        """Block number n, from 0 to 2^31 - 1, an integer or a `uint32` that may be traced."""
+        return block(self.key, self.step, jnp.uint32(len(Purpose)) * jnp.uint32(n) + self.purpose)
 
 
 class AbstractNoise(eqx.Module):
@@ -64,23 +92,32 @@ class AbstractNoise(eqx.Module):
         `ValueError` where `first` is known and inside a group, or the steps exceed `capacity`.
         """
 
+    @abc.abstractmethod
+    def words(self, purpose: Purpose, first, count: int) -> list[tuple[StepWords, ...]]:
+        """Random words of the same steps, for variates other than normals, for each equal part of a step.
+
+        A part is a step of the grid on which the words are drawn, so that a longer step has all that happens
+        in those it is made of. `ValueError` where a step cannot be cut like this.
+        """
+
 
 class CounterNoise(AbstractNoise):
     """Independent normals from the counter-based generator, float32 unless `float64` is set.
 
-    The two stream keys are those of the path: `CounterNoise.of(key, path)`.
+    The stream keys are those of the path: `CounterNoise.of(key, path)`.
     """
 
     increments: Words
     areas: Words
     float64: bool = eqx.field(static=True, default=False)
+    variates: Words | None = None
 
     @staticmethod
     def of(key: Words, path, float64: bool = False) -> "CounterNoise":
         """The noise of one path id under a key."""
-        return CounterNoise(
-            stream_key(key, path, Stream.INCREMENTS), stream_key(key, path, Stream.AREAS), float64
-        )
+        streams = Stream.INCREMENTS, Stream.AREAS, Stream.VARIATES
+        increments, areas, variates = (stream_key(key, path, stream) for stream in streams)
+        return CounterNoise(increments, areas, float64, variates)
 
     @property
     def refinement(self):
@@ -101,6 +138,12 @@ class CounterNoise(AbstractNoise):
             Draw(W[i], HK[i][:components] if areas else (), HK[i][components:] if areas > 1 else ())
             for i in range(count)
         ]
+
+    def words(self, purpose, first, count):
+        if self.variates is None:
+            raise ValueError("noise: has no key for variates; make it by CounterNoise.of(key, path)")
+        place = jnp.uint32(int(purpose))
+        return [(StepWords(self.variates, first + jnp.uint32(i), place),) for i in range(count)]
 
     def _normals(self, key, per_step, first, count):
         """`count` tuples of `per_step` normals from step `first`, where a group starts."""
@@ -155,6 +198,11 @@ class CoarsenedNoise(AbstractNoise):
         fine = self.fine.draws(components, areas, first * jnp.uint32(self.factor), count * self.factor)
         return [_join(fine[i * self.factor : (i + 1) * self.factor], components, areas) for i in range(count)]
 
+    def words(self, purpose, first, count):
+        fine = self.fine.words(purpose, first * jnp.uint32(self.factor), count * self.factor)
+        parts = [fine[i * self.factor : (i + 1) * self.factor] for i in range(count)]
+        return [sum(part, ()) for part in parts]
+
 
 class HalvedNoise(AbstractNoise):
     """The same Brownian path on a grid of half the step, areas included: each step by `split`, with the
@@ -187,6 +235,12 @@ class HalvedNoise(AbstractNoise):
         parts = [noise.draws(components, areas, start, wholes) for noise in (self.whole, self.bridge)]
         halves = [half for whole, fresh in zip(*parts, strict=True) for half in split(whole, fresh)]
         return halves[:count]
+
+    def words(self, purpose, first, count):
+        raise ValueError(
+            "noise: the jumps and other variates of a step are not split between its halves; take "
+            "CoarsenedNoise, whose steps are longer"
+        )
 
 
 def split(whole: Draw, fresh: Draw) -> tuple[Draw, Draw]:

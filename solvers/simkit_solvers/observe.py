@@ -4,6 +4,7 @@ import abc
 from typing import Any
 
 import equinox as eqx
+import jax
 
 
 class AbstractObserver(eqx.Module):
@@ -20,6 +21,19 @@ class AbstractObserver(eqx.Module):
     @abc.abstractmethod
     def update(self, problem, acc, k, t, y, dt) -> Any:
         """The accumulators after step `k` = 1, 2, … (a `uint32` scalar), which ended at `t` in `y`."""
+
+    def changed(self, acc, k, t, before, after) -> Any:
+        """The accumulators after problem and state changed at once at `t`, the end of step `k`.
+
+        `before` and `after` are pairs of problem and state; the accumulators are those after the step. Called
+        at each step of a scheduled problem. An observer that accumulates anything has to say what it sees.
+        """
+        if jax.tree.leaves(acc):
+            raise ValueError(
+                f"{type(self).__name__} does not say what it sees of events and jumps of parameters; give it "
+                "a method `changed`"
+            )
+        return acc
 
     @abc.abstractmethod
     def row(self, problem, acc, t, y) -> dict[str, Any]:

@@ -4,6 +4,7 @@ One more solver is one file, with its record, and one line in `SOLVERS` below.
 """
 
 import difflib
+import math
 from collections.abc import Iterable
 from typing import Any, get_args
 
@@ -11,16 +12,20 @@ import diffrax
 import equinox as eqx
 import optimistix as optx
 
+from simkit_solvers.andersen_qe import ANDERSEN_QE
 from simkit_solvers.baoab import BAOAB_INFO
 from simkit_solvers.diffrax_solvers import DIFFRAX_SOLVERS
 from simkit_solvers.direct_method import DIRECT_METHOD
 from simkit_solvers.drift_implicit import DRIFT_IMPLICIT
 from simkit_solvers.euler_maruyama import EULER_MARUYAMA
+from simkit_solvers.exact_sampling import EXACT_SAMPLING
 from simkit_solvers.hamiltonian import AbstractHamiltonian
+from simkit_solvers.jump_diffusion import AbstractJumpDiffusion
 from simkit_solvers.jumps import check_rates
 from simkit_solvers.langevin import AbstractUnderdampedLangevin
 from simkit_solvers.leimkuhler_matthews import LEIMKUHLER_MATTHEWS, LeimkuhlerMatthews
 from simkit_solvers.milstein import DERIVATIVE_FREE_MILSTEIN, MILSTEIN
+from simkit_solvers.model_solver import AbstractModelSolver
 from simkit_solvers.next_reaction import NEXT_REACTION
 from simkit_solvers.platen import PLATEN_WEAK_2
 from simkit_solvers.problem import AbstractODE, AbstractSDE, Calculus, NoiseKind
@@ -28,6 +33,7 @@ from simkit_solvers.reaction_network import AbstractReactionNetwork
 from simkit_solvers.rodas5p import RODAS5P
 from simkit_solvers.rosenbrock import AbstractRosenbrock
 from simkit_solvers.rosenbrock23 import ROSENBROCK23
+from simkit_solvers.schedule import Scheduled
 from simkit_solvers.solver_info import ROOT_FIND_MAX_STEPS, SolverInfo
 from simkit_solvers.sri import SRIW1_INFO
 from simkit_solvers.switched import Switched
@@ -55,6 +61,8 @@ SOLVERS: dict[str, SolverInfo] = {
         DIRECT_METHOD,
         NEXT_REACTION,
         TAU_LEAPING,
+        EXACT_SAMPLING,
+        ANDERSEN_QE,
     )
 }
 
@@ -104,7 +112,8 @@ def check_solver(
         for each in solver.solvers:
             check_solver(each, problem, y0, instead)
         return
-    info, model = info_of(solver), type(problem).__name__
+    own = problem.original if isinstance(problem, Scheduled) else problem
+    info, model = info_of(solver), type(own).__name__
     if "jump" in info.problem:
         if not isinstance(problem, AbstractReactionNetwork):
             other = "EulerMaruyama" if isinstance(problem, AbstractSDE) else "Tsit5"
@@ -129,6 +138,20 @@ def check_solver(
         if said not in known:
             raise ValueError(f"{model}.{what}: must be {_among(known)}, got {said!r}")
     choice = _choice(problem) if instead is None else instead
+    steady = isinstance(solver, AbstractModelSolver) or (
+        info.langevin and isinstance(own, AbstractUnderdampedLangevin)
+    )
+    if steady and own is not problem:
+        raise ValueError(
+            f"solver {info.name} takes parameters that are constant over a step, and those of {model} change "
+            f"all the time; take {choice}, or interpolation: previous"
+        )
+    if isinstance(solver, AbstractModelSolver):
+        try:
+            solver.check(problem)
+        except ValueError as error:
+            raise ValueError(f"{error}; take {choice}") from None
+        return
     if "sde" not in info.problem:
         raise ValueError(f"solver {info.name} is for ordinary problems, {model} is stochastic; take {choice}")
     if info.langevin and not isinstance(problem, AbstractUnderdampedLangevin):
@@ -183,6 +206,7 @@ def solvers_by_problem(solvers: Iterable[SolverInfo]) -> dict[str, list[SolverIn
             "stiff ordinary equations",
             "separable ordinary equations",
             "reaction networks",
+            "particular models",
         )
     }
     for info in solvers:
@@ -190,6 +214,8 @@ def solvers_by_problem(solvers: Iterable[SolverInfo]) -> dict[str, list[SolverIn
             groups["Langevin equations"].append(info)
         elif "jump" in info.problem:
             groups["reaction networks"].append(info)
+        elif "model" in info.problem:
+            groups["particular models"].append(info)
         elif "sde" in info.problem:
             groups[f"{_WORDS[str(info.calculus)]} equations"].append(info)
         if "ode" in info.problem:
@@ -208,14 +234,33 @@ def strong_order(solver: diffrax.AbstractSolver, problem: AbstractSDE) -> float:
 
 
 def weak_order(solver: diffrax.AbstractSolver, problem: AbstractODE) -> float:
-    """The order at which means converge: weak on a stochastic problem, the only one on an ordinary one."""
+    """The order at which means converge: weak on a stochastic problem, the only one on an ordinary one.
+
+    Jumps that do not commute with what is between them allow no more than order 1. `ValueError` for a solver
+    without errors, which has no order.
+    """
     info = info_of(solver)
     stochastic = isinstance(problem, AbstractSDE)
-    if stochastic and info.weak is not None:
-        return info.weak.of(problem.noise_kind)
+    if samples_exactly(solver, problem):
+        raise ValueError(f"solver {info.name} samples {type(problem).__name__} exactly and has no order")
+    if stochastic and (info.weak is not None or info.exact):
+        order = math.inf if info.weak is None else info.weak.of(problem.noise_kind)
+        return min(order, 1.0) if _splits(problem) else order
     if not stochastic and info.order is not None:
         return float(info.order)
     raise ValueError(f"solver {info.name} is for another kind of problem than {type(problem).__name__}")
+
+
+def samples_exactly(solver: diffrax.AbstractSolver | Switched, problem: AbstractODE) -> bool:
+    """Whether the states at the ends of steps have the law of the process, whatever the steps."""
+    if isinstance(solver, Switched):
+        return False
+    return info_of(solver).exact and not _splits(problem)
+
+
+def _splits(problem: AbstractODE) -> bool:
+    """Whether taking jumps apart from the rest changes the law."""
+    return isinstance(problem, AbstractJumpDiffusion) and not problem.jumps_commute
 
 
 _WORDS = {"ito": "Itô", "stratonovich": "Stratonovich"}

@@ -8,7 +8,7 @@ import diffrax
 
 from simkit_solvers.problem import Calculus, NoiseKind
 
-ProblemKind = Literal["ode", "sde", "jump"]
+ProblemKind = Literal["ode", "sde", "jump", "model"]
 EVERY_NOISE: tuple[NoiseKind, ...] = ("additive", "scalar", "diagonal", "commutative", "general")
 COMMUTATIVE_NOISE: tuple[NoiseKind, ...] = ("additive", "scalar", "diagonal", "commutative")
 DIAGONAL_NOISE: tuple[NoiseKind, ...] = ("additive", "scalar", "diagonal")
@@ -58,11 +58,13 @@ class SolverInfo:
 
     `strong` and `weak` are its orders on stochastic problems, `order` that on ordinary ones; `calculus` is
     the integral that it converges to. `cls` is a diffrax solver, of problem `jump` an `AbstractJumpMethod`.
+    Problem `model` is for particular stochastic models and `cls` an `AbstractModelSolver`: one that is
+    `exact`, which means that the ends of steps have the law of the process, or that has a weak order.
     `langevin` solvers take an `AbstractUnderdampedLangevin` only.
     `unbiased_area` says that what a step leaves out of the second order on general noise, the Lévy area minus
     its mean given the normals that the step reads, is zero on average. `carries` says that a step depends on
     earlier ones by more than the state. Raises `ValueError` where a kind of problem lacks what it needs:
-    `order` an ordinary one, `calculus`, `strong` and `weak` a stochastic one.
+    `order` an ordinary one, `calculus`, `strong` and `weak` a stochastic one, `exact` or `weak` a model.
     """
 
     name: str
@@ -77,10 +79,12 @@ class SolverInfo:
     langevin: bool = False
     unbiased_area: bool = False
     carries: bool = False
+    exact: bool = False
     origin: Literal["simkit", "diffrax"] = "diffrax"
 
     def __post_init__(self):
         needed = {"ode": ("order",), "sde": ("calculus", "strong", "weak"), "jump": ()}
+        needed["model"] = () if self.exact else ("weak",)
         for kind in self.problem:
             missing = [name for name in needed[kind] if getattr(self, name) is None]
             if missing:

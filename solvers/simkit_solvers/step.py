@@ -15,6 +15,7 @@ import jax.numpy as jnp
 
 from simkit_solvers.baoab import BAOAB
 from simkit_solvers.milstein import Milstein
+from simkit_solvers.model_solver import AbstractModelSolver
 from simkit_solvers.noise import Draw
 from simkit_solvers.one_step import AbstractOneStep
 from simkit_solvers.problem import AbstractSDE, halves
@@ -36,11 +37,13 @@ from simkit_solvers.terms import (
 class AbstractStepper(eqx.Module):
     """How a solver advances a problem by one step; `areas` counts the Lévy areas it wants (H, then K).
 
-    `unrolled` is whether several steps in a row are worth compiling as one.
+    `unrolled` is whether several steps in a row are worth compiling as one, `variates` whether it wants
+    random words beside the normals.
     """
 
     areas: eqx.AbstractVar[int]
     unrolled: eqx.AbstractVar[bool]
+    variates: eqx.AbstractVar[bool]
 
     @abc.abstractmethod
     def init(self, problem, t, dt, y) -> Any:
@@ -58,6 +61,7 @@ class ExplicitRungeKutta(AbstractStepper):
     tableau: diffrax.ButcherTableau = eqx.field(static=True)
     areas: int = eqx.field(static=True, default=0)
     unrolled: bool = eqx.field(static=True, default=True)
+    variates: bool = eqx.field(static=True, default=False)
 
     def init(self, problem, t, dt, y):
         return None
@@ -90,6 +94,7 @@ class StochasticRungeKutta(AbstractStepper):
     tableau: diffrax.StochasticButcherTableau = eqx.field(static=True)
     areas: int = eqx.field(static=True)
     unrolled: bool = eqx.field(static=True, default=True)
+    variates: bool = eqx.field(static=True, default=False)
 
     def init(self, problem, t, dt, y):
         return None
@@ -164,8 +169,12 @@ class DiffraxStep(AbstractStepper):
     @property
     def unrolled(self):
         """Not where a step is long, or holds loops of its own: it takes long to compile and gains nothing."""
-        long = (diffrax.AbstractImplicitSolver, AbstractRosenbrock, *SHIFTED_SOLVERS)
+        long = (diffrax.AbstractImplicitSolver, AbstractRosenbrock, AbstractModelSolver, *SHIFTED_SOLVERS)
         return not isinstance(self.solver, long)
+
+    @property
+    def variates(self):
+        return isinstance(self.solver, AbstractModelSolver) and self.solver.variates
 
     def init(self, problem, t, dt, y):
         zero = Draw(*(tuple(jnp.zeros_like(dt) for _ in range(n)) for n in self._counts(problem)))
@@ -193,7 +202,8 @@ class DiffraxStep(AbstractStepper):
             return langevin_terms(problem, brownian_increment(problem, dt, draw))
         drift = DriftTerm(problem, t)
         if isinstance(problem, AbstractSDE):
-            return diffrax.MultiTerm(drift, NoiseTerm(problem, t, brownian_increment(problem, dt, draw)))
+            increment = brownian_increment(problem, dt, draw)
+            return diffrax.MultiTerm(drift, NoiseTerm(problem, t, increment, draw.words))
         return ordinary_terms(self.solver, drift)
 
     def _enter(self, y):
@@ -225,6 +235,10 @@ class SwitchedStep(AbstractStepper):
     def unrolled(self):
         return all(stepper.unrolled for stepper in self.steppers)
 
+    @property
+    def variates(self):
+        return any(stepper.variates for stepper in self.steppers)
+
     def init(self, problem, t, dt, y):
         states = tuple(stepper.init(problem, t, dt, y) for stepper in self.steppers)
         return self.switched.position(problem, y), states
@@ -242,7 +256,8 @@ class SwitchedStep(AbstractStepper):
                         lambda: own,
                         lambda: jax.tree.map(_like, stepper.init(problem, t, dt, y), own),
                     )
-                wanted = Draw(draw.W, *(part if n < stepper.areas else () for n, part in enumerate(draw[1:])))
+                areas = (part if n < stepper.areas else () for n, part in enumerate(draw[1:3]))
+                wanted = Draw(draw.W, *areas, draw.words)
                 y1, new = stepper.step(problem, t, dt, y, wanted, own)
                 new = jax.tree.map(_like, new, own)
                 return jax.tree.map(_like, y1, y), (position, (*states[:i], new, *states[i + 1 :]))

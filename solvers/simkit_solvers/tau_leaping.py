@@ -113,6 +113,9 @@ class TauLeaping(AbstractJumpMethod):
         # An event at its own time is at the end of the leap: only the others may be seen inside it.
         return Proposal(tau, change, tuple(leapt), accepted, refusals, status)
 
+    def interrupted(self, jumps, y, state, after):
+        return state._replace(in_a_row=jnp.int32(0))
+
     def rejected(self, state):
         return state.total
 

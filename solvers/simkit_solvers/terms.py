@@ -36,12 +36,14 @@ class NoiseTerm(diffrax.AbstractTerm):
     """The product-form diffusion under the increment of one step.
 
     `vf` is the columns $g_k(t, y)$, a `Noise` of `State`s: diffrax differentiates it, so it must be arrays
-    and never a closure. `vf_prod` is the model's own product.
+    and never a closure. `vf_prod` is the model's own product. `words` are the random words of the step, for
+    solvers that draw other variates.
     """
 
     problem: AbstractSDE
     start: Scalar
     increment: diffrax.AbstractBrownianIncrement
+    words: tuple = ()
 
     def vf(self, t, y, args):
         names = self.problem.Noise._fields

@@ -1,6 +1,7 @@
 from typing import Annotated, ClassVar, NamedTuple
 
 import jax.numpy as jnp
+from simkit_solvers.exact_sampling import AbstractExactTransition
 from simkit_solvers.problem import AbstractExactMoments, AbstractSDE, Quantity, Scalar, parameter
 
 
@@ -12,7 +13,7 @@ class GBMNoise(NamedTuple):
     W: Scalar
 
 
-class GBM(AbstractSDE, AbstractExactMoments):
+class GBM(AbstractSDE, AbstractExactMoments, AbstractExactTransition):
     r"""Geometric Brownian motion, $dS = \mu S\,dt + \sigma S\,dW$.
 
     Itô. Solution $S_t = S_0 \exp((\mu - \sigma^2/2)\,t + \sigma W_t)$, mean $S_0 e^{\mu t}$, variance
@@ -35,6 +36,9 @@ class GBM(AbstractSDE, AbstractExactMoments):
 
     def noise(self, t, y, dW):
         return GBMState(S=self.sigma * y.S * dW.W)
+
+    def transition(self, t, h, y, dW, words):
+        return GBMState(S=y.S * jnp.exp((self.mu - 0.5 * self.sigma**2) * h + self.sigma * dW.W))
 
     def exact_mean(self, t, y0):
         return GBMState(S=y0.S * jnp.exp(self.mu * t))

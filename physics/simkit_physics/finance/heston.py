@@ -1,6 +1,7 @@
 from typing import Annotated, ClassVar, NamedTuple
 
 import jax.numpy as jnp
+from simkit_solvers.andersen_qe import AbstractSquareRootVariance, SquareRootCoefficients
 from simkit_solvers.problem import AbstractExactMoments, AbstractSDE, Quantity, Scalar, parameter
 
 from simkit_physics.decay import mean_decay
@@ -17,7 +18,7 @@ class HestonNoise(NamedTuple):
     W2: Scalar
 
 
-class Heston(AbstractSDE, AbstractExactMoments):
+class Heston(AbstractSDE, AbstractExactMoments, AbstractSquareRootVariance):
     r"""Heston's stochastic volatility, with $v^+ = \max(v, 0)$:
 
     $$dS = \mu S\,dt + \sqrt{v^+} S\,dW_1, \qquad
@@ -60,6 +61,9 @@ class Heston(AbstractSDE, AbstractExactMoments):
             v=self.xi * root * (self.rho * dW.W1 + across * dW.W2),
         )
 
+    def square_root(self, t):
+        return SquareRootCoefficients(self.kappa, self.theta, self.xi, self.rho, self.mu)
+
     def exact_mean(self, t, y0):
         return HestonState(
             S=y0.S * jnp.exp(self.mu * t),
@@ -70,11 +74,11 @@ class Heston(AbstractSDE, AbstractExactMoments):
         span = t * mean_decay(self.kappa * t)
         kept = y0.v * jnp.exp(-self.kappa * t)
         return HestonState(
-            S=y0.S**2 * jnp.exp(2 * self.mu * t) * jnp.expm1(self._log_second_moment(t, y0.v)),
+            S=y0.S**2 * jnp.exp(2 * self.mu * t) * jnp.expm1(self.log_second_moment(t, y0.v)),
             v=self.xi**2 * span * (kept + self.kappa * self.theta * span / 2),
         )
 
-    def _log_second_moment(self, t, v0):
+    def log_second_moment(self, t, v0):
         r"""$\ln E[S_t^2]/E[S_t]^2 = A + B v_0$ where $B' = \xi^2 B^2/2 - bB + 1$ and $A' = \kappa\theta B$.
 
         Here $b = \kappa - 2\rho\xi$, and with $d^2 = b^2 - 2\xi^2$ the solution is hyperbolic for

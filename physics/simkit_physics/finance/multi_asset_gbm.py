@@ -2,6 +2,7 @@ from typing import Annotated, ClassVar, NamedTuple
 
 import jax.numpy as jnp
 from jax.core import Tracer
+from simkit_solvers.exact_sampling import AbstractExactTransition
 from simkit_solvers.problem import AbstractExactMoments, AbstractSDE, Quantity, Scalar, parameter
 
 from simkit_physics.square_root import sqrt_positive
@@ -21,7 +22,7 @@ class MultiAssetGBMNoise(NamedTuple):
     W3: Scalar
 
 
-class MultiAssetGBM(AbstractSDE, AbstractExactMoments):
+class MultiAssetGBM(AbstractSDE, AbstractExactMoments, AbstractExactTransition):
     r"""Three correlated geometric Brownian motions, $dS_i = \mu_i S_i\,dt + \sigma_i S_i\,dB_i$.
 
     Itô, with $dB_i\,dB_j = \rho_{ij}\,dt$; in the independent $W$ of the noise, $B = LW$ with the lower
@@ -85,6 +86,16 @@ class MultiAssetGBM(AbstractSDE, AbstractExactMoments):
             S1=self.sigma1 * y.S1 * dW.W1,
             S2=self.sigma2 * y.S2 * (a * dW.W1 + across * dW.W2),
             S3=self.sigma3 * y.S3 * (b * dW.W1 + c * dW.W2 + d * dW.W3),
+        )
+
+    def transition(self, t, h, y, dW, words):
+        shocks = self.noise(t, MultiAssetGBMState(*(jnp.ones_like(S) for S in y)), dW)
+        rates = (self.mu1, self.mu2, self.mu3), (self.sigma1, self.sigma2, self.sigma3)
+        return MultiAssetGBMState(
+            *(
+                S * jnp.exp((mu - 0.5 * sigma**2) * h + shock)
+                for S, mu, sigma, shock in zip(y, *rates, shocks, strict=True)
+            )
         )
 
     def exact_mean(self, t, y0):

@@ -1,6 +1,7 @@
 from typing import Annotated, ClassVar, NamedTuple
 
 import jax.numpy as jnp
+from simkit_solvers.exact_sampling import AbstractExactTransition
 from simkit_solvers.problem import AbstractExactMoments, AbstractSDE, Quantity, Scalar, parameter
 
 from simkit_physics.decay import mean_decay
@@ -14,7 +15,7 @@ class VasicekNoise(NamedTuple):
     W: Scalar
 
 
-class Vasicek(AbstractSDE, AbstractExactMoments):
+class Vasicek(AbstractSDE, AbstractExactMoments, AbstractExactTransition):
     r"""Vasicek's short rate, $dr = \kappa(\theta - r)\,dt + \sigma\,dW$.
 
     Additive noise, so Itô = Stratonovich. $r_t$ is normal with mean $\theta + (r_0 - \theta)\,e^{-\kappa t}$
@@ -41,6 +42,10 @@ class Vasicek(AbstractSDE, AbstractExactMoments):
 
     def noise(self, t, y, dW):
         return VasicekState(r=self.sigma * dW.W)
+
+    def transition(self, t, h, y, dW, words):
+        spread = self.sigma * jnp.sqrt(mean_decay(2 * self.kappa * h))
+        return VasicekState(r=self.exact_mean(h, y).r + spread * dW.W)
 
     def exact_mean(self, t, y0):
         return VasicekState(r=y0.r - (y0.r - self.theta) * -jnp.expm1(-self.kappa * t))

@@ -5,9 +5,10 @@ from typing import Annotated, ClassVar, NamedTuple
 import equinox as eqx
 import jax.numpy as jnp
 from simkit_solvers.hamiltonian import AbstractHamiltonian
-from simkit_solvers.problem import Quantity, Scalar, parameter
+from simkit_solvers.problem import Parameter, Quantity, Scalar, parameter
 
 from simkit_physics.mechanics.energies import gravitational_energy, kinetic_energy
+from simkit_physics.sized import AbstractSized, Parts, numbered
 
 
 class AbstractPlanarBodies(AbstractHamiltonian):
@@ -49,6 +50,39 @@ class AbstractPlanarBodies(AbstractHamiltonian):
         return sum(x * py - y * px for x, y, px, py in zip(q[::2], q[1::2], p[::2], p[1::2], strict=True))
 
 
+class AbstractNBody(AbstractPlanarBodies, AbstractSized):
+    """Bodies with masses `m1`, `m2`, … and one softening length; see `NBody`.
+
+    Reference: Aarseth (2003), Gravitational N-Body Simulations, doi:10.1017/CBO9780511535246.
+    """
+
+    sizes: ClassVar[tuple[int, int]] = (2, 16)
+
+    softening: eqx.AbstractVar[Scalar]
+
+    @classmethod
+    def parts(cls, size):
+        numbers = range(1, size + 1)
+        places = [(i, axis) for i in numbers for axis in ("x", "y")]
+        variables = {f"{axis}{i}": Quantity("length", f"{axis} of body {i}") for i, axis in places}
+        variables |= {
+            f"p{axis}{i}": Quantity("mass*length/time", f"momentum of body {i} along {axis}")
+            for i, axis in places
+        }
+        parameters = {
+            "G": Parameter("length^3/(mass*time^2)", "constant of gravitation", at_least=0),
+            "softening": Parameter("length", "softening length", above=0),
+        }
+        masses = {f"m{i}": Parameter("mass", f"mass of body {i}", above=0) for i in numbers}
+        return Parts(variables, (), parameters | masses)
+
+    def masses(self):
+        return tuple(vars(self)[name] for name in numbered("m", range(1, len(self.State._fields) // 4 + 1)))
+
+    def softening_length(self):
+        return self.softening
+
+
 class NBodyState(NamedTuple):
     x1: Annotated[Scalar, Quantity("length", "position of the first body")]
     y1: Annotated[Scalar, Quantity("length", "position of the first body across")]
@@ -68,13 +102,14 @@ class NBodyState(NamedTuple):
     py4: Annotated[Scalar, Quantity("mass*length/time", "momentum of the fourth body across")]
 
 
-class NBody(AbstractPlanarBodies):
+class NBody(AbstractNBody):
     r"""Four bodies in a plane under their softened gravity, of energy
 
     $$H = \sum_i \frac{|p_i|^2}{2m_i} - \sum_{i<j} \frac{G m_i m_j}{\sqrt{|q_i - q_j|^2 + \varepsilon^2}}.$$
 
     The softening $\varepsilon$ keeps the force finite where bodies meet, so that steps of one length do. The
-    example is a sun with three planets. For another number of bodies derive from `AbstractPlanarBodies`.
+    example is a sun with three planets. In YAML `size` gives another number of bodies, from 2 to 16, whose
+    masses may be a list: `model: {type: NBody, size: 2, G: 1, softening: 0.05, m: [1.0, 0.01]}`.
     Reference: Aarseth (2003), Gravitational N-Body Simulations, doi:10.1017/CBO9780511535246.
     """
 
@@ -114,9 +149,3 @@ class NBody(AbstractPlanarBodies):
     m2: Scalar = parameter("mass", "mass of the second body", above=0)
     m3: Scalar = parameter("mass", "mass of the third body", above=0)
     m4: Scalar = parameter("mass", "mass of the fourth body", above=0)
-
-    def masses(self):
-        return self.m1, self.m2, self.m3, self.m4
-
-    def softening_length(self):
-        return self.softening

@@ -3,10 +3,12 @@ from typing import Annotated, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
-from simkit_solvers.problem import AbstractSDE, Quantity, Scalar, parameter
+from simkit_solvers.problem import AbstractSDE, Parameter, Quantity, Scalar, parameter
+
+from simkit_physics.sized import AbstractSized, Parts, numbered
 
 
-class AbstractKuramoto(AbstractSDE):
+class AbstractKuramoto(AbstractSDE, AbstractSized):
     r"""Phases that pull at each other, as many as `State` has; see `Kuramoto`.
 
     The fields of `State` and `Noise` are scalars, or arrays of phases, which count one by one.
@@ -16,10 +18,25 @@ class AbstractKuramoto(AbstractSDE):
 
     calculus = "any"
     noise_kind = "additive"
+    sizes: ClassVar[tuple[int, int]] = (2, 64)
 
     K: eqx.AbstractVar[Scalar]
     gamma: eqx.AbstractVar[Scalar]
     D: eqx.AbstractVar[Scalar]
+
+    @classmethod
+    def parts(cls, size):
+        numbers = range(1, size + 1)
+        phases = {
+            name: Quantity("rad", f"phase of oscillator {i}, of {size} from the slowest to the fastest")
+            for i, name in enumerate(numbered("theta", numbers), 1)
+        }
+        rates = {
+            "K": Parameter("1/time", "coupling", at_least=0),
+            "gamma": Parameter("1/time", "half width of the spread of the frequencies", at_least=0),
+            "D": Parameter("1/time", "diffusion of the phases", above=0),
+        }
+        return Parts(phases, numbered("W", numbers), rates)
 
     def drift(self, t, y):
         x, z = self.mean_field(y)
@@ -87,7 +104,7 @@ class Kuramoto(AbstractKuramoto):
     width $\gamma$, $\omega_i = \gamma\tan\pi(\frac{i - 1/2}N - \frac12)$, in the frame that turns with their
     middle. For many oscillators the phases synchronize beyond the critical coupling $K_c = 2(\gamma + D)$,
     which is $2/(\pi g(0))$ for $D = 0$, and then the order parameter $r = |\sum_j e^{i\theta_j}|/N$ is
-    $\sqrt{1 - K_c/K}$. For another number derive from `AbstractKuramoto` with its own `State` and `Noise`.
+    $\sqrt{1 - K_c/K}$. In YAML `size` gives another number of oscillators, from 2 to 64.
     References: Kuramoto (1975), Self-entrainment of a population of coupled non-linear oscillators,
     doi:10.1007/BFb0013365; Acebrón et al. (2005), The Kuramoto model, doi:10.1103/RevModPhys.77.137.
     """

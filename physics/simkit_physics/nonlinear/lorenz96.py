@@ -1,16 +1,27 @@
 from typing import Annotated, ClassVar, NamedTuple
 
 import equinox as eqx
-from simkit_solvers.problem import AbstractODE, Quantity, Scalar, parameter
+from simkit_solvers.problem import AbstractODE, Parameter, Quantity, Scalar, parameter
+
+from simkit_physics.sized import AbstractSized, Parts, numbered
 
 
-class AbstractLorenz96(AbstractODE):
+class AbstractLorenz96(AbstractODE, AbstractSized):
     r"""$\dot x_i = (x_{i+1} - x_{i-2})\,x_{i-1} - x_i + F$ on a ring; `State` names the sites.
 
     Reference: Lorenz (2006), Predictability: a problem partly solved, doi:10.1017/CBO9780511617652.004.
     """
 
+    sizes: ClassVar[tuple[int, int]] = (4, 64)
+
     F: eqx.AbstractVar[Scalar]
+
+    @classmethod
+    def parts(cls, size):
+        sites = {
+            name: Quantity("1", f"weather at site {name[1:]}") for name in numbered("x", range(1, size + 1))
+        }
+        return Parts(sites, (), {"F": Parameter("1", "forcing")})
 
     def drift(self, t, y):
         sites = tuple(y)
@@ -34,7 +45,7 @@ class Lorenz96(AbstractLorenz96):
     r"""Weather at eight sites on a circle, $\dot x_i = (x_{i+1} - x_{i-2})\,x_{i-1} - x_i + F$.
 
     Chaotic at $F = 8$. The quadratic terms keep the energy $\sum_i x_i^2/2$, and all motion stays bounded.
-    For another number of sites derive from `AbstractLorenz96` with a `State` of as many variables.
+    In YAML `size` gives another number of sites, from 4 to 64: `model: {type: Lorenz96, size: 40, F: 8}`.
     Dimensionless, a unit of time being about five days.
     Reference: Lorenz (2006), Predictability: a problem partly solved, doi:10.1017/CBO9780511617652.004.
     """

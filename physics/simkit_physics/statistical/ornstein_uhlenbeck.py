@@ -1,6 +1,7 @@
 from typing import Annotated, ClassVar, NamedTuple
 
 import jax.numpy as jnp
+from simkit_solvers.exact_sampling import AbstractExactTransition
 from simkit_solvers.problem import AbstractExactMoments, AbstractSDE, Quantity, Scalar, parameter
 
 from simkit_physics.decay import mean_decay
@@ -14,7 +15,7 @@ class OrnsteinUhlenbeckNoise(NamedTuple):
     W: Scalar
 
 
-class OrnsteinUhlenbeck(AbstractSDE, AbstractExactMoments):
+class OrnsteinUhlenbeck(AbstractSDE, AbstractExactMoments, AbstractExactTransition):
     r"""Mean-reverting Gaussian process, $dX = \theta(\mu - X)\,dt + \sigma\,dW$.
 
     Additive noise, so Itô = Stratonovich. Mean $\mu + (X_0 - \mu) e^{-\theta t}$, variance
@@ -39,6 +40,10 @@ class OrnsteinUhlenbeck(AbstractSDE, AbstractExactMoments):
 
     def noise(self, t, y, dW):
         return OrnsteinUhlenbeckState(X=self.sigma * dW.W)
+
+    def transition(self, t, h, y, dW, words):
+        spread = self.sigma * jnp.sqrt(mean_decay(2 * self.theta * h))
+        return OrnsteinUhlenbeckState(X=self.exact_mean(h, y).X + spread * dW.W)
 
     def exact_mean(self, t, y0):
         return OrnsteinUhlenbeckState(X=y0.X - (y0.X - self.mu) * -jnp.expm1(-self.theta * t))

@@ -1,0 +1,76 @@
+from typing import Annotated, ClassVar, NamedTuple
+
+import jax.numpy as jnp
+from simkit_solvers.exact_sampling import AbstractExactTransition
+from simkit_solvers.jump_diffusion import AbstractJumpDiffusion
+from simkit_solvers.marks import DoubleExponentialMarks
+from simkit_solvers.problem import AbstractExactMoments, Quantity, Scalar, parameter
+
+
+class KouState(NamedTuple):
+    S: Annotated[Scalar, Quantity("currency", "asset price")]
+
+
+class KouNoise(NamedTuple):
+    W: Scalar
+
+
+class Kou(AbstractJumpDiffusion, AbstractExactMoments, AbstractExactTransition):
+    r"""Kou's double-exponential jumps, $dS = (\mu - \lambda k) S\,dt + \sigma S\,dW + (e^z - 1) S_-\,dN$.
+
+    Itô. N counts jumps that come at the rate $\lambda$. The mark z, the jump of $\ln S$, is exponential with
+    mean $1/\eta_1$ upwards with probability p, and with mean $1/\eta_2$ downwards otherwise. The compensator
+    $k = p\,\eta_1/(\eta_1 - 1) + (1 - p)\,\eta_2/(\eta_2 + 1) - 1$ makes the mean $S_0 e^{\mu t}$; the
+    variance is $S_0^2 e^{2\mu t} (e^{(\sigma^2 + \lambda E[(e^z - 1)^2])\,t} - 1)$, infinite for
+    $\eta_1 \le 2$ where there are upward jumps. Numbers of jumps and their sums are drawn from their laws;
+    with `ExactSampling` one step is exact. Derivatives in $\lambda$ and p miss the change of these numbers.
+    Reference: Kou (2002), A jump-diffusion model for option pricing, doi:10.1287/mnsc.48.8.1086.166.
+    """
+
+    State = KouState
+    Noise = KouNoise
+    calculus = "ito"
+    noise_kind = "scalar"
+    jumps_commute = True
+    example: ClassVar[dict[str, float]] = {
+        "mu": 0.05,
+        "sigma": 0.16,
+        "lam": 1.0,
+        "p": 0.4,
+        "eta1": 10.0,
+        "eta2": 5.0,
+    }
+    example_initial: ClassVar[dict[str, float]] = {"S": 100.0}
+
+    mu: Scalar = parameter("1/time", "drift rate of the mean")
+    sigma: Scalar = parameter("1/time^0.5", "volatility between jumps", at_least=0)
+    lam: Scalar = parameter("1/time", "rate of jumps", at_least=0)
+    p: Scalar = parameter("1", "probability of an upward jump", at_least=0, at_most=1)
+    eta1: Scalar = parameter("1", "inverse of the mean upward jump of the logarithm", above=1)
+    eta2: Scalar = parameter("1", "inverse of the mean downward jump of the logarithm", above=0)
+
+    def drift(self, t, y):
+        return KouState(S=(self.mu - self.lam * (self.marks(t).exponential_moment(1.0) - 1)) * y.S)
+
+    def noise(self, t, y, dW):
+        return KouState(S=self.sigma * y.S * dW.W)
+
+    def intensity(self, t, y):
+        return self.lam
+
+    def marks(self, t):
+        return DoubleExponentialMarks(self.p, self.eta1, self.eta2)
+
+    def jump(self, t, y, z):
+        return KouState(S=y.S * jnp.exp(z))
+
+    def transition(self, t, h, y, dW, words):
+        drift = self.mu - self.lam * (self.marks(t).exponential_moment(1.0) - 1)
+        return KouState(S=y.S * jnp.exp((drift - 0.5 * self.sigma**2) * h + self.sigma * dW.W))
+
+    def exact_mean(self, t, y0):
+        return KouState(S=y0.S * jnp.exp(self.mu * t))
+
+    def exact_variance(self, t, y0):
+        rate = self.sigma**2 + self.lam * self.marks(t).squared_return()
+        return KouState(S=y0.S**2 * jnp.exp(2 * self.mu * t) * jnp.expm1(rate * t))

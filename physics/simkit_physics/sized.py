@@ -1,0 +1,76 @@
+"""Models of as many equal parts as asked for."""
+
+import abc
+import functools
+import types
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, ClassVar, NamedTuple
+
+import equinox as eqx
+from simkit_solvers.problem import AbstractODE, Parameter, Quantity, Scalar
+
+
+class Parts(NamedTuple):
+    """What a model of some size consists of: variables, names of noises and parameters by name."""
+
+    variables: Mapping[str, Quantity]
+    noises: tuple[str, ...]
+    parameters: Mapping[str, Parameter]
+
+
+class AbstractSized(eqx.Module):
+    """A model whose number of parts may be chosen, in YAML by `size`.
+
+    `sizes` are the smallest and the largest. Each variable is a scalar, and what is written out grows with
+    their number: the largest size is one that compiles in about a minute.
+    """
+
+    sizes: ClassVar[tuple[int, int]]
+
+    @classmethod
+    @abc.abstractmethod
+    def parts(cls, size: int) -> Parts:
+        """What a model of this size consists of."""
+
+
+def is_sized(model: type) -> bool:
+    """Whether a model's number of parts may be chosen."""
+    return issubclass(model, AbstractSized)
+
+
+@functools.cache
+def of_size(model: Any, size: int) -> type[AbstractODE]:
+    """The class of this size: the same one each time, so that its programs are shared.
+
+    Raises `ValueError` for a size that the model does not come in.
+    """
+    smallest, largest = model.sizes
+    if not smallest <= size <= largest:
+        reason = "" if size < smallest else ": larger ones take minutes to compile"
+        raise ValueError(f"{model.__name__} comes in sizes from {smallest} to {largest}{reason}, got {size}")
+    parts = model.parts(size)
+    if tuple(parts.variables) == model.State._fields:
+        return model
+    members: dict[str, Any] = {
+        "__doc__": model.__doc__,
+        "__module__": model.__module__,
+        "__annotations__": dict.fromkeys(parts.parameters, Scalar),
+        **{name: eqx.field(metadata={"parameter": spec}) for name, spec in parts.parameters.items()},
+        "State": _scalars(f"{model.__name__}State", parts.variables),
+        "example_time": model.example_time,
+        "example_solver": model.example_solver,
+    }
+    if parts.noises:
+        members["Noise"] = _scalars(f"{model.__name__}Noise", dict.fromkeys(parts.noises))
+    bases = model.__bases__
+    return types.new_class(model.__name__, bases, {}, lambda namespace: namespace.update(members))
+
+
+def numbered(name: str, numbers: Iterable[int]) -> tuple[str, ...]:
+    """`x1`, `x2`, …"""
+    return tuple(f"{name}{number}" for number in numbers)
+
+
+def _scalars(title: str, fields: Mapping[str, Quantity | None]) -> Any:
+    hints = [(name, Scalar if spec is None else Annotated[Scalar, spec]) for name, spec in fields.items()]
+    return NamedTuple(title, hints)

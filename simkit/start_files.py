@@ -1,0 +1,203 @@
+"""Files of initial values: a table of numbers, or the result of an earlier run."""
+
+import csv
+import hashlib
+import io
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from simkit.errors import OutputError
+from simkit.suggestion import did_you_mean, shown
+
+ENDINGS = (".csv", ".nc", ".zarr")
+
+
+class StartFile(Protocol):
+    """Columns of numbers by name. `seed` is that of the noise that made them, None for a plain table."""
+
+    @property
+    def sha256(self) -> str:
+        """Of the file's bytes; of a directory, of its files' names and bytes in order."""
+        ...
+
+    @property
+    def seed(self) -> int | None: ...
+
+    def column(self, name: str) -> np.ndarray:
+        """The numbers `(rows,)` in float64. Raises `ValueError` that names the place and the value."""
+        ...
+
+    def place(self, row: int) -> str:
+        """Where a row stands, for messages."""
+        ...
+
+
+def read_start_file(path: Path, name: str, variant: str | None = None) -> StartFile:
+    """The file at a path, which messages call `name`.
+
+    Raises `ValueError` when it cannot be read, has no rows or is of another kind. `variant` chooses one of
+    the variants of an earlier run.
+    """
+    if path.suffix not in ENDINGS:
+        raise ValueError(f"a file of initial values must end in {', '.join(ENDINGS)}, got {shown(name)}")
+    if not path.exists():
+        raise ValueError(f"{name}: no such file; it is looked for in {shown_folder(path)}")
+    if path.suffix == ".csv":
+        if variant is not None:
+            raise ValueError(f"{name}: variant chooses from the result of a run, and this is a table")
+        return _read_table(path, name)
+    return _read_result(path, name, variant)
+
+
+def shown_folder(path: Path) -> str:
+    """The folder of a file, for messages."""
+    return "the working directory" if path.parent == Path() else str(path.parent)
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A file of comma-separated values; `rows` are its lines' numbers and cells."""
+
+    name: str
+    sha256: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[int, list[str]], ...]
+
+    @property
+    def seed(self) -> int | None:
+        return None
+
+    def place(self, row: int) -> str:
+        return f"{self.name}:{self.rows[row][0]}"
+
+    def column(self, name: str) -> np.ndarray:
+        if name not in self.header:
+            raise ValueError(f"{self.name} has no column {shown(name)}{did_you_mean(name, self.header)}")
+        position = self.header.index(name)
+        found = np.empty(len(self.rows))
+        for row, (_, cells) in enumerate(self.rows):
+            try:
+                found[row] = float(cells[position])
+            except ValueError:
+                found[row] = math.nan
+            if not math.isfinite(found[row]):
+                cell = cells[position].strip()
+                got = shown(cell) if cell else "nothing"
+                raise ValueError(f"{self.place(row)}: column {name}: must be a finite number, got {got}")
+        return found
+
+
+def _read_table(path: Path, name: str) -> _Table:
+    try:
+        content = path.read_bytes()
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{name}: is not UTF-8 at byte {error.start}; save it as UTF-8") from None
+    except OSError as error:
+        raise ValueError(f"{name}: {error.strerror}") from None
+    reader = csv.reader(io.StringIO(text, newline=""), skipinitialspace=True)
+    rows = []
+    try:
+        for cells in reader:
+            if any(cell.strip() for cell in cells):
+                rows.append((reader.line_num, cells))
+    except csv.Error as error:
+        raise ValueError(f"{name}:{reader.line_num}: {error}") from None
+    if not rows:
+        raise ValueError(f"{name}: is empty; its first line names the columns")
+    (first, header), *rows = rows
+    names = tuple(cell.strip() for cell in header)
+    for number, title in enumerate(names):
+        if _is_number(title):
+            raise ValueError(f"{name}:{first}: the first line must name the columns, got {title}")
+        if title in names[:number]:
+            raise ValueError(f"{name}:{first}: two columns are called {shown(title)}")
+    if not rows:
+        raise ValueError(f"{name}: has no row below the names of its columns")
+    for line, cells in rows:
+        if len(cells) != len(names):
+            message = f"{name}:{line}: must have {len(names)} values separated by commas, got {len(cells)}"
+            raise ValueError(message)
+    return _Table(name, hashlib.sha256(content).hexdigest(), names, tuple(rows))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+@dataclass(frozen=True)
+class _Result:
+    """The last saved row of the paths that a run stored."""
+
+    name: str
+    sha256: str
+    seed: int | None
+    ends: Mapping[str, np.ndarray]
+    quantities: tuple[str, ...]
+
+    def place(self, row: int) -> str:
+        return f"{self.name}: path {row}"
+
+    def column(self, name: str) -> np.ndarray:
+        if name not in self.quantities:
+            raise ValueError(
+                f"{self.name} has no quantity {shown(name)}{did_you_mean(name, self.quantities)}"
+            )
+        if name not in self.ends:
+            message = f"{self.name} holds no paths of {name}; make it again with `save: {{paths: all}}`"
+            raise ValueError(message)
+        found = self.ends[name]
+        broken = np.flatnonzero(~np.isfinite(found))
+        if len(broken):
+            row = int(broken[0])
+            raise ValueError(f"{self.place(row)}: {name} must be finite, got {found[row]}")
+        return found
+
+
+def _read_result(path: Path, name: str, variant: str | None) -> _Result:
+    from simkit.storage import read_dataset
+
+    try:
+        dataset: Any = read_dataset(path)
+    except OutputError as error:
+        raise ValueError(str(error).replace(str(path), name, 1)) from None
+    names = [str(x) for x in dataset["variant"].values] if "variant" in dataset.dims else []
+    if variant is not None and variant not in names:
+        hint = did_you_mean(variant, names) if names else "; it is the result of a run without variants"
+        raise ValueError(f"{name} has no variant {shown(variant)}{hint}")
+    if names and variant is None:
+        raise ValueError(f"{name} holds several variants; add `variant: {names[0]}` beside file")
+    if variant is not None:
+        from simkit.variant_dataset import one_variant
+
+        dataset = one_variant(dataset, variant)
+    attributes = dataset.attrs
+    quantities = (*attributes["state_variables"].split(), *attributes["observables"].split())
+    ends = {}
+    for quantity in quantities:
+        stored = dataset.get(f"{quantity}_path")
+        if stored is not None and stored.sizes["path"] > 0:
+            last = stored.isel(time=-1) if "time" in stored.dims else stored
+            ends[quantity] = np.asarray(last.values, np.float64)
+    seed = int(attributes["seed"]) if attributes["kind"] in ("sde", "jump") else None
+    return _Result(name, _digest(path), seed, ends, quantities)
+
+
+def _digest(path: Path) -> str:
+    found = hashlib.sha256()
+    if path.is_file():
+        found.update(path.read_bytes())
+    for part in sorted(path.rglob("*")) if path.is_dir() else ():
+        if part.is_file():
+            found.update(f"{part.relative_to(path).as_posix()}\0{part.stat().st_size}\0".encode())
+            found.update(part.read_bytes())
+    return found.hexdigest()

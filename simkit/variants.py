@@ -1,0 +1,215 @@
+"""Several experiments in one file: each variant is the file with some settings changed."""
+
+import copy
+import dataclasses
+import re
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from simkit.build import build
+from simkit.documents import Document, KeyPath, read_document
+from simkit.errors import InputError
+from simkit.experiment import VARIANTS, checked
+from simkit.mistakes import Mistakes
+from simkit.overrides import Overrides, apply_overrides, replace_key
+from simkit.settings import Experiment
+from simkit.simulation import Simulation
+from simkit.suggestion import did_you_mean, shown
+
+OF_THE_FILE = ("output", "plot", VARIANTS)  # what a file has once for all its variants
+LONGEST_NAME = 40
+
+Variants = dict[str, Experiment]
+
+
+def load_variants(
+    source: Any, overrides: Overrides = (), chosen: Collection[str] | None = None
+) -> Experiment | Variants:
+    """Read and check an experiment, or all variants of one: a mapping by name where the file has some.
+
+    `overrides` change the file, before the variants do. `chosen` are the names of those wanted, in the order
+    of the file. Raises one `InputError` with every mistake in every variant wanted; what is wrong with the
+    file itself is told once.
+    """
+    document = read_document(source)
+    apply_overrides(document, overrides)
+    if VARIANTS not in document.data:
+        if chosen:
+            name = next(iter(chosen))
+            raise InputError(f"there is no variant {shown(name)}: the experiment has no variants")
+        return checked(document)
+    changes = _changes(document, chosen)
+    found: Variants = {}
+    problems: dict[str, list[str]] = {}
+    for name in changes:
+        try:
+            found[name] = checked(_changed(document, changes[name]))
+        except InputError as error:
+            problems[name] = error.problems
+    if problems:
+        raise InputError(_labelled(document, problems, len(changes)))
+    return found
+
+
+def build_together(variants: Variants) -> dict[str, Simulation]:
+    """The simulations of all variants. Raises `InputError` unless their results fit into one dataset."""
+    simulations = {name: build(experiment) for name, experiment in variants.items()}
+    first = next(iter(simulations))
+    problems = [
+        f"variant {name}: {reason}; give both the same, or make files of them"
+        for name, simulation in simulations.items()
+        if (reason := _difference(simulation, name, simulations[first], first))
+    ]
+    if problems:
+        raise InputError(problems)
+    return simulations
+
+
+def together(variants: Variants) -> dict[str, Any]:
+    """One configuration for all variants, as plain data: the first one, and what the others change."""
+    plain = {name: _without_output(experiment) for name, experiment in variants.items()}
+    first = next(iter(plain.values()))
+    return first | {VARIANTS: {name: _changes_from(first, other) for name, other in plain.items()}}
+
+
+def _without_output(experiment: Experiment) -> dict[str, Any]:
+    configuration = experiment.resolved()
+    configuration.pop("output", None)
+    return configuration
+
+
+def _changes_from(first: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """What to set for one configuration to become another; None takes a key away."""
+    changes: dict[str, Any] = {key: None for key in first if key not in other}
+    for key, value in other.items():
+        before = first.get(key)
+        if isinstance(value, dict) and isinstance(before, dict):
+            inside = _changes_from(before, value)
+            if inside:
+                changes[key] = inside
+        elif key not in first or value != before:
+            changes[key] = value
+    return changes
+
+
+def _difference(one: Simulation, name: str, first: Simulation, first_name: str) -> str | None:
+    """Why two results do not fit into one dataset."""
+
+    def facts(simulation: Simulation) -> dict[str, Any]:
+        kept = {key: info.at for key, info in simulation.observables.items()}
+        return {
+            "the variables": ", ".join(simulation.problem.State._fields),
+            "the observables": ", ".join(f"{key} ({at})" for key, at in kept.items()) or "none",
+            "so many paths": simulation.paths,
+            "so many stored paths": simulation.stored_paths,
+            "the quantiles": ", ".join(f"{level:g}" for level in simulation.quantiles),
+            "so many saved times": len(simulation.grid.times),
+        }
+
+    here, there = facts(one), facts(first)
+    for what, value in here.items():
+        if value != there[what]:
+            return f"has {what}: {value}, and {first_name} has {there[what]}"
+    times, others = np.asarray(one.grid.times), np.asarray(first.grid.times)
+    if not np.allclose(times, others, rtol=1e-9, atol=1e-9 * float(np.ptp(others))):
+        return (
+            f"runs from {times[0]:g} to {times[-1]:g}, and {first_name} from {others[0]:g} to {others[-1]:g}"
+        )
+    return None
+
+
+def _changes(document: Document, chosen: Collection[str] | None) -> dict[str, dict[KeyPath, tuple]]:
+    """For each variant wanted the keys that it sets: target, then value and its place in the document."""
+    section = document.data[VARIANTS]
+    mistakes = Mistakes(dataclasses.replace(document, mistakes=[]))  # the others are told with each variant
+    if not isinstance(section, dict) or not section:
+        mistakes.add((VARIANTS,), f"must be a mapping of names to settings, got {shown(section)}")
+        mistakes.raise_if_any()
+    unknown = [name for name in chosen or () if name not in section]
+    if unknown:
+        raise InputError([f"there is no variant {shown(n)}{did_you_mean(n, section)}" for n in unknown])
+    found = {}
+    for name, settings in section.items():
+        path = (VARIANTS, name)
+        if not re.fullmatch(r"\S(.*\S)?", name) or len(name) > LONGEST_NAME or not name.isprintable():
+            mistakes.add(path, f"must be a name of at most {LONGEST_NAME} characters", at_key=True)
+        if not isinstance(settings, dict | None):
+            mistakes.add(path, f"must be a mapping of settings, got {shown(settings)}")
+            continue
+        changes: dict[KeyPath, tuple[Any, KeyPath]] = {}
+        for target, value, place in _settings(settings or {}, (), path):
+            if not all(target):
+                mistakes.add(place, "must be a key such as model.sigma", at_key=True)
+            elif target[0] in OF_THE_FILE:
+                mistakes.add(place, f"{target[0]} is that of all variants; give it outside", at_key=True)
+            elif any(target[: len(old)] == old or old[: len(target)] == target for old in changes):
+                mistakes.add(place, f"{'.'.join(target)} is set twice", at_key=True)
+            else:
+                changes[target] = value, place
+        if not chosen or name in chosen:
+            found[name] = changes
+    mistakes.raise_if_any()
+    return found
+
+
+def _settings(
+    section: Mapping[str, Any], above: tuple[str, ...], place: KeyPath
+) -> Iterator[tuple[tuple[str, ...], Any, KeyPath]]:
+    """Every single value in a section, where it goes, and where it stands."""
+    for key, value in section.items():
+        target, here = (*above, *key.split(".")), (*place, key)
+        if isinstance(value, dict) and value:
+            yield from _settings(value, target, here)
+        else:
+            yield target, value, here
+
+
+def _changed(document: Document, changes: Mapping[KeyPath, tuple[Any, KeyPath]]) -> Document:
+    """The document with a variant's settings, which keep the places where they stand in the file."""
+    changed = copy.deepcopy(document)
+    del changed.data[VARIANTS]
+    for target, (value, place) in changes.items():
+        path = tuple(str(part) for part in target)
+        try:
+            *made, where = replace_key(changed, path, copy.deepcopy(value), wholly=len(place) > 3)
+        except ValueError as error:
+            changed.mistakes.append((document.keys.get(place, (0, 0)), target, str(error)))
+            continue
+        for section in made:
+            changed.keys[section] = changed.values[section] = document.keys.get(place, (0, 0))
+        for old, new in ((document.values, changed.values), (document.keys, changed.keys)):
+            for mark in [mark for mark in old if mark[: len(place)] == place]:
+                new[(*where, *mark[len(place) :])] = old[mark]
+        for option in [option for option in document.options if option[: len(place)] == place]:
+            changed.options[(*where, *option[len(place) :])] = document.options[option]
+        if value is None:
+            _remove(changed.data, where)
+    return changed
+
+
+def _remove(data: Any, path: KeyPath) -> None:
+    for part in path[:-1]:
+        data = data[part]
+    if isinstance(data, dict):
+        del data[path[-1]]
+
+
+def _labelled(document: Document, problems: Mapping[str, list[str]], variants: int) -> list[str]:
+    """The problems of all variants; those that are not common to all say which variant has them."""
+    place = re.compile(
+        rf"({re.escape(document.name)}:\d+:\d+: )?(.*)" if document.name else "()(.*)", re.DOTALL
+    )
+    found = []
+    for name, lines in problems.items():
+        for line in lines:
+            if (
+                variants > 1
+                and len(problems) == variants
+                and all(line in other for other in problems.values())
+            ):
+                found.append(line)
+            elif (parts := place.fullmatch(line)) is not None:
+                found.append(f"{parts[1] or ''}variant {name}: {parts[2]}")
+    return list(dict.fromkeys(found))
