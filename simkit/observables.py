@@ -141,16 +141,21 @@ class Observer(AbstractObserver):
                 "observer of `simkit.longstaff_schwartz.with_policies`"
             )
         policy = self.policies[observable.name]
-        held, taken = before
-        values = {**values, **_seen(observable, found)}
-        value = _value(observable.expression, values, dtype)
-        basis = [_value(x, values, dtype) for x in exercise.basis]
+
+        def decided(before):
+            held, taken = before
+            seen = {**values, **_seen(observable, found)}
+            value = _value(observable.expression, seen, dtype)
+            basis = [_value(x, seen, dtype) for x in exercise.basis]
+            date = jnp.maximum(k // steps, jnp.uint32(1)).astype(jnp.int32) - 1
+            going_on = jax.lax.stop_gradient(policy.continuation(date, basis))
+            # So that a NaN is taken rather than passed over.
+            now = (held > 0) & ~((value <= 0) | (value < going_on))
+            return jnp.where(now, 0.0, held), jnp.where(now, value, taken)
+
+        # A branch, which steps between dates pass by: the number of the step is that of all paths.
         steps = jnp.uint32(exercise.steps)
-        date = jnp.maximum(k // steps, jnp.uint32(1)).astype(jnp.int32) - 1
-        going_on = jax.lax.stop_gradient(policy.continuation(date, basis))
-        # So that a NaN is taken rather than passed over.
-        now = (k % steps == 0) & (held > 0) & ~((value <= 0) | (value < going_on))
-        return jnp.where(now, 0.0, held), jnp.where(now, value, taken)
+        return jax.lax.cond(k % steps == 0, decided, lambda before: before, before)
 
     def changed(self, acc, k, t, before, after):
         then, dtype = self._environment(before[0], t, before[1])

@@ -9,7 +9,7 @@ from simkit_solvers.grid import Grid
 from simkit_solvers.observe import States
 
 from simkit.paths import PathProgram, as_device_ids, path_mesh, path_program
-from simkit.programs import compiled
+from simkit.programs import Request, compiled
 from simkit.simulation import Simulation
 
 
@@ -45,5 +45,5 @@ def rows_of(simulation: Simulation, paths: int, names) -> dict[str, np.ndarray]:
     mesh = path_mesh(1)
     program, inputs = path_program(simulation, simulation.grid, mesh)
     ids = as_device_ids(0, paths // 2048, 2048, mesh)
-    found = compiled(Rows(program, tuple(names)), inputs, ids)[0](inputs, ids)
-    return {name: np.asarray(x).reshape(len(x), -1) for name, x in found.items()}
+    (run,), _ = compiled(Request(Rows(program, tuple(names)), (inputs, ids)))
+    return {name: np.asarray(x).reshape(len(x), -1) for name, x in run(inputs, ids).items()}

@@ -11,8 +11,11 @@ HISTOGRAM = 301  # of each quantity: counts, centres and edges of a hundred bins
 
 
 def estimate(simulation: Simulation) -> dict[str, Any]:
-    """Counts and bytes. Memory is what a chunk's saved rows and the stored paths take, without jax itself."""
+    """Counts and bytes. Memory is what a chunk's saved rows, or the dates of the paths that find a policy of
+    early exercise, and the stored paths take, without jax itself.
+    """
     from simkit.ensemble import IN_FLIGHT, chunk_plan, quantity_rows
+    from simkit.observables import Observer
     from simkit.paths import path_mesh
 
     devices = int(path_mesh(simulation.devices).devices.size)
@@ -22,6 +25,9 @@ def estimate(simulation: Simulation) -> dict[str, Any]:
     width = 8 if simulation.precision == "float64" else 4
     statistics = 8 * (values * (STATISTICS + 2 * len(simulation.quantiles)) + len(rows) * HISTOGRAM)
     stored = min(simulation.stored_paths, simulation.paths) * values * width
+    observer = simulation.observer
+    rights = [exercise for _, exercise in observer.exercised] if isinstance(observer, Observer) else []
+    fitted = sum(8 * right.paths * right.dates * (1 + len(right.basis)) for right in rights)
     in_flight = min(plan.count, IN_FLIGHT) * plan.paths * values * width
     return {
         "paths": simulation.paths,
@@ -30,7 +36,7 @@ def estimate(simulation: Simulation) -> dict[str, Any]:
         "devices": devices,
         "chunks": plan.count,
         "paths_per_chunk": plan.paths,
-        "memory_bytes": in_flight + stored,
+        "memory_bytes": max(in_flight, fitted) + stored,
         "output_bytes": statistics + stored,
     }
 
