@@ -19,7 +19,8 @@ def combined(
     Where only some have a variable, such as an exact value, it is NaN for the others. Bins differ, so that
     `S_bin` is not kept; `S_histogram_edge` has it all. For each quantity `S_difference` `(variant)` is its
     mean at the end minus that of the first variant, and `S_difference_stderr` its standard error, from the
-    differences of the same paths, whose final values are `ends`. Attributes that differ are kept by variant
+    differences of the same paths, whose final values are `ends`. Where paths failed, both are of the pairs in
+    which neither did. Attributes that differ are kept by variant
     in `variant_attributes` as JSON; times taken are sums. `configuration` is that of all variants.
     """
     each = list(datasets.values())
@@ -82,24 +83,33 @@ def _differences(
 ) -> dict[str, tuple]:
     """Mean difference at the end from the first variant, and its standard error."""
     mean = f"{quantity}_mean"
-    means = [float(np.atleast_1d(dataset[mean].values)[-1]) for dataset in datasets.values()]
     first = next(iter(datasets))
-    errors = []
+    differences, errors = [], []
     for name, dataset in datasets.items():
         pairs = ends[name][quantity] - ends[first][quantity]
         pairs = pairs[np.isfinite(pairs)]
-        error = pairs.std(ddof=1) / np.sqrt(int(dataset[mean].attrs["n"])) if len(pairs) > 1 else np.nan
-        errors.append(error)
+        count = len(pairs)
+        difference = _last(dataset[mean]) - _last(datasets[first][mean])
+        if dataset.attrs["failed_paths"] or datasets[first].attrs["failed_paths"]:
+            difference = pairs.mean() if count else np.nan  # the means are those of different paths
+        else:
+            count = int(dataset[mean].attrs["n"])
+        differences.append(difference)
+        errors.append(pairs.std(ddof=1) / np.sqrt(count) if len(pairs) > 1 else np.nan)
     unit, what = datasets[first][mean].attrs["units"], f"mean of {quantity} at the end minus that of {first}"
     labels = {"units": unit, "long_name": what}
     return {
-        f"{quantity}_difference": ((VARIANT,), np.subtract(means, means[0]), labels),
+        f"{quantity}_difference": ((VARIANT,), np.asarray(differences), labels),
         f"{quantity}_difference_stderr": (
             (VARIANT,),
             np.asarray(errors),
             {"units": unit, "long_name": f"standard error of {quantity}_difference"},
         ),
     }
+
+
+def _last(values: xr.DataArray) -> float:
+    return float(np.atleast_1d(values.values)[-1])
 
 
 def _attributes(datasets: Mapping[str, xr.Dataset], configuration: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import yaml
 from simkit_physics import MODELS, DoubleWellLangevin
+from simkit_physics.sized import is_sized
 from simkit_solvers.problem import parameters_of
 
 from simkit.build import build
@@ -15,6 +16,7 @@ from simkit.documents import read_document
 from simkit.errors import InputError
 from simkit.experiment import experiment_schema, load
 from simkit.initial import Distribution
+from simkit.numbered import numbered_names
 from simkit.variants import load_variants
 
 EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.yaml"))
@@ -132,7 +134,10 @@ def test_every_key_of_the_schema_is_described():
 def test_the_schema_has_every_parameter_with_its_range():
     definitions = experiment_schema()["$defs"]
     for name, model in MODELS.items():
-        assert set(definitions[name]["properties"]) == {"type", *parameters_of(model)}
+        short = {key.rstrip("0123456789") for key in parameters_of(model) if key[-1].isdigit()}
+        short = {key for key in short if numbered_names(key, parameters_of(model))}
+        size = {"size"} if is_sized(model) else set()
+        assert set(definitions[name]["properties"]) == {"type", *parameters_of(model), *short, *size}
     assert definitions["GBM"]["properties"]["sigma"]["minimum"] == 0
 
 

@@ -16,7 +16,7 @@ from simkit.experiment import load
 from simkit.plot import plot_dataset
 from simkit.storage import read_dataset
 from simkit.table import print_table
-from simkit.variant_dataset import one_variant
+from simkit.variant_dataset import combined, one_variant
 from simkit.variants import build_together, load_variants
 
 TEXT = """\
@@ -96,6 +96,18 @@ def test_differences_are_those_of_the_same_paths(together):
     assert abs(float(fast["x_difference"]) - exact) < 5 * float(fast["x_difference_stderr"])
     assert float(fast["x_difference_stderr"]) < 0.1 * float(fast["x_stderr"][-1])
     assert (together["x_difference"][0], together["x_difference_stderr"][0]) == (0, 0)
+
+
+def test_where_paths_failed_only_whole_pairs_are_compared(together):
+    each = {name: one_variant(together, name) for name in ("base", "wide")}
+    each["wide"].attrs["failed_paths"] = 500
+    ends = {name: {key: each[name][f"{key}_path"].values for key in ("gain",)} for name in each}
+    ends = {name: {**ends[name], "x": each[name]["x_path"].values[:, -1].copy()} for name in each}
+    ends["wide"]["x"][:500] = np.nan
+    found = combined(each, ends, "")
+    pairs = ends["wide"]["x"][500:] - ends["base"]["x"][500:]
+    assert float(found["x_difference"][1]) == pytest.approx(pairs.mean())
+    assert float(found["x_difference_stderr"][1]) == pytest.approx(pairs.std(ddof=1) / math.sqrt(1500))
 
 
 def test_the_configuration_repeats_all_variants(together):
