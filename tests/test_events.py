@@ -231,6 +231,28 @@ def test_the_step_bias_meets_the_events():
     assert comparison(build(load(decay, {"events.dose.at": [0, 0.1], "time.steps": 90}))).factor == 3
 
 
+def test_a_jump_diffusion_keeps_its_jumps_under_a_schedule():
+    """Sampled exactly, with rates of growth and of jumps that jump, and a dividend."""
+    model = {"type": "Merton", "mu": "r", "sigma": 0.2, "lam": "l", "m": -0.3, "delta": 0.1}
+    often = {"times": [0, 0.5], "interpolation": "previous", "outside": "hold"}
+    found = simkit.run(
+        {
+            "curves": {"r": often | {"values": [0.3, -0.1]}, "l": often | {"values": [0.5, 4]}},
+            "model": model,
+            "initial": {"S": 100.0},
+            "solver": "ExactSampling",
+            "time": {"t1": 1.0, "steps": 4},
+            "events": {"dividend": {"at": 0.25, "set": {"S": "S*0.9"}}},
+            "ensemble": {"paths": 10000, "seed": 2, "devices": 1},
+        }
+    )
+    z = (found["S_mean"][-1] - 90 * math.exp(0.5 * 0.3 - 0.5 * 0.1)) / found["S_stderr"][-1]
+    assert abs(float(z)) < 5
+    squared = 0.2**2 + 2.25 * (math.exp(2 * 0.1**2 - 0.6) - 2 * math.exp(0.1**2 / 2 - 0.3) + 1)
+    variance = (90 * math.exp(0.1)) ** 2 * math.expm1(squared)
+    assert float(found["S_variance"][-1]) == pytest.approx(variance, rel=0.15)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
