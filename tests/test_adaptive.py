@@ -85,7 +85,7 @@ def test_times_tolerances_and_parameters_compile_nothing():
     assert int(other.accepted) > int(first.accepted)
 
 
-@pytest.mark.parametrize("name", ["Tsit5", "Kvaerno3", "KenCarp3"])
+@pytest.mark.parametrize("name", ["Tsit5", "Kvaerno3", pytest.param("KenCarp3", marks=pytest.mark.slow)])
 def test_float32_keeps_its_type_and_a_late_start_its_steps(name):
     """At t = 2e6 float32 tells no times apart that differ by less than an eighth; the steps need less."""
     late = 2.0**21

@@ -114,6 +114,7 @@ def test_stochastic_paths_take_milstein_and_meet_exact_moments():
     assert float(np.sqrt((difference**2).mean())) < 0.02
 
 
+@pytest.mark.slow
 def test_normals_in_float64_reach_the_tree():
     """Where the path begins and where it is halved, the same normals to float32's accuracy and no better."""
     ends = [

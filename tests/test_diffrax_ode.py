@@ -97,7 +97,9 @@ def test_agrees_with_diffeqsolve(name):
     np.testing.assert_allclose(runs(name)[AGREE, 0], by_diffeqsolve(name), rtol=0, atol=tolerance)
 
 
-@pytest.mark.parametrize("name", ODE_SOLVERS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow) if n in IMPLICIT else n for n in ODE_SOLVERS]
+)
 def test_order(name):
     """The error of a fixed number of steps goes as the step length to the power of the order and one."""
     errors = np.sqrt(np.mean((runs(name) - exact()) ** 2, axis=(1, 2)))
@@ -137,7 +139,7 @@ def stiff_end(solver, dtype, size=1.0, rate=1e4):
     return np.array([rows["x"][-1], rows["v"][-1]], np.float64) / size
 
 
-@pytest.mark.parametrize("name", ["ImplicitEuler", "Kvaerno5"])
+@pytest.mark.parametrize("name", ["ImplicitEuler", pytest.param("Kvaerno5", marks=pytest.mark.slow)])
 def test_implicit_float32_and_any_unit(name):
     """Steps 500 times longer than an explicit method could take, near zero or far from it."""
     slow = np.roots([1, 0, 1, -np.cos(1.0)])

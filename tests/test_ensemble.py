@@ -229,6 +229,7 @@ def test_the_step_bias_is_the_one_of_euler_s_method(steps):
     assert 0 < error < 0.01 * abs(truth)
 
 
+@pytest.mark.slow
 def test_solvers_that_read_areas_have_a_step_bias_by_halves_too():
     """On a linear drift its mean is that of Heun's method; wrong areas would leave more noise in it."""
     model, start = OrnsteinUhlenbeck(2.0, 1.0, 0.5), {"X": 3.0}
@@ -239,6 +240,7 @@ def test_solvers_that_read_areas_have_a_step_bias_by_halves_too():
     assert error < 1.6e-4
 
 
+@pytest.mark.slow
 def test_normals_in_float64_on_request():
     """The paths of Euler's method written out, from normals with 64 random bits each."""
     found = run_ensemble(gbm(64, 6, every=1, stored_paths=64, normals="float64")).stored["S"]

@@ -32,7 +32,8 @@ def is_code(solution, name):
 
 @pytest.mark.parametrize(
     ("name", "dtype"),
-    [(name, "float64") for name in SOLVERS] + [(name, "float32") for name in SOLVERS if name != "Picard"],
+    [(name, "float64") for name in SOLVERS]
+    + [pytest.param(name, "float32", marks=pytest.mark.slow) for name in SOLVERS if name != "Picard"],
 )
 def test_value_and_derivatives_of_the_cosine(name, dtype):
     """x = cos(a x) at three a under vmap; dx/da = -x sin(ax) / (1 + a sin(ax)), forward and reverse."""

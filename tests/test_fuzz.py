@@ -254,7 +254,7 @@ def combined(inner):
 OPERATORS = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(st.data())
 def test_random_expressions_have_the_value_that_numpy_gives(data):
     with warnings.catch_warnings(), np.errstate(all="ignore"):

@@ -198,10 +198,10 @@ def excess(name, model, h):
     ("name", "model", "h", "bias"),
     [
         ("BAOAB", DoubleWellLangevin, 0.2, 0.08 * 0.2**2),
-        ("BAOAB", DoubleWellLangevin, 0.3, 0.08 * 0.3**2),
+        pytest.param("BAOAB", DoubleWellLangevin, 0.3, 0.08 * 0.3**2, marks=pytest.mark.slow),
         ("LeimkuhlerMatthews", DoubleWell, 0.08, 0.5 * 0.08**2),
         ("EulerMaruyama", DoubleWell, 0.04, 0.55 * 0.04),
-        ("EulerMaruyama", DoubleWellLangevin, 0.05, 0.25 * 0.05),
+        pytest.param("EulerMaruyama", DoubleWellLangevin, 0.05, 0.25 * 0.05, marks=pytest.mark.slow),
     ],
 )
 def test_average_over_a_double_well(name, model, h, bias):
