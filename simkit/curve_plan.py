@@ -9,13 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 from simkit_solvers.curve import Curve, Interpolation
 
-from simkit.curve_files import CurveFileError, read_columns
 from simkit.documents import KeyPath
 from simkit.expression import Expression, check_name
 from simkit.fields import Constants, compiled, evaluated
 from simkit.mistakes import Mistakes
+from simkit.number_table import read_table
 from simkit.settings import CurveSettings, Experiment
 
+MAX_ROWS = 9000  # an experiment with its curves written out has at most 20 000 values
 BEYOND = 1e-9  # of the span: rounding of a time that is the curve's end
 
 
@@ -80,8 +81,11 @@ def _from_file(name: str, curve: CurveSettings, mistakes: Mistakes) -> CurveSett
         return None
     folder = Path(mistakes.document.name).parent if mistakes.document.name else Path()
     try:
-        times, values = read_columns(folder / curve.file, (columns[0], columns[1]))
-    except CurveFileError as error:
+        table = read_table(folder / curve.file, curve.file)
+        if len(table.rows) > MAX_ROWS:
+            raise ValueError(f"{curve.file}: has more than {MAX_ROWS} rows; leave out some of them")
+        times, values = (table.column(column).tolist() for column in columns)
+    except ValueError as error:
         mistakes.add((*place, "file"), str(error))
         return None
     plain: dict[str, Any] = {"file": None, "time": None, "value": None, "times": times, "values": values}

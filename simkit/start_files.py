@@ -1,9 +1,6 @@
 """Files of initial values: a table of numbers, or the result of an earlier run."""
 
-import csv
 import hashlib
-import io
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from simkit.errors import OutputError
+from simkit.number_table import read_table, shown_folder
 from simkit.suggestion import did_you_mean, shown
 
 ENDINGS = (".csv", ".nc", ".zarr")
@@ -50,88 +48,8 @@ def read_start_file(path: Path, name: str, variant: str | None = None) -> StartF
     if path.suffix == ".csv":
         if variant is not None:
             raise ValueError(f"{name}: variant chooses from the result of a run, and this is a table")
-        return _read_table(path, name)
+        return read_table(path, name)
     return _read_result(path, name, variant)
-
-
-def shown_folder(path: Path) -> str:
-    """The folder of a file, for messages."""
-    return "the working directory" if path.parent == Path() else str(path.parent)
-
-
-@dataclass(frozen=True)
-class _Table:
-    """A file of comma-separated values; `rows` are its lines' numbers and cells."""
-
-    name: str
-    sha256: str
-    header: tuple[str, ...]
-    rows: tuple[tuple[int, list[str]], ...]
-
-    @property
-    def seed(self) -> int | None:
-        return None
-
-    def place(self, row: int) -> str:
-        return f"{self.name}:{self.rows[row][0]}"
-
-    def column(self, name: str) -> np.ndarray:
-        if name not in self.header:
-            raise ValueError(f"{self.name} has no column {shown(name)}{did_you_mean(name, self.header)}")
-        position = self.header.index(name)
-        found = np.empty(len(self.rows))
-        for row, (_, cells) in enumerate(self.rows):
-            try:
-                found[row] = float(cells[position])
-            except ValueError:
-                found[row] = math.nan
-            if not math.isfinite(found[row]):
-                cell = cells[position].strip()
-                got = shown(cell) if cell else "nothing"
-                raise ValueError(f"{self.place(row)}: column {name}: must be a finite number, got {got}")
-        return found
-
-
-def _read_table(path: Path, name: str) -> _Table:
-    try:
-        content = path.read_bytes()
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{name}: is not UTF-8 at byte {error.start}; save it as UTF-8") from None
-    except OSError as error:
-        raise ValueError(f"{name}: {error.strerror}") from None
-    reader = csv.reader(io.StringIO(text, newline=""), skipinitialspace=True)
-    rows = []
-    try:
-        for cells in reader:
-            if any(cell.strip() for cell in cells):
-                rows.append((reader.line_num, cells))
-    except csv.Error as error:
-        raise ValueError(f"{name}:{reader.line_num}: {error}") from None
-    if not rows:
-        raise ValueError(f"{name}: is empty; its first line names the columns")
-    (first, header), *rows = rows
-    names = tuple(cell.strip() for cell in header)
-    for number, title in enumerate(names):
-        if _is_number(title):
-            raise ValueError(f"{name}:{first}: the first line must name the columns, got {title}")
-        if title in names[:number]:
-            raise ValueError(f"{name}:{first}: two columns are called {shown(title)}")
-    if not rows:
-        raise ValueError(f"{name}: has no row below the names of its columns")
-    for line, cells in rows:
-        if len(cells) != len(names):
-            message = f"{name}:{line}: must have {len(names)} values separated by commas, got {len(cells)}"
-            raise ValueError(message)
-    return _Table(name, hashlib.sha256(content).hexdigest(), names, tuple(rows))
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 @dataclass(frozen=True)
