@@ -17,7 +17,7 @@ from simkit_solvers.registry import REFUSED, SOLVERS, check_solver, make_solver
 from simkit.adaptive_plan import MakeGrid, is_adaptive, plan_adaptive, refuse_adaptive
 from simkit.curve_plan import plan_curves
 from simkit.divisors import does_not_divide
-from simkit.exercise_plan import refuse_at_events, refuse_too_many
+from simkit.exercise_plan import refuse_too_many
 from simkit.expression import Expression
 from simkit.fields import Constants, compiled, evaluated
 from simkit.hamiltonian_plan import plan_hamiltonian
@@ -38,7 +38,7 @@ from simkit.observable_plan import plan_observables
 from simkit.observables import Observer
 from simkit.plot_plan import plan_plot
 from simkit.reaction_plan import plan_jumps, refuse_jumps, seen_by, solves_jumps, takes_langevin
-from simkit.schedule_plan import at_start, plan_events, plan_schedule, refuse_events
+from simkit.schedule_plan import at_start, plan_events, plan_schedule, refuse_events, refuse_jumps_inside
 from simkit.settings import (
     MAX_STEPS,
     CurveSettings,
@@ -202,7 +202,9 @@ def assemble(parts: Parts, mistakes: Mistakes) -> Assembled | None:
         make_grid = _plan_fixed(steps, parts.save, mistakes)
     if make_grid is not None and ends is not None:
         stochastic = plan is not None and isinstance(plan.problem, AbstractSDE)
-        refuse_events(events, constants, make_grid(*ends, constants.values), stochastic, mistakes)
+        grid = make_grid(*ends, constants.values)
+        refuse_events(events, constants, grid, stochastic, mistakes)
+        refuse_jumps_inside(curves, grid, mistakes)
     observables, info = plan_observables(parts.observe, plan, constants, steps, end, mistakes)
     picture = plan_plot(parts.plot, plan, info, mistakes)
     stochastic = jumps or (plan is not None and isinstance(plan.problem, AbstractSDE))
@@ -232,7 +234,6 @@ def assemble(parts: Parts, mistakes: Mistakes) -> Assembled | None:
         )
 
     bound = bind({})
-    refuse_at_events(observables, bound.problem, mistakes)
     completed: dict[str, Any] = {}
     if parts.initial is not None and starts_per_path(parts.initial):
         completed = {"initial": resolved_initial(parts.initial, initial), "ensemble": ensemble}

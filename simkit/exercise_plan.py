@@ -2,9 +2,6 @@
 
 from collections.abc import Collection, Iterable
 
-from simkit_solvers.problem import AbstractODE
-from simkit_solvers.schedule import schedule_of
-
 from simkit.divisors import does_not_divide
 from simkit.documents import KeyPath
 from simkit.exercise import PATHS_PER_TERM, Exercise
@@ -82,17 +79,3 @@ def refuse_too_many(observables: Iterable[Observable], ensemble: Ensemble | None
                 f"{MAX_PATHS} that there are; take fewer"
             )
             mistakes.add(("observe", observable.name, "early_exercise", "paths"), message)
-
-
-def refuse_at_events(observables: Iterable[Observable], problem: AbstractODE, mistakes: Mistakes) -> None:
-    """A right cannot be exercised where an event changes the state: before it, or after?"""
-    schedule = schedule_of(problem)
-    happening = {step for event in (schedule.events if schedule else ()) for step in event.steps or ()}
-    for observable in observables:
-        exercise = observable.exercise
-        if exercise is not None and any(step > 0 and step % exercise.steps == 0 for step in happening):
-            mistakes.add(
-                ("observe", observable.name, "early_exercise", "dates"),
-                "one of them is the time of an event, and the value before it is not that after it; move the "
-                "event by a step, or take other dates",
-            )

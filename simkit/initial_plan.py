@@ -123,7 +123,21 @@ def starts_per_path(section: Mapping[str, Initial]) -> bool:
 def plan_paths(
     ensemble: Ensemble | None, initial: Mapping[str, InitialValue], default: int, mistakes: Mistakes
 ) -> Ensemble | None:
-    """The ensemble with its number of paths, which a number of rows must divide and is the default of."""
+    """The ensemble with its number of paths, which a number of rows must divide and is the default of.
+
+    A run that stored some of its paths is not taken for all of them.
+    """
+    for name, value in initial.items():
+        origin = value.origin
+        stored = 0 if origin is None else len(origin.numbers)
+        wanted = None if ensemble is None else ensemble.paths
+        if origin is not None and stored < origin.file.paths and (wanted is None or wanted > stored):
+            message = (
+                f"{origin.section.file} holds {stored} of the {origin.file.paths} paths; make it again with "
+                f"`save: {{paths: all}}`, or begin from these with `ensemble: {{paths: {stored}}}`"
+            )
+            mistakes.add(("initial", name), message)
+            return ensemble
     rows = {name: len(value.rows.numbers) for name, value in initial.items() if value.rows is not None}
     if ensemble is None or (ensemble.paths is not None and not rows):
         return ensemble

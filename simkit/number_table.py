@@ -28,6 +28,11 @@ class NumberTable:
         """No noise made it."""
         return None
 
+    @property
+    def paths(self) -> int:
+        """All its rows."""
+        return len(self.rows)
+
     def place(self, row: int) -> str:
         """The line of a row, for messages."""
         return f"{self.name}:{self.rows[row][0]}"

@@ -1,5 +1,7 @@
 """From the `observe` section to compiled observables."""
 
+from simkit_solvers.jump_diffusion import AbstractJumpDiffusion
+
 from simkit.closed_forms import CLOSED_FORMS
 from simkit.documents import KeyPath
 from simkit.exercise_plan import plan_exercise
@@ -52,6 +54,13 @@ def plan_observables(
             if changing:
                 mistakes.add(place, f"{min(changing)} changes with time; write the exact value without it")
             exact = evaluated(mistakes, place, expression, values)
+        jumps = plan is not None and isinstance(plan.problem, AbstractJumpDiffusion)
+        if jumps and value is not None and any(f.kind == "no_touch" for f in value.functionals):
+            mistakes.add(
+                (*path, "value"),
+                "no_touch knows paths without jumps between the steps, and the model jumps; watch at the "
+                "ends of steps, such as min(S) > B",
+            )
         if value is not None:
             exercise = plan_exercise(settings, plan, names, steps, path, mistakes)
             observable = Observable(name, value, settings.every, exercise)

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.problem import Scalar
-from simkit_solvers.schedule import parameters_at
+from simkit_solvers.schedule import parameters_at, schedule_of
 
 from simkit.exercise import Exercise, Policy
 from simkit.expression import Expression, Functional
@@ -66,7 +66,7 @@ class Observer(AbstractObserver):
 
     Where x changes at once, at an event or a jump of a parameter, `max(x)` and `min(x)` see both values, the
     integral goes up to the one and on from the other, as does `no_touch(x, s)`, and `mean(x)` takes the one
-    after, as a row does.
+    after, as a row does; so does a decision to exercise early.
 
     `policies` are for the observables with early exercise, by name; `longstaff_schwartz.with_policies` finds
     them. Without one, such an observable raises `ValueError`.
@@ -123,10 +123,14 @@ class Observer(AbstractObserver):
                 after = jax.tree.map(lambda new, old, due=due: jnp.where(due, new, old), after, before)
             accumulators.append(after)
         kept = k, tuple(accumulators)
-        if not self.exercised:
-            return *kept, ()
-        found = self._functionals(kept, values, dtype)
-        return *kept, tuple(
+        if schedule_of(problem) is not None:  # decided in `changed`, once the problem has
+            return *kept, acc[2]
+        return *kept, self._decisions((*kept, acc[2]), k, values, dtype)
+
+    def _decisions(self, acc, k, values, dtype) -> tuple:
+        """For each right whether it is still held, and what was taken, after step `k`."""
+        found = self._functionals(acc, values, dtype) if self.exercised else {}
+        return tuple(
             self._exercised(observable, exercise, before, k, values, found, dtype)
             for (observable, exercise), before in zip(self.exercised, acc[2], strict=True)
         )
@@ -178,7 +182,8 @@ class Observer(AbstractObserver):
                 due = k % jnp.uint32(monitor.every) == 0
                 new = jax.tree.map(lambda a, b, due=due: jnp.where(due, a, b), new, kept)
             accumulators.append(new)
-        return acc[0], tuple(accumulators), acc[2]
+        kept = acc[0], tuple(accumulators)
+        return *kept, self._decisions((*kept, acc[2]), k, now, dtype)
 
     def row(self, problem, acc, t, y):
         values, dtype = self._environment(problem, t, y)

@@ -104,13 +104,20 @@ def _width(number: int, variants: int) -> float:
 
 
 def _outline(axes: "Axes", one: "xr.Dataset", name: str, number: int, orientation: Any) -> np.ndarray:
-    """The final distribution as a line around its bins; gives its shares."""
+    """The final density as a line around its bins, whose widths differ; of equal values none."""
     found, edges = final_shares(one, name)
+    found = found / np.diff(edges)
+    if _final_variance(one, name) == 0:
+        return np.zeros(2)
     if np.all(np.isfinite(edges)):
         axes.stairs(found, edges, orientation=orientation, linewidth=1.4, **_style(number))
         fill = {"color": COLOURS[number % len(COLOURS)], "alpha": BAND, "linewidth": 0}
         axes.stairs(found, edges, orientation=orientation, fill=True, **fill)
     return found
+
+
+def _final_variance(one: "xr.Dataset", name: str) -> float:
+    return float(np.atleast_1d(one[f"{name}_variance"].values)[-1])
 
 
 def _sideways(axes: "Axes", variants: "dict[str, xr.Dataset]", name: str, last: bool) -> None:
@@ -124,7 +131,7 @@ def _sideways(axes: "Axes", variants: "dict[str, xr.Dataset]", name: str, last: 
     end = float(next(iter(variants.values()))["time"].values[-1])
     axes.set_title(f"at t = {end:g}", fontsize=10, loc="left", color=GREY)
     if last:
-        axes.set_xlabel("% of paths per bin")
+        axes.set_xlabel("% of paths per unit")
 
 
 def _distributions(
@@ -138,7 +145,7 @@ def _distributions(
     units = dataset[f"{name}_mean"].attrs["units"]
     axes.set_xlabel(f"{name} [{units}]" if units else name)
     if first:
-        axes.set_ylabel("% of paths per bin")
+        axes.set_ylabel("% of paths per unit")
 
 
 def _portrait(

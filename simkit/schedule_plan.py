@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -199,18 +199,35 @@ def refuse_events(
         )
     if not isinstance(grid, Grid):
         return
+    times = [float(time(constants.values)) for event in events for time in event.times]
+    reason = _inside_a_step(times, grid, "other times")
+    if reason is not None:
+        mistakes.add(("events",), reason, at_key=True)
+
+
+def refuse_jumps_inside(curves: Mapping[str, CurvePlan], grid: AnyGrid | None, mistakes: Mistakes) -> None:
+    """Jumps of curves that are inside a step of a fixed grid, where the whole step would take one value."""
+    if not isinstance(grid, Grid):
+        return
+    t0, t1 = float(grid.t0), float(grid.t0) + float(grid.dt) * grid.steps
+    for name, curve in curves.items():
+        if curve.interpolation == "previous":
+            times = [t for t in curve.numbers[0] if t0 < t < t1]
+            reason = _inside_a_step(times, grid, "other times, or interpolation: linear")
+            if reason is not None:
+                mistakes.add(("curves", name), f"jumps inside a step: {reason}", at_key=True)
+
+
+def _inside_a_step(times: Sequence[float], grid: Grid, otherwise: str) -> str | None:
+    """What is wrong with the first of the times that is not the end of a step, and the remedy."""
     t0, span = float(grid.t0), float(grid.dt) * grid.steps
-    shares = [[(float(time(constants.values)) - t0) / span for time in event.times] for event in events]
-    flat = np.asarray([share for each in shares for share in each])
-    if not _met(flat, grid.steps):
-        near = _nearest_steps(flat, grid.steps)
-        remedy = f"steps: {' or '.join(map(str, near))}" if near else "other times, or steps"
-        wrong = next(s for s in flat if not _met(np.asarray([s]), grid.steps))
-        mistakes.add(
-            ("events",),
-            f"the time {t0 + wrong * span:g} is inside one of the {grid.steps} steps; take {remedy}",
-            at_key=True,
-        )
+    shares = (np.asarray(times, np.float64) - t0) / span
+    if _met(shares, grid.steps):
+        return None
+    near = _nearest_steps(shares, grid.steps)
+    remedy = f"steps: {' or '.join(map(str, near))}" if near else f"{otherwise}, or more steps"
+    wrong = next(s for s in shares if not _met(np.asarray([s]), grid.steps))
+    return f"the time {t0 + wrong * span:g} is inside one of the {grid.steps} steps; take {remedy}"
 
 
 def _met(shares: np.ndarray, steps: int) -> bool:

@@ -16,7 +16,10 @@ ENDINGS = (".csv", ".nc", ".zarr")
 
 
 class StartFile(Protocol):
-    """Columns of numbers by name. `seed` is that of the noise that made them, None for a plain table."""
+    """Columns of numbers by name. `seed` is that of the noise that made them, None for a plain table.
+
+    `paths` is how many there were, of which a run may have stored fewer.
+    """
 
     @property
     def sha256(self) -> str:
@@ -25,6 +28,9 @@ class StartFile(Protocol):
 
     @property
     def seed(self) -> int | None: ...
+
+    @property
+    def paths(self) -> int: ...
 
     def column(self, name: str) -> np.ndarray:
         """The numbers `(rows,)` in float64. Raises `ValueError` that names the place and the value."""
@@ -59,6 +65,7 @@ class _Result:
     name: str
     sha256: str
     seed: int | None
+    paths: int
     ends: Mapping[str, np.ndarray]
     quantities: tuple[str, ...]
 
@@ -93,7 +100,10 @@ def _read_result(path: Path, name: str, variant: str | None) -> _Result:
         hint = did_you_mean(variant, names) if names else "; it is the result of a run without variants"
         raise ValueError(f"{name} has no variant {shown(variant)}{hint}")
     if names and variant is None:
-        raise ValueError(f"{name} holds several variants; add `variant: {names[0]}` beside file")
+        raise ValueError(
+            f"{name} holds several variants; name one for each variable, as in "
+            f"{{file: {name}, variant: {names[0]}}}"
+        )
     if variant is not None:
         from simkit.variant_dataset import one_variant
 
@@ -107,7 +117,7 @@ def _read_result(path: Path, name: str, variant: str | None) -> _Result:
             last = stored.isel(time=-1) if "time" in stored.dims else stored
             ends[quantity] = np.asarray(last.values, np.float64)
     seed = int(attributes["seed"]) if attributes["kind"] in ("sde", "jump") else None
-    return _Result(name, _digest(path), seed, ends, quantities)
+    return _Result(name, _digest(path), seed, int(attributes["paths"]), ends, quantities)
 
 
 def _digest(path: Path) -> str:

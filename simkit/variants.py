@@ -13,6 +13,7 @@ from simkit.documents import Document, KeyPath, read_document
 from simkit.errors import InputError
 from simkit.experiment import VARIANTS, checked
 from simkit.mistakes import Mistakes
+from simkit.observables import Observer
 from simkit.overrides import Overrides, apply_overrides, replace_key
 from simkit.settings import Experiment
 from simkit.simulation import Simulation
@@ -99,9 +100,12 @@ def _difference(one: Simulation, name: str, first: Simulation, first_name: str) 
 
     def facts(simulation: Simulation) -> dict[str, Any]:
         kept = {key: info.at for key, info in simulation.observables.items()}
+        observer = simulation.observer
+        exercised = observer.exercised if isinstance(observer, Observer) else ()
         return {
             "the variables": ", ".join(simulation.problem.State._fields),
             "the observables": ", ".join(f"{key} ({at})" for key, at in kept.items()) or "none",
+            "the dates of exercise": ", ".join(f"{e.dates} of {o.name}" for o, e in exercised) or "none",
             "so many paths": simulation.paths,
             "so many stored paths": simulation.stored_paths,
             "the quantiles": ", ".join(f"{level:g}" for level in simulation.quantiles),

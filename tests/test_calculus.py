@@ -111,6 +111,7 @@ def test_heston_has_no_adaptive_solver():
         simkit.run(file)
 
 
+@pytest.mark.slow
 def test_from_a_file():
     """GBM under a Stratonovich solver: refused as it stands, converted on request, its exact mean kept."""
     file = {

@@ -6,7 +6,7 @@ it on the page (of examples/gbm.yaml where there is none). A first line `# name.
 `console` block each `$ simkit …` is run, on few paths, and what is shown under it must be printed, up to
 numbers and `…`. `bash` is make and pip, which are not run. `text` is prose. Nothing else is allowed. The
 generated pages' experiments are built but not run: other tests run every model and solver. test_readme.py
-runs the README.
+runs the README. The four long tutorials, which take 20 seconds each, are slow.
 """
 
 import itertools
@@ -159,7 +159,14 @@ def skeleton(line: str) -> str:
     return " ".join(re.sub(r"[┏┓┗┛━┳┻┃┡┩╇│├┤─┼└┘┴()]|e[-+]#", " ", line).split())
 
 
-@pytest.mark.parametrize("path", [*WRITTEN, *ROOMS], ids=lambda path: path.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, marks=pytest.mark.slow) if path.parent.name == "tutorials" else path
+        for path in (*WRITTEN, *ROOMS)
+    ],
+    ids=lambda path: path.relative_to(ROOT).as_posix(),
+)
 def test_every_block_runs(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     module = types.ModuleType("page")

@@ -192,6 +192,7 @@ def contraction(y, p):
     return jnp.tanh(p * coupled) + jnp.sin(0.01 * jnp.arange(N, dtype=y.dtype))
 
 
+@pytest.mark.slow
 def test_large_contraction():
     """A hundred thousand unknowns: all solvers agree, and the derivative with a difference quotient."""
 

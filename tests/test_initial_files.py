@@ -185,3 +185,13 @@ def test_a_run_without_stored_paths_is_no_start():
     simkit.run({**STILL, "initial": {"file": "start.csv"}, "save": {"paths": 0}}, out="bare.nc")
     with pytest.raises(InputError, match=r"bare\.nc holds no paths of x; .*paths: all"):
         load({**STILL, "initial": {"file": "bare.nc"}})
+
+
+def test_some_of_a_run_s_paths_are_not_taken_for_all():
+    write("start.csv", ROWS)
+    simkit.run({**STILL, "initial": {"file": "start.csv"}, "save": {"paths": 4}}, out="few.nc")
+    few = {**STILL, "initial": {"file": "few.nc"}}
+    for ensemble in ({"seed": 2}, {"seed": 2, "paths": 8}):
+        with pytest.raises(InputError, match=r"few\.nc holds 4 of the \d+ paths; .*paths: all.*paths: 4"):
+            load({**few, "ensemble": ensemble})
+    assert load({**few, "ensemble": {"seed": 2, "paths": 4}}).ensemble.paths == 4

@@ -147,7 +147,7 @@ def test_strong_order(name, model):
 @pytest.mark.parametrize(
     ("name", "order"),
     [
-        ("PlatenWeak2", 2),
+        pytest.param("PlatenWeak2", 2, marks=pytest.mark.slow),
         pytest.param("EulerMaruyama", 1, marks=pytest.mark.slow),
         pytest.param("Milstein", 1, marks=pytest.mark.slow),
     ],

@@ -65,7 +65,9 @@ def assert_same_bits(one, other):
         assert one[key].tobytes() == other[key].tobytes(), key
 
 
-@pytest.mark.parametrize(("dtype", "length"), [(np.float32, 24), (np.float64, 256)])
+@pytest.mark.parametrize(
+    ("dtype", "length"), [(np.float32, 24), pytest.param(np.float64, 256, marks=pytest.mark.slow)]
+)
 def test_grouping_of_leaves_leaves_every_bit(dtype, length):
     values = sample(length=length, dtype=dtype)
     valid = np.random.default_rng(1).random((13, length)) < 0.97

@@ -27,15 +27,15 @@ def test_a_curve_leaves_jumps_where_they_were(solver):
 
 
 def test_rates_of_jumps_may_change_with_time():
-    """No jumps in the first half, none without their intensity in the second."""
-    still = {"times": [0.0, 0.5, 1.0], "values": [0.0, 3.0, 3.0], "interpolation": "previous"}
-    rates = {"curves": {"rate": still}, "model": MERTON["model"] | {"lam": "rate", "sigma": 0.0, "mu": 0.0}}
-    paths = simkit.run(MERTON | rates)["S_path"].values
-    np.testing.assert_allclose(paths[:, 1], 100.0, rtol=1e-12)
-    drifted = 100.0 * (1 - 3.0 * 0.125 * np.expm1(-0.1 + 0.005)) ** 4  # compensated, where no jump came
-    share = np.isclose(paths[:, 2], drifted, rtol=1e-12).mean()
-    assert abs(share - np.exp(-1.5)) < 5 * np.sqrt(0.25 / 64)
-    assert share < 1
+    """A rate that grows in proportion to time: paths without jumps are all at one place."""
+    growing = {"times": [0.0, 1.0], "values": [0.0, 4.0]}
+    rates = {"curves": {"rate": growing}, "model": MERTON["model"] | {"lam": "rate", "sigma": 0.0, "mu": 0.0}}
+    many = {"ensemble": MERTON["ensemble"] | {"paths": 4096}}
+    paths = simkit.run(MERTON | rates | many)["S_path"].values
+    for row, t in ((1, 0.5), (2, 1.0)):
+        still = np.unique(paths[:, row], return_counts=True)[1].max() / 4096
+        share = np.exp(-2 * t * t)  # exact at the middle of each step
+        assert abs(still - share) < 5 * np.sqrt(share * (1 - share) / 4096)
 
 
 DIVIDEND = {
@@ -56,12 +56,67 @@ def test_a_barrier_crossed_by_an_event_is_touched():
     np.testing.assert_array_equal(result["alive_mean"][2:], 0.0)
 
 
+def test_a_barrier_is_watched_with_the_volatility_of_each_step():
+    """At rest at a distance of 1, the chance of a bridge is known; the volatility jumps between steps."""
+    result = simkit.run(
+        {
+            "model": {"ode": {"x": 0}},
+            "curves": {
+                "vol": {"times": [0.0, 0.5, 1.0], "values": [0.5, 2.0, 9.0], "interpolation": "previous"}
+            },
+            "initial": {"x": 1.0},
+            "time": {"t1": 1.0, "steps": 4},
+            "observe": {"alive": "no_touch(x, vol)"},
+        }
+    )
+    steps = -np.expm1(-2 / (np.array([0.5, 0.5, 2.0, 2.0]) ** 2 * 0.25))
+    assert float(result["alive_mean"]) == pytest.approx(steps.prod(), rel=1e-12)
+
+
+@pytest.mark.parametrize("time", [{"steps": 4}, {"rtol": 1e-6, "atol": 1e-9}], ids=str)
+def test_an_event_reads_a_curve_as_it_goes_on(time):
+    result = simkit.run(
+        {
+            "model": {"ode": {"x": "0*level"}},
+            "curves": {
+                "level": {
+                    "times": [0.0, 0.5],
+                    "values": [1.0, 5.0],
+                    "interpolation": "previous",
+                    "outside": "hold",
+                }
+            },
+            "events": {"rise": {"at": [0.5], "set": {"x": "x + level"}}},
+            "initial": {"x": 0.0},
+            "time": {"t1": 1.0} | time,
+        }
+    )
+    assert float(result["x_mean"][-1]) == 5.0
+
+
+def test_a_right_is_exercised_at_what_holds_after_its_date():
+    """The policy and those who follow it see the same side of a jump of the strike, or their means part."""
+    strike = {"times": [0.0, 0.5, 1.0], "values": [130.0, 90.0, 90.0], "interpolation": "previous"}
+    right = {"value": "maximum(K - S, 0)", "early_exercise": {"dates": 2, "degree": 2, "paths": 8192}}
+    result = simkit.run(
+        DIVIDEND
+        | {"curves": {"K": strike}, "observe": {"put": right}, "ensemble": {"paths": 8192, "devices": 1}}
+        | {"time": {"t1": 1.0, "steps": 4}, "events": {}}
+    )
+    apart = float(result["put_mean"] - result["put_in_sample"])
+    error = float(np.hypot(result["put_stderr"], result["put_in_sample_stderr"]))
+    assert abs(apart) < 5 * error
+    assert 1 < float(result["put_mean"]) < 6
+
+
 def test_what_does_not_go_together_is_refused():
-    put = {"put": {"value": "maximum(100 - S, 0)", "early_exercise": {"dates": 10}}}
-    with pytest.raises(InputError, match=r"early_exercise.dates: one of them is the time of an event.*other"):
-        simkit.run(DIVIDEND | {"observe": put})
-    later = DIVIDEND | {"events": {"dividend": {"at": [0.55], "set": {"S": "S - 3"}}}}
-    assert load(later | {"observe": put})
     sloped = {"curves": {"rate": STEADY | {"interpolation": "linear"}}, "solver": "ExactSampling"}
+    curved = MERTON | {"model": MERTON["model"] | {"mu": "rate"}}
     with pytest.raises(InputError, match=r"ExactSampling takes parameters that are constant over a step"):
-        load(MERTON | sloped | {"model": MERTON["model"] | {"mu": "rate"}})
+        load(curved | sloped)
+    inside = {"curves": {"rate": STEADY | {"times": [0.0, 0.3, 1.0]}}}
+    wanted = r"curves.rate: jumps inside a step: the time 0.3 is inside one of the 8 steps; take steps: 10$"
+    with pytest.raises(InputError, match=wanted):
+        load(curved | inside)
+    with pytest.raises(InputError, match=r"observe.alive: no_touch knows paths without jumps"):
+        load(MERTON | {"observe": {"alive": "no_touch(S - 1, 20)"}})

@@ -46,7 +46,7 @@ def alone(solvers, problem):
     [
         pytest.param(SPLITTING, Driven(), id="splitting", marks=pytest.mark.slow),
         pytest.param(MIXED, Driven(), id="mixed"),
-        pytest.param(NOISY, Additive(), id="noisy"),
+        pytest.param(NOISY, Additive(), id="noisy", marks=pytest.mark.slow),
     ],
 )
 def test_each_path_is_that_of_its_solver(solvers, problem):

@@ -197,6 +197,10 @@ def test_a_mistake_of_the_file_is_told_once_and_of_no_variant():
         ("model.sde.y: -y, initial.y: 1", r"variant b: has the variables: x, y, and a has x"),
         ("time.t1: 2", r"variant b: runs from 0 to 2, and a from 0 to 1"),
         ("save.points: 4", r"variant b: has so many saved times: 5, and a has 3"),
+        (
+            "observe.gain: {value: x + 2, early_exercise: {dates: 2}}",
+            r"variant b: has the dates of exercise: 2 of gain, and a has none",
+        ),
     ],
 )
 def test_results_that_do_not_fit_together_are_refused_before_the_run(change, message):
@@ -251,7 +255,7 @@ def test_from_the_file_to_table_dataset_and_picture(together, tmp_path, monkeypa
     one = load(with_variants(""), {"initial": json.dumps(go_on), "ensemble.seed": 5})
     assert one.ensemble.paths == 2000
     with pytest.raises(
-        InputError, match=r"study\.nc holds several variants; add `variant: base` beside file"
+        InputError, match=r"study\.nc holds several variants; name one for each variable, .*variant: base"
     ):
         load(with_variants(""), {"initial": "{file: study.nc}", "ensemble.seed": 5})
 

@@ -126,6 +126,7 @@ def test_weak_order(name, kind):
     assert measured == pytest.approx(claimed, abs=0.2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "kind"), list(claims()))
 def test_means_start_in_the_right_direction(name, kind):
     problem, h = problem_for(name, kind), 1e-5

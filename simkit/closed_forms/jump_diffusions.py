@@ -47,7 +47,13 @@ def merton_call(
     total, n = 0.0, 0
     while True:
         weight = -mean + (n * math.log(mean) - math.lgamma(n + 1) if n else 0.0)
-        asset = S * math.exp(start + n * grown)
+        try:
+            asset = S * math.exp(start + n * grown)
+        except OverflowError:
+            raise ValueError(
+                f"delta: jumps with lam = {lam:g}, m = {m:g} and delta = {delta:g} make a price too large to "
+                "compute with"
+            ) from None
         term = math.exp(weight) * lognormal_call(asset, strike, math.sqrt(sigma**2 * T + n * delta**2))
         total, n = total + term, n + 1
         if mean == 0 or (n > max(mean, tilted) + 10 and term <= LEFT_OUT * total):
