@@ -159,31 +159,15 @@ class ScheduledSDE(AbstractSDE):
         return _at(self, t).noise(t, y, dW)
 
 
-class ScheduledJumpDiffusion(AbstractJumpDiffusion):
+class ScheduledJumpDiffusion(ScheduledSDE, AbstractJumpDiffusion):
     """A jump diffusion whose parameters change, with events."""
 
     original: AbstractJumpDiffusion
-    schedule: Schedule
-    State: type = eqx.field(static=True)
-    Noise: type = eqx.field(static=True)
-    calculus: Calculus = eqx.field(static=True)
-    noise_kind: NoiseKind = eqx.field(static=True)
-
-    @property
-    def smooth(self):  # pyright: ignore[reportIncompatibleVariableOverride]
-        """That of the model."""
-        return self.original.smooth
 
     @property
     def jumps_commute(self):  # pyright: ignore[reportIncompatibleVariableOverride]
         """Whether they do in the model."""
         return self.original.jumps_commute
-
-    def drift(self, t, y):
-        return _at(self, t).drift(t, y)
-
-    def noise(self, t, y, dW):
-        return _at(self, t).noise(t, y, dW)
 
     def intensity(self, t, y):
         return _at(self, t).intensity(t, y)
@@ -217,7 +201,7 @@ class ScheduledNetwork(AbstractReactionNetwork):
         return _at(self, t).drift(t, y)
 
 
-Scheduled = ScheduledODE | ScheduledSDE | ScheduledJumpDiffusion | ScheduledNetwork
+Scheduled = ScheduledODE | ScheduledSDE | ScheduledNetwork
 
 
 def scheduled(
