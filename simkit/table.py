@@ -16,11 +16,8 @@ if TYPE_CHECKING:
     import xarray as xr
 
 VARIANT = "variant"
-LEFT = ("", "unit", "paths", "variant", "parameter", "of the output", "note") + (
-    "with respect to",
-    "estimator",
-    "because",
-)
+LEFT = ("", "unit", "paths", "variant", "parameter", "of the output", "note")
+LEFT = (*LEFT, "with respect to", "estimator", "because")
 WIDTH = 160  # where there is no terminal to ask
 
 

@@ -37,7 +37,7 @@ def sensitivities(
     """
     given: list[str | tuple[str, Any]] = []
     if isinstance(overrides, Mapping):
-        given += overrides.items()
+        given += [(str(key), value) for key, value in overrides.items()]
     else:
         given += [overrides] if isinstance(overrides, str) else overrides
     if wrt is not None:

@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Sequence
 
 import jax
+from jax.sharding import Mesh
 
 from simkit.sensitivity.targets import Target
 
@@ -55,9 +56,10 @@ def mixed_difference(steps: Sequence[float]) -> Stencil:
 
 @dataclasses.dataclass(frozen=True)
 class Weighted:
-    """A function of (the values of several runs, weights) that adds them, quantity by quantity."""
+    """A function of (the values of several runs, weights) that adds them by quantity, in float64."""
 
     runs: int
+    mesh: Mesh
 
     def __call__(
         self, values: tuple[tuple[jax.Array, ...], ...], weights: jax.Array

@@ -8,10 +8,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh
+from jax.sharding import Mesh, NamedSharding
 
 from simkit.chunks import Chunks
-from simkit.paths import as_device_ids
+from simkit.paths import ROWS, as_device_ids
 from simkit.reducers import Moments
 
 IN_FLIGHT = 2
@@ -22,6 +22,7 @@ class MomentsReduction:
     """A function of (arrays of one chunk, how many of its paths count): moments, and which paths fail."""
 
     counts: tuple[int, ...]
+    mesh: Mesh
 
     @property
     def reducer(self) -> Moments:
@@ -36,6 +37,14 @@ class MomentsReduction:
         present = jnp.arange(math.prod(ids), dtype=jnp.int64).reshape(ids) < remaining
         named = {str(place): array for place, array in enumerate(values)}
         return self.reducer.update(named, present & finite), present & ~finite
+
+
+def on_mesh(
+    counts: Sequence[int], ids: tuple[int, ...], dtype, mesh: Mesh
+) -> tuple[jax.ShapeDtypeStruct, ...]:
+    """The arrays of so many rows each that a program of paths gives for such ids."""
+    sharding = NamedSharding(mesh, ROWS)
+    return tuple(jax.ShapeDtypeStruct((count, *ids), jnp.dtype(dtype), sharding=sharding) for count in counts)
 
 
 @dataclasses.dataclass(frozen=True)

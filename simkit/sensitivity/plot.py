@@ -22,16 +22,16 @@ def plot_sensitivities(dataset: "xr.Dataset") -> "Figure":
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
     names = [n for n in dataset.attrs["quantities"].split() if f"{n}_derivative" in dataset][:MOST]
-    timed = [name for name in names if "time" in dataset[f"{name}_derivative"].dims]
+    panels = [(_tornado, name) for name in names]
+    panels += [(_over_time, name) for name in names if "time" in dataset[f"{name}_derivative"].dims]
     bars = min(BARS, dataset.sizes["parameter"])
+    columns = min(2, len(panels))
+    rows = -(-len(panels) // columns)
     with rc_context(STYLE):
         layout = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08, hspace=0.03, wspace=0.03)
-        figure = Figure(figsize=(12 if timed else 8, 1.0 + len(names) * (1.2 + 0.42 * bars)), layout=layout)
-        grid = figure.add_gridspec(len(names), 2 if timed else 1)
-        for row, name in enumerate(names):
-            _tornado(figure.add_subplot(grid[row, 0]), dataset, name)
-            if name in timed:
-                _over_time(figure.add_subplot(grid[row, 1]), dataset, name)
+        figure = Figure(figsize=(6.5 * columns, 0.8 + rows * (1.2 + 0.42 * max(bars, 4))), layout=layout)
+        for number, (draw, name) in enumerate(panels, 1):
+            draw(figure.add_subplot(rows, columns, number), dataset, name)
         model, solver = dataset.attrs["model"], dataset.attrs["solver"]
         title = f"{model}, {solver}: what the mean at t = {float(dataset.attrs['t1']):g} depends on"
         figure.suptitle(title, x=0.012, ha="left", fontsize=13, fontweight="bold")

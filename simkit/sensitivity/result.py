@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from simkit.dataset import quantities
+from simkit.dataset import FORMAT, quantities
 from simkit.reaction_plan import model_of
 from simkit.sensitivity.study import Derivative, Study
 from simkit.simulation import Simulation
@@ -74,6 +74,7 @@ def to_dataset(simulation: Simulation, study: Study, provenance: Mapping[str, An
             {"units": "time", "long_name": "time"},
         )
     attributes = {
+        "simkit_format": FORMAT,
         "simkit_kind": KIND,
         "model": type(model_of(simulation.problem)).__name__,
         "solver": type(simulation.solver).__name__,

@@ -30,7 +30,7 @@ from simkit.sensitivity.differences import (
     second_difference,
     step_of,
 )
-from simkit.sensitivity.moments import Found, MomentsReduction, average
+from simkit.sensitivity.moments import Found, MomentsReduction, average, on_mesh
 from simkit.sensitivity.targets import Target, changes, find_target, program_of, shifted
 from simkit.sensitivity_names import named_pairs
 from simkit.settings import Sensitivity
@@ -99,7 +99,7 @@ def _find(simulation: Simulation, section: Sensitivity, progress: Progress | Non
     choices = [_first(facts, section.method, q, i) for q in quantities for i in range(len(targets))]
     choices += [choose_second(facts, q, pair) for q in quantities for pair in pairs]
     parts = _parts(facts, choices, quantities)
-    reductions = {part.counts: MomentsReduction(part.counts) for part in parts}
+    reductions = {part.counts: MomentsReduction(part.counts, mesh) for part in parts}
     start = time.perf_counter()
     total = sum(part.cost for part in parts)
     done = 0.0
@@ -121,8 +121,17 @@ def _find(simulation: Simulation, section: Sensitivity, progress: Progress | Non
         for choice, place in part.found:
             derivatives[choice] = Derivative(choice, found.mean[place], found.stderr[place], found.sd[place])
     elapsed = time.perf_counter() - start - compile_s
-    ordered = tuple(derivatives[choice] for choice in choices)
+    ordered = tuple(_explained(derivatives[choice]) for choice in choices)
     return Study(targets, ordered, values, simulation.paths, len(lost), elapsed, compile_s)
+
+
+def _explained(found: Derivative) -> Derivative:
+    """A derivative that is 0 on every path says so."""
+    if np.any(found.mean) or np.any(found.sd):
+        return found
+    return dataclasses.replace(
+        found, choice=dataclasses.replace(found.choice, reason="no path changes with it")
+    )
 
 
 def _first(facts: Facts, method: str, quantity: str, target: int) -> Choice:
@@ -247,13 +256,12 @@ def _differences(facts: Facts, group: list[Choice]) -> _Part:
     weights = jnp.asarray(stencil.weights, jnp.float64)
     ids = _some_ids(facts)
     run = Request(ChunkProgram(facts.program, rows), (facts.inputs, ids))
-    shapes = tuple(jax.ShapeDtypeStruct((count, *ids.shape), jnp.float64) for _, count in rows)
-    shapes = tuple((shapes,) * len(given))
-    added = Request(Weighted(len(given)), (shapes, weights))
+    mesh = facts.program.mesh
+    shapes = on_mesh([count for _, count in rows], ids.shape, facts.simulation.precision, mesh)
+    added = Request(Weighted(len(given), mesh), ((shapes,) * len(given), weights))
 
     def simulate(run, add, ids):
-        runs = tuple(tuple(jnp.asarray(x, jnp.float64) for x in run(inputs, ids)[0]) for inputs in given)
-        return add(runs, weights)
+        return add(tuple(run(inputs, ids)[0] for inputs in given), weights)
 
     found = tuple((choice, q) for q, choice in enumerate(group))
     counts = tuple(count for _, count in rows)
@@ -293,7 +301,7 @@ def _run(
     plan, mesh = _chunks(simulation), path_mesh(simulation.devices)
     ids = as_device_ids(0, plan.leaves, plan.lanes, mesh)
     dtype = simulation.precision if len(part.requests) == 1 else "float64"
-    arrays = tuple(jax.ShapeDtypeStruct((count, *ids.shape), jnp.dtype(dtype)) for count in part.counts)
+    arrays = on_mesh(part.counts, ids.shape, dtype, mesh)
     (*programs, reduce), seconds = compiled(*part.requests, Request(reduction, (arrays, np.int64(0))))
 
     def simulate(ids):

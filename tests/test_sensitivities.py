@@ -1,0 +1,264 @@
+"""Sensitivities of means: the right estimator, the right number, and an honest error.
+
+Published values: Black and Scholes' Greeks for S = K = 100, r = 5 %, sigma = 0.2, T = 1, and the standard
+deviations per path of the pathwise and the likelihood-ratio estimators on the exact law (Glasserman 2003,
+Monte Carlo Methods in Financial Engineering, chapter 7).
+"""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import simkit
+from simkit.build import build
+from simkit.cli import app
+from simkit.closed_forms import black_scholes_gamma, black_scholes_vanna
+from simkit.errors import InputError, NumericalError
+from simkit.experiment import load
+from simkit.expression import compile_expression
+
+EXACT = {
+    "constants": {"r": 0.05, "K": 100.0},
+    "model": {"type": "GBM", "mu": "r", "sigma": 0.2},
+    "initial": {"S": 100.0},
+    "solver": "ExactSampling",
+    "time": {"t1": 1.0, "steps": 1},
+    "ensemble": {"paths": 2**17, "seed": 5},
+    "observe": {
+        "call": "exp(-r*t) * maximum(S - K, 0)",
+        "digital": "exp(-r*t) * (S > K)",
+    },
+    "sensitivity": {"wrt": ["S", "sigma", "r"], "second": ["S", ["S", "sigma"]], "of": ["call", "digital"]},
+}
+GREEKS = [
+    ("call", "S", 0.636830651175619, 0.576381, "pathwise"),
+    ("call", "sigma", 37.5240346916938, 75.69235, "pathwise"),
+    ("call", "r", 53.2324815453763, None, "pathwise"),
+    ("call", "S, S", 0.0187620173458469, 0.0279292, "mixed"),
+    ("call", "S, sigma", -0.281430260187703, None, "mixed"),
+    ("digital", "S", 0.0187620173458469, 0.0279292, "score"),
+    ("digital", "sigma", -0.656670607104641, 4.507927, "score"),
+]
+
+
+def derivatives(dataset, name):
+    """(mean, standard error, standard deviation, estimator) by what the derivative is with respect to."""
+    found = {}
+    for kind, along in (("derivative", "parameter"), ("second", "pair")):
+        if f"{name}_{kind}" not in dataset:
+            continue
+        for i, label in enumerate(dataset[along].values):
+            figures = [
+                np.atleast_1d(dataset[f"{name}_{kind}{s}"][i].values)[-1] for s in ("", "_stderr", "_sd")
+            ]
+            found[str(label)] = (*map(float, figures), str(dataset[f"{name}_{kind}_estimator"].values[i]))
+    return found
+
+
+@pytest.fixture(scope="module")
+def greeks():
+    return simkit.sensitivities(EXACT)
+
+
+@pytest.mark.parametrize(("name", "label", "value", "sd", "estimator"), GREEKS)
+def test_greeks_and_deviations_per_path_are_the_published_ones(greeks, name, label, value, sd, estimator):
+    mean, stderr, deviation, used = derivatives(greeks, name)[label]
+    assert used == estimator
+    assert abs(mean - value) < 4 * stderr
+    assert stderr == pytest.approx(deviation / 2**8.5, rel=1e-9)
+    if sd is not None:
+        assert deviation == pytest.approx(sd, rel=0.03)
+
+
+def test_greeks_away_from_the_money():
+    """Where gamma and the digital's delta are not equal; no program is compiled anew for it."""
+    found = simkit.sensitivities(EXACT, overrides={"initial.S": 112.0})
+    numbers = {"S": 112.0, "K": 100.0, "r": 0.05, "sigma": 0.2, "T": 1.0}
+    d2 = (np.log(1.12) + 0.05 - 0.02) / 0.2
+    exact = {
+        ("call", "S, S"): black_scholes_gamma(**numbers),
+        ("call", "S, sigma"): black_scholes_vanna(**numbers),
+        ("digital", "S"): np.exp(-0.05 - d2**2 / 2) / (112 * 0.2 * np.sqrt(2 * np.pi)),
+    }
+    for (name, label), value in exact.items():
+        mean, stderr, *_ = derivatives(found, name)[label]
+        assert abs(mean - value) < 4 * stderr, (name, label)
+
+
+STEPS = {
+    **EXACT,
+    "solver": "EulerMaruyama",
+    "time": {"t1": 1.0, "steps": 50},
+    "ensemble": {"paths": 2**15, "seed": 1},
+    "observe": {"digital": "exp(-r*t) * (S > K)"},
+    "sensitivity": {"wrt": ["S", "sigma", "r"], "of": ["digital"]},
+}
+
+
+def test_gradual_release_keeps_the_variance_of_one_step():
+    """The score of the scheme's own steps would have √50 times the deviation in S and more in sigma."""
+    found = derivatives(simkit.sensitivities(STEPS), "digital")
+    for label, value, one_step in (("S", 0.0187620173, 0.0279292), ("sigma", -0.656670607, 4.507927)):
+        mean, stderr, sd, estimator = found[label]
+        assert estimator == "score"
+        assert abs(mean - value) < 4 * stderr
+        assert sd < 2.2 * one_step
+
+
+def test_forward_reverse_and_differences_agree():
+    """On each path up to the error of the differences, so the means do on 64 of them."""
+    smooth = {
+        **STEPS,
+        "model": {"type": "Heston", "mu": "r", "kappa": 2.0, "theta": 0.04, "xi": 0.3, "rho": -0.6},
+        "initial": {"S": 100.0, "v": 0.04},
+        "ensemble": {"paths": 64, "seed": 1},
+        "observe": {"asian": "exp(-r*t) * mean(S) + 0.1*integral(v)"},
+        "time": {"t1": 1.0, "steps": 8},
+        "sensitivity": {"wrt": ["S", "kappa", "rho", "t1"]},
+    }
+
+    smooth["ensemble"] |= {"devices": 1}
+    methods = ("auto", "reverse", "finite_differences")
+    means = [
+        simkit.sensitivities(smooth, overrides={"sensitivity.method": each})["asian_derivative"].values
+        for each in methods
+    ]
+    np.testing.assert_allclose(means[0], means[1], rtol=1e-9)
+    np.testing.assert_allclose(means[0], means[2], rtol=1e-6, atol=1e-6)
+
+
+def test_bits_do_not_depend_on_chunks():
+    whole, cut = (
+        simkit.sensitivities(STEPS, ["sigma"], overrides={"ensemble.paths": 8192, "ensemble.chunk": chunk})
+        for chunk in (8192, 2048)
+    )
+    for name in ("digital_derivative", "digital_derivative_stderr", "digital_mean"):
+        assert np.array_equal(whole[name], cut[name])
+
+
+def test_a_score_needs_noise_where_the_parameter_acts():
+    """x has no noise, so where a condition looks at it only differences are right."""
+    hidden = {
+        "constants": {"c": 0.3, "s": 0.5},
+        "model": {
+            "sde": {"x": "c * v", "v": {"drift": "-v + c", "noise": {"W": "s"}}},
+            "parameters": {"c": "c", "s": "s"},
+        },
+        "initial": {"x": 0.0, "v": 1.0},
+        "time": {"t1": 1.0, "steps": 10},
+        "ensemble": {"paths": 256},
+        "observe": {"far": "x > 0.3"},
+        "sensitivity": {"wrt": ["c", "s"]},
+    }
+    dataset = simkit.sensitivities(hidden)
+    assert list(dataset["far_derivative_estimator"].values) == ["finite differences", "score"]
+    assert "x moves with c, and no noise drives x" in str(dataset["far_derivative_reason"].values[0])
+
+
+def test_where_a_weight_would_be_infinite_there_is_an_error():
+    still = {
+        "constants": {"c": 0.3},
+        "model": {"sde": {"x": {"drift": "c", "noise": {"W": "maximum(x, 0)"}}}, "parameters": {"c": "c"}},
+        "initial": {"x": -1.0},
+        "time": {"t1": 1.0, "steps": 4},
+        "ensemble": {"paths": 64},
+        "observe": {"up": "x > -0.5"},
+        "sensitivity": {"wrt": ["c"]},
+    }
+    with pytest.raises(NumericalError, match="the noise vanishes"):
+        simkit.sensitivities(still)
+
+
+def test_nothing_is_silently_zero():
+    with pytest.raises(InputError, match="pathwise derivative of digital in S would be wrong"):
+        simkit.sensitivities(STEPS, overrides={"sensitivity.method": "pathwise"})
+    with pytest.raises(InputError, match="no score for digital in K: K is in the condition itself"):
+        simkit.sensitivities(STEPS, ["K"], overrides={"sensitivity.method": "score"})
+    with pytest.raises(InputError, match="Milstein is not one to one"):
+        simkit.sensitivities(STEPS, overrides={"sensitivity.method": "score", "solver": "Milstein"})
+    idle = simkit.sensitivities(
+        EXACT, ["K"], overrides={"sensitivity.of": "[S]", "sensitivity.second": "null", "ensemble.paths": 64}
+    )
+    assert np.all(idle["S_derivative"].values == 0)
+    assert list(idle["S_derivative_reason"].values) == ["no path changes with it"]
+
+
+@pytest.mark.parametrize(
+    ("text", "jumps", "kinks"),
+    [
+        ("S * t", "", ""),
+        ("maximum(S - K, 0)", "", "S K"),
+        ("where(S > K, v, t)", "S K", ""),
+        ("exp(v) * (S > 1) + abs(t)", "S", "t"),
+        ("floor(S) + mean(v)", "S", ""),
+        ("mean(S > K) * max(v)", "S K", "v"),
+        ("(max(S) < 2) * t", "S", "S"),
+    ],
+)
+def test_expressions_say_where_they_jump(text, jumps, kinks):
+    found = compile_expression(text, ["S", "v", "K", "t"], functionals=True)
+    assert found.jumps == frozenset(jumps.split())
+    assert found.kinks == frozenset(kinks.split())
+
+
+def test_binding_single_places():
+    simulation = build(load(EXACT))
+    assert simulation.bind is not None
+    assert simulation.targets == {
+        "r": 0.05, "K": 100.0, "model.mu": 0.05, "model.sigma": 0.2, "initial.S": 100.0,
+        "time.t0": 0.0, "time.t1": 1.0,
+    }  # fmt: skip
+    bound = simulation.bind({"model.mu": 0.1, "initial.S": 90.0, "time.t1": 2.0})
+    assert (bound.problem.mu, bound.observer.constants["r"]) == (0.1, 0.05)
+    assert (bound.initial, bound.grid.dt) == ({"S": 90.0}, 2.0)
+    slope = jax.grad(lambda r: simulation.bind({"r": r}).problem.mu)(0.05)
+    assert slope == 1
+    with pytest.raises(KeyError, match=r"nothing is called 'model\.s'"):
+        simulation.bind({"model.s": 1.0})
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("wrt", ["sgima"], r"sensitivity.wrt\[0\]: unknown name 'sgima'; did you mean 'sigma'\?"),
+        ("wrt", ["r", "r"], r"sensitivity.wrt\[1\]: r is there twice"),
+        ("of", ["cal"], r"sensitivity.of\[0\]: unknown name 'cal'; did you mean 'call'\?"),
+        ("second", ["K"], r"sensitivity.second\[0\]: 'K' is not in wrt"),
+        ("second", [["S"]], r"sensitivity.second: must be a list of names and pairs"),
+        ("method", "scores", r"sensitivity.method: must be auto or pathwise .*did you mean 'score'\?"),
+        ("wrong", 1, r"sensitivity.wrong: unknown key"),
+    ],
+)
+def test_bad_input_is_named(key, value, message):
+    with pytest.raises(InputError, match=message):
+        load({**EXACT, "sensitivity": {"wrt": ["S"], "of": ["call"], key: value}})
+
+
+def test_a_curve_has_no_single_number_to_move():
+    curved = {**EXACT, "solver": "EulerMaruyama", "time": {"t1": 1.0, "steps": 4}}
+    curved["curves"] = {"vol": {"times": [0, 1], "values": [0.1, 0.3]}}
+    curved["model"] = {"type": "GBM", "mu": "r", "sigma": "vol"}
+    with pytest.raises(InputError, match="sigma changes with time; take the constants"):
+        load(curved)
+
+
+def test_command_prints_and_writes(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "e.yaml").write_text(json.dumps(EXACT))
+    arguments = ["sensitivity", "e.yaml", "--json", "--out", "e.zarr"]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    content = json.loads(result.stdout)
+    row = content["quantities"]["call"]["derivatives"]["S"]
+    assert row["estimator"] == "pathwise"
+    assert row["elasticity"] == pytest.approx(6.1, rel=0.05)
+    assert (tmp_path / "e.zarr").exists()
+    assert (tmp_path / "e.png").exists()
+    again = CliRunner().invoke(app, arguments)
+    assert again.exit_code == 4
+    shown = CliRunner().invoke(app, ["sensitivity", "e.yaml", "--quiet", "--set", "sensitivity=null"])
+    assert shown.exit_code == 2
+    assert "sensitivity: is missing" in shown.output
