@@ -112,7 +112,7 @@ def test_forward_reverse_and_differences_agree():
     """On each path up to the error of the differences, so the means do on 64 of them."""
     smooth = {
         **STEPS,
-        "model": {"type": "Heston", "mu": "r", "kappa": 2.0, "theta": 0.04, "xi": 0.3, "rho": -0.6},
+        "model": {"type": "Heston", "mu": "r", "kappa": 2.0, "theta": 0.04, "xi": 0.05, "rho": -0.6},
         "initial": {"S": 100.0, "v": 0.04},
         "ensemble": {"paths": 64, "seed": 1},
         "observe": {"asian": "exp(-r*t) * mean(S) + 0.1*integral(v)"},

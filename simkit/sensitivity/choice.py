@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from simkit_solvers.andersen_qe import AndersenQE
 from simkit_solvers.baoab import BAOAB
-from simkit_solvers.directions import Release
+from simkit_solvers.directions import NoDensityError, Release
 from simkit_solvers.euler_maruyama import EulerMaruyama
 from simkit_solvers.exact_sampling import AbstractExactTransition, ExactSampling
 from simkit_solvers.grid import Grid
@@ -104,11 +104,11 @@ def choose(facts: Facts, quantity: str, target: int) -> Choice:
         if reason is None:
             return Choice(quantity, (target,), "pathwise", "continuous in the path")
         return Choice(quantity, (target,), "finite differences", reason)
-    reason = not_scored(facts, observable, target, "jumps")
-    if reason is None:
+    look = release_interval(facts, quantity, target, "jumps")
+    if isinstance(look, int):
         why = f"the value jumps with {', '.join(sorted(jumps))}"
-        return Choice(quantity, (target,), "score", why, facts.look_interval(quantity))
-    return Choice(quantity, (target,), "finite differences", f"the value jumps, and {reason}")
+        return Choice(quantity, (target,), "score", why, look)
+    return Choice(quantity, (target,), "finite differences", f"the value jumps, and {look}")
 
 
 def choose_second(facts: Facts, quantity: str, pair: tuple[int, int]) -> Choice:
@@ -124,11 +124,11 @@ def choose_second(facts: Facts, quantity: str, pair: tuple[int, int]) -> Choice:
         return Choice(quantity, pair, "pathwise", "smooth in the path")
     reasons = []
     for first, last in dict.fromkeys([pair, pair[::-1]]):
-        reason = not_scored(facts, observable, first, "kinks")
-        if reason is None:
+        look = release_interval(facts, quantity, first, "kinks")
+        if isinstance(look, int):
             why = f"the slope jumps: score for {facts.targets[first].label}, then pathwise"
-            return Choice(quantity, (first, last), "mixed", why, facts.look_interval(quantity))
-        reasons.append(reason)
+            return Choice(quantity, (first, last), "mixed", why, look)
+        reasons.append(look)
     return Choice(quantity, pair, "finite differences", f"the slope jumps, and {reasons[0]}")
 
 
@@ -165,23 +165,31 @@ def _moves_intensity(facts: Facts, target: int) -> bool:
     return bool(jax.tree.leaves((of_state, of_target)))
 
 
-def not_scored(facts: Facts, observable: Observable | None, target: int, kind: str) -> str | None:
-    """Why the derivative in a target cannot be released into weights; None if it can."""
+def release_interval(facts: Facts, quantity: str, target: int, kind: str) -> int | str:
+    """By every how many steps the derivative in a target is to be released; the reason where it cannot be.
+
+    Gradually between looks at the path, or within each step where a variable without noise would carry it on.
+    """
     simulation, label = facts.simulation, facts.targets[target].label
+    observable = facts.observable(quantity)
     if not isinstance(simulation.grid, Grid) or not isinstance(simulation.problem, AbstractSDE):
         return "a score needs noise on a fixed grid"
     if not isinstance(simulation.solver, ONE_TO_ONE):
         return f"{type(simulation.solver).__name__} is not one to one in its normals"
-    explicit = _seen(observable, kind) & facts.moved_names(target)
-    if explicit:
+    if _seen(observable, kind) & facts.moved_names(target):
         return f"{label} is in the condition itself"
     if observable is not None and observable.functionals and facts.targets[target].name.startswith("time."):
         return f"{label} moves the times at which the path is looked at"
-    try:
-        _traced(facts, target)
-    except ValueError as error:
-        return str(error).replace(" it", f" {label}", 1)
-    return None
+    reason = ""
+    for look in dict.fromkeys([facts.look_interval(quantity), 1]):
+        program = DerivativeProgram(facts.program, (), "along", Release(look))
+        ids = as_device_ids(0, facts.program.mesh.devices.size, 1, facts.program.mesh)
+        try:
+            jax.eval_shape(program, Moves(facts.inputs, (facts.moves[target],)), ids)
+            return look
+        except NoDensityError as error:
+            reason = reason or str(error).replace(" it", f" {label}", 1)
+    return reason
 
 
 def _seen(observable: Observable | None, kind: str) -> frozenset[str]:
@@ -190,13 +198,6 @@ def _seen(observable: Observable | None, kind: str) -> frozenset[str]:
         return frozenset()
     expression = observable.expression
     return expression.jumps if kind == "jumps" else expression.jumps | expression.kinks
-
-
-def _traced(facts: Facts, target: int) -> None:
-    """Raise `ValueError` where the loop refuses to release a direction; nothing is computed."""
-    program = DerivativeProgram(facts.program, (), "along", Release(2))
-    ids = as_device_ids(0, facts.program.mesh.devices.size, 1, facts.program.mesh)
-    jax.eval_shape(program, Moves(facts.inputs, (facts.moves[target],)), ids)
 
 
 def _asks_for_words(facts: Facts) -> bool:

@@ -17,7 +17,7 @@ from simkit.failures import failed_paths
 from simkit.longstaff_schwartz import with_policies
 from simkit.paths import as_device_ids, path_mesh
 from simkit.programs import Request, compiled
-from simkit.sensitivity.choice import FEW, Choice, Facts, choose, choose_second, not_scored, not_smooth
+from simkit.sensitivity.choice import FEW, Choice, Facts, choose, choose_second, not_smooth, release_interval
 from simkit.sensitivity.derivative_program import DerivativeProgram, Moves, SecondProgram
 from simkit.sensitivity.differences import (
     ROUGH,
@@ -151,13 +151,13 @@ def _first(facts: Facts, method: str, quantity: str, target: int) -> Choice:
             f"sensitivity.method: the {method} derivative of {quantity} in {label} would be wrong: {reason}; "
             f"leave method out for {right.method}"
         )
-    reason = not_scored(facts, facts.observable(quantity), target, "jumps")
-    if reason is not None:
+    look = release_interval(facts, quantity, target, "jumps")
+    if isinstance(look, str):
         raise InputError(
-            f"sensitivity.method: no score for {quantity} in {label}: {reason}; leave method out for "
+            f"sensitivity.method: no score for {quantity} in {label}: {look}; leave method out for "
             f"{right.method}"
         )
-    return Choice(quantity, (target,), "score", asked, facts.look_interval(quantity))
+    return Choice(quantity, (target,), "score", asked, look)
 
 
 def _parts(facts: Facts, choices: list[Choice], quantities: list[str]) -> list[_Part]:

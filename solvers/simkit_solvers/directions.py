@@ -61,6 +61,10 @@ def share(every: int, k, like):
     return 1 / left.astype(jnp.result_type(like))
 
 
+class NoDensityError(ValueError):
+    """Why derivatives along a direction cannot be released: no density of the path moves with it."""
+
+
 class Moving(NamedTuple):
     """What the loop carries of a path and, for each direction, its derivative and weight."""
 

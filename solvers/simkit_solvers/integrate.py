@@ -72,7 +72,7 @@ def integrate_along(
     With `release`, derivatives become weights (`simkit_solvers.directions`): the derivative of the mean of a
     kept value f is then that of `f * weight + change`. Without, the weights are zeros. A path costs about
     half as much again for each direction; differentiate the result once more for second derivatives.
-    Raises `ValueError` as `integrate`.
+    Raises `ValueError` as `integrate`, and `NoDensityError` where a derivative cannot be released.
     """
     return _integrate(problem, solver, y0, grid, noise, observer, tuple(directions), release)
 

@@ -7,7 +7,17 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from simkit_solvers.directions import Along, Direction, Moving, Release, filled, joined, released, share
+from simkit_solvers.directions import (
+    Along,
+    Direction,
+    Moving,
+    NoDensityError,
+    Release,
+    filled,
+    joined,
+    released,
+    share,
+)
 from simkit_solvers.path_run import PathRun
 from simkit_solvers.schedule import prepared
 
@@ -58,7 +68,7 @@ class MovingRun(NamedTuple):
     def settled(self, start: Moving, draw, words, tables) -> tuple["MovingRun", Moving]:
         """Ready for a loop: which variables noise drives, and what is carried of the derivatives.
 
-        That is None where no step makes anything but zero. Raises `ValueError` with the reason where
+        That is None where no step makes anything but zero. Raises `NoDensityError` with the reason where
         derivatives cannot be released.
         """
         k = jnp.uint32(0)
@@ -96,9 +106,9 @@ class MovingRun(NamedTuple):
         leaves = jax.tree.leaves(moved, is_leaf=lambda x: x is None)
         found = tuple(i for i, leaf in enumerate(leaves) if leaf is not None)
         if not found:
-            raise ValueError("no normal drives the steps, so there is no density to differentiate")
+            raise NoDensityError("no normal drives the steps, so there is no density to differentiate")
         if len(found) > len(draw.W):
-            raise ValueError(
+            raise NoDensityError(
                 f"{len(draw.W)} noises drive {len(found)} variables at once, so their law has no density"
             )
         return found
@@ -125,7 +135,7 @@ class MovingRun(NamedTuple):
         for change, (dy, *_) in zip(self.changes, changes, strict=True):
             for i, (name, moved) in enumerate(zip(names, dy, strict=True)):
                 if moved is not None and i not in self.driven:
-                    raise ValueError(f"{name} moves with it, and no noise drives {name}")
+                    raise NoDensityError(f"{name} moves with it, and no noise drives {name}")
 
             def moved_at_end(change=change):
                 def finish(run):
@@ -135,7 +145,7 @@ class MovingRun(NamedTuple):
 
             for name, moved in zip(names, jax.eval_shape(moved_at_end), strict=True):
                 if moved is not None:
-                    raise ValueError(f"jumps or events of {name} depend on it, which no noise drives")
+                    raise NoDensityError(f"jumps or events of {name} depend on it, which no noise drives")
 
     def step(self, carried: Moving, k, draw, words, tables):
         """The path, its derivatives and the weights after step `k`; None stays None."""
@@ -158,8 +168,9 @@ class MovingRun(NamedTuple):
             new, new_state = along(draw.W)
             if self.release is not None:
                 part = share(self.every[i], k, self.run.dt)
+                normals = tuple(z.astype(self.run.dt.dtype) for z in draw.W)
                 new, more = released(
-                    lambda W, f=advance: f(W)[0], lambda W, f=along: f(W)[0], draw.W, part, self.driven
+                    lambda W, f=advance: f(W)[0], lambda W, f=along: f(W)[0], normals, part, self.driven
                 )
                 weight = weight + more
             moved.append((new, new_state, dacc))
