@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from simkit_solvers.checkpoints import Nesting, nested_scan, nesting
 from simkit_solvers.grid import Grid
 from simkit_solvers.jump_diffusion import AbstractJumpDiffusion, with_jumps
 from simkit_solvers.noise import AbstractNoise, Draw, Purpose
@@ -28,6 +29,7 @@ from simkit_solvers.step import AbstractStepper, stepper_for
 WORDS_PER_BLOCK = {4: 4, 8: 8}
 STEPS_PER_BLOCK = 2  # the same, where there is no noise
 WORDS_OF_JUMPS = 2
+REVERSE_BYTES = 2**14  # a thousand blocks of two float64 variables
 
 
 def integrate(
@@ -37,14 +39,16 @@ def integrate(
     grid: Grid,
     noise: AbstractNoise | None,
     observer: AbstractObserver,
+    memory: float = REVERSE_BYTES,
 ) -> dict[str, Any]:
     """One path of `problem` from `y0` over `grid`: what `observer` keeps at each saved row, stacked.
 
     Step k runs over local time (0, dt) with the problem shifted to `t0 + k dt`. Times and coefficients take
     the dtype of `y0`. `noise` is the path's driver; an ordinary differential equation takes `None`. Under
     `vmap` over paths every field becomes one vector and each block one fused kernel. Differentiable in both
-    modes; in reverse mode each block is recomputed rather than stored. The jumps of an
-    `AbstractJumpDiffusion` are taken after each step.
+    modes. In reverse mode each block is recomputed rather than stored, and where what is carried from block to
+    block takes more than `memory` bytes for this path, so is that, by loops inside loops (`nesting`). The
+    jumps of an `AbstractJumpDiffusion` are taken after each step.
 
     A scheduled problem takes each step with the parameters of that step; its events happen at the ends of
     steps, and a row there has the state after them.
@@ -142,43 +146,54 @@ def integrate(
         carry = hop(carry, k - within, within - short, range(0, size, half))
         return hop(carry, k - short, short, range(0, half, math.gcd(grid.every, half)))
 
-    def loop(block, numbers, start):
+    def loop(block, numbers, start, loops):
         """The carry at the end of the last whole block, `turns`, and the rows but the last.
 
         `block` is the kind of block. The turns are counted here, as a number that the compiler does not know.
+        Loops may be longer than they need to: their last rows and blocks are then none.
         """
+        between = grid.rows - 1
+        filled = math.prod(loops.rows) > between
 
         def body(state, r):
             # The row first: it reads what the loop carries; after the steps it would compute them again.
             carry, counted = state
             k = r * jnp.uint32(grid.every)
-            kept = row(numbers, at_row(numbers, carry, k), k)
+            first, end = k - k % jnp.uint32(size), k + jnp.uint32(grid.every)
+            if filled:
+                # A row that is none is the first one, as a block that is not needed is in `selection`.
+                real = r < jnp.uint32(between)
+                shown = jax.tree.map(lambda c, s: jnp.where(real, c, s), carry, jax.lax.stop_gradient(start))
+                kept = row(numbers, at_row(numbers, shown, jnp.where(real, k, 0)), jnp.where(real, k, 0))
+                end = jnp.where(real, end, 0)
+            else:
+                kept = row(numbers, at_row(numbers, carry, k), k)
             if grid.steps < size:
                 return (carry, counted), kept
-            first, end = k - k % jnp.uint32(size), k + jnp.uint32(grid.every)
 
             def turn(state, b):
                 carry, counted = state
                 carry = block(numbers, carry, start, first + b * jnp.uint32(size), end)
                 return (carry, counted + jnp.uint32(1)), None
 
-            again = carry, jnp.uint32(0)
-            return jax.lax.scan(turn, again, jnp.arange(turns, dtype=jnp.uint32))[0], kept
+            return nested_scan(turn, (carry, jnp.uint32(0)), loops.blocks)[0], kept
 
-        begin = start, jnp.uint32(0)
-        (end, counted), rows = jax.lax.scan(body, begin, jnp.arange(grid.rows - 1, dtype=jnp.uint32))
-        return end, counted, rows
+        if not loops.joined:
+            body = jax.checkpoint(body, prevent_cse=False)
+        (end, counted), rows = nested_scan(body, (start, jnp.uint32(0)), loops.rows)
+        return end, counted, jax.tree.map(lambda x: x[:between], rows) if filled else rows
 
     @jax.custom_jvp
     def run_loop(numbers, start):
-        return loop(branch, numbers, start)
+        return loop(branch, numbers, start, Nesting((grid.rows - 1,), (turns,), True))
 
     @run_loop.defjvp
     def _(primals, tangents):
         def differentiable(numbers, start):
             run = eqx.combine(numbers, others)
             run = run._replace(problem=_per_path(run.problem, run.noise))
-            return loop(selection, eqx.filter(run, eqx.is_array), start)
+            loops = nesting(grid.rows - 1, turns, memory / _bytes_of(start))
+            return loop(selection, eqx.filter(run, eqx.is_array), start, loops)
 
         return jax.jvp(differentiable, primals, tangents)
 
@@ -335,6 +350,10 @@ def _packing(carry):
         return jax.tree.unflatten(tree, [found[i] for i in range(len(leaves))])
 
     return pack, unpack
+
+
+def _bytes_of(tree) -> int:
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
 
 
 def _strong(x):
