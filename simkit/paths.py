@@ -17,7 +17,7 @@ from simkit_solvers.brownian_tree import BrownianTree
 from simkit_solvers.calculus import in_calculus
 from simkit_solvers.generator import Words, seed_key
 from simkit_solvers.grid import Grid
-from simkit_solvers.integrate import integrate
+from simkit_solvers.integrate import ReversePass, integrate, reverse_pass
 from simkit_solvers.jump_grid import JumpGrid
 from simkit_solvers.jumps import JumpNoise, integrate_jumps
 from simkit_solvers.noise import AbstractNoise, CounterNoise
@@ -37,6 +37,7 @@ FEWEST_LANES = 64
 # Two groups or more in the fewest lanes: the compiler takes a loop of one apart, and bits may differ.
 GROUP = 32
 STOCHASTIC_GROUP = 16  # their numbers of steps differ more
+REVERSE_BYTES = 2**28  # per device: what a run of 1 GB leaves beside Python, the compiler and the paths
 JUMP_GROUP = 32  # an event is short: so many share the loop's own cost
 # No names of observables: these hold spaces.
 ACCEPTED, REJECTED, REACHED, STATUS = "accepted steps", "rejected steps", "time reached", "why it ended"
@@ -87,6 +88,7 @@ class PathProgram:
     and `REACHED` with one row each, for a jump process `STATUS` as well. `parts` are problem, observer, grid
     and solver without the inputs' numbers; `initial` has the name and law of each initial value, None for a
     number. `driver` makes a path's noise on a fixed grid of key, path and whether its normals are float64.
+    The reverse pass of a fixed grid keeps about `reverse_bytes` of what its loop carries on each device.
     """
 
     parts: Static
@@ -96,12 +98,14 @@ class PathProgram:
     convert: bool
     driver: Driver
     mesh: Mesh
+    reverse_bytes: int = REVERSE_BYTES
 
     def __call__(self, inputs: Inputs, ids) -> dict[str, jax.Array]:
         return _on_each_device(self._device_paths, self.mesh)(inputs, ids)
 
     def _device_paths(self, inputs: Inputs, ids):
-        paths = jax.vmap(lambda path: self._one_path(inputs, path), out_axes=1)
+        memory = self.reverse_bytes / ids.size
+        paths = jax.vmap(lambda path: self._one_path(inputs, path, memory), out_axes=1)
         _, _, grid, _ = self.parts.tree
         if not isinstance(grid, Grid):
             stochastic = isinstance(inputs.problem, AbstractSDE)
@@ -112,17 +116,12 @@ class PathProgram:
             rows = paths(ids.reshape(-1))
         return jax.tree.map(lambda x: x.reshape(-1, *ids.shape), rows)
 
-    def _one_path(self, inputs: Inputs, path):
+    def _one_path(self, inputs: Inputs, path, memory: float):
         problem, observer, grid, solver = self.parts.tree
         problem, observer, grid = eqx.combine(inputs[:3], (problem, observer, grid))
         if isinstance(grid, JumpGrid):
             return _jumps(problem, solver, grid, observer, inputs.initial, inputs.key, path)
-        laws = {name: inputs.initial[name] if law is None else law for name, law in self.initial}
-        start = draw_initial(laws, inputs.key, path, jnp.dtype(self.precision), self.wide)
-        calculus = info_of(solver).calculus
-        if isinstance(problem, AbstractSDE) and self.convert and calculus is not None:
-            problem = in_calculus(problem, calculus)
-        y0 = problem.State(**start)
+        problem, y0 = self._begun(problem, solver, inputs, path)
         if isinstance(grid, AdaptiveGrid):
             if isinstance(problem, AbstractSDE):
                 tree = BrownianTree.of(inputs.key, path, self.wide)
@@ -131,12 +130,48 @@ class PathProgram:
                 run = integrate_adaptive(problem, solver, y0, grid, observer)
             counts = {ACCEPTED: run.accepted, REJECTED: run.rejected, REACHED: run.reached}
             return run.rows | {name: x[None] for name, x in counts.items()}
-        noise = self.driver(inputs.key, path, self.wide) if isinstance(problem, AbstractSDE) else None
-        return integrate(problem, solver, y0, grid, noise, observer)
+        return integrate(problem, solver, y0, grid, self._noise(problem, inputs, path), observer, memory)
+
+    def _begun(self, problem, solver, inputs: Inputs, path):
+        """The problem in the solver's calculus, and the state that a path begins with."""
+        laws = {name: inputs.initial[name] if law is None else law for name, law in self.initial}
+        start = draw_initial(laws, inputs.key, path, jnp.dtype(self.precision), self.wide)
+        calculus = info_of(solver).calculus
+        if isinstance(problem, AbstractSDE) and self.convert and calculus is not None:
+            problem = in_calculus(problem, calculus)
+        return problem, problem.State(**start)
+
+    def _noise(self, problem, inputs: Inputs, path) -> AbstractNoise | None:
+        return self.driver(inputs.key, path, self.wide) if isinstance(problem, AbstractSDE) else None
+
+    def reverse_pass(self, inputs: Inputs, ids) -> ReversePass:
+        """What a reverse pass of such a call will keep for each path; nothing is computed.
+
+        Raises `ValueError` where the grid is not fixed: what adaptive steps keep is diffrax's own choice.
+        """
+        problem, observer, grid, solver = self.parts.tree
+        if not isinstance(grid, Grid):
+            raise ValueError(
+                f"reverse_pass: says what the steps of a fixed grid keep, and this is {type(grid).__name__}; "
+                "set time.steps"
+            )
+        memory = self.reverse_bytes * self.mesh.devices.size / ids.size
+
+        def kept(inputs, path):
+            whole, watching, fixed = eqx.combine(inputs[:3], (problem, observer, grid))
+            whole, y0 = self._begun(whole, solver, inputs, path)
+            noise = self._noise(whole, inputs, path)
+            return reverse_pass(whole, solver, y0, fixed, noise, watching, memory)
+
+        return eqx.filter_eval_shape(kept, inputs, jnp.uint32(0))
 
 
 def path_program(
-    simulation: Simulation, grid: Grid | AdaptiveGrid | JumpGrid, mesh: Mesh, driver: Driver = CounterNoise.of
+    simulation: Simulation,
+    grid: Grid | AdaptiveGrid | JumpGrid,
+    mesh: Mesh,
+    driver: Driver = CounterNoise.of,
+    reverse_bytes: int = REVERSE_BYTES,
 ) -> tuple[PathProgram, Inputs]:
     """The program of a simulation's paths on this grid, and what to call it with beside path ids."""
     dtype = jnp.dtype(simulation.precision)
@@ -159,6 +194,7 @@ def path_program(
         simulation.convert,
         driver,
         mesh,
+        reverse_bytes,
     )
     return program, Inputs(*numbers, seed_key(simulation.seed))
 

@@ -41,9 +41,7 @@ class Nesting:
     @property
     def carries(self) -> int:
         """The most that are kept at a time."""
-        between = (
-            self.rows[-1] * (self.blocks[0] + 1) if self.joined else self.rows[-1] + self.blocks[0]
-        )
+        between = self.rows[-1] * (self.blocks[0] + 1) if self.joined else self.rows[-1] + self.blocks[0]
         return sum(self.rows[:-1]) + between + sum(self.blocks[1:])
 
     @property

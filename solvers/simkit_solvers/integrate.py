@@ -8,6 +8,7 @@ a block is reached from the block's start, by steps that are taken for this row 
 
 import functools
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -55,31 +56,24 @@ def integrate(
     Raises `ValueError` when a stochastic problem comes without noise or takes more steps than it can drive,
     and for events that are not at the end of a step.
     """
-    components, group, words = 0, 1, 0
-    stepper, jumps = stepper_for(solver), isinstance(problem, AbstractJumpDiffusion)
-    if not isinstance(problem, AbstractSDE):
+    stepper, components, group, size, dtype = _method(problem, solver, y0, grid, noise)
+    jumps = isinstance(problem, AbstractJumpDiffusion)
+    if not components:
         noise = None
-    elif noise is None:
-        raise ValueError(f"{type(problem).__name__} is stochastic: `noise` must be a driver, not None")
-    elif grid.steps > noise.capacity:
-        raise ValueError(
-            f"steps: {grid.steps} exceed the {noise.capacity} that the noise can drive; use fewer"
-        )
-    else:
-        components = len(problem.Noise._fields)
-        group = noise.group(components)
-        words = (components + (WORDS_OF_JUMPS if jumps else 0)) * noise.refinement
-    dtype = jnp.result_type(*jax.tree.leaves(y0))
-    size = _block_size(group, words, dtype) if stepper.unrolled else group
     t0, dt = jnp.asarray(grid.t0, dtype), jnp.asarray(grid.dt, dtype)
     run = _Run(prepared(problem), stepper, observer, noise, t0, dt)
     schedule = schedule_of(problem)
     tables = () if schedule is None else _event_steps(schedule, grid)
     numbers, others = eqx.partition(run, eqx.is_array)
 
+    def whole(numbers):
+        if isinstance(numbers.problem, _Paired):
+            numbers = numbers._replace(problem=numbers.problem.apart())
+        return eqx.combine(numbers, others)
+
     def steps(numbers, carry, first, count):
         """`count` unrolled steps from step `first`, where a group starts."""
-        run = eqx.combine(numbers, others)
+        run = whole(numbers)
         y, state, acc = unpack(carry)
         draws = [Draw(())] * count
         if run.noise is not None:
@@ -122,12 +116,11 @@ def integrate(
         begin = chosen(carry, jax.lax.stop_gradient(start))
         return chosen(steps(numbers, begin, chosen(first, jnp.uint32(0)), size), carry)
 
-    # At least two turns: the compiler takes a loop of one apart and mixes it with what is around.
-    turns = max(2, -(-grid.every // size))
+    turns = _turns(grid, size)
     half = group * -(-size // (2 * group))  # of a block, in whole groups
 
     def row(numbers, carry, k):
-        run = eqx.combine(numbers, others)
+        run = whole(numbers)
         y, _, acc = unpack(carry)
         return run.observer.row(run.after(k), acc, run.time(k), y)
 
@@ -190,19 +183,12 @@ def integrate(
     @run_loop.defjvp
     def _(primals, tangents):
         def differentiable(numbers, start):
-            run = eqx.combine(numbers, others)
-            run = run._replace(problem=_per_path(run.problem, run.noise))
-            loops = nesting(grid.rows - 1, turns, memory / _bytes_of(start))
-            return loop(selection, eqx.filter(run, eqx.is_array), start, loops)
+            numbers = numbers._replace(problem=_Paired.of(_per_path(numbers.problem, numbers.noise)))
+            return loop(selection, numbers, start, nesting(grid.rows - 1, turns, memory / _bytes_of(start)))
 
         return jax.jvp(differentiable, primals, tangents)
 
-    at_start = run.after(jnp.uint32(0))
-    if schedule is not None:
-        due = [jnp.bool_(0 in table) for table in tables]
-        y0 = _with_events(schedule, due, at_start, t0, y0)
-    start = y0, stepper.init(as_solved(at_start), t0, dt, y0), observer.init(at_start, t0, y0)
-    start = jax.tree.map(_strong, start)
+    start = _start(run, y0, tables)
     pack, unpack = _packing(start)
     start = pack(start)
     end, counted, between = run_loop(numbers, start)
@@ -230,6 +216,83 @@ def integrate(
     return jax.tree.map(_in_order, first, between, last)
 
 
+class ReversePass(NamedTuple):
+    """What the reverse pass of a loop keeps for one path, beside a few vectors of working memory."""
+
+    loops: Nesting
+    carry_bytes: int
+
+    @property
+    def bytes(self) -> int:
+        """All carries that are kept at a time."""
+        return self.loops.carries * self.carry_bytes
+
+    @property
+    def sweeps(self) -> int:
+        """How often each step is taken, before its derivative: the run itself among them."""
+        return self.loops.levels + 1
+
+
+def reverse_pass(
+    problem: AbstractODE,
+    solver,
+    y0,
+    grid: Grid,
+    noise: AbstractNoise | None,
+    observer: AbstractObserver,
+    memory: float = REVERSE_BYTES,
+) -> ReversePass:
+    """What the reverse pass of `integrate` with the same arguments will keep; nothing is computed.
+
+    Takes arrays or their shapes, and raises what `integrate` raises.
+    """
+
+    def carried(problem, y0, noise, observer):
+        method = _method(problem, solver, y0, grid, noise)
+        t0, dt = (jnp.asarray(x, method.dtype) for x in (grid.t0, grid.dt))
+        schedule = schedule_of(problem)
+        tables = () if schedule is None else _event_steps(schedule, grid)
+        return _start(_Run(prepared(problem), method.stepper, observer, noise, t0, dt), y0, tables)
+
+    start = eqx.filter_eval_shape(carried, problem, y0, noise, observer)
+    size = _method(problem, solver, y0, grid, noise).size
+    carry_bytes = _bytes_of(start)
+    return ReversePass(nesting(grid.rows - 1, _turns(grid, size), memory / carry_bytes), carry_bytes)
+
+
+class _Method(NamedTuple):
+    """How steps are taken: `size` of them in a block, of noise in groups of `group` steps."""
+
+    stepper: AbstractStepper
+    components: int
+    group: int
+    size: int
+    dtype: Any
+
+
+def _method(problem, solver, y0, grid: Grid, noise: AbstractNoise | None) -> _Method:
+    stepper, dtype = stepper_for(solver), jnp.result_type(*jax.tree.leaves(y0))
+    components, group, words = 0, 1, 0
+    if isinstance(problem, AbstractSDE):
+        if noise is None:
+            raise ValueError(f"{type(problem).__name__} is stochastic: `noise` must be a driver, not None")
+        if grid.steps > noise.capacity:
+            raise ValueError(
+                f"steps: {grid.steps} exceed the {noise.capacity} that the noise can drive; use fewer"
+            )
+        components = len(problem.Noise._fields)
+        group = noise.group(components)
+        jumps = WORDS_OF_JUMPS if isinstance(problem, AbstractJumpDiffusion) else 0
+        words = (components + jumps) * noise.refinement
+    size = _block_size(group, words, dtype) if stepper.unrolled else group
+    return _Method(stepper, components, group, size, dtype)
+
+
+def _turns(grid: Grid, size: int) -> int:
+    # At least two: the compiler takes a loop of one apart and mixes it with what is around.
+    return max(2, -(-grid.every // size))
+
+
 class _Run(NamedTuple):
     """What a step reads beside the carry."""
 
@@ -248,6 +311,16 @@ class _Run(NamedTuple):
         if schedule_of(self.problem) is None:
             return self.problem
         return within(self.problem, self.time(k), self.time(k) + self.dt)
+
+
+def _start(run: _Run, y0, tables):
+    """What is carried into the first step: state, the solver's own, accumulators."""
+    first, schedule = run.after(jnp.uint32(0)), schedule_of(run.problem)
+    if schedule is not None:
+        due = [jnp.bool_(0 in table) for table in tables]
+        y0 = _with_events(schedule, due, first, run.t0, y0)
+    start = y0, run.stepper.init(as_solved(first), run.t0, run.dt, y0), run.observer.init(first, run.t0, y0)
+    return jax.tree.map(_strong, start)
 
 
 def _event_steps(schedule: Schedule, grid: Grid) -> list[np.ndarray]:
@@ -320,6 +393,24 @@ def _per_path(problem, noise):
     return jax.tree.map(
         lambda p: jax.lax.select(same, p, p) if eqx.is_inexact_array(p) and p.shape == () else p, problem
     )
+
+
+class _Paired(eqx.Module):
+    """The numbers of a problem, its parameters in pairs.
+
+    In reverse mode the loop carries the derivative with respect to each, and makes a kernel of each array.
+    """
+
+    packed: Any
+    unpack: Callable = eqx.field(static=True)
+
+    @classmethod
+    def of(cls, numbers):
+        pack, unpack = _packing(numbers)
+        return cls(pack(numbers), unpack)
+
+    def apart(self):
+        return self.unpack(self.packed)
 
 
 def _packing(carry):
