@@ -1,11 +1,11 @@
 r"""Reverse passes in little memory: loops inside loops, of which only beginnings are kept.
 
-A reverse pass needs what a loop carried at each of its N turns. A loop of $N_1$ turns around one of $N_2$ whose
-beginnings alone are kept stores $N_1 + N_2$ carries in place of $N_1 N_2$ and computes each turn once more; with
-d loops it is about $d\,N^{1/d}$ carries and d computations beside the block's own. `nesting` finds the
-fewest loops that fit.
-Reference: Griewank (1992), Achieving logarithmic growth of temporal and spatial complexity in reverse automatic
-differentiation, doi:10.1080/10556789208805505.
+A reverse pass needs what a loop carried at each of its N turns. A loop of $N_1$ turns around one of $N_2$, of
+which only the beginnings are kept, stores $N_1 + N_2$ carries in place of $N_1 N_2$ and computes each turn
+once more; d loops store about $d\,N^{1/d}$ carries and compute each turn d times before its derivative.
+`nesting` finds the fewest loops that fit.
+Reference: Griewank (1992), Achieving logarithmic growth of temporal and spatial complexity in reverse
+automatic differentiation, doi:10.1080/10556789208805505.
 """
 
 import dataclasses
@@ -51,7 +51,7 @@ class Nesting:
 
 
 def nesting(rows: int, blocks: int, most: float) -> Nesting:
-    """The fewest loops over `rows` times `blocks` that keep at most `most` carries, or those that keep fewest.
+    """The fewest loops over `rows` times `blocks` that keep `most` carries or fewer, or those that keep fewest.
 
     Among as many loops the ones with fewer turns to fill, then with fewer carries.
     """

@@ -47,8 +47,8 @@ def integrate(
     Step k runs over local time (0, dt) with the problem shifted to `t0 + k dt`. Times and coefficients take
     the dtype of `y0`. `noise` is the path's driver; an ordinary differential equation takes `None`. Under
     `vmap` over paths every field becomes one vector and each block one fused kernel. Differentiable in both
-    modes. In reverse mode each block is recomputed rather than stored, and where what is carried from block to
-    block takes more than `memory` bytes for this path, so is that, by loops inside loops (`nesting`). The
+    modes. In reverse mode each block is recomputed rather than stored, and where what is carried from block
+    to block takes more than `memory` bytes for this path, so is that, by loops inside loops (`nesting`). The
     jumps of an `AbstractJumpDiffusion` are taken after each step.
 
     A scheduled problem takes each step with the parameters of that step; its events happen at the ends of
