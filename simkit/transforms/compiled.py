@@ -34,7 +34,7 @@ class Program:
 
     executable: Any
     static: dict[int, Any]
-    device: jax.Device | None
+    device: Any
     cost: Cost
 
     def __call__(self, *args):
@@ -48,7 +48,7 @@ class Program:
         return self.executable(*placed(dynamic, self.device))
 
 
-def placed(args, device: jax.Device | None):
+def placed(args, device: Any):
     """Arguments on a device, which then is where the program runs; shapes say that they lie there."""
     if device is None:
         return args

@@ -84,10 +84,11 @@ class Derivative:
             return jax.value_and_grad(self.function, self.wrt)(*args)
         if strategy == "forward" and isinstance(self.wrt, int) and jnp.shape(args[self.wrt]) == ():
             # One direction needs no axis of directions, which would be the innermost one in memory.
-            def along(x):
-                return self.function(*args[: self.wrt], x, *args[self.wrt + 1 :])
+            before, x, after = args[: self.wrt], jnp.asarray(args[self.wrt]), args[self.wrt + 1 :]
 
-            x = jnp.asarray(args[self.wrt])
+            def along(x):
+                return self.function(*before, x, *after)
+
             return jax.jvp(along, (x,), (jnp.ones_like(x),))
         way = jax.jacfwd if strategy == "forward" else jax.jacrev
 
@@ -110,11 +111,11 @@ def derivative(
     """The derivative of `function` by the arguments at positions `wrt`, as a function of the same arguments.
 
     For a scalar function it is the gradient, in the structure of the argument (a tuple of them where `wrt` is
-    a tuple); for others the Jacobian, in the structure of the value with that of the argument in place of each
-    array, as `jax.jacobian` gives it. `forward` computes columns, `reverse` rows. `auto` counts inputs and
-    outputs, takes what costs fewer runs, and forward where what the reverse pass keeps is more than `budget`
-    bytes or the function has no reverse mode (a loop of unknown length); `.choice(*args)` says which and why.
-    With `with_value` the value comes first.
+    a tuple); for others the Jacobian, in the structure of the value with that of the argument in place of
+    each array, as `jax.jacobian` gives it. `forward` computes columns, `reverse` rows. `auto` counts inputs
+    and outputs, takes what costs fewer runs, and forward where what the reverse pass keeps is more than
+    `budget` bytes or the function has no reverse mode (a loop of unknown length); `.choice(*args)` says which
+    and why. With `with_value` the value comes first.
     Raises `InputError` for arguments that are not there or are no floating-point numbers.
     """
     return Derivative(function, wrt, strategy, budget, with_value)

@@ -1,8 +1,8 @@
 r"""Are the derivatives of a program those of its values?
 
-Forward mode, reverse mode and central differences $D(h) = (f(x + h v) - f(x - h v)) / 2h$, extrapolated to
-h = 0 from steps halved again and again. Reference: Ridders (1982), Accurate computation of F'(x) and F'(x)F''(x),
-doi:10.1016/S0141-1195(82)80057-0.
+Forward mode, reverse mode and central differences $D(h) = (f(x + h v) - f(x - h v)) / 2h$, extrapolated to h
+= 0 from steps halved again and again. Reference: Ridders (1982), Accurate computation of F'(x) and
+F'(x)F''(x), doi:10.1016/S0141-1195(82)80057-0.
 """
 
 import dataclasses
@@ -93,9 +93,10 @@ def check_gradient(
 ) -> GradientReport:
     """Compare the derivatives of `function` at `args`, in both modes, with differences of its values.
 
-    Each component of the arguments `wrt` in turn, or `directions` random directions (16 by default where there
-    are more than 256 components). A value of many numbers is weighed by fixed random ones. Modes must agree
-    with each other to `rtol` of the largest derivative, by default 3·eps^(2/3), and with the differences to that and ten times their error. Finds wrong custom rules, `stop_gradient`, steps such as
+    Each component of the arguments `wrt` in turn, or `directions` random directions (16 by default where
+    there are more than 256 components). A value of many numbers is weighed by fixed random ones. Modes must
+    agree with each other to `rtol` of the largest derivative, by default 3·eps^(2/3), and with the
+    differences to that and ten times their error. Finds wrong custom rules, `stop_gradient`, steps such as
     `round`, and derivatives that are NaN where values are finite.
     With `raises` a wrong one raises `NumericalError`; without, the report says which. Raises `InputError` for
     arguments that are not there or are no floating-point numbers, and where the function is not finite at

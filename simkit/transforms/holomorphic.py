@@ -5,6 +5,7 @@ from collections.abc import Callable
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.core import Tracer
 
 from simkit.errors import InputError
 from simkit.transforms.arguments import check_positions
@@ -48,7 +49,7 @@ def holomorphic(function: Callable, wrt: int = 0) -> Callable:
             "holomorphic: the derivatives along 1 and along i differ, so the function is not analytic here; "
             "write it without conj, abs, real and imag"
         )
-        if isinstance(wrong, jax.core.Tracer):
+        if isinstance(wrong, Tracer):
             return eqx.error_if(one, wrong, message)
         if wrong:
             raise InputError(message)

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
+from typing import Any
 
 import jax
 
@@ -139,7 +140,7 @@ class Jit:
 
     static: tuple[int, ...] = ()
     donate: tuple[int, ...] = ()
-    device: str | jax.Device | None = None
+    device: Any = None
 
     def check(self, function: Callable) -> None:
         for name, given in (("static", self.static), ("donate", self.donate)):
@@ -151,7 +152,7 @@ class Jit:
             )
         self.place()
 
-    def place(self) -> jax.Device | None:
+    def place(self) -> Any:
         """The device that is meant, None for jax's default."""
         if self.device is None or not isinstance(self.device, str):
             return self.device

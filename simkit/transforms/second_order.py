@@ -16,8 +16,8 @@ def hessian(function: Callable, wrt: Positions = 0, inner: Inner = "reverse") ->
     r"""$\partial^2 f / \partial x_i \partial x_j$ of a scalar function, as a function of the same arguments.
 
     Columns of the gradient's Jacobian, forward over `inner`: over reverse mode n directions of about five
-    runs each, over forward mode n² of about two, for functions that have no reverse mode. The structure is that of
-    the argument, twice. Raises `InputError` where the function is not scalar.
+    runs each, over forward mode n² of about two, for functions that have no reverse mode. The structure is
+    that of the argument, twice. Raises `InputError` where the function is not scalar.
     """
     if inner not in ("reverse", "forward"):
         raise InputError(f"hessian: inner is reverse or forward, not {inner!r}")

@@ -14,7 +14,7 @@ from simkit.errors import InputError
 Axes = int | None | tuple[int | None, ...]
 
 
-def local_devices(place: str, wanted: int | None) -> list[jax.Device]:
+def local_devices(place: str, wanted: int | None) -> list:
     """The first devices of this process, all by default."""
     there = jax.local_devices()
     if wanted is not None and not 1 <= wanted <= len(there):
@@ -75,7 +75,9 @@ def axis_length(place: str, axes: tuple[int | None, ...], args: tuple) -> int:
         raise InputError(f"{place}: in_axes {axes} are for {len(axes)} arguments, and {len(args)} were given")
     lengths: dict[int, str] = {}
     for i, (axis, x) in enumerate(zip(axes, args, strict=True)):
-        for path, leaf in jax.tree.leaves_with_path(x) if axis is not None else ():
+        if axis is None:
+            continue
+        for path, leaf in jax.tree.leaves_with_path(x):
             where, shape = f"argument {i}{jax.tree_util.keystr(path)}", jnp.shape(leaf)
             if not -len(shape) <= axis < len(shape):
                 raise InputError(f"{place}: {where} has shape {list(shape)}, and no axis {axis}")
@@ -90,7 +92,7 @@ def axis_length(place: str, axes: tuple[int | None, ...], args: tuple) -> int:
     return next(iter(lengths))
 
 
-def _sharded(of_part: Callable, devices: list[jax.Device], each: int) -> Callable:
+def _sharded(of_part: Callable, devices: list, each: int) -> Callable:
     mesh = Mesh(np.array(devices), ("part",))
 
     def run(some, rest):
@@ -110,7 +112,7 @@ def _sharded(of_part: Callable, devices: list[jax.Device], each: int) -> Callabl
     return run
 
 
-def _pmapped(of_part: Callable, devices: list[jax.Device], each: int) -> Callable:
+def _pmapped(of_part: Callable, devices: list, each: int) -> Callable:
     def run(some, rest):
         parts = jax.tree.map(lambda x: x.reshape(len(devices), each, *x.shape[1:]), some)
         out = jax.pmap(of_part, in_axes=(0, None), devices=devices)(parts, rest)

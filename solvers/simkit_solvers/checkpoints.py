@@ -51,7 +51,7 @@ class Nesting:
 
 
 def nesting(rows: int, blocks: int, most: float) -> Nesting:
-    """The fewest loops over `rows` times `blocks` that keep `most` carries or fewer, or those that keep fewest.
+    """The fewest loops over `rows` times `blocks` that keep at most `most` carries, else those with fewest.
 
     Among as many loops the ones with fewer turns to fill, then with fewer carries.
     """
