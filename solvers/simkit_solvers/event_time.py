@@ -1,8 +1,8 @@
 r"""The time at which a trajectory meets a condition, with the derivative of the time itself.
 
-Where $g(t^*, \theta) = 0$, the implicit function theorem gives
-$\mathrm d t^* = -\,(\partial g/\partial\theta)\,\mathrm d\theta \,/\, (\partial g/\partial t)$: exact however the
-root was found, in both modes and of any order.
+Where $g(t^*, \theta) = 0$, the implicit function theorem gives $\mathrm d t^* = -\,(\partial
+g/\partial\theta)\,\mathrm d\theta \,/\, (\partial g/\partial t)$: exact however the root was found, in both
+modes and of any order.
 Reference: Galán, Feehery & Barton (1999), Parametric sensitivity functions for hybrid discrete/continuous
 systems, doi:10.1016/S0168-9274(98)00125-1.
 """
@@ -25,9 +25,9 @@ def event_time(condition: Callable, t0, t1, args=None, *, throw: bool = True):
     dtype of `t0`, a float. Bisection halves the interval until its ends are neighbouring numbers; of several
     crossings it finds one.
 
-    Without a change of sign between `t0` and `t1` it raises an error, unless `throw` is false: then the time is
-    NaN. Where the condition only grazes zero, $\partial g/\partial t = 0$, the time has no derivative, and the
-    one that is given is not finite or an error.
+    Without a change of sign between `t0` and `t1` it raises an error, unless `throw` is false: then the time
+    is NaN. Where the condition only grazes zero, $\partial g/\partial t = 0$, the time has no derivative, and
+    the one that is given is not finite or an error.
     """
     t0 = jnp.asarray(t0, jnp.result_type(t0, float) if not eqx.is_inexact_array(t0) else None)
     t1 = jnp.asarray(t1, t0.dtype)
@@ -41,8 +41,8 @@ def event_time(condition: Callable, t0, t1, args=None, *, throw: bool = True):
         t0 = eqx.error_if(
             t0,
             ~crossed,
-            "event_time: the condition has the same sign at t0 and t1; choose times before and after the event, "
-            "or throw=False, which gives NaN",
+            "event_time: the condition has the same sign at t0 and t1; choose times before and after the "
+            "event, or throw=False, which gives NaN",
         )
     found = optx.root_find(
         g,
