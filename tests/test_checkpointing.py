@@ -1,4 +1,4 @@
-"""Reverse passes within a budget: what is kept is told, is what the compiler takes, and changes no derivative."""
+"""Reverse passes within a budget: what is kept is told, is what the compiler takes, changes no derivative."""
 
 import functools
 import math
@@ -34,7 +34,7 @@ ROOT = Path(__file__).parent.parent
 @example(1, 25_000, 1000)
 @example(1, 2, 1)
 def test_loops_hold_every_block_and_no_more_than_asked(rows, blocks, most):
-    """All rows and blocks fit in, with at most half as many again, and d loops keep about d n^(1/d) carries."""
+    """All rows and blocks fit in, at most half as many again, and d loops keep about d n^(1/d) carries."""
     loops = nesting(rows, blocks, most)
     assert math.prod(loops.rows) >= rows
     assert math.prod(loops.blocks) >= blocks

@@ -1,8 +1,8 @@
 r"""Are the derivatives of a program those of its values?
 
-Forward mode, reverse mode and central differences $D(h) = (f(x + h v) - f(x - h v)) / 2h$, extrapolated to h
-= 0 from steps that become four times finer each time. Reference: Ridders (1982), Accurate computation of F'(x) and
-F'(x)F''(x), doi:10.1016/S0141-1195(82)80057-0.
+Forward mode, reverse mode and central differences $D(h) = (f(x + h v) - f(x - h v)) / 2h$, extrapolated to
+zero from steps that become four times finer each time. Reference: Ridders (1982), Accurate computation of
+F'(x) and F'(x)F''(x), doi:10.1016/S0141-1195(82)80057-0.
 """
 
 import dataclasses
@@ -222,7 +222,8 @@ def _ridders(along: Callable, x, v, value: float) -> tuple[float, float]:
         rounding = eps * max(abs(ahead), abs(behind), abs(value)) / h
         if table and np.isfinite(row[-1]):
             error = max(abs(row[-1] - row[-2]), abs(row[-1] - table[-1])) + 4 * rounding
-            if error < best_error:
+            # A finer step that contradicts wins: coarse ones agree with each other where they see no detail.
+            if error < best_error or abs(row[-1] - best) > 3 * (error + best_error):
                 best, best_error = row[-1], error
         table = row
     return best, best_error
