@@ -1,8 +1,8 @@
 """A reverse-mode gradient over many steps: its memory and time against a plain run.
 
 Heston, 10⁵ steps of 10⁴ paths in one chunk, five derivatives of the mean call: what the reverse pass keeps
-within its budget, what it would keep without, the peak memory of a process that does nothing else, and the time
-in plain runs.
+within its budget, what it would keep without, the peak memory of a process that does nothing else, and the
+time in plain runs.
 """
 
 import os
@@ -31,7 +31,7 @@ ALONE = "--alone"  # the gradient in this process, and nothing else
 
 
 def programs(paths: int, steps: int):
-    """The mean call and its gradient, compiled, the point to take them at, and what the reverse pass keeps."""
+    """The mean call, its gradient, the point to take them at, and gigabytes that the reverse pass keeps."""
     model = experiment(MODEL, EulerMaruyama(), {"S": 100.0, "v": 0.04}, steps, 1.0, paths, "float64")
     mesh = path_mesh(1)
     ids = as_device_ids(0, -(-paths // LEAF), LEAF, mesh)

@@ -79,8 +79,10 @@ def keep_compiled_programs() -> str | None:
         else:
             os.environ[JAX_FOLDER] = str(own)
             os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
-            # XLA takes its own tuning flags for instructions that the processor lacks, and logs pages of it.
-            os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+            # XLA takes its own tuning flags for instructions that the processor lacks, and logs pages of it;
+            # 1 is what jax itself sets, for child processes too.
+            if os.environ.get("TF_CPP_MIN_LOG_LEVEL", "1") == "1":
+                os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
             # What cannot be read or written is compiled anew; jax's warning of it is no concern of the run's.
             warnings.filterwarnings("ignore", message=".*persistent compilation cache.*")
             return None

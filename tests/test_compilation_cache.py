@@ -1,4 +1,4 @@
-"""Compiled programs in a private folder: where, refused when, the same bits from it, a run that survives it."""
+"""Compiled programs in a private folder: where, refused when, the same bits, a run that survives it."""
 
 import json
 import os
