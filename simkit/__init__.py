@@ -7,15 +7,18 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from simkit import transforms as transforms
     from simkit.execution import run as run
 
     __version__: str
 
-__all__ = ["__version__", "run"]
+__all__ = ["__version__", "run", "transforms"]
 
 
 def __getattr__(name: str) -> Any:
     # Importing simkit must not import jax: `simkit --help` would take a second longer.
+    if name == "transforms":
+        return importlib.import_module("simkit.transforms")
     if name == "run":
         return importlib.import_module("simkit.execution").run
     if name == "__version__":

@@ -46,7 +46,7 @@ def test_a_ball_comes_down_when_it_should():
     np.testing.assert_allclose(forward, jax.grad(exact_landing)(*thrown), rtol=1e-13)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=pytest.mark.slow)])
 def test_growth_reaches_a_level(dtype):
     """exp(k t) = 3 at log(3)/k, for rates that are closed over, mapped and compiled; rising and falling."""
 
@@ -86,6 +86,7 @@ def crossing():
     )(0.9)
 
 
+@pytest.mark.slow
 def test_a_whole_run_as_condition():
     time, slope, expected_time, expected_slope = crossing()
     assert float(time) == pytest.approx(float(expected_time), rel=1e-13)
