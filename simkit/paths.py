@@ -17,13 +17,14 @@ from simkit_solvers.brownian_tree import BrownianTree
 from simkit_solvers.calculus import in_calculus
 from simkit_solvers.generator import Words, seed_key
 from simkit_solvers.grid import Grid
-from simkit_solvers.integrate import ReversePass, integrate, reverse_pass
+from simkit_solvers.integrate import integrate
 from simkit_solvers.jump_grid import JumpGrid
 from simkit_solvers.jumps import JumpNoise, integrate_jumps
 from simkit_solvers.noise import AbstractNoise, CounterNoise
 from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.problem import AbstractODE, AbstractSDE
 from simkit_solvers.registry import info_of
+from simkit_solvers.reverse_pass import ReversePass, reverse_pass
 
 from simkit.errors import InputError
 from simkit.initial import Distribution, PathValues, draw_initial, given_value

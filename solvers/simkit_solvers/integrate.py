@@ -8,13 +8,14 @@ a block is reached from the block's start, by steps that are taken for this row 
 
 import functools
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from simkit_solvers.blocks import bytes_of, method_of, strong, turns_of
 from simkit_solvers.checkpoints import Nesting, nested_scan, nesting
 from simkit_solvers.directions import Along, Direction, Release
 from simkit_solvers.grid import Grid
@@ -22,17 +23,11 @@ from simkit_solvers.jump_diffusion import AbstractJumpDiffusion
 from simkit_solvers.moving_run import MovingRun
 from simkit_solvers.noise import AbstractNoise, Draw, Purpose
 from simkit_solvers.observe import AbstractObserver
+from simkit_solvers.packing import Paired, packing
 from simkit_solvers.path_run import PathRun, event_steps
-from simkit_solvers.problem import AbstractODE, AbstractSDE
+from simkit_solvers.problem import AbstractODE
+from simkit_solvers.reverse_pass import REVERSE_BYTES
 from simkit_solvers.schedule import prepared, schedule_of
-from simkit_solvers.step import AbstractStepper, stepper_for
-
-# Enough to hide the loop, few enough that a row inside a block costs little; by the bytes of a number, since
-# in float64 the loop costs more.
-WORDS_PER_BLOCK = {4: 4, 8: 8}
-STEPS_PER_BLOCK = 2  # the same, where there is no noise
-WORDS_OF_JUMPS = 2
-REVERSE_BYTES = 2**14  # a thousand blocks of two float64 variables
 
 
 def integrate(
@@ -93,7 +88,7 @@ def _integrate(
     release: Release | None = None,
     memory: float = REVERSE_BYTES,
 ) -> Any:
-    stepper, components, group, size, dtype = _method(
+    stepper, components, group, size, dtype = method_of(
         problem, solver, y0, grid, noise, released=release is not None
     )
     jumps = isinstance(problem, AbstractJumpDiffusion)
@@ -107,7 +102,7 @@ def _integrate(
     numbers, others = eqx.partition(run, eqx.is_array)
 
     def whole(numbers):
-        if isinstance(_problem(numbers), _Paired):
+        if isinstance(_problem(numbers), Paired):
             numbers = _with_problem(numbers, _problem(numbers).apart())
         return eqx.combine(numbers, others)
 
@@ -151,7 +146,7 @@ def _integrate(
         begin = chosen(carry, jax.lax.stop_gradient(start))
         return chosen(steps(numbers, begin, chosen(first, jnp.uint32(0)), size), carry)
 
-    turns = _turns(grid, size)
+    turns = turns_of(grid, size)
     half = group * -(-size // (2 * group))  # of a block, in whole groups
 
     def row(numbers, carry, k):
@@ -217,16 +212,16 @@ def _integrate(
     def _(primals, tangents):
         def differentiable(numbers, start):
             numbers = eqx.filter(eqx.combine(numbers, others).per_path(), eqx.is_array)
-            numbers = _with_problem(numbers, _Paired.of(_problem(numbers)))
-            return loop(selection, numbers, start, nesting(grid.rows - 1, turns, memory / _bytes_of(start)))
+            numbers = _with_problem(numbers, Paired.of(_problem(numbers)))
+            return loop(selection, numbers, start, nesting(grid.rows - 1, turns, memory / bytes_of(start)))
 
         return jax.jvp(differentiable, primals, tangents)
 
-    start = jax.tree.map(_strong, run.start(y0, tables))
+    start = jax.tree.map(strong, run.start(y0, tables))
     if isinstance(run, MovingRun):
         run, start = run.settled(start, *driven(run, jnp.uint32(0), group)[0], tables)
         numbers, others = eqx.partition(run, eqx.is_array)
-    pack, unpack = _packing(start)
+    pack, unpack = packing(start)
     start = pack(start)
     end, counted, between = run_loop(numbers, start)
     rest = grid.steps % size
@@ -253,112 +248,9 @@ def _integrate(
     return jax.tree.map(_in_order, first, between, last)
 
 
-class ReversePass(NamedTuple):
-    """What the reverse pass of a loop keeps for one path, beside a few vectors of working memory."""
-
-    loops: Nesting
-    carry_bytes: int
-
-    @property
-    def bytes(self) -> int:
-        """All carries that are kept at a time."""
-        return self.loops.carries * self.carry_bytes
-
-    @property
-    def sweeps(self) -> int:
-        """How often each step is taken, before its derivative: the run itself among them."""
-        return self.loops.levels + 1
-
-
-def reverse_pass(
-    problem: AbstractODE,
-    solver,
-    y0,
-    grid: Grid,
-    noise: AbstractNoise | None,
-    observer: AbstractObserver,
-    memory: float = REVERSE_BYTES,
-) -> ReversePass:
-    """What the reverse pass of `integrate` with the same arguments will keep; nothing is computed.
-
-    Takes arrays or their shapes, and raises what `integrate` raises.
-    """
-
-    def carried(problem, y0, noise, observer):
-        method = _method(problem, solver, y0, grid, noise)
-        t0, dt = (jnp.asarray(x, method.dtype) for x in (grid.t0, grid.dt))
-        schedule = schedule_of(problem)
-        tables = () if schedule is None else event_steps(schedule, grid)
-        run = PathRun(prepared(problem), method.stepper, observer, noise, t0, dt)
-        return jax.tree.map(_strong, run.start(y0, tables))
-
-    start = eqx.filter_eval_shape(carried, problem, y0, noise, observer)
-    size = _method(problem, solver, y0, grid, noise).size
-    carry_bytes = _bytes_of(start)
-    return ReversePass(nesting(grid.rows - 1, _turns(grid, size), memory / carry_bytes), carry_bytes)
-
-
-class _Method(NamedTuple):
-    """How steps are taken: `size` of them in a block, of noise in groups of `group` steps."""
-
-    stepper: AbstractStepper
-    components: int
-    group: int
-    size: int
-    dtype: Any
-
-
-def _method(problem, solver, y0, grid: Grid, noise: AbstractNoise | None, released=False) -> _Method:
-    stepper, dtype = stepper_for(solver), jnp.result_type(*jax.tree.leaves(y0))
-    components, group, words = 0, 1, 0
-    if isinstance(problem, AbstractSDE):
-        if noise is None:
-            raise ValueError(f"{type(problem).__name__} is stochastic: `noise` must be a driver, not None")
-        if grid.steps > noise.capacity:
-            raise ValueError(
-                f"steps: {grid.steps} exceed the {noise.capacity} that the noise can drive; use fewer"
-            )
-        components = len(problem.Noise._fields)
-        group = noise.group(components)
-        jumps = WORDS_OF_JUMPS if isinstance(problem, AbstractJumpDiffusion) else 0
-        words = (components + jumps) * noise.refinement
-        words *= 2 if released else 1  # a step is long, and takes long to compile
-    size = _block_size(group, words, dtype) if stepper.unrolled else group
-    return _Method(stepper, components, group, size, dtype)
-
-
-def _turns(grid: Grid, size: int) -> int:
-    # At least two: the compiler takes a loop of one apart and mixes it with what is around.
-    return max(2, -(-grid.every // size))
-
-
 def _in_order(first, between, last):
     """All rows of one kept value; the loop's first one is not taken."""
     return jnp.concatenate([jnp.asarray(first)[None], between[1:], jnp.asarray(last)[None]])
-
-
-def _block_size(group: int, words: int, dtype) -> int:
-    """Steps in a block of about `WORDS_PER_BLOCK` words, in whole groups; a step takes `words` of them."""
-    steps = WORDS_PER_BLOCK[dtype.itemsize] // words if words else STEPS_PER_BLOCK
-    return group * max(1, steps // group)
-
-
-class _Paired(eqx.Module):
-    """The numbers of a problem, its parameters in pairs.
-
-    In reverse mode the loop carries the derivative with respect to each, and makes a kernel of each array.
-    """
-
-    packed: Any
-    unpack: Callable = eqx.field(static=True)
-
-    @classmethod
-    def of(cls, numbers):
-        pack, unpack = _packing(numbers)
-        return cls(pack(numbers), unpack)
-
-    def apart(self):
-        return self.unpack(self.packed)
 
 
 def _problem(run):
@@ -369,42 +261,3 @@ def _with_problem(run, problem):
     if isinstance(run, MovingRun):
         return run._replace(run=run.run._replace(problem=problem))
     return run._replace(problem=problem)
-
-
-def _packing(carry):
-    """How the scan's carry is laid out: real scalars of one dtype in pairs, as complex numbers.
-
-    XLA's CPU compiler makes one kernel of each array that a loop body gives, and recomputes in each whatever
-    they share, the noise above all; a pair in one complex array is one kernel.
-    """
-    leaves, tree = jax.tree.flatten(carry)
-    by_dtype: dict[Any, list[int]] = {}
-    for i, leaf in enumerate(leaves):
-        if leaf.shape == () and leaf.dtype in (jnp.float32, jnp.float64):
-            by_dtype.setdefault(leaf.dtype, []).append(i)
-    pairs = [tuple(where[i : i + 2]) for where in by_dtype.values() for i in range(0, len(where) - 1, 2)]
-    paired = {i for pair in pairs for i in pair}
-
-    def pack(carry):
-        leaves = jax.tree.leaves(carry)
-        return [jax.lax.complex(leaves[i], leaves[j]) for i, j in pairs], [
-            leaf for i, leaf in enumerate(leaves) if i not in paired
-        ]
-
-    def unpack(packed):
-        numbers, rest = packed
-        found = dict(zip((i for i in range(len(leaves)) if i not in paired), rest, strict=True))
-        for (i, j), z in zip(pairs, numbers, strict=True):
-            found[i], found[j] = jnp.real(z), jnp.imag(z)
-        return jax.tree.unflatten(tree, [found[i] for i in range(len(leaves))])
-
-    return pack, unpack
-
-
-def _bytes_of(tree) -> int:
-    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
-
-
-def _strong(x):
-    """An array that is not weakly typed, so that a scan's carry keeps its type."""
-    return jnp.asarray(x, jnp.result_type(x)) if eqx.is_array_like(x) else x
