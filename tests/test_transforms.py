@@ -1,5 +1,7 @@
 """Pipelines: the same numbers wherever they run, refusals by name; derivatives by every way; their checks."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -89,6 +91,8 @@ def test_programs_ahead_of_time():
     for _ in range(2):
         np.testing.assert_array_equal(made(x, 3), x**3)
     assert traces == [3]
+    ready = dataclasses.replace(made, composed=lambda *_: pytest.fail("not the program that was warmed up"))
+    np.testing.assert_array_equal(ready(x, 3), x**3)
     np.testing.assert_array_equal(made(x, 2), x**2)
     assert program.cost.argument_bytes == program.cost.output_bytes == 32
     assert program.cost.temporary_bytes is not None
