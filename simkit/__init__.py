@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from simkit import transforms as transforms
     from simkit.execution import run as run
+    from simkit.sensitivity import sensitivities as sensitivities
 
     __version__: str
 
-__all__ = ["__version__", "run", "transforms"]
+__all__ = ["__version__", "run", "sensitivities", "transforms"]
 
 
 def __getattr__(name: str) -> Any:
@@ -21,6 +22,8 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module("simkit.transforms")
     if name == "run":
         return importlib.import_module("simkit.execution").run
+    if name == "sensitivities":
+        return importlib.import_module("simkit.sensitivity").sensitivities
     if name == "__version__":
         return importlib.import_module("simkit.version").simkit_version()
     raise AttributeError(f"module 'simkit' has no attribute {name!r}")

@@ -1,6 +1,7 @@
 """The program that simulates a set of path ids: what the ensemble, the step bias and a replay all run."""
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -24,6 +25,7 @@ from simkit_solvers.noise import AbstractNoise, CounterNoise
 from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.problem import AbstractODE, AbstractSDE
 from simkit_solvers.registry import info_of
+from simkit_solvers.reverse_pass import REVERSE_BYTES as PATH_BYTES
 from simkit_solvers.reverse_pass import ReversePass, reverse_pass
 
 from simkit.errors import InputError
@@ -102,14 +104,24 @@ class PathProgram:
     reverse_bytes: int = REVERSE_BYTES
 
     def __call__(self, inputs: Inputs, ids) -> dict[str, jax.Array]:
-        return _on_each_device(self._device_paths, self.mesh)(inputs, ids)
+        return self.each(functools.partial(self.one_path, memory=self._memory(ids)))(inputs, ids)
 
-    def _device_paths(self, inputs: Inputs, ids):
-        memory = self.reverse_bytes / ids.size
-        paths = jax.vmap(lambda path: self._one_path(inputs, path, memory), out_axes=1)
-        _, _, grid, _ = self.parts.tree
+    def _memory(self, ids) -> float:
+        """Bytes that the reverse pass of one path may keep."""
+        return self.reverse_bytes * self.mesh.devices.size / ids.size
+
+    def each(self, one_path: Callable) -> Callable:
+        """From a function of (inputs, path) to one of (inputs, ids), on every device for its own ids.
+
+        `inputs` may be any tree of arrays; each array that comes out has a leading axis of rows.
+        """
+        return _on_each_device(lambda inputs, ids: self._grouped(one_path, inputs, ids), self.mesh)
+
+    def _grouped(self, one_path: Callable, inputs, ids):
+        paths = jax.vmap(lambda path: one_path(inputs, path), out_axes=1)
+        problem, _, grid, _ = self.parts.tree
         if not isinstance(grid, Grid):
-            stochastic = isinstance(inputs.problem, AbstractSDE)
+            stochastic = isinstance(problem, AbstractSDE)
             size = JUMP_GROUP if isinstance(grid, JumpGrid) else STOCHASTIC_GROUP if stochastic else GROUP
             groups = jax.lax.map(paths, ids.reshape(-1, size))
             rows = jax.tree.map(lambda x: jnp.moveaxis(x, 0, 1), groups)
@@ -117,12 +129,31 @@ class PathProgram:
             rows = paths(ids.reshape(-1))
         return jax.tree.map(lambda x: x.reshape(-1, *ids.shape), rows)
 
-    def _one_path(self, inputs: Inputs, path, memory: float):
-        problem, observer, grid, solver = self.parts.tree
-        problem, observer, grid = eqx.combine(inputs[:3], (problem, observer, grid))
+    def combined(self, inputs: Inputs) -> tuple[Any, Any, Any]:
+        """Problem, observer and grid with the inputs' numbers."""
+        problem, observer, grid, _ = self.parts.tree
+        return eqx.combine(inputs[:3], (problem, observer, grid))
+
+    def in_solvers_calculus(self, problem):
+        """The problem as the solver integrates it."""
+        calculus = info_of(self.parts.tree[3]).calculus
+        if isinstance(problem, AbstractSDE) and self.convert and calculus is not None:
+            return in_calculus(problem, calculus)
+        return problem
+
+    def start(self, inputs: Inputs, problem, path):
+        """The initial state of a path."""
+        laws = {name: inputs.initial[name] if law is None else law for name, law in self.initial}
+        return problem.State(**draw_initial(laws, inputs.key, path, jnp.dtype(self.precision), self.wide))
+
+    def one_path(self, inputs: Inputs, path, memory: float = PATH_BYTES) -> dict[str, jax.Array]:
+        """The rows of one path, by name."""
+        problem, observer, grid = self.combined(inputs)
+        solver = self.parts.tree[3]
         if isinstance(grid, JumpGrid):
             return _jumps(problem, solver, grid, observer, inputs.initial, inputs.key, path)
-        problem, y0 = self._begun(problem, solver, inputs, path)
+        problem = self.in_solvers_calculus(problem)
+        y0 = self.start(inputs, problem, path)
         if isinstance(grid, AdaptiveGrid):
             if isinstance(problem, AbstractSDE):
                 tree = BrownianTree.of(inputs.key, path, self.wide)
@@ -131,40 +162,31 @@ class PathProgram:
                 run = integrate_adaptive(problem, solver, y0, grid, observer)
             counts = {ACCEPTED: run.accepted, REJECTED: run.rejected, REACHED: run.reached}
             return run.rows | {name: x[None] for name, x in counts.items()}
-        return integrate(problem, solver, y0, grid, self._noise(problem, inputs, path), observer, memory)
-
-    def _begun(self, problem, solver, inputs: Inputs, path):
-        """The problem in the solver's calculus, and the state that a path begins with."""
-        laws = {name: inputs.initial[name] if law is None else law for name, law in self.initial}
-        start = draw_initial(laws, inputs.key, path, jnp.dtype(self.precision), self.wide)
-        calculus = info_of(solver).calculus
-        if isinstance(problem, AbstractSDE) and self.convert and calculus is not None:
-            problem = in_calculus(problem, calculus)
-        return problem, problem.State(**start)
-
-    def _noise(self, problem, inputs: Inputs, path) -> AbstractNoise | None:
-        return self.driver(inputs.key, path, self.wide) if isinstance(problem, AbstractSDE) else None
+        return integrate(problem, solver, y0, grid, self.noise(inputs, problem, path), observer, memory)
 
     def reverse_pass(self, inputs: Inputs, ids) -> ReversePass:
         """What a reverse pass of such a call will keep for each path; nothing is computed.
 
         Raises `ValueError` where the grid is not fixed: what adaptive steps keep is diffrax's own choice.
         """
-        problem, observer, grid, solver = self.parts.tree
+        grid = self.parts.tree[2]
         if not isinstance(grid, Grid):
             raise ValueError(
                 f"reverse_pass: says what the steps of a fixed grid keep, and this is {type(grid).__name__}; "
                 "set time.steps"
             )
-        memory = self.reverse_bytes * self.mesh.devices.size / ids.size
 
         def kept(inputs, path):
-            whole, watching, fixed = eqx.combine(inputs[:3], (problem, observer, grid))
-            whole, y0 = self._begun(whole, solver, inputs, path)
-            noise = self._noise(whole, inputs, path)
-            return reverse_pass(whole, solver, y0, fixed, noise, watching, memory)
+            problem, observer, grid = self.combined(inputs)
+            problem = self.in_solvers_calculus(problem)
+            y0, noise = self.start(inputs, problem, path), self.noise(inputs, problem, path)
+            return reverse_pass(problem, self.parts.tree[3], y0, grid, noise, observer, self._memory(ids))
 
         return eqx.filter_eval_shape(kept, inputs, jnp.uint32(0))
+
+    def noise(self, inputs: Inputs, problem, path) -> AbstractNoise | None:
+        """What drives a path on a fixed grid."""
+        return self.driver(inputs.key, path, self.wide) if isinstance(problem, AbstractSDE) else None
 
 
 def path_program(
