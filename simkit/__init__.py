@@ -7,16 +7,19 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from simkit import transforms as transforms
     from simkit.execution import run as run
     from simkit.sensitivity import sensitivities as sensitivities
 
     __version__: str
 
-__all__ = ["__version__", "run", "sensitivities"]
+__all__ = ["__version__", "run", "sensitivities", "transforms"]
 
 
 def __getattr__(name: str) -> Any:
     # Importing simkit must not import jax: `simkit --help` would take a second longer.
+    if name == "transforms":
+        return importlib.import_module("simkit.transforms")
     if name == "run":
         return importlib.import_module("simkit.execution").run
     if name == "sensitivities":

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Literal
 
+from simkit.compilation_cache import VARIABLE, cache_folder, fault_of
+from simkit.errors import InputError
 from simkit.version import simkit_version
 from simkit.xla_flags import has_avx512, reason_against_wide_vectors
 
@@ -51,6 +53,7 @@ def examine() -> list[Finding]:
         vectors,
         _float64(),
         _reduction(),
+        _cache(),
         _threads(),
         _memory(),
     ]
@@ -129,6 +132,24 @@ def _reduction() -> Finding:
     if error < 1e-12:
         return Finding("reduction", f"right to {error:.1g} (the calculation of jax issue 39103)")
     return Finding("reduction", f"wrong by {error:.1g} (jax issue 39103): install another jax", "failed")
+
+
+def _cache() -> Finding:
+    """Where `simkit run` keeps what it compiled."""
+    try:
+        folder = cache_folder()
+    except InputError as error:
+        return Finding("compiled programs", str(error), "warning")
+    if folder is None:
+        return Finding("compiled programs", f"not kept, since {VARIABLE} is off")
+    if not folder.exists():
+        return Finding("compiled programs", f"in {folder}, from the first run on")
+    fault = fault_of(folder)
+    if fault is not None:
+        return Finding("compiled programs", f"not kept: {folder} {fault}", "warning")
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    size = sum(path.stat().st_size for path in files) / 2**20
+    return Finding("compiled programs", f"{size:.0f} MiB in {folder}; {VARIABLE}=off keeps none")
 
 
 def _threads() -> Finding:

@@ -1,6 +1,7 @@
 """The program that simulates a set of path ids: what the ensemble, the step bias and a replay all run."""
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -24,6 +25,8 @@ from simkit_solvers.noise import AbstractNoise, CounterNoise
 from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.problem import AbstractODE, AbstractSDE
 from simkit_solvers.registry import info_of
+from simkit_solvers.reverse_pass import REVERSE_BYTES as PATH_BYTES
+from simkit_solvers.reverse_pass import ReversePass, reverse_pass
 
 from simkit.errors import InputError
 from simkit.initial import Distribution, PathValues, draw_initial, given_value
@@ -37,6 +40,7 @@ FEWEST_LANES = 64
 # Two groups or more in the fewest lanes: the compiler takes a loop of one apart, and bits may differ.
 GROUP = 32
 STOCHASTIC_GROUP = 16  # their numbers of steps differ more
+REVERSE_BYTES = 2**28  # per device: what a run of 1 GB leaves beside Python, the compiler and the paths
 JUMP_GROUP = 32  # an event is short: so many share the loop's own cost
 # No names of observables: these hold spaces.
 ACCEPTED, REJECTED, REACHED, STATUS = "accepted steps", "rejected steps", "time reached", "why it ended"
@@ -87,6 +91,7 @@ class PathProgram:
     and `REACHED` with one row each, for a jump process `STATUS` as well. `parts` are problem, observer, grid
     and solver without the inputs' numbers; `initial` has the name and law of each initial value, None for a
     number. `driver` makes a path's noise on a fixed grid of key, path and whether its normals are float64.
+    The reverse pass of a fixed grid keeps about `reverse_bytes` of what its loop carries on each device.
     """
 
     parts: Static
@@ -96,9 +101,14 @@ class PathProgram:
     convert: bool
     driver: Driver
     mesh: Mesh
+    reverse_bytes: int = REVERSE_BYTES
 
     def __call__(self, inputs: Inputs, ids) -> dict[str, jax.Array]:
-        return self.each(self.one_path)(inputs, ids)
+        return self.each(functools.partial(self.one_path, memory=self._memory(ids)))(inputs, ids)
+
+    def _memory(self, ids) -> float:
+        """Bytes that the reverse pass of one path may keep."""
+        return self.reverse_bytes * self.mesh.devices.size / ids.size
 
     def each(self, one_path: Callable) -> Callable:
         """From a function of (inputs, path) to one of (inputs, ids), on every device for its own ids.
@@ -136,7 +146,7 @@ class PathProgram:
         laws = {name: inputs.initial[name] if law is None else law for name, law in self.initial}
         return problem.State(**draw_initial(laws, inputs.key, path, jnp.dtype(self.precision), self.wide))
 
-    def one_path(self, inputs: Inputs, path) -> dict[str, jax.Array]:
+    def one_path(self, inputs: Inputs, path, memory: float = PATH_BYTES) -> dict[str, jax.Array]:
         """The rows of one path, by name."""
         problem, observer, grid = self.combined(inputs)
         solver = self.parts.tree[3]
@@ -152,7 +162,27 @@ class PathProgram:
                 run = integrate_adaptive(problem, solver, y0, grid, observer)
             counts = {ACCEPTED: run.accepted, REJECTED: run.rejected, REACHED: run.reached}
             return run.rows | {name: x[None] for name, x in counts.items()}
-        return integrate(problem, solver, y0, grid, self.noise(inputs, problem, path), observer)
+        return integrate(problem, solver, y0, grid, self.noise(inputs, problem, path), observer, memory)
+
+    def reverse_pass(self, inputs: Inputs, ids) -> ReversePass:
+        """What a reverse pass of such a call will keep for each path; nothing is computed.
+
+        Raises `ValueError` where the grid is not fixed: what adaptive steps keep is diffrax's own choice.
+        """
+        grid = self.parts.tree[2]
+        if not isinstance(grid, Grid):
+            raise ValueError(
+                f"reverse_pass: says what the steps of a fixed grid keep, and this is {type(grid).__name__}; "
+                "set time.steps"
+            )
+
+        def kept(inputs, path):
+            problem, observer, grid = self.combined(inputs)
+            problem = self.in_solvers_calculus(problem)
+            y0, noise = self.start(inputs, problem, path), self.noise(inputs, problem, path)
+            return reverse_pass(problem, self.parts.tree[3], y0, grid, noise, observer, self._memory(ids))
+
+        return eqx.filter_eval_shape(kept, inputs, jnp.uint32(0))
 
     def noise(self, inputs: Inputs, problem, path) -> AbstractNoise | None:
         """What drives a path on a fixed grid."""
@@ -160,7 +190,11 @@ class PathProgram:
 
 
 def path_program(
-    simulation: Simulation, grid: Grid | AdaptiveGrid | JumpGrid, mesh: Mesh, driver: Driver = CounterNoise.of
+    simulation: Simulation,
+    grid: Grid | AdaptiveGrid | JumpGrid,
+    mesh: Mesh,
+    driver: Driver = CounterNoise.of,
+    reverse_bytes: int = REVERSE_BYTES,
 ) -> tuple[PathProgram, Inputs]:
     """The program of a simulation's paths on this grid, and what to call it with beside path ids."""
     dtype = jnp.dtype(simulation.precision)
@@ -183,6 +217,7 @@ def path_program(
         simulation.convert,
         driver,
         mesh,
+        reverse_bytes,
     )
     return program, Inputs(*numbers, seed_key(simulation.seed))
 

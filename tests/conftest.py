@@ -3,6 +3,7 @@
 import gc
 import os
 
+os.environ["SIMKIT_CACHE"] = "off"  # nothing is written to the home of whoever tests
 own_flags = os.environ.get("XLA_FLAGS", "")
 os.environ["XLA_FLAGS"] = f"{own_flags} --xla_force_host_platform_device_count=4".strip()
 

@@ -11,6 +11,7 @@ import typer
 from simkit.cli.failures import print_json, reported
 from simkit.cli.options import AsJson, ChosenVariants, ExperimentFile, Overrides
 from simkit.cli.picture import check_picture
+from simkit.compilation_cache import keep_compiled_programs
 from simkit.errors import OutputError
 from simkit.progress import progress_bar
 from simkit.xla_flags import prefer_wide_vectors
@@ -36,6 +37,9 @@ def run(
     """Run an experiment: print a table with error bars, write the dataset and a picture beside it."""
     with reported(as_json):
         prefer_wide_vectors()
+        warning = None if dry_run else keep_compiled_programs()
+        if warning and not quiet:
+            print(f"warning: {warning}", file=sys.stderr)
         from simkit.execution import build_loaded, output_of
         from simkit.variants import load_variants
 

@@ -15,22 +15,19 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from simkit_solvers.blocks import bytes_of, method_of, strong, turns_of
+from simkit_solvers.checkpoints import Nesting, nested_scan, nesting
 from simkit_solvers.directions import Along, Direction, Release
 from simkit_solvers.grid import Grid
 from simkit_solvers.jump_diffusion import AbstractJumpDiffusion
 from simkit_solvers.moving_run import MovingRun
 from simkit_solvers.noise import AbstractNoise, Draw, Purpose
 from simkit_solvers.observe import AbstractObserver
+from simkit_solvers.packing import Paired, packing
 from simkit_solvers.path_run import PathRun, event_steps
-from simkit_solvers.problem import AbstractODE, AbstractSDE
+from simkit_solvers.problem import AbstractODE
+from simkit_solvers.reverse_pass import REVERSE_BYTES
 from simkit_solvers.schedule import prepared, schedule_of
-from simkit_solvers.step import stepper_for
-
-# Enough to hide the loop, few enough that a row inside a block costs little; by the bytes of a number, since
-# in float64 the loop costs more.
-WORDS_PER_BLOCK = {4: 4, 8: 8}
-STEPS_PER_BLOCK = 2  # the same, where there is no noise
-WORDS_OF_JUMPS = 2
 
 
 def integrate(
@@ -40,21 +37,23 @@ def integrate(
     grid: Grid,
     noise: AbstractNoise | None,
     observer: AbstractObserver,
+    memory: float = REVERSE_BYTES,
 ) -> dict[str, Any]:
     """One path of `problem` from `y0` over `grid`: what `observer` keeps at each saved row, stacked.
 
     Step k runs over local time (0, dt) with the problem shifted to `t0 + k dt`. Times and coefficients take
     the dtype of `y0`. `noise` is the path's driver; an ordinary differential equation takes `None`. Under
     `vmap` over paths every field becomes one vector and each block one fused kernel. Differentiable in both
-    modes; in reverse mode each block is recomputed rather than stored. The jumps of an
-    `AbstractJumpDiffusion` are taken after each step.
+    modes. In reverse mode each block is recomputed rather than stored, and where what is carried from block
+    to block takes more than `memory` bytes for this path, so is that, by loops inside loops (`nesting`). The
+    jumps of an `AbstractJumpDiffusion` are taken after each step.
 
     A scheduled problem takes each step with the parameters of that step; its events happen at the ends of
     steps, and a row there has the state after them.
     Raises `ValueError` when a stochastic problem comes without noise or takes more steps than it can drive,
     and for events that are not at the end of a step.
     """
-    return _integrate(problem, solver, y0, grid, noise, observer)
+    return _integrate(problem, solver, y0, grid, noise, observer, memory=memory)
 
 
 def integrate_along(
@@ -66,6 +65,7 @@ def integrate_along(
     observer: AbstractObserver,
     directions: Sequence[Direction],
     release: Release | None = None,
+    memory: float = REVERSE_BYTES,
 ) -> Along:
     """One path as by `integrate`, and its derivatives along directions, in one loop.
 
@@ -74,7 +74,7 @@ def integrate_along(
     half as much again for each direction; differentiate the result once more for second derivatives.
     Raises `ValueError` as `integrate`, and `NoDensityError` where a derivative cannot be released.
     """
-    return _integrate(problem, solver, y0, grid, noise, observer, tuple(directions), release)
+    return _integrate(problem, solver, y0, grid, noise, observer, tuple(directions), release, memory)
 
 
 def _integrate(
@@ -86,30 +86,25 @@ def _integrate(
     observer: AbstractObserver,
     directions: tuple[Direction, ...] | None = None,
     release: Release | None = None,
+    memory: float = REVERSE_BYTES,
 ) -> Any:
-    components, group, words = 0, 1, 0
-    stepper, jumps = stepper_for(solver), isinstance(problem, AbstractJumpDiffusion)
-    if not isinstance(problem, AbstractSDE):
+    stepper, components, group, size, dtype = method_of(
+        problem, solver, y0, grid, noise, released=release is not None
+    )
+    jumps = isinstance(problem, AbstractJumpDiffusion)
+    if not components:
         noise = None
-    elif noise is None:
-        raise ValueError(f"{type(problem).__name__} is stochastic: `noise` must be a driver, not None")
-    elif grid.steps > noise.capacity:
-        raise ValueError(
-            f"steps: {grid.steps} exceed the {noise.capacity} that the noise can drive; use fewer"
-        )
-    else:
-        components = len(problem.Noise._fields)
-        group = noise.group(components)
-        words = (components + (WORDS_OF_JUMPS if jumps else 0)) * noise.refinement
-        words *= 1 if release is None else 2  # a step is long, and takes long to compile
-    dtype = jnp.result_type(*jax.tree.leaves(y0))
-    size = _block_size(group, words, dtype) if stepper.unrolled else group
     t0, dt = jnp.asarray(grid.t0, dtype), jnp.asarray(grid.dt, dtype)
     plain = PathRun(prepared(problem), stepper, observer, noise, t0, dt)
     run = plain if directions is None else MovingRun.along(plain, problem, directions, release)
     schedule = schedule_of(problem)
     tables = () if schedule is None else event_steps(schedule, grid)
     numbers, others = eqx.partition(run, eqx.is_array)
+
+    def whole(numbers):
+        if isinstance(_problem(numbers), Paired):
+            numbers = _with_problem(numbers, _problem(numbers).apart())
+        return eqx.combine(numbers, others)
 
     def driven(run, first, count):
         """For each step what drives it: normals and further words, and the words of its jumps."""
@@ -125,7 +120,7 @@ def _integrate(
 
     def steps(numbers, carry, first, count):
         """`count` unrolled steps from step `first`, where a group starts."""
-        run, carried = eqx.combine(numbers, others), unpack(carry)
+        run, carried = whole(numbers), unpack(carry)
         for i, (draw, words) in enumerate(driven(run, first, count)):
             carried = run.step(carried, first + jnp.uint32(i), draw, words, tables)
         return pack(carried)
@@ -151,12 +146,11 @@ def _integrate(
         begin = chosen(carry, jax.lax.stop_gradient(start))
         return chosen(steps(numbers, begin, chosen(first, jnp.uint32(0)), size), carry)
 
-    # At least two turns: the compiler takes a loop of one apart and mixes it with what is around.
-    turns = max(2, -(-grid.every // size))
+    turns = turns_of(grid, size)
     half = group * -(-size // (2 * group))  # of a block, in whole groups
 
     def row(numbers, carry, k):
-        return eqx.combine(numbers, others).row(unpack(carry), k)
+        return whole(numbers).row(unpack(carry), k)
 
     @functools.partial(jax.checkpoint, prevent_cse=False)
     def at_row(numbers, carry, k):
@@ -173,50 +167,61 @@ def _integrate(
         carry = hop(carry, k - within, within - short, range(0, size, half))
         return hop(carry, k - short, short, range(0, half, math.gcd(grid.every, half)))
 
-    def loop(block, numbers, start):
+    def loop(block, numbers, start, loops):
         """The carry at the end of the last whole block, `turns`, and the rows but the last.
 
         `block` is the kind of block. The turns are counted here, as a number that the compiler does not know.
+        Loops may be longer than they need to: their last rows and blocks are then none.
         """
+        between = grid.rows - 1
+        filled = math.prod(loops.rows) > between
 
         def body(state, r):
             # The row first: it reads what the loop carries; after the steps it would compute them again.
             carry, counted = state
             k = r * jnp.uint32(grid.every)
-            kept = row(numbers, at_row(numbers, carry, k), k)
+            first, end = k - k % jnp.uint32(size), k + jnp.uint32(grid.every)
+            if filled:
+                # A row that is none is the first one, as a block that is not needed is in `selection`.
+                real = r < jnp.uint32(between)
+                shown = jax.tree.map(lambda c, s: jnp.where(real, c, s), carry, jax.lax.stop_gradient(start))
+                kept = row(numbers, at_row(numbers, shown, jnp.where(real, k, 0)), jnp.where(real, k, 0))
+                end = jnp.where(real, end, 0)
+            else:
+                kept = row(numbers, at_row(numbers, carry, k), k)
             if grid.steps < size:
                 return (carry, counted), kept
-            first, end = k - k % jnp.uint32(size), k + jnp.uint32(grid.every)
 
             def turn(state, b):
                 carry, counted = state
                 carry = block(numbers, carry, start, first + b * jnp.uint32(size), end)
                 return (carry, counted + jnp.uint32(1)), None
 
-            again = carry, jnp.uint32(0)
-            return jax.lax.scan(turn, again, jnp.arange(turns, dtype=jnp.uint32))[0], kept
+            return nested_scan(turn, (carry, jnp.uint32(0)), loops.blocks)[0], kept
 
-        begin = start, jnp.uint32(0)
-        (end, counted), rows = jax.lax.scan(body, begin, jnp.arange(grid.rows - 1, dtype=jnp.uint32))
-        return end, counted, rows
+        if not loops.joined:
+            body = jax.checkpoint(body, prevent_cse=False)
+        (end, counted), rows = nested_scan(body, (start, jnp.uint32(0)), loops.rows)
+        return end, counted, jax.tree.map(lambda x: x[:between], rows) if filled else rows
 
     @jax.custom_jvp
     def run_loop(numbers, start):
-        return loop(branch, numbers, start)
+        return loop(branch, numbers, start, Nesting((grid.rows - 1,), (turns,), True))
 
     @run_loop.defjvp
     def _(primals, tangents):
         def differentiable(numbers, start):
-            run = eqx.combine(numbers, others).per_path()
-            return loop(selection, eqx.filter(run, eqx.is_array), start)
+            numbers = eqx.filter(eqx.combine(numbers, others).per_path(), eqx.is_array)
+            numbers = _with_problem(numbers, Paired.of(_problem(numbers)))
+            return loop(selection, numbers, start, nesting(grid.rows - 1, turns, memory / bytes_of(start)))
 
         return jax.jvp(differentiable, primals, tangents)
 
-    start = jax.tree.map(_strong, run.start(y0, tables))
+    start = jax.tree.map(strong, run.start(y0, tables))
     if isinstance(run, MovingRun):
         run, start = run.settled(start, *driven(run, jnp.uint32(0), group)[0], tables)
         numbers, others = eqx.partition(run, eqx.is_array)
-    pack, unpack = _packing(start)
+    pack, unpack = packing(start)
     start = pack(start)
     end, counted, between = run_loop(numbers, start)
     rest = grid.steps % size
@@ -248,42 +253,11 @@ def _in_order(first, between, last):
     return jnp.concatenate([jnp.asarray(first)[None], between[1:], jnp.asarray(last)[None]])
 
 
-def _block_size(group: int, words: int, dtype) -> int:
-    """Steps in a block of about `WORDS_PER_BLOCK` words, in whole groups; a step takes `words` of them."""
-    steps = WORDS_PER_BLOCK[dtype.itemsize] // words if words else STEPS_PER_BLOCK
-    return group * max(1, steps // group)
+def _problem(run):
+    return run.run.problem if isinstance(run, MovingRun) else run.problem
 
 
-def _packing(carry):
-    """How the scan's carry is laid out: real scalars of one dtype in pairs, as complex numbers.
-
-    XLA's CPU compiler makes one kernel of each array that a loop body gives, and recomputes in each whatever
-    they share, the noise above all; a pair in one complex array is one kernel.
-    """
-    leaves, tree = jax.tree.flatten(carry)
-    by_dtype: dict[Any, list[int]] = {}
-    for i, leaf in enumerate(leaves):
-        if leaf.shape == () and leaf.dtype in (jnp.float32, jnp.float64):
-            by_dtype.setdefault(leaf.dtype, []).append(i)
-    pairs = [tuple(where[i : i + 2]) for where in by_dtype.values() for i in range(0, len(where) - 1, 2)]
-    paired = {i for pair in pairs for i in pair}
-
-    def pack(carry):
-        leaves = jax.tree.leaves(carry)
-        return [jax.lax.complex(leaves[i], leaves[j]) for i, j in pairs], [
-            leaf for i, leaf in enumerate(leaves) if i not in paired
-        ]
-
-    def unpack(packed):
-        numbers, rest = packed
-        found = dict(zip((i for i in range(len(leaves)) if i not in paired), rest, strict=True))
-        for (i, j), z in zip(pairs, numbers, strict=True):
-            found[i], found[j] = jnp.real(z), jnp.imag(z)
-        return jax.tree.unflatten(tree, [found[i] for i in range(len(leaves))])
-
-    return pack, unpack
-
-
-def _strong(x):
-    """An array that is not weakly typed, so that a scan's carry keeps its type."""
-    return jnp.asarray(x, jnp.result_type(x)) if eqx.is_array_like(x) else x
+def _with_problem(run, problem):
+    if isinstance(run, MovingRun):
+        return run._replace(run=run.run._replace(problem=problem))
+    return run._replace(problem=problem)

@@ -1,0 +1,71 @@
+"""How the fixed-grid loop is cut into blocks of unrolled steps."""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from simkit_solvers.grid import Grid
+from simkit_solvers.jump_diffusion import AbstractJumpDiffusion
+from simkit_solvers.noise import AbstractNoise
+from simkit_solvers.problem import AbstractSDE
+from simkit_solvers.step import AbstractStepper, stepper_for
+
+# Enough to hide the loop, few enough that a row inside a block costs little; by the bytes of a number, since
+# in float64 the loop costs more.
+WORDS_PER_BLOCK = {4: 4, 8: 8}
+STEPS_PER_BLOCK = 2  # the same, where there is no noise
+WORDS_OF_JUMPS = 2
+
+
+class Method(NamedTuple):
+    """How steps are taken: `size` of them in a block, of noise in groups of `group` steps."""
+
+    stepper: AbstractStepper
+    components: int
+    group: int
+    size: int
+    dtype: Any
+
+
+def method_of(problem, solver, y0, grid: Grid, noise: AbstractNoise | None, released=False) -> Method:
+    """Raises `ValueError` for a stochastic problem without noise, or with more steps than it can drive."""
+    stepper, dtype = stepper_for(solver), jnp.result_type(*jax.tree.leaves(y0))
+    components, group, words = 0, 1, 0
+    if isinstance(problem, AbstractSDE):
+        if noise is None:
+            raise ValueError(f"{type(problem).__name__} is stochastic: `noise` must be a driver, not None")
+        if grid.steps > noise.capacity:
+            raise ValueError(
+                f"steps: {grid.steps} exceed the {noise.capacity} that the noise can drive; use fewer"
+            )
+        components = len(problem.Noise._fields)
+        group = noise.group(components)
+        jumps = WORDS_OF_JUMPS if isinstance(problem, AbstractJumpDiffusion) else 0
+        words = (components + jumps) * noise.refinement
+        words *= 2 if released else 1  # a step is long, and takes long to compile
+    size = block_size(group, words, dtype) if stepper.unrolled else group
+    return Method(stepper, components, group, size, dtype)
+
+
+def turns_of(grid: Grid, size: int) -> int:
+    """Blocks of a row."""
+    # At least two: the compiler takes a loop of one apart and mixes it with what is around.
+    return max(2, -(-grid.every // size))
+
+
+def block_size(group: int, words: int, dtype) -> int:
+    """Steps in a block of about `WORDS_PER_BLOCK` words, in whole groups; a step takes `words` of them."""
+    steps = WORDS_PER_BLOCK[dtype.itemsize] // words if words else STEPS_PER_BLOCK
+    return group * max(1, steps // group)
+
+
+def bytes_of(tree) -> int:
+    """Of all arrays, or of their shapes."""
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
+
+
+def strong(x):
+    """An array that is not weakly typed, so that a scan's carry keeps its type."""
+    return jnp.asarray(x, jnp.result_type(x)) if eqx.is_array_like(x) else x

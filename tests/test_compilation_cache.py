@@ -1,0 +1,147 @@
+"""Compiled programs in a private folder: where, refused when, the same bits, a run that survives it."""
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from simkit import compilation_cache
+from simkit.compilation_cache import cache_folder, fault_of, keep_compiled_programs, machine
+from simkit.doctor import _cache
+from simkit.errors import InputError
+
+
+@pytest.fixture
+def before_jax(monkeypatch, tmp_path):
+    """A process that has not imported jax and whose user has a home."""
+    monkeypatch.delitem(sys.modules, "jax")
+    for name in ("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "TF_CPP_MIN_LOG_LEVEL"):
+        monkeypatch.setenv(name, "restored afterwards")
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "restored afterwards")
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR")
+    monkeypatch.delenv("SIMKIT_CACHE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "simkit" / "xla"
+
+
+def test_where_it_is(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative, which the standard says to ignore")
+    monkeypatch.delenv("SIMKIT_CACHE")
+    assert cache_folder() == tmp_path / ".cache/simkit/xla"
+    for word in ("off", "OFF", "0"):
+        monkeypatch.setenv("SIMKIT_CACHE", word)
+        assert cache_folder() is None
+    monkeypatch.setenv("SIMKIT_CACHE", str(tmp_path / "own"))
+    assert cache_folder() == tmp_path / "own"
+    monkeypatch.setenv("SIMKIT_CACHE", "own")
+    with pytest.raises(InputError, match="SIMKIT_CACHE: 'own' is not an absolute path"):
+        cache_folder()
+    assert _cache().status == "warning"
+
+
+def test_a_new_folder_is_private(before_jax):
+    assert keep_compiled_programs() is None
+    assert stat.S_IMODE(before_jax.stat().st_mode) == 0o700
+    assert os.environ["JAX_COMPILATION_CACHE_DIR"] == str(before_jax / machine())
+    assert str(before_jax) in _cache().value
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o702])
+def test_a_folder_that_others_may_write_to_is_refused(before_jax, mode):
+    before_jax.mkdir(parents=True)
+    before_jax.chmod(mode)
+    assert "can be written to by others" in str(keep_compiled_programs())
+    assert "JAX_COMPILATION_CACHE_DIR" not in os.environ
+    assert _cache().status == "warning"
+
+
+def test_a_folder_of_another_user_is_refused(before_jax, monkeypatch):
+    monkeypatch.setattr(compilation_cache.os, "geteuid", lambda: before_jax.parents[2].stat().st_uid + 1)
+    assert "belongs to another user" in str(keep_compiled_programs())
+
+
+def test_a_file_in_its_place_is_only_a_warning(before_jax):
+    before_jax.parent.mkdir()
+    before_jax.write_text("")
+    assert "compiled programs are not kept" in str(keep_compiled_programs())
+    assert fault_of(before_jax / "below") is not None
+
+
+def test_what_the_user_has_set_is_left_alone(before_jax, monkeypatch):
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "theirs")
+    assert keep_compiled_programs() is None
+    assert os.environ["JAX_COMPILATION_CACHE_DIR"] == "theirs"
+    assert not before_jax.exists()
+
+
+def test_nothing_is_kept_once_jax_is_imported(monkeypatch, tmp_path):
+    monkeypatch.setenv("SIMKIT_CACHE", str(tmp_path / "own"))
+    assert keep_compiled_programs() is None
+    assert not (tmp_path / "own").exists()
+
+
+def test_other_processors_have_other_programs(tmp_path):
+    names = set()
+    for flags in ("sse2 avx2", "avx2 sse2", "sse2"):
+        (tmp_path / "cpuinfo").write_text(f"processor: 0\nflags : {flags}\n")
+        names.add(machine(tmp_path / "cpuinfo"))
+    assert len(names) == 2
+
+
+def test_the_oldest_make_room(before_jax, monkeypatch):
+    own = before_jax / machine()
+    own.mkdir(parents=True, mode=0o700)
+    before_jax.chmod(0o700)
+    for age, name in enumerate(("new", "old", "older")):
+        (own / name).write_bytes(bytes(1000))
+        os.utime(own / name, (1e9 - age, 1e9 - age))
+    monkeypatch.setattr(compilation_cache, "MOST_BYTES", 2500)
+    assert keep_compiled_programs() is None
+    assert {path.name for path in own.iterdir()} == {"new", "old"}
+
+
+EXPERIMENT = """
+model: {type: GBM, mu: 0.05, sigma: 0.2}
+initial: {S: 100.0}
+time: {t1: 1.0, steps: 12}
+ensemble: {paths: 64, seed: 1}
+"""
+
+
+@pytest.mark.slow
+def test_programs_from_the_folder_give_the_same_bits(tmp_path):
+    """Compiled, read back, read back damaged, and without: one table, and nothing on stderr."""
+    (tmp_path / "gbm.yaml").write_text(EXPERIMENT)
+    folder = tmp_path / "cache"
+    environment = {name: text for name, text in os.environ.items() if name != "XLA_FLAGS"}
+
+    def run(cache: Path | str) -> dict:
+        done = subprocess.run(
+            [sys.executable, "-m", "simkit", "run", "gbm.yaml", "--json"],
+            cwd=tmp_path,
+            env=environment | {"SIMKIT_CACHE": str(cache)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stderr == ""
+        found = json.loads(done.stdout)
+        for name in [name for name in found if name.endswith("_s") or "per_s" in name]:
+            del found[name]
+        return found
+
+    expected = run("off")
+    assert not folder.exists()
+    assert run(folder) == expected
+    files = list(folder.rglob("*-cache"))
+    assert files
+    assert run(folder) == expected
+    for path in files:
+        path.write_bytes(path.read_bytes()[:100])
+    assert run(folder) == expected
