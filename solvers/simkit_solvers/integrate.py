@@ -21,6 +21,7 @@ from simkit_solvers.noise import AbstractNoise, Draw, Purpose
 from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.problem import AbstractODE, AbstractSDE
 from simkit_solvers.schedule import Schedule, as_solved, prepared, schedule_of, within
+from simkit_solvers.scopes import STEPS
 from simkit_solvers.step import AbstractStepper, stepper_for
 
 # Enough to hide the loop, few enough that a row inside a block costs little; by the bytes of a number, since
@@ -51,7 +52,7 @@ def integrate(
     Raises `ValueError` when a stochastic problem comes without noise or takes more steps than it can drive,
     and for events that are not at the end of a step.
     """
-    components, group, words = 0, 1, 0
+    components = 0
     stepper, jumps = stepper_for(solver), isinstance(problem, AbstractJumpDiffusion)
     if not isinstance(problem, AbstractSDE):
         noise = None
@@ -63,10 +64,8 @@ def integrate(
         )
     else:
         components = len(problem.Noise._fields)
-        group = noise.group(components)
-        words = (components + (WORDS_OF_JUMPS if jumps else 0)) * noise.refinement
     dtype = jnp.result_type(*jax.tree.leaves(y0))
-    size = _block_size(group, words, dtype) if stepper.unrolled else group
+    group, size = steps_per_block(problem, stepper, noise, dtype)
     t0, dt = jnp.asarray(grid.t0, dtype), jnp.asarray(grid.dt, dtype)
     run = _Run(prepared(problem), stepper, observer, noise, t0, dt)
     schedule = schedule_of(problem)
@@ -157,6 +156,7 @@ def integrate(
                 return (carry, counted), kept
             first, end = k - k % jnp.uint32(size), k + jnp.uint32(grid.every)
 
+            @jax.named_scope(STEPS)
             def turn(state, b):
                 carry, counted = state
                 carry = block(numbers, carry, start, first + b * jnp.uint32(size), end)
@@ -285,10 +285,23 @@ def _in_order(first, between, last):
     return jnp.concatenate([jnp.asarray(first)[None], between[1:], jnp.asarray(last)[None]])
 
 
-def _block_size(group: int, words: int, dtype) -> int:
-    """Steps in a block of about `WORDS_PER_BLOCK` words, in whole groups; a step takes `words` of them."""
+def steps_per_block(
+    problem: AbstractODE, stepper: AbstractStepper, noise: AbstractNoise | None, dtype
+) -> tuple[int, int]:
+    """How many steps share random words, and how many are compiled as one block, in whole groups of these.
+
+    A block takes about `WORDS_PER_BLOCK` random words.
+    """
+    group, words = 1, 0
+    if isinstance(problem, AbstractSDE) and noise is not None:
+        components = len(problem.Noise._fields)
+        group = noise.group(components)
+        jumps = isinstance(problem, AbstractJumpDiffusion)
+        words = (components + (WORDS_OF_JUMPS if jumps else 0)) * noise.refinement
+    if not stepper.unrolled:
+        return group, group
     steps = WORDS_PER_BLOCK[dtype.itemsize] // words if words else STEPS_PER_BLOCK
-    return group * max(1, steps // group)
+    return group, group * max(1, steps // group)
 
 
 def _per_path(problem, noise):

@@ -1,0 +1,171 @@
+"""`simkit.inspect`: what a run compiles, what a step of it costs, and what depends on what."""
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+from simkit_solvers.generator import seed_key
+from simkit_solvers.grid import Grid
+from simkit_solvers.integrate import steps_per_block
+from simkit_solvers.jump_grid import JumpGrid
+from simkit_solvers.noise import CounterNoise
+from simkit_solvers.problem import AbstractSDE
+from simkit_solvers.step import stepper_for
+
+from simkit.build import build
+from simkit.chunks import Chunks
+from simkit.ensemble import chunk_plan, chunk_requests
+from simkit.errors import InputError
+from simkit.inspection.compiled import CompiledProgram, compile_anew
+from simkit.inspection.graph import Graph
+from simkit.inspection.hlo import parse
+from simkit.inspection.loops import Loop, loops_of, step_loop
+from simkit.inspection.model_graph import model_graph
+from simkit.inspection.operation_graph import operation_graph
+from simkit.longstaff_schwartz import with_policies
+from simkit.overrides import Overrides
+from simkit.paths import GROUP, JUMP_GROUP, STOCHASTIC_GROUP, path_mesh
+from simkit.settings import Experiment
+from simkit.simulation import Simulation
+from simkit.variants import load_variants
+
+
+@dataclasses.dataclass(frozen=True)
+class StepCost:
+    """What a step of one path costs in the loop, as the optimised program says.
+
+    A turn of the loop is `steps_per_turn` steps (or events, or trials, which are one each) of `paths` paths.
+    Operations are those on floating-point numbers and on integers, which the random numbers take, and
+    transcendental ones, all of one path in one step; `bytes` what the kernels read and write for it.
+    `kernels` are those of a turn, `loops_inside` loops within a step, whose operations are not counted.
+    """
+
+    steps_per_turn: int
+    paths: int
+    kernels: int
+    wide_kernels: int
+    loops_inside: int
+    floating: float
+    integer: float
+    transcendental: float
+    bytes: float
+
+    @property
+    def kernels_per_step(self) -> float:
+        """Kernels over the paths per step; all kernels where paths do not differ."""
+        return (self.wide_kernels or self.kernels) / self.steps_per_turn
+
+    @property
+    def intensity(self) -> float | None:
+        """Operations per byte, `None` where nothing is read or written."""
+        operations = self.floating + self.integer + self.transcendental
+        return operations / self.bytes if self.bytes else None
+
+
+@dataclasses.dataclass(frozen=True)
+class Inspection:
+    """What is inside a run.
+
+    `simulation` is the program that simulates a chunk of paths, `statistics` the one that reduces it, as the
+    run compiles them; `loops` are those of the first, and `step` is what a step costs there, `None` where the
+    compiler has left no loop. `model` is the graph of the model's names, `operations` that of one step.
+    """
+
+    simulation: CompiledProgram
+    statistics: CompiledProgram
+    loops: tuple[Loop, ...]
+    step: StepCost | None
+    chunks: int
+    paths_per_chunk: int
+    devices: int
+    model: Graph
+    operations: Graph
+
+
+def inspect(
+    source: str | os.PathLike | Mapping[str, Any],
+    *,
+    overrides: Overrides = (),
+    variant: str | None = None,
+) -> Inspection:
+    """Compile the programs of an experiment as `simkit run` would, and say what is in them; nothing is run.
+
+    `source` and `overrides` are those of `simkit.run`. Where the file has variants, `variant` names one.
+    Policies of early exercise are found first, since the program has them in it. Raises `InputError`.
+    """
+    return inspect_simulation(build(one_experiment(source, overrides, variant)))
+
+
+def one_experiment(source: Any, overrides: Overrides = (), variant: str | None = None) -> Experiment:
+    """The experiment of a source, or the variant that is named. Raises `InputError` unless it is one."""
+    loaded = load_variants(source, overrides, None if variant is None else [variant])
+    if isinstance(loaded, Experiment):
+        return loaded
+    if len(loaded) > 1:
+        names = ", ".join(loaded)
+        raise InputError(f"the experiment has variants, and this looks at one: choose --variant of {names}")
+    return next(iter(loaded.values()))
+
+
+def inspect_simulation(simulation: Simulation) -> Inspection:
+    """The same of what was built from an experiment."""
+    with jax.enable_x64(True):
+        mesh = path_mesh(simulation.devices)
+        devices = int(mesh.devices.size)
+        simulation, _, _ = with_policies(simulation, mesh)
+        plan = chunk_plan(simulation, devices)
+        simulated, reduced = chunk_requests(simulation, plan, mesh)
+        program = compile_anew("simulation", simulated)
+        lanes = _lanes(simulation, plan, devices)
+        loops = loops_of(parse(program.hlo), lanes)
+        return Inspection(
+            simulation=program,
+            statistics=compile_anew("statistics", reduced),
+            loops=tuple(loops),
+            step=_step_cost(step_loop(loops), steps_of_a_turn(simulation), lanes),
+            chunks=plan.count,
+            paths_per_chunk=plan.paths,
+            devices=devices,
+            model=model_graph(simulation),
+            operations=operation_graph(simulation),
+        )
+
+
+def steps_of_a_turn(simulation: Simulation) -> int:
+    """How many steps are compiled as one turn of the loop."""
+    if not isinstance(simulation.grid, Grid):
+        return 1
+    problem = simulation.problem
+    noise = None
+    if isinstance(problem, AbstractSDE):
+        noise = CounterNoise.of(seed_key(0), jax.numpy.uint32(0), simulation.normals == "float64")
+    dtype = jax.numpy.dtype(simulation.precision)
+    return steps_per_block(problem, stepper_for(simulation.solver), noise, dtype)[1]
+
+
+def _lanes(simulation: Simulation, plan: Chunks, devices: int) -> int:
+    """How many paths one device computes at once."""
+    if isinstance(simulation.grid, Grid):
+        return plan.paths // devices
+    if isinstance(simulation.grid, JumpGrid):
+        return JUMP_GROUP
+    return STOCHASTIC_GROUP if isinstance(simulation.problem, AbstractSDE) else GROUP
+
+
+def _step_cost(loop: Loop | None, steps: int, lanes: int) -> StepCost | None:
+    if loop is None:
+        return None
+    share = steps * lanes
+    return StepCost(
+        steps_per_turn=steps,
+        paths=lanes,
+        kernels=loop.kernels,
+        wide_kernels=loop.wide_kernels,
+        loops_inside=loop.loops_inside,
+        floating=loop.work.floating / share,
+        integer=loop.work.integer / share,
+        transcendental=loop.work.transcendental / share,
+        bytes=loop.bytes / share,
+    )
