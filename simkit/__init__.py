@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from simkit.execution import run as run
+    from simkit.inspection.inspection import inspect as inspect
 
     __version__: str
 
-__all__ = ["__version__", "run"]
+__all__ = ["__version__", "inspect", "run"]
 
 
 def __getattr__(name: str) -> Any:
     # Importing simkit must not import jax: `simkit --help` would take a second longer.
     if name == "run":
         return importlib.import_module("simkit.execution").run
+    if name == "inspect":
+        return importlib.import_module("simkit.inspection.inspection").inspect
     if name == "__version__":
         return importlib.import_module("simkit.version").simkit_version()
     raise AttributeError(f"module 'simkit' has no attribute {name!r}")

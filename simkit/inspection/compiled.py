@@ -43,7 +43,11 @@ class CompiledProgram:
 
 def compile_anew(name: str, request: Request) -> CompiledProgram:
     """Trace, lower and compile the program of a request as a run would, and keep everything on the way."""
-    jitted = jax.jit(dataclasses.replace(request.program))  # an equal one, that no cache knows
+
+    def simkit(*arguments):  # a function that no cache knows
+        return request.program(*arguments)
+
+    jitted = jax.jit(simkit)
     start = time.perf_counter()
     traced = jitted.trace(*request.arguments)
     traced_at = time.perf_counter()

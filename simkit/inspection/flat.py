@@ -54,7 +54,7 @@ class Flat:
 
 def flat(closed: ClosedJaxpr, keep: frozenset[str] = frozenset()) -> Flat:
     """Write out all calls in a jaxpr, except those of functions with a name in `keep`."""
-    inputs = tuple(Value(tuple(x.aval.shape)) for x in closed.jaxpr.invars)
+    inputs = tuple(Value(_shape(x)) for x in closed.jaxpr.invars)
     operations: list[Operation] = []
     outputs = _written_out(closed.jaxpr, closed.consts, inputs, operations, keep)
     return Flat(inputs, tuple(operations), tuple(outputs))
@@ -72,13 +72,17 @@ def _written_out(jaxpr: Jaxpr, constants, inputs, operations: list[Operation], k
         name = equation.primitive.name
         inner = _called(equation) if name in CALLS and equation.params.get("name") not in keep else None
         if inner is None:
-            outputs = tuple(Value(tuple(x.aval.shape)) for x in equation.outvars)
+            outputs = tuple(Value(_shape(x)) for x in equation.outvars)
             shown = equation.params.get("name", name) if name in CALLS else name
             operations.append(Operation(str(shown), given, outputs, equation))
         else:
             outputs = _written_out(inner.jaxpr, inner.consts, given, operations, keep)
         known |= dict(zip(equation.outvars, outputs, strict=True))
     return [read(x) for x in jaxpr.outvars]
+
+
+def _shape(variable: Any) -> tuple[int, ...]:
+    return tuple(variable.aval.shape)
 
 
 def _called(equation) -> ClosedJaxpr | None:

@@ -36,7 +36,8 @@ from simkit.variants import load_variants
 class StepCost:
     """What a step of one path costs in the loop, as the optimised program says.
 
-    A turn of the loop is `steps_per_turn` steps (or events, or trials, which are one each) of `paths` paths.
+    A turn of the loop is `steps_per_turn` steps (or events, or trials, which are one each) of `paths` paths,
+    of one where all do the same.
     Operations are those on floating-point numbers and on integers, which the random numbers take, and
     transcendental ones, all of one path in one step; `bytes` what the kernels read and write for it.
     `kernels` are those of a turn, `loops_inside` loops within a step, whose operations are not counted.
@@ -157,6 +158,7 @@ def _lanes(simulation: Simulation, plan: Chunks, devices: int) -> int:
 def _step_cost(loop: Loop | None, steps: int, lanes: int) -> StepCost | None:
     if loop is None:
         return None
+    lanes = lanes if loop.wide_kernels else 1  # what does not differ between paths is computed once
     share = steps * lanes
     return StepCost(
         steps_per_turn=steps,

@@ -22,7 +22,8 @@ class Loop:
 
     Of the `kernels`, `wide_kernels` give a number for each path, the others are counters and conditions, or
     all there is where paths do not differ. `copies` move data only; `loops_inside` are not counted into the
-    rest. `bytes` are those that the wide kernels read and write. `steps` tells that paths advance in it.
+    rest. `bytes` are those that the wide kernels read and write, or all kernels where
+    there is no wide one. `steps` tells that paths advance in it.
     """
 
     name: str
@@ -73,7 +74,7 @@ def _loop(module: Module, loop: Instruction, depth: int, lanes: int) -> Loop:
         wide_kernels=len(wide),
         copies=sum(each.opcode.startswith("copy") for each in inside),
         work=work_of(module, inside),
-        bytes=sum(each.bytes + sum(sizes.get(name, 0) for name in each.operands) for each in wide),
+        bytes=sum(each.bytes + sum(sizes.get(name, 0) for name in each.operands) for each in wide or kernels),
         loops_inside=sum(each.opcode == "while" for each in inside),
         steps=_advances(loop.scope, _scopes(module, inside)),
     )

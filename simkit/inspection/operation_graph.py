@@ -1,6 +1,6 @@
 """The operations of one step, from what the step reads to the state after it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -9,9 +9,11 @@ import numpy as np
 from simkit_solvers.adaptive_grid import AdaptiveGrid
 from simkit_solvers.calculus import in_calculus
 from simkit_solvers.generator import Words
+from simkit_solvers.grid import Grid
 from simkit_solvers.jump_grid import JumpGrid
 from simkit_solvers.noise import Draw, Purpose, StepWords
 from simkit_solvers.problem import AbstractSDE
+from simkit_solvers.reaction_network import AbstractReactionNetwork
 from simkit_solvers.registry import info_of
 from simkit_solvers.schedule import as_solved, within
 from simkit_solvers.step import stepper_for
@@ -48,49 +50,76 @@ def operation_graph(simulation: Simulation) -> Graph:
 
     On a fixed grid and for adaptive stochastic steps it is the solver's step, for adaptive ordinary equations
     the right-hand side, for a network event by event its propensities. Where there are more than 80 nodes,
-    chains of operations on one value are drawn as one.
+    chains of operations on one value are drawn as one; where there are still more, as in a method of many
+    stages, it is one evaluation of the equation.
     """
     with jax.enable_x64(True):
-        inputs, outputs, function = step_of(simulation)
-        program, _ = traced(function, [value for _, _, value in inputs])
-        names = [Node(f"{kind} {name}", name, kind) for kind, name, _ in inputs]
-        found = _graph(program, names, outputs)
-        return found if len(found.nodes) <= CHAINED else _chained(found)
+        found = _operations(*step_of(simulation))
+        return found if len(found.nodes) <= CHAINED else _operations(*equation_of(simulation))
+
+
+def _operations(inputs: Inputs, outputs: list[str], function: Callable) -> Graph:
+    program, _ = traced(function, [value for _, _, value in inputs])
+    names = [Node(f"{kind} {name}", name, kind) for kind, name, _ in inputs]
+    found = _graph(program, names, outputs)
+    return found if len(found.nodes) <= CHAINED else _chained(found)
+
+
+def equation_of(simulation: Simulation) -> tuple[Inputs, list[str], Callable]:
+    """The same of one evaluation of the equation: drift, and noise times increments."""
+    problem, dtype = simulation.problem, jnp.dtype(simulation.precision)
+    names, numbers, rebuilt = labelled_numbers(problem, dtype)
+    fields, one = problem.State._fields, jnp.ones((), dtype)
+    noises = list(problem.Noise._fields) if isinstance(problem, AbstractSDE) else []
+    inputs = _given("parameter", dict(zip(_apart(names), numbers, strict=True)))
+    inputs += _given("variable", dict.fromkeys(fields, one)) + _given("time", {"t": one})
+    inputs += _given("noise", {f"d{name}": one for name in noises})
+    n, v = len(names), len(fields)
+
+    def equation(given):
+        model, y, t = rebuilt(given[:n]), problem.State(*given[n : n + v]), given[n + v]
+        if isinstance(simulation.grid, JumpGrid):
+            return model.propensities(t, y)
+        parts = [*model.drift(t, y)]
+        if not isinstance(model, AbstractSDE):
+            return parts
+        return [*parts, *model.noise(t, y, model.Noise(*given[n + v + 1 :]))]
+
+    if isinstance(problem, AbstractReactionNetwork) and isinstance(simulation.grid, JumpGrid):
+        return inputs, [f"rate of {name}" for name in problem.reactions], equation
+    return inputs, [f"{k} of {x}" for k in ("drift", "noise")[: 1 + bool(noises)] for x in fields], equation
 
 
 def step_of(simulation: Simulation) -> tuple[Inputs, list[str], Callable]:
     """Inputs with kind, name and a value, names of the outputs, and a function of a list of the inputs."""
     problem, dtype = simulation.problem, jnp.dtype(simulation.precision)
-    info = None if isinstance(simulation.grid, JumpGrid) else info_of(simulation.solver)
-    if info and isinstance(problem, AbstractSDE) and simulation.convert and info.calculus is not None:
-        problem = in_calculus(problem, info.calculus)
+    if not isinstance(simulation.grid, Grid | AdaptiveGrid):
+        return equation_of(simulation)
+    if isinstance(simulation.grid, AdaptiveGrid) and not isinstance(problem, AbstractSDE):
+        return equation_of(simulation)
+    calculus = info_of(simulation.solver).calculus
+    if isinstance(problem, AbstractSDE) and simulation.convert and calculus is not None:
+        problem = in_calculus(problem, calculus)
     names, numbers, rebuilt = labelled_numbers(problem, dtype)
     fields, one = problem.State._fields, jnp.ones((), dtype)
-    inputs: Inputs = [("parameter", name, x) for name, x in zip(_apart(names), numbers, strict=True)]
-    inputs += [("variable", name, one) for name in fields] + [("time", "t", one)]
+    inputs = _given("parameter", dict(zip(_apart(names), numbers, strict=True)))
+    inputs += _given("variable", dict.fromkeys(fields, one)) + _given("time", {"t": one})
     n, v = len(names), len(fields)
 
     def parts(given):
         return rebuilt(given[:n]), problem.State(*given[n : n + v]), given[n + v], given[n + v + 1 :]
 
-    if isinstance(simulation.grid, JumpGrid):
-        outputs = [f"rate of {name}" for name in problem.reactions]
-        return inputs, outputs, lambda given: (lambda p, y, t, _: p.propensities(t, y))(*parts(given))
-    if isinstance(simulation.grid, AdaptiveGrid) and not isinstance(problem, AbstractSDE):
-        outputs = [f"d{name}/dt" for name in fields]
-        return inputs, outputs, lambda given: (lambda p, y, t, _: p.drift(t, y))(*parts(given))
-
     stepper = stepper_for(simulation.solver)
-    inputs.append(("time", "dt", one))
+    inputs += _given("time", {"dt": one})
     components = list(problem.Noise._fields) if isinstance(problem, AbstractSDE) else []
     kinds = [
         f"{kind} of {name}"
         for kind in ("normal", "area", "second area")[: stepper.areas + 1]
         for name in components
     ]
-    inputs += [("noise", name, jnp.ones((), jnp.float32)) for name in kinds]
+    inputs += _given("noise", dict.fromkeys(kinds, jnp.ones((), jnp.float32)))
     if stepper.variates:
-        inputs += [("noise", name, jnp.uint32(1)) for name in ("random key a", "random key b", "step")]
+        inputs += _given("noise", dict.fromkeys(("random key a", "random key b", "step"), jnp.uint32(1)))
 
     def step(given):
         model, y, t, (dt, *normals) = parts(given)
@@ -105,6 +134,10 @@ def step_of(simulation: Simulation) -> tuple[Inputs, list[str], Callable]:
         return stepper.step(during, t, dt, y, draw, stepper.init(during, t, dt, y))[0]
 
     return inputs, [f"{name} after the step" for name in fields], step
+
+
+def _given(kind: Kind, values: Mapping[str, Any]) -> Inputs:
+    return [(kind, name, value) for name, value in values.items()]
 
 
 def _apart(names: list[str]) -> list[str]:
