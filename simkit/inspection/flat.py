@@ -38,9 +38,9 @@ class Operation:
 
     def __call__(self, *arguments) -> list[Any]:
         """What it gives for concrete inputs."""
-        functions, parameters = self.equation.primitive.get_bind_params(self.equation.params)
-        found = self.equation.primitive.bind(*functions, *arguments, **parameters)
-        return list(found) if self.equation.primitive.multiple_results else [found]
+        primitive = self.equation.primitive
+        found = primitive.bind(*arguments, **primitive.get_bind_params(self.equation.params))
+        return list(found) if primitive.multiple_results else [found]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
