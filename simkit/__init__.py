@@ -7,18 +7,21 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from simkit.debugging.debug import debug as debug
     from simkit.execution import run as run
     from simkit.inspection.inspection import inspect as inspect
 
     __version__: str
 
-__all__ = ["__version__", "inspect", "run"]
+__all__ = ["__version__", "debug", "inspect", "run"]
 
 
 def __getattr__(name: str) -> Any:
     # Importing simkit must not import jax: `simkit --help` would take a second longer.
     if name == "run":
         return importlib.import_module("simkit.execution").run
+    if name == "debug":
+        return importlib.import_module("simkit.debugging.debug").debug
     if name == "inspect":
         return importlib.import_module("simkit.inspection.inspection").inspect
     if name == "__version__":

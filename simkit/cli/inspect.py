@@ -46,13 +46,15 @@ def inspect(
         parts = PARTS if what is What.all else (what.value,)
         if out:
             check_folder(out, overwrite, parts)
-        found = inspected(experiment, overrides=overrides or [], variant=variant)
+        found = inspected(
+            experiment, overrides=overrides or [], variant=variant, compiling=parts != ("graph",)
+        )
         written = write(found, out, parts) if out else []
         if as_json:
             files = {"files": [str(path) for path in written]} if out else {}
             print_json(as_dict(found, parts) | files)
         elif what.value in TEXTS and not out:
-            print(getattr(found.simulation, what.value))
+            print(getattr(found.programs["simulation"], what.value))
         else:
             print(text(found, parts))
             if written:

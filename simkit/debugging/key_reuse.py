@@ -29,6 +29,7 @@ PATHS = (0, 1, 2, 65_537)
 STEPS = 8  # from each of two places
 STARTS = (0, 1024)
 BLOCKS = 4  # of the words that a step may take any number of
+INTERVALS = 3  # of adaptive steps, with two levels of halves each
 
 Labelled = Iterator[tuple[str, frozenset[Word]]]
 Driver = Callable[..., AbstractNoise]
@@ -142,7 +143,7 @@ def _tree(simulation: Simulation, wide: bool) -> list[Kind]:
         return halves[0].W  # the right half is made of the same words
 
     normals = (areas + 1) * n
-    places = [(i, level, j) for i in range(STEPS) for level in range(3) for j in range(2**level)]
+    places = [(i, level, j) for i in range(INTERVALS) for level in range(3) for j in range(2**level)]
     return [
         (lambda i: [f"interval {i}, normal {c}" for c in range(normals)], root, [(i,) for i in range(STEPS)]),
         (

@@ -78,8 +78,9 @@ def _traced(simulation: Simulation, path: int, names: list[str], every: int | No
 def _increments(simulation: Simulation) -> list[str]:
     """The names of Brownian increments, which steps of equal length have."""
     problem = simulation.problem
-    has = isinstance(problem, AbstractSDE) and isinstance(simulation.grid, Grid)
-    return [f"d{name}" for name in problem.Noise._fields] if has else []
+    if not isinstance(problem, AbstractSDE) or not isinstance(simulation.grid, Grid):
+        return []
+    return [f"d{name}" for name in problem.Noise._fields]
 
 
 def _drawn(simulation: Simulation, path: int, steps: np.ndarray) -> dict[str, np.ndarray]:

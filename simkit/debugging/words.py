@@ -50,7 +50,7 @@ def _followed(program: Flat, arguments: list[Any]) -> list[frozenset[Word]]:
 def _drawn(given: list[Any]) -> list[frozenset[Word]]:
     """The two words of each key and counter, which may be arrays of them."""
     blocks = np.stack(np.broadcast_arrays(*map(np.asarray, given)), -1).reshape(-1, 4).tolist()
-    return [frozenset((*map(int, each), half) for each in blocks) for half in (0, 1)]
+    return [frozenset((a, b, c, d, half) for a, b, c, d in blocks) for half in (0, 1)]
 
 
 def draws(operation: Operation) -> bool:

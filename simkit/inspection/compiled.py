@@ -30,7 +30,6 @@ class CompiledProgram:
     count as `flops`. The seconds are those to trace Python, to lower to StableHLO, and to compile that.
     """
 
-    name: str
     jaxpr: str
     stablehlo: str
     hlo: str
@@ -41,7 +40,7 @@ class CompiledProgram:
     compile_s: float
 
 
-def compile_anew(name: str, request: Request) -> CompiledProgram:
+def compile_anew(request: Request) -> CompiledProgram:
     """Trace, lower and compile the program of a request as a run would, and keep everything on the way."""
 
     def simkit(*arguments):  # a function that no cache knows
@@ -56,7 +55,6 @@ def compile_anew(name: str, request: Request) -> CompiledProgram:
     compiled = lowered.compile()
     end = time.perf_counter()
     return CompiledProgram(
-        name=name,
         jaxpr=str(traced.jaxpr),
         stablehlo=lowered.as_text(),
         hlo=compiled.as_text() or "",

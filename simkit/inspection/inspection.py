@@ -69,13 +69,12 @@ class StepCost:
 class Inspection:
     """What is inside a run.
 
-    `simulation` is the program that simulates a chunk of paths, `statistics` the one that reduces it, as the
+    `programs` are `simulation`, which simulates a chunk of paths, and `statistics`, which reduces it, as the
     run compiles them; `loops` are those of the first, and `step` is what a step costs there, `None` where the
     compiler has left no loop. `model` is the graph of the model's names, `operations` that of one step.
     """
 
-    simulation: CompiledProgram
-    statistics: CompiledProgram
+    programs: dict[str, CompiledProgram]
     loops: tuple[Loop, ...]
     step: StepCost | None
     chunks: int
@@ -90,13 +89,15 @@ def inspect(
     *,
     overrides: Overrides = (),
     variant: str | None = None,
+    compiling: bool = True,
 ) -> Inspection:
     """Compile the programs of an experiment as `simkit run` would, and say what is in them; nothing is run.
 
     `source` and `overrides` are those of `simkit.run`. Where the file has variants, `variant` names one.
-    Policies of early exercise are found first, since the program has them in it. Raises `InputError`.
+    Without `compiling` there are the graphs alone. Policies of early exercise are found first, since the
+    program has them in it. Raises `InputError`.
     """
-    return inspect_simulation(build(one_experiment(source, overrides, variant)))
+    return inspect_simulation(build(one_experiment(source, overrides, variant)), compiling)
 
 
 def one_experiment(source: Any, overrides: Overrides = (), variant: str | None = None) -> Experiment:
@@ -110,28 +111,23 @@ def one_experiment(source: Any, overrides: Overrides = (), variant: str | None =
     return next(iter(loaded.values()))
 
 
-def inspect_simulation(simulation: Simulation) -> Inspection:
+def inspect_simulation(simulation: Simulation, compiling: bool = True) -> Inspection:
     """The same of what was built from an experiment."""
     with jax.enable_x64(True):
         mesh = path_mesh(simulation.devices)
         devices = int(mesh.devices.size)
-        simulation, _, _ = with_policies(simulation, mesh)
         plan = chunk_plan(simulation, devices)
+        model, operations = model_graph(simulation), operation_graph(simulation)
+        if not compiling:
+            return Inspection({}, (), None, plan.count, plan.paths, devices, model, operations)
+        simulation, _, _ = with_policies(simulation, mesh)
         simulated, reduced = chunk_requests(simulation, plan, mesh)
-        program = compile_anew("simulation", simulated)
+        requests = {"simulation": simulated, "statistics": reduced}
+        programs = {name: compile_anew(request) for name, request in requests.items()}
         lanes = _lanes(simulation, plan, devices)
-        loops = loops_of(parse(program.hlo), lanes)
-        return Inspection(
-            simulation=program,
-            statistics=compile_anew("statistics", reduced),
-            loops=tuple(loops),
-            step=_step_cost(step_loop(loops), steps_of_a_turn(simulation), lanes),
-            chunks=plan.count,
-            paths_per_chunk=plan.paths,
-            devices=devices,
-            model=model_graph(simulation),
-            operations=operation_graph(simulation),
-        )
+        loops = tuple(loops_of(parse(programs["simulation"].hlo), lanes))
+        step = _step_cost(step_loop(loops), steps_of_a_turn(simulation), lanes)
+        return Inspection(programs, loops, step, plan.count, plan.paths, devices, model, operations)
 
 
 def steps_of_a_turn(simulation: Simulation) -> int:

@@ -1,7 +1,7 @@
 """The loops of a compiled program, the one that takes the steps among them, and what a turn of it does."""
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from simkit_solvers.scopes import STEPS, STEPS_WITHIN
 
@@ -43,7 +43,7 @@ def loops_of(module: Module, lanes: int) -> list[Loop]:
     return [_loop(module, each, depth, lanes) for each, depth in _whiles(module, module.entry, 0)]
 
 
-def step_loop(loops: list[Loop]) -> Loop | None:
+def step_loop(loops: Iterable[Loop]) -> Loop | None:
     """The loop whose turns are steps or blocks of them, `None` where the compiler has left none.
 
     Where several are, as in a loop that begins anew after each event, the one that does most.

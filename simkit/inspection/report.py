@@ -23,8 +23,7 @@ def as_dict(inspection: Inspection, parts: Collection[str] = PARTS) -> dict[str,
         "paths_per_chunk": inspection.paths_per_chunk,
         "devices": inspection.devices,
     }
-    programs = (inspection.simulation, inspection.statistics)
-    found["programs"] = {program.name: _program(program, parts) for program in programs}
+    found["programs"] = {name: _program(program, parts) for name, program in inspection.programs.items()}
     if "kernels" in parts:
         found["loops"] = [dataclasses.asdict(loop) for loop in inspection.loops]
     if {"kernels", "cost"} & set(parts):
@@ -59,8 +58,8 @@ def _program(program: CompiledProgram, parts: Collection[str]) -> dict[str, Any]
 def text(inspection: Inspection, parts: Collection[str] = PARTS) -> str:
     """The figures as lines for a person."""
     blocks = []
-    programs = (inspection.simulation, inspection.statistics)
-    rows = [("", *(program.name for program in programs))]
+    programs = inspection.programs.values()
+    rows = [("", *inspection.programs)]
     for stage in ("trace", "lower", "compile"):
         rows.append((f"{stage}, s", *(f"{getattr(p, f'{stage}_s'):.2f}" for p in programs)))
     for part in TEXTS:
@@ -73,7 +72,8 @@ def text(inspection: Inspection, parts: Collection[str] = PARTS) -> str:
         for name in ("flops", "transcendentals", "bytes accessed"):
             rows.append((f"XLA: {name}", *(short_count(int(p.cost.get(name, 0))) for p in programs)))
     chunks = f"{inspection.chunks:,} chunks of {inspection.paths_per_chunk:,} paths"
-    blocks.append(f"{chunks}, devices: {inspection.devices}\n{_columns(rows)}")
+    if programs:
+        blocks.append(f"{chunks}, devices: {inspection.devices}\n{_columns(rows)}")
     if "cost" in parts:
         blocks[-1] += "\nXLA counts the body of a loop once, however often it runs, and integers as flops."
     if {"kernels", "cost"} & set(parts):
@@ -165,7 +165,9 @@ def write(inspection: Inspection, folder: Path, parts: Collection[str] = PARTS) 
             "report.json": json.dumps(as_dict(inspection, parts), indent=2, ensure_ascii=False) + "\n"
         }
         contents |= {
-            name: getattr(inspection.simulation, part) for part, name in TEXTS.items() if part in parts
+            name: getattr(inspection.programs["simulation"], part)
+            for part, name in TEXTS.items()
+            if part in parts
         }
         if "graph" in parts:
             contents |= {f"{file}.dot": getattr(inspection, name).dot() for name, file in GRAPHS.items()}
