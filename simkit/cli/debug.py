@@ -58,5 +58,5 @@ def debug(
             keys=keys,
         )
         print_json(as_dict(report)) if as_json else print(text(report))
-        if not report.sound:
-            raise typer.Exit(NumericalError.exit_code)
+    if not report.sound:
+        raise typer.Exit(NumericalError.exit_code)

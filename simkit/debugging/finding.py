@@ -230,7 +230,10 @@ def _of_observable(simulation: Simulation, failure: Failure, observable: Observa
         return {name: float(x) for name, x in (numbers | {"t": t} | state).items()}
 
     for functional in observable.functionals:
-        for i in range(row + 1):
+        begin = 1 if functional.kind == "mean" else 0  # which leaves out t0
+        for i in range(begin, row + 1):
+            if i * failure.every % (observable.every or 1):
+                continue
             part = bad_part(functional.argument, values(i))
             if part is not None:
                 return f"{functional.kind}({functional.argument.text}) at t = {failure.times[i]:g}: {part}"
