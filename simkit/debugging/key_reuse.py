@@ -26,8 +26,8 @@ from simkit.inspection.operation_graph import step_of
 from simkit.simulation import Simulation
 
 PATHS = (0, 1, 2, 65_537)
-STEPS = 8  # from each of two places
-STARTS = (0, 1024)
+STEPS = 8  # from each of three places, two of them side by side as in the loop
+STARTS = (0, 8, 1024)
 BLOCKS = 4  # of the words that a step may take any number of
 INTERVALS = 3  # of adaptive steps, with two levels of halves each
 
@@ -47,7 +47,7 @@ class KeyReport:
 def check_keys(simulation: Simulation, driver: Driver = CounterNoise.of) -> KeyReport:
     """Draw what a run draws, for some paths and steps, and find what is not independent.
 
-    Initial values, normals, areas and other variates of paths 0, 1, 2 and 65 537 in steps 0 … 7 and 1024 …
+    Initial values, normals, areas and other variates of paths 0, 1, 2 and 65 537 in steps 0 … 15 and 1024 …
     1031 (events, or places in the tree of adaptive steps) must share no word of the generator. `driver` is
     another source of noise on a fixed grid. A model's own `jax.random` keys are checked by jax
     (`debug_key_reuse`), and must change from step to step and from path to path.
