@@ -10,10 +10,11 @@ if TYPE_CHECKING:
     from simkit.debugging.debug import debug as debug
     from simkit.execution import run as run
     from simkit.inspection.inspection import inspect as inspect
+    from simkit.sensitivity import sensitivities as sensitivities
 
     __version__: str
 
-__all__ = ["__version__", "debug", "inspect", "run"]
+__all__ = ["__version__", "debug", "inspect", "run", "sensitivities"]
 
 
 def __getattr__(name: str) -> Any:
@@ -24,6 +25,8 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module("simkit.debugging.debug").debug
     if name == "inspect":
         return importlib.import_module("simkit.inspection.inspection").inspect
+    if name == "sensitivities":
+        return importlib.import_module("simkit.sensitivity").sensitivities
     if name == "__version__":
         return importlib.import_module("simkit.version").simkit_version()
     raise AttributeError(f"module 'simkit' has no attribute {name!r}")

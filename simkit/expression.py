@@ -18,8 +18,10 @@ from typing import Any, Literal, NoReturn, cast
 from simkit.functions import (
     FUNCTIONALS,
     FUNCTIONS,
+    KINKED,
     NUMBERS,
     NUMERIC,
+    STEPS,
     as_number,
     both,
     divide,
@@ -71,13 +73,18 @@ class Expression:
     """A compiled expression: call it with a mapping from names (and functionals) to values.
 
     Plain numbers in it are Python floats, which never promote a float32 state. `truth` tells that it is a
-    condition, whose value is 1 or 0. Two expressions of the same text are equal.
+    condition, whose value is 1 or 0. `jumps` are the names on which conditions, `sign`, `floor` and `ceil` in
+    it depend: where these change a little, its value may change at once. `kinks` are those in `maximum`,
+    `minimum`, `clip`, `abs` and in extremes along the path, where its slope may. Two expressions of the same
+    text are equal.
     """
 
     text: str
     names: frozenset[str]
     functionals: tuple[Functional, ...]
     evaluate: Callable[[Environment], Any] = dataclasses.field(compare=False, repr=False)
+    jumps: frozenset[str] = frozenset()
+    kinks: frozenset[str] = frozenset()
 
     def __call__(self, environment: Environment):
         return self.evaluate(environment)
@@ -102,7 +109,8 @@ def compile_expression(
     check_tokens(text, keywords)
     compiler = _Compiler(text, names, functionals, closed_forms or {})
     evaluate = compiler.number(_parsed(text), 0)
-    return Expression(" ".join(text.split()), frozenset(compiler.used), tuple(compiler.found), evaluate)
+    text = " ".join(text.split())
+    return compiler.expression(text, evaluate, tuple(compiler.found))
 
 
 def check_name(name: str) -> str | None:
@@ -160,8 +168,16 @@ class _Compiler:
         self.functionals = functionals
         self.closed_forms = closed_forms
         self.used: set[str] = set()
+        self.jumps: set[str] = set()
+        self.kinks: set[str] = set()
         self.found: list[Functional] = []
         self.inside: str = ""
+
+    def expression(self, text: str, evaluate: Callable, functionals: tuple[Functional, ...]) -> Expression:
+        """What was translated."""
+        names = (frozenset(found) for found in (self.used, self.jumps, self.kinks))
+        used, jumps, kinks = names
+        return Expression(text, used, functionals, evaluate, jumps, kinks)
 
     def number(self, node: ast.expr, depth: int) -> Callable[[Environment], Any]:
         """A closure for a number; a condition counts as 1 or 0."""
@@ -268,6 +284,7 @@ class _Compiler:
         return evaluate
 
     def comparison(self, node: ast.Compare, depth: int):
+        self.jumps |= _names(node)
         operations = [
             _COMPARISONS.get(type(op)) or fail(node.col_offset, "this comparison") for op in node.ops
         ]
@@ -304,6 +321,10 @@ class _Compiler:
             a, b = (self.number(part, depth + 1) for part in node.args[1:])
             return lambda environment: where(condition(environment), a(environment), b(environment))
         function = NUMERIC[name]
+        if name in STEPS:
+            self.jumps |= _names(node)
+        if name in KINKED:
+            self.kinks |= _names(node)
         _count(node, name, function.arguments)
         parts = [self.number(part, depth + 1) for part in node.args]
         return lambda environment: function(*[part(environment) for part in parts])
@@ -333,8 +354,10 @@ class _Compiler:
             inner = _Compiler(self.text, self.names, True, self.closed_forms)
             inner.inside = name
             evaluate = inner.number(argument, 1)
-            arguments.append(Expression(ast.unparse(argument), frozenset(inner.used), (), evaluate))
+            arguments.append(inner.expression(ast.unparse(argument), evaluate, ()))
             self.used |= inner.used
+            self.jumps |= inner.jumps
+            self.kinks |= inner.used if name in ("max", "min", "no_touch") else inner.kinks
         found = Functional(cast(Kind, name), *arguments)
         if found not in self.found:
             self.found.append(found)
@@ -370,6 +393,12 @@ class _Compiler:
                 raise ExpressionError(f"{name}: {error}") from error
 
         return evaluate
+
+
+def _names(node: ast.AST) -> set[str]:
+    """All names below a node, those of functions and numbers not."""
+    found = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+    return found - FUNCTIONS.keys() - NUMBERS.keys()
 
 
 def _count(node: ast.Call, name: str, wanted: int) -> None:
