@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from simkit import transforms as transforms
+    from simkit.debugging.debug import debug as debug
     from simkit.execution import run as run
+    from simkit.inspection.inspection import inspect as inspect
     from simkit.sensitivity import sensitivities as sensitivities
 
     __version__: str
 
-__all__ = ["__version__", "run", "sensitivities", "transforms"]
+__all__ = ["__version__", "debug", "inspect", "run", "sensitivities", "transforms"]
 
 
 def __getattr__(name: str) -> Any:
@@ -22,6 +24,10 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module("simkit.transforms")
     if name == "run":
         return importlib.import_module("simkit.execution").run
+    if name == "debug":
+        return importlib.import_module("simkit.debugging.debug").debug
+    if name == "inspect":
+        return importlib.import_module("simkit.inspection.inspection").inspect
     if name == "sensitivities":
         return importlib.import_module("simkit.sensitivity").sensitivities
     if name == "__version__":

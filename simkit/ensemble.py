@@ -103,6 +103,19 @@ class Reduction:
         return partials, present & ~finite
 
 
+def chunk_requests(simulation: Simulation, plan: Chunks, mesh: Mesh) -> tuple[Request, Request]:
+    """The two programs of a run: the one that simulates a chunk of paths, and the one that reduces it.
+
+    Observables with early exercise must have their policies.
+    """
+    rows = quantity_rows(simulation)
+    paths, inputs = path_program(simulation, simulation.grid, mesh)
+    ids = as_device_ids(0, plan.leaves, plan.lanes, mesh)
+    simulated = Request(ChunkProgram(paths, tuple(rows.items())), (inputs, ids))
+    values = _values(simulation, ids.shape, mesh)
+    return simulated, Request(Reduction(tuple(rows.values()), mesh), (values, np.int64(0)))
+
+
 def _run(simulation: Simulation, progress: Progress | None, ends: int) -> EnsembleResult:
     mesh = path_mesh(simulation.devices)
     devices = mesh.devices.size
@@ -111,12 +124,8 @@ def _run(simulation: Simulation, progress: Progress | None, ends: int) -> Ensemb
     rows = quantity_rows(simulation)
     reducers = default_reducers(rows, simulation.quantiles)
     states = {name: reducer.init() for name, reducer in reducers.items()}
-    paths, inputs = path_program(simulation, simulation.grid, mesh)
-    ids = as_device_ids(0, plan.leaves, plan.lanes, mesh)
-    simulated = Request(ChunkProgram(paths, tuple(rows.items())), (inputs, ids))
-    reduced = Request(
-        Reduction(tuple(rows.values()), mesh), (_values(simulation, ids.shape, mesh), np.int64(0))
-    )
+    simulated, reduced = chunk_requests(simulation, plan, mesh)
+    inputs, _ = simulated.arguments
     bias = bias_run(simulation)
     requests = [simulated, reduced] if bias is None else [simulated, reduced, bias.request]
     (chunk, reduce, *run_again), compile_s = compiled(*requests)

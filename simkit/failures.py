@@ -1,5 +1,6 @@
 """What is said when paths become NaN or infinite."""
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -33,57 +34,92 @@ def failed_paths(simulation: Simulation, ids: np.ndarray) -> NumericalError:
     A path is a pure function of its id, so the first failures are run again with rows close together to find
     the time, which costs the ensemble itself nothing.
     """
-    found = [_moment(simulation, int(path)) for path in ids[:SHOWN]]
+    found = [failure_of(simulation, int(path)) for path in ids[:SHOWN]]
     more = f", and {len(ids) - SHOWN} more in the same chunk" if len(ids) > SHOWN else ""
     remedy = "Take more steps or another solver"
     if isinstance(simulation.grid, JumpGrid):
         remedy = "Write propensities that vanish where reactants are missing, or take a larger time.max_steps"
     if isinstance(simulation.grid, AdaptiveGrid):
         remedy = "Take another solver, other tolerances or a larger time.max_steps"
-    if all(observables_only for _, observables_only in found):
+    if all(failure.observables_only for failure in found):
         remedy = "The state is finite: write the observable so that it has a value there"
     return NumericalError(
-        f"{'; '.join(text for text, _ in found)}{more}. {remedy}, or set "
+        f"{'; '.join(failure.text for failure in found)}{more}. {remedy}, or set "
         "`ensemble: {failures: exclude}` to leave such paths out and have them counted"
     )
 
 
-def _moment(simulation: Simulation, path: int) -> tuple[str, bool]:
-    """Path, time and values of a failure; whether only observables failed."""
-    grid = simulation.grid
+@dataclasses.dataclass(frozen=True)
+class Failure:
+    """The first saved row of a path at which something is not finite, in a replay with rows close together.
+
+    `rows` are all rows of the replay by name, `step` and `every` those of the row and between rows on a fixed
+    grid. A path with adaptive steps, or with events, that ended early has the time that it `reached`. `row`
+    is None where nothing was found.
+    """
+
+    path: int
+    text: str
+    row: int | None
+    rows: dict[str, np.ndarray]
+    times: np.ndarray
+    broken: dict[str, float] = dataclasses.field(default_factory=dict)
+    observables_only: bool = False
+    step: int | None = None
+    every: int = 1
+    reached: float | None = None
+
+
+def failure_of(simulation: Simulation, path: int) -> Failure:
+    """Path, time and values of a failure."""
+    grid, every = simulation.grid, 1
+    counts: dict[str, Any] = {}
     if not isinstance(grid, Grid):
-        places = [f"t = {time:g}" for time in grid.times]
-        values = _replayed(simulation, grid, path)
+        times = np.asarray(grid.times)
+        places = [f"t = {time:g}" for time in times]
+        values = replayed(simulation, grid, path)
         counts = {n: values.pop(n)[0] for n in (ACCEPTED, REJECTED, REACHED, STATUS) if n in values}
-        if not np.all(np.isfinite([values[name][-1] for name in simulation.problem.State._fields])):
-            stochastic = isinstance(simulation.problem, AbstractSDE)
-            return _stopped(path, grid, stochastic, counts), False
     else:
         every = next(
             n for n in range(max(1, grid.steps // REPLAY_ROWS), grid.steps + 1) if grid.steps % n == 0
         )
         replay = Grid(grid.t0, grid.dt, grid.steps, every)
-        values = _replayed(simulation, replay, path)
+        values, times = replayed(simulation, replay, path), replay.times
         places = [
             f"t = {float(grid.t0) + step * float(grid.dt):g} (step {step} of {grid.steps})"
             for step in range(0, grid.steps + 1, every)
         ]
+    seen = {name: x.copy() for name, x in values.items()}
     for name, info in simulation.observables.items():
         if info.at == "end":
-            values[name][:-1] = 0  # looked at nowhere else
-    bad = np.flatnonzero(~np.all([np.isfinite(x) for x in values.values()], axis=0))
+            seen[name][:-1] = 0  # looked at nowhere else
+    bad = np.flatnonzero(~np.all([np.isfinite(x) for x in seen.values()], axis=0))
     if not len(bad):
-        return f"path {path}: not finite", False
+        return Failure(path, f"path {path}: not finite", None, values, times)
     row = int(bad[0])
-    broken = {name: x[row] for name, x in values.items() if not np.isfinite(x[row])}
+    broken = {name: float(x[row]) for name, x in seen.items() if not np.isfinite(x[row])}
+    if counts and not np.all(np.isfinite([values[name][-1] for name in simulation.problem.State._fields])):
+        stochastic = isinstance(simulation.problem, AbstractSDE)
+        text = _stopped(path, grid, stochastic, counts)  # pyright: ignore[reportArgumentType]
+        return Failure(path, text, row, values, times, broken, reached=float(counts[REACHED]))
     names = ", ".join(f"{name} = {x:g}" for name, x in broken.items())
-    return f"path {path}: {names} at {places[row]}", broken.keys() <= simulation.observables.keys()
+    return Failure(
+        path,
+        f"path {path}: {names} at {places[row]}",
+        row,
+        values,
+        times,
+        broken,
+        observables_only=broken.keys() <= simulation.observables.keys(),
+        step=row * every if isinstance(grid, Grid) else None,
+        every=every,
+    )
 
 
-def _replayed(
+def replayed(
     simulation: Simulation, grid: Grid | AdaptiveGrid | JumpGrid, path: int
 ) -> dict[str, np.ndarray]:
-    """The rows of one path by name."""
+    """The rows of one path by name, from the program that the ensemble runs: the same bits."""
     program, inputs = path_program(simulation, grid, path_mesh(1))
     ids = as_device_ids(path, 1, FEWEST_LANES, path_mesh(1))
     (replay,), _ = compiled(Request(program, (inputs, ids)))

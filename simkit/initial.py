@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args
 
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from simkit_solvers.generator import Stream, Words, block, stream_key
 from simkit_solvers.normal import standard_normal, standard_normal_float64, uniform
 
@@ -19,7 +20,8 @@ class Distribution:
     """The law of one initial value.
 
     `normal`: mean, standard deviation; `lognormal`: mean and standard deviation of the logarithm;
-    `uniform`: lower and upper end. Raises `ValueError` where the parameters admit no such law.
+    `uniform`: lower and upper end. Raises `ValueError` where the parameters admit no such law; traced ones
+    pass, which were checked where they were numbers.
     """
 
     kind: Kind
@@ -29,6 +31,8 @@ class Distribution:
     def __post_init__(self):
         if self.kind not in KINDS:
             raise ValueError(f"{self.kind}: unknown distribution; choose one of {', '.join(KINDS)}")
+        if isinstance(self.a, Tracer) or isinstance(self.b, Tracer):
+            return
         if not (math.isfinite(self.a) and math.isfinite(self.b)):
             raise ValueError(f"{self.kind}: both parameters must be finite, got [{self.a:g}, {self.b:g}]")
         if self.kind == "uniform" and not self.a < self.b:

@@ -7,8 +7,10 @@ import typer
 
 from simkit.cli.catalogue import list_names
 from simkit.cli.check import doctor, schema, validate
+from simkit.cli.debug import debug
 from simkit.cli.describe import describe
 from simkit.cli.failures import BROKEN_PIPE, TERMINATED, leave_at_once
+from simkit.cli.inspect import inspect
 from simkit.cli.picture import plot
 from simkit.cli.run import run
 from simkit.cli.sensitivity import sensitivity
@@ -29,6 +31,8 @@ app.command(name="list")(list_names)
 app.command()(describe)
 app.command()(plot)
 app.command()(new)
+app.command()(inspect)
+app.command()(debug)
 app.command()(schema)
 app.command()(doctor)
 

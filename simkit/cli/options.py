@@ -26,4 +26,10 @@ ChosenVariants = Annotated[
         show_default=False,
     ),
 ]
+OneVariant = Annotated[
+    str | None,
+    typer.Option(
+        "--variant", metavar="NAME", help="The one of the file's variants to look at.", show_default=False
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]

@@ -15,6 +15,7 @@ from simkit_solvers.adaptive_grid import AdaptiveGrid, Tolerances
 from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.problem import AbstractODE, AbstractSDE, Scalar
 from simkit_solvers.schedule import Schedule, as_solved, just_after, prepared, schedule_of, stops_of, within
+from simkit_solvers.scopes import STEPS_WITHIN
 from simkit_solvers.terms import DriftTerm, ordinary_terms
 
 # Their dense output is of the method's order or one less. The others step to each saved time exactly.
@@ -260,6 +261,7 @@ def solution(
     )
 
 
+@jax.named_scope(STEPS_WITHIN)
 def _solved(problem, solver, y0, grid: AdaptiveGrid, start, span, **options) -> diffrax.Solution:
     """diffrax's solution from `start`, over local time (0, span)."""
     return diffrax.diffeqsolve(

@@ -28,6 +28,7 @@ from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.problem import AbstractSDE
 from simkit_solvers.registry import check_solver, info_of
 from simkit_solvers.schedule import as_solved, just_after, prepared, schedule_of, within
+from simkit_solvers.scopes import STEPS
 from simkit_solvers.step import AbstractStepper, stepper_for
 from simkit_solvers.switched import Switched
 
@@ -213,6 +214,7 @@ def _loop(run: _Run, y0, levels: int, differentiable: bool):
         trials = state.accepted + state.rejected
         return (state.node.interval < intervals) & ~state.failed & (trials < grid.max_steps)
 
+    @jax.named_scope(STEPS)
     def body(state: _State) -> _State:
         y, node = state.y, state.node
         left, right = run.tree.halves(node.whole, node.interval, node.level, node.index)

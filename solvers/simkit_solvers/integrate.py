@@ -28,6 +28,7 @@ from simkit_solvers.path_run import PathRun, event_steps
 from simkit_solvers.problem import AbstractODE
 from simkit_solvers.reverse_pass import REVERSE_BYTES
 from simkit_solvers.schedule import prepared, schedule_of
+from simkit_solvers.scopes import STEPS
 
 
 def integrate(
@@ -192,6 +193,7 @@ def _integrate(
             if grid.steps < size:
                 return (carry, counted), kept
 
+            @jax.named_scope(STEPS)
             def turn(state, b):
                 carry, counted = state
                 carry = block(numbers, carry, start, first + b * jnp.uint32(size), end)

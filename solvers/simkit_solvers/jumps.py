@@ -27,6 +27,7 @@ from simkit_solvers.schedule import (
     stops_of,
     within,
 )
+from simkit_solvers.scopes import STEPS
 
 RUNNING, WAITING, BAD_PROPENSITY, BAD_COUNT, TOO_MANY_STEPS, BAD_EVENT = range(6)
 LARGEST_COUNT = 2_000_000_000  # the bits of integers above 2 139 095 039 are those of NaN, which may change
@@ -316,6 +317,7 @@ def _stopped(
     return path, where(interrupted, counts, y)
 
 
+@jax.named_scope(STEPS)
 def _turn(jumps: Jumps, method: AbstractJumpMethod, path: _Path, time, max_steps: int) -> _Path:
     """One proposal: taken, refused, or left for later where it ends beyond `time`."""
     index = _index(method, path)

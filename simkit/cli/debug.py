@@ -1,0 +1,62 @@
+"""`simkit debug`: which path failed, where and why, and what single paths did step by step."""
+
+from typing import Annotated
+
+import typer
+
+from simkit.cli.failures import print_json, reported
+from simkit.cli.options import AsJson, ExperimentFile, OneVariant, Overrides
+from simkit.errors import NumericalError
+from simkit.xla_flags import prefer_wide_vectors
+
+
+def debug(
+    experiment: ExperimentFile,
+    overrides: Overrides = None,
+    variant: OneVariant = None,
+    path: Annotated[
+        list[int] | None,
+        typer.Option(metavar="N", help="Look at this path, from 0. May be repeated.", show_default=False),
+    ] = None,
+    paths: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Run the first N paths, 10000 unless given.", show_default=False),
+    ] = None,
+    values: Annotated[
+        str | None,
+        typer.Option(
+            "--print",
+            metavar="NAMES",
+            help="Print variables, observables and increments such as dW, as in --print S,dW; all for `all`.",
+            show_default=False,
+        ),
+    ] = None,
+    every: Annotated[
+        int | None, typer.Option(metavar="N", help="Print every N-th step.", show_default=False)
+    ] = None,
+    keys: Annotated[bool, typer.Option("--keys", help="Look for random words that are used twice.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Find the first value that is not finite: which path, which step, which part of which equation.
+
+    Exit code 3 where something was found.
+    """
+    with reported(as_json):
+        prefer_wide_vectors()
+        from simkit.debugging.debug import debug as debugged
+        from simkit.debugging.report import as_dict, text
+
+        names = None if values is None else [] if values == "all" else [x.strip() for x in values.split(",")]
+        report = debugged(
+            experiment,
+            overrides=overrides or [],
+            variant=variant,
+            path=path or (),
+            paths=paths,
+            values=names,
+            every=every,
+            keys=keys,
+        )
+        print_json(as_dict(report)) if as_json else print(text(report))
+    if not report.sound:
+        raise typer.Exit(NumericalError.exit_code)

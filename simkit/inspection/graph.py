@@ -1,0 +1,103 @@
+"""A directed graph without cycles, in topological order, and as a text for Graphviz."""
+
+import dataclasses
+import json
+from collections.abc import Iterable
+from typing import Literal
+
+Kind = Literal[
+    "constant",
+    "parameter",
+    "time",
+    "variable",
+    "noise",
+    "term",
+    "next",
+    "functional",
+    "observable",
+    "operation",
+]
+COLOURS: dict[Kind, str] = {
+    "constant": "#e8e8e8",
+    "parameter": "#fde8c8",
+    "time": "#e8e8e8",
+    "variable": "#cfe3f7",
+    "noise": "#f6d3d8",
+    "term": "#ffffff",
+    "next": "#9cc7ef",
+    "functional": "#eef6e6",
+    "observable": "#cdeac0",
+    "operation": "#ffffff",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Node:
+    """Something that is given or computed; `name` is its own, `label` what is written on it."""
+
+    name: str
+    label: str
+    kind: Kind
+
+
+@dataclasses.dataclass(frozen=True)
+class Graph:
+    """Nodes in topological order: each edge leads from a node to one behind it.
+
+    `Graph.of` puts them in order, and raises `ValueError` where there is a cycle or an edge to nowhere.
+    """
+
+    nodes: tuple[Node, ...]
+    edges: tuple[tuple[str, str], ...]
+
+    @staticmethod
+    def of(nodes: Iterable[Node], edges: Iterable[tuple[str, str]]) -> "Graph":
+        """The graph of these nodes and edges, each once; of several orders the one nearest to that given."""
+        known = {node.name: node for node in nodes}
+        links = tuple(dict.fromkeys(edges))
+        missing = {end for link in links for end in link} - known.keys()
+        if missing:
+            raise ValueError(f"an edge ends at {min(missing)!r}, which is not a node")
+        after: dict[str, list[str]] = {name: [] for name in known}
+        open_ends = dict.fromkeys(known, 0)
+        for source, target in links:
+            after[source].append(target)
+            open_ends[target] += 1
+        place = {name: i for i, name in enumerate(known)}
+        ready = [name for name, count in open_ends.items() if not count]
+        order: list[Node] = []
+        while ready:
+            name = min(ready, key=place.__getitem__)
+            ready.remove(name)
+            order.append(known[name])
+            for target in after[name]:
+                open_ends[target] -= 1
+                if not open_ends[target]:
+                    ready.append(target)
+        if len(order) < len(known):
+            raise ValueError(f"a cycle goes through {min(known.keys() - {node.name for node in order})!r}")
+        return Graph(tuple(order), links)
+
+    def before(self, name: str) -> list[str]:
+        """The nodes that have an edge to this one."""
+        return [source for source, target in self.edges if target == name]
+
+    def dot(self) -> str:
+        """The graph in the language of Graphviz, from left to right."""
+        lines = ["digraph simkit {", "  rankdir=LR;", '  node [shape=box, style="rounded,filled"];']
+        for node in self.nodes:
+            look = f'label={_quoted(node.label)}, fillcolor="{COLOURS[node.kind]}"'
+            lines.append(f"  {_quoted(node.name)} [{look}];")
+        lines += [f"  {_quoted(a)} -> {_quoted(b)};" for a, b in self.edges]
+        return "\n".join([*lines, "}", ""])
+
+    def as_dict(self) -> dict[str, list]:
+        """Nodes in topological order and edges, as plain data."""
+        return {
+            "nodes": [dataclasses.asdict(node) for node in self.nodes],
+            "edges": [list(e) for e in self.edges],
+        }
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
