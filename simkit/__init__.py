@@ -7,17 +7,23 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import simkit.uncertainty as uncertainty
     from simkit.execution import run as run
+    from simkit.uncertainty import uncertainty_of as uncertainty_of
 
     __version__: str
 
-__all__ = ["__version__", "run"]
+__all__ = ["__version__", "run", "uncertainty", "uncertainty_of"]
 
 
 def __getattr__(name: str) -> Any:
     # Importing simkit must not import jax: `simkit --help` would take a second longer.
     if name == "run":
         return importlib.import_module("simkit.execution").run
+    if name == "uncertainty":
+        return importlib.import_module("simkit.uncertainty")
+    if name == "uncertainty_of":
+        return importlib.import_module("simkit.uncertainty").uncertainty_of
     if name == "__version__":
         return importlib.import_module("simkit.version").simkit_version()
     raise AttributeError(f"module 'simkit' has no attribute {name!r}")

@@ -39,6 +39,7 @@ from simkit.settings import (
     Section,
     Solver,
     Time,
+    Uncertainty,
 )
 from simkit.suggestion import did_you_mean, shown
 
@@ -52,6 +53,7 @@ _SECTIONS: dict[tuple[str, ...], type[Section]] = {
     ("save",): Save,
     ("plot",): Plot,
     ("solver",): Solver,
+    ("uncertainty",): Uncertainty,
     ("curves", "*"): CurveSettings,
     ("events", "*"): EventSettings,
     ("observe", "*"): ObservableSettings,

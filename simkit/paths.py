@@ -98,10 +98,10 @@ class PathProgram:
     mesh: Mesh
 
     def __call__(self, inputs: Inputs, ids) -> dict[str, jax.Array]:
-        return _on_each_device(self._device_paths, self.mesh)(inputs, ids)
+        return runs_on_each_device(self._device_paths, self.mesh)(inputs, ids)
 
     def _device_paths(self, inputs: Inputs, ids):
-        paths = jax.vmap(lambda path: self._one_path(inputs, path), out_axes=1)
+        paths = jax.vmap(lambda path: self.one_path(inputs, path), out_axes=1)
         _, _, grid, _ = self.parts.tree
         if not isinstance(grid, Grid):
             stochastic = isinstance(inputs.problem, AbstractSDE)
@@ -112,7 +112,8 @@ class PathProgram:
             rows = paths(ids.reshape(-1))
         return jax.tree.map(lambda x: x.reshape(-1, *ids.shape), rows)
 
-    def _one_path(self, inputs: Inputs, path):
+    def one_path(self, inputs: Inputs, path) -> dict[str, jax.Array]:
+        """The rows of one path."""
         problem, observer, grid, solver = self.parts.tree
         problem, observer, grid = eqx.combine(inputs[:3], (problem, observer, grid))
         if isinstance(grid, JumpGrid):
@@ -175,16 +176,19 @@ def _jumps(network, method, grid: JumpGrid, observer, start, key, path) -> dict[
     return run.rows | whole | {name: x[None] for name, x in ends.items()}
 
 
-def _on_each_device(device_paths: Callable, mesh: Mesh) -> Callable:
+def runs_on_each_device(device_paths: Callable, mesh: Mesh) -> Callable:
     """The same program on every device for its own leaves: no communication, and the bits of one device.
+
+    `ids` are an array `(leaves, lanes)`, or a tree of arrays that begin so.
 
     It is traced before `shard_map` sees it. Inside, types carry the mesh, and lineax, which compares them,
     refuses its own linear equations (lineax issue 185).
     """
 
     def program(inputs, ids):
-        leaves = ids.shape[0] // mesh.devices.size
-        own = jax.ShapeDtypeStruct((leaves, *ids.shape[1:]), ids.dtype)
+        own = jax.tree.map(
+            lambda x: jax.ShapeDtypeStruct((x.shape[0] // mesh.devices.size, *x.shape[1:]), x.dtype), ids
+        )
         plain = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), inputs)
         traced, shapes = jax.make_jaxpr(jax.jit(device_paths), return_shape=True)(plain, own)
 

@@ -38,7 +38,7 @@ class ContinuousLaw(Law, Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Normal:
-    r"""$N(\mu, s^2)$: mean and standard deviation, > 0."""
+    """A normal law: mean and standard deviation, > 0."""
 
     mean: float
     sd: float
@@ -280,6 +280,11 @@ def law_of(given: Mapping[str, Any]) -> Law:
         return LAWS[kind](**values)
     except ValueError as error:
         raise ValueError(f"{kind}: {error}") from error
+
+
+def law_keys(kind: type) -> dict[str, bool]:
+    """The keys of a law, in order, and whether each is a list."""
+    return {field.name: field.name in LISTS for field in dataclasses.fields(kind)}
 
 
 def plain(law: Law) -> dict[str, Any]:
