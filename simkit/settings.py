@@ -714,14 +714,14 @@ class Uncertainty(Section):
         Field(
             "sobol",
             description="`sobol`: shares of the variance; `morris`: elementary effects, for many parameters; "
-            "`derivatives`: mean squared derivatives; `rank`: rank correlations; `propagate`: moments and quantiles "
-            "of the output.",
+            "`derivatives`: mean squared derivatives; `rank`: rank correlations; `propagate`: moments and "
+            "quantiles of the output.",
         )
     )
     of: Annotated[list[str], PlainValidator(_names), WithJsonSchema(_NAMES)] | None = Field(
         None,
-        description="Observables, or state variables, at the end. The default is all observables, or all state "
-        "variables where there are none.",
+        description="Observables, or state variables, at the end. The default is all observables, or all "
+        "state variables where there are none.",
         examples=[["call"]],
     )
     points: (
@@ -892,8 +892,8 @@ class Experiment(Section):
     )
     uncertainty: Uncertainty | None = Field(
         None,
-        description="What `simkit uncertainty` does with parameters that are distributions; `simkit run` takes "
-        "no notice of it.",
+        description="What `simkit uncertainty` does with parameters that are distributions; `simkit run` "
+        "takes no notice of it.",
         examples=[{"method": "sobol", "points": 1024}],
     )
     output: (

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 VARIANT = "variant"
+LEFT = ("", "unit", "paths", "variant", "parameter", "of the output", "note")
 WIDTH = 160  # where there is no terminal to ask
 
 
@@ -167,7 +168,7 @@ def laid_out(columns: Mapping[str, list[str]], ends: Collection[int], unicode: b
     """A table of columns by title, with lines below the rows in which sections end, counted from 1."""
     table = Table(box=HEAVY_HEAD if unicode else ASCII2)
     for title in columns:
-        justify = "left" if title in ("", "unit", "paths", "variant") else "right"
+        justify = "left" if title in LEFT else "right"
         table.add_column(title, justify=justify, overflow="fold")
     rows = list(zip(*columns.values(), strict=True))
     for number, cells in enumerate(rows, 1):

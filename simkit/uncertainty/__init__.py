@@ -1,7 +1,7 @@
 """What uncertain parameters do to an output: propagation, and measures of which of them matter.
 
-`sobol_indices(f, distributions)` and its siblings study any function written for JAX; `uncertainty_of(source)`
-studies an experiment, as `simkit uncertainty FILE` does.
+`sobol_indices(f, distributions)` and its siblings study any function written for JAX;
+`uncertainty_of(source)` studies an experiment, as `simkit uncertainty FILE` does.
 """
 
 import importlib

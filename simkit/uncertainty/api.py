@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from simkit.errors import InputError
 from simkit.suggestion import did_you_mean, shown
 from simkit.uncertainty.dataset import to_dataset
-from simkit.uncertainty.distributions import Law, law_of
+from simkit.uncertainty.distributions import ContinuousLaw, Law, law_of
 from simkit.uncertainty.estimators import ESTIMATORS, Estimator
 from simkit.uncertainty.functions import evaluate_function
 from simkit.uncertainty.methods import AbstractMethod, Derivatives, Morris, Propagate, Rank, Sobol
@@ -40,12 +40,13 @@ def sobol_indices(
     interval beside each, as `first_halfwidth`. The function is written for JAX: `f(**parameters)` where
     `distributions` is a mapping, `f(x)` with an array `(d,)` where it is a sequence; it gives a number or a
     dictionary of them. Each of the `replicates` is an independent scrambling of `points` Sobol' points, a
-    power of two, and takes d + 2 evaluations of each (2d + 2 with `order=2`). With `width`, points are doubled
-    until the widest interval is narrower, or `budget` evaluations would be exceeded; the attribute `stopped`
-    says which. `groups` put parameters together. Estimators are in `simkit.uncertainty.estimators`.
+    power of two, and takes d + 2 evaluations of each (2d + 2 with `order=2`). With `width`, points are
+    doubled until the widest interval is narrower, or `budget` evaluations would be exceeded; the attribute
+    `stopped` says which. `groups` put parameters together. The estimators are in
+    `simkit.uncertainty.estimators`.
 
-    Raises `InputError` for laws, groups and numbers that make no sense, `NumericalError` where the function is
-    not finite. Sobol' (2001), doi:10.1016/S0378-4754(00)00270-6.
+    Raises `InputError` for laws, groups and numbers that make no sense, `NumericalError` where the function
+    is not finite. Sobol' (2001), doi:10.1016/S0378-4754(00)00270-6.
     """
     laws, named = laws_by_name(distributions)
     method = sobol_method(laws, groups, estimator, order)
@@ -216,7 +217,7 @@ def morris_method(laws: dict[str, Law], levels: int = 4) -> Morris:
 def derivatives_method(laws: dict[str, Law]) -> Derivatives:
     """The method, checked: every law must have a density. Raises `InputError`."""
     for name, law in laws.items():
-        if not hasattr(type(law), "poincare_slope"):
+        if not isinstance(law, ContinuousLaw):
             raise InputError(f"{name} is discrete, and has no derivative; choose the method sobol, or morris")
     return Derivatives(laws, each_alone(laws))
 

@@ -20,6 +20,7 @@ MEANINGS = {
     "mu": "mean elementary effect",
     "mu_star": "mean absolute elementary effect",
     "sigma": "standard deviation of elementary effects",
+    "effect_noise": "standard deviation that the noise leaves in an effect",
     "nu": "mean squared derivative",
     "bound": "upper bound of the total Sobol' index",
     "derivative": "mean derivative",

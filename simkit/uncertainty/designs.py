@@ -1,4 +1,4 @@
-"""Designs: base points of scrambled Sobol' sequences or random walks, and how runs are put together of them."""
+"""Designs: base points of Sobol' sequences or random walks, and how runs are put together of them."""
 
 import dataclasses
 
@@ -73,7 +73,7 @@ def scrambled_sobol(columns: int, first: int, count: int, seed: int, replicate: 
 def morris_walks(
     d: int, levels: int, first: int, count: int, seed: int, replicate: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Random walks on a grid, `(count, (d + 1) d)` in [0, 1], and which parameter each step changes, `(count, d)`.
+    """Random walks on a grid, `(count, (d + 1) d)` in [0, 1], and what each step changes, `(count, d)`.
 
     The grid has `levels`, an even number p of them; a step is p/2 levels up or down. Morris (1991),
     doi:10.1080/00401706.1991.10484804.

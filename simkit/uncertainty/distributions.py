@@ -1,13 +1,13 @@
 """Laws of uncertain parameters, by their inverse distribution functions.
 
-A law in a file is `{normal: [mean, sd]}` or `{normal: {mean: …, sd: …}}`; `LAWS` has them by name. All work on
-numpy arrays in float64, on the host: a design has far fewer points than simulations have steps.
+A law in a file is `{normal: [mean, sd]}` or `{normal: {mean: …, sd: …}}`; `LAWS` has them by name. They work
+on numpy arrays in float64, on the host: a design has far fewer points than simulations have steps.
 """
 
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from scipy import special
@@ -28,6 +28,7 @@ class Law(Protocol):
         ...
 
 
+@runtime_checkable
 class ContinuousLaw(Law, Protocol):
     """A law with a density."""
 
@@ -218,9 +219,8 @@ class Discrete:
         if self.probabilities is None:
             return
         if len(self.probabilities) != len(self.values):
-            raise ValueError(
-                f"there are {len(self.values)} values and {len(self.probabilities)} probabilities; give each one"
-            )
+            values, shares = len(self.values), len(self.probabilities)
+            raise ValueError(f"there are {values} values and {shares} probabilities; give each value one")
         if min(self.probabilities) <= 0 or abs(math.fsum(self.probabilities) - 1) > 1e-9:
             total = math.fsum(self.probabilities)
             raise ValueError(f"probabilities must be > 0 and add up to 1, and these add up to {total:g}")
@@ -280,6 +280,13 @@ def law_of(given: Mapping[str, Any]) -> Law:
         return LAWS[kind](**values)
     except ValueError as error:
         raise ValueError(f"{kind}: {error}") from error
+
+
+def poincare_slope(law: Law, x: np.ndarray) -> np.ndarray:
+    """The `poincare_slope` of a law with a density. Raises `ValueError` for one without."""
+    if not isinstance(law, ContinuousLaw):
+        raise ValueError("a discrete law has no Poincaré constant")
+    return law.poincare_slope(x)
 
 
 def law_keys(kind: type) -> dict[str, bool]:

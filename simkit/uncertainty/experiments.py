@@ -1,10 +1,12 @@
 """Studies of experiments: from a file with distributions to a dataset."""
 
+import dataclasses
 import os
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from simkit_solvers.jump_grid import JumpGrid
 
 from simkit.build import build
@@ -16,7 +18,7 @@ from simkit.simulation import Simulation
 from simkit.suggestion import did_you_mean, shown
 from simkit.uncertainty.api import each_alone, grouped
 from simkit.uncertainty.dataset import to_dataset
-from simkit.uncertainty.methods import AbstractMethod, Derivatives, Morris, Propagate, Rank, Sobol
+from simkit.uncertainty.methods import PER_GROUP, AbstractMethod, Derivatives, Morris, Propagate, Rank, Sobol
 from simkit.uncertainty.plan import UncertainExperiment, load_uncertain
 from simkit.uncertainty.simulations import evaluate_simulation, is_random
 from simkit.uncertainty.study import Plan, Study, run_study
@@ -68,7 +70,7 @@ def build_uncertain(loaded: UncertainExperiment) -> Simulation:
             )
     if isinstance(simulation.observer, Observer) and simulation.observer.exercised:
         problems.append(
-            "uncertainty: early exercise finds a policy for one set of parameters; study the observables without it"
+            "uncertainty: early exercise finds a policy for one set of parameters; remove early_exercise"
         )
     if is_random(simulation) and settings.paths == 1:
         problems.append(
@@ -111,8 +113,7 @@ def study_experiment(
         keep=method.wants_each,
         progress=progress,
     )
-    study = run_study(method, plan, evaluate, paths)
-    _note_unused(study, method, unused)
+    study = _without_unused(run_study(method, plan, evaluate, paths), method, unused)
     states = simulation.problem.State._fields
     units = {name: info.unit for name, info in simulation.observables.items() if name not in states}
     facts = {"paths": paths, "elapsed_s": time.perf_counter() - start}
@@ -136,10 +137,21 @@ def method_of(loaded: UncertainExperiment) -> AbstractMethod:
             return Propagate(laws, alone)
 
 
-def _note_unused(study: Study, method: AbstractMethod, unused: tuple[str, ...]) -> None:
-    """Say of parameters that nothing uses that they are none."""
+def _without_unused(study: Study, method: AbstractMethod, unused: tuple[str, ...]) -> Study:
+    """The study with exact zeros, and the reason, for parameters that nothing uses."""
     laws = list(method.laws)
-    for place, group in enumerate(method.groups.values()):
-        if all(laws[i] in unused for i in group):
-            for notes in study.notes.values():
-                notes[place] = UNUSED
+    idle = np.asarray([all(laws[i] in unused for i in group) for group in method.groups.values()])
+    notes = {
+        name: [UNUSED if none else note for none, note in zip(idle, own, strict=True)]
+        for name, own in study.notes.items()
+    }
+    estimates = {
+        name: {
+            key: each._replace(value=np.where(idle, 0.0, each.value), half=np.where(idle, 0.0, each.half))
+            if each.dims == PER_GROUP
+            else each
+            for key, each in own.items()
+        }
+        for name, own in study.estimates.items()
+    }
+    return dataclasses.replace(study, notes=notes, estimates=estimates)

@@ -14,7 +14,7 @@ from simkit.uncertainty.designs import (
     scrambled_sobol,
     walk_design,
 )
-from simkit.uncertainty.distributions import Law
+from simkit.uncertainty.distributions import Law, poincare_slope
 from simkit.uncertainty.estimators import (
     Estimator,
     Evaluated,
@@ -43,14 +43,21 @@ class Inputs(NamedTuple):
 
     def and_more(self, more: "Inputs") -> "Inputs":
         """With later rows."""
-        pairs = zip(self, more, strict=True)
-        return Inputs(*(None if a is None else np.concatenate([a, b], 1) for a, b in pairs))
+        base = np.concatenate([self.base, more.base], 1)
+        if self.order is None or self.up is None or more.order is None or more.up is None:
+            return Inputs(base)
+        return Inputs(
+            base, np.concatenate([self.order, more.order], 1), np.concatenate([self.up, more.up], 1)
+        )
+
+
+Measures = dict[str, tuple[tuple[str, ...], Measure]]
 
 
 class Measured(NamedTuple):
     """Measures by name with the dimensions of each, and for each group why it is zero, or nothing."""
 
-    measures: dict[str, tuple[tuple[str, ...], Measure]]
+    measures: Measures
     notes: list[str]
 
 
@@ -109,13 +116,13 @@ class Sobol(AbstractMethod):
     def measured(self, values: Values, inputs: Inputs) -> Measured:
         """Indices of $E[f|x]$: noise is taken off what it adds to."""
         evaluated = self.evaluated(values)
-        same = np.all(evaluated.AB == evaluated.A[..., None], (0, 1))
+        same = np.all(evaluated.AB - evaluated.A[..., None] == 0, (0, 1))
         if values.difference_noise is not None:
             same &= np.all(evaluated.difference_noise == 0, (0, 1))
         evaluated = evaluated.centred()
         first = _without(same, *first_order(evaluated, self.estimator))
         total = _without(same, *total_order(evaluated))
-        found = {"first": (PER_GROUP, Measure(*first)), "total": (PER_GROUP, Measure(*total))}
+        found: Measures = {"first": (PER_GROUP, Measure(*first)), "total": (PER_GROUP, Measure(*total))}
         if self.order == 2:
             pairs, over = second_order(evaluated, self.estimator)
             pairs = np.where(same[:, None] | same[None, :], pairs * 0.0, pairs)
@@ -140,13 +147,14 @@ class Sobol(AbstractMethod):
 class Morris(AbstractMethod):
     r"""Elementary effects: mu, mu_star (of absolute values) and sigma.
 
-    Walks are on a grid of `levels` of probability, from 0 to 1, or from 0.01 to 0.99 for laws with an infinite
-    end; a step is $\Delta = p / (2 (p - 1))$ of it for p levels.
+    Walks are on a grid of `levels` of probability, from 0 to 1, or from 0.01 to 0.99 for laws with an
+    infinite end; a step is $\Delta = p / (2 (p - 1))$ of it for p levels.
     """
 
     levels: int = 4
 
     headline: ClassVar = ("mu_star",)
+    wants_each: ClassVar = True
 
     @property
     def design(self) -> Design:
@@ -168,15 +176,25 @@ class Morris(AbstractMethod):
         return Inputs(self.quantiles(tails + (1 - 2 * tails) * base), orders, up)
 
     def measured(self, values: Values, inputs: Inputs) -> Measured:
-        """Of E[f|x] at all paths of a run, of which all points of a walk meet the same noise."""
-        if inputs.order is None or inputs.up is None:
-            raise TypeError("elementary effects take the orders of the walks")
+        """Of means over paths, where all points of a walk meet the same noise.
+
+        What is left of it, `effect_noise`, is taken off the variance of the effects. Absolute values keep it.
+        """
+        if inputs.order is None or inputs.up is None or values.each is None:
+            raise TypeError("elementary effects take the orders of the walks and the single paths")
         effects = elementary_effects(values.mean, inputs.order, inputs.up, self.step)
-        measures = {
+        noise = np.zeros_like(effects)
+        if values.noise is not None:
+            paths = np.moveaxis(values.each, -1, 0)
+            single = elementary_effects(paths, inputs.order[None], inputs.up[None], self.step)
+            noise = single.var(0, ddof=1) / values.paths
+        measures: Measures = {
             "mu": (PER_GROUP, Measure(effects.mean(1))),
             "mu_star": (PER_GROUP, Measure(np.abs(effects).mean(1))),
-            "sigma": (PER_GROUP, Measure(effects.var(1, ddof=1), root=True)),
+            "sigma": (PER_GROUP, Measure(effects.var(1, ddof=1) - noise.mean(1), root=True)),
         }
+        if values.noise is not None:
+            measures["effect_noise"] = (PER_GROUP, Measure(noise.mean(1), root=True))
         return Measured(measures, _notes(np.all(effects == 0, (0, 1))))
 
     def scale(self, name: str, estimates: dict[str, np.ndarray]) -> float:
@@ -206,10 +224,10 @@ class Derivatives(AbstractMethod):
         if values.gradient_noise is not None:
             squares = squares - values.gradient_noise
         laws = list(self.laws.values())
-        slopes = np.stack([law.poincare_slope(inputs.base[..., i]) for i, law in enumerate(laws)], -1)
+        slopes = np.stack([poincare_slope(law, inputs.base[..., i]) for i, law in enumerate(laws)], -1)
         split = values.split()["parameters"]
         over = np.broadcast_to(split[:, None], (len(split), len(laws)))
-        measures = {
+        measures: Measures = {
             "nu": (PER_GROUP, Measure(squares.mean(1))),
             "bound": (PER_GROUP, Measure((slopes**2 * squares).mean(1), over)),
             "derivative": (PER_GROUP, Measure(values.gradient.mean(1))),
@@ -230,7 +248,10 @@ class Rank(AbstractMethod):
 
     def measured(self, values: Values, inputs: Inputs) -> Measured:
         spearman, partial = rank_correlations(inputs.base, values.mean[:, :, 0])
-        measures = {"spearman": (PER_GROUP, Measure(spearman)), "partial": (PER_GROUP, Measure(partial))}
+        measures: Measures = {
+            "spearman": (PER_GROUP, Measure(spearman)),
+            "partial": (PER_GROUP, Measure(partial)),
+        }
         return Measured(measures | _moments(values, values.split()["parameters"]), [""] * len(self.groups))
 
 
@@ -250,7 +271,7 @@ class Propagate(AbstractMethod):
             raise TypeError("quantiles take the values of single paths")
         each = values.each.reshape(len(values.mean), -1)
         quantiles = np.quantile(each, QUANTILES, axis=1).T
-        found = {"quantiles": (("quantile",), Measure(quantiles))}
+        found: Measures = {"quantiles": (("quantile",), Measure(quantiles))}
         return Measured(_moments(values, values.split()["parameters"]) | found, [""] * len(self.groups))
 
     def scale(self, name: str, estimates: dict[str, np.ndarray]) -> float:
@@ -266,10 +287,10 @@ METHODS: dict[str, type[AbstractMethod]] = {
 }
 
 
-def _moments(values: Values, parameters: np.ndarray) -> dict[str, tuple[tuple[str, ...], Measure]]:
+def _moments(values: Values, parameters: np.ndarray) -> Measures:
     """Mean, standard deviation and, where the simulation is random, the parts of its variance."""
     noise = values.split()["noise"]
-    found = {
+    found: Measures = {
         "mean": ((), Measure(values.mean[:, :, 0].mean(1))),
         "sd": ((), Measure(parameters + noise, root=True)),
     }

@@ -12,7 +12,7 @@ from simkit.mistakes import Mistakes
 from simkit.overrides import Overrides, apply_overrides
 from simkit.settings import DISTRIBUTIONS, Experiment, Uncertainty
 from simkit.suggestion import did_you_mean, shown
-from simkit.uncertainty.distributions import Law, law_of, plain
+from simkit.uncertainty.distributions import ContinuousLaw, Law, law_of, plain
 
 POINTS = {"sobol": 1024, "morris": 16, "derivatives": 256, "rank": 256, "propagate": 1024}
 ONLY_SOBOL = ("order", "groups", "estimator")
@@ -48,8 +48,8 @@ def has_distributions(source: Any, overrides: Overrides = ()) -> bool:
 def load_uncertain(source: Any, overrides: Overrides = ()) -> UncertainExperiment:
     """Read and check an experiment with distributions in place of numbers.
 
-    They may stand under `constants` and for parameters of the model, which become constants of their own name.
-    Raises one `InputError` that lists the mistakes.
+    They may stand under `constants` and for parameters of the model, which become constants of their own
+    name. Raises one `InputError` that lists the mistakes.
     """
     document = read_document(source)
     apply_overrides(document, overrides)
@@ -61,9 +61,10 @@ def load_uncertain(source: Any, overrides: Overrides = ()) -> UncertainExperimen
     laws = _taken(document, mistakes)
     mistakes.raise_if_any()
     if not laws:
+        place = f"{document.name}: " if document.name else ""
         raise InputError(
-            f"{f'{document.name}: ' if document.name else ''}nothing is uncertain: give a constant or a parameter "
-            "of the model a distribution, such as sigma: {uniform: [0.1, 0.3]}, or use `simkit run`"
+            f"{place}nothing is uncertain: give a constant or a parameter of the model a distribution, such as "
+            "sigma: {uniform: [0.1, 0.3]}, or use `simkit run`"
         )
     experiment = checked(document)
     settings = experiment.uncertainty or Uncertainty()
@@ -93,7 +94,7 @@ def _places(data: Mapping[str, Any]) -> list[KeyPath]:
 
 
 def _taken(document: Document, mistakes: Mistakes) -> dict[str, Law]:
-    """The laws by name; in the document stand their centres, and names for those of the model's parameters."""
+    """The laws by name; in the document stand their centres, and names for the model's parameters."""
     laws: dict[str, Law] = {}
     for path in _places(document.data):
         section: Any = document.data
@@ -170,7 +171,7 @@ def _refuse_derivatives(
 ) -> None:
     """Add what has no derivative along a path: discrete laws, and observables that jump."""
     for name, law in laws.items():
-        if not hasattr(type(law), "poincare_slope"):
+        if not isinstance(law, ContinuousLaw):
             message = "is discrete, and has no derivative; choose method sobol or morris"
             mistakes.add(("constants", name), message)
     for name, observable in experiment.observe.items():

@@ -71,8 +71,8 @@ def _bars(axes: "Axes", one: "xr.Dataset", kinds: tuple, first: bool) -> None:
     for place, i in zip(places, order, strict=True):
         if str(one["note"].values[i]):
             text = str(one["note"].values[i]).split(":")[0]
-            axes.text(
-                0.02, place, text, va="center", fontsize=9, color=GREY, transform=axes.get_yaxis_transform()
+            axes.annotate(
+                text, (0, place), (6, 0), textcoords="offset points", va="center", fontsize=9, color=GREY
             )
 
 

@@ -10,8 +10,7 @@ from scipy import special
 class Measure:
     """A quantity measured in each replicate, `(replicates, …)`, over another one where it is a ratio.
 
-    With `root` the quantity is the square root of the mean. `unit` is what its interval is compared with where
-    a run is to go on until intervals are narrow: nothing where None.
+    With `root` the quantity is the square root of the mean.
     """
 
     values: np.ndarray
@@ -21,15 +20,15 @@ class Measure:
     def interval(self, confidence: float) -> tuple[np.ndarray, np.ndarray]:
         r"""Estimate and half of its interval.
 
-        A ratio is that of the means, and its error that of the residuals $v_r - \hat q\, o_r$ over the mean of
-        o (Cochran 1977, Sampling Techniques, 6.3): a mean of ratios would keep the bias of each. Student's t
+        A ratio is that of the means, and its error that of the residuals $v_r - \hat q\, o_r$ over the mean
+        of o (Cochran 1977, Sampling Techniques, 6.3): a mean of ratios would keep the bias of each. Student's t
         with one degree less than there are replicates.
         """
         count = len(self.values)
         if count < 2:
             raise ValueError(f"an interval takes at least two replicates, got {count}")
         t = special.stdtrit(count - 1, 0.5 + confidence / 2)
-        estimate = self.values.mean(0)
+        estimate = self.values.mean(0) + 0.0  # which makes 0 of -0
         spread = self.values
         if self.over is not None:
             below = self.over.mean(0)

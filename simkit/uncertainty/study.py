@@ -17,7 +17,7 @@ Stopped = Literal["points", "width", "budget"]
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """How many runs: `points` rows in each of `replicates`, doubled until the widest interval is below `width`.
+    """How many runs: `points` rows in each of `replicates`, doubled until intervals are below `width`.
 
     A width is that of the whole interval, of shares and correlations as it is, of mu_star in units of the
     largest one, of a mean in standard deviations of the output. No more than `budget` runs are made.
@@ -32,7 +32,7 @@ class Plan:
 
 
 class Estimate(NamedTuple):
-    """A measure of one observable: its dimensions, estimate, half of the interval, and each replicate's own."""
+    """A measure of one observable: its dimensions, the estimate and half of its interval."""
 
     dims: tuple[str, ...]
     value: np.ndarray

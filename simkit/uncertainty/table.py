@@ -29,6 +29,7 @@ TITLES = {
     "mu_star": "mean |effect|",
     "mu": "mean effect",
     "sigma": "sd of effects",
+    "effect_noise": "noise of effects",
     "bound": "bound of total",
     "derivative": "mean derivative",
     "spearman": "rank correlation",
@@ -95,7 +96,7 @@ def make_table(dataset: "xr.Dataset", unicode: bool = True) -> "Table":
         for number, row in enumerate(own):
             rows.append({"": name if number == 0 else "", **row})
         ends.add(len(rows))
-    titles = dict.fromkeys(title for row in rows for title in row)
+    titles = [*dict.fromkeys(title for row in rows for title in row if title != "note"), "note"]
     columns = {title: [row.get(title, "") for row in rows] for title in titles}
     shown = {title: cells for title, cells in columns.items() if any(cells) or title == ""}
     return laid_out(shown, ends, unicode)
