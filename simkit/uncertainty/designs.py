@@ -66,7 +66,7 @@ def scrambled_sobol(columns: int, first: int, count: int, seed: int, replicate: 
         raise ValueError(f"a Sobol' sequence has at most {qmc.Sobol.MAXDIM} coordinates, not {columns}")
     engine = qmc.Sobol(columns, bits=BITS, rng=np.random.default_rng([seed, replicate]))
     if first:
-        engine.fast_forward(first)
+        engine.random(first)  # `fast_forward` fails for more than 32 bits
     return engine.random(count) + 0.5 / 2**BITS
 
 

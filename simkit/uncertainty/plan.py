@@ -63,8 +63,8 @@ def load_uncertain(source: Any, overrides: Overrides = ()) -> UncertainExperimen
     if not laws:
         place = f"{document.name}: " if document.name else ""
         raise InputError(
-            f"{place}nothing is uncertain: give a constant or a parameter of the model a distribution, such as "
-            "sigma: {uniform: [0.1, 0.3]}, or use `simkit run`"
+            f"{place}nothing is uncertain: give a constant or a parameter of the model a distribution, such "
+            "as sigma: {uniform: [0.1, 0.3]}, or use `simkit run`"
         )
     experiment = checked(document)
     settings = experiment.uncertainty or Uncertainty()

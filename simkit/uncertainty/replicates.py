@@ -21,8 +21,8 @@ class Measure:
         r"""Estimate and half of its interval.
 
         A ratio is that of the means, and its error that of the residuals $v_r - \hat q\, o_r$ over the mean
-        of o (Cochran 1977, Sampling Techniques, 6.3): a mean of ratios would keep the bias of each. Student's t
-        with one degree less than there are replicates.
+        of o (Cochran 1977, Sampling Techniques, 6.3): a mean of ratios would keep the bias of each. Student's
+        t with one degree less than there are replicates.
         """
         count = len(self.values)
         if count < 2:

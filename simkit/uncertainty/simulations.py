@@ -39,7 +39,7 @@ class Lanes(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class DesignProgram:
-    """A function of (inputs, lanes) that gives the last values `(1, leaves, lanes)` of the quantities `names`.
+    """A function of (inputs, lanes) that gives the last values `(1, leaves, lanes)` of quantities by name.
 
     `varying` are the places of the numbers among the inputs' leaves that parameters change. With `directions`
     derivatives `(d, leaves, lanes)` come too.
@@ -283,8 +283,8 @@ def _check_ranges(
         for extreme in (float(np.min(values)), float(np.max(values))):
             if not specs[name].admits(extreme):
                 raise InputError(
-                    f"model.{name}: must be {specs[name].range}, and the distributions give it {extreme:.6g}; "
-                    "choose one that stays inside, such as lognormal, uniform or truncated_normal"
+                    f"model.{name}: must be {specs[name].range}, and the distributions give it {extreme:.6g}"
+                    "; choose one that stays inside, such as lognormal, uniform or truncated_normal"
                 )
 
 

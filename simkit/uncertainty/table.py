@@ -143,7 +143,7 @@ def closing_lines(dataset: "xr.Dataset") -> list[str]:
             lines.append(f"{name}: {with_error(share, half)} % of the variance of one path is noise")
             if variance["value"] <= variance["halfwidth"]:
                 lines.append(
-                    f"{name}: what the parameters cause is not told from noise; take more uncertainty.paths or points"
+                    f"{name}: what the parameters cause is not told from noise; take more paths or points"
                 )
     return lines
 

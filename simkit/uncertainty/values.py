@@ -10,8 +10,8 @@ class Values:
     """Values of the runs of a design, and what is known of the noise in them.
 
     `mean` `(replicates, rows, members)` is over the paths of each run. Where a simulation is random, `noise`
-    is the variance of that mean and `difference_noise` that of its difference from the first member of the row;
-    both are unbiased, and None where nothing is random. `each` are the values of the single paths,
+    is the variance of that mean and `difference_noise` that of its difference from the first member of the
+    row; both are unbiased, and None where nothing is random. `each` are the values of the single paths,
     `(replicates, rows, members, paths)`, `gradient` and `gradient_noise` `(replicates, rows, d)` the mean
     pathwise derivatives and their variances, where they were asked for.
     """
