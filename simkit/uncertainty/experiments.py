@@ -81,6 +81,14 @@ def build_uncertain(loaded: UncertainExperiment) -> Simulation:
             "uncertainty.method: events jump, and have no derivative along a path; choose sobol, or the rate "
             "equation by a solver such as Tsit5"
         )
+    if settings.method == "derivatives" and isinstance(simulation.observer, Observer):
+        for observable in simulation.observer.observables:
+            wanted = settings.of is None or observable.name in settings.of
+            if wanted and observable.expression.jumps - {"t"}:
+                problems.append(
+                    f"observe.{observable.name}: a condition jumps, and the derivative along a path is 0 where the "
+                    "mean's is not; name other observables in uncertainty.of, or choose method sobol"
+                )
     if problems:
         raise InputError(problems)
     return simulation

@@ -1,6 +1,5 @@
 """From a file with distributions to an experiment, its uncertain parameters and what to do with them."""
 
-import ast
 import dataclasses
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +15,6 @@ from simkit.uncertainty.distributions import ContinuousLaw, Law, law_of, plain
 
 POINTS = {"sobol": 1024, "morris": 16, "derivatives": 256, "rank": 256, "propagate": 1024}
 ONLY_SOBOL = ("order", "groups", "estimator")
-JUMPING = ("where", "sign", "floor", "ceil")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +32,9 @@ class UncertainExperiment:
             name: plain(self.laws[name]) if name in self.laws else value
             for name, value in found["constants"].items()
         }
-        settings = self.settings.model_dump(mode="json", exclude_none=True)
+        foreign = {"sobol": {"levels"}, "morris": {*ONLY_SOBOL}}.get(self.settings.method)
+        exclude = {"levels", *ONLY_SOBOL} if foreign is None else foreign
+        settings = self.settings.model_dump(mode="json", exclude_none=True, exclude=exclude)
         return found | {"constants": constants, "uncertainty": settings}
 
 
@@ -70,7 +70,7 @@ def load_uncertain(source: Any, overrides: Overrides = ()) -> UncertainExperimen
     settings = experiment.uncertainty or Uncertainty()
     if settings.points is None:
         settings = settings.model_copy(update={"points": POINTS[settings.method]})
-    _refuse(settings, experiment, laws, document, mistakes)
+    _refuse(settings, laws, mistakes)
     mistakes.raise_if_any()
     return UncertainExperiment(experiment, laws, settings)
 
@@ -125,13 +125,7 @@ def _taken(document: Document, mistakes: Mistakes) -> dict[str, Law]:
     return laws
 
 
-def _refuse(
-    settings: Uncertainty,
-    experiment: Experiment,
-    laws: Mapping[str, Law],
-    document: Document,
-    mistakes: Mistakes,
-) -> None:
+def _refuse(settings: Uncertainty, laws: Mapping[str, Law], mistakes: Mistakes) -> None:
     """Add what of the section does not go together with the method or the parameters."""
     given = settings.model_fields_set
     for key in (k for k in ONLY_SOBOL if k in given and settings.method != "sobol"):
@@ -163,31 +157,7 @@ def _refuse(
                 mistakes.add(place, f"{name} is in {seen[name]} too; it may be in one group")
             seen[name] = group
     if settings.method == "derivatives":
-        _refuse_derivatives(experiment, laws, settings, mistakes)
-
-
-def _refuse_derivatives(
-    experiment: Experiment, laws: Mapping[str, Law], settings: Uncertainty, mistakes: Mistakes
-) -> None:
-    """Add what has no derivative along a path: discrete laws, and observables that jump."""
-    for name, law in laws.items():
-        if not isinstance(law, ContinuousLaw):
-            message = "is discrete, and has no derivative; choose method sobol or morris"
-            mistakes.add(("constants", name), message)
-    for name, observable in experiment.observe.items():
-        if (settings.of is None or name in settings.of) and jumps(str(observable.value)):
-            mistakes.add(
-                ("observe", name),
-                "a condition jumps, and the derivative along a path is 0 where the mean's is not; name other "
-                "observables in uncertainty.of, or choose method sobol",
-            )
-
-
-def jumps(text: str) -> bool:
-    """Whether an expression has a condition, a sign or a rounding in it."""
-    for node in ast.walk(ast.parse(text.strip(), mode="eval")):
-        if isinstance(node, ast.Compare | ast.BoolOp):
-            return True
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in JUMPING:
-            return True
-    return False
+        for name, law in laws.items():
+            if not isinstance(law, ContinuousLaw):
+                message = "is discrete, and has no derivative; choose method sobol or morris"
+                mistakes.add(("constants", name), message)
