@@ -24,6 +24,7 @@ ORDER = (
     "reactions",
     "work_precision",
     "gradient",
+    "global_sensitivity",
     "run_overhead",
     "compile_time",
     "cold_start",

@@ -189,6 +189,8 @@ def test_generated_blocks_are_valid(generated):
             place = f"{path.relative_to(generated)}:{line}"
             if tag == "python":
                 exec(compile(code, place, "exec", dont_inherit=True), {"__name__": "page"})
+            elif tag == "yaml" and has_distributions(load_plain(code)):
+                assert build_uncertain(load_uncertain(load_plain(code))).grid.rows > 1, place
             elif tag == "yaml" and path.name != "yaml.md":
                 built = build_loaded(load_variants(load_plain(code)))
                 for each in built.values() if isinstance(built, dict) else [built]:
