@@ -15,7 +15,8 @@ ROWS = 400  # saved times of a model's picture
 INTRODUCTION = """\
 # Gallery
 
-Each picture is what `simkit run` draws beside the dataset, of at most 10 000 paths, from the file below it, or `simkit uncertainty` where it has distributions;
+Each picture is what `simkit run` draws beside the dataset, of at most 10 000 paths, from the file below it
+(`simkit uncertainty` where it has distributions);
 the files lie in `examples/`, and `simkit run examples/gallery/kepler.yaml --out kepler.zarr` makes one."""
 
 

@@ -123,8 +123,8 @@ def rank_correlations(inputs: np.ndarray, output: np.ndarray) -> tuple[np.ndarra
     """Spearman's correlation of each input with the output, and the partial one, `(…, d)` each.
 
     `inputs` `(…, rows, d)`, `output` `(…, rows)`. The partial rank correlation is that of the residuals of
-    linear regressions of the ranks on the other inputs' ranks (Iman & Conover 1979,
-    doi:10.1080/00401706.1979.10489787). Ties have their mean rank; 0 where the output never changes.
+    linear regressions of the ranks on the other inputs' ranks (Marino et al. 2008,
+    doi:10.1016/j.jtbi.2008.04.011). Ties have their mean rank; 0 where the output never changes.
     """
     from scipy.stats import rankdata
 

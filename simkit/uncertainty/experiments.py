@@ -86,8 +86,8 @@ def build_uncertain(loaded: UncertainExperiment) -> Simulation:
             wanted = settings.of is None or observable.name in settings.of
             if wanted and observable.expression.jumps - {"t"}:
                 problems.append(
-                    f"observe.{observable.name}: a condition jumps, and the derivative along a path is 0 where "
-                    "the mean's is not; name other observables in uncertainty.of, or choose method sobol"
+                    f"observe.{observable.name}: a condition jumps, and the derivative along a path is 0 "
+                    "where the mean's is not; name others in uncertainty.of, or choose method sobol"
                 )
     if problems:
         raise InputError(problems)
