@@ -122,7 +122,7 @@ def test_every_point_of_a_row_meets_the_same_paths():
     assert np.array_equal(later, values[:, 8:])
 
 
-def test_a_jump_process_and_an_adaptive_equation_can_be_studied():
+def test_a_jump_process_can_be_studied():
     reactions = """\
 constants: {birth: {uniform: [10, 30]}, start: {discrete: [5, 15]}}
 model: {reactions: {born: {equation: 0 -> X, rate: birth}, dies: {equation: X -> 0, rate: 1}}}
@@ -136,6 +136,10 @@ uncertainty: {points: 64, replicates: 4, paths: 4}
     assert within(found, "parameter_variance", "X", (1 - gone) ** 2 * 400 / 12 + gone**2 * 25, times=4)
     mean_variance = 20 * (1 - gone) + 10 * gone * (1 - gone)
     assert within(found, "noise_variance", "X", mean_variance, times=4)
+
+
+@pytest.mark.slow
+def test_an_adaptive_equation_can_be_studied():
     adaptive = uncertainty_of(
         GROWTH, overrides={"time": "{t1: 1, rtol: 1e-8, atol: 1e-8}", "uncertainty.points": 64}
     )
