@@ -12,6 +12,7 @@ import simkit
 from simkit.cli import app
 from simkit.errors import InputError, NumericalError, OutputError
 from simkit.experiment import load
+from simkit.uncertainty import simulations
 from simkit.uncertainty.experiments import UNUSED, uncertainty_of
 from simkit.uncertainty.methods import NEVER_CHANGES, NO_INFLUENCE
 from simkit.uncertainty.plan import load_uncertain
@@ -104,7 +105,7 @@ def test_propagation_through_an_ordinary_equation_is_exact():
     assert found.attrs["runs"] == 8 * 1024
 
 
-def test_every_point_of_a_row_meets_the_same_paths():
+def test_every_point_of_a_row_meets_the_same_paths(monkeypatch):
     """Those of one stream; others, and other rows, meet their own."""
     loaded = load_uncertain(NOISY)
     from simkit.build import build
@@ -120,6 +121,8 @@ def test_every_point_of_a_row_meets_the_same_paths():
     assert len(np.unique(values)) == 4 * 16 * 2 * 2
     later = evaluate(design, np.ones((4, 8, 6)), 8)["z"].each
     assert np.array_equal(later, values[:, 8:])
+    monkeypatch.setattr(simulations, "MOST_BYTES", 4 * 8 * 4 * 5 * 8)  # of eight rows
+    assert np.array_equal(evaluate(design, np.ones((4, 16, 6)), 0)["z"].each, values)
 
 
 def test_a_jump_process_can_be_studied():

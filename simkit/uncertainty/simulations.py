@@ -14,7 +14,7 @@ from simkit_solvers.grid import Grid
 from simkit_solvers.jump_grid import JumpGrid
 from simkit_solvers.problem import AbstractSDE, parameters_of
 
-from simkit.chunks import LEAF, MOST_PATHS, TARGET_PATH_STEPS, planned_steps
+from simkit.chunks import LEAF, MOST_BYTES, MOST_PATHS, TARGET_PATH_STEPS, planned_steps
 from simkit.errors import InputError, NumericalError
 from simkit.initial import PathValues, differs_between_paths
 from simkit.paths import IDS, Inputs, PathProgram, lanes_for, path_mesh, path_program, runs_on_each_device
@@ -166,6 +166,15 @@ def evaluate_simulation(
     checked = set(parameters_of(simulation.problem))
 
     def evaluate(design: Design, base: np.ndarray, first: int) -> dict[str, Values]:
+        row_bytes = 8 * replicates * design.members * paths * len(names) * (1 + jobs.directions)
+        most = 1 << max(MOST_BYTES // row_bytes, 1).bit_length() - 1
+        results: dict[str, Values] = {}
+        for start in range(0, base.shape[1], most):
+            block = rows_of(design, base[:, start : start + most], first + start)
+            results = {name: results[name].and_more(x) if start else x for name, x in block.items()}
+        return results
+
+    def rows_of(design: Design, base: np.ndarray, first: int) -> dict[str, Values]:
         rows, members = base.shape[1], design.members
         _check_ids(replicates, first + rows, paths)
         points = base[:, :, design.take].reshape(-1, len(parameters))
