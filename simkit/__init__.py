@@ -9,17 +9,20 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import simkit.uncertainty as uncertainty
     from simkit.execution import run as run
+    from simkit.sensitivity import sensitivities as sensitivities
     from simkit.uncertainty import uncertainty_of as uncertainty_of
 
     __version__: str
 
-__all__ = ["__version__", "run", "uncertainty", "uncertainty_of"]
+__all__ = ["__version__", "run", "sensitivities", "uncertainty", "uncertainty_of"]
 
 
 def __getattr__(name: str) -> Any:
     # Importing simkit must not import jax: `simkit --help` would take a second longer.
     if name == "run":
         return importlib.import_module("simkit.execution").run
+    if name == "sensitivities":
+        return importlib.import_module("simkit.sensitivity").sensitivities
     if name == "uncertainty":
         return importlib.import_module("simkit.uncertainty")
     if name == "uncertainty_of":

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 VARIANT = "variant"
 LEFT = ("", "unit", "paths", "variant", "parameter", "of the output", "note")
+LEFT += ("with respect to", "estimator", "because")
 WIDTH = 160  # where there is no terminal to ask
 
 
