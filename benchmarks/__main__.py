@@ -25,6 +25,7 @@ ORDER = (
     "work_precision",
     "gradient",
     "long_gradient",
+    "global_sensitivity",
     "run_overhead",
     "compile_time",
     "cold_start",

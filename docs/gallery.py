@@ -15,7 +15,8 @@ ROWS = 400  # saved times of a model's picture
 INTRODUCTION = """\
 # Gallery
 
-Each picture is what `simkit run` draws beside the dataset, of at most 10 000 paths, from the file below it;
+Each picture is what `simkit run` draws beside the dataset, of at most 10 000 paths, from the file below it
+(`simkit uncertainty` where it has distributions);
 the files lie in `examples/`, and `simkit run examples/gallery/kepler.yaml --out kepler.zarr` makes one."""
 
 
@@ -58,6 +59,11 @@ def draw_pictures(folder: Path) -> None:
 def _draw(experiment: dict, picture: Path) -> None:
     import simkit
     from simkit.plot import save_picture
+    from simkit.uncertainty.plan import has_distributions
+
+    if has_distributions(experiment):
+        save_picture(simkit.uncertainty_of(experiment), picture)
+        return
 
     ensemble = experiment.get("ensemble", {})
     if ensemble.get("paths", 0) > PATHS:

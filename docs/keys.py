@@ -38,6 +38,8 @@ SECTIONS = {  # definition in the schema: heading
     "CurveSettings": "curves: one curve",
     "EventSettings": "events: one event",
     "Plot": "plot",
+    "Uncertainty": "uncertainty",
+    "Distribution": "constants: a distribution",
     "RandomValue": "initial: a random value",
     "FromFile": "initial: from a file",
     "PerPath": "initial: for each path",

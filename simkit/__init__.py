@@ -7,29 +7,43 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import simkit.uncertainty as uncertainty
     from simkit import transforms as transforms
     from simkit.debugging.debug import debug as debug
     from simkit.execution import run as run
     from simkit.inspection.inspection import inspect as inspect
     from simkit.sensitivity import sensitivities as sensitivities
+    from simkit.uncertainty import uncertainty_of as uncertainty_of
 
     __version__: str
 
-__all__ = ["__version__", "debug", "inspect", "run", "sensitivities", "transforms"]
+__all__ = [
+    "__version__",
+    "debug",
+    "inspect",
+    "run",
+    "sensitivities",
+    "transforms",
+    "uncertainty",
+    "uncertainty_of",
+]
+
+# Imported when asked for: importing simkit must not import jax, or `simkit --help` would take a second longer.
+_PLACES = {
+    "debug": "simkit.debugging.debug",
+    "inspect": "simkit.inspection.inspection",
+    "run": "simkit.execution",
+    "sensitivities": "simkit.sensitivity",
+    "uncertainty_of": "simkit.uncertainty",
+}
+_MODULES = ("transforms", "uncertainty")
 
 
 def __getattr__(name: str) -> Any:
-    # Importing simkit must not import jax: `simkit --help` would take a second longer.
-    if name == "transforms":
-        return importlib.import_module("simkit.transforms")
-    if name == "run":
-        return importlib.import_module("simkit.execution").run
-    if name == "debug":
-        return importlib.import_module("simkit.debugging.debug").debug
-    if name == "inspect":
-        return importlib.import_module("simkit.inspection.inspection").inspect
-    if name == "sensitivities":
-        return importlib.import_module("simkit.sensitivity").sensitivities
+    if name in _PLACES:
+        return getattr(importlib.import_module(_PLACES[name]), name)
+    if name in _MODULES:
+        return importlib.import_module(f"simkit.{name}")
     if name == "__version__":
         return importlib.import_module("simkit.version").simkit_version()
     raise AttributeError(f"module 'simkit' has no attribute {name!r}")

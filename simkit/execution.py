@@ -122,9 +122,14 @@ def run_experiment(
 
 def provenance(experiment: Experiment) -> dict[str, str]:
     """What it takes to run the experiment again: the full configuration, versions and platform."""
+    return provenance_of(experiment.resolved())
+
+
+def provenance_of(resolved: Mapping[str, Any]) -> dict[str, str]:
+    """The same of a configuration as plain data."""
     import jax
 
-    configuration = experiment.resolved()
+    configuration = dict(resolved)
     configuration.pop("output", None)  # where it lies is not what it is
     packages = ("jax", "jaxlib", "diffrax", "equinox", "numpy")
     return {

@@ -40,6 +40,7 @@ from simkit.settings import (
     Sensitivity,
     Solver,
     Time,
+    Uncertainty,
 )
 from simkit.suggestion import did_you_mean, shown
 
@@ -54,6 +55,7 @@ _SECTIONS: dict[tuple[str, ...], type[Section]] = {
     ("plot",): Plot,
     ("solver",): Solver,
     ("sensitivity",): Sensitivity,
+    ("uncertainty",): Uncertainty,
     ("curves", "*"): CurveSettings,
     ("events", "*"): EventSettings,
     ("observe", "*"): ObservableSettings,

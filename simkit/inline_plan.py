@@ -61,7 +61,9 @@ class _Inline:
 
         parameters = (*own, *borrowed)
         problem = None
-        if len(self.mistakes.found) == self.before and values.keys() == set(parameters):
+        known = {*self.variables, *parameters, *self.constants.expressions, "t"}
+        sound = len(self.mistakes.found) == self.before and self.used <= known
+        if sound and values.keys() == set(parameters):
             calculus = self.section.calculus if isinstance(self.section, InlineSDE) else "ito"
             lines = tuple(Equation(*equation) for equation in equations)
             rhos = tuple((a, b, rho) for a, b, rho, _ in correlation)

@@ -115,7 +115,7 @@ class PathProgram:
 
         `inputs` may be any tree of arrays; each array that comes out has a leading axis of rows.
         """
-        return _on_each_device(lambda inputs, ids: self._grouped(one_path, inputs, ids), self.mesh)
+        return runs_on_each_device(lambda inputs, ids: self._grouped(one_path, inputs, ids), self.mesh)
 
     def _grouped(self, one_path: Callable, inputs, ids):
         paths = jax.vmap(lambda path: one_path(inputs, path), out_axes=1)
@@ -234,16 +234,19 @@ def _jumps(network, method, grid: JumpGrid, observer, start, key, path) -> dict[
     return run.rows | whole | {name: x[None] for name, x in ends.items()}
 
 
-def _on_each_device(device_paths: Callable, mesh: Mesh) -> Callable:
+def runs_on_each_device(device_paths: Callable, mesh: Mesh) -> Callable:
     """The same program on every device for its own leaves: no communication, and the bits of one device.
+
+    `ids` are an array `(leaves, lanes)`, or a tree of arrays that begin so.
 
     It is traced before `shard_map` sees it. Inside, types carry the mesh, and lineax, which compares them,
     refuses its own linear equations (lineax issue 185).
     """
 
     def program(inputs, ids):
-        leaves = ids.shape[0] // mesh.devices.size
-        own = jax.ShapeDtypeStruct((leaves, *ids.shape[1:]), ids.dtype)
+        own = jax.tree.map(
+            lambda x: jax.ShapeDtypeStruct((x.shape[0] // mesh.devices.size, *x.shape[1:]), x.dtype), ids
+        )
         plain = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), inputs)
         traced, shapes = jax.make_jaxpr(jax.jit(device_paths), return_shape=True)(plain, own)
 

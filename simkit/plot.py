@@ -50,6 +50,10 @@ def plot_dataset(dataset: "xr.Dataset") -> "Figure":
     What stands over time and which pairs, the run's `plot` section says. A single path is drawn as a curve,
     without quantiles or distributions. Variants are laid over each other.
     """
+    if dataset.attrs.get("simkit_kind") == "uncertainty":
+        from simkit.uncertainty.plot import plot_study
+
+        return plot_study(dataset)
     if "variant" in dataset.dims:
         from simkit.plot_variants import plot_variants
 

@@ -5,6 +5,7 @@ from typing import Any
 from simkit.settings import Experiment
 
 _NUMBER = {"type": ["number", "string"]}
+_UNCERTAIN = {"anyOf": [_NUMBER, {"$ref": "#/$defs/Distribution"}]}
 
 
 def experiment_schema() -> dict[str, Any]:
@@ -26,6 +27,10 @@ def experiment_schema() -> dict[str, Any]:
             for name in (*MODELS, "InlineSDE", "InlineODE", "InlineHamiltonian", "InlineNetwork")
         ]
     }
+    definitions["Distribution"] = _distribution_schema()
+    schema["properties"]["constants"]["additionalProperties"] = _UNCERTAIN
+    for inline in ("InlineSDE", "InlineODE", "InlineHamiltonian", "InlineNetwork"):
+        definitions[inline]["properties"]["parameters"]["additionalProperties"] = _UNCERTAIN
     definitions["Solver"] = _solver_schema(definitions["Solver"], SOLVERS)
     schema["properties"]["solver"] |= {"anyOf": [{"enum": list(SOLVERS)}, {"$ref": "#/$defs/Solver"}]}
     schema["properties"]["observe"]["additionalProperties"] = {
@@ -59,7 +64,7 @@ def _model_schema(name: str, model, about: str) -> dict[str, Any]:
             if bound is not None
         }
         shown = {"examples": [model.example[key]]} if key in model.example else {}
-        properties[key] = {**_NUMBER, **limits, "description": text, **shown}
+        properties[key] = {**_UNCERTAIN, **limits, "description": text, **shown}
     patterns = {}
     required = list(properties)
     if is_sized(model):
@@ -82,6 +87,26 @@ def _model_schema(name: str, model, about: str) -> dict[str, Any]:
         **({"patternProperties": patterns} if patterns else {}),
         "required": required,
         "additionalProperties": False,
+    }
+
+
+def _distribution_schema() -> dict[str, Any]:
+    from simkit.uncertainty.distributions import LAWS, law_keys
+
+    properties = {}
+    for name, law in LAWS.items():
+        keys = {key: {"type": "array" if many else "number"} for key, many in law_keys(law).items()}
+        options = [{"type": "array"}, {"type": "object", "properties": keys, "additionalProperties": False}]
+        text = (law.__doc__ or "").split("\n")[0].replace("$", "")
+        properties[name] = {"anyOf": options, "description": f"{text} Keys: {', '.join(keys)}."}
+    return {
+        "type": "object",
+        "description": "The law of an uncertain parameter, for `simkit uncertainty`; exactly one key, with "
+        "its numbers as a mapping or in this order as a list.",
+        "properties": properties,
+        "additionalProperties": False,
+        "minProperties": 1,
+        "maxProperties": 1,
     }
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 VARIANT = "variant"
 LEFT = ("", "unit", "paths", "variant", "parameter", "of the output", "note")
-LEFT = (*LEFT, "with respect to", "estimator", "because")
+LEFT += ("with respect to", "estimator", "because")
 WIDTH = 160  # where there is no terminal to ask
 
 

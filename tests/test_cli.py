@@ -406,7 +406,8 @@ class TestOtherCommands:
     def test_new_writes_a_valid_experiment_once(self, tmp_path, monkeypatch, template):
         monkeypatch.chdir(tmp_path)
         result = simkit_command("new", template)
-        assert result.stdout == f"wrote {template}.yaml; next: simkit run {template}.yaml\n"
+        command = "uncertainty" if template == "uncertainty" else "run"
+        assert result.stdout == f"wrote {template}.yaml; next: simkit {command} {template}.yaml\n"
         assert simkit_command("validate", f"{template}.yaml").exit_code == 0
         (tmp_path / f"{template}.yaml").write_text("mine")
         result = simkit_command("new", template)
@@ -476,7 +477,7 @@ def test_a_reader_who_has_seen_enough_is_no_fault():
 
 def test_help_names_every_command():
     result = simkit_command("--help")
-    for command in ("run", "validate", "list", "describe", "plot", "new", "schema", "doctor"):
+    for command in ("run", "uncertainty", "validate", "list", "describe", "plot", "new", "schema", "doctor"):
         assert f" {command} " in result.stdout
         assert simkit_command(command, "--help").exit_code == 0
 

@@ -28,6 +28,8 @@ from simkit.cli import app
 from simkit.documents import read_document
 from simkit.execution import build_loaded
 from simkit.experiment import experiment_schema
+from simkit.uncertainty.experiments import build_uncertain
+from simkit.uncertainty.plan import has_distributions, load_uncertain
 from simkit.variants import load_variants
 
 ROOT = Path(__file__).parent.parent
@@ -111,10 +113,14 @@ class Page:
         given = load_plain(code)
         whole = {"model", "initial", "time"} <= given.keys()
         experiment = given if whole else self.experiment | given
-        build_loaded(load_variants(experiment))
         name = re.match(r"# (\S+\.yaml)\n", code)
         if name:
             Path(name[1]).write_text(code, encoding="utf-8")
+        if has_distributions(experiment):
+            build_uncertain(load_uncertain(experiment))
+            self.experiment = experiment
+            return
+        build_loaded(load_variants(experiment))
         if whole:
             self.experiment = experiment
             if name is None or name[1] not in self.commanded:
@@ -130,6 +136,8 @@ class Page:
             assert program == "simkit", f"{self.path}:{line}: no rule for the command {program!r}"
             if arguments[0] == "run" and "--dry-run" not in arguments:
                 arguments += ["--set", f"ensemble.paths={FEW}", "--set", "ensemble.devices=1"]
+            if arguments[0] == "uncertainty":
+                arguments += ["--set", "uncertainty.points=16", "--set", "uncertainty.replicates=4"]
             result = CliRunner().invoke(app, arguments)
             assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
             printed = [skeleton(text) for text in result.output.splitlines()]
@@ -181,6 +189,8 @@ def test_generated_blocks_are_valid(generated):
             place = f"{path.relative_to(generated)}:{line}"
             if tag == "python":
                 exec(compile(code, place, "exec", dont_inherit=True), {"__name__": "page"})
+            elif tag == "yaml" and has_distributions(load_plain(code)):
+                assert build_uncertain(load_uncertain(load_plain(code))).grid.rows > 1, place
             elif tag == "yaml" and path.name != "yaml.md":
                 built = build_loaded(load_variants(load_plain(code)))
                 for each in built.values() if isinstance(built, dict) else [built]:

@@ -19,7 +19,7 @@ FILES = sorted(EXAMPLES.glob("*.yaml"))
 GALLERY = sorted(EXAMPLES.glob("gallery/*.yaml"))
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [path for path in FILES if path.stem != "uncertainty"], ids=lambda p: p.stem)
 def test_example_runs_and_agrees_with_its_exact_values(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(app, ["run", str(path), "--json", "--set", "ensemble.paths=4000"])
@@ -32,6 +32,21 @@ def test_example_runs_and_agrees_with_its_exact_values(path, tmp_path, monkeypat
         for name in stated:
             assert abs(figures["observables"][name]["z"]) < 5, name
     assert stated or path.stem in ("lorenz", "arenstorf")
+
+
+def test_the_study_runs_and_agrees_with_a_law(tmp_path, monkeypatch):
+    """Who escapes an epidemic depends on R0 alone."""
+    monkeypatch.chdir(tmp_path)
+    study = [str(EXAMPLES / "uncertainty.yaml"), "--json", "--set", "uncertainty.points=32"]
+    result = CliRunner().invoke(app, ["uncertainty", *study])
+    assert result.exit_code == 0, result.output
+    content = json.loads(result.stdout)
+    assert Path(content["output"]).exists()
+    assert Path(content["picture"]).exists()
+    escaped = content["observables"]["escaped"]["parameters"]
+    assert escaped["R0"]["total"]["value"] == pytest.approx(1, abs=0.1)
+    assert max(abs(escaped[name]["total"]["value"]) for name in ("infectious", "latent")) < 1e-6
+    assert escaped["reported"]["total"]["value"] == 0
 
 
 @pytest.mark.parametrize("path", GALLERY, ids=lambda path: path.stem)

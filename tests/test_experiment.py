@@ -17,9 +17,11 @@ from simkit.errors import InputError
 from simkit.experiment import experiment_schema, load
 from simkit.initial import Distribution
 from simkit.numbered import numbered_names
+from simkit.uncertainty.plan import load_uncertain
 from simkit.variants import load_variants
 
-EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.yaml"))
+FOLDER = Path(__file__).parent.parent / "examples"
+EXAMPLES = sorted(path for path in FOLDER.glob("*.yaml") if path.stem != "uncertainty")
 
 GBM = """
 constants: {r: 0.05, K: 100.0}        # names for use anywhere below; differentiable and sweepable
@@ -88,6 +90,18 @@ def test_examples_and_what_they_resolve_to_fit_the_schema(path):
     validator.validate(read_document(path).data)
     for experiment in experiments(path):
         validator.validate(experiment.resolved())
+
+
+def test_a_study_and_what_it_resolves_to_fit_the_schema():
+    validator = jsonschema.Draft202012Validator(experiment_schema())
+    path = FOLDER / "uncertainty.yaml"
+    validator.validate(read_document(path).data)
+    validator.validate(load_uncertain(path).resolved())
+    gbm = read_document(GBM).data
+    validator.validate(gbm | {"model": {"type": "GBM", "mu": {"normal": [0, 1]}, "sigma": 0.2}})
+    for wrong in ({"norml": [0, 1]}, {"normal": [0, 1], "uniform": [0, 1]}, {"normal": {"men": 0}}):
+        with pytest.raises(jsonschema.ValidationError):
+            validator.validate(gbm | {"constants": {"r": wrong}})
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ TEMPLATES = {
     "american_put": "american_put.yaml",
     "variants": "variants.yaml",
     "dosing": "dosing.yaml",
+    "uncertainty": "uncertainty.yaml",
 }
 ROOMS = ("solvers", "physics", "simkit", "examples", "tests", "benchmarks")
 

@@ -15,6 +15,7 @@ from simkit.cli.picture import plot
 from simkit.cli.run import run
 from simkit.cli.sensitivity import sensitivity
 from simkit.cli.templates import new
+from simkit.cli.uncertainty import uncertainty
 from simkit.errors import INTERRUPTED
 from simkit.version import simkit_version
 
@@ -26,6 +27,7 @@ app = typer.Typer(
 )
 app.command()(run)
 app.command()(sensitivity)
+app.command()(uncertainty)
 app.command()(validate)
 app.command(name="list")(list_names)
 app.command()(describe)

@@ -25,8 +25,12 @@ def validate(
     with reported(as_json):
         prefer_wide_vectors()
         from simkit.execution import build_loaded
+        from simkit.uncertainty.plan import has_distributions
         from simkit.variants import load_variants
 
+        if variant is None and has_distributions(experiment, overrides or []):
+            _validate_uncertain(experiment, overrides, as_json)
+            return
         built = build_loaded(load_variants(experiment, overrides or [], variant))
         if not isinstance(built, dict):
             print_json({"valid": True, **_facts(built)}) if as_json else print(_line(str(experiment), built))
@@ -35,6 +39,22 @@ def validate(
         else:
             for name, each in built.items():
                 print(_line(f"{experiment}: variant {name}", each))
+
+
+def _validate_uncertain(experiment: ExperimentFile, overrides: Overrides, as_json: bool) -> None:
+    """The same for an experiment with uncertain parameters."""
+    from simkit.uncertainty.experiments import build_uncertain
+    from simkit.uncertainty.plan import load_uncertain
+
+    loaded = load_uncertain(experiment, overrides or [])
+    built = build_uncertain(loaded)
+    if as_json:
+        facts = {"uncertain": list(loaded.laws), "method": loaded.settings.method}
+        print_json({"valid": True, **_facts(built), **facts})
+        return
+    print(_line(str(experiment), built))
+    count = counted(len(loaded.laws), "uncertain parameter")
+    print(f"{count}: {', '.join(loaded.laws)} (method {loaded.settings.method})")
 
 
 def _facts(simulation: "Simulation") -> dict[str, Any]:

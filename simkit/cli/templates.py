@@ -1,5 +1,6 @@
 """`simkit new`: an experiment to start from."""
 
+import re
 from importlib import resources
 from pathlib import Path
 from typing import Annotated
@@ -22,7 +23,7 @@ def new(
         ),
     ],
 ) -> None:
-    """Write TEMPLATE.yaml into the current directory, ready for `simkit run`."""
+    """Write TEMPLATE.yaml into the current directory, ready to run."""
     with reported():
         if template not in template_names():
             raise InputError(f"no template {template!r}{did_you_mean(template, template_names())}")
@@ -35,4 +36,5 @@ def new(
             raise OutputError(f"{target}: exists already; rename or remove it first") from None
         except OSError as error:
             raise OutputError(f"{target}: {error.strerror}") from error
-        print(f"wrote {target}; next: simkit run {target}")
+        command = "uncertainty" if re.search(r"^uncertainty:", text, re.MULTILINE) else "run"
+        print(f"wrote {target}; next: simkit {command} {target}")

@@ -1,0 +1,147 @@
+"""Estimators of sensitivity as functions of evaluated arrays; the last axis but one of a design is its rows.
+
+Arrays are `(…, rows)`, or `(…, rows, groups)` where there is one for each group. Leading axes, such as
+replicates, are kept. Where a simulation is random its values are means over paths, and `noise` is what is to
+be taken off their squares; it is 0 otherwise.
+"""
+
+import dataclasses
+from typing import Literal
+
+import numpy as np
+
+Estimator = Literal["saltelli", "jansen", "janon"]
+ESTIMATORS: tuple[Estimator, ...] = ("saltelli", "jansen", "janon")
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluated:
+    r"""Values of a Saltelli design: `A`, `B` `(…, rows)`, `AB`, `BA` `(…, rows, groups)`.
+
+    The others are the variances of those means over their paths: of A, of B, of AB, and of the differences
+    AB - A under the same noise.
+    """
+
+    A: np.ndarray
+    B: np.ndarray
+    AB: np.ndarray
+    BA: np.ndarray | None = None
+    A_noise: np.ndarray | float = 0.0
+    B_noise: np.ndarray | float = 0.0
+    AB_noise: np.ndarray | float = 0.0
+    difference_noise: np.ndarray | float = 0.0
+
+    def centred(self) -> "Evaluated":
+        """Without the mean of all values, which the products would carry as noise."""
+        parts = [self.A[..., None], self.B[..., None], self.AB, *([] if self.BA is None else [self.BA])]
+        mean = np.concatenate(parts, -1).mean((-2, -1))[..., None]
+        return dataclasses.replace(
+            self,
+            A=self.A - mean,
+            B=self.B - mean,
+            AB=self.AB - mean[..., None],
+            BA=None if self.BA is None else self.BA - mean[..., None],
+        )
+
+
+def variance(values: Evaluated) -> np.ndarray:
+    r"""$V = \mathrm{Var}\,E[f \mid x]$ over the values of A and B together."""
+    both = np.concatenate([values.A, values.B], -1)
+    noise = (np.mean(values.A_noise, -1) + np.mean(values.B_noise, -1)) / 2 if _noisy(values) else 0.0
+    return both.var(-1) - noise
+
+
+def first_order(values: Evaluated, estimator: Estimator) -> tuple[np.ndarray, np.ndarray]:
+    r"""$V_g = \mathrm{Var}\,E[f \mid x_g]$ and the V to divide it by, `(…, groups)` each.
+
+    `saltelli`: $\overline{f_B (f_{AB} - f_A)}$ (Saltelli et al. 2010, doi:10.1016/j.cpc.2009.09.018);
+    `jansen`: $V - \tfrac12 \overline{(f_B - f_{AB})^2}$ (Jansen 1999, doi:10.1016/S0010-4655(98)00154-4);
+    `janon`: $\overline{f_B f_{AB}} - m^2$ over $\overline{(f_B^2 + f_{AB}^2)/2} - m^2$ with
+    $m = \overline{(f_B + f_{AB})/2}$ (Janon et al. 2014, doi:10.1051/ps/2013040), efficient on random points.
+    """
+    B, total = values.B[..., None], variance(values)[..., None]
+    if estimator == "saltelli":
+        found = (B * (values.AB - values.A[..., None])).mean(-2)
+    elif estimator == "jansen":
+        found = total - 0.5 * ((B - values.AB) ** 2).mean(-2)
+        if _noisy(values):
+            found = found + 0.5 * (np.mean(values.B_noise, -1)[..., None] + np.mean(values.AB_noise, -2))
+    else:
+        mean = (0.5 * (B + values.AB)).mean(-2)
+        found = (B * values.AB).mean(-2) - mean**2
+        total = (0.5 * (B**2 + values.AB**2)).mean(-2) - mean**2
+        if _noisy(values):
+            total = total - 0.5 * (np.mean(values.B_noise, -1)[..., None] + np.mean(values.AB_noise, -2))
+    return found, np.broadcast_to(total, found.shape)
+
+
+def total_order(values: Evaluated) -> tuple[np.ndarray, np.ndarray]:
+    r"""$V_g^T = \tfrac12 \overline{(f_A - f_{AB})^2}$ and V, `(…, groups)`: Jansen (1999).
+
+    What the noise adds to the squares is taken off; the difference is of the same noise.
+    """
+    found = 0.5 * ((values.A[..., None] - values.AB) ** 2).mean(-2)
+    if _noisy(values):
+        found = found - 0.5 * np.mean(values.difference_noise, -2)
+    return found, np.broadcast_to(variance(values)[..., None], found.shape)
+
+
+def second_order(values: Evaluated, estimator: Estimator) -> tuple[np.ndarray, np.ndarray]:
+    r"""$V_{gh}$ of pairs and V, `(…, groups, groups)`, symmetric, NaN on the diagonal.
+
+    $\overline{f_{BA}^{(g)} f_{AB}^{(h)} - f_A f_B} - V_g - V_h$ for g < h (Saltelli 2002,
+    doi:10.1016/S0010-4655(02)00280-1), with the first-order terms of the estimator.
+    """
+    if values.BA is None:
+        raise ValueError("second-order indices take a design with BA")
+    rows = values.A.shape[-1]
+    pairs = np.einsum("...ng,...nh->...gh", values.BA, values.AB) / rows
+    pairs = pairs - (values.A * values.B).mean(-1)[..., None, None]
+    single, total = first_order(values, estimator)
+    scale = variance(values)[..., None, None]
+    single = single * (scale[..., 0] / total)
+    found = pairs - single[..., :, None] - single[..., None, :]
+    groups = found.shape[-1]
+    upper = np.triu(np.ones((groups, groups), bool), 1)
+    found = np.where(upper, found, np.swapaxes(found, -1, -2))
+    found = np.where(np.eye(groups, dtype=bool), np.nan, found)
+    return found, np.broadcast_to(scale, found.shape)
+
+
+def elementary_effects(values: np.ndarray, orders: np.ndarray, up: np.ndarray, step: float) -> np.ndarray:
+    """Change of f by step, `(…, rows, d)`, of walks `(…, rows, d + 1)` that change `orders[…, k]` at step k.
+
+    `up` `(…, rows, d)` has the direction of each step, 1 or -1. Morris (1991).
+    """
+    effects = np.diff(values, axis=-1) * up / step
+    found = np.empty_like(effects)
+    np.put_along_axis(found, orders, effects, -1)
+    return found
+
+
+def rank_correlations(inputs: np.ndarray, output: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Spearman's correlation of each input with the output, and the partial one, `(…, d)` each.
+
+    `inputs` `(…, rows, d)`, `output` `(…, rows)`. The partial rank correlation is that of the residuals of
+    linear regressions of the ranks on the other inputs' ranks (Marino et al. 2008,
+    doi:10.1016/j.jtbi.2008.04.011). Ties have their mean rank; 0 where the output never changes.
+    """
+    from scipy.stats import rankdata
+
+    ranks = rankdata(np.concatenate([inputs, output[..., None]], -1), axis=-2)
+    ranks = ranks - ranks.mean(-2, keepdims=True)
+    covariance = np.einsum("...ni,...nj->...ij", ranks, ranks)
+    scale = np.sqrt(np.einsum("...ii->...i", covariance))
+    scale = np.where(scale == 0, 1.0, scale)
+    correlation = covariance / (scale[..., :, None] * scale[..., None, :])
+    among, with_output = correlation[..., :-1, :-1], correlation[..., :-1, -1]
+    precision = np.linalg.pinv(among)
+    beta = np.einsum("...ij,...j->...i", precision, with_output)
+    rest = np.maximum(np.einsum("...i,...i->...", with_output, beta)[..., None], 0.0)
+    own = beta**2 / np.einsum("...ii->...i", precision)
+    left = np.maximum(1 - rest, 0.0) + own
+    return with_output, np.where(left > 0, np.sign(beta) * np.sqrt(own / np.where(left > 0, left, 1.0)), 0.0)
+
+
+def _noisy(values: Evaluated) -> bool:
+    return isinstance(values.A_noise, np.ndarray)

@@ -1,0 +1,104 @@
+"""Designs evaluated on functions of the parameters."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from simkit.errors import InputError, NumericalError
+from simkit.programs import Request, compiled
+from simkit.uncertainty.designs import Design
+from simkit.uncertainty.values import Values
+
+MOST_RUNS = 2**20  # in one call of the program
+FEWEST_ROWS = 64
+VALUE = "value"  # what the one result is called where the function has no names
+
+
+@dataclasses.dataclass(frozen=True)
+class FunctionProgram:
+    """A function of base points `(rows, columns)` that gives values `(rows, members)` by name.
+
+    `names` are the arguments of the function, None where it takes one array `(d,)`. With `gradient` the first
+    member's derivatives `(rows, d)` come too.
+    """
+
+    function: Callable
+    take: tuple[tuple[int, ...], ...]
+    names: tuple[str, ...] | None
+    gradient: bool
+
+    def __call__(self, base):
+        take = np.asarray(self.take)
+        runs = base[:, take]
+        values = jax.vmap(jax.vmap(self.one))(runs)
+        if not self.gradient:
+            return values, None
+        return values, jax.vmap(jax.jacfwd(self.one))(runs[:, 0])
+
+    def one(self, x) -> dict[str, jax.Array]:
+        """The values at one point."""
+        found = self.function(x) if self.names is None else self.function(**_named(self.names, x))
+        found = found if isinstance(found, dict) else {VALUE: found}
+        for name, value in found.items():
+            if not isinstance(name, str) or np.shape(value) != ():
+                raise InputError(
+                    f"the function must give a number or a dictionary of them, and {name!r} has the shape "
+                    f"{np.shape(value)}"
+                )
+        return {name: jnp.asarray(value, x.dtype) for name, value in found.items()}
+
+
+def _named(names: tuple[str, ...], x) -> dict[str, Any]:
+    return {name: x[i] for i, name in enumerate(names)}
+
+
+def evaluate_function(
+    function: Callable, parameters: tuple[str, ...], named: bool, gradient: bool, keep: bool
+) -> Callable[[Design, np.ndarray, int], dict[str, Values]]:
+    """How a study evaluates a function: by one compiled program, on as many rows at a time as fit."""
+
+    def evaluate(design: Design, base: np.ndarray, first: int) -> dict[str, Values]:
+        take = tuple(tuple(int(i) for i in row) for row in design.take)
+        program = FunctionProgram(function, take, parameters if named else None, gradient)
+        rows = base.reshape(-1, base.shape[-1])
+        most = max(FEWEST_ROWS, 1 << (MOST_RUNS // design.members).bit_length() - 1)
+        width = min(most, max(FEWEST_ROWS, 1 << (len(rows) - 1).bit_length()))
+        with jax.enable_x64(True):
+            shape = jax.ShapeDtypeStruct((width, rows.shape[1]), np.float64)
+            (run,), _ = compiled(Request(program, (shape,)))
+            parts = []
+            for start in range(0, len(rows), width):
+                part = rows[start : start + width]
+                count = len(part)
+                if count < width:
+                    part = np.concatenate([part, np.broadcast_to(part[:1], (width - count, rows.shape[1]))])
+                parts.append(jax.tree.map(lambda x, n=count: x[:n], run(part)))
+            values, gradients = jax.tree.map(lambda *xs: np.concatenate([np.asarray(x) for x in xs]), *parts)
+        found = {}
+        for name, flat in values.items():
+            _check(name, flat, rows[:, design.take], parameters)
+            own = Values.of(flat.reshape(*base.shape[:2], -1, 1), random=False, keep=keep)
+            if gradients is not None:
+                _check(f"the derivative of {name}", gradients[name], rows[:, design.take[:1]], parameters)
+                own = dataclasses.replace(own, gradient=gradients[name].reshape(*base.shape[:2], -1))
+            found[name] = own
+        return found
+
+    return evaluate
+
+
+def _check(name: str, values: np.ndarray, points: np.ndarray, parameters: tuple[str, ...]) -> None:
+    """Raise `NumericalError` with the parameters where a value is NaN or infinite."""
+    bad = ~np.isfinite(values)
+    if not bad.any():
+        return
+    row, member = np.argwhere(bad)[0][:2]
+    point = points[row, member if points.shape[1] > member else 0]
+    at = ", ".join(f"{key} = {x:g}" for key, x in zip(parameters, point, strict=True))
+    raise NumericalError(
+        f"{name} is {values[bad].flat[0]:g} at {at}; choose laws that stay where it is finite"
+    )

@@ -1,0 +1,494 @@
+"""Uncertain parameters of functions: known indices, honest intervals, published formulas, laws."""
+
+import dataclasses
+import math
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from simkit.errors import InputError, NumericalError
+from simkit.uncertainty import (
+    derivative_measures,
+    elementary_effects,
+    propagate,
+    rank_correlations,
+    sobol_indices,
+)
+from simkit.uncertainty.designs import scrambled_sobol
+from simkit.uncertainty.distributions import (
+    LAWS,
+    Beta,
+    Discrete,
+    LogNormal,
+    Normal,
+    Triangular,
+    TruncatedNormal,
+    Uniform,
+    law_of,
+    plain,
+)
+from simkit.uncertainty.methods import (
+    NEVER_CHANGES,
+    NO_INFLUENCE,
+    Derivatives,
+    Morris,
+    Propagate,
+    Rank,
+    Sobol,
+)
+from simkit.uncertainty.study import Plan, run_study
+from simkit.uncertainty.values import Values
+
+PI = math.pi
+ISHIGAMI = {
+    "first": [0.3139051911, 0.4424111448, 0.0],
+    "total": [0.5575888552, 0.4424111448, 0.2436836641],
+    "pair": 0.2436836641,
+    "nu": [7.719588, 24.5, 10.987305],
+}
+G_WEIGHTS = np.array([0, 1, 4.5, 9, 99, 99, 99, 99])
+G = {
+    "first": [0.716192, 0.179048, 0.023676, 0.007162, *[0.000072] * 4],
+    "total": [0.787144, 0.242198, 0.034317, 0.010460, *[0.000105] * 4],
+}
+CUBE = [{"uniform": [-PI, PI]}] * 3
+SMALL = {"points": 1024, "replicates": 8}
+
+
+def ishigami(x):
+    return jnp.sin(x[0]) + 7 * jnp.sin(x[1]) ** 2 + 0.1 * x[2] ** 4 * jnp.sin(x[0])
+
+
+def g_function(x):
+    return jnp.prod((jnp.abs(4 * x - 2) + G_WEIGHTS) / (1 + G_WEIGHTS))
+
+
+def on_numpy(x):
+    """Ishigami's function on arrays of points."""
+    return np.sin(x[..., 0]) + 7 * np.sin(x[..., 1]) ** 2 + 0.1 * x[..., 2] ** 4 * np.sin(x[..., 0])
+
+
+def within_three(dataset, name, exact, least=0.0):
+    """Whether each value lies within three of the reported half-widths, or `least`, of the exact one."""
+    off = np.abs(dataset[name].values[0] - np.asarray(exact))
+    return np.all(off <= np.maximum(3 * dataset[f"{name}_halfwidth"].values[0], least))
+
+
+def method(function_dimension, groups=None, **options):
+    laws = {f"x{i}": Uniform(-PI, PI) for i in range(function_dimension)}
+    return Sobol(laws, groups or {name: [i] for i, name in enumerate(laws)}, **options)
+
+
+def measured(sobol, function, points=64, replicates=8, seed=0):
+    """The measures of a function of numpy arrays."""
+    inputs = sobol.inputs(0, points, seed, replicates)
+    return sobol.measured(Values(function(inputs.base[:, :, sobol.design.take])), inputs)
+
+
+class TestSobol:
+    @pytest.mark.parametrize("estimator", ["saltelli", "jansen", "janon"])
+    def test_ishigami(self, estimator):
+        found = sobol_indices(ishigami, CUBE, order=2, estimator=estimator, **SMALL)
+        assert within_three(found, "first", ISHIGAMI["first"])
+        assert within_three(found, "total", ISHIGAMI["total"])
+        pairs, half = (found[key].values[0] for key in ("second", "second_halfwidth"))
+        exact = np.zeros((3, 3))
+        exact[0, 2] = exact[2, 0] = ISHIGAMI["pair"]
+        off = ~np.eye(3, dtype=bool)
+        assert np.all(np.abs(pairs - exact)[off] <= 3 * half[off])
+        assert np.all(np.isnan(np.diag(pairs)))
+        assert np.max(found["first_halfwidth"]) < 0.02
+        assert found.attrs["runs"] == 8 * 1024 * 8
+
+    @pytest.mark.parametrize("estimator", ["saltelli", "jansen", "janon"])
+    def test_g_function(self, estimator):
+        found = sobol_indices(g_function, [{"uniform": [0, 1]}] * 8, estimator=estimator, **SMALL)
+        assert within_three(found, "first", G["first"], 1e-6)  # the published digits
+        assert within_three(found, "total", G["total"], 1e-6)
+
+    def test_intervals_are_honest(self):
+        """Of 200 repetitions 90 to 98 % of the intervals hold the exact index."""
+        kinds = [method(3, estimator=estimator) for estimator in ("saltelli", "jansen")]
+        inside = []
+        for seed in range(200):
+            inputs = kinds[0].inputs(0, 64, seed, 8)
+            values = Values(on_numpy(inputs.base[:, :, kinds[0].design.take]))
+            for sobol in kinds:
+                found, _ = sobol.measured(values, inputs)
+                intervals = ((name, *found[name][1].interval(0.95)) for name in ("first", "total"))
+                inside.append([np.abs(value - ISHIGAMI[name]) <= half for name, value, half in intervals])
+        coverage = np.mean(np.reshape(inside, (200, 2, 2, 3)), (0, 3))
+        assert np.all((coverage >= 0.90) & (coverage <= 0.98)), coverage  # 600 intervals each
+
+    def test_the_formulas_are_those_published(self):
+        """Saltelli et al. 2010 and Jansen 1999 as SALib writes them, on the same points."""
+        sobol = method(3, order=2)
+        inputs = sobol.inputs(0, 256, 3, 2)
+        values = on_numpy(inputs.base[:, :, sobol.design.take])
+        found, _ = sobol.measured(Values(values), inputs)
+        for replicate, Y in enumerate(values):
+            Y = (Y - Y.mean()) / Y.std()
+            A, B, AB, BA = Y[:, 0], Y[:, 1], Y[:, 2:5], Y[:, 5:8]
+            scale = np.var(np.r_[A, B])
+            S = np.mean(B[:, None] * (AB - A[:, None]), 0) / scale
+            T = 0.5 * np.mean((A[:, None] - AB) ** 2, 0) / scale
+            for name, exact in (("first", S), ("total", T)):
+                measure = found[name][1]
+                assert measure.values[replicate] / measure.over[replicate] == pytest.approx(exact, abs=1e-12)
+            pair = np.mean(BA[:, 0] * AB[:, 2] - A * B) / scale - S[0] - S[2]
+            second = found["second"][1]
+            assert second.values[replicate, 0, 2] / second.over[replicate, 0, 2] == pytest.approx(
+                pair, abs=1e-12
+            )
+
+    @pytest.mark.slow
+    def test_salib_agrees_on_the_same_points(self):
+        analyze = pytest.importorskip("SALib.analyze.sobol")
+        sobol = method(3, order=2)
+        inputs = sobol.inputs(0, 1024, 3, 2)
+        values = on_numpy(inputs.base[:, :, sobol.design.take])
+        found, _ = sobol.measured(Values(values), inputs)
+        problem = {"num_vars": 3, "names": ["a", "b", "c"], "bounds": [[-PI, PI]] * 3}
+        for replicate, Y in enumerate(values):
+            order = [0, 2, 3, 4, 5, 6, 7, 1]  # A, AB, BA, B
+            theirs = analyze.analyze(problem, Y[:, order].reshape(-1), num_resamples=2, seed=1)
+            for ours, key in (("first", "S1"), ("total", "ST"), ("second", "S2")):
+                measure = found[ours][1]
+                mine, upper = measure.values[replicate] / measure.over[replicate], ~np.isnan(theirs[key])
+                assert mine[upper] == pytest.approx(theirs[key][upper], abs=1e-10)
+
+    @given(
+        scale=st.sampled_from([-1e6, -2.0, 1e-6, 3.0]),
+        shift=st.floats(-1e3, 1e3),
+        estimator=st.sampled_from(["saltelli", "jansen", "janon"]),
+        weights=st.lists(st.floats(-2, 2), min_size=4, max_size=4),
+    )
+    @settings(max_examples=20)
+    def test_laws(self, scale, shift, estimator, weights):
+        """Units change nothing, what is not used is exactly 0, all together are 1, sums lie about 1."""
+        a, b, c, d = (*weights[:2], 1 + abs(weights[2]), weights[3])
+
+        def f(x):
+            return a * x[..., 0] + b * np.sin(x[..., 1]) + c * x[..., 2] + d * x[..., 0] * x[..., 2]
+
+        sobol = method(4, estimator=estimator, order=2)
+        found, notes = measured(sobol, f)
+        other, _ = measured(sobol, lambda x: scale * f(x) + scale * shift)
+        estimates = {name: measure.interval(0.95) for name, (_, measure) in found.items()}
+        for name in ("first", "total", "second"):
+            np.testing.assert_allclose(other[name][1].interval(0.95)[0], estimates[name][0], atol=1e-6)
+        for name in ("first", "total"):
+            assert estimates[name][0][3] == estimates[name][1][3] == 0
+        assert notes[3] == NO_INFLUENCE
+        assert notes[2] == ""
+        assert np.sum(estimates["first"][0]) <= 1 + np.sum(3 * estimates["first"][1])
+        assert np.sum(estimates["total"][0]) >= 1 - np.sum(3 * estimates["total"][1])
+        whole, _ = measured(method(4, {"all": [0, 1, 2, 3]}, estimator=estimator), f)
+        for name in ("first", "total"):
+            value, half = whole[name][1].interval(0.95)
+            assert abs(value[0] - 1) <= 3 * half[0] + 1e-9
+
+    def test_of_a_sum_first_and_total_are_one(self):
+        found, _ = measured(method(3), lambda x: x @ np.array([1.0, 2.0, 3.0]), points=256)
+        for name in ("first", "total"):
+            value, half = found[name][1].interval(0.95)
+            assert np.all(np.abs(value - np.array([1, 4, 9]) / 14) <= 3 * half)
+            assert np.max(half) < 0.02
+
+    def test_a_group_has_what_its_members_and_their_pairs_have(self):
+        found = sobol_indices(
+            lambda a, b, c: ishigami([a, b, c]),
+            dict(zip("abc", CUBE, strict=True)),
+            groups={"ac": ["a", "c"]},
+            **SMALL,
+        )
+        assert list(found["parameter"].values) == ["ac", "b"]
+        both = ISHIGAMI["first"][0] + ISHIGAMI["pair"]
+        assert within_three(found, "first", [both, ISHIGAMI["first"][1]])
+        assert within_three(found, "total", [both, ISHIGAMI["total"][1]])
+
+    def test_an_output_that_never_changes_is_zero_with_the_reason(self):
+        found = sobol_indices(lambda x: {"y": 3.0 + 0 * x[0], "z": x[1]}, CUBE, points=64, replicates=4)
+        assert list(found["note"].values[0]) == [NEVER_CHANGES] * 3
+        assert np.all(found["first"].values[0] == 0)
+        assert float(found["mean"][0]) == 3.0
+        assert list(found["note"].values[1]) == [NO_INFLUENCE, "", NO_INFLUENCE]
+
+
+class TestNoise:
+    """A random simulation: noise in the same row is shared, and is taken off what it adds to."""
+
+    def values(self, sobol, replicates, rows, paths, seed, interaction=0.0):
+        """f = x0 + 2 x1 + 3 Z + interaction x2 Z on the paths Z of each row."""
+        rng = np.random.default_rng(seed)
+        inputs = sobol.inputs(0, rows, seed, replicates)
+        x = inputs.base[:, :, sobol.design.take]
+        noise = rng.standard_normal((replicates, rows, 2, paths))
+        Z = noise[:, :, sobol.design.streams]
+        f = (x[..., 0] + 2 * x[..., 1])[..., None] + 3 * Z + interaction * x[..., 2:3] * Z
+        return Values.of(f, random=True, keep=True), inputs
+
+    def test_variance_is_split_without_bias(self):
+        sobol = method(3)
+        values, inputs = self.values(sobol, 800, 32, 2, 1)
+        found, _ = sobol.measured(values, inputs)
+        exact = {"parameter_variance": 5 * PI**2 / 3, "noise_variance": 9.0}
+        for name, value in exact.items():
+            each = found[name][1].values
+            z = (each.mean() - value) / (each.std(ddof=1) / np.sqrt(len(each)))
+            # A variance of 32 scrambled points, not of independent ones, is biased by far less than 1/32.
+            assert abs(z) < 4.9 or abs(each.mean() / value - 1) < 0.01, (name, z)
+        assert found["noise_share"][1].interval(0.95)[0] == pytest.approx(9 / (9 + 5 * PI**2 / 3), rel=0.02)
+
+    def test_indices_are_those_of_the_conditional_mean(self):
+        sobol = method(3, estimator="jansen")
+        values, inputs = self.values(sobol, 400, 64, 2, 2, interaction=1.0)
+        for estimator in ("saltelli", "jansen", "janon"):
+            own = Sobol(sobol.laws, sobol.groups, estimator)
+            found, _ = own.measured(values, inputs)
+            for name in ("first", "total"):
+                value, half = found[name][1].interval(0.999999)
+                assert np.all(np.abs(value - [0.2, 0.8, 0.0]) <= half + 0.005), (estimator, name, value, half)
+                assert np.max(half) < 0.08
+
+    def test_effects_lose_the_noise(self):
+        laws = {name: Uniform(0, 1) for name in ("a", "b")}
+        morris = Morris(laws, {"a": [0], "b": [1]})
+        inputs = morris.inputs(0, 500, 0, 4)
+        x = inputs.base[:, :, morris.design.take]
+        Z = np.random.default_rng(0).standard_normal((4, 500, 1, 4))
+        found, _ = morris.measured(
+            Values.of((2 * x[..., 0])[..., None] + x[..., 1:2] * Z, True, True), inputs
+        )
+        assert found["mu"][1].interval(0.95)[0][0] == pytest.approx(2)
+        assert found["sigma"][1].interval(0.95)[0][1] < 0.12
+        assert found["effect_noise"][1].interval(0.95)[0][1] == pytest.approx(0.5, rel=0.05)
+
+    def test_squared_derivatives_lose_the_noise(self):
+        """f = x²/2 + 2 x Z: E[E[f'|x]²] = 1, and the mean over two paths has 2 more."""
+        derivatives = Derivatives({"x": Normal(0, 1)}, {"x": [0]})
+        inputs = derivatives.inputs(0, 64, 0, 64)
+        Z = np.random.default_rng(0).standard_normal((64, 64, 1, 2))
+        x = inputs.base[..., None]
+        values = Values.of(x**2 / 2 + 2 * x * Z, random=True)
+        each = x + 2 * Z
+        noise = each.var(-1, ddof=1) / 2
+        values = dataclasses.replace(values, gradient=each.mean(-1), gradient_noise=noise)
+        found, _ = derivatives.measured(values, inputs)
+        value, half = found["nu"][1].interval(0.999999)
+        assert abs(value[0] - 1) <= half[0] < 0.7
+
+
+class TestOtherMethods:
+    def test_elementary_effects(self):
+        """Of a linear function exact; of Ishigami's as SALib writes it, on the same walks."""
+        laws = [{"uniform": [0, 2]}, {"normal": [0, 1]}, {"uniform": [-1, 0]}]
+        found = elementary_effects(lambda x: 3 * x[0] - 2 * x[2] + 0 * x[1], laws, walks=8)
+        assert found["mu"].values[0] == pytest.approx([6, 0, -2])
+        assert found["mu_star"].values[0] == pytest.approx([6, 0, 2])
+        assert found["sigma"].values[0] == pytest.approx([0, 0, 0], abs=1e-12)
+        assert list(found["note"].values[0]) == ["", NO_INFLUENCE, ""]
+        morris = Morris({f"x{i}": Uniform(-PI, PI) for i in range(3)}, {f"x{i}": [i] for i in range(3)})
+        inputs = morris.inputs(0, 20, 5, 2)
+        Y = on_numpy(inputs.base[:, :, morris.design.take])
+        effects, _ = morris.measured(Values.of(Y[..., None], False, True), inputs)
+        walks = (inputs.base / (2 * PI) + 0.5).reshape(2, 20, 4, 3)
+        for replicate in range(2):
+            by_parameter = [[], [], []]
+            for walk, y in zip(walks[replicate], Y[replicate], strict=True):
+                for k in range(3):
+                    (column,) = np.flatnonzero(np.abs(walk[k + 1] - walk[k]) > 1e-9)
+                    step = walk[k + 1, column] - walk[k, column]
+                    assert abs(step) == pytest.approx(2 / 3)
+                    by_parameter[column].append((y[k + 1] - y[k]) / step)
+            exact = np.array(by_parameter)
+            assert effects["mu"][1].values[replicate] == pytest.approx(exact.mean(1), abs=1e-10)
+            assert effects["mu_star"][1].values[replicate] == pytest.approx(np.abs(exact).mean(1), abs=1e-10)
+            sigma = np.sqrt(effects["sigma"][1].values[replicate])
+            assert sigma == pytest.approx(exact.std(1, ddof=1), abs=1e-10)
+
+    def test_derivatives_bound_the_total_index(self):
+        found = derivative_measures(ishigami, CUBE, points=256, replicates=8)
+        assert within_three(found, "nu", ISHIGAMI["nu"], 1e-6)
+        assert np.all(found["bound"].values[0] >= ISHIGAMI["total"])
+        weights = np.array([1.0, 2.0, 3.0])
+        laws = [{"normal": [0, 1]}, {"normal": [5, 2]}, {"normal": [0, 0.5]}]
+        linear = derivative_measures(lambda x: jnp.dot(x, weights), laws, points=256, replicates=8)
+        shares = (weights * [1, 2, 0.5]) ** 2 / np.sum((weights * [1, 2, 0.5]) ** 2)
+        assert linear["bound"].values[0] == pytest.approx(shares, rel=0.01)  # sharp for normal laws
+
+    def test_rank_correlations(self):
+        rng = np.random.default_rng(1)
+        x, y = rng.standard_normal((2, 200, 3)), rng.standard_normal((2, 200))
+        y = np.round(y + np.exp(x[..., 0]) - x[..., 1], 1)  # with ties
+        laws = {name: Normal(0, 1) for name in "abc"}
+        rank = Rank(laws, {name: [i] for i, name in enumerate(laws)})
+        inputs = rank.inputs(0, 256, 0, 2)._replace(base=x)
+        found, _ = rank.measured(Values(y[..., None]), inputs)
+        for replicate in range(2):
+            for i in range(3):
+                exact = stats.spearmanr(x[replicate, :, i], y[replicate]).statistic
+                assert found["spearman"][1].values[replicate, i] == pytest.approx(exact, abs=1e-12)
+                ranks = np.stack([stats.rankdata(c) for c in (*x[replicate].T, y[replicate])], -1)
+                others = np.column_stack([np.ones(200), np.delete(ranks[:, :3], i, 1)])
+                left = [r - others @ np.linalg.lstsq(others, r)[0] for r in (ranks[:, i], ranks[:, 3])]
+                partial = np.corrcoef(*left)[0, 1]
+                assert found["partial"][1].values[replicate, i] == pytest.approx(partial, abs=1e-10)
+        monotone = rank_correlations(lambda a, b: jnp.exp(a) + 0 * b, {"a": CUBE[0], "b": CUBE[1]}, points=64)
+        assert monotone["spearman"].values[0, 0] == pytest.approx(1)
+
+    def test_propagation(self):
+        laws = {"a": {"normal": [1, 0.5]}, "b": {"lognormal": [0, 0.25]}}
+        found = propagate(lambda a, b: {"sum": 2 * a - 1, "log": jnp.log(b)}, laws, points=1024, replicates=8)
+        for name, (mean, sd) in {"sum": (1, 1), "log": (0, 0.25)}.items():
+            own = found.sel(observable=name)
+            assert abs(own["mean"] - mean) <= 3 * own["mean_halfwidth"]
+            assert abs(own["sd"] - sd) <= 3 * own["sd_halfwidth"]
+            exact = stats.norm(mean, sd).ppf(found["quantile"].values)
+            assert own["quantiles"].values == pytest.approx(exact, abs=0.02 * sd)
+        mass = found["histogram"].values * np.diff(found["histogram_edge"].values)
+        assert np.sum(mass, 1) == pytest.approx(0.998, abs=1e-3)
+
+
+LAW_EXAMPLES = {
+    Normal(1, 2): stats.norm(1, 2),
+    LogNormal(0.1, 0.5): stats.lognorm(0.5, scale=math.exp(0.1)),
+    Uniform(-1, 3): stats.uniform(-1, 4),
+    Triangular(0, 1, 4): stats.triang(0.25, 0, 4),
+    Triangular(2, 2, 4): stats.triang(0.0, 2, 2),
+    TruncatedNormal(0, 1, 1, 5): stats.truncnorm(1, 5),
+    TruncatedNormal(3, 2, -1, 4): stats.truncnorm(-2, 0.5, 3, 2),
+    Beta(2, 3, -1, 1): stats.beta(2, 3, -1, 2),
+}
+
+
+@pytest.mark.parametrize(("law", "reference"), LAW_EXAMPLES.items(), ids=lambda x: type(x).__name__)
+class TestLaws:
+    def test_quantiles(self, law, reference):
+        u = np.r_[1e-12, 1e-3, np.linspace(0.01, 0.99, 25), 1 - 1e-9]
+        np.testing.assert_allclose(law.quantile(u), reference.ppf(u), rtol=1e-9, atol=1e-12)
+        assert law_of(plain(law)) == law
+        assert reference.cdf(law.centre) == pytest.approx(0.5, abs=0.2)
+
+    def test_slope_bounds_the_variance(self, law, reference):
+        """Poincaré's inequality for several functions; x itself makes it sharp for normal laws."""
+        u = (np.arange(20_000) + 0.5) / 20_000
+        x = law.quantile(u)
+        w = law.poincare_slope(x)
+        for f, slope in ((x, 1.0), (x**2, 2 * x), (np.sin(x), np.cos(x))):
+            assert np.var(f) <= np.mean((w * slope) ** 2) * (1 + 1e-3)
+        if isinstance(law, Normal):
+            assert np.var(x) == pytest.approx(np.mean(w**2), rel=1e-3)
+
+
+def test_discrete_values_have_their_probabilities():
+    law = law_of({"discrete": {"values": [3, 1, 2], "probabilities": [0.5, 0.25, 0.25]}})
+    u = scrambled_sobol(1, 0, 1024, 0, 0)[:, 0]
+    values, counts = np.unique(law.quantile(u), return_counts=True)
+    assert dict(zip(values, counts, strict=True)) == {1: 256, 2: 256, 3: 512}
+    assert law.quantile(np.array([0.0, 1.0])).tolist() == [1, 3]
+    assert law_of({"discrete": [1, 2]}) == Discrete((1.0, 2.0))
+    assert law_of(plain(law)) == law
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"normal": [0, -1]}, r"normal: sd must be > 0, got -1"),
+        ({"normal": {"mean": 0}}, r"normal: sd is missing; write normal: {mean: …, sd: …}"),
+        ({"normal": {"mean": 0, "sdd": 1}}, r"normal has no 'sdd'; did you mean 'sd'\?"),
+        ({"normal": [0, 1, 2]}, r"normal takes mean, sd, got 3 numbers"),
+        ({"normal": [0, "1"]}, r"normal: sd must be a number, got '1'"),
+        ({"normal": [0, float("nan")]}, r"normal: sd must be finite"),
+        ({"uniform": [1, 1]}, r"uniform: low must be below high, got 1 and 1"),
+        ({"triangular": [0, 3, 2]}, r"triangular: mode must lie between low and high, got 3"),
+        ({"beta": [0, 1]}, r"beta: a must be > 0, got 0"),
+        ({"truncated_normal": [0, 1, 50, 60]}, r"truncated_normal: low and high lie so far"),
+        ({"discrete": [1]}, r"discrete: values must be at least two different numbers"),
+        ({"discrete": {"values": [1, 2], "probabilities": [0.5]}}, r"2 values and 1 probabilities"),
+        ({"discrete": {"values": [1, 2], "probabilities": [0.5, 0.6]}}, r"these add up to 1.1"),
+        ({"gauss": [0, 1]}, r"unknown distribution 'gauss'"),
+        ({"normal": [0, 1], "uniform": [0, 1]}, r"a distribution has one key"),
+        ({"normal": 3}, r"normal: must be its numbers, got 3"),
+    ],
+)
+def test_wrong_laws_are_refused(given, message):
+    with pytest.raises(InputError, match=message):
+        sobol_indices(ishigami, [given, *CUBE[1:]])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"points": 1000}, r"points: must be a power of two"),
+        ({"replicates": 1}, r"replicates: must be at least 2"),
+        ({"estimator": "sobol"}, r"estimator: must be one of saltelli, jansen, janon"),
+        ({"order": 3}, r"order: must be 1 or 2"),
+        ({"groups": {"g": ["x7"]}}, r"groups: g: unknown parameter 'x7'"),
+        ({"groups": {"g": ["x1"], "h": ["x1"]}}, r"groups: x1 is in g and in h"),
+        ({"groups": {"x1": ["x2"]}}, r"groups: x1 is a parameter too"),
+        ({"width": 0}, r"width: must be > 0"),
+        ({"confidence": 1}, r"confidence: must be between 0 and 1"),
+        ({"seed": -1}, r"seed: must be a whole number"),
+    ],
+)
+def test_wrong_numbers_are_refused(changes, message):
+    with pytest.raises(InputError, match=message):
+        sobol_indices(ishigami, CUBE, **changes)
+
+
+def test_functions_that_cannot_be_studied_are_refused():
+    with pytest.raises(InputError, match="has the shape \\(3,\\)"):
+        sobol_indices(lambda x: x, CUBE)
+    with pytest.raises(NumericalError, match=r"value is nan at x1 = -"):
+        sobol_indices(lambda x: jnp.log(x[0]), CUBE, points=64)
+    with pytest.raises(InputError, match="a is discrete, and has no derivative"):
+        derivative_measures(lambda a: a, {"a": {"discrete": [0, 1]}})
+    with pytest.raises(InputError, match="there are no distributions"):
+        propagate(lambda: 1.0, {})
+
+
+def counting(function, sizes):
+    def evaluate(design, base, first):
+        sizes.append((first, base.shape[1]))
+        return {"y": Values.of(function(base[:, :, design.take])[..., None], False, True)}
+
+    return evaluate
+
+
+@pytest.mark.parametrize("kind", [Sobol, Morris, Propagate])
+def test_points_are_added_until_intervals_are_narrow(kind):
+    laws = {f"x{i}": Uniform(-PI, PI) for i in range(3)}
+    each = kind(laws, {name: [i] for i, name in enumerate(laws)})
+    sizes = []
+    width = {Sobol: 0.1, Morris: 0.05, Propagate: 0.02}[kind]
+    found = run_study(each, Plan(16, 8, width=width), counting(on_numpy, sizes))
+    assert found.stopped == "width"
+    assert found.widest <= width
+    assert found.points > 32
+    assert sizes == [(0, 16), *((16 << i, 16 << i) for i in range(len(sizes) - 1))]
+    at_once = run_study(each, Plan(found.points, 8), counting(on_numpy, []))
+    for name, estimate in found.estimates["y"].items():
+        assert np.array_equal(estimate.value, at_once.estimates["y"][name].value), name
+    short = run_study(each, Plan(16, 8, width=1e-9, budget=10_000), counting(on_numpy, []))
+    assert short.stopped == "budget"
+    assert short.runs <= 10_000 < 2 * short.runs
+
+
+def test_each_replicate_is_its_own_scrambling():
+    one, other = scrambled_sobol(4, 0, 64, 1, 0), scrambled_sobol(4, 0, 64, 1, 1)
+    assert not np.array_equal(one, other)
+    assert np.array_equal(scrambled_sobol(4, 32, 32, 1, 0), one[32:])
+    assert np.all((one > 0) & (one < 1))
+    for column in one.T:  # one point in each of 64 cells
+        assert sorted(np.floor(column * 64).astype(int)) == list(range(64))
+
+
+def test_laws_have_their_keys_in_the_file():
+    from simkit.settings import DISTRIBUTIONS
+
+    assert tuple(LAWS) == DISTRIBUTIONS
