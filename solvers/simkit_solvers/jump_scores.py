@@ -41,16 +41,23 @@ def is_real(x) -> bool:
     return isinstance(x, float) or eqx.is_inexact_array(x)
 
 
+def along(fn, tree, tangent) -> tuple[Any, Any]:
+    """The real numbers in `fn(tree)`, and their derivatives along a tangent of the real numbers in `tree`."""
+    numbers, others = eqx.partition(tree, is_real)
+    numbers = jax.tree.map(lambda x, d: jnp.asarray(x, jnp.result_type(d)), numbers, tangent)
+    return jax.jvp(lambda x: eqx.filter(fn(eqx.combine(x, others)), is_real), (numbers,), (tangent,))
+
+
 def pushed(fn, network, directions: tuple) -> tuple:
     """The directions of `fn(network)`, a network made of another one."""
-    return tuple(eqx.filter_jvp(fn, (network,), (each,))[1] for each in directions)
+    return tuple(along(fn, network, each)[1] for each in directions)
 
 
 def _slopes(jumps, y) -> tuple[tuple, list[tuple]]:
     """$a_j$, and for each direction $\\partial a_j$."""
     real = jax.tree.map(lambda x: x.astype(jumps.span.dtype), y)
     found = [
-        eqx.filter_jvp(lambda n: n.propensities(jumps.t0, real), (jumps.network,), (each,))
+        along(lambda network: network.propensities(jumps.t0, real), jumps.network, each)
         for each in jumps.directions
     ]
     return found[0][0], [slopes for _, slopes in found]
@@ -96,7 +103,7 @@ def event_moves(after, network, directions: tuple, y) -> jax.Array:
     """Whether the counts `after(network, y)` that events leave change with a direction of the network."""
     found = jnp.bool_(False)
     for each in directions:
-        _, moved = eqx.filter_jvp(lambda n: after(n, y), (network,), (each,))
+        _, moved = along(lambda network: after(network, y), network, each)
         for tangent in jax.tree.leaves(moved):
             found = found | (tangent != 0)
     return found

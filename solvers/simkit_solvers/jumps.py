@@ -222,20 +222,27 @@ def integrate_jumps(
 
     counts, scores, end = run(numbers, y0, noise)
     network, method, grid, _, _ = given
+    rows = observed(network, observer, grid, counts)
     start, span = jnp.asarray(grid.t0, dtype), jnp.asarray(grid.span, dtype)
     times = _times(grid, span)
+    failed = end.status > WAITING
+    there = ~failed | (times <= end.elapsed)
+    rows, scores = jax.tree.map(lambda x: jnp.where(there, x, jnp.nan), (rows, scores))
+    reached = start + jnp.where(failed, end.elapsed, span)
+    return JumpRun(counts, rows, end.steps, method.rejected(end.state), reached, end.status, scores)
+
+
+def observed(network: AbstractReactionNetwork, observer: AbstractObserver, grid: JumpGrid, counts) -> dict:
+    """What an observer keeps at the saved times of `grid`, given the counts there."""
+    dtype = jnp.result_type(grid.t0, grid.span)
+    start, span = jnp.asarray(grid.t0, dtype), jnp.asarray(grid.span, dtype)
     real = jax.tree.map(lambda x: x.astype(dtype), counts)
     acc = observer.init(just_after(network, start, start, span), start, jax.tree.map(lambda x: x[0], real))
 
     def row(t, y):
         return observer.row(just_after(network, start + t, start, span), acc, start + t, y)
 
-    rows = jax.vmap(row)(times, real)
-    failed = end.status > WAITING
-    there = ~failed | (times <= end.elapsed)
-    rows, scores = jax.tree.map(lambda x: jnp.where(there, x, jnp.nan), (rows, scores))
-    reached = start + jnp.where(failed, end.elapsed, span)
-    return JumpRun(counts, rows, end.steps, method.rejected(end.state), reached, end.status, scores)
+    return jax.vmap(row)(_times(grid, span), real)
 
 
 def check_rates(network: AbstractReactionNetwork) -> None:
