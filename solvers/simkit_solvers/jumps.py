@@ -369,7 +369,8 @@ def _stopped(
 
     def after(network, real):
         problem = just_after(network, t, jumps.t0, jumps.span)
-        for i, event in enumerate(_events(network)):
+        events = () if (own := schedule_of(network)) is None else own.events
+        for i, event in enumerate(events):
             real = event.applied(which == i, problem, t, real)
         return real
 
