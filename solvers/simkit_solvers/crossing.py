@@ -17,9 +17,9 @@ import optimistix as optx
 
 from simkit_solvers.adaptive import integrate_adaptive, solution
 from simkit_solvers.adaptive_grid import AdaptiveGrid
-from simkit_solvers.jump_scores import is_real
 from simkit_solvers.observe import States
 from simkit_solvers.problem import AbstractODE, Scalar
+from simkit_solvers.tangents import is_real
 
 FINER = 1e-2  # of the run's tolerances: those to which the crossing is found in the step's interpolant
 
@@ -81,7 +81,11 @@ def crossing(
     if elapsed is None:
         raise RuntimeError("a solution saved at its end has a time")
     elapsed = jax.lax.stop_gradient(jnp.where(there, elapsed[-1], times.span))
-    until = eqx.tree_at(lambda g: g.span, AdaptiveGrid(grid.t0, grid.t0 + 1.0, grid.tolerances, grid.first_step, 1, grid.max_steps), elapsed)
+    until = eqx.tree_at(
+        lambda g: g.span,
+        AdaptiveGrid(grid.t0, grid.t0 + 1.0, grid.tolerances, grid.first_step, 1, grid.max_steps),
+        elapsed,
+    )
     run = integrate_adaptive(problem, solver, y0, until, States())
     y = problem.State(**jax.tree.map(lambda x: x[-1], run.rows))
 

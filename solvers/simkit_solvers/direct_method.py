@@ -44,7 +44,7 @@ class DirectMethod(AbstractJumpMethod):
     def start_looking(self, jumps, y):
         return ()
 
-    def look(self, jumps, y, state, index, elapsed, time, looked):
+    def look(self, jumps, y, ahead, index, elapsed, time, looked):
         return y, ()
 
 

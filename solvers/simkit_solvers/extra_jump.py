@@ -5,8 +5,8 @@ probability of a kind of jump, lacks the change of that number. For Poisson numb
 
 $$\partial_\theta E[g(N)] = h\,\partial_\theta\lambda\;E[g(N + 1) - g(N)],$$
 
-and the sum over steps and kinds of jumps i, the rate of each being $\lambda p_i$, is taken at one random step:
-the path with one jump more there, minus the path without, on the same noise.
+and the sum over steps and kinds of jumps i, the rate of each being $\lambda p_i$, is taken at one random
+step: the path with one jump more there, minus the path without, on the same noise.
 Reference: Heidergott & Vázquez-Abad (2008), Measure-valued differentiation for Markov chains,
 doi:10.1007/s10957-007-9297-7.
 """
@@ -20,11 +20,11 @@ from simkit_solvers.generator import Stream, Words, block, stream_key, threefry2
 from simkit_solvers.grid import Grid
 from simkit_solvers.integrate import integrate
 from simkit_solvers.jump_diffusion import AbstractJumpDiffusion
-from simkit_solvers.jump_scores import along, as_tangent
 from simkit_solvers.noise import AbstractNoise, Purpose, StepWords
 from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.problem import Scalar
 from simkit_solvers.schedule import Schedule, ScheduledJumpDiffusion
+from simkit_solvers.tangents import Direction, along, as_tangent
 from simkit_solvers.variates import below_one
 
 _EXTRA, _APART = 2, 0xFFFFFFFF
@@ -54,19 +54,20 @@ def extra_jump(
     key: Words,
     path,
     observer: AbstractObserver,
-    directions: tuple,
+    directions: tuple[Direction, ...],
 ) -> tuple[dict[str, Any], tuple[dict[str, Any], ...]]:
     r"""The rows of a path, and for each direction of the problem numbers whose mean is what the derivative
     along the path lacks: the part from the number of jumps.
 
-    A direction is a tangent of the problem: one of the same class with 1 in place of one parameter and 0 for
-    the others. `noise` is that of the path; `key` and `path` give the place and the mark of the jump more.
+    `noise` is that of the path; `key` and `path` give the place and the mark of the jump more.
     The derivative of the mean is the mean of these and of the derivative along the path. Each direction costs
     one path. Raises `ValueError` for a problem without jumps, and for an intensity that depends on the state,
     which would have to be known at the random step.
     """
     if not isinstance(problem, AbstractJumpDiffusion):
-        raise ValueError(f"extra_jump: {type(problem).__name__} does not jump; take the derivative of its paths")
+        raise ValueError(
+            f"extra_jump: {type(problem).__name__} does not jump; take the derivative of its paths"
+        )
     dtype = jnp.result_type(*jax.tree.leaves(y0))
     start, dt = jnp.asarray(grid.t0, dtype), jnp.asarray(grid.dt, dtype)
     _check_intensity(problem, start, y0)
@@ -103,8 +104,7 @@ def extra_jump(
 
     found = []
     for each in directions:
-        tangent = jax.tree.map(lambda x: jnp.asarray(x, dtype), as_tangent(problem, each))
-        _, slopes = along(rates, problem, tangent)
+        _, slopes = along(rates, problem, as_tangent(problem, each.problem, dtype))
         sums = jnp.cumsum(jnp.abs(slopes))
         kind = jnp.argmax(sums > u * sums[-1])
         weight = jnp.sign(slopes[kind]) * sums[-1] * (grid.steps * dt)
@@ -122,6 +122,6 @@ def _check_intensity(problem: AbstractJumpDiffusion, t, y0) -> None:
     used = [*jaxpr.outvars, *(x for eqn in jaxpr.eqns for x in eqn.invars)]
     if any(var is x for var in jaxpr.invars for x in used):
         raise ValueError(
-            f"{type(problem).__name__}.intensity depends on the state, which a jump more changes; take finite "
-            "differences with common random numbers"
+            f"{type(problem).__name__}.intensity depends on the state, which a jump more changes; take "
+            "finite differences with common random numbers"
         )

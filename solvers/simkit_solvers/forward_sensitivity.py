@@ -21,23 +21,10 @@ import jax.numpy as jnp
 
 from simkit_solvers.adaptive import integrate_adaptive
 from simkit_solvers.adaptive_grid import AdaptiveGrid
-from simkit_solvers.jump_scores import along, as_tangent, is_real
 from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.problem import AbstractODE, Scalar
 from simkit_solvers.schedule import schedule_of
-
-
-class OdeDirection(NamedTuple):
-    """Tangents of a problem, of its initial state and of an observer; `None` for those that do not move.
-
-    That of a problem is one of the same class with 1 in place of the parameter and 0 for the others. One of
-    the size of the parameter makes sensitivities of the size of the variables, to which `atol` then applies
-    as to these.
-    """
-
-    problem: Any = None
-    y0: Any = None
-    observer: Any = None
+from simkit_solvers.tangents import Direction, along, as_tangent, is_real
 
 
 class Sensitivities(NamedTuple):
@@ -54,7 +41,7 @@ class Sensitivities(NamedTuple):
 
 
 class WithSensitivities(AbstractODE):
-    """An ordinary equation together with its sensitivities in some directions: the states one after another."""
+    """An ordinary equation together with its sensitivities in some directions, their states in a row."""
 
     original: AbstractODE
     tangents: tuple
@@ -132,13 +119,14 @@ def forward_sensitivities(
     y0,
     grid: AdaptiveGrid,
     observer: AbstractObserver,
-    directions: tuple[OdeDirection, ...],
+    directions: tuple[Direction, ...],
     **coefficients: Scalar,
 ) -> Sensitivities:
     r"""One path of `problem` from `y0` over `grid` with the derivatives of its rows in some directions.
 
     The tolerances hold for the state and its sensitivities together: the error of a step is the root mean
-    square over all of them. Everything else is as in `integrate_adaptive`.
+    square over all of them. A direction of the size of the parameter makes sensitivities of the size of the
+    variables, to which `atol` then applies as to these. Everything else is as in `integrate_adaptive`.
     Raises `ValueError` for a scheduled problem, of which `jax.jvp` of `integrate_adaptive` is the derivative,
     and for a tangent of another structure than what it is the tangent of.
     """
@@ -148,25 +136,15 @@ def forward_sensitivities(
             "integrate_adaptive"
         )
     dtype = jnp.result_type(*jax.tree.leaves(y0))
-    problem, observer = (_in_precision(each, dtype) for each in (problem, observer))
-    tangents = tuple(_tangent(problem, each.problem, dtype) for each in directions)
-    system = WithSensitivities(problem, tangents)
-    begin = system.joined(y0, [_tangent(y0, each.y0, dtype) for each in directions])
-    watch = _Observed(observer, tuple(_tangent(observer, each.observer, dtype) for each in directions))
-    run = integrate_adaptive(system, solver, begin, grid, watch, **coefficients)
-    return Sensitivities(
-        run.rows["rows"], run.rows["derivatives"], run.accepted, run.rejected, run.reached
+    problem, observer = jax.tree.map(
+        lambda x: jnp.asarray(x, dtype) if is_real(x) else x, (problem, observer)
     )
-
-
-def _in_precision(tree, dtype):
-    return jax.tree.map(lambda x: jnp.asarray(x, dtype) if is_real(x) else x, tree)
-
-
-def _tangent(tree, direction, dtype):
-    if direction is None:
-        return jax.tree.map(lambda x: jnp.zeros(jnp.shape(x), dtype), eqx.filter(tree, is_real))
-    return _in_precision(as_tangent(tree, direction), dtype)
+    tangents = tuple(as_tangent(problem, each.problem, dtype) for each in directions)
+    system = WithSensitivities(problem, tangents)
+    begin = system.joined(y0, [as_tangent(y0, each.y0, dtype) for each in directions])
+    watch = _Observed(observer, tuple(as_tangent(observer, each.observer, dtype) for each in directions))
+    run = integrate_adaptive(system, solver, begin, grid, watch, **coefficients)
+    return Sensitivities(run.rows["rows"], run.rows["derivatives"], run.accepted, run.rejected, run.reached)
 
 
 @functools.lru_cache(maxsize=64)

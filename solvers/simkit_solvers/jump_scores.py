@@ -15,37 +15,10 @@ doi:10.1145/84537.84552; Plyasunov & Arkin (2007), Efficient stochastic sensitiv
 systems, doi:10.1016/j.jcp.2006.06.047.
 """
 
-from typing import Any
-
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-
-def as_tangent(network, direction) -> Any:
-    """A direction as a tangent of the network: its numbers, `None` for what has no derivative.
-
-    Raises `ValueError` where its structure is not that of the network.
-    """
-    numbers, given = eqx.filter(network, is_real), eqx.filter(direction, is_real)
-    if jax.tree.structure(numbers) != jax.tree.structure(given):
-        raise ValueError(
-            f"directions: a direction of {type(network).__name__} must be a {type(network).__name__} of the "
-            f"same structure, with the tangents of its parameters, got {direction}"
-        )
-    return given
-
-
-def is_real(x) -> bool:
-    """Whether a leaf is a real number or an array of these."""
-    return isinstance(x, float) or eqx.is_inexact_array(x)
-
-
-def along(fn, tree, tangent) -> tuple[Any, Any]:
-    """The real numbers in `fn(tree)`, and their derivatives along a tangent of the real numbers in `tree`."""
-    numbers, others = eqx.partition(tree, is_real)
-    numbers = jax.tree.map(lambda x, d: jnp.asarray(x, jnp.result_type(d)), numbers, tangent)
-    return jax.jvp(lambda x: eqx.filter(fn(eqx.combine(x, others)), is_real), (numbers,), (tangent,))
+from simkit_solvers.tangents import along
 
 
 def pushed(fn, network, directions: tuple) -> tuple:

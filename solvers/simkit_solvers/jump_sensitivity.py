@@ -8,8 +8,6 @@ $\partial_\theta E[f(X_t; \theta)]$, or near it:
 | `girsanov` | $f Z$ with the score $Z$ of the path | none | grows with the number of events |
 | `weak_derivative` | one event more or less, and what becomes of it | none | bounded as networks relax |
 | `finite_difference` | two coupled copies at $\theta \pm h$ | $O(h^2)$ | $O(1/h)$ |
-
-A direction is a tangent of the network and, where observables read parameters, one of the observer.
 """
 
 from typing import Any, Literal, NamedTuple
@@ -21,7 +19,6 @@ import jax.numpy as jnp
 from simkit_solvers.coupled_network import CoupledNetwork, ObservedPair
 from simkit_solvers.generator import Words, block, threefry2x32
 from simkit_solvers.jump_grid import JumpGrid
-from simkit_solvers.jump_scores import along, as_tangent, is_real
 from simkit_solvers.jumps import (
     AbstractJumpMethod,
     JumpNoise,
@@ -34,23 +31,13 @@ from simkit_solvers.observe import AbstractObserver, States
 from simkit_solvers.problem import Scalar
 from simkit_solvers.reaction_network import AbstractReactionNetwork
 from simkit_solvers.schedule import schedule_of
+from simkit_solvers.tangents import Direction, along, as_tangent, moved
 from simkit_solvers.variates import below_one
 
 Coupling = Literal["split", "noise"]
 # Keys of the streams of what branches off a path: the seed's key under these, with a last word that is no
 # stream of a path.
 _BRANCH, _APART = 1, 0xFFFFFFFF
-
-
-class Direction(NamedTuple):
-    """Tangents of a network and of an observer, `None` where it does not depend on the parameter.
-
-    That of a network is one of the same class with 1 in place of the parameter and 0 for the others, or any
-    tangent such as `jax.jvp` takes.
-    """
-
-    network: Any
-    observer: Any = None
 
 
 class Scored(NamedTuple):
@@ -101,7 +88,7 @@ def girsanov(
     References: those of `jump_scores`.
     """
     run = integrate_jumps(
-        network, method, y0, grid, noise, observer, tuple(each.network for each in directions)
+        network, method, y0, grid, noise, observer, tuple(each.problem for each in directions)
     )
     return Scored(run, tuple(_explicit(network, observer, grid, run, each) for each in directions))
 
@@ -138,7 +125,8 @@ def finite_difference(
     with the same noise $O(1/h^2)$. Rows are the means of the two.
     Raises `ValueError` for a scheduled network with `split`.
     """
-    sides = [_moved(network, observer, direction, by) for by in (step, -step)]
+    tangents = _tangents(network, observer, grid, direction)
+    sides = [moved((network, observer), tangents, by) for by in (step, -step)]
     if coupling == "split":
         _refuse_schedule("finite_difference, coupling split", network, "coupling='noise'")
         pair, watch = CoupledNetwork(sides[0][0], sides[1][0]), ObservedPair(sides[0][1], sides[1][1])
@@ -182,8 +170,8 @@ def weak_derivative(
         )
     _refuse_schedule("weak_derivative", network, "girsanov or finite_difference with coupling='noise'")
     check_rates(network)
-    tangents = tuple(_in_precision(as_tangent(network, each.network), grid) for each in directions)
     dtype = jnp.result_type(grid.t0, grid.span)
+    tangents = tuple(as_tangent(network, each.problem, dtype) for each in directions)
     run = integrate_jumps(network, method, y0, grid, JumpNoise.of(key, path), observer)
     explicit = tuple(_explicit(network, observer, grid, run, each) for each in directions)
 
@@ -251,40 +239,17 @@ def _one_event_more(network: AbstractReactionNetwork, tangents: tuple, t, y, u):
 
 def _explicit(network, observer, grid, run: JumpRun, direction: Direction) -> dict[str, Any]:
     """The derivatives of the rows with the counts held fixed, NaN where the rows are."""
-    tangents = as_tangent(network, direction.network), _tangent_of_observer(observer, direction)
 
     def rows(both):
         return observed(*both, grid, run.counts)
 
-    _, found = along(rows, (network, observer), _in_precision(tangents, grid))
+    _, found = along(rows, (network, observer), _tangents(network, observer, grid, direction))
     return jax.tree.map(lambda x, df: jnp.where(jnp.isnan(x), x, df), run.rows, found)
 
 
-def _moved(network, observer, direction: Direction, by) -> tuple[Any, Any]:
-    """Network and observer a step along a direction."""
-    pairs = (network, as_tangent(network, direction.network)), (
-        observer,
-        _tangent_of_observer(observer, direction),
-    )
-    return tuple(_plus(tree, tangent, by) for tree, tangent in pairs)  # pyright: ignore[reportReturnType]
-
-
-def _plus(tree, tangent, by):
-    numbers, others = eqx.partition(tree, is_real)
-    moved = jax.tree.map(lambda x, d: x + by * d, numbers, tangent)
-    return eqx.combine(moved, others)
-
-
-def _tangent_of_observer(observer, direction: Direction):
-    numbers = eqx.filter(observer, is_real)
-    if direction.observer is None:
-        return jax.tree.map(jnp.zeros_like, numbers)
-    return eqx.filter(direction.observer, is_real)
-
-
-def _in_precision(tangents, grid):
+def _tangents(network, observer, grid: JumpGrid, direction: Direction) -> tuple[Any, Any]:
     dtype = jnp.result_type(grid.t0, grid.span)
-    return jax.tree.map(lambda x: jnp.asarray(x, dtype), tangents)
+    return as_tangent(network, direction.problem, dtype), as_tangent(observer, direction.observer, dtype)
 
 
 def _refuse_schedule(place: str, network, instead: str) -> None:

@@ -16,7 +16,6 @@ import jax.numpy as jnp
 from simkit_solvers.generator import Stream, Words, stream_key
 from simkit_solvers.jump_grid import JumpGrid
 from simkit_solvers.jump_scores import (
-    as_tangent,
     event_moves,
     has_likelihood,
     pushed,
@@ -36,6 +35,7 @@ from simkit_solvers.schedule import (
     stops_of,
     within,
 )
+from simkit_solvers.tangents import as_tangent
 
 RUNNING, WAITING, BAD_PROPENSITY, BAD_COUNT, TOO_MANY_STEPS, BAD_EVENT, NO_RATIO, MOVED_EVENT = range(8)
 LARGEST_COUNT = 2_000_000_000  # the bits of integers above 2 139 095 039 are those of NaN, which may change
@@ -127,8 +127,8 @@ class AbstractJumpMethod(eqx.Module):
         """What `look` carries from one saved time to the next."""
 
     @abc.abstractmethod
-    def look(self, jumps: Jumps, y, state, index, elapsed, time, looked) -> tuple[Any, Any]:
-        """The counts at a saved `time`, before what is proposed from `elapsed` is complete."""
+    def look(self, jumps: Jumps, y, ahead: Proposal, index, elapsed, time, looked) -> tuple[Any, Any]:
+        """The counts at a saved `time`, before what is proposed from `elapsed`, `ahead`, is complete."""
 
 
 class JumpRun(NamedTuple):
@@ -196,9 +196,11 @@ def integrate_jumps(
     """
     check_rates(network)
     if begin is not None and schedule_of(network) is not None:
-        raise ValueError("begin: a scheduled network begins at t0; give begin only where nothing is scheduled")
+        raise ValueError(
+            "begin: a scheduled network begins at t0; give begin only where nothing is scheduled"
+        )
     dtype = jnp.result_type(grid.t0, grid.span)
-    directions = tuple(as_tangent(network, each) for each in directions)
+    directions = tuple(as_tangent(network, each, dtype) for each in directions)
     given = jax.tree.map(
         lambda x: jnp.asarray(x, dtype) if isinstance(x, float) or eqx.is_inexact_array(x) else x,
         (network, method, grid, directions, begin),
@@ -216,8 +218,8 @@ def integrate_jumps(
     def _(primals, tangents):
         raise ValueError(
             f"{type(method).__name__}: counts have no derivative along a path, and the mean of these would "
-            "be no derivative of the mean; take the estimators of jump_sensitivity, or differentiate the rate "
-            "equation or the chemical Langevin equation"
+            "be no derivative of the mean; take the estimators of jump_sensitivity, or differentiate the "
+            "rate equation or the chemical Langevin equation"
         )
 
     counts, scores, end = run(numbers, y0, noise)
@@ -296,8 +298,9 @@ def _rows(jumps: Jumps, method: AbstractJumpMethod, y0, grid: JumpGrid, at: Scal
             )
         )
         index = _index(method, path)
-        y, looked = method.look(jumps, path.y, path.state, index, path.elapsed, time, looked)
-        return (path, looked), (y, _scores_at(jumps, method, path, index, time))
+        ahead = method.propose(jumps, path.y, path.state, index)
+        y, looked = method.look(jumps, path.y, ahead, index, path.elapsed, time, looked)
+        return (path, looked), (y, _scores_at(jumps, method, path, ahead, time))
 
     # Two times or more: the compiler takes a loop of one apart and mixes it with what is around.
     times = _times(grid, jumps.span)
@@ -323,7 +326,7 @@ def _rows(jumps: Jumps, method: AbstractJumpMethod, y0, grid: JumpGrid, at: Scal
     return counts, scores, path
 
 
-def _scores_at(jumps: Jumps, method: AbstractJumpMethod, path: _Path, index, time) -> tuple:
+def _scores_at(jumps: Jumps, method: AbstractJumpMethod, path: _Path, ahead: Proposal, time) -> tuple:
     """The scores at a saved `time`, which lies before the end of what is proposed.
 
     Of an exact method those of the time in which nothing happened. A leap that is looked into counts in
@@ -333,7 +336,6 @@ def _scores_at(jumps: Jumps, method: AbstractJumpMethod, path: _Path, index, tim
         return ()
     fired, tau = tuple(jnp.int32(0) for _ in jumps.network.reactions), time - path.elapsed
     if not method.exact:
-        ahead = method.propose(jumps, path.y, path.state, index)
         inside = ahead.accepted & (ahead.tau < jnp.inf) & (time > path.elapsed)
         fired = tuple(jnp.where(inside, k, 0) for k in ahead.fired)
         tau = jnp.where(inside, ahead.tau, 0.0)

@@ -61,7 +61,7 @@ class NextReaction(AbstractJumpMethod):
     def start_looking(self, jumps, y):
         return ()
 
-    def look(self, jumps, y, state, index, elapsed, time, looked):
+    def look(self, jumps, y, ahead, index, elapsed, time, looked):
         return y, ()
 
 

@@ -26,10 +26,10 @@ from jax.core import Tracer
 
 from simkit_solvers.adaptive import integrate_adaptive, solution
 from simkit_solvers.adaptive_grid import AdaptiveGrid
-from simkit_solvers.jump_scores import is_real
 from simkit_solvers.observe import States
 from simkit_solvers.problem import AbstractODE
 from simkit_solvers.schedule import schedule_of
+from simkit_solvers.tangents import is_real
 
 Adjoint = Literal["checkpointed", "backsolve"]
 RETURNS_WITHIN = 100.0  # tolerances: errors add up over steps both ways, and much more is another solution
@@ -80,8 +80,8 @@ def ode_gradient(
     if adjoint not in ("checkpointed", "backsolve"):
         raise ValueError(f"ode_gradient: adjoint must be checkpointed or backsolve, got {adjoint!r}")
     dtype = jnp.result_type(*jax.tree.leaves(y0))
-    problem, y0 = jax.tree.map(lambda x: jnp.asarray(x, dtype) if is_real(x) else x, (problem, y0))
     numbers, others = eqx.partition((problem, y0), is_real)
+    numbers = jax.tree.map(lambda x: jnp.asarray(x, dtype), numbers)
     times = jnp.arange(grid.rows, dtype=dtype) / grid.points * jnp.asarray(grid.span, dtype)
     kind = diffrax.RecursiveCheckpointAdjoint() if adjoint == "checkpointed" else diffrax.BacksolveAdjoint()
 
@@ -103,7 +103,7 @@ def ode_gradient(
     return OdeGradient(value, by_problem, by_y0, returned)
 
 
-def _distance_on_return(problem, solver, y0, grid: AdaptiveGrid, last):
+def _distance_on_return(problem: AbstractODE, solver, y0, grid: AdaptiveGrid, last):
     """How far from `y0` the run back from the `last` state ends, in tolerances of the largest variable."""
     dtype = jnp.result_type(*jax.tree.leaves(y0))
     start, span = jnp.asarray(grid.t0, dtype), jnp.asarray(grid.span, dtype)
@@ -124,6 +124,6 @@ def _refuse(problem, ended: bool, returned: float) -> None:
         raise ValueError(f"ode_gradient: the run of {name} failed; raise max_steps, or take a stiff solver")
     raise ValueError(
         f"ode_gradient: run backwards, {name} ends {returned:.3g} tolerances from where it began, more than "
-        f"{RETURNS_WITHIN:g}: it is stiff, dissipative or chaotic, and backsolve would give a wrong gradient; "
-        "take adjoint='checkpointed'"
+        f"{RETURNS_WITHIN:g}: it is stiff, dissipative or chaotic, and backsolve would give a wrong "
+        "gradient; take adjoint='checkpointed'"
     )

@@ -2,8 +2,9 @@ r"""Derivatives of stationary averages, from scores with a short memory.
 
 In a stationary state the distant past does not matter: with the score $Z$ of a path and a window w,
 
-$$\partial_\theta\,\pi_\theta(f) = \lim_{w \to \infty} E\bigl[(f(X_t) - \pi_\theta(f))\,(Z_t - Z_{t - w})\bigr] +
-\pi_\theta(\partial_\theta f).$$
+$$\partial_\theta\,\pi_\theta(f) =
+\lim_{w \to \infty} E\bigl[(f(X_t) - \pi_\theta(f))\,(Z_t - Z_{t - w})\bigr]
++ \pi_\theta(\partial_\theta f).$$
 
 What a window leaves out is $\pi$-average of f's derivative by the state a time w earlier, and decays as
 correlations do, while the variance grows in proportion to w: a few correlation times are enough. One long
@@ -36,11 +37,11 @@ def stationary_derivative(
 ) -> StationaryDerivative:
     r"""The derivative of a stationary average from rows of f and of the score Z at equal distances in time.
 
-    `values` and `scores` are arrays `(paths, rows)`, as `girsanov` and `WithScores` keep them; `window` counts
-    rows, and the first `discard` rows are left out, in which the state is not yet stationary. `explicit` are
-    the rows of $\partial_\theta f$, zero unless given. Standard errors are those of `batches` batch means over
-    paths and time; they are right where a batch is much longer than the window and the correlation time.
-    Choose the window by looking at several: the derivative must no longer change.
+    `values` and `scores` are arrays `(paths, rows)`, as `girsanov` and `WithScores` keep them; `window`
+    counts rows, and the first `discard` rows are left out, in which the state is not yet stationary.
+    `explicit` are the rows of $\partial_\theta f$, zero unless given. Standard errors are those of `batches`
+    batch means over paths and time; they are right where a batch is much longer than the window and the
+    correlation time. Choose the window by looking at several: the derivative must no longer change.
     Raises `ValueError` for arrays of another shape, and where batches would be no longer than the window.
     """
     values, scores = jnp.asarray(values), jnp.asarray(scores)
@@ -56,8 +57,8 @@ def stationary_derivative(
     length = (rows - discard - window) // each
     if length <= window:
         raise ValueError(
-            f"window: {window} rows are no less than a batch of {max(length, 0)}, of which {each} are taken of "
-            f"each path; save more rows, or take a shorter window or more paths"
+            f"window: {window} rows are no less than a batch of {max(length, 0)}, of which {each} are taken "
+            f"of each path; save more rows, or take a shorter window or more paths"
         )
     last = values[:, discard + window :]
     centre = jnp.mean(last)

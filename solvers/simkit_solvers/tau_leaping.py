@@ -123,8 +123,7 @@ class TauLeaping(AbstractJumpMethod):
         none = tuple(jnp.int32(0) for _ in jumps.network.reactions)
         return _Looked(jnp.uint32(0), jnp.zeros_like(jumps.span), none, y)
 
-    def look(self, jumps, y, state, index, elapsed, time, looked):
-        ahead = self.propose(jumps, y, state, index)
+    def look(self, jumps, y, ahead, index, elapsed, time, looked):
         fresh = (looked.index != index) | (looked.part == 0)
         part = jnp.where(fresh, 0.0, looked.part)
         fired = [jnp.where(fresh, jnp.int32(0), k) for k in looked.fired]

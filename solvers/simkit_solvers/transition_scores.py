@@ -12,13 +12,12 @@ Reference: Glynn (1990), Likelihood ratio gradient estimation for stochastic sys
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 
 from simkit_solvers.elimination import factorise, solve
-from simkit_solvers.jump_scores import along, as_tangent, is_real
 from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.problem import AbstractSDE
+from simkit_solvers.tangents import Direction, along, as_tangent
 
 SCORE = "score"
 
@@ -26,14 +25,13 @@ SCORE = "score"
 class WithScores(AbstractObserver):
     """What an observer keeps, and the scores of a path under Euler–Maruyama in some directions.
 
-    Rows get the names `score 0`, `score 1`, … beside those of `observer`. A direction is a tangent of the
-    problem, one of the same class with 1 in place of one parameter and 0 for the others. Of a solver other
-    than `EulerMaruyama` these are its scores up to the order of the step. Raises `ValueError` unless the
+    Rows get the names `score 0`, `score 1`, … beside those of `observer`. Of a solver other than
+    `EulerMaruyama` these are its scores up to the order of the step. Raises `ValueError` unless the
     problem has as many noises as variables; where its noise is singular the scores are not finite.
     """
 
     observer: AbstractObserver
-    directions: tuple
+    directions: tuple[Direction, ...]
 
     def init(self, problem, t, y):
         if len(problem.Noise._fields) != len(problem.State._fields):
@@ -48,7 +46,11 @@ class WithScores(AbstractObserver):
         own, before, scores = acc
         own = self.observer.update(problem, own, k, t, y, dt)
         gained = (
-            along(lambda p: _log_density(p, t - dt, dt, before, y), problem, _in_precision(problem, each, dt))[1]
+            along(
+                lambda p: _log_density(p, t - dt, dt, before, y),
+                problem,
+                as_tangent(problem, each.problem, dt.dtype),
+            )[1]
             for each in self.directions
         )
         return own, y, tuple(z + gain for z, gain in zip(scores, gained, strict=True))
@@ -81,8 +83,3 @@ def _log_density(problem: AbstractSDE, t, h, y, after):
     normals: list[Any] = solve(factors, moved)
     log_det = sum(jnp.log(jnp.abs(factors.rows[i][i])) for i in range(len(names)))
     return -0.5 * sum(e * e for e in normals) / h - log_det
-
-
-def _in_precision(problem, direction, like):
-    tangent = as_tangent(problem, direction)
-    return jax.tree.map(lambda x: jnp.asarray(x, like.dtype) if is_real(x) else x, tangent)
