@@ -125,10 +125,11 @@ def finite_difference(
     with the same noise $O(1/h^2)$. Rows are the means of the two.
     Raises `ValueError` for a scheduled network with `split`.
     """
+    if coupling == "split":
+        _refuse_schedule("finite_difference, coupling split", network, "coupling='noise'")
     tangents = _tangents(network, observer, grid, direction)
     sides = [moved((network, observer), tangents, by) for by in (step, -step)]
     if coupling == "split":
-        _refuse_schedule("finite_difference, coupling split", network, "coupling='noise'")
         pair, watch = CoupledNetwork(sides[0][0], sides[1][0]), ObservedPair(sides[0][1], sides[1][1])
         run = integrate_jumps(pair, method, pair.joined(y0, y0), grid, noise, watch)
         high, low, status = run.rows["first"], run.rows["second"], run.status
