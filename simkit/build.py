@@ -102,7 +102,9 @@ def build(experiment: Experiment) -> Simulation:
     """The simulation of an experiment. Raises `InputError` with every mistake in it.
 
     `simulation.bind({"r": value, …})` gives problem, observer, initial values and grid for other constants,
-    traced ones too; constants defined by others follow them.
+    traced ones too; constants defined by others follow them. Beside constants, all that `simulation.targets`
+    names can be given: a parameter as `model.sigma`, an initial value as `initial.S`, an end of time as
+    `time.t1`.
     """
     mistakes = Mistakes(experiment.document)
     assembled = assemble(Parts.of(with_defaults(experiment)), mistakes)
@@ -223,13 +225,25 @@ def assemble(parts: Parts, mistakes: Mistakes) -> Assembled | None:
     used = {name for observable in observables for name in observable.names}
     shared = [name for name in constants.values if name in used and name not in plan.parameters]
 
+    single = {name: value for name, value in initial.items() if value.kind is None and value.rows is None}
+    ends = {"time.t0": span[0], "time.t1": span[1]}
+    targets = constants.values | {
+        **{f"model.{n}": plan.values[n] for n in plan.expressions if n not in plan.changing},
+        **{f"initial.{n}": float(value.bound(constants.values)) for n, value in single.items()},
+        **{name: float(end(constants.values)) for name, end in ends.items()},
+    }
+
     def bind(given: Mapping[str, Any]) -> Bound:
-        values = constants.bound(given)
-        grid = make_grid(span[0](values), span[1](values), values)
+        dotted = {name: value for name, value in given.items() if "." in name}
+        unknown = dotted.keys() - targets.keys()
+        if unknown:
+            raise KeyError(f"nothing is called {min(unknown)!r}; there are: {', '.join(targets)}")
+        values = constants.bound({n: x for n, x in given.items() if n not in dotted}) | dotted
+        grid = make_grid(*(values.get(name, end(values)) for name, end in ends.items()), values)
         return Bound(
             problem=plan.bound(values, grid),
             observer=Observer({name: values[name] for name in shared}, observables),
-            initial={name: value.bound(values) for name, value in initial.items()},
+            initial={n: values.get(f"initial.{n}", value.bound(values)) for n, value in initial.items()},
             grid=grid,
         )
 
@@ -256,6 +270,7 @@ def assemble(parts: Parts, mistakes: Mistakes) -> Assembled | None:
         devices=ensemble.devices,
         picture=picture,
         constants=constants.values,
+        targets=targets,
         bind=bind,
     )
     return Assembled(simulation, completed)

@@ -20,6 +20,7 @@ from simkit.functions import (
     FUNCTIONS,
     NUMBERS,
     NUMERIC,
+    STEPS,
     as_number,
     both,
     divide,
@@ -71,13 +72,16 @@ class Expression:
     """A compiled expression: call it with a mapping from names (and functionals) to values.
 
     Plain numbers in it are Python floats, which never promote a float32 state. `truth` tells that it is a
-    condition, whose value is 1 or 0. Two expressions of the same text are equal.
+    condition, whose value is 1 or 0. `jumps` are the names on which conditions, `sign`, `floor` and `ceil` in
+    it depend: where these change a little, its value may change at once. Two expressions of the same text
+    are equal.
     """
 
     text: str
     names: frozenset[str]
     functionals: tuple[Functional, ...]
     evaluate: Callable[[Environment], Any] = dataclasses.field(compare=False, repr=False)
+    jumps: frozenset[str] = frozenset()
 
     def __call__(self, environment: Environment):
         return self.evaluate(environment)
@@ -102,7 +106,9 @@ def compile_expression(
     check_tokens(text, keywords)
     compiler = _Compiler(text, names, functionals, closed_forms or {})
     evaluate = compiler.number(_parsed(text), 0)
-    return Expression(" ".join(text.split()), frozenset(compiler.used), tuple(compiler.found), evaluate)
+    text = " ".join(text.split())
+    jumps = frozenset(compiler.jumps)
+    return Expression(text, frozenset(compiler.used), tuple(compiler.found), evaluate, jumps)
 
 
 def check_name(name: str) -> str | None:
@@ -160,6 +166,7 @@ class _Compiler:
         self.functionals = functionals
         self.closed_forms = closed_forms
         self.used: set[str] = set()
+        self.jumps: set[str] = set()
         self.found: list[Functional] = []
         self.inside: str = ""
 
@@ -268,6 +275,7 @@ class _Compiler:
         return evaluate
 
     def comparison(self, node: ast.Compare, depth: int):
+        self.jumps |= _names(node)
         operations = [
             _COMPARISONS.get(type(op)) or fail(node.col_offset, "this comparison") for op in node.ops
         ]
@@ -304,6 +312,8 @@ class _Compiler:
             a, b = (self.number(part, depth + 1) for part in node.args[1:])
             return lambda environment: where(condition(environment), a(environment), b(environment))
         function = NUMERIC[name]
+        if name in STEPS:
+            self.jumps |= _names(node)
         _count(node, name, function.arguments)
         parts = [self.number(part, depth + 1) for part in node.args]
         return lambda environment: function(*[part(environment) for part in parts])
@@ -333,8 +343,10 @@ class _Compiler:
             inner = _Compiler(self.text, self.names, True, self.closed_forms)
             inner.inside = name
             evaluate = inner.number(argument, 1)
-            arguments.append(Expression(ast.unparse(argument), frozenset(inner.used), (), evaluate))
+            used, jumps = frozenset(inner.used), frozenset(inner.jumps)
+            arguments.append(Expression(ast.unparse(argument), used, (), evaluate, jumps))
             self.used |= inner.used
+            self.jumps |= inner.jumps
         found = Functional(cast(Kind, name), *arguments)
         if found not in self.found:
             self.found.append(found)
@@ -370,6 +382,12 @@ class _Compiler:
                 raise ExpressionError(f"{name}: {error}") from error
 
         return evaluate
+
+
+def _names(node: ast.AST) -> set[str]:
+    """All names below a node, those of functions and numbers not."""
+    found = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+    return found - FUNCTIONS.keys() - NUMBERS.keys()
 
 
 def _count(node: ast.Call, name: str, wanted: int) -> None:

@@ -76,6 +76,8 @@ NUMERIC: dict[str, Function] = {
     ),
 }
 
+STEPS = ("sign", "floor", "ceil")  # which jump
+
 FUNCTIONALS: dict[str, str] = {
     "mean": "mean(x), average along the path over the ends of steps, t0 excluded; in observables",
     "max": "max(x), largest value along the path, t0 included; in observables",

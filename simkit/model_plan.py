@@ -45,7 +45,15 @@ class ModelPlan:
         if self.bind is not None:
             return self.bind(constants, grid)
         make = self.make or type(self.problem)
-        return make(**{name: value(constants) for name, value in self.expressions.items()})
+        return make(**bound_parameters(self.expressions, constants))
+
+
+def bound_parameters(expressions: Mapping[str, Expression], constants: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters for these constants; one that is given itself, as `model.sigma`, has that value."""
+    return {
+        name: constants[f"model.{name}"] if f"model.{name}" in constants else value(constants)
+        for name, value in expressions.items()
+    }
 
 
 def refuse_ambiguous(

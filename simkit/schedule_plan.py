@@ -19,7 +19,7 @@ from simkit.documents import KeyPath
 from simkit.expression import Expression, ExpressionError, compile_expression
 from simkit.fields import Constants, compiled, evaluated
 from simkit.mistakes import Mistakes
-from simkit.model_plan import ModelPlan, refuse_ambiguous
+from simkit.model_plan import ModelPlan, bound_parameters, refuse_ambiguous
 from simkit.settings import EventSettings, ObservableSettings
 from simkit.suggestion import did_you_mean
 from simkit.time_functions import SetVariables, TimeExpression
@@ -274,7 +274,7 @@ def plan_schedule(
     make: Any = plan.make or type(plan.problem)
 
     def bind(values: Mapping[str, Any], grid: AnyGrid) -> AbstractODE:
-        original = make(**start, **{name: value(values) for name, value in fixed.items()})
+        original = make(**start, **bound_parameters(fixed, values))
         given = {name: curve.bound(values) for name, curve in curves.items()}
         parameters = {name: _function(text, values, given) for name, text in moving.items()}
         happening = tuple(event.bound(values, plan.parameters, grid) for event in events)

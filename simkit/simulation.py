@@ -39,9 +39,10 @@ class Picture:
 class Simulation:
     """A validated experiment, ready to run.
 
-    `bind` rebuilds problem, initial values and observer from named constants, so that a derivative with
-    respect to a constant reaches every place where the constant is used. `convert` lets the problem be read
-    in the solver's calculus.
+    `bind` rebuilds problem, initial values, observer and grid from named constants, so that a derivative with
+    respect to a constant reaches every place where the constant is used. `targets` are the values of all that
+    it can replace: constants, and single places such as `model.sigma`, `initial.S`, `time.t1`. `convert` lets
+    the problem be read in the solver's calculus.
     """
 
     problem: AbstractODE
@@ -62,6 +63,7 @@ class Simulation:
     devices: int | None = None
     picture: Picture = Picture()
     constants: dict[str, float] = dataclasses.field(default_factory=dict)
+    targets: dict[str, float] = dataclasses.field(default_factory=dict)
     bind: Callable | None = None
 
 

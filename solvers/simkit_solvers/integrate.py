@@ -8,20 +8,23 @@ a block is reached from the block's start, by steps that are taken for this row 
 
 import functools
 import math
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 
+from simkit_solvers.directions import Along, Direction, Release
 from simkit_solvers.grid import Grid
-from simkit_solvers.jump_diffusion import AbstractJumpDiffusion, with_jumps
+from simkit_solvers.jump_diffusion import AbstractJumpDiffusion
+from simkit_solvers.moving_run import MovingRun
 from simkit_solvers.noise import AbstractNoise, Draw, Purpose
 from simkit_solvers.observe import AbstractObserver
+from simkit_solvers.path_run import PathRun, event_steps
 from simkit_solvers.problem import AbstractODE, AbstractSDE
-from simkit_solvers.schedule import Schedule, as_solved, prepared, schedule_of, within
-from simkit_solvers.step import AbstractStepper, stepper_for
+from simkit_solvers.schedule import prepared, schedule_of
+from simkit_solvers.step import stepper_for
 
 # Enough to hide the loop, few enough that a row inside a block costs little; by the bytes of a number, since
 # in float64 the loop costs more.
@@ -51,6 +54,39 @@ def integrate(
     Raises `ValueError` when a stochastic problem comes without noise or takes more steps than it can drive,
     and for events that are not at the end of a step.
     """
+    return _integrate(problem, solver, y0, grid, noise, observer)
+
+
+def integrate_along(
+    problem: AbstractODE,
+    solver,
+    y0,
+    grid: Grid,
+    noise: AbstractNoise | None,
+    observer: AbstractObserver,
+    directions: Sequence[Direction],
+    release: Release | None = None,
+) -> Along:
+    """One path as by `integrate`, and its derivatives along directions, in one loop.
+
+    With `release`, derivatives become weights (`simkit_solvers.directions`): the derivative of the mean of a
+    kept value f is then that of `f * weight + change`. Without, the weights are zeros. A path costs about
+    half as much again for each direction; differentiate the result once more for second derivatives.
+    Raises `ValueError` as `integrate`.
+    """
+    return _integrate(problem, solver, y0, grid, noise, observer, tuple(directions), release)
+
+
+def _integrate(
+    problem: AbstractODE,
+    solver,
+    y0,
+    grid: Grid,
+    noise: AbstractNoise | None,
+    observer: AbstractObserver,
+    directions: tuple[Direction, ...] | None = None,
+    release: Release | None = None,
+) -> Any:
     components, group, words = 0, 1, 0
     stepper, jumps = stepper_for(solver), isinstance(problem, AbstractJumpDiffusion)
     if not isinstance(problem, AbstractSDE):
@@ -65,37 +101,34 @@ def integrate(
         components = len(problem.Noise._fields)
         group = noise.group(components)
         words = (components + (WORDS_OF_JUMPS if jumps else 0)) * noise.refinement
+        words *= 1 if release is None else 2  # a step is long, and takes long to compile
     dtype = jnp.result_type(*jax.tree.leaves(y0))
     size = _block_size(group, words, dtype) if stepper.unrolled else group
     t0, dt = jnp.asarray(grid.t0, dtype), jnp.asarray(grid.dt, dtype)
-    run = _Run(prepared(problem), stepper, observer, noise, t0, dt)
+    plain = PathRun(prepared(problem), stepper, observer, noise, t0, dt)
+    run = plain if directions is None else MovingRun.along(plain, problem, directions, release)
     schedule = schedule_of(problem)
-    tables = () if schedule is None else _event_steps(schedule, grid)
+    tables = () if schedule is None else event_steps(schedule, grid)
     numbers, others = eqx.partition(run, eqx.is_array)
+
+    def driven(run, first, count):
+        """For each step what drives it: normals and further words, and the words of its jumps."""
+        draws = [Draw(())] * count
+        if run.noise is None:
+            return [(draw, None) for draw in draws]
+        draws = run.noise.draws(components, stepper.areas, first, count)
+        if stepper.variates:
+            words = run.noise.words(Purpose.TRANSITION, first, count)
+            draws = [draw._replace(words=w) for draw, w in zip(draws, words, strict=True)]
+        happening = run.noise.words(Purpose.JUMPS, first, count) if jumps else [None] * count
+        return list(zip(draws, happening, strict=True))
 
     def steps(numbers, carry, first, count):
         """`count` unrolled steps from step `first`, where a group starts."""
-        run = eqx.combine(numbers, others)
-        y, state, acc = unpack(carry)
-        draws = [Draw(())] * count
-        if run.noise is not None:
-            draws = run.noise.draws(components, stepper.areas, first, count)
-            if stepper.variates:
-                words = run.noise.words(Purpose.TRANSITION, first, count)
-                draws = [draw._replace(words=w) for draw, w in zip(draws, words, strict=True)]
-        happening = run.noise.words(Purpose.JUMPS, first, count) if jumps and run.noise is not None else []
-        for i, draw in enumerate(draws):
-            k = first + jnp.uint32(i)
-            during = run.after(k)
-            y, state = run.stepper.step(as_solved(during), run.time(k), run.dt, y, draw, state)
-            if jumps:
-                y = with_jumps(during, run.time(k), run.dt, y, happening[i])
-            k = k + jnp.uint32(1)
-            acc = run.observer.update(during, acc, k, run.time(k), y, run.dt)
-            if schedule is not None:
-                due = [_is_in(k, table) for table in tables]
-                y, state, acc = _turned(run, k, due, during, y, state, acc)
-        return pack((y, state, acc))
+        run, carried = eqx.combine(numbers, others), unpack(carry)
+        for i, (draw, words) in enumerate(driven(run, first, count)):
+            carried = run.step(carried, first + jnp.uint32(i), draw, words, tables)
+        return pack(carried)
 
     def branch(numbers, carry, start, first, end):
         """The block from step `first`, if it ends no later than `end`; `start` is for `selection`."""
@@ -123,9 +156,7 @@ def integrate(
     half = group * -(-size // (2 * group))  # of a block, in whole groups
 
     def row(numbers, carry, k):
-        run = eqx.combine(numbers, others)
-        y, _, acc = unpack(carry)
-        return run.observer.row(run.after(k), acc, run.time(k), y)
+        return eqx.combine(numbers, others).row(unpack(carry), k)
 
     @functools.partial(jax.checkpoint, prevent_cse=False)
     def at_row(numbers, carry, k):
@@ -176,18 +207,15 @@ def integrate(
     @run_loop.defjvp
     def _(primals, tangents):
         def differentiable(numbers, start):
-            run = eqx.combine(numbers, others)
-            run = run._replace(problem=_per_path(run.problem, run.noise))
+            run = eqx.combine(numbers, others).per_path()
             return loop(selection, eqx.filter(run, eqx.is_array), start)
 
         return jax.jvp(differentiable, primals, tangents)
 
-    at_start = run.after(jnp.uint32(0))
-    if schedule is not None:
-        due = [jnp.bool_(0 in table) for table in tables]
-        y0 = _with_events(schedule, due, at_start, t0, y0)
-    start = y0, stepper.init(as_solved(at_start), t0, dt, y0), observer.init(at_start, t0, y0)
-    start = jax.tree.map(_strong, start)
+    start = jax.tree.map(_strong, run.start(y0, tables))
+    if isinstance(run, MovingRun):
+        run, start = run.settled(start, *driven(run, jnp.uint32(0), group)[0], tables)
+        numbers, others = eqx.partition(run, eqx.is_array)
     pack, unpack = _packing(start)
     start = pack(start)
     end, counted, between = run_loop(numbers, start)
@@ -215,71 +243,6 @@ def integrate(
     return jax.tree.map(_in_order, first, between, last)
 
 
-class _Run(NamedTuple):
-    """What a step reads beside the carry."""
-
-    problem: Any
-    stepper: AbstractStepper
-    observer: AbstractObserver
-    noise: AbstractNoise | None
-    t0: jax.Array
-    dt: jax.Array
-
-    def time(self, k):
-        return self.t0 + k.astype(self.t0.dtype) * self.dt
-
-    def after(self, k):
-        """The problem over the step that begins at step `k`."""
-        if schedule_of(self.problem) is None:
-            return self.problem
-        return within(self.problem, self.time(k), self.time(k) + self.dt)
-
-
-def _event_steps(schedule: Schedule, grid: Grid) -> list[np.ndarray]:
-    """The steps after which each event happens."""
-    tables = []
-    for event in schedule.events:
-        steps = (event if event.steps is not None else event.on(grid)).steps_of(grid.steps)
-        if steps is None:
-            raise ValueError(
-                f"steps: {grid.steps} do not meet all times of an event, as {event.of} did; choose a multiple"
-            )
-        tables.append(np.asarray(steps, np.uint32))
-    return tables
-
-
-def _is_in(k, table: np.ndarray):
-    return jnp.any(k == jnp.asarray(table))
-
-
-def _with_events(schedule: Schedule, due, problem, t, y):
-    """The state after the events that are due, one after the other."""
-    for event, now in zip(schedule.events, due, strict=True):
-        y = event.applied(now, problem, t, y)
-    return y
-
-
-def _turned(run: _Run, k, due, before, y, state, acc):
-    """State, solver's state and accumulators as the step from `k` on finds them.
-
-    `before` is the problem over the step that ended. A solver that carries something starts afresh where a
-    parameter jumps or an event happens.
-    """
-    t, after = run.time(k), run.after(k)
-    schedule: Any = schedule_of(run.problem)
-    new = _with_events(schedule, due, after, t, y)
-    acc = run.observer.changed(acc, k, t, (before, y), (after, new))
-    if jax.tree.leaves(state):
-        afresh = schedule.moved(t - 0.5 * run.dt, t + 0.5 * run.dt)
-        for now in due:
-            afresh = afresh | now
-        begun = run.stepper.init(as_solved(after), t, run.dt, new)
-        state = jax.tree.map(
-            lambda b, s: jnp.where(afresh, jnp.asarray(b, s.dtype), s) if eqx.is_array(s) else s, begun, state
-        )
-    return new, state, acc
-
-
 def _in_order(first, between, last):
     """All rows of one kept value; the loop's first one is not taken."""
     return jnp.concatenate([jnp.asarray(first)[None], between[1:], jnp.asarray(last)[None]])
@@ -289,22 +252,6 @@ def _block_size(group: int, words: int, dtype) -> int:
     """Steps in a block of about `WORDS_PER_BLOCK` words, in whole groups; a step takes `words` of them."""
     steps = WORDS_PER_BLOCK[dtype.itemsize] // words if words else STEPS_PER_BLOCK
     return group * max(1, steps // group)
-
-
-def _per_path(problem, noise):
-    """The same problem, each parameter a number of this path's own, which `vmap` turns into a vector.
-
-    In reverse mode a parameter shared by all paths would cost a reduction over the paths at every use; a
-    path's own accumulates along the path, and the paths are summed once.
-    """
-    words = [leaf for leaf in jax.tree.leaves(noise) if eqx.is_array(leaf)]
-    if not words:
-        return problem
-    word = jnp.ravel(words[0])[0]
-    same = word == word
-    return jax.tree.map(
-        lambda p: jax.lax.select(same, p, p) if eqx.is_inexact_array(p) and p.shape == () else p, problem
-    )
 
 
 def _packing(carry):

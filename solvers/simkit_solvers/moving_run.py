@@ -1,0 +1,169 @@
+"""One path and its derivatives, as the fixed-grid loop steps through them."""
+
+import functools
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from simkit_solvers.directions import Along, Direction, Moving, Release, filled, joined, released
+from simkit_solvers.path_run import PathRun
+from simkit_solvers.schedule import prepared
+
+
+class MovingRun(NamedTuple):
+    """A run and its derivative along each direction, which ride along; methods as those of `PathRun`."""
+
+    run: PathRun
+    changes: tuple[PathRun, ...]
+    release: Release | None
+
+    starts: tuple[Any, ...]
+    driven: tuple[int, ...] = ()
+
+    @staticmethod
+    def along(
+        run: PathRun, problem, directions: tuple[Direction, ...], release: Release | None
+    ) -> "MovingRun":
+        """The run of a problem along directions."""
+        still = jax.tree.map(lambda _: None, run)
+        changes = tuple(
+            still._replace(
+                problem=eqx.filter_jvp(prepared, (problem,), (each.problem,))[1],
+                observer=each.observer,
+                t0=each.t0,
+                dt=each.dt,
+            )
+            for each in directions
+        )
+        return MovingRun(run, changes, release, tuple(each.y0 for each in directions))
+
+    @property
+    def noise(self):
+        """The path's driver."""
+        return self.run.noise
+
+    def start(self, y0, tables):
+        """As of the run; all derivatives are kept in the path and none is released."""
+
+        def begin(run, y0):
+            return run.start(y0, tables)
+
+        moves = zip(self.changes, self.starts, strict=True)
+        changes = tuple(eqx.filter_jvp(begin, (self.run, y0), move)[1] for move in moves)
+        return Moving(begin(self.run, y0), changes, tuple(jnp.zeros_like(self.run.dt) for _ in changes))
+
+    def settled(self, start: Moving, draw, words, tables) -> tuple["MovingRun", Moving]:
+        """Ready for a loop: which variables noise drives, and what is carried of the derivatives.
+
+        That is None where no step makes anything but zero. Raises `ValueError` with the reason where
+        derivatives cannot be released.
+        """
+        k = jnp.uint32(0)
+        run = self if self.release is None else self._replace(driven=self._driven(start.carry, k, draw))
+
+        def after(changes):
+            carried = start._replace(changes=changes)
+            return jax.eval_shape(lambda: run.step(carried, k, draw, words, tables).changes)
+
+        changes = start.changes
+        while True:
+            wanted = after(changes)
+            wider = tuple(map(joined, changes, wanted))
+            if jax.tree.structure(wider) == jax.tree.structure(changes):
+                break
+            changes = tuple(
+                filled(change, like, start.carry) for change, like in zip(changes, wider, strict=True)
+            )
+        if self.release is not None:
+            run._refuse(start, changes, k, words, tables)
+        return run, start._replace(changes=changes)
+
+    def _driven(self, carry, k, draw) -> tuple[int, ...]:
+        """The positions of the variables that the noise of a step reaches."""
+        y, state, _ = carry
+
+        def advance(W):
+            return self.run.advanced(y, state, k, draw._replace(W=W))[0]
+
+        moved = jax.eval_shape(lambda W: eqx.filter_jvp(advance, (W,), (W,))[1], draw.W)
+        leaves = jax.tree.leaves(moved, is_leaf=lambda x: x is None)
+        found = tuple(i for i, leaf in enumerate(leaves) if leaf is not None)
+        if not found:
+            raise ValueError("no normal drives the steps, so there is no density to differentiate")
+        if len(found) > len(draw.W):
+            raise ValueError(
+                f"{len(draw.W)} noises drive {len(found)} variables at once, so their law has no density"
+            )
+        return found
+
+    def _refuse(self, start: Moving, changes, k, words, tables) -> None:
+        """What moves a variable in a way that shifted normals cannot make good."""
+        names = type(start.carry[0])._fields
+        for change, (dy, *_) in zip(self.changes, changes, strict=True):
+            for i, (name, moved) in enumerate(zip(names, dy, strict=True)):
+                if moved is not None and i not in self.driven:
+                    raise ValueError(f"{name} moves with it, and no noise drives {name}")
+
+            def moved_at_end(change=change):
+                def finish(run):
+                    return run.finished(*start.carry, k, words, tables)[0]
+
+                return eqx.filter_jvp(finish, (self.run,), (change,))[1]
+
+            for name, moved in zip(names, jax.eval_shape(moved_at_end), strict=True):
+                if moved is not None:
+                    raise ValueError(f"jumps or events of {name} depend on it, which no noise drives")
+
+    def step(self, carried: Moving, k, draw, words, tables):
+        """The path, its derivatives and the weights after step `k`."""
+        y, state, acc = carried.carry
+        moved, weights = [], []
+        for i, (change, (dy, ds, dacc), weight) in enumerate(zip(self.changes, *carried[1:], strict=True)):
+
+            def advance(W, run=self.run, y=y, state=state):
+                return run.advanced(y, state, k, draw._replace(W=W))
+
+            def along(W, move=(change, dy, ds)):
+                return eqx.filter_jvp(functools.partial(advance, W), (self.run, y, state), move)[1]
+
+            new, new_state = along(draw.W)
+            if self.release is not None:
+                share = self.release.share(i, k, self.run.dt)
+                new, more = released(
+                    lambda W, f=advance: f(W)[0], lambda W, f=along: f(W)[0], draw.W, share, self.driven
+                )
+                weight = weight + more
+            moved.append((new, new_state, dacc))
+            weights.append(weight)
+        y, state = self.run.advanced(y, state, k, draw)
+
+        def finish(run, y, state, acc):
+            return run.finished(y, state, acc, k, words, tables)
+
+        now = self.run, y, state, acc
+        changes = tuple(
+            eqx.filter_jvp(finish, now, (change, *move))[1]
+            for change, move in zip(self.changes, moved, strict=True)
+        )
+        return Moving(finish(*now), changes, tuple(weights))
+
+    def row(self, carried: Moving, k):
+        """The rows of the path, their derivatives and the weights."""
+
+        def kept(run, carry):
+            return run.row(carry, k)
+
+        now = self.run, carried.carry
+        rows = kept(*now)
+        real = jax.tree.map(lambda x: x if eqx.is_inexact_array(x) else None, rows)
+        changes = tuple(
+            filled(eqx.filter_jvp(kept, now, move)[1], real, rows)
+            for move in zip(self.changes, carried.changes, strict=True)
+        )
+        return Along(rows, changes, carried.weights)
+
+    def per_path(self):
+        """The same for a reverse pass."""
+        return self._replace(run=self.run.per_path())
