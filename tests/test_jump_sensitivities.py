@@ -12,6 +12,7 @@ from scipy import stats
 from simkit_physics import ImmigrationDeath, Kou, Merton, Schlogl
 from simkit_solvers.coupled_network import CoupledNetwork
 from simkit_solvers.curve import Curve
+from simkit_solvers.directions import Direction
 from simkit_solvers.extra_jump import extra_jump
 from simkit_solvers.generator import seed_key
 from simkit_solvers.grid import Grid
@@ -29,7 +30,7 @@ from simkit_solvers.noise import CounterNoise
 from simkit_solvers.observe import States
 from simkit_solvers.registry import make_solver
 from simkit_solvers.schedule import AbstractChange, Event, scheduled
-from simkit_solvers.tangents import Direction, as_tangent
+from simkit_solvers.tangents import as_tangent
 
 from simkit.closed_forms.jump_diffusions import kou_call, merton_call
 
@@ -158,7 +159,8 @@ def test_one_event_more_gives_the_derivatives_of_immigration_and_death():
 
 
 @pytest.mark.parametrize(
-    ("method", "coupling"), [("DirectMethod", "split"), ("CommonReactionPaths", "noise")]
+    ("method", "coupling"),
+    [("DirectMethod", "split"), pytest.param("CommonReactionPaths", "noise", marks=pytest.mark.slow)],
 )
 def test_coupled_differences_give_the_derivatives(method, coupling):
     found = paths_of("difference", method, coupling)
@@ -173,23 +175,27 @@ def variance(method, coupling, step):
     return np.array([each["X"][:, -1].var() for each in found.derivatives])
 
 
+INDEPENDENT = 2 * 19.5  # the variance of a difference of two, of counts whose own is 19.5
+TWICE = 2 * np.array(list(RATES.values()))
+
+
 def test_coupling_keeps_the_variance_of_differences_down():
-    """As 1/h by a coupling that knows the reactions, as 1/h^2 by random numbers shared in order."""
-    for method, coupling in (("DirectMethod", "split"), ("CommonReactionPaths", "noise")):
-        ratio = variance(method, coupling, 0.01) / variance(method, coupling, 0.05)
-        assert (ratio > 2.5).all()
-        assert (ratio < 16).all()
-    independent = 2 * 19.5 / (2 * 0.01 * np.array([20.0, 1.0])) ** 2
-    assert (variance("DirectMethod", "split", 0.01) < 0.02 * independent).all()
-    assert (variance("DirectMethod", "split", 0.01) <= variance("CommonReactionPaths", "noise", 0.01)).all()
+    """It grows as 1/h, where it would as 1/h^2."""
+    fine, coarse = (variance("DirectMethod", "split", h) for h in (0.01, 0.05))
+    assert (fine / coarse > 2.5).all()
+    assert (fine / coarse < 16).all()
+    assert (fine < 0.02 * INDEPENDENT / (0.01 * TWICE) ** 2).all()
 
 
 @pytest.mark.slow
-def test_common_numbers_of_the_direct_method_lose_their_way():
-    ratio = variance("DirectMethod", "noise", 0.01) / variance("DirectMethod", "noise", 0.05)
-    split = variance("DirectMethod", "split", 0.01)
-    assert ratio[1] > 8
-    assert variance("DirectMethod", "noise", 0.01)[1] > 3 * split[1]
+def test_common_reaction_paths_are_what_common_numbers_should_be():
+    paths = [variance("CommonReactionPaths", "noise", h) for h in (0.01, 0.05)]
+    assert (paths[0] / paths[1] < 16).all()
+    assert (variance("DirectMethod", "split", 0.01) <= paths[0]).all()
+    assert (paths[0] < 0.03 * INDEPENDENT / (0.01 * TWICE) ** 2).all()
+    in_order = [variance(method, "noise", 0.01) for method in ("DirectMethod", "NextReaction")]
+    assert in_order[0][1] > 3 * paths[0][1]
+    assert (in_order[1] > 10 * paths[0]).all()
 
 
 def test_no_likelihood_where_a_rate_is_zero():

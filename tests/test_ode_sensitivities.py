@@ -14,6 +14,7 @@ from simkit_physics import DoubleWell, ImmigrationDeath, OrnsteinUhlenbeck, Robe
 from simkit_solvers.adaptive import integrate_adaptive
 from simkit_solvers.adaptive_grid import AdaptiveGrid, Tolerances
 from simkit_solvers.crossing import Crossing, crossing
+from simkit_solvers.directions import Direction
 from simkit_solvers.euler_maruyama import EulerMaruyama
 from simkit_solvers.forward_sensitivity import forward_sensitivities
 from simkit_solvers.generator import seed_key
@@ -29,7 +30,6 @@ from simkit_solvers.problem import AbstractODE, Scalar, parameter
 from simkit_solvers.registry import make_solver
 from simkit_solvers.schedule import scheduled
 from simkit_solvers.stationary import stationary_derivative
-from simkit_solvers.tangents import Direction
 from simkit_solvers.transition_scores import WithScores
 
 KEY = seed_key(2)

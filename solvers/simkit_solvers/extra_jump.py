@@ -16,6 +16,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from simkit_solvers.directions import Direction
 from simkit_solvers.generator import Stream, Words, block, stream_key, threefry2x32
 from simkit_solvers.grid import Grid
 from simkit_solvers.integrate import integrate
@@ -24,7 +25,7 @@ from simkit_solvers.noise import AbstractNoise, Purpose, StepWords
 from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.problem import Scalar
 from simkit_solvers.schedule import Schedule, ScheduledJumpDiffusion
-from simkit_solvers.tangents import Direction, along, as_tangent
+from simkit_solvers.tangents import along, as_tangent
 from simkit_solvers.variates import below_one
 
 _EXTRA, _APART = 2, 0xFFFFFFFF

@@ -21,10 +21,11 @@ import jax.numpy as jnp
 
 from simkit_solvers.adaptive import integrate_adaptive
 from simkit_solvers.adaptive_grid import AdaptiveGrid
+from simkit_solvers.directions import Direction
 from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.problem import AbstractODE, Scalar
 from simkit_solvers.schedule import schedule_of
-from simkit_solvers.tangents import Direction, along, as_tangent, is_real
+from simkit_solvers.tangents import along, as_tangent, is_real
 
 
 class Sensitivities(NamedTuple):

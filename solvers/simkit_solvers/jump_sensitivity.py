@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 
 from simkit_solvers.coupled_network import CoupledNetwork, ObservedPair
+from simkit_solvers.directions import Direction
 from simkit_solvers.generator import Words, block, threefry2x32
 from simkit_solvers.jump_grid import JumpGrid
 from simkit_solvers.jumps import (
@@ -31,7 +32,7 @@ from simkit_solvers.observe import AbstractObserver, States
 from simkit_solvers.problem import Scalar
 from simkit_solvers.reaction_network import AbstractReactionNetwork
 from simkit_solvers.schedule import schedule_of
-from simkit_solvers.tangents import Direction, along, as_tangent, moved
+from simkit_solvers.tangents import along, as_tangent, moved
 from simkit_solvers.variates import below_one
 
 Coupling = Literal["split", "noise"]

@@ -1,22 +1,10 @@
-"""Directions in which problems are moved, and derivatives along them."""
+"""Tangents of trees of numbers, such as problems, and derivatives along them."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-
-
-class Direction(NamedTuple):
-    """The derivatives of what a run is given with respect to one parameter; `None` where there is none.
-
-    Trees like problem, observer and initial state. That of a problem is, say, one of the same class with 1 in
-    place of the parameter and 0 for the others.
-    """
-
-    problem: Any = None
-    observer: Any = None
-    y0: Any = None
 
 
 def is_real(x) -> bool:

@@ -14,10 +14,11 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from simkit_solvers.directions import Direction
 from simkit_solvers.elimination import factorise, solve
 from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.problem import AbstractSDE
-from simkit_solvers.tangents import Direction, along, as_tangent
+from simkit_solvers.tangents import along, as_tangent
 
 SCORE = "score"
 
