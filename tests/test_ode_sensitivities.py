@@ -229,7 +229,7 @@ def test_a_stiff_problem_s_sensitivities(solver):
     rates = {name: jnp.asarray(x) for name, x in Robertson.example.items()}
     start = Robertson.State(*(jnp.asarray(x) for x in Robertson.example_initial.values()))
     first = next(iter(rates))
-    direction = Direction(Robertson(**{name: x * (name == first) for name, x in rates.items()}))
+    direction = Direction(Robertson(**{name: x * float(name == first) for name, x in rates.items()}))
     whole = AdaptiveGrid(0.0, 40.0, Tolerances(1e-7, 1e-12), max_steps=4096)
     found = forward_sensitivities(
         Robertson(**rates), make_solver(solver), start, whole, States(), (direction,)

@@ -6,7 +6,7 @@ $\partial_\theta E[f(X_t; \theta)]$, or near it:
 | function | idea | bias | variance |
 |---|---|---|---|
 | `girsanov` | $f Z$ with the score $Z$ of the path | none | grows with the number of events |
-| `weak_derivative` | one event more or less, and what becomes of it | none | bounded as networks relax |
+| `weak_derivative` | one event more or less, and what becomes of it | none | grows with the time |
 | `finite_difference` | two coupled copies at $\theta \pm h$ | $O(h^2)$ | $O(1/h)$ |
 """
 
@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 
 from simkit_solvers.coupled_network import CoupledNetwork, ObservedPair
-from simkit_solvers.directions import Direction
+from simkit_solvers.directions import Along, Direction
 from simkit_solvers.generator import Words, block, threefry2x32
 from simkit_solvers.jump_grid import JumpGrid
 from simkit_solvers.jumps import (
@@ -50,6 +50,11 @@ class Scored(NamedTuple):
 
     run: JumpRun
     explicit: tuple[dict[str, Any], ...]
+
+    @property
+    def along(self) -> Along:
+        """The same as of a path on a fixed grid: rows, their derivatives with the counts held, scores."""
+        return Along(self.run.rows, self.explicit, self.run.scores)
 
     @property
     def derivatives(self) -> tuple[dict[str, Any], ...]:
@@ -157,8 +162,8 @@ def weak_derivative(
     \bigl(E_{X_s + \nu_j}[f(X_{t-s})] - E_{X_s}[f(X_{t-s})]\bigr)\,ds + E[\partial_\theta f].$$
 
     A time s is drawn uniformly, a reaction by $|\partial_\theta a_j(X_s)|$, and from there on two copies run
-    coupled, one with that event and one without. Without bias, at a rate of zero too; the variance does not
-    grow with the number of events where the copies come together again. For a Poisson number it is
+    coupled, one with that event and one without. Without bias, at a rate of zero too; the variance grows in
+    proportion to the time, since most events are forgotten before its end. For a Poisson number it is
     $dE[g(N)]/d\lambda = E[g(N + 1) - g(N)]$. The pair of each direction costs about as much as two paths.
     Raises `ValueError` for a method that leaps and for a scheduled network.
     References: Gupta & Khammash (2013), Unbiased estimation of parameter sensitivities for stochastic
