@@ -2,7 +2,7 @@
 
 import functools
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import diffrax
 import jax
@@ -59,7 +59,7 @@ class Energy(States):
 
 
 def swing(stiffness=2.0, friction=0.3, pendulum=0.0):
-    return Swing(*(jnp.asarray(each) for each in (stiffness, friction, pendulum)))
+    return made(Swing, {"stiffness": stiffness, "friction": friction, "pendulum": pendulum})
 
 
 def grid(end, rtol=1e-8, points=2, max_steps=1024):
@@ -229,17 +229,17 @@ def test_a_stiff_problem_s_sensitivities(solver):
     rates = {name: jnp.asarray(x) for name, x in Robertson.example.items()}
     start = Robertson.State(*(jnp.asarray(x) for x in Robertson.example_initial.values()))
     first = next(iter(rates))
-    direction = Direction(Robertson(**{name: x * float(name == first) for name, x in rates.items()}))
+    direction = Direction(made(Robertson, {name: x * float(name == first) for name, x in rates.items()}))
     whole = AdaptiveGrid(0.0, 40.0, Tolerances(1e-7, 1e-12), max_steps=4096)
     found = forward_sensitivities(
-        Robertson(**rates), make_solver(solver), start, whole, States(), (direction,)
+        made(Robertson, rates), make_solver(solver), start, whole, States(), (direction,)
     ).derivatives[0]
     fine = AdaptiveGrid(0.0, 40.0, Tolerances(1e-12, 1e-17), max_steps=16384)
 
     @jax.jit
     def end(rate):
         run = integrate_adaptive(
-            Robertson(**(rates | {first: rate})), make_solver("Rodas5P"), start, fine, States()
+            made(Robertson, rates | {first: rate}), make_solver("Rodas5P"), start, fine, States()
         )
         return run.rows
 
@@ -278,13 +278,18 @@ def test_a_stationary_mean_of_an_autoregression():
     far = abs(float(halves[0].derivative - halves[1].derivative))
     assert far < 4 * math.hypot(*(float(each.derivative_se) for each in halves))
     with pytest.raises(ValueError, match="window"):
-        stationary_derivative(x[:4, :50], scores[:4, :50], 20)
+        stationary_derivative(jnp.asarray(x)[:4, :50], jnp.asarray(scores)[:4, :50], 20)
     with pytest.raises(ValueError, match="one shape"):
         stationary_derivative(x, scores[:-1], 20)
 
 
+def made(model: Any, numbers) -> Any:
+    """The model with these numbers as its parameters."""
+    return model(**{name: jnp.asarray(x) for name, x in numbers.items()})
+
+
 def unit(model, name):
-    return Direction(model(**{each: jnp.asarray(float(each == name)) for each in model.example}))
+    return Direction(made(model, {each: float(each == name) for each in model.example}))
 
 
 @pytest.mark.slow
@@ -317,7 +322,7 @@ def test_stationary_averages_of_ornstein_uhlenbeck_and_a_double_well():
 
     numbers = {each: jnp.asarray(value) for each, value in DoubleWell.example.items()}
     watch = WithScores(States(), (unit(DoubleWell, "b"),))
-    rows = paths(DoubleWell(**numbers), DoubleWell.State(jnp.asarray(-1.0)), watch, 50_000)
+    rows = paths(made(DoubleWell, numbers), DoubleWell.State(jnp.asarray(-1.0)), watch, 50_000)
     grid_x = np.linspace(-4, 4, 20_001)
 
     def square(b):

@@ -107,7 +107,7 @@ def _distance_on_return(problem: AbstractODE, solver, y0, grid: AdaptiveGrid, la
     """How far from `y0` the run back from the `last` state ends, in tolerances of the largest variable."""
     dtype = jnp.result_type(*jax.tree.leaves(y0))
     start, span = jnp.asarray(grid.t0, dtype), jnp.asarray(grid.span, dtype)
-    back = Backwards(problem, start + span, problem.State)
+    back = Backwards(original=problem, end=start + span, State=problem.State)
     whole = AdaptiveGrid(jnp.zeros_like(span), span, grid.tolerances, grid.first_step, 1, grid.max_steps)
     run = integrate_adaptive(back, solver, last, whole, States())
     far = jnp.zeros((), dtype)
