@@ -39,6 +39,7 @@ from simkit.observables import Observer
 from simkit.plot_plan import plan_plot
 from simkit.reaction_plan import plan_jumps, refuse_jumps, seen_by, solves_jumps, takes_langevin
 from simkit.schedule_plan import at_start, plan_events, plan_schedule, refuse_events, refuse_jumps_inside
+from simkit.sensitivity_names import check_sensitivity
 from simkit.settings import (
     MAX_STEPS,
     CurveSettings,
@@ -55,6 +56,7 @@ from simkit.settings import (
     Plot,
     RandomValue,
     Save,
+    Sensitivity,
     Solver,
     Time,
 )
@@ -82,6 +84,7 @@ class Parts:
     save: Save | None
     observe: dict[str, ObservableSettings] | None
     plot: Plot | None
+    sensitivity: Sensitivity | None
 
     @staticmethod
     def of(experiment: Experiment) -> "Parts":
@@ -232,6 +235,10 @@ def assemble(parts: Parts, mistakes: Mistakes) -> Assembled | None:
         **{f"initial.{n}": float(value.bound(constants.values)) for n, value in single.items()},
         **{name: float(end(constants.values)) for name, end in ends.items()},
     }
+
+    check_sensitivity(parts.sensitivity, targets, plan, info, mistakes)
+    if mistakes.found:
+        return None
 
     def bind(given: Mapping[str, Any]) -> Bound:
         dotted = {name: value for name, value in given.items() if "." in name}

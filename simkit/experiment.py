@@ -37,6 +37,7 @@ from simkit.settings import (
     Save,
     SDEVariable,
     Section,
+    Sensitivity,
     Solver,
     Time,
 )
@@ -52,6 +53,7 @@ _SECTIONS: dict[tuple[str, ...], type[Section]] = {
     ("save",): Save,
     ("plot",): Plot,
     ("solver",): Solver,
+    ("sensitivity",): Sensitivity,
     ("curves", "*"): CurveSettings,
     ("events", "*"): EventSettings,
     ("observe", "*"): ObservableSettings,

@@ -18,6 +18,7 @@ from typing import Any, Literal, NoReturn, cast
 from simkit.functions import (
     FUNCTIONALS,
     FUNCTIONS,
+    KINKED,
     NUMBERS,
     NUMERIC,
     STEPS,
@@ -73,8 +74,9 @@ class Expression:
 
     Plain numbers in it are Python floats, which never promote a float32 state. `truth` tells that it is a
     condition, whose value is 1 or 0. `jumps` are the names on which conditions, `sign`, `floor` and `ceil` in
-    it depend: where these change a little, its value may change at once. Two expressions of the same text
-    are equal.
+    it depend: where these change a little, its value may change at once. `kinks` are those in `maximum`,
+    `minimum`, `clip`, `abs` and in extremes along the path, where its slope may. Two expressions of the same
+    text are equal.
     """
 
     text: str
@@ -82,6 +84,7 @@ class Expression:
     functionals: tuple[Functional, ...]
     evaluate: Callable[[Environment], Any] = dataclasses.field(compare=False, repr=False)
     jumps: frozenset[str] = frozenset()
+    kinks: frozenset[str] = frozenset()
 
     def __call__(self, environment: Environment):
         return self.evaluate(environment)
@@ -107,8 +110,7 @@ def compile_expression(
     compiler = _Compiler(text, names, functionals, closed_forms or {})
     evaluate = compiler.number(_parsed(text), 0)
     text = " ".join(text.split())
-    jumps = frozenset(compiler.jumps)
-    return Expression(text, frozenset(compiler.used), tuple(compiler.found), evaluate, jumps)
+    return compiler.expression(text, evaluate, tuple(compiler.found))
 
 
 def check_name(name: str) -> str | None:
@@ -167,8 +169,15 @@ class _Compiler:
         self.closed_forms = closed_forms
         self.used: set[str] = set()
         self.jumps: set[str] = set()
+        self.kinks: set[str] = set()
         self.found: list[Functional] = []
         self.inside: str = ""
+
+    def expression(self, text: str, evaluate: Callable, functionals: tuple[Functional, ...]) -> Expression:
+        """What was translated."""
+        names = (frozenset(found) for found in (self.used, self.jumps, self.kinks))
+        used, jumps, kinks = names
+        return Expression(text, used, functionals, evaluate, jumps, kinks)
 
     def number(self, node: ast.expr, depth: int) -> Callable[[Environment], Any]:
         """A closure for a number; a condition counts as 1 or 0."""
@@ -314,6 +323,8 @@ class _Compiler:
         function = NUMERIC[name]
         if name in STEPS:
             self.jumps |= _names(node)
+        if name in KINKED:
+            self.kinks |= _names(node)
         _count(node, name, function.arguments)
         parts = [self.number(part, depth + 1) for part in node.args]
         return lambda environment: function(*[part(environment) for part in parts])
@@ -343,10 +354,10 @@ class _Compiler:
             inner = _Compiler(self.text, self.names, True, self.closed_forms)
             inner.inside = name
             evaluate = inner.number(argument, 1)
-            used, jumps = frozenset(inner.used), frozenset(inner.jumps)
-            arguments.append(Expression(ast.unparse(argument), used, (), evaluate, jumps))
+            arguments.append(inner.expression(ast.unparse(argument), evaluate, ()))
             self.used |= inner.used
             self.jumps |= inner.jumps
+            self.kinks |= inner.used if name in ("max", "min", "no_touch") else inner.kinks
         found = Functional(cast(Kind, name), *arguments)
         if found not in self.found:
             self.found.append(found)

@@ -77,6 +77,7 @@ NUMERIC: dict[str, Function] = {
 }
 
 STEPS = ("sign", "floor", "ceil")  # which jump
+KINKED = ("abs", "maximum", "minimum", "clip")  # whose slope jumps
 
 FUNCTIONALS: dict[str, str] = {
     "mean": "mean(x), average along the path over the ends of steps, t0 excluded; in observables",

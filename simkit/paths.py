@@ -98,13 +98,20 @@ class PathProgram:
     mesh: Mesh
 
     def __call__(self, inputs: Inputs, ids) -> dict[str, jax.Array]:
-        return _on_each_device(self._device_paths, self.mesh)(inputs, ids)
+        return self.each(self.one_path)(inputs, ids)
 
-    def _device_paths(self, inputs: Inputs, ids):
-        paths = jax.vmap(lambda path: self._one_path(inputs, path), out_axes=1)
-        _, _, grid, _ = self.parts.tree
+    def each(self, one_path: Callable) -> Callable:
+        """From a function of (inputs, path) to one of (inputs, ids), on every device for its own ids.
+
+        `inputs` may be any tree of arrays; each array that comes out has a leading axis of rows.
+        """
+        return _on_each_device(lambda inputs, ids: self._grouped(one_path, inputs, ids), self.mesh)
+
+    def _grouped(self, one_path: Callable, inputs, ids):
+        paths = jax.vmap(lambda path: one_path(inputs, path), out_axes=1)
+        problem, _, grid, _ = self.parts.tree
         if not isinstance(grid, Grid):
-            stochastic = isinstance(inputs.problem, AbstractSDE)
+            stochastic = isinstance(problem, AbstractSDE)
             size = JUMP_GROUP if isinstance(grid, JumpGrid) else STOCHASTIC_GROUP if stochastic else GROUP
             groups = jax.lax.map(paths, ids.reshape(-1, size))
             rows = jax.tree.map(lambda x: jnp.moveaxis(x, 0, 1), groups)
@@ -112,17 +119,31 @@ class PathProgram:
             rows = paths(ids.reshape(-1))
         return jax.tree.map(lambda x: x.reshape(-1, *ids.shape), rows)
 
-    def _one_path(self, inputs: Inputs, path):
-        problem, observer, grid, solver = self.parts.tree
-        problem, observer, grid = eqx.combine(inputs[:3], (problem, observer, grid))
+    def combined(self, inputs: Inputs) -> tuple[Any, Any, Any]:
+        """Problem, observer and grid with the inputs' numbers."""
+        problem, observer, grid, _ = self.parts.tree
+        return eqx.combine(inputs[:3], (problem, observer, grid))
+
+    def in_solvers_calculus(self, problem):
+        """The problem as the solver integrates it."""
+        calculus = info_of(self.parts.tree[3]).calculus
+        if isinstance(problem, AbstractSDE) and self.convert and calculus is not None:
+            return in_calculus(problem, calculus)
+        return problem
+
+    def start(self, inputs: Inputs, problem, path):
+        """The initial state of a path."""
+        laws = {name: inputs.initial[name] if law is None else law for name, law in self.initial}
+        return problem.State(**draw_initial(laws, inputs.key, path, jnp.dtype(self.precision), self.wide))
+
+    def one_path(self, inputs: Inputs, path) -> dict[str, jax.Array]:
+        """The rows of one path, by name."""
+        problem, observer, grid = self.combined(inputs)
+        solver = self.parts.tree[3]
         if isinstance(grid, JumpGrid):
             return _jumps(problem, solver, grid, observer, inputs.initial, inputs.key, path)
-        laws = {name: inputs.initial[name] if law is None else law for name, law in self.initial}
-        start = draw_initial(laws, inputs.key, path, jnp.dtype(self.precision), self.wide)
-        calculus = info_of(solver).calculus
-        if isinstance(problem, AbstractSDE) and self.convert and calculus is not None:
-            problem = in_calculus(problem, calculus)
-        y0 = problem.State(**start)
+        problem = self.in_solvers_calculus(problem)
+        y0 = self.start(inputs, problem, path)
         if isinstance(grid, AdaptiveGrid):
             if isinstance(problem, AbstractSDE):
                 tree = BrownianTree.of(inputs.key, path, self.wide)
@@ -131,8 +152,11 @@ class PathProgram:
                 run = integrate_adaptive(problem, solver, y0, grid, observer)
             counts = {ACCEPTED: run.accepted, REJECTED: run.rejected, REACHED: run.reached}
             return run.rows | {name: x[None] for name, x in counts.items()}
-        noise = self.driver(inputs.key, path, self.wide) if isinstance(problem, AbstractSDE) else None
-        return integrate(problem, solver, y0, grid, noise, observer)
+        return integrate(problem, solver, y0, grid, self.noise(inputs, problem, path), observer)
+
+    def noise(self, inputs: Inputs, problem, path) -> AbstractNoise | None:
+        """What drives a path on a fixed grid."""
+        return self.driver(inputs.key, path, self.wide) if isinstance(problem, AbstractSDE) else None
 
 
 def path_program(

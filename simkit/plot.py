@@ -54,6 +54,10 @@ def plot_dataset(dataset: "xr.Dataset") -> "Figure":
         from simkit.plot_variants import plot_variants
 
         return plot_variants(dataset)
+    if dataset.attrs.get("simkit_kind") == "sensitivity":
+        from simkit.sensitivity.plot import plot_sensitivities
+
+        return plot_sensitivities(dataset)
     from matplotlib import rc_context
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine

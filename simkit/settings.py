@@ -710,6 +710,57 @@ Initial = Annotated[
 ]
 
 
+def _second(value: Any) -> list[str | list[str]]:
+    wrong = _wrong(f"must be a list of names and pairs such as [S, [S, sigma]], got {shown(value)}")
+    if not isinstance(value, list) or not value:
+        raise wrong
+    for each in value:
+        pair = each if isinstance(each, list) else [each, each]
+        if len(pair) != 2 or not all(isinstance(name, str) for name in pair):
+            raise wrong
+    return value
+
+
+SENSITIVITY_METHODS = ("auto", "pathwise", "reverse", "score", "finite_differences")
+
+
+class Sensitivity(Section):
+    """What `simkit sensitivity` differentiates."""
+
+    wrt: Annotated[list[str], PlainValidator(_names), WithJsonSchema(_NAMES)] = Field(
+        description="What the derivatives are taken with respect to: constants, parameters of the model, "
+        "state variables for their initial values, t0 and t1. Full names, such as model.sigma, initial.S and "
+        "time.t1, tell them apart.",
+        examples=[["sigma", "r", "S"]],
+    )
+    of: Annotated[list[str], PlainValidator(_names), WithJsonSchema(_NAMES)] | None = Field(
+        None,
+        description="Whose means are differentiated: observables and state variables. The default is all "
+        "observables, or all state variables where there are none.",
+        examples=[["call"]],
+    )
+    second: (
+        Annotated[
+            list[str | list[str]],
+            PlainValidator(_second),
+            WithJsonSchema({"type": "array", "items": {"anyOf": [{"type": "string"}, _NAMES]}}),
+        ]
+        | None
+    ) = Field(
+        None,
+        description="Second derivatives: names of wrt, and pairs of them.",
+        examples=[["S", ["S", "sigma"]]],
+    )
+    method: Annotated[
+        Literal["auto", "pathwise", "reverse", "score", "finite_differences"], *_choice(*SENSITIVITY_METHODS)
+    ] = Field(
+        "auto",
+        description="The estimator of the first derivatives. By default that which is right for the "
+        "observable: pathwise where its value changes continuously, score where it jumps, finite_differences "
+        "otherwise.",
+    )
+
+
 class Experiment(Section):
     """Everything about a run. `load` makes one from a file; `resolved` gives it back with all defaults."""
 
@@ -772,6 +823,11 @@ class Experiment(Section):
         default_factory=lambda: Plot(),
         description="What the picture shows.",
         examples=[{"portrait": ["x", "y"]}],
+    )
+    sensitivity: Sensitivity | None = Field(
+        None,
+        description="What `simkit sensitivity` differentiates; `simkit run` takes no notice of it.",
+        examples=[{"wrt": ["sigma", "r", "S"]}],
     )
     output: (
         Annotated[

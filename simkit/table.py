@@ -2,7 +2,7 @@
 
 import math
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     import xarray as xr
 
 VARIANT = "variant"
+LEFT = ("", "unit", "paths", "variant", "parameter", "of the output", "note") + (
+    "with respect to",
+    "estimator",
+    "because",
+)
 WIDTH = 160  # where there is no terminal to ask
 
 
@@ -126,7 +131,7 @@ def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
     if failed:
         columns["paths"] = [f"{row['n']:,} ({failed:,} failed)" for row in rows.values()]
     shown = {title: cells for title, cells in columns.items() if any(cells)}
-    return _laid_out(shown, {len(content["observables"])}, unicode)
+    return laid_out(shown, {len(content["observables"])}, unicode)
 
 
 def _variants_table(dataset: "xr.Dataset", unicode: bool) -> Table:
@@ -152,7 +157,7 @@ def _variants_table(dataset: "xr.Dataset", unicode: bool) -> Table:
     if any(failed.values()):
         columns["failed"] = [f"{failed[name]:,}" for _, name, _ in rows]
     shown = {title: cells for title, cells in columns.items() if any(cells)}
-    return _laid_out(shown, set(range(len(variants), len(rows), len(variants))), unicode)
+    return laid_out(shown, set(range(len(variants), len(rows), len(variants))), unicode)
 
 
 def _named(quantity: str, unit: str) -> str:
@@ -163,11 +168,11 @@ def _difference(row: Mapping[str, Any]) -> str:
     return with_error(row["difference"], row["difference_stderr"])
 
 
-def _laid_out(columns: Mapping[str, list[str]], ends: Collection[int], unicode: bool) -> Table:
+def laid_out(columns: Mapping[str, list[str]], ends: Collection[int], unicode: bool) -> Table:
     """A table of columns by title, with lines below the rows in which sections end, counted from 1."""
     table = Table(box=HEAVY_HEAD if unicode else ASCII2)
     for title in columns:
-        justify = "left" if title in ("", "unit", "paths", "variant") else "right"
+        justify = "left" if title in LEFT else "right"
         table.add_column(title, justify=justify, overflow="fold")
     rows = list(zip(*columns.values(), strict=True))
     for number, cells in enumerate(rows, 1):
@@ -209,18 +214,23 @@ def _steps_text(dataset: "xr.Dataset") -> str:
 
 def print_table(dataset: "xr.Dataset", file: TextIO | None = None) -> None:
     """Print the table and the closing line: in colour on a terminal only, in ASCII where need be."""
-    _print_table(dataset, file or sys.stdout)
+    heading = f"{run_title(dataset)}, at t = {float(dataset['time'][-1]):g}"
+    printed(
+        file or sys.stdout, heading, lambda unicode: make_table(dataset, unicode), [closing_line(dataset)]
+    )
 
 
-def _print_table(dataset: "xr.Dataset", file: TextIO) -> None:
+def printed(file: TextIO, heading: str, table: Callable[[bool], Table], closings: Iterable[str]) -> None:
+    """Print a heading, a table made for a terminal that knows Unicode or not, and closing lines."""
     console = Console(file=file, highlight=False, markup=False, width=None if file.isatty() else WIDTH)
     unicode = _knows(file, "┏━┓±×")
-    heading = f"{run_title(dataset)}, at t = {float(dataset['time'][-1]):g}"
     with console.capture() as capture:
         console.print(heading, soft_wrap=True)
-        console.print(make_table(dataset, unicode))
-        closing = closing_line(dataset)
-        console.print(closing if unicode else closing.replace("×", "x"), soft_wrap=True)
+        console.print(table(unicode))
+        for closing in closings:
+            console.print(
+                closing if unicode else closing.replace("×", "x").replace("±", "+-"), soft_wrap=True
+            )
     text = capture.get()
     if not _knows(file, text):
         text = text.encode(file.encoding, "replace").decode(file.encoding)

@@ -11,6 +11,7 @@ from simkit.cli.describe import describe
 from simkit.cli.failures import BROKEN_PIPE, TERMINATED, leave_at_once
 from simkit.cli.picture import plot
 from simkit.cli.run import run
+from simkit.cli.sensitivity import sensitivity
 from simkit.cli.templates import new
 from simkit.errors import INTERRUPTED
 from simkit.version import simkit_version
@@ -22,6 +23,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(run)
+app.command()(sensitivity)
 app.command()(validate)
 app.command(name="list")(list_names)
 app.command()(describe)

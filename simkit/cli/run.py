@@ -66,9 +66,9 @@ def run(
         if not quiet:
             _warn_of_failures(dataset)
         if target:
-            _write(dataset, target, overwrite, quiet)
+            write(dataset, target, overwrite, quiet)
         if picture:
-            picture = _draw(dataset, picture, quiet)
+            picture = draw(dataset, picture, quiet)
         if as_json:
             from simkit.table import summary
 
@@ -118,7 +118,8 @@ def _warn_of_failures(dataset) -> None:
             )
 
 
-def _write(dataset, target: Path, overwrite: bool, quiet: bool) -> None:
+def write(dataset, target: Path, overwrite: bool, quiet: bool) -> None:
+    """Write the dataset and say so."""
     from simkit.storage import write_dataset
 
     write_dataset(dataset, target, overwrite)
@@ -126,7 +127,7 @@ def _write(dataset, target: Path, overwrite: bool, quiet: bool) -> None:
         print(f"wrote {target}", file=sys.stderr)
 
 
-def _draw(dataset, picture: Path, quiet: bool) -> Path | None:
+def draw(dataset, picture: Path, quiet: bool) -> Path | None:
     """Write the picture. What goes wrong here is a warning: the results are safe on disk."""
     from simkit.plot import save_picture
 

@@ -45,20 +45,21 @@ class Direction(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Release:
-    """When derivatives are released: all of direction i by each `every[i]`-th step, the steps before it too.
+    """When derivatives are released: all by each `every`-th step, one of n steps that are left one n-th.
 
-    One of n steps that are left releases one n-th.
+    A direction that moves neither the initial state nor the noise is released step by step: its score has the
+    same variance for short steps as for long ones.
     """
 
-    every: tuple[int, ...]
+    every: int
 
-    def share(self, i: int, k, like):
-        """What part of the derivative along direction `i` is released in step `k`, counted from 0."""
-        every = self.every[i]
-        if every == 1:
-            return 1.0
-        left = jnp.uint32(every) - k % jnp.uint32(every)
-        return 1 / left.astype(jnp.result_type(like))
+
+def share(every: int, k, like):
+    """What part of a derivative is released in step `k`, counted from 0."""
+    if every == 1:
+        return 1.0
+    left = jnp.uint32(every) - k % jnp.uint32(every)
+    return 1 / left.astype(jnp.result_type(like))
 
 
 class Moving(NamedTuple):

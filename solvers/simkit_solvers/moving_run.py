@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from simkit_solvers.directions import Along, Direction, Moving, Release, filled, joined, released
+from simkit_solvers.directions import Along, Direction, Moving, Release, filled, joined, released, share
 from simkit_solvers.path_run import PathRun
 from simkit_solvers.schedule import prepared
 
@@ -21,6 +21,7 @@ class MovingRun(NamedTuple):
 
     starts: tuple[Any, ...]
     driven: tuple[int, ...] = ()
+    every: tuple[int, ...] = ()
 
     @staticmethod
     def along(
@@ -61,11 +62,15 @@ class MovingRun(NamedTuple):
         derivatives cannot be released.
         """
         k = jnp.uint32(0)
-        run = self if self.release is None else self._replace(driven=self._driven(start.carry, k, draw))
+        run = self
+        if self.release is not None:
+            drifts = [self._drifts(start, i, k, draw) for i in range(len(self.changes))]
+            every = tuple(1 if drift else self.release.every for drift in drifts)
+            run = self._replace(driven=self._driven(start.carry, k, draw), every=every)
 
         def after(changes):
             carried = start._replace(changes=changes)
-            return jax.eval_shape(lambda: run.step(carried, k, draw, words, tables).changes)
+            return jax.eval_shape(lambda: run.stepped(carried, k, draw, words, tables).changes)
 
         changes = start.changes
         while True:
@@ -98,6 +103,22 @@ class MovingRun(NamedTuple):
             )
         return found
 
+    def _drifts(self, start: Moving, i: int, k, draw) -> bool:
+        """Whether direction i moves neither the initial state nor what the normals do."""
+        y, state, _ = start.carry
+        still = jax.tree.map(lambda _: None, (y, state))
+        if jax.tree.leaves(start.changes[i][0]):
+            return False
+
+        def along(W):
+            def advance(run, y, state):
+                return run.advanced(y, state, k, draw._replace(W=W))
+
+            return eqx.filter_jvp(advance, (self.run, y, state), (self.changes[i], *still))[1][0]
+
+        moved = jax.eval_shape(lambda W: eqx.filter_jvp(along, (W,), (W,))[1], draw.W)
+        return not jax.tree.leaves(moved)
+
     def _refuse(self, start: Moving, changes, k, words, tables) -> None:
         """What moves a variable in a way that shifted normals cannot make good."""
         names = type(start.carry[0])._fields
@@ -117,7 +138,13 @@ class MovingRun(NamedTuple):
                     raise ValueError(f"jumps or events of {name} depend on it, which no noise drives")
 
     def step(self, carried: Moving, k, draw, words, tables):
-        """The path, its derivatives and the weights after step `k`."""
+        """The path, its derivatives and the weights after step `k`; None stays None."""
+        after = self.stepped(carried, k, draw, words, tables)
+        pairs = zip(after.changes, carried.changes, strict=True)
+        return after._replace(changes=tuple(filled(change, like, after.carry) for change, like in pairs))
+
+    def stepped(self, carried: Moving, k, draw, words, tables) -> Moving:
+        """The same, with None for whatever this step makes zero."""
         y, state, acc = carried.carry
         moved, weights = [], []
         for i, (change, (dy, ds, dacc), weight) in enumerate(zip(self.changes, *carried[1:], strict=True)):
@@ -130,9 +157,9 @@ class MovingRun(NamedTuple):
 
             new, new_state = along(draw.W)
             if self.release is not None:
-                share = self.release.share(i, k, self.run.dt)
+                part = share(self.every[i], k, self.run.dt)
                 new, more = released(
-                    lambda W, f=advance: f(W)[0], lambda W, f=along: f(W)[0], draw.W, share, self.driven
+                    lambda W, f=advance: f(W)[0], lambda W, f=along: f(W)[0], draw.W, part, self.driven
                 )
                 weight = weight + more
             moved.append((new, new_state, dacc))

@@ -1,0 +1,219 @@
+"""Which estimator is right for the derivative of an observable, and why."""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from simkit_solvers.andersen_qe import AndersenQE
+from simkit_solvers.baoab import BAOAB
+from simkit_solvers.directions import Release
+from simkit_solvers.euler_maruyama import EulerMaruyama
+from simkit_solvers.exact_sampling import AbstractExactTransition, ExactSampling
+from simkit_solvers.grid import Grid
+from simkit_solvers.jump_diffusion import AbstractJumpDiffusion
+from simkit_solvers.jump_grid import JumpGrid
+from simkit_solvers.noise import StepWords
+from simkit_solvers.problem import AbstractSDE
+from simkit_solvers.tamed_euler import TamedEuler
+
+from simkit.observables import Observable, Observer
+from simkit.paths import Inputs, PathProgram, as_device_ids
+from simkit.reaction_plan import model_of
+from simkit.sensitivity.derivative_program import DerivativeProgram, Moves, like
+from simkit.sensitivity.targets import Target
+from simkit.simulation import Simulation
+
+Method = Literal["pathwise", "reverse", "score", "mixed", "finite differences"]
+ONE_TO_ONE = (EulerMaruyama, TamedEuler, ExactSampling, BAOAB)
+FEW = 6  # a reverse pass costs about as much as so many directions
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """The estimator of one derivative: the order of `targets` is that of differentiation.
+
+    `look` is at every how many steps a released derivative must be zero.
+    """
+
+    quantity: str
+    targets: tuple[int, ...]
+    method: Method
+    reason: str
+    look: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Facts:
+    """What the choice depends on: the run, its quantities, its targets and how these move its numbers."""
+
+    simulation: Simulation
+    program: PathProgram
+    inputs: Inputs
+    targets: Sequence[Target]
+    moves: Sequence[Inputs]
+
+    @property
+    def variables(self) -> frozenset[str]:
+        """The names of what is random."""
+        return frozenset(self.simulation.problem.State._fields)
+
+    def observable(self, quantity: str) -> Observable | None:
+        """The observable of this name; None of a state variable."""
+        observer = self.simulation.observer
+        found = observer.observables if isinstance(observer, Observer) else ()
+        return next((each for each in found if each.name == quantity), None)
+
+    def look_interval(self, quantity: str) -> int:
+        """At every how many steps a quantity looks at the path."""
+        grid, observable = self.simulation.grid, self.observable(quantity)
+        if not isinstance(grid, Grid):
+            raise TypeError("only a fixed grid has steps that are the same for all paths")
+        looks = [grid.every]
+        if observable is not None:
+            looks = [grid.every if self.simulation.observables[quantity].at == "each" else grid.steps]
+            if observable.functionals:
+                looks.append(observable.every or 1)
+        return math.gcd(*looks)
+
+    def is_rough(self, quantity: str, target: int) -> bool:
+        """Whether a value jumps as a path's random numbers stay and a target moves."""
+        jumps = _seen(self.observable(quantity), "jumps") & self.variables
+        return bool(jumps) or not_smooth(self, target) is not None
+
+    def moved_names(self, target: int) -> frozenset[str]:
+        """The names in observables whose own values a target moves."""
+        move: Any = self.moves[target]
+        names = {name for name, x in move.observer.constants.items() if x is not None}
+        model = model_of(move.problem)
+        names |= {name for name, x in vars(model).items() if jax.tree.leaves(x)}
+        if jax.tree.leaves(move.grid):
+            names.add("t")
+        return frozenset(names)
+
+
+def choose(facts: Facts, quantity: str, target: int) -> Choice:
+    """The estimator of a first derivative."""
+    observable = facts.observable(quantity)
+    jumps = _seen(observable, "jumps") & facts.variables
+    if not jumps:
+        reason = not_smooth(facts, target)
+        if reason is None:
+            return Choice(quantity, (target,), "pathwise", "continuous in the path")
+        return Choice(quantity, (target,), "finite differences", reason)
+    reason = not_scored(facts, observable, target, "jumps")
+    if reason is None:
+        why = f"the value jumps with {', '.join(sorted(jumps))}"
+        return Choice(quantity, (target,), "score", why, facts.look_interval(quantity))
+    return Choice(quantity, (target,), "finite differences", f"the value jumps, and {reason}")
+
+
+def choose_second(facts: Facts, quantity: str, pair: tuple[int, int]) -> Choice:
+    """The estimator of a second derivative."""
+    observable = facts.observable(quantity)
+    if _seen(observable, "jumps") & facts.variables:
+        return Choice(quantity, pair, "finite differences", "the value jumps")
+    for target in dict.fromkeys(pair):
+        reason = not_smooth(facts, target)
+        if reason is not None:
+            return Choice(quantity, pair, "finite differences", reason)
+    if not _seen(observable, "kinks") & facts.variables:
+        return Choice(quantity, pair, "pathwise", "smooth in the path")
+    reasons = []
+    for first, last in dict.fromkeys([pair, pair[::-1]]):
+        reason = not_scored(facts, observable, first, "kinks")
+        if reason is None:
+            why = f"the slope jumps: score for {facts.targets[first].label}, then pathwise"
+            return Choice(quantity, (first, last), "mixed", why, facts.look_interval(quantity))
+        reasons.append(reason)
+    return Choice(quantity, pair, "finite differences", f"the slope jumps, and {reasons[0]}")
+
+
+def not_smooth(facts: Facts, target: int) -> str | None:
+    """Why a path does not change continuously with a target under its own random numbers; None if it does."""
+    simulation = facts.simulation
+    if isinstance(simulation.grid, JumpGrid):
+        return "numbers of molecules jump with the rates"
+    if isinstance(simulation.solver, AndersenQE):
+        return "AndersenQE goes over from one law to another"
+    if isinstance(simulation.solver, ExactSampling) and _asks_for_words(facts):
+        return "ExactSampling draws variates that jump with their parameters"
+    if isinstance(simulation.problem, AbstractJumpDiffusion) and _moves_intensity(facts, target):
+        return "the number of jumps jumps with their rate"
+    return None
+
+
+def _moves_intensity(facts: Facts, target: int) -> bool:
+    """Whether the rate of jumps moves with a target, or with the state."""
+    problem, _, _ = facts.program.combined(facts.inputs)
+    zero = jnp.zeros((), facts.simulation.precision)
+    y = problem.State(*[zero] * len(problem.State._fields))
+    move = facts.moves[target].problem
+    still = jax.tree.map(lambda _: None, y)
+
+    def rate(problem, y):
+        return problem.intensity(zero, y)
+
+    def moved(change, dy):
+        return eqx.filter_jvp(rate, (problem, y), (change, dy))[1]
+
+    of_state = jax.eval_shape(lambda: moved(jax.tree.map(lambda _: None, problem), y))
+    of_target = jax.eval_shape(lambda: moved(like(problem, move), still))
+    return bool(jax.tree.leaves((of_state, of_target)))
+
+
+def not_scored(facts: Facts, observable: Observable | None, target: int, kind: str) -> str | None:
+    """Why the derivative in a target cannot be released into weights; None if it can."""
+    simulation, label = facts.simulation, facts.targets[target].label
+    if not isinstance(simulation.grid, Grid) or not isinstance(simulation.problem, AbstractSDE):
+        return "a score needs noise on a fixed grid"
+    if not isinstance(simulation.solver, ONE_TO_ONE):
+        return f"{type(simulation.solver).__name__} is not one to one in its normals"
+    explicit = _seen(observable, kind) & facts.moved_names(target)
+    if explicit:
+        return f"{label} is in the condition itself"
+    if observable is not None and observable.functionals and facts.targets[target].name.startswith("time."):
+        return f"{label} moves the times at which the path is looked at"
+    try:
+        _traced(facts, target)
+    except ValueError as error:
+        return str(error).replace(" it", f" {label}", 1)
+    return None
+
+
+def _seen(observable: Observable | None, kind: str) -> frozenset[str]:
+    """The names on which jumps, or jumps and kinks, of an observable depend."""
+    if observable is None or observable.exercise is not None:
+        return frozenset()
+    expression = observable.expression
+    return expression.jumps if kind == "jumps" else expression.jumps | expression.kinks
+
+
+def _traced(facts: Facts, target: int) -> None:
+    """Raise `ValueError` where the loop refuses to release a direction; nothing is computed."""
+    program = DerivativeProgram(facts.program, (), "along", Release(2))
+    ids = as_device_ids(0, facts.program.mesh.devices.size, 1, facts.program.mesh)
+    jax.eval_shape(program, Moves(facts.inputs, (facts.moves[target],)), ids)
+
+
+def _asks_for_words(facts: Facts) -> bool:
+    """Whether a model's transition law takes more than normals."""
+    asked = []
+
+    class Asked(StepWords):
+        def block(self, n):
+            asked.append(n)
+            return super().block(n)
+
+    problem: Any = model_of(facts.simulation.problem)
+    if not isinstance(problem, AbstractExactTransition) or not isinstance(problem, AbstractSDE):
+        return False
+    one, whole = jnp.float32(1), jnp.uint32(0)
+    words = Asked((whole, whole), whole, whole)  # pyright: ignore[reportArgumentType]
+    y = problem.State(*[one] * len(problem.State._fields))
+    dW = problem.Noise(*[one] * len(problem.Noise._fields))
+    jax.eval_shape(lambda: problem.transition(one, one, y, dW, words))
+    return bool(asked)

@@ -1,0 +1,71 @@
+r"""Finite differences with common random numbers: the same paths at other values of the targets.
+
+Central differences with one Richardson step, $(4 D_h - D_{2h}) / 3$, whose error is of order $h^4$, by path.
+Of values that jump, or whose slope does, the variance grows as h falls, and the step is wider for them.
+Reference: Glasserman (2003), Monte Carlo Methods in Financial Engineering,
+doi:10.1007/978-0-387-21617-1, section 7.1.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+import jax
+
+from simkit.sensitivity.targets import Target
+
+SMOOTH, ROUGH, SECOND = 1e-3, 0.02, 0.02  # of the target's value, or of 1 where that is 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Stencil:
+    """Where to run the same paths, as multiples of the steps by target, and what each run counts."""
+
+    points: tuple[tuple[float, ...], ...]
+    weights: tuple[float, ...]
+
+
+def step_of(target: Target, share: float) -> float:
+    """How far to move a target."""
+    return share * (abs(target.value) or 1.0)
+
+
+def first_difference(step: float) -> Stencil:
+    """The first derivative."""
+    h = 1 / (12 * step)
+    return Stencil(((1.0,), (-1.0,), (2.0,), (-2.0,)), (8 * h, -8 * h, -h, h))
+
+
+def second_difference(step: float) -> Stencil:
+    """The second derivative in one target."""
+    h = 1 / (12 * step**2)
+    return Stencil(((0.0,), (1.0,), (-1.0,), (2.0,), (-2.0,)), (-30 * h, 16 * h, 16 * h, -h, -h))
+
+
+def mixed_difference(steps: Sequence[float]) -> Stencil:
+    """The second derivative in two targets."""
+    points, weights = [], []
+    for size, share in ((1.0, 4 / 3), (2.0, -1 / 3)):
+        weight = share / (4 * size**2 * steps[0] * steps[1])
+        for a in (1, -1):
+            for b in (1, -1):
+                points.append((a * size, b * size))
+                weights.append(a * b * weight)
+    return Stencil(tuple(points), tuple(weights))
+
+
+@dataclasses.dataclass(frozen=True)
+class Weighted:
+    """A function of (the values of several runs, weights) that adds them, quantity by quantity."""
+
+    runs: int
+
+    def __call__(
+        self, values: tuple[tuple[jax.Array, ...], ...], weights: jax.Array
+    ) -> tuple[jax.Array, ...]:
+        found = []
+        for each in zip(*values, strict=True):
+            total = weights[0] * each[0]
+            for i in range(1, self.runs):
+                total = total + weights[i] * each[i]
+            found.append(total)
+        return tuple(found)

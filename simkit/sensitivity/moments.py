@@ -1,0 +1,87 @@
+"""The means of what programs of paths give, with their standard errors, chunk by chunk."""
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+
+from simkit.chunks import Chunks
+from simkit.paths import as_device_ids
+from simkit.reducers import Moments
+
+IN_FLIGHT = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class MomentsReduction:
+    """A function of (arrays of one chunk, how many of its paths count): moments, and which paths fail."""
+
+    counts: tuple[int, ...]
+
+    @property
+    def reducer(self) -> Moments:
+        """Of the arrays by their position."""
+        return Moments({str(place): count for place, count in enumerate(self.counts)})
+
+    def __call__(self, values: tuple[jax.Array, ...], remaining):
+        ids = values[0].shape[1:]
+        finite = jnp.ones(ids, bool)
+        for array in values:
+            finite &= jnp.all(jnp.isfinite(array), axis=0)
+        present = jnp.arange(math.prod(ids), dtype=jnp.int64).reshape(ids) < remaining
+        named = {str(place): array for place, array in enumerate(values)}
+        return self.reducer.update(named, present & finite), present & ~finite
+
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """Means, standard errors and standard deviations per path, an array of rows for each quantity."""
+
+    mean: list[np.ndarray]
+    stderr: list[np.ndarray]
+    sd: list[np.ndarray]
+    failed: np.ndarray  # the ids of paths with a number that is not finite, which are left out
+
+
+def average(
+    simulate: Callable[[Any], Sequence[jax.Array]],
+    reduce: Callable,
+    reduction: MomentsReduction,
+    paths: int,
+    plan: Chunks,
+    mesh: Mesh,
+    progress: Callable[[int], None] | None = None,
+) -> Found:
+    """Run all chunks: `simulate` gives the arrays of a chunk's ids, `reduce` is `reduction`, compiled."""
+    reducer = reduction.reducer
+    state = reducer.init()
+    failed: list[np.ndarray] = []
+    waiting: list[tuple[int, Any]] = []
+
+    def absorb(number: int, outputs):
+        nonlocal state
+        partial, broken = outputs
+        state = reducer.merge(state, partial)
+        failed.append(number * plan.paths + np.flatnonzero(np.asarray(broken).reshape(-1)))
+        if progress is not None:
+            progress(min((number + 1) * plan.paths, paths))
+
+    for number in range(plan.count):
+        first = number * plan.paths
+        ids = as_device_ids(first, plan.leaves, plan.lanes, mesh)
+        waiting.append((number, reduce(tuple(simulate(ids)), np.int64(paths - first))))
+        if len(waiting) >= IN_FLIGHT:
+            absorb(*waiting.pop(0))
+    for item in waiting:
+        absorb(*item)
+    statistics = reducer.finish(state)
+    kinds = [
+        [statistics[f"{place}_{kind}"] for place in range(len(reduction.counts))]
+        for kind in ("mean", "stderr", "variance")
+    ]
+    return Found(kinds[0], kinds[1], [np.sqrt(x) for x in kinds[2]], np.concatenate(failed))

@@ -1,0 +1,89 @@
+"""Pictures of sensitivities: a tornado chart for each quantity, and derivatives over time."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simkit.plot import BLUE, COLOURS, GREY, STYLE, VERMILION
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+MOST = 6  # quantities
+BARS = 12
+
+
+def plot_sensitivities(dataset: "xr.Dataset") -> "Figure":
+    """For each quantity its elasticities as bars, largest first, and beside them those over time if saved."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    names = [n for n in dataset.attrs["quantities"].split() if f"{n}_derivative" in dataset][:MOST]
+    timed = [name for name in names if "time" in dataset[f"{name}_derivative"].dims]
+    bars = min(BARS, dataset.sizes["parameter"])
+    with rc_context(STYLE):
+        layout = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08, hspace=0.03, wspace=0.03)
+        figure = Figure(figsize=(12 if timed else 8, 1.0 + len(names) * (1.2 + 0.42 * bars)), layout=layout)
+        grid = figure.add_gridspec(len(names), 2 if timed else 1)
+        for row, name in enumerate(names):
+            _tornado(figure.add_subplot(grid[row, 0]), dataset, name)
+            if name in timed:
+                _over_time(figure.add_subplot(grid[row, 1]), dataset, name)
+        model, solver = dataset.attrs["model"], dataset.attrs["solver"]
+        title = f"{model}, {solver}: what the mean at t = {float(dataset.attrs['t1']):g} depends on"
+        figure.suptitle(title, x=0.012, ha="left", fontsize=13, fontweight="bold")
+    return figure
+
+
+def relative(dataset: "xr.Dataset", name: str) -> tuple[np.ndarray, np.ndarray, str]:
+    """Derivatives at the end and their errors, made comparable, and what they then are.
+
+    Where a parameter or the mean is 0 there is no elasticity, and all are shown as they are.
+    """
+    end = [dataset[f"{name}_derivative{suffix}"].values for suffix in ("", "_stderr")]
+    derivative, error = (array[:, -1] if array.ndim == 2 else array for array in end)
+    mean = float(np.atleast_1d(dataset[f"{name}_mean"].values)[-1])
+    values = dataset["parameter_value"].values
+    if mean == 0 or np.any(values == 0):
+        return derivative, error, f"derivative of the mean of {name}"
+    scale = values / mean
+    return derivative * scale, error * np.abs(scale), f"change of the mean of {name} in %, for 1 % more"
+
+
+def _tornado(axes: "Axes", dataset: "xr.Dataset", name: str) -> None:
+    values, errors, text = relative(dataset, name)
+    order = np.argsort(-np.abs(np.nan_to_num(values)), kind="stable")[:BARS]
+    labels = [str(dataset["parameter"].values[i]) for i in order]
+    places = np.arange(len(order))
+    colours = [BLUE if values[i] >= 0 else VERMILION for i in order]
+    axes.barh(places, values[order], color=colours, alpha=0.75, height=0.62)
+    axes.errorbar(
+        values[order],
+        places,
+        xerr=1.96 * errors[order],
+        fmt="none",
+        ecolor="black",
+        elinewidth=1.2,
+        capsize=3,
+    )
+    axes.set_yticks(places, labels)
+    axes.invert_yaxis()
+    axes.axvline(0, color=GREY, linewidth=1)
+    axes.grid(axis="y", visible=False)
+    axes.set_xlabel(text)
+
+
+def _over_time(axes: "Axes", dataset: "xr.Dataset", name: str) -> None:
+    times = dataset["time"].values
+    for i, label in enumerate(dataset["parameter"].values[: len(COLOURS)]):
+        mean = dataset[f"{name}_derivative"].values[i]
+        error = 1.96 * dataset[f"{name}_derivative_stderr"].values[i]
+        axes.plot(times, mean, color=COLOURS[i], label=str(label))
+        axes.fill_between(times, mean - error, mean + error, color=COLOURS[i], alpha=0.25, linewidth=0)
+    axes.axhline(0, color=GREY, linewidth=1)
+    axes.set_xlabel("time")
+    axes.set_title(f"derivative of the mean of {name}", fontsize=9, loc="left", color=GREY)
+    axes.legend(loc="best", fontsize=9)

@@ -1,0 +1,96 @@
+"""From the sensitivities of an experiment to a labelled dataset."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from simkit.dataset import quantities
+from simkit.reaction_plan import model_of
+from simkit.sensitivity.study import Derivative, Study
+from simkit.simulation import Simulation
+
+KIND = "sensitivity"
+FIGURES = {
+    "": "derivative of the mean of {}",
+    "_stderr": "standard error of the derivative of the mean of {}",
+    "_sd": "standard deviation over paths of the estimator of the derivative of {}",
+}
+
+
+def to_dataset(simulation: Simulation, study: Study, provenance: Mapping[str, Any]) -> xr.Dataset:
+    """The derivatives by flat names, with units and provenance.
+
+    For an observable `call`: `call_mean`, `call_mean_stderr`; `call_derivative`, `call_derivative_stderr` and
+    `call_derivative_sd` (of the estimator, per path) `(parameter)`, with the estimators' names and why they
+    were chosen in `call_estimator` and `call_reason`; the same of second derivatives as `call_second…`
+    `(pair)`. What is kept at each saved time has a dimension `time` too. Coordinates of `parameter` are its
+    values and units.
+    """
+    units = quantities(simulation)
+    labels = [target.label for target in study.targets]
+    pairs = list(dict.fromkeys(_pair(d, labels) for d in study.derivatives if len(d.choice.targets) == 2))
+    coordinates: dict[str, Any] = {
+        "parameter": labels,
+        "parameter_value": ("parameter", [target.value for target in study.targets]),
+        "parameter_unit": ("parameter", [target.unit for target in study.targets]),
+    }
+    if pairs:
+        coordinates["pair"] = pairs
+    variables: dict[str, tuple] = {}
+    over_time = False
+    for name, (mean, stderr) in study.values.items():
+        unit, description = units[name]
+        at = ("time",) if len(mean) > 1 else ()
+        over_time |= bool(at)
+        variables[f"{name}_mean"] = _variable(at, mean, unit, f"mean of {description}")
+        variables[f"{name}_mean_stderr"] = _variable(
+            at, stderr, unit, f"standard error of the mean of {description}"
+        )
+        own = [d for d in study.derivatives if d.choice.quantity == name]
+        for kind, along in (("derivative", "parameter"), ("second", "pair")):
+            found = [d for d in own if len(d.choice.targets) == (1 if kind == "derivative" else 2)]
+            if not found:
+                continue
+            for suffix, text in FIGURES.items():
+                arrays = np.stack([{"": d.mean, "_stderr": d.stderr, "_sd": d.sd}[suffix] for d in found])
+                arrays = arrays if at else arrays[:, 0]
+                variables[f"{name}_{kind}{suffix}"] = (
+                    (along, *at),
+                    arrays,
+                    {
+                        "long_name": text.format(name)
+                        if kind == "derivative"
+                        else f"second {text.format(name)}"
+                    },
+                )
+            variables[f"{name}_{kind}_estimator"] = (along, [d.choice.method for d in found])
+            variables[f"{name}_{kind}_reason"] = (along, [d.choice.reason for d in found])
+    if over_time:
+        coordinates["time"] = (
+            "time",
+            np.asarray(simulation.grid.times),
+            {"units": "time", "long_name": "time"},
+        )
+    attributes = {
+        "simkit_kind": KIND,
+        "model": type(model_of(simulation.problem)).__name__,
+        "solver": type(simulation.solver).__name__,
+        "quantities": " ".join(study.values),
+        "t1": float(simulation.grid.times[-1]),
+        "paths": study.paths,
+        "failed_paths": study.failed,
+        "elapsed_s": study.elapsed_s,
+        "compile_s": study.compile_s,
+        **provenance,
+    }
+    return xr.Dataset(variables, coordinates, attributes)
+
+
+def _pair(derivative: Derivative, labels: list[str]) -> str:
+    return ", ".join(sorted((labels[i] for i in derivative.choice.targets), key=labels.index))
+
+
+def _variable(at: tuple[str, ...], rows: np.ndarray, unit: str, text: str) -> tuple:
+    return at, rows if at else rows[0], {"units": unit, "long_name": text}

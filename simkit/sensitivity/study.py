@@ -1,0 +1,328 @@
+"""The sensitivities of an experiment: estimators chosen, run over all paths, and put together."""
+
+import dataclasses
+import time
+from collections.abc import Callable, Mapping
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from simkit_solvers.directions import Release
+from simkit_solvers.grid import Grid
+
+from simkit.chunks import plan_chunks, planned_steps
+from simkit.ensemble import ChunkProgram, quantity_rows
+from simkit.errors import InputError, NumericalError
+from simkit.failures import failed_paths
+from simkit.longstaff_schwartz import with_policies
+from simkit.paths import as_device_ids, path_mesh
+from simkit.programs import Request, compiled
+from simkit.sensitivity.choice import FEW, Choice, Facts, choose, choose_second, not_scored, not_smooth
+from simkit.sensitivity.derivative_program import DerivativeProgram, Moves, SecondProgram
+from simkit.sensitivity.differences import (
+    ROUGH,
+    SECOND,
+    SMOOTH,
+    Stencil,
+    Weighted,
+    first_difference,
+    mixed_difference,
+    second_difference,
+    step_of,
+)
+from simkit.sensitivity.moments import Found, MomentsReduction, average
+from simkit.sensitivity.targets import Target, changes, find_target, program_of, shifted
+from simkit.sensitivity_names import named_pairs
+from simkit.settings import Sensitivity
+from simkit.simulation import Simulation
+
+Progress = Callable[[int, int], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Derivative:
+    """A derivative of a mean: its estimate, standard error and standard deviation per path, by row."""
+
+    choice: Choice
+    mean: np.ndarray
+    stderr: np.ndarray
+    sd: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class Study:
+    """The sensitivities of an experiment. `values` are means and standard errors of the quantities."""
+
+    targets: tuple[Target, ...]
+    derivatives: tuple[Derivative, ...]
+    values: dict[str, tuple[np.ndarray, np.ndarray]]
+    paths: int
+    failed: int
+    elapsed_s: float
+    compile_s: float
+
+
+@dataclasses.dataclass(frozen=True)
+class _Part:
+    """Derivatives that one program gives: (choice, position among its arrays), and values by position."""
+
+    requests: tuple[Request, ...]
+    simulate: Callable
+    counts: tuple[int, ...]
+    found: tuple[tuple[Choice, int], ...]
+    values: tuple[tuple[str, int], ...]
+    cost: float
+
+
+def find_sensitivities(
+    simulation: Simulation, section: Sensitivity, progress: Progress | None = None
+) -> Study:
+    """Estimate all derivatives that the section asks for.
+
+    Raises `InputError` where the method asked for would be wrong, with the reason, and `NumericalError`
+    where paths or derivatives become NaN or infinite and `failures` is `stop`.
+    """
+    with jax.enable_x64(True):
+        return _find(simulation, section, progress)
+
+
+def _find(simulation: Simulation, section: Sensitivity, progress: Progress | None) -> Study:
+    mesh = path_mesh(simulation.devices)
+    simulation, _, (_, compile_s) = with_policies(simulation, mesh)
+    targets = tuple(find_target(simulation, label) for label in section.wrt)
+    labels = [target.label for target in targets]
+    pairs = [(labels.index(a), labels.index(b)) for a, b in named_pairs(section)]
+    program, inputs = program_of(simulation)
+    moves, _ = changes(simulation, targets)
+    facts = Facts(simulation, program, inputs, targets, moves)
+    quantities = section.of or list(simulation.observables) or list(simulation.problem.State._fields)
+    choices = [_first(facts, section.method, q, i) for q in quantities for i in range(len(targets))]
+    choices += [choose_second(facts, q, pair) for q in quantities for pair in pairs]
+    parts = _parts(facts, choices, quantities)
+    reductions = {part.counts: MomentsReduction(part.counts) for part in parts}
+    start = time.perf_counter()
+    total = sum(part.cost for part in parts)
+    done = 0.0
+    derivatives: dict[Choice, Derivative] = {}
+    values: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+    lost: set[int] = set()
+    for part in parts:
+        weight = part.cost / total
+        found, seconds = _run(
+            simulation, part, reductions[part.counts], _share(progress, simulation.paths, done, weight)
+        )
+        done += weight
+        compile_s += seconds
+        if len(found.failed) and simulation.failures == "stop":
+            raise _failure(simulation, part, found)
+        lost |= {int(x) for x in found.failed}
+        for name, place in part.values:
+            values.setdefault(name, (found.mean[place], found.stderr[place]))
+        for choice, place in part.found:
+            derivatives[choice] = Derivative(choice, found.mean[place], found.stderr[place], found.sd[place])
+    elapsed = time.perf_counter() - start - compile_s
+    ordered = tuple(derivatives[choice] for choice in choices)
+    return Study(targets, ordered, values, simulation.paths, len(lost), elapsed, compile_s)
+
+
+def _first(facts: Facts, method: str, quantity: str, target: int) -> Choice:
+    """The estimator asked for, or the one that is right."""
+    right = choose(facts, quantity, target)
+    if method == "auto" or method == right.method.replace(" ", "_"):
+        return right
+    label = facts.targets[target].label
+    asked = "asked for"
+    if method == "finite_differences":
+        return Choice(quantity, (target,), "finite differences", asked)
+    if method in ("pathwise", "reverse"):
+        if right.method == "pathwise":
+            return dataclasses.replace(right, method="reverse", reason=asked)
+        reason = not_smooth(facts, target) or right.reason.split(", and ")[0]
+        raise InputError(
+            f"sensitivity.method: the {method} derivative of {quantity} in {label} would be wrong: {reason}; "
+            f"leave method out for {right.method}"
+        )
+    reason = not_scored(facts, facts.observable(quantity), target, "jumps")
+    if reason is not None:
+        raise InputError(
+            f"sensitivity.method: no score for {quantity} in {label}: {reason}; leave method out for "
+            f"{right.method}"
+        )
+    return Choice(quantity, (target,), "score", asked, facts.look_interval(quantity))
+
+
+def _parts(facts: Facts, choices: list[Choice], quantities: list[str]) -> list[_Part]:
+    """The programs to run: one for each group of derivatives that can share a loop."""
+    groups: dict[tuple, list[Choice]] = {}
+    for choice in choices:
+        second = len(choice.targets) == 2
+        alone: tuple = ()
+        if choice.method == "finite differences":
+            alone = *choice.targets, facts.is_rough(choice.quantity, choice.targets[0])
+        groups.setdefault((choice.method, second, choice.look, alone), []).append(choice)
+    parts = []
+    for (method, second, look, _), group in groups.items():
+        if method == "finite differences":
+            parts.append(_differences(facts, group))
+        elif second:
+            parts.append(_second_part(facts, group, look))
+        else:
+            parts.append(_first_part(facts, group, look))
+    given = {name for part in parts for name, _ in part.values}
+    missing = [name for name in quantities if name not in given]
+    if missing:
+        parts.append(_plain(facts, missing))
+    return parts
+
+
+def _first_part(facts: Facts, group: list[Choice], look: int) -> _Part:
+    names = list(dict.fromkeys(choice.quantity for choice in group))
+    numbers = list(dict.fromkeys(choice.targets[0] for choice in group))
+    rows = _rows(facts, names)
+    fixed = isinstance(facts.simulation.grid, Grid)
+    kind = "along" if fixed else "forward"
+    backwards = len(numbers) > FEW * sum(count for _, count in rows)
+    if group[0].method == "reverse" or (group[0].method == "pathwise" and backwards):
+        kind = "reverse"
+    program = DerivativeProgram(facts.program, rows, kind, Release(look) if look else None)
+    moves = Moves(facts.inputs, tuple(facts.moves[i] for i in numbers))
+    width = 1 + len(numbers)
+    places = {(name, i): q * width + 1 + n for q, (name, _) in enumerate(rows) for n, i in enumerate(numbers)}
+    counts = tuple(count for _, count in rows for _ in range(width))
+    found = tuple((choice, places[choice.quantity, choice.targets[0]]) for choice in group)
+    values = tuple((name, q * width) for q, (name, _) in enumerate(rows))
+    return _one_program(facts, program, moves, counts, found, values, float(width))
+
+
+def _second_part(facts: Facts, group: list[Choice], look: int) -> _Part:
+    names = list(dict.fromkeys(choice.quantity for choice in group))
+    pairs = list(dict.fromkeys(choice.targets for choice in group))
+    used = sorted({i for pair in pairs for i in pair})
+    at = [(used.index(pair[0]), used.index(pair[1])) for pair in pairs]
+    rows = _rows(facts, names)
+    kind = "along" if isinstance(facts.simulation.grid, Grid) else "forward"
+    first, both = changes(facts.simulation, [facts.targets[i] for i in used], at)
+    program = SecondProgram(facts.program, rows, tuple(at), kind, Release(look) if look else None)
+    places = {
+        (name, pair): q * len(pairs) + n for q, (name, _) in enumerate(rows) for n, pair in enumerate(pairs)
+    }
+    counts = tuple(count for _, count in rows for _ in pairs)
+    found = tuple((choice, places[choice.quantity, choice.targets]) for choice in group)
+    moves = Moves(facts.inputs, first, both)
+    return _one_program(facts, program, moves, counts, found, (), 4.0 * len(pairs))
+
+
+def _one_program(facts, program, moves, counts, found, values, cost) -> _Part:
+    request = Request(program, (moves, _some_ids(facts)))
+
+    def simulate(run, ids):
+        return run(moves, ids)
+
+    return _Part((request,), simulate, counts, found, values, cost)
+
+
+def _plain(facts: Facts, names: list[str]) -> _Part:
+    """The values alone."""
+    rows = _rows(facts, names)
+    request = Request(ChunkProgram(facts.program, rows), (facts.inputs, _some_ids(facts)))
+
+    def simulate(run, ids):
+        return run(facts.inputs, ids)[0]
+
+    values = tuple((name, q) for q, name in enumerate(names))
+    return _Part((request,), simulate, tuple(count for _, count in rows), (), values, 1.0)
+
+
+def _differences(facts: Facts, group: list[Choice]) -> _Part:
+    """The same paths at other values of one target, or two."""
+    numbers = group[0].targets
+    targets = [facts.targets[i] for i in dict.fromkeys(numbers)]
+    names = [choice.quantity for choice in group]
+    rows = _rows(facts, names)
+    stencil, steps = _stencil(facts, group, targets)
+    given = [
+        shifted(facts.simulation, targets, [m * h for m, h in zip(point, steps, strict=True)])
+        for point in stencil.points
+    ]
+    weights = jnp.asarray(stencil.weights, jnp.float64)
+    ids = _some_ids(facts)
+    run = Request(ChunkProgram(facts.program, rows), (facts.inputs, ids))
+    shapes = tuple(jax.ShapeDtypeStruct((count, *ids.shape), jnp.float64) for _, count in rows)
+    shapes = tuple((shapes,) * len(given))
+    added = Request(Weighted(len(given)), (shapes, weights))
+
+    def simulate(run, add, ids):
+        runs = tuple(tuple(jnp.asarray(x, jnp.float64) for x in run(inputs, ids)[0]) for inputs in given)
+        return add(runs, weights)
+
+    found = tuple((choice, q) for q, choice in enumerate(group))
+    counts = tuple(count for _, count in rows)
+    return _Part((run, added), simulate, counts, found, (), float(len(given)))
+
+
+def _stencil(facts: Facts, group: list[Choice], targets: list[Target]) -> tuple[Stencil, list[float]]:
+    if len(group[0].targets) == 2:
+        steps = [step_of(target, SECOND) for target in targets]
+        return (second_difference(steps[0]) if len(steps) == 1 else mixed_difference(steps)), steps
+    rough = any(facts.is_rough(choice.quantity, choice.targets[0]) for choice in group)
+    steps = [step_of(targets[0], ROUGH if rough else SMOOTH)]
+    return first_difference(steps[0]), steps
+
+
+def _rows(facts: Facts, names: list[str]) -> tuple[tuple[str, int], ...]:
+    rows = quantity_rows(facts.simulation)
+    return tuple((name, rows[name]) for name in names)
+
+
+def _some_ids(facts: Facts):
+    plan = _chunks(facts.simulation)
+    return as_device_ids(0, plan.leaves, plan.lanes, facts.program.mesh)
+
+
+def _chunks(simulation: Simulation):
+    devices = path_mesh(simulation.devices).devices.size
+    values = 4 * sum(quantity_rows(simulation).values())
+    return plan_chunks(
+        simulation.paths, 4 * planned_steps(simulation.grid), values, devices, simulation.chunk
+    )
+
+
+def _run(
+    simulation: Simulation, part: _Part, reduction: MomentsReduction, progress: Callable[[int], None] | None
+) -> tuple[Found, float]:
+    plan, mesh = _chunks(simulation), path_mesh(simulation.devices)
+    ids = as_device_ids(0, plan.leaves, plan.lanes, mesh)
+    dtype = simulation.precision if len(part.requests) == 1 else "float64"
+    arrays = tuple(jax.ShapeDtypeStruct((count, *ids.shape), jnp.dtype(dtype)) for count in part.counts)
+    (*programs, reduce), seconds = compiled(*part.requests, Request(reduction, (arrays, np.int64(0))))
+
+    def simulate(ids):
+        return part.simulate(*programs, ids)
+
+    found = average(simulate, reduce, reduction, simulation.paths, plan, mesh, progress)
+    return found, seconds
+
+
+def _share(progress: Progress | None, paths: int, done: float, weight: float) -> Callable[[int], None] | None:
+    if progress is None:
+        return None
+    return lambda count: progress(round(paths * (done + weight * count / paths)), paths)
+
+
+def _failure(simulation: Simulation, part: _Part, found: Found) -> Exception:
+    """Why a path has no derivative: its values are not finite, or they are and the derivative is not."""
+    paths = ", ".join(str(x) for x in found.failed[:3])
+    methods: Mapping[str, None] = dict.fromkeys(choice.method for choice, _ in part.found)
+    if "score" in methods or "mixed" in methods:
+        return NumericalError(
+            f"path {paths}: the weight is not finite: the noise vanishes where the path is looked at, and "
+            "there is no density to differentiate. Set sensitivity.method: finite_differences, or "
+            "`ensemble: {failures: exclude}`"
+        )
+    error = failed_paths(simulation, found.failed)
+    if "not finite" in str(error).split(".")[0]:
+        return NumericalError(
+            f"path {paths}: the values are finite and a derivative is not. Set sensitivity.method: "
+            "finite_differences, or `ensemble: {failures: exclude}`"
+        )
+    return error

@@ -1,0 +1,99 @@
+"""The table of sensitivities, for people and for programs."""
+
+import math
+import sys
+from typing import TYPE_CHECKING, Any, TextIO
+
+import numpy as np
+from rich.table import Table
+
+from simkit.progress import counted
+from simkit.table import laid_out, printed, run_title, with_error
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+def summary(dataset: "xr.Dataset") -> dict[str, Any]:
+    """The figures at the end as plain data that JSON knows; None where there is no finite number."""
+    found = {}
+    for name in dataset.attrs["quantities"].split():
+        mean = _last(dataset[f"{name}_mean"])
+        rows = {}
+        for kind, along in (("derivative", "parameter"), ("second", "pair")):
+            if f"{name}_{kind}" not in dataset:
+                continue
+            for i, label in enumerate(dataset[along].values):
+                figures = {
+                    key: _finite(_last(dataset[f"{name}_{kind}{suffix}"][i]))
+                    for key, suffix in (("derivative", ""), ("stderr", "_stderr"), ("sd", "_sd"))
+                }
+                estimator = str(dataset[f"{name}_{kind}_estimator"].values[i])
+                reason = str(dataset[f"{name}_{kind}_reason"].values[i])
+                rows[str(label)] = figures | {"estimator": estimator, "reason": reason}
+                if kind == "derivative":
+                    value = float(dataset["parameter_value"][i])
+                    share = _last(dataset[f"{name}_derivative"][i]) * value / mean if mean else math.nan
+                    rows[str(label)]["elasticity"] = _finite(share)
+        found[name] = {"mean": _finite(mean), "stderr": _finite(_last(dataset[f"{name}_mean_stderr"]))}
+        found[name]["derivatives"] = rows
+    attributes = dataset.attrs
+    return {
+        "quantities": found,
+        "paths": int(attributes["paths"]),
+        "failed_paths": int(attributes["failed_paths"]),
+        "elapsed_s": float(attributes["elapsed_s"]),
+        "compile_s": float(attributes["compile_s"]),
+    }
+
+
+def _last(values) -> float:
+    return float(np.atleast_1d(values)[-1])
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
+    """A row for each derivative; the elasticity is the change of the mean in % for 1 % of the parameter."""
+    columns: dict[str, list[str]] = {
+        "": [],
+        "with respect to": [],
+        "derivative": [],
+        "sd of a path": [],
+        "elasticity": [],
+        "estimator": [],
+        "because": [],
+    }
+    ends, count = set(), 0
+    for name, content in summary(dataset)["quantities"].items():
+        first = True
+        for label, row in content["derivatives"].items():
+            elasticity = row.get("elasticity")
+            cells = [
+                f"{name} = {with_error(content['mean'], content['stderr'])}" if first else "",
+                label,
+                with_error(row["derivative"], row["stderr"]),
+                "" if row["sd"] is None or row["sd"] == 0 else f"{row['sd']:.4g}",
+                "" if elasticity is None else f"{elasticity:+.3g}",
+                row["estimator"],
+                row["reason"],
+            ]
+            for column, cell in zip(columns.values(), cells, strict=True):
+                column.append(cell)
+            first, count = False, count + 1
+        ends.add(count)
+    return laid_out({title: cells for title, cells in columns.items() if any(cells)}, ends, unicode)
+
+
+def print_table(dataset: "xr.Dataset", file: TextIO | None = None) -> None:
+    """Print the table and a closing line."""
+    heading = f"{run_title(dataset)}: derivatives of means at t = {float(dataset.attrs['t1']):g}"
+    content = summary(dataset)
+    failed = f" ({content['failed_paths']:,} failed and left out)" if content["failed_paths"] else ""
+    closing = (
+        f"{counted(content['paths'], 'path')}{failed} in {content['elapsed_s']:.2f} s "
+        f"(compiled in {content['compile_s']:.1f} s)"
+    )
+    printed(file or sys.stdout, heading, lambda unicode: make_table(dataset, unicode), [closing])

@@ -1,0 +1,131 @@
+"""What derivatives are taken with respect to, and how it moves the numbers of a run."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from simkit_solvers.jump_grid import JumpGrid
+from simkit_solvers.problem import parameters_of, variables_of
+
+from simkit.errors import InputError
+from simkit.initial import Distribution, PathValues
+from simkit.observables import Observer
+from simkit.paths import Inputs, PathProgram, path_mesh, path_program
+from simkit.reaction_plan import model_of
+from simkit.sensitivity_names import full_name
+from simkit.simulation import Simulation
+from simkit.suggestion import did_you_mean, shown
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """A number that derivatives are taken with respect to: `name` is that in `Simulation.targets`."""
+
+    label: str
+    name: str
+    value: float
+    unit: str
+
+
+def find_target(simulation: Simulation, label: str) -> Target:
+    """The target that a name means (`full_name`). Raises `InputError` where it has no derivative."""
+    name = full_name(label, simulation.targets)
+    if name is None:
+        raise InputError(
+            f"sensitivity.wrt: unknown name {shown(label)}{did_you_mean(label, simulation.targets)}"
+        )
+    if isinstance(simulation.grid, JumpGrid) and name.startswith("initial."):
+        raise InputError(f"sensitivity.wrt: {label} is a number of molecules, and has no derivative")
+    return Target(label, name, float(simulation.targets[name]), _unit(simulation, name))
+
+
+def _unit(simulation: Simulation, name: str) -> str:
+    model = model_of(simulation.problem)
+    if name.startswith("model."):
+        spec = parameters_of(model).get(name.removeprefix("model."))
+        return "" if spec is None else spec.unit
+    if name.startswith("initial."):
+        return variables_of(model)[name.removeprefix("initial.")].unit
+    return ""
+
+
+def _bound(simulation: Simulation, values: dict[str, Any]) -> Any:
+    """What depends on the targets; policies of early exercise stay as they were found."""
+    if simulation.bind is None:
+        raise ValueError("a simulation without `bind` knows no targets: take one from `simkit.build.build`")
+    bound = simulation.bind(values)
+    policies = simulation.observer.policies if isinstance(simulation.observer, Observer) else {}
+    return bound._replace(observer=dataclasses.replace(bound.observer, policies=policies))
+
+
+def numbers_at(simulation: Simulation, values: dict[str, Any]) -> Inputs:
+    """The inputs of the run's program, in float64, with these values of the targets, traced ones too."""
+    bound = _bound(simulation, values)
+    fixed = {
+        name: x.numbers if isinstance(x, PathValues) else x
+        for name, x in bound.initial.items()
+        if not isinstance(x, Distribution)
+    }
+    real = eqx.filter((bound.problem, bound.observer, bound.grid, fixed), _is_real)
+    return Inputs(*jax.tree.map(lambda x: jnp.asarray(x, jnp.float64), real), None)
+
+
+def _is_real(x) -> bool:
+    """Whether a leaf is real: `eqx.is_inexact_array_like` fails on traced numbers."""
+    if isinstance(x, np.ndarray | np.generic):
+        return np.issubdtype(x.dtype, np.inexact)
+    return isinstance(x, float) or eqx.is_inexact_array(x)
+
+
+def changes(
+    simulation: Simulation, targets: Sequence[Target], pairs: Sequence[tuple[int, int]] = ()
+) -> tuple[tuple[Inputs, ...], tuple[Inputs, ...]]:
+    """The derivatives of all numbers along each target, and the second ones along pairs of targets.
+
+    Exact zeros are None, so that what a target does not move costs nothing.
+    """
+    names = [target.name for target in targets]
+    point = tuple(jnp.float64(target.value) for target in targets)
+
+    def numbers(*values):
+        return numbers_at(simulation, dict(zip(names, values, strict=True)))
+
+    def unit(i):
+        return tuple(jnp.float64(i == j) for j in range(len(names)))
+
+    def along(i):
+        return lambda *values: jax.jvp(numbers, values, unit(i))[1]
+
+    try:
+        first = tuple(_moved(simulation, along(i)(*point)) for i in range(len(names)))
+    except jax.errors.TracerBoolConversionError:
+        raise InputError(
+            "sensitivity.wrt: one of the names stands in the law of an initial value, in which no derivative "
+            "can be taken"
+        ) from None
+    second = tuple(_moved(simulation, jax.jvp(along(i), point, unit(j))[1]) for i, j in pairs)
+    return first, second
+
+
+def _moved(simulation: Simulation, tangent: Inputs) -> Inputs:
+    dtype = jnp.dtype(simulation.precision)
+    return jax.tree.map(lambda x: jnp.asarray(x, dtype) if np.any(np.asarray(x)) else None, tangent)
+
+
+def shifted(simulation: Simulation, targets: Sequence[Target], steps: Sequence[float]) -> Inputs:
+    """The inputs of the run's program with targets moved by so much."""
+    values = {t.name: t.value + step for t, step in zip(targets, steps, strict=True)}
+    bound = _bound(simulation, values)
+    moved = dataclasses.replace(
+        simulation, problem=bound.problem, observer=bound.observer, initial=bound.initial
+    )
+    return path_program(moved, bound.grid, path_mesh(simulation.devices))[1]
+
+
+def program_of(simulation: Simulation) -> tuple[PathProgram, Inputs]:
+    """The program of the run's paths and its inputs."""
+    return path_program(simulation, simulation.grid, path_mesh(simulation.devices))
