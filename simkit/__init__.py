@@ -28,7 +28,7 @@ __all__ = [
     "uncertainty_of",
 ]
 
-# Imported when asked for: importing simkit must not import jax, or `simkit --help` would take a second longer.
+# Imported when asked for: `simkit --help` must not import jax, which takes a second.
 _PLACES = {
     "debug": "simkit.debugging.debug",
     "inspect": "simkit.inspection.inspection",

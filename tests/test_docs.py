@@ -6,7 +6,7 @@ it on the page (of examples/gbm.yaml where there is none). A first line `# name.
 `console` block each `$ simkit …` is run, on few paths, and what is shown under it must be printed, up to
 numbers and `…`. `bash` is make and pip, which are not run. `text` is prose. Nothing else is allowed. The
 generated pages' experiments are built but not run: other tests run every model and solver. test_readme.py
-runs the README. The four long tutorials, which take 20 seconds each, are slow.
+runs the README. The four long tutorials and one guide, which take 20 seconds each, are slow.
 """
 
 import itertools
@@ -55,6 +55,7 @@ PICTURES = {
 }
 DIRECTIVES = ("{toctree}", "{include}")
 NOT_RUN = ("make", "pip")
+LONG_GUIDES = ("sensitivities_of_jump_processes_and_odes",)
 FEW = 64
 
 
@@ -170,7 +171,9 @@ def skeleton(line: str) -> str:
 @pytest.mark.parametrize(
     "path",
     [
-        pytest.param(path, marks=pytest.mark.slow) if path.parent.name == "tutorials" else path
+        pytest.param(path, marks=pytest.mark.slow)
+        if path.parent.name == "tutorials" or path.stem in LONG_GUIDES
+        else path
         for path in (*WRITTEN, *ROOMS)
     ],
     ids=lambda path: path.relative_to(ROOT).as_posix(),

@@ -31,8 +31,9 @@ class DirectMethod(AbstractJumpMethod):
         below = running_sums(a)
         total = below[-1]
         tau = waiting_time(exponential(words.a).astype(total.dtype), total)
-        change = chosen(jumps.network, below_one(words.b, total.dtype) * total, below)
-        return Proposal(tau, change, (), jnp.bool_(True), (), propensity_status(a))
+        level = below_one(words.b, total.dtype) * total
+        change = chosen(jumps.network, level, below)
+        return Proposal(tau, change, fired(level, below), (), jnp.bool_(True), (), propensity_status(a))
 
     def interrupted(self, jumps, y, state, after):
         return ()  # what comes next is drawn anew, which the exponential law does not notice
@@ -43,7 +44,7 @@ class DirectMethod(AbstractJumpMethod):
     def start_looking(self, jumps, y):
         return ()
 
-    def look(self, jumps, y, state, index, elapsed, time, looked):
+    def look(self, jumps, y, ahead, index, elapsed, time, looked):
         return y, ()
 
 
@@ -77,6 +78,15 @@ def chosen(network, level, sums):
                 value = jnp.where(tests[j], jnp.int32(steps[j]), value)
         found.append(value)
     return network.State(*found)
+
+
+def fired(level, sums) -> tuple:
+    """Which reaction that is: one event of it, none of the others."""
+    found, before = [], jnp.bool_(False)
+    for each in sums:
+        found.append((~before & (level < each)).astype(jnp.int32))
+        before = before | (level < each)
+    return tuple(found)
 
 
 def propensity_status(a):

@@ -32,12 +32,13 @@ from simkit_solvers.elimination import factorise, solve
 class Direction(NamedTuple):
     """The derivatives of what a run is given with respect to one parameter; None where there is none.
 
-    Trees like problem, observer and initial state, and the derivatives of the grid's `t0` and `dt`.
+    Trees like problem, observer and initial state, and the derivatives of the grid's `t0` and `dt`. That of a
+    problem is, say, one of the same class with 1 in place of the parameter and 0 for the others.
     """
 
-    problem: Any
-    observer: Any
-    y0: Any
+    problem: Any = None
+    observer: Any = None
+    y0: Any = None
     t0: Any = None
     dt: Any = None
 

@@ -15,7 +15,15 @@ import jax.numpy as jnp
 
 from simkit_solvers.generator import Stream, Words, stream_key
 from simkit_solvers.jump_grid import JumpGrid
+from simkit_solvers.jump_scores import (
+    event_moves,
+    has_likelihood,
+    pushed,
+    schedule_moves,
+    score_gained,
+)
 from simkit_solvers.observe import AbstractObserver
+from simkit_solvers.problem import Scalar
 from simkit_solvers.reaction_network import AbstractReactionNetwork
 from simkit_solvers.schedule import (
     ROW,
@@ -28,8 +36,9 @@ from simkit_solvers.schedule import (
     within,
 )
 from simkit_solvers.scopes import STEPS
+from simkit_solvers.tangents import as_tangent
 
-RUNNING, WAITING, BAD_PROPENSITY, BAD_COUNT, TOO_MANY_STEPS, BAD_EVENT = range(6)
+RUNNING, WAITING, BAD_PROPENSITY, BAD_COUNT, TOO_MANY_STEPS, BAD_EVENT, NO_RATIO, MOVED_EVENT = range(8)
 LARGEST_COUNT = 2_000_000_000  # the bits of integers above 2 139 095 039 are those of NaN, which may change
 REASONS = {
     BAD_PROPENSITY: "a propensity is negative or not finite",
@@ -37,6 +46,10 @@ REASONS = {
     TOO_MANY_STEPS: "max_steps were taken",
     BAD_EVENT: "an event sets a count that is not a whole number from 0 to 2 000 000 000, or one too large "
     "for the precision",
+    NO_RATIO: "a propensity of zero changes with the parameter, so that paths of other values are impossible "
+    "here and have no likelihood ratio; take weak derivatives or finite differences",
+    MOVED_EVENT: "the parameter moves the time of an event, or the counts that it sets, which a likelihood "
+    "ratio does not see; take finite differences",
 }
 
 
@@ -55,25 +68,30 @@ class JumpNoise(eqx.Module):
 class Proposal(NamedTuple):
     """What comes next: after the time `tau` the counts change by `change`, unless it is not `accepted`.
 
-    `fired` counts the events of each reaction, for methods that leap over several. `state` is the method's
-    own after it, `status` one of the reasons why a path cannot go on, or `RUNNING`.
+    `fired` counts the events of each reaction in it, `inside` those of them that may lie anywhere in a leap.
+    `state` is the method's own after it, `status` one of the reasons why a path cannot go on, or `RUNNING`.
     """
 
     tau: jax.Array
     change: Any
     fired: tuple
+    inside: tuple
     accepted: jax.Array
     state: Any
     status: jax.Array
 
 
 class Jumps(NamedTuple):
-    """What a method reads beside the counts: the network, the noise, and the length of the run."""
+    """What a method reads beside the counts: the network, the noise, and the length of the run.
+
+    `directions` are tangents of the network in which the loop accumulates scores.
+    """
 
     network: AbstractReactionNetwork
     noise: JumpNoise
     t0: jax.Array
     span: jax.Array
+    directions: tuple = ()
 
     def propensities(self, y) -> tuple:
         """The propensities of counts, in the precision of the run."""
@@ -110,8 +128,8 @@ class AbstractJumpMethod(eqx.Module):
         """What `look` carries from one saved time to the next."""
 
     @abc.abstractmethod
-    def look(self, jumps: Jumps, y, state, index, elapsed, time, looked) -> tuple[Any, Any]:
-        """The counts at a saved `time`, before what is proposed from `elapsed` is complete."""
+    def look(self, jumps: Jumps, y, ahead: Proposal, index, elapsed, time, looked) -> tuple[Any, Any]:
+        """The counts at a saved `time`, before what is proposed from `elapsed`, `ahead`, is complete."""
 
 
 class JumpRun(NamedTuple):
@@ -120,7 +138,8 @@ class JumpRun(NamedTuple):
     `counts` is a `State` of `int32` over the saved times; `rows` what the observer keeps there, NaN from the
     first time that was not reached. `steps` counts events, and leaps of a method that takes some; `rejected`
     the leaps that were too long. `reached` is the time at which it ended, `t1` unless it failed, and `status`
-    why it did.
+    why it did. `scores` has for each direction the derivative of the log likelihood of the path up to each
+    saved time, like the rows.
     """
 
     counts: Any
@@ -129,13 +148,15 @@ class JumpRun(NamedTuple):
     rejected: jax.Array
     reached: jax.Array
     status: jax.Array
+    scores: tuple = ()
 
 
 class _Path(NamedTuple):
     """What a path's loop carries.
 
     `lost` is what rounding has taken from `elapsed`, and empty in float64; `interruptions` counts the stops
-    at which a proposal was given up, and is empty where there are none.
+    at which a proposal was given up, and is empty where there are none. `scores` has one number for each
+    direction.
     """
 
     y: Any
@@ -145,6 +166,7 @@ class _Path(NamedTuple):
     steps: jax.Array
     status: jax.Array
     interruptions: tuple = ()
+    scores: tuple = ()
 
 
 def integrate_jumps(
@@ -154,6 +176,8 @@ def integrate_jumps(
     grid: JumpGrid,
     noise: JumpNoise,
     observer: AbstractObserver,
+    directions: tuple = (),
+    begin: Scalar | None = None,
 ) -> JumpRun:
     """One path of the jump process from the counts `y0`, a `State` of whole numbers, over `grid`.
 
@@ -165,45 +189,63 @@ def integrate_jumps(
     there, and what would have come next is drawn anew, which is exact since the process has no memory. A leap
     ends there after its part. Raises `ValueError` for rates that depend on time in another way: between
     events they are taken as constant.
+
+    `directions` are tangents of the network, pytrees of its structure such as the network itself with a 1 in
+    place of one parameter and 0 for the others. For each the path carries its score, see `jump_scores`; the
+    path itself is the same. With `begin`, a time since `t0`, nothing happens before; rows there have `y0`.
+    Raises `ValueError` for a tangent of another structure, and for `begin` with a scheduled network.
     """
     check_rates(network)
+    if begin is not None and schedule_of(network) is not None:
+        raise ValueError(
+            "begin: a scheduled network begins at t0; give begin only where nothing is scheduled"
+        )
     dtype = jnp.result_type(grid.t0, grid.span)
+    directions = tuple(as_tangent(network, each, dtype) for each in directions)
     given = jax.tree.map(
         lambda x: jnp.asarray(x, dtype) if isinstance(x, float) or eqx.is_inexact_array(x) else x,
-        (network, method, grid),
+        (network, method, grid, directions, begin),
     )
     numbers, others = eqx.partition(given, eqx.is_array)
     y0 = jax.tree.map(lambda x: jnp.asarray(x).astype(jnp.int32), y0)
 
     @jax.custom_jvp
     def run(numbers, y0, noise):
-        network, method, grid = eqx.combine(numbers, others)
+        network, method, grid, directions, begin = eqx.combine(numbers, others)
         start, span = jnp.asarray(grid.t0, dtype), jnp.asarray(grid.span, dtype)
-        return _rows(Jumps(network, noise, start, span), method, y0, grid)
+        return _rows(Jumps(network, noise, start, span, directions), method, y0, grid, begin)
 
     @run.defjvp
     def _(primals, tangents):
         raise ValueError(
             f"{type(method).__name__}: counts have no derivative along a path, and the mean of these would "
-            "be no derivative of the mean; differentiate the rate equation or the chemical Langevin equation"
+            "be no derivative of the mean; take the estimators of jump_sensitivity, or differentiate the "
+            "rate equation or the chemical Langevin equation"
         )
 
-    counts, end = run(numbers, y0, noise)
-    network, method, grid = given
+    counts, scores, end = run(numbers, y0, noise)
+    network, method, grid, _, _ = given
+    rows = observed(network, observer, grid, counts)
     start, span = jnp.asarray(grid.t0, dtype), jnp.asarray(grid.span, dtype)
     times = _times(grid, span)
+    failed = end.status > WAITING
+    there = ~failed | (times <= end.elapsed)
+    rows, scores = jax.tree.map(lambda x: jnp.where(there, x, jnp.nan), (rows, scores))
+    reached = start + jnp.where(failed, end.elapsed, span)
+    return JumpRun(counts, rows, end.steps, method.rejected(end.state), reached, end.status, scores)
+
+
+def observed(network: AbstractReactionNetwork, observer: AbstractObserver, grid: JumpGrid, counts) -> dict:
+    """What an observer keeps at the saved times of `grid`, given the counts there."""
+    dtype = jnp.result_type(grid.t0, grid.span)
+    start, span = jnp.asarray(grid.t0, dtype), jnp.asarray(grid.span, dtype)
     real = jax.tree.map(lambda x: x.astype(dtype), counts)
     acc = observer.init(just_after(network, start, start, span), start, jax.tree.map(lambda x: x[0], real))
 
     def row(t, y):
         return observer.row(just_after(network, start + t, start, span), acc, start + t, y)
 
-    rows = jax.vmap(row)(times, real)
-    failed = end.status > WAITING
-    there = ~failed | (times <= end.elapsed)
-    rows = jax.tree.map(lambda x: jnp.where(there, x, jnp.nan), rows)
-    reached = start + jnp.where(failed, end.elapsed, span)
-    return JumpRun(counts, rows, end.steps, method.rejected(end.state), reached, end.status)
+    return jax.vmap(row)(_times(grid, span), real)
 
 
 def check_rates(network: AbstractReactionNetwork) -> None:
@@ -232,18 +274,21 @@ def _times(grid: JumpGrid, span):
     return jnp.arange(grid.rows, dtype=span.dtype) / grid.points * span
 
 
-def _rows(jumps: Jumps, method: AbstractJumpMethod, y0, grid: JumpGrid):
-    """The counts at the saved times, and the path at the end."""
+def _rows(jumps: Jumps, method: AbstractJumpMethod, y0, grid: JumpGrid, at: Scalar | None):
+    """The counts and the scores at the saved times, and the path at the end."""
     zero, none = jnp.zeros_like(jumps.span), jnp.int32(0)
     lost = () if zero.dtype == jnp.float64 else (zero,)
     schedule = schedule_of(jumps.network)
     stopping = schedule is not None and bool(schedule.events or schedule.nodes)
     begun = _over(jumps, zero, jumps.span)
-    start = _Path(y0, zero, lost, method.init(begun, y0), none, none, (none,) if stopping else ())
+    scores = tuple(zero for _ in jumps.directions)
+    started = zero if at is None else jnp.asarray(at, zero.dtype)
+    state = method.init(begun, y0)
+    start = _Path(y0, started, lost, state, none, none, (none,) if stopping else (), scores)
     pack, unpack = _packing(start)
 
     def until(jumps, carry, time):
-        """The path at a time, and the counts there."""
+        """The path at a time, and the counts and scores there."""
         path, looked = carry
         path = path._replace(status=jnp.where(path.status == WAITING, RUNNING, path.status))
         path = unpack(
@@ -254,43 +299,85 @@ def _rows(jumps: Jumps, method: AbstractJumpMethod, y0, grid: JumpGrid):
             )
         )
         index = _index(method, path)
-        y, looked = method.look(jumps, path.y, path.state, index, path.elapsed, time, looked)
-        return (path, looked), y
+        ahead = method.propose(jumps, path.y, path.state, index)
+        y, looked = method.look(jumps, path.y, ahead, index, path.elapsed, time, looked)
+        return (path, looked), (y, _scores_at(jumps, method, path, ahead, time))
 
     # Two times or more: the compiler takes a loop of one apart and mixes it with what is around.
     times = _times(grid, jumps.span)
     begin = start, method.start_looking(begun, y0)
     if schedule is None or not stopping:
-        (path, _), counts = jax.lax.scan(functools.partial(until, begun), begin, times)
-        return counts, path
+        (path, _), (counts, scores) = jax.lax.scan(functools.partial(until, begun), begin, times)
+        return counts, scores, path
 
     def stop(carry, where):
         inner, last = carry
         time, which = where
         during = _over(jumps, last, time)
-        (path, looked), y = until(during, inner, time)
-        path, y = _stopped(jumps, schedule, method, during, path, y, time, which)
-        return ((path, looked), time), y
+        (path, looked), (y, scores) = until(during, inner, time)
+        path, y = _stopped(jumps, schedule, method, during, path, y, scores, time, which)
+        return ((path, looked), time), (y, scores)
 
+    if jumps.directions:
+        status = jnp.where(schedule_moves(jumps.network, jumps.directions), MOVED_EVENT, start.status)
+        begin = start._replace(status=status), begin[1]
     stops = stops_of(schedule, jumps.t0, times)
-    ((path, _), _), counts = jax.lax.scan(stop, (begin, zero), (stops.times, stops.which))
-    return jax.tree.map(lambda x: x[stops.rows], counts), path
+    ((path, _), _), seen = jax.lax.scan(stop, (begin, zero), (stops.times, stops.which))
+    counts, scores = jax.tree.map(lambda x: x[stops.rows], seen)
+    return counts, scores, path
+
+
+def _scores_at(jumps: Jumps, method: AbstractJumpMethod, path: _Path, ahead: Proposal, time) -> tuple:
+    """The scores at a saved `time`, which lies before the end of what is proposed.
+
+    Of an exact method those of the time in which nothing happened. A leap that is looked into counts in
+    whole: whether it was refused depended on all of it.
+    """
+    if not jumps.directions:
+        return ()
+    fired, tau = tuple(jnp.int32(0) for _ in jumps.network.reactions), time - path.elapsed
+    if not method.exact:
+        inside = ahead.accepted & (ahead.tau < jnp.inf) & (time > path.elapsed)
+        fired = tuple(jnp.where(inside, k, 0) for k in ahead.fired)
+        tau = jnp.where(inside, ahead.tau, 0.0)
+    begun = time >= path.elapsed
+    gained = score_gained(jumps, path.y, fired, tau)
+    return tuple(jnp.where(begun, s + g, s) for s, g in zip(path.scores, gained, strict=True))
 
 
 def _over(jumps: Jumps, begin, end) -> Jumps:
     """The same with the rates between two times since `t0`."""
-    return jumps._replace(network=as_solved(within(jumps.network, jumps.t0 + begin, jumps.t0 + end)))
+
+    def piece(network):
+        return as_solved(within(network, jumps.t0 + begin, jumps.t0 + end))
+
+    directions = pushed(piece, jumps.network, jumps.directions)
+    return jumps._replace(network=piece(jumps.network), directions=directions)
 
 
 def _stopped(
-    jumps: Jumps, schedule: Schedule, method: AbstractJumpMethod, during: Jumps, path: _Path, y, time, which
+    jumps: Jumps,
+    schedule: Schedule,
+    method: AbstractJumpMethod,
+    during: Jumps,
+    path: _Path,
+    y,
+    scores: tuple,
+    time,
+    which,
 ) -> tuple[_Path, Any]:
     """The path as it goes on after a stop, at which the counts are `y`, and the counts then."""
     dtype, t = time.dtype, jumps.t0 + time
-    problem = just_after(jumps.network, t, jumps.t0, jumps.span)
-    real = jax.tree.map(lambda x: x.astype(dtype), y)
-    for i, event in enumerate(schedule.events):
-        real = event.applied(which == i, problem, t, real)
+    before = jax.tree.map(lambda x: x.astype(dtype), y)
+
+    def after(network, real):
+        problem = just_after(network, t, jumps.t0, jumps.span)
+        events = () if (own := schedule_of(network)) is None else own.events
+        for i, event in enumerate(events):
+            real = event.applied(which == i, problem, t, real)
+        return real
+
+    real = after(jumps.network, before)
     most = min(LARGEST_COUNT, 2 ** (jnp.finfo(dtype).nmant + 1))
     sound = jnp.bool_(True)
     for x in jax.tree.leaves(real):
@@ -305,14 +392,17 @@ def _stopped(
         return jax.tree.map(lambda a, b: jnp.where(condition, a, b), one, other)
 
     counts = where(changed, jax.tree.map(lambda x: jnp.where(sound, x, 0.0).astype(jnp.int32), real), y)
+    status = jnp.where(happens & ~sound, jnp.int32(BAD_EVENT), path.status)
+    moved = event_moves(after, jumps.network, jumps.directions, before)
     path = _Path(
         where(interrupted, counts, path.y),
         jnp.where(interrupted, time, path.elapsed),
         tuple(jnp.where(interrupted, 0.0, lost) for lost in path.lost),
         where(interrupted, state, path.state),
         path.steps,
-        jnp.where(happens & ~sound, jnp.int32(BAD_EVENT), path.status),
+        jnp.where(happens & moved, jnp.int32(MOVED_EVENT), status) if jumps.directions else status,
         tuple(n + interrupted.astype(jnp.int32) for n in path.interruptions),
+        where(interrupted, scores, path.scores),
     )
     return path, where(interrupted, counts, y)
 
@@ -333,8 +423,13 @@ def _turn(jumps: Jumps, method: AbstractJumpMethod, path: _Path, time, max_steps
     status = jnp.where(index >= jnp.uint32(max_steps), jnp.int32(TOO_MANY_STEPS), status)
     status = jnp.where(ahead.accepted & (end > time), jnp.int32(WAITING), status)
     status = jnp.where(ahead.status != RUNNING, ahead.status, status)
+    if jumps.directions:
+        sure = (status > WAITING) | has_likelihood(jumps, path.y)
+        status = jnp.where(sure, status, jnp.int32(NO_RATIO))
     goes = status == RUNNING
     taken = goes & ahead.accepted
+    # A leap that is refused was drawn all the same, and what is drawn next depends on it.
+    gained = score_gained(jumps, path.y, ahead.fired, ahead.tau)
 
     def where(condition, one, other):
         return jax.tree.map(lambda a, b: jnp.where(condition, a, b), one, other)
@@ -347,6 +442,7 @@ def _turn(jumps: Jumps, method: AbstractJumpMethod, path: _Path, time, max_steps
         path.steps + taken.astype(jnp.int32),
         status,
         path.interruptions,
+        tuple(jnp.where(goes, s + g, s) for s, g in zip(path.scores, gained, strict=True)),
     )
 
 

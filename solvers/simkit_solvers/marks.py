@@ -35,6 +35,13 @@ class AbstractMarks(eqx.Module):
         """
 
     @abc.abstractmethod
+    def kinds(self, words: StepWords, dtype) -> tuple[tuple[Scalar, jax.Array], ...]:
+        """The kinds of marks that there are, each with its probability and one mark of that kind.
+
+        The marks are made of the first block of `words`.
+        """
+
+    @abc.abstractmethod
     def exponential_moment(self, k: float) -> Scalar:
         r"""$E[e^{kz}]$, infinite where it does not exist."""
 
@@ -54,6 +61,10 @@ class NormalMarks(AbstractMarks):
         n = jump_count(first.a, words, 1, mean)
         z = standard_normal(first.b).astype(mean.dtype)
         return n * self.m + jnp.sqrt(n) * z * self.s
+
+    def kinds(self, words, dtype):
+        z = standard_normal(words.block(0).b).astype(dtype)
+        return ((jnp.ones((), dtype), self.m + self.s * z),)
 
     def exponential_moment(self, k) -> Scalar:
         return jnp.exp(k * self.m + 0.5 * (k * self.s) ** 2)
@@ -91,6 +102,10 @@ class DoubleExponentialMarks(AbstractMarks):
         )
         ups, downs = ups + more_up, downs + more_down
         return ups / self.eta1 - downs / self.eta2
+
+    def kinds(self, words, dtype):
+        size, p = exponential(words.block(0).b).astype(dtype), jnp.asarray(self.p, dtype)
+        return (p, size / self.eta1), (1.0 - p, -size / self.eta2)
 
     def exponential_moment(self, k) -> Scalar:
         finite = k < self.eta1

@@ -49,7 +49,7 @@ class NextReaction(AbstractJumpMethod):
             run = jnp.where(each > 0, each * jnp.where(tau < jnp.inf, tau, 0.0), 0.0)
             left.append(jnp.where(rings, fresh, jnp.maximum(s - run, 0.0)))
         change = jax.tree.map(lambda x: x.astype(jnp.int32), jumps.network.change(fired, y))
-        return Proposal(tau, change, (), jnp.bool_(True), tuple(left), propensity_status(a))
+        return Proposal(tau, change, tuple(fired), (), jnp.bool_(True), tuple(left), propensity_status(a))
 
     def interrupted(self, jumps, y, state, after):
         runs = zip(state, jumps.propensities(y), strict=True)
@@ -61,7 +61,7 @@ class NextReaction(AbstractJumpMethod):
     def start_looking(self, jumps, y):
         return ()
 
-    def look(self, jumps, y, state, index, elapsed, time, looked):
+    def look(self, jumps, y, ahead, index, elapsed, time, looked):
         return y, ()
 
 

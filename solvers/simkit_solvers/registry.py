@@ -14,6 +14,7 @@ import optimistix as optx
 
 from simkit_solvers.andersen_qe import ANDERSEN_QE
 from simkit_solvers.baoab import BAOAB_INFO
+from simkit_solvers.common_reaction_paths import COMMON_REACTION_PATHS
 from simkit_solvers.diffrax_solvers import DIFFRAX_SOLVERS
 from simkit_solvers.direct_method import DIRECT_METHOD
 from simkit_solvers.drift_implicit import DRIFT_IMPLICIT
@@ -60,6 +61,7 @@ SOLVERS: dict[str, SolverInfo] = {
         ROSENBROCK23,
         DIRECT_METHOD,
         NEXT_REACTION,
+        COMMON_REACTION_PATHS,
         TAU_LEAPING,
         EXACT_SAMPLING,
         ANDERSEN_QE,

@@ -111,7 +111,7 @@ class TauLeaping(AbstractJumpMethod):
         refusals = _Refusals(refused * (state.in_a_row + 1), state.total + refused)
         change = jax.tree.map(lambda d: d.astype(jnp.int32), change)
         # An event at its own time is at the end of the leap: only the others may be seen inside it.
-        return Proposal(tau, change, tuple(leapt), accepted, refusals, status)
+        return Proposal(tau, change, tuple(fired), tuple(leapt), accepted, refusals, status)
 
     def interrupted(self, jumps, y, state, after):
         return state._replace(in_a_row=jnp.int32(0))
@@ -123,8 +123,7 @@ class TauLeaping(AbstractJumpMethod):
         none = tuple(jnp.int32(0) for _ in jumps.network.reactions)
         return _Looked(jnp.uint32(0), jnp.zeros_like(jumps.span), none, y)
 
-    def look(self, jumps, y, state, index, elapsed, time, looked):
-        ahead = self.propose(jumps, y, state, index)
+    def look(self, jumps, y, ahead, index, elapsed, time, looked):
         fresh = (looked.index != index) | (looked.part == 0)
         part = jnp.where(fresh, 0.0, looked.part)
         fired = [jnp.where(fresh, jnp.int32(0), k) for k in looked.fired]
@@ -136,7 +135,7 @@ class TauLeaping(AbstractJumpMethod):
         key = threefry2x32(jumps.noise.inside, Words(index, _bits(time)))
         count = jnp.arange(len(fired), dtype=jnp.uint32)
         keys = jax.vmap(lambda j: block(key, j, jnp.uint32(0)))(count)
-        rest = jnp.stack(ahead.fired) - jnp.stack(fired)
+        rest = jnp.stack(ahead.inside) - jnp.stack(fired)
         more = jax.vmap(binomial, (0, 0, None))(keys, jnp.where(inside, jnp.maximum(rest, 0), 0), share)
         total = [k + more[j] for j, k in enumerate(fired)]
         there = jax.tree.map(jnp.add, y, jumps.network.change(total, y))

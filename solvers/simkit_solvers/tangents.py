@@ -1,0 +1,49 @@
+"""Tangents of trees of numbers, such as problems, and derivatives along them."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+
+def is_real(x) -> bool:
+    """Whether a leaf is a real number or an array of these."""
+    return isinstance(x, float) or eqx.is_inexact_array(x)
+
+
+def as_tangent(tree, direction, dtype=None) -> Any:
+    """A direction as a tangent of the real numbers in a tree: zeros where it has `None`.
+
+    Raises `ValueError` where its structure is not that of the tree.
+    """
+    numbers = eqx.filter(tree, is_real)
+
+    def leaf(x, d=None):
+        if x is None:
+            return None
+        kind = dtype or (x.dtype if eqx.is_array(x) else None)
+        return jnp.zeros(jnp.shape(x), kind) if d is None else jnp.asarray(d, kind)
+
+    if direction is None:
+        return jax.tree.map(leaf, numbers)
+    try:
+        return jax.tree.map(leaf, numbers, eqx.filter(direction, is_real), is_leaf=lambda x: x is None)
+    except ValueError as error:
+        raise ValueError(
+            f"direction: must be a {type(tree).__name__} of the same structure, with the derivatives of its "
+            f"numbers, got {direction}"
+        ) from error
+
+
+def along(fn, tree, tangent) -> tuple[Any, Any]:
+    """The real numbers in `fn(tree)`, and their derivatives along a tangent of the real numbers in `tree`."""
+    numbers, others = eqx.partition(tree, is_real)
+    numbers = jax.tree.map(lambda x, d: jnp.asarray(x, jnp.result_type(d)), numbers, tangent)
+    return jax.jvp(lambda x: eqx.filter(fn(eqx.combine(x, others)), is_real), (numbers,), (tangent,))
+
+
+def moved(tree, tangent, by) -> Any:
+    """A tree a step along a tangent of its real numbers."""
+    numbers, others = eqx.partition(tree, is_real)
+    return eqx.combine(jax.tree.map(lambda x, d: x + by * d, numbers, tangent), others)

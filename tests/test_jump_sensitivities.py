@@ -1,0 +1,390 @@
+"""Derivatives of jump processes by their parameters: scores, weak derivatives, coupled differences."""
+
+import functools
+import math
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+from simkit_physics import ImmigrationDeath, Kou, Merton, Schlogl
+from simkit_solvers.coupled_network import CoupledNetwork
+from simkit_solvers.curve import Curve
+from simkit_solvers.directions import Direction
+from simkit_solvers.extra_jump import extra_jump
+from simkit_solvers.generator import seed_key
+from simkit_solvers.grid import Grid
+from simkit_solvers.integrate import integrate
+from simkit_solvers.jump_grid import JumpGrid
+from simkit_solvers.jump_sensitivity import (
+    Coupling,
+    Differentiated,
+    finite_difference,
+    girsanov,
+    likelihood_ratio,
+    weak_derivative,
+)
+from simkit_solvers.jumps import MOVED_EVENT, NO_RATIO, WAITING, JumpNoise, integrate_jumps
+from simkit_solvers.noise import CounterNoise
+from simkit_solvers.observe import States
+from simkit_solvers.registry import make_solver
+from simkit_solvers.schedule import AbstractChange, Event, scheduled
+from simkit_solvers.tangents import as_tangent
+
+from simkit.closed_forms.jump_diffusions import kou_call, merton_call
+
+LIMIT = 4  # in standard errors
+KEY = seed_key(3)
+PATHS, GROUP = 8192, 512
+START, LEVEL, POINTS = 5, 18, 2
+RATES = {"alpha": 20.0, "mu": 1.0}
+END = 2.0
+
+
+def made(model: Any, numbers) -> Any:
+    """The model with these numbers as its parameters."""
+    return model(**{name: jnp.asarray(x) for name, x in numbers.items()})
+
+
+def unit(model, name):
+    """The direction of one parameter."""
+    return Direction(made(model, {each: float(each == name) for each in model.example}))
+
+
+class Functions(States):
+    """Of a count: itself, its square, whether it is above a level, and one that reads a parameter."""
+
+    def row(self, problem, acc, t, y):
+        high = jnp.where(y.X > LEVEL, 1.0, 0.0)
+        return {"X": y.X, "square": y.X**2, "high": high, "lost": problem.mu * y.X}
+
+
+DIRECTIONS = tuple(unit(ImmigrationDeath, name) for name in RATES)
+# Of which the rates of the two reactions change in opposite ways.
+OPPOSITE = DIRECTIONS[0], Direction(made(ImmigrationDeath, {"alpha": 1.0, "mu": -1.0}))
+
+
+@functools.cache
+def program(estimator, method, coupling: Coupling = "split"):
+    """A compiled function of (parameters, path ids, step)."""
+    solver = make_solver(method)
+
+    @jax.jit
+    def run(parameters, start, ids, step):
+        network, grid = made(ImmigrationDeath, parameters), JumpGrid(0.0, END, POINTS)
+        y0 = ImmigrationDeath.State(X=start)
+
+        def one(path):
+            given = network, solver, y0, grid
+            if estimator == "weak":
+                return weak_derivative(*given, KEY, path, Functions(), OPPOSITE)
+            noise = JumpNoise.of(KEY, path)
+            if estimator == "girsanov":
+                return girsanov(*given, noise, Functions(), DIRECTIONS)
+            found = [
+                finite_difference(*given, noise, Functions(), each, step * rate, coupling)
+                for each, rate in zip(DIRECTIONS, parameters.values(), strict=True)
+            ]
+            slopes = tuple(each.derivatives[0] for each in found)
+            return Differentiated(found[0].rows, slopes, jnp.maximum(found[0].status, found[1].status))
+
+        return jax.vmap(one)(ids)
+
+    return run
+
+
+def paths_of(estimator, method, coupling="split", rates=RATES, start=START, step=0.05, paths=PATHS):
+    numbers = {name: jnp.asarray(rate) for name, rate in rates.items()}
+    run, groups = program(estimator, method, coupling), np.arange(paths, dtype=np.uint32).reshape(-1, GROUP)
+    parts = [run(numbers, jnp.int32(start), ids, jnp.asarray(step)) for ids in groups]
+    return jax.tree.map(lambda *each: np.concatenate(each), *parts)
+
+
+def exact(rates=RATES, start=START):
+    """Values and derivatives by alpha and mu at the saved times: a binomial number of those at the start
+    beside a Poisson number of others."""
+    t = np.arange(POINTS + 1) / POINTS * END
+    alpha, mu = rates.values()
+    alive = np.exp(-mu * t)
+    mean = start * alive + alpha / mu * (1 - alive)
+    slopes = [(1 - alive) / mu, -t * start * alive - alpha / mu**2 * (1 - alive) + alpha / mu * t * alive]
+
+    def high(alpha, mu):
+        few, others = start, alpha / mu * -np.expm1(-mu * t)
+        k = np.arange(few + 1)[:, None]
+        share = stats.binom.pmf(k, few, np.exp(-mu * t))
+        return (share * stats.poisson.sf(LEVEL - k, others)).sum(0)
+
+    def square(alpha, mu):
+        few, p = start, np.exp(-mu * t)
+        other = alpha / mu * (1 - p)
+        return few * p * (1 - p) + other + (few * p + other) ** 2
+
+    by = []
+    for i, slope in enumerate(slopes):
+        h = 1e-5 * np.array([i == 0, i == 1])
+        both = [[f(alpha + s * h[0], mu + s * h[1]) for f in (square, high)] for s in (1, -1)]
+        numeric = [(up - down) / 2e-5 for up, down in zip(*both, strict=True)]
+        lost = mu * slope + (mean if i == 1 else 0)
+        by.append({"X": slope, "square": numeric[0], "high": numeric[1], "lost": lost})
+    return {"X": mean}, by
+
+
+def assert_near(found, error, wanted, limit=LIMIT):
+    z = (np.asarray(found) - wanted) / np.maximum(np.asarray(error), 1e-12)
+    assert np.abs(z).max() < limit, z
+
+
+def assert_derivatives(run, wanted, limit=LIMIT):
+    for samples, slopes in zip(run.derivatives, wanted, strict=True):
+        for name, slope in slopes.items():
+            x = samples[name]
+            assert_near(x.mean(0), x.std(0) / len(x) ** 0.5, slope, limit)
+
+
+@pytest.mark.parametrize("method", ["DirectMethod", pytest.param("NextReaction", marks=pytest.mark.slow)])
+def test_scores_give_the_derivatives_of_immigration_and_death(method):
+    found = paths_of("girsanov", method)
+    values, wanted = exact()
+    assert_near(found.run.rows["X"].mean(0), found.run.rows["X"].std(0) / PATHS**0.5, values["X"])
+    for score, explicit, slopes in zip(found.run.scores, found.explicit, wanted, strict=True):
+        assert_near(score.mean(0), score.std(0) / PATHS**0.5, 0.0)
+        for name, slope in slopes.items():
+            estimate, error = likelihood_ratio(found.run.rows[name], score, explicit[name])
+            assert_near(estimate, error, slope)
+            plain = found.run.rows[name] * score + explicit[name]
+            assert (np.asarray(error)[1:] < plain.std(0)[1:] / PATHS**0.5).all()  # than without centring
+
+
+def test_one_event_more_gives_the_derivatives_of_immigration_and_death():
+    found = paths_of("weak", "DirectMethod")
+    by_alpha, by_mu = exact()[1]
+    assert_derivatives(found, [by_alpha, {name: x - by_mu[name] for name, x in by_alpha.items()}])
+    scores = paths_of("girsanov", "DirectMethod")
+    assert found.derivatives[0]["X"].var(0)[-1] < 0.1 * scores.derivatives[0]["X"].var(0)[-1]
+
+
+@pytest.mark.parametrize(
+    ("method", "coupling"),
+    [("DirectMethod", "split"), pytest.param("CommonReactionPaths", "noise", marks=pytest.mark.slow)],
+)
+def test_coupled_differences_give_the_derivatives(method, coupling):
+    found = paths_of("difference", method, coupling)
+    values, wanted = exact()
+    assert_near(found.rows["X"].mean(0), found.rows["X"].std(0) / PATHS**0.5, values["X"], 5)
+    assert_derivatives(found, wanted, 5)  # of which the bias is 1 at most
+    assert (found.status <= WAITING).all()
+
+
+def variance(method, coupling, step):
+    found = paths_of("difference", method, coupling, step=step)
+    return np.array([each["X"][:, -1].var() for each in found.derivatives])
+
+
+INDEPENDENT = 2 * 19.5  # the variance of a difference of two, of counts whose own is 19.5
+TWICE = 2 * np.array(list(RATES.values()))
+
+
+def test_coupling_keeps_the_variance_of_differences_down():
+    """It grows as 1/h, where it would as 1/h^2."""
+    fine, coarse = (variance("DirectMethod", "split", h) for h in (0.01, 0.05))
+    assert (fine / coarse > 2.5).all()
+    assert (fine / coarse < 16).all()
+    assert (fine < 0.02 * INDEPENDENT / (0.01 * TWICE) ** 2).all()
+
+
+@pytest.mark.slow
+def test_common_reaction_paths_are_what_common_numbers_should_be():
+    paths = [variance("CommonReactionPaths", "noise", h) for h in (0.01, 0.05)]
+    assert (paths[0] / paths[1] < 16).all()
+    assert (variance("DirectMethod", "split", 0.01) <= paths[0]).all()
+    assert (paths[0] < 0.05 * INDEPENDENT / (0.01 * TWICE) ** 2).all()
+    in_order = [variance(method, "noise", 0.01) for method in ("DirectMethod", "NextReaction")]
+    assert in_order[0][1] > 3 * paths[0][1]
+    assert (in_order[1] > 10 * paths[0]).all()
+
+
+def test_no_likelihood_where_a_rate_is_zero():
+    """A path without arrivals says nothing of one with some; an event more does."""
+    none = {"alpha": 0.0, "mu": 1.0}
+    found = paths_of("girsanov", "DirectMethod", rates=none, paths=GROUP)
+    assert (found.run.status == NO_RATIO).all()
+    assert np.isnan(found.run.rows["X"][:, 1:]).all()
+    assert np.isnan(found.run.scores[0][:, 1:]).all()
+    weak = paths_of("weak", "DirectMethod", rates=none, paths=PATHS)
+    slope = weak.derivatives[0]["X"]
+    assert_near(slope.mean(0), slope.std(0) / PATHS**0.5, exact(none)[1][0]["X"])
+
+
+def test_scores_of_nothing_left_are_finite():
+    """At no molecules nothing dies, whatever the rate, and its score rests."""
+    found = paths_of("girsanov", "DirectMethod", rates={"alpha": 1e-6, "mu": 9.0}, start=1, paths=GROUP)
+    assert np.isfinite(np.stack(found.run.scores)).all()
+    assert (found.run.counts.X[:, -1] == 0).all()
+
+
+def test_a_path_is_the_same_with_its_scores():
+    network, solver = made(ImmigrationDeath, RATES), make_solver("DirectMethod")
+    plain = jax.jit(
+        jax.vmap(
+            lambda path: integrate_jumps(
+                network,
+                solver,
+                ImmigrationDeath.State(X=jnp.int32(START)),
+                JumpGrid(0.0, END, POINTS),
+                JumpNoise.of(KEY, path),
+                States(),
+            )
+        )
+    )(jnp.arange(GROUP, dtype=jnp.uint32))
+    found = paths_of("girsanov", "DirectMethod", paths=GROUP).run
+    np.testing.assert_array_equal(plain.counts.X, found.counts.X)
+    np.testing.assert_array_equal(plain.steps, found.steps)
+    assert plain.scores == ()
+
+
+class Dose(AbstractChange):
+    size: float
+
+    def __call__(self, problem, t, y):
+        return y._replace(X=y.X + self.size)
+
+
+def planned(values, times, size, when) -> Any:
+    """Arrivals at a rate that jumps, and a dose."""
+    curve = Curve(times, values, "previous")
+    dose = (Event(Dose(size), when),)
+    return scheduled(
+        ImmigrationDeath(alpha=jnp.asarray(0.0), mu=jnp.asarray(1.0)), {"alpha": curve}, {}, dose
+    )
+
+
+@jax.jit
+def planned_scores(direction, ids):
+    """Scores of a scheduled network along a direction."""
+    network = planned(jnp.array([5.0, 30.0]), jnp.array([0.0, 1.0]), jnp.asarray(4.0), jnp.array([1.5]))
+
+    def one(path):
+        y0, grid = ImmigrationDeath.State(X=jnp.int32(START)), JumpGrid(0.0, END, POINTS)
+        noise = JumpNoise.of(KEY, path)
+        direct = make_solver("DirectMethod")
+        return girsanov(network, direct, y0, grid, noise, States(), (Direction(direction),))
+
+    return jax.vmap(one)(ids)
+
+
+def planned_direction(values=(0.0, 0.0), times=(0.0, 0.0), size=0.0, when=0.0, mu=0.0):
+    """A tangent of that network, by the places of its numbers."""
+    like = planned(jnp.zeros(2), jnp.array([0.0, 1.0]), jnp.asarray(0.0), jnp.zeros(1))
+    given = [jnp.asarray(x) for x in (mu, values, times, size, [when])]
+    return eqx.tree_at(
+        lambda n: [
+            n.original.mu,
+            n.schedule.parameters["alpha"].values,
+            n.schedule.parameters["alpha"].times,
+            n.schedule.events[0].change.size,
+            n.schedule.events[0].times,
+        ],
+        as_tangent(like, None),
+        given,
+    )
+
+
+def test_scores_of_rates_that_jump():
+    """The mean by the rate after its jump, and by the rate of loss, doses among what is lost."""
+    ids = jnp.arange(PATHS, dtype=jnp.uint32)
+    after = jax.device_get(planned_scores(planned_direction(values=(0.0, 1.0)), ids))
+    estimate, error = likelihood_ratio(after.run.rows["X"], after.run.scores[0])
+    assert_near(estimate, error, np.array([0.0, 0.0, 1 - math.exp(-1.0)]))
+    loss = jax.device_get(planned_scores(planned_direction(mu=1.0), ids))
+    estimate, error = likelihood_ratio(loss.run.rows["X"], loss.run.scores[0])
+
+    def mean(mu):
+        first = START * math.exp(-mu) + 5 / mu * (1 - math.exp(-mu))
+        return first * math.exp(-mu) + 30 / mu * (1 - math.exp(-mu)) + 4 * math.exp(-0.5 * mu)
+
+    assert_near(estimate[-1], error[-1], (mean(1 + 1e-5) - mean(1 - 1e-5)) / 2e-5)
+
+
+@pytest.mark.parametrize("moved", [{"times": (0.0, 1.0)}, {"size": 1.0}, {"when": 1.0}])
+def test_scores_do_not_see_events_that_move(moved):
+    found = planned_scores(planned_direction(**moved), jnp.arange(PATHS, dtype=jnp.uint32))
+    assert (found.run.status == MOVED_EVENT).all()
+    assert np.isnan(found.run.rows["X"][:, -1]).all()
+
+
+@pytest.mark.slow
+def test_tau_leaping_has_scores_of_its_own():
+    """Of leaps, of the events in them that are seen and of critical reactions alike."""
+    found = paths_of("girsanov", "TauLeaping", rates={"alpha": 300.0, "mu": 1.0}, paths=PATHS)
+    wanted = exact({"alpha": 300.0, "mu": 1.0})[1]
+    for score, slopes in zip(found.run.scores, wanted, strict=True):
+        assert_near(score.mean(0), score.std(0) / PATHS**0.5, 0.0)
+        estimate, error = likelihood_ratio(found.run.rows["X"], score)
+        error = np.asarray(error) + 0.02 * np.abs(slopes["X"])  # its own bias
+        assert_near(estimate, error, slopes["X"])
+
+
+def test_what_cannot_be_is_refused():
+    network, grid = made(ImmigrationDeath, RATES), JumpGrid(0.0, END)
+    y0, noise, direct = ImmigrationDeath.State(X=1), JumpNoise.of(KEY, 0), make_solver("DirectMethod")
+    with pytest.raises(ValueError, match="many events at once"):
+        weak_derivative(network, make_solver("TauLeaping"), y0, grid, KEY, 0, States(), DIRECTIONS)
+    with pytest.raises(ValueError, match="same structure"):
+        girsanov(network, direct, y0, grid, noise, States(), (Direction(made(Schlogl, Schlogl.example)),))
+    with pytest.raises(ValueError, match="same species and reactions"):
+        CoupledNetwork(network, made(Schlogl, Schlogl.example))
+    moving: Any = scheduled(network, {"alpha": Curve(np.array([0.0, 1.0]), np.array([1.0, 2.0]), "previous")})
+    with pytest.raises(ValueError, match="scheduled"):
+        weak_derivative(moving, direct, y0, grid, KEY, 0, States(), DIRECTIONS)
+    with pytest.raises(ValueError, match="scheduled"):
+        finite_difference(moving, direct, y0, grid, noise, States(), DIRECTIONS[0], 0.1)
+
+
+JUMPY = {Merton: ("lam",), Kou: ("lam", "p")}
+
+
+class Payoffs(States):
+    def row(self, problem, acc, t, y):
+        return {"S": y.S, "call": jnp.maximum(y.S - 100.0, 0.0)}
+
+
+@pytest.mark.parametrize("model", [Merton, pytest.param(Kou, marks=pytest.mark.slow)])
+def test_one_jump_more_is_what_the_derivative_along_a_path_lacks(model):
+    """By the rate of jumps, and by the share of upward ones; the mean does not depend on either."""
+    paths, solver, names = 16384, make_solver("ExactSampling"), JUMPY[model]
+    grid = Grid(0.0, 1.0, 1, 1)
+    numbers = {name: jnp.asarray(x) for name, x in model.example.items()}
+    units = {name: {each: jnp.asarray(float(each == name)) for each in numbers} for name in names}
+
+    @jax.jit
+    @jax.vmap
+    def run(path):
+        y0, noise = model.State(S=jnp.asarray(100.0)), CounterNoise.of(KEY, path)
+
+        def rows(numbers):
+            return integrate(model(**numbers), solver, y0, grid, noise, Payoffs())
+
+        directions = tuple(Direction(model(**units[name])) for name in names)
+        given = model(**numbers), solver, y0, grid, noise, KEY, path, Payoffs(), directions
+        along = [jax.jvp(rows, (numbers,), (units[name],))[1] for name in names]
+        return along, extra_jump(*given)[1]
+
+    call = {Merton: merton_call, Kou: kou_call}[model]
+    values = {name: float(x) for name, x in model.example.items()}
+    rate = values.pop("mu")
+
+    def price(**changed):
+        return call(S=100.0, K=100.0, r=rate, T=1.0, **{**values, **changed}) * math.exp(rate)
+
+    for name, along, missing in zip(names, *run(jnp.arange(paths, dtype=jnp.uint32)), strict=True):
+        h = 1e-4
+        slope = (price(**{name: values[name] + h}) - price(**{name: values[name] - h})) / (2 * h)
+        for what, wanted in {"S": 0.0, "call": slope}.items():
+            x = np.asarray(along[what] + missing[what])[:, -1]
+            assert_near(x.mean(), x.std() / paths**0.5, wanted)
+            lacking = np.asarray(along[what])[:, -1]
+            assert abs(lacking.mean() - wanted) > 10 * lacking.std() / paths**0.5
