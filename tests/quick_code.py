@@ -10,9 +10,9 @@ if jax.__version_info__ < (0, 11):
     OPTIONS["xla_cpu_use_fusion_emitters"] = False
 
 
-def quick_jit(function: Callable) -> Callable:
+def quick_jit(function: Callable, static_argnums: int | tuple[int, ...] = ()) -> Callable:
     """`jax.jit` in half the time, for laws that hold to a tolerance and programs that run a moment.
 
     What is said of bits, or of what users run, is tested on the code that users run: by `jax.jit`.
     """
-    return jax.jit(function, compiler_options=OPTIONS)
+    return jax.jit(function, static_argnums=static_argnums, compiler_options=OPTIONS)

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from quick_code import quick_jit
 from simkit_solvers.grid import Grid
 from simkit_solvers.integrate import integrate
 from simkit_solvers.observe import States
@@ -109,7 +110,7 @@ def test_agrees_with_diffeqsolve(name):
     )
     y0 = start_of(problem)
     grid = Grid(T0, DT, STEPS, STEPS)
-    rows = jax.jit(lambda p: integrate(p, solver, y0, grid, Given(jnp.asarray(NORMALS)), States()))(problem)
+    rows = quick_jit(lambda p: integrate(p, solver, y0, grid, Given(jnp.asarray(NORMALS)), States()))(problem)
     path = recorded(stepper_for(solver).areas)
     flat = jnp.stack(y0)
     if problem.State is QuadState:

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from ensemble_examples import rows_of
+from quick_code import quick_jit
 
 import simkit
 from simkit.build import build
@@ -209,7 +210,7 @@ def test_derivatives_of_what_is_taken():
         value = math.exp(-0.05 * step / 4) * (100 - math.exp(4.5 * scale))
         slope = -math.exp(-0.05 * step / 4) * scale * math.exp(4.5 * scale)
         low = jax.tree.map(jnp.float32, (observer, problem))
-        found = jax.jit(
+        found = quick_jit(
             lambda x, taken=taken, low=low: (
                 taken(x),
                 jax.jacfwd(taken)(x),
