@@ -29,6 +29,8 @@ from simkit.build import build
 from simkit.errors import InputError
 from simkit.experiment import load
 
+pytestmark = pytest.mark.usefixtures("quick_programs")
+
 DOSES = np.array([0.0, 1.0, 2.5])
 
 

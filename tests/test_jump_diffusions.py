@@ -31,6 +31,8 @@ from simkit.closed_forms.jump_diffusions import bates_call, kou_call
 from simkit.errors import InputError
 from simkit.experiment import load
 
+pytestmark = pytest.mark.usefixtures("quick_programs")
+
 LIMIT = 5  # in standard errors: once in a million
 JUMPY = {"sigma": 0.0, "lam": 6.0, "m": -0.1, "delta": 0.3}
 STILL = JUMPY | {"mu": 6.0 * np.expm1(-0.1 + 0.3**2 / 2)}  # no drift between jumps

@@ -48,8 +48,10 @@ PROBLEMS = {"additive": Additive, "diagonal": Diagonal, "commutative": Commutati
 NORMALS = np.random.default_rng(1).standard_normal((3, 3, 2, 2))  # path, kind, step, component
 PLACES = np.arange(2, dtype=np.uint32)
 WORDS = StepWords(Words(PLACES, PLACES), PLACES, PLACES)  # each over the steps
-# Reverse mode of these takes five seconds each to compile and is left to the slow test.
+# Reverse mode of these takes longest to compile and is left to the slow test: it is that of the other stages,
+# of Langevin's ALIGN and of the other tableaus.
 LATE = (
+    *("Dopri8", "SlowRK", "GeneralShARK", "PlatenWeak2"),
     *("Kvaerno3", "Kvaerno4", "Kvaerno5", "KenCarp3", "KenCarp4", "KenCarp5", "Sil3", "Rodas5P"),
     *("ShOULD", "QUICSORT", "DriftImplicitEuler", "ImplicitMilstein"),
 )
