@@ -15,8 +15,6 @@ from simkit_solvers.observe import States
 from simkit_solvers.problem import AbstractSDE, Scalar
 from solver_problems import PairNoise, PairState
 
-pytestmark = pytest.mark.usefixtures("quick_programs")
-
 TREE = BrownianTree.of(seed_key(0), 0)
 
 
