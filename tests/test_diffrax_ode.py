@@ -72,18 +72,23 @@ def by_diffeqsolve(name):
     elif name in ("KenCarp3", "KenCarp4", "KenCarp5", "Sil3"):
         terms = diffrax.MultiTerm(diffrax.ODETerm(lambda t, y, args: jnp.zeros_like(y)), terms)
     times = diffrax.StepTo(T0 + LENGTHS[AGREE] * jnp.arange(STEPS + 1.0))
-    solution = diffrax.diffeqsolve(
-        terms,
-        solver,
-        times.ts[0],
-        times.ts[-1],
-        None,
-        y0,
-        stepsize_controller=times,
-        max_steps=STEPS,
-        adjoint=diffrax.ForwardMode(),
-    )
-    return np.stack(solution.ys)[..., -1] if takes_halves(solver) else np.asarray(solution.ys)[-1]
+
+    @quick_jit
+    def ends(y0):
+        solution = diffrax.diffeqsolve(
+            terms,
+            solver,
+            times.ts[0],
+            times.ts[-1],
+            None,
+            y0,
+            stepsize_controller=times,
+            max_steps=STEPS,
+            adjoint=diffrax.ForwardMode(),
+        )
+        return jnp.stack(solution.ys)[..., -1] if takes_halves(solver) else solution.ys[-1]
+
+    return np.asarray(ends(y0))
 
 
 # Those that are like another one but longer to compile are among the slow tests.

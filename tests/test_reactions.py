@@ -128,8 +128,21 @@ BIRTH_DEATH = [(1.0, 99.00498, 4.54834), (50.0, 60.65307, 22.38677)]
 ARRIVALS = {"alpha": 1000.0, "mu": 10.0}
 
 
-@every_method
-@pytest.mark.parametrize(("end", "mean", "deviation"), BIRTH_DEATH)
+def leaps_for_long(method, end):
+    """Leaps that the immigrants make too, whose whole law is tested."""
+    return method == "TauLeaping" and end == 50.0
+
+
+@pytest.mark.parametrize(
+    ("method", "end", "mean", "deviation"),
+    [
+        pytest.param(
+            method, *case, marks=pytest.mark.slow if (method, case[0]) == ("TauLeaping", 50.0) else ()
+        )
+        for method in METHODS
+        for case in BIRTH_DEATH
+    ],
+)
 def test_birth_death_has_its_moments(method, end, mean, deviation):
     """Case 001-01 of the suite."""
     run = birth_death(method, end)
