@@ -8,7 +8,11 @@ own_flags = os.environ.get("XLA_FLAGS", "")
 os.environ["XLA_FLAGS"] = f"{own_flags} --xla_force_host_platform_device_count=4".strip()
 
 import jax
+import pytest
 from hypothesis import settings
+from quick_code import quick_jit
+
+from simkit import programs
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
@@ -16,6 +20,17 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 # An example may compile a program, whose time says nothing; the same examples every time, on every machine.
 settings.register_profile("simkit", deadline=None, derandomize=True, max_examples=50)
 settings.load_profile("simkit")
+
+quick = type(programs._kept)()
+
+
+@pytest.fixture
+def quick_programs(monkeypatch):
+    """Ensembles run in code that is quick to make, and is kept apart from that which users run."""
+    monkeypatch.setattr(programs, "_kept", quick)
+    monkeypatch.setattr(
+        programs, "_lowered", lambda request: quick_jit(request.program).lower(*request.arguments)
+    )
 
 
 def pytest_collection_finish():

@@ -14,7 +14,7 @@ from simkit.simulation import Simulation
 
 
 def gbm(paths: int, steps: int, every: int | None = None, t1: float = 1.0, **changes) -> Simulation:
-    """Geometric Brownian motion from 100 under Euler–Maruyama, every state variable observed."""
+    """Geometric Brownian motion from 100 under Euler–Maruyama, observed as it is, on one device."""
     simulation = Simulation(
         problem=GBM(mu=0.05, sigma=0.2),
         solver=EulerMaruyama(),
@@ -24,6 +24,7 @@ def gbm(paths: int, steps: int, every: int | None = None, t1: float = 1.0, **cha
         observables={},
         paths=paths,
         seed=42,
+        devices=1,
     )
     return dataclasses.replace(simulation, **changes)
 

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import optimistix as optx
 import pytest
+from quick_code import quick_jit
 from scipy.integrate import solve_ivp
 from simkit_physics import GBM
 from simkit_solvers.adaptive import check_adaptive, integrate_adaptive, solution
@@ -54,7 +55,7 @@ def test_every_saved_row_is_as_accurate_as_the_tolerances_ask(name, exact):
     """Rows between the ends too, which a cubic through two steps of a method of order five would spoil."""
     order = SOLVERS[name].order
     rtol = 10.0 ** -min(3 + order, 9)
-    run = jax.jit(lambda rtol: driven(make_solver(name), rtol, rtol))
+    run = quick_jit(lambda rtol: driven(make_solver(name), rtol, rtol))
     for factor in (1.0, 0.1):
         found = run(rtol * factor)
         errors = np.abs([found.rows["x"] - exact[0], found.rows["v"] - exact[1]])
@@ -74,7 +75,7 @@ def test_times_tolerances_and_parameters_compile_nothing():
             traced.append(t)
             return super().drift(t, y)
 
-    @jax.jit
+    @quick_jit
     def run(problem, grid):
         return integrate_adaptive(problem, diffrax.Tsit5(), as_state(jnp.float64, *START), grid, States())
 
@@ -91,7 +92,7 @@ def test_float32_keeps_its_type_and_a_late_start_its_steps(name):
     late = 2.0**21
     # The dense output of KenCarp3 is in float64, whatever the state is.
     with jax.numpy_dtype_promotion("standard" if name == "KenCarp3" else "strict"):
-        found = jax.jit(lambda t0: driven(make_solver(name), 1e-5, 1e-7, jnp.float32, t0))(late)
+        found = quick_jit(lambda t0: driven(make_solver(name), 1e-5, 1e-7, jnp.float32, t0))(late)
     assert found.rows["x"].dtype == jnp.float32
     assert np.isfinite(found.rows["x"]).all()
     assert found.reached == np.float32(late + T1 - T0)
@@ -149,7 +150,7 @@ def test_a_failed_path_is_nan_from_the_first_time_it_did_not_reach():
     """One towards infinity, one without a slope, one that is well, one out of steps; each by itself."""
     grid = AdaptiveGrid(0.0, 1.0, Tolerances(1e-8, 1e-8), points=4)
 
-    @jax.jit
+    @quick_jit
     def run(x, v):
         problem, solver = Exploding(), diffrax.Tsit5()
         return jax.vmap(lambda *y: integrate_adaptive(problem, solver, PairState(*y), grid, States()))(x, v)
@@ -172,15 +173,14 @@ def test_derivatives_agree_in_both_modes_and_with_differences(name):
     tolerance, max_steps = (1e-10, 256) if name == "Tsit5" else (1e-9, 4096)
     grid = AdaptiveGrid(0.0, 1.5, Tolerances(tolerance, tolerance), points=2, max_steps=max_steps)
 
-    @jax.jit
     def end(a):
         y0 = as_state(jnp.float64, *START)
         return integrate_adaptive(Driven(a), make_solver(name), y0, grid, States()).rows["x"][-1]
 
-    h = 1e-3
-    difference = (8 * (end(1.3 + h) - end(1.3 - h)) - (end(1.3 + 2 * h) - end(1.3 - 2 * h))) / (12 * h)
-    _, forward = jax.jit(lambda a: jax.jvp(end, (a,), (1.0,)))(1.3)
-    reverse = jax.jit(jax.grad(end))(1.3)
+    h, run = 1e-3, quick_jit(end)
+    difference = (8 * (run(1.3 + h) - run(1.3 - h)) - (run(1.3 + 2 * h) - run(1.3 - 2 * h))) / (12 * h)
+    _, forward = quick_jit(lambda a: jax.jvp(end, (a,), (1.0,)))(1.3)
+    reverse = quick_jit(jax.grad(end))(1.3)
     assert float(forward) == pytest.approx(float(difference), rel=1e-5)
     assert float(reverse) == pytest.approx(float(forward), rel=1e-12)
 
@@ -191,7 +191,7 @@ def test_dense_output_and_events_are_diffrax_own():
     event = diffrax.Event(lambda t, y, args, **rest: y.x, optx.Newton(1e-10, 1e-10))
     dense = diffrax.SaveAt(t1=True, dense=True)
     y0 = as_state(jnp.float64, *START)
-    found = jax.jit(lambda: solution(Driven(), diffrax.Tsit5(), y0, grid, saveat=dense, event=event))()
+    found = quick_jit(lambda: solution(Driven(), diffrax.Tsit5(), y0, grid, saveat=dense, event=event))()
     passed = found.ts[-1]
     crossed = solve_ivp(slope, (T0, T1), START, "DOP853", events=lambda t, y: y[0], rtol=1e-11, atol=1e-12)
     assert float(passed) == pytest.approx(crossed.t_events[0][0] - T0, abs=1e-7)

@@ -18,6 +18,8 @@ from simkit.experiment import load
 from simkit.paths import as_device_ids, path_mesh, path_program
 from simkit.table import closing_line, summary
 
+quick = pytest.mark.usefixtures("quick_programs")
+
 VAN_DER_POL = {
     "constants": {"tol": 1e-5},
     "model": {"ode": {"x": "y", "y": "mu*(1 - x**2)*y - x"}, "parameters": {"mu": 4.0}},
@@ -52,6 +54,7 @@ def test_few_paths_are_the_first_of_many(reference):
     np.testing.assert_array_equal(few.stored["y"], reference.stored["y"][:40])
 
 
+@quick
 def test_what_it_took_is_reported():
     result = simkit.run(VAN_DER_POL, overrides=["ensemble.paths=50", "ensemble.devices=1"])
     taken = result.attrs
@@ -97,6 +100,7 @@ def test_devices_and_chunks_leave_every_bit_of_stochastic_paths():
         assert found.bias == {}
 
 
+@quick
 def test_stochastic_paths_take_milstein_and_meet_exact_moments():
     """And an Itô model may be converted for a Stratonovich solver, on the same paths at the saved times."""
     experiment = {
@@ -114,6 +118,7 @@ def test_stochastic_paths_take_milstein_and_meet_exact_moments():
     assert float(np.sqrt((difference**2).mean())) < 0.02
 
 
+@quick
 @pytest.mark.slow
 def test_normals_in_float64_reach_the_tree():
     """Where the path begins and where it is halved, the same normals to float32's accuracy and no better."""
@@ -126,6 +131,7 @@ def test_normals_in_float64_reach_the_tree():
     assert (ends[0]["x"][:, 1] != ends[1]["x"][:, 1]).all()
 
 
+@quick
 def test_a_stochastic_path_that_fails_is_named():
     steep = {
         "model": {"sde": {"x": {"drift": "x**2", "noise": {"W": 0.01}}}},
@@ -151,6 +157,7 @@ EXPLODING = {
 }
 
 
+@quick
 def test_a_failed_path_is_named_or_left_out():
     result = simkit.run(EXPLODING, overrides=["ensemble.failures=exclude", "save.paths=all"])
     starts = result["x_path"].values[:, 0]
@@ -167,12 +174,14 @@ def test_a_failed_path_is_named_or_left_out():
     assert float(said[1]) == pytest.approx(1 / starts[first], rel=1e-4)
 
 
+@quick
 @pytest.mark.slow
 def test_a_path_that_takes_too_many_steps_is_named():
     with pytest.raises(NumericalError, match=r"path 0: stopped at t = 0\.\d+ of 1: max_steps = 2 were taken"):
         simkit.run(EXPLODING, overrides=["time.max_steps=2"])
 
 
+@quick
 @pytest.mark.parametrize(
     "time",
     [

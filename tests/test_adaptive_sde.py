@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import simkit_solvers.brownian_tree
+from quick_code import quick_jit
 from scipy import stats
 from simkit_solvers.adaptive_grid import AdaptiveGrid, Tolerances
 from simkit_solvers.adaptive_sde import _integrate, check_adaptive_sde, integrate_adaptive_sde
@@ -465,7 +466,7 @@ def test_float32_keeps_its_type_and_a_late_start_its_steps():
     # A span that is no multiple of a sixteenth, as far apart as float32 times are there.
     odd = [run(t0, 0.4).rows["x"] for t0 in (0.0, 738000.3)]
     np.testing.assert_allclose(*odd, rtol=1e-5)
-    early, late = (jax.jit(run)(t0) for t0 in (0.0, 2.0**21))
+    early, late = (quick_jit(run)(t0) for t0 in (0.0, 2.0**21))
     assert late.rows["x"].dtype == jnp.float32
     assert late.reached == np.float32(2.0**21 + 1.0)
     np.testing.assert_allclose(late.rows["x"], early.rows["x"], rtol=1e-5)
@@ -492,7 +493,7 @@ class Exploding(AbstractSDE):
 def test_a_failed_path_is_nan_from_the_first_time_it_did_not_reach():
     """One towards infinity, one without a slope, one that is well and does not notice."""
 
-    @jax.jit
+    @quick_jit
     def run(x, a, ids):
         def one(x, a, path):
             grid = AdaptiveGrid(0.0, 1.0, Tolerances(1e-4, 1e-4), points=4)
@@ -543,7 +544,6 @@ def test_derivatives_agree_in_both_modes_and_with_differences():
     """Also where trials were rejected for not being a number."""
     grid = AdaptiveGrid(0.0, 4.0, Tolerances(1e-2, 1e-2), points=1, max_steps=256)
 
-    @jax.jit
     def end(sigma):
         def one(path):
             y0 = WatchedState(*map(jnp.asarray, (0.05, 0.0, 0.0)))
@@ -554,12 +554,13 @@ def test_derivatives_agree_in_both_modes_and_with_differences():
         found = jax.vmap(one)(jnp.arange(8, dtype=jnp.uint32))
         return found.rows["x"][:, -1].mean(), found.rejected
 
-    value, rejected = end(0.8)
+    run = quick_jit(end)
+    value, rejected = run(0.8)
     assert rejected.min() > 0
     h = 1e-7
-    difference = (end(0.8 + h)[0] - end(0.8 - h)[0]) / (2 * h)
-    _, forward = jax.jit(lambda s: jax.jvp(lambda s: end(s)[0], (s,), (1.0,)))(0.8)
-    reverse = jax.jit(jax.grad(lambda s: end(s)[0]))(0.8)
+    difference = (run(0.8 + h)[0] - run(0.8 - h)[0]) / (2 * h)
+    _, forward = quick_jit(lambda s: jax.jvp(lambda s: end(s)[0], (s,), (1.0,)))(0.8)
+    reverse = quick_jit(jax.grad(lambda s: end(s)[0]))(0.8)
     assert float(forward) == pytest.approx(float(difference), rel=1e-5)
     assert float(reverse) == pytest.approx(float(forward), rel=1e-12)
     assert float(value) > 0

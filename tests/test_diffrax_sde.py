@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from quick_code import quick_jit
 from simkit_solvers.grid import Grid
 from simkit_solvers.integrate import integrate
 from simkit_solvers.observe import States
@@ -109,7 +110,7 @@ def test_agrees_with_diffeqsolve(name):
     )
     y0 = start_of(problem)
     grid = Grid(T0, DT, STEPS, STEPS)
-    rows = jax.jit(lambda p: integrate(p, solver, y0, grid, Given(jnp.asarray(NORMALS)), States()))(problem)
+    rows = quick_jit(lambda p: integrate(p, solver, y0, grid, Given(jnp.asarray(NORMALS)), States()))(problem)
     path = recorded(stepper_for(solver).areas)
     flat = jnp.stack(y0)
     if problem.State is QuadState:
@@ -119,8 +120,10 @@ def test_agrees_with_diffeqsolve(name):
     if implicit:
         solver = with_tolerances(solver, y0, jnp.asarray(DT))  # diffrax asks for the norm as well
     times = diffrax.StepTo(T0 + DT * jnp.arange(STEPS + 1.0))
-    with jax.numpy_dtype_promotion("standard"):
-        solution = diffrax.diffeqsolve(
+
+    @quick_jit
+    def by_diffeqsolve(flat):
+        return diffrax.diffeqsolve(
             terms,
             solver,
             times.ts[0],
@@ -130,6 +133,9 @@ def test_agrees_with_diffeqsolve(name):
             stepsize_controller=times,
             max_steps=STEPS,
             adjoint=diffrax.ForwardMode(),
-        )
-    expected = np.concatenate([np.ravel(x[-1]) for x in jax.tree.leaves(solution.ys)])
+        ).ys
+
+    with jax.numpy_dtype_promotion("standard"):
+        found = by_diffeqsolve(flat)
+    expected = np.concatenate([np.ravel(x[-1]) for x in jax.tree.leaves(found)])
     np.testing.assert_allclose([rows[name][-1] for name in y0._fields], expected, rtol=0, atol=1e-12)

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from ensemble_examples import rows_of
+from quick_code import quick_jit
 
 import simkit
 from simkit.build import build
@@ -18,6 +19,8 @@ from simkit.expression import compile_expression
 from simkit.longstaff_schwartz import fit_policy, with_policies
 from simkit.paths import path_mesh
 from simkit.schema import experiment_schema
+
+quick = pytest.mark.usefixtures("quick_programs")
 
 EUROPEAN, BERMUDAN_10, BERMUDAN_50 = 9.4624925962, 9.5556159821, 9.5668093554
 PUT = "exp(-r*t) * maximum(K - exp(x), 0)"
@@ -71,12 +74,14 @@ def mean_and_error(x):
     return x.mean(), x.std(ddof=1) / math.sqrt(len(x))
 
 
+@quick
 def test_price_with_ten_dates(ten):
     priced(ten[0], BERMUDAN_10, 0.01)
     fit = ten[1]
     assert abs(fit.mean - BERMUDAN_10) < 3 * fit.stderr
 
 
+@quick
 @pytest.mark.slow
 def test_price_with_fifty_dates():
     priced(bermudan(50, 65536)[0], BERMUDAN_50, 0.03)
@@ -118,6 +123,7 @@ def test_a_path_takes_what_its_policy_says(ten):
     assert 0.1 < np.mean(first[now.any(axis=0)] < 9) < 0.9
 
 
+@quick
 def test_the_policy_knows_nothing_of_the_paths_it_is_priced_on():
     """Fitted on few paths it looks good on those, and is worth less than the right elsewhere."""
     rng = np.random.default_rng(1)
@@ -209,7 +215,7 @@ def test_derivatives_of_what_is_taken():
         value = math.exp(-0.05 * step / 4) * (100 - math.exp(4.5 * scale))
         slope = -math.exp(-0.05 * step / 4) * scale * math.exp(4.5 * scale)
         low = jax.tree.map(jnp.float32, (observer, problem))
-        found = jax.jit(
+        found = quick_jit(
             lambda x, taken=taken, low=low: (
                 taken(x),
                 jax.jacfwd(taken)(x),
@@ -235,6 +241,7 @@ def test_what_is_not_a_number_is_taken_rather_than_passed_over():
     assert jnp.isnan(observer.row(simulation.problem, acc, zero, y)["put"])
 
 
+@quick
 def test_step_bias_keeps_the_dates():
     observer = build(load(experiment({"dates": 5, "paths": 4096}, time={"t1": 1.0, "steps": 20}))).observer
     assert observer.exercised[0][1].steps == 4
@@ -313,6 +320,7 @@ def test_too_few_paths_in_the_money():
     assert np.isinf(fit.policy.continuation(0, [1.5]))
 
 
+@quick
 def test_values_that_are_not_finite_are_not_passed_over():
     right = {"dates": 1, "paths": 2048}
     settings = experiment(None, observe={"put": {"value": "log(x - 4.6)", "early_exercise": right}})
@@ -326,6 +334,7 @@ def test_schema_has_the_section():
     assert list(keys) == ["dates", "basis", "degree", "paths"]
 
 
+@quick
 @pytest.mark.slow
 def test_heston_put():
     """Worth more on a basis of price and variance than on the price alone, and than the European put."""

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from ensemble_examples import gbm
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from simkit_physics import CIR, GBM, Heston, OrnsteinUhlenbeck
 from simkit_solvers.generator import Stream, block, seed_key, stream_key
@@ -25,6 +25,8 @@ from simkit.ensemble import run_ensemble
 from simkit.errors import NumericalError
 from simkit.experiment import load
 from simkit.initial import Distribution
+
+quick = pytest.mark.usefixtures("quick_programs")
 
 
 class X(NamedTuple):
@@ -69,7 +71,7 @@ def final_statistics(result) -> dict[str, bytes]:
     return bits
 
 
-REFERENCE = gbm(3 * LEAF + 77, 42)
+REFERENCE = gbm(3 * LEAF + 77, 42, devices=None)
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +115,7 @@ TWISTED = {
     },
     "initial": {"x": 0.5, "y": {"normal": [0.7, 0.1]}},
     "time": {"t1": 1.2, "steps": 30},
-    "ensemble": {"paths": 3000, "seed": 5},
+    "ensemble": {"paths": 3000, "seed": 5, "devices": 1},
     "observe": {
         "product": {"value": "maximum(mean(x*y) - 0.1, 0)*x", "at": "each"},
         "extremes": {"value": "exp(-t)*max(x*x) - integral(y*y)*x", "at": "each"},
@@ -142,9 +144,9 @@ def test_every_statistic_at_a_time_is_the_same_whatever_else_is_saved(twisted, p
 
 
 def test_a_path_is_the_same_whatever_the_ensemble_s_size():
-    many = run_ensemble(gbm(2 * LEAF, 20, stored_paths=2 * LEAF)).stored["S"]
+    many = run_ensemble(gbm(2 * LEAF, 20, stored_paths=2 * LEAF, devices=None)).stored["S"]
     for paths in (1, 700):
-        few = run_ensemble(gbm(paths, 20, stored_paths=paths, devices=1)).stored["S"]
+        few = run_ensemble(gbm(paths, 20, stored_paths=paths)).stored["S"]
         np.testing.assert_array_equal(few, many[:paths])
 
 
@@ -166,8 +168,8 @@ def test_chunks_cover_every_path_once_with_little_to_spare(paths, steps, values,
         assert plan.count * plan.paths - paths <= (plan.count + 1) * devices * LEAF
 
 
-@settings(max_examples=3)
-@given(st.floats(-0.5, 0.5), st.floats(0.05, 0.6), st.integers(1, 30))
+@quick
+@pytest.mark.parametrize(("mu", "sigma", "steps"), [(0.4, 0.1, 12), (-0.5, 0.6, 12), (0.1, 0.3, 1)])
 def test_euler_maruyama_s_own_moments_are_exact(mu, sigma, steps):
     """Discrete GBM has E = S0 (1 + mu h)^n and E² likewise, whatever the step: no bias to hide behind."""
     h = 1 / steps
@@ -197,6 +199,7 @@ EXACT = [
 ]
 
 
+@quick
 @pytest.mark.parametrize(("model", "initial", "t1", "truth"), EXACT, ids=lambda x: type(x).__name__)
 def test_means_meet_the_exact_ones_once_the_step_bias_is_allowed_for(model, initial, t1, truth):
     simulation = gbm(60_000, 128, t1=t1, problem=model, initial=initial)
@@ -212,6 +215,7 @@ def test_means_meet_the_exact_ones_once_the_step_bias_is_allowed_for(model, init
             assert moments[f"{name}_variance"][-1] == pytest.approx(variance, rel=0.05)
 
 
+@quick
 @pytest.mark.parametrize(
     "steps",
     [
@@ -259,6 +263,7 @@ def test_normals_in_float64_on_request():
         np.testing.assert_allclose(found[:, k + 1], S, rtol=1e-13)
 
 
+@quick
 def test_an_ordinary_problem_needs_one_path_and_has_no_error():
     simulation = gbm(1, 64, problem=Decay(), initial={"x": 1.0})
     result = run_ensemble(simulation)
@@ -269,6 +274,7 @@ def test_an_ordinary_problem_needs_one_path_and_has_no_error():
     assert euler - bias == pytest.approx(math.exp(-1), abs=1e-4)
 
 
+@quick
 def test_random_initial_values_have_their_law():
     simulation = gbm(40_000, 1, initial={"S": Distribution("normal", 100.0, 2.0)})
     moments = run_ensemble(simulation).statistics["moments"]
@@ -276,11 +282,13 @@ def test_random_initial_values_have_their_law():
     assert moments["S_variance"][0] == pytest.approx(4.0, rel=0.04)
 
 
+@quick
 def test_failures_stop_with_id_value_and_time():
     with pytest.raises(NumericalError, match=r"path 0: x = inf at t = 0\.5 \(step 4 of 8\)"):
         run_ensemble(gbm(3, 8, problem=Explosion(), initial={"x": 1e300}))
 
 
+@quick
 def test_excluded_failures_are_counted_and_leave_no_trace():
     law = Distribution("uniform", 0.0, 2.0)
     simulation = gbm(4000, 8, problem=Threshold(), initial={"x": law}, stored_paths=4000)
@@ -294,9 +302,10 @@ def test_excluded_failures_are_counted_and_leave_no_trace():
         run_ensemble(simulation)
 
 
+@quick
 def test_a_failure_in_a_later_chunk_has_its_own_id_and_time():
     law = Distribution("uniform", 0.0, 1.5003)  # with this seed no path of the first chunk fails
-    simulation = gbm(3 * LEAF, 8, problem=Threshold(), initial={"x": law}, seed=5, chunk=LEAF, devices=1)
+    simulation = gbm(3 * LEAF, 8, problem=Threshold(), initial={"x": law}, seed=5, chunk=LEAF)
     excluding = dataclasses.replace(simulation, failures="exclude", stored_paths=3 * LEAF)
     states = run_ensemble(excluding).stored["x"]
     bad = np.flatnonzero(~np.isfinite(states).all(axis=1))
@@ -305,9 +314,10 @@ def test_a_failure_in_a_later_chunk_has_its_own_id_and_time():
         run_ensemble(simulation)
 
 
+@quick
 def test_progress_is_told_of_every_chunk():
     seen = []
-    run_ensemble(gbm(3 * LEAF, 4, chunk=LEAF, devices=1), lambda done, total: seen.append((done, total)))
+    run_ensemble(gbm(3 * LEAF, 4, chunk=LEAF), lambda done, total: seen.append((done, total)))
     assert seen == [(LEAF, 3 * LEAF), (2 * LEAF, 3 * LEAF), (3 * LEAF, 3 * LEAF)]
 
 
@@ -332,6 +342,7 @@ def test_as_many_paths_are_stored_as_asked_for(wanted, kept):
     assert found.sizes.get("path") == kept
 
 
+@quick
 def test_wild_paths_leave_the_step_bias_without_a_warning():
     simulation = gbm(500, 8, problem=Explosion(), initial={"x": Distribution("lognormal", 300.0, 200.0)})
     result = run_ensemble(dataclasses.replace(simulation, failures="exclude"))
@@ -347,23 +358,26 @@ def with_observable(text: str, **ensemble):
                 "model": {"type": "GBM", "mu": 0.05, "sigma": 0.2},
                 "initial": {"S": 100.0},
                 "time": {"t1": 1.0, "steps": 20},
-                "ensemble": {"paths": 100, **ensemble},
+                "ensemble": {"paths": 100, "devices": 1, **ensemble},
                 "observe": {"x": text},
             }
         )
     )
 
 
+@quick
 def test_an_observable_at_the_end_need_not_be_defined_before():
     moments = run_ensemble(with_observable("integral(S)/t")).statistics["moments"]
     assert moments["x_mean"][-1] == pytest.approx(102.5, abs=5)
 
 
+@quick
 def test_an_observable_without_a_value_is_told_from_a_failed_path():
     with pytest.raises(NumericalError, match=r"x = nan at t = 1 \(step 20 of 20\).*The state is finite"):
         run_ensemble(with_observable("log(S - 100)"))
 
 
+@quick
 def test_excluded_paths_leave_the_step_bias_too_and_none_left_is_an_error():
     half = run_ensemble(with_observable("log(S - 100)", failures="exclude"))
     assert 0 < half.failed < 100

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from quick_code import quick_jit
 from simkit_physics import GBM, ImmigrationDeath
 from simkit_solvers.adaptive import integrate_adaptive, solution
 from simkit_solvers.adaptive_grid import AdaptiveGrid, Tolerances
@@ -27,6 +28,8 @@ from simkit.bias import comparison
 from simkit.build import build
 from simkit.errors import InputError
 from simkit.experiment import load
+
+pytestmark = pytest.mark.usefixtures("quick_programs")
 
 DOSES = np.array([0.0, 1.0, 2.5])
 
@@ -81,14 +84,14 @@ def adaptive(k, dose):
 def test_doses_superpose(run, close):
     """Values at every row, those of the doses among them, and derivatives in both modes."""
     t = jnp.linspace(0.0, 4.0, 9)
-    np.testing.assert_allclose(jax.jit(run)(0.7, 100.0), superposed(0.7, 100.0, t), rtol=0, atol=close)
+    np.testing.assert_allclose(quick_jit(run)(0.7, 100.0), superposed(0.7, 100.0, t), rtol=0, atol=close)
 
     def total(run):
         return lambda k, dose: jnp.sum(run(k, dose))
 
     exact = jax.grad(total(lambda k, dose: superposed(k, dose, t)), (0, 1))(0.7, 100.0)
     for derivative in (jax.grad, jax.jacfwd):
-        np.testing.assert_allclose(jax.jit(derivative(total(run), (0, 1)))(0.7, 100.0), exact, rtol=close)
+        np.testing.assert_allclose(quick_jit(derivative(total(run), (0, 1)))(0.7, 100.0), exact, rtol=close)
 
 
 def test_a_solver_with_a_memory_starts_afresh_after_an_event():
@@ -147,9 +150,9 @@ def test_a_change_without_a_derivative_elsewhere_leaves_derivatives_finite():
         start = bound.problem.State(x=jnp.zeros(()))
         return integrate(bound.problem, simulation.solver, start, bound.grid, None, States())["x"][-1]
 
-    assert float(jax.jit(end)(2.0)) == pytest.approx(3)  # log(3 - 2) + 2 + 1
+    assert float(quick_jit(end)(2.0)) == pytest.approx(3)  # log(3 - 2) + 2 + 1
     for derivative in (jax.grad, jax.jacfwd):
-        assert float(jax.jit(derivative(end))(2.0)) == pytest.approx(-1 + 1)
+        assert float(quick_jit(derivative(end))(2.0)) == pytest.approx(-1 + 1)
 
 
 def test_saved_times_and_company_change_no_bit():

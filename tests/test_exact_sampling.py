@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from quick_code import quick_jit
 from scipy import stats
 from simkit_physics import CIR, MODELS, Heston, MultiAssetGBM, OrnsteinUhlenbeck
 from simkit_solvers.andersen_qe import PSI_C, AndersenQE
@@ -164,7 +165,7 @@ def test_derivatives_of_cir_are_right_or_nan(sigma, known):
 
         return jax.grad(end)(jnp.asarray([1.5, 0.04, sigma, 0.09]))
 
-    found = np.asarray(jax.jit(jax.vmap(slopes))(z, words))
+    found = np.asarray(quick_jit(jax.vmap(slopes))(z, words))
     if not known:
         assert np.isnan(found).all()
         return
@@ -193,7 +194,7 @@ def test_one_step_or_many_have_one_law():
         x = np.asarray(jax.jit(ends, static_argnums=1)(model, steps))
         assert stats.kstest((x - mean) / np.sqrt(variance), "norm").pvalue > 1e-6
     numbers = jax.tree.map(jnp.asarray, model)
-    slopes = jax.jit(jax.grad(lambda model: ends(model, 1).mean()))(numbers)
+    slopes = quick_jit(jax.grad(lambda model: ends(model, 1).mean()))(numbers)
     assert float(slopes.mu) == pytest.approx(1 - np.exp(-2.0 * 0.8), rel=1e-9)
 
 

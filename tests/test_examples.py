@@ -15,6 +15,8 @@ from simkit.experiment import load
 from simkit.plot import plot_dataset
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
+pytestmark = pytest.mark.usefixtures("quick_programs")
+
 FILES = sorted(EXAMPLES.glob("*.yaml"))
 GALLERY = sorted(EXAMPLES.glob("gallery/*.yaml"))
 
@@ -22,7 +24,8 @@ GALLERY = sorted(EXAMPLES.glob("gallery/*.yaml"))
 @pytest.mark.parametrize("path", [path for path in FILES if path.stem != "uncertainty"], ids=lambda p: p.stem)
 def test_example_runs_and_agrees_with_its_exact_values(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    result = CliRunner().invoke(app, ["run", str(path), "--json", "--set", "ensemble.paths=4000"])
+    few = ["--set", "ensemble.paths=1000", "--set", "ensemble.devices=1"]
+    result = CliRunner().invoke(app, ["run", str(path), "--json", *few])
     assert result.exit_code == 0, result.output
     content = json.loads(result.stdout)
     assert Path(content["output"]).exists()

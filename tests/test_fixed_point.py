@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import optimistix as optx
 import pytest
+from quick_code import quick_jit
 from simkit_solvers.anderson import Anderson, least_squares
 from simkit_solvers.fixed_point import fixed_point, root
 from simkit_solvers.newton_krylov import NewtonKrylov
@@ -47,7 +48,7 @@ def test_value_and_derivatives_of_the_cosine(name, dtype):
         return *jax.jvp(solve, (a,), (jnp.ones_like(a),)), jax.grad(solve)(a)
 
     a = jnp.asarray([0.6, 1.0, 1.2], dtype)
-    x, forward, reverse = jax.jit(jax.vmap(program))(a)
+    x, forward, reverse = quick_jit(jax.vmap(program))(a)
     assert x.dtype == forward.dtype == reverse.dtype == dtype
     assert float(x[1]) == pytest.approx(0.7390851332151607, abs=100 * eps)
     sine = np.sin(a * x)
@@ -66,12 +67,12 @@ def test_derivatives_of_a_fixed_number_of_steps_are_those_of_the_iterates(name):
 
     a, h = jnp.asarray(0.9), 1e-6
 
-    @jax.jit
+    @quick_jit
     def program(a):
         forward = jax.jvp(after(2), (a,), (jnp.ones(()),))[1]
         return forward, jax.grad(after(2))(a), jax.jvp(after(40), (a,), (jnp.ones(()),))
 
-    early = jax.jit(after(2))
+    early = quick_jit(after(2))
     slope = (early(a + h) - early(a - h)) / (2 * h)
     forward, reverse, (x, late) = program(a)
     settled = -x * np.sin(a * x) / (1 + a * np.sin(a * x))
@@ -288,7 +289,7 @@ def test_each_path_has_its_own_result():
         )
 
     a = jnp.asarray([0.5, -3.0, -0.2])
-    value, successful, diverged = jax.jit(jax.vmap(program))(a)
+    value, successful, diverged = quick_jit(jax.vmap(program))(a)
     assert list(successful) == [True, False, True]
     assert list(diverged) == [False, True, False]
     np.testing.assert_allclose(value[::2], 1 / (1 - a[::2]), rtol=1e-11)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from quick_code import quick_jit
 from simkit_solvers.euler_maruyama import EulerMaruyama
 from simkit_solvers.generator import seed_key
 from simkit_solvers.grid import Grid
@@ -365,7 +366,7 @@ def test_gradients_of_rows_inside_blocks_and_at_the_edge_of_the_domain(cls, step
     point = tuple(map(jnp.asarray, (1.1, 0.5, 1.0 / steps)))
     expected = jax.jacrev(by_a_loop_written_out(cls, steps, every), (0, 1, 2))(*point)
     for derivative in (jax.jacrev, jax.jacfwd):
-        found = jax.jit(derivative(rows, (0, 1, 2)))(*point)
+        found = quick_jit(derivative(rows, (0, 1, 2)))(*point)
         np.testing.assert_allclose(np.stack(found), np.stack(expected), rtol=1e-5, atol=1e-6)
 
 
@@ -373,7 +374,7 @@ def test_one_trace():
     """New parameters, start, step, initial value and path compile nothing."""
     traces = []
 
-    @jax.jit
+    @quick_jit
     def run(problem, y0, grid, path):
         traces.append(1)
         return integrate(problem, EulerMaruyama(), y0, grid, CounterNoise.of(seed_key(1), path), States())[

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from quick_code import quick_jit
 from scipy import stats
 from simkit_physics import MODELS, Kou, Merton
 from simkit_solvers.adaptive_sde import check_adaptive_sde
@@ -29,6 +30,8 @@ from simkit.build import build
 from simkit.closed_forms.jump_diffusions import bates_call, kou_call
 from simkit.errors import InputError
 from simkit.experiment import load
+
+pytestmark = pytest.mark.usefixtures("quick_programs")
 
 LIMIT = 5  # in standard errors: once in a million
 JUMPY = {"sigma": 0.0, "lam": 6.0, "m": -0.1, "delta": 0.3}
@@ -155,7 +158,7 @@ def test_derivatives_along_the_path_are_those_of_the_same_jumps(mode):
     def mean_price(model):
         return jnp.mean(merton_program(1, 6)(model, ids)[:, -1])
 
-    found = jax.jit(mode(mean_price))(Merton(**{name: jnp.asarray(x) for name, x in values.items()}))
+    found = quick_jit(mode(mean_price))(Merton(**{name: jnp.asarray(x) for name, x in values.items()}))
     h = 1e-6
     for name in ("mu", "sigma", "m", "delta"):
         there, here = (merton_ends(values | {name: values[name] + d})[:, -1].mean() for d in (h, -h))

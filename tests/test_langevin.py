@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
+from quick_code import quick_jit
 from scipy.linalg import expm, solve_continuous_lyapunov, solve_discrete_lyapunov
 from simkit_physics import DoubleWell, DoubleWellLangevin
 from simkit_solvers.baoab import BAOAB
@@ -63,7 +64,7 @@ def linear_step(name, problem_class, h):
         y, state = unravel(z)
         return ravel_pytree(stepper.step(problem, zero, dt, y, Draw(tuple(normals)), state))[0]
 
-    return [np.asarray(J) for J in jax.jit(jax.jacfwd(step, (0, 1)))(flat, jnp.zeros(2))]
+    return [np.asarray(J) for J in quick_jit(jax.jacfwd(step, (0, 1)))(flat, jnp.zeros(2))]
 
 
 def after(name, problem_class, h, steps):

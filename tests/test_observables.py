@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from quick_code import quick_jit
 from simkit_solvers.grid import Grid
 from simkit_solvers.integrate import integrate
 
@@ -156,7 +157,7 @@ def test_a_derivative_in_a_parameter_reaches_dynamics_and_observable():
         return integrate(problem, built.solver, y0, grid, None, built.observer)["q"][-1]
 
     h = 1e-5
-    ahead, behind, forward, reverse = jax.jit(
+    ahead, behind, forward, reverse = quick_jit(
         lambda a: (end(a + h), end(a - h), jax.jacfwd(end)(a), jax.grad(end)(a))
     )(1.0)
     np.testing.assert_allclose(forward, (ahead - behind) / (2 * h), rtol=1e-6)
@@ -197,7 +198,7 @@ def test_binding_a_constant_that_follows_others_cuts_it_loose():
 def test_the_same_experiment_compiles_once():
     traces = []
 
-    @jax.jit
+    @quick_jit
     def run(problem, observer, y0, grid_t0):
         traces.append(1)
         return observer.row(problem, observer.init(problem, grid_t0, y0), grid_t0, y0)

@@ -21,6 +21,8 @@ from simkit.errors import InputError, NumericalError
 from simkit.experiment import load
 from simkit.table import closing_line, summary
 
+quick = pytest.mark.usefixtures("quick_programs")
+
 ARRIVALS = {
     "model": {"type": "ImmigrationDeath", "alpha": 100.0, "mu": 1.0},
     "initial": {"X": 10},
@@ -66,6 +68,7 @@ def ran():
     return simkit.run(ARRIVALS)
 
 
+@quick
 @pytest.mark.parametrize(
     ("experiment", "view", "kind"),
     [
@@ -95,6 +98,7 @@ def test_the_solver_says_which_process_is_meant(experiment, view, kind):
     assert ("X_bias" in result) == (kind == "sde")
 
 
+@quick
 @pytest.mark.parametrize(
     ("solver", "expected"),
     [("Heun", ImmigrationDeath), ("Euler", ChemicalLangevin), ("PlatenWeak2", ChemicalLangevin)],
@@ -104,6 +108,7 @@ def test_solvers_of_both_kinds_of_equation(solver, expected):
     assert isinstance(build(load(with_steps(solver))).problem, expected)
 
 
+@quick
 def test_events_are_counted_and_told():
     result = ran()
     x = result["X_path"].values
@@ -128,6 +133,7 @@ def test_the_same_bits_however_cut():
         np.testing.assert_array_equal(value, other.statistics["moments"][name])
 
 
+@quick
 def test_counts_beyond_float32_are_whole_in_float32():
     many = but(but(ARRIVALS, ["initial", "X"], 16_777_217), ["model", "mu"], 0.0)
     result = simkit.run(but(many, ["ensemble", "paths"], 64), overrides=["precision=float32"])
@@ -135,6 +141,7 @@ def test_counts_beyond_float32_are_whole_in_float32():
     assert (result["X_path"].values[:, -1] % 2 == 1).any()
 
 
+@quick
 def test_a_network_in_the_file_is_that_of_the_class():
     inline = build(load(EPIDEMIC)).problem
     named = SIR(beta=0.4, gamma=0.1, N=1000.0)
@@ -147,6 +154,7 @@ def test_a_network_in_the_file_is_that_of_the_class():
         assert float(ours) == pytest.approx(float(theirs), rel=1e-14)
 
 
+@quick
 def test_observables_know_the_parameters_of_every_view():
     y = ImmigrationDeath.State(X=jnp.asarray(50.0))
     for experiment in (ARRIVALS, with_steps("EulerMaruyama"), with_steps("Tsit5")):
@@ -156,6 +164,7 @@ def test_observables_know_the_parameters_of_every_view():
         assert float(row["share"]) == 0.5
 
 
+@quick
 def test_observables_know_the_parameters_of_a_converted_model():
     walk = {
         "model": {"type": "GBM", "mu": 0.1, "sigma": 0.25},
@@ -216,6 +225,7 @@ def test_mistakes_name_place_and_remedy(path, value, said):
         build(load(but(JUMPS, path, value)))
 
 
+@quick
 def test_solvers_and_models_of_other_kinds():
     walk = {
         "model": {"type": "GBM", "mu": 0.1, "sigma": 0.2},
@@ -231,6 +241,7 @@ def test_solvers_and_models_of_other_kinds():
         build(load(with_steps("SPaRK")))
 
 
+@quick
 def test_a_network_takes_the_direct_method_unless_told():
     simulation = build(load({key: ARRIVALS[key] for key in ("model", "initial", "time")}))
     assert type(simulation.solver).__name__ == "DirectMethod"
@@ -251,6 +262,7 @@ FAILURES = [
 ]
 
 
+@quick
 @pytest.mark.parametrize(
     ("equation", "propensity", "start", "said"),
     [FAILURES[0], *(pytest.param(*failure, marks=pytest.mark.slow) for failure in FAILURES[1:])],
@@ -271,6 +283,7 @@ def test_a_path_that_fails_is_named_with_time_and_reason(equation, propensity, s
         simkit.run(experiment)
 
 
+@quick
 def test_constants_reach_rates():
     simulation = build(load(EPIDEMIC))
     bound = simulation.bind({"N": 500.0})

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from quick_code import quick_jit
 from scipy import stats
 from simkit_physics import SIR, BirthDeath, ImmigrationDeath, Repressilator, Schlogl
 from simkit_solvers.euler_maruyama import EulerMaruyama
@@ -42,12 +43,12 @@ every_method = pytest.mark.parametrize("method", METHODS)
 
 
 @functools.cache
-def program(model, method, dtype="float64", points=4, max_steps=10**6, coarse=False):
+def program(model, method, dtype="float64", points=4, max_steps=10**6, coarse=False, compile=jax.jit):
     """A compiled function of (parameters, initial counts, end, path ids); one for each kind of program."""
     options = {"epsilon": 0.8, "critical": 1} if coarse else None
     solver = make_solver(method, options if method == "TauLeaping" else None)
 
-    @jax.jit
+    @compile
     def run(parameters, y0, end, ids):
         def one(path):
             grid = JumpGrid(jnp.zeros((), dtype), end, points, max_steps)
@@ -127,8 +128,21 @@ BIRTH_DEATH = [(1.0, 99.00498, 4.54834), (50.0, 60.65307, 22.38677)]
 ARRIVALS = {"alpha": 1000.0, "mu": 10.0}
 
 
-@every_method
-@pytest.mark.parametrize(("end", "mean", "deviation"), BIRTH_DEATH)
+def leaps_for_long(method, end):
+    """Leaps that the immigrants make too, whose whole law is tested."""
+    return method == "TauLeaping" and end == 50.0
+
+
+@pytest.mark.parametrize(
+    ("method", "end", "mean", "deviation"),
+    [
+        pytest.param(
+            method, *case, marks=pytest.mark.slow if (method, case[0]) == ("TauLeaping", 50.0) else ()
+        )
+        for method in METHODS
+        for case in BIRTH_DEATH
+    ],
+)
 def test_birth_death_has_its_moments(method, end, mean, deviation):
     """Case 001-01 of the suite."""
     run = birth_death(method, end)
@@ -300,8 +314,8 @@ class Tangled(AbstractReactionNetwork):
 )
 def test_no_count_is_negative_or_loses_its_unit(method, rates, start):
     parameters = dict(zip(("k1", "k2", "k3", "k4"), rates, strict=True))
-    shape = {"paths": 64, "dtype": "float32", "max_steps": 2000, "coarse": method == "TauLeaping"}
-    run = jump(Tangled, method, 3.0, start, parameters, **shape)
+    shape = {"dtype": "float32", "max_steps": 2000, "coarse": method == "TauLeaping", "compile": quick_jit}
+    run = jump(Tangled, method, 3.0, start, parameters, paths=64, **shape)
     for name, counts in run.counts._asdict().items():
         assert counts.dtype == jnp.int32
         assert int(counts.min()) >= 0
@@ -361,8 +375,8 @@ def test_tau_leaping_agrees_with_events_where_it_leaps():
 def test_leaps_that_are_too_long_are_refused():
     """With four fifths of the molecules in a leap, and none kept from leaping, some would go below zero."""
     decay = {"k1": 0.0, "k2": 0.0, "k3": 0.0, "k4": 1.0}
-    shape = {"paths": 256, "dtype": "float32", "max_steps": 2000, "coarse": True}
-    run = jump(Tangled, "TauLeaping", 5.0, (0, 0, 40), decay, **shape)
+    shape = {"dtype": "float32", "max_steps": 2000, "coarse": True, "compile": quick_jit}
+    run = jump(Tangled, "TauLeaping", 5.0, (0, 0, 40), decay, paths=256, **shape)
     assert int(run.rejected.sum()) > 0
     assert (run.status == 1).all()
     assert int(run.counts.C.min()) == 0

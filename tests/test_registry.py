@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from quick_code import quick_jit
 from simkit_solvers.generator import Words, seed_key
 from simkit_solvers.grid import Grid
 from simkit_solvers.integrate import integrate
@@ -47,8 +48,10 @@ PROBLEMS = {"additive": Additive, "diagonal": Diagonal, "commutative": Commutati
 NORMALS = np.random.default_rng(1).standard_normal((3, 3, 2, 2))  # path, kind, step, component
 PLACES = np.arange(2, dtype=np.uint32)
 WORDS = StepWords(Words(PLACES, PLACES), PLACES, PLACES)  # each over the steps
-# Reverse mode of these takes five seconds each to compile and is left to the slow test.
+# Reverse mode of these takes longest to compile and is left to the slow test: it is that of the other stages,
+# of Langevin's ALIGN and of the other tableaus.
 LATE = (
+    *("Dopri8", "SlowRK", "GeneralShARK", "PlatenWeak2"),
     *("Kvaerno3", "Kvaerno4", "Kvaerno5", "KenCarp3", "KenCarp4", "KenCarp5", "Sil3", "Rodas5P"),
     *("ShOULD", "QUICSORT", "DriftImplicitEuler", "ImplicitMilstein"),
 )
@@ -98,7 +101,7 @@ def ends(name, kind, dtype, modes=()):
         }
         return (end(value, normals), *(found[mode]() for mode in modes))
 
-    mapped = jax.jit(jax.vmap(program, in_axes=(None, 0)))
+    mapped = quick_jit(jax.vmap(program, in_axes=(None, 0)))
     found = mapped(jnp.asarray(0.9, dtype), jnp.asarray(NORMALS, dtype))
     assert {x.dtype for x in found} == {dtype}
     return np.asarray(found, np.float64)
@@ -137,7 +140,7 @@ def test_contract_of_jump_methods(name):
             grid = JumpGrid(jnp.zeros((), dtype), jnp.ones((), dtype), 2)
             return integrate_jumps(network, method, start, grid, JumpNoise.of(seed_key(3), path), States())
 
-        run = jax.jit(jax.vmap(one))(jnp.arange(16, dtype=jnp.uint32))
+        run = quick_jit(jax.vmap(one))(jnp.arange(16, dtype=jnp.uint32))
         assert {x.dtype for x in run.rows.values()} == {jnp.dtype(dtype)}
         assert {x.dtype for x in run.counts} == {jnp.dtype("int32")}
         assert (run.counts.x + 2 * run.counts.v == 40).all()

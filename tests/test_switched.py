@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from quick_code import quick_jit
 from simkit_solvers.grid import Grid
 from simkit_solvers.integrate import integrate
 from simkit_solvers.observe import States
@@ -61,7 +62,7 @@ def test_each_path_is_that_of_its_solver(solvers, problem):
 def test_another_choice_compiles_nothing():
     traces = []
 
-    @jax.jit
+    @quick_jit
     def end(which):
         traces.append(1)
         return path(Switched(SPLITTING, which), STARTS[0], None, Driven())["x"][-1]
@@ -139,7 +140,7 @@ def test_derivatives_agree(criterion, dtype):
         return rows["x"][-1] + rows["v"][-1]
 
     a = jnp.asarray(1.3, dtype)
-    forward, reverse = jax.jit(lambda a: (jax.jacfwd(end)(a), jax.grad(end)(a)))(a)
+    forward, reverse = quick_jit(lambda a: (jax.jacfwd(end)(a), jax.grad(end)(a)))(a)
     assert float(forward) != 0
     np.testing.assert_allclose(forward, reverse, rtol=20 * float(jnp.finfo(dtype).eps))
 

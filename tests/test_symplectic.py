@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from quick_code import quick_jit
 from scipy.integrate import solve_ivp
 from simkit_solvers.grid import Grid
 from simkit_solvers.hamiltonian import AbstractHamiltonian
@@ -126,7 +127,7 @@ def test_step_is_symplectic(name):
 
     starts = jnp.asarray(np.random.default_rng(3).uniform(-0.5, 0.5, (5, 4)))
     omega = np.kron([[0, 1], [-1, 0]], np.eye(2))
-    for J in np.asarray(jax.jit(jax.vmap(jax.jacfwd(step)))(starts)):
+    for J in np.asarray(quick_jit(jax.vmap(jax.jacfwd(step)))(starts)):
         assert np.abs(J - np.eye(4)).max() > 0.1
         np.testing.assert_allclose(J.T @ omega @ J, omega, rtol=0, atol=1e-12)
 

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from quick_code import quick_jit
 from simkit_solvers.leimkuhler_matthews import LeimkuhlerMatthews
 from simkit_solvers.noise import Draw
 from simkit_solvers.registry import SOLVERS, make_solver, weak_order
@@ -62,7 +63,7 @@ def mean_program(name, problem):
         parts = [tuple(z[i * components : (i + 1) * components]) for i in range(stepper.areas + 1)]
         return stepper.step(problem, t, h, y, Draw(*parts), state)
 
-    @jax.jit
+    @quick_jit
     def means(h):
         half = 0.5 * h
         first = jax.vmap(lambda z: step(t0, h, y0, stepper.init(problem, t0, h, y0), z))(nodes)[0]

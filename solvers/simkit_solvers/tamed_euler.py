@@ -29,7 +29,8 @@ class TamedEuler(AbstractOneStep, diffrax.AbstractItoSolver):
         change = drift.vf_prod(t0, y0, args, drift.contr(t0, t1))
         leaves = jax.tree.leaves(change)
         # Scaled by the largest entry, whose square would overflow; where all are zero, so is the norm.
-        largest = jnp.stack([jnp.max(jnp.abs(x)) for x in leaves]).max()
+        # The norm does not depend on the scale, and the derivative of a maximum does on how it was rounded.
+        largest = jax.lax.stop_gradient(jnp.stack([jnp.max(jnp.abs(x)) for x in leaves]).max())
         size = jnp.where(largest > 0, largest, 1)
         norm = size * jnp.sqrt(sum(jnp.sum((x / size) ** 2) for x in leaves) + jnp.finfo(size.dtype).tiny)
         tamed = jax.tree.map(lambda x: x / (1 + norm), change)
