@@ -23,6 +23,7 @@ ORDER = (
     "stiff",
     "reactions",
     "work_precision",
+    "sensitivity",
     "gradient",
     "long_gradient",
     "global_sensitivity",

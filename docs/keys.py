@@ -39,6 +39,7 @@ SECTIONS = {  # definition in the schema: heading
     "EventSettings": "events: one event",
     "Plot": "plot",
     "Uncertainty": "uncertainty",
+    "Sensitivity": "sensitivity",
     "Distribution": "constants: a distribution",
     "RandomValue": "initial: a random value",
     "FromFile": "initial: from a file",

@@ -135,7 +135,7 @@ class Page:
             command, _, expected = entry.partition("\n")
             program, *arguments = shlex.split(command)
             assert program == "simkit", f"{self.path}:{line}: no rule for the command {program!r}"
-            if arguments[0] == "run" and "--dry-run" not in arguments:
+            if arguments[0] in ("run", "sensitivity") and "--dry-run" not in arguments:
                 arguments += ["--set", f"ensemble.paths={FEW}", "--set", "ensemble.devices=1"]
             if arguments[0] == "uncertainty":
                 arguments += ["--set", "uncertainty.points=16", "--set", "uncertainty.replicates=4"]

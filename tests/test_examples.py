@@ -4,6 +4,7 @@ import json
 import runpy
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 from typer.testing import CliRunner
@@ -17,6 +18,7 @@ from simkit.plot import plot_dataset
 EXAMPLES = Path(__file__).parent.parent / "examples"
 pytestmark = pytest.mark.usefixtures("quick_programs")
 
+FEW = ["ensemble.paths=1000", "ensemble.devices=1"]
 FILES = sorted(EXAMPLES.glob("*.yaml"))
 GALLERY = sorted(EXAMPLES.glob("gallery/*.yaml"))
 
@@ -34,7 +36,7 @@ def test_example_runs_and_agrees_with_its_exact_values(path, tmp_path, monkeypat
     for figures in content.get("variants", {"": content}).values():
         for name in stated:
             assert abs(figures["observables"][name]["z"]) < 5, name
-    assert stated or path.stem in ("lorenz", "arenstorf")
+    assert stated or path.stem in ("lorenz", "arenstorf", "epidemic_peak")
 
 
 def test_the_study_runs_and_agrees_with_a_law(tmp_path, monkeypatch):
@@ -72,6 +74,38 @@ def test_gallery_runs_and_agrees_with_its_exact_values(path):
             assert abs(result[f"{name}_z"]) < 5, name
         elif info.exact is not None:
             assert float(result[f"{name}_mean"].values.reshape(-1)[-1]) == pytest.approx(info.exact, rel=1e-4)
+
+
+def test_sensitivities_of_a_peak_are_drawn(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    sensitivities = simkit.sensitivities
+    monkeypatch.setattr(simkit, "sensitivities", lambda path: sensitivities(path, overrides=FEW))
+    runpy.run_path(str(EXAMPLES / "epidemic_peak.py"), run_name="__main__")
+    shares = [
+        float(line.split("peak by ")[1].split(" ±")[0]) for line in capsys.readouterr().out.splitlines()
+    ]
+    assert shares == pytest.approx([1.53, 0.375, -0.385, 0.0084], abs=0.05)
+    assert (tmp_path / "epidemic_peak.png").stat().st_size > 10_000
+
+
+@pytest.mark.slow
+def test_greeks_of_a_basket_agree_with_those_of_a_script(monkeypatch, capsys):
+    """The digital's derivative by strike and prices together: its value does not depend on the currency."""
+    sensitivities = simkit.sensitivities
+    found = []
+
+    def kept(path):
+        found.append(sensitivities(path, ["S1", "S2", "S3", "K"], overrides={"sensitivity.second": "null"}))
+        return found[0]
+
+    monkeypatch.setattr(simkit, "sensitivities", kept)
+    runpy.run_path(str(EXAMPLES / "greeks.py"), run_name="__main__")
+    assert "score" in capsys.readouterr().out
+    for name, degree in (("call", 1), ("digital", 0)):
+        slopes, errors = (found[0][f"{name}_derivative{kind}"].values for kind in ("", "_stderr"))
+        values = found[0]["parameter_value"].values
+        error = np.sqrt(np.sum((errors * values) ** 2))
+        assert abs(slopes @ values - degree * float(found[0][f"{name}_mean"])) < 4 * error
 
 
 def test_fixed_points_by_five_ways(tmp_path, monkeypatch, capsys):

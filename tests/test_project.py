@@ -27,6 +27,8 @@ TEMPLATES = {
     "variants": "variants.yaml",
     "dosing": "dosing.yaml",
     "uncertainty": "uncertainty.yaml",
+    "greeks": "greeks.yaml",
+    "epidemic_peak": "epidemic_peak.yaml",
 }
 ROOMS = ("solvers", "physics", "simkit", "examples", "tests", "benchmarks")
 

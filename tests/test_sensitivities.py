@@ -10,12 +10,13 @@ import json
 import jax
 import numpy as np
 import pytest
+from scipy.special import gammaln
 from typer.testing import CliRunner
 
 import simkit
 from simkit.build import build
 from simkit.cli import app
-from simkit.closed_forms import black_scholes_gamma, black_scholes_vanna
+from simkit.closed_forms import black_scholes_gamma, black_scholes_vanna, merton_call
 from simkit.errors import InputError, NumericalError
 from simkit.experiment import load
 from simkit.expression import compile_expression
@@ -262,3 +263,54 @@ def test_command_prints_and_writes(tmp_path, monkeypatch):
     shown = CliRunner().invoke(app, ["sensitivity", "e.yaml", "--quiet", "--set", "sensitivity=null"])
     assert shown.exit_code == 2
     assert "sensitivity: is missing" in shown.output
+
+
+def test_counts_by_coupled_copies_and_by_likelihood():
+    """Poisson's law with the mean m = (alpha/mu) (1 - e^(-mu t)): dP(X > n)/dm is its probability of n."""
+    alpha, mu, t, n = 10.0, 0.5, 5.0, 18
+    network = {
+        "model": {"type": "ImmigrationDeath", "alpha": alpha, "mu": mu},
+        "initial": {"X": 0},
+        "time": {"t1": t},
+        "ensemble": {"paths": 8192, "seed": 1, "devices": 1},
+        "observe": {"square": "X**2", "many": f"X > {n}"},
+        "sensitivity": {"wrt": ["alpha", "mu"], "of": ["square", "many"]},
+    }
+    left = np.exp(-mu * t)
+    m = alpha / mu * (1 - left)
+    slopes = np.array([m / alpha, -m / mu + alpha / mu * t * left])
+    exact = {"square": (1 + 2 * m) * slopes, "many": np.exp(n * np.log(m) - m - gammaln(n + 1)) * slopes}
+    found = simkit.sensitivities(network)
+    assert set(found["square_derivative_estimator"].values) == {"coupled differences"}
+    assert set(found["many_derivative_estimator"].values) == {"score"}
+    for name, values in exact.items():
+        z = (found[f"{name}_derivative"].values - values) / found[f"{name}_derivative_stderr"].values
+        assert np.all(abs(z) < 4), name
+
+
+def test_the_number_of_jumps_of_a_jump_diffusion():
+    """By the rate of Merton's jumps, of which a path alone knows nothing: against his formula."""
+    jumps = {
+        "constants": {"r": 0.05, "rate": 0.8},
+        "model": {"type": "Merton", "mu": "r", "sigma": 0.2, "lam": "rate", "m": -0.1, "delta": 0.15},
+        "initial": {"S": 100.0},
+        "solver": "ExactSampling",
+        "time": {"t1": 1.0, "steps": 2},
+        "ensemble": {"paths": 2**15, "seed": 2, "devices": 1},
+        "observe": {"put": "exp(-r*t) * maximum(100 - S, 0)"},
+        "sensitivity": {"wrt": ["rate", "r"]},
+    }
+    found = simkit.sensitivities(jumps)
+    assert list(found["put_derivative_estimator"].values) == ["weak derivative", "pathwise"]
+
+    def put(rate, r):
+        call = merton_call(S=100, K=100, r=r, sigma=0.2, T=1, lam=rate, m=-0.1, delta=0.15)
+        return call - 100 + 100 * np.exp(-r)
+
+    h = 1e-4
+    exact = [
+        (put(0.8 + h, 0.05) - put(0.8 - h, 0.05)) / (2 * h),
+        (put(0.8, 0.05 + h) - put(0.8, 0.05 - h)) / (2 * h),
+    ]
+    z = (found["put_derivative"].values - exact) / found["put_derivative_stderr"].values
+    assert np.all(abs(z) < 4)

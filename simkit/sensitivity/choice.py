@@ -18,6 +18,7 @@ from simkit_solvers.jump_diffusion import AbstractJumpDiffusion
 from simkit_solvers.jump_grid import JumpGrid
 from simkit_solvers.noise import StepWords
 from simkit_solvers.problem import AbstractSDE
+from simkit_solvers.schedule import schedule_of
 from simkit_solvers.tamed_euler import TamedEuler
 
 from simkit.observables import Observable, Observer
@@ -27,8 +28,12 @@ from simkit.sensitivity.derivative_program import DerivativeProgram, Moves, like
 from simkit.sensitivity.targets import Target
 from simkit.simulation import Simulation
 
-Method = Literal["pathwise", "reverse", "score", "mixed", "finite differences"]
+Method = Literal[
+    "pathwise", "reverse", "score", "mixed", "weak derivative", "coupled differences", "finite differences"
+]
 ONE_TO_ONE = (EulerMaruyama, TamedEuler, ExactSampling, BAOAB)
+RATE = "the number of jumps jumps with their rate"
+RATE_OF_STATE = "the number of jumps jumps with their rate, which the state moves"
 FEW = 6  # a reverse pass costs about as much as so many directions
 
 
@@ -99,8 +104,12 @@ def choose(facts: Facts, quantity: str, target: int) -> Choice:
     """The estimator of a first derivative."""
     observable = facts.observable(quantity)
     jumps = _seen(observable, "jumps") & facts.variables
+    if isinstance(facts.simulation.grid, JumpGrid):
+        return _of_counts(facts, quantity, target, bool(jumps))
     if not jumps:
         reason = not_smooth(facts, target)
+        if reason == RATE:
+            return Choice(quantity, (target,), "weak derivative", reason)
         if reason is None:
             return Choice(quantity, (target,), "pathwise", "continuous in the path")
         return Choice(quantity, (target,), "finite differences", reason)
@@ -109,6 +118,18 @@ def choose(facts: Facts, quantity: str, target: int) -> Choice:
         why = f"the value jumps with {', '.join(sorted(jumps))}"
         return Choice(quantity, (target,), "score", why, look)
     return Choice(quantity, (target,), "finite differences", f"the value jumps, and {look}")
+
+
+def _of_counts(facts: Facts, quantity: str, target: int, jumps: bool) -> Choice:
+    """The estimator for a jump process: numbers of molecules jump with the rates."""
+    label, name = facts.targets[target].label, facts.targets[target].name
+    if name.startswith("time."):
+        return Choice(quantity, (target,), "finite differences", f"{label} moves the times of the rows")
+    if schedule_of(facts.simulation.problem) is not None:
+        return Choice(quantity, (target,), "score", "counts jump with the rates, and copies need one network")
+    if jumps:
+        return Choice(quantity, (target,), "score", "the value jumps with the counts")
+    return Choice(quantity, (target,), "coupled differences", "counts jump with the rates")
 
 
 def choose_second(facts: Facts, quantity: str, pair: tuple[int, int]) -> Choice:
@@ -141,13 +162,14 @@ def not_smooth(facts: Facts, target: int) -> str | None:
         return "AndersenQE goes over from one law to another"
     if isinstance(simulation.solver, ExactSampling) and _asks_for_words(facts):
         return "ExactSampling draws variates that jump with their parameters"
-    if isinstance(simulation.problem, AbstractJumpDiffusion) and _moves_intensity(facts, target):
-        return "the number of jumps jumps with their rate"
+    if isinstance(simulation.problem, AbstractJumpDiffusion):
+        of_target, of_state = _moves_intensity(facts, target)
+        return RATE_OF_STATE if of_state else RATE if of_target else None
     return None
 
 
-def _moves_intensity(facts: Facts, target: int) -> bool:
-    """Whether the rate of jumps moves with a target, or with the state."""
+def _moves_intensity(facts: Facts, target: int) -> tuple[bool, bool]:
+    """Whether the rate of jumps moves with a target, and with the state."""
     problem, _, _ = facts.program.combined(facts.inputs)
     zero = jnp.zeros((), facts.simulation.precision)
     y = problem.State(*[zero] * len(problem.State._fields))
@@ -162,7 +184,7 @@ def _moves_intensity(facts: Facts, target: int) -> bool:
 
     of_state = jax.eval_shape(lambda: moved(jax.tree.map(lambda _: None, problem), y))
     of_target = jax.eval_shape(lambda: moved(like(problem, move), still))
-    return bool(jax.tree.leaves((of_state, of_target)))
+    return bool(jax.tree.leaves(of_target)), bool(jax.tree.leaves(of_state))
 
 
 def release_interval(facts: Facts, quantity: str, target: int, kind: str) -> int | str:
@@ -172,6 +194,9 @@ def release_interval(facts: Facts, quantity: str, target: int, kind: str) -> int
     """
     simulation, label = facts.simulation, facts.targets[target].label
     observable = facts.observable(quantity)
+    if isinstance(simulation.grid, JumpGrid):
+        moved = facts.targets[target].name.startswith("time.")
+        return f"{label} moves the times of the rows" if moved else 0
     if not isinstance(simulation.grid, Grid) or not isinstance(simulation.problem, AbstractSDE):
         return "a score needs noise on a fixed grid"
     if not isinstance(simulation.solver, ONE_TO_ONE):

@@ -8,20 +8,31 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from simkit_solvers.directions import Direction, Release
+from simkit_solvers.extra_jump import extra_jump
 from simkit_solvers.grid import Grid
 from simkit_solvers.integrate import integrate_along
+from simkit_solvers.jump_sensitivity import finite_difference, girsanov
+from simkit_solvers.jumps import JumpNoise
 
+from simkit.initial import given_value
 from simkit.paths import Inputs, PathProgram
 
 Rows = tuple[tuple[str, int], ...]
 
 
+Kind = Literal["along", "forward", "reverse", "extra jump", "counts", "coupled"]
+
+
 class Moves(NamedTuple):
-    """Inputs, how they move along each direction, and along pairs of directions."""
+    """Inputs, how they move along each direction, and along pairs of directions.
+
+    `steps` are how far to go where differences are taken.
+    """
 
     inputs: Inputs
     first: tuple[Inputs, ...]
     second: tuple[Inputs, ...] = ()
+    steps: tuple[jax.Array, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,21 +41,30 @@ class DerivativeProgram:
 
     Arrays `(rows, leaves, lanes)`, quantity by quantity, each followed by its derivatives. `kind` is
     `along` (derivatives ride along the loop of a fixed grid, released into weights where `release` says so),
-    `forward` (any grid) or `reverse`.
+    `forward` (any grid), `reverse`, `extra jump` (along the path, and what one jump more would change), for
+    jump processes `counts` (likelihood ratio) or `coupled` (differences of coupled copies).
     """
 
     paths: PathProgram
     rows: Rows
-    kind: Literal["along", "forward", "reverse"]
+    kind: Kind
     release: Release | None = None
 
     def __call__(self, moves: Moves, ids) -> tuple[jax.Array, ...]:
-        kinds = {"along": along, "forward": forward, "reverse": reverse}
+        kinds = {
+            "along": along,
+            "forward": forward,
+            "reverse": reverse,
+            "extra jump": with_extra_jump,
+            "counts": counts,
+            "coupled": coupled,
+        }
 
         def one(moves: Moves, path):
             return kinds[self.kind](self, moves, path)
 
-        return self.paths.each(one)(moves, ids)
+        found = self.paths.each(one)(moves, ids)
+        return _centred(found, len(self.rows), len(moves.first)) if self.kind == "counts" else found
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,6 +154,75 @@ def reverse(program: DerivativeProgram, moves: Moves, path) -> tuple[jax.Array, 
             gradients.append(back(tuple(seeds))[0])
         found += [value, *jnp.stack(gradients, axis=1)]
     return tuple(found)
+
+
+def with_extra_jump(program: DerivativeProgram, moves: Moves, path) -> tuple[jax.Array, ...]:
+    """The derivatives along the path, and beside them those of its number of jumps."""
+    paths, inputs = program.paths, moves.inputs
+    problem, observer, grid = paths.combined(inputs)
+    directions = tuple(Direction(like(problem, move.problem)) for move in moves.first)
+    noise: Any = paths.noise(inputs, problem, path)
+    y0 = paths.start(inputs, problem, path)
+    solver = paths.parts.tree[3]
+    _, missing = extra_jump(problem, solver, y0, grid, noise, inputs.key, path, observer, directions)
+    found = list(along(program, moves, path))
+    width = 1 + len(directions)
+    for q, (name, count) in enumerate(program.rows):
+        for i, more in enumerate(missing):
+            found[q * width + 1 + i] = found[q * width + 1 + i] + more[name][-count:]
+    return tuple(found)
+
+
+def _network(program: DerivativeProgram, moves: Moves, path) -> tuple:
+    """What the functions of jump processes are given, and the directions."""
+    network, observer, grid = program.paths.combined(moves.inputs)
+    start = {name: given_value(x, path).astype(jnp.int32) for name, x in moves.inputs.initial.items()}
+    directions = tuple(
+        Direction(like(network, move.problem), like(observer, move.observer)) for move in moves.first
+    )
+    noise = JumpNoise.of(moves.inputs.key, path)
+    method = program.paths.parts.tree[3]
+    return (network, method, network.State(**start), grid, noise, observer), directions
+
+
+def counts(program: DerivativeProgram, moves: Moves, path) -> tuple[jax.Array, ...]:
+    """The values, their derivatives with the counts held fixed, and the scores: still to be joined."""
+    given, directions = _network(program, moves, path)
+    found = girsanov(*given, directions).along
+    values: list[jax.Array] = []
+    for name, count in program.rows:
+        values.append(found.rows[name][-count:])
+        values += [change[name][-count:] for change in found.changes]
+        values += [score[-count:] for score in found.weights]
+    return tuple(values)
+
+
+def _centred(found: tuple[jax.Array, ...], quantities: int, directions: int) -> tuple[jax.Array, ...]:
+    """Values, and their derivatives by the likelihood ratio, values taken less the mean of a leaf."""
+    values: list[jax.Array] = []
+    width = 1 + 2 * directions
+    for q in range(quantities):
+        value, *rest = found[q * width : (q + 1) * width]
+        lanes = value.shape[-1]
+        middle = jnp.nanmean(value, axis=-1, keepdims=True)
+        apart = (value - middle) * (lanes / (lanes - 1))
+        values.append(value)
+        values += [rest[i] + apart * rest[directions + i] for i in range(directions)]
+    return tuple(values)
+
+
+def coupled(program: DerivativeProgram, moves: Moves, path) -> tuple[jax.Array, ...]:
+    """Differences of two copies of a network that fire together where they can."""
+    given, directions = _network(program, moves, path)
+    found = [
+        finite_difference(*given, direction, step)
+        for direction, step in zip(directions, moves.steps, strict=True)
+    ]
+    values: list[jax.Array] = []
+    for name, count in program.rows:
+        values.append(found[0].rows[name][-count:])
+        values += [each.derivatives[0][name][-count:] for each in found]
+    return tuple(values)
 
 
 def _at(program: DerivativeProgram, moves: Moves, path) -> Callable:

@@ -14,7 +14,7 @@ from jax.sharding import Mesh
 
 from simkit.sensitivity.targets import Target
 
-SMOOTH, ROUGH, SECOND = 1e-3, 0.02, 0.02  # of the target's value, or of 1 where that is 0
+SMOOTH, ROUGH, SECOND, COUPLED = 1e-3, 0.02, 0.02, 0.01  # of the target's value, or of 1 where that is 0
 
 
 @dataclasses.dataclass(frozen=True)

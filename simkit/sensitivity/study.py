@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from simkit_solvers.directions import Release
 from simkit_solvers.grid import Grid
+from simkit_solvers.jump_grid import JumpGrid
 
 from simkit.chunks import plan_chunks, planned_steps
 from simkit.ensemble import ChunkProgram, quantity_rows
@@ -18,8 +19,9 @@ from simkit.longstaff_schwartz import with_policies
 from simkit.paths import as_device_ids, path_mesh
 from simkit.programs import Request, compiled
 from simkit.sensitivity.choice import FEW, Choice, Facts, choose, choose_second, not_smooth, release_interval
-from simkit.sensitivity.derivative_program import DerivativeProgram, Moves, SecondProgram
+from simkit.sensitivity.derivative_program import DerivativeProgram, Kind, Moves, SecondProgram
 from simkit.sensitivity.differences import (
+    COUPLED,
     ROUGH,
     SECOND,
     SMOOTH,
@@ -189,12 +191,18 @@ def _first_part(facts: Facts, group: list[Choice], look: int) -> _Part:
     numbers = list(dict.fromkeys(choice.targets[0] for choice in group))
     rows = _rows(facts, names)
     fixed = isinstance(facts.simulation.grid, Grid)
-    kind = "along" if fixed else "forward"
+    kind: Kind = "along" if fixed else "forward"
     backwards = len(numbers) > FEW * sum(count for _, count in rows)
     if group[0].method == "reverse" or (group[0].method == "pathwise" and backwards):
         kind = "reverse"
+    if group[0].method == "weak derivative":
+        kind = "extra jump"
+    if isinstance(facts.simulation.grid, JumpGrid):
+        kind = "counts" if group[0].method == "score" else "coupled"
     program = DerivativeProgram(facts.program, rows, kind, Release(look) if look else None)
-    moves = Moves(facts.inputs, tuple(facts.moves[i] for i in numbers))
+    dtype = jnp.dtype(facts.simulation.precision)
+    steps = tuple(jnp.asarray(step_of(facts.targets[i], COUPLED), dtype) for i in numbers)
+    moves = Moves(facts.inputs, tuple(facts.moves[i] for i in numbers), (), steps)
     width = 1 + len(numbers)
     places = {(name, i): q * width + 1 + n for q, (name, _) in enumerate(rows) for n, i in enumerate(numbers)}
     counts = tuple(count for _, count in rows for _ in range(width))

@@ -1,0 +1,133 @@
+"""Sensitivities against a plain run: what each estimator of a derivative costs, and how it varies.
+
+A call and a digital on geometric Brownian motion and on Heston's model, by Euler-Maruyama steps. Costs are
+those of the compiled programs of one chunk without statistics. The deviations are per path, of the digital's
+derivatives, by the gradual release of derivatives into weights and by the score of each step.
+"""
+
+import sys
+
+from simkit.xla_flags import prefer_wide_vectors
+
+if not prefer_wide_vectors():
+    print("not asking XLA for 512-bit vectors: see `simkit doctor`", file=sys.stderr)
+
+import jax
+import numpy as np
+from report import Finding, options, report
+from rounds import interleaved
+from simkit_solvers.directions import Release
+
+from simkit.build import build
+from simkit.chunks import LEAF
+from simkit.ensemble import ChunkProgram
+from simkit.experiment import load
+from simkit.paths import as_device_ids
+from simkit.sensitivity.derivative_program import DerivativeProgram, Moves
+from simkit.sensitivity.targets import changes, find_target, program_of
+
+MODELS = {
+    "GBM": ({"type": "GBM", "mu": "r", "sigma": 0.2}, {"S": 100.0}, ["r", "sigma", "S"]),
+    "Heston": (
+        {"type": "Heston", "mu": "r", "kappa": 2.0, "theta": 0.04, "xi": 0.1, "rho": -0.7},
+        {"S": 100.0, "v": 0.04},
+        ["r", "xi", "S", "kappa", "rho"],
+    ),
+}
+
+
+def programs(model: str, steps: int, precision: str, leaves: int):
+    """The programs by name, each to be called without arguments, and how many parameters each moves."""
+    section, initial, names = MODELS[model]
+    simulation = build(
+        load(
+            {
+                "constants": {"r": 0.05, "K": 100.0},
+                "model": section,
+                "initial": initial,
+                "solver": "EulerMaruyama",
+                "time": {"t1": 1.0, "steps": steps},
+                "ensemble": {"paths": leaves * LEAF, "devices": 1},
+                "precision": precision,
+                "observe": {
+                    "call": "exp(-r*t) * maximum(S - K, 0)",
+                    "digital": "exp(-r*t) * (S > K)",
+                },
+            }
+        )
+    )
+    paths, inputs = program_of(simulation)
+    first, _ = changes(simulation, [find_target(simulation, name) for name in names])
+    ids = as_device_ids(0, leaves, LEAF, paths.mesh)
+    call, digital = (("call", 1),), (("digital", 1),)
+    every = Moves(inputs, first)
+    wanted = {
+        "plain run": (ChunkProgram(paths, call), (inputs, ids), 0),
+        "pathwise, 1 parameter": (
+            DerivativeProgram(paths, call, "along"),
+            (Moves(inputs, first[:1]), ids),
+            1,
+        ),
+        f"pathwise, {len(names)} parameters": (
+            DerivativeProgram(paths, call, "along"),
+            (every, ids),
+            len(names),
+        ),
+        f"reverse, {len(names)} parameters": (DerivativeProgram(paths, call, "reverse"), (every, ids), 0),
+        "score, drift": (
+            DerivativeProgram(paths, digital, "along", Release(steps)),
+            (Moves(inputs, first[:1]), ids),
+            0,
+        ),
+        "score, volatility": (
+            DerivativeProgram(paths, digital, "along", Release(steps)),
+            (Moves(inputs, first[1:2]), ids),
+            0,
+        ),
+        "score step by step, volatility": (
+            DerivativeProgram(paths, digital, "along", Release(1)),
+            (Moves(inputs, first[1:2]), ids),
+            0,
+        ),
+    }
+    compiled = {name: jax.jit(f).lower(*x).compile() for name, (f, x, _) in wanted.items()}
+    calls = {name: lambda f=compiled[name], x=x: f(*x) for name, (_, x, _) in wanted.items()}
+    return calls, {name: count for name, (*_, count) in wanted.items()}
+
+
+def main():
+    asked = options(__doc__)
+    leaves, steps, rounds = (2, 32, 2) if asked.small else (16, 252, 7)
+    findings, timings, work = [], {}, {}
+    with jax.enable_x64(True):
+        for model in MODELS:
+            for precision in ("float32", "float64"):
+                calls, counts = programs(model, steps, precision, leaves)
+                found = interleaved({f"{model} {precision} {name}": f for name, f in calls.items()}, rounds)
+                timings |= found
+                work |= dict.fromkeys(found, leaves * LEAF * steps)
+                plain = found[f"{model} {precision} plain run"].best
+                for name, count in counts.items():
+                    if name == "plain run":
+                        continue
+                    cost = found[f"{model} {precision} {name}"].best / plain
+                    target = (
+                        1 + 1.2 * count
+                        if count
+                        else {"reverse": 6.0, "score, drift": 1.6}.get(
+                            name if name.startswith("score") else name.split(",")[0]
+                        )
+                    )
+                    text = f"{model}, {precision}, {name}, in plain runs"
+                    findings.append(Finding(text, cost, "x", target, "at most"))
+                if model == "GBM" and precision == "float64":
+                    gradual, step = (
+                        float(np.std(np.asarray(calls[name]()[1])))
+                        for name in ("score, volatility", "score step by step, volatility")
+                    )
+                    findings.append(Finding("deviation, step by step over gradual", step / gradual, "x"))
+    report("sensitivity", findings, timings, work, asked)
+
+
+if __name__ == "__main__":
+    main()

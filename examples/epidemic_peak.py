@@ -1,0 +1,22 @@
+"""The sensitivities of epidemic_peak.yaml as a picture: `python examples/epidemic_peak.py`."""
+
+from pathlib import Path
+
+from simkit.xla_flags import prefer_wide_vectors
+
+prefer_wide_vectors()  # before jax is imported
+
+import simkit
+from simkit.plot import save_picture
+
+EXPERIMENT = Path(__file__).with_name("epidemic_peak.yaml")
+
+if __name__ == "__main__":
+    found = simkit.sensitivities(EXPERIMENT)
+    mean = float(found["peak_mean"])
+    for label in found["parameter"].values:
+        one = found.sel(parameter=label)
+        scale = float(one["parameter_value"]) / mean
+        share, error = (float(one[f"peak_derivative{kind}"]) * scale for kind in ("", "_stderr"))
+        print(f"1 % more {label:<10} changes the peak by {share:+.3f} ± {error:.3f} %")
+    save_picture(found, "epidemic_peak.png")

@@ -1,0 +1,22 @@
+"""The Greeks of greeks.yaml from Python, and which estimator each is by: `python examples/greeks.py`."""
+
+from pathlib import Path
+
+from simkit.xla_flags import prefer_wide_vectors
+
+prefer_wide_vectors()  # before jax is imported
+
+import simkit
+
+EXPERIMENT = Path(__file__).with_name("greeks.yaml")
+
+if __name__ == "__main__":
+    greeks = simkit.sensitivities(EXPERIMENT)
+    for name in ("call", "digital"):
+        print(f"{name} {float(greeks[name + '_mean']):.4f} ± {float(greeks[name + '_mean_stderr']):.4f}")
+        for label in greeks["parameter"].values:
+            found = greeks.sel(parameter=label)
+            value, error = (float(found[f"{name}_derivative{kind}"]) for kind in ("", "_stderr"))
+            print(
+                f"  d/d{label:<6} {value:9.5f} ± {error:.5f}  {found[name + '_derivative_estimator'].item()}"
+            )
