@@ -25,6 +25,12 @@ class HamiltonianText:
     potential: Expression
     parameters: tuple[str, ...]
 
+    @property
+    def jumps(self) -> frozenset[str]:
+        """The names on which conditions in the forces depend: where the energies have kinks."""
+        energies = self.kinetic, self.potential
+        return frozenset().union(*(each.jumps | each.kinks for each in energies))
+
 
 @functools.lru_cache(maxsize=64)
 def make_hamiltonian(text: HamiltonianText) -> type[AbstractHamiltonian]:
@@ -38,6 +44,7 @@ def make_hamiltonian(text: HamiltonianText) -> type[AbstractHamiltonian]:
         "__annotations__": dict.fromkeys(text.parameters, Scalar),
         **{name: parameter("", "") for name in text.parameters},
         "State": scalars("State", (*text.positions, *text.momenta)),
+        "_text": text,
         "kinetic": _energy(text.kinetic, text.momenta, text.parameters),
         "potential": _energy(text.potential, text.positions, text.parameters),
     }

@@ -34,6 +34,13 @@ class ModelText:
     calculus: Literal["ito", "stratonovich"] = "ito"
 
     @property
+    def jumps(self) -> frozenset[str]:
+        """The names on which conditions in the equations depend."""
+        factors = (factor for equation in self.equations for _, factor in equation.noise)
+        drifts = (equation.drift for equation in self.equations)
+        return frozenset().union(*(each.jumps for each in (*drifts, *factors)))
+
+    @property
     def variables(self) -> tuple[str, ...]:
         """The state variables in the order of the file."""
         return tuple(equation.variable for equation in self.equations)

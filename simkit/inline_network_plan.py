@@ -29,6 +29,11 @@ class NetworkText:
     parameters: tuple[str, ...]
 
     @property
+    def jumps(self) -> frozenset[str]:
+        """The names on which conditions in the rates depend."""
+        return frozenset().union(*(rate.jumps for *_, rate in self.reactions))
+
+    @property
     def species(self) -> tuple[str, ...]:
         """Every species in the order in which they first appear."""
         return tuple(dict.fromkeys(name for _, _, each, _ in self.reactions for name in each.species))
@@ -50,6 +55,7 @@ def make_network(text: NetworkText) -> type[AbstractReactionNetwork]:
         "__annotations__": dict.fromkeys(text.parameters, Scalar),
         **{name: parameter("", "") for name in text.parameters},
         "State": state,
+        "_text": text,
         "reactions": {name: each for name, _, each, _ in text.reactions},
         "rates": rates,
     }

@@ -20,6 +20,8 @@ from simkit.closed_forms import black_scholes_gamma, black_scholes_vanna, merton
 from simkit.errors import InputError, NumericalError
 from simkit.experiment import load
 from simkit.expression import compile_expression
+from simkit.sensitivity.choice import Facts, choose
+from simkit.sensitivity.targets import changes, find_target, program_of
 
 EXACT = {
     "constants": {"r": 0.05, "K": 100.0},
@@ -314,3 +316,44 @@ def test_the_number_of_jumps_of_a_jump_diffusion():
     ]
     z = (found["put_derivative"].values - exact) / found["put_derivative_stderr"].values
     assert np.all(abs(z) < 4)
+
+
+def test_equations_that_jump_have_no_pathwise_derivative():
+    """Along a path a switch changes sides with no derivative: what it does to the mean would be missing."""
+    switched = {
+        "constants": {"a": 1.5, "c": 0.1},
+        "model": {"sde": {"x": {"drift": "where(x > c, -a, a)", "noise": {"W": 1.0}}}},
+        "initial": {"x": 0.5},
+        "solver": "EulerMaruyama",
+        "time": {"t1": 1.0, "steps": 8},
+        "ensemble": {"paths": 2**15, "seed": 4, "devices": 1},
+        "sensitivity": {"wrt": ["a", "c"]},
+    }
+    given, checked = (
+        simkit.sensitivities(switched, overrides={"sensitivity.method": method})
+        for method in ("auto", "finite_differences")
+    )
+    assert list(given["x_derivative_estimator"].values) == ["score", "finite differences"]
+    slopes, errors = (
+        [d[f"x_derivative{kind}"].values[:, -1] for d in (given, checked)] for kind in ("", "_stderr")
+    )
+    assert abs(slopes[0][0] - slopes[1][0]) < 4 * np.hypot(errors[0][0], errors[1][0])
+    assert abs(slopes[0][0]) > 10 * errors[0][0]
+    assert slopes[0][1] > 0.5
+
+
+def test_early_exercise_of_a_value_that_jumps_is_not_pathwise():
+    early = {
+        "constants": {"r": 0.05},
+        "model": {"type": "GBM", "mu": "r", "sigma": 0.2},
+        "initial": {"S": 100.0},
+        "time": {"t1": 1.0, "steps": 4},
+        "observe": {"hit": {"value": "exp(-r*t) * (S < 95)", "early_exercise": {"dates": 4, "basis": ["S"]}}},
+        "sensitivity": {"wrt": ["S"]},
+    }
+    simulation = build(load(early))
+    with jax.enable_x64(True):
+        program, inputs = program_of(simulation)
+        targets = [find_target(simulation, "S")]
+        facts = Facts(simulation, program, inputs, targets, changes(simulation, targets)[0])
+        assert choose(facts, "hit", 0).method == "finite differences"

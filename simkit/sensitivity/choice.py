@@ -27,6 +27,7 @@ from simkit.reaction_plan import model_of
 from simkit.sensitivity.derivative_program import DerivativeProgram, Moves, like
 from simkit.sensitivity.targets import Target
 from simkit.simulation import Simulation
+from simkit.time_functions import SetVariables
 
 Method = Literal[
     "pathwise", "reverse", "score", "mixed", "weak derivative", "coupled differences", "finite differences"
@@ -87,7 +88,22 @@ class Facts:
     def is_rough(self, quantity: str, target: int) -> bool:
         """Whether a value jumps as a path's random numbers stay and a target moves."""
         jumps = _seen(self.observable(quantity), "jumps") & self.variables
-        return bool(jumps) or not_smooth(self, target) is not None
+        return bool(jumps) or bool(self.model_jumps(target)) or not_smooth(self, target) is not None
+
+    def model_jumps(self, target: int) -> str | None:
+        """A name in a condition of the equations, or of an event, that makes paths jump as a target moves.
+
+        That is known of what is written in the file.
+        """
+        problem = self.simulation.problem
+        text = getattr(type(model_of(problem)), "_text", None)
+        names: frozenset[str] = frozenset() if text is None else text.jumps
+        schedule = schedule_of(problem)
+        for event in () if schedule is None else schedule.events:
+            changes = event.change.values if isinstance(event.change, SetVariables) else ()
+            names = names.union(*(value.jumps for _, value in changes))
+        moving = names & (self.variables | self.moved_names(target))
+        return min(moving, default=None)
 
     def moved_names(self, target: int) -> frozenset[str]:
         """The names in observables whose own values a target moves."""
@@ -106,18 +122,19 @@ def choose(facts: Facts, quantity: str, target: int) -> Choice:
     jumps = _seen(observable, "jumps") & facts.variables
     if isinstance(facts.simulation.grid, JumpGrid):
         return _of_counts(facts, quantity, target, bool(jumps))
-    if not jumps:
+    broken = facts.model_jumps(target)
+    if not jumps and not broken:
         reason = not_smooth(facts, target)
         if reason == RATE:
             return Choice(quantity, (target,), "weak derivative", reason)
         if reason is None:
             return Choice(quantity, (target,), "pathwise", "continuous in the path")
         return Choice(quantity, (target,), "finite differences", reason)
+    why = f"the value jumps with {', '.join(sorted(jumps))}" if jumps else f"the equations jump with {broken}"
     look = release_interval(facts, quantity, target, "jumps")
     if isinstance(look, int):
-        why = f"the value jumps with {', '.join(sorted(jumps))}"
         return Choice(quantity, (target,), "score", why, look)
-    return Choice(quantity, (target,), "finite differences", f"the value jumps, and {look}")
+    return Choice(quantity, (target,), "finite differences", f"{why.split(' with ')[0]}, and {look}")
 
 
 def _of_counts(facts: Facts, quantity: str, target: int, jumps: bool) -> Choice:
@@ -137,8 +154,11 @@ def choose_second(facts: Facts, quantity: str, pair: tuple[int, int]) -> Choice:
     observable = facts.observable(quantity)
     if _seen(observable, "jumps") & facts.variables:
         return Choice(quantity, pair, "finite differences", "the value jumps")
+    if observable is not None and observable.exercise is not None:
+        return Choice(quantity, pair, "finite differences", "the date of exercise jumps")
     for target in dict.fromkeys(pair):
-        reason = not_smooth(facts, target)
+        broken = facts.model_jumps(target)
+        reason = f"the equations jump with {broken}" if broken else not_smooth(facts, target)
         if reason is not None:
             return Choice(quantity, pair, "finite differences", reason)
     if not _seen(observable, "kinks") & facts.variables:
@@ -201,12 +221,19 @@ def release_interval(facts: Facts, quantity: str, target: int, kind: str) -> int
         return "a score needs noise on a fixed grid"
     if not isinstance(simulation.solver, ONE_TO_ONE):
         return f"{type(simulation.solver).__name__} is not one to one in its normals"
+    if observable is not None and observable.exercise is not None:
+        return "it is exercised early"
     if _seen(observable, kind) & facts.moved_names(target):
         return f"{label} is in the condition itself"
+    broken = facts.model_jumps(target)
+    if broken and broken not in facts.variables:
+        return f"{label} is in a condition of the equations"
     if observable is not None and observable.functionals and facts.targets[target].name.startswith("time."):
         return f"{label} moves the times at which the path is looked at"
     reason = ""
-    for look in dict.fromkeys([facts.look_interval(quantity), 1]):
+    # A derivative that stays in the path would miss the jumps of the equations.
+    gradual = [] if broken else [facts.look_interval(quantity)]
+    for look in dict.fromkeys([*gradual, 1]):
         program = DerivativeProgram(facts.program, (), "along", Release(look))
         ids = as_device_ids(0, facts.program.mesh.devices.size, 1, facts.program.mesh)
         try:
@@ -219,7 +246,7 @@ def release_interval(facts: Facts, quantity: str, target: int, kind: str) -> int
 
 def _seen(observable: Observable | None, kind: str) -> frozenset[str]:
     """The names on which jumps, or jumps and kinks, of an observable depend."""
-    if observable is None or observable.exercise is not None:
+    if observable is None:
         return frozenset()
     expression = observable.expression
     return expression.jumps if kind == "jumps" else expression.jumps | expression.kinks
