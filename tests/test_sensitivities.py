@@ -129,7 +129,8 @@ def test_forward_reverse_and_differences_agree():
         simkit.sensitivities(smooth, overrides={"sensitivity.method": each})["asian_derivative"].values
         for each in methods
     ]
-    np.testing.assert_allclose(means[0], means[1], rtol=1e-9)
+    # Two programs may round a float32 normal differently in its last bit.
+    np.testing.assert_allclose(means[0], means[1], rtol=1e-6)
     np.testing.assert_allclose(means[0], means[2], rtol=1e-6, atol=1e-6)
 
 
