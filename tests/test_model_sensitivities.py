@@ -1,7 +1,7 @@
 """Forward, reverse and finite differences agree on every registered model, in every parameter.
 
-On a weighted sum of the variables after a few short steps from the documented example. Few paths do: they agree
-path by path, so means do to the error of the differences.
+On a weighted sum of the variables after a few short steps from the documented example. Few paths do: they
+agree path by path, so means do to the error of the differences.
 """
 
 import numpy as np
