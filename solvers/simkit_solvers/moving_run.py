@@ -63,7 +63,8 @@ class MovingRun(NamedTuple):
 
         moves = zip(self.changes, self.starts, strict=True)
         changes = tuple(eqx.filter_jvp(begin, (self.run, y0), move)[1] for move in moves)
-        return Moving(begin(self.run, y0), changes, tuple(jnp.zeros_like(self.run.dt) for _ in changes))
+        released = () if self.release is None else changes
+        return Moving(begin(self.run, y0), changes, tuple(jnp.zeros_like(self.run.dt) for _ in released))
 
     def settled(self, start: Moving, draw, words, tables) -> tuple["MovingRun", Moving]:
         """Ready for a loop: which variables noise drives, and what is carried of the derivatives.
@@ -157,7 +158,7 @@ class MovingRun(NamedTuple):
         """The same, with None for whatever this step makes zero."""
         y, state, acc = carried.carry
         moved, weights = [], []
-        for i, (change, (dy, ds, dacc), weight) in enumerate(zip(self.changes, *carried[1:], strict=True)):
+        for i, (change, (dy, ds, dacc)) in enumerate(zip(self.changes, carried.changes, strict=True)):
 
             def advance(W, run=self.run, y=y, state=state):
                 return run.advanced(y, state, k, draw._replace(W=W))
@@ -172,9 +173,8 @@ class MovingRun(NamedTuple):
                 new, more = released(
                     lambda W, f=advance: f(W)[0], lambda W, f=along: f(W)[0], normals, part, self.driven
                 )
-                weight = weight + more
+                weights.append(carried.weights[i] + more)
             moved.append((new, new_state, dacc))
-            weights.append(weight)
         y, state = self.run.advanced(y, state, k, draw)
 
         def finish(run, y, state, acc):
@@ -200,7 +200,8 @@ class MovingRun(NamedTuple):
             filled(eqx.filter_jvp(kept, now, move)[1], real, rows)
             for move in zip(self.changes, carried.changes, strict=True)
         )
-        return Along(rows, changes, carried.weights)
+        weights = carried.weights or tuple(jnp.zeros_like(self.run.dt) for _ in changes)
+        return Along(rows, changes, weights)
 
     def per_path(self):
         """The same for a reverse pass."""
