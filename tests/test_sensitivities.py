@@ -358,3 +358,32 @@ def test_early_exercise_of_a_value_that_jumps_is_not_pathwise():
         targets = [find_target(simulation, "S")]
         facts = Facts(simulation, program, inputs, targets, changes(simulation, targets)[0])
         assert choose(facts, "hit", 0).method == "finite differences"
+
+
+@pytest.mark.parametrize(
+    ("model", "rates"),
+    [
+        ({"type": "Merton", "lam": "c", "m": -0.1, "delta": 0.15}, True),
+        ({"type": "Merton", "lam": 0.8, "m": -0.1, "delta": "c"}, False),
+        ({"type": "Kou", "lam": 2.0, "p": "c", "eta1": 10.0, "eta2": 5.0}, True),
+    ],
+)
+def test_what_moves_the_number_of_jumps_is_neither_pathwise_nor_a_score(model, rates):
+    """A path holds its jumps fixed, and a weight is of normals: both miss the rate and the kinds of jumps."""
+    given = {
+        "constants": {"c": 0.4},
+        "model": {**model, "mu": 0.05, "sigma": 0.2},
+        "initial": {"S": 100.0},
+        "time": {"t1": 1.0, "steps": 4},
+        "observe": {"price": "S", "above": "S > 100"},
+        "sensitivity": {"wrt": ["c"]},
+    }
+    simulation = build(load(given))
+    with jax.enable_x64(True):
+        program, inputs = program_of(simulation)
+        targets = [find_target(simulation, "c")]
+        facts = Facts(simulation, program, inputs, targets, changes(simulation, targets)[0])
+        chosen = [choose(facts, name, 0).method for name in ("price", "above")]
+    assert chosen == (
+        ["weak derivative", "finite differences"] if rates else ["pathwise", "finite differences"]
+    )

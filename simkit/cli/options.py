@@ -33,3 +33,9 @@ OneVariant = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
+Out = Annotated[
+    Path | None, typer.Option(metavar="PATH", help="The dataset, .zarr or .nc, in place of `output:`.")
+]
+NoPlot = Annotated[bool, typer.Option("--no-plot", help="No picture beside the dataset.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an existing dataset and picture.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]

@@ -9,7 +9,16 @@ from typing import Annotated
 import typer
 
 from simkit.cli.failures import print_json, reported
-from simkit.cli.options import AsJson, ChosenVariants, ExperimentFile, Overrides
+from simkit.cli.options import (
+    AsJson,
+    ChosenVariants,
+    ExperimentFile,
+    NoPlot,
+    Out,
+    Overrides,
+    Overwrite,
+    Quiet,
+)
 from simkit.cli.picture import check_picture
 from simkit.compilation_cache import keep_compiled_programs
 from simkit.errors import OutputError
@@ -21,14 +30,10 @@ def run(
     experiment: ExperimentFile,
     overrides: Overrides = None,
     variant: ChosenVariants = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="The dataset, .zarr or .nc, in place of `output:`.")
-    ] = None,
-    no_plot: Annotated[bool, typer.Option("--no-plot", help="No picture beside the dataset.")] = False,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace an existing dataset and picture.")
-    ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
+    out: Out = None,
+    no_plot: NoPlot = False,
+    overwrite: Overwrite = False,
+    quiet: Quiet = False,
     as_json: AsJson = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say how many steps, and how much memory and disk.")

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from simkit.cli.failures import print_json, reported
-from simkit.cli.options import AsJson, ExperimentFile, Overrides
+from simkit.cli.options import AsJson, ExperimentFile, NoPlot, Overrides, Overwrite, Quiet
 from simkit.cli.picture import check_picture
 from simkit.cli.run import draw, write
 from simkit.progress import progress_bar
@@ -29,11 +29,9 @@ def sensitivity(
         Path | None,
         typer.Option(metavar="PATH", help="Write a dataset, .zarr or .nc, and a picture beside it."),
     ] = None,
-    no_plot: Annotated[bool, typer.Option("--no-plot", help="No picture beside the dataset.")] = False,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace an existing dataset and picture.")
-    ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
+    no_plot: NoPlot = False,
+    overwrite: Overwrite = False,
+    quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Differentiate the means of an experiment: print each derivative with its error and its estimator.

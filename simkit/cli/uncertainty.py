@@ -1,12 +1,9 @@
 """`simkit uncertainty`: which of the uncertain parameters matter, and what they do to the output."""
 
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from simkit.cli.failures import print_json, reported
-from simkit.cli.options import AsJson, ExperimentFile, Overrides
+from simkit.cli.options import AsJson, ExperimentFile, NoPlot, Out, Overrides, Overwrite, Quiet
 from simkit.cli.picture import check_picture
 from simkit.cli.run import draw, write
 from simkit.progress import progress_bar
@@ -16,14 +13,10 @@ from simkit.xla_flags import prefer_wide_vectors
 def uncertainty(
     experiment: ExperimentFile,
     overrides: Overrides = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="The dataset, .zarr or .nc, in place of `output:`.")
-    ] = None,
-    no_plot: Annotated[bool, typer.Option("--no-plot", help="No picture beside the dataset.")] = False,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace an existing dataset and picture.")
-    ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
+    out: Out = None,
+    no_plot: NoPlot = False,
+    overwrite: Overwrite = False,
+    quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Study an experiment whose parameters are distributions: which of them matter, and how much."""

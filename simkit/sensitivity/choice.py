@@ -13,6 +13,7 @@ from simkit_solvers.baoab import BAOAB
 from simkit_solvers.directions import NoDensityError, Release
 from simkit_solvers.euler_maruyama import EulerMaruyama
 from simkit_solvers.exact_sampling import AbstractExactTransition, ExactSampling
+from simkit_solvers.generator import Words
 from simkit_solvers.grid import Grid
 from simkit_solvers.jump_diffusion import AbstractJumpDiffusion
 from simkit_solvers.jump_grid import JumpGrid
@@ -196,8 +197,13 @@ def _moves_intensity(facts: Facts, target: int) -> tuple[bool, bool]:
     move = facts.moves[target].problem
     still = jax.tree.map(lambda _: None, y)
 
+    whole = jnp.uint32(0)
+    words = StepWords(Words(whole, whole), whole, whole)
+
     def rate(problem, y):
-        return problem.intensity(zero, y)
+        """Of all jumps, and of each kind of them."""
+        kinds = problem.marks(zero).kinds(words, zero.dtype)
+        return problem.intensity(zero, y), [share for share, _ in kinds]
 
     def moved(change, dy):
         return eqx.filter_jvp(rate, (problem, y), (change, dy))[1]
@@ -223,6 +229,9 @@ def release_interval(facts: Facts, quantity: str, target: int, kind: str) -> int
         return f"{type(simulation.solver).__name__} is not one to one in its normals"
     if observable is not None and observable.exercise is not None:
         return "it is exercised early"
+    other = not_smooth(facts, target)  # what else is random would move too, and the weight is of normals only
+    if other is not None:
+        return other
     if _seen(observable, kind) & facts.moved_names(target):
         return f"{label} is in the condition itself"
     broken = facts.model_jumps(target)
@@ -265,7 +274,7 @@ def _asks_for_words(facts: Facts) -> bool:
     if not isinstance(problem, AbstractExactTransition) or not isinstance(problem, AbstractSDE):
         return False
     one, whole = jnp.float32(1), jnp.uint32(0)
-    words = Asked((whole, whole), whole, whole)  # pyright: ignore[reportArgumentType]
+    words = Asked(Words(whole, whole), whole, whole)
     y = problem.State(*[one] * len(problem.State._fields))
     dW = problem.Noise(*[one] * len(problem.Noise._fields))
     jax.eval_shape(lambda: problem.transition(one, one, y, dW, words))
