@@ -3,13 +3,16 @@ PYTHON ?= python3
 BIN := .venv/bin
 GROUPS := .venv/groups
 
-.PHONY: run test test-slow lint types docs bench clean
+.PHONY: run test test-more test-slow lint types docs bench clean
 
 run: .venv/installed
 	$(BIN)/simkit run examples/gbm.yaml --overwrite
 
 test: $(GROUPS)-tests
-	$(BIN)/python -m pytest -n auto -m "not slow"
+	$(BIN)/python -m pytest -n auto -m "not slow and not pages and not contracts"
+
+test-more: $(GROUPS)-tests
+	$(BIN)/python -m pytest -n auto -m "(pages or contracts) and not slow"
 
 test-slow: $(GROUPS)-tests
 	$(BIN)/python -m pytest -n auto -m slow

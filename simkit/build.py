@@ -10,6 +10,7 @@ from simkit_solvers.calculus import in_calculus
 from simkit_solvers.grid import Grid
 from simkit_solvers.jump_grid import JumpGrid
 from simkit_solvers.langevin import AbstractUnderdampedLangevin
+from simkit_solvers.noise_check import check_noise
 from simkit_solvers.problem import AbstractODE, AbstractSDE, check_shapes
 from simkit_solvers.reaction_network import AbstractReactionNetwork
 from simkit_solvers.registry import REFUSED, SOLVERS, check_solver, make_solver
@@ -390,6 +391,8 @@ def _solver(
     if complete:
         try:
             check_shapes(problem, problem.State(*numbers))
+            if isinstance(problem, AbstractSDE):
+                check_noise(problem, problem.State(*numbers))
         except ValueError as error:
             mistakes.add(("model", "type"), str(error))
             return None

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 from rich.box import ASCII2, HEAVY_HEAD
+from rich.cells import cell_len
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 
 from simkit.progress import counted, steps_text
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
 VARIANT = "variant"
 LEFT = ("", "unit", "paths", "variant", "parameter", "of the output", "note")
 LEFT += ("with respect to", "estimator", "because")
+FOLDED, FOLDED_WIDTH = ("unit", "note", "because"), 5
+BIAS_DIGITS = 4
+WIDEST = 10_000
 WIDTH = 160  # where there is no terminal to ask
 
 
@@ -85,6 +90,14 @@ def _mean(row: Mapping[str, Any]) -> str:
     return with_error(row["mean"], error) + (" ± 0" if error == 0 else "")
 
 
+def _bias(row: Mapping[str, Any]) -> str:
+    """The step bias with its error; of many digits the first, which are all that one asks of a bias."""
+    value, error = row["bias"], row["bias_stderr"]
+    if value and error and abs(value) > 10**BIAS_DIGITS * error:
+        return f"{value:.{BIAS_DIGITS}g} ± {error:.1g}"
+    return with_error(value, error)
+
+
 def with_error(value: float | None, error: float | None) -> str:
     """A figure with as many digits as its error gives meaning to, as `10.4506 ± 0.0147`."""
     if value is None:
@@ -120,7 +133,7 @@ def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
         "": list(rows),
         ("value" if single else "mean"): [_mean(row) for row in rows.values()],
         "in sample": [with_error(row.get("in_sample"), row.get("in_sample_stderr")) for row in rows.values()],
-        "step bias": [with_error(row["bias"], row["bias_stderr"]) for row in rows.values()],
+        "step bias": [_bias(row) for row in rows.values()],
         "exact": ["" if row["exact"] is None else f"{row['exact']:.8g}" for row in rows.values()],
         "z": ["" if row["z"] is None else f"{row['z']:+.2f}" for row in rows.values()],
         "unit": [row["unit"] for row in rows.values()],
@@ -166,11 +179,15 @@ def _difference(row: Mapping[str, Any]) -> str:
 
 
 def laid_out(columns: Mapping[str, list[str]], ends: Collection[int], unicode: bool) -> Table:
-    """A table of columns by title, with lines below the rows in which sections end, counted from 1."""
+    """A table of columns by title, with lines below the rows in which sections end, counted from 1.
+
+    Where the terminal is narrow, what is in `FOLDED` is folded; no number is, for half of one reads as another.
+    """
     table = Table(box=HEAVY_HEAD if unicode else ASCII2)
-    for title in columns:
+    for title, cells in columns.items():
+        least = FOLDED_WIDTH if title in FOLDED else max(map(cell_len, (title, *cells)))
         justify = "left" if title in LEFT else "right"
-        table.add_column(title, justify=justify, overflow="fold")
+        table.add_column(title, justify=justify, overflow="fold", min_width=least)
     rows = list(zip(*columns.values(), strict=True))
     for number, cells in enumerate(rows, 1):
         texts = (cell if unicode else cell.replace("±", "+-") for cell in cells)
@@ -221,9 +238,11 @@ def printed(file: TextIO, heading: str, table: Callable[[bool], Table], closings
     """Print a heading, a table made for a terminal that knows Unicode or not, and closing lines."""
     console = Console(file=file, highlight=False, markup=False, width=None if file.isatty() else WIDTH)
     unicode = _knows(file, "┏━┓±×")
+    content = table(unicode)
+    console.width = max(console.width, _least_width(console, content))
     with console.capture() as capture:
         console.print(heading, soft_wrap=True)
-        console.print(table(unicode))
+        console.print(content)
         for closing in closings:
             console.print(
                 closing if unicode else closing.replace("×", "x").replace("±", "+-"), soft_wrap=True
@@ -233,6 +252,10 @@ def printed(file: TextIO, heading: str, table: Callable[[bool], Table], closings
         text = text.encode(file.encoding, "replace").decode(file.encoding)
     file.write(text)
     file.flush()
+
+
+def _least_width(console: Console, content: Table) -> int:
+    return Measurement.get(console, console.options.update(width=WIDEST), content).minimum
 
 
 def _knows(file: TextIO, text: str) -> bool:

@@ -91,21 +91,15 @@ def by_diffeqsolve(name):
     return np.asarray(ends(y0))
 
 
-# Those that are like another one but longer to compile are among the slow tests.
-LATE = ("Kvaerno3", "Kvaerno4", "KenCarp3", "KenCarp4", "KenCarp5", "Sil3", "Rodas5P")
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=pytest.mark.slow) if n in LATE else n for n in ODE_SOLVERS]
-)
+@pytest.mark.contracts
+@pytest.mark.parametrize("name", ODE_SOLVERS)
 def test_agrees_with_diffeqsolve(name):
     tolerance = 1e-10 if name in IMPLICIT else 1e-12
     np.testing.assert_allclose(runs(name)[AGREE, 0], by_diffeqsolve(name), rtol=0, atol=tolerance)
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=pytest.mark.slow) if n in IMPLICIT else n for n in ODE_SOLVERS]
-)
+@pytest.mark.contracts
+@pytest.mark.parametrize("name", ODE_SOLVERS)
 def test_order(name):
     """The error of a fixed number of steps goes as the step length to the power of the order and one."""
     errors = np.sqrt(np.mean((runs(name) - exact()) ** 2, axis=(1, 2)))

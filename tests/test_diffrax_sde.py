@@ -92,16 +92,8 @@ def langevin_terms(problem, path):
     )
 
 
-# Those that are like another one but longer to compile are among the slow tests.
-LATE = (
-    *("Ralston", "Midpoint", "ReversibleHeun", "ShOULD", "QUICSORT", "GeneralShARK", "SlowRK", "PlatenWeak2"),
-    *("ImplicitMilstein", "DriftImplicitEuler"),
-)
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=pytest.mark.slow) if n in LATE else n for n in SDE_SOLVERS]
-)
+@pytest.mark.contracts
+@pytest.mark.parametrize("name", SDE_SOLVERS)
 def test_agrees_with_diffeqsolve(name):
     implicit = issubclass(SOLVERS[name].cls, diffrax.AbstractImplicitSolver)
     problem, solver = (

@@ -6,7 +6,7 @@ it on the page (of examples/gbm.yaml where there is none). A first line `# name.
 `console` block each `$ simkit …` is run, on few paths, and what is shown under it must be printed, up to
 numbers and `…`. `bash` is make and pip, which are not run. `text` is prose. Nothing else is allowed. The
 generated pages' experiments are built but not run: other tests run every model and solver. test_readme.py
-runs the README. The four long tutorials and one guide, which take 20 seconds each, are slow.
+runs the README. What runs whole pages is marked `pages`.
 """
 
 import itertools
@@ -55,7 +55,6 @@ PICTURES = {
 }
 DIRECTIVES = ("{toctree}", "{include}")
 NOT_RUN = ("make", "pip")
-LONG_GUIDES = ("sensitivities_of_jump_processes_and_odes",)
 FEW = 64
 
 
@@ -168,16 +167,8 @@ def skeleton(line: str) -> str:
     return " ".join(re.sub(r"[┏┓┗┛━┳┻┃┡┩╇│├┤─┼└┘┴()]|e[-+]#", " ", line).split())
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        pytest.param(path, marks=pytest.mark.slow)
-        if path.parent.name == "tutorials" or path.stem in LONG_GUIDES
-        else path
-        for path in (*WRITTEN, *ROOMS)
-    ],
-    ids=lambda path: path.relative_to(ROOT).as_posix(),
-)
+@pytest.mark.pages
+@pytest.mark.parametrize("path", [*WRITTEN, *ROOMS], ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_every_block_runs(path, tmp_path, monkeypatch, quick_programs):
     monkeypatch.chdir(tmp_path)
     module = types.ModuleType("page")

@@ -39,7 +39,8 @@ def experiment(name: str) -> dict:
 
 
 @pytest.mark.parametrize(
-    "name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in MODELS]
+    "name",
+    [pytest.param(n, marks=pytest.mark.contracts if n in QUICK else pytest.mark.slow) for n in MODELS],
 )
 def test_forward_reverse_and_differences_agree(name):
     given = experiment(name)

@@ -22,10 +22,16 @@ from simkit.build import build as build_simulation
 from simkit.cli.describe import model_snippet
 from simkit.experiment import load
 
-every_model = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
-every_sde = pytest.mark.parametrize(
-    "model", [m for m in MODELS.values() if issubclass(m, AbstractSDE)], ids=lambda m: m.__name__
-)
+
+def of_each(models):
+    """A contract that each of these models keeps."""
+    found = list(models)
+    mark = pytest.mark.parametrize("model", found, ids=[model.__name__ for model in found])
+    return lambda test: pytest.mark.contracts(mark(test))
+
+
+every_model = of_each(MODELS.values())
+every_sde = of_each(model for model in MODELS.values() if issubclass(model, AbstractSDE))
 POLES = ("Kepler", "FigureEight", "Arenstorf")  # forces that are infinite where bodies meet
 both_dtypes = pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
 

@@ -48,13 +48,6 @@ PROBLEMS = {"additive": Additive, "diagonal": Diagonal, "commutative": Commutati
 NORMALS = np.random.default_rng(1).standard_normal((3, 3, 2, 2))  # path, kind, step, component
 PLACES = np.arange(2, dtype=np.uint32)
 WORDS = StepWords(Words(PLACES, PLACES), PLACES, PLACES)  # each over the steps
-# Reverse mode of these takes longest to compile and is left to the slow test: it is that of the other stages,
-# of Langevin's ALIGN and of the other tableaus.
-LATE = (
-    *("Dopri8", "SlowRK", "GeneralShARK", "PlatenWeak2"),
-    *("Kvaerno3", "Kvaerno4", "Kvaerno5", "KenCarp3", "KenCarp4", "KenCarp5", "Sil3", "Rodas5P"),
-    *("ShOULD", "QUICSORT", "DriftImplicitEuler", "ImplicitMilstein"),
-)
 CASES = [(name, kind) for name, info in SOLVERS.items() for kind in info.problem if kind != "jump"]
 JUMPS = [name for name, info in SOLVERS.items() if "jump" in info.problem]
 
@@ -107,26 +100,18 @@ def ends(name, kind, dtype, modes=()):
     return np.asarray(found, np.float64)
 
 
+@pytest.mark.contracts
 @pytest.mark.parametrize(("name", "kind"), CASES)
 def test_contract(name, kind):
     """Built, checked, compiled, mapped over paths; derivatives agree, and float32 with float64."""
-    modes = ("forward",) if name in LATE else ("forward", "reverse")
-    value, forward, *reverse = ends(name, kind, jnp.dtype("float64"), modes)
+    value, forward, reverse = ends(name, kind, jnp.dtype("float64"), ("forward", "reverse"))
     assert np.isfinite([value, forward]).all()
     assert np.ptp(value) == 0 if kind == "ode" else np.ptp(value) > 0
-    for found in reverse:
-        np.testing.assert_allclose(forward, found, rtol=1e-13, atol=1e-13)
-    if SOLVERS[name].origin == "simkit":  # those of diffrax in the slow test
-        np.testing.assert_allclose(*ends(name, kind, jnp.dtype("float32")), value, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(forward, reverse, rtol=1e-13, atol=1e-13)
+    np.testing.assert_allclose(*ends(name, kind, jnp.dtype("float32")), value, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "kind"), [case for case in CASES if SOLVERS[case[0]].origin == "diffrax"])
-def test_float32(name, kind):
-    value, single = (ends(name, kind, jnp.dtype(each))[0] for each in ("float64", "float32"))
-    np.testing.assert_allclose(single, value, rtol=1e-4, atol=1e-4)
-
-
+@pytest.mark.contracts
 @pytest.mark.parametrize("name", JUMPS)
 def test_contract_of_jump_methods(name):
     """Built, checked, compiled, mapped over paths, in both precisions; the same seed gives the same path."""
@@ -151,11 +136,10 @@ def test_contract_of_jump_methods(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("name", "kind"), CASES)
-def test_reverse_mode(name, kind, dtype):
-    _, forward, reverse = ends(name, kind, jnp.dtype(dtype), ("forward", "reverse"))
-    close = 100 * float(jnp.finfo(dtype).eps)
+def test_derivatives_in_float32(name, kind):
+    _, forward, reverse = ends(name, kind, jnp.dtype("float32"), ("forward", "reverse"))
+    close = 100 * float(jnp.finfo(jnp.float32).eps)
     np.testing.assert_allclose(forward, reverse, rtol=close, atol=close)
 
 

@@ -1,11 +1,14 @@
-"""A model whose drift or noise is not a state is refused before anything is compiled."""
+"""A model whose drift or noise is not what it should be is refused before anything is compiled."""
 
+import math
 from typing import NamedTuple
 from unittest import mock
 
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from simkit_physics import MODELS
+from simkit_solvers.noise_check import check_noise
 from simkit_solvers.problem import AbstractODE, AbstractSDE, check_shapes
 from solver_problems import PairNoise, PairState
 
@@ -80,3 +83,103 @@ def test_a_run_is_refused_with_the_reason(base, time):
     assert "Slope.drift: must return a PairState with a number for each of x, v, got one number" in str(
         caught.value
     )
+
+
+class Noisy(AbstractSDE):
+    """dx = f dW1, dv = g dW2, or what somebody takes for it."""
+
+    State = PairState
+    Noise = PairNoise
+    calculus = "any"
+
+    noise_kind: str
+    how: str
+
+    def drift(self, t, y):
+        return y
+
+    def noise(self, t, y, dW):
+        return NOISES[self.how](y, dW)
+
+
+NOISES = {
+    "steady": lambda y, dW: PairState(2 * dW.W1, dW.W1 + dW.W2),
+    "written as a product": lambda y, dW: PairState(0.0 * y.x, (1 + 0.0 * y.v) * dW.W2),
+    "one variable": lambda y, dW: PairState(0.0, jnp.zeros_like(y.v)),
+    "own": lambda y, dW: PairState(jnp.where(y.x > 0, y.x, 0.0) * dW.W1, jnp.sin(y.v) * dW.W2),
+    "exchanged": lambda y, dW: PairState(dW.W2, dW.W1),
+    "of the other": lambda y, dW: PairState(y.v * dW.W1, dW.W2),
+    "forgotten": lambda y, dW: PairState(0.2 * y.x, dW.W2),
+    "forgotten constant": lambda y, dW: PairState(dW.W1, 0.2),
+    "whole": lambda y, dW: PairState(y.x * dW, dW.W2),
+    "absent": lambda y, dW: PairState(y.x * dW.W3, dW.W2),
+    "branching": lambda y, dW: PairState(y.x * dW.W1 if y.x > 1 else dW.W1, dW.W2),
+    "of numpy": lambda y, dW: PairState(np.log(y.x) * dW.W1, dW.W2),
+    "of math": lambda y, dW: PairState(math.log(y.x) * dW.W1, dW.W2),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "how"),
+    [
+        *(("additive", how) for how in ("steady", "written as a product", "one variable")),
+        *(("diagonal", how) for how in ("own", "one variable", "written as a product")),
+        *((kind, "of the other") for kind in ("commutative", "general")),
+    ],
+)
+def test_noise_of_its_kind_is_taken(kind, how):
+    check_shapes(Noisy(kind, how), PairState(1.5, 0.0))
+    check_noise(Noisy(kind, how), PairState(1.5, 0.0))
+
+
+@pytest.mark.parametrize(
+    ("kind", "how", "reason"),
+    [
+        (
+            "general",
+            "forgotten",
+            r"noise: must be a sum of increments .* of x is 0\.3 where .* one of dW\.W1",
+        ),
+        ("additive", "forgotten constant", r"noise: must be a sum of increments .* that of v is 0\.2 where"),
+        ("additive", "own", r"noise_kind: the noise of x depends on x, but additive noise depends on no"),
+        (
+            "diagonal",
+            "exchanged",
+            r"noise_kind: the noise of x depends on dW\.W2, but diagonal noise has one",
+        ),
+        ("diagonal", "of the other", r"noise_kind: the noise of x depends on v, but diagonal noise has one"),
+        ("scalar", "steady", r"noise_kind: scalar noise has one component, Noisy has 2 \(W1, W2\); say comm"),
+        (
+            "general",
+            "whole",
+            r"noise: TypeError: .*; it is noise\(self, t, y, dW\), with the variables y\.x, ",
+        ),
+        ("general", "absent", r"noise: AttributeError: .* 'W3'; it is noise\(self, t, y, dW\), with the var"),
+        ("general", "branching", r"noise: `if`, `and`, `or` and `not` know no value yet; write jnp\.where\("),
+        (
+            "general",
+            "of numpy",
+            r"noise: numpy, math and float\(\) know no value yet; take the same function",
+        ),
+        ("general", "of math", r"noise: numpy, math and float\(\) know no value yet; take the same function"),
+    ],
+)
+def test_other_noise_is_refused_with_the_reason(kind, how, reason):
+    model = Noisy(kind, how)
+    with pytest.raises(ValueError, match=rf"^Noisy\.{reason}"):  # noqa: PT012
+        check_shapes(model, PairState(1.5, 0.0))
+        check_noise(model, PairState(1.5, 0.0))
+
+
+def test_a_run_of_forgotten_increments_is_refused():
+    class Gompertz(Noisy):
+        def __init__(self):
+            self.noise_kind, self.how = "general", "forgotten"
+
+    experiment = {
+        "model": {"type": "Gompertz"},
+        "initial": {"x": 1.0, "v": 0.0},
+        "time": {"t1": 1.0, "steps": 4},
+    }
+    with mock.patch.dict(MODELS, {"Gompertz": Gompertz}), pytest.raises(InputError, match="multiply by one"):
+        simkit.run(experiment)

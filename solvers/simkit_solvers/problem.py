@@ -158,7 +158,7 @@ def check_parameters(model: AbstractODE) -> None:
 def check_shapes(model: AbstractODE, y0) -> None:
     """Raise `ValueError` when drift or noise do not return a state like `y0`, a `State` of numbers.
 
-    Nothing is computed. A model that fails by itself does so here, with its own error.
+    Nothing is computed. A model that fails by itself does so here, and the error says how to write it.
     """
     calls = {"drift": lambda t, y: model.drift(t, y)}
     if isinstance(model, AbstractSDE):
@@ -166,10 +166,30 @@ def check_shapes(model: AbstractODE, y0) -> None:
         calls["noise"] = lambda t, y: model.noise(t, y, dW)
     shapes = jax.tree.map(jax.numpy.shape, y0)
     for name, call in calls.items():
-        found = jax.tree.map(lambda x: x.shape, jax.eval_shape(call, 0.0, y0))
+        try:
+            shaped = jax.eval_shape(call, 0.0, y0)
+        except (TypeError, AttributeError, NameError, jax.errors.JAXTypeError) as error:
+            raise ValueError(f"{type(model).__name__}.{name}: {_in_own_words(error, model, name)}") from error
+        found = jax.tree.map(lambda x: x.shape, shaped)
         if found != shapes or type(found) is not type(y0):
             wanted = f"a {type(y0).__name__} with a number for each of {', '.join(y0._fields)}"
             raise ValueError(f"{type(model).__name__}.{name}: must return {wanted}, got {_in_words(found)}")
+
+
+def _in_own_words(error: Exception, model: AbstractODE, name: str) -> str:
+    """What a model's own function failed with, and how to write it instead."""
+    if isinstance(error, jax.errors.TracerBoolConversionError):
+        return "`if`, `and`, `or` and `not` know no value yet; write jnp.where(condition, a, b)"
+    if isinstance(error, (jax.errors.TracerArrayConversionError, jax.errors.ConcretizationTypeError)):
+        return "numpy, math and float() know no value yet; take the same function of jax.numpy"
+    reason = f"{type(error).__name__}: {error}".splitlines()[0]
+    variables = ", ".join(f"y.{field}" for field in model.State._fields)
+    if not isinstance(model, AbstractSDE) or name != "noise":
+        return f"{reason}; it is {name}(self, t, y), with the variables {variables}"
+    increments = ", ".join(f"dW.{field}" for field in model.Noise._fields)
+    return (
+        f"{reason}; it is noise(self, t, y, dW), with the variables {variables} and increments {increments}"
+    )
 
 
 def _in_words(shapes) -> str:
