@@ -114,7 +114,7 @@ def test_what_does_not_go_back_is_refused():
         end_state(Merton(**Merton.example), diffrax.ReversibleHeun(), START, whole)
     with pytest.raises(ValueError, match="EulerMaruyama on GBM does not go back"):
         end_state(GBM(0.1, 0.2), EulerMaruyama(), START, whole)
-    with pytest.raises(ValueError, match="ReversibleHeun .*Stratonovich"):
+    with pytest.raises(ValueError, match=r"ReversibleHeun .*Stratonovich"):
         end_state(GBM(0.1, 0.2), diffrax.ReversibleHeun(), START, whole)
     converted = in_calculus(GBM(0.1, 0.2), "stratonovich")
     with pytest.raises(ValueError, match="noise must be a driver, not None"):

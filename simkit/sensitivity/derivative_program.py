@@ -42,8 +42,9 @@ class DerivativeProgram:
 
     Arrays `(rows, leaves, lanes)`, quantity by quantity, each followed by its derivatives. `kind` is
     `along` (derivatives ride along the loop of a fixed grid, released into weights where `release` says so),
-    `forward` (any grid), `reverse`, `equations` (solved beside an adaptive ordinary one), `extra jump` (along the path, and what one jump more would change), for
-    jump processes `counts` (likelihood ratio) or `coupled` (differences of coupled copies).
+    `forward` (any grid), `reverse`, `equations` (solved beside an adaptive ordinary one), `extra jump` (along
+    the path, and what one jump more would change), for jump processes `counts` (likelihood ratio) or
+    `coupled` (differences of coupled copies).
     """
 
     paths: PathProgram

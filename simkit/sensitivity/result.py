@@ -25,9 +25,9 @@ def to_dataset(simulation: Simulation, study: Study, provenance: Mapping[str, An
     For an observable `call`: `call_mean`, `call_mean_stderr`; `call_derivative`, `call_derivative_stderr` and
     `call_derivative_sd` (of the estimator, per path) `(parameter)`, with the estimators' names and why they
     were chosen in `call_estimator` and `call_reason`; the same of second derivatives as `call_second…`
-    `(pair)`; of ordinary equations on adaptive steps `call_derivative_step_error` has what a run to a tenth of
-    the tolerances changes. What is kept at each saved time has a dimension `time` too. Coordinates of `parameter` are its
-    values and units.
+    `(pair)`; of ordinary equations on adaptive steps `call_derivative_step_error` has what a run to a tenth
+    of the tolerances changes. What is kept at each saved time has a dimension `time` too. Coordinates of
+    `parameter` are its values and units.
     """
     units = quantities(simulation)
     labels = [target.label for target in study.targets]
