@@ -80,9 +80,8 @@ def test_reversible_heun_finds_its_copy_and_its_noise_again(make, begin, numbers
     begin = jax.tree.map(jnp.asarray, begin)
 
     def noise_of(path):
-        # float64 normals are the same in both programs, up to rounding.
         stochastic = isinstance(make(*numbers), AbstractSDE)
-        return CounterNoise.of(seed_key(3), path, True) if stochastic else None
+        return CounterNoise.of(seed_key(3), path) if stochastic else None
 
     def end(reversible, numbers, y0, t0, dt, path):
         problem, grid, noise = make(*numbers), Grid(t0, dt, steps, steps), noise_of(path)
@@ -103,7 +102,8 @@ def test_reversible_heun_finds_its_copy_and_its_noise_again(make, begin, numbers
         for reversible in (True, False)
     ]
     for one, other in zip(*map(jax.tree.leaves, found), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
+        # The normals are float32, and those of one program differ from the other's in their last digit.
+        np.testing.assert_allclose(one, other, rtol=2e-6, atol=1e-9)
 
 
 def test_what_does_not_go_back_is_refused():
@@ -117,5 +117,5 @@ def test_what_does_not_go_back_is_refused():
     with pytest.raises(ValueError, match=r"ReversibleHeun .*Stratonovich"):
         end_state(GBM(0.1, 0.2), diffrax.ReversibleHeun(), START, whole)
     converted = in_calculus(GBM(0.1, 0.2), "stratonovich")
-    with pytest.raises(ValueError, match="noise must be a driver, not None"):
+    with pytest.raises(ValueError, match="`noise` must be a driver, not None"):
         end_state(converted, diffrax.ReversibleHeun(), START, whole)

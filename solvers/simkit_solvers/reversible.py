@@ -16,14 +16,15 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from simkit_solvers.blocks import method_of
 from simkit_solvers.grid import Grid
 from simkit_solvers.hamiltonian import AbstractHamiltonian
 from simkit_solvers.jump_diffusion import AbstractJumpDiffusion
 from simkit_solvers.noise import AbstractNoise, Draw
-from simkit_solvers.problem import AbstractODE, AbstractSDE
+from simkit_solvers.problem import AbstractODE
 from simkit_solvers.registry import check_solver
 from simkit_solvers.schedule import schedule_of
-from simkit_solvers.step import AbstractStepper, stepper_for
+from simkit_solvers.step import AbstractStepper
 from simkit_solvers.symplectic import AbstractLeapfrogComposition
 from simkit_solvers.tangents import is_real
 
@@ -46,7 +47,7 @@ class _Numbers(NamedTuple):
 
 
 class _Steps(NamedTuple):
-    """The steps of a run as functions of its numbers, of what it carries and of the words of its noise."""
+    """The steps of a run as functions of its numbers and of what it carries."""
 
     stepper: AbstractStepper
     problem: Any  # without its numbers
@@ -56,34 +57,30 @@ class _Steps(NamedTuple):
         """What is carried, at the start."""
         return y0, self.stepper.init(self._whole(numbers), numbers.t0, numbers.dt, y0)
 
-    def forth(self, numbers: _Numbers, carry, k, words):
+    def forth(self, numbers: _Numbers, carry, k, draw):
         """After step k."""
         t = numbers.t0 + k.astype(numbers.dt.dtype) * numbers.dt
-        return self._step(numbers, t, numbers.dt, carry, k, words)
+        return self._step(numbers, t, numbers.dt, carry, draw)
 
-    def back(self, numbers: _Numbers, carry, k, words):
+    def back(self, numbers: _Numbers, carry, k, draw):
         """Before step k, from what is carried after it."""
         t = numbers.t0 + (k + jnp.uint32(1)).astype(numbers.dt.dtype) * numbers.dt
-        return self._step(numbers, t, -numbers.dt, carry, k, words)
+        return self._step(numbers, t, -numbers.dt, carry, draw)
 
-    def _step(self, numbers, t, dt, carry, k, words):
+    def draws(self, words, first, count: int) -> list[tuple[jax.Array, Draw]]:
+        """The numbers of steps `first`, …, where a group begins, and their normals."""
+        found = [Draw(())] * count
+        if self.noise is not None:
+            noise = eqx.combine(words, self.noise)
+            found = noise.draws(len(self.problem.Noise._fields), self.stepper.areas, first, count)
+        return [(first + jnp.uint32(i), draw) for i, draw in enumerate(found)]
+
+    def _step(self, numbers, t, dt, carry, draw):
         y, state = carry
-        return self.stepper.step(self._whole(numbers), t, dt, y, self._draw(k, words), state)
+        return self.stepper.step(self._whole(numbers), t, dt, y, draw, state)
 
     def _whole(self, numbers: _Numbers):
         return eqx.combine(numbers.problem, self.problem)
-
-    def _draw(self, k, words) -> Draw:
-        """The normals of step k, whose neighbours share its random blocks."""
-        if self.noise is None:
-            return Draw(())
-        noise, components = eqx.combine(words, self.noise), len(self.problem.Noise._fields)
-        group = noise.group(components)
-        place = k % jnp.uint32(group)
-        found, *others = noise.draws(components, self.stepper.areas, k - place, group)
-        for i, other in enumerate(others, 1):
-            found = jax.tree.map(lambda x, z, i=i: jnp.where(place == i, z, x), found, other)
-        return found
 
 
 def end_state(problem: AbstractODE, solver, y0, grid: Grid, noise: AbstractNoise | None = None):
@@ -105,24 +102,28 @@ def end_state(problem: AbstractODE, solver, y0, grid: Grid, noise: AbstractNoise
             "jumps and schedule, or integrate() with a budget"
         )
     check_solver(solver, problem)
-    if isinstance(problem, AbstractSDE) == (noise is None):
-        needed = "a driver, not None: the problem is stochastic" if noise is None else "None for this problem"
-        raise ValueError(f"end_state: noise must be {needed}")
-    dtype = jnp.result_type(*jax.tree.leaves(y0))
+    method = method_of(problem, solver, y0, grid, noise)
+    dtype = method.dtype
 
     def typed(tree):
         return jax.tree.map(lambda x: jnp.asarray(x, dtype), tree)
 
     model, others = eqx.partition(problem, is_real)
-    words, driver = eqx.partition(noise, eqx.is_array)
-    steps = _Steps(stepper_for(solver), others, None if noise is None else driver)
-    count = jnp.uint32(grid.steps)
+    words, driver = eqx.partition(noise if method.components else None, eqx.is_array)
+    steps = _Steps(method.stepper, others, driver if method.components else None)
+    blocks, rest = divmod(grid.steps, method.size)
+    whole, last = jnp.uint32(blocks), jnp.uint32(grid.steps - rest)
 
     def forward(numbers, y0, words):
+        def block(first, carry, count=method.size):
+            for k, draw in steps.draws(words, first, count):
+                carry = steps.forth(numbers, carry, k, draw)
+            return carry
+
         carry = steps.begin(numbers, y0)
-        return jax.lax.fori_loop(
-            jnp.uint32(0), count, lambda k, carry: steps.forth(numbers, carry, k, words), carry
-        )
+        size = jnp.uint32(method.size)
+        carry = jax.lax.fori_loop(jnp.uint32(0), whole, lambda i, carry: block(i * size, carry), carry)
+        return block(last, carry, rest)
 
     @jax.custom_vjp
     def run(numbers, y0, words):
@@ -135,19 +136,23 @@ def end_state(problem: AbstractODE, solver, y0, grid: Grid, noise: AbstractNoise
     def backward(found, slope):
         numbers, words, end = found
 
-        def body(i, carry):
-            now, slopes, gathered = carry
-            k = count - i - jnp.uint32(1)
-            before = steps.back(numbers, now, k, words)
-            _, adjoint = jax.vjp(
-                lambda numbers, carry: steps.forth(numbers, carry, k, words), numbers, before
-            )
-            more, slopes = adjoint(slopes)
-            return before, slopes, jax.tree.map(jnp.add, gathered, more)
+        def block(first, now, count=method.size):
+            carry, slopes, gathered = now
+            for k, draw in reversed(steps.draws(words, first, count)):
+                carry = steps.back(numbers, carry, k, draw)
+                _, adjoint = jax.vjp(lambda *x, k=k, draw=draw: steps.forth(*x, k, draw), numbers, carry)
+                more, slopes = adjoint(slopes)
+                gathered = jax.tree.map(jnp.add, gathered, more)
+            return carry, slopes, gathered
 
         nothing = jax.tree.map(jnp.zeros_like, numbers)
-        slopes = slope, jax.tree.map(jnp.zeros_like, end[1])
-        (y0, _), slopes, gathered = jax.lax.fori_loop(jnp.uint32(0), count, body, (end, slopes, nothing))
+        now = block(last, (end, (slope, jax.tree.map(jnp.zeros_like, end[1])), nothing), rest)
+        size = jnp.uint32(method.size)
+
+        def turn(i, now):
+            return block((whole - jnp.uint32(1) - i) * size, now)
+
+        (y0, _), slopes, gathered = jax.lax.fori_loop(jnp.uint32(0), whole, turn, now)
         _, adjoint = jax.vjp(steps.begin, numbers, y0)
         more, slope = adjoint(slopes)
         return jax.tree.map(jnp.add, gathered, more), slope, None
