@@ -1,6 +1,7 @@
 """States found again by stepping back: the gradients of the run that keeps them, in constant memory."""
 
 import functools
+from typing import NamedTuple
 
 import diffrax
 import jax
@@ -8,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from quick_code import quick_jit
-from simkit_physics import GBM, HenonHeiles, Lorenz63, Merton, VanDerPol
+from simkit_physics import GBM, HenonHeiles, Lorenz63, Merton
 from simkit_solvers.calculus import in_calculus
 from simkit_solvers.euler_maruyama import EulerMaruyama
 from simkit_solvers.generator import seed_key
@@ -16,11 +17,26 @@ from simkit_solvers.grid import Grid
 from simkit_solvers.integrate import integrate
 from simkit_solvers.noise import CounterNoise
 from simkit_solvers.observe import States
-from simkit_solvers.problem import AbstractSDE
+from simkit_solvers.problem import AbstractODE, AbstractSDE, Scalar, parameter
 from simkit_solvers.reversible import end_state
 from simkit_solvers.symplectic import Leapfrog, Yoshida4
 
 START = HenonHeiles.State(*map(jnp.asarray, (0.1, -0.2, 0.3, 0.1)))
+
+
+class DrivenState(NamedTuple):
+    x: Scalar
+    v: Scalar
+
+
+class Driven(AbstractODE):
+    """Van der Pol's oscillator under a force that changes with time."""
+
+    State = DrivenState
+    mu: Scalar = parameter("1", "strength of the feedback")
+
+    def drift(self, t, y):
+        return DrivenState(y.v, self.mu * (1 - y.x**2) * y.v - y.x + jnp.cos(3 * t))
 
 
 def ends(solver, steps):
@@ -72,7 +88,7 @@ def test_memory_is_the_same_for_any_number_of_steps():
     [
         # An odd number of steps, of which two share a block of noise.
         (lambda *x: in_calculus(GBM(*x), "stratonovich"), GBM.State(1.2), (0.3, 0.4), 101),
-        (VanDerPol, VanDerPol.State(1.0, 0.5), (1.5,), 200),
+        (Driven, DrivenState(1.0, 0.5), (1.5,), 200),
     ],
     ids=["stochastic", "ordinary"],
 )
