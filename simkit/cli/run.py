@@ -20,9 +20,8 @@ from simkit.cli.options import (
     Quiet,
 )
 from simkit.cli.outputs import Outputs
-from simkit.compilation_cache import keep_compiled_programs
+from simkit.cli.prepare import prepare
 from simkit.progress import progress_bar
-from simkit.xla_flags import prefer_wide_vectors
 
 
 def run(
@@ -40,10 +39,7 @@ def run(
 ) -> None:
     """Run an experiment: print a table with error bars, write the dataset and a picture beside it."""
     with reported(as_json):
-        prefer_wide_vectors()
-        warning = None if dry_run else keep_compiled_programs()
-        if warning and not quiet:
-            print(f"warning: {warning}", file=sys.stderr)
+        prepare(quiet, keep=not dry_run)
         from simkit.execution import build_loaded, output_of
         from simkit.variants import load_variants
 

@@ -8,8 +8,8 @@ import typer
 from simkit.cli.failures import reported
 from simkit.cli.options import AsJson, ExperimentFile, NoPlot, Overrides, Overwrite, Quiet
 from simkit.cli.outputs import Outputs
+from simkit.cli.prepare import prepare
 from simkit.progress import progress_bar
-from simkit.xla_flags import prefer_wide_vectors
 
 
 def sensitivity(
@@ -39,7 +39,7 @@ def sensitivity(
     without --out.
     """
     with reported(as_json):
-        prefer_wide_vectors()
+        prepare(quiet)
         from simkit.build import build
         from simkit.experiment import load
         from simkit.sensitivity import asked, run_study

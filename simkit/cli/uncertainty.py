@@ -5,8 +5,8 @@ from pathlib import Path
 from simkit.cli.failures import reported
 from simkit.cli.options import AsJson, ExperimentFile, NoPlot, Out, Overrides, Overwrite, Quiet
 from simkit.cli.outputs import Outputs
+from simkit.cli.prepare import prepare
 from simkit.progress import progress_bar
-from simkit.xla_flags import prefer_wide_vectors
 
 
 def uncertainty(
@@ -20,7 +20,7 @@ def uncertainty(
 ) -> None:
     """Study an experiment whose parameters are distributions: which of them matter, and how much."""
     with reported(as_json):
-        prefer_wide_vectors()
+        prepare(quiet)
         from simkit.uncertainty.experiments import build_uncertain, study_experiment
         from simkit.uncertainty.plan import load_uncertain
 
