@@ -26,6 +26,7 @@ ORDER = (
     "sensitivity",
     "gradient",
     "long_gradient",
+    "greeks",
     "global_sensitivity",
     "run_overhead",
     "compile_time",

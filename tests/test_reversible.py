@@ -1,19 +1,42 @@
 """States found again by stepping back: the gradients of the run that keeps them, in constant memory."""
 
 import functools
+from typing import NamedTuple
 
+import diffrax
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from simkit_physics import HenonHeiles, Lorenz63
+from quick_code import quick_jit
+from simkit_physics import GBM, HenonHeiles, Lorenz63, Merton
+from simkit_solvers.calculus import in_calculus
+from simkit_solvers.euler_maruyama import EulerMaruyama
+from simkit_solvers.generator import seed_key
 from simkit_solvers.grid import Grid
 from simkit_solvers.integrate import integrate
+from simkit_solvers.noise import CounterNoise
 from simkit_solvers.observe import States
+from simkit_solvers.problem import AbstractODE, AbstractSDE, Scalar, parameter
 from simkit_solvers.reversible import end_state
 from simkit_solvers.symplectic import Leapfrog, Yoshida4
 
 START = HenonHeiles.State(*map(jnp.asarray, (0.1, -0.2, 0.3, 0.1)))
+
+
+class DrivenState(NamedTuple):
+    x: Scalar
+    v: Scalar
+
+
+class Driven(AbstractODE):
+    """Van der Pol's oscillator under a force that changes with time."""
+
+    State = DrivenState
+    mu: Scalar = parameter("1", "strength of the feedback")
+
+    def drift(self, t, y):
+        return DrivenState(y.v, self.mu * (1 - y.x**2) * y.v - y.x + jnp.cos(3 * t))
 
 
 def ends(solver, steps):
@@ -60,6 +83,55 @@ def test_memory_is_the_same_for_any_number_of_steps():
     assert temporary(0, 100) == temporary(0, 10_000) < temporary(1, 10_000) / 50
 
 
+@pytest.mark.parametrize(
+    ("make", "begin", "numbers", "steps"),
+    [
+        # An odd number of steps, of which two share a block of noise.
+        (lambda *x: in_calculus(GBM(*x), "stratonovich"), GBM.State(1.2), (0.3, 0.4), 101),
+        (Driven, DrivenState(1.0, 0.5), (1.5,), 200),
+    ],
+    ids=["stochastic", "ordinary"],
+)
+def test_reversible_heun_finds_its_copy_and_its_noise_again(make, begin, numbers, steps):
+    begin = jax.tree.map(jnp.asarray, begin)
+
+    def noise_of(path):
+        stochastic = isinstance(make(*numbers), AbstractSDE)
+        return CounterNoise.of(seed_key(3), path) if stochastic else None
+
+    def end(reversible, numbers, y0, t0, dt, path):
+        problem, grid, noise = make(*numbers), Grid(t0, dt, steps, steps), noise_of(path)
+        if reversible:
+            return jnp.sum(jnp.stack(end_state(problem, diffrax.ReversibleHeun(), y0, grid, noise)) ** 2)
+        rows = integrate(problem, diffrax.ReversibleHeun(), y0, grid, noise, States(), 1e9)
+        return sum(rows[name][-1] ** 2 for name in y0._fields)
+
+    point = tuple(map(jnp.asarray, numbers)), begin, jnp.asarray(0.0), jnp.asarray(0.01)
+    paths = jnp.arange(3, dtype=jnp.uint32)
+    found = [
+        quick_jit(
+            jax.vmap(
+                jax.value_and_grad(functools.partial(end, reversible), (0, 1, 3)),
+                (None, None, None, None, 0),
+            )
+        )(*point, paths)
+        for reversible in (True, False)
+    ]
+    for one, other in zip(*map(jax.tree.leaves, found), strict=True):
+        # The normals are float32, and those of one program differ from the other's in their last digit.
+        np.testing.assert_allclose(one, other, rtol=2e-6, atol=1e-9)
+
+
 def test_what_does_not_go_back_is_refused():
+    lorenz, whole = Lorenz63(**Lorenz63.example), Grid(0.0, 0.1, 2, 2)
     with pytest.raises(ValueError, match="Leapfrog on Lorenz63 does not go back"):
-        end_state(Lorenz63(**Lorenz63.example), Leapfrog(), START, Grid(0.0, 0.1, 2, 2))
+        end_state(lorenz, Leapfrog(), START, whole)
+    with pytest.raises(ValueError, match="Merton does not go back"):
+        end_state(Merton(**Merton.example), diffrax.ReversibleHeun(), START, whole)
+    with pytest.raises(ValueError, match="EulerMaruyama on GBM does not go back"):
+        end_state(GBM(0.1, 0.2), EulerMaruyama(), START, whole)
+    with pytest.raises(ValueError, match=r"ReversibleHeun .*Stratonovich"):
+        end_state(GBM(0.1, 0.2), diffrax.ReversibleHeun(), START, whole)
+    converted = in_calculus(GBM(0.1, 0.2), "stratonovich")
+    with pytest.raises(ValueError, match="`noise` must be a driver, not None"):
+        end_state(converted, diffrax.ReversibleHeun(), START, whole)

@@ -183,11 +183,21 @@ def test_nothing_is_silently_zero():
         simkit.sensitivities(STEPS, ["K"], overrides={"sensitivity.method": "score"})
     with pytest.raises(InputError, match="Milstein is not one to one"):
         simkit.sensitivities(STEPS, overrides={"sensitivity.method": "score", "solver": "Milstein"})
-    idle = simkit.sensitivities(
-        EXACT, ["K"], overrides={"sensitivity.of": "[S]", "sensitivity.second": "null", "ensemble.paths": 64}
-    )
-    assert np.all(idle["S_derivative"].values == 0)
-    assert list(idle["S_derivative_reason"].values) == ["no path changes with it"]
+    changes = {"observe.fixed": "3 + 0*S", "sensitivity.of": "[S, fixed]", "sensitivity.second": "null"}
+    idle = simkit.sensitivities(EXACT, ["K"], overrides=changes | {"ensemble.paths": 64})
+    for name, mean in (("S", None), ("fixed", 3.0)):
+        assert np.all(idle[f"{name}_derivative"].values == 0)
+        assert list(idle[f"{name}_derivative_reason"].values) == ["no path changes with it"]
+        assert mean is None or float(idle[f"{name}_mean"]) == mean
+    by_moments = {
+        "model": {"type": "Heston", "mu": 0.05, "kappa": 1, "theta": 0.04, "xi": 0.4, "rho": -0.5},
+        "initial": {"S": 100, "v": 0.04},
+        "solver": "AndersenQE",
+        "time": {"t1": 1, "steps": 4},
+        "sensitivity": {"wrt": ["xi"], "of": ["S"], "method": "pathwise"},
+    }
+    with pytest.raises(InputError, match="S in xi would be wrong: AndersenQE goes over from one law"):
+        simkit.sensitivities(by_moments)
 
 
 @pytest.mark.parametrize(

@@ -101,6 +101,22 @@ def test_programs_ahead_of_time():
     assert "power" in made.lower(shape, 3).as_text()
 
 
+def test_pmap_compiles_once_and_ahead_of_time():
+    traces = []
+
+    def square(x, n):
+        traces.append(x)
+        return n * x**2
+
+    made = pipeline(square, Pmap((0, None), devices=3))
+    program = made.warm_up(jax.ShapeDtypeStruct((5,), jnp.float64), 2.0)
+    x = jnp.arange(5.0)
+    for call in (made, program, made):
+        np.testing.assert_array_equal(call(x, 2.0), 2 * x**2)
+    assert len(traces) == 1
+    assert program.cost.argument_bytes is not None
+
+
 def test_devices_and_donated_memory():
     add = pipeline(lambda x, y: x + y, Jit(donate=(0,), device="cpu:2"))
     x = jax.device_put(jnp.ones(1000), jax.devices("cpu")[2])

@@ -269,6 +269,51 @@ def test_wrong_studies_are_refused(changes, message):
         uncertainty_of(NOISY, overrides=changes)
 
 
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (
+            {
+                "model": {
+                    **{"type": "Heston", "mu": 0.05, "kappa": 1, "theta": 0.04, "rho": -0.5},
+                    "xi": {"uniform": [0.3, 0.5]},
+                },
+                "initial": {"S": 100, "v": 0.04},
+                "solver": "AndersenQE",
+            },
+            r"no derivative in xi: AndersenQE goes over from one law to another; choose sobol",
+        ),
+        (
+            {
+                "model": {
+                    "type": "Merton",
+                    "mu": 0,
+                    "sigma": 0.1,
+                    "lam": {"uniform": [1, 2]},
+                    "m": 0,
+                    "delta": 1,
+                }
+            }
+            | {"initial": {"S": 1}},
+            r"no derivative in lam: the number of jumps jumps with their rate",
+        ),
+        (
+            {
+                "constants": {"c": {"uniform": [0, 1]}},
+                "model": {"ode": {"x": "where(x > c, -1, 1)"}},
+                "initial": {"x": 0},
+            },
+            r"no derivative in c: the equations jump with c",
+        ),
+    ],
+    ids=["solver", "jumps", "equations"],
+)
+def test_derivatives_of_paths_that_jump_are_refused(source, message):
+    settings = {"time": {"t1": 1, "steps": 4}, "uncertainty": {"method": "derivatives"}}
+    with pytest.raises(InputError, match=message):
+        uncertainty_of(source | settings)
+
+
 def test_laws_that_leave_the_range_of_a_parameter_are_refused():
     model = {"type": "OrnsteinUhlenbeck", "theta": {"normal": [1, 1]}, "mu": 0, "sigma": 1}
     source = {"model": model, "initial": {"X": 0}, "time": {"t1": 1, "steps": 4}}

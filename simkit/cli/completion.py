@@ -47,7 +47,7 @@ def _keys() -> list[str]:
     """The top-level keys of an experiment."""
     return [
         node.target.id
-        for section in _syntax_tree("simkit", "settings.py").body
+        for section in _syntax_tree("simkit", "settings", "experiment.py").body
         if isinstance(section, ast.ClassDef) and section.name == "Experiment"
         for node in section.body
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id[0] != "_"

@@ -19,11 +19,9 @@ from simkit.cli.options import (
     Overwrite,
     Quiet,
 )
-from simkit.cli.picture import check_picture
-from simkit.compilation_cache import keep_compiled_programs
-from simkit.errors import OutputError
+from simkit.cli.outputs import Outputs
+from simkit.cli.prepare import prepare
 from simkit.progress import progress_bar
-from simkit.xla_flags import prefer_wide_vectors
 
 
 def run(
@@ -41,10 +39,7 @@ def run(
 ) -> None:
     """Run an experiment: print a table with error bars, write the dataset and a picture beside it."""
     with reported(as_json):
-        prefer_wide_vectors()
-        warning = None if dry_run else keep_compiled_programs()
-        if warning and not quiet:
-            print(f"warning: {warning}", file=sys.stderr)
+        prepare(quiet, keep=not dry_run)
         from simkit.execution import build_loaded, output_of
         from simkit.variants import load_variants
 
@@ -55,34 +50,19 @@ def run(
         if dry_run:
             _print_estimate(built, target, as_json)
             return
-        if target:
-            from simkit.storage import check_output
-
-            check_output(target, overwrite)
-        picture = target.with_suffix(".png") if target and not no_plot else None
-        if picture:
-            check_picture(picture, overwrite)
+        outputs = Outputs.checked(target, no_plot, overwrite, quiet, as_json)
 
         from simkit.execution import run_built
 
-        _import_meanwhile(target, picture)
+        _import_meanwhile(target, outputs.picture)
         with progress_bar(enabled=not (quiet or as_json)) as progress:
             dataset = run_built(loaded, built, progress)
-        if not (quiet or as_json):
-            from simkit.table import print_table
+        from simkit import table
 
-            print_table(dataset)
+        outputs.show(dataset, table)
         if not quiet:
             _warn_of_failures(dataset)
-        if target:
-            write(dataset, target, overwrite, quiet)
-        if picture:
-            picture = draw(dataset, picture, quiet)
-        if as_json:
-            from simkit.table import summary
-
-            written = {"output": target and str(target), "picture": picture and str(picture)}
-            print_json(summary(dataset) | {"compile_s": float(dataset.attrs["compile_s"])} | written)
+        outputs.deliver(dataset, table, compile_s=float(dataset.attrs["compile_s"]))
 
 
 def _import_meanwhile(target: Path | None, picture: Path | None) -> None:
@@ -125,26 +105,3 @@ def _warn_of_failures(dataset) -> None:
                 "those of the others, and biased if failing goes with what is averaged",
                 file=sys.stderr,
             )
-
-
-def write(dataset, target: Path, overwrite: bool, quiet: bool) -> None:
-    """Write the dataset and say so."""
-    from simkit.storage import write_dataset
-
-    write_dataset(dataset, target, overwrite)
-    if not quiet:
-        print(f"wrote {target}", file=sys.stderr)
-
-
-def draw(dataset, picture: Path, quiet: bool) -> Path | None:
-    """Write the picture. What goes wrong here is a warning: the results are safe on disk."""
-    from simkit.plot import save_picture
-
-    try:
-        save_picture(dataset, picture)
-    except (OutputError, RuntimeError, ValueError) as error:
-        print(f"warning: no picture: {error}", file=sys.stderr)
-        return None
-    if not quiet:
-        print(f"wrote {picture}", file=sys.stderr)
-    return picture

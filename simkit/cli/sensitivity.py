@@ -5,12 +5,11 @@ from typing import Annotated
 
 import typer
 
-from simkit.cli.failures import print_json, reported
+from simkit.cli.failures import reported
 from simkit.cli.options import AsJson, ExperimentFile, NoPlot, Overrides, Overwrite, Quiet
-from simkit.cli.picture import check_picture
-from simkit.cli.run import draw, write
+from simkit.cli.outputs import Outputs
+from simkit.cli.prepare import prepare
 from simkit.progress import progress_bar
-from simkit.xla_flags import prefer_wide_vectors
 
 
 def sensitivity(
@@ -40,7 +39,7 @@ def sensitivity(
     without --out.
     """
     with reported(as_json):
-        prefer_wide_vectors()
+        prepare(quiet)
         from simkit.build import build
         from simkit.experiment import load
         from simkit.sensitivity import asked, run_study
@@ -51,24 +50,10 @@ def sensitivity(
         loaded = load(experiment, given)
         section = asked(loaded)
         simulation = build(loaded)
-        if out:
-            from simkit.storage import check_output
-
-            check_output(out, overwrite)
-        picture = out.with_suffix(".png") if out and not no_plot else None
-        if picture:
-            check_picture(picture, overwrite)
+        outputs = Outputs.checked(out, no_plot, overwrite, quiet, as_json)
         with progress_bar(enabled=not (quiet or as_json)) as progress:
             dataset = run_study(loaded, simulation, section, progress)
-        if not (quiet or as_json):
-            from simkit.sensitivity.table import print_table
+        from simkit.sensitivity import table
 
-            print_table(dataset)
-        if out:
-            write(dataset, out, overwrite, quiet)
-        if picture:
-            picture = draw(dataset, picture, quiet)
-        if as_json:
-            from simkit.sensitivity.table import summary
-
-            print_json(summary(dataset) | {"output": out and str(out), "picture": picture and str(picture)})
+        outputs.show(dataset, table)
+        outputs.deliver(dataset, table)

@@ -2,12 +2,11 @@
 
 from pathlib import Path
 
-from simkit.cli.failures import print_json, reported
+from simkit.cli.failures import reported
 from simkit.cli.options import AsJson, ExperimentFile, NoPlot, Out, Overrides, Overwrite, Quiet
-from simkit.cli.picture import check_picture
-from simkit.cli.run import draw, write
+from simkit.cli.outputs import Outputs
+from simkit.cli.prepare import prepare
 from simkit.progress import progress_bar
-from simkit.xla_flags import prefer_wide_vectors
 
 
 def uncertainty(
@@ -21,7 +20,7 @@ def uncertainty(
 ) -> None:
     """Study an experiment whose parameters are distributions: which of them matter, and how much."""
     with reported(as_json):
-        prefer_wide_vectors()
+        prepare(quiet)
         from simkit.uncertainty.experiments import build_uncertain, study_experiment
         from simkit.uncertainty.plan import load_uncertain
 
@@ -29,25 +28,10 @@ def uncertainty(
         simulation = build_uncertain(loaded)
         named = loaded.experiment.output
         target = out or (Path(named) if named else None)
-        if target:
-            from simkit.storage import check_output
-
-            check_output(target, overwrite)
-        picture = target.with_suffix(".png") if target and not no_plot else None
-        if picture:
-            check_picture(picture, overwrite)
+        outputs = Outputs.checked(target, no_plot, overwrite, quiet, as_json)
         with progress_bar(enabled=not (quiet or as_json)) as progress:
             dataset = study_experiment(loaded, simulation, progress)
-        if not (quiet or as_json):
-            from simkit.uncertainty.table import print_table
+        from simkit.uncertainty import table
 
-            print_table(dataset)
-        if target:
-            write(dataset, target, overwrite, quiet)
-        if picture:
-            picture = draw(dataset, picture, quiet)
-        if as_json:
-            from simkit.uncertainty.table import summary
-
-            written = {"output": target and str(target), "picture": picture and str(picture)}
-            print_json(summary(dataset) | written)
+        outputs.show(dataset, table)
+        outputs.deliver(dataset, table)

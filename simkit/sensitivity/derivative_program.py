@@ -16,17 +16,18 @@ from simkit_solvers.jumps import JumpNoise
 
 from simkit.initial import given_value
 from simkit.paths import Inputs, PathProgram
+from simkit.sensitivity.error_controlled import solved_beside
 
 Rows = tuple[tuple[str, int], ...]
 
 
-Kind = Literal["along", "forward", "reverse", "extra jump", "counts", "coupled"]
+Kind = Literal["along", "forward", "reverse", "equations", "extra jump", "counts", "coupled"]
 
 
 class Moves(NamedTuple):
     """Inputs, how they move along each direction, and along pairs of directions.
 
-    `steps` are how far to go where differences are taken.
+    `steps` are how far to go where differences are taken, and the sizes of the targets for equations.
     """
 
     inputs: Inputs
@@ -41,8 +42,9 @@ class DerivativeProgram:
 
     Arrays `(rows, leaves, lanes)`, quantity by quantity, each followed by its derivatives. `kind` is
     `along` (derivatives ride along the loop of a fixed grid, released into weights where `release` says so),
-    `forward` (any grid), `reverse`, `extra jump` (along the path, and what one jump more would change), for
-    jump processes `counts` (likelihood ratio) or `coupled` (differences of coupled copies).
+    `forward` (any grid), `reverse`, `equations` (solved beside an adaptive ordinary one), `extra jump` (along
+    the path, and what one jump more would change), for jump processes `counts` (likelihood ratio) or
+    `coupled` (differences of coupled copies).
     """
 
     paths: PathProgram
@@ -55,6 +57,7 @@ class DerivativeProgram:
             "along": along,
             "forward": forward,
             "reverse": reverse,
+            "equations": equations,
             "extra jump": with_extra_jump,
             "counts": counts,
             "coupled": coupled,
@@ -138,6 +141,12 @@ def forward(program: DerivativeProgram, moves: Moves, path) -> tuple[jax.Array, 
     passes = [jax.jvp(at, (zeros,), (unit,)) for unit in jnp.eye(len(moves.first), dtype=zeros.dtype)]
     values = passes[0][0]
     return tuple(x for q, value in enumerate(values) for x in (value, *(change[q] for _, change in passes)))
+
+
+def equations(program: DerivativeProgram, moves: Moves, path) -> tuple[jax.Array, ...]:
+    """The derivatives by equations of their own."""
+    rows, slopes = solved_beside(program.paths, moves.inputs, moves.first, moves.steps, path)
+    return tuple(each[name][-count:] for name, count in program.rows for each in (rows, *slopes))
 
 
 def reverse(program: DerivativeProgram, moves: Moves, path) -> tuple[jax.Array, ...]:

@@ -25,8 +25,9 @@ def to_dataset(simulation: Simulation, study: Study, provenance: Mapping[str, An
     For an observable `call`: `call_mean`, `call_mean_stderr`; `call_derivative`, `call_derivative_stderr` and
     `call_derivative_sd` (of the estimator, per path) `(parameter)`, with the estimators' names and why they
     were chosen in `call_estimator` and `call_reason`; the same of second derivatives as `call_second…`
-    `(pair)`. What is kept at each saved time has a dimension `time` too. Coordinates of `parameter` are its
-    values and units.
+    `(pair)`; of ordinary equations on adaptive steps `call_derivative_step_error` has what a run to a tenth
+    of the tolerances changes. What is kept at each saved time has a dimension `time` too. Coordinates of
+    `parameter` are its values and units.
     """
     units = quantities(simulation)
     labels = [target.label for target in study.targets]
@@ -65,6 +66,11 @@ def to_dataset(simulation: Simulation, study: Study, provenance: Mapping[str, An
                         else f"second {text.format(name)}"
                     },
                 )
+            errors = [d.step_error for d in found if d.step_error is not None]
+            if len(errors) == len(found):
+                text = f"what a tenth of the tolerances changes in the {kind} of the mean of {name}"
+                stacked = np.stack(errors) if at else np.stack(errors)[:, 0]
+                variables[f"{name}_{kind}_step_error"] = ((along, *at), stacked, {"long_name": text})
             variables[f"{name}_{kind}_estimator"] = (along, [d.choice.method for d in found])
             variables[f"{name}_{kind}_reason"] = (along, [d.choice.reason for d in found])
     if over_time:

@@ -32,6 +32,11 @@ from simkit.sensitivity.differences import (
     second_difference,
     step_of,
 )
+from simkit.sensitivity.error_controlled import (
+    has_equations,
+    is_ordinary_and_adaptive,
+    with_tighter_tolerances,
+)
 from simkit.sensitivity.moments import Found, MomentsReduction, average, on_mesh
 from simkit.sensitivity.targets import Target, changes, find_target, program_of, shifted
 from simkit.sensitivity_names import named_pairs
@@ -39,16 +44,21 @@ from simkit.settings import Sensitivity
 from simkit.simulation import Simulation
 
 Progress = Callable[[int, int], None]
+WHOLE = 1.0  # of a target's value: the size in which its equations are solved
 
 
 @dataclasses.dataclass(frozen=True)
 class Derivative:
-    """A derivative of a mean: its estimate, standard error and standard deviation per path, by row."""
+    """A derivative of a mean: its estimate, standard error and standard deviation per path, by row.
+
+    `step_error` is how much a run to a tenth of the tolerances differs, where tolerances decide.
+    """
 
     choice: Choice
     mean: np.ndarray
     stderr: np.ndarray
     sd: np.ndarray
+    step_error: np.ndarray | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +76,10 @@ class Study:
 
 @dataclasses.dataclass(frozen=True)
 class _Part:
-    """Derivatives that one program gives: (choice, position among its arrays), and values by position."""
+    """Derivatives that one program gives: (choice, position among its arrays), and values by position.
+
+    `finer` are the arguments that make the program exact enough to tell the error of its steps.
+    """
 
     requests: tuple[Request, ...]
     simulate: Callable
@@ -74,6 +87,7 @@ class _Part:
     found: tuple[tuple[Choice, int], ...]
     values: tuple[tuple[str, int], ...]
     cost: float
+    finer: Moves | None = None
 
 
 def find_sensitivities(
@@ -110,7 +124,7 @@ def _find(simulation: Simulation, section: Sensitivity, progress: Progress | Non
     lost: set[int] = set()
     for part in parts:
         weight = part.cost / total
-        found, seconds = _run(
+        found, errors, seconds = _run(
             simulation, part, reductions[part.counts], _share(progress, simulation.paths, done, weight)
         )
         done += weight
@@ -121,7 +135,9 @@ def _find(simulation: Simulation, section: Sensitivity, progress: Progress | Non
         for name, place in part.values:
             values.setdefault(name, (found.mean[place], found.stderr[place]))
         for choice, place in part.found:
-            derivatives[choice] = Derivative(choice, found.mean[place], found.stderr[place], found.sd[place])
+            error = None if errors is None else errors[place]
+            figures = found.mean[place], found.stderr[place], found.sd[place]
+            derivatives[choice] = Derivative(choice, *figures, error)
     elapsed = time.perf_counter() - start - (compile_s - compile_before)
     ordered = tuple(_explained(derivatives[choice]) for choice in choices)
     return Study(targets, ordered, values, simulation.paths, len(lost), elapsed, compile_s)
@@ -170,6 +186,8 @@ def _parts(facts: Facts, choices: list[Choice], quantities: list[str]) -> list[_
         alone: tuple = ()
         if choice.method == "finite differences":
             alone = *choice.targets, facts.is_rough(choice.quantity, choice.targets[0])
+        elif choice.method == "pathwise":
+            alone = (has_equations(facts.simulation, facts.moves[choice.targets[0]]),)
         groups.setdefault((choice.method, second, choice.look, alone), []).append(choice)
     parts = []
     for (method, second, look, _), group in groups.items():
@@ -192,6 +210,9 @@ def _first_part(facts: Facts, group: list[Choice], look: int) -> _Part:
     rows = _rows(facts, names)
     fixed = isinstance(facts.simulation.grid, Grid)
     kind: Kind = "along" if fixed else "forward"
+    solved = all(has_equations(facts.simulation, facts.moves[i]) for i in numbers)
+    if solved:
+        kind = "equations"
     backwards = len(numbers) > FEW * sum(count for _, count in rows)
     if group[0].method == "reverse" or (group[0].method == "pathwise" and backwards):
         kind = "reverse"
@@ -201,7 +222,8 @@ def _first_part(facts: Facts, group: list[Choice], look: int) -> _Part:
         kind = "counts" if group[0].method == "score" else "coupled"
     program = DerivativeProgram(facts.program, rows, kind, Release(look) if look else None)
     dtype = jnp.dtype(facts.simulation.precision)
-    steps = tuple(jnp.asarray(step_of(facts.targets[i], COUPLED), dtype) for i in numbers)
+    share = WHOLE if kind == "equations" else COUPLED
+    steps = tuple(jnp.asarray(step_of(facts.targets[i], share), dtype) for i in numbers)
     moves = Moves(facts.inputs, tuple(facts.moves[i] for i in numbers), (), steps)
     width = 1 + len(numbers)
     places = {(name, i): q * width + 1 + n for q, (name, _) in enumerate(rows) for n, i in enumerate(numbers)}
@@ -235,7 +257,11 @@ def _one_program(facts, program, moves, counts, found, values, cost) -> _Part:
     def simulate(run, ids):
         return run(moves, ids)
 
-    return _Part((request,), simulate, counts, found, values, cost)
+    finer = None
+    if is_ordinary_and_adaptive(facts.simulation):
+        tighter = with_tighter_tolerances(moves.inputs, facts.simulation.precision)
+        finer = moves._replace(inputs=tighter)
+    return _Part((request,), simulate, counts, found, values, cost, finer)
 
 
 def _plain(facts: Facts, names: list[str]) -> _Part:
@@ -305,7 +331,7 @@ def _chunks(simulation: Simulation):
 
 def _run(
     simulation: Simulation, part: _Part, reduction: MomentsReduction, progress: Callable[[int], None] | None
-) -> tuple[Found, float]:
+) -> tuple[Found, list[np.ndarray] | None, float]:
     plan, mesh = _chunks(simulation), path_mesh(simulation.devices)
     ids = as_device_ids(0, plan.leaves, plan.lanes, mesh)
     dtype = simulation.precision if len(part.requests) == 1 else "float64"
@@ -316,7 +342,13 @@ def _run(
         return part.simulate(*programs, ids)
 
     found = average(simulate, reduce, reduction, simulation.paths, plan, mesh, progress)
-    return found, seconds
+    errors = None
+    if part.finer is not None:
+        present = np.arange(ids.size) < simulation.paths
+        both = part.simulate(*programs, ids), programs[0](part.finer, ids)
+        coarse, fine = ([np.asarray(x).reshape(len(x), -1)[:, present] for x in each] for each in both)
+        errors = [np.abs(np.mean(a - b, axis=1)) for a, b in zip(coarse, fine, strict=True)]
+    return found, errors, seconds
 
 
 def _share(progress: Progress | None, paths: int, done: float, weight: float) -> Callable[[int], None] | None:

@@ -30,6 +30,8 @@ def summary(dataset: "xr.Dataset") -> dict[str, Any]:
                 }
                 estimator = str(dataset[f"{name}_{kind}_estimator"].values[i])
                 reason = str(dataset[f"{name}_{kind}_reason"].values[i])
+                if f"{name}_{kind}_step_error" in dataset:
+                    figures["step_error"] = _finite(_last(dataset[f"{name}_{kind}_step_error"][i]))
                 rows[str(label)] = figures | {"estimator": estimator, "reason": reason}
                 if kind == "derivative":
                     value = float(dataset["parameter_value"][i])
@@ -61,6 +63,7 @@ def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
         "": [],
         "with respect to": [],
         "derivative": [],
+        "step error": [],
         "sd of a path": [],
         "elasticity": [],
         "estimator": [],
@@ -75,6 +78,7 @@ def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
                 f"{name} = {with_error(content['mean'], content['stderr'])}" if first else "",
                 label,
                 with_error(row["derivative"], row["stderr"]),
+                "" if row.get("step_error") is None else f"{row['step_error']:.1e}",
                 "" if row["sd"] is None or row["sd"] == 0 else f"{row['sd']:.4g}",
                 "" if elasticity is None else f"{elasticity:+.3g}",
                 row["estimator"],

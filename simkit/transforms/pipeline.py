@@ -45,12 +45,14 @@ class Pipeline:
     def jit(self) -> Jit | None:
         """How it is compiled, None where it is not."""
         last = self.transforms[-1] if self.transforms else None
+        if isinstance(last, Pmap):
+            return Jit()
         return last if isinstance(last, Jit) else None
 
     def lower(self, *args) -> Any:
         """The traced program for arguments, or for their shapes (`jax.ShapeDtypeStruct`), as jax gives it.
 
-        Raises `InputError` where the pipeline does not end with `Jit`.
+        Raises `InputError` where the pipeline ends with neither `Jit` nor `Pmap`.
         """
         jit = self.jit
         if jit is None:
@@ -108,6 +110,8 @@ def pipeline(function: Callable, *transforms: Transform) -> Pipeline:
     made = function
     for each in transforms:
         made = _compiled(made, each) if isinstance(each, Jit) else each.apply(made)
+    if transforms and isinstance(transforms[-1], Pmap):
+        made = _compiled(made, Jit())  # or every call would be a new function to pmap, and compile anew
     return Pipeline(function, transforms, made)
 
 

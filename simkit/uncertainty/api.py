@@ -1,7 +1,10 @@
-"""Studies of functions: Sobol' indices, elementary effects, derivatives, ranks and propagation."""
+"""Studies of functions: Sobol' indices, elementary effects, derivatives, ranks and propagation.
+
+All take the `Options` of a study beside their own.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from simkit.errors import InputError
 from simkit.suggestion import did_you_mean, shown
@@ -19,19 +22,30 @@ Laws = Mapping[str, Law | Mapping[str, Any]] | Sequence[Law | Mapping[str, Any]]
 Groups = Mapping[str, Sequence[str]]
 
 
+class Options(TypedDict, total=False):
+    """How large a study is and when it ends.
+
+    `replicates` are independent scramblings, 16 unless said otherwise (8 of walks), at least 2; `seed` is
+    that of the points, 0; `confidence` that of the intervals, 0.95. With a `width`, points are doubled until
+    the widest interval is narrower, or `budget` evaluations, 2^24, would be exceeded.
+    """
+
+    replicates: int
+    seed: int
+    confidence: float
+    width: float | None
+    budget: int
+
+
 def sobol_indices(
     function: Callable,
     distributions: Laws,
     *,
     points: int = 2**12,
-    replicates: int = 16,
     order: int = 1,
     groups: Groups | None = None,
     estimator: Estimator = "saltelli",
-    seed: int = 0,
-    confidence: float = 0.95,
-    width: float | None = None,
-    budget: int = 2**24,
+    **options: Unpack[Options],
 ) -> "xr.Dataset":
     r"""Sobol' indices of a function of independent random parameters.
 
@@ -40,17 +54,16 @@ def sobol_indices(
     interval beside each, as `first_halfwidth`. The function is written for JAX: `f(**parameters)` where
     `distributions` is a mapping, `f(x)` with an array `(d,)` where it is a sequence; it gives a number or a
     dictionary of them. Each of the `replicates` is an independent scrambling of `points` Sobol' points, a
-    power of two, and takes d + 2 evaluations of each (2d + 2 with `order=2`). With `width`, points are
-    doubled until the widest interval is narrower, or `budget` evaluations would be exceeded; the attribute
-    `stopped` says which. `groups` put parameters together. The estimators are in
-    `simkit.uncertainty.estimators`.
+    power of two, and takes d + 2 evaluations of each (2d + 2 with `order=2`). The attribute `stopped` says
+    why the study ended. `groups` put parameters together. The estimators are in
+    `simkit.uncertainty.estimators`, the other arguments in `Options`.
 
     Raises `InputError` for laws, groups and numbers that make no sense, `NumericalError` where the function
     is not finite. Sobol' (2001), doi:10.1016/S0378-4754(00)00270-6.
     """
     laws, named = laws_by_name(distributions)
     method = sobol_method(laws, groups, estimator, order)
-    plan = checked_plan(points, replicates, seed, confidence, width, budget)
+    plan = checked_plan(points, **options)
     return _study(function, named, method, plan)
 
 
@@ -59,12 +72,8 @@ def elementary_effects(
     distributions: Laws,
     *,
     walks: int = 64,
-    replicates: int = 8,
     levels: int = 4,
-    seed: int = 0,
-    confidence: float = 0.95,
-    width: float | None = None,
-    budget: int = 2**24,
+    **options: Unpack[Options],
 ) -> "xr.Dataset":
     """Morris' elementary effects: `mu`, `mu_star` and `sigma` of each parameter, in units of the output.
 
@@ -74,7 +83,7 @@ def elementary_effects(
     """
     laws, named = laws_by_name(distributions)
     method = morris_method(laws, levels)
-    plan = checked_plan(walks, replicates, seed, confidence, width, budget, power=False)
+    plan = checked_plan(walks, **Options(replicates=8) | options, power=False)
     return _study(function, named, method, plan)
 
 
@@ -83,11 +92,7 @@ def derivative_measures(
     distributions: Laws,
     *,
     points: int = 2**10,
-    replicates: int = 16,
-    seed: int = 0,
-    confidence: float = 0.95,
-    width: float | None = None,
-    budget: int = 2**24,
+    **options: Unpack[Options],
 ) -> "xr.Dataset":
     r"""Derivative-based measures: `nu` $= E[(\partial f/\partial x_i)^2]$ and `bound` $\ge S^T_i$.
 
@@ -96,7 +101,7 @@ def derivative_measures(
     """
     laws, named = laws_by_name(distributions)
     method = derivatives_method(laws)
-    return _study(function, named, method, checked_plan(points, replicates, seed, confidence, width, budget))
+    return _study(function, named, method, checked_plan(points, **options))
 
 
 def rank_correlations(
@@ -104,11 +109,7 @@ def rank_correlations(
     distributions: Laws,
     *,
     points: int = 2**10,
-    replicates: int = 16,
-    seed: int = 0,
-    confidence: float = 0.95,
-    width: float | None = None,
-    budget: int = 2**24,
+    **options: Unpack[Options],
 ) -> "xr.Dataset":
     """Spearman's rank correlations `spearman`, and `partial` ones, of the output with each parameter.
 
@@ -116,7 +117,7 @@ def rank_correlations(
     """
     laws, named = laws_by_name(distributions)
     method = Rank(laws, each_alone(laws))
-    return _study(function, named, method, checked_plan(points, replicates, seed, confidence, width, budget))
+    return _study(function, named, method, checked_plan(points, **options))
 
 
 def propagate(
@@ -124,11 +125,7 @@ def propagate(
     distributions: Laws,
     *,
     points: int = 2**12,
-    replicates: int = 16,
-    seed: int = 0,
-    confidence: float = 0.95,
-    width: float | None = None,
-    budget: int = 2**24,
+    **options: Unpack[Options],
 ) -> "xr.Dataset":
     """What the laws of the parameters make of the output: `mean`, `sd` and `quantile` with intervals.
 
@@ -136,7 +133,7 @@ def propagate(
     """
     laws, named = laws_by_name(distributions)
     method = Propagate(laws, each_alone(laws))
-    return _study(function, named, method, checked_plan(points, replicates, seed, confidence, width, budget))
+    return _study(function, named, method, checked_plan(points, **options))
 
 
 def _study(function: Callable, named: bool, method: AbstractMethod, plan: Plan) -> "xr.Dataset":
@@ -224,11 +221,12 @@ def derivatives_method(laws: dict[str, Law]) -> Derivatives:
 
 def checked_plan(
     points: int,
-    replicates: int,
-    seed: int,
-    confidence: float,
-    width: float | None,
-    budget: int,
+    *,
+    replicates: int = 16,
+    seed: int = 0,
+    confidence: float = 0.95,
+    width: float | None = None,
+    budget: int = 2**24,
     power: bool = True,
 ) -> Plan:
     """The plan, checked; `power` tells whether points must be a power of two. Raises `InputError`."""

@@ -3,9 +3,10 @@
 import dataclasses
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import jax
 import numpy as np
 from simkit_solvers.jump_grid import JumpGrid
 
@@ -14,6 +15,8 @@ from simkit.errors import InputError
 from simkit.execution import provenance_of
 from simkit.observables import Observer
 from simkit.overrides import Overrides
+from simkit.sensitivity.choice import Facts, not_smooth
+from simkit.sensitivity.targets import changes, find_target, program_of
 from simkit.simulation import Simulation
 from simkit.suggestion import did_you_mean, shown
 from simkit.uncertainty.api import each_alone, grouped
@@ -89,9 +92,29 @@ def build_uncertain(loaded: UncertainExperiment) -> Simulation:
                     f"observe.{observable.name}: a condition jumps, and the derivative along a path is 0 "
                     "where the mean's is not; name others in uncertainty.of, or choose method sobol"
                 )
+    if settings.method == "derivatives" and not isinstance(simulation.grid, JumpGrid):
+        problems += [
+            f"uncertainty.method: a path has no derivative in {name}: {reason}; choose sobol or morris"
+            for name, reason in _not_differentiable(simulation, loaded.laws).items()
+        ]
     if problems:
         raise InputError(problems)
     return simulation
+
+
+def _not_differentiable(simulation: Simulation, names: Iterable[str]) -> dict[str, str]:
+    """Why paths jump as parameters move, under their own random numbers, by name."""
+    with jax.enable_x64(True):
+        targets = [find_target(simulation, name) for name in names]
+        program, inputs = program_of(simulation)
+        facts = Facts(simulation, program, inputs, targets, changes(simulation, targets)[0])
+        found = {}
+        for i, target in enumerate(targets):
+            broken = facts.model_jumps(i)
+            reason = f"the equations jump with {broken}" if broken else not_smooth(facts, i)
+            if reason is not None:
+                found[target.label] = reason
+    return found
 
 
 def study_experiment(

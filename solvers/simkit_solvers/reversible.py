@@ -1,89 +1,161 @@
-r"""Reverse passes that keep no state: symmetric steps taken back.
+r"""Reverse passes that keep no state: steps taken back.
 
-A symmetric method undoes its own step with $-h$, so that the states of the forward run are found again from
-the last one, up to rounding, and the adjoint of each step is taken there.
+Some methods undo a step by one with $-h$ and the increments $-\Delta W$, from what they carry: the state
+and, of reversible Heun, its second copy of it. So all that the forward run went through is found again from
+its end, up to rounding, and the adjoint of each step is taken there. The increments are drawn again: they
+are functions of the step's number.
 Reference: Hairer, Lubich & Wanner (2006), Geometric Numerical Integration, doi:10.1007/3-540-30666-8, chapter
-V; Kidger, Foster, Li & Lyons (2021), Efficient and accurate gradients for neural SDEs, arXiv:2105.13493.
+V; Kidger, Foster, Li & Lyons (2021), Efficient and accurate gradients for neural SDEs,
+doi:10.48550/arXiv.2105.13493.
 """
 
+from typing import Any, NamedTuple
+
+import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from simkit_solvers.blocks import method_of
 from simkit_solvers.grid import Grid
 from simkit_solvers.hamiltonian import AbstractHamiltonian
-from simkit_solvers.noise import Draw
-from simkit_solvers.step import stepper_for
+from simkit_solvers.jump_diffusion import AbstractJumpDiffusion
+from simkit_solvers.noise import AbstractNoise, Draw
+from simkit_solvers.problem import AbstractODE
+from simkit_solvers.registry import check_solver
+from simkit_solvers.schedule import schedule_of
+from simkit_solvers.step import AbstractStepper
 from simkit_solvers.symplectic import AbstractLeapfrogComposition
+from simkit_solvers.tangents import is_real
 
 
-def end_state(problem: AbstractHamiltonian, solver: AbstractLeapfrogComposition, y0, grid: Grid):
+def goes_back(problem: AbstractODE, solver: diffrax.AbstractSolver) -> bool:
+    """Whether a step of the solver on such a problem is undone by one with $-h$."""
+    if schedule_of(problem) is not None or isinstance(problem, AbstractJumpDiffusion):
+        return False
+    if isinstance(solver, AbstractLeapfrogComposition):
+        return isinstance(problem, AbstractHamiltonian)
+    return isinstance(solver, diffrax.ReversibleHeun)
+
+
+class _Numbers(NamedTuple):
+    """What derivatives are taken by, beside the state."""
+
+    problem: Any
+    t0: jax.Array
+    dt: jax.Array
+
+
+class _Steps(NamedTuple):
+    """The steps of a run as functions of its numbers and of what it carries."""
+
+    stepper: AbstractStepper
+    problem: Any  # without its numbers
+    noise: Any  # without its words
+
+    def begin(self, numbers: _Numbers, y0):
+        """What is carried, at the start."""
+        return y0, self.stepper.init(self._whole(numbers), numbers.t0, numbers.dt, y0)
+
+    def forth(self, numbers: _Numbers, carry, k, draw):
+        """After step k."""
+        t = numbers.t0 + k.astype(numbers.dt.dtype) * numbers.dt
+        return self._step(numbers, t, numbers.dt, carry, draw)
+
+    def back(self, numbers: _Numbers, carry, k, draw):
+        """Before step k, from what is carried after it."""
+        t = numbers.t0 + (k + jnp.uint32(1)).astype(numbers.dt.dtype) * numbers.dt
+        return self._step(numbers, t, -numbers.dt, carry, draw)
+
+    def draws(self, words, first, count: int) -> list[tuple[jax.Array, Draw]]:
+        """The numbers of steps `first`, …, where a group begins, and their normals."""
+        found = [Draw(())] * count
+        if self.noise is not None:
+            noise = eqx.combine(words, self.noise)
+            found = noise.draws(len(self.problem.Noise._fields), self.stepper.areas, first, count)
+        return [(first + jnp.uint32(i), draw) for i, draw in enumerate(found)]
+
+    def _step(self, numbers, t, dt, carry, draw):
+        y, state = carry
+        return self.stepper.step(self._whole(numbers), t, dt, y, draw, state)
+
+    def _whole(self, numbers: _Numbers):
+        return eqx.combine(numbers.problem, self.problem)
+
+
+def end_state(problem: AbstractODE, solver, y0, grid: Grid, noise: AbstractNoise | None = None):
     r"""The state at the end of `grid` from `y0`; reverse mode takes the same memory for any number of steps.
 
     The state is that of `integrate`. Its reverse pass goes back from the end with $-h$, and costs one step
-    back and one step's adjoint for each. Rounding in the states found again is that of a run as long as the
-    forward one: on a chaotic system it grows by the Lyapunov exponent, and derivatives with it. Reverse mode
-    only, by parameters, `y0`, `grid.t0` and `grid.dt`.
-    Raises `ValueError` for other problems and solvers, which do not go back.
+    back and one step's adjoint for each. Rounding in what is found again is that of a run as long as the
+    forward one: on a chaotic system it grows by the Lyapunov exponent, and derivatives with it; under
+    reversible Heun also where the drift contracts, since a way back along it expands. Reverse mode only, by
+    parameters, `y0`, `grid.t0` and `grid.dt`.
+    Solvers are `Leapfrog`, `Yoshida4` and `Yoshida6` on Hamiltonian systems and `ReversibleHeun` on ordinary
+    and Stratonovich problems. Raises `ValueError` for others, which do not go back, for a stochastic problem
+    without noise, and for one with jumps or a schedule.
     """
-    if not isinstance(problem, AbstractHamiltonian) or not isinstance(solver, AbstractLeapfrogComposition):
+    if not goes_back(problem, solver):
         raise ValueError(
             f"end_state: {type(solver).__name__} on {type(problem).__name__} does not go back step by step; "
-            "take Leapfrog, Yoshida4 or Yoshida6 on a Hamiltonian system, or integrate() with a budget"
+            "take Leapfrog, Yoshida4 or Yoshida6 on a Hamiltonian system, ReversibleHeun on another without "
+            "jumps and schedule, or integrate() with a budget"
         )
-    stepper, dtype = stepper_for(solver), jnp.result_type(*jax.tree.leaves(y0))
-    y0 = jax.tree.map(lambda x: jnp.asarray(x, dtype), y0)
-    times = jnp.asarray(grid.t0, dtype), jnp.asarray(grid.dt, dtype)
-    numbers, others = eqx.partition(problem, lambda x: isinstance(x, float) or eqx.is_inexact_array(x))
-    numbers = jax.tree.map(lambda x: jnp.asarray(x, dtype), numbers)
+    check_solver(solver, problem)
+    method = method_of(problem, solver, y0, grid, noise)
+    dtype = method.dtype
 
-    def clock(t0, dt, k):
-        return t0 + k.astype(dtype) * dt
+    def typed(tree):
+        return jax.tree.map(lambda x: jnp.asarray(x, dtype), tree)
 
-    def force(numbers, t, dt, y):
-        return stepper.init(eqx.combine(numbers, others), t, dt, y)
+    model, others = eqx.partition(problem, is_real)
+    words, driver = eqx.partition(noise if method.components else None, eqx.is_array)
+    steps = _Steps(method.stepper, others, driver if method.components else None)
+    blocks, rest = divmod(grid.steps, method.size)
+    whole, last = jnp.uint32(blocks), jnp.uint32(grid.steps - rest)
 
-    def step(numbers, t, dt, y, pushed):
-        return stepper.step(eqx.combine(numbers, others), t, dt, y, Draw(()), pushed)
+    def forward(numbers, y0, words):
+        def block(first, carry, count=method.size):
+            for k, draw in steps.draws(words, first, count):
+                carry = steps.forth(numbers, carry, k, draw)
+            return carry
 
-    def forward(numbers, times, y0):
-        t0, dt = times
-
-        def body(k, carry):
-            return step(numbers, clock(t0, dt, k), dt, *carry)
-
-        return jax.lax.fori_loop(
-            jnp.uint32(0), jnp.uint32(grid.steps), body, (y0, force(numbers, t0, dt, y0))
-        )[0]
+        carry = steps.begin(numbers, y0)
+        size = jnp.uint32(method.size)
+        carry = jax.lax.fori_loop(jnp.uint32(0), whole, lambda i, carry: block(i * size, carry), carry)
+        return block(last, carry, rest)
 
     @jax.custom_vjp
-    def run(numbers, times, y0):
-        return forward(numbers, times, y0)
+    def run(numbers, y0, words):
+        return forward(numbers, y0, words)[0]
 
-    def kept(numbers, times, y0):
-        end = forward(numbers, times, y0)
-        return end, (numbers, times, end)
+    def kept(numbers, y0, words):
+        end = forward(numbers, y0, words)
+        return end[0], (numbers, words, end)
 
-    def back(found, slope):
-        numbers, (t0, dt), end = found
+    def backward(found, slope):
+        numbers, words, end = found
 
-        def one(numbers, times, y, k):
-            t = clock(*times, k)
-            return step(numbers, t, times[1], y, force(numbers, t, times[1], y))[0]
+        def block(first, now, count=method.size):
+            carry, slopes, gathered = now
+            for k, draw in reversed(steps.draws(words, first, count)):
+                carry = steps.back(numbers, carry, k, draw)
+                _, adjoint = jax.vjp(lambda *x, k=k, draw=draw: steps.forth(*x, k, draw), numbers, carry)
+                more, slopes = adjoint(slopes)
+                gathered = jax.tree.map(jnp.add, gathered, more)
+            return carry, slopes, gathered
 
-        def body(i, carry):
-            y, pushed, slope, gathered = carry
-            after = jnp.uint32(grid.steps) - i
-            k = after - jnp.uint32(1)
-            y, pushed = step(numbers, clock(t0, dt, after), -dt, y, pushed)
-            _, adjoint = jax.vjp(lambda *x: one(*x, k), numbers, (t0, dt), y)
-            *more, slope = adjoint(slope)
-            return (y, pushed, slope, jax.tree.map(jnp.add, gathered, tuple(more)))
+        nothing = jax.tree.map(jnp.zeros_like, numbers)
+        now = block(last, (end, (slope, jax.tree.map(jnp.zeros_like, end[1])), nothing), rest)
+        size = jnp.uint32(method.size)
 
-        nothing = jax.tree.map(jnp.zeros_like, (numbers, (t0, dt)))
-        begin = end, force(numbers, clock(t0, dt, jnp.uint32(grid.steps)), dt, end), slope, nothing
-        _, _, slope, gathered = jax.lax.fori_loop(jnp.uint32(0), jnp.uint32(grid.steps), body, begin)
-        return *gathered, slope
+        def turn(i, now):
+            return block((whole - jnp.uint32(1) - i) * size, now)
 
-    run.defvjp(kept, back)
-    return run(numbers, times, y0)
+        (y0, _), slopes, gathered = jax.lax.fori_loop(jnp.uint32(0), whole, turn, now)
+        _, adjoint = jax.vjp(steps.begin, numbers, y0)
+        more, slope = adjoint(slopes)
+        return jax.tree.map(jnp.add, gathered, more), slope, None
+
+    run.defvjp(kept, backward)
+    return run(_Numbers(typed(model), typed(grid.t0), typed(grid.dt)), typed(y0), words)

@@ -147,8 +147,11 @@ def as_arrays(rates, y):
 
 
 def brownian_increment(problem: AbstractSDE, dt, draw: Draw) -> diffrax.AbstractBrownianIncrement:
-    """The increment of one step, with as many Lévy areas as were drawn, in the shape diffrax expects."""
-    root = jnp.sqrt(dt)
+    """The increment of one step, with as many Lévy areas as were drawn, in the shape diffrax expects.
+
+    Of a step back, whose length is negative, it is the opposite of that of the step there.
+    """
+    root = jnp.sign(dt) * jnp.sqrt(jnp.abs(dt))
 
     def scaled(normals, scale):
         return problem.Noise(*(root * scale * z.astype(dt.dtype) for z in normals))

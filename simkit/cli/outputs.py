@@ -1,0 +1,73 @@
+"""What a command leaves of a dataset: a table, files, JSON. Whether files may be written is asked before."""
+
+import dataclasses
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from simkit.cli.failures import print_json
+from simkit.cli.picture import check_picture
+from simkit.errors import OutputError
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+@dataclasses.dataclass(frozen=True)
+class Outputs:
+    """Where a command writes, and how much it says."""
+
+    target: Path | None
+    picture: Path | None
+    overwrite: bool
+    quiet: bool
+    as_json: bool
+
+    @staticmethod
+    def checked(target: Path | None, no_plot: bool, overwrite: bool, quiet: bool, as_json: bool) -> "Outputs":
+        """The picture lies beside the dataset. Raises `OutputError` for files that may not be replaced."""
+        if target:
+            from simkit.storage import check_output
+
+            check_output(target, overwrite)
+        picture = target.with_suffix(".png") if target and not no_plot else None
+        if picture:
+            check_picture(picture, overwrite)
+        return Outputs(target, picture, overwrite, quiet, as_json)
+
+    def show(self, dataset: "xr.Dataset", table: ModuleType) -> None:
+        """Print the table, unless something else is asked for. `table` has `print_table` and `summary`."""
+        if not (self.quiet or self.as_json):
+            table.print_table(dataset)
+
+    def deliver(self, dataset: "xr.Dataset", table: ModuleType, **more: Any) -> None:
+        """Write dataset and picture, then print the figures, and `more`, as JSON if that is asked for."""
+        target, picture = self.target, self.picture
+        if target:
+            self._write(dataset, target)
+        if picture:
+            picture = self._draw(dataset, picture)
+        if self.as_json:
+            written = {"output": target and str(target), "picture": picture and str(picture)}
+            print_json(table.summary(dataset) | more | written)
+
+    def _write(self, dataset: "xr.Dataset", target: Path) -> None:
+        from simkit.storage import write_dataset
+
+        write_dataset(dataset, target, self.overwrite)
+        if not self.quiet:
+            print(f"wrote {target}", file=sys.stderr)
+
+    def _draw(self, dataset: "xr.Dataset", picture: Path) -> Path | None:
+        """What goes wrong here is a warning: the results are safe on disk."""
+        from simkit.plot import save_picture
+
+        try:
+            save_picture(dataset, picture)
+        except (OutputError, RuntimeError, ValueError) as error:
+            print(f"warning: no picture: {error}", file=sys.stderr)
+            return None
+        if not self.quiet:
+            print(f"wrote {picture}", file=sys.stderr)
+        return picture

@@ -1,0 +1,88 @@
+"""The section `observe`, with early exercise."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, PlainValidator, WithJsonSchema
+
+from simkit.settings.values import (
+    EXPRESSION_SCHEMA,
+    MAX_STEPS,
+    Number,
+    Section,
+    Text,
+    choice,
+    number,
+    whole,
+    wrong,
+)
+from simkit.suggestion import shown
+
+
+def _expressions(value: Any) -> list[float | str]:
+    if not isinstance(value, list) or not value:
+        raise wrong(f"must be a list of expressions such as [S, v], got {shown(value)}")
+    return [number(x) for x in value]
+
+
+class EarlyExercise(Section):
+    """The right to take the value once, at one of several dates, by a policy found on other paths. Where the
+    value is positive at a date and above what going on is worth, by regression (Longstaff and Schwartz), it
+    is taken."""
+
+    dates: Annotated[int, *whole(1, MAX_STEPS)] = Field(
+        description="At how many equally spaced dates it may be taken: the last is the end, t0 is none. Must "
+        "divide the steps.",
+        examples=[50],
+    )
+    basis: (
+        Annotated[
+            list[float | str],
+            PlainValidator(_expressions),
+            WithJsonSchema({"type": "array", "items": EXPRESSION_SCHEMA}),
+        ]
+        | None
+    ) = Field(
+        None,
+        description="What the decision may depend on: expressions as in value. The default is all state "
+        "variables.",
+        examples=[["S", "mean(S)"]],
+    )
+    degree: Annotated[int, *whole(1, 10)] = Field(
+        4, description="Highest total degree of the polynomials in the basis.", examples=[4]
+    )
+    paths: Annotated[int, *whole(2, 2**24)] = Field(
+        65536,
+        description="How many paths the policy is found on, besides those of the ensemble. All their dates "
+        "are in memory at a time.",
+        examples=[65536],
+    )
+
+
+class ObservableSettings(Section):
+    """An observable."""
+
+    value: Number = Field(
+        description="An expression of state variables, parameters, constants, t and the path functionals "
+        "mean, max, min, integral and no_touch.",
+        examples=["exp(-r*t) * maximum(S - K, 0)"],
+    )
+    at: Annotated[Literal["end", "each"], *choice("end", "each")] = Field(
+        "end", description="Kept at the end, or at each saved time."
+    )
+    every: Annotated[int, *whole(1, MAX_STEPS)] | None = Field(
+        None,
+        description="Path functionals look at each so many-th step; each step unless given.",
+        examples=[21],
+    )
+    exact: Number | None = Field(
+        None,
+        description="The exact value of the mean at the end: a number, or an expression of constants, "
+        "parameters, t (the end time) and closed forms such as black_scholes_call.",
+        examples=["black_scholes_call(S=100, K=K, r=r, sigma=0.2, T=1)"],
+    )
+    unit: Text = Field("", description="Unit, for table and dataset.", examples=["currency"])
+    early_exercise: EarlyExercise | None = Field(
+        None,
+        description="Whether the value may be taken before the end: give it as worth at t0, if taken at t.",
+        examples=[{"dates": 50}],
+    )

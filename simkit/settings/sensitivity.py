@@ -1,0 +1,58 @@
+"""The section `sensitivity`."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, PlainValidator, WithJsonSchema
+
+from simkit.settings.values import NAMES_SCHEMA, Section, choice, list_of_names, wrong
+from simkit.suggestion import shown
+
+SENSITIVITY_METHODS = ("auto", "pathwise", "reverse", "score", "finite_differences")
+
+
+def _second(value: Any) -> list[str | list[str]]:
+    refusal = wrong(f"must be a list of names and pairs such as [S, [S, sigma]], got {shown(value)}")
+    if not isinstance(value, list) or not value:
+        raise refusal
+    for each in value:
+        pair = each if isinstance(each, list) else [each, each]
+        if len(pair) != 2 or not all(isinstance(name, str) for name in pair):
+            raise refusal
+    return value
+
+
+class Sensitivity(Section):
+    """What `simkit sensitivity` differentiates."""
+
+    wrt: Annotated[list[str], PlainValidator(list_of_names), WithJsonSchema(NAMES_SCHEMA)] = Field(
+        description="What the derivatives are taken with respect to: constants, parameters of the model, "
+        "state variables for their initial values, t0 and t1. Full names, such as model.sigma, initial.S and "
+        "time.t1, tell them apart.",
+        examples=[["sigma", "r", "S"]],
+    )
+    of: Annotated[list[str], PlainValidator(list_of_names), WithJsonSchema(NAMES_SCHEMA)] | None = Field(
+        None,
+        description="Whose means are differentiated: observables and state variables. The default is all "
+        "observables, or all state variables where there are none.",
+        examples=[["call"]],
+    )
+    second: (
+        Annotated[
+            list[str | list[str]],
+            PlainValidator(_second),
+            WithJsonSchema({"type": "array", "items": {"anyOf": [{"type": "string"}, NAMES_SCHEMA]}}),
+        ]
+        | None
+    ) = Field(
+        None,
+        description="Second derivatives: names of wrt, and pairs of them.",
+        examples=[["S", ["S", "sigma"]]],
+    )
+    method: Annotated[
+        Literal["auto", "pathwise", "reverse", "score", "finite_differences"], *choice(*SENSITIVITY_METHODS)
+    ] = Field(
+        "auto",
+        description="The estimator of the first derivatives. By default that which is right for the "
+        "observable: pathwise where its value changes continuously, score where it jumps, finite_differences "
+        "otherwise.",
+    )

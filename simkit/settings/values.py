@@ -1,0 +1,167 @@
+"""The kinds of values that stand in an experiment, each with the message for what is none."""
+
+import math
+import re
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainValidator, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from simkit.suggestion import did_you_mean, shown
+
+MAX_STEPS = 2**31 - 1
+
+
+MAX_PATHS = 2**32
+
+
+NUMBER_TEXT = re.compile(
+    r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.?(inf|nan)", re.IGNORECASE
+)
+
+
+DISTRIBUTIONS = ("normal", "lognormal", "uniform", "triangular", "truncated_normal", "beta", "discrete")
+
+
+EXPRESSION_SCHEMA = {"type": ["number", "string"]}
+
+
+_NUMBER_LIST = {"type": "array", "items": EXPRESSION_SCHEMA, "minItems": 1}
+
+
+NAMES_SCHEMA = {"type": "array", "items": {"type": "string"}}
+
+
+class Section(BaseModel):
+    """A mapping in which every key is known."""
+
+    model_config = ConfigDict(extra="forbid", validate_default=False)
+
+
+def wrong(message: str) -> PydanticCustomError:
+    return PydanticCustomError("simkit", "{message}", {"message": message})
+
+
+def quoted(value: str) -> PydanticCustomError:
+    return wrong(f"{shown(value)} is text, not a number; remove the quotes")
+
+
+def number(value: Any) -> float | str:
+    """A finite number, or the text of an expression."""
+    if isinstance(value, str):
+        if NUMBER_TEXT.fullmatch(value.strip()):
+            raise quoted(value)
+        if not value.strip():
+            raise wrong("must be a number or an expression, got an empty text")
+        return value
+    return plain_number(value, "a number or an expression")
+
+
+def _number_or_list(value: Any) -> float | str | list[float | str]:
+    return [number(x) for x in value] if isinstance(value, list) else number(value)
+
+
+def plain_number(value: Any, wanted: str = "a number") -> float:
+    if isinstance(value, str) and NUMBER_TEXT.fullmatch(value.strip()):
+        raise quoted(value)
+    if isinstance(value, dict) and len(value) == 1 and next(iter(value)) in DISTRIBUTIONS:
+        raise wrong(
+            "a distribution may stand under constants and for a model's parameter, for `simkit uncertainty`; "
+            "to run the experiment give one number, as by --set KEY=NUMBER"
+        )
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise wrong(f"must be {wanted}, got {shown(value)}")
+    if isinstance(value, int) and value.bit_length() > 1000:
+        raise wrong(f"must be {wanted} that fits into float64, got a larger one")
+    if not math.isfinite(value):
+        raise wrong(f"must be finite, got {value}")
+    return float(value)
+
+
+def text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise wrong(f"must be text, got {shown(value)}; put it in quotes")
+    return value
+
+
+def whole(low: int, high: int | None = None, why: str = ""):
+
+    def check(value: Any) -> int:
+        if isinstance(value, str) and NUMBER_TEXT.fullmatch(value.strip()):
+            raise quoted(value)
+        if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1:
+            raise wrong(f"must be a whole number, got {shown(value)}")
+        if value < low:
+            raise wrong(f"must be at least {low}, got {shown(value)}")
+        if high is not None and value > high:
+            raise wrong(f"must be at most {high}{why}, got {shown(value)}")
+        return int(value)
+
+    limits = {"minimum": low} | ({} if high is None else {"maximum": high})
+    return [PlainValidator(check), WithJsonSchema({"type": "integer", **limits})]
+
+
+def choice(*options: str):
+    def check(value: Any) -> str:
+        if value not in options:
+            hint = did_you_mean(value, options) if isinstance(value, str) else ""
+            hint = hint if "mean" in hint else ""
+            raise wrong(f"must be {' or '.join(options)}, got {shown(value)}{hint}")
+        return value
+
+    return [PlainValidator(check), WithJsonSchema({"type": "string", "enum": list(options)})]
+
+
+def list_of_names(value: Any) -> list[str]:
+    if not isinstance(value, list) or not value or not all(isinstance(name, str) for name in value):
+        raise wrong(f"must be a list of names such as [S, v], got {shown(value)}")
+    return value
+
+
+def _pair(value: Any) -> list[float | str]:
+    if not isinstance(value, list) or len(value) != 2:
+        raise wrong(f"must be a list of two numbers, got {shown(value)}")
+    return [number(x) for x in value]
+
+
+def shorthand(key: str):
+    """A bare value stands for a mapping with one key."""
+
+    def expand(value: Any) -> Any:
+        return {key: value} if isinstance(value, str | int | float) and not isinstance(value, bool) else value
+
+    return BeforeValidator(expand)
+
+
+def _list_of_numbers(value: Any) -> list[float | str]:
+    if not isinstance(value, list) or not value:
+        raise wrong(f"must be a list of numbers such as [0, 0.5, 1], got {shown(value)}")
+    return [number(x) for x in value]
+
+
+def _times(value: Any) -> list[float | str]:
+    return _list_of_numbers(value if isinstance(value, list) else [value])
+
+
+Number = Annotated[float | str, PlainValidator(number), WithJsonSchema(EXPRESSION_SCHEMA)]
+
+
+NumberOrList = Annotated[float | str | list[float | str], PlainValidator(_number_or_list)]
+
+
+Text = Annotated[str, PlainValidator(text), WithJsonSchema({"type": "string"})]
+
+
+Pair = Annotated[
+    list[float | str],
+    PlainValidator(_pair),
+    WithJsonSchema({"type": "array", "items": EXPRESSION_SCHEMA, "minItems": 2, "maxItems": 2}),
+]
+
+
+Numbers = Annotated[list[float | str], PlainValidator(_list_of_numbers), WithJsonSchema(_NUMBER_LIST)]
+
+
+Times = Annotated[
+    list[float | str], PlainValidator(_times), WithJsonSchema({"anyOf": [EXPRESSION_SCHEMA, _NUMBER_LIST]})
+]

@@ -1,0 +1,76 @@
+"""Sensitivities of ordinary equations from a file: solved beside the state, with an honest error."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import simkit
+from simkit.cli import app
+
+# At rest the state needs no steps at all, and its derivatives do.
+REST = {
+    "model": {
+        "ode": {"x": "-k*(x - c)", "y": "x - y"},
+        "parameters": {"k": 3.0, "c": 1.0},
+    },
+    "initial": {"x": 1.0, "y": 1.0},
+    "solver": "Tsit5",
+    "time": {"t1": 2.0, "rtol": 1e-7, "atol": 1e-9},
+    "save": {"points": 4},
+    "observe": {"x_over_time": {"value": "x", "at": "each"}, "scaled": "c*y"},
+    "sensitivity": {"wrt": ["x", "c", "k"]},
+}
+
+
+def exact(t, k=3.0):
+    """The derivatives of x by its start and by c, and of c y by its three."""
+    fast, slow = np.exp(-k * t), np.exp(-t)
+    y_by_x = (slow - fast) / (k - 1)
+    y_by_c = 1 - slow - y_by_x
+    return {"x_over_time": [fast, 1 - fast, 0 * t], "scaled": [y_by_x, 1 + y_by_c, 0 * t]}
+
+
+def check(solver, within):
+    found = simkit.sensitivities(REST, overrides={"solver": solver})
+    t = found["time"].values
+    for name, values in exact(t).items():
+        for i, value in enumerate(values):
+            derivative = found[f"{name}_derivative"].values[i]
+            error = np.abs(derivative - (value if derivative.ndim else value[-1]))
+            reported = found[f"{name}_derivative_step_error"].values[i]
+            assert np.all(error <= within), (name, i, error)
+            assert np.all(error <= 3 * reported + 1e-12), (name, i, error, reported)
+            assert np.all(reported <= 10 * within)
+
+
+def test_derivatives_take_the_steps_that_they_need(quick_programs):
+    """Those of the state would be off by more than the derivative."""
+    check("Tsit5", 2e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("solver", ["Rodas5P", "Kvaerno5"])
+def test_the_same_by_implicit_steps(solver, quick_programs):
+    check(solver, 2e-5)
+
+
+def test_the_end_of_time_moves_the_state_along_its_slope(tmp_path, monkeypatch, quick_programs):
+    """By the command, whose table and figures have the error of the steps."""
+    monkeypatch.chdir(tmp_path)
+    decay = {
+        "model": {"ode": {"x": "-k*x"}, "parameters": {"k": 0.5}},
+        "initial": {"x": 2.0},
+        "time": {"t1": 2.0, "rtol": 1e-6, "atol": 1e-8},
+        "sensitivity": {"wrt": ["t1", "k"]},
+    }
+    (tmp_path / "decay.yaml").write_text(json.dumps(decay))
+    result = CliRunner().invoke(app, ["sensitivity", "decay.yaml", "--json"])
+    assert result.exit_code == 0, result.output
+    rows = json.loads(result.stdout)["quantities"]["x"]["derivatives"]
+    for label, value in (("t1", -math.exp(-1)), ("k", -4 * math.exp(-1))):
+        off = abs(rows[label]["derivative"] - value)
+        assert off < 1e-5
+        assert off < 3 * rows[label]["step_error"] < 1e-4
