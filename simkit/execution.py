@@ -13,6 +13,7 @@ from simkit.errors import NumericalError
 from simkit.overrides import Overrides
 from simkit.settings import Experiment
 from simkit.simulation import EnsembleResult, Simulation
+from simkit.sizes import check_memory
 from simkit.variants import Variants, build_together, load_variants, together
 from simkit.version import simkit_version
 
@@ -69,7 +70,11 @@ def run_built(
     built: Simulation | Mapping[str, Simulation],
     progress: Progress | None = None,
 ) -> "xr.Dataset":
-    """Run what was built from an experiment, or from its variants; nothing is written."""
+    """Run what was built from an experiment, or from its variants; nothing is written.
+
+    Raises `InputError` where what is to be kept does not fit into memory.
+    """
+    check_memory(built if isinstance(built, Mapping) else {"": built})
     if isinstance(loaded, Experiment) and isinstance(built, Simulation):
         return run_experiment(loaded, built, progress)
     if isinstance(loaded, Experiment) or isinstance(built, Simulation):

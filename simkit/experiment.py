@@ -45,6 +45,7 @@ from simkit.settings import (
 from simkit.suggestion import did_you_mean, shown
 
 VARIANTS = "variants"
+REMEDIES: dict[KeyPath, str] = {("time", "dt"): "; write steps, the number of them from t0 to t1"}
 AS_NEAR = 0.1  # of the similarity of two words, which is from 0 to 1
 
 _SECTIONS: dict[tuple[str, ...], type[Section]] = {
@@ -115,7 +116,7 @@ def _explain(document: Document, mistakes: Mistakes, entry: dict[str, Any]) -> K
             mistakes.add_missing(path, f"is missing{_what(document, path)}")
         case "extra_forbidden":
             hint = _near_key(str(path[-1]), _known_keys(document, path[:-1]), _given(document, path[:-1]))
-            mistakes.add(path, f"unknown key{hint}", at_key=True)
+            mistakes.add(path, f"unknown key{REMEDIES.get(path, hint)}", at_key=True)
         case "string_type":
             mistakes.add(path, f"must be text, got {shown(entry['input'])}")
         case _:

@@ -26,6 +26,11 @@ def plan_inline(section: InlineSDE | InlineODE, constants: Constants, mistakes: 
     return _Inline(section, constants, mistakes).plan()
 
 
+HAS_NO_NOISE = (
+    "has no noise; write the equations under ode, or give a variable one: {drift: -x, noise: {W: 0.1}}"
+)
+
+
 class _Inline:
     def __init__(self, section: InlineSDE | InlineODE, constants: Constants, mistakes: Mistakes):
         self.section, self.constants, self.mistakes = section, constants, mistakes
@@ -47,7 +52,7 @@ class _Inline:
         equations = self.equations()
         noises = tuple(dict.fromkeys(name for _, _, noise in equations for name, _ in noise))
         if self.kind == "sde" and not noises:
-            self.mistakes.add_missing(("model", "sde"), "has no noise; write the equations under ode")
+            self.mistakes.add_missing(("model", "sde"), HAS_NO_NOISE)
         correlation = self.correlation(noises)
 
         own = self.section.parameters

@@ -113,7 +113,8 @@ def plan_named(section: NamedModel, constants: Constants, mistakes: Mistakes) ->
     cls: Any = MODELS.get(section.type)
     if cls is None:
         hint = did_you_mean(section.type, MODELS)
-        mistakes.add(("model", "type"), f"unknown model {shown(section.type)}{hint}")
+        own = "; `simkit --import MODULE run ...` enters your own"
+        mistakes.add(("model", "type"), f"unknown model {shown(section.type)}{hint or own}")
         return None
     given = dict(section.__pydantic_extra__ or {})
     if "size" in given and is_sized(cls):

@@ -181,7 +181,7 @@ def _difference(row: Mapping[str, Any]) -> str:
 def laid_out(columns: Mapping[str, list[str]], ends: Collection[int], unicode: bool) -> Table:
     """A table of columns by title, with lines below the rows in which sections end, counted from 1.
 
-    Where the terminal is narrow, what is in `FOLDED` is folded; no number is, for half of one reads as another.
+    Where the terminal is narrow, what is in `FOLDED` is folded. No number is: half of one reads as another.
     """
     table = Table(box=HEAVY_HEAD if unicode else ASCII2)
     for title, cells in columns.items():

@@ -11,11 +11,11 @@ import pytest
 import simkit
 from simkit.build import build
 from simkit.chunks import LEAF
-from simkit.cli.dry_run import estimate, estimate_text
 from simkit.ensemble import run_ensemble
 from simkit.errors import NumericalError
 from simkit.experiment import load
 from simkit.paths import as_device_ids, path_mesh, path_program
+from simkit.sizes import estimate, estimate_text
 from simkit.table import closing_line, summary
 
 quick = pytest.mark.usefixtures("quick_programs")

@@ -233,7 +233,11 @@ def test_one_mistake_gives_one_message(messages, changes, message):
 
 
 INLINE = [
-    ("sde: {S: {drift: 2*S}}", "1:9: model.sde: has no noise; write the equations under ode"),
+    (
+        "sde: {S: {drift: 2*S}}",
+        "1:9: model.sde: has no noise; write the equations under ode, or give a variable one: {drift: -x, noise: "
+        "{W: 0.1}}",
+    ),
     ("ode: {}", "1:14: model.ode: needs at least one variable"),
     ("ode: {S: x}", "1:18: model.ode.S: unknown name 'x' at column 1; known: S, t, pi, e"),
     ("ode: {S: S, exp: S}", "1:21: model.ode.exp: 'exp' is a function; choose another name"),
@@ -319,7 +323,7 @@ ADAPTIVE = [
     (
         "time: {t1: 1, rtol: 1e-6, atol: 1e-9}\nsolver: Euler",
         [
-            "4:9: solver: solver Euler has no error estimate to choose steps by; take Tsit5, or Kvaerno5 if "
+            "4:9: solver: solver Euler has no error estimate to choose steps by; take Tsit5, or Rodas5P if "
             "the problem is stiff"
         ],
     ),

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -24,10 +25,10 @@ from simkit_solvers.registry import SOLVERS
 from typer.testing import CliRunner
 
 import simkit
-import simkit.cli.dry_run
 import simkit.doctor
 import simkit.execution
 import simkit.plot
+import simkit.sizes
 from simkit.build import build
 from simkit.cli import app, main
 from simkit.cli.completion import template_names
@@ -80,6 +81,48 @@ def dataset() -> xr.Dataset:
 def finished(monkeypatch, dataset):
     """Every run is over at once, with the result of the small experiment."""
     monkeypatch.setattr(simkit.execution, "run_experiment", lambda *arguments: dataset)
+
+
+OWN = """
+from typing import NamedTuple
+
+from simkit_physics import MODELS
+from simkit_solvers.problem import AbstractODE, parameter
+
+
+class State(NamedTuple):
+    N: float
+
+
+class Evaporation(AbstractODE):
+    State = State
+    rate: float = parameter("1/time", "rate", above=0)
+
+    def drift(self, t, y):
+        return State(-self.rate * y.N)
+
+
+MODELS["Evaporation"] = Evaporation
+"""
+
+
+def test_a_module_enters_a_model_of_its_own(folder, monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (folder / "my_own_models.py").write_text(OWN)
+    (folder / "evaporation.yaml").write_text(
+        "model: {type: Evaporation, rate: 2}\ninitial: {N: 1}\ntime: {t1: 1, steps: 10}\n"
+    )
+    refused = simkit_command("validate", "evaporation.yaml")
+    assert refused.exit_code == 2
+    assert "unknown model 'Evaporation'; `simkit --import MODULE run ...` enters your own" in refused.stderr
+    with mock.patch.dict(MODELS):
+        taken = simkit_command("--import", "my_own_models", "validate", "evaporation.yaml")
+        assert taken.stdout == "evaporation.yaml: valid (Evaporation, Tsit5, 1 path, 10 steps)\n"
+        listed = simkit_command("--import", "my_own_models", "list").stdout
+        assert "models of your own\n  Evaporation" in listed
+    wrong = simkit_command("--import", "my_other_models.py", "list")
+    assert wrong.exit_code == 2
+    assert "--import my_other_models.py: no such module; name it as Python does" in wrong.stderr
 
 
 def files_in(folder: Path) -> set[str]:
@@ -139,8 +182,13 @@ class TestRun:
         assert sizes["memory_bytes"] >= (200 + 50) * (5 + 1) * 8
         assert simkit_command(*arguments).stdout.startswith("200 paths x 4 steps, 800 path-steps\n")
         assert "warning" not in simkit_command(*arguments).stdout
-        monkeypatch.setattr(simkit.cli.dry_run, "available_memory", lambda: 1000)
-        assert "warning: that is more than the 1kB of memory" in simkit_command(*arguments).stdout
+        monkeypatch.setattr(simkit.sizes, "available_memory", lambda: 1000)
+        assert "refused: that is more than the 1kB of memory" in simkit_command(*arguments).stdout
+        refused = simkit_command("run", "small.yaml", "--out", "small.zarr")
+        assert refused.exit_code == 2
+        assert re.search(
+            r"save: takes about .*B of memory, and 1kB are available; store fewer", refused.stderr
+        )
         assert files_in(folder) == {"small.yaml"}
 
     @pytest.mark.usefixtures("quick_programs")

@@ -1,7 +1,9 @@
 """The command `simkit` and its subcommands."""
 
+import importlib
 import io
 import sys
+from typing import Annotated
 
 import typer
 
@@ -9,15 +11,16 @@ from simkit.cli.catalogue import list_names
 from simkit.cli.check import doctor, schema, validate
 from simkit.cli.debug import debug
 from simkit.cli.describe import describe
-from simkit.cli.failures import BROKEN_PIPE, TERMINATED, leave_at_once
+from simkit.cli.failures import BROKEN_PIPE, TERMINATED, leave_at_once, reported
 from simkit.cli.inspect import inspect
 from simkit.cli.picture import plot
 from simkit.cli.run import run
 from simkit.cli.sensitivity import sensitivity
 from simkit.cli.templates import new
 from simkit.cli.uncertainty import uncertainty
-from simkit.errors import INTERRUPTED
+from simkit.errors import INTERRUPTED, InputError
 from simkit.version import simkit_version
+from simkit.xla_flags import prefer_wide_vectors
 
 app = typer.Typer(
     name="simkit",
@@ -45,8 +48,35 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def _enter(modules: list[str]) -> None:
+    """Import modules, from the current directory too, which enter models and solvers of their own."""
+    if not modules:
+        return
+    prefer_wide_vectors()  # before a module makes an array
+    sys.path.insert(0, "")
+    for name in modules:
+        try:
+            importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+                raise
+            raise InputError(
+                f"--import {name}: no such module; name it as Python does, without .py, from the folder that "
+                "it is in"
+            ) from error
+
+
 @app.callback()
 def options(
+    modules: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--import",
+            metavar="MODULE",
+            help="Import a Python module that enters models or solvers of its own. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     version: bool = typer.Option(
         False, "--version", callback=_print_version, is_eager=True, help="Show the version."
     ),
@@ -58,6 +88,8 @@ def options(
     Exit codes: 0 done, 2 bad input, 3 numerical failure, 4 file not read or written,
     130 interrupted, 143 terminated.
     """
+    with reported():
+        _enter(modules or [])
 
 
 def main() -> None:

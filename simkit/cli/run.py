@@ -76,7 +76,7 @@ def _import_meanwhile(target: Path | None, picture: Path | None) -> None:
 
 
 def _print_estimate(built, target: Path | None, as_json: bool) -> None:
-    from simkit.cli.dry_run import estimate, estimate_text
+    from simkit.sizes import estimate, estimate_text
 
     output = {"output": target and str(target)}
     if isinstance(built, dict):

@@ -43,6 +43,8 @@ def wrong(message: str) -> PydanticCustomError:
 
 
 def quoted(value: str) -> PydanticCustomError:
+    if value.strip(" +-.").lower() in ("inf", "nan"):
+        return wrong(f"must be a finite number, got {value.strip()}")
     return wrong(f"{shown(value)} is text, not a number; remove the quotes")
 
 

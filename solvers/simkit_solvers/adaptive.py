@@ -83,7 +83,7 @@ def check_adaptive(solver: diffrax.AbstractSolver, problem: AbstractODE) -> None
     if not isinstance(solver, diffrax.AbstractAdaptiveSolver):
         raise ValueError(
             f"solver {type(solver).__name__} has no error estimate to choose steps by; take Tsit5, or "
-            "Kvaerno5 if the problem is stiff"
+            "Rodas5P if the problem is stiff"
         )
 
 

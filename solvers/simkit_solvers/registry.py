@@ -128,7 +128,7 @@ def check_solver(
         if "ode" not in info.problem:
             raise ValueError(
                 f"solver {info.name} is for stochastic problems, {model} is an ordinary one; take Tsit5, or "
-                "Kvaerno5 if it is stiff"
+                "Rodas5P if it is stiff"
             )
         if takes_halves(info.cls):
             _check_separable(info.name, problem, y0)

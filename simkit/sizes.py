@@ -1,8 +1,10 @@
-"""`simkit run --dry-run`: how much work a run would be, and how much memory and disk it would take."""
+"""How much work a run would be, and how much memory and disk it would take."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from simkit.doctor import available_memory
+from simkit.errors import InputError
 from simkit.progress import short_count
 from simkit.simulation import Simulation
 
@@ -37,6 +39,7 @@ def estimate(simulation: Simulation) -> dict[str, Any]:
         "chunks": plan.count,
         "paths_per_chunk": plan.paths,
         "memory_bytes": max(in_flight, fitted) + stored,
+        "memory_available_bytes": available_memory(),
         "output_bytes": statistics + stored,
     }
 
@@ -55,6 +58,17 @@ def _steps(simulation: Simulation) -> dict[str, Any]:
     return {"steps": grid.steps, "path_steps": simulation.paths * grid.steps}
 
 
+def check_memory(simulations: Mapping[str, Simulation]) -> None:
+    """Raise `InputError` where what is to be kept, of variants all, is more than the memory available."""
+    available = available_memory()
+    needed = sum(estimate(simulation)["memory_bytes"] for simulation in simulations.values())
+    if available is not None and needed > available:
+        raise InputError(
+            f"save: takes about {short_count(needed)}B of memory, and {short_count(available)}B are "
+            "available; store fewer paths (save.paths) or save fewer times (save.points)"
+        )
+
+
 def estimate_text(sizes: dict[str, Any]) -> str:
     """The estimate as lines for a person."""
     counts = {key: f"{value:,}" for key, value in sizes.items() if isinstance(value, int)}
@@ -68,12 +82,12 @@ def estimate_text(sizes: dict[str, Any]) -> str:
     else:
         steps += f"{counts['steps']} steps, {short_count(sizes['path_steps'])} path-steps"
     memory, output = (short_count(sizes[key]) for key in ("memory_bytes", "output_bytes"))
-    available = available_memory()
+    available = sizes["memory_available_bytes"]
     warning = ""
     if available is not None and sizes["memory_bytes"] > available:
         warning = (
-            f"\nwarning: that is more than the {short_count(available)}B of memory that are available: store "
-            "fewer paths (save.paths) or save fewer times (save.points)"
+            f"\nwarning: a run would be refused: that is more than the {short_count(available)}B of memory "
+            "that are available: store fewer paths (save.paths) or save fewer times (save.points)"
         )
     return (
         f"{steps}\n"
