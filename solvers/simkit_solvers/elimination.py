@@ -1,8 +1,8 @@
 """Gaussian elimination for small matrices, one for each path.
 
-Written out over scalars, under `vmap` each entry of the matrix is a vector over paths and the whole elimination one fused kernel, where
-a library's factorisation would be called once for each path. The text grows with the cube of the size, and
-so does the time to compile it: `inverse` is a loop over the columns.
+Written out over scalars, under `vmap` each entry of the matrix is a vector over paths and the elimination one
+fused kernel, where a library's factorisation would be called once for each path. The text grows with the cube
+of the size, and so does the time to compile it: `inverse` is a loop over the columns.
 """
 
 from typing import NamedTuple

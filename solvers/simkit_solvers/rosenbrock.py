@@ -83,13 +83,12 @@ class AbstractRosenbrock(diffrax.AbstractAdaptiveSolver):
     def step(self, terms, t0, t1, y0, args, solver_state, made_jump):
         t0 = jnp.asarray(t0)
         h, control = t1 - t0, terms.contr(t0, t1)
-        leaves = jax.tree.leaves(y0)
-        few = len(leaves) <= WRITTEN_OUT and all(jnp.shape(leaf) == () for leaf in leaves)
-        start, unravel = (y0, lambda y: y) if few else ravel_pytree(y0)
+        few = sum(jnp.size(leaf) for leaf in jax.tree.leaves(y0)) <= WRITTEN_OUT
+        apart = _as_scalars if few else _as_vector
+        start, together = apart(y0)
 
         def change(t, y):
-            found = terms.vf_prod(t, unravel(y), args, control)
-            return found if few else ravel_pytree(found)[0]
+            return apart(terms.vf_prod(t, together(y), args, control))[0]
 
         f0, slope = jax.jvp(lambda t: change(t, start), (t0,), (jnp.ones_like(t0),))
         drift = jax.tree.map(lambda s: s * h.astype(s.dtype), slope)
@@ -99,11 +98,25 @@ class AbstractRosenbrock(diffrax.AbstractAdaptiveSolver):
         error = _sum(self.tableau.e, u)
         finite = jnp.stack([jnp.isfinite(x).all() for x in jax.tree.leaves((y1, error))]).all()
         error = jax.tree.map(lambda x: jnp.where(finite, x, jnp.inf), error)
-        y1, error, *D = (unravel(y) for y in (y1, error, *(_sum(row, u) for row in self.tableau.d)))
+        y1, error, *D = (together(y) for y in (y1, error, *(_sum(row, u) for row in self.tableau.d)))
         return y1, error, {"y0": y0, "y1": y1, "D": tuple(D)}, None, diffrax.RESULTS.successful
 
     def func(self, terms, t0, y0, args):
         return terms.vf(t0, y0, args)
+
+
+def _as_vector(y):
+    """The numbers of a state, (n,), and the way back."""
+    return ravel_pytree(y)
+
+
+def _as_scalars(y):
+    """The numbers of a state, a list, and the way back."""
+    leaves, tree = jax.tree.flatten(y)
+    if all(jnp.shape(leaf) == () for leaf in leaves):
+        return leaves, lambda numbers: jax.tree.unflatten(tree, numbers)
+    flat, unravel = ravel_pytree(y)
+    return list(flat), lambda numbers: unravel(jnp.stack(numbers))
 
 
 @jax.custom_jvp
@@ -130,14 +143,13 @@ def _sum(weights, trees, start=None):
 
 def _stages_written_out(tableau: RosenbrockTableau, change, t0, h, y0, f0, drift) -> list:
     """The stages of a few scalars: one kernel under `vmap` for each, but a long text for many scalars."""
-    leaves, tree = jax.tree.flatten(y0)
-    factors = _barrier(factorise(_scalar_rows(lambda y: change(t0, y), leaves, tree, tableau.gamma)))
+    factors = _barrier(factorise(_scalar_rows(lambda y: change(t0, y), y0, tableau.gamma)))
     u: list[Any] = []
     for alpha, gamma, a, c in zip(tableau.alpha, tableau.gammas, tableau.a, tableau.c, strict=True):
         f = change(t0 + alpha * h, _sum(a, u, y0)) if a else f0
-        stage = solve(factors, jax.tree.leaves(_sum((*c, gamma), [*u, drift], f)))
+        stage = solve(factors, _sum((*c, gamma), [*u, drift], f))
         # XLA's CPU compiler would compute all earlier stages again for each variable of each later one.
-        u.append(_barrier(jax.tree.unflatten(tree, stage)))
+        u.append(_barrier(stage))
     return u
 
 
@@ -182,13 +194,13 @@ def _solver(F, y, gamma):
     return lambda b: lx.linear_solve(operator, b, solver, state=state, throw=False).value
 
 
-def _scalar_rows(F, leaves, tree, gamma):
+def _scalar_rows(F, y: list, gamma):
     """$1/\\gamma - F_y$ by one derivative for each scalar, so that no array over the variables arises."""
     columns = []
-    for j, leaf in enumerate(leaves):
+    for j, leaf in enumerate(y):
 
         def along(x, j=j):
-            return jax.tree.leaves(F(jax.tree.unflatten(tree, [*leaves[:j], x, *leaves[j + 1 :]])))
+            return F([*y[:j], x, *y[j + 1 :]])
 
         column = jax.jvp(along, (leaf,), (jnp.ones_like(leaf),))[1]
         columns.append([1 / gamma - x if i == j else -x for i, x in enumerate(column)])
