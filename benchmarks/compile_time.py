@@ -1,10 +1,11 @@
 """How long each solver takes to compile: tracing, lowering and compilation of a run of 1000 paths or members.
 
 Every registered solver on a fixed grid of 1000 steps, on a small problem with the most general noise that it
-takes, and those with an error estimate with adaptive steps too, in groups like simkit's; solvers for stiff
-problems on the eight variables of HIRES as well. Nothing is cached between them. Times are the processor's, all threads together, lest other programs count: a quiet machine
-takes no longer. `simkit.run` compiles up to three programs: the ensemble, its step bias on another grid, and
-the replay of a path that failed.
+takes, and those with an error estimate with adaptive steps too, in groups like simkit's, of them those for
+stiff problems on the eight variables of HIRES as well. Nothing is cached between them. Times are the
+processor's, all threads together, lest other programs count: a quiet machine takes no longer. `simkit.run`
+compiles up to three programs: the ensemble, its step bias on another grid, and the replay of a path that
+failed.
 """
 
 import functools
@@ -118,9 +119,9 @@ def programs():
         if "ode" in info.problem and issubclass(info.cls, diffrax.AbstractAdaptiveSolver):
             small = problem_for(name, "ode")
             yield f"{name}, adaptive", functools.partial(with_adaptive_steps, name, small)
-        if "ode" in info.problem and issubclass(info.cls, STIFF):
-            eight = MODELS["HIRES"]
-            yield f"{name}, HIRES", functools.partial(with_adaptive_steps, name, eight(**eight.example))
+            if issubclass(info.cls, STIFF):
+                eight = MODELS["HIRES"]
+                yield f"{name}, HIRES", functools.partial(with_adaptive_steps, name, eight(**eight.example))
 
 
 def main():
