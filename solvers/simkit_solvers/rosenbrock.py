@@ -161,15 +161,15 @@ def _stages_in_a_loop(tableau: RosenbrockTableau, change, t0, h, y0, f0, drift):
     def padded(rows):
         return jnp.asarray([[*row, *[0.0] * (count - len(row))] for row in rows[1:]], dtype)
 
-    times = (jnp.asarray(x[1:], t0.dtype) for x in (tableau.alpha, tableau.gammas))
-    later = padded(tableau.a), padded(tableau.c), *times
+    alphas, gammas = jnp.asarray(tableau.alpha[1:], t0.dtype), jnp.asarray(tableau.gammas[1:], dtype)
+    later = padded(tableau.a), padded(tableau.c), alphas, gammas
 
     def stage(state, given):
         u, b = state
         i, a, c, alpha, gamma = given
         u = jnp.where(jnp.arange(count)[:, None] == i, solved(b), u)
         f = change(t0 + alpha * h, y0 + _weighted(a, u))
-        return (u, f + _weighted(c, u) + gamma.astype(dtype) * drift), None
+        return (u, f + _weighted(c, u) + gamma * drift), None
 
     begin = jnp.zeros((count, n), dtype), f0 + tableau.gammas[0] * drift
     (u, b), _ = jax.lax.scan(stage, begin, (jnp.arange(count - 1), *later))
