@@ -1,12 +1,14 @@
 """How long each solver takes to compile: tracing, lowering and compilation of a run of 1000 paths or members.
 
 Every registered solver on a fixed grid of 1000 steps, on a small problem with the most general noise that it
-takes, and those with an error estimate with adaptive steps too, in groups like simkit's. Nothing is cached
-between them. Times are the processor's, all threads together, lest other programs count: a quiet machine
-takes no longer. `simkit.run` compiles up to three programs: the ensemble, its step bias on another grid, and
-the replay of a path that failed.
+takes, and those with an error estimate with adaptive steps too, in groups like simkit's, of them those for
+stiff problems on the eight variables of HIRES as well. Nothing is cached between them. Times are the
+processor's, all threads together, lest other programs count: a quiet machine takes no longer. `simkit.run`
+compiles up to three programs: the ensemble, its step bias on another grid, and the replay of a path that
+failed.
 """
 
+import functools
 import sys
 import time
 
@@ -32,12 +34,14 @@ from simkit_solvers.noise import CounterNoise
 from simkit_solvers.observe import States
 from simkit_solvers.problem import AbstractSDE
 from simkit_solvers.registry import SOLVERS, check_solver, make_solver
+from simkit_solvers.rosenbrock import AbstractRosenbrock
 
 from simkit.build import build
 from simkit.experiment import load
 
 PATHS, STEPS, GROUP = 1000, 1000, 32
 TARGET = 5.0
+STIFF = (diffrax.AbstractImplicitSolver, AbstractRosenbrock)
 PENDULUM = {"x": "v", "v": "-sin(x)"}
 NOISES = {
     "additive": {"x": {"W1": 0.5}, "y": {"W1": 0.2, "W2": 0.3}, "z": {}},
@@ -83,8 +87,8 @@ def on_a_fixed_grid(name: str, kind: str, dtype):
     return jax.vmap(end), ids
 
 
-def with_adaptive_steps(name: str, dtype):
-    solver, problem = make_solver(name), problem_for(name, "ode")
+def with_adaptive_steps(name: str, problem, dtype):
+    solver = make_solver(name)
 
     def end(path):
         grid = AdaptiveGrid(0.0, 1.0, Tolerances(1e-5, 1e-7))
@@ -113,7 +117,11 @@ def programs():
         for kind in info.problem:
             yield f"{name}, {kind}", lambda dtype, n=name, k=kind: on_a_fixed_grid(n, k, dtype)
         if "ode" in info.problem and issubclass(info.cls, diffrax.AbstractAdaptiveSolver):
-            yield f"{name}, adaptive", lambda dtype, n=name: with_adaptive_steps(n, dtype)
+            small = problem_for(name, "ode")
+            yield f"{name}, adaptive", functools.partial(with_adaptive_steps, name, small)
+            if issubclass(info.cls, STIFF):
+                eight = MODELS["HIRES"]
+                yield f"{name}, HIRES", functools.partial(with_adaptive_steps, name, eight(**eight.example))
 
 
 def main():

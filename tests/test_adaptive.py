@@ -182,7 +182,8 @@ def test_derivatives_agree_in_both_modes_and_with_differences(name):
     _, forward = quick_jit(lambda a: jax.jvp(end, (a,), (1.0,)))(1.3)
     reverse = quick_jit(jax.grad(end))(1.3)
     assert float(forward) == pytest.approx(float(difference), rel=1e-5)
-    assert float(reverse) == pytest.approx(float(forward), rel=1e-12)
+    # Two programs round differently, and of the error estimate, which sets the steps, six digits are left.
+    assert float(reverse) == pytest.approx(float(forward), rel=1e-8)
 
 
 def test_dense_output_and_events_are_diffrax_own():

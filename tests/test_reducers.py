@@ -12,7 +12,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from simkit.reducers import Covariance, Histogram, Moments
 from simkit.reducers.float_bins import LAST_BIN, NO_BIN, bin_of, lower_edges
-from simkit.reducers.histogram import PICTURE_BINS
+from simkit.reducers.histogram import PICTURE_BINS, Counts, order_statistic
 from simkit.reducers.pairwise import pairwise_sum
 
 ROWS = {"S": 3, "v": 3, "call": 1}
@@ -203,6 +203,17 @@ def test_quantiles_of_a_large_sample_are_numpys():
     exact = np.quantile(x, LEVELS)
     assert np.all(np.abs(found["x_quantile"][0] - exact) <= found["x_quantile_bin_error"][0] + 1e-12)
     np.testing.assert_allclose(found["x_quantile"][0], exact, rtol=1e-3)
+
+
+def test_values_in_one_bin_are_spread_about_its_middle():
+    """As many above as below, so that quantiles have no bias."""
+    middle, each = int(bin_of(jnp.float32(1.5), jnp.bool_(True))), 4
+    row = Counts(middle - 1, np.array([1, each, 1]), 1.0, 2.0)
+    found = [order_statistic(row, np.cumsum(row.counts), 1 + i)[0] for i in range(each)]
+    assert np.mean(found) == pytest.approx(np.mean(lower_edges(middle + np.arange(2))), rel=1e-6)
+    assert np.ptp(found) == pytest.approx(
+        (each - 1) / each * np.ptp(lower_edges(middle + np.arange(2))), rel=1e-3
+    )
 
 
 def test_bins_are_monotone_and_hold_their_values():

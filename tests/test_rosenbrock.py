@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from quick_code import quick_jit
 from scipy.integrate import solve_ivp
-from simkit_solvers.elimination import factorise, solve
+from simkit_solvers.elimination import factorise, inverse, solve
 from simkit_solvers.problem import Scalar
 from simkit_solvers.rodas5p import Rodas5P
 from simkit_solvers.rosenbrock23 import Rosenbrock23
@@ -271,3 +271,29 @@ def test_elimination_by_numpy():
     found = quick_jit(jax.vmap(by_elimination))(matrices, right)
     np.testing.assert_allclose(found, np.linalg.solve(matrices, right[..., None])[..., 0], rtol=1e-9)
     assert not np.isfinite(by_elimination(jnp.ones((2, 2)), jnp.asarray([1.0, 2.0]))).any()
+    exchanged = quick_jit(jax.vmap(inverse))
+    np.testing.assert_allclose(exchanged(matrices), np.linalg.inv(matrices), rtol=1e-9, atol=1e-12)
+    nearly = np.array([[1e-17, 1.0, 0, 0, 0], *np.eye(5)[[0, 2, 3, 4]]])
+    np.testing.assert_allclose(exchanged(nearly[None])[0], np.linalg.inv(nearly), rtol=1e-12, atol=1e-12)
+    assert not np.isfinite(exchanged(np.ones((1, 5, 5)))).all()
+
+
+def test_stages_in_a_loop_are_those_written_out():
+    """Three copies of a system, too many numbers to write out, take the steps of one."""
+
+    def rates(t, y, args):
+        return Oscillator(y.v + 0.4 * jnp.sin(2 * t), -1.3 * jnp.sin(y.x) + 0.5 * jnp.cos(3 * t))
+
+    def copies(t, y, args):
+        return {name: rates(t, each, args) for name, each in y.items()}
+
+    y0, h = state(Oscillator, (0.4, 0.7)), jnp.asarray(0.3)
+    both = dict.fromkeys("abc", y0)
+    for solver in SOLVERS:
+        one = one_step(solver, rates, y0, h)[:3]
+        three = one_step(solver, copies, both, h)[:3]
+        for name in both:
+            np.testing.assert_allclose(three[0][name], one[0], rtol=1e-12)
+            np.testing.assert_allclose(three[1][name], one[1], rtol=1e-9)
+            for D, own in zip(three[2]["D"], one[2]["D"], strict=True):
+                np.testing.assert_allclose(D[name], own, rtol=1e-9)

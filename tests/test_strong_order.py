@@ -1,6 +1,7 @@
 """The strong orders that solvers claim for each kind of noise, by coupled steps of several lengths."""
 
 import functools
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -9,8 +10,9 @@ import pytest
 from quick_code import quick_jit
 from simkit_solvers.grid import Grid
 from simkit_solvers.integrate import integrate
-from simkit_solvers.noise import CoarsenedNoise
+from simkit_solvers.noise import CoarsenedNoise, Draw
 from simkit_solvers.observe import States
+from simkit_solvers.problem import AbstractSDE, Scalar
 from simkit_solvers.registry import SOLVERS, make_solver, strong_order
 from simkit_solvers.step import stepper_for
 from solver_problems import Additive, Commutative, Diagonal, General, Given, ScalarNoise, Wells
@@ -73,3 +75,44 @@ def claims():
 def test_strong_order(name, problem, length):
     claimed = strong_order(make_solver(name), problem)
     assert measured(name, problem, length) == pytest.approx(claimed, abs=0.1)
+
+
+class Clocked(NamedTuple):
+    x: Scalar
+    clock: Scalar
+
+
+class OneNoise(NamedTuple):
+    W: Scalar
+
+
+class ByTime(AbstractSDE):
+    """Drift and noise change in time, or by a variable that is the time."""
+
+    State = Clocked
+    Noise = OneNoise
+    calculus = "ito"
+    noise_kind = "scalar"
+    own_clock: bool
+
+    def _time(self, t, y):
+        return y.clock if self.own_clock else t
+
+    def drift(self, t, y):
+        return Clocked(jnp.sin(3 * self._time(t, y)) - y.x, 1.0 + 0 * t)
+
+    def noise(self, t, y, dW):
+        return Clocked(jnp.cos(2 * self._time(t, y)) * jnp.sqrt(1 + y.x**2) * dW.W, 0 * dW.W)
+
+
+@pytest.mark.parametrize("name", ["SRIW1"])
+def test_a_stage_is_at_the_time_that_its_drift_has_taken_it_to(name):
+    """A variable that grows as time does is the time at every stage."""
+    stepper = stepper_for(make_solver(name))
+    t, h, y = jnp.asarray(0.4), jnp.asarray(0.3), Clocked(jnp.asarray(0.7), jnp.asarray(0.4))
+    draw = Draw(*(((jnp.asarray(z),) if i <= stepper.areas else ()) for i, z in enumerate((1.3, -0.6, 0.2))))
+    by_time, by_clock = (
+        stepper.step(problem, t, h, y, draw, stepper.init(problem, t, h, y))[0]
+        for problem in (ByTime(own_clock=False), ByTime(own_clock=True))
+    )
+    np.testing.assert_allclose(by_time, by_clock, rtol=1e-14)

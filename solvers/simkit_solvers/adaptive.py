@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from simkit_solvers.adaptive_grid import AdaptiveGrid, Tolerances
+from simkit_solvers.flattened import Flattened, Layout
 from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.problem import AbstractODE, AbstractSDE, Scalar
 from simkit_solvers.schedule import Schedule, as_solved, just_after, prepared, schedule_of, stops_of, within
@@ -143,11 +144,22 @@ def _run(problem, solver, y0, grid, observer, adjoint, coefficients) -> Adaptive
             diffrax.SubSaveAt(t1=True, fn=lambda t, y, args: t),
         ]
     )
-    found = solution(problem, solver, y0, grid, saveat=saveat, adjoint=adjoint, **coefficients)
+    start, layout = jnp.asarray(grid.t0, times.dtype), Layout.of(y0)
+    found = _solved(
+        Flattened(problem, layout),
+        solver,
+        layout.vector(y0),
+        grid,
+        start,
+        times[-1],
+        saveat=saveat,
+        stepsize_controller=step_control(solver, grid.tolerances, times, **coefficients),
+        adjoint=adjoint,
+    )
     if found.ts is None or found.ys is None:
         raise RuntimeError("a solution saved at times must have them")
-    (saved, _), (states, reached), stats = found.ts, found.ys, found.stats
-    start = jnp.asarray(grid.t0, times.dtype)
+    (saved, _), (vectors, reached), stats = found.ts, found.ys, found.stats
+    states = jax.vmap(layout.state)(vectors)
     acc = observer.init(problem, start, y0)
     rows = jax.vmap(lambda t, y: observer.row(problem, acc, start + t, y))(times, states)
     there = jnp.isfinite(saved)
@@ -171,7 +183,7 @@ def _run_between_stops(
 ) -> AdaptiveRun:
     dtype = times.dtype
     start, span = jnp.asarray(grid.t0, dtype), times[-1]
-    stops = stops_of(schedule, start, times)
+    stops, layout = stops_of(schedule, start, times), Layout.of(y0)
     saveat = diffrax.SaveAt(
         subs=[
             diffrax.SubSaveAt(t1=True, fn=_same_precision(dtype)),
@@ -183,9 +195,9 @@ def _run_between_stops(
         time, which = stop
         piece = as_solved(within(problem, start + path.time, start + time))
         found = _solved(
-            piece,
+            Flattened(piece, layout),
             solver,
-            path.y,
+            layout.vector(path.y),
             grid,
             start + path.time,
             time - path.time,
@@ -195,13 +207,13 @@ def _run_between_stops(
         )
         if found.ys is None:
             raise RuntimeError("a solution saved at its end must have a state")
-        (states, reached), stats = found.ys, found.stats
+        (vectors, reached), stats = found.ys, found.stats
         accepted = path.accepted + jnp.where(path.sound, stats["num_accepted_steps"], 0)
         rejected = path.rejected + jnp.where(path.sound, stats["num_rejected_steps"], 0)
         ended = found.result == diffrax.RESULTS.successful
         sound = path.sound & ended & (accepted + rejected <= grid.max_steps)
         last = jnp.where(ended, time, path.time + reached[0])
-        y = jax.tree.map(lambda x: jnp.where(sound, x[0], jnp.nan), states)
+        y = layout.state(jnp.where(sound, vectors[0], jnp.nan))
         if schedule.events:
             now, after = start + time, just_after(problem, start + time, start, span)
             for i, event in enumerate(schedule.events):

@@ -1,11 +1,13 @@
-"""Gaussian elimination written out over scalars.
+"""Gaussian elimination for small matrices, one for each path.
 
-Under `vmap` each entry of the matrix is a vector over paths and the whole elimination one fused kernel, where
-a library's factorisation would be called once for each path.
+Written out over scalars, under `vmap` each entry of the matrix is a vector over paths and the elimination one
+fused kernel, where a library's factorisation would be called once for each path. The text grows with the cube
+of the size, and so does the time to compile it: `inverse` is a loop over the columns.
 """
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 
 
@@ -51,3 +53,31 @@ def solve(factors: Factors, b: list) -> list:
             x[i] = x[i] - a[i][j] * x[j]
         x[i] = x[i] / a[i][i]
     return x
+
+
+def inverse(a):
+    r"""The inverse of a matrix (n, n), by n exchanges with partial pivoting; not finite for a singular one.
+
+    An exchange solves one row of $Ax = b$ for an unknown in terms of the others and of the row's right-hand
+    side, and puts that into the other rows. Rows stay where they are: row $p_k$ is solved for unknown k, and
+    in the end holds $x_k$ in terms of $b_{p_j}$ in column j.
+    Reference: Stiefel (1963), An introduction to numerical mathematics, chapter 1.
+    """
+    n = a.shape[0]
+    place = jnp.arange(n)
+
+    def exchange(state, k):
+        a, rows, free = state
+        column = a[:, k]
+        size = jnp.where(free, jnp.abs(column), -1)
+        p = jnp.min(jnp.where(size == jnp.max(size), place, n))  # cheaper than argmax
+        chosen, at_k = place == p, place == k
+        row = jnp.sum(jnp.where(chosen[:, None], a, 0), 0)
+        row = jnp.where(at_k, 1, -row) / row[k]
+        a = jnp.where(chosen[:, None], row, jnp.where(at_k, 0, a) + column[:, None] * row)
+        return (a, jnp.where(at_k, p, rows), free & ~chosen), None
+
+    start = a, jnp.zeros_like(place), jnp.ones(n, bool)
+    (solved, rows, _), _ = jax.lax.scan(exchange, start, place)
+    unknowns = jnp.sum(jnp.where(rows == place[:, None], place, 0), 1)
+    return solved[rows][:, unknowns]
