@@ -50,7 +50,7 @@ class AbstractMultiAssetGBM(AbstractSDE, AbstractExactMoments, AbstractExactTran
     def parts(cls, size):
         numbers = range(1, size + 1)
         prices = {
-            name: Quantity("currency", f"price of asset {i}")
+            name: Quantity("currency", f"price of asset {i}", at_least=0)
             for i, name in enumerate(numbered("S", numbers), 1)
         }
         given = {f"mu{i}": Parameter("1/time", f"drift rate of price {i}") for i in numbers}
@@ -113,9 +113,9 @@ class AbstractMultiAssetGBM(AbstractSDE, AbstractExactMoments, AbstractExactTran
 
 
 class MultiAssetGBMState(NamedTuple):
-    S1: Annotated[Scalar, Quantity("currency", "price of the first asset")]
-    S2: Annotated[Scalar, Quantity("currency", "price of the second asset")]
-    S3: Annotated[Scalar, Quantity("currency", "price of the third asset")]
+    S1: Annotated[Scalar, Quantity("currency", "price of the first asset", at_least=0)]
+    S2: Annotated[Scalar, Quantity("currency", "price of the second asset", at_least=0)]
+    S3: Annotated[Scalar, Quantity("currency", "price of the third asset", at_least=0)]
 
 
 class MultiAssetGBMNoise(NamedTuple):
