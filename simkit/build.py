@@ -31,6 +31,7 @@ from simkit.initial_plan import (
     resolved_initial,
     starts_per_path,
 )
+from simkit.initial_range import refuse_out_of_range
 from simkit.inline_network_plan import plan_network
 from simkit.inline_plan import plan_inline
 from simkit.mistakes import Mistakes
@@ -189,6 +190,7 @@ def assemble(parts: Parts, mistakes: Mistakes) -> Assembled | None:
     model = plan_schedule(model, curves, events, parts.observe, span, constants, mistakes)
     plan = seen_by(parts.solver, model)
     initial = plan_initial(parts.initial, plan, constants, mistakes)
+    refuse_out_of_range(initial, None if plan is None else plan.problem, constants, mistakes)
     unnamed = parts.solver is None and "solver" not in mistakes.document.data
     jumps = solves_jumps(parts.solver) or (unnamed and _is_network(parts.model))
     adaptive = not jumps and is_adaptive(parts.time, mistakes)

@@ -7,7 +7,7 @@ import numpy as np
 from simkit_solvers.adaptive_grid import AdaptiveGrid
 from simkit_solvers.grid import Grid
 from simkit_solvers.jump_grid import JumpGrid
-from simkit_solvers.jumps import REASONS
+from simkit_solvers.jumps import BAD_COUNT, BAD_EVENT, BAD_PROPENSITY, REASONS, TOO_MANY_STEPS
 from simkit_solvers.problem import AbstractSDE
 
 from simkit.errors import NumericalError
@@ -25,6 +25,12 @@ from simkit.programs import Request, compiled
 from simkit.simulation import Simulation
 
 SHOWN = 3
+REMEDIES = {
+    BAD_PROPENSITY: "Write propensities that are at or above zero for all counts that there may be",
+    BAD_COUNT: "Write propensities that vanish where reactants are missing",
+    TOO_MANY_STEPS: "Take a larger time.max_steps",
+    BAD_EVENT: "Let events set whole numbers, such as floor(X/2) or maximum(X - 5, 0); large ones in float64",
+}
 REPLAY_ROWS = 10_000
 
 
@@ -38,7 +44,8 @@ def failed_paths(simulation: Simulation, ids: np.ndarray) -> NumericalError:
     more = f", and {len(ids) - SHOWN} more in the same chunk" if len(ids) > SHOWN else ""
     remedy = "Take more steps or another solver"
     if isinstance(simulation.grid, JumpGrid):
-        remedy = "Write propensities that vanish where reactants are missing, or take a larger time.max_steps"
+        known = dict.fromkeys(REMEDIES[each.status] for each in found if each.status in REMEDIES)
+        remedy = "; ".join(known) or "Take another solver"
     if isinstance(simulation.grid, AdaptiveGrid):
         remedy = "Take another solver, other tolerances or a larger time.max_steps"
     if all(failure.observables_only for failure in found):
@@ -55,7 +62,7 @@ class Failure:
 
     `rows` are all rows of the replay by name, `step` and `every` those of the row and between rows on a fixed
     grid. A path with adaptive steps, or with events, that ended early has the time that it `reached`. `row`
-    is None where nothing was found.
+    is None where nothing was found. A path of events has the `status` with which it ended.
     """
 
     path: int
@@ -68,6 +75,7 @@ class Failure:
     step: int | None = None
     every: int = 1
     reached: float | None = None
+    status: int | None = None
 
 
 def failure_of(simulation: Simulation, path: int) -> Failure:
@@ -101,7 +109,16 @@ def failure_of(simulation: Simulation, path: int) -> Failure:
     if counts and not np.all(np.isfinite([values[name][-1] for name in simulation.problem.State._fields])):
         stochastic = isinstance(simulation.problem, AbstractSDE)
         text = _stopped(path, grid, stochastic, counts)  # pyright: ignore[reportArgumentType]
-        return Failure(path, text, row, values, times, broken, reached=float(counts[REACHED]))
+        return Failure(
+            path,
+            text,
+            row,
+            values,
+            times,
+            broken,
+            reached=float(counts[REACHED]),
+            status=int(counts[STATUS]) if STATUS in counts else None,
+        )
     names = ", ".join(f"{name} = {x:g}" for name, x in broken.items())
     return Failure(
         path,

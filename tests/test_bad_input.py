@@ -140,6 +140,11 @@ CASES = [
     # initial values
     ({"initial": "{s: 1, S: 1}"}, "3:11: initial.s: unknown variable of the model; did you mean 'S'?"),
     ({"initial": "{}"}, "3:1: initial.S: is missing; the value of S at t0"),
+    ({"initial": "{S: -1}"}, "3:14: initial.S: must be >= 0, asset price; got -1"),
+    (
+        {"initial": "{S: {uniform: [-1, 2]}}"},
+        "3:25: initial.S.uniform[0]: must be >= 0, asset price; got -1",
+    ),
     (
         {"initial": "{S: {normal: [1, -2]}}"},
         "3:23: initial.S.normal: the standard deviation must be >= 0, got -2",

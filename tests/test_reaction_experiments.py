@@ -251,7 +251,12 @@ def test_a_network_takes_the_direct_method_unless_told():
 
 
 FAILURES = [
-    ("X -> 0", "1 - 0.5*X", 5, r"path 0: stopped at t = \S+ of 40: a propensity is negative or not finite"),
+    (
+        "X -> 0",
+        "1 - 0.5*X",
+        5,
+        r"path 0: stopped at t = \S+ of 40: a propensity is negative or not finite.*at or above zero",
+    ),
     ("X -> 0", 1, 1, r"path 0: stopped at t = \S+ of 40: a count would leave 0"),
     (
         "X -> 2 X",
@@ -281,6 +286,14 @@ def test_a_path_that_fails_is_named_with_time_and_reason(equation, propensity, s
     }
     with pytest.raises(NumericalError, match=said):
         simkit.run(experiment)
+
+
+@quick
+@pytest.mark.slow
+def test_an_event_that_breaks_a_count_says_what_to_write():
+    halved = {"half": {"at": 1, "set": {"X": "X/2 + 0.25"}}}
+    with pytest.raises(NumericalError, match=r"an event sets a count that .* Let events set whole numbers"):
+        simkit.run({**ARRIVALS, "events": halved})
 
 
 @quick

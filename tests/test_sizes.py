@@ -1,6 +1,7 @@
 """Models of a chosen size, and one value or a list for numbered names."""
 
 import inspect
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -33,7 +34,7 @@ def state(model, seed=0):
 def test_a_size_is_a_class_like_the_registered_one(model):
     smallest, largest = model.sizes
     default = next(n for n in range(smallest, largest) if of_size(model, n) is model)
-    assert len(SIZED) == 3
+    assert len(SIZED) == 4
     for size in (smallest, default, default + 1, largest):
         found = of_size(model, size)
         assert found is of_size(model, size)
@@ -72,6 +73,29 @@ def test_kuramoto_pulls_each_pair_alike(size):
     drift = model(K=3.0, gamma=0.5, D=0.1).drift(0.0, y)
     np.testing.assert_allclose(np.asarray(drift), wanted, rtol=1e-11, atol=1e-12)
     assert len(model.Noise._fields) == size
+
+
+@pytest.mark.parametrize("size", [2, 3, 5])
+def test_assets_have_the_correlations_asked_for(size):
+    model = of_size(MODELS["MultiAssetGBM"], size)
+    rho = np.corrcoef(np.random.default_rng(size).standard_normal((size, 2 * size)))
+    sigma, pairs = 0.1 * np.arange(1, size + 1), list(itertools.combinations(range(size), 2))
+    numbers = {f"mu{i + 1}": 0.05 for i in range(size)}
+    numbers |= {f"sigma{i + 1}": float(each) for i, each in enumerate(sigma)}
+    problem = model(**numbers, **{f"rho{i + 1}{j + 1}": float(rho[i, j]) for i, j in pairs})
+    check_parameters(problem)
+    prices = model.State(*([1.0] * size))
+    columns = [np.asarray(problem.noise(0.0, prices, model.Noise(*unit))) for unit in np.eye(size)]
+    np.testing.assert_allclose(np.transpose(columns) @ columns, np.outer(sigma, sigma) * rho, rtol=1e-12)
+
+
+def test_impossible_correlations_of_more_assets():
+    """Of four, each pair of which falls together, the determinant is positive."""
+    model = of_size(MODELS["MultiAssetGBM"], 4)
+    numbers = dict.fromkeys([f"{name}{i}" for name in ("mu", "sigma") for i in range(1, 5)], 0.1)
+    rhos = {"rho12": -0.9, "rho13": -0.9, "rho14": 0.0, "rho23": 0.0, "rho24": -0.9, "rho34": -0.9}
+    with pytest.raises(ValueError, match=r"^MultiAssetGBM\.rho12, rho13, .* must be >= 0, got -0\.8;"):
+        model(**numbers, **rhos)
 
 
 @pytest.mark.parametrize("size", [2, 3, 6])

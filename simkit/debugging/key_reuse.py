@@ -164,7 +164,8 @@ def _events(simulation: Simulation) -> Kind:
 
     def proposed(key, path, index):
         jumps = Jumps(network, JumpNoise.of(key, path), t0, span)
-        ahead = method.propose(jumps, y, method.init(jumps, y), index)
+        state = method.init(jumps, y)
+        ahead = method.propose(jumps, y, state, method.draw(jumps, y, state, index))
         return sum(jnp.sum(jnp.asarray(x, jnp.float64)) for x in jax.tree.leaves((ahead.tau, ahead.change)))
 
     return lambda index: [f"event {index}"], proposed, [(index,) for index in range(STEPS)]

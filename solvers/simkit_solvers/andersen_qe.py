@@ -12,6 +12,7 @@ from simkit_solvers.decay import mean_decay
 from simkit_solvers.model_solver import AbstractModelSolver
 from simkit_solvers.problem import Scalar
 from simkit_solvers.solver_info import Orders, SolverInfo
+from simkit_solvers.square_root import sqrt_positive
 
 PSI_C = 1.5  # between 1 and 2 both families of laws can have the mean and variance; Andersen's choice
 
@@ -81,7 +82,7 @@ class AndersenQE(AbstractModelSolver):
         if len(y0) == 1:
             return type(y0)(_matched(coefficients, h, jnp.maximum(y0[0], 0.0)).drawn(z[0]))
         rho = jnp.asarray(coefficients.rho, h.dtype)
-        across = _root(1 - rho * rho)
+        across = sqrt_positive(1 - rho * rho)
         S, v = y0[0], jnp.maximum(y0[1], 0.0)
         law = _matched(coefficients, h, v)
         v1 = law.drawn(rho * z[0] + across * z[1])
@@ -94,7 +95,7 @@ class AndersenQE(AbstractModelSolver):
         mean, exists = law.log_exponential_mean(k2 + 0.5 * k3)
         plain = -ratio * coefficients.kappa * coefficients.theta * h
         k0 = jnp.where(exists, -mean - (k1 + 0.5 * k3) * v, plain)
-        spread = _root(k3 * (v + v1))
+        spread = sqrt_positive(k3 * (v + v1))
         S1 = S * jnp.exp(coefficients.mu * h + k0 + k1 * v + k2 * v1 + spread * apart)
         return type(y0)(S1, v1)
 
@@ -143,11 +144,6 @@ def _matched(coefficients: SquareRootCoefficients, h, v) -> _Matched:
     b = jnp.sqrt(x - 1 + jnp.sqrt(x * (x - 1)))
     far = jnp.where(quadratic, PSI_C, psi)
     return _Matched(quadratic, alive, m / (1 + b * b), b, (far - 1) / (far + 1), 2 / (m * (far + 1)))
-
-
-def _root(x):
-    positive = x > 0
-    return jnp.where(positive, jnp.sqrt(jnp.where(positive, x, 1.0)), 0.0)
 
 
 ANDERSEN_QE = SolverInfo(

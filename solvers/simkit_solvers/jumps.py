@@ -2,7 +2,8 @@
 
 Counts are `int32` scalars, one a species. The draws of a path are a pure function of (key, path, how many
 proposals it has looked at), so its events do not depend on the ensemble, nor on the times that are saved: an
-event beyond a saved time is not taken, and is proposed again, the same, when the path goes on.
+event beyond a saved time is not taken, and the path goes on with it. What comes next is drawn at the end of
+a turn and carried, or each array that the next turn gives would draw it anew (see `_packing`).
 """
 
 import abc
@@ -69,7 +70,8 @@ class Proposal(NamedTuple):
     """What comes next: after the time `tau` the counts change by `change`, unless it is not `accepted`.
 
     `fired` counts the events of each reaction in it, `inside` those of them that may lie anywhere in a leap.
-    `state` is the method's own after it, `status` one of the reasons why a path cannot go on, or `RUNNING`.
+    It is `sound` if no count leaves 0 … `LARGEST_COUNT`. `state` is the method's own after it, `status` one
+    of the reasons why a path cannot go on, or `RUNNING`.
     """
 
     tau: jax.Array
@@ -77,6 +79,7 @@ class Proposal(NamedTuple):
     fired: tuple
     inside: tuple
     accepted: jax.Array
+    sound: jax.Array
     state: Any
     status: jax.Array
 
@@ -109,8 +112,15 @@ class AbstractJumpMethod(eqx.Module):
         """What it carries beside the counts."""
 
     @abc.abstractmethod
-    def propose(self, jumps: Jumps, y, state, index) -> Proposal:
-        """The next event or leap from `y`; `index` (`uint32`) counts the proposals so far."""
+    def draw(self, jumps: Jumps, y, state, index) -> Any:
+        """What is drawn for the next event or leap from `y`: a few numbers, first those that cost most.
+
+        `index` (`uint32`) counts the proposals so far.
+        """
+
+    @abc.abstractmethod
+    def propose(self, jumps: Jumps, y, state, drawn) -> Proposal:
+        """The next event or leap from `y`, given what was drawn for it there."""
 
     @abc.abstractmethod
     def interrupted(self, jumps: Jumps, y, state, after) -> Any:
@@ -154,11 +164,12 @@ class JumpRun(NamedTuple):
 class _Path(NamedTuple):
     """What a path's loop carries.
 
-    `lost` is what rounding has taken from `elapsed`, and empty in float64; `interruptions` counts the stops
-    at which a proposal was given up, and is empty where there are none. `scores` has one number for each
-    direction.
+    `drawn` is of the event or leap that comes next. `lost` is what rounding has taken from `elapsed`, and
+    empty in float64; `interruptions` counts the stops at which a proposal was given up, and is empty where
+    there are none. `scores` has one number for each direction.
     """
 
+    drawn: Any
     y: Any
     elapsed: jax.Array
     lost: tuple
@@ -284,7 +295,8 @@ def _rows(jumps: Jumps, method: AbstractJumpMethod, y0, grid: JumpGrid, at: Scal
     scores = tuple(zero for _ in jumps.directions)
     started = zero if at is None else jnp.asarray(at, zero.dtype)
     state = method.init(begun, y0)
-    start = _Path(y0, started, lost, state, none, none, (none,) if stopping else (), scores)
+    start = _Path((), y0, started, lost, state, none, none, (none,) if stopping else (), scores)
+    start = _with_draw(begun, method, start)
     pack, unpack = _packing(start)
 
     def until(jumps, carry, time):
@@ -298,9 +310,8 @@ def _rows(jumps: Jumps, method: AbstractJumpMethod, y0, grid: JumpGrid, at: Scal
                 pack(path),
             )
         )
-        index = _index(method, path)
-        ahead = method.propose(jumps, path.y, path.state, index)
-        y, looked = method.look(jumps, path.y, ahead, index, path.elapsed, time, looked)
+        ahead = method.propose(jumps, path.y, path.state, path.drawn)
+        y, looked = method.look(jumps, path.y, ahead, _index(method, path), path.elapsed, time, looked)
         return (path, looked), (y, _scores_at(jumps, method, path, ahead, time))
 
     # Two times or more: the compiler takes a loop of one apart and mixes it with what is around.
@@ -314,7 +325,9 @@ def _rows(jumps: Jumps, method: AbstractJumpMethod, y0, grid: JumpGrid, at: Scal
         inner, last = carry
         time, which = where
         during = _over(jumps, last, time)
-        (path, looked), (y, scores) = until(during, inner, time)
+        path, looked = inner
+        path = _with_draw(during, method, path)
+        (path, looked), (y, scores) = until(during, (path, looked), time)
         path, y = _stopped(jumps, schedule, method, during, path, y, scores, time, which)
         return ((path, looked), time), (y, scores)
 
@@ -395,6 +408,7 @@ def _stopped(
     status = jnp.where(happens & ~sound, jnp.int32(BAD_EVENT), path.status)
     moved = event_moves(after, jumps.network, jumps.directions, before)
     path = _Path(
+        path.drawn,
         where(interrupted, counts, path.y),
         jnp.where(interrupted, time, path.elapsed),
         tuple(jnp.where(interrupted, 0.0, lost) for lost in path.lost),
@@ -410,17 +424,13 @@ def _stopped(
 @jax.named_scope(STEPS)
 def _turn(jumps: Jumps, method: AbstractJumpMethod, path: _Path, time, max_steps: int) -> _Path:
     """One proposal: taken, refused, or left for later where it ends beyond `time`."""
-    index = _index(method, path)
-    ahead = method.propose(jumps, path.y, path.state, index)
+    ahead = method.propose(jumps, path.y, path.state, path.drawn)
     step = ahead.tau + path.lost[0] if path.lost else ahead.tau
     end = path.elapsed + step
     y = jax.tree.map(jnp.add, path.y, ahead.change)
-    most = jnp.uint32(0)  # a negative count is a large one, and so is one that wraps
-    for x in jax.tree.leaves(y):
-        most = jnp.maximum(most, x.astype(jnp.uint32))
-    sound = most <= jnp.uint32(LARGEST_COUNT)
-    status = jnp.where(ahead.accepted & ~sound, jnp.int32(BAD_COUNT), jnp.int32(RUNNING))
-    status = jnp.where(index >= jnp.uint32(max_steps), jnp.int32(TOO_MANY_STEPS), status)
+    status = jnp.where(ahead.accepted & ~ahead.sound, jnp.int32(BAD_COUNT), jnp.int32(RUNNING))
+    full = _index(method, path) >= jnp.uint32(max_steps)
+    status = jnp.where(full, jnp.int32(TOO_MANY_STEPS), status)
     status = jnp.where(ahead.accepted & (end > time), jnp.int32(WAITING), status)
     status = jnp.where(ahead.status != RUNNING, ahead.status, status)
     if jumps.directions:
@@ -434,7 +444,8 @@ def _turn(jumps: Jumps, method: AbstractJumpMethod, path: _Path, time, max_steps
     def where(condition, one, other):
         return jax.tree.map(lambda a, b: jnp.where(condition, a, b), one, other)
 
-    return _Path(
+    after = _Path(
+        path.drawn,
         where(taken, y, path.y),
         jnp.where(taken, end, path.elapsed),
         tuple(jnp.where(taken, step - (end - path.elapsed), lost) for lost in path.lost),
@@ -444,6 +455,21 @@ def _turn(jumps: Jumps, method: AbstractJumpMethod, path: _Path, time, max_steps
         path.interruptions,
         tuple(jnp.where(goes, s + g, s) for s, g in zip(path.scores, gained, strict=True)),
     )
+    drawn = _with_draw(jumps, method, after).drawn
+    return after._replace(drawn=where(goes, drawn, path.drawn))
+
+
+def _with_draw(jumps: Jumps, method: AbstractJumpMethod, path: _Path) -> _Path:
+    """The path with what comes next."""
+    return path._replace(drawn=method.draw(jumps, path.y, path.state, _index(method, path)))
+
+
+def sound(y) -> jax.Array:
+    """Whether all counts are in 0 … `LARGEST_COUNT`."""
+    most = jnp.uint32(0)  # a negative count is a large one, and so is one that wraps
+    for x in jax.tree.leaves(y):
+        most = jnp.maximum(most, x.astype(jnp.uint32))
+    return most <= jnp.uint32(LARGEST_COUNT)
 
 
 def _index(method: AbstractJumpMethod, path: _Path):
@@ -456,17 +482,19 @@ def _index(method: AbstractJumpMethod, path: _Path):
 def _packing(example):
     """How the loop's carry is laid out: scalars of one width in pairs, their bits as complex numbers.
 
-    XLA's CPU compiler makes one kernel of each array that a loop body gives, and draws the random words again
-    in each; a pair in one complex array is one kernel.
+    XLA's CPU compiler makes one kernel of each array that a loop body gives, and computes again in each what
+    they share; a pair in one complex array is one kernel.
     """
     leaves, tree = jax.tree.flatten(example)
     dtypes = [leaf.dtype for leaf in leaves]
     floats = {4: jnp.float32, 8: jnp.float64}
     by_width: dict[int, list[int]] = {}
-    for i, dtype in enumerate(dtypes):
-        by_width.setdefault(dtype.itemsize, []).append(i)
+    for i, leaf in enumerate(leaves):
+        if leaf.shape == ():
+            by_width.setdefault(leaf.dtype.itemsize, []).append(i)
     pairs = [tuple(where[i : i + 2]) for where in by_width.values() for i in range(0, len(where) - 1, 2)]
-    single = [where[-1] for where in by_width.values() if len(where) % 2]
+    paired = {i for pair in pairs for i in pair}
+    single = [i for i in range(len(leaves)) if i not in paired]
 
     def pack(carry):
         found = [

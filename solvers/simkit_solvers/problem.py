@@ -20,10 +20,14 @@ NoiseKind = Literal["additive", "scalar", "diagonal", "commutative", "general"]
 
 
 class Quantity(NamedTuple):
-    """Unit and description of a variable: `S: Annotated[Scalar, Quantity("currency", "asset price")]`."""
+    """Unit and description of a variable: `S: Annotated[Scalar, Quantity("currency", "asset price")]`.
+
+    `at_least` is the least value at which it may begin, where there is one.
+    """
 
     unit: str
     description: str
+    at_least: float | None = None
 
 
 @dataclasses.dataclass(frozen=True)

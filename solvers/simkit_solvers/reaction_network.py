@@ -16,6 +16,7 @@ import jax.numpy as jnp
 
 from simkit_solvers.problem import AbstractODE, AbstractSDE, NoiseKind, Scalar
 from simkit_solvers.reaction import Reaction
+from simkit_solvers.square_root import sqrt_positive
 
 
 class AbstractReactionNetwork(AbstractODE):
@@ -108,19 +109,13 @@ class ChemicalLangevin(AbstractSDE):
         return self.original.change(self.original.propensities(t, y), y)
 
     def noise(self, t, y, dW):
-        sizes = (_sqrt_positive(a) for a in self.original.propensities(t, y))
+        sizes = (sqrt_positive(a) for a in self.original.propensities(t, y))
         return self.original.change([size * w for size, w in zip(sizes, dW, strict=True)], y)
 
 
 @functools.lru_cache(maxsize=64)
 def _noises(names: tuple[str, ...]) -> type[tuple]:
     return NamedTuple("Noise", [(name, Scalar) for name in names])  # pyright: ignore[reportArgumentType]
-
-
-def _sqrt_positive(a):
-    """The root of the positive part; its slope at zero is taken as zero, as gradients stay finite then."""
-    positive = a > 0
-    return jnp.where(positive, jnp.sqrt(jnp.where(positive, a, 1.0)), 0.0)
 
 
 def _combinations(x, number: int):

@@ -6,9 +6,19 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from simkit_solvers.direct_method import propensity_status, running_sums, waiting_time
+from simkit_solvers.direct_method import running_sums
+from simkit_solvers.exact_events import are_propensities, waiting_time
 from simkit_solvers.generator import Words, block, threefry2x32
-from simkit_solvers.jumps import BAD_COUNT, LARGEST_COUNT, AbstractJumpMethod, Jumps, Proposal
+from simkit_solvers.jumps import (
+    BAD_COUNT,
+    BAD_PROPENSITY,
+    LARGEST_COUNT,
+    RUNNING,
+    AbstractJumpMethod,
+    Jumps,
+    Proposal,
+    sound,
+)
 from simkit_solvers.solver_info import SolverInfo
 from simkit_solvers.variates import below_one, binomial, exponential, poisson
 
@@ -68,8 +78,11 @@ class TauLeaping(AbstractJumpMethod):
     def init(self, jumps, y):
         return _Refusals(jnp.int32(0), jnp.int32(0))
 
-    def propose(self, jumps, y, state, index):
-        dtype = jumps.span.dtype
+    def draw(self, jumps, y, state, index):
+        return index  # the loops of Poisson variates are not taken twice in any case
+
+    def propose(self, jumps, y, state, drawn):
+        index, dtype = drawn, jumps.span.dtype
         most = MOST_EVENTS[dtype.itemsize]
         a = jumps.propensities(y)
         critical = self._critical(jumps, y, a)
@@ -106,12 +119,14 @@ class TauLeaping(AbstractJumpMethod):
         for x in jax.tree.leaves(after):
             enough, small = enough & (x >= 0), small & (x <= LARGEST_COUNT)
         accepted = enough | single
-        status = jnp.where(small, propensity_status(a), jnp.int32(BAD_COUNT))
+        status = jnp.where(are_propensities(a), jnp.int32(RUNNING), jnp.int32(BAD_PROPENSITY))
+        status = jnp.where(small, status, jnp.int32(BAD_COUNT))
         refused = (~accepted).astype(jnp.int32)
         refusals = _Refusals(refused * (state.in_a_row + 1), state.total + refused)
         change = jax.tree.map(lambda d: d.astype(jnp.int32), change)
         # An event at its own time is at the end of the leap: only the others may be seen inside it.
-        return Proposal(tau, change, tuple(fired), tuple(leapt), accepted, refusals, status)
+        whole = sound(jax.tree.map(jnp.add, y, change))
+        return Proposal(tau, change, tuple(fired), tuple(leapt), accepted, whole, refusals, status)
 
     def interrupted(self, jumps, y, state, after):
         return state._replace(in_a_row=jnp.int32(0))

@@ -10,8 +10,8 @@ from simkit_physics.finance.heston import Heston
 
 
 class BatesState(NamedTuple):
-    S: Annotated[Scalar, Quantity("currency", "asset price")]
-    v: Annotated[Scalar, Quantity("1/time", "variance of the return between jumps")]
+    S: Annotated[Scalar, Quantity("currency", "asset price", at_least=0)]
+    v: Annotated[Scalar, Quantity("1/time", "variance of the return between jumps", at_least=0)]
 
 
 class BatesNoise(NamedTuple):

@@ -7,7 +7,7 @@ from simkit_physics.power import power_positive
 
 
 class CEVState(NamedTuple):
-    S: Annotated[Scalar, Quantity("currency", "asset price")]
+    S: Annotated[Scalar, Quantity("currency", "asset price", at_least=0)]
 
 
 class CEVNoise(NamedTuple):

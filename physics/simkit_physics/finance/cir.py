@@ -15,7 +15,7 @@ LARGEST_MEAN = 1e9
 
 
 class CIRState(NamedTuple):
-    r: Annotated[Scalar, Quantity("1/time", "short rate")]
+    r: Annotated[Scalar, Quantity("1/time", "short rate", at_least=0)]
 
 
 class CIRNoise(NamedTuple):

@@ -6,7 +6,7 @@ from simkit_solvers.problem import AbstractExactMoments, AbstractSDE, Quantity, 
 
 
 class GBMState(NamedTuple):
-    S: Annotated[Scalar, Quantity("currency", "asset price")]
+    S: Annotated[Scalar, Quantity("currency", "asset price", at_least=0)]
 
 
 class GBMNoise(NamedTuple):

@@ -9,8 +9,8 @@ from simkit_physics.square_root import sqrt_positive
 
 
 class HestonState(NamedTuple):
-    S: Annotated[Scalar, Quantity("currency", "asset price")]
-    v: Annotated[Scalar, Quantity("1/time", "variance of the return")]
+    S: Annotated[Scalar, Quantity("currency", "asset price", at_least=0)]
+    v: Annotated[Scalar, Quantity("1/time", "variance of the return", at_least=0)]
 
 
 class HestonNoise(NamedTuple):

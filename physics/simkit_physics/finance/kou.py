@@ -8,7 +8,7 @@ from simkit_solvers.problem import AbstractExactMoments, Quantity, Scalar, param
 
 
 class KouState(NamedTuple):
-    S: Annotated[Scalar, Quantity("currency", "asset price")]
+    S: Annotated[Scalar, Quantity("currency", "asset price", at_least=0)]
 
 
 class KouNoise(NamedTuple):

@@ -1,19 +1,121 @@
+import itertools
 from typing import Annotated, ClassVar, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 from jax.core import Tracer
 from simkit_solvers.exact_sampling import AbstractExactTransition
-from simkit_solvers.problem import AbstractExactMoments, AbstractSDE, Quantity, Scalar, parameter
+from simkit_solvers.problem import (
+    AbstractExactMoments,
+    AbstractSDE,
+    Parameter,
+    Quantity,
+    Scalar,
+    parameter,
+)
 
+from simkit_physics.sized import AbstractSized, Parts, numbered
 from simkit_physics.square_root import sqrt_positive
 
-SMALLEST_DETERMINANT = -1e-12  # rounding of a correlation matrix that is singular
+SMALLEST_EIGENVALUE = -1e-12  # rounding of a correlation matrix that is singular
+
+
+class AbstractMultiAssetGBM(AbstractSDE, AbstractExactMoments, AbstractExactTransition, AbstractSized):
+    r"""Correlated prices, as many as `State` has; see `MultiAssetGBM`.
+
+    Reference: Black & Scholes (1973), doi:10.1086/260062.
+    """
+
+    calculus = "ito"
+    noise_kind = "commutative"
+    sizes: ClassVar[tuple[int, int]] = (2, 9)
+
+    def __check_init__(self):
+        rhos = self._correlations()
+        if any(isinstance(rho, Tracer) or not -1 <= float(rho) <= 1 for rho in rhos.values()):
+            return
+        matrix = np.eye(len(self.State._fields))
+        for (i, j), rho in rhos.items():
+            matrix[i, j] = matrix[j, i] = float(rho)
+        least = float(np.linalg.eigvalsh(matrix)[0])
+        if least < SMALLEST_EIGENVALUE:
+            names = [f"rho{i + 1}{j + 1}" for i, j in rhos]
+            raise ValueError(
+                f"MultiAssetGBM.{', '.join(names)}: no random variables have "
+                "these correlations: the least eigenvalue of their matrix must be >= 0, got "
+                f"{least:.3g}; bring them nearer to zero"
+            )
+
+    @classmethod
+    def parts(cls, size):
+        numbers = range(1, size + 1)
+        prices = {
+            name: Quantity("currency", f"price of asset {i}", at_least=0)
+            for i, name in enumerate(numbered("S", numbers), 1)
+        }
+        given = {f"mu{i}": Parameter("1/time", f"drift rate of price {i}") for i in numbers}
+        for i in numbers:
+            given[f"sigma{i}"] = Parameter("1/time^0.5", f"volatility of price {i}", at_least=0)
+        for i, j in itertools.combinations(numbers, 2):
+            given[f"rho{i}{j}"] = Parameter("1", f"correlation of prices {i} and {j}", at_least=-1, at_most=1)
+        return Parts(prices, numbered("W", numbers), given)
+
+    def drift(self, t, y):
+        return self.State(*(mu * S for mu, S in zip(self._numbers("mu"), y, strict=True)))
+
+    def noise(self, t, y, dW):
+        found = []
+        for S, sigma, row in zip(y, self._numbers("sigma"), self._root(), strict=True):
+            shock = sum((part * w for part, w in zip(row[1:], dW[1:], strict=False)), row[0] * dW[0])
+            found.append(sigma * S * shock)
+        return self.State(*found)
+
+    def transition(self, t, h, y, dW, words):
+        shocks = self.noise(t, self.State(*(jnp.ones_like(S) for S in y)), dW)
+        rates = self._numbers("mu"), self._numbers("sigma")
+        return self.State(
+            *(
+                S * jnp.exp((mu - 0.5 * sigma**2) * h + shock)
+                for S, mu, sigma, shock in zip(y, *rates, shocks, strict=True)
+            )
+        )
+
+    def exact_mean(self, t, y0):
+        return self.State(*(S * jnp.exp(mu * t) for S, mu in zip(y0, self._numbers("mu"), strict=True)))
+
+    def exact_variance(self, t, y0):
+        means, sigmas = self.exact_mean(t, y0), self._numbers("sigma")
+        return self.State(*(m**2 * jnp.expm1(sigma**2 * t) for m, sigma in zip(means, sigmas, strict=True)))
+
+    def _numbers(self, name: str) -> list:
+        return [getattr(self, each) for each in numbered(name, range(1, len(self.State._fields) + 1))]
+
+    def _correlations(self) -> dict[tuple[int, int], Scalar]:
+        pairs = itertools.combinations(range(len(self.State._fields)), 2)
+        return {(i, j): getattr(self, f"rho{i + 1}{j + 1}") for i, j in pairs}
+
+    def _root(self) -> list[list]:
+        """The rows of L, without the zeros. What depends on the prices before it has nothing of its own."""
+        rhos = self._correlations()
+        rows: list[list] = [[1.0]]
+        for i in range(1, len(self.State._fields)):
+            row: list = [rhos[0, i]]
+            for j in range(1, i):
+                own, above = rows[j][j], rows[j]
+                rest = rhos[j, i] - sum(a * b for a, b in zip(row, above, strict=False))
+                apart = own > 0
+                row.append(jnp.where(apart, rest / jnp.where(apart, own, 1.0), 0.0))
+            left = 1 - row[0] * row[0]
+            for part in row[1:]:
+                left = left - part * part
+            rows.append([*row, sqrt_positive(left)])
+        return rows
 
 
 class MultiAssetGBMState(NamedTuple):
-    S1: Annotated[Scalar, Quantity("currency", "price of the first asset")]
-    S2: Annotated[Scalar, Quantity("currency", "price of the second asset")]
-    S3: Annotated[Scalar, Quantity("currency", "price of the third asset")]
+    S1: Annotated[Scalar, Quantity("currency", "price of the first asset", at_least=0)]
+    S2: Annotated[Scalar, Quantity("currency", "price of the second asset", at_least=0)]
+    S3: Annotated[Scalar, Quantity("currency", "price of the third asset", at_least=0)]
 
 
 class MultiAssetGBMNoise(NamedTuple):
@@ -22,13 +124,13 @@ class MultiAssetGBMNoise(NamedTuple):
     W3: Scalar
 
 
-class MultiAssetGBM(AbstractSDE, AbstractExactMoments, AbstractExactTransition):
+class MultiAssetGBM(AbstractMultiAssetGBM):
     r"""Three correlated geometric Brownian motions, $dS_i = \mu_i S_i\,dt + \sigma_i S_i\,dB_i$.
 
     Itô, with $dB_i\,dB_j = \rho_{ij}\,dt$; in the independent $W$ of the noise, $B = LW$ with the lower
-    triangular $L$ of $L L^T = \rho$. Each price has the mean and variance of `GBM`. Raises `ValueError` when
-    no random variables have these correlations, which means that the determinant $1 +
-    2\rho_{12}\rho_{13}\rho_{23} - \rho_{12}^2 - \rho_{13}^2 - \rho_{23}^2$ is negative. Where the matrix is
+    triangular $L$ of $L L^T = \rho$. Each price has the mean and variance of `GBM`. In YAML `size` gives
+    another number of assets, from 2 to 9, with all correlations from `rho12` on. Raises `ValueError` when no
+    random variables have these correlations: where their matrix has a negative eigenvalue. Where it is
     singular, derivatives in the correlations are wrong; all others are right.
     References: Black & Scholes (1973), doi:10.1086/260062; Margrabe (1978), The value of an option to
     exchange one asset for another, doi:10.1111/j.1540-6261.1978.tb03397.x.
@@ -36,8 +138,6 @@ class MultiAssetGBM(AbstractSDE, AbstractExactMoments, AbstractExactTransition):
 
     State = MultiAssetGBMState
     Noise = MultiAssetGBMNoise
-    calculus = "ito"
-    noise_kind = "commutative"
     example: ClassVar[dict[str, float]] = {
         "mu1": 0.05,
         "mu2": 0.03,
@@ -60,50 +160,3 @@ class MultiAssetGBM(AbstractSDE, AbstractExactMoments, AbstractExactTransition):
     rho12: Scalar = parameter("1", "correlation of the first and second", at_least=-1, at_most=1)
     rho13: Scalar = parameter("1", "correlation of the first and third", at_least=-1, at_most=1)
     rho23: Scalar = parameter("1", "correlation of the second and third", at_least=-1, at_most=1)
-
-    def __check_init__(self):
-        a, b, c = rhos = (self.rho12, self.rho13, self.rho23)
-        if any(isinstance(rho, Tracer) or not -1 <= float(rho) <= 1 for rho in rhos):
-            return
-        determinant = float(1 + 2 * a * b * c - a * a - b * b - c * c)
-        if determinant < SMALLEST_DETERMINANT:
-            raise ValueError(
-                "MultiAssetGBM.rho12, rho13, rho23: no random variables have these correlations: the "
-                f"determinant of their matrix must be >= 0, got {determinant:.3g}; make them smaller"
-            )
-
-    def drift(self, t, y):
-        return MultiAssetGBMState(S1=self.mu1 * y.S1, S2=self.mu2 * y.S2, S3=self.mu3 * y.S3)
-
-    def noise(self, t, y, dW):
-        # The rows of L. Where the first two are one and the same, the third has nothing of its own in W2.
-        a, b = self.rho12, self.rho13
-        across = sqrt_positive(1 - a * a)
-        apart = across > 0
-        c = jnp.where(apart, (self.rho23 - a * b) / jnp.where(apart, across, 1.0), 0.0)
-        d = sqrt_positive(1 - b * b - c * c)
-        return MultiAssetGBMState(
-            S1=self.sigma1 * y.S1 * dW.W1,
-            S2=self.sigma2 * y.S2 * (a * dW.W1 + across * dW.W2),
-            S3=self.sigma3 * y.S3 * (b * dW.W1 + c * dW.W2 + d * dW.W3),
-        )
-
-    def transition(self, t, h, y, dW, words):
-        shocks = self.noise(t, MultiAssetGBMState(*(jnp.ones_like(S) for S in y)), dW)
-        rates = (self.mu1, self.mu2, self.mu3), (self.sigma1, self.sigma2, self.sigma3)
-        return MultiAssetGBMState(
-            *(
-                S * jnp.exp((mu - 0.5 * sigma**2) * h + shock)
-                for S, mu, sigma, shock in zip(y, *rates, shocks, strict=True)
-            )
-        )
-
-    def exact_mean(self, t, y0):
-        rates = self.mu1, self.mu2, self.mu3
-        return MultiAssetGBMState(*(S * jnp.exp(mu * t) for S, mu in zip(y0, rates, strict=True)))
-
-    def exact_variance(self, t, y0):
-        means, sigmas = self.exact_mean(t, y0), (self.sigma1, self.sigma2, self.sigma3)
-        return MultiAssetGBMState(
-            *(m**2 * jnp.expm1(sigma**2 * t) for m, sigma in zip(means, sigmas, strict=True))
-        )

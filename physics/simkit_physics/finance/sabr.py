@@ -8,8 +8,8 @@ from simkit_physics.square_root import sqrt_positive
 
 
 class SABRState(NamedTuple):
-    F: Annotated[Scalar, Quantity("currency", "forward price")]
-    alpha: Annotated[Scalar, Quantity("currency^(1-beta)/time^0.5", "volatility")]
+    F: Annotated[Scalar, Quantity("currency", "forward price", at_least=0)]
+    alpha: Annotated[Scalar, Quantity("currency^(1-beta)/time^0.5", "volatility", at_least=0)]
 
 
 class SABRNoise(NamedTuple):

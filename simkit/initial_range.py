@@ -1,0 +1,41 @@
+"""What initial values of a model's variables are admissible."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from simkit_solvers.problem import AbstractODE, variables_of
+
+from simkit.documents import KeyPath
+from simkit.fields import Constants
+from simkit.initial import Distribution, PathValues
+from simkit.initial_plan import InitialValue
+from simkit.mistakes import Mistakes
+
+
+def refuse_out_of_range(
+    initial: Mapping[str, InitialValue],
+    problem: AbstractODE | None,
+    constants: Constants,
+    mistakes: Mistakes,
+) -> None:
+    """Values below the least that a variable may have at t0; of a law with bounds, its lower one.
+
+    A normal law has none, and is taken at its word.
+    """
+    if problem is None:
+        return
+    for name, quantity in variables_of(problem).items():
+        if quantity.at_least is None or name not in initial:
+            continue
+        value = initial[name]
+        bound = value.bound(constants.values)
+        path: KeyPath = ("initial", name)
+        if isinstance(bound, Distribution):
+            if bound.kind != "uniform":
+                continue
+            path, bound = (*path, "uniform", 0), bound.a
+        numbers = np.atleast_1d(bound.numbers if isinstance(bound, PathValues) else bound)
+        below = np.flatnonzero(numbers < quantity.at_least)
+        if len(below):
+            wanted = f"must be >= {quantity.at_least:g}, {quantity.description or name}"
+            mistakes.add(path, f"{value.place(below[0])}{wanted}; got {numbers[below[0]]:g}")

@@ -1,0 +1,13 @@
+r"""The square root of full truncation, $\sqrt{\max(x, 0)}$, with gradients that stay finite."""
+
+import jax.numpy as jnp
+
+
+def sqrt_positive(x):
+    r"""$\sqrt{\max(x, 0)}$, with derivative zero where x ≤ 0.
+
+    The inner `where` keeps the root away from zero, where its infinite derivative times the zero of the outer
+    one would be NaN.
+    """
+    positive = x > 0
+    return jnp.where(positive, jnp.sqrt(jnp.where(positive, x, 1.0)), 0.0)
