@@ -240,8 +240,8 @@ def test_one_mistake_gives_one_message(messages, changes, message):
 INLINE = [
     (
         "sde: {S: {drift: 2*S}}",
-        "1:9: model.sde: has no noise; write the equations under ode, or give a variable one: {drift: -x, noise: "
-        "{W: 0.1}}",
+        "1:9: model.sde: has no noise; write the equations under ode, or give a variable one: "
+        "{drift: -x, noise: {W: 0.1}}",
     ),
     ("ode: {}", "1:14: model.ode: needs at least one variable"),
     ("ode: {S: x}", "1:18: model.ode.S: unknown name 'x' at column 1; known: S, t, pi, e"),
