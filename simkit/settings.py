@@ -837,7 +837,7 @@ def _second(value: Any) -> list[str | list[str]]:
     return value
 
 
-SENSITIVITY_METHODS = ("auto", "pathwise", "reverse", "score", "finite_differences")
+SENSITIVITY_METHODS = ("auto", "pathwise", "reverse", "smoothing", "score", "finite_differences")
 
 
 class Sensitivity(Section):
@@ -868,12 +868,13 @@ class Sensitivity(Section):
         examples=[["S", ["S", "sigma"]]],
     )
     method: Annotated[
-        Literal["auto", "pathwise", "reverse", "score", "finite_differences"], *_choice(*SENSITIVITY_METHODS)
+        Literal["auto", "pathwise", "reverse", "smoothing", "score", "finite_differences"],
+        *_choice(*SENSITIVITY_METHODS),
     ] = Field(
         "auto",
         description="The estimator of the first derivatives. By default that which is right for the "
-        "observable: pathwise where its value changes continuously, score where it jumps, finite_differences "
-        "otherwise.",
+        "observable: pathwise where its value changes continuously, smoothing or score where it jumps, "
+        "finite_differences otherwise.",
     )
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 import time
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,8 +19,14 @@ from simkit.failures import failed_paths
 from simkit.longstaff_schwartz import with_policies
 from simkit.paths import as_device_ids, path_mesh
 from simkit.programs import Request, compiled
-from simkit.sensitivity.choice import FEW, Choice, Facts, choose, choose_second, not_smooth, release_interval
-from simkit.sensitivity.derivative_program import DerivativeProgram, Kind, Moves, SecondProgram
+from simkit.sensitivity.choice import FEW, Choice, Facts, choose, choose_second, not_smooth, release_interval, smooth
+from simkit.sensitivity.derivative_program import (
+    DerivativeProgram,
+    Kind,
+    Moves,
+    SecondProgram,
+    SmoothedSecondProgram,
+)
 from simkit.sensitivity.differences import (
     COUPLED,
     ROUGH,
@@ -153,6 +160,14 @@ def _first(facts: Facts, method: str, quantity: str, target: int) -> Choice:
             f"sensitivity.method: the {method} derivative of {quantity} in {label} would be wrong: {reason}; "
             f"leave method out for {right.method}"
         )
+    if method == "smoothing":
+        smoothed = smooth(facts, quantity, (target,), kinks=False)
+        if isinstance(smoothed, str):
+            raise InputError(
+                f"sensitivity.method: no smoothing for {quantity} in {label}: {smoothed}; leave method out for "
+                f"{right.method}"
+            )
+        return Choice(quantity, (target,), "smoothing", asked, 0, smoothed)
     look = release_interval(facts, quantity, target, "jumps")
     if isinstance(look, str):
         raise InputError(
@@ -170,9 +185,10 @@ def _parts(facts: Facts, choices: list[Choice], quantities: list[str]) -> list[_
         alone: tuple = ()
         if choice.method == "finite differences":
             alone = *choice.targets, facts.is_rough(choice.quantity, choice.targets[0])
-        groups.setdefault((choice.method, second, choice.look, alone), []).append(choice)
+        key = choice.method, second, choice.look, choice.smoothings, alone
+        groups.setdefault(key, []).append(choice)
     parts = []
-    for (method, second, look, _), group in groups.items():
+    for (method, second, look, _, _), group in groups.items():
         if method == "finite differences":
             parts.append(_differences(facts, group))
         elif second:
@@ -199,7 +215,10 @@ def _first_part(facts: Facts, group: list[Choice], look: int) -> _Part:
         kind = "extra jump"
     if isinstance(facts.simulation.grid, JumpGrid):
         kind = "counts" if group[0].method == "score" else "coupled"
-    program = DerivativeProgram(facts.program, rows, kind, Release(look) if look else None)
+    release = Release(look) if look else None
+    if group[0].method == "smoothing":
+        kind, release = "smoothed", group[0].smoothings[0]
+    program = DerivativeProgram(facts.program, rows, kind, release)
     dtype = jnp.dtype(facts.simulation.precision)
     steps = tuple(jnp.asarray(step_of(facts.targets[i], COUPLED), dtype) for i in numbers)
     moves = Moves(facts.inputs, tuple(facts.moves[i] for i in numbers), (), steps)
@@ -219,7 +238,10 @@ def _second_part(facts: Facts, group: list[Choice], look: int) -> _Part:
     rows = _rows(facts, names)
     kind = "along" if isinstance(facts.simulation.grid, Grid) else "forward"
     first, both = changes(facts.simulation, [facts.targets[i] for i in used], at)
-    program = SecondProgram(facts.program, rows, tuple(at), kind, Release(look) if look else None)
+    program: Any = SecondProgram(facts.program, rows, tuple(at), kind, Release(look) if look else None)
+    if group[0].method == "smoothing":
+        once, again = group[0].smoothings
+        program = SmoothedSecondProgram(facts.program, rows, tuple(at), (once, again))
     places = {
         (name, pair): q * len(pairs) + n for q, (name, _) in enumerate(rows) for n, pair in enumerate(pairs)
     }
