@@ -91,8 +91,8 @@ class Expression:
     Plain numbers in it are Python floats, which never promote a float32 state. `truth` tells that it is a
     condition, whose value is 1 or 0. `jumps` are the names on which conditions, `sign`, `floor` and `ceil` in
     it depend: where these change a little, its value may change at once. `kinks` are those in `maximum`,
-    `minimum`, `clip`, `abs` and in extremes along the path, where its slope may. `edges` are where that happens,
-    but for extremes along the path. Two expressions of the same text are equal.
+    `minimum`, `clip`, `abs` and in extremes along the path, where its slope may. `edges` are where that
+    happens, but for extremes along the path. Two expressions of the same text are equal.
     """
 
     text: str

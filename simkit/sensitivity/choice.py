@@ -27,13 +27,20 @@ from simkit.observables import Observable, Observer
 from simkit.paths import Inputs, PathProgram, as_device_ids
 from simkit.reaction_plan import model_of
 from simkit.sensitivity.derivative_program import DerivativeProgram, Moves, SmoothedSecondProgram, like
-from simkit.sensitivity.edges import smoothing_of
+from simkit.sensitivity.edges import looks_of, smoothing_of
 from simkit.sensitivity.targets import Target
 from simkit.simulation import Simulation
 from simkit.time_functions import SetVariables
 
 Method = Literal[
-    "pathwise", "reverse", "smoothing", "score", "mixed", "weak derivative", "coupled differences", "finite differences"
+    "pathwise",
+    "reverse",
+    "smoothing",
+    "score",
+    "mixed",
+    "weak derivative",
+    "coupled differences",
+    "finite differences",
 ]
 ONE_TO_ONE = (EulerMaruyama, TamedEuler, ExactSampling, BAOAB)
 RATE = "the number of jumps jumps with their rate"
@@ -45,8 +52,8 @@ FEW = 6  # a reverse pass costs about as much as so many directions
 class Choice:
     """The estimator of one derivative: the order of `targets` is that of differentiation.
 
-    `look` is at every how many steps a released derivative must be zero, `smoothings` where values jump: for the
-    first derivative, and once more for the second.
+    `look` is at every how many steps a released derivative must be zero, `smoothings` where values jump: for
+    the first derivative, and once more for the second.
     """
 
     quantity: str
@@ -137,9 +144,11 @@ def choose(facts: Facts, quantity: str, target: int) -> Choice:
         return Choice(quantity, (target,), "finite differences", reason)
     why = f"the value jumps with {', '.join(sorted(jumps))}" if jumps else f"the equations jump with {broken}"
     smoothed = smooth(facts, quantity, (target,), kinks=False)
-    if not isinstance(smoothed, str):
-        return Choice(quantity, (target,), "smoothing", why, 0, smoothed)
     look = release_interval(facts, quantity, target, "jumps")
+    if not isinstance(smoothed, str):
+        watched = any(each.extreme is not None for each in looks_of(smoothed))
+        if not (watched and isinstance(look, int) and _moves_drift_alone(facts, target)):
+            return Choice(quantity, (target,), "smoothing", why, 0, smoothed)
     if isinstance(look, int):
         return Choice(quantity, (target,), "score", why, look)
     return Choice(quantity, (target,), "finite differences", f"{why.split(' with ')[0]}, and {look}")
@@ -226,10 +235,8 @@ def _moves_intensity(facts: Facts, target: int) -> tuple[bool, bool]:
     return bool(jax.tree.leaves(of_target)), bool(jax.tree.leaves(of_state))
 
 
-def smooth(
-    facts: Facts, quantity: str, targets: tuple[int, ...], kinks: bool
-) -> tuple[Smoothing, ...] | str:
-    """Where to smooth for a derivative in one target or two; the reason where that is not known, or no use."""
+def smooth(facts: Facts, quantity: str, targets: tuple[int, ...], kinks: bool) -> tuple[Smoothing, ...] | str:
+    """Where to smooth for a derivative in one target or two; the reason where that cannot be."""
     simulation, observable = facts.simulation, facts.observable(quantity)
     if not isinstance(simulation.grid, Grid) or not isinstance(simulation.problem, AbstractSDE):
         return "smoothing needs noise on a fixed grid"
@@ -260,6 +267,23 @@ def smooth(
     except NoDensityError as error:
         return str(error)
     return smoothings
+
+
+def _moves_drift_alone(facts: Facts, target: int) -> bool:
+    """Whether a target moves the drift and nothing else of a path: its score does not grow with the steps."""
+    move = facts.moves[target]
+    if jax.tree.leaves((move.initial, move.grid)) or not jax.tree.leaves(move.problem):
+        return False
+    problem, _, _ = facts.program.combined(facts.inputs)
+    zero = jnp.zeros((), facts.simulation.precision)
+    y = problem.State(*[zero] * len(problem.State._fields))
+    dW = problem.Noise(*[zero] * len(problem.Noise._fields))
+
+    def noise(problem):
+        return problem.noise(zero, y, dW)
+
+    change = like(problem, move.problem)
+    return not jax.tree.leaves(jax.eval_shape(lambda: eqx.filter_jvp(noise, (problem,), (change,))[1]))
 
 
 def release_interval(facts: Facts, quantity: str, target: int, kind: str) -> int | str:

@@ -42,8 +42,9 @@ class DerivativeProgram:
 
     Arrays `(rows, leaves, lanes)`, quantity by quantity, each followed by its derivatives. `kind` is
     `along` (derivatives ride along the loop of a fixed grid, released into weights where `release` says so),
-    `smoothed` (the same, released where the values jump), `forward` (any grid), `reverse`, `extra jump` (along the path, and what one jump more would change), for
-    jump processes `counts` (likelihood ratio) or `coupled` (differences of coupled copies).
+    `smoothed` (the same, released where values jump), `forward` (any grid), `reverse`, `extra jump` (along
+    the path, and what one jump more would change), for jump processes `counts` (likelihood ratio) or `coupled`
+    (differences of coupled copies).
     """
 
     paths: PathProgram
@@ -67,7 +68,9 @@ class DerivativeProgram:
 
         found = self.paths.each(one)(moves, ids)
         return (
-            _centred(found, len(self.rows), len(moves.first)) if self.kind in ("smoothed", "counts") else found
+            _centred(found, len(self.rows), len(moves.first))
+            if self.kind in ("smoothed", "counts")
+            else found
         )
 
 
@@ -130,7 +133,7 @@ class SmoothedSecondProgram:
                 kept[name][-count:]
                 for name, count in self.rows
                 for each in found
-                for kept in (each.rows, each.changes[0], dict.fromkeys(each.rows, each.weights[0]))
+                for kept in (each.rows, *each.changes, dict.fromkeys(each.rows, each.weights[0]))
             )
 
         found = self.paths.each(one)(moves, ids)

@@ -18,8 +18,8 @@ EXTREMES = ("max", "min")
 class Look:
     """A difference that is looked at every `every` steps.
 
-    With `extreme`, a largest or smallest value is compared with something fixed: the difference is then that of
-    each value it is taken over. `monitored` is at every how many steps functionals look at the path.
+    With `extreme`, a largest or smallest value is compared with something fixed: the difference is then that
+    of each value it is taken over. `monitored` is at every how many steps functionals look at the path.
     """
 
     difference: Difference
@@ -48,10 +48,16 @@ class Edges:
         return tuple(found)
 
 
+def looks_of(smoothings: tuple[Smoothing, ...]) -> tuple[Look, ...]:
+    """What all smoothings of an observable look at."""
+    found = [each.edges.looks for each in smoothings if isinstance(each.edges, Edges)]
+    return tuple(look for looks in found for look in looks)
+
+
 def smoothing_of(
     observable: Observable, problem, variables: frozenset[str], every: int, kinks: bool
 ) -> Smoothing | str:
-    """Where a value that is kept every `every` steps jumps, or with `kinks` its slope; or why it is not known."""
+    """Where a value that is kept every `every` steps jumps, or with `kinks` its slope; or why not."""
     monitored = observable.every or 1
     expression = observable.expression
     looks: list[Look] = []

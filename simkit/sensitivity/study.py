@@ -2,7 +2,7 @@
 
 import dataclasses
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -19,7 +19,16 @@ from simkit.failures import failed_paths
 from simkit.longstaff_schwartz import with_policies
 from simkit.paths import as_device_ids, path_mesh
 from simkit.programs import Request, compiled
-from simkit.sensitivity.choice import FEW, Choice, Facts, choose, choose_second, not_smooth, release_interval, smooth
+from simkit.sensitivity.choice import (
+    FEW,
+    Choice,
+    Facts,
+    choose,
+    choose_second,
+    not_smooth,
+    release_interval,
+    smooth,
+)
 from simkit.sensitivity.derivative_program import (
     DerivativeProgram,
     Kind,
@@ -46,6 +55,14 @@ from simkit.settings import Sensitivity
 from simkit.simulation import Simulation
 
 Progress = Callable[[int, int], None]
+
+
+NO_WEIGHT: dict[str, Any] = {
+    "method": "finite differences",
+    "reason": "the noise vanishes on some paths, where the weight is infinite",
+    "look": 0,
+    "smoothings": (),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,20 +125,26 @@ def _find(simulation: Simulation, section: Sensitivity, progress: Progress | Non
     choices = [_first(facts, section.method, q, i) for q in quantities for i in range(len(targets))]
     choices += [choose_second(facts, q, pair) for q in quantities for pair in pairs]
     parts = _parts(facts, choices, quantities)
-    reductions = {part.counts: MomentsReduction(part.counts, mesh) for part in parts}
     start, compile_before = time.perf_counter(), compile_s
     total = sum(part.cost for part in parts)
     done = 0.0
     derivatives: dict[Choice, Derivative] = {}
     values: dict[str, tuple[np.ndarray, np.ndarray]] = {}
     lost: set[int] = set()
+    instead: dict[Choice, Choice] = {}
     for part in parts:
         weight = part.cost / total
-        found, seconds = _run(
-            simulation, part, reductions[part.counts], _share(progress, simulation.paths, done, weight)
-        )
+        reduction = MomentsReduction(part.counts, mesh)
+        found, seconds = _run(simulation, part, reduction, _share(progress, simulation.paths, done, weight))
         done += weight
         compile_s += seconds
+        if len(found.failed) and section.method == "auto" and _is_weighted(part):
+            again = {choice: dataclasses.replace(choice, **NO_WEIGHT) for choice, _ in part.found}
+            instead |= again
+            more = _parts(facts, list(again.values()), [name for name, _ in part.values])
+            total += sum(each.cost for each in more)
+            parts += more
+            continue
         if len(found.failed) and simulation.failures == "stop":
             raise _failure(simulation, part, found)
         lost |= {int(x) for x in found.failed}
@@ -130,7 +153,7 @@ def _find(simulation: Simulation, section: Sensitivity, progress: Progress | Non
         for choice, place in part.found:
             derivatives[choice] = Derivative(choice, found.mean[place], found.stderr[place], found.sd[place])
     elapsed = time.perf_counter() - start - (compile_s - compile_before)
-    ordered = tuple(_explained(derivatives[choice]) for choice in choices)
+    ordered = tuple(_explained(derivatives[instead.get(choice, choice)]) for choice in choices)
     return Study(targets, ordered, values, simulation.paths, len(lost), elapsed, compile_s)
 
 
@@ -164,8 +187,8 @@ def _first(facts: Facts, method: str, quantity: str, target: int) -> Choice:
         smoothed = smooth(facts, quantity, (target,), kinks=False)
         if isinstance(smoothed, str):
             raise InputError(
-                f"sensitivity.method: no smoothing for {quantity} in {label}: {smoothed}; leave method out for "
-                f"{right.method}"
+                f"sensitivity.method: no smoothing for {quantity} in {label}: {smoothed}; leave method out "
+                f"for {right.method}"
             )
         return Choice(quantity, (target,), "smoothing", asked, 0, smoothed)
     look = release_interval(facts, quantity, target, "jumps")
@@ -341,17 +364,21 @@ def _run(
     return found, seconds
 
 
+def _is_weighted(part: _Part) -> bool:
+    """Whether it weighs values with a derivative of a density, which is infinite where there is no noise."""
+    return any(choice.method in ("smoothing", "score", "mixed") for choice, _ in part.found)
+
+
 def _share(progress: Progress | None, paths: int, done: float, weight: float) -> Callable[[int], None] | None:
     if progress is None:
         return None
-    return lambda count: progress(round(paths * (done + weight * count / paths)), paths)
+    return lambda count: progress(min(paths, round(paths * (done + weight * count / paths))), paths)
 
 
 def _failure(simulation: Simulation, part: _Part, found: Found) -> Exception:
     """Why a path has no derivative: its values are not finite, or they are and the derivative is not."""
     paths = ", ".join(str(x) for x in found.failed[:3])
-    methods: Mapping[str, None] = dict.fromkeys(choice.method for choice, _ in part.found)
-    if "score" in methods or "mixed" in methods:
+    if _is_weighted(part):
         return NumericalError(
             f"path {paths}: the weight is not finite: the noise vanishes where the path is looked at, and "
             "there is no density to differentiate. Set sensitivity.method: finite_differences, or "

@@ -10,7 +10,7 @@ from simkit_solvers.directions import Along, Direction, Moving, NoDensityError, 
 from simkit_solvers.moving_run import still_or_moving
 from simkit_solvers.path_run import PathRun
 from simkit_solvers.schedule import prepared
-from simkit_solvers.smoothing import Edge, Smoothing, shift_of, weight_of
+from simkit_solvers.smoothing import Edge, Smoothing, gains_of, shifts_of
 
 
 class SmoothedRun(NamedTuple):
@@ -120,28 +120,34 @@ class SmoothedRun(NamedTuple):
             edges = self._replace(run=run).near(end(W, run, carry), k + jnp.uint32(1))
             return tuple(edge.distance for edge in edges)
 
-        changes, weights = [], []
-        for move, change, weight in zip(self.changes, carried.changes, carried.weights, strict=True):
+        moves = list(zip(self.changes, carried.changes, strict=True))
 
-            def shift(*W, move=move, change=change):
-                def moved(*W):
-                    given = (self.run, carried.carry), (move, change)
-                    found = eqx.filter_jvp(lambda run, carry: compared(W, run, carry), *given)[1]
-                    return tuple(jnp.zeros_like(W[0]) if x is None else x for x in found)
+        def moved(*W):
+            """The derivatives of what is compared, by direction."""
+            given = self.run, carried.carry
+            found = [
+                eqx.filter_jvp(lambda run, carry: compared(W, run, carry), given, move)[1] for move in moves
+            ]
+            return [tuple(jnp.zeros_like(W[0]) if x is None else x for x in each) for each in found]
 
-                return shift_of(lambda *W: compared(W, self.run, carried.carry), moved, left, W)
+        def shifts(*W):
+            return shifts_of(lambda *W: compared(W, self.run, carried.carry), moved, left, W)
 
-            against = None
-            if edges:
-                u, stuck = shift(*normals)
-                gained = weight_of(lambda *W, f=shift: f(*W)[0], normals, u)
-                weight = weight + jnp.where(stuck, jnp.nan, gained)
-                against = tuple(-x for x in u)
-            changes.append(
-                eqx.filter_jvp(end, (normals, self.run, carried.carry), (against, move, change))[1]
+        weights: tuple = carried.weights
+        against: list[tuple] = [tuple(None for _ in normals)] * len(moves)
+        if edges:
+            found, stuck = shifts(*normals)
+            gains = gains_of(lambda *W: shifts(*W)[0], normals, found)
+            weights = tuple(
+                weight + jnp.where(lost, jnp.nan, gain)
+                for weight, lost, gain in zip(weights, stuck, gains, strict=True)
             )
-            weights.append(weight)
-        return Moving(now, tuple(changes), tuple(weights))
+            against = [tuple(-x for x in u) for u in found]
+        given = normals, self.run, carried.carry
+        changes = [
+            eqx.filter_jvp(end, given, (shift, *move))[1] for shift, move in zip(against, moves, strict=True)
+        ]
+        return Moving(now, tuple(changes), weights)
 
     def row(self, carried: Moving, k) -> Along:
         """The rows of the path, or the estimates of its derivative, their derivatives and the weights."""
