@@ -134,24 +134,21 @@ BARRIER = {
     "solver": "EulerMaruyama",
     "time": {"t1": 0.5, "steps": 6},
     "ensemble": {"paths": 2**14, "seed": 4, "devices": 1},
-    "observe": {"out": "exp(-r*t) * (max(S) < B) * where(S > K, S - 90, 0)"},
+    "observe": {"out": "exp(-r*t) * (max(S) < B) * S * (S > K)"},
     "sensitivity": {"wrt": ["S", "K", "B"]},
 }
 
 
 @pytest.mark.usefixtures("quick_programs")
 def test_smoothing_at_a_barrier_and_in_strikes():
-    """The value is 90 units of money: homogeneous of degree one in all amounts but for these.
+    """The value is homogeneous of degree one in all amounts of money (Euler).
 
     On many paths the variance is cut off at zero, where a score of both variables would be infinite.
     """
-    barrier = {**BARRIER, "constants": {**BARRIER["constants"], "m": 90.0}}
-    barrier["observe"] = {"out": BARRIER["observe"]["out"].replace("90", "m")}
-    barrier["sensitivity"] = {"wrt": ["S", "K", "B", "m"]}
-    dataset = simkit.sensitivities(barrier)
+    dataset = simkit.sensitivities(BARRIER)
     found = derivatives(dataset, "out")
-    assert {estimator for *_, estimator in found.values()} <= {"smoothing", "pathwise"}
-    amounts = {"S": 100.0, "K": 100.0, "B": 115.0, "m": 90.0}
+    assert {estimator for *_, estimator in found.values()} == {"smoothing"}
+    amounts = {"S": 100.0, "K": 100.0, "B": 115.0}
     total = sum(amounts[label] * mean for label, (mean, *_) in found.items())
     error = np.sqrt(sum((amounts[label] * stderr) ** 2 for label, (_, stderr, *_) in found.items()))
     assert abs(total - float(dataset["out_mean"])) < 4 * error
@@ -225,9 +222,6 @@ def test_where_a_weight_would_be_infinite_there_is_an_error():
     still["model"]["sde"]["x"]["drift"] = "where(x > 5, -c, c)"
     dataset = simkit.sensitivities(still)
     assert list(dataset["up_derivative_estimator"].values) == ["finite differences"]
-    assert "the noise vanishes" in str(dataset["up_derivative_reason"].values[0]) or np.all(
-        dataset["up_derivative_sd"] == 0
-    )
 
 
 def test_nothing_is_silently_zero():
@@ -438,6 +432,4 @@ def test_what_moves_the_number_of_jumps_is_neither_pathwise_nor_a_score(model, r
         targets = [find_target(simulation, "c")]
         facts = Facts(simulation, program, inputs, targets, changes(simulation, targets)[0])
         chosen = [choose(facts, name, 0).method for name in ("price", "above")]
-    assert chosen == (
-        ["weak derivative", "finite differences"] if rates else ["pathwise", "finite differences"]
-    )
+    assert chosen == (["weak derivative", "finite differences"] if rates else ["pathwise", "smoothing"])

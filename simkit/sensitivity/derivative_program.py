@@ -43,8 +43,8 @@ class DerivativeProgram:
     Arrays `(rows, leaves, lanes)`, quantity by quantity, each followed by its derivatives. `kind` is
     `along` (derivatives ride along the loop of a fixed grid, released into weights where `release` says so),
     `smoothed` (the same, released where values jump), `forward` (any grid), `reverse`, `extra jump` (along
-    the path, and what one jump more would change), for jump processes `counts` (likelihood ratio) or `coupled`
-    (differences of coupled copies).
+    the path, and what one jump more would change), for jump processes `counts` (likelihood ratio) or
+    `coupled` (differences of coupled copies).
     """
 
     paths: PathProgram
