@@ -876,6 +876,11 @@ class Sensitivity(Section):
         "observable: pathwise where its value changes continuously, smoothing or score where it jumps, "
         "finite_differences otherwise.",
     )
+    check: bool = Field(
+        False,
+        description="Whether finite differences with common random numbers are set beside each derivative, with "
+        "how many standard errors it is away from them.",
+    )
 
 
 class Experiment(Section):

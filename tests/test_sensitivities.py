@@ -21,6 +21,7 @@ from simkit.errors import InputError, NumericalError
 from simkit.experiment import load
 from simkit.expression import compile_expression
 from simkit.sensitivity.choice import Facts, choose
+from simkit.sensitivity.table import summary
 from simkit.sensitivity.targets import changes, find_target, program_of
 
 EXACT = {
@@ -295,6 +296,28 @@ def test_a_curve_has_no_single_number_to_move():
     curved["model"] = {"type": "GBM", "mu": "r", "sigma": "vol"}
     with pytest.raises(InputError, match="sigma changes with time; take the constants"):
         load(curved)
+
+
+def test_differences_are_set_beside_the_derivatives():
+    checked = {
+        **STEPS,
+        "time": {"t1": 1.0, "steps": 4},
+        "ensemble": {"paths": 2**13, "seed": 1, "devices": 1},
+    }
+    checked["sensitivity"] = {"wrt": ["K"], "of": ["digital"], "check": True}
+    found = simkit.sensitivities(checked)
+    by_differences = simkit.sensitivities(
+        checked, overrides={"sensitivity.method": "finite_differences", "sensitivity.check": False}
+    )
+    assert found["digital_derivative_check"].values == by_differences["digital_derivative"].values
+    apart = found["digital_derivative"].values - found["digital_derivative_check"].values
+    error = np.hypot(
+        found["digital_derivative_stderr"].values, found["digital_derivative_check_stderr"].values
+    )
+    assert found["digital_derivative_z"].values == pytest.approx(apart / error)
+    assert abs(found["digital_derivative_z"].values) < 4
+    row = summary(found)["quantities"]["digital"]["derivatives"]["K"]
+    assert row["z"] == float(found["digital_derivative_z"][0])
 
 
 def test_command_prints_and_writes(tmp_path, monkeypatch):

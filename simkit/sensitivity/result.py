@@ -19,13 +19,21 @@ FIGURES = {
 }
 
 
+CHECKS = {
+    "_check": "finite differences of the mean of {}",
+    "_check_stderr": "standard error of the finite differences of the mean of {}",
+    "_z": "derivative of the mean of {} less finite differences, in standard errors of both",
+}
+
+
 def to_dataset(simulation: Simulation, study: Study, provenance: Mapping[str, Any]) -> xr.Dataset:
     """The derivatives by flat names, with units and provenance.
 
     For an observable `call`: `call_mean`, `call_mean_stderr`; `call_derivative`, `call_derivative_stderr` and
     `call_derivative_sd` (of the estimator, per path) `(parameter)`, with the estimators' names and why they
     were chosen in `call_estimator` and `call_reason`; the same of second derivatives as `call_second…`
-    `(pair)`. What is kept at each saved time has a dimension `time` too. Coordinates of `parameter` are its
+    `(pair)`. Where they were checked, `call_derivative_check`, its `_check_stderr` and `call_derivative_z` are
+    the finite differences beside them, NaN beside finite differences. What is kept at each saved time has a dimension `time` too. Coordinates of `parameter` are its
     values and units.
     """
     units = quantities(simulation)
@@ -65,6 +73,14 @@ def to_dataset(simulation: Simulation, study: Study, provenance: Mapping[str, An
                         else f"second {text.format(name)}"
                     },
                 )
+            if any(d.check is not None for d in found):
+                for suffix, text in CHECKS.items():
+                    arrays = np.stack([_checked(d, suffix) for d in found])
+                    variables[f"{name}_{kind}{suffix}"] = (
+                        (along, *at),
+                        arrays if at else arrays[:, 0],
+                        {"long_name": text.format(name)},
+                    )
             variables[f"{name}_{kind}_estimator"] = (along, [d.choice.method for d in found])
             variables[f"{name}_{kind}_reason"] = (along, [d.choice.reason for d in found])
     if over_time:
@@ -87,6 +103,19 @@ def to_dataset(simulation: Simulation, study: Study, provenance: Mapping[str, An
         **provenance,
     }
     return xr.Dataset(variables, coordinates, attributes)
+
+
+def _checked(derivative: Derivative, suffix: str) -> np.ndarray:
+    """A figure of the finite differences that check a derivative. Both see the same paths: z is cautious."""
+    check = derivative.check
+    if check is None:
+        return np.full_like(derivative.mean, np.nan)
+    if suffix == "_check":
+        return check.mean
+    if suffix == "_check_stderr":
+        return check.stderr
+    apart, error = derivative.mean - check.mean, np.hypot(derivative.stderr, check.stderr)
+    return np.divide(apart, error, out=np.zeros_like(apart), where=error > 0)
 
 
 def _pair(derivative: Derivative, labels: list[str]) -> str:

@@ -67,12 +67,16 @@ NO_WEIGHT: dict[str, Any] = {
 
 @dataclasses.dataclass(frozen=True)
 class Derivative:
-    """A derivative of a mean: its estimate, standard error and standard deviation per path, by row."""
+    """A derivative of a mean: its estimate, standard error and standard deviation per path, by row.
+
+    `check` is the same by finite differences, where that was asked for and is something else.
+    """
 
     choice: Choice
     mean: np.ndarray
     stderr: np.ndarray
     sd: np.ndarray
+    check: "Derivative | None" = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,7 +128,8 @@ def _find(simulation: Simulation, section: Sensitivity, progress: Progress | Non
     quantities = section.of or list(simulation.observables) or list(simulation.problem.State._fields)
     choices = [_first(facts, section.method, q, i) for q in quantities for i in range(len(targets))]
     choices += [choose_second(facts, q, pair) for q in quantities for pair in pairs]
-    parts = _parts(facts, choices, quantities)
+    checks = [_check_of(choice) for choice in choices if section.check and not _differs(choice)]
+    parts = _parts(facts, [*choices, *checks], quantities)
     start, compile_before = time.perf_counter(), compile_s
     total = sum(part.cost for part in parts)
     done = 0.0
@@ -153,8 +158,21 @@ def _find(simulation: Simulation, section: Sensitivity, progress: Progress | Non
         for choice, place in part.found:
             derivatives[choice] = Derivative(choice, found.mean[place], found.stderr[place], found.sd[place])
     elapsed = time.perf_counter() - start - (compile_s - compile_before)
-    ordered = tuple(_explained(derivatives[instead.get(choice, choice)]) for choice in choices)
-    return Study(targets, ordered, values, simulation.paths, len(lost), elapsed, compile_s)
+    ordered = []
+    for choice in choices:
+        found = derivatives[instead.get(choice, choice)]
+        check = None if _differs(found.choice) else derivatives.get(_check_of(choice))
+        ordered.append(dataclasses.replace(_explained(found), check=check))
+    return Study(targets, tuple(ordered), values, simulation.paths, len(lost), elapsed, compile_s)
+
+
+def _check_of(choice: Choice) -> Choice:
+    """The same derivative by finite differences."""
+    return Choice(choice.quantity, choice.targets, "finite differences", "checks another")
+
+
+def _differs(choice: Choice) -> bool:
+    return choice.method == "finite differences"
 
 
 def _explained(found: Derivative) -> Derivative:

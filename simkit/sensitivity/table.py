@@ -30,6 +30,9 @@ def summary(dataset: "xr.Dataset") -> dict[str, Any]:
                 }
                 estimator = str(dataset[f"{name}_{kind}_estimator"].values[i])
                 reason = str(dataset[f"{name}_{kind}_reason"].values[i])
+                if f"{name}_{kind}_z" in dataset:
+                    for key, suffix in (("check", "_check"), ("check_stderr", "_check_stderr"), ("z", "_z")):
+                        figures[key] = _finite(_last(dataset[f"{name}_{kind}{suffix}"][i]))
                 rows[str(label)] = figures | {"estimator": estimator, "reason": reason}
                 if kind == "derivative":
                     value = float(dataset["parameter_value"][i])
@@ -62,6 +65,8 @@ def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
         "with respect to": [],
         "derivative": [],
         "sd of a path": [],
+        "differences": [],
+        "z": [],
         "elasticity": [],
         "estimator": [],
         "because": [],
@@ -76,6 +81,8 @@ def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
                 label,
                 with_error(row["derivative"], row["stderr"]),
                 "" if row["sd"] is None or row["sd"] == 0 else f"{row['sd']:.4g}",
+                "" if row.get("check") is None else with_error(row["check"], row["check_stderr"]),
+                "" if row.get("z") is None else f"{row['z']:+.1f}",
                 "" if elasticity is None else f"{elasticity:+.3g}",
                 row["estimator"],
                 row["reason"],
