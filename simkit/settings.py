@@ -878,8 +878,8 @@ class Sensitivity(Section):
     )
     check: bool = Field(
         False,
-        description="Whether finite differences with common random numbers are set beside each derivative, with "
-        "how many standard errors it is away from them.",
+        description="Whether finite differences with common random numbers are set beside each derivative, "
+        "with how many standard errors it is away from them.",
     )
 
 

@@ -129,12 +129,12 @@ class SmoothedSecondProgram:
                 integrate_along_twice(*given, (directions[i], directions[j], each), self.smoothings)
                 for (i, j), each in zip(self.pairs, both, strict=True)
             ]
-            return tuple(
-                kept[name][-count:]
-                for name, count in self.rows
-                for each in found
-                for kept in (each.rows, *each.changes, dict.fromkeys(each.rows, each.weights[0]))
-            )
+            values: list[jax.Array] = []
+            for name, count in self.rows:
+                for kept in found:
+                    values += [kept.rows[name][-count:], kept.changes[0][name][-count:]]
+                    values.append(kept.weights[0][-count:])
+            return tuple(values)
 
         found = self.paths.each(one)(moves, ids)
         return _centred(found, len(self.rows) * len(self.pairs), 1)[1::2]

@@ -32,9 +32,9 @@ def to_dataset(simulation: Simulation, study: Study, provenance: Mapping[str, An
     For an observable `call`: `call_mean`, `call_mean_stderr`; `call_derivative`, `call_derivative_stderr` and
     `call_derivative_sd` (of the estimator, per path) `(parameter)`, with the estimators' names and why they
     were chosen in `call_estimator` and `call_reason`; the same of second derivatives as `call_second…`
-    `(pair)`. Where they were checked, `call_derivative_check`, its `_check_stderr` and `call_derivative_z` are
-    the finite differences beside them, NaN beside finite differences. What is kept at each saved time has a dimension `time` too. Coordinates of `parameter` are its
-    values and units.
+    `(pair)`. What is kept at each saved time has a dimension `time` too. Coordinates of `parameter` are its
+    values and units. Where asked for, `call_derivative_check` are finite differences, `call_derivative_z` how
+    many standard errors of both the derivative is away from them; NaN where it is them.
     """
     units = quantities(simulation)
     labels = [target.label for target in study.targets]
