@@ -136,7 +136,7 @@ BARRIER = {
     "time": {"t1": 0.5, "steps": 6},
     "ensemble": {"paths": 2**14, "seed": 4, "devices": 1},
     "observe": {"out": "exp(-r*t) * (max(S) < B) * S * (S > K)"},
-    "sensitivity": {"wrt": ["S", "K", "B"]},
+    "sensitivity": {"wrt": ["S", "K", "B"], "check": True},
 }
 
 
@@ -155,6 +155,7 @@ def test_smoothing_at_a_barrier_and_in_strikes():
     assert abs(total - float(dataset["out_mean"])) < 4 * error
     assert abs(found["K"][0]) > 10 * found["K"][1]
     assert abs(found["B"][0]) > 10 * found["B"][1]
+    assert np.all(abs(dataset["out_derivative_z"]) < 4)
 
 
 def test_forward_reverse_and_differences_agree():
