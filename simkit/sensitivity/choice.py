@@ -27,7 +27,7 @@ from simkit.observables import Observable, Observer
 from simkit.paths import Inputs, PathProgram, as_device_ids
 from simkit.reaction_plan import model_of
 from simkit.sensitivity.derivative_program import DerivativeProgram, Moves, SmoothedSecondProgram, like
-from simkit.sensitivity.edges import looks_of, smoothing_of
+from simkit.sensitivity.edges import smoothing_of
 from simkit.sensitivity.targets import Target
 from simkit.simulation import Simulation
 from simkit.time_functions import SetVariables
@@ -145,10 +145,8 @@ def choose(facts: Facts, quantity: str, target: int) -> Choice:
     why = f"the value jumps with {', '.join(sorted(jumps))}" if jumps else f"the equations jump with {broken}"
     smoothed = smooth(facts, quantity, (target,), kinks=False)
     look = release_interval(facts, quantity, target, "jumps")
-    if not isinstance(smoothed, str):
-        watched = any(each.extreme is not None for each in looks_of(smoothed))
-        if not (watched and isinstance(look, int) and _moves_drift_alone(facts, target)):
-            return Choice(quantity, (target,), "smoothing", why, 0, smoothed)
+    if not isinstance(smoothed, str) and not (isinstance(look, int) and _moves_drift_alone(facts, target)):
+        return Choice(quantity, (target,), "smoothing", why, 0, smoothed)
     if isinstance(look, int):
         return Choice(quantity, (target,), "score", why, look)
     return Choice(quantity, (target,), "finite differences", f"{why.split(' with ')[0]}, and {look}")

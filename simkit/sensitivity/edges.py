@@ -48,12 +48,6 @@ class Edges:
         return tuple(found)
 
 
-def looks_of(smoothings: tuple[Smoothing, ...]) -> tuple[Look, ...]:
-    """What all smoothings of an observable look at."""
-    found = [each.edges.looks for each in smoothings if isinstance(each.edges, Edges)]
-    return tuple(look for looks in found for look in looks)
-
-
 def smoothing_of(
     observable: Observable, problem, variables: frozenset[str], every: int, kinks: bool
 ) -> Smoothing | str:
