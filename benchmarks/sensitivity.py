@@ -17,13 +17,16 @@ import numpy as np
 from report import Finding, options, report
 from rounds import interleaved
 from simkit_solvers.directions import Release
+from simkit_solvers.smoothing import Smoothing
 
 from simkit.build import build
 from simkit.chunks import LEAF
 from simkit.ensemble import ChunkProgram
 from simkit.experiment import load
+from simkit.observables import Observer
 from simkit.paths import as_device_ids
 from simkit.sensitivity.derivative_program import DerivativeProgram, Moves
+from simkit.sensitivity.edges import smoothing_of
 from simkit.sensitivity.targets import changes, find_target, program_of
 
 MODELS = {
@@ -61,6 +64,11 @@ def programs(model: str, steps: int, precision: str, leaves: int):
     ids = as_device_ids(0, leaves, LEAF, paths.mesh)
     call, digital = (("call", 1),), (("digital", 1),)
     every = Moves(inputs, first)
+    observer = simulation.observer
+    assert isinstance(observer, Observer)
+    variables = frozenset(simulation.problem.State._fields)
+    edges = smoothing_of(observer.observables[1], simulation.problem, variables, steps, kinks=False)
+    assert isinstance(edges, Smoothing)
     wanted = {
         "plain run": (ChunkProgram(paths, call), (inputs, ids), 0),
         "pathwise, 1 parameter": (
@@ -81,6 +89,11 @@ def programs(model: str, steps: int, precision: str, leaves: int):
         ),
         "score, volatility": (
             DerivativeProgram(paths, digital, "along", Release(steps)),
+            (Moves(inputs, first[1:2]), ids),
+            0,
+        ),
+        "smoothing, volatility": (
+            DerivativeProgram(paths, digital, "smoothed", edges),
             (Moves(inputs, first[1:2]), ids),
             0,
         ),
@@ -121,10 +134,11 @@ def main():
                     text = f"{model}, {precision}, {name}, in plain runs"
                     findings.append(Finding(text, cost, "x", target, "at most"))
                 if model == "GBM" and precision == "float64":
-                    gradual, step = (
-                        float(np.std(np.asarray(calls[name]()[1])))
-                        for name in ("score, volatility", "score step by step, volatility")
+                    gradual, step, smoothed = (
+                        float(np.std(np.asarray(calls[f"{name}, volatility"]()[1])))
+                        for name in ("score", "score step by step", "smoothing")
                     )
+                    findings.append(Finding("deviation, gradual over smoothing", gradual / smoothed, "x"))
                     findings.append(Finding("deviation, step by step over gradual", step / gradual, "x"))
     report("sensitivity", findings, timings, work, asked)
 

@@ -7,12 +7,13 @@ a list of what is allowed. Python itself never evaluates it: no `eval`, no `comp
 import ast
 import dataclasses
 import inspect
+import itertools
 import keyword
 import math
 import operator
 import re
 import warnings
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal, NoReturn, cast
 
 from simkit.functions import (
@@ -69,14 +70,29 @@ class Functional:
 
 
 @dataclasses.dataclass(frozen=True)
+class Edge:
+    """Where an expression jumps, or where its slope does (`kink`): at the zeros of a difference.
+
+    `names` are those outside path functionals. Two edges of the same text and place are equal.
+    """
+
+    text: str
+    place: int
+    kink: bool
+    names: frozenset[str]
+    functionals: tuple[Functional, ...]
+    difference: Callable[[Environment], Any] = dataclasses.field(compare=False, repr=False)
+
+
+@dataclasses.dataclass(frozen=True)
 class Expression:
     """A compiled expression: call it with a mapping from names (and functionals) to values.
 
     Plain numbers in it are Python floats, which never promote a float32 state. `truth` tells that it is a
     condition, whose value is 1 or 0. `jumps` are the names on which conditions, `sign`, `floor` and `ceil` in
     it depend: where these change a little, its value may change at once. `kinks` are those in `maximum`,
-    `minimum`, `clip`, `abs` and in extremes along the path, where its slope may. Two expressions of the same
-    text are equal.
+    `minimum`, `clip`, `abs` and in extremes along the path, where its slope may. `edges` are where that
+    happens, but for extremes along the path. Two expressions of the same text are equal.
     """
 
     text: str
@@ -85,6 +101,7 @@ class Expression:
     evaluate: Callable[[Environment], Any] = dataclasses.field(compare=False, repr=False)
     jumps: frozenset[str] = frozenset()
     kinks: frozenset[str] = frozenset()
+    edges: tuple[Edge, ...] = dataclasses.field(default=(), compare=False, repr=False)
 
     def __call__(self, environment: Environment):
         return self.evaluate(environment)
@@ -171,13 +188,15 @@ class _Compiler:
         self.jumps: set[str] = set()
         self.kinks: set[str] = set()
         self.found: list[Functional] = []
+        self.edges: list[Edge] = []
+        self.called: dict[int, Functional] = {}
         self.inside: str = ""
 
     def expression(self, text: str, evaluate: Callable, functionals: tuple[Functional, ...]) -> Expression:
         """What was translated."""
         names = (frozenset(found) for found in (self.used, self.jumps, self.kinks))
         used, jumps, kinks = names
-        return Expression(text, used, functionals, evaluate, jumps, kinks)
+        return Expression(text, used, functionals, evaluate, jumps, kinks, tuple(self.edges))
 
     def number(self, node: ast.expr, depth: int) -> Callable[[Environment], Any]:
         """A closure for a number; a condition counts as 1 or 0."""
@@ -288,7 +307,10 @@ class _Compiler:
         operations = [
             _COMPARISONS.get(type(op)) or fail(node.col_offset, "this comparison") for op in node.ops
         ]
-        parts = [self.number(part, depth + 1) for part in (node.left, *node.comparators)]
+        nodes = (node.left, *node.comparators)
+        parts = [self.number(part, depth + 1) for part in nodes]
+        for pair, between in zip(itertools.pairwise(nodes), itertools.pairwise(parts), strict=True):
+            self.edge(pair, _difference(*between))
 
         def evaluate(environment):
             values = [part(environment) for part in parts]
@@ -327,7 +349,30 @@ class _Compiler:
             self.kinks |= _names(node)
         _count(node, name, function.arguments)
         parts = [self.number(part, depth + 1) for part in node.args]
+        if name in STEPS:
+            self.edge(node.args, _to_step(name, parts[0]))
+        elif name == "abs":
+            self.edge(node.args, parts[0], kink=True)
+        elif name in KINKED:
+            for i in range(1, len(parts)):
+                self.edge((node.args[0], node.args[i]), _difference(parts[0], parts[i]), kink=True)
         return lambda environment: function(*[part(environment) for part in parts])
+
+    def edge(self, nodes: Sequence[ast.expr], difference: Callable, kink: bool = False) -> None:
+        """Note where what these nodes give is compared."""
+        calls, names = [], set()
+        waiting: list[ast.AST] = list(nodes)
+        while waiting:
+            node = waiting.pop()
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in FUNCTIONALS:
+                calls.append(node)
+                continue
+            if isinstance(node, ast.Name):
+                names.add(node.id)
+            waiting += ast.iter_child_nodes(node)
+        own = frozenset(names - FUNCTIONS.keys() - NUMBERS.keys())
+        functionals = tuple(dict.fromkeys(self.called[id(call)] for call in calls))
+        self.edges.append(Edge(self.text, len(self.edges), kink, own, functionals, difference))
 
     def unknown_function(self, node: ast.Call, name: str) -> NoReturn:
         column = node.col_offset + 1
@@ -361,6 +406,7 @@ class _Compiler:
         found = Functional(cast(Kind, name), *arguments)
         if found not in self.found:
             self.found.append(found)
+        self.called[id(node)] = found
         return lambda environment: environment[found]
 
     def closed_form(self, node: ast.Call, name: str, depth: int):
@@ -399,6 +445,19 @@ def _names(node: ast.AST) -> set[str]:
     """All names below a node, those of functions and numbers not."""
     found = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
     return found - FUNCTIONS.keys() - NUMBERS.keys()
+
+
+def _difference(a: Callable, b: Callable) -> Callable[[Environment], Any]:
+    """How far apart two values are."""
+    return lambda environment: a(environment) - b(environment)
+
+
+def _to_step(name: str, part: Callable) -> Callable[[Environment], Any]:
+    """How far a value is from where `sign` jumps, or the nearest place where `floor` and `ceil` do."""
+    if name == "sign":
+        return part
+    nearest = NUMERIC["floor"]
+    return lambda environment: part(environment) - nearest(part(environment) + 0.5)
 
 
 def _count(node: ast.Call, name: str, wanted: int) -> None:

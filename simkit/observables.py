@@ -198,6 +198,12 @@ class Observer(AbstractObserver):
                 rows[observable.name] = taken[observable.name]
         return rows
 
+    def environment(self, problem, acc, t, y, every: int) -> dict[Any, Any]:
+        """What expressions see, with the values so far of the functionals at every `every`-th step."""
+        values, dtype = self._environment(problem, t, y)
+        found = self._functionals(acc, values, dtype)
+        return values | {each.functional: x for each, x in found.items() if each.every == every}
+
     def _functionals(self, acc, values, dtype) -> dict[Monitor, Any]:
         """The value of each path functional so far."""
         found: dict[Monitor, Any] = {}

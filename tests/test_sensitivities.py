@@ -21,6 +21,7 @@ from simkit.errors import InputError, NumericalError
 from simkit.experiment import load
 from simkit.expression import compile_expression
 from simkit.sensitivity.choice import Facts, choose
+from simkit.sensitivity.table import summary
 from simkit.sensitivity.targets import changes, find_target, program_of
 
 EXACT = {
@@ -42,8 +43,10 @@ GREEKS = [
     ("call", "r", 53.2324815453763, None, "pathwise"),
     ("call", "S, S", 0.0187620173458469, 0.0279292, "mixed"),
     ("call", "S, sigma", -0.281430260187703, None, "mixed"),
-    ("digital", "S", 0.0187620173458469, 0.0279292, "score"),
-    ("digital", "sigma", -0.656670607104641, 4.507927, "score"),
+    ("digital", "S", 0.0187620173458469, None, "smoothing"),
+    ("digital", "sigma", -0.656670607104641, None, "smoothing"),
+    ("digital", "S, S", -0.000328335303552, None, "smoothing"),
+    ("digital", "S, sigma", -0.0888870, None, "smoothing"),
 ]
 
 
@@ -61,6 +64,9 @@ def derivatives(dataset, name):
     return found
 
 
+SCORED = {"sensitivity.method": "score", "sensitivity.of": "[digital]", "sensitivity.second": "null"}
+
+
 @pytest.fixture(scope="module")
 def greeks():
     return simkit.sensitivities(EXACT)
@@ -74,6 +80,17 @@ def test_greeks_and_deviations_per_path_are_the_published_ones(greeks, name, lab
     assert stderr == pytest.approx(deviation / 2**8.5, rel=1e-9)
     if sd is not None:
         assert deviation == pytest.approx(sd, rel=0.03)
+
+
+def test_the_score_has_its_published_deviation_and_smoothing_less(greeks):
+    found = derivatives(simkit.sensitivities(EXACT, ["S", "sigma"], overrides=SCORED), "digital")
+    smoothed = derivatives(greeks, "digital")
+    for label, value, sd in (("S", 0.0187620173458469, 0.0279292), ("sigma", -0.656670607104641, 4.507927)):
+        mean, stderr, deviation, used = found[label]
+        assert used == "score"
+        assert abs(mean - value) < 4 * stderr
+        assert deviation == pytest.approx(sd, rel=0.03)
+        assert smoothed[label][2] < 0.6 * sd
 
 
 def test_greeks_away_from_the_money():
@@ -103,12 +120,42 @@ STEPS = {
 
 def test_gradual_release_keeps_the_variance_of_one_step():
     """The score of the scheme's own steps would have √50 times the deviation in S and more in sigma."""
-    found = derivatives(simkit.sensitivities(STEPS), "digital")
+    found = derivatives(simkit.sensitivities(STEPS, overrides=SCORED), "digital")
     for label, value, one_step in (("S", 0.0187620173, 0.0279292), ("sigma", -0.656670607, 4.507927)):
         mean, stderr, sd, estimator = found[label]
         assert estimator == "score"
         assert abs(mean - value) < 4 * stderr
         assert sd < 2.2 * one_step
+
+
+BARRIER = {
+    "constants": {"r": 0.05, "K": 100.0, "B": 115.0},
+    "model": {"type": "Heston", "mu": "r", "kappa": 2.0, "theta": 0.04, "xi": 0.9, "rho": -0.6},
+    "initial": {"S": 100.0, "v": 0.01},
+    "solver": "EulerMaruyama",
+    "time": {"t1": 0.5, "steps": 6},
+    "ensemble": {"paths": 2**14, "seed": 4, "devices": 1},
+    "observe": {"out": "exp(-r*t) * (max(S) < B) * S * (S > K)"},
+    "sensitivity": {"wrt": ["S", "K", "B"], "check": True},
+}
+
+
+@pytest.mark.usefixtures("quick_programs")
+def test_smoothing_at_a_barrier_and_in_strikes():
+    """The value is homogeneous of degree one in all amounts of money (Euler).
+
+    On many paths the variance is cut off at zero, where a score of both variables would be infinite.
+    """
+    dataset = simkit.sensitivities(BARRIER)
+    found = derivatives(dataset, "out")
+    assert {estimator for *_, estimator in found.values()} == {"smoothing"}
+    amounts = {"S": 100.0, "K": 100.0, "B": 115.0}
+    total = sum(amounts[label] * mean for label, (mean, *_) in found.items())
+    error = np.sqrt(sum((amounts[label] * stderr) ** 2 for label, (_, stderr, *_) in found.items()))
+    assert abs(total - float(dataset["out_mean"])) < 4 * error
+    assert abs(found["K"][0]) > 10 * found["K"][1]
+    assert abs(found["B"][0]) > 10 * found["B"][1]
+    assert np.all(abs(dataset["out_derivative_z"]) < 4)
 
 
 def test_forward_reverse_and_differences_agree():
@@ -173,7 +220,10 @@ def test_where_a_weight_would_be_infinite_there_is_an_error():
         "sensitivity": {"wrt": ["c"]},
     }
     with pytest.raises(NumericalError, match="the noise vanishes"):
-        simkit.sensitivities(still)
+        simkit.sensitivities(still, overrides={"sensitivity.method": "score"})
+    still["model"]["sde"]["x"]["drift"] = "where(x > 5, -c, c)"
+    dataset = simkit.sensitivities(still)
+    assert list(dataset["up_derivative_estimator"].values) == ["finite differences"]
 
 
 def test_nothing_is_silently_zero():
@@ -257,6 +307,28 @@ def test_a_curve_has_no_single_number_to_move():
     curved["model"] = {"type": "GBM", "mu": "r", "sigma": "vol"}
     with pytest.raises(InputError, match="sigma changes with time; take the constants"):
         load(curved)
+
+
+def test_differences_are_set_beside_the_derivatives():
+    checked = {
+        **STEPS,
+        "time": {"t1": 1.0, "steps": 4},
+        "ensemble": {"paths": 2**13, "seed": 1, "devices": 1},
+    }
+    checked["sensitivity"] = {"wrt": ["K"], "of": ["digital"], "check": True}
+    found = simkit.sensitivities(checked)
+    by_differences = simkit.sensitivities(
+        checked, overrides={"sensitivity.method": "finite_differences", "sensitivity.check": False}
+    )
+    assert found["digital_derivative_check"].values == by_differences["digital_derivative"].values
+    apart = found["digital_derivative"].values - found["digital_derivative_check"].values
+    error = np.hypot(
+        found["digital_derivative_stderr"].values, found["digital_derivative_check_stderr"].values
+    )
+    assert found["digital_derivative_z"].values == pytest.approx(apart / error)
+    assert abs(found["digital_derivative_z"].values) < 4
+    row = summary(found)["quantities"]["digital"]["derivatives"]["K"]
+    assert row["z"] == float(found["digital_derivative_z"][0])
 
 
 def test_command_prints_and_writes(tmp_path, monkeypatch):
@@ -394,6 +466,4 @@ def test_what_moves_the_number_of_jumps_is_neither_pathwise_nor_a_score(model, r
         targets = [find_target(simulation, "c")]
         facts = Facts(simulation, program, inputs, targets, changes(simulation, targets)[0])
         chosen = [choose(facts, name, 0).method for name in ("price", "above")]
-    assert chosen == (
-        ["weak derivative", "finite differences"] if rates else ["pathwise", "finite differences"]
-    )
+    assert chosen == (["weak derivative", "finite differences"] if rates else ["pathwise", "smoothing"])

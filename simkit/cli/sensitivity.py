@@ -23,6 +23,12 @@ def sensitivity(
             show_default=False,
         ),
     ] = None,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check", help="Set finite differences beside each derivative, and how far it is away."
+        ),
+    ] = False,
     overrides: Overrides = None,
     out: Annotated[
         Path | None,
@@ -47,6 +53,8 @@ def sensitivity(
         given: list = list(overrides or [])
         if wrt:
             given.append(("sensitivity.wrt", f"[{', '.join(wrt)}]"))
+        if check:
+            given.append(("sensitivity.check", "true"))
         loaded = load(experiment, given)
         section = asked(loaded)
         simulation = build(loaded)

@@ -20,18 +20,27 @@ from simkit_solvers.jump_grid import JumpGrid
 from simkit_solvers.noise import StepWords
 from simkit_solvers.problem import AbstractSDE
 from simkit_solvers.schedule import schedule_of
+from simkit_solvers.smoothing import Smoothing
 from simkit_solvers.tamed_euler import TamedEuler
 
 from simkit.observables import Observable, Observer
 from simkit.paths import Inputs, PathProgram, as_device_ids
 from simkit.reaction_plan import model_of
-from simkit.sensitivity.derivative_program import DerivativeProgram, Moves, like
+from simkit.sensitivity.derivative_program import DerivativeProgram, Moves, SmoothedSecondProgram, like
+from simkit.sensitivity.edges import smoothing_of
 from simkit.sensitivity.targets import Target
 from simkit.simulation import Simulation
 from simkit.time_functions import SetVariables
 
 Method = Literal[
-    "pathwise", "reverse", "score", "mixed", "weak derivative", "coupled differences", "finite differences"
+    "pathwise",
+    "reverse",
+    "smoothing",
+    "score",
+    "mixed",
+    "weak derivative",
+    "coupled differences",
+    "finite differences",
 ]
 ONE_TO_ONE = (EulerMaruyama, TamedEuler, ExactSampling, BAOAB)
 RATE = "the number of jumps jumps with their rate"
@@ -43,7 +52,8 @@ FEW = 6  # a reverse pass costs about as much as so many directions
 class Choice:
     """The estimator of one derivative: the order of `targets` is that of differentiation.
 
-    `look` is at every how many steps a released derivative must be zero.
+    `look` is at every how many steps a released derivative must be zero, `smoothings` where values jump: for
+    the first derivative, and once more for the second.
     """
 
     quantity: str
@@ -51,6 +61,7 @@ class Choice:
     method: Method
     reason: str
     look: int = 0
+    smoothings: tuple[Smoothing, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,7 +143,10 @@ def choose(facts: Facts, quantity: str, target: int) -> Choice:
             return Choice(quantity, (target,), "pathwise", "continuous in the path")
         return Choice(quantity, (target,), "finite differences", reason)
     why = f"the value jumps with {', '.join(sorted(jumps))}" if jumps else f"the equations jump with {broken}"
+    smoothed = smooth(facts, quantity, (target,), kinks=False)
     look = release_interval(facts, quantity, target, "jumps")
+    if not isinstance(smoothed, str) and not (isinstance(look, int) and _moves_drift_alone(facts, target)):
+        return Choice(quantity, (target,), "smoothing", why, 0, smoothed)
     if isinstance(look, int):
         return Choice(quantity, (target,), "score", why, look)
     return Choice(quantity, (target,), "finite differences", f"{why.split(' with ')[0]}, and {look}")
@@ -154,7 +168,10 @@ def choose_second(facts: Facts, quantity: str, pair: tuple[int, int]) -> Choice:
     """The estimator of a second derivative."""
     observable = facts.observable(quantity)
     if _seen(observable, "jumps") & facts.variables:
-        return Choice(quantity, pair, "finite differences", "the value jumps")
+        smoothed = smooth(facts, quantity, pair, kinks=True)
+        if isinstance(smoothed, str):
+            return Choice(quantity, pair, "finite differences", f"the value jumps, and {smoothed}")
+        return Choice(quantity, pair, "smoothing", "the value jumps: smoothed twice", 0, smoothed)
     if observable is not None and observable.exercise is not None:
         return Choice(quantity, pair, "finite differences", "the date of exercise jumps")
     for target in dict.fromkeys(pair):
@@ -171,7 +188,10 @@ def choose_second(facts: Facts, quantity: str, pair: tuple[int, int]) -> Choice:
             why = f"the slope jumps: score for {facts.targets[first].label}, then pathwise"
             return Choice(quantity, (first, last), "mixed", why, look)
         reasons.append(look)
-    return Choice(quantity, pair, "finite differences", f"the slope jumps, and {reasons[0]}")
+    smoothed = smooth(facts, quantity, pair, kinks=True)
+    if isinstance(smoothed, str):
+        return Choice(quantity, pair, "finite differences", f"the slope jumps, and {reasons[0]}")
+    return Choice(quantity, pair, "smoothing", "the slope jumps: smoothed, then pathwise", 0, smoothed)
 
 
 def not_smooth(facts: Facts, target: int) -> str | None:
@@ -211,6 +231,57 @@ def _moves_intensity(facts: Facts, target: int) -> tuple[bool, bool]:
     of_state = jax.eval_shape(lambda: moved(jax.tree.map(lambda _: None, problem), y))
     of_target = jax.eval_shape(lambda: moved(like(problem, move), still))
     return bool(jax.tree.leaves(of_target)), bool(jax.tree.leaves(of_state))
+
+
+def smooth(facts: Facts, quantity: str, targets: tuple[int, ...], kinks: bool) -> tuple[Smoothing, ...] | str:
+    """Where to smooth for a derivative in one target or two; the reason where that cannot be."""
+    simulation, observable = facts.simulation, facts.observable(quantity)
+    if not isinstance(simulation.grid, Grid) or not isinstance(simulation.problem, AbstractSDE):
+        return "smoothing needs noise on a fixed grid"
+    if observable is None or observable.exercise is not None:
+        return "it is exercised early"
+    for target in targets:
+        broken = facts.model_jumps(target)
+        reason = f"the equations jump with {broken}" if broken else not_smooth(facts, target)
+        if reason is not None:
+            return reason
+    grid = simulation.grid
+    every = grid.every if simulation.observables[quantity].at == "each" else grid.steps
+    wanted = [kinks, False][: len(targets)]
+    found = [smoothing_of(observable, simulation.problem, facts.variables, every, each) for each in wanted]
+    smoothings = tuple(each for each in found if isinstance(each, Smoothing))
+    if len(smoothings) < len(found):
+        return next(each for each in found if isinstance(each, str))
+    first = tuple(facts.moves[target] for target in targets)
+    ids = as_device_ids(0, facts.program.mesh.devices.size, 1, facts.program.mesh)
+    try:
+        if len(targets) == 1:
+            program = DerivativeProgram(facts.program, (), "smoothed", smoothings[0])
+            jax.eval_shape(program, Moves(facts.inputs, first), ids)
+        else:
+            again = SmoothedSecondProgram(facts.program, (), ((0, 1),), (smoothings[0], smoothings[1]))
+            still = jax.tree.map(lambda _: None, first[0])
+            jax.eval_shape(again, Moves(facts.inputs, first, (still,)), ids)
+    except NoDensityError as error:
+        return str(error)
+    return smoothings
+
+
+def _moves_drift_alone(facts: Facts, target: int) -> bool:
+    """Whether a target moves the drift and nothing else of a path: its score does not grow with the steps."""
+    move = facts.moves[target]
+    if jax.tree.leaves((move.initial, move.grid)) or not jax.tree.leaves(move.problem):
+        return False
+    problem, _, _ = facts.program.combined(facts.inputs)
+    zero = jnp.zeros((), facts.simulation.precision)
+    y = problem.State(*[zero] * len(problem.State._fields))
+    dW = problem.Noise(*[zero] * len(problem.Noise._fields))
+
+    def noise(problem):
+        return problem.noise(zero, y, dW)
+
+    change = like(problem, move.problem)
+    return not jax.tree.leaves(jax.eval_shape(lambda: eqx.filter_jvp(noise, (problem,), (change,))[1]))
 
 
 def release_interval(facts: Facts, quantity: str, target: int, kind: str) -> int | str:

@@ -10,9 +10,10 @@ import jax.numpy as jnp
 from simkit_solvers.directions import Direction, Release
 from simkit_solvers.extra_jump import extra_jump
 from simkit_solvers.grid import Grid
-from simkit_solvers.integrate import integrate_along
+from simkit_solvers.integrate import integrate_along, integrate_along_twice
 from simkit_solvers.jump_sensitivity import finite_difference, girsanov
 from simkit_solvers.jumps import JumpNoise
+from simkit_solvers.smoothing import Smoothing
 
 from simkit.initial import given_value
 from simkit.paths import Inputs, PathProgram
@@ -21,7 +22,7 @@ from simkit.sensitivity.error_controlled import solved_beside
 Rows = tuple[tuple[str, int], ...]
 
 
-Kind = Literal["along", "forward", "reverse", "equations", "extra jump", "counts", "coupled"]
+Kind = Literal["along", "smoothed", "forward", "reverse", "equations", "extra jump", "counts", "coupled"]
 
 
 class Moves(NamedTuple):
@@ -42,19 +43,20 @@ class DerivativeProgram:
 
     Arrays `(rows, leaves, lanes)`, quantity by quantity, each followed by its derivatives. `kind` is
     `along` (derivatives ride along the loop of a fixed grid, released into weights where `release` says so),
-    `forward` (any grid), `reverse`, `equations` (solved beside an adaptive ordinary one), `extra jump` (along
-    the path, and what one jump more would change), for jump processes `counts` (likelihood ratio) or
-    `coupled` (differences of coupled copies).
+    `smoothed` (the same, released where values jump), `forward` (any grid), `reverse`, `equations` (solved
+    beside an adaptive ordinary one), `extra jump` (along the path, and what one jump more would change), for
+    jump processes `counts` (likelihood ratio) or `coupled` (differences of coupled copies).
     """
 
     paths: PathProgram
     rows: Rows
     kind: Kind
-    release: Release | None = None
+    release: Release | Smoothing | None = None
 
     def __call__(self, moves: Moves, ids) -> tuple[jax.Array, ...]:
         kinds = {
             "along": along,
+            "smoothed": smoothed,
             "forward": forward,
             "reverse": reverse,
             "equations": equations,
@@ -67,7 +69,11 @@ class DerivativeProgram:
             return kinds[self.kind](self, moves, path)
 
         found = self.paths.each(one)(moves, ids)
-        return _centred(found, len(self.rows), len(moves.first)) if self.kind == "counts" else found
+        return (
+            _centred(found, len(self.rows), len(moves.first))
+            if self.kind in ("smoothed", "counts")
+            else found
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,25 +111,75 @@ class SecondProgram:
         return self.paths.each(one)(moves, ids)
 
 
-def along(program: DerivativeProgram, moves: Moves, path) -> tuple[jax.Array, ...]:
-    """The derivatives beside the path, in one loop."""
-    paths, inputs = program.paths, moves.inputs
+@dataclasses.dataclass(frozen=True)
+class SmoothedSecondProgram:
+    """A function of (moves, ids): for each pair (i, j) the second derivative, by quantity.
+
+    The estimate of the first derivative is smoothed once more, where it jumps itself: where the values do.
+    """
+
+    paths: PathProgram
+    rows: Rows
+    pairs: tuple[tuple[int, int], ...]
+    smoothings: tuple[Smoothing, Smoothing]
+
+    def __call__(self, moves: Moves, ids) -> tuple[jax.Array, ...]:
+        def one(moves: Moves, path):
+            given, directions = _given(self.paths, moves, path)
+            both = _directions(self.paths, moves.inputs, moves.second)
+            found = [
+                integrate_along_twice(*given, (directions[i], directions[j], each), self.smoothings)
+                for (i, j), each in zip(self.pairs, both, strict=True)
+            ]
+            values: list[jax.Array] = []
+            for name, count in self.rows:
+                for kept in found:
+                    values += [kept.rows[name][-count:], kept.changes[0][name][-count:]]
+                    values.append(kept.weights[0][-count:])
+            return tuple(values)
+
+        found = self.paths.each(one)(moves, ids)
+        return _centred(found, len(self.rows) * len(self.pairs), 1)[1::2]
+
+
+def _given(paths: PathProgram, moves: Moves, path) -> tuple[tuple, list[Direction]]:
+    """What `integrate_along` is given: the run, and the directions."""
+    inputs = moves.inputs
     problem, observer, grid = paths.combined(inputs)
     if not isinstance(grid, Grid):
         raise TypeError("derivatives ride along the loop of a fixed grid only")
-    solved = paths.in_solvers_calculus(problem)
-    y0 = paths.start(inputs, problem, path)
+    y0, noise = paths.start(inputs, problem, path), paths.noise(inputs, problem, path)
+    run = (paths.in_solvers_calculus(problem), paths.parts.tree[3], y0, grid, noise, observer)
+    return run, _directions(paths, inputs, moves.first)
+
+
+def _directions(paths: PathProgram, inputs: Inputs, moves: tuple[Inputs, ...]) -> list[Direction]:
+    problem, observer, _ = paths.combined(inputs)
     directions = []
-    for move in moves.first:
+    for move in moves:
         change = eqx.filter_jvp(paths.in_solvers_calculus, (problem,), (like(problem, move.problem),))[1]
-        start = problem.State(**{name: move.initial.get(name) for name in y0._fields})
-        observed = like(observer, move.observer)
+        start = problem.State(**{name: move.initial.get(name) for name in problem.State._fields})
         moved: Any = move.grid
-        directions.append(Direction(change, observed, start, moved.t0, moved.dt))
-    noise = paths.noise(inputs, problem, path)
-    found = integrate_along(
-        solved, paths.parts.tree[3], y0, grid, noise, observer, directions, program.release
-    )
+        directions.append(Direction(change, like(observer, move.observer), start, moved.t0, moved.dt))
+    return directions
+
+
+def smoothed(program: DerivativeProgram, moves: Moves, path) -> tuple[jax.Array, ...]:
+    """The values, their derivatives along the shifted path, and the weights: still to be joined."""
+    given, directions = _given(program.paths, moves, path)
+    found = integrate_along(*given, directions, program.release)
+    values: list[jax.Array] = []
+    for name, count in program.rows:
+        values.append(found.rows[name][-count:])
+        values += [change[name][-count:] for change in found.changes]
+        values += [weight[-count:] for weight in found.weights]
+    return tuple(values)
+
+
+def along(program: DerivativeProgram, moves: Moves, path) -> tuple[jax.Array, ...]:
+    """The derivatives beside the path, in one loop."""
+    given, directions = _given(program.paths, moves, path)
+    found = integrate_along(*given, directions, program.release)
     values: list[jax.Array] = []
     for name, count in program.rows:
         rows = found.rows[name][-count:]

@@ -77,13 +77,17 @@ def _tornado(axes: "Axes", dataset: "xr.Dataset", name: str) -> None:
 
 
 def _over_time(axes: "Axes", dataset: "xr.Dataset", name: str) -> None:
-    times = dataset["time"].values
+    times, values = dataset["time"].values, dataset["parameter_value"].values
+    # Parameters in units of their own would leave all but one of them flat.
+    relative = not np.any(values == 0)
+    scales = 0.01 * values if relative else np.ones_like(values)
     for i, label in enumerate(dataset["parameter"].values[: len(COLOURS)]):
-        mean = dataset[f"{name}_derivative"].values[i]
-        error = 1.96 * dataset[f"{name}_derivative_stderr"].values[i]
+        mean = scales[i] * dataset[f"{name}_derivative"].values[i]
+        error = 1.96 * abs(scales[i]) * dataset[f"{name}_derivative_stderr"].values[i]
         axes.plot(times, mean, color=COLOURS[i], label=str(label))
         axes.fill_between(times, mean - error, mean + error, color=COLOURS[i], alpha=0.25, linewidth=0)
     axes.axhline(0, color=GREY, linewidth=1)
     axes.set_xlabel("time")
-    axes.set_title(f"derivative of the mean of {name}", fontsize=9, loc="left", color=GREY)
+    title = f"change of the mean of {name}, for 1 % more" if relative else f"derivative of the mean of {name}"
+    axes.set_title(title, fontsize=9, loc="left", color=GREY)
     axes.legend(loc="best", fontsize=9)

@@ -19,6 +19,13 @@ FIGURES = {
 }
 
 
+CHECKS = {
+    "_check": "finite differences of the mean of {}",
+    "_check_stderr": "standard error of the finite differences of the mean of {}",
+    "_z": "derivative of the mean of {} less finite differences, in standard errors of both",
+}
+
+
 def to_dataset(simulation: Simulation, study: Study, provenance: Mapping[str, Any]) -> xr.Dataset:
     """The derivatives by flat names, with units and provenance.
 
@@ -27,7 +34,8 @@ def to_dataset(simulation: Simulation, study: Study, provenance: Mapping[str, An
     were chosen in `call_estimator` and `call_reason`; the same of second derivatives as `call_second…`
     `(pair)`; of ordinary equations on adaptive steps `call_derivative_step_error` has what a run to a tenth
     of the tolerances changes. What is kept at each saved time has a dimension `time` too. Coordinates of
-    `parameter` are its values and units.
+    `parameter` are its values and units. Where asked for, `call_derivative_check` are finite differences,
+    `call_derivative_z` how many standard errors of both the derivative is away from them; NaN where it is them.
     """
     units = quantities(simulation)
     labels = [target.label for target in study.targets]
@@ -71,6 +79,14 @@ def to_dataset(simulation: Simulation, study: Study, provenance: Mapping[str, An
                 text = f"what a tenth of the tolerances changes in the {kind} of the mean of {name}"
                 stacked = np.stack(errors) if at else np.stack(errors)[:, 0]
                 variables[f"{name}_{kind}_step_error"] = ((along, *at), stacked, {"long_name": text})
+            if any(d.check is not None for d in found):
+                for suffix, text in CHECKS.items():
+                    arrays = np.stack([_checked(d, suffix) for d in found])
+                    variables[f"{name}_{kind}{suffix}"] = (
+                        (along, *at),
+                        arrays if at else arrays[:, 0],
+                        {"long_name": text.format(name)},
+                    )
             variables[f"{name}_{kind}_estimator"] = (along, [d.choice.method for d in found])
             variables[f"{name}_{kind}_reason"] = (along, [d.choice.reason for d in found])
     if over_time:
@@ -93,6 +109,19 @@ def to_dataset(simulation: Simulation, study: Study, provenance: Mapping[str, An
         **provenance,
     }
     return xr.Dataset(variables, coordinates, attributes)
+
+
+def _checked(derivative: Derivative, suffix: str) -> np.ndarray:
+    """A figure of the finite differences that check a derivative. Both see the same paths: z is cautious."""
+    check = derivative.check
+    if check is None:
+        return np.full_like(derivative.mean, np.nan)
+    if suffix == "_check":
+        return check.mean
+    if suffix == "_check_stderr":
+        return check.stderr
+    apart, error = derivative.mean - check.mean, np.hypot(derivative.stderr, check.stderr)
+    return np.divide(apart, error, out=np.zeros_like(apart), where=error > 0)
 
 
 def _pair(derivative: Derivative, labels: list[str]) -> str:

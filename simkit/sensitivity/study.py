@@ -2,7 +2,8 @@
 
 import dataclasses
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,8 +19,23 @@ from simkit.failures import failed_paths
 from simkit.longstaff_schwartz import with_policies
 from simkit.paths import as_device_ids, path_mesh
 from simkit.programs import Request, compiled
-from simkit.sensitivity.choice import FEW, Choice, Facts, choose, choose_second, not_smooth, release_interval
-from simkit.sensitivity.derivative_program import DerivativeProgram, Kind, Moves, SecondProgram
+from simkit.sensitivity.choice import (
+    FEW,
+    Choice,
+    Facts,
+    choose,
+    choose_second,
+    not_smooth,
+    release_interval,
+    smooth,
+)
+from simkit.sensitivity.derivative_program import (
+    DerivativeProgram,
+    Kind,
+    Moves,
+    SecondProgram,
+    SmoothedSecondProgram,
+)
 from simkit.sensitivity.differences import (
     COUPLED,
     ROUGH,
@@ -47,11 +63,20 @@ Progress = Callable[[int, int], None]
 WHOLE = 1.0  # of a target's value: the size in which its equations are solved
 
 
+NO_WEIGHT: dict[str, Any] = {
+    "method": "finite differences",
+    "reason": "the noise vanishes on some paths, where the weight is infinite",
+    "look": 0,
+    "smoothings": (),
+}
+
+
 @dataclasses.dataclass(frozen=True)
 class Derivative:
     """A derivative of a mean: its estimate, standard error and standard deviation per path, by row.
 
     `step_error` is how much a run to a tenth of the tolerances differs, where tolerances decide.
+    `check` is the same by finite differences, where that was asked for and is something else.
     """
 
     choice: Choice
@@ -59,6 +84,7 @@ class Derivative:
     stderr: np.ndarray
     sd: np.ndarray
     step_error: np.ndarray | None = None
+    check: "Derivative | None" = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,21 +140,29 @@ def _find(simulation: Simulation, section: Sensitivity, progress: Progress | Non
     quantities = section.of or list(simulation.observables) or list(simulation.problem.State._fields)
     choices = [_first(facts, section.method, q, i) for q in quantities for i in range(len(targets))]
     choices += [choose_second(facts, q, pair) for q in quantities for pair in pairs]
-    parts = _parts(facts, choices, quantities)
-    reductions = {part.counts: MomentsReduction(part.counts, mesh) for part in parts}
+    checks = [_check_of(choice) for choice in choices if section.check and not _differs(choice)]
+    parts = _parts(facts, [*choices, *checks], quantities)
     start, compile_before = time.perf_counter(), compile_s
     total = sum(part.cost for part in parts)
     done = 0.0
     derivatives: dict[Choice, Derivative] = {}
     values: dict[str, tuple[np.ndarray, np.ndarray]] = {}
     lost: set[int] = set()
+    instead: dict[Choice, Choice] = {}
     for part in parts:
         weight = part.cost / total
-        found, errors, seconds = _run(
-            simulation, part, reductions[part.counts], _share(progress, simulation.paths, done, weight)
-        )
+        reduction = MomentsReduction(part.counts, mesh)
+        progressed = _share(progress, simulation.paths, done, weight)
+        found, errors, seconds = _run(simulation, part, reduction, progressed)
         done += weight
         compile_s += seconds
+        if len(found.failed) and section.method == "auto" and _is_weighted(part):
+            again = {choice: dataclasses.replace(choice, **NO_WEIGHT) for choice, _ in part.found}
+            instead |= again
+            more = _parts(facts, list(again.values()), [name for name, _ in part.values])
+            total += sum(each.cost for each in more)
+            parts += more
+            continue
         if len(found.failed) and simulation.failures == "stop":
             raise _failure(simulation, part, found)
         lost |= {int(x) for x in found.failed}
@@ -139,8 +173,21 @@ def _find(simulation: Simulation, section: Sensitivity, progress: Progress | Non
             figures = found.mean[place], found.stderr[place], found.sd[place]
             derivatives[choice] = Derivative(choice, *figures, error)
     elapsed = time.perf_counter() - start - (compile_s - compile_before)
-    ordered = tuple(_explained(derivatives[choice]) for choice in choices)
-    return Study(targets, ordered, values, simulation.paths, len(lost), elapsed, compile_s)
+    ordered = []
+    for choice in choices:
+        found = derivatives[instead.get(choice, choice)]
+        check = None if _differs(found.choice) else derivatives.get(_check_of(choice))
+        ordered.append(dataclasses.replace(_explained(found), check=check))
+    return Study(targets, tuple(ordered), values, simulation.paths, len(lost), elapsed, compile_s)
+
+
+def _check_of(choice: Choice) -> Choice:
+    """The same derivative by finite differences."""
+    return Choice(choice.quantity, choice.targets, "finite differences", "checks another")
+
+
+def _differs(choice: Choice) -> bool:
+    return choice.method == "finite differences"
 
 
 def _explained(found: Derivative) -> Derivative:
@@ -169,6 +216,14 @@ def _first(facts: Facts, method: str, quantity: str, target: int) -> Choice:
             f"sensitivity.method: the {method} derivative of {quantity} in {label} would be wrong: {reason}; "
             f"leave method out for {right.method}"
         )
+    if method == "smoothing":
+        smoothed = smooth(facts, quantity, (target,), kinks=False)
+        if isinstance(smoothed, str):
+            raise InputError(
+                f"sensitivity.method: no smoothing for {quantity} in {label}: {smoothed}; leave method out "
+                f"for {right.method}"
+            )
+        return Choice(quantity, (target,), "smoothing", asked, 0, smoothed)
     look = release_interval(facts, quantity, target, "jumps")
     if isinstance(look, str):
         raise InputError(
@@ -188,9 +243,10 @@ def _parts(facts: Facts, choices: list[Choice], quantities: list[str]) -> list[_
             alone = *choice.targets, facts.is_rough(choice.quantity, choice.targets[0])
         elif choice.method == "pathwise":
             alone = (has_equations(facts.simulation, facts.moves[choice.targets[0]]),)
-        groups.setdefault((choice.method, second, choice.look, alone), []).append(choice)
+        key = choice.method, second, choice.look, choice.smoothings, alone
+        groups.setdefault(key, []).append(choice)
     parts = []
-    for (method, second, look, _), group in groups.items():
+    for (method, second, look, _, _), group in groups.items():
         if method == "finite differences":
             parts.append(_differences(facts, group))
         elif second:
@@ -220,7 +276,10 @@ def _first_part(facts: Facts, group: list[Choice], look: int) -> _Part:
         kind = "extra jump"
     if isinstance(facts.simulation.grid, JumpGrid):
         kind = "counts" if group[0].method == "score" else "coupled"
-    program = DerivativeProgram(facts.program, rows, kind, Release(look) if look else None)
+    release = Release(look) if look else None
+    if group[0].method == "smoothing":
+        kind, release = "smoothed", group[0].smoothings[0]
+    program = DerivativeProgram(facts.program, rows, kind, release)
     dtype = jnp.dtype(facts.simulation.precision)
     share = WHOLE if kind == "equations" else COUPLED
     steps = tuple(jnp.asarray(step_of(facts.targets[i], share), dtype) for i in numbers)
@@ -241,7 +300,10 @@ def _second_part(facts: Facts, group: list[Choice], look: int) -> _Part:
     rows = _rows(facts, names)
     kind = "along" if isinstance(facts.simulation.grid, Grid) else "forward"
     first, both = changes(facts.simulation, [facts.targets[i] for i in used], at)
-    program = SecondProgram(facts.program, rows, tuple(at), kind, Release(look) if look else None)
+    program: Any = SecondProgram(facts.program, rows, tuple(at), kind, Release(look) if look else None)
+    if group[0].method == "smoothing":
+        once, again = group[0].smoothings
+        program = SmoothedSecondProgram(facts.program, rows, tuple(at), (once, again))
     places = {
         (name, pair): q * len(pairs) + n for q, (name, _) in enumerate(rows) for n, pair in enumerate(pairs)
     }
@@ -351,17 +413,21 @@ def _run(
     return found, errors, seconds
 
 
+def _is_weighted(part: _Part) -> bool:
+    """Whether it weighs values with a derivative of a density, which is infinite where there is no noise."""
+    return any(choice.method in ("smoothing", "score", "mixed") for choice, _ in part.found)
+
+
 def _share(progress: Progress | None, paths: int, done: float, weight: float) -> Callable[[int], None] | None:
     if progress is None:
         return None
-    return lambda count: progress(round(paths * (done + weight * count / paths)), paths)
+    return lambda count: progress(min(paths, round(paths * (done + weight * count / paths))), paths)
 
 
 def _failure(simulation: Simulation, part: _Part, found: Found) -> Exception:
     """Why a path has no derivative: its values are not finite, or they are and the derivative is not."""
     paths = ", ".join(str(x) for x in found.failed[:3])
-    methods: Mapping[str, None] = dict.fromkeys(choice.method for choice, _ in part.found)
-    if "score" in methods or "mixed" in methods:
+    if _is_weighted(part):
         return NumericalError(
             f"path {paths}: the weight is not finite: the noise vanishes where the path is looked at, and "
             "there is no density to differentiate. Set sensitivity.method: finite_differences, or "

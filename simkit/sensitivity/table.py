@@ -32,6 +32,9 @@ def summary(dataset: "xr.Dataset") -> dict[str, Any]:
                 reason = str(dataset[f"{name}_{kind}_reason"].values[i])
                 if f"{name}_{kind}_step_error" in dataset:
                     figures["step_error"] = _finite(_last(dataset[f"{name}_{kind}_step_error"][i]))
+                if f"{name}_{kind}_z" in dataset:
+                    for key, suffix in (("check", "_check"), ("check_stderr", "_check_stderr"), ("z", "_z")):
+                        figures[key] = _finite(_last(dataset[f"{name}_{kind}{suffix}"][i]))
                 rows[str(label)] = figures | {"estimator": estimator, "reason": reason}
                 if kind == "derivative":
                     value = float(dataset["parameter_value"][i])
@@ -65,6 +68,8 @@ def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
         "derivative": [],
         "step error": [],
         "sd of a path": [],
+        "differences": [],
+        "z": [],
         "elasticity": [],
         "estimator": [],
         "because": [],
@@ -80,6 +85,8 @@ def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
                 with_error(row["derivative"], row["stderr"]),
                 "" if row.get("step_error") is None else f"{row['step_error']:.1e}",
                 "" if row["sd"] is None or row["sd"] == 0 else f"{row['sd']:.4g}",
+                "" if row.get("check") is None else with_error(row["check"], row["check_stderr"]),
+                "" if row.get("z") is None else f"{row['z']:+.1f}",
                 "" if elasticity is None else f"{elasticity:+.3g}",
                 row["estimator"],
                 row["reason"],

@@ -7,7 +7,7 @@ from pydantic import Field, PlainValidator, WithJsonSchema
 from simkit.settings.values import NAMES_SCHEMA, Section, choice, list_of_names, wrong
 from simkit.suggestion import shown
 
-SENSITIVITY_METHODS = ("auto", "pathwise", "reverse", "score", "finite_differences")
+SENSITIVITY_METHODS = ("auto", "pathwise", "reverse", "smoothing", "score", "finite_differences")
 
 
 def _second(value: Any) -> list[str | list[str]]:
@@ -49,10 +49,16 @@ class Sensitivity(Section):
         examples=[["S", ["S", "sigma"]]],
     )
     method: Annotated[
-        Literal["auto", "pathwise", "reverse", "score", "finite_differences"], *choice(*SENSITIVITY_METHODS)
+        Literal["auto", "pathwise", "reverse", "smoothing", "score", "finite_differences"],
+        *choice(*SENSITIVITY_METHODS),
     ] = Field(
         "auto",
         description="The estimator of the first derivatives. By default that which is right for the "
-        "observable: pathwise where its value changes continuously, score where it jumps, finite_differences "
-        "otherwise.",
+        "observable: pathwise where its value changes continuously, smoothing or score where it jumps, "
+        "finite_differences otherwise.",
+    )
+    check: bool = Field(
+        False,
+        description="Whether finite differences with common random numbers are set beside each derivative, "
+        "with how many standard errors it is away from them.",
     )

@@ -8,7 +8,7 @@ a block is reached from the block's start, by steps that are taken for this row 
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -29,6 +29,8 @@ from simkit_solvers.problem import AbstractODE
 from simkit_solvers.reverse_pass import REVERSE_BYTES
 from simkit_solvers.schedule import prepared, schedule_of
 from simkit_solvers.scopes import STEPS
+from simkit_solvers.smoothed_run import SmoothedRun
+from simkit_solvers.smoothing import Smoothing
 
 
 def integrate(
@@ -65,7 +67,7 @@ def integrate_along(
     noise: AbstractNoise | None,
     observer: AbstractObserver,
     directions: Sequence[Direction],
-    release: Release | None = None,
+    release: Release | Smoothing | None = None,
     memory: float = REVERSE_BYTES,
 ) -> Along:
     """One path as by `integrate`, and its derivatives along directions, in one loop.
@@ -75,7 +77,44 @@ def integrate_along(
     half as much again for each direction; differentiate the result once more for second derivatives.
     Raises `ValueError` as `integrate`, and `NoDensityError` where a derivative cannot be released.
     """
-    return _integrate(problem, solver, y0, grid, noise, observer, tuple(directions), release, memory)
+
+    def moving(run):
+        if isinstance(release, Smoothing):
+            return SmoothedRun.along(run, problem, tuple(directions), release)
+        return MovingRun.along(run, problem, tuple(directions), release)
+
+    return _integrate(problem, solver, y0, grid, noise, observer, moving, release is not None, memory)
+
+
+def integrate_along_twice(
+    problem: AbstractODE,
+    solver,
+    y0,
+    grid: Grid,
+    noise: AbstractNoise | None,
+    observer: AbstractObserver,
+    directions: tuple[Direction, Direction, Direction],
+    smoothings: tuple[Smoothing, Smoothing],
+) -> Along:
+    """One path, and the second derivative along two directions of it, in one loop.
+
+    `directions` are the first, the last, and the derivative of the first along the last. The rows are
+    estimates of the first derivative, smoothed by the first of `smoothings`, their derivatives along the
+    last one and its weights by the other: the mean of `row * weight + change` is the second derivative.
+    Raises as `integrate_along`.
+    """
+    first, last, both = directions
+
+    def moving(run):
+        def begun(problem, observer, t0, dt, first):
+            plain = run._replace(problem=prepared(problem), observer=observer, t0=t0, dt=dt)
+            return SmoothedRun.along(plain, problem, (first,), smoothings[0])
+
+        given = problem, observer, run.t0, run.dt, first
+        change = eqx.filter_jvp(begun, given, (last.problem, last.observer, last.t0, last.dt, both))[1]
+        return SmoothedRun(begun(*given), (change,), smoothings[1], (last.y0,))
+
+    return _integrate(problem, solver, y0, grid, noise, observer, moving, True)
 
 
 def _integrate(
@@ -85,19 +124,17 @@ def _integrate(
     grid: Grid,
     noise: AbstractNoise | None,
     observer: AbstractObserver,
-    directions: tuple[Direction, ...] | None = None,
-    release: Release | None = None,
+    moving: Callable[[PathRun], MovingRun | SmoothedRun] | None = None,
+    released: bool = False,
     memory: float = REVERSE_BYTES,
 ) -> Any:
-    stepper, components, group, size, dtype = method_of(
-        problem, solver, y0, grid, noise, released=release is not None
-    )
+    stepper, components, group, size, dtype = method_of(problem, solver, y0, grid, noise, released=released)
     jumps = isinstance(problem, AbstractJumpDiffusion)
     if not components:
         noise = None
     t0, dt = jnp.asarray(grid.t0, dtype), jnp.asarray(grid.dt, dtype)
     plain = PathRun(prepared(problem), stepper, observer, noise, t0, dt)
-    run = plain if directions is None else MovingRun.along(plain, problem, directions, release)
+    run = plain if moving is None else moving(plain)
     schedule = schedule_of(problem)
     tables = () if schedule is None else event_steps(schedule, grid)
     numbers, others = eqx.partition(run, eqx.is_array)
@@ -220,7 +257,7 @@ def _integrate(
         return jax.jvp(differentiable, primals, tangents)
 
     start = jax.tree.map(strong, run.start(y0, tables))
-    if isinstance(run, MovingRun):
+    if isinstance(run, MovingRun | SmoothedRun):
         run, start = run.settled(start, *driven(run, jnp.uint32(0), group)[0], tables)
         numbers, others = eqx.partition(run, eqx.is_array)
     pack, unpack = packing(start)
@@ -256,10 +293,10 @@ def _in_order(first, between, last):
 
 
 def _problem(run):
-    return run.run.problem if isinstance(run, MovingRun) else run.problem
+    return _problem(run.run) if isinstance(run, MovingRun | SmoothedRun) else run.problem
 
 
 def _with_problem(run, problem):
-    if isinstance(run, MovingRun):
-        return run._replace(run=run.run._replace(problem=problem))
+    if isinstance(run, MovingRun | SmoothedRun):
+        return run._replace(run=_with_problem(run.run, problem))
     return run._replace(problem=problem)

@@ -1,6 +1,7 @@
 """One path and its derivatives, as the fixed-grid loop steps through them."""
 
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -20,6 +21,18 @@ from simkit_solvers.directions import (
 )
 from simkit_solvers.path_run import PathRun
 from simkit_solvers.schedule import prepared
+
+
+def still_or_moving(changes: tuple, after: Callable[[tuple], tuple], carry) -> tuple:
+    """Derivatives of what a loop carries with zeros wherever some step makes them other than zero.
+
+    `after` gives the shapes of those after a step, None for zeros.
+    """
+    while True:
+        wider = tuple(map(joined, changes, after(changes)))
+        if jax.tree.structure(wider) == jax.tree.structure(changes):
+            return changes
+        changes = tuple(filled(change, like, carry) for change, like in zip(changes, wider, strict=True))
 
 
 class MovingRun(NamedTuple):
@@ -83,15 +96,7 @@ class MovingRun(NamedTuple):
             carried = start._replace(changes=changes)
             return jax.eval_shape(lambda: run.stepped(carried, k, draw, words, tables).changes)
 
-        changes = start.changes
-        while True:
-            wanted = after(changes)
-            wider = tuple(map(joined, changes, wanted))
-            if jax.tree.structure(wider) == jax.tree.structure(changes):
-                break
-            changes = tuple(
-                filled(change, like, start.carry) for change, like in zip(changes, wider, strict=True)
-            )
+        changes = still_or_moving(start.changes, after, start.carry)
         if self.release is not None:
             run._refuse(start, changes, k, words, tables)
         return run, start._replace(changes=changes)

@@ -1,0 +1,81 @@
+"""Where observables jump, or their slopes do, as the steps of a path meet it."""
+
+import dataclasses
+from typing import Any
+
+import jax.numpy as jnp
+from simkit_solvers.schedule import schedule_of
+from simkit_solvers.smoothing import Edge, Smoothing
+
+from simkit.expression import Edge as Difference
+from simkit.expression import Functional
+from simkit.observables import Observable
+
+EXTREMES = ("max", "min")
+
+
+@dataclasses.dataclass(frozen=True)
+class Look:
+    """A difference that is looked at every `every` steps.
+
+    With `extreme`, a largest or smallest value is compared with something fixed: the difference is then that
+    of each value it is taken over. `monitored` is at every how many steps functionals look at the path.
+    """
+
+    difference: Difference
+    every: int
+    monitored: int
+    extreme: Functional | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Edges:
+    """The differences of an observable, for `simkit_solvers.smoothing`."""
+
+    looks: tuple[Look, ...]
+
+    def __call__(self, observer, problem, acc, k, t, y) -> tuple[Edge, ...]:
+        """Each difference after step `k`, and how many steps are left until it is looked at."""
+        found = []
+        for look in self.looks:
+            values: dict[Any, Any] = observer.environment(problem, acc, t, y, look.monitored)
+            if look.extreme is not None:
+                values = {**values, look.extreme: look.extreme.argument(values)}
+            distance = jnp.asarray(look.difference.difference(values), t.dtype)
+            every = jnp.uint32(look.every)
+            left = 1.0 if look.every == 1 else (every - (k - jnp.uint32(1)) % every).astype(t.dtype)
+            found.append(Edge(distance, left))
+        return tuple(found)
+
+
+def smoothing_of(
+    observable: Observable, problem, variables: frozenset[str], every: int, kinks: bool
+) -> Smoothing | str:
+    """Where a value that is kept every `every` steps jumps, or with `kinks` its slope; or why not."""
+    monitored = observable.every or 1
+    expression = observable.expression
+    looks: list[Look] = []
+    for edge in expression.edges:
+        own = edge.names & variables
+        if (edge.kink and not kinks) or not (own or edge.functionals):
+            continue
+        extremes = [f for f in edge.functionals if f.kind in (*EXTREMES, "no_touch")]
+        if not extremes:
+            looks.append(Look(edge, every, monitored))
+        elif len(edge.functionals) > 1 or own or extremes[0].kind not in EXTREMES:
+            return "an extreme is compared with what is random too"
+        elif "t" in edge.names or schedule_of(problem) is not None:
+            return "an extreme is compared with what changes with time"
+        else:
+            looks.append(Look(edge, monitored, monitored, extremes[0]))
+    for functional in expression.functionals:
+        if kinks and functional.kind not in ("mean", "integral"):
+            return f"the slope jumps with a {functional.kind} along the path"
+        inner = (functional.argument, functional.volatility)
+        edges = [edge for each in inner if each is not None for edge in each.edges]
+        looks += [
+            Look(edge, monitored, monitored)
+            for edge in edges
+            if edge.names & variables and (kinks or not edge.kink)
+        ]
+    return Smoothing(Edges(tuple(dict.fromkeys(looks))))

@@ -1,0 +1,173 @@
+"""One path and its derivatives, smoothed where values jump, as the fixed-grid loop steps through them."""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from simkit_solvers.directions import Along, Direction, Moving, NoDensityError, filled
+from simkit_solvers.moving_run import still_or_moving
+from simkit_solvers.path_run import PathRun
+from simkit_solvers.schedule import prepared
+from simkit_solvers.smoothing import Edge, Smoothing, gains_of, shifts_of
+
+
+class SmoothedRun(NamedTuple):
+    """A run and its derivative along each direction, which ride along; methods as those of `PathRun`.
+
+    The run may be such a run itself, of one direction: that gives second derivatives.
+    """
+
+    run: Any
+    changes: tuple[Any, ...]
+    smoothing: Smoothing
+    starts: tuple[Any, ...]
+
+    @staticmethod
+    def along(
+        run: PathRun, problem, directions: tuple[Direction, ...], smoothing: Smoothing
+    ) -> "SmoothedRun":
+        """The run of a problem along directions."""
+        still = jax.tree.map(lambda _: None, run)
+        changes = tuple(
+            still._replace(
+                problem=eqx.filter_jvp(prepared, (problem,), (each.problem,))[1],
+                observer=each.observer,
+                t0=each.t0,
+                dt=each.dt,
+            )
+            for each in directions
+        )
+        return SmoothedRun(run, changes, smoothing, tuple(each.y0 for each in directions))
+
+    @property
+    def noise(self):
+        """The path's driver."""
+        return self.run.noise
+
+    @property
+    def dt(self):
+        """The step."""
+        return self.run.dt
+
+    @property
+    def problem(self):
+        """What is solved."""
+        return self.run.problem
+
+    def start(self, y0, tables):
+        """As of the run."""
+
+        def begin(run, y0):
+            return run.start(y0, tables)
+
+        moves = zip(self.changes, self.starts, strict=True)
+        changes = tuple(eqx.filter_jvp(begin, (self.run, y0), move)[1] for move in moves)
+        return Moving(begin(self.run, y0), changes, tuple(jnp.zeros_like(self.dt) for _ in changes))
+
+    def settled(self, start: Moving, draw, words, tables) -> tuple["SmoothedRun", Moving]:
+        """Ready for a loop: what is carried of the derivatives is None where no step makes anything but zero.
+
+        Raises `NoDensityError` where no normal of a step moves what is compared.
+        """
+        k, run = jnp.uint32(0), self
+        if isinstance(self.run, SmoothedRun):
+            inner, carry = self.run.settled(start.carry, draw, words, tables)
+            run, start = self._replace(run=inner), start._replace(carry=carry)
+        run._refuse(start, k, draw, words, tables)
+
+        def after(changes):
+            carried = start._replace(changes=changes)
+            return jax.eval_shape(lambda: run.stepped(carried, k, draw, words, tables).changes)
+
+        return run, start._replace(changes=still_or_moving(start.changes, after, start.carry))
+
+    def _refuse(self, start: Moving, k, draw, words, tables) -> None:
+        def distances(W):
+            carry = self.run.step(start.carry, k, draw._replace(W=W), words, tables)
+            return tuple(edge.distance for edge in self.near(carry, k + jnp.uint32(1)))
+
+        moved = jax.eval_shape(lambda W: eqx.filter_jvp(distances, (W,), (W,))[1], draw.W)
+        if any(each is None for each in moved):
+            raise NoDensityError("no noise of the same step drives what is compared")
+
+    def near(self, carry, k) -> tuple[Edge, ...]:
+        """Where values jump, for the run's carry after step `k`."""
+        run = self.run
+        while isinstance(run, SmoothedRun):
+            run, carry = run.run, carry.carry
+        y, _, acc = carry
+        return self.smoothing.edges(run.observer, run.after(k), acc, k, run.time(k), y)
+
+    def step(self, carried: Moving, k, draw, words, tables):
+        """The path, its derivatives and the weights after step `k`; None stays None."""
+        after = self.stepped(carried, k, draw, words, tables)
+        pairs = zip(after.changes, carried.changes, strict=True)
+        return after._replace(changes=tuple(filled(change, like, after.carry) for change, like in pairs))
+
+    def stepped(self, carried: Moving, k, draw, words, tables) -> Moving:
+        """The same, with None for whatever this step makes zero."""
+        normals = tuple(z.astype(self.dt.dtype) for z in draw.W)
+        now = self.run.step(carried.carry, k, draw, words, tables)
+        edges = self.near(now, k + jnp.uint32(1))
+        left = tuple(edge.left for edge in edges)
+
+        def end(W, run, carry):
+            return run.step(carry, k, draw._replace(W=W), words, tables)
+
+        def compared(W, run, carry):
+            edges = self._replace(run=run).near(end(W, run, carry), k + jnp.uint32(1))
+            return tuple(edge.distance for edge in edges)
+
+        moves = list(zip(self.changes, carried.changes, strict=True))
+
+        def moved(*W):
+            """The derivatives of what is compared, by direction."""
+            given = self.run, carried.carry
+            found = [
+                eqx.filter_jvp(lambda run, carry: compared(W, run, carry), given, move)[1] for move in moves
+            ]
+            return [tuple(jnp.zeros_like(W[0]) if x is None else x for x in each) for each in found]
+
+        def shifts(*W):
+            return shifts_of(lambda *W: compared(W, self.run, carried.carry), moved, left, W)
+
+        weights: tuple = carried.weights
+        against: list[tuple] = [tuple(None for _ in normals)] * len(moves)
+        if edges:
+            found, stuck = shifts(*normals)
+            gains = gains_of(lambda *W: shifts(*W)[0], normals, found)
+            weights = tuple(
+                weight + jnp.where(lost, jnp.nan, gain)
+                for weight, lost, gain in zip(weights, stuck, gains, strict=True)
+            )
+            against = [tuple(-x for x in u) for u in found]
+        given = normals, self.run, carried.carry
+        changes = [
+            eqx.filter_jvp(end, given, (shift, *move))[1] for shift, move in zip(against, moves, strict=True)
+        ]
+        return Moving(now, tuple(changes), weights)
+
+    def row(self, carried: Moving, k) -> Along:
+        """The rows of the path, or the estimates of its derivative, their derivatives and the weights."""
+
+        def kept(run, carry):
+            found = run.row(carry, k)
+            if not isinstance(run, SmoothedRun):
+                return found
+            (change,), (weight,) = found.changes, found.weights
+            return {name: found.rows[name] * weight + x for name, x in change.items()}
+
+        given = self.run, carried.carry
+        rows = kept(*given)
+        real = jax.tree.map(lambda x: x if eqx.is_inexact_array(x) else None, rows)
+        changes = tuple(
+            filled(eqx.filter_jvp(kept, given, move)[1], real, rows)
+            for move in zip(self.changes, carried.changes, strict=True)
+        )
+        return Along(rows, changes, carried.weights)
+
+    def per_path(self):
+        """The same for a reverse pass."""
+        return self._replace(run=self.run.per_path())
