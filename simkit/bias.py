@@ -78,7 +78,7 @@ def bias_run(simulation: Simulation) -> BiasRun | None:
     )
     ids = as_device_ids(0, 1, lanes_for(paths), mesh)
     scale = other.factor ** weak_order(simulation.solver, simulation.problem) - 1
-    return BiasRun(Request(program, (inputs, ids)), paths, scale)
+    return BiasRun(Request(program, (inputs, ids), mesh), paths, scale)
 
 
 def step_bias(

@@ -17,7 +17,8 @@ from simkit.chunks import Chunks, plan_chunks, planned_steps
 from simkit.errors import NumericalError
 from simkit.failures import failed_paths
 from simkit.longstaff_schwartz import with_policies
-from simkit.paths import ACCEPTED, REJECTED, ROWS, Inputs, PathProgram, as_device_ids, path_mesh, path_program
+from simkit.on_each_device import ROWS
+from simkit.paths import ACCEPTED, REJECTED, Inputs, PathProgram, as_device_ids, path_mesh, path_program
 from simkit.programs import Request, compiled
 from simkit.reducers import AbstractReducer, Covariance, Histogram, Moments
 from simkit.simulation import EnsembleResult, Simulation, StepCounts
@@ -111,7 +112,7 @@ def chunk_requests(simulation: Simulation, plan: Chunks, mesh: Mesh) -> tuple[Re
     rows = quantity_rows(simulation)
     paths, inputs = path_program(simulation, simulation.grid, mesh)
     ids = as_device_ids(0, plan.leaves, plan.lanes, mesh)
-    simulated = Request(ChunkProgram(paths, tuple(rows.items())), (inputs, ids))
+    simulated = Request(ChunkProgram(paths, tuple(rows.items())), (inputs, ids), mesh)
     values = _values(simulation, ids.shape, mesh)
     return simulated, Request(Reduction(tuple(rows.values()), mesh), (values, np.int64(0)))
 

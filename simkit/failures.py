@@ -137,9 +137,10 @@ def replayed(
     simulation: Simulation, grid: Grid | AdaptiveGrid | JumpGrid, path: int
 ) -> dict[str, np.ndarray]:
     """The rows of one path by name, from the program that the ensemble runs: the same bits."""
-    program, inputs = path_program(simulation, grid, path_mesh(1))
-    ids = as_device_ids(path, 1, FEWEST_LANES, path_mesh(1))
-    (replay,), _ = compiled(Request(program, (inputs, ids)))
+    mesh = path_mesh(1)
+    program, inputs = path_program(simulation, grid, mesh)
+    ids = as_device_ids(path, 1, FEWEST_LANES, mesh)
+    (replay,), _ = compiled(Request(program, (inputs, ids), mesh))
     rows = replay(inputs, ids)
     return {name: np.array(array)[:, 0, 0] for name, array in rows.items()}
 

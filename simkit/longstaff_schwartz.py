@@ -98,7 +98,7 @@ def _sampled(simulation: Simulation, mesh: Mesh) -> tuple[dict[str, np.ndarray],
     steps = grid.steps if isinstance(grid, Grid) else 1
     plan = plan_chunks(simulation.paths, steps, grid.rows * len(names), devices, simulation.chunk)
     ids = as_device_ids(first, plan.leaves, plan.lanes, mesh)
-    (run,), compile_s = compiled(Request(SampleProgram(program, names), (inputs, ids)))
+    (run,), compile_s = compiled(Request(SampleProgram(program, names), (inputs, ids), mesh))
     parts: dict[str, list[np.ndarray]] = {name: [] for name in names}
     for number in range(plan.count):
         done = number * plan.paths

@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
-import jax.extend.core
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import Mesh, NamedSharding
 from simkit_solvers.adaptive import integrate_adaptive
 from simkit_solvers.adaptive_grid import AdaptiveGrid
 from simkit_solvers.adaptive_sde import integrate_adaptive_sde
@@ -30,11 +29,10 @@ from simkit_solvers.reverse_pass import ReversePass, reverse_pass
 
 from simkit.errors import InputError
 from simkit.initial import Distribution, PathValues, draw_initial, given_value
+from simkit.on_each_device import IDS, PATHS
 from simkit.programs import Static
 from simkit.simulation import Simulation
 
-IDS = PartitionSpec("paths")
-ROWS = PartitionSpec(None, "paths")
 FEWEST_LANES = 64
 # Adaptive paths under one `vmap`, all of which wait for the slowest: fewer wait less, and take longer a step.
 # Two groups or more in the fewest lanes: the compiler takes a loop of one apart, and bits may differ.
@@ -55,7 +53,7 @@ def path_mesh(devices: int | None) -> Mesh:
         raise InputError(
             f"ensemble.devices: asked for {devices}, and this process has {len(local)}; leave it out for all"
         )
-    return Mesh(np.array(local[:devices]), ("paths",))
+    return Mesh(np.array(local[:devices]), (PATHS,))
 
 
 def lanes_for(paths: int) -> int:
@@ -91,7 +89,8 @@ class PathProgram:
     and `REACHED` with one row each, for a jump process `STATUS` as well. `parts` are problem, observer, grid
     and solver without the inputs' numbers; `initial` has the name and law of each initial value, None for a
     number. `driver` makes a path's noise on a fixed grid of key, path and whether its normals are float64.
-    The reverse pass of a fixed grid keeps about `reverse_bytes` of what its loop carries on each device.
+    The reverse pass of a fixed grid keeps about `reverse_bytes` of what its loop carries. It is the program
+    of one device; a `Request` has it run on each of the mesh.
     """
 
     parts: Static
@@ -104,18 +103,14 @@ class PathProgram:
     reverse_bytes: int = REVERSE_BYTES
 
     def __call__(self, inputs: Inputs, ids) -> dict[str, jax.Array]:
-        return self.each(functools.partial(self.one_path, memory=self._memory(ids)))(inputs, ids)
-
-    def _memory(self, ids) -> float:
-        """Bytes that the reverse pass of one path may keep."""
-        return self.reverse_bytes * self.mesh.devices.size / ids.size
+        return self.each(functools.partial(self.one_path, memory=self.reverse_bytes / ids.size))(inputs, ids)
 
     def each(self, one_path: Callable) -> Callable:
-        """From a function of (inputs, path) to one of (inputs, ids), on every device for its own ids.
+        """From a function of (inputs, path) to one of (inputs, ids).
 
         `inputs` may be any tree of arrays; each array that comes out has a leading axis of rows.
         """
-        return runs_on_each_device(lambda inputs, ids: self._grouped(one_path, inputs, ids), self.mesh)
+        return lambda inputs, ids: self._grouped(one_path, inputs, ids)
 
     def _grouped(self, one_path: Callable, inputs, ids):
         paths = jax.vmap(lambda path: one_path(inputs, path), out_axes=1)
@@ -180,7 +175,8 @@ class PathProgram:
             problem, observer, grid = self.combined(inputs)
             problem = self.in_solvers_calculus(problem)
             y0, noise = self.start(inputs, problem, path), self.noise(inputs, problem, path)
-            return reverse_pass(problem, self.parts.tree[3], y0, grid, noise, observer, self._memory(ids))
+            memory = self.reverse_bytes * self.mesh.devices.size / ids.size
+            return reverse_pass(problem, self.parts.tree[3], y0, grid, noise, observer, memory)
 
         return eqx.filter_eval_shape(kept, inputs, jnp.uint32(0))
 
@@ -232,31 +228,3 @@ def _jumps(network, method, grid: JumpGrid, observer, start, key, path) -> dict[
     }
     ends = {ACCEPTED: run.steps, REJECTED: run.rejected, REACHED: run.reached, STATUS: run.status}
     return run.rows | whole | {name: x[None] for name, x in ends.items()}
-
-
-def runs_on_each_device(device_paths: Callable, mesh: Mesh) -> Callable:
-    """The same program on every device for its own leaves: no communication, and the bits of one device.
-
-    `ids` are an array `(leaves, lanes)`, or a tree of arrays that begin so.
-
-    It is traced before `shard_map` sees it. Inside, types carry the mesh, and lineax, which compares them,
-    refuses its own linear equations (lineax issue 185).
-    """
-
-    def program(inputs, ids):
-        own = jax.tree.map(
-            lambda x: jax.ShapeDtypeStruct((x.shape[0] // mesh.devices.size, *x.shape[1:]), x.dtype), ids
-        )
-        plain = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), inputs)
-        traced, shapes = jax.make_jaxpr(jax.jit(device_paths), return_shape=True)(plain, own)
-
-        def run(inputs, ids):
-            found = jax.extend.core.jaxpr_as_fun(traced)(*jax.tree.leaves((inputs, ids)))
-            return jax.tree.unflatten(jax.tree.structure(shapes), found)
-
-        mapped = jax.shard_map(
-            run, mesh=mesh, in_specs=(PartitionSpec(), IDS), out_specs=ROWS, check_vma=False
-        )
-        return mapped(inputs, ids)
-
-    return program

@@ -9,6 +9,9 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from jax.sharding import Mesh, PartitionSpec
+
+from simkit.on_each_device import IDS, REPLICATED, lower
 
 KEPT = 64
 
@@ -16,16 +19,23 @@ _kept: OrderedDict[Hashable, Callable] = OrderedDict()
 
 
 class Request(NamedTuple):
-    """A program, and arguments of the shapes and types to compile it for."""
+    """A program, and arguments of the shapes and types to compile it for.
+
+    With a mesh it is a program of one device, and runs on each for its own part of the arguments, which lie
+    on the mesh as `specs` say.
+    """
 
     program: Callable
     arguments: tuple
+    mesh: Mesh | None = None
+    specs: tuple[PartitionSpec, ...] = (REPLICATED, IDS)
 
     @property
     def key(self) -> Hashable:
         """What tells compiled programs apart."""
         leaves, structure = jax.tree.flatten(self.arguments)
-        return self.program, structure, tuple((np.shape(x), jax.numpy.result_type(x)) for x in leaves)
+        types = tuple((np.shape(x), jax.numpy.result_type(x)) for x in leaves)
+        return self.program, self.mesh, self.specs, structure, types
 
 
 def compiled(*requests: Request) -> tuple[list[Callable], float]:
@@ -39,10 +49,10 @@ def compiled(*requests: Request) -> tuple[list[Callable], float]:
     found = {key: _kept.pop(key) for key in wanted if key in _kept}
     new = [key for key in wanted if key not in found]
     if len(new) == 1:  # here, where an interrupt reaches it
-        found[new[0]] = _lowered(wanted[new[0]]).compile()
+        found[new[0]] = _lowered(wanted[new[0]])()
     elif new:
         with ThreadPoolExecutor(len(new)) as pool:
-            started = {key: pool.submit(_lowered(wanted[key]).compile) for key in new}
+            started = {key: pool.submit(_lowered(wanted[key])) for key in new}
         found |= {key: each.result() for key, each in started.items()}
     for key in wanted:
         _kept[key] = found[key]
@@ -51,8 +61,16 @@ def compiled(*requests: Request) -> tuple[list[Callable], float]:
     return [found[request.key] for request in requests], time.perf_counter() - start
 
 
-def _lowered(request: Request):
-    return jax.jit(request.program).lower(*request.arguments)
+def _lowered(request: Request) -> Callable[[], Callable]:
+    """Trace and lower; what is returned compiles."""
+    jitted = _jit(request.program)
+    if request.mesh is None:
+        return jitted.lower(*request.arguments).compile
+    return lower(jitted, request.arguments, request.mesh, request.specs)
+
+
+def _jit(program: Callable) -> Any:
+    return jax.jit(program)
 
 
 @dataclasses.dataclass(frozen=True)

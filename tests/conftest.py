@@ -28,9 +28,7 @@ quick = type(programs._kept)()
 def quick_programs(monkeypatch):
     """Ensembles run in code that is quick to make, and is kept apart from that which users run."""
     monkeypatch.setattr(programs, "_kept", quick)
-    monkeypatch.setattr(
-        programs, "_lowered", lambda request: quick_jit(request.program).lower(*request.arguments)
-    )
+    monkeypatch.setattr(programs, "_jit", quick_jit)
 
 
 def pytest_collection_finish():

@@ -191,7 +191,7 @@ def test_a_path_that_takes_too_many_steps_is_named():
     ids=str,
 )
 def test_implicit_solvers_run_on_every_device(time):
-    """Types inside `shard_map` carry the mesh, which lineax refuses; the program is traced outside."""
+    """lineax compares types: nothing in them may tell of the mesh."""
     decay = {"model": {"ode": {"x": "-x"}}, "initial": {"x": 1.0}, "solver": "Kvaerno3", "time": time}
     result = simkit.run(decay, overrides=["ensemble.paths=4", "ensemble.devices=2"])
     assert float(result["x_mean"][-1]) == pytest.approx(np.exp(-1), abs=1e-5)

@@ -95,6 +95,22 @@ def test_devices_and_chunks_leave_every_bit(reference, change):
     assert final_statistics(result) == final_statistics(reference)
 
 
+def test_four_devices_run_the_code_of_one():
+    """Where a partitioner would compile stages of this solver into other kernels than those of one device."""
+    given = {
+        "model": {"sde": {"x": {"drift": "x - x**3", "noise": {"W": "0.4 + 0.1*x*x"}}}},
+        "initial": {"x": {"normal": [0.4, 0.1]}},
+        "solver": "SRIW1",
+        "time": {"t1": 1.0, "steps": 60},
+        "precision": "float32",
+        "ensemble": {"paths": 2 * LEAF + 104, "seed": 5, "devices": 1},
+        "save": {"points": 6, "paths": 50},
+    }
+    one, four = (simkit.run(given, overrides=[f"ensemble.devices={n}"]) for n in (1, 4))
+    np.testing.assert_array_equal(one["x_path"], four["x_path"])
+    np.testing.assert_array_equal(one["x_mean"], four["x_mean"])
+
+
 @pytest.mark.parametrize(
     "every", [1, pytest.param(3, marks=pytest.mark.slow), 7, pytest.param(14, marks=pytest.mark.slow)]
 )

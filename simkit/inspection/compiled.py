@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 
+from simkit.on_each_device import part_for
 from simkit.programs import Request
 
 
@@ -46,9 +47,13 @@ def compile_anew(request: Request) -> CompiledProgram:
     def simkit(*arguments):  # a function that no cache knows
         return request.program(*arguments)
 
-    jitted = jax.jit(simkit)
+    jitted, arguments = jax.jit(simkit), request.arguments
+    if request.mesh is not None:
+        first, *others = request.mesh.devices.flat
+        each = zip(arguments, request.specs, strict=True)
+        arguments = tuple(part_for(first, 1 + len(others), argument, spec) for argument, spec in each)
     start = time.perf_counter()
-    traced = jitted.trace(*request.arguments)
+    traced = jitted.trace(*arguments)
     traced_at = time.perf_counter()
     lowered = traced.lower()
     lowered_at = time.perf_counter()

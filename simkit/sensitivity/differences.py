@@ -10,7 +10,6 @@ import dataclasses
 from collections.abc import Sequence
 
 import jax
-from jax.sharding import Mesh
 
 from simkit.sensitivity.targets import Target
 
@@ -59,7 +58,6 @@ class Weighted:
     """A function of (the values of several runs, weights) that adds them by quantity, in float64."""
 
     runs: int
-    mesh: Mesh
 
     def __call__(
         self, values: tuple[tuple[jax.Array, ...], ...], weights: jax.Array

@@ -11,7 +11,8 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 
 from simkit.chunks import Chunks
-from simkit.paths import ROWS, as_device_ids
+from simkit.on_each_device import ROWS
+from simkit.paths import as_device_ids
 from simkit.reducers import Moments
 
 IN_FLIGHT = 2

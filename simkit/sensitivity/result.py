@@ -34,8 +34,9 @@ def to_dataset(simulation: Simulation, study: Study, provenance: Mapping[str, An
     were chosen in `call_estimator` and `call_reason`; the same of second derivatives as `call_second…`
     `(pair)`; of ordinary equations on adaptive steps `call_derivative_step_error` has what a run to a tenth
     of the tolerances changes. What is kept at each saved time has a dimension `time` too. Coordinates of
-    `parameter` are its values and units. Where asked for, `call_derivative_check` are finite differences,
-    `call_derivative_z` how many standard errors of both the derivative is away from them; NaN where it is them.
+    `parameter` are its values and units. Where asked for, `call_derivative_check` are finite differences, and
+    `call_derivative_z` is how many standard errors of both the derivative is away from them; NaN where it is
+    one of them.
     """
     units = quantities(simulation)
     labels = [target.label for target in study.targets]

@@ -17,6 +17,7 @@ from simkit.ensemble import ChunkProgram, quantity_rows
 from simkit.errors import InputError, NumericalError
 from simkit.failures import failed_paths
 from simkit.longstaff_schwartz import with_policies
+from simkit.on_each_device import REPLICATED, ROWS
 from simkit.paths import as_device_ids, path_mesh
 from simkit.programs import Request, compiled
 from simkit.sensitivity.choice import (
@@ -314,7 +315,7 @@ def _second_part(facts: Facts, group: list[Choice], look: int) -> _Part:
 
 
 def _one_program(facts, program, moves, counts, found, values, cost) -> _Part:
-    request = Request(program, (moves, _some_ids(facts)))
+    request = Request(program, (moves, _some_ids(facts)), facts.program.mesh)
 
     def simulate(run, ids):
         return run(moves, ids)
@@ -329,7 +330,7 @@ def _one_program(facts, program, moves, counts, found, values, cost) -> _Part:
 def _plain(facts: Facts, names: list[str]) -> _Part:
     """The values alone."""
     rows = _rows(facts, names)
-    request = Request(ChunkProgram(facts.program, rows), (facts.inputs, _some_ids(facts)))
+    request = Request(ChunkProgram(facts.program, rows), (facts.inputs, _some_ids(facts)), facts.program.mesh)
 
     def simulate(run, ids):
         return run(facts.inputs, ids)[0]
@@ -351,10 +352,10 @@ def _differences(facts: Facts, group: list[Choice]) -> _Part:
     ]
     weights = jnp.asarray(stencil.weights, jnp.float64)
     ids = _some_ids(facts)
-    run = Request(ChunkProgram(facts.program, rows), (facts.inputs, ids))
     mesh = facts.program.mesh
+    run = Request(ChunkProgram(facts.program, rows), (facts.inputs, ids), mesh)
     shapes = on_mesh([count for _, count in rows], ids.shape, facts.simulation.precision, mesh)
-    added = Request(Weighted(len(given), mesh), ((shapes,) * len(given), weights))
+    added = Request(Weighted(len(given)), ((shapes,) * len(given), weights), mesh, (ROWS, REPLICATED))
 
     def simulate(run, add, ids):
         return add(tuple(run(inputs, ids)[0] for inputs in given), weights)

@@ -17,7 +17,8 @@ from simkit_solvers.problem import AbstractSDE, parameters_of
 from simkit.chunks import LEAF, MOST_BYTES, MOST_PATHS, TARGET_PATH_STEPS, planned_steps
 from simkit.errors import InputError, NumericalError
 from simkit.initial import PathValues, differs_between_paths
-from simkit.paths import IDS, Inputs, PathProgram, lanes_for, path_mesh, path_program, runs_on_each_device
+from simkit.on_each_device import IDS
+from simkit.paths import Inputs, PathProgram, lanes_for, path_mesh, path_program
 from simkit.programs import Request, compiled
 from simkit.simulation import Simulation
 from simkit.uncertainty.designs import Design
@@ -51,9 +52,6 @@ class DesignProgram:
     directions: int
 
     def __call__(self, inputs: Inputs, lanes: Lanes):
-        return runs_on_each_device(self._device_runs, self.paths.mesh)(inputs, lanes)
-
-    def _device_runs(self, inputs: Inputs, lanes: Lanes):
         shape = lanes.ids.shape
         flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), lanes)
         runs = jax.vmap(lambda lane: self._one_run(inputs, lane), out_axes=1)
@@ -239,7 +237,7 @@ def _run_all(
         return Lanes(jax.device_put(ids[which].reshape(leaves, lanes), spread), numbers, tangents)
 
     lane = chunk(0)
-    (run,), _ = compiled(Request(jobs, (inputs, lane)))
+    (run,), _ = compiled(Request(jobs, (inputs, lane), mesh))
     values: dict[str, list[np.ndarray]] = {name: [] for name in jobs.names}
     slopes: dict[str, list[np.ndarray]] = {name: [] for name in jobs.names}
     for start in range(0, len(ids), count):
