@@ -6,6 +6,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -105,6 +106,7 @@ def report(
         "benchmark": name,
         "small": asked.small,
         "machine": machine(),
+        "commit": commit(),
         "findings": [dataclasses.asdict(finding) for finding in findings],
         "programs": {
             program: {"seconds": timing.seconds, "path_steps": work.get(program)}
@@ -113,6 +115,15 @@ def report(
         **(more or {}),
     }
     path.write_text(json.dumps(record, indent=1) + "\n")
+
+
+def commit() -> str | None:
+    """The commit that was measured, and whether files were changed since; `None` outside a repository."""
+    asked = ["git", "-C", str(RESULTS), "describe", "--always", "--dirty", "--exclude=*"]
+    try:
+        return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None
 
 
 def machine() -> dict[str, str | int | None]:
