@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 INTERRUPTED = 130  # the shell's convention: 128 + SIGINT
-INTERRUPTED_RESUMABLE = 75  # EX_TEMPFAIL of sysexits.h: try again and the run goes on
 
 
 class SimkitError(Exception):

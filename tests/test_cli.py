@@ -419,6 +419,43 @@ class TestOtherCommands:
         assert content["text"]
         assert not set("\\$") & set(page.stdout), "LaTeX is left over"
 
+    @pytest.mark.parametrize(
+        ("name", "facts"),
+        [
+            (
+                "SRIW1",
+                {
+                    "for": "stochastic equations",
+                    "calculus": "ito",
+                    "noise may be": "additive, scalar, diagonal",
+                    "adaptive for": "additive, scalar, diagonal",
+                    "strong order": "additive 1.5, diagonal 1.5",
+                    "weak order": "additive 2, diagonal 1.5, scalar 2",
+                    "from": "simkit",
+                },
+            ),
+            (
+                "EulerHeun",
+                {
+                    "for": "stochastic equations",
+                    "calculus": "stratonovich",
+                    "noise may be": "additive, scalar, diagonal, commutative, general",
+                    "adaptive for": "additive, scalar, diagonal, commutative, general",
+                    "strong order": "additive 1, commutative 1, general 0.5",
+                    "weak order": "additive 1, commutative 1, general 1",
+                    "from": "diffrax",
+                },
+            ),
+            ("Rodas5P", {"for": "ordinary equations", "order": "5", "from": "simkit"}),
+            ("GBM", {"calculus": "ito", "noise is": "scalar", "noises": "W"}),
+        ],
+    )
+    def test_describe_tells_the_facts(self, name, facts):
+        page = simkit_command("describe", name).stdout
+        for label, value in facts.items():
+            assert re.search(rf"^  {label} +{re.escape(value)}$", page, re.MULTILINE), label
+        assert re.search(r"^Reference: .*doi:10\.", page, re.MULTILINE | re.DOTALL)
+
     @pytest.mark.parametrize("name", MODELS)
     def test_yaml_of_a_model_is_an_experiment(self, name):
         content = json.loads(simkit_command("describe", name, "--json").stdout)

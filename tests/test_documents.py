@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from simkit.documents import MAX_BYTES, parse_value, read_document
+from simkit.documents import MAX_BYTES, parse_text, parse_value, read_document
 from simkit.errors import InputError, OutputError
 from simkit.overrides import apply_overrides
 
@@ -170,6 +170,13 @@ def test_a_file_of_10_mb_is_refused_before_it_is_read(tmp_path):
     with pytest.raises(InputError) as caught:
         read_document(path)
     assert str(caught.value) == f"{path}: 10000000 bytes are too many; an experiment may have {MAX_BYTES}"
+
+
+def test_a_text_of_more_than_a_million_bytes_is_refused():
+    with pytest.raises(InputError, match="is empty"):
+        parse_text("#" * 1_000_000, "long.yaml")
+    with pytest.raises(InputError, match=r"^long\.yaml: 1000001 bytes are too many; .* may have 1000000$"):
+        parse_text("#" * 1_000_001, "long.yaml")
 
 
 def test_a_missing_file_is_named_with_its_neighbour(tmp_path):

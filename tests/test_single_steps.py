@@ -1,6 +1,7 @@
 """One step of a solver gives the numbers of the published scheme, written out here in plain numpy."""
 
 import itertools
+import math
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,6 +14,7 @@ from solver_problems import Additive, Commutative, Diagonal, Driven, General, Pa
 
 T, H = 0.3, 0.07
 Y = np.array([0.6, -0.9])
+PAIRS = ((0, 0), (0, 1), (1, 0), (1, 1))
 W = np.sqrt(H) * np.array([1.1, -0.4])
 AREA = np.sqrt(H / 12) * np.array([-0.7, 1.6])
 
@@ -44,15 +46,13 @@ def diagonal(t, y):
 
 def general(t, y):
     x, v = y
-    return np.array(
-        [[0.4 * np.cos(v), 0.3 * np.sin(x)], [0.4 * x * (1 + 0.2 * t), 0.3 * np.cos(x * v)]]
-    )
+    return np.array([[0.4 * np.cos(v), 0.3 * np.sin(x)], [0.4 * x * (1 + 0.2 * t), 0.3 * np.cos(x * v)]])
 
 
 def double_integral(g, h):
     """The sum over j and k of (g_j . grad) g_k (W_j W_k - h if j is k) / 2."""
     total = np.zeros(2)
-    for j, k in itertools.product(range(2), repeat=2):
+    for j, k in PAIRS:
         total += jacobian(lambda y, k=k: g(T, y)[:, k], Y) @ g(T, Y)[:, j] * (W[j] * W[k] - h * (j == k)) / 2
     return total
 
@@ -69,7 +69,7 @@ def stratonovich_milstein(g):
     return euler(g) + double_integral(g, 0)
 
 
-def derivative_free_milstein(g, pairs=tuple(itertools.product(range(2), repeat=2))):
+def derivative_free_milstein(g, pairs=PAIRS):
     y = euler(g)
     for j, k in pairs:
         support = Y + f(T, Y) * H + g(T, Y)[:, j] * np.sqrt(H)
@@ -331,7 +331,7 @@ def size(tree):
 
 
 def density(tree):
-    return size(tree) * np.prod([density(branch) for branch in tree])
+    return size(tree) * math.prod(density(branch) for branch in tree)
 
 
 @pytest.mark.parametrize(
