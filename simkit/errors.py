@@ -42,3 +42,7 @@ class OutputError(SimkitError, OSError):
     """A file could not be read or written. What was there before is still there."""
 
     exit_code = 4
+
+
+class MissingFileError(OutputError, FileNotFoundError):
+    """A file that is to be read is not there."""

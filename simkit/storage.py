@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simkit.errors import InputError, OutputError
+from simkit.errors import InputError, MissingFileError, OutputError
 
 if TYPE_CHECKING:  # a second to import, and checking a path needs none of it
     import xarray as xr
@@ -115,7 +115,7 @@ def read_dataset(path: str | Path) -> "xr.Dataset":
 
     path = Path(path)
     if not path.exists():
-        raise OutputError(f"{path}: no such file")
+        raise MissingFileError(f"{path}: no such file")
     engines = {".zarr": {"engine": "zarr", "consolidated": True}, ".nc": {"engine": "h5netcdf"}}
     if path.suffix not in engines:
         raise OutputError(f"{path}: must end in .zarr or .nc to be a dataset of simkit")

@@ -194,7 +194,9 @@ def test_a_far_name_is_not_suggested(tmp_path):
 
 
 def test_only_a_path_a_text_or_a_mapping_is_an_experiment():
-    with pytest.raises(InputError, match=r"is the path of a YAML file, its text or a dictionary, not a int$"):
+    with pytest.raises(
+        InputError, match=r"is the path of a YAML file, its text or a dictionary, not a value of type int$"
+    ):
         read_document(42)
 
 
@@ -235,7 +237,7 @@ def test_overrides_replace_and_make_keys():
         "e": {"f": None},
         "save": {"points": 12},
     }
-    assert document.options[("q", 1)] == "q.1"
+    assert document.options[("q", 1)] == "--set q.1"
     assert ("model", "sigma") not in document.values
 
 

@@ -160,7 +160,7 @@ REFUSED = {
     "S & 1": "& is not available; use `and` at column 3",
     "S @ S": "the character '@' is not allowed at column 3",
     "S; S": "a semicolon is not allowed at column 2",
-    "σ": "the character '\\u03c3' is not allowed at column 1",
+    "σ": "names are in plain letters: spell σ out as sigma, found at column 1",
     "ｅxp(1)": "the character '\\uff45' is not allowed at column 1",
     "S\0": "the character '\\x00' is not allowed at column 2",
     "# S": "the character '#' is not allowed at column 1",

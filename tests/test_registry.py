@@ -289,7 +289,11 @@ REFUSALS = [
         Volatile(xi=0.0),
         "divides by the volatility of the variance, and that of Volatile is 0; t",
     ),
-    ("ALIGN", Additive(), "solves underdamped Langevin problems only and Additive is not"),
+    (
+        "ALIGN",
+        Additive(),
+        "solves underdamped Langevin problems only, such as DoubleWellLangevin, and Additive is not",
+    ),
 ]
 
 
