@@ -287,7 +287,7 @@ class TestFailures:
         result = simkit_command("run", "smal.yaml", "--json")
         assert result.exit_code == 4
         assert json.loads(result.stdout)["error"] == {
-            "kind": "OutputError",
+            "kind": "MissingFileError",
             "message": "smal.yaml: no such file; did you mean 'small.yaml'?",
             "problems": ["smal.yaml: no such file; did you mean 'small.yaml'?"],
         }
