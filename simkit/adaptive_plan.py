@@ -106,7 +106,9 @@ def refuse_adaptive(
             else:
                 check_adaptive(solver, problem)
         except ValueError as error:
-            mistakes.add(("solver", "type"), str(error))
+            named = "solver" in mistakes.document.data
+            usual = "" if named else f"{info_of(solver).name} is what rtol and atol mean without a solver: "
+            mistakes.add(("solver", "type") if named else ("solver",), f"{usual}{error}")
     for name, settings in (observe or {}).items():
         found = path_functionals(settings)
         if found:

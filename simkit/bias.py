@@ -83,15 +83,20 @@ def bias_run(simulation: Simulation) -> BiasRun | None:
 
 def step_bias(
     bias: BiasRun, run_again: Callable, run: dict[str, np.ndarray]
-) -> dict[str, tuple[float, float]]:
+) -> tuple[dict[str, tuple[float, float]], dict[str, int]]:
     """The step bias of each quantity at the end and its standard error, given the first paths' final values.
 
-    Quantities whose coupled differences are not finite are left out.
+    Second, for the quantities where there are any, how many paths are left out that have a value in the run
+    and none on the other grid: for them the run's steps are nearly too long, which the bias does not show. A
+    quantity none of whose differences is finite has no bias.
     """
     compared = run_again(*bias.request.arguments)
-    found = {}
+    found, left_out = {}, {}
     for name, values in run.items():
         there = np.asarray(compared[name], np.float64)[-1].reshape(-1)[: bias.paths]
+        lost = int((np.isfinite(values[: bias.paths]) & ~np.isfinite(there)).sum())
+        if lost:
+            left_out[name] = lost
         with np.errstate(invalid="ignore", over="ignore"):
             difference = (there - values[: bias.paths]) / bias.scale
             difference = difference[np.isfinite(difference)]
@@ -99,7 +104,7 @@ def step_bias(
                 continue
             error = difference.std(ddof=1) / np.sqrt(len(difference)) if len(difference) > 1 else 0.0
             found[name] = (float(difference.mean()), float(error))
-    return found
+    return found, left_out
 
 
 def comparison(simulation: Simulation) -> Comparison | None:

@@ -298,7 +298,7 @@ def _model(section: ModelSection | None, constants: Constants, mistakes: Mistake
     else:
         plan = plan_inline(section, constants, mistakes)
     for name in constants.names:
-        if plan is not None and name in plan.variables:
+        if plan is not None and name in plan.variables and name != "t":  # of which the model has complained
             message = f"{name} is a state variable of the model; choose another name"
             mistakes.add(constants.place(name), message, at_key=True)
     return plan

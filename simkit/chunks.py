@@ -48,10 +48,9 @@ def plan_chunks(paths: int, steps: int, values_per_path: int, devices: int, aske
         return Chunks(1, 1, lanes_for(paths))
     leaves = -(-paths // LEAF)
     fitting = min(TARGET_PATH_STEPS // steps, MOST_BYTES // (8 * max(1, values_per_path)), MOST_PATHS)
-    wanted = max(1, -(-asked // LEAF) if asked else fitting // LEAF)
-    count = -(-leaves // (-(-wanted // devices) * devices))
-    per_device = -(-leaves // (count * devices))
-    if asked:
-        per_device = -(-wanted // devices)
-        count = -(-leaves // (per_device * devices))
+    most = max(1, -(-asked // LEAF) if asked else fitting // LEAF)
+    per_device = -(-most // devices)
+    count = -(-leaves // (per_device * devices))
+    if not asked:  # as many chunks, all of one size as far as that goes
+        per_device = -(-leaves // (count * devices))
     return Chunks(count, per_device * devices, LEAF)

@@ -37,7 +37,9 @@ def to_dataset(simulation: Simulation, result: EnsembleResult, provenance: Mappi
     is that of the final values. With early exercise, an observable `P` has `P_in_sample` and
     `P_in_sample_stderr`, its mean on the paths where the policy was found, and `P_exercise_share`,
     `P_exercise_low` and `P_exercise_high` `(P_date)`: how many of those exercise, and the range of the first
-    basis function where they do. `provenance` goes to the attributes: strings and numbers only.
+    basis function where they do. The attribute `bias_left_out` says of which quantities the step bias leaves
+    out paths, as `S 3, call 3`, since they have no finite value at its other steps. `provenance` goes to the
+    attributes: strings and numbers only.
     """
     units = quantities(simulation)
     coordinates = {
@@ -245,6 +247,7 @@ def _attributes(
     states = variables_of(problem)
     jumps = isinstance(simulation.grid, JumpGrid)
     seen = view(problem, jumps)
+    left_out = [f"{name} {count}" for name, count in result.bias_left_out.items()]
     return {
         "simkit_format": FORMAT,
         "model": type(model_of(problem)).__name__,
@@ -256,6 +259,7 @@ def _attributes(
         **_picture_attributes(simulation),
         "paths": result.paths,
         "failed_paths": result.failed,
+        **({"bias_left_out": ", ".join(left_out)} if left_out else {}),
         **_step_attributes(simulation, result.steps),
         "t0": float(simulation.grid.t0),
         "seed": simulation.seed,

@@ -8,6 +8,7 @@ import dataclasses
 import difflib
 import os
 import re
+import sys
 from collections.abc import Mapping
 from numbers import Integral, Real
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 import yaml
 
-from simkit.errors import InputError, OutputError
+from simkit.errors import InputError, MissingFileError, OutputError
 from simkit.suggestion import shown
 
 MAX_BYTES = 1_000_000
@@ -46,7 +47,8 @@ _CORE_SCHEMA = (
 class Document:
     """Plain data with the places it came from; `mistakes` are those found while reading, by key path.
 
-    `folder` is where the files that it names are looked for.
+    `folder` is where the files that it names are looked for. `options` are the places of values from outside,
+    as `--set model.sigma`.
     """
 
     data: dict[str, Any]
@@ -142,7 +144,9 @@ def read_document(source: str | os.PathLike | Mapping[str, Any]) -> Document:
         return parse_text(source, "<text>")
     if not isinstance(source, str | os.PathLike):
         kind = type(source).__name__
-        raise InputError(f"an experiment is the path of a YAML file, its text or a dictionary, not a {kind}")
+        raise InputError(
+            f"an experiment is the path of a YAML file, its text or a dictionary, not a value of type {kind}"
+        )
     path = Path(source)
     document = parse_text(_decoded(_content(path), str(path)), str(path))
     document.folder = path.parent
@@ -253,6 +257,12 @@ class _Construction:
                 self._mistake(mark, path, f"a key must be text, got {text or 'nothing'}; put it in quotes")
                 continue
             key = key_node.value
+            joined = re.fullmatch(r"(\w+):(\S+)", key) if value_node.tag == "null" else None
+            if joined and key_node.style is None:
+                key, text = joined.groups()
+                self._mistake(mark, (*path, key), f"a space is missing after the colon; write {key}: {text}")
+                tag = _StrictLoader("").resolve(yaml.ScalarNode, text, (True, False))
+                value_node = yaml.ScalarNode(tag, text, key_node.start_mark, key_node.end_mark)
             if key == "<<":
                 self._mistake(mark, path, "merge keys (<<) are not supported; write the keys out")
             elif key in found:
@@ -302,7 +312,17 @@ def _plain(document: Document, value, path: KeyPath):
         return bool(value)
     if isinstance(value, Integral):
         return int(value)
+    if _is_single(value):
+        return _plain(document, value.item(), path)
     return float(value) if isinstance(value, Real) else None
+
+
+def _is_single(value: Any) -> bool:
+    """Whether it is one number in an array of numpy or jax, which need not be imported to ask."""
+    jax = sys.modules.get("jax")
+    arrays = np.ndarray if jax is None else (np.ndarray, jax.Array)
+    traced = jax is not None and isinstance(value, jax.core.Tracer)
+    return isinstance(value, arrays) and value.shape == () and not traced
 
 
 def _plain_mapping(document: Document, mapping: Mapping, path: KeyPath) -> dict[str, Any]:
@@ -310,10 +330,13 @@ def _plain_mapping(document: Document, mapping: Mapping, path: KeyPath) -> dict[
     for key, item in mapping.items():
         if not isinstance(key, str):
             document.mistakes.append(((0, 0), path, f"a key must be a string, got {shown(key)}"))
-        elif isinstance(item, _PLAIN):
+        elif isinstance(item, _PLAIN) or _is_single(item):
             found[key] = _plain(document, item, (*path, key))
         else:
-            message = f"must be a number, text, list or dict, got a value of type {type(item).__name__}"
+            kind = type(item).__name__
+            message = f"must be a number, text, list or dict, got a value of type {kind}"
+            if (*path, key) in (("model",), ("solver",)):
+                message += f"; give it by name: {{type: {kind}, ...}}"
             document.mistakes.append(((0, 0), (*path, key), message))
     return found
 
@@ -325,7 +348,7 @@ def _content(path: Path) -> bytes:
             size = os.fstat(file.fileno()).st_size
             content = b"" if size > MAX_BYTES else file.read(MAX_BYTES + 1)
     except FileNotFoundError:
-        raise OutputError(f"{path}: no such file{_neighbour(path)}") from None
+        raise MissingFileError(f"{path}: no such file{_neighbour(path)}") from None
     except OSError as error:
         raise OutputError(f"{path}: {error.strerror}") from error
     except ValueError:

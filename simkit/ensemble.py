@@ -3,7 +3,7 @@
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,7 @@ from simkit_solvers.jump_grid import JumpGrid
 from simkit.bias import BIAS_PATHS, bias_run, step_bias
 from simkit.chunks import Chunks, plan_chunks, planned_steps
 from simkit.errors import NumericalError
-from simkit.failures import failed_paths
+from simkit.gathering import Gathering
 from simkit.longstaff_schwartz import with_policies
 from simkit.on_each_device import ROWS
 from simkit.paths import ACCEPTED, REJECTED, Inputs, PathProgram, as_device_ids, path_mesh, path_program
@@ -123,86 +123,63 @@ def _run(simulation: Simulation, progress: Progress | None, ends: int) -> Ensemb
     simulation, exercises, (fit_s, fit_compile_s) = with_policies(simulation, mesh)
     plan = chunk_plan(simulation, devices)
     rows = quantity_rows(simulation)
-    reducers = default_reducers(rows, simulation.quantiles)
-    states = {name: reducer.init() for name, reducer in reducers.items()}
     simulated, reduced = chunk_requests(simulation, plan, mesh)
-    inputs, _ = simulated.arguments
     bias = bias_run(simulation)
     requests = [simulated, reduced] if bias is None else [simulated, reduced, bias.request]
     (chunk, reduce, *run_again), compile_s = compiled(*requests)
 
     start = time.perf_counter()
-    stored = min(simulation.stored_paths, simulation.paths)
-    kept: dict[str, list[np.ndarray]] = {}
-    first_values: dict[str, np.ndarray] = {}
-    failed = 0
-    waiting: list[tuple[int, tuple]] = []
-    taken: dict[str, tuple[int, int]] = {}
-
-    def absorb(number: int, outputs: tuple):
-        nonlocal failed
-        values, counts, partials, broken = outputs
-        first = number * plan.paths
-        lost = np.asarray(broken).reshape(-1)
-        bad = np.flatnonzero(lost)
-        if len(bad) and simulation.failures == "stop":
-            raise failed_paths(simulation, first + bad)
-        failed += len(bad)
-        for name, partial in partials.items():
-            states[name] = reducers[name].merge(states[name], partial)
-        for name, array in counts.items():
-            each = np.asarray(array, np.int64).reshape(-1)[: simulation.paths - first]
-            total, most = taken.get(name, (0, 0))
-            taken[name] = total + int(each.sum()), max(most, int(each.max()))
-        wanted = min(stored - first, plan.paths)
-        for name, array in zip(rows, values, strict=True):
-            if wanted > 0:
-                flat = np.asarray(array).reshape(array.shape[0], -1)
-                kept.setdefault(name, []).append(flat[:, :wanted].T.copy())
-        for name, array in zip(rows, values, strict=True) if first < ends else ():
-            last = np.where(lost, np.nan, np.asarray(array)[-1].reshape(-1))
-            first_values[name] = np.concatenate([first_values.get(name, last[:0]), last])[:ends]
+    gathering = Gathering(simulation, rows, default_reducers(rows, simulation.quantiles), ends)
+    inputs, _ = simulated.arguments
+    for first, outputs in _in_flight(chunk, reduce, inputs, simulation.paths, plan, mesh):
+        gathering.absorb(first, *outputs)
+        del outputs  # or three chunks would be in memory while the next is dispatched
         if progress is not None:
             progress(min(first + plan.paths, simulation.paths), simulation.paths)
-
-    for number in range(plan.count):
-        first = number * plan.paths
-        ids = as_device_ids(first, plan.leaves, plan.lanes, mesh)
-        values, counts = chunk(inputs, ids)
-        waiting.append((number, (values, counts, *reduce(values, np.int64(simulation.paths - first)))))
-        if len(waiting) >= IN_FLIGHT:
-            absorb(*waiting.pop(0))
-    for item in waiting:
-        absorb(*item)
-    if failed == simulation.paths:
-        raise NumericalError(f"none of the {failed} paths has finite values: there is nothing to average")
-    statistics = {name: reducer.finish(states[name]) for name, reducer in reducers.items()}
+    if gathering.failed == simulation.paths:
+        raise NumericalError(
+            f"none of the {simulation.paths} paths has finite values: there is nothing to average"
+        )
+    statistics = gathering.statistics()
     elapsed_s = time.perf_counter() - start
 
     start = time.perf_counter()
-    grid = simulation.grid
-    steps = grid.steps if isinstance(grid, Grid) else _counts(taken, simulation.paths)
-    found_bias = {} if bias is None else step_bias(bias, run_again[0], first_values)
+    found_bias, left_out = ({}, {}) if bias is None else step_bias(bias, run_again[0], gathering.ends())
     bias_s = time.perf_counter() - start
+    grid = simulation.grid
+    steps = grid.steps if isinstance(grid, Grid) else gathering.step_counts(ACCEPTED, REJECTED)
+    each = steps.mean if isinstance(steps, StepCounts) else steps
     return EnsembleResult(
-        times=simulation.grid.times,
+        times=grid.times,
         statistics=statistics,
-        stored={name: np.concatenate(parts) for name, parts in kept.items()},
+        stored=gathering.stored(),
         paths=simulation.paths,
-        failed=failed,
+        failed=gathering.failed,
         steps=steps,
         bias=found_bias,
+        bias_left_out=left_out,
         elapsed_s=elapsed_s,
         compile_s=compile_s + fit_compile_s,
         bias_s=bias_s,
-        path_steps_per_s=simulation.paths
-        * (steps.mean if isinstance(steps, StepCounts) else steps)
-        / elapsed_s,
+        path_steps_per_s=simulation.paths * each / elapsed_s,
         devices=devices,
         exercises=exercises,
         fit_s=fit_s,
-        ends={name: values[: simulation.paths] for name, values in first_values.items()},
+        ends={name: values[: simulation.paths] for name, values in gathering.ends().items()},
     )
+
+
+def _in_flight(
+    chunk: Callable, reduce: Callable, inputs: Inputs, paths: int, plan: Chunks, mesh: Mesh
+) -> Iterator[tuple[int, tuple]]:
+    """The first path of each chunk and what its two programs give, while the devices step the next ones."""
+    waiting: list[tuple[int, tuple]] = []
+    for first in range(0, plan.count * plan.paths, plan.paths):
+        values, counts = chunk(inputs, as_device_ids(first, plan.leaves, plan.lanes, mesh))
+        waiting.append((first, (values, counts, *reduce(values, np.int64(paths - first)))))
+        if len(waiting) >= IN_FLIGHT:
+            yield waiting.pop(0)
+    yield from waiting
 
 
 def _values(simulation: Simulation, ids: tuple[int, ...], mesh: Mesh) -> tuple[jax.ShapeDtypeStruct, ...]:
@@ -216,9 +193,3 @@ def _values(simulation: Simulation, ids: tuple[int, ...], mesh: Mesh) -> tuple[j
         )
         for name, count in quantity_rows(simulation).items()
     )
-
-
-def _counts(taken: dict[str, tuple[int, int]], paths: int) -> StepCounts:
-    """Mean and most from the total and the most of each kind."""
-    (accepted, most_accepted), (rejected, most_rejected) = taken[ACCEPTED], taken[REJECTED]
-    return StepCounts(accepted / paths, most_accepted, rejected / paths, most_rejected)

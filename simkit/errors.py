@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 INTERRUPTED = 130  # the shell's convention: 128 + SIGINT
-INTERRUPTED_RESUMABLE = 75  # EX_TEMPFAIL of sysexits.h: try again and the run goes on
 
 
 class SimkitError(Exception):
@@ -43,3 +42,7 @@ class OutputError(SimkitError, OSError):
     """A file could not be read or written. What was there before is still there."""
 
     exit_code = 4
+
+
+class MissingFileError(OutputError, FileNotFoundError):
+    """A file that is to be read is not there."""

@@ -88,11 +88,12 @@ def load(source: str | os.PathLike | Mapping[str, Any], overrides: Overrides = (
 def checked(document: Document) -> Experiment:
     """The experiment in a document without variants. Raises `InputError` that lists every mistake."""
     mistakes = Mistakes(document)
+    data = _without_two_models(document, mistakes)
     try:
-        experiment = Experiment.model_validate(document.data)
+        experiment = Experiment.model_validate(data)
     except ValidationError as error:
         paths = [_explain(document, mistakes, dict(entry)) for entry in error.errors(include_url=False)]
-        assemble(_readable_parts(document.data, paths), mistakes)
+        assemble(_readable_parts(data, paths), mistakes)
         mistakes.raise_if_any()
         raise InputError(str(error)) from error
     experiment = with_defaults(experiment)
@@ -104,6 +105,16 @@ def checked(document: Document) -> Experiment:
         experiment = experiment.model_copy(update=assembled.completed)
         experiment._document = document
     return experiment
+
+
+def _without_two_models(document: Document, mistakes: Mistakes) -> dict[str, Any]:
+    """The data, without a model that is both named and written out, which would be wrong in many ways."""
+    model = _given(document, ("model",))
+    written = [key for key in ("sde", "ode", "hamiltonian", "reactions") if key in model]
+    if "type" not in model or not written:
+        return document.data
+    mistakes.add(("model", written[0]), f"give type or {written[0]}, not both", at_key=True)
+    return {key: value for key, value in document.data.items() if key != "model"}
 
 
 def _explain(document: Document, mistakes: Mistakes, entry: dict[str, Any]) -> KeyPath:

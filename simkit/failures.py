@@ -154,7 +154,7 @@ def _stopped(path: int, grid: AdaptiveGrid | JumpGrid, stochastic: bool, counts:
     reason = (
         f"max_steps = {grid.max_steps} were taken"
         if taken >= grid.max_steps
-        else "the tolerances asked for a step too short for the clock"
+        else "the tolerances asked for a step too short for the clock; the solution may be infinite there"
         if not stochastic
         else "the tolerances asked for a step shorter than halving gives"
     )

@@ -24,7 +24,8 @@ class Mistakes:
             part = path[:length]
             if part in self.document.options:
                 option = self.document.options[part]
-                self._keep(path, (float("inf"), 0), f"--set {option}", message, hide=key_text(path) == option)
+                named = option.partition(" ")[2]  # after --set, or override
+                self._keep(path, (float("inf"), 0), option, message, hide=key_text(path) == named)
                 return
             marks = self.document.keys if at_key else self.document.values
             mark = marks.get(part) or self.document.values.get(part)

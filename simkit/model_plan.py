@@ -127,6 +127,8 @@ def plan_named(section: NamedModel, constants: Constants, mistakes: Mistakes) ->
         if name not in specs:
             rest = [known for known in specs if known not in given]
             hint = did_you_mean(name, rest or specs)
+            if "did you mean" not in hint:
+                hint = f"; known: {', '.join(specs)}" if len(specs) <= 12 else ""
             mistakes.add(("model", name), f"unknown parameter of {section.type}{hint}", at_key=True)
     for name, spec in specs.items():
         if name not in given:

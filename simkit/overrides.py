@@ -29,18 +29,19 @@ def apply_overrides(document: Document, overrides: Overrides) -> None:
             override.partition("=") if isinstance(override, str) else (override[0], "=", override[1])
         )
         name = str(name).strip()
+        label = f"--set {name}" if isinstance(override, str) else f"override {name}"
         path = tuple(name.split("."))
         if not sign or not all(path):
-            problems.append(f"--set {name}: expected KEY=VALUE, as in --set model.sigma=0.3")
+            problems.append(f"{label}: expected KEY=VALUE, as in --set model.sigma=0.3")
             continue
         try:
-            value, inside = parse_value("null" if text is None else str(text), f"--set {name}")
+            value, inside = parse_value("null" if text is None else str(text), label)
             document.mistakes += [((0, 0), path, message) for _, _, message in inside.mistakes]
-            document.options |= dict.fromkeys(replace_key(document, path, value), name)
+            document.options |= dict.fromkeys(replace_key(document, path, value), label)
         except InputError as error:
             problems += error.problems
         except ValueError as error:
-            problems.append(f"--set {name}: {error}")
+            problems.append(f"{label}: {error}")
     if problems:
         raise InputError(problems)
 

@@ -89,7 +89,8 @@ class EnsembleResult:
     `times` has one entry per saved row. Quantities kept at each row have arrays `(rows,)`, those kept at the
     end `(1,)`. `stored` are the rows of the first paths, as many as were asked for: arrays `(paths, rows)` by
     name. `ends` are the final values of the first paths, NaN where one failed. `bias` maps quantities at the
-    end to the step bias and its standard error.
+    end to the step bias and its standard error, `bias_left_out` those for which the steps that it is found by
+    are too long for some paths to how many these are.
     `steps` is the number of steps of each path, or what adaptive paths took. `exercises` are the policies of
     early exercise, which took `fit_s` seconds to find.
     """
@@ -109,3 +110,4 @@ class EnsembleResult:
     exercises: dict[str, ExerciseFit] = dataclasses.field(default_factory=dict)
     fit_s: float = 0.0
     ends: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    bias_left_out: dict[str, int] = dataclasses.field(default_factory=dict)

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simkit.errors import InputError, OutputError
+from simkit.errors import InputError, MissingFileError, OutputError
 
 if TYPE_CHECKING:  # a second to import, and checking a path needs none of it
     import xarray as xr
@@ -22,10 +22,7 @@ def check_output(path: str | os.PathLike, overwrite: bool) -> None:
     What exists is only replaced with `overwrite`, and a directory only if it is a Zarr group.
     """
     path = Path(path)
-    if path.suffix not in (".zarr", ".nc"):
-        example = f"; name it {path.stem}.zarr, say" if path.stem.strip(".") else ""
-        raise InputError(f"{path}: must end in .zarr or .nc{example}")
-    _check_folder(path)
+    check_place(path)
     if not os.path.lexists(path):
         return
     if not overwrite:
@@ -40,7 +37,11 @@ def check_output(path: str | os.PathLike, overwrite: bool) -> None:
         raise OutputError(f"{path}: is a directory, so it is left alone; remove it or choose another name")
 
 
-def _check_folder(path: Path) -> None:
+def check_place(path: Path) -> None:
+    """Raise as `check_output` does where nothing can be written at `path`, whatever is there already."""
+    if path.suffix not in (".zarr", ".nc"):
+        example = f"; name it {path.stem}.zarr, say" if path.stem.strip(".") else ""
+        raise InputError(f"{path}: must end in .zarr or .nc{example}")
     folder = path.parent
     if not folder.exists():
         raise OutputError(
@@ -114,7 +115,7 @@ def read_dataset(path: str | Path) -> "xr.Dataset":
 
     path = Path(path)
     if not path.exists():
-        raise OutputError(f"{path}: no such file")
+        raise MissingFileError(f"{path}: no such file")
     engines = {".zarr": {"engine": "zarr", "consolidated": True}, ".nc": {"engine": "h5netcdf"}}
     if path.suffix not in engines:
         raise OutputError(f"{path}: must end in .zarr or .nc to be a dataset of simkit")

@@ -75,6 +75,9 @@ def _figures(dataset: "xr.Dataset", name: str) -> dict[str, Any]:
         variable = dataset.get(f"{name}_{key}")
         value = float(np.atleast_1d(variable)[-1]) if variable is not None else math.nan
         figures[key] = value if math.isfinite(value) else None
+    left_out = _bias_left_out(dataset)
+    if name in left_out:
+        figures["bias_left_out"] = left_out[name]
     if f"{name}_in_sample" in dataset:
         for key in ("in_sample", "in_sample_stderr"):
             value = float(dataset[f"{name}_{key}"])
@@ -82,6 +85,28 @@ def _figures(dataset: "xr.Dataset", name: str) -> dict[str, Any]:
     figures["n"] = int(dataset[f"{name}_mean"].attrs["n"])
     figures["unit"] = str(dataset[f"{name}_mean"].attrs["units"])
     return figures
+
+
+def _bias_left_out(dataset: "xr.Dataset") -> dict[str, int]:
+    """How many paths the step bias of a quantity leaves out since they are finite in the run only."""
+    pairs = (each.split() for each in str(dataset.attrs.get("bias_left_out", "")).split(", ") if each)
+    return {name: int(count) for name, count in pairs}
+
+
+def bias_notes(dataset: "xr.Dataset") -> list[str]:
+    """A line, of variants one each, for the quantities whose step bias leaves paths out."""
+    from simkit.variant_dataset import each_variant
+
+    notes = []
+    for variant, one in each_variant(dataset).items():
+        lost = ", ".join(f"{name}: {count:,}" for name, count in _bias_left_out(one).items())
+        if lost:
+            which = f" of variant {variant}" if variant else ""
+            notes.append(
+                f"the step bias{which} leaves out paths without a finite value at its other steps ({lost}); "
+                "take more steps"
+            )
+    return notes
 
 
 def _mean(row: Mapping[str, Any]) -> str:
@@ -230,7 +255,10 @@ def print_table(dataset: "xr.Dataset", file: TextIO | None = None) -> None:
     """Print the table and the closing line: in colour on a terminal only, in ASCII where need be."""
     heading = f"{run_title(dataset)}, at t = {float(dataset['time'][-1]):g}"
     printed(
-        file or sys.stdout, heading, lambda unicode: make_table(dataset, unicode), [closing_line(dataset)]
+        file or sys.stdout,
+        heading,
+        lambda unicode: make_table(dataset, unicode),
+        [*bias_notes(dataset), closing_line(dataset)],
     )
 
 

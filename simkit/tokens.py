@@ -6,6 +6,7 @@ are few enough for any parser.
 
 import keyword
 import re
+import unicodedata
 from typing import NoReturn
 
 from simkit.errors import InputError
@@ -59,7 +60,7 @@ def check_tokens(text: str, keywords: bool) -> None:
         found = _TOKEN.match(text, at)
         token = found[0] if found else text[at]
         if found is None or token in _REFUSED:
-            fail(at, _REFUSED.get(token, f"the character {token!a} is not allowed"))
+            fail(at, _REFUSED.get(token) or _unknown(token))
         if found["name"] and previous == "number":
             fail(at, f"{shown(token)} follows a number directly; write * between them")
         if found["number"] and previous == "number":
@@ -78,6 +79,14 @@ def check_tokens(text: str, keywords: bool) -> None:
         if not found["space"]:
             operand = token if found["number"] or (found["name"] and not keyword.iskeyword(token)) else ""
         at = found.end()
+
+
+def _unknown(letter: str) -> str:
+    """What is said of a character that no expression has; one that is Greek is spelt."""
+    spelt = re.fullmatch(r"GREEK (?:SMALL|CAPITAL) LETTER ([A-Z]+)", unicodedata.name(letter, ""))
+    if spelt:
+        return f"names are in plain letters: spell {letter} out as {spelt[1].lower()}, found"
+    return f"the character {letter!a} is not allowed"
 
 
 def fail(offset: int, message: str) -> NoReturn:

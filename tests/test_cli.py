@@ -31,6 +31,7 @@ import simkit.plot
 import simkit.sizes
 from simkit.build import build
 from simkit.cli import app, main
+from simkit.cli.catalogue import KINDS, first_sentence
 from simkit.cli.completion import template_names
 from simkit.cli.failures import reported
 from simkit.closed_forms import CLOSED_FORMS
@@ -174,6 +175,16 @@ class TestRun:
         assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
         assert files_in(folder) == {"small.yaml", "other.nc"}
 
+    @pytest.mark.parametrize("arguments", [("validate",), ("run", "--dry-run"), ("run",)])
+    def test_an_output_without_its_directory_is_refused_before_a_run(self, folder, arguments):
+        result = simkit_command(*arguments, "small.yaml", "--set", "output=away/small.zarr")
+        assert result.exit_code == 4
+        assert result.stdout == ""
+        assert result.stderr == (
+            "away/small.zarr: the directory away does not exist; create it or choose another output\n"
+        )
+        assert files_in(folder) == {"small.yaml"}
+
     def test_dry_run_says_how_much_and_does_nothing(self, folder, monkeypatch):
         monkeypatch.setattr(simkit.execution, "run_experiment", None)
         arguments = ("run", "small.yaml", "--dry-run", "--set", "save.paths=50", "--set", "save.points=4")
@@ -276,7 +287,7 @@ class TestFailures:
         result = simkit_command("run", "smal.yaml", "--json")
         assert result.exit_code == 4
         assert json.loads(result.stdout)["error"] == {
-            "kind": "OutputError",
+            "kind": "MissingFileError",
             "message": "smal.yaml: no such file; did you mean 'small.yaml'?",
             "problems": ["smal.yaml: no such file; did you mean 'small.yaml'?"],
         }
@@ -410,6 +421,35 @@ class TestOtherCommands:
             assert f"\n  {name} " in result.stdout
         assert all(line for group in groups.values() for line in group.values())
 
+    def test_list_shows_one_kind(self):
+        groups = json.loads(simkit_command("list", "--json").stdout)
+        shown = [json.loads(simkit_command("list", kind, "--json").stdout) for kind in KINDS]
+        assert [group for kind in shown for group in kind] == list(groups)
+        assert shown[0]["models of mechanics"]["NBody"] == (
+            "Four bodies in a plane under their softened gravity"
+        )
+        result = simkit_command("list", "model")
+        assert (result.exit_code, result.stderr) == (
+            2,
+            "list: nothing of the kind 'model'; did you mean 'models'?\n",
+        )
+
+    @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+    def test_a_summary_is_no_half_sentence(self, model):
+        summary = first_sentence(model)
+        assert not re.search(r"([,;:]| (is|are|of|with|and|for|by|the|where))$", summary)
+        assert "; " not in summary
+
+    def test_describe_of_a_key_inside_a_section_is_its_line(self):
+        page = simkit_command("describe", "time.steps").stdout
+        assert page.startswith("time.steps: key of time\n\n")
+        assert json.loads(simkit_command("describe", "time", "--json").stdout)["sections"][0]["keys"]
+        result = simkit_command("describe", "time.step")
+        assert (result.exit_code, result.stderr) == (
+            2,
+            "nothing is called 'time.step'; did you mean 'steps'? (`simkit describe time` shows its keys)\n",
+        )
+
     @pytest.mark.parametrize("name", NAMES)
     def test_describe_knows_every_name(self, name):
         page = simkit_command("describe", name)
@@ -418,6 +458,43 @@ class TestOtherCommands:
         assert page.stdout.startswith(f"{name}: {content['kind']}\n")
         assert content["text"]
         assert not set("\\$") & set(page.stdout), "LaTeX is left over"
+
+    @pytest.mark.parametrize(
+        ("name", "facts"),
+        [
+            (
+                "SRIW1",
+                {
+                    "for": "stochastic equations",
+                    "calculus": "ito",
+                    "noise may be": "additive, scalar, diagonal",
+                    "adaptive for": "additive, scalar, diagonal",
+                    "strong order": "additive 1.5, diagonal 1.5",
+                    "weak order": "additive 2, diagonal 1.5, scalar 2",
+                    "from": "simkit",
+                },
+            ),
+            (
+                "EulerHeun",
+                {
+                    "for": "stochastic equations",
+                    "calculus": "stratonovich",
+                    "noise may be": "additive, scalar, diagonal, commutative, general",
+                    "adaptive for": "additive, scalar, diagonal, commutative, general",
+                    "strong order": "additive 1, commutative 1, general 0.5",
+                    "weak order": "additive 1, commutative 1, general 1",
+                    "from": "diffrax",
+                },
+            ),
+            ("Rodas5P", {"for": "ordinary equations", "order": "5", "from": "simkit"}),
+            ("GBM", {"calculus": "ito", "noise is": "scalar", "noises": "W"}),
+        ],
+    )
+    def test_describe_tells_the_facts(self, name, facts):
+        page = simkit_command("describe", name).stdout
+        for label, value in facts.items():
+            assert re.search(rf"^  {label} +{re.escape(value)}$", page, re.MULTILINE), label
+        assert re.search(r"^Reference: .*doi:10\.", page, re.MULTILINE | re.DOTALL)
 
     @pytest.mark.parametrize("name", MODELS)
     def test_yaml_of_a_model_is_an_experiment(self, name):
@@ -527,7 +604,10 @@ def test_help_names_every_command():
     result = simkit_command("--help")
     for command in ("run", "uncertainty", "validate", "list", "describe", "plot", "new", "schema", "doctor"):
         assert f" {command} " in result.stdout
-        assert simkit_command(command, "--help").exit_code == 0
+        page = simkit_command(command, "--help")
+        assert page.exit_code == 0
+        flags = [line for line in page.stdout.splitlines() if "--help" not in line]
+        assert "<bool>" not in "".join(flags), "a flag takes no value"
 
 
 def test_a_terminal_without_greek_gets_question_marks(monkeypatch):

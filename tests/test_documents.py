@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from simkit.documents import MAX_BYTES, parse_value, read_document
+from simkit.documents import MAX_BYTES, parse_text, parse_value, read_document
 from simkit.errors import InputError, OutputError
 from simkit.overrides import apply_overrides
 
@@ -172,6 +172,13 @@ def test_a_file_of_10_mb_is_refused_before_it_is_read(tmp_path):
     assert str(caught.value) == f"{path}: 10000000 bytes are too many; an experiment may have {MAX_BYTES}"
 
 
+def test_a_text_of_more_than_a_million_bytes_is_refused():
+    with pytest.raises(InputError, match="is empty"):
+        parse_text("#" * 1_000_000, "long.yaml")
+    with pytest.raises(InputError, match=r"^long\.yaml: 1000001 bytes are too many; .* may have 1000000$"):
+        parse_text("#" * 1_000_001, "long.yaml")
+
+
 def test_a_missing_file_is_named_with_its_neighbour(tmp_path):
     (tmp_path / "gbm.yaml").write_text("a: 1\n")
     with pytest.raises(OutputError) as caught:
@@ -187,7 +194,9 @@ def test_a_far_name_is_not_suggested(tmp_path):
 
 
 def test_only_a_path_a_text_or_a_mapping_is_an_experiment():
-    with pytest.raises(InputError, match=r"is the path of a YAML file, its text or a dictionary, not a int$"):
+    with pytest.raises(
+        InputError, match=r"is the path of a YAML file, its text or a dictionary, not a value of type int$"
+    ):
         read_document(42)
 
 
@@ -228,7 +237,7 @@ def test_overrides_replace_and_make_keys():
         "e": {"f": None},
         "save": {"points": 12},
     }
-    assert document.options[("q", 1)] == "q.1"
+    assert document.options[("q", 1)] == "--set q.1"
     assert ("model", "sigma") not in document.values
 
 

@@ -86,6 +86,12 @@ def test_whole_powers_have_values_and_slopes_at_zero_and_below():
     np.testing.assert_array_equal(compile_expression("x**3", ["x"])({"x": x}), x * x * x)
 
 
+@pytest.mark.parametrize(("power", "primitive"), [(1000, "integer_pow"), (1001, "pow")])
+def test_only_small_whole_powers_are_multiplied_out(power, primitive):
+    traced = jax.make_jaxpr(lambda x: compile_expression(f"x**{power}", ["x"])({"x": x}))(0.5)
+    assert primitive in {str(equation.primitive) for equation in traced.eqns}
+
+
 def test_the_slope_of_a_truncated_square_root_is_finite():
     root = jax.grad(lambda x: compile_expression("sqrt(maximum(x, 0))", ["x"])({"x": x}))
     assert [float(root(x)) for x in (-1.0, 0.0, 4.0)] == [0.0, 0.0, 0.25]
@@ -154,7 +160,7 @@ REFUSED = {
     "S & 1": "& is not available; use `and` at column 3",
     "S @ S": "the character '@' is not allowed at column 3",
     "S; S": "a semicolon is not allowed at column 2",
-    "σ": "the character '\\u03c3' is not allowed at column 1",
+    "σ": "names are in plain letters: spell σ out as sigma, found at column 1",
     "ｅxp(1)": "the character '\\uff45' is not allowed at column 1",
     "S\0": "the character '\\x00' is not allowed at column 2",
     "# S": "the character '#' is not allowed at column 1",

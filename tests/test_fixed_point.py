@@ -134,6 +134,21 @@ def test_anderson_is_gmres_on_a_linear_problem():
     assert residuals[depth + 1] < 1e-12
 
 
+def test_a_mixed_step_of_anderson_is_the_published_one():
+    """Walker & Ni (2011), doi:10.1137/10078356X: the mixing weighs the changes of the residual too."""
+    beta, y = 0.6, np.array([0.3, -0.2])
+
+    def g(y, args):
+        return jnp.stack([jnp.cos(y[0] + y[1]), 0.5 * jnp.sin(2 * y[0] - y[1])])
+
+    found = fixed_point(g, Anderson(1e-12, 1e-12, depth=1, mixing=beta), jnp.asarray(y), steps=2).value
+    f = g(y, None) - y
+    y1 = y + beta * f
+    f1 = g(y1, None) - y1
+    gamma = (f1 - f) @ f1 / ((f1 - f) @ (f1 - f))
+    np.testing.assert_allclose(found, y1 + beta * f1 - gamma * (y1 - y + beta * (f1 - f)), rtol=1e-12)
+
+
 def test_anderson_takes_any_pytree():
     """Of fields of two shapes and both precisions, as of one vector."""
     A, b = linear_problem(6, 6)
@@ -339,3 +354,9 @@ def test_newton_krylov_goes_on_while_it_moves():
     """Near a triple root the residual is below `atol` long before the steps are short."""
     found = root(lambda y, a: (y - a) ** 3, NewtonKrylov(1e-9, 1e-6), jnp.asarray(1.005), jnp.asarray(1.0))
     assert abs(float(found.value) - 1) < 4e-6
+
+
+def test_newton_krylov_goes_on_while_the_residual_is_large():
+    """On a steep slope a step is short long before the residual is below `atol`."""
+    found = root(lambda y, a: 1e6 * (y * y - a), NewtonKrylov(1e-3, 1e-6), jnp.asarray(1.0005), 1.0)
+    assert abs(1e6 * (float(found.value) ** 2 - 1)) < 1e-6

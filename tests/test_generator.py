@@ -60,6 +60,23 @@ IDS = np.unique(
 ).astype(np.uint32)
 
 
+def test_every_stream_has_the_number_that_it_always_had():
+    """Another number would give other bits for the same seed, and a number twice the same words twice."""
+    numbers = {name: int(stream) for name, stream in Stream.__members__.items()}
+    assert numbers == {
+        "INCREMENTS": 0,
+        "AREAS": 1,
+        "JUMPS": 2,
+        "BRIDGE": 3,
+        "LEVEL": 4,
+        "INITIAL": 5,
+        "BRIDGE_AREAS": 6,
+        "TREE": 7,
+        "INSIDE_LEAPS": 8,
+        "VARIATES": 9,
+    }
+
+
 def test_every_path_and_stream_has_a_key_of_its_own():
     keys = [joined(stream_key(seed_key(0), jnp.asarray(IDS), stream)) for stream in Stream]
     assert len(np.unique(keys)) == len(Stream) * len(IDS)

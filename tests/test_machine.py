@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import sys
 
 import jax
@@ -107,12 +108,30 @@ def test_progress_shows_paths_and_speed_on_a_terminal_only(monkeypatch):
     with progress_bar(enabled=True) as advance:
         advance(1_250_000, 5_000_000)
     assert "1.25M/5M paths" in terminal.getvalue()
+    assert re.search(r"[0-9]/s", terminal.getvalue()) is None  # of one chunk nothing is known yet
     with progress_bar(enabled=False) as advance:
         assert advance is None
     monkeypatch.setattr(sys, "stderr", file)
     with progress_bar(enabled=True) as advance:
         assert advance is None
     assert file.getvalue() == ""
+
+
+def test_progress_shows_speed_and_time_left(monkeypatch):
+    """A hundred paths a second, and three hundred to go."""
+    seconds, terminal = [0.0], Terminal()
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr("rich.console.monotonic", lambda: seconds[0])
+    with progress_bar(enabled=True) as advance:
+        assert advance is not None
+        for done in (100, 200, 300):
+            seconds[0] += 1
+            advance(done, 600)
+    assert " 300/600 paths" in terminal.getvalue()
+    assert " 100/s" in terminal.getvalue()
+    assert "0:00:03" in terminal.getvalue()
 
 
 @pytest.mark.parametrize(

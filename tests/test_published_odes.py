@@ -30,12 +30,76 @@ PROBLEMS = {
     "Robertson": example("Robertson", 1e11),
     "Arenstorf": example("Arenstorf", 17.0652165601579625588917206249),
     "FigureEight": example("FigureEight", 6.32591398292621),
-    "B3": {
-        "model": {"ode": {"y1": "-y1", "y2": "y1 - y2**2", "y3": "y2**2"}},
-        "initial": {"y1": 1, "y2": 0, "y3": 0},
-        "time": {"t1": 20},
-        "ensemble": {"devices": 1},
-    },
+}
+# The same written out in files, without any class of ours.
+YAML = {
+    "HIRES": """
+model:
+  ode:
+    y1: -1.71*y1 + 0.43*y2 + 8.32*y3 + 0.0007
+    y2: 1.71*y1 - 8.75*y2
+    y3: -10.03*y3 + 0.43*y4 + 0.035*y5
+    y4: 8.32*y2 + 1.71*y3 - 1.12*y4
+    y5: -1.745*y5 + 0.43*y6 + 0.43*y7
+    y6: -k*y6*y8 + 0.69*y4 + 1.71*y5 - 0.43*y6 + 0.69*y7
+    y7: k*y6*y8 - 1.81*y7
+    y8: -k*y6*y8 + 1.81*y7
+  parameters: {k: 280}
+initial: {y1: 1, y2: 0, y3: 0, y4: 0, y5: 0, y6: 0, y7: 0, y8: 0.0057}
+time: {t1: 321.8122}
+ensemble: {devices: 1}
+""",
+    "Robertson": """
+model:
+  ode:
+    y1: -0.04*y1 + 1e4*y2*y3
+    y2: 0.04*y1 - 1e4*y2*y3 - 3e7*y2**2
+    y3: 3e7*y2**2
+initial: {y1: 1, y2: 0, y3: 0}
+time: {t1: 1e11}
+ensemble: {devices: 1}
+""",
+    "Arenstorf": """
+model:
+  ode:
+    x: vx
+    y: vy
+    vx: x + 2*vy - (1 - mu)*(x + mu)/((x + mu)**2 + y**2)**1.5 - mu*(x - 1 + mu)/((x - 1 + mu)**2 + y**2)**1.5
+    vy: y - 2*vx - (1 - mu)*y/((x + mu)**2 + y**2)**1.5 - mu*y/((x - 1 + mu)**2 + y**2)**1.5
+  parameters: {mu: 0.012277471}
+initial: {x: 0.994, y: 0, vx: 0, vy: -2.00158510637908252240537862224}
+time: {t1: 17.0652165601579625588917206249}
+ensemble: {devices: 1}
+""",
+    "FigureEight": """
+model:
+  ode:
+    x1: px1
+    x2: px2
+    x3: px3
+    y1: py1
+    y2: py2
+    y3: py3
+    px1: (x2 - x1) / ((x2 - x1)**2 + (y2 - y1)**2)**1.5 + (x3 - x1) / ((x3 - x1)**2 + (y3 - y1)**2)**1.5
+    px2: (x1 - x2) / ((x1 - x2)**2 + (y1 - y2)**2)**1.5 + (x3 - x2) / ((x3 - x2)**2 + (y3 - y2)**2)**1.5
+    px3: (x1 - x3) / ((x1 - x3)**2 + (y1 - y3)**2)**1.5 + (x2 - x3) / ((x2 - x3)**2 + (y2 - y3)**2)**1.5
+    py1: (y2 - y1) / ((x2 - x1)**2 + (y2 - y1)**2)**1.5 + (y3 - y1) / ((x3 - x1)**2 + (y3 - y1)**2)**1.5
+    py2: (y1 - y2) / ((x1 - x2)**2 + (y1 - y2)**2)**1.5 + (y3 - y2) / ((x3 - x2)**2 + (y3 - y2)**2)**1.5
+    py3: (y1 - y3) / ((x1 - x3)**2 + (y1 - y3)**2)**1.5 + (y2 - y3) / ((x2 - x3)**2 + (y2 - y3)**2)**1.5
+initial:
+  {x1: 0.97000435669734, x2: -0.97000435669734, x3: 0, y1: -0.243087531535823, y2: 0.243087531535823, y3: 0,
+   px1: 0.4662036857205145, px2: 0.4662036857205145, px3: -0.932407371441029,
+   py1: 0.4323657304604605, py2: 0.4323657304604605, py3: -0.864731460921031}
+time: {t1: 6.32591398292621}
+ensemble: {devices: 1}
+""",
+    "B3": """
+model:
+  ode: {y1: -y1, y2: y1 - y2**2, y3: y2**2}
+initial: {y1: 1, y2: 0, y3: 0}
+time: {t1: 20}
+ensemble: {devices: 1}
+""",
 }
 ENDS = {
     "HIRES": {
@@ -73,17 +137,34 @@ CASES = [
     pytest.param("Robertson", "Kvaerno5", 1e-8, 1e-17, 3e-7, marks=pytest.mark.slow),
     ("Robertson", "Rodas5P", 1e-9, 1e-18, 1e-7),
     ("Arenstorf", "Dopri8", 1e-12, 1e-12, 2e-8),
-    ("B3", "Tsit5", 1e-10, 1e-14, 1e-6),
     ("FigureEight", "Dopri8", 1e-13, 1e-13, 1e-11),
 ]
+WRITTEN = [
+    pytest.param("HIRES", "Kvaerno5", 1e-8, 1e-12, 3e-8, marks=pytest.mark.contracts),  # compiles for long
+    ("Robertson", "Rodas5P", 1e-9, 1e-18, 1e-7),
+    pytest.param("Arenstorf", "Dopri8", 1e-12, 1e-12, 2e-8, marks=pytest.mark.contracts),
+    ("B3", "Tsit5", 1e-10, 1e-14, 1e-6),
+    pytest.param("FigureEight", "Dopri8", 1e-13, 1e-13, 1e-11, marks=pytest.mark.contracts),
+]
+
+
+def check_end(experiment, name, solver, rtol, atol, tolerance):
+    result = simkit.run(experiment, overrides={"solver": solver, "time.rtol": rtol, "time.atol": atol})
+    for quantity, expected in ENDS[name].items():
+        found = float(result[f"{quantity}_mean"].values.reshape(-1)[-1])
+        assert found == pytest.approx(expected, rel=tolerance, abs=0 if expected else tolerance), quantity
 
 
 @pytest.mark.parametrize(("name", "solver", "rtol", "atol", "tolerance"), CASES)
 def test_end_is_the_published_one(name, solver, rtol, atol, tolerance):
-    result = simkit.run(PROBLEMS[name], overrides={"solver": solver, "time.rtol": rtol, "time.atol": atol})
-    for quantity, expected in ENDS[name].items():
-        found = float(result[f"{quantity}_mean"].values.reshape(-1)[-1])
-        assert found == pytest.approx(expected, rel=tolerance, abs=0 if expected else tolerance), quantity
+    check_end(PROBLEMS[name], name, solver, rtol, atol, tolerance)
+
+
+@pytest.mark.parametrize(("name", "solver", "rtol", "atol", "tolerance"), WRITTEN)
+def test_end_is_the_published_one_of_equations_in_a_file(name, solver, rtol, atol, tolerance, tmp_path):
+    file = tmp_path / f"{name}.yaml"
+    file.write_text(YAML[name])
+    check_end(file, name, solver, rtol, atol, tolerance)
 
 
 def test_figure_eight_has_the_published_energy_and_no_angular_momentum():

@@ -164,6 +164,50 @@ def test_record(name):
         assert issubclass(info.cls, expected)
 
 
+ALL = ("additive", "scalar", "diagonal", "commutative", "general")
+CLAIMS = {  # the kinds of noise taken, and for each kind, in this order, the strong and the weak order
+    "EulerMaruyama": (5, (1, 0.5, 0.5, 0.5, 0.5), (1, 1, 1, 1, 1)),
+    "Milstein": (4, (1, 1, 1, 1), (1, 1, 1, 1)),
+    "DerivativeFreeMilstein": (4, (1, 1, 1, 1), (1, 1, 1, 1)),
+    "SRIW1": (3, (1.5, 1.5, 1.5), (2, 2, 1.5)),
+    "PlatenWeak2": (5, (1, 1, 1, 1, 0.5), (2, 2, 2, 2, 2)),
+    "TamedEuler": (5, (1, 0.5, 0.5, 0.5, 0.5), (1, 1, 1, 1, 1)),
+    "DriftImplicitEuler": (5, (1, 0.5, 0.5, 0.5, 0.5), (1, 1, 1, 1, 1)),
+    "ImplicitMilstein": (4, (1, 1, 1, 1), (1, 1, 1, 1)),
+    "Euler": (5, (1, 0.5, 0.5, 0.5, 0.5), (1, 1, 1, 1, 1)),
+    "Heun": (5, (1, 1, 1, 1, 0.5), (2, 1, 1, 1, 1)),
+    "Midpoint": (5, (1, 1, 1, 1, 0.5), (1, 1, 1, 1, 1)),
+    "Ralston": (5, (1, 1, 1, 1, 0.5), (1, 1, 1, 1, 1)),
+    "ReversibleHeun": (5, (1, 1, 1, 1, 0.5), (2, 1, 1, 1, 1)),
+    "EulerHeun": (5, (1, 1, 1, 1, 0.5), (1, 1, 1, 1, 1)),
+    "ItoMilstein": (4, (1, 1, 1, 1), (1, 1, 1, 1)),
+    "StratonovichMilstein": (4, (1, 1, 1, 1), (1, 1, 1, 1)),
+    "SEA": (1, (1,), (1,)),
+    "SRA1": (1, (1.5,), (2,)),
+    "ShARK": (1, (1.5,), (2,)),
+    "GeneralShARK": (5, (1.5, 1, 1, 1, 0.5), (2, 1, 1, 1, 1)),
+    "SlowRK": (5, (1.5, 1.5, 1.5, 1.5, 0.5), (2, 2, 2, 2, 1)),
+    "SPaRK": (5, (1.5, 1, 1, 1, 0.5), (2, 1, 1, 1, 1)),
+    "ALIGN": (1, (2,), (2,)),
+    "ShOULD": (1, (3,), (3,)),
+    "QUICSORT": (1, (3,), (3,)),
+    "BAOAB": (1, (1,), (2,)),
+    "LeimkuhlerMatthews": (1, (0.5,), (1,)),
+}
+
+
+def test_each_solver_claims_what_its_paper_does():
+    """The orders are measured elsewhere, as the record has them; here it is told from a wrong one."""
+    assert set(CLAIMS) == {name for name, info in SOLVERS.items() if "sde" in info.problem}
+    for name, (count, strong, weak) in CLAIMS.items():
+        info = SOLVERS[name]
+        assert info.noise_kinds == ALL[:count], name
+        assert info.strong is not None
+        assert info.weak is not None
+        assert tuple(info.strong.of(kind) for kind in ALL[:count]) == strong, name
+        assert tuple(info.weak.of(kind) for kind in ALL[:count]) == weak, name
+
+
 def test_every_diffrax_solver_has_a_record_or_a_reason():
     classes = {
         name
@@ -245,7 +289,11 @@ REFUSALS = [
         Volatile(xi=0.0),
         "divides by the volatility of the variance, and that of Volatile is 0; t",
     ),
-    ("ALIGN", Additive(), "solves underdamped Langevin problems only and Additive is not"),
+    (
+        "ALIGN",
+        Additive(),
+        "solves underdamped Langevin problems only, such as DoubleWellLangevin, and Additive is not",
+    ),
 ]
 
 

@@ -4,6 +4,9 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
+from simkit.errors import InputError
+from simkit.suggestion import did_you_mean
+
 WIDTH = 100
 
 
@@ -44,6 +47,18 @@ def about_key(name: str) -> dict[str, Any]:
         ],
         "yaml": f"{name}: {_inline(field.examples[0])}" if field.examples else "",
     }
+
+
+def about_key_inside(name: str) -> dict[str, Any]:
+    """What is known of a key inside a section, such as `time.steps`; else `InputError`."""
+    section, _, key = name.partition(".")
+    rows = {row["name"]: row for part in about_key(section)["sections"] for row in part["keys"]}
+    if key not in rows:
+        hint = did_you_mean(key, rows)
+        raise InputError(f"nothing is called {name!r}{hint} (`simkit describe {section}` shows its keys)")
+    row = rows[key]
+    text = f"{row['description']} ({row['default']})" if row["default"] else row["description"]
+    return {"name": name, "kind": f"key of {section}", "text": textwrap.fill(text, WIDTH)}
 
 
 def _below(spec: Any, definitions: dict[str, Any]) -> list[str]:

@@ -78,7 +78,7 @@ def options(
         ),
     ] = None,
     version: bool = typer.Option(
-        False, "--version", callback=_print_version, is_eager=True, help="Show the version."
+        False, "--version", callback=_print_version, is_eager=True, metavar="", help="Show the version."
     ),
 ) -> None:
     """Stochastic and ordinary differential equations in large, reproducible ensembles.

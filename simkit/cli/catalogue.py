@@ -4,18 +4,41 @@ import inspect
 import re
 from collections.abc import Callable
 from importlib import resources
+from typing import Annotated
+
+import typer
 
 from simkit.cli.about_keys import experiment_keys, key_summary
 from simkit.cli.completion import template_names
 from simkit.cli.failures import print_json, reported
 from simkit.cli.options import AsJson
 from simkit.cli.plain_math import plain_text
+from simkit.errors import InputError
+from simkit.suggestion import did_you_mean
+
+KINDS = {"models": "models of ", "solvers": "solvers for ", "keys": "keys of ", "functions": "functions in "}
+KINDS |= {"forms": "closed forms ", "templates": "templates"}
 
 
-def list_names(as_json: AsJson = False) -> None:
+def list_names(
+    kind: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="KIND",
+            help=f"Only these: {', '.join(KINDS)}.",
+            autocompletion=lambda incomplete: [each for each in KINDS if each.startswith(incomplete)],
+            show_default=False,
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
     """List models, solvers, keys, functions for observables, closed forms and templates."""
     with reported(as_json):
+        if kind is not None and kind not in KINDS:
+            raise InputError(f"list: nothing of the kind {kind!r}{did_you_mean(kind, KINDS)}")
         groups = catalogue()
+        if kind is not None:
+            groups = {title: group for title, group in groups.items() if title.startswith(KINDS[kind])}
         if as_json:
             print_json(groups)
             return
@@ -59,6 +82,14 @@ def _title(template: str) -> str:
 
 
 def first_sentence(described: type | Callable) -> str:
-    """The first sentence of a docstring on one line, its formulas in Unicode."""
+    """The first sentence of a docstring on one line, its formulas in Unicode.
+
+    One that leads up to a displayed formula ends before the words that do, as in "…; their energy is".
+    """
     text = " ".join(plain_text(inspect.getdoc(described) or "").split("\n\n")[0].split())
-    return re.split(r"(?<=[.:]) (?=[A-ZÀ-Þ])", text)[0].rstrip(".:,")
+    sentence = re.split(r"(?<=[.:]) (?=[A-ZÀ-Þ])", text)[0]
+    if not sentence.endswith("."):
+        sentence = sentence.rpartition("; ")[0] or sentence
+        if sentence[-1:].isalpha() and sentence == text:
+            sentence = sentence.rpartition(", ")[0] or sentence
+    return sentence.rstrip(".:,")

@@ -2,6 +2,7 @@
 
 import dataclasses
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -24,14 +25,16 @@ def validate(
     """Check an experiment without running it. Every mistake is listed with its line and column."""
     with reported(as_json):
         prefer_wide_vectors()
-        from simkit.execution import build_loaded
+        from simkit.execution import build_loaded, output_of
         from simkit.uncertainty.plan import has_distributions
         from simkit.variants import load_variants
 
         if variant is None and has_distributions(experiment, overrides or []):
             _validate_uncertain(experiment, overrides, as_json)
             return
-        built = build_loaded(load_variants(experiment, overrides or [], variant))
+        loaded = load_variants(experiment, overrides or [], variant)
+        built = build_loaded(loaded)
+        _check_place_of(output_of(loaded))
         if not isinstance(built, dict):
             print_json({"valid": True, **_facts(built)}) if as_json else print(_line(str(experiment), built))
         elif as_json:
@@ -48,6 +51,7 @@ def _validate_uncertain(experiment: ExperimentFile, overrides: Overrides, as_jso
 
     loaded = load_uncertain(experiment, overrides or [])
     built = build_uncertain(loaded)
+    _check_place_of(loaded.experiment.output)
     if as_json:
         facts = {"uncertain": list(loaded.laws), "method": loaded.settings.method}
         print_json({"valid": True, **_facts(built), **facts})
@@ -55,6 +59,14 @@ def _validate_uncertain(experiment: ExperimentFile, overrides: Overrides, as_jso
     print(_line(str(experiment), built))
     count = counted(len(loaded.laws), "uncertain parameter")
     print(f"{count}: {', '.join(loaded.laws)} (method {loaded.settings.method})")
+
+
+def _check_place_of(output: str | None) -> None:
+    """Raise `OutputError` where a run could not write its dataset."""
+    if output:
+        from simkit.storage import check_place
+
+        check_place(Path(output))
 
 
 def _facts(simulation: "Simulation") -> dict[str, Any]:

@@ -34,7 +34,9 @@ def debug(
     every: Annotated[
         int | None, typer.Option(metavar="N", help="Print every N-th step.", show_default=False)
     ] = None,
-    keys: Annotated[bool, typer.Option("--keys", help="Look for random words that are used twice.")] = False,
+    keys: Annotated[
+        bool, typer.Option("--keys", metavar="", help="Look for random words that are used twice.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Find the first value that is not finite: which path, which step, which part of which equation.

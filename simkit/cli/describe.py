@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from simkit.cli.about_keys import about_key, experiment_keys, section_text
+from simkit.cli.about_keys import about_key, about_key_inside, experiment_keys, section_text
 from simkit.cli.completion import complete_name
 from simkit.cli.failures import print_json, reported
 from simkit.cli.options import AsJson
@@ -70,6 +70,8 @@ def _about(name: str) -> dict:
         return {"name": name, "kind": "function in expressions", "text": FUNCTIONS[name]}
     if name in experiment_keys():
         return about_key(name)
+    if name.partition(".")[0] in experiment_keys():
+        return about_key_inside(name)
     known = [*experiment_keys(), *MODELS, *SOLVERS, *CLOSED_FORMS, *FUNCTIONS]
     raise InputError(f"nothing is called {name!r}{did_you_mean(name, known)} (`simkit list` shows all names)")
 

@@ -32,10 +32,12 @@ OneVariant = Annotated[
         "--variant", metavar="NAME", help="The one of the file's variants to look at.", show_default=False
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
+AsJson = Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON object on stdout.")]
 Out = Annotated[
     Path | None, typer.Option(metavar="PATH", help="The dataset, .zarr or .nc, in place of `output:`.")
 ]
-NoPlot = Annotated[bool, typer.Option("--no-plot", help="No picture beside the dataset.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an existing dataset and picture.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+NoPlot = Annotated[bool, typer.Option("--no-plot", metavar="", help="No picture beside the dataset.")]
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", metavar="", help="Replace an existing dataset and picture.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", metavar="", help="Print nothing but errors.")]

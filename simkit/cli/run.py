@@ -34,13 +34,15 @@ def run(
     quiet: Quiet = False,
     as_json: AsJson = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say how many steps, and how much memory and disk.")
+        bool,
+        typer.Option("--dry-run", metavar="", help="Only say how many steps, and how much memory and disk."),
     ] = False,
 ) -> None:
     """Run an experiment: print a table with error bars, write the dataset and a picture beside it."""
     with reported(as_json):
         prepare(quiet, keep=not dry_run)
         from simkit.execution import build_loaded, output_of
+        from simkit.storage import check_place
         from simkit.variants import load_variants
 
         loaded = load_variants(experiment, overrides or [], variant)
@@ -48,6 +50,8 @@ def run(
         named = output_of(loaded)
         target = out or (Path(named) if named else None)
         if dry_run:
+            if target:
+                check_place(target)
             _print_estimate(built, target, as_json)
             return
         outputs = Outputs.checked(target, no_plot, overwrite, quiet, as_json)

@@ -14,7 +14,7 @@ from simkit_solvers.picard import common_dtype, scaled_error, size_of, start_err
 
 
 class _NewtonKrylovState(eqx.Module):
-    """Size of the last residual, its error and that of the last change, and the last forcing tolerance."""
+    """Size of the last residual, its error and that of the last change, both in units of what is allowed."""
 
     size: Any
     residual: Any

@@ -158,8 +158,8 @@ def check_solver(
         raise ValueError(f"solver {info.name} is for ordinary problems, {model} is stochastic; take {choice}")
     if info.langevin and not isinstance(problem, AbstractUnderdampedLangevin):
         raise ValueError(
-            f"solver {info.name} solves underdamped Langevin problems only and {model} is not an "
-            f"AbstractUnderdampedLangevin; take {choice}"
+            f"solver {info.name} solves underdamped Langevin problems only, such as DoubleWellLangevin, and "
+            f"{model} is not an AbstractUnderdampedLangevin; take {choice}"
         )
     if "any" not in (info.calculus, problem.calculus) and info.calculus != problem.calculus:
         raise ValueError(
