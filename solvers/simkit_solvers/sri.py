@@ -46,17 +46,20 @@ class SRIW1(AbstractOneStep, diffrax.AbstractItoSolver):
         drift, noise = terms.terms
         h, increment = drift.contr(t0, t1), noise.contr(t0, t1, use_levy=True)
         root = jnp.sqrt(h)
+        # Reciprocals of numbers that all paths share: a division for each path would cost more, and compilers
+        # do not agree on its bits.
+        per_root, per_step = 1 / root, 1 / (6 * h)
         area = jax.tree.map(lambda w, a: 0.5 * w + a, increment.W, increment.H)
         integrals = (
             increment.W,
-            jax.tree.map(lambda w: 0.5 * (w * w - h) / root, increment.W),
+            jax.tree.map(lambda w: 0.5 * (w * w - h) * per_root, increment.W),
             area,
-            jax.tree.map(lambda w: w * (w * w - 3 * h) / (6 * h), increment.W),
+            jax.tree.map(lambda w: w * (w * w - 3 * h) * per_step, increment.W),
         )
         f = drift.vf_prod(t0, y0, args, h)
         middle = total(total(y0, f, scale=0.75), noise.vf_prod(t0, y0, args, area), scale=1.5)
         f_middle = drift.vf_prod(t0 + 0.75 * h, middle, args, h)
-        y1 = jax.tree.map(lambda y, a, b: y + a / 3 + 2 * b / 3, y0, f, f_middle)
+        y1 = jax.tree.map(lambda y, a, b: y + (1 / 3) * a + (2 / 3) * b, y0, f, f_middle)
         ones = jax.tree.map(lambda w: root * jnp.ones_like(w), increment.W)
         slopes: list = []
         for a, row, c, weights in zip(_A1, _B1, _C1, _WEIGHTS, strict=True):
