@@ -9,13 +9,13 @@ run: .venv/installed
 	$(BIN)/simkit run examples/gbm.yaml --overwrite
 
 test: $(GROUPS)-tests
-	$(BIN)/python -m pytest -n auto -m "not slow and not pages and not contracts"
+	$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow and not pages and not contracts"
 
 test-more: $(GROUPS)-tests
-	$(BIN)/python -m pytest -n auto -m "(pages or contracts) and not slow"
+	$(BIN)/python -m pytest -n auto --dist loadfile -m "(pages or contracts) and not slow"
 
 test-slow: $(GROUPS)-tests
-	$(BIN)/python -m pytest -n auto -m slow
+	$(BIN)/python -m pytest -n auto --dist loadfile -m slow
 
 lint: $(GROUPS)-dev
 	$(BIN)/ruff check .

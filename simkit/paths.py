@@ -37,7 +37,7 @@ FEWEST_LANES = 64
 # Adaptive paths under one `vmap`, all of which wait for the slowest: fewer wait less, and take longer a step.
 # Two groups or more in the fewest lanes: the compiler takes a loop of one apart, and bits may differ.
 GROUP = 32
-STOCHASTIC_GROUP = 16  # their numbers of steps differ more
+STOCHASTIC_GROUP = 8  # their numbers of steps differ more
 REVERSE_BYTES = 2**28  # per device: what a run of 1 GB leaves beside Python, the compiler and the paths
 JUMP_GROUP = 32  # an event is short: so many share the loop's own cost
 # No names of observables: these hold spaces.

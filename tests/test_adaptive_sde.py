@@ -24,7 +24,7 @@ from simkit_solvers.registry import SOLVERS, make_solver
 from simkit_solvers.step import stepper_for
 from solver_problems import Additive, Commutative, Diagonal, General, Given, PairNoise, ScalarNoise, Wells
 
-GROUP = 16
+GROUP = 8
 KINDS = {
     "additive": Additive,
     "scalar": ScalarNoise,
@@ -512,6 +512,28 @@ def test_a_failed_path_is_nan_from_the_first_time_it_did_not_reach():
     assert int((found.accepted + found.rejected).max()) < 5000
     well = run(jnp.array([0.1, 0.1, 0.1]), jnp.ones(3), ids[::-1])
     np.testing.assert_array_equal(well.rows["x"][0], found.rows["x"][2])
+
+
+def test_no_half_is_taken_below_the_last_level(monkeypatch):
+    """However large the error above it: the tree ends there, and what would wait below has no place."""
+    monkeypatch.setattr(simkit_solvers.brownian_tree, "MOST_LEVELS", 3)
+    grid = AdaptiveGrid(0.0, 1.0, Tolerances(0.0, 1e-3), points=POINTS)
+
+    @quick_jit
+    def run(ids):
+        def one(path):
+            y0 = WatchedState(*map(jnp.asarray, (0.5, 0.0, 0.0)))
+            return integrate_adaptive_sde(Watched(), make_solver("SRIW1"), y0, grid, tree_of(path), States())
+
+        return jax.vmap(one)(ids)
+
+    ids = jnp.arange(256, dtype=jnp.uint32)
+    found = run(ids)
+    whole = jax.vmap(lambda path: tree_of(path).roots.draws(1, 0, jnp.uint32(0), POINTS))(ids)
+    w = np.cumsum(np.stack([draw.W[0] for draw in whole], 1), 1, dtype=float) / np.sqrt(POINTS)
+    reached = np.isfinite(found.rows["w"][:, 1:])
+    assert 20 < reached[:, -1].sum() < 250
+    np.testing.assert_allclose(np.where(reached, found.rows["w"][:, 1:], w), w, rtol=0, atol=1e-5)
 
 
 def test_a_path_out_of_steps_ends_where_it_is():

@@ -11,12 +11,21 @@ from simkit_solvers.solver_info import Orders, SolverInfo
 _A1 = (0.0, 0.25, 1.0, 0.25)
 _B1 = ((), (0.5,), (-1.0,), (-5.0, 3.0, 0.5))
 _C1 = (0.0, 0.25, 1.0, 0.25)
-_WEIGHTS = (  # of each noise stage for I_1, I_11 / sqrt(h), I_10 / h, I_111 / h
-    (-1.0, -1.0, 2.0, -2.0),
-    (4 / 3, 4 / 3, -4 / 3, 5 / 3),
-    (2 / 3, -1 / 3, -2 / 3, -2 / 3),
-    (0.0, 0.0, 0.0, 1.0),
-)
+
+
+def _controls(w, a, i_11, i_111):
+    r"""What each noise stage is multiplied by, of $I_1$, $H$, $I_{11} / \sqrt h$ and $I_{111} / h$.
+
+    The tableau's weights of $I_1$, $I_{11} / \sqrt h$, $I_{10} / h$ and $I_{111} / h$ are (-1, -1, 2, -2),
+    (4, 4, -4, 5) / 3, (2, -1, -2, -2) / 3 and (0, 0, 0, 1), and $I_{10} / h = I_1 / 2 + H$.
+    """
+    first = 2 * a - i_11 - 2 * i_111
+    return (
+        first,
+        (2 / 3) * w + (4 / 3) * (i_11 - a) + (5 / 3) * i_111,
+        (1 / 3) * w + (1 / 3) * first - (4 / 3) * a,
+        i_111,
+    )
 
 
 class SRIW1(AbstractOneStep, diffrax.AbstractItoSolver):
@@ -46,30 +55,31 @@ class SRIW1(AbstractOneStep, diffrax.AbstractItoSolver):
         drift, noise = terms.terms
         h, increment = drift.contr(t0, t1), noise.contr(t0, t1, use_levy=True)
         root = jnp.sqrt(h)
-        area = jax.tree.map(lambda w, a: 0.5 * w + a, increment.W, increment.H)
-        integrals = (
+        # Numbers that all paths share: a division for each path would cost more, and compilers do not agree
+        # on its bits.
+        per_root, half_root, per_step = 0.5 / root, 0.5 * root, 1 / (6 * h)
+        controls = jax.tree.map(
+            lambda w, a: _controls(w, a, w * w * per_root - half_root, w * (w * w * per_step - 0.5)),
             increment.W,
-            jax.tree.map(lambda w: 0.5 * (w * w - h) / root, increment.W),
-            area,
-            jax.tree.map(lambda w: w * (w * w - 3 * h) / (6 * h), increment.W),
+            increment.H,
         )
-        f = drift.vf_prod(t0, y0, args, h)
-        middle = total(total(y0, f, scale=0.75), noise.vf_prod(t0, y0, args, area), scale=1.5)
-        f_middle = drift.vf_prod(t0 + 0.75 * h, middle, args, h)
-        y1 = jax.tree.map(lambda y, a, b: y + a / 3 + 2 * b / 3, y0, f, f_middle)
-        ones = jax.tree.map(lambda w: root * jnp.ones_like(w), increment.W)
-        slopes: list = []
-        for a, row, c, weights in zip(_A1, _B1, _C1, _WEIGHTS, strict=True):
-            stage = jax.tree.map(lambda y, k, a=a: y + a * k, y0, f) if a else y0
-            for b, slope in zip(row, slopes, strict=False):
-                stage = total(stage, slope, scale=b)
-            control = jax.tree.map(
-                lambda *parts, weights=weights: sum(w * x for w, x in zip(weights, parts, strict=True) if w),
-                *integrals,
-            )
-            y1 = total(y1, noise.vf_prod(t0 + c * h, stage, args, control))
-            if len(slopes) < len(_B1) - 1:
-                slopes.append(noise.vf_prod(t0 + c * h, stage, args, ones))
+        # Weights go into the controls: of a stage's slopes only the product with a number is taken anew.
+        area = jax.tree.map(lambda w, a: 0.75 * w + 1.5 * a, increment.W, increment.H)
+        middle = total(y0, drift.vf_prod(t0, y0, args, 0.75 * h), noise.vf_prod(t0, y0, args, area))
+        f, f_middle = (
+            drift.vf_prod(t0, y0, args, h / 3),
+            drift.vf_prod(t0 + 0.75 * h, middle, args, 2 / 3 * h),
+        )
+        y1 = total(total(y0, f), f_middle)
+        stages: list = []
+        for i, (a, row, c) in enumerate(zip(_A1, _B1, _C1, strict=True)):
+            stage = total(y0, drift.vf_prod(t0, y0, args, a * h)) if a else y0
+            for b, (s, earlier) in zip(row, stages, strict=False):
+                control = jax.tree.map(lambda w, b=b: b * root * jnp.ones_like(w), increment.W)
+                stage = total(stage, noise.vf_prod(s, earlier, args, control))
+            stages.append((t0 + c * h, stage))
+            control = jax.tree.map(lambda _, parts, i=i: parts[i], increment.W, controls)
+            y1 = total(y1, noise.vf_prod(*stages[-1], args, control))
         return y1
 
 
