@@ -4,7 +4,6 @@
 """
 
 import inspect
-import re
 from pathlib import Path
 
 from commands import command_tables
@@ -20,6 +19,7 @@ from simkit_solvers.registry import SOLVERS, check_solver, make_solver, solvers_
 from simkit_solvers.solver_info import SolverInfo
 from tables import linked, table
 
+from simkit.cli.catalogue import opening
 from simkit.cli.describe import model_snippet
 from simkit.closed_forms import CLOSED_FORMS
 from simkit.functions import FUNCTIONALS, FUNCTIONS
@@ -185,7 +185,7 @@ def models_index() -> str:
     parts = [f"# Models\n\nA model is a class; `type:` in YAML is its name. {more}"]
     for field, models in models_by_field(MODELS).items():
         rows = [
-            (f"[{name}]({name}.md)", _first_sentence(model), _listed(variables_of(model)))
+            (f"[{name}]({name}.md)", opening(inspect.getdoc(model) or ""), _listed(variables_of(model)))
             for name, model in models.items()
         ]
         heading = f"## {field[0].upper()}{field[1:]}"
@@ -275,11 +275,6 @@ def _equation(reaction: Reaction) -> str:
     sides = (reaction.reactants, reaction.products)
     texts = (" + ".join(name if n == 1 else f"{n} {name}" for name, n in side) or "0" for side in sides)
     return " → ".join(texts)
-
-
-def _first_sentence(model: type) -> str:
-    text = " ".join((inspect.getdoc(model) or "").split("\n\n")[0].split())
-    return re.split(r"(?<=[.:]) (?=[A-ZÀ-Þ])", text)[0].rstrip(".:")
 
 
 def _listed(names) -> str:

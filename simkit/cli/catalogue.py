@@ -82,11 +82,16 @@ def _title(template: str) -> str:
 
 
 def first_sentence(described: type | Callable) -> str:
-    """The first sentence of a docstring on one line, its formulas in Unicode.
+    """The first sentence of a docstring on one line, its formulas in Unicode."""
+    return opening(plain_text(inspect.getdoc(described) or ""))
+
+
+def opening(text: str) -> str:
+    """The first sentence of a text on one line, without its full stop.
 
     One that leads up to a displayed formula ends before the words that do, as in "…; their energy is".
     """
-    text = " ".join(plain_text(inspect.getdoc(described) or "").split("\n\n")[0].split())
+    text = " ".join(text.split("\n\n")[0].split())
     sentence = re.split(r"(?<=[.:]) (?=[A-ZÀ-Þ])", text)[0]
     if not sentence.endswith("."):
         sentence = sentence.rpartition("; ")[0] or sentence
