@@ -9,10 +9,10 @@ run: .venv/installed
 	$(BIN)/simkit run examples/gbm.yaml --overwrite
 
 test: $(GROUPS)-tests
-	$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow and not pages and not contracts"
+	$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow and not more"
 
 test-more: $(GROUPS)-tests
-	$(BIN)/python -m pytest -n auto --dist loadfile -m "(pages or contracts) and not slow"
+	$(BIN)/python -m pytest -n auto --dist loadfile -m "more and not slow"
 
 test-slow: $(GROUPS)-tests
 	$(BIN)/python -m pytest -n auto --dist loadfile -m slow

@@ -47,6 +47,7 @@ def exact():
     return solve_ivp(slope, (T0, T1), START, "DOP853", t_eval=times, rtol=3e-14, atol=1e-15).y
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "name",
     [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in ESTIMATING],
@@ -146,6 +147,7 @@ class Exploding(AbstractODE):
         return PairState(x=y.x**self.power, v=jnp.sqrt(y.v) - jnp.sqrt(y.v))
 
 
+@pytest.mark.more
 def test_a_failed_path_is_nan_from_the_first_time_it_did_not_reach():
     """One towards infinity, one without a slope, one that is well, one out of steps; each by itself."""
     grid = AdaptiveGrid(0.0, 1.0, Tolerances(1e-8, 1e-8), points=4)
@@ -168,6 +170,7 @@ def test_a_failed_path_is_nan_from_the_first_time_it_did_not_reach():
     assert np.isnan(short.rows["x"][-1])
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", ["Tsit5", pytest.param("Kvaerno3", marks=pytest.mark.slow)])
 def test_derivatives_agree_in_both_modes_and_with_differences(name):
     tolerance, max_steps = (1e-10, 256) if name == "Tsit5" else (1e-9, 4096)
@@ -186,6 +189,7 @@ def test_derivatives_agree_in_both_modes_and_with_differences(name):
     assert float(reverse) == pytest.approx(float(forward), rel=1e-8)
 
 
+@pytest.mark.more
 def test_dense_output_and_events_are_diffrax_own():
     """The pendulum's first passage of zero, on the clock that counts from t0."""
     grid = AdaptiveGrid(T0, T1, Tolerances(1e-10, 1e-10), max_steps=512)
@@ -203,7 +207,7 @@ def test_dense_output_and_events_are_diffrax_own():
 
 @pytest.mark.parametrize("name", ["Euler", "SemiImplicitEuler"])
 def test_a_solver_without_error_estimate_is_refused(name):
-    message = f"solver {name} has no error estimate to choose steps by; take Tsit5, or Kvaerno5"
+    message = f"solver {name} has no error estimate to choose steps by; take Tsit5, or Rodas5P"
     with pytest.raises(ValueError, match=message):
         check_adaptive(make_solver(name), Driven())
     check_adaptive(diffrax.HalfSolver(diffrax.Euler()), Driven())

@@ -36,6 +36,7 @@ def reference():
     return run_ensemble(dataclasses.replace(build(load(VAN_DER_POL)), devices=1))
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "change", [{"devices": 4}, pytest.param({"devices": 1, "chunk": 1}, marks=pytest.mark.slow)], ids=str
 )
@@ -49,6 +50,7 @@ def test_devices_and_chunks_leave_every_bit(reference, change):
     assert found.bias == {}
 
 
+@pytest.mark.more
 def test_few_paths_are_the_first_of_many(reference):
     few = run_ensemble(dataclasses.replace(build(load(VAN_DER_POL)), paths=40, stored_paths=40, devices=1))
     np.testing.assert_array_equal(few.stored["y"], reference.stored["y"][:40])
@@ -85,6 +87,7 @@ DOUBLE_WELL = {
 }
 
 
+@pytest.mark.more
 def test_devices_and_chunks_leave_every_bit_of_stochastic_paths():
     one, four, cut = (
         run_ensemble(dataclasses.replace(build(load(DOUBLE_WELL)), **change))
@@ -100,6 +103,7 @@ def test_devices_and_chunks_leave_every_bit_of_stochastic_paths():
         assert found.bias == {}
 
 
+@pytest.mark.more
 @quick
 def test_stochastic_paths_take_milstein_and_meet_exact_moments():
     """And an Itô model may be converted for a Stratonovich solver, on the same paths at the saved times."""
@@ -157,6 +161,7 @@ EXPLODING = {
 }
 
 
+@pytest.mark.more
 @quick
 def test_a_failed_path_is_named_or_left_out():
     result = simkit.run(EXPLODING, overrides=["ensemble.failures=exclude", "save.paths=all"])

@@ -190,6 +190,7 @@ def watched(solver, atol, paths=2048, model=Watched, internal=False, first_step=
     return watching(solver, model, internal)(paths, atol, first_step)
 
 
+@pytest.mark.more
 def test_the_path_is_that_of_the_tree_whatever_was_rejected():
     """W and its integral at the saved times follow from the roots, and have their law."""
     loose, tight = (watched("SRIW1", atol) for atol in (1e-2, 1e-4))
@@ -263,6 +264,7 @@ def generally(solver, calculus):
     return ensemble(adaptive), ensemble(fixed)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("solver", ["EulerHeun", pytest.param("SPaRK", marks=pytest.mark.slow)])
 def test_noise_that_does_not_commute_has_the_right_limit(solver):
     """That of a fine fixed grid on the same Brownian path."""
@@ -371,6 +373,7 @@ def fitting():
 QUICK = ("BAOAB",)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
@@ -424,6 +427,7 @@ def test_times_tolerances_and_parameters_compile_nothing():
     assert int(other.accepted) >= 300 > int(first.accepted) >= 20
 
 
+@pytest.mark.more
 def test_the_first_step_is_the_longest():
     """Where every trial is accepted, coarse intervals are all there is, also where they do not divide."""
     for first_step, intervals in ((0.05, 5), (0.15, 2), (1.0, 1)):
@@ -455,6 +459,7 @@ def test_steps_are_at_their_times():
     np.testing.assert_allclose(found.rows["x"], (np.sin(5 * grid.times) - np.sin(1.5)) / 5, atol=1e-5)
 
 
+@pytest.mark.more
 def test_float32_keeps_its_type_and_a_late_start_its_steps():
     """At t = 2^21 float32 tells no times apart that differ by less than an eighth; the steps need less."""
 
@@ -562,6 +567,7 @@ class SquareRoot(AbstractSDE):
         return WatchedState(self.sigma * jnp.sqrt(y.x) * dW.W, dW.W, 0.0)
 
 
+@pytest.mark.more
 def test_derivatives_agree_in_both_modes_and_with_differences():
     """Also where trials were rejected for not being a number."""
     grid = AdaptiveGrid(0.0, 4.0, Tolerances(1e-2, 1e-2), points=1, max_steps=256)

@@ -102,6 +102,7 @@ class Bridge(AbstractSDE):
         return Level(0.2 * self.a * dW.W)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("cls", "steps", "every"),
     [
@@ -164,6 +165,7 @@ def temporary(call, problem) -> int:
     return jax.jit(jax.value_and_grad(call)).lower(problem).compile().memory_analysis().temp_size_in_bytes
 
 
+@pytest.mark.more
 def test_the_compiler_takes_what_was_told():
     """Heston, 10^5 steps of 10 240 paths: a few per cent of the 4 GB of all carries, and told to 10 MB."""
     call, problem, told = reverse(heston(10**5), 2**28)

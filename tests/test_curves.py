@@ -100,6 +100,7 @@ def test_a_solver_with_a_memory_starts_afresh_after_a_jump():
     assert 2.7 < math.log2(errors[0] / errors[1]) < 3.4
 
 
+@pytest.mark.more
 def test_adaptive_steps_end_at_the_points():
     tolerances = Tolerances(1e-8, 1e-8)
     model = scheduled(Decay(1.0), {"k": Curve(NODES + 2020.3, RATES, "previous")})
@@ -142,6 +143,7 @@ def gbm():
     return simkit.run(GBM)
 
 
+@pytest.mark.more
 def test_a_forward_price_by_a_curve_of_rates(gbm):
     """Euler–Maruyama's mean is the product of its steps' growth, with the rate of each step."""
     growth = np.prod(1 + (np.repeat([0.5, -0.2, 0.4, 0.4], 5) - 0.1) / 20)

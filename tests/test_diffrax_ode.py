@@ -91,14 +91,14 @@ def by_diffeqsolve(name):
     return np.asarray(ends(y0))
 
 
-@pytest.mark.contracts
+@pytest.mark.more
 @pytest.mark.parametrize("name", ODE_SOLVERS)
 def test_agrees_with_diffeqsolve(name):
     tolerance = 1e-10 if name in IMPLICIT else 1e-12
     np.testing.assert_allclose(runs(name)[AGREE, 0], by_diffeqsolve(name), rtol=0, atol=tolerance)
 
 
-@pytest.mark.contracts
+@pytest.mark.more
 @pytest.mark.parametrize("name", ODE_SOLVERS)
 def test_order(name):
     """The error of a fixed number of steps goes as the step length to the power of the order and one."""

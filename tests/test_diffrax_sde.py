@@ -92,7 +92,7 @@ def langevin_terms(problem, path):
     )
 
 
-@pytest.mark.contracts
+@pytest.mark.more
 @pytest.mark.parametrize("name", SDE_SOLVERS)
 def test_agrees_with_diffeqsolve(name):
     implicit = issubclass(SOLVERS[name].cls, diffrax.AbstractImplicitSolver)

@@ -6,7 +6,7 @@ it on the page (of examples/gbm.yaml where there is none). A first line `# name.
 `console` block each `$ simkit …` is run, on few paths, and what is shown under it must be printed, up to
 numbers and `…`. `bash` is make and pip, which are not run. `text` is prose. Nothing else is allowed. The
 generated pages' experiments are built but not run: other tests run every model and solver. test_readme.py
-runs the README. What runs whole pages is marked `pages`.
+runs the README. What runs whole pages is marked `more`.
 """
 
 import itertools
@@ -167,7 +167,7 @@ def skeleton(line: str) -> str:
     return " ".join(re.sub(r"[┏┓┗┛━┳┻┃┡┩╇│├┤─┼└┘┴()]|e[-+]#", " ", line).split())
 
 
-@pytest.mark.pages
+@pytest.mark.more
 @pytest.mark.parametrize("path", [*WRITTEN, *ROOMS], ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_every_block_runs(path, tmp_path, monkeypatch, quick_programs):
     monkeypatch.chdir(tmp_path)

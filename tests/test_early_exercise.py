@@ -150,6 +150,7 @@ def test_the_policy_knows_nothing_of_the_paths_it_is_priced_on():
     assert np.mean(losses) < -3 * np.std(losses) / math.sqrt(20)
 
 
+@pytest.mark.more
 def test_policy_is_the_same_for_every_ensemble():
     """It depends on seed and experiment, not on how many paths are priced, nor on how many devices."""
     simulation = build(load(experiment({"dates": 2, "paths": 8192}, time={"t1": 1.0, "steps": 16})))

@@ -146,6 +146,7 @@ def twisted(request):
     return experiment, simkit.run({**experiment, "save": {"points": 30}})
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("points", [pytest.param(1, marks=pytest.mark.slow), 6])
 def test_every_statistic_at_a_time_is_the_same_whatever_else_is_saved(twisted, points):
     """On a model and observables whose products and sums a compiler may contract in many ways."""

@@ -46,6 +46,7 @@ def check(solver, within):
             assert np.all(reported <= 10 * within)
 
 
+@pytest.mark.more
 def test_derivatives_take_the_steps_that_they_need(quick_programs):
     """Those of the state would be off by more than the derivative."""
     check("Tsit5", 2e-6)
@@ -57,6 +58,7 @@ def test_the_same_by_implicit_steps(solver, quick_programs):
     check(solver, 2e-5)
 
 
+@pytest.mark.more
 def test_the_end_of_time_moves_the_state_along_its_slope(tmp_path, monkeypatch, quick_programs):
     """By the command, whose table and figures have the error of the steps."""
     monkeypatch.chdir(tmp_path)

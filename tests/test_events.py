@@ -78,6 +78,7 @@ def adaptive(k, dose):
     return integrate_adaptive(dosed(k, dose, 2020.3), make_solver("Tsit5"), start, grid, States()).rows["A"]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("run", "close"), [(on_steps, 1e-10), (adaptive, 1e-6)], ids=["equal steps", "adaptive"]
 )
@@ -155,6 +156,7 @@ def test_a_change_without_a_derivative_elsewhere_leaves_derivatives_finite():
         assert float(quick_jit(derivative(end))(2.0)) == pytest.approx(-1 + 1)
 
 
+@pytest.mark.more
 def test_saved_times_and_company_change_no_bit():
     event = Event(Dose(5.0), np.array([3.0, 7.0]) / 16)
     model = scheduled(
@@ -174,6 +176,7 @@ def test_saved_times_and_company_change_no_bit():
     np.testing.assert_array_equal(few, ends(2, 128)[:64])
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("method", ["DirectMethod", "NextReaction"])
 def test_doses_and_jumping_rates_of_a_jump_process(method):
     """Molecules die independently: a binomial number of each dose lives, beside a Poisson number.
@@ -209,6 +212,7 @@ def test_doses_and_jumping_rates_of_a_jump_process(method):
     np.testing.assert_allclose(counts.var(0)[2:], variances[2:], rtol=5 * math.sqrt(3 / paths))
 
 
+@pytest.mark.more
 def test_counts_stay_whole():
     network = scheduled(ImmigrationDeath(alpha=10.0, mu=1.0), events=(Event(Dose(0.5), np.array([1.0])),))
     start, noise = ImmigrationDeath.State(X=5), JumpNoise.of(seed_key(0), jnp.uint32(0))

@@ -18,7 +18,7 @@ from simkit_solvers.reaction_network import AbstractReactionNetwork, ChemicalLan
 every_exact = pytest.mark.parametrize(
     "model", [m for m in MODELS.values() if issubclass(m, AbstractExactMoments)], ids=lambda m: m.__name__
 )
-pytestmark = pytest.mark.contracts
+pytestmark = pytest.mark.more
 both_dtypes = pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
 
 

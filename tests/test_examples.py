@@ -23,7 +23,7 @@ FILES = sorted(EXAMPLES.glob("*.yaml"))
 GALLERY = sorted(EXAMPLES.glob("gallery/*.yaml"))
 
 
-@pytest.mark.pages
+@pytest.mark.more
 @pytest.mark.parametrize("path", [path for path in FILES if path.stem != "uncertainty"], ids=lambda p: p.stem)
 def test_example_runs_and_agrees_with_its_exact_values(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -40,7 +40,7 @@ def test_example_runs_and_agrees_with_its_exact_values(path, tmp_path, monkeypat
     assert stated or path.stem in ("lorenz", "arenstorf", "epidemic_peak")
 
 
-@pytest.mark.pages
+@pytest.mark.more
 def test_the_study_runs_and_agrees_with_a_law(tmp_path, monkeypatch):
     """Who escapes an epidemic depends on R0 alone."""
     monkeypatch.chdir(tmp_path)
@@ -64,7 +64,7 @@ def test_gallery_is_valid(path):
     assert set(simulation.picture.over_time) <= {*simulation.problem.State._fields, *simulation.observables}
 
 
-@pytest.mark.pages
+@pytest.mark.more
 @pytest.mark.parametrize("path", GALLERY, ids=lambda path: path.stem)
 def test_gallery_runs_and_agrees_with_its_exact_values(path):
     simulation = build(load(path))
@@ -78,7 +78,7 @@ def test_gallery_runs_and_agrees_with_its_exact_values(path):
             assert float(result[f"{name}_mean"].values.reshape(-1)[-1]) == pytest.approx(info.exact, rel=1e-4)
 
 
-@pytest.mark.pages
+@pytest.mark.more
 def test_sensitivities_of_a_peak_are_drawn(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     sensitivities = simkit.sensitivities
@@ -91,7 +91,7 @@ def test_sensitivities_of_a_peak_are_drawn(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "epidemic_peak.png").stat().st_size > 10_000
 
 
-@pytest.mark.pages
+@pytest.mark.more
 def test_greeks_of_a_basket_agree_with_those_of_a_script(monkeypatch, capsys):
     """The digital's derivative by strike and prices together: its value does not depend on the currency."""
     sensitivities = simkit.sensitivities
@@ -111,7 +111,7 @@ def test_greeks_of_a_basket_agree_with_those_of_a_script(monkeypatch, capsys):
         assert abs(slopes @ values - degree * float(found[0][f"{name}_mean"])) < 4 * error
 
 
-@pytest.mark.pages
+@pytest.mark.more
 def test_fixed_points_by_five_ways(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     runpy.run_path(str(EXAMPLES / "fixed_points.py"), run_name="__main__")
@@ -124,7 +124,7 @@ def test_fixed_points_by_five_ways(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "fixed_points.png").stat().st_size > 10_000
 
 
-@pytest.mark.pages
+@pytest.mark.more
 def test_script_is_the_experiment_of_the_yaml_file(monkeypatch, capsys):
     file = yaml.safe_load((EXAMPLES / "gbm.yaml").read_text())
     run = simkit.run
@@ -144,7 +144,7 @@ def test_script_is_the_experiment_of_the_yaml_file(monkeypatch, capsys):
     assert len(printed.splitlines()) > 13  # a line for each saved time
 
 
-@pytest.mark.pages
+@pytest.mark.more
 def test_orbits_are_drawn_and_keep_their_energy(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     runpy.run_path(str(EXAMPLES / "orbit.py"), run_name="__main__")

@@ -83,6 +83,7 @@ def test_each_variable_has_the_block_of_its_place():
     assert float(found["S"]) == pytest.approx(math.exp(4.6 + 0.3 * z), rel=1e-14)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
 @pytest.mark.parametrize("wide", [False, True])
 def test_a_path_starts_the_same_whatever_the_ensemble(dtype, wide):

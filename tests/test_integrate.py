@@ -346,6 +346,7 @@ def by_a_loop_written_out(cls, steps, every):
     return rows
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("cls", "steps", "every"),
     [

@@ -349,6 +349,7 @@ def test_phases_synchronize_beyond_the_critical_coupling():
     np.testing.assert_allclose(found[2:], np.sqrt(1 - 1 / couplings[2:]), atol=0.02)
 
 
+@pytest.mark.more
 def test_noise_keeps_equal_oscillators_apart_below_twice_its_strength():
     r"""With one frequency for all $K_c = 2D$, and beyond it $r = I_1(Kr/D)/I_0(Kr/D)$."""
     D, couplings = 0.5, np.array([0.6, 1.5, 3.0])

@@ -40,7 +40,7 @@ def experiment(name: str) -> dict:
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(n, marks=pytest.mark.contracts if n in QUICK else pytest.mark.slow) for n in MODELS],
+    [pytest.param(n, marks=pytest.mark.more if n in QUICK else pytest.mark.slow) for n in MODELS],
 )
 def test_forward_reverse_and_differences_agree(name):
     given = experiment(name)

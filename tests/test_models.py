@@ -27,7 +27,7 @@ def of_each(models):
     """A contract that each of these models keeps."""
     found = list(models)
     mark = pytest.mark.parametrize("model", found, ids=[model.__name__ for model in found])
-    return lambda test: pytest.mark.contracts(mark(test))
+    return lambda test: pytest.mark.more(mark(test))
 
 
 every_model = of_each(MODELS.values())

@@ -164,6 +164,7 @@ def test_a_derivative_in_a_parameter_reaches_dynamics_and_observable():
     np.testing.assert_allclose(reverse, forward, rtol=1e-12)
 
 
+@pytest.mark.more
 def test_a_derivative_in_a_constant_reaches_everything_that_uses_it():
     built = simulation(
         {"q": "c*mean(x) + d"},

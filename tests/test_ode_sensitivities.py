@@ -161,6 +161,7 @@ def quarter_period(amplitude, stiffness, rtol, end) -> Crossing:
     return crossing(swing(stiffness, 0.0, 1.0), diffrax.Tsit5(), start, whole, passes_below, upwards=False)
 
 
+@pytest.mark.more
 def test_a_pendulum_s_period_has_the_derivative_of_the_elliptic_integral():
     """By the amplitude; the angle there stays zero."""
     time, slope = quarter(1.2)
@@ -259,6 +260,7 @@ def test_a_scheduled_problem_is_refused():
         ode_gradient(problem, diffrax.Tsit5(), start, grid(1.0), lambda y: y.x[-1])
 
 
+@pytest.mark.more
 def test_a_stationary_mean_of_an_autoregression():
     """x' = a x + b + e, e standard normal: by b the mean changes by 1/(1 - a), and a window of w steps
     leaves out a^w of it."""

@@ -128,7 +128,7 @@ def cases():
     for name, model in itertools.product(ORDERS, STARTS):
         if (name, model) == ("TamedEuler", Linear):
             continue  # the taming of so steep a drift, an error of order 1, is the larger one at these steps
-        marks = () if (name, model) in QUICK else (pytest.mark.contracts,)
+        marks = () if (name, model) in QUICK else (pytest.mark.more,)
         yield pytest.param(name, model, id=f"{name}-{model.__name__}", marks=marks)
 
 

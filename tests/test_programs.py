@@ -144,6 +144,7 @@ def test_several_are_compiled_at_once_each_its_own():
     assert found[0] is found[2]
 
 
+@pytest.mark.more
 def test_models_that_keep_as_many_rows_share_their_reduction():
     def reductions():
         return {key for key in programs._kept if isinstance(key[0], Reduction)}

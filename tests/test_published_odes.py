@@ -140,11 +140,11 @@ CASES = [
     ("FigureEight", "Dopri8", 1e-13, 1e-13, 1e-11),
 ]
 WRITTEN = [
-    pytest.param("HIRES", "Kvaerno5", 1e-8, 1e-12, 3e-8, marks=pytest.mark.contracts),  # compiles for long
+    pytest.param("HIRES", "Kvaerno5", 1e-8, 1e-12, 3e-8, marks=pytest.mark.more),  # compiles for long
     ("Robertson", "Rodas5P", 1e-9, 1e-18, 1e-7),
-    pytest.param("Arenstorf", "Dopri8", 1e-12, 1e-12, 2e-8, marks=pytest.mark.contracts),
+    pytest.param("Arenstorf", "Dopri8", 1e-12, 1e-12, 2e-8, marks=pytest.mark.more),
     ("B3", "Tsit5", 1e-10, 1e-14, 1e-6),
-    pytest.param("FigureEight", "Dopri8", 1e-13, 1e-13, 1e-11, marks=pytest.mark.contracts),
+    pytest.param("FigureEight", "Dopri8", 1e-13, 1e-13, 1e-11, marks=pytest.mark.more),
 ]
 
 
@@ -155,11 +155,13 @@ def check_end(experiment, name, solver, rtol, atol, tolerance):
         assert found == pytest.approx(expected, rel=tolerance, abs=0 if expected else tolerance), quantity
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(("name", "solver", "rtol", "atol", "tolerance"), CASES)
 def test_end_is_the_published_one(name, solver, rtol, atol, tolerance):
     check_end(PROBLEMS[name], name, solver, rtol, atol, tolerance)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(("name", "solver", "rtol", "atol", "tolerance"), WRITTEN)
 def test_end_is_the_published_one_of_equations_in_a_file(name, solver, rtol, atol, tolerance, tmp_path):
     file = tmp_path / f"{name}.yaml"

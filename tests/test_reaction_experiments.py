@@ -122,6 +122,7 @@ def test_events_are_counted_and_told():
     assert not any(name.endswith("_bias") for name in result)
 
 
+@pytest.mark.more
 def test_the_same_bits_however_cut():
     """On four devices in small chunks as on one in a large one."""
     simulation = dataclasses.replace(build(load(ARRIVALS)), paths=2 * LEAF + 5)

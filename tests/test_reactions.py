@@ -133,6 +133,7 @@ def leaps_for_long(method, end):
     return method == "TauLeaping" and end == 50.0
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("method", "end", "mean", "deviation"),
     [
@@ -152,6 +153,7 @@ def test_birth_death_has_its_moments(method, end, mean, deviation):
     pass_rule(np.asarray(run.rows["X"])[:, -1], mean, deviation)
 
 
+@pytest.mark.more
 @every_method
 @pytest.mark.parametrize("end", [0.05, 1.0])
 def test_immigration_death_is_poisson(method, end):
@@ -333,6 +335,7 @@ def test_an_epidemic_keeps_its_population(method):
     assert (np.diff(counts[2]) >= 0).all()
 
 
+@pytest.mark.more
 @leaps_are_slow
 def test_paths_do_not_depend_on_what_is_saved(method):
     """The events are the same; a leap of tau-leaping passes over the saved times."""

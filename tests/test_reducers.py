@@ -65,6 +65,7 @@ def assert_same_bits(one, other):
         assert one[key].tobytes() == other[key].tobytes(), key
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("dtype", "length"), [(np.float32, 24), pytest.param(np.float64, 256, marks=pytest.mark.slow)]
 )

@@ -100,7 +100,7 @@ def ends(name, kind, dtype, modes=()):
     return np.asarray(found, np.float64)
 
 
-@pytest.mark.contracts
+@pytest.mark.more
 @pytest.mark.parametrize(("name", "kind"), CASES)
 def test_contract(name, kind):
     """Built, checked, compiled, mapped over paths; derivatives agree, and float32 with float64."""
@@ -111,7 +111,7 @@ def test_contract(name, kind):
     np.testing.assert_allclose(*ends(name, kind, jnp.dtype("float32")), value, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.contracts
+@pytest.mark.more
 @pytest.mark.parametrize("name", JUMPS)
 def test_contract_of_jump_methods(name):
     """Built, checked, compiled, mapped over paths, in both precisions; the same seed gives the same path."""

@@ -83,6 +83,7 @@ def test_memory_is_the_same_for_any_number_of_steps():
     assert temporary(0, 100) == temporary(0, 10_000) < temporary(1, 10_000) / 50
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("make", "begin", "numbers", "steps"),
     [

@@ -278,6 +278,7 @@ def test_elimination_by_numpy():
     assert not np.isfinite(exchanged(np.ones((1, 5, 5)))).all()
 
 
+@pytest.mark.more
 def test_stages_in_a_loop_are_those_written_out():
     """Three copies of a system, too many numbers to write out, take the steps of one."""
 

@@ -19,6 +19,7 @@ MERTON = {
 }
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("solver", ["EulerMaruyama", "ExactSampling"])
 def test_a_curve_leaves_jumps_where_they_were(solver):
     plain = simkit.run(MERTON | {"solver": solver})
@@ -49,6 +50,7 @@ DIVIDEND = {
 }
 
 
+@pytest.mark.more
 def test_a_barrier_crossed_by_an_event_is_touched():
     result = simkit.run(
         DIVIDEND
@@ -75,6 +77,7 @@ def test_a_barrier_is_watched_with_the_volatility_of_each_step():
     assert float(result["alive_mean"]) == pytest.approx(steps.prod(), rel=1e-12)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("time", [{"steps": 4}, {"rtol": 1e-6, "atol": 1e-9}], ids=str)
 def test_an_event_reads_a_curve_as_it_goes_on(time):
     result = simkit.run(
@@ -96,6 +99,7 @@ def test_an_event_reads_a_curve_as_it_goes_on(time):
     assert float(result["x_mean"][-1]) == 5.0
 
 
+@pytest.mark.more
 def test_a_right_is_exercised_at_what_holds_after_its_date():
     """The policy and those who follow it see the same side of a jump of the strike, or their means part."""
     strike = {"times": [0.0, 0.5, 1.0], "values": [130.0, 90.0, 90.0], "interpolation": "previous"}

@@ -72,6 +72,7 @@ def greeks():
     return simkit.sensitivities(EXACT)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(("name", "label", "value", "sd", "estimator"), GREEKS)
 def test_greeks_and_deviations_per_path_are_the_published_ones(greeks, name, label, value, sd, estimator):
     mean, stderr, deviation, used = derivatives(greeks, name)[label]
@@ -82,6 +83,7 @@ def test_greeks_and_deviations_per_path_are_the_published_ones(greeks, name, lab
         assert deviation == pytest.approx(sd, rel=0.03)
 
 
+@pytest.mark.more
 def test_the_score_has_its_published_deviation_and_smoothing_less(greeks):
     found = derivatives(simkit.sensitivities(EXACT, ["S", "sigma"], overrides=SCORED), "digital")
     smoothed = derivatives(greeks, "digital")
@@ -93,6 +95,7 @@ def test_the_score_has_its_published_deviation_and_smoothing_less(greeks):
         assert smoothed[label][2] < 0.6 * sd
 
 
+@pytest.mark.more
 def test_greeks_away_from_the_money():
     """Where gamma and the digital's delta are not equal; no program is compiled anew for it."""
     found = simkit.sensitivities(EXACT, overrides={"initial.S": 112.0})
@@ -118,6 +121,7 @@ STEPS = {
 }
 
 
+@pytest.mark.more
 def test_gradual_release_keeps_the_variance_of_one_step():
     """The score of the scheme's own steps would have √50 times the deviation in S and more in sigma."""
     found = derivatives(simkit.sensitivities(STEPS, overrides=SCORED), "digital")
@@ -140,6 +144,7 @@ BARRIER = {
 }
 
 
+@pytest.mark.more
 @pytest.mark.usefixtures("quick_programs")
 def test_smoothing_at_a_barrier_and_in_strikes():
     """The value is homogeneous of degree one in all amounts of money (Euler).
@@ -181,6 +186,7 @@ def test_forward_reverse_and_differences_agree():
     np.testing.assert_allclose(means[0], means[2], rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.more
 def test_bits_do_not_depend_on_chunks():
     whole, cut = (
         simkit.sensitivities(STEPS, ["sigma"], overrides={"ensemble.paths": 8192, "ensemble.chunk": chunk})
@@ -190,6 +196,7 @@ def test_bits_do_not_depend_on_chunks():
         assert np.array_equal(whole[name], cut[name])
 
 
+@pytest.mark.more
 def test_a_score_needs_noise_where_the_parameter_acts():
     """x has no noise, so where a condition looks at it only differences are right."""
     hidden = {
@@ -209,6 +216,7 @@ def test_a_score_needs_noise_where_the_parameter_acts():
     assert "x moves with c, and no noise drives x" in str(dataset["far_derivative_reason"].values[0])
 
 
+@pytest.mark.more
 def test_where_a_weight_would_be_infinite_there_is_an_error():
     still = {
         "constants": {"c": 0.3},
@@ -309,6 +317,7 @@ def test_a_curve_has_no_single_number_to_move():
         load(curved)
 
 
+@pytest.mark.more
 def test_differences_are_set_beside_the_derivatives():
     checked = {
         **STEPS,
@@ -331,6 +340,7 @@ def test_differences_are_set_beside_the_derivatives():
     assert row["z"] == float(found["digital_derivative_z"][0])
 
 
+@pytest.mark.more
 def test_command_prints_and_writes(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "e.yaml").write_text(json.dumps(EXACT))
@@ -350,6 +360,7 @@ def test_command_prints_and_writes(tmp_path, monkeypatch):
     assert "sensitivity: is missing" in shown.output
 
 
+@pytest.mark.more
 def test_counts_by_coupled_copies_and_by_likelihood():
     """Poisson's law with the mean m = (alpha/mu) (1 - e^(-mu t)): dP(X > n)/dm is its probability of n."""
     alpha, mu, t, n = 10.0, 0.5, 5.0, 18
@@ -373,6 +384,7 @@ def test_counts_by_coupled_copies_and_by_likelihood():
         assert np.all(abs(z) < 4), name
 
 
+@pytest.mark.more
 def test_the_number_of_jumps_of_a_jump_diffusion():
     """By the rate of Merton's jumps, of which a path alone knows nothing: against his formula."""
     jumps = {
@@ -401,6 +413,7 @@ def test_the_number_of_jumps_of_a_jump_diffusion():
     assert np.all(abs(z) < 4)
 
 
+@pytest.mark.more
 def test_equations_that_jump_have_no_pathwise_derivative():
     """Along a path a switch changes sides with no derivative: what it does to the mean would be missing."""
     switched = {

@@ -42,6 +42,7 @@ def alone(solvers, problem):
     return np.stack([variables(program(STARTS, NORMALS)) for program in programs])
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("solvers", "problem"),
     [
@@ -126,6 +127,7 @@ class Beyond(eqx.Module):
         return y.x > self.level
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("criterion", "dtype"), [(None, jnp.float64), (Beyond, jnp.float32)], ids=["number", "function"]
 )

@@ -125,6 +125,7 @@ def test_every_point_of_a_row_meets_the_same_paths(monkeypatch):
     assert np.array_equal(evaluate(design, np.ones((4, 16, 6)), 0)["z"].each, values)
 
 
+@pytest.mark.more
 def test_a_jump_process_can_be_studied():
     reactions = """\
 constants: {birth: {uniform: [10, 30]}, start: {discrete: [5, 15]}}
