@@ -6,7 +6,8 @@ it on the page (of examples/gbm.yaml where there is none). A first line `# name.
 `console` block each `$ simkit …` is run, on few paths, and what is shown under it must be printed, up to
 numbers and `…`. `bash` is make and pip, which are not run. `text` is prose. Nothing else is allowed. The
 generated pages' experiments are built but not run: other tests run every model and solver. test_readme.py
-runs the README. What runs whole pages is marked `more`.
+runs the README. What runs whole pages is marked `more`, and the four long
+tutorials and one guide `slow`.
 """
 
 import itertools
@@ -55,6 +56,7 @@ PICTURES = {
 }
 DIRECTIVES = ("{toctree}", "{include}")
 NOT_RUN = ("make", "pip")
+LONG_GUIDES = ("sensitivities_of_jump_processes_and_odes",)
 FEW = 64
 
 
@@ -168,7 +170,16 @@ def skeleton(line: str) -> str:
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("path", [*WRITTEN, *ROOMS], ids=lambda path: path.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, marks=pytest.mark.slow)
+        if path.parent.name == "tutorials" or path.stem in LONG_GUIDES
+        else path
+        for path in (*WRITTEN, *ROOMS)
+    ],
+    ids=lambda path: path.relative_to(ROOT).as_posix(),
+)
 def test_every_block_runs(path, tmp_path, monkeypatch, quick_programs):
     monkeypatch.chdir(tmp_path)
     module = types.ModuleType("page")

@@ -64,6 +64,7 @@ def test_gallery_is_valid(path):
     assert set(simulation.picture.over_time) <= {*simulation.problem.State._fields, *simulation.observables}
 
 
+@pytest.mark.slow
 @pytest.mark.more
 @pytest.mark.parametrize("path", GALLERY, ids=lambda path: path.stem)
 def test_gallery_runs_and_agrees_with_its_exact_values(path):
@@ -91,6 +92,7 @@ def test_sensitivities_of_a_peak_are_drawn(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "epidemic_peak.png").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 @pytest.mark.more
 def test_greeks_of_a_basket_agree_with_those_of_a_script(monkeypatch, capsys):
     """The digital's derivative by strike and prices together: its value does not depend on the currency."""
@@ -103,7 +105,7 @@ def test_greeks_of_a_basket_agree_with_those_of_a_script(monkeypatch, capsys):
 
     monkeypatch.setattr(simkit, "sensitivities", kept)
     runpy.run_path(str(EXAMPLES / "greeks.py"), run_name="__main__")
-    assert "score" in capsys.readouterr().out
+    assert "smoothing" in capsys.readouterr().out
     for name, degree in (("call", 1), ("digital", 0)):
         slopes, errors = (found[0][f"{name}_derivative{kind}"].values for kind in ("", "_stderr"))
         values = found[0]["parameter_value"].values
