@@ -175,14 +175,14 @@ def test_forward_reverse_and_differences_agree():
         "sensitivity": {"wrt": ["S", "kappa", "rho", "t1"]},
     }
 
-    smooth["ensemble"] |= {"devices": 1}
+    # Two programs may round a float32 normal differently in its last bit.
+    smooth["ensemble"] |= {"devices": 1, "normals": "float64"}
     methods = ("auto", "reverse", "finite_differences")
     means = [
         simkit.sensitivities(smooth, overrides={"sensitivity.method": each})["asian_derivative"].values
         for each in methods
     ]
-    # Two programs may round a float32 normal differently in its last bit.
-    np.testing.assert_allclose(means[0], means[1], rtol=1e-6)
+    np.testing.assert_allclose(means[0], means[1], rtol=1e-9)
     np.testing.assert_allclose(means[0], means[2], rtol=1e-6, atol=1e-6)
 
 
