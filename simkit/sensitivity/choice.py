@@ -27,6 +27,7 @@ from simkit.observables import Observable, Observer
 from simkit.paths import Inputs, PathProgram, as_device_ids
 from simkit.reaction_plan import model_of
 from simkit.sensitivity.derivative_program import DerivativeProgram, Moves, SmoothedSecondProgram, like
+from simkit.sensitivity.differences import COUPLED
 from simkit.sensitivity.edges import smoothing_of
 from simkit.sensitivity.targets import Target
 from simkit.simulation import Simulation
@@ -103,13 +104,9 @@ class Facts:
         return bool(jumps) or bool(self.model_jumps(target)) or not_smooth(self, target) is not None
 
     def model_jumps(self, target: int) -> str | None:
-        """A name in a condition of the equations, or of an event, that makes paths jump as a target moves.
-
-        That is known of what is written in the file.
-        """
+        """A name in a condition of the equations, or of an event, that makes paths jump as a target moves."""
         problem = self.simulation.problem
-        text = getattr(type(model_of(problem)), "_text", None)
-        names: frozenset[str] = frozenset() if text is None else text.jumps
+        names = model_of(problem).jumps_with()
         schedule = schedule_of(problem)
         for event in () if schedule is None else schedule.events:
             changes = event.change.values if isinstance(event.change, SetVariables) else ()
@@ -161,7 +158,8 @@ def _of_counts(facts: Facts, quantity: str, target: int, jumps: bool) -> Choice:
         return Choice(quantity, (target,), "score", "counts jump with the rates, and copies need one network")
     if jumps:
         return Choice(quantity, (target,), "score", "the value jumps with the counts")
-    return Choice(quantity, (target,), "coupled differences", "counts jump with the rates")
+    apart = f"counts jump with the rates: copies {COUPLED:.0%} either way"
+    return Choice(quantity, (target,), "coupled differences", apart)
 
 
 def choose_second(facts: Facts, quantity: str, pair: tuple[int, int]) -> Choice:
@@ -205,7 +203,8 @@ def not_smooth(facts: Facts, target: int) -> str | None:
         return "ExactSampling draws variates that jump with their parameters"
     if isinstance(simulation.problem, AbstractJumpDiffusion):
         of_target, of_state = _moves_intensity(facts, target)
-        return RATE_OF_STATE if of_state else RATE if of_target else None
+        of_time = bool(jax.tree.leaves(facts.moves[target].grid))
+        return RATE_OF_STATE if of_state else RATE if of_target or of_time else None
     return None
 
 
