@@ -22,7 +22,7 @@ OU = {
     "model": {"type": "OrnsteinUhlenbeck", "theta": 1.0, "mu": 0.0, "sigma": 0.2},
     "initial": {"X": {"normal": ["m", "s"]}},
     "time": {"t1": 2.0, "steps": 40},
-    "ensemble": {"paths": 4000, "seed": 1},
+    "ensemble": {"paths": 4000, "seed": 1, "devices": 1},
     "observe": {"end": "X", "above": "X > 0.1"},
 }
 DECAY = (1 - 2.0 / 40) ** 40
@@ -34,7 +34,7 @@ def derivative(experiment, wrt, of, **section):
     return tuple(found[f"{of}_derivative{part}"].values.item() for part in ("", "_stderr", "_estimator"))
 
 
-@pytest.mark.parametrize("method", ["auto", "reverse", "finite_differences"])
+@pytest.mark.parametrize("method", ["auto", "finite_differences"])
 def test_a_constant_in_the_law_of_an_initial_value_has_its_derivative(method):
     found, _, _ = derivative(OU, "m", "end", method=method)
     assert found == pytest.approx(DECAY, rel=1e-9)
@@ -52,6 +52,7 @@ def test_a_digital_feels_the_law_of_the_initial_value(method, name):
     assert abs(found - wanted) < LIMIT * error
 
 
+@pytest.mark.more
 def test_second_derivatives_see_how_a_law_bends():
     experiment = {
         **OU,
@@ -145,9 +146,10 @@ def test_differences_stay_in_the_range_of_an_initial_value():
         "time": {"t1": 1.0, "steps": 1},
         "ensemble": {"paths": 2**16, "seed": 3},
     }
-    found, error, estimator = derivative(experiment, "r", "r")
-    assert estimator == "finite differences"
-    assert abs(found - math.exp(-1.5)) < LIMIT * error
+    found = sensitivities({**experiment, "sensitivity": {"wrt": ["initial.r"]}})
+    assert found["r_derivative_estimator"].item() == "finite differences"
+    slope, error = (found[f"r_derivative{part}"].values[0, -1] for part in ("", "_stderr"))
+    assert abs(slope - math.exp(-1.5)) < LIMIT * error
 
 
 @pytest.mark.parametrize("side", [1, -1])
@@ -167,7 +169,7 @@ def test_one_sided_differences_are_exact_for_cubics(side):
 
 @pytest.mark.parametrize("wrt", ["S", "model.sigma"])
 def test_a_price_that_stops_at_zero_with_full_noise_is_no_smooth_path(wrt):
-    """At beta = 0 the price is a Brownian motion absorbed at zero: Bachelier's price less that of the image."""
+    """At beta = 0 the price is a Brownian motion absorbed at zero: Bachelier's price less the image's."""
     experiment = {
         "model": {"type": "CEV", "mu": 0.0, "sigma": 1.0, "beta": 0.0},
         "initial": {"S": 1.0},
@@ -202,3 +204,66 @@ def test_the_mean_beside_coupled_copies_is_that_of_the_run():
     found = sensitivities({**experiment, "sensitivity": {"wrt": ["model.birth_rate"]}})
     assert found["X_derivative_estimator"].values.item() == "coupled differences"
     assert float(found["X_mean"][-1]) == pytest.approx(float(simkit.run(experiment)["X_mean"][-1]), rel=1e-12)
+
+
+def test_a_mean_at_the_date_of_exercise_is_no_smooth_path():
+    experiment = {
+        "constants": {"K": 100.0},
+        "model": {"type": "GBM", "mu": 0.06, "sigma": 0.2},
+        "initial": {"S": 100.0},
+        "solver": "ExactSampling",
+        "time": {"t1": 1.0, "steps": 4},
+        "ensemble": {"paths": 4096, "seed": 3},
+        "observe": {"put": {"value": "exp(-0.06*t) * maximum(K - S, 0)", "early_exercise": {"dates": 4}}},
+    }
+    found, _, estimator = derivative(experiment, "S", "put")
+    assert estimator == "finite differences"
+    assert -1 < found < 0
+    with pytest.raises(InputError, match="would be wrong: the date of exercise jumps"):
+        derivative(experiment, "S", "put", method="pathwise")
+
+
+CURVE = {
+    "constants": {"tau": 0.5},
+    "curves": {
+        "c": {"times": [0.0, "tau"], "values": [0.0, 1.0], "interpolation": "previous", "outside": "hold"}
+    },
+    "model": {"ode": {"x": "c"}},
+    "initial": {"x": 0.0},
+    "time": {"t1": 1.0, "steps": 10},
+}
+
+
+@pytest.mark.parametrize("wrt", ["tau", "time.t1"])
+def test_jumps_of_a_curve_do_not_move_against_steps(wrt):
+    with pytest.raises(InputError, match="moves the jumps of a curve against the steps"):
+        sensitivities({**CURVE, "sensitivity": {"wrt": [wrt]}})
+    adaptive = {**CURVE, "time": {"t1": 1.0, "rtol": 1e-8, "atol": 1e-8}, "sensitivity": {"wrt": [wrt]}}
+    found = sensitivities(adaptive)["x_derivative"].values[0, -1]
+    assert found == pytest.approx({"tau": -1.0, "time.t1": 1.0}[wrt], abs=1e-6)
+
+
+@pytest.mark.parametrize("wrt", ["when", "time.t1"])
+def test_events_do_not_move_against_steps(wrt):
+    experiment = {
+        "constants": {"when": 0.5},
+        "model": {"ode": {"x": "-x"}},
+        "initial": {"x": 1.0},
+        "events": {"dose": {"at": ["when"], "set": {"x": "x + 1"}}},
+        "time": {"t1": 1.0, "steps": 10},
+        "sensitivity": {"wrt": [wrt]},
+    }
+    with pytest.raises(InputError, match=f"wrt: {wrt} moves events against the steps"):
+        sensitivities(experiment)
+
+
+def test_uncertain_numbers_of_molecules_are_whole():
+    text = """\
+constants: {n: {uniform: [10, 12]}}
+model: {type: ImmigrationDeath, alpha: 1, mu: 1}
+initial: {X: n}
+time: {t1: 1}
+uncertainty: {method: propagate, points: 16, paths: 4}
+"""
+    with pytest.raises(InputError, match=r"initial.X: must be a whole number of molecules"):
+        uncertainty_of(text)

@@ -45,6 +45,7 @@ Method = Literal[
 ]
 ONE_TO_ONE = (EulerMaruyama, TamedEuler, ExactSampling, BAOAB)
 RATE = "the number of jumps jumps with their rate"
+EXERCISE = "the date of exercise jumps"
 RATE_OF_STATE = "the number of jumps jumps with their rate, which the state moves"
 FEW = 6  # a reverse pass costs about as much as so many directions
 
@@ -100,7 +101,10 @@ class Facts:
 
     def is_rough(self, quantity: str, target: int) -> bool:
         """Whether a value jumps as a path's random numbers stay and a target moves."""
-        jumps = _seen(self.observable(quantity), "jumps") & self.variables
+        observable = self.observable(quantity)
+        if observable is not None and observable.exercise is not None:
+            return True
+        jumps = _seen(observable, "jumps") & self.variables
         return bool(jumps) or bool(self.model_jumps(target)) or not_smooth(self, target) is not None
 
     def model_jumps(self, target: int) -> str | None:
@@ -131,6 +135,8 @@ def choose(facts: Facts, quantity: str, target: int) -> Choice:
     jumps = _seen(observable, "jumps") & facts.variables
     if isinstance(facts.simulation.grid, JumpGrid):
         return _of_counts(facts, quantity, target, bool(jumps))
+    if observable is not None and observable.exercise is not None:
+        return Choice(quantity, (target,), "finite differences", EXERCISE)
     broken = facts.model_jumps(target)
     if not jumps and not broken:
         reason = not_smooth(facts, target)
@@ -171,7 +177,7 @@ def choose_second(facts: Facts, quantity: str, pair: tuple[int, int]) -> Choice:
             return Choice(quantity, pair, "finite differences", f"the value jumps, and {smoothed}")
         return Choice(quantity, pair, "smoothing", "the value jumps: smoothed twice", 0, smoothed)
     if observable is not None and observable.exercise is not None:
-        return Choice(quantity, pair, "finite differences", "the date of exercise jumps")
+        return Choice(quantity, pair, "finite differences", EXERCISE)
     for target in dict.fromkeys(pair):
         broken = facts.model_jumps(target)
         reason = f"the equations jump with {broken}" if broken else not_smooth(facts, target)

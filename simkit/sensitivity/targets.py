@@ -8,8 +8,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from simkit_solvers.curve import Curve
+from simkit_solvers.grid import Grid
 from simkit_solvers.jump_grid import JumpGrid
 from simkit_solvers.problem import parameters_of, variables_of
+from simkit_solvers.schedule import UnknownTimesError
 
 from simkit.errors import InputError
 from simkit.initial import numbers_of
@@ -82,7 +85,8 @@ def changes(
 ) -> tuple[tuple[Inputs, ...], tuple[Inputs, ...]]:
     """The derivatives of all numbers along each target, and the second ones along pairs of targets.
 
-    Exact zeros are None, so that what a target does not move costs nothing.
+    Exact zeros are None, so that what a target does not move costs nothing. Raises `InputError` where there
+    is none: of whole numbers, and of times that steps of fixed length must meet, or do not see.
     """
     names = [target.name for target in targets]
     point = tuple(jnp.float64(target.value) for target in targets)
@@ -96,7 +100,7 @@ def changes(
     def along(i):
         return lambda *values: jax.jvp(numbers, values, unit(i))[1]
 
-    first = tuple(_moved(simulation, along(i)(*point)) for i in range(len(names)))
+    first = tuple(_first_moved(simulation, target, along(i), point) for i, target in enumerate(targets))
     if isinstance(simulation.grid, JumpGrid):
         for target, move in zip(targets, first, strict=True):
             counts = [name for name, x in move.initial.items() if x is not None]
@@ -107,6 +111,26 @@ def changes(
                 )
     second = tuple(_moved(simulation, jax.jvp(along(i), point, unit(j))[1]) for i, j in pairs)
     return first, second
+
+
+def _first_moved(simulation: Simulation, target: Target, along, point) -> Inputs:
+    adaptive = "set time.rtol for adaptive steps"
+    try:
+        found = _moved(simulation, along(*point))
+    except UnknownTimesError:
+        raise InputError(
+            f"sensitivity.wrt: {target.label} moves events against the steps, and each is at the end of one; "
+            f"{adaptive}"
+        ) from None
+    if isinstance(simulation.grid, Grid):
+        curves = jax.tree.leaves(found.problem, is_leaf=lambda x: isinstance(x, Curve))
+        steps_move = bool(jax.tree.leaves(found.grid))
+        if any(x.interpolation == "previous" and (steps_move or x.times is not None) for x in curves):
+            raise InputError(
+                f"sensitivity.wrt: {target.label} moves the jumps of a curve against the steps, and a path "
+                f"changes only as one passes a step; {adaptive}, or take interpolation: linear"
+            )
+    return found
 
 
 def _moved(simulation: Simulation, tangent: Inputs) -> Inputs:

@@ -277,6 +277,16 @@ def _check_ranges(simulation: Simulation, parameters: tuple[str, ...], points: n
     def ranged(point):
         return ranged_values(bind({name: point[i] for i, name in enumerate(parameters)}))
 
+    if isinstance(simulation.grid, JumpGrid):
+        starts = jax.vmap(lambda point: numbers_of(bind(dict(zip(parameters, point, strict=True))).initial))
+        for name, counts in starts(points).items():
+            parts = np.flatnonzero(np.asarray(counts) != np.rint(counts))
+            if len(parts):
+                raise InputError(
+                    f"initial.{name}: must be a whole number of molecules, and the distributions give it "
+                    f"{float(counts.ravel()[parts[0]]):.6g}; choose a discrete one, or give the rates a "
+                    "constant of their own"
+                )
     ranges = ranges_of(simulation.problem)
     for name, values in jax.vmap(ranged)(points).items():
         for extreme in (float(np.min(values)), float(np.max(values))):
