@@ -123,9 +123,9 @@ def _first_moved(simulation: Simulation, target: Target, along, point) -> Inputs
             f"{adaptive}"
         ) from None
     if isinstance(simulation.grid, Grid):
-        curves = jax.tree.leaves(found.problem, is_leaf=lambda x: isinstance(x, Curve))
-        steps_move = bool(jax.tree.leaves(found.grid))
-        if any(x.interpolation == "previous" and (steps_move or x.times is not None) for x in curves):
+        parts = jax.tree.leaves(found.problem, is_leaf=lambda x: isinstance(x, Curve))
+        curves = [x for x in parts if isinstance(x, Curve) and x.interpolation == "previous"]
+        if any(x.times is not None for x in curves) or (curves and jax.tree.leaves(found.grid)):
             raise InputError(
                 f"sensitivity.wrt: {target.label} moves the jumps of a curve against the steps, and a path "
                 f"changes only as one passes a step; {adaptive}, or take interpolation: linear"
