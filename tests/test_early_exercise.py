@@ -82,7 +82,7 @@ def test_price_with_ten_dates(ten):
 
 @pytest.mark.more
 @pytest.mark.parametrize(
-    "dates", [[0.2, 0.45, 0.8, 1.0], [0.2, 0.5, 0.7]], ids=["to the end", "lapses before"]
+    "dates", [[0.2, 0.45, 0.8, 1.0], [0.15, 0.45, 0.6]], ids=["to the end", "lapses before"]
 )
 @quick
 def test_price_with_listed_dates(dates):
