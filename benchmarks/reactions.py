@@ -140,7 +140,7 @@ def main():
     more = {}
     for molecules in MOLECULES:
         name = f"{molecules} molecules, TauLeaping"
-        more[name] = errors(programs[name], molecules * -math.expm1(-5.0), 2 if asked.small else 32)
+        more[name] = errors(programs[name], molecules * -math.expm1(-5.0), 2 if asked.small else 256)
         print(f"{name}: " + ", ".join(f"{what} {off:+.2%} off" for what, off in more[name].items()))
     findings = [
         Finding(
