@@ -205,7 +205,12 @@ def _sideways_histogram(axes: "Axes", dataset: "xr.Dataset", name: str, last: bo
     exact = _final(dataset, name, "exact")
     if exact is not None:
         axes.axhline(exact, color="black", linewidth=1.6, linestyle=(0, (4, 3)), zorder=5)
-    axes.set_xlim(0, ceiling(shares))
+    top, peak = ceiling(shares), int(np.argmax(shares))
+    axes.set_xlim(0, top)
+    if shares[peak] > top:
+        style = {"fontsize": 9, "color": "black", "ha": "right", "va": "center", "zorder": 6}
+        place = {"xy": (top, (edges[peak] + edges[peak + 1]) / 2), "xytext": (-4, 0)}
+        axes.annotate(f"{shares[peak]:.0f} %", **place, textcoords="offset points", **style)
     axes.tick_params(labelleft=False)
     axes.locator_params(axis="x", nbins=4)
     end = float(dataset["time"].values[-1])
