@@ -210,6 +210,7 @@ def test_each_model_has_a_page(name, generated):
     assert text.startswith(f"# {name}\n")
     assert "$" in text
     assert re.search(r"References?: .*\bdoi:10\.", text, re.DOTALL)
+    assert re.search(rf"^!\[{name}\]\(\.\./pictures/\w+\.png\)$", text, re.MULTILINE)
     for key, spec in parameters_of(MODELS[name]).items():
         assert re.search(
             rf"\| `{key}` \| `{re.escape(spec.unit)}` \| .*{re.escape(spec.description)}", text

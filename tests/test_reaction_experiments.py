@@ -226,6 +226,20 @@ def test_mistakes_name_place_and_remedy(path, value, said):
         build(load(but(JUMPS, path, value)))
 
 
+@pytest.mark.parametrize("solver", ["EulerMaruyama", "Tsit5"])
+@pytest.mark.parametrize(
+    ("amount", "place"), [(-1, r"initial\.I"), ({"uniform": ["-0.001*N", 5]}, r"initial\.I\.uniform\[0\]")]
+)
+@pytest.mark.parametrize("named", [False, True])
+def test_no_species_begins_below_zero(solver, amount, place, named):
+    experiment = {**EPIDEMIC, "solver": solver, "time": {"t1": 5.0, "steps": 50}}
+    if named:
+        experiment["model"] = {"type": "SIR", "beta": "beta", "gamma": 0.1, "N": "N"}
+    build(load(but(experiment, ["initial", "I"], 0)))
+    with pytest.raises(InputError, match=rf"{place}: must be >= 0, .*; got -1$"):
+        build(load(but(experiment, ["initial", "I"], amount)))
+
+
 @quick
 def test_solvers_and_models_of_other_kinds():
     walk = {

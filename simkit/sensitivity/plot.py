@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simkit.plot import BLUE, COLOURS, GREY, STYLE, VERMILION
+from simkit.plot_layout import BLUE, COLOURS, GREY, STYLE, VERMILION
 
 if TYPE_CHECKING:
     import xarray as xr

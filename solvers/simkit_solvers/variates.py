@@ -44,7 +44,7 @@ def poisson(words: Words, mean):
     dtype = mean.dtype
     first = block(words, jnp.uint32(0), jnp.uint32(0))
     large = mean >= SMALL_MEAN
-    below = _inverted(below_one(first.a, dtype), jnp.where(large, 0.0, mean))
+    below = inverted(first.a, jnp.where(large, 0.0, mean), LARGEST_INVERTED)
     m = jnp.where(large, mean, SMALL_MEAN)
     b = 0.931 + 2.53 * jnp.sqrt(m)
     a = -0.059 + 0.02483 * b
@@ -70,14 +70,21 @@ def poisson(words: Words, mean):
     return k.astype(jnp.int32)
 
 
-def _inverted(u, mean):
-    """The smallest k whose distribution function is above u, for a mean below 10."""
-    term = jnp.exp(-mean)
-    total, found = term, jnp.zeros_like(mean)
-    for k in range(1, LARGEST_INVERTED + 1):
-        found = found + (u >= total).astype(mean.dtype)
-        term = term * mean * (1 / k)
-        total = total + term
+def inverted(word, mean, most: int):
+    r"""A Poisson variate from one word, a number up to `most` in the precision of `mean`.
+
+    The number of k with $v < P(N \ge k)$: the smallest probabilities are those near v = 0, where a
+    floating-point number is finest, so that rare events are not lost in float32.
+    """
+    half = (word >> jnp.uint32(1)).astype(jnp.int32).astype(mean.dtype)
+    v = (half + 0.5) * 2.0**-31
+    terms = [jnp.exp(-mean) * mean]
+    for k in range(2, most + 1):
+        terms.append(terms[-1] * mean * (1 / k))
+    tail, found = 0.0, jnp.zeros_like(mean)
+    for term in reversed(terms):
+        tail = tail + term
+        found = found + (v < tail).astype(mean.dtype)
     return found
 
 
