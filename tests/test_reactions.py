@@ -397,6 +397,16 @@ def test_saved_times_inside_leaps_see_the_law():
         assert abs(x[:, row].var() / mean - 1) < 5 * math.sqrt(2 / 512)
 
 
+def test_saved_times_inside_one_leap_share_its_events():
+    """Of arrivals in a leap over the whole run each quarter has its own, independent Poisson number."""
+    run = jump(Linear, "TauLeaping", 0.2, (1_000_000,), linear(1e5, 0.0, 0.0), paths=512)
+    assert (run.steps == 1).all()
+    gained = np.diff(np.asarray(run.counts.X), axis=1) - 5000.0
+    assert (abs(gained.mean(0)) < 5 * math.sqrt(5000 / 512)).all()
+    covariance = gained.T @ gained / 512 / 5000 - np.eye(4)
+    assert (abs(covariance) < 5 * np.sqrt((1 + np.eye(4)) / 512)).all()
+
+
 def test_the_views_on_a_network_differ_as_they_should():
     """Mass action: pairs in the jump process and in the Langevin equation, squares in the rate equation."""
     network = Schlogl(**Schlogl.example)

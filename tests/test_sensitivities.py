@@ -8,6 +8,7 @@ Monte Carlo Methods in Financial Engineering, chapter 7).
 import json
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.special import gammaln
@@ -21,6 +22,7 @@ from simkit.errors import InputError, NumericalError
 from simkit.experiment import load
 from simkit.expression import compile_expression
 from simkit.sensitivity.choice import Facts, choose
+from simkit.sensitivity.derivative_program import _centred
 from simkit.sensitivity.table import summary
 from simkit.sensitivity.targets import changes, find_target, program_of
 
@@ -480,3 +482,12 @@ def test_what_moves_the_number_of_jumps_is_neither_pathwise_nor_a_score(model, r
         facts = Facts(simulation, program, inputs, targets, changes(simulation, targets)[0])
         chosen = [choose(facts, name, 0).method for name in ("price", "above")]
     assert chosen == (["weak derivative", "finite differences"] if rates else ["pathwise", "smoothing"])
+
+
+def test_the_score_of_few_counts_leaves_each_out_of_its_own_mean():
+    """In a leaf of three lanes: (f_i - the mean of the others) Z_i, and what changes beside it."""
+    value, change, score = np.random.default_rng(0).standard_normal((3, 2, 3))
+    kept, found = _centred(tuple(jnp.asarray(x) for x in (value, change, score)), 1, 1)
+    others = (value.sum(-1, keepdims=True) - value) / 2
+    assert np.array_equal(kept, value)
+    assert np.asarray(found) == pytest.approx(change + (value - others) * score, abs=1e-12)
