@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from simkit_solvers.noise import StepWords
 from simkit_solvers.normal import standard_normal
 from simkit_solvers.problem import Scalar
-from simkit_solvers.variates import exponential
+from simkit_solvers.variates import exponential, inverted
 
 MOST_BY_INVERSION = 8
 SMALL_MEAN = 0.25
@@ -118,20 +118,10 @@ class DoubleExponentialMarks(AbstractMarks):
 def jump_count(word, words: StepWords, which: int, mean):
     r"""A Poisson variate in the precision of `mean`: from one word, and if need be others, `which` is 1 or 2.
 
-    N is the number of k with $v < P(N \ge k)$; the smallest probabilities are those near v = 0, where a
-    floating-point number is finest. Zero for a mean that is negative, NaN or above `LARGEST_MEAN`.
+    Zero for a mean that is negative, NaN or above `LARGEST_MEAN`.
     """
-    half = (word >> jnp.uint32(1)).astype(jnp.int32).astype(mean.dtype)
-    v = (half + 0.5) * 2.0**-31
     small = mean <= SMALL_MEAN
-    m = jnp.where(small, mean, 0.0)
-    terms = [jnp.exp(-m) * m]
-    for k in range(2, MOST_BY_INVERSION + 1):
-        terms.append(terms[-1] * m * (1 / k))
-    tail, found = 0.0, jnp.zeros_like(mean)
-    for term in reversed(terms):
-        tail = tail + term
-        found = found + (v < tail).astype(mean.dtype)
+    found = inverted(word, jnp.where(small, mean, 0.0), MOST_BY_INVERSION)
 
     def next_two(carry):
         i, count, left = carry
