@@ -3,12 +3,19 @@
 import json
 import math
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import simkit
+from simkit.build import build
 from simkit.cli import app
+from simkit.experiment import load
+from simkit.sensitivity.error_controlled import with_tighter_tolerances
+from simkit.sensitivity.targets import program_of
 
 # At rest the state needs no steps at all, and its derivatives do.
 REST = {
@@ -76,3 +83,20 @@ def test_the_end_of_time_moves_the_state_along_its_slope(tmp_path, monkeypatch, 
         off = abs(rows[label]["derivative"] - value)
         assert off < 1e-5
         assert off < 3 * rows[label]["step_error"] < 1e-4
+
+
+def test_the_run_that_tells_the_error_has_both_tolerances_a_tenth_of_the_run_s():
+    """Down to what the precision resolves."""
+    with jax.enable_x64(True):
+        _, inputs = program_of(build(load(REST)))
+        tighter = with_tighter_tolerances(inputs, "float64")
+        own, found = inputs.grid.tolerances, tighter.grid.tolerances
+        assert float(own.rtol) == 1e-7
+        assert float(own.atol) == 1e-9
+        assert float(found.rtol) == pytest.approx(1e-8)
+        assert float(found.atol) == pytest.approx(1e-10)
+        assert float(tighter.grid.span) == float(inputs.grid.span)
+        finest = inputs._replace(
+            grid=eqx.tree_at(lambda g: g.tolerances.rtol, inputs.grid, jnp.asarray(1e-15))
+        )
+        assert float(with_tighter_tolerances(finest, "float64").grid.tolerances.rtol) == 8 * 2.0**-52

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from quick_code import quick_jit
 from scipy import stats
 from simkit_physics import ImmigrationDeath, Kou, Merton, Schlogl
 from simkit_solvers.coupled_network import CoupledNetwork
@@ -27,7 +28,16 @@ from simkit_solvers.jump_sensitivity import (
     likelihood_ratio,
     weak_derivative,
 )
-from simkit_solvers.jumps import MOVED_EVENT, NO_RATIO, WAITING, JumpNoise, integrate_jumps
+from simkit_solvers.jumps import (
+    MOVED_EVENT,
+    NO_RATIO,
+    WAITING,
+    JumpNoise,
+    Jumps,
+    _Path,
+    _turn,
+    integrate_jumps,
+)
 from simkit_solvers.noise import CounterNoise
 from simkit_solvers.observe import States
 from simkit_solvers.registry import make_solver
@@ -388,3 +398,58 @@ def test_one_jump_more_is_what_the_derivative_along_a_path_lacks(model):
             assert_near(x.mean(), x.std() / paths**0.5, wanted)
             lacking = np.asarray(along[what])[:, -1]
             assert abs(lacking.mean() - wanted) > 10 * lacking.std() / paths**0.5
+
+
+def test_a_jump_more_counts_with_the_sign_of_its_rate():
+    """One more upward jump raises the price as one downward jump less does, and moving back lowers it."""
+    ids = jnp.arange(64, dtype=jnp.uint32)
+    numbers = {name: jnp.asarray(x) for name, x in Kou.example.items()}
+    forward, back = (
+        Direction(Kou(**{name: share * (name == "p") for name in numbers})) for share in (1.0, -1.0)
+    )
+
+    @quick_jit
+    @jax.vmap
+    def missing(path):
+        given = Kou(**numbers), make_solver("ExactSampling"), Kou.State(S=jnp.asarray(100.0))
+        noise, grid = CounterNoise.of(KEY, path), Grid(0.0, 1.0, 1, 1)
+        return extra_jump(*given, grid, noise, KEY, path, States(), (forward, back))[1]
+
+    up, down = (np.asarray(each["S"])[:, -1] for each in missing(ids))
+    assert (up > 0).all()
+    assert np.array_equal(down, -up)
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_the_likelihood_ratio_of_few_paths_leaves_each_out_of_its_own_mean(n):
+    """The sum of (f_i - the mean of the others) Z_i over n, which is without bias at any n."""
+    values, scores, explicit = np.random.default_rng(n).standard_normal((3, n, 4))
+    others = (values.sum(0) - values) / (n - 1)
+    found, error = likelihood_ratio(jnp.asarray(values), jnp.asarray(scores), jnp.asarray(explicit))
+    assert np.asarray(found) == pytest.approx(((values - others) * scores + explicit).mean(0), abs=1e-12)
+    assert (np.asarray(error) > 0).all()
+
+
+def test_scores_of_one_leap_have_mean_zero_where_some_leaps_are_refused():
+    """What is drawn has a likelihood whether it is taken or not; leaps are refused that have many events."""
+    solver = make_solver("TauLeaping", {"epsilon": 0.8, "critical": 1})
+    network, direction = made(ImmigrationDeath, {"alpha": 0.0, "mu": 1.0}), DIRECTIONS[1].problem
+    dtype = jnp.float64
+
+    @quick_jit
+    @jax.vmap
+    def turned(path):
+        zero, none = jnp.zeros((), dtype), jnp.int32(0)
+        noise, y = JumpNoise.of(KEY, path), ImmigrationDeath.State(X=jnp.int32(20))
+        jumps = Jumps(network, noise, zero, jnp.asarray(100.0, dtype), (direction,))
+        state = solver.init(jumps, y)
+        drawn = solver.draw(jumps, y, state, jnp.uint32(0))
+        start = _Path(drawn, y, zero, (), state, none, none, (), (zero,))
+        end = _turn(jumps, solver, start, jumps.span, 10)
+        return end.scores[0], end.steps
+
+    scores, steps = (np.asarray(x) for x in turned(jnp.arange(PATHS, dtype=jnp.uint32)))
+    refused = steps == 0
+    assert 0.02 < refused.mean() < 0.5
+    assert_near(scores.mean(), scores.std() / PATHS**0.5, 0.0)
+    assert (scores[refused] > 0).all()

@@ -352,3 +352,12 @@ def test_stationary_means_of_immigration_and_death():
     for k, wanted in enumerate((1.0, -10.0)):
         slope = stationary_derivative(found.rows["X"], found.scores[k], 30, 20)
         assert abs(float(slope.derivative) - wanted) < 4 * float(slope.derivative_se)
+
+
+def test_a_constant_more_changes_no_stationary_derivative_nor_its_error():
+    rng = np.random.default_rng(1)
+    x, scores = rng.normal(size=(4, 400)), np.cumsum(rng.normal(0.1, 1.0, size=(4, 400)), axis=1)
+    found, moved = (stationary_derivative(each, scores, 5, 10) for each in (x, x + 1e3))
+    assert float(moved.mean - found.mean) == pytest.approx(1e3)
+    assert float(moved.derivative) == pytest.approx(float(found.derivative), abs=1e-9)
+    assert float(moved.derivative_se) == pytest.approx(float(found.derivative_se), abs=1e-9)

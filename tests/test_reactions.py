@@ -32,7 +32,16 @@ from simkit_solvers.problem import Scalar, parameter, parameters_of
 from simkit_solvers.reaction import reaction
 from simkit_solvers.reaction_network import AbstractReactionNetwork, ChemicalLangevin
 from simkit_solvers.registry import make_solver
-from simkit_solvers.variates import _log_poisson, below_one, binomial, exponential, gamma, inverted, poisson
+from simkit_solvers.variates import (
+    LARGEST_INVERTED,
+    _log_poisson,
+    below_one,
+    binomial,
+    exponential,
+    gamma,
+    inverted,
+    poisson,
+)
 
 METHODS = ("DirectMethod", "NextReaction", "TauLeaping")
 PATHS, GROUP = 10240, 64
@@ -221,7 +230,10 @@ def test_the_density_of_large_poisson_variates(mean):
     k = np.unique(np.round(np.clip(mean + math.sqrt(mean) * np.linspace(-6, 6, 200), 4, None)))
     found = np.asarray(_log_poisson(jnp.asarray(k), jnp.asarray(mean)))
     np.testing.assert_allclose(found, stats.poisson(mean).logpmf(k), rtol=0, atol=1e-7)
-    assert float(_log_poisson(jnp.asarray(0.0), jnp.asarray(mean))) == -mean
+    few = np.arange(4.0)  # Stirling's series is short there, where a mean of 10 and more seldom is
+    found = np.asarray(_log_poisson(jnp.asarray(few), jnp.asarray(mean)))
+    np.testing.assert_allclose(found, stats.poisson(mean).logpmf(few), rtol=0, atol=1e-3)
+    assert found[0] == -mean
 
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
@@ -240,6 +252,29 @@ def poisson_of(words, mean, _):
 
 def gamma_of(words, shape, _):
     return gamma(words, shape)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_small_poisson_variates_are_exact_to_the_last_bits(dtype):
+    """N is k + 1 or more for the words below P(N > k), also where that is so small that 1 - P is 1."""
+    means, k = np.array([1e-8, 1e-4, 0.2, 3.0, 9.99], dtype), np.arange(32)[:, None]
+    places = stats.poisson.sf(k, means.astype(np.float64)) * 2.0**31
+    inside, outside = np.floor(places * (1 - 4e-6) - 1.5), np.ceil(places * (1 + 4e-6) + 0.5)
+    count = quick_jit(jax.vmap(lambda w, m: inverted(w, m, LARGEST_INVERTED), (0, None)))
+    for edge, holds in ((inside, lambda n: n > k), (outside, lambda n: n <= k)):
+        some = (edge >= 0) & (edge < 2**31)
+        words = jnp.asarray(2 * np.where(some, edge, 0).astype(np.uint64), jnp.uint32)
+        assert (holds(np.asarray(count(words, jnp.asarray(means)))) | ~some).all()
+        assert some.sum(0)[0] >= 1
+        assert some.sum(0)[-1] > 28
+
+
+def test_a_rare_poisson_event_happens_in_float32():
+    """The block of this word ends 34 below the largest: one event from a mean of 7.7e-9 on, none below."""
+    word, zero = jnp.uint32(137934143), jnp.uint32(0)
+    assert 2**32 - int(block(Words(word, jnp.uint32(3)), zero, zero).a) == 34
+    run, many = sampler(poisson_of, jnp.float32), jnp.full(KEYS, word)
+    assert [int(run(many, jnp.float32(mean), None)[0]) for mean in (7e-9, 8e-9, 1e-7)] == [0, 1, 1]
 
 
 def test_no_poisson_variate_of_mean_zero():
@@ -440,6 +475,16 @@ def test_saved_times_inside_leaps_see_the_law(model, parameters, most):
         mean = 5000.0 * row
         assert abs(x[:, row].mean() - mean) < 5 * math.sqrt(mean / 512)
         assert abs(x[:, row].var() / mean - 1) < 5 * math.sqrt(2 / 512)
+
+
+def test_saved_times_inside_one_leap_share_its_events():
+    """Of arrivals in a leap over the whole run each quarter has its own, independent Poisson number."""
+    run = jump(Linear, "TauLeaping", 0.2, (1_000_000,), linear(1e5, 0.0, 0.0), paths=512)
+    assert (run.steps == 1).all()
+    gained = np.diff(np.asarray(run.counts.X), axis=1) - 5000.0
+    assert (abs(gained.mean(0)) < 5 * math.sqrt(5000 / 512)).all()
+    covariance = gained.T @ gained / 512 / 5000 - np.eye(4)
+    assert (abs(covariance) < 5 * np.sqrt((1 + np.eye(4)) / 512)).all()
 
 
 def test_the_views_on_a_network_differ_as_they_should():

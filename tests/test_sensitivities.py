@@ -8,6 +8,7 @@ Monte Carlo Methods in Financial Engineering, chapter 7).
 import json
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.special import gammaln
@@ -15,14 +16,19 @@ from typer.testing import CliRunner
 
 import simkit
 from simkit.build import build
+from simkit.chunks import Chunks
 from simkit.cli import app
 from simkit.closed_forms import black_scholes_gamma, black_scholes_vanna, merton_call
 from simkit.errors import InputError, NumericalError
 from simkit.experiment import load
 from simkit.expression import compile_expression
-from simkit.sensitivity.choice import Facts, choose
+from simkit.paths import path_mesh
+from simkit.sensitivity.choice import Facts, choose, release_interval, smooth
+from simkit.sensitivity.derivative_program import _centred
+from simkit.sensitivity.differences import COUPLED, step_of
+from simkit.sensitivity.moments import MomentsReduction, average
 from simkit.sensitivity.table import summary
-from simkit.sensitivity.targets import changes, find_target, program_of
+from simkit.sensitivity.targets import Target, changes, find_target, program_of
 
 EXACT = {
     "constants": {"r": 0.05, "K": 100.0},
@@ -480,3 +486,81 @@ def test_what_moves_the_number_of_jumps_is_neither_pathwise_nor_a_score(model, r
         facts = Facts(simulation, program, inputs, targets, changes(simulation, targets)[0])
         chosen = [choose(facts, name, 0).method for name in ("price", "above")]
     assert chosen == (["weak derivative", "finite differences"] if rates else ["pathwise", "smoothing"])
+
+
+def test_the_score_of_few_counts_leaves_each_out_of_its_own_mean():
+    """In a leaf of three lanes: (f_i - the mean of the others) Z_i, and what changes beside it."""
+    value, change, score = np.random.default_rng(0).standard_normal((3, 2, 3))
+    kept, found = _centred(tuple(jnp.asarray(x) for x in (value, change, score)), 1, 1)
+    others = (value.sum(-1, keepdims=True) - value) / 2
+    assert np.array_equal(kept, value)
+    assert np.asarray(found) == pytest.approx(change + (value - others) * score, abs=1e-12)
+
+
+def facts_of(experiment, label) -> Facts:
+    """What the choice of an estimator in one target depends on."""
+    simulation = build(load(experiment))
+    program, inputs = program_of(simulation)
+    targets = [find_target(simulation, label)]
+    return Facts(simulation, program, inputs, targets, changes(simulation, targets)[0])
+
+
+def test_no_score_where_the_end_of_time_moves_the_condition():
+    """What moves the level, or the times of what is compared with it, is in no weight of the path."""
+    wanted = {
+        "S > 100*exp(0.05*t)": "t1 is in the condition itself",
+        "mean(S) > 100": "t1 moves the times at which the path is looked at",
+        "max(S) < 120": "t1 moves the times at which the path is looked at",
+    }
+    names = {f"value{i}": text for i, text in enumerate(wanted)}
+    with jax.enable_x64(True):
+        facts = facts_of({**STEPS, "observe": names, "sensitivity": {"wrt": ["t1"]}}, "t1")
+        found = {text: release_interval(facts, name, 0, "jumps") for name, text in names.items()}
+    assert found == wanted
+
+
+def test_an_event_that_jumps_makes_paths_jump():
+    """A path does not tell how many more are cut as the level of the cut moves."""
+    given = {**STEPS, "observe": {"digital": "S**2"}}
+    found = []
+    for after in ("where(S > K, 0.9*S, S)", "S*K/101"):
+        cut = {"cut": {"at": 0.5, "set": {"S": after}}}
+        with jax.enable_x64(True):
+            facts = facts_of({**given, "events": cut}, "K")
+            found.append((facts.model_jumps(0), facts.is_rough("digital", 0)))
+    assert found == [("S", True), (None, False)]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"observe": {"digital": "max(S) < 110 + 10*t"}},
+        {"observe": {"digital": "max(S) < 110"}, "events": {"fee": {"at": 0.5, "set": {"S": "0.9*S"}}}},
+    ],
+)
+def test_an_extreme_is_not_smoothed_against_what_changes_with_time(changed):
+    """Each value would be compared with the level of its own time, or lost to an event before the last."""
+    with jax.enable_x64(True):
+        reason = smooth(facts_of({**STEPS, **changed}, "S"), "digital", (0,), False)
+    assert reason == "an extreme is compared with what changes with time"
+
+
+def test_failed_paths_are_known_by_their_ids_in_every_chunk():
+    """Of three chunks of four paths, the last one partly empty; the means are those of the others."""
+    plan, mesh, reduction = Chunks(3, 1, 4), path_mesh(1), MomentsReduction((1,), path_mesh(1))
+
+    def simulate(ids):
+        value = jnp.asarray(ids, jnp.float64)
+        return (jnp.where((ids % 4 == 1) | (ids == 6), jnp.nan, value)[None],)
+
+    found = average(simulate, jax.jit(reduction), reduction, 10, plan, mesh)
+    assert list(found.failed) == [1, 5, 6, 9]
+    assert found.mean[0] == pytest.approx(np.mean([0, 2, 3, 4, 7, 8]))
+
+
+def test_coupled_copies_are_so_close_that_their_bias_is_small():
+    """Of a mean that grows by e^5, (m(c + h) - m(c - h)) / 2h is off by less than a thousandth."""
+    for rate in (0.1, 5.0):
+        h, t = step_of(Target("rate", "model.rate", rate, ""), COUPLED), 5.0 / rate
+        bias = np.sinh(h * t) / (h * t) - 1
+        assert 1e-5 < bias < 1e-3

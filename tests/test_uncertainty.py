@@ -31,6 +31,7 @@ from simkit.uncertainty.distributions import (
     law_of,
     plain,
 )
+from simkit.uncertainty.estimators import Evaluated, first_order, second_order
 from simkit.uncertainty.methods import (
     NEVER_CHANGES,
     NO_INFLUENCE,
@@ -41,6 +42,7 @@ from simkit.uncertainty.methods import (
     Rank,
     Sobol,
 )
+from simkit.uncertainty.replicates import Measure
 from simkit.uncertainty.study import Plan, run_study
 from simkit.uncertainty.values import Values
 
@@ -540,3 +542,27 @@ def test_laws_have_their_keys_in_the_file():
     from simkit.settings import DISTRIBUTIONS
 
     assert tuple(LAWS) == DISTRIBUTIONS
+
+
+@pytest.mark.parametrize("estimator", ["saltelli", "jansen", "janon"])
+def test_pairs_are_what_the_indices_of_their_members_leave(estimator):
+    """Over the variance of all values, whatever an estimator divides its own first-order terms by."""
+    A, B, AB, BA = np.split(np.random.default_rng(0).standard_normal((64, 8)), [1, 2, 5], 1)
+    values = Evaluated(A[:, 0], B[:, 0], AB, BA)
+    pairs, over = second_order(values, estimator)
+    single, total = first_order(values, estimator)
+    S = single / total
+    for g, h in ((0, 1), (0, 2), (1, 2)):
+        closed = np.mean(BA[:, g] * AB[:, h] - A[:, 0] * B[:, 0]) / np.var(np.r_[A, B])
+        assert pairs[g, h] / over[g, h] == pytest.approx(closed - S[g] - S[h], abs=1e-12)
+        assert pairs[h, g] == pairs[g, h]
+
+
+def test_the_interval_of_a_root_has_the_width_of_that_of_its_square():
+    """The squares of its ends lie as far apart as the ends of the mean's interval; of 0 it ends there."""
+    values = np.array([[4.0, 0.0], [5.0, 1.0], [6.0, -1.0]])
+    mean, half = Measure(values).interval(0.95)
+    root, own = Measure(values, root=True).interval(0.95)
+    assert root == pytest.approx(np.sqrt(mean))
+    assert (root[0] + own[0]) ** 2 - (root[0] - own[0]) ** 2 == pytest.approx(2 * half[0])
+    assert own[1] ** 2 == pytest.approx(half[1])

@@ -44,7 +44,7 @@ def poisson(words: Words, mean):
     dtype = mean.dtype
     first = block(words, jnp.uint32(0), jnp.uint32(0))
     large = mean >= SMALL_MEAN
-    below = inverted(first.a, jnp.where(large, 0.0, mean), LARGEST_INVERTED)
+    below = inverted(~first.a, jnp.where(large, 0.0, mean), LARGEST_INVERTED)
     m = jnp.where(large, mean, SMALL_MEAN)
     b = 0.931 + 2.53 * jnp.sqrt(m)
     a = -0.059 + 0.02483 * b
@@ -56,9 +56,8 @@ def poisson(words: Words, mean):
         u, v = below_one(pair.a, dtype) - 0.5, 1.0 - below_one(pair.b, dtype)
         room = jnp.maximum(0.5 - jnp.abs(u), 1e-9)
         k = jnp.floor((2.0 * a / room + b) * u + m + 0.43)
-        possible = (k >= 0) & ((room >= 0.013) | (v <= room))
         density = jnp.log(v * scale / (a / (room * room) + b))
-        return k, ((room >= 0.07) & (v <= inner)) | (possible & (density <= _log_poisson(k, m)))
+        return k, ((room >= 0.07) & (v <= inner)) | ((k >= 0) & (density <= _log_poisson(k, m)))
 
     def again(carry):
         attempt, _, _ = carry
@@ -70,16 +69,17 @@ def poisson(words: Words, mean):
     return k.astype(jnp.int32)
 
 
-def inverted(word, mean, most: int):
-    r"""A Poisson variate from one word, a number up to `most` in the precision of `mean`.
+def inverted(word, mean, largest: int):
+    r"""A Poisson variate in the precision of `mean` from one word, counted up to `largest`; 0 for a NaN.
 
-    The number of k with $v < P(N \ge k)$: the smallest probabilities are those near v = 0, where a
-    floating-point number is finest, so that rare events are not lost in float32.
+    N is the number of k with $v < P(N \ge k)$, and falls as the word grows. The smallest probabilities are
+    those near v = 0, where a floating-point number is finest, and are added up first: a mean of 1e-9 counts
+    in float32 too.
     """
     half = (word >> jnp.uint32(1)).astype(jnp.int32).astype(mean.dtype)
     v = (half + 0.5) * 2.0**-31
     terms = [jnp.exp(-mean) * mean]
-    for k in range(2, most + 1):
+    for k in range(2, largest + 1):
         terms.append(terms[-1] * mean * (1 / k))
     tail, found = 0.0, jnp.zeros_like(mean)
     for term in reversed(terms):
