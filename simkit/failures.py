@@ -9,7 +9,6 @@ from simkit_solvers.grid import Grid
 from simkit_solvers.jump_grid import JumpGrid
 from simkit_solvers.jumps import BAD_COUNT, BAD_EVENT, BAD_PROPENSITY, REASONS, TOO_MANY_STEPS
 from simkit_solvers.problem import AbstractSDE
-from simkit_solvers.reaction_network import ChemicalLangevin
 
 from simkit.bad_counts import culprit, moment
 from simkit.errors import NumericalError
@@ -58,8 +57,8 @@ def failed_paths(simulation: Simulation, ids: np.ndarray) -> NumericalError:
     if all(failure.observables_only for failure in found):
         remedy = "The state is finite: write the observable so that it has a value there"
     return NumericalError(
-        f"{_said(found, more)}. {remedy}, or set `ensemble: {{failures: exclude}}` to leave such paths out and "
-        f"have them counted{'' if known.keys() - {BAD_PROPENSITY} else DEBUG}"
+        f"{_said(found, more)}. {remedy}, or set `ensemble: {{failures: exclude}}` to leave such paths out "
+        f"and have them counted{'' if known.keys() - {BAD_PROPENSITY} else DEBUG}"
     )
 
 
@@ -81,8 +80,8 @@ class Failure:
 
     `rows` are all rows of the replay by name, `step` and `every` those of the row and between rows on a fixed
     grid. A path with adaptive steps, or with events, that ended early has the time that it `reached`. `row`
-    is None where nothing was found. A path of events has the `status` with which it ended. The `reason` is the
-    end of the text, where it says why and not only what.
+    is None where nothing was found. A path of events has the `status` with which it ended. `reason` is
+    the end of the text, where that says why and not only what.
     """
 
     path: int

@@ -256,13 +256,15 @@ FAILURES = [
         "X -> 0",
         "1 - 0.5*X",
         5,
-        r"path 0: stopped at t = \S+ of 40; path 1: .*: a propensity is negative or not finite.*at or above zero.*simkit debug FILE",
+        r"path 0: stopped at t = \S+ of 40; path 1: .*: a propensity is negative or not finite"
+        ".*at or above zero.*simkit debug FILE",
     ),
     (
         "X -> 0",
         1,
         1,
-        r"path 0: stopped at t = \S+ of 40, where odd takes X from 0 to -1; path 1: .* -1, and 1 more in the same chunk: a count would leave 0",
+        r"path 0: stopped at t = \S+ of 40, where odd takes X from 0 to -1; path 1: .* -1, and 1 more"
+        " in the same chunk: a count would leave 0",
     ),
     (
         "X -> 2 X",
@@ -311,10 +313,8 @@ def test_a_langevin_equation_of_small_counts_that_fails_names_the_direct_method(
 @pytest.mark.slow
 def test_an_event_that_breaks_a_count_says_what_to_write():
     halved = {"half": {"at": 1, "set": {"X": "X/2 + 0.25"}}}
-    with pytest.raises(
-        NumericalError,
-        match=r"where half takes X from \d+ to \S+; .*: an event sets a count that .* Let events set whole numbers",
-    ):
+    said = r"where half takes X from \d+ to \S+; .*: an event sets a count that .* Let events set whole"
+    with pytest.raises(NumericalError, match=said):
         simkit.run({**ARRIVALS, "events": halved})
 
 
