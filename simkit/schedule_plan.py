@@ -35,15 +35,18 @@ AnyGrid = Grid | AdaptiveGrid | JumpGrid
 
 @dataclasses.dataclass(frozen=True)
 class EventPlan:
-    """An event: its times as expressions of constants, and what it sets."""
+    """An event: its name, its times as expressions of constants, and what it sets."""
 
+    name: str
     times: tuple[Callable[[Mapping[str, Any]], Any], ...]
     values: tuple[tuple[str, Expression], ...]
 
     def bound(self, constants: Mapping[str, Any], own: Iterable[str], grid: AnyGrid) -> Event:
         """The event for other constants, of which the model has its `own`, on a grid."""
         used = {name for _, value in self.values for name in value.names} - {*own}
-        change = SetVariables({n: constants[n] for n in sorted(used) if n in constants}, self.values)
+        change = SetVariables(
+            {n: constants[n] for n in sorted(used) if n in constants}, self.values, self.name
+        )
         numbers = [time(constants) for time in self.times]
         plain = all(isinstance(number, float) for number in numbers)
         times = np.asarray(numbers, np.float64) if plain else jnp.stack([jnp.asarray(n) for n in numbers])
@@ -87,7 +90,7 @@ def plan_events(
             if value is not None:
                 values.append((variable, value))
         if times is not None and len(mistakes.found) == before:
-            found.append(EventPlan(times, tuple(values)))
+            found.append(EventPlan(name, times, tuple(values)))
     return tuple(found)
 
 

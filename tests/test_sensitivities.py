@@ -5,6 +5,7 @@ deviations per path of the pathwise and the likelihood-ratio estimators on the e
 Monte Carlo Methods in Financial Engineering, chapter 7).
 """
 
+import io
 import json
 
 import jax
@@ -27,7 +28,7 @@ from simkit.sensitivity.choice import Facts, choose, release_interval, smooth
 from simkit.sensitivity.derivative_program import _centred
 from simkit.sensitivity.differences import COUPLED, step_of
 from simkit.sensitivity.moments import MomentsReduction, average
-from simkit.sensitivity.table import summary
+from simkit.sensitivity.table import print_table, summary
 from simkit.sensitivity.targets import Target, changes, find_target, program_of
 
 EXACT = {
@@ -321,6 +322,32 @@ def test_a_curve_has_no_single_number_to_move():
     curved["model"] = {"type": "GBM", "mu": "r", "sigma": "vol"}
     with pytest.raises(InputError, match="sigma changes with time; take the constants"):
         load(curved)
+
+
+def test_an_ordinary_equation_says_why_a_derivative_is_0_and_how_far_differences_are():
+    experiment = {
+        "constants": {"a": 0.5, "idle": 3.0},
+        "model": {"ode": {"x": "a"}},
+        "initial": {"x": 0.0},
+        "time": {"t1": 1.0, "steps": 10},
+        "observe": {"big": "x > 5", "one": "1 + 0*x", "y": "x"},
+        "sensitivity": {"wrt": ["a", "idle"], "check": True},
+    }
+    found = simkit.sensitivities(experiment)
+    unused = "nothing in the experiment uses it"
+    for name, reason in (
+        ("big", "the value is a step, and flat around here"),
+        ("one", "no path changes with it"),
+        ("y", "continuous in the path"),
+    ):
+        assert list(found[f"{name}_derivative_reason"].values) == [reason, unused]
+        assert np.isnan(found[f"{name}_derivative_z"]).all() if name != "big" else True
+    text = io.StringIO()
+    print_table(found, text)
+    assert text.getvalue().count(" equal ") == 4
+    found["y_derivative_check"][0] = 1.25
+    print_table(found, text := io.StringIO())
+    assert " -20 % " in text.getvalue()
 
 
 @pytest.mark.more

@@ -36,7 +36,7 @@ def to_dataset(simulation: Simulation, study: Study, provenance: Mapping[str, An
     of the tolerances changes. What is kept at each saved time has a dimension `time` too. Coordinates of
     `parameter` are its values and units. Where asked for, `call_derivative_check` are finite differences, and
     `call_derivative_z` is how many standard errors of both the derivative is away from them; NaN where it is
-    one of them.
+    one of them, and where neither has a spread.
     """
     units = quantities(simulation)
     labels = [target.label for target in study.targets]
@@ -122,7 +122,7 @@ def _checked(derivative: Derivative, suffix: str) -> np.ndarray:
     if suffix == "_check_stderr":
         return check.stderr
     apart, error = derivative.mean - check.mean, np.hypot(derivative.stderr, check.stderr)
-    return np.divide(apart, error, out=np.zeros_like(apart), where=error > 0)
+    return np.divide(apart, error, out=np.full_like(apart, np.nan), where=error > 0)
 
 
 def _pair(derivative: Derivative, labels: list[str]) -> str:

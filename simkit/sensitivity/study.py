@@ -179,7 +179,7 @@ def _find(simulation: Simulation, section: Sensitivity, progress: Progress | Non
     for choice in choices:
         found = derivatives[instead.get(choice, choice)]
         check = None if _differs(found.choice) else derivatives.get(_check_of(choice))
-        ordered.append(dataclasses.replace(_explained(found), check=check))
+        ordered.append(dataclasses.replace(_explained(facts, found), check=check))
     return Study(targets, tuple(ordered), values, simulation.paths, len(lost), elapsed, compile_s)
 
 
@@ -192,13 +192,26 @@ def _differs(choice: Choice) -> bool:
     return choice.method == "finite differences"
 
 
-def _explained(found: Derivative) -> Derivative:
+def _explained(facts: Facts, found: Derivative) -> Derivative:
     """A derivative that is 0 on every path says so."""
-    if np.any(found.mean) or np.any(found.sd):
+    if np.any(found.mean) or np.any(np.nan_to_num(found.sd)):
         return found
-    return dataclasses.replace(
-        found, choice=dataclasses.replace(found.choice, reason="no path changes with it")
-    )
+    choice, reason = found.choice, "no path changes with it"
+    if any(_is_idle(facts, i) for i in choice.targets):
+        reason = "nothing in the experiment uses it"
+    elif facts.is_rough(choice.quantity, choice.targets[0]) and facts.simulation.paths == 1:
+        reason = "the value is a step, and flat around here"
+    return dataclasses.replace(found, choice=dataclasses.replace(choice, reason=reason))
+
+
+def _is_idle(facts: Facts, number: int) -> bool:
+    """Whether no number of the run changes with a target."""
+    if jax.tree.leaves(facts.moves[number]):
+        return False
+    target = facts.targets[number]
+    pair = [shifted(facts.simulation, [target], [step]) for step in (0.0, step_of(target, SMOOTH))]
+    here, there = map(jax.tree.leaves, pair)
+    return all(np.array_equal(a, b) for a, b in zip(here, there, strict=True))
 
 
 def _first(facts: Facts, method: str, quantity: str, target: int) -> Choice:
