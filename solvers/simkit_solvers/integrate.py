@@ -156,17 +156,32 @@ def _integrate(
         happening = run.noise.words(Purpose.JUMPS, first, count) if jumps else [None] * count
         return list(zip(draws, happening, strict=True))
 
-    def steps(numbers, carry, first, count):
-        """`count` unrolled steps from step `first`, where a group starts."""
+    def steps(numbers, carry, first, count, normals=None):
+        """`count` unrolled steps from step `first`, where a group starts; `normals` are theirs, if known."""
         run, carried = whole(numbers), unpack(carry)
-        for i, (draw, words) in enumerate(driven(run, first, count)):
+        driving = driven(run, first, count)
+        if normals is not None:
+            driving = eqx.combine(normals, driving)
+        for i, (draw, words) in enumerate(driving):
             carried = run.step(carried, first + jnp.uint32(i), draw, words, tables)
         return pack(carried)
+
+    def normals_of(numbers, first):
+        """The normals of the block from step `first`."""
+        return eqx.filter(driven(whole(numbers), first, size), eqx.is_inexact_array)
+
+    def whole_block(numbers, carry, first):
+        """The block from step `first`; `carry` is the run's, and the normals where they are drawn ahead."""
+        carry, normals = carry
+        if not ahead:
+            return steps(numbers, carry, first, size), normals
+        after = steps(numbers, carry, first, size, unpack_normals(normals))
+        return after, pack_normals(normals_of(numbers, first + jnp.uint32(size)))
 
     def branch(numbers, carry, start, first, end):
         """The block from step `first`, if it ends no later than `end`; `start` is for `selection`."""
         needed = first + jnp.uint32(size) <= end
-        return jax.lax.cond(needed, lambda c: steps(numbers, c, first, size), lambda c: c, carry)
+        return jax.lax.cond(needed, lambda c: whole_block(numbers, c, first), lambda c: c, carry)
 
     @functools.partial(jax.checkpoint, prevent_cse=False)
     def selection(numbers, carry, start, first, end):
@@ -181,11 +196,8 @@ def _integrate(
 
         # A block that is not needed is the first one again: steps that the problem admits, whose derivatives
         # are finite, since in reverse mode nothing times infinity would be NaN.
-        begin = chosen(carry, jax.lax.stop_gradient(start))
-        return chosen(steps(numbers, begin, chosen(first, jnp.uint32(0)), size), carry)
-
-    turns = turns_of(grid, size)
-    half = group * -(-size // (2 * group))  # of a block, in whole groups
+        begin = chosen(carry[0], jax.lax.stop_gradient(start)), carry[1]
+        return chosen(whole_block(numbers, begin, chosen(first, jnp.uint32(0))), carry)
 
     def row(numbers, carry, k):
         return whole(numbers).row(unpack(carry), k)
@@ -216,7 +228,7 @@ def _integrate(
 
         def body(state, r):
             # The row first: it reads what the loop carries; after the steps it would compute them again.
-            carry, counted = state
+            (carry, normals), counted = state
             k = r * jnp.uint32(grid.every)
             first, end = k - k % jnp.uint32(size), k + jnp.uint32(grid.every)
             if filled:
@@ -228,7 +240,7 @@ def _integrate(
             else:
                 kept = row(numbers, at_row(numbers, carry, k), k)
             if grid.steps < size:
-                return (carry, counted), kept
+                return state, kept
 
             @jax.named_scope(STEPS)
             def turn(state, b):
@@ -236,11 +248,12 @@ def _integrate(
                 carry = block(numbers, carry, start, first + b * jnp.uint32(size), end)
                 return (carry, counted + jnp.uint32(1)), None
 
-            return nested_scan(turn, (carry, jnp.uint32(0)), loops.blocks)[0], kept
+            return nested_scan(turn, ((carry, normals), jnp.uint32(0)), loops.blocks)[0], kept
 
         if not loops.joined:
             body = jax.checkpoint(body, prevent_cse=False)
-        (end, counted), rows = nested_scan(body, (start, jnp.uint32(0)), loops.rows)
+        normals = pack_normals(normals_of(numbers, jnp.uint32(0))) if ahead else ()
+        ((end, _), counted), rows = nested_scan(body, ((start, normals), jnp.uint32(0)), loops.rows)
         return end, counted, jax.tree.map(lambda x: x[:between], rows) if filled else rows
 
     @jax.custom_jvp
@@ -262,6 +275,15 @@ def _integrate(
         numbers, others = eqx.partition(run, eqx.is_array)
     pack, unpack = packing(start)
     start = pack(start)
+    import os
+    ahead = isinstance(run, MovingRun | SmoothedRun) and run.noise is not None and len(jax.tree.leaves(start)) > 1
+    if os.environ.get("AHEADALL") and run.noise is not None and len(jax.tree.leaves(start)) > 1: ahead = True
+    if ahead:
+        size = group * int(os.environ.get("SIZE", 1))
+        shapes = jax.eval_shape(normals_of, numbers, jnp.uint32(0))
+        pack_normals, unpack_normals = packing(shapes)
+    turns = turns_of(grid, size)
+    half = group * -(-size // (2 * group))  # of a block, in whole groups
     end, counted, between = run_loop(numbers, start)
     rest = grid.steps % size
     if rest:
