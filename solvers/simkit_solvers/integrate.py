@@ -156,32 +156,29 @@ def _integrate(
         happening = run.noise.words(Purpose.JUMPS, first, count) if jumps else [None] * count
         return list(zip(draws, happening, strict=True))
 
-    def steps(numbers, carry, first, count, normals=None):
-        """`count` unrolled steps from step `first`, where a group starts; `normals` are theirs, if known."""
+    def drawn_apart(run, first, count):
+        """The same, its normals in memory: drawn in a branch, always taken, out of which nothing is fused."""
+
+        def normals():
+            return eqx.filter(driven(run, first, count), eqx.is_inexact_array)
+
+        pack, unpack = packing(jax.eval_shape(normals))
+        none = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(lambda: pack(normals())))
+        packed = jax.lax.cond(run.dt == run.dt, lambda: pack(normals()), lambda: none)
+        return eqx.combine(unpack(packed), driven(run, first, count))
+
+    def steps(numbers, carry, first, count):
+        """`count` unrolled steps from step `first`, where a group starts."""
         run, carried = whole(numbers), unpack(carry)
-        driving = driven(run, first, count)
-        if normals is not None:
-            driving = eqx.combine(normals, driving)
+        driving = (drawn_apart if apart else driven)(run, first, count)
         for i, (draw, words) in enumerate(driving):
             carried = run.step(carried, first + jnp.uint32(i), draw, words, tables)
         return pack(carried)
 
-    def normals_of(numbers, first):
-        """The normals of the block from step `first`."""
-        return eqx.filter(driven(whole(numbers), first, size), eqx.is_inexact_array)
-
-    def whole_block(numbers, carry, first):
-        """The block from step `first`; `carry` is the run's, and the normals where they are drawn ahead."""
-        carry, normals = carry
-        if not ahead:
-            return steps(numbers, carry, first, size), normals
-        after = steps(numbers, carry, first, size, unpack_normals(normals))
-        return after, pack_normals(normals_of(numbers, first + jnp.uint32(size)))
-
     def branch(numbers, carry, start, first, end):
         """The block from step `first`, if it ends no later than `end`; `start` is for `selection`."""
         needed = first + jnp.uint32(size) <= end
-        return jax.lax.cond(needed, lambda c: whole_block(numbers, c, first), lambda c: c, carry)
+        return jax.lax.cond(needed, lambda c: steps(numbers, c, first, size), lambda c: c, carry)
 
     @functools.partial(jax.checkpoint, prevent_cse=False)
     def selection(numbers, carry, start, first, end):
@@ -196,8 +193,8 @@ def _integrate(
 
         # A block that is not needed is the first one again: steps that the problem admits, whose derivatives
         # are finite, since in reverse mode nothing times infinity would be NaN.
-        begin = chosen(carry[0], jax.lax.stop_gradient(start)), carry[1]
-        return chosen(whole_block(numbers, begin, chosen(first, jnp.uint32(0))), carry)
+        begin = chosen(carry, jax.lax.stop_gradient(start))
+        return chosen(steps(numbers, begin, chosen(first, jnp.uint32(0)), size), carry)
 
     def row(numbers, carry, k):
         return whole(numbers).row(unpack(carry), k)
@@ -228,7 +225,7 @@ def _integrate(
 
         def body(state, r):
             # The row first: it reads what the loop carries; after the steps it would compute them again.
-            (carry, normals), counted = state
+            carry, counted = state
             k = r * jnp.uint32(grid.every)
             first, end = k - k % jnp.uint32(size), k + jnp.uint32(grid.every)
             if filled:
@@ -240,7 +237,7 @@ def _integrate(
             else:
                 kept = row(numbers, at_row(numbers, carry, k), k)
             if grid.steps < size:
-                return state, kept
+                return (carry, counted), kept
 
             @jax.named_scope(STEPS)
             def turn(state, b):
@@ -248,12 +245,11 @@ def _integrate(
                 carry = block(numbers, carry, start, first + b * jnp.uint32(size), end)
                 return (carry, counted + jnp.uint32(1)), None
 
-            return nested_scan(turn, ((carry, normals), jnp.uint32(0)), loops.blocks)[0], kept
+            return nested_scan(turn, (carry, jnp.uint32(0)), loops.blocks)[0], kept
 
         if not loops.joined:
             body = jax.checkpoint(body, prevent_cse=False)
-        normals = pack_normals(normals_of(numbers, jnp.uint32(0))) if ahead else ()
-        ((end, _), counted), rows = nested_scan(body, ((start, normals), jnp.uint32(0)), loops.rows)
+        (end, counted), rows = nested_scan(body, (start, jnp.uint32(0)), loops.rows)
         return end, counted, jax.tree.map(lambda x: x[:between], rows) if filled else rows
 
     @jax.custom_jvp
@@ -276,12 +272,10 @@ def _integrate(
     pack, unpack = packing(start)
     start = pack(start)
     import os
-    ahead = isinstance(run, MovingRun | SmoothedRun) and run.noise is not None and len(jax.tree.leaves(start)) > 1
-    if os.environ.get("AHEADALL") and run.noise is not None and len(jax.tree.leaves(start)) > 1: ahead = True
-    if ahead:
+    # XLA's CPU compiler makes a kernel of each array that is carried, and would draw the normals in all of them.
+    apart = moving is not None and run.noise is not None and len(jax.tree.leaves(start)) > 1
+    if apart:
         size = group * int(os.environ.get("SIZE", 1))
-        shapes = jax.eval_shape(normals_of, numbers, jnp.uint32(0))
-        pack_normals, unpack_normals = packing(shapes)
     turns = turns_of(grid, size)
     half = group * -(-size // (2 * group))  # of a block, in whole groups
     end, counted, between = run_loop(numbers, start)

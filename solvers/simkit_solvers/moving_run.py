@@ -68,6 +68,11 @@ class MovingRun(NamedTuple):
         """The path's driver."""
         return self.run.noise
 
+    @property
+    def dt(self):
+        """The step."""
+        return self.run.dt
+
     def start(self, y0, tables):
         """As of the run; all derivatives are kept in the path and none is released."""
 
