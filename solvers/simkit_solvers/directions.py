@@ -154,10 +154,25 @@ def _least_shift(J: list[list], D: list) -> tuple[list, jax.Array]:
     And whether J is singular; u is zero then. None stands for zeros.
     """
     square = len(J[0]) == len(J)
+    if square and len(J) == 2:
+        return _two_by_two(J, D)
     M = J if square else [[_dot(a, b) for b in J] for a in J]
     x, singular = solve_sparse(M, D)
     u = x if square else [_dot(column, x) for column in zip(*J, strict=True)]
     return [None if each is None else jnp.where(singular, 0.0, each) for each in u], singular
+
+
+def _two_by_two(J, D):
+    """By Cramer's rule: one division."""
+    (a, b), (c, d) = J
+    determinant = _dot((a, None if b is None else -b), (d, c))
+    if determinant is None:
+        raise NoDensityError("one noise drives two variables, so their law has no density")
+    singular = determinant == 0
+    inverse = 1 / jnp.where(singular, 1.0, determinant)
+    x, y = D
+    u = [_dot((d, None if b is None else -b), (x, y)), _dot((a, None if c is None else -c), (y, x))]
+    return [None if each is None else jnp.where(singular, 0.0, each * inverse) for each in u], singular
 
 
 def _dot(a, b):

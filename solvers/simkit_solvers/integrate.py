@@ -245,7 +245,8 @@ def _integrate(
                 carry = block(numbers, carry, start, first + b * jnp.uint32(size), end)
                 return (carry, counted + jnp.uint32(1)), None
 
-            return nested_scan(turn, (carry, jnp.uint32(0)), loops.blocks)[0], kept
+            # Two in a turn where blocks are short: the second writes where the first has read, without a copy.
+            return nested_scan(turn, (carry, jnp.uint32(0)), loops.blocks, 2 if apart else 1)[0], kept
 
         if not loops.joined:
             body = jax.checkpoint(body, prevent_cse=False)
@@ -271,11 +272,10 @@ def _integrate(
         numbers, others = eqx.partition(run, eqx.is_array)
     pack, unpack = packing(start)
     start = pack(start)
-    import os
-    # XLA's CPU compiler makes a kernel of each array that is carried, and would draw the normals in all of them.
+    # XLA's CPU compiler makes a kernel of each array that is carried, and would draw the normals in all.
     apart = moving is not None and run.noise is not None and len(jax.tree.leaves(start)) > 1
     if apart:
-        size = group * int(os.environ.get("SIZE", 1))
+        size = group
     turns = turns_of(grid, size)
     half = group * -(-size // (2 * group))  # of a block, in whole groups
     end, counted, between = run_loop(numbers, start)
