@@ -54,14 +54,14 @@ def plot_dataset(dataset: "xr.Dataset") -> "Figure":
         from simkit.uncertainty.plot import plot_study
 
         return plot_study(dataset)
-    if "variant" in dataset.dims:
-        from simkit.plot_variants import plot_variants
-
-        return plot_variants(dataset)
     if dataset.attrs.get("simkit_kind") == "sensitivity":
         from simkit.sensitivity.plot import plot_sensitivities
 
         return plot_sensitivities(dataset)
+    if "variant" in dataset.dims:
+        from simkit.plot_variants import plot_variants
+
+        return plot_variants(dataset)
     from matplotlib import rc_context
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
