@@ -56,14 +56,14 @@ def plot_dataset(dataset: "xr.Dataset") -> "Figure":
         from simkit.uncertainty.plot import plot_study
 
         return plot_study(dataset)
-    if "variant" in dataset.dims:
-        from simkit.plot_variants import plot_variants
-
-        return plot_variants(dataset)
     if dataset.attrs.get("simkit_kind") == "sensitivity":
         from simkit.sensitivity.plot import plot_sensitivities
 
         return plot_sensitivities(dataset)
+    if "variant" in dataset.dims:
+        from simkit.plot_variants import plot_variants
+
+        return plot_variants(dataset)
     single = int(dataset.attrs["paths"]) == 1
 
     def over_time(axes, name: str, first: bool, last: bool) -> None:

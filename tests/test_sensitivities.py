@@ -374,6 +374,77 @@ def test_differences_are_set_beside_the_derivatives():
 
 
 @pytest.mark.more
+@pytest.mark.usefixtures("quick_programs")
+def test_an_extreme_that_may_be_the_initial_value_is_not_released():
+    """Of the largest of ten values, and of the first: two second derivatives of its mean."""
+    experiment = {
+        "model": {"type": "OrnsteinUhlenbeck", "theta": 2.0, "mu": 1.0, "sigma": 0.5},
+        "initial": {"X": 1.2},
+        "time": {"t1": 1.0, "steps": 10},
+        "ensemble": {"paths": 2**17, "seed": 1},
+        "observe": {"high": "max(X)"},
+        "sensitivity": {"wrt": ["X", "sigma"], "second": ["X", ["X", "sigma"]], "check": True},
+    }
+    found = simkit.sensitivities(experiment)
+    assert list(found["high_second_estimator"].values) == ["finite differences", "mixed"]
+    assert abs(float(found["high_second_z"][1])) < 4
+    assert abs(float(found["high_second"][0]) - 0.83) < 0.06
+
+
+@pytest.mark.more
+@pytest.mark.usefixtures("quick_programs")
+def test_variants_have_sensitivities_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    variants = {"usual": None, "calm": {"model.sigma": 0.1}}
+    whole = EXACT | {
+        "ensemble": {"paths": 4096, "seed": 5},
+        "sensitivity": {"wrt": ["S", "sigma"], "of": ["call"]},
+    }
+    alone = simkit.sensitivities(whole, overrides={"model.sigma": 0.1})
+    found = simkit.sensitivities(whole | {"variants": variants})
+    calm = found.sel(variant="calm")
+    assert np.array_equal(calm["call_derivative"], alone["call_derivative"])
+    assert list(calm["parameter_value"].values) == [100.0, 0.1]
+    assert not np.array_equal(calm["call_derivative"], found["call_derivative"].sel(variant="usual"))
+
+    (tmp_path / "e.yaml").write_text(json.dumps(whole | {"variants": variants}))
+    result = CliRunner().invoke(app, ["sensitivity", "e.yaml", "--json", "--out", "e.zarr"])
+    assert result.exit_code == 0, result.output
+    content = json.loads(result.stdout)["variants"]
+    assert list(content) == ["usual", "calm"]
+    shown = content["calm"]["quantities"]["call"]["derivatives"]["sigma"]["derivative"]
+    assert shown == float(alone["call_derivative"][1])
+    assert (tmp_path / "e.png").exists()
+    result = CliRunner().invoke(app, ["sensitivity", "e.yaml", "--variant", "calm"])
+    assert "ExactSampling, calm" in result.stdout
+    assert "usual" not in result.stdout
+
+    apart = {"usual": None, "calm": {"sensitivity.wrt": ["S"]}}
+    with pytest.raises(InputError, match=r"variant calm: has sensitivity\.wrt: \['S'\], and usual has"):
+        simkit.sensitivities(whole | {"variants": apart})
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("method", ["score", "pathwise"])
+def test_bits_do_not_depend_on_what_is_saved(method):
+    """Of two noises and derivatives in several arrays, where blocks are as short as they can be."""
+    experiment = {
+        "model": {"type": "Heston", "mu": 0.05, "kappa": 2.0, "theta": 0.04, "xi": 0.1, "rho": -0.7},
+        "initial": {"S": 100.0, "v": 0.04},
+        "time": {"t1": 1.0, "steps": 12},
+        "ensemble": {"paths": 300, "seed": 3},
+        "observe": {"up": "S > 100" if method == "score" else "S"},
+        "sensitivity": {"wrt": ["mu", "xi"], "of": ["up"], "method": method},
+    }
+    found = [
+        simkit.sensitivities(experiment, overrides={"save.points": points})["up_derivative"].values
+        for points in (1, 4, 12)
+    ]
+    assert np.array_equal(found[0], found[1])
+    assert np.array_equal(found[0], found[2])
+
+
+@pytest.mark.more
 def test_command_prints_and_writes(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "e.yaml").write_text(json.dumps(EXACT))

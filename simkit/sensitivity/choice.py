@@ -28,7 +28,7 @@ from simkit.paths import Inputs, PathProgram, as_device_ids
 from simkit.reaction_plan import model_of
 from simkit.sensitivity.derivative_program import DerivativeProgram, Moves, SmoothedSecondProgram, like
 from simkit.sensitivity.differences import COUPLED
-from simkit.sensitivity.edges import smoothing_of
+from simkit.sensitivity.edges import EXTREMES, smoothing_of
 from simkit.sensitivity.targets import Target
 from simkit.simulation import Simulation
 from simkit.time_functions import SetVariables
@@ -310,6 +310,9 @@ def release_interval(facts: Facts, quantity: str, target: int, kind: str) -> int
         return other
     if _seen(observable, kind) & facts.moved_names(target):
         return f"{label} is in the condition itself"
+    held = _held_at_start(facts, observable, kind) if jax.tree.leaves(facts.moves[target].initial) else None
+    if held is not None:
+        return f"{label} moves the {held} along the path at once, before any noise"
     broken = facts.model_jumps(target)
     if broken and broken not in facts.variables:
         return f"{label} is in a condition of the equations"
@@ -327,6 +330,26 @@ def release_interval(facts: Facts, quantity: str, target: int, kind: str) -> int
         except NoDensityError as error:
             reason = reason or str(error).replace(" it", f" {label}", 1)
     return reason
+
+
+def _held_at_start(facts: Facts, observable: Observable | None, kind: str) -> str | None:
+    """A functional that looks at the initial state too, where a value or its slope jumps with it.
+
+    No noise drives that look, so its derivative cannot be released. An extreme compared with something fixed
+    is none: the initial state is on one side for all paths.
+    """
+    if observable is None:
+        return None
+    for edge in observable.expression.edges:
+        if edge.kink and kind == "jumps":
+            continue
+        looks = [f.kind for f in edge.functionals if f.kind in (*EXTREMES, "integral")]
+        alone = len(edge.functionals) == 1 and not edge.names & facts.variables
+        if looks and not (alone and looks[0] in EXTREMES):
+            return looks[0]
+    # An extreme has a kink itself: between the initial state and the others.
+    extremes = [f.kind for f in observable.functionals if f.kind in EXTREMES]
+    return extremes[0] if extremes and kind == "kinks" else None
 
 
 def _seen(observable: Observable | None, kind: str) -> frozenset[str]:

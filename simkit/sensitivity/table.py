@@ -9,6 +9,7 @@ from rich.table import Table
 
 from simkit.progress import counted
 from simkit.table import apart, laid_out, printed, rounding_of, run_title, titled, with_error
+from simkit.variant_dataset import each_variant, variant_names
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -17,7 +18,12 @@ ROUNDED = 1e3  # one over the step of differences: what rounding of a mean becom
 
 
 def summary(dataset: "xr.Dataset") -> dict[str, Any]:
-    """The figures at the end as plain data that JSON knows; None where there is no finite number."""
+    """The figures at the end as plain data that JSON knows; None where there is no finite number.
+
+    Of variants those of each by name.
+    """
+    if variant_names(dataset):
+        return {"variants": {name: summary(one) for name, one in each_variant(dataset).items()}}
     found = {}
     for name in dataset.attrs["quantities"].split():
         mean = _last(dataset[f"{name}_mean"])
@@ -116,12 +122,14 @@ def _apart(row: dict[str, Any], rounding: float) -> str:
 
 
 def print_table(dataset: "xr.Dataset", file: TextIO | None = None) -> None:
-    """Print the table and a closing line."""
-    heading = f"{run_title(dataset)}: derivatives of means at t = {float(dataset.attrs['t1']):g}"
-    content = summary(dataset)
-    failed = f" ({content['failed_paths']:,} failed and left out)" if content["failed_paths"] else ""
-    closing = (
-        f"{counted(content['paths'], 'path')}{failed} in {content['elapsed_s']:.2f} s "
-        f"(compiled in {content['compile_s']:.1f} s)"
-    )
-    printed(file or sys.stdout, heading, lambda unicode: make_table(dataset, unicode), [closing])
+    """Print the table and a closing line, of each variant where there are several."""
+    for name, one in each_variant(dataset).items():
+        variant = f", {name}" if name else ""
+        heading = f"{run_title(one)}{variant}: derivatives of means at t = {float(one.attrs['t1']):g}"
+        content = summary(one)
+        failed = f" ({content['failed_paths']:,} failed and left out)" if content["failed_paths"] else ""
+        closing = (
+            f"{counted(content['paths'], 'path')}{failed} in {content['elapsed_s']:.2f} s "
+            f"(compiled in {content['compile_s']:.1f} s)"
+        )
+        printed(file or sys.stdout, heading, lambda unicode, one=one: make_table(one, unicode), [closing])
