@@ -188,6 +188,7 @@ def test_every_block_runs(path, tmp_path, monkeypatch, quick_programs):
         Page(path, module).run()
 
 
+@pytest.mark.more
 def test_generated_blocks_are_valid(generated):
     for path in generated.rglob("*.md"):
         for tag, line, code in blocks(path.read_text(encoding="utf-8")):

@@ -73,6 +73,7 @@ def mean_and_error(x):
     return x.mean(), x.std(ddof=1) / math.sqrt(len(x))
 
 
+@pytest.mark.more
 @quick
 def test_price_with_ten_dates(ten):
     priced(ten[0], BERMUDAN_10, 0.01)

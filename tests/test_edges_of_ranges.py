@@ -125,6 +125,7 @@ MERTON = {
 }
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("of", ["call", "digital"])
 def test_the_number_of_jumps_grows_with_the_time(of):
     def exact(T):
@@ -138,6 +139,7 @@ def test_the_number_of_jumps_grows_with_the_time(of):
     assert abs(found - (exact(1.001) - exact(0.999)) / 0.002) < LIMIT * error
 
 
+@pytest.mark.more
 def test_differences_stay_in_the_range_of_an_initial_value():
     experiment = {
         "model": {"type": "CIR", "kappa": 1.5, "theta": 0.04, "sigma": 0.3},
@@ -194,6 +196,7 @@ def test_a_price_that_stops_at_zero_with_full_noise_is_no_smooth_path(wrt):
     assert abs(found - wanted) < LIMIT * error + 0.01  # Euler's steps see zero late
 
 
+@pytest.mark.more
 def test_the_mean_beside_coupled_copies_is_that_of_the_run():
     experiment = {
         "model": {"type": "BirthDeath", "birth_rate": 1.0, "death_rate": 0.9},

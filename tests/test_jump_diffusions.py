@@ -203,6 +203,7 @@ class Shots(AbstractJumpDiffusion):
         return ShotState(y.x + z)
 
 
+@pytest.mark.more
 def test_the_step_bias_of_an_intensity_that_depends_on_the_state():
     """The mean obeys a linear equation, and that of the scheme a linear recursion: the bias is known."""
     a, base, rise = Shots.example.values()

@@ -236,6 +236,7 @@ def test_the_law_in_a_double_well(name, model, h):
     assert (np.abs(found[1:]) < 2e-3 + 5 * errors[1:]).all()
 
 
+@pytest.mark.more
 def test_order_of_the_averages():
     """Euler–Maruyama's bias goes as the step; BAOAB's as its square; the limit's is far below Euler's."""
     euler = [excess("EulerMaruyama", DoubleWell, h) for h in (0.08, 0.04)]

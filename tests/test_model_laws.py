@@ -197,6 +197,7 @@ def cycle(problem, start, level, until, method="DOP853"):
     return times[-1] - times[-2]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("model", "level", "until", "period"),
     [

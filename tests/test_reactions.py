@@ -354,6 +354,7 @@ class Tangled(AbstractReactionNetwork):
         return k1, k2, k3, k4, k2, 20.0 * k3 / (1.0 + y.A), k4
 
 
+@pytest.mark.more
 @every_method
 @settings(max_examples=25, deadline=None, derandomize=True)
 @given(
@@ -461,6 +462,7 @@ class Arrivals(AbstractReactionNetwork):
         return (self.rate,)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("model", "parameters", "most"), [(Linear, linear(1e5, 0.0, 0.0), 2000), (Arrivals, {"rate": 1e5}, 1)]
 )

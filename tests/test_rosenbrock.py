@@ -134,6 +134,7 @@ def forced_van_der_pol(t, y, mu):
     return Oscillator(y.v, mu * ((1 - y.x * y.x) * y.v - y.x + t * t))
 
 
+@pytest.mark.more
 def test_agrees_with_radau():
     """On a driven relaxation oscillator, at saved times between the steps."""
     times, y0 = jnp.linspace(0.0, 2.0, 9), state(Oscillator, (2, 0))

@@ -170,6 +170,7 @@ def test_smoothing_at_a_barrier_and_in_strikes():
     assert np.all(abs(dataset["out_derivative_z"]) < 4)
 
 
+@pytest.mark.more
 def test_forward_reverse_and_differences_agree():
     """On each path up to the error of the differences, so the means do on 64 of them."""
     smooth = {
@@ -241,6 +242,7 @@ def test_where_a_weight_would_be_infinite_there_is_an_error():
     assert list(dataset["up_derivative_estimator"].values) == ["finite differences"]
 
 
+@pytest.mark.more
 def test_nothing_is_silently_zero():
     with pytest.raises(InputError, match="pathwise derivative of digital in S would be wrong"):
         simkit.sensitivities(STEPS, overrides={"sensitivity.method": "pathwise"})
