@@ -1,8 +1,10 @@
 """Reaction networks: the direct method against one written for numba on the same cores, and tau-leaping.
 
 Immigration–death with about a hundred molecules, whose direct method in numba is six lines, and a ring of ten
-species and twenty reactions. Both sides simulate as many paths on all cores. Tau-leaping is compared
-with the direct method on ten thousand molecules, with the errors of its mean and variance beside it.
+species and twenty reactions. Both sides simulate as many paths on all cores. Tau-leaping is compared with the
+direct method on ten and a hundred thousand molecules near rest, at an epsilon that widens the spread by one
+percent, with the errors of its mean and standard deviation beside it. Times are those of the processors, all
+cores together.
 """
 
 import math
@@ -20,11 +22,12 @@ jax.config.update("jax_num_cpu_devices", os.cpu_count())
 
 import numpy as np
 from report import Finding, options, report
-from rounds import interleaved
+from rounds import processor_time, timed
 
 from simkit.build import build
 from simkit.experiment import load
 from simkit.paths import as_device_ids, path_mesh, path_program
+from simkit.programs import Request, compiled
 
 try:
     import numba
@@ -46,11 +49,14 @@ RING = {
     "initial": {f"X{i}": 100 for i in range(10)},
     "time": {"t1": 1.0},
 }
-MANY = {
-    "model": {"type": "ImmigrationDeath", "alpha": 1e5, "mu": 10.0},
-    "initial": {"X": 0},
-    "time": {"t1": 0.5},
-}
+EPSILON = 0.02  # of which leaps widen the variance by as much, the standard deviation by half
+MOLECULES = (10_000, 100_000)
+
+
+def many(molecules: int) -> dict:
+    """Immigration and death until the mean is within a percent of so many molecules."""
+    model = {"type": "ImmigrationDeath", "alpha": 10.0 * molecules, "mu": 10.0}
+    return {"model": model, "initial": {"X": 0}, "time": {"t1": 0.5}}
 
 
 def ours(experiment: dict, solver, paths: int):
@@ -62,8 +68,8 @@ def ours(experiment: dict, solver, paths: int):
     with jax.enable_x64(True):
         program, numbers = path_program(simulation, simulation.grid, mesh)
         ids = as_device_ids(0, devices, lanes, mesh)
-        compiled = jax.jit(program).lower(numbers, ids).compile()
-    return lambda: compiled(numbers, ids)
+        (run,), _ = compiled(Request(program, (numbers, ids), mesh))
+    return lambda number=0: run(numbers, as_device_ids(number * paths, devices, lanes, mesh))
 
 
 @numba.njit(parallel=True)
@@ -118,30 +124,43 @@ def ring_by_numba(paths: int):
 
 def main():
     asked = options(__doc__)
-    paths, rounds = (1024, 2) if asked.small else (9984, 3)
-    few = 128 if asked.small else 1024
+    paths, rounds = (1024, 2) if asked.small else (9984, 5)
+    few = 64 if asked.small else 512
     programs = {
         "arrivals, simkit": ours(ARRIVALS, "DirectMethod", paths),
         "arrivals, numba": lambda: arrivals(paths, 1000.0, 10.0, 10.0),
         "ring, simkit": ours(RING, "DirectMethod", paths),
         "ring, numba": ring_by_numba(paths),
-        "many, DirectMethod": ours(MANY, "DirectMethod", few),
-        "many, TauLeaping": ours(MANY, {"type": "TauLeaping", "epsilon": 0.03}, few),
     }
-    timings = interleaved(programs, rounds)
-    mean = 1e4 * -math.expm1(-5.0)
-    for name in ("many, DirectMethod", "many, TauLeaping"):
-        x = np.asarray(programs[name]()["X"])[-1].ravel()
-        print(f"{name}: mean {x.mean() / mean - 1:+.2%} off, variance {x.var() / mean - 1:+.1%} off")
+    for molecules in MOLECULES:
+        leaps = {"type": "TauLeaping", "epsilon": EPSILON}
+        programs[f"{molecules} molecules, DirectMethod"] = ours(many(molecules), "DirectMethod", few)
+        programs[f"{molecules} molecules, TauLeaping"] = ours(many(molecules), leaps, few)
+    timings = timed({name: lambda f=f: processor_time(f) for name, f in programs.items()}, rounds)
+    more = {}
+    for molecules in MOLECULES:
+        name = f"{molecules} molecules, TauLeaping"
+        more[name] = errors(programs[name], molecules * -math.expm1(-5.0), 2 if asked.small else 256)
+        print(f"{name}: " + ", ".join(f"{what} {off:+.2%} off" for what, off in more[name].items()))
     findings = [
         Finding(
             f"direct method, {what}, against numba", ratio(timings, f"{key}, numba", f"{key}, simkit"), "x", 1
         )
         for key, what in (("arrivals", "immigration–death"), ("ring", "20 reactions"))
     ]
-    gain = ratio(timings, "many, DirectMethod", "many, TauLeaping")
-    findings.append(Finding("tau-leaping, 10 000 molecules, against the direct method", gain))
-    report("reactions", findings, timings, {}, asked)
+    for molecules in MOLECULES:
+        gain = ratio(timings, f"{molecules} molecules, DirectMethod", f"{molecules} molecules, TauLeaping")
+        what = f"{molecules:,}".replace(",", " ")
+        findings.append(
+            Finding(f"tau-leaping at 1 % error, {what} molecules, against the direct method", gain)
+        )
+    report("reactions", findings, timings, {}, asked, {"errors": more})
+
+
+def errors(program, exact: float, batches: int) -> dict[str, float]:
+    """How far mean and standard deviation are off those of Poisson's law, over so many batches of paths."""
+    x = np.concatenate([np.asarray(program(number)["X"])[-1].ravel() for number in range(batches)])
+    return {"mean": x.mean() / exact - 1, "standard deviation": x.std() / math.sqrt(exact) - 1}
 
 
 def ratio(timings, slow: str, fast: str) -> float:

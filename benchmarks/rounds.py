@@ -40,6 +40,18 @@ def timed(programs: dict[str, Callable[[], float]], rounds: int) -> dict[str, Ti
     return {name: Timing(tuple(values)) for name, values in seconds.items()}
 
 
+def ratio(one: Timing, other: Timing) -> float:
+    """The median over rounds of the ratio of two programs."""
+    return statistics.median(a / b for a, b in zip(one.seconds, other.seconds, strict=True))
+
+
+def processor_time(program: Callable[[], object]) -> float:
+    """Seconds that one call takes of all processors: less than the clock's at the mercy of other programs."""
+    start = time.process_time()
+    jax.block_until_ready(program())
+    return time.process_time() - start
+
+
 def waited_for(program: Callable[[], object]) -> float:
     """Seconds until one call of a program has its results ready."""
     start = time.perf_counter()

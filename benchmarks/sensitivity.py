@@ -1,7 +1,8 @@
 """Sensitivities against a plain run: what each estimator of a derivative costs, and how it varies.
 
 A call and a digital on geometric Brownian motion and on Heston's model, by Euler-Maruyama steps. Costs are
-those of the compiled programs of one chunk without statistics. The deviations are per path, of the digital's
+those of the compiled programs of one chunk without statistics: processor time, the median over rounds of the
+ratio to the plain run of the same round. The deviations are per path, of the digital's
 derivatives, by the gradual release of derivatives into weights and by the score of each step.
 """
 
@@ -15,7 +16,7 @@ if not prefer_wide_vectors():
 import jax
 import numpy as np
 from report import Finding, options, report
-from rounds import interleaved
+from rounds import processor_time, ratio, timed
 from simkit_solvers.directions import Release
 from simkit_solvers.smoothing import Smoothing
 
@@ -110,20 +111,26 @@ def programs(model: str, steps: int, precision: str, leaves: int):
 
 def main():
     asked = options(__doc__)
-    leaves, steps, rounds = (2, 32, 2) if asked.small else (16, 252, 7)
+    leaves, steps, rounds = (2, 32, 2) if asked.small else (16, 252, 15)
     findings, timings, work = [], {}, {}
     with jax.enable_x64(True):
         for model in MODELS:
             for precision in ("float32", "float64"):
                 calls, counts = programs(model, steps, precision, leaves)
-                found = interleaved({f"{model} {precision} {name}": f for name, f in calls.items()}, rounds)
+                found = timed(
+                    {
+                        f"{model} {precision} {name}": lambda f=f: processor_time(f)
+                        for name, f in calls.items()
+                    },
+                    rounds,
+                )
                 timings |= found
                 work |= dict.fromkeys(found, leaves * LEAF * steps)
-                plain = found[f"{model} {precision} plain run"].best
+                plain = found[f"{model} {precision} plain run"]
                 for name, count in counts.items():
                     if name == "plain run":
                         continue
-                    cost = found[f"{model} {precision} {name}"].best / plain
+                    cost = ratio(found[f"{model} {precision} {name}"], plain)
                     target = (
                         1 + 1.2 * count
                         if count

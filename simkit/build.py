@@ -190,12 +190,12 @@ def assemble(parts: Parts, mistakes: Mistakes) -> Assembled | None:
     model = plan_schedule(model, curves, events, parts.observe, span, constants, mistakes)
     plan = seen_by(parts.solver, model)
     initial = plan_initial(parts.initial, plan, constants, mistakes)
-    refuse_out_of_range(initial, None if plan is None else plan.problem, constants, mistakes)
     unnamed = parts.solver is None and "solver" not in mistakes.document.data
     jumps = solves_jumps(parts.solver) or (unnamed and _is_network(parts.model))
     adaptive = not jumps and is_adaptive(parts.time, mistakes)
     solver = _solver(parts.solver, plan, initial, constants, adaptive, mistakes)
-    end = float(span[1](constants.values)) if span else None
+    if not jumps:
+        refuse_out_of_range(initial, None if plan is None else plan.problem, constants, mistakes)
     if jumps:
         steps = None
         make_grid = plan_jumps(parts.time, parts.save, mistakes)
@@ -213,7 +213,7 @@ def assemble(parts: Parts, mistakes: Mistakes) -> Assembled | None:
         grid = make_grid(*ends, constants.values)
         refuse_events(events, constants, grid, stochastic, mistakes)
         refuse_jumps_inside(curves, grid, mistakes)
-    observables, info = plan_observables(parts.observe, plan, constants, steps, end, mistakes)
+    observables, info = plan_observables(parts.observe, plan, constants, steps, ends, mistakes)
     picture = plan_plot(parts.plot, plan, info, mistakes)
     stochastic = jumps or (plan is not None and isinstance(plan.problem, AbstractSDE))
     random = stochastic or any(isinstance(value, RandomValue) for value in (parts.initial or {}).values())

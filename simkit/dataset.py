@@ -58,7 +58,7 @@ def to_dataset(simulation: Simulation, result: EnsembleResult, provenance: Mappi
             fit = result.exercises[name]
             variables |= _exercise(name, unit, description, fit)
             t0 = float(simulation.grid.t0)
-            dates = t0 + (result.times[-1] - t0) * np.arange(1, len(fit.share) + 1) / len(fit.share)
+            dates = t0 + (result.times[-1] - t0) * fit.dates
             coordinates[f"{name}_date"] = (f"{name}_date", dates, _labels("time", f"exercise date of {name}"))
         edges = variables[f"{name}_histogram_edge"][1]
         centres = (edges[1:] + edges[:-1]) / 2

@@ -18,22 +18,37 @@ PATHS_PER_TERM = 10  # of a regression, at least
 
 @dataclasses.dataclass(frozen=True)
 class Exercise:
-    """A right to take an observable's value once, at one of `dates` dates `steps` steps apart.
+    """A right to take an observable's value once, after one of the steps `when`, of `of` in all and from 1.
 
-    The last date is the end and t0 is none. The value of going on is looked for among the polynomials of
-    total degree `degree` in the `basis`, by regression on `paths` paths of their own.
+    The value of going on is looked for among the polynomials of total degree `degree` in the `basis`, by
+    regression on `paths` paths of their own.
     """
 
-    steps: int
-    dates: int
+    when: tuple[int, ...]
+    of: int
     basis: tuple[Expression, ...]
     degree: int
     paths: int
 
     @property
+    def dates(self) -> int:
+        """How many dates there are."""
+        return len(self.when)
+
+    @property
+    def shares(self) -> np.ndarray:
+        """The dates as parts of the run's time."""
+        return np.asarray(self.when) / self.of
+
+    @property
     def terms(self) -> int:
         """How many polynomials there are."""
         return math.comb(len(self.basis) + self.degree, self.degree)
+
+    def on_steps(self, scale: float) -> "Exercise":
+        """The same on so many times as many steps."""
+        when = tuple(round(step * scale) for step in self.when)
+        return dataclasses.replace(self, when=when, of=round(self.of * scale))
 
 
 class Policy(eqx.Module):
@@ -89,11 +104,13 @@ def _hermite(x: Any, degree: int) -> list[Any]:
 class ExerciseFit:
     """A policy, and what the paths say on which it was fitted.
 
-    `mean` and `stderr` are of the value taken there. By date, `(dates,)`: the `share` of paths that exercise,
-    and the `low`est and `high`est first basis value at which they do, NaN where none does.
+    The `dates` are parts of the time from t0 to t1. `mean` and `stderr` are of the value taken there. By
+    date, `(dates,)`: the `share` of paths that exercise, and the `low`est and `high`est first basis value at
+    which they do, NaN where none does.
     """
 
     policy: Policy
+    dates: np.ndarray
     mean: float
     stderr: float
     share: np.ndarray

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable
 
 from simkit.divisors import does_not_divide
 from simkit.documents import KeyPath
+from simkit.ends_of_steps import inside_a_step
 from simkit.exercise import PATHS_PER_TERM, Exercise
 from simkit.expression import Expression
 from simkit.fields import compiled
@@ -18,6 +19,7 @@ def plan_exercise(
     plan: ModelPlan | None,
     names: Collection[str] | None,
     steps: int | None,
+    ends: tuple[float, float] | None,
     path: KeyPath,
     mistakes: Mistakes,
 ) -> Exercise | None:
@@ -33,17 +35,47 @@ def plan_exercise(
     basis = _basis(section, plan, names, place, mistakes)
     if steps is None or plan is None:
         return None
-    if steps % section.dates:
-        mistakes.add((*place, "dates"), does_not_divide("dates", section.dates, steps))
+    when = _when(section.dates, steps, ends, (*place, "dates"), mistakes)
+    if when is None:
         return None
-    exercise = Exercise(steps // section.dates, section.dates, basis, section.degree, section.paths)
-    if section.dates > 1 and exercise.terms * PATHS_PER_TERM > section.paths:
+    exercise = Exercise(when, steps, basis, section.degree, section.paths)
+    if exercise.dates > 1 and exercise.terms * PATHS_PER_TERM > section.paths:
         message = (
             f"{section.degree} makes {exercise.terms} polynomials, which need {PATHS_PER_TERM} paths each, "
             f"and there are {section.paths}; take a lower degree, a smaller basis or more paths"
         )
         mistakes.add((*place, "degree"), message)
     return exercise
+
+
+def _when(
+    dates: int | list[float],
+    steps: int,
+    ends: tuple[float, float] | None,
+    place: KeyPath,
+    mistakes: Mistakes,
+) -> tuple[int, ...] | None:
+    """The steps at whose ends the dates are."""
+    if isinstance(dates, int):
+        if steps % dates:
+            mistakes.add(place, does_not_divide("dates", dates, steps))
+            return None
+        return tuple(range(steps // dates, steps + 1, steps // dates))
+    if ends is None:
+        return None
+    t0, t1 = ends
+    for i, date in enumerate(dates):
+        if not t0 < date <= t1:
+            hint = "; compare with the value at t0 yourself" if date == t0 else ""
+            mistakes.add(
+                (*place, i), f"must be after t0 = {t0:g} and at most t1 = {t1:g}, got {date:g}{hint}"
+            )
+            return None
+    reason = inside_a_step(dates, ends, steps, "other dates")
+    if reason is not None:
+        mistakes.add(place, reason)
+        return None
+    return tuple(round((date - t0) / (t1 - t0) * steps) for date in dates)
 
 
 def _basis(

@@ -10,6 +10,7 @@ from simkit_solvers.jump_grid import JumpGrid
 from simkit_solvers.jumps import BAD_COUNT, BAD_EVENT, BAD_PROPENSITY, REASONS, TOO_MANY_STEPS
 from simkit_solvers.problem import AbstractSDE
 
+from simkit.bad_counts import culprit, moment
 from simkit.errors import NumericalError
 from simkit.paths import (
     ACCEPTED,
@@ -22,6 +23,7 @@ from simkit.paths import (
     path_program,
 )
 from simkit.programs import Request, compiled
+from simkit.reaction_plan import view
 from simkit.simulation import Simulation
 
 SHOWN = 3
@@ -32,6 +34,8 @@ REMEDIES = {
     BAD_EVENT: "Let events set whole numbers, such as floor(X/2) or maximum(X - 5, 0); large ones in float64",
 }
 REPLAY_ROWS = 10_000
+LANGEVIN = "chemical Langevin equation"
+DEBUG = ". `simkit debug FILE` shows which part of which equation it was"
 
 
 def failed_paths(simulation: Simulation, ids: np.ndarray) -> NumericalError:
@@ -42,18 +46,32 @@ def failed_paths(simulation: Simulation, ids: np.ndarray) -> NumericalError:
     """
     found = [failure_of(simulation, int(path)) for path in ids[:SHOWN]]
     more = f", and {len(ids) - SHOWN} more in the same chunk" if len(ids) > SHOWN else ""
-    remedy = "Take more steps or another solver"
+    remedy, known = "Take more steps or another solver", {}
+    if view(simulation.problem, False) == LANGEVIN:
+        remedy = "Small counts have no Langevin equation: take DirectMethod, or more steps"
     if isinstance(simulation.grid, JumpGrid):
-        known = dict.fromkeys(REMEDIES[each.status] for each in found if each.status in REMEDIES)
-        remedy = "; ".join(known) or "Take another solver"
+        known = {each.status: REMEDIES[each.status] for each in found if each.status in REMEDIES}
+        remedy = "; ".join(known.values()) or "Take another solver"
     if isinstance(simulation.grid, AdaptiveGrid):
         remedy = "Take another solver, other tolerances or a larger time.max_steps"
     if all(failure.observables_only for failure in found):
         remedy = "The state is finite: write the observable so that it has a value there"
     return NumericalError(
-        f"{'; '.join(failure.text for failure in found)}{more}. {remedy}, or set "
-        "`ensemble: {failures: exclude}` to leave such paths out and have them counted"
+        f"{_said(found, more)}. {remedy}, or set `ensemble: {{failures: exclude}}` to leave such paths out "
+        f"and have them counted{'' if known.keys() - {BAD_PROPENSITY} else DEBUG}"
     )
+
+
+def _said(found: "list[Failure]", more: str) -> str:
+    """What is known of each failure; a reason that several have stands once, behind the last of them."""
+    reasons = dict.fromkeys(each.reason for each in found)
+    groups = []
+    for reason in reasons:
+        places = "; ".join(
+            each.text.removesuffix(f": {reason}") for each in found if each.reason == reason
+        ) + (more if len(reasons) == 1 else "")
+        groups.append(f"{places}: {reason}" if reason else places)
+    return "; ".join(groups) + (more if len(reasons) > 1 else "")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,7 +80,8 @@ class Failure:
 
     `rows` are all rows of the replay by name, `step` and `every` those of the row and between rows on a fixed
     grid. A path with adaptive steps, or with events, that ended early has the time that it `reached`. `row`
-    is None where nothing was found. A path of events has the `status` with which it ended.
+    is None where nothing was found. A path of events has the `status` with which it ended. `reason` is
+    the end of the text, where that says why and not only what.
     """
 
     path: int
@@ -76,6 +95,7 @@ class Failure:
     every: int = 1
     reached: float | None = None
     status: int | None = None
+    reason: str = ""
 
 
 def failure_of(simulation: Simulation, path: int) -> Failure:
@@ -108,16 +128,20 @@ def failure_of(simulation: Simulation, path: int) -> Failure:
     broken = {name: float(x[row]) for name, x in seen.items() if not np.isfinite(x[row])}
     if counts and not np.all(np.isfinite([values[name][-1] for name in simulation.problem.State._fields])):
         stochastic = isinstance(simulation.problem, AbstractSDE)
-        text = _stopped(path, grid, stochastic, counts)  # pyright: ignore[reportArgumentType]
+        end = float(grid.t1)
+        reason = _why(grid, stochastic, counts)
+        named = _culprit(simulation, path, counts)
+        which = f", where {named}" if named else ""
         return Failure(
             path,
-            text,
+            f"path {path}: stopped at t = {counts[REACHED]:.10g} of {end:g}{which}: {reason}",
             row,
             values,
             times,
             broken,
             reached=float(counts[REACHED]),
             status=int(counts[STATUS]) if STATUS in counts else None,
+            reason=reason,
         )
     names = ", ".join(f"{name} = {x:g}" for name, x in broken.items())
     return Failure(
@@ -145,17 +169,31 @@ def replayed(
     return {name: np.array(array)[:, 0, 0] for name, array in rows.items()}
 
 
-def _stopped(path: int, grid: AdaptiveGrid | JumpGrid, stochastic: bool, counts: dict[str, Any]) -> str:
-    """Where and why a run with adaptive steps, or with events, ended early."""
+def _why(grid: AdaptiveGrid | JumpGrid, stochastic: bool, counts: dict[str, Any]) -> str:
+    """Why a run with adaptive steps, or with events, ended early."""
     if isinstance(grid, JumpGrid):
-        reason = REASONS[int(counts[STATUS])].replace("max_steps", f"max_steps = {grid.max_steps}")
-        return f"path {path}: stopped at t = {counts[REACHED]:.10g} of {float(grid.t1):g}: {reason}"
+        return REASONS[int(counts[STATUS])].replace("max_steps", f"max_steps = {grid.max_steps}")
     taken = int(counts[ACCEPTED] + counts[REJECTED])
-    reason = (
+    return (
         f"max_steps = {grid.max_steps} were taken"
         if taken >= grid.max_steps
         else "the tolerances asked for a step too short for the clock; the solution may be infinite there"
         if not stochastic
         else "the tolerances asked for a step shorter than halving gives"
     )
-    return f"path {path}: stopped at t = {counts[REACHED]:.10g} of {float(grid.t1):g}: {reason}"
+
+
+def _culprit(simulation: Simulation, path: int, counts: dict[str, Any]) -> str | None:
+    """The reaction or event that ended a path, from its counts just before, which a shorter replay has."""
+    grid, status = simulation.grid, int(counts.get(STATUS, -1))
+    if not isinstance(grid, JumpGrid) or status not in (BAD_COUNT, BAD_EVENT):
+        return None
+    reached = float(counts[REACHED])
+    short = moment(grid, reached, status)
+    if short is None:
+        return None
+    rows = replayed(simulation, short, path)
+    before = {name: float(rows[name][-1]) for name in simulation.problem.State._fields}
+    if not all(map(np.isfinite, before.values())):
+        return None
+    return culprit(simulation.problem, before, grid, reached, status)

@@ -2,9 +2,10 @@
 
 import dataclasses
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, get_args
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
@@ -15,8 +16,7 @@ Kind = Literal["normal", "lognormal", "uniform"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
-@dataclasses.dataclass(frozen=True)
-class Distribution:
+class Distribution(eqx.Module):
     """The law of one initial value.
 
     `normal`: mean, standard deviation; `lognormal`: mean and standard deviation of the logarithm;
@@ -24,11 +24,11 @@ class Distribution:
     pass, which were checked where they were numbers.
     """
 
-    kind: Kind
-    a: float
-    b: float
+    kind: Kind = eqx.field(static=True)
+    a: Any
+    b: Any
 
-    def __post_init__(self):
+    def __check_init__(self):
         if self.kind not in KINDS:
             raise ValueError(f"{self.kind}: unknown distribution; choose one of {', '.join(KINDS)}")
         if isinstance(self.a, Tracer) or isinstance(self.b, Tracer):
@@ -58,6 +58,11 @@ def fixed_value(law: InitialLaw) -> float:
     return law.a if isinstance(law, Distribution) else law
 
 
+def numbers_of(initial: Mapping[str, Any]) -> dict[str, Any]:
+    """The initial values as trees of numbers: one, a law's, or an array of one for each path."""
+    return {name: x.numbers if isinstance(x, PathValues) else x for name, x in initial.items()}
+
+
 def differs_between_paths(initial: Iterable[InitialLaw]) -> bool:
     """Whether paths begin at different places."""
     return any(isinstance(law, Distribution | PathValues) for law in initial)
@@ -76,10 +81,12 @@ def draw_initial(initial: dict[str, Any], key: Words, path, dtype, float64_norma
             continue
         words = block(stream, jnp.uint32(0), component)
         if law.kind == "uniform":
-            values[name] = (law.a + (law.b - law.a) * uniform(words)).astype(dtype)
+            share = uniform(words)
+            lower, upper = jnp.asarray(law.a, share.dtype), jnp.asarray(law.b, share.dtype)
+            values[name] = (lower + (upper - lower) * share).astype(dtype)
         else:
             z = standard_normal_float64(words) if float64_normals else standard_normal(words.a)
-            value = law.a + law.b * z.astype(dtype)
+            value = jnp.asarray(law.a, dtype) + jnp.asarray(law.b, dtype) * z.astype(dtype)
             values[name] = jnp.exp(value) if law.kind == "lognormal" else value
     return values
 

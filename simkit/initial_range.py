@@ -4,12 +4,14 @@ from collections.abc import Mapping
 
 import numpy as np
 from simkit_solvers.problem import AbstractODE, variables_of
+from simkit_solvers.reaction_network import AbstractReactionNetwork
 
 from simkit.documents import KeyPath
 from simkit.fields import Constants
 from simkit.initial import Distribution, PathValues
 from simkit.initial_plan import InitialValue
 from simkit.mistakes import Mistakes
+from simkit.reaction_plan import model_of
 
 
 def refuse_out_of_range(
@@ -20,12 +22,14 @@ def refuse_out_of_range(
 ) -> None:
     """Values below the least that a variable may have at t0; of a law with bounds, its lower one.
 
-    A normal law has none, and is taken at its word.
+    The species of a reaction network have at least 0. A normal law has no bounds, and is taken at its word.
     """
     if problem is None:
         return
+    network = isinstance(model_of(problem), AbstractReactionNetwork)
     for name, quantity in variables_of(problem).items():
-        if quantity.at_least is None or name not in initial:
+        least = 0.0 if network else quantity.at_least
+        if least is None or name not in initial:
             continue
         value = initial[name]
         bound = value.bound(constants.values)
@@ -35,7 +39,7 @@ def refuse_out_of_range(
                 continue
             path, bound = (*path, "uniform", 0), bound.a
         numbers = np.atleast_1d(bound.numbers if isinstance(bound, PathValues) else bound)
-        below = np.flatnonzero(numbers < quantity.at_least)
+        below = np.flatnonzero(numbers < least)
         if len(below):
-            wanted = f"must be >= {quantity.at_least:g}, {quantity.description or name}"
+            wanted = f"must be >= {least:g}, {quantity.description or f'the amount of {name}'}"
             mistakes.add(path, f"{value.place(below[0])}{wanted}; got {numbers[below[0]]:g}")

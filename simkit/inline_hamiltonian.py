@@ -44,7 +44,8 @@ def make_hamiltonian(text: HamiltonianText) -> type[AbstractHamiltonian]:
         "__annotations__": dict.fromkeys(text.parameters, Scalar),
         **{name: parameter("", "") for name in text.parameters},
         "State": scalars("State", (*text.positions, *text.momenta)),
-        "_text": text,
+        "_text": text,  # no parameter has a name with _ in front
+        "jumps_with": lambda self: text.jumps,
         "kinetic": _energy(text.kinetic, text.momenta, text.parameters),
         "potential": _energy(text.potential, text.positions, text.parameters),
     }

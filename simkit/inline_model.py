@@ -71,6 +71,7 @@ def make_model(text: ModelText) -> type[AbstractODE]:
         **{name: parameter("", "") for name in text.parameters},
         "State": state,
         "_text": text,  # no parameter has a name with _ in front
+        "jumps_with": lambda self: text.jumps,
         "drift": _drift(text, state),
     }
     if not text.noises:

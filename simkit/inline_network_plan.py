@@ -55,7 +55,8 @@ def make_network(text: NetworkText) -> type[AbstractReactionNetwork]:
         "__annotations__": dict.fromkeys(text.parameters, Scalar),
         **{name: parameter("", "") for name in text.parameters},
         "State": state,
-        "_text": text,
+        "_text": text,  # no parameter has a name with _ in front
+        "jumps_with": lambda self: text.jumps,
         "reactions": {name: each for name, _, each, _ in text.reactions},
         "rates": rates,
     }

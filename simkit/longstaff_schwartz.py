@@ -10,6 +10,7 @@ there tends to be higher.
 
 import dataclasses
 import itertools
+import math
 import time
 
 import jax
@@ -32,14 +33,15 @@ RANK = 1e-10  # singular values below this part of the largest are rounding, of 
 
 @dataclasses.dataclass(frozen=True)
 class SampleProgram:
-    """A function of (inputs, ids): the rows after t0 of the named quantities."""
+    """A function of (inputs, ids): some rows of the named quantities."""
 
     paths: PathProgram
     names: tuple[str, ...]
+    rows: tuple[int, ...]
 
     def __call__(self, inputs: Inputs, ids) -> dict[str, jax.Array]:
-        rows = self.paths(inputs, ids)
-        return {name: rows[name][1:] for name in self.names}
+        found = self.paths(inputs, ids)
+        return {name: found[name][np.asarray(self.rows)] for name in self.names}
 
 
 def with_policies(
@@ -58,20 +60,21 @@ def with_policies(
     fits: dict[str, ExerciseFit] = {}
     compile_s = 0.0
 
-    def sample(exercised: tuple[Observable, Exercise]) -> tuple[int, int]:
-        return exercised[1].steps, exercised[1].paths
+    def sample(exercised: tuple[Observable, Exercise]) -> tuple[tuple[int, ...], int]:
+        return exercised[1].when, exercised[1].paths
 
-    for (steps, paths), group in itertools.groupby(sorted(observer.exercised, key=sample), sample):
+    for (when, paths), group in itertools.groupby(sorted(observer.exercised, key=sample), sample):
         rights = {o.name: (exercise, _parts(o, exercise)) for o, exercise in group}
         observables = tuple(part for _, parts in rights.values() for part in parts)
+        every = math.gcd(grid.steps, *when)
         seen = dataclasses.replace(
             simulation,
             observer=Observer(observer.constants, observables),
             observables={part.name: ObservableInfo("", "", "each") for part in observables},
-            grid=Grid(grid.t0, grid.dt, grid.steps, steps),
+            grid=Grid(grid.t0, grid.dt, grid.steps, every),
             paths=paths,
         )
-        values, seconds = _sampled(seen, mesh)
+        values, seconds = _sampled(seen, tuple(step // every for step in when), mesh)
         compile_s += seconds
         for name, (exercise, parts) in rights.items():
             taken, *basis = (values[part.name] for part in parts)
@@ -90,20 +93,22 @@ def _parts(observable: Observable, exercise: Exercise) -> list[Observable]:
     ]
 
 
-def _sampled(simulation: Simulation, mesh: Mesh) -> tuple[dict[str, np.ndarray], float]:
-    """The observables of the last path ids there are at each row after t0: float64, `(rows, paths)`."""
+def _sampled(
+    simulation: Simulation, rows: tuple[int, ...], mesh: Mesh
+) -> tuple[dict[str, np.ndarray], float]:
+    """The observables of the last path ids there are at these rows: float64, `(rows, paths)`."""
     names = tuple(simulation.observables)
     program, inputs = path_program(simulation, simulation.grid, mesh)
     grid, first, devices = simulation.grid, MAX_PATHS - simulation.paths, mesh.devices.size
     steps = grid.steps if isinstance(grid, Grid) else 1
     plan = plan_chunks(simulation.paths, steps, grid.rows * len(names), devices, simulation.chunk)
     ids = as_device_ids(first, plan.leaves, plan.lanes, mesh)
-    (run,), compile_s = compiled(Request(SampleProgram(program, names), (inputs, ids), mesh))
+    (run,), compile_s = compiled(Request(SampleProgram(program, names, rows), (inputs, ids), mesh))
     parts: dict[str, list[np.ndarray]] = {name: [] for name in names}
     for number in range(plan.count):
         done = number * plan.paths
-        rows = run(inputs, as_device_ids(first + done, plan.leaves, plan.lanes, mesh))
-        for name, array in rows.items():
+        found = run(inputs, as_device_ids(first + done, plan.leaves, plan.lanes, mesh))
+        for name, array in found.items():
             flat = np.asarray(array, np.float64).reshape(array.shape[0], -1)
             parts[name].append(flat[:, : simulation.paths - done])
     values = {name: np.concatenate(arrays, axis=1) for name, arrays in parts.items()}
@@ -157,6 +162,7 @@ def fit_policy(name: str, exercise: Exercise, values: np.ndarray, basis: np.ndar
     first = [basis[0, j, when == j] for j in range(dates)]
     return ExerciseFit(
         policy=policy,
+        dates=exercise.shares,
         mean=float(taken.mean()),
         stderr=float(taken.std(ddof=1) / np.sqrt(len(taken))) if len(taken) > 1 else np.nan,
         share=np.array([np.mean(when == j) for j in range(dates)]),

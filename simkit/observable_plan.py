@@ -20,18 +20,18 @@ def plan_observables(
     plan: ModelPlan | None,
     constants: Constants,
     steps: int | None,
-    end: float | None,
+    ends: tuple[float, float] | None,
     mistakes: Mistakes,
 ) -> tuple[tuple[Observable, ...], dict[str, ObservableInfo]]:
-    """The observables that are right. `end` is the time t1; what is `None` could not be read."""
+    """The observables that are right. `ends` are t0 and t1; what is `None` could not be read."""
     observables = []
     info = {}
     fixed = None if plan is None else [*plan.parameters, *constants.names, "t"]
     names = None if plan is None or fixed is None else [*plan.variables, *fixed, *plan.curves]
     ambiguous = frozenset() if plan is None else plan.ambiguous
     values = {} if plan is None else {**constants.values, **plan.values}
-    if end is not None:
-        values["t"] = end
+    if ends is not None:
+        values["t"] = ends[1]
     for name, settings in (section or {}).items():
         path = ("observe", name)
         reason = check_name(name)
@@ -62,7 +62,7 @@ def plan_observables(
                 "ends of steps, such as min(S) > B",
             )
         if value is not None:
-            exercise = plan_exercise(settings, plan, names, steps, path, mistakes)
+            exercise = plan_exercise(settings, plan, names, steps, ends, path, mistakes)
             observable = Observable(name, value, settings.every, exercise)
             _check_every(observable, steps, (*path, "every"), mistakes)
             observables.append(observable)

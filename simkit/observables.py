@@ -151,15 +151,15 @@ class Observer(AbstractObserver):
             seen = {**values, **_seen(observable, found)}
             value = _value(observable.expression, seen, dtype)
             basis = [_value(x, seen, dtype) for x in exercise.basis]
-            date = jnp.maximum(k // steps, jnp.uint32(1)).astype(jnp.int32) - 1
+            date = jnp.maximum(jnp.sum(dates <= k), 1) - 1
             going_on = jax.lax.stop_gradient(policy.continuation(date, basis))
             # So that a NaN is taken rather than passed over.
             now = (held > 0) & ~((value <= 0) | (value < going_on))
             return jnp.where(now, 0.0, held), jnp.where(now, value, taken)
 
         # A branch, which steps between dates pass by: the number of the step is that of all paths.
-        steps = jnp.uint32(exercise.steps)
-        return jax.lax.cond(k % steps == 0, decided, lambda before: before, before)
+        dates = jnp.asarray(exercise.when, jnp.uint32)
+        return jax.lax.cond(jnp.any(dates == k), decided, lambda before: before, before)
 
     def changed(self, acc, k, t, before, after):
         then, dtype = self._environment(before[0], t, before[1])
@@ -229,10 +229,10 @@ class Observer(AbstractObserver):
         changed = []
         for observable in self.observables:
             every, exercise = observable.every, observable.exercise
-            if exercise is not None and exercise.steps % factor:
+            if exercise is not None and any(step % factor for step in exercise.when):
                 return None
             if exercise is not None:
-                exercise = dataclasses.replace(exercise, steps=exercise.steps // factor)
+                exercise = exercise.on_steps(1 / factor)
             if every is not None or _is_dated(observable):
                 if (every or 1) % factor:
                     return None
@@ -248,7 +248,7 @@ class Observer(AbstractObserver):
             if every is not None or _is_dated(observable):
                 every = (every or 1) * factor
             if exercise is not None:
-                exercise = dataclasses.replace(exercise, steps=exercise.steps * factor)
+                exercise = exercise.on_steps(factor)
             changed.append(dataclasses.replace(observable, every=every, exercise=exercise))
         return dataclasses.replace(self, observables=tuple(changed))
 

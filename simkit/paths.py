@@ -26,9 +26,10 @@ from simkit_solvers.problem import AbstractODE, AbstractSDE
 from simkit_solvers.registry import info_of
 from simkit_solvers.reverse_pass import REVERSE_BYTES as PATH_BYTES
 from simkit_solvers.reverse_pass import ReversePass, reverse_pass
+from simkit_solvers.tangents import along, as_tangent
 
 from simkit.errors import InputError
-from simkit.initial import Distribution, PathValues, draw_initial, given_value
+from simkit.initial import draw_initial, given_value, numbers_of
 from simkit.on_each_device import IDS, PATHS
 from simkit.programs import Static
 from simkit.simulation import Simulation
@@ -70,7 +71,7 @@ def as_device_ids(first: int, leaves: int, lanes: int, mesh: Mesh):
 class Inputs(NamedTuple):
     """What a program of paths is given: the floating-point leaves of the run's parts, and the seed's key.
 
-    `initial` are the initial values that are numbers, or arrays of one for each path, by name. All are in the
+    `initial` are the initial values by name: numbers, arrays of one for each path, laws. All are in the
     run's precision, and traced, so that a derivative, a sweep or another seed compiles nothing anew.
     """
 
@@ -87,14 +88,14 @@ class PathProgram:
 
     It gives a dictionary of arrays `(rows, leaves, lanes)`; on an adaptive grid also `ACCEPTED`, `REJECTED`
     and `REACHED` with one row each, for a jump process `STATUS` as well. `parts` are problem, observer, grid
-    and solver without the inputs' numbers; `initial` has the name and law of each initial value, None for a
-    number. `driver` makes a path's noise on a fixed grid of key, path and whether its normals are float64.
+    and solver without the inputs' numbers; `initial` are the names of the initial values in their order.
+    `driver` makes a path's noise on a fixed grid of key, path and whether its normals are float64.
     The reverse pass of a fixed grid keeps about `reverse_bytes` of what its loop carries. It is the program
     of one device; a `Request` has it run on each of the mesh.
     """
 
     parts: Static
-    initial: tuple[tuple[str, Distribution | None], ...]
+    initial: tuple[str, ...]
     precision: str
     wide: bool
     convert: bool
@@ -138,8 +139,20 @@ class PathProgram:
 
     def start(self, inputs: Inputs, problem, path):
         """The initial state of a path."""
-        laws = {name: inputs.initial[name] if law is None else law for name, law in self.initial}
+        laws = {name: inputs.initial[name] for name in self.initial}
         return problem.State(**draw_initial(laws, inputs.key, path, jnp.dtype(self.precision), self.wide))
+
+    def start_moved(self, inputs: Inputs, move: Inputs, problem, path) -> dict[str, Any]:
+        """How the initial values of a path move along a direction of the inputs; only those that do."""
+        moving = [name for name in self.initial if jax.tree.leaves(move.initial.get(name))]
+        if not moving:
+            return {}
+
+        def start(initial):
+            y0 = self.start(inputs._replace(initial=initial), problem, path)
+            return {name: getattr(y0, name) for name in moving}
+
+        return along(start, inputs.initial, as_tangent(inputs.initial, move.initial))[1]
 
     def one_path(self, inputs: Inputs, path, memory: float = PATH_BYTES) -> dict[str, jax.Array]:
         """The rows of one path, by name."""
@@ -194,20 +207,15 @@ def path_program(
 ) -> tuple[PathProgram, Inputs]:
     """The program of a simulation's paths on this grid, and what to call it with beside path ids."""
     dtype = jnp.dtype(simulation.precision)
-    laws = {name: x if isinstance(x, Distribution) else None for name, x in simulation.initial.items()}
-    fixed = {
-        name: x.numbers if isinstance(x, PathValues) else x
-        for name, x in simulation.initial.items()
-        if not isinstance(x, Distribution)
-    }
-    everything = (simulation.problem, simulation.observer, grid, fixed)
+    initial = numbers_of(simulation.initial)
+    everything = (simulation.problem, simulation.observer, grid, initial)
     numbers, (*static, _) = eqx.partition(everything, eqx.is_inexact_array_like)
     numbers = jax.tree.map(lambda x: jnp.asarray(x, dtype), numbers)
     if isinstance(grid, JumpGrid):  # whole numbers, which float32 may not hold
-        numbers = (*numbers[:3], {name: jnp.asarray(x, jnp.float64) for name, x in fixed.items()})
+        numbers = (*numbers[:3], {name: jnp.asarray(x, jnp.float64) for name, x in initial.items()})
     program = PathProgram(
         Static((*static, simulation.solver)),
-        tuple(laws.items()),
+        tuple(simulation.initial),
         simulation.precision,
         simulation.normals == "float64",
         simulation.convert,

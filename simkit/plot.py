@@ -1,13 +1,22 @@
 """The picture of a dataset: quantiles over time, sample paths, distributions at the end."""
 
 import os
-import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from simkit.errors import InputError, OutputError
+from simkit.plot_layout import (
+    BLUE,
+    COLOURS,
+    GREY,
+    VERMILION,
+    Panels,
+    arranged,
+    label,
+    shortened,
+)
 from simkit.progress import steps_text
 
 if TYPE_CHECKING:
@@ -15,13 +24,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe & Ito's palette: told apart with any kind of colour vision.
-BLUE, VERMILION, GREY = "#0072B2", "#D55E00", "#5b6770"
-COLOURS = (BLUE, VERMILION, "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-MAX_STATES = 4
-MAX_ROWS = 5
-MAX_OBSERVABLES = 9
-COLUMNS = 3
 SAMPLES = 8
 KINDS = (".png", ".pdf", ".svg", ".jpg", ".webp")
 
@@ -54,80 +56,32 @@ def plot_dataset(dataset: "xr.Dataset") -> "Figure":
         from simkit.uncertainty.plot import plot_study
 
         return plot_study(dataset)
-    if "variant" in dataset.dims:
-        from simkit.plot_variants import plot_variants
-
-        return plot_variants(dataset)
     if dataset.attrs.get("simkit_kind") == "sensitivity":
         from simkit.sensitivity.plot import plot_sensitivities
 
         return plot_sensitivities(dataset)
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
+    if "variant" in dataset.dims:
+        from simkit.plot_variants import plot_variants
 
-    rows, pairs = over_time_names(dataset), portrait_pairs(dataset)
+        return plot_variants(dataset)
     single = int(dataset.attrs["paths"]) == 1
-    drawn = {*rows, *(name for pair in pairs for name in pair)}
-    observables = [] if single else [n for n in dataset.attrs["observables"].split() if n not in drawn]
-    observables = observables[:MAX_OBSERVABLES]
-    columns = min(COLUMNS, max(len(observables), 1))
-    below = -(-len(observables) // columns)
-    heights = [max(len(rows) * (3.1 if len(rows) > 1 else 4.2), 6.0 if pairs else 0), below * 2.7]
-    with rc_context(STYLE):
-        layout = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08, hspace=0.03, wspace=0.03)
-        figure = Figure(figsize=(12, sum(heights) + 0.9), layout=layout)
-        blocks = figure.add_gridspec(2 if below else 1, 1, height_ratios=heights[: 2 if below else 1])
-        upper = blocks[0].subgridspec(1, 2, width_ratios=(1, 1)) if pairs else [blocks[0]]
-        cells = upper[0].subgridspec(len(rows), 1 if single else 2, width_ratios=None if single else (3.4, 1))
-        for row, name in enumerate(rows):
-            last = row == len(rows) - 1
-            over_time = figure.add_subplot(cells[row, 0])
-            if single:
-                _curve(over_time, dataset, name, last)
-            else:
-                _fan(over_time, dataset, name, row == 0, last)
-                _sideways_histogram(figure.add_subplot(cells[row, 1], sharey=over_time), dataset, name, last)
-            over_time.set_ylabel(label(dataset, name, 34 if len(rows) < 3 and not pairs else 24))
-        if pairs:
-            _portrait(figure.add_subplot(upper[1]), dataset, pairs)
-        lower = blocks[-1].subgridspec(max(below, 1), columns)
-        for number, name in enumerate(observables):
-            cell = lower[divmod(number, columns)]
-            _histogram(figure.add_subplot(cell), dataset, name, first=number % columns == 0)
-        figure.suptitle(_title(dataset), x=0.012, ha="left", fontsize=13, fontweight="bold")
-        figure_legend(figure)
-    return figure
 
+    def over_time(axes, name: str, first: bool, last: bool) -> None:
+        if single:
+            _curve(axes, dataset, name)
+        else:
+            _fan(axes, dataset, name, first)
 
-def over_time_names(dataset: "xr.Dataset") -> list[str]:
-    """The quantities that have a row over time."""
-    asked = dataset.attrs.get("plot_over_time", "").split()
-    states = dataset.attrs["state_variables"].split()[:MAX_STATES]
-    each = [n for n in dataset.attrs["observables"].split() if "time" in dataset[f"{n}_mean"].dims]
-    return asked or [*states, *each][:MAX_ROWS]
-
-
-def portrait_pairs(dataset: "xr.Dataset") -> list[list[str]]:
-    return [pair.split() for pair in dataset.attrs.get("plot_portrait", "").split(";") if pair.strip()]
-
-
-STYLE: Any = {
-    "font.size": 11,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.edgecolor": GREY,
-    "axes.labelcolor": "#222222",
-    "xtick.color": GREY,
-    "ytick.color": GREY,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": "#e6e9ec",
-    "grid.linewidth": 0.8,
-    "axes.formatter.useoffset": False,
-    "axes.formatter.limits": (-4, 6),
-    "lines.solid_capstyle": "round",
-}
+    return arranged(
+        dataset,
+        _title(dataset),
+        Panels(
+            over_time,
+            sideways=lambda axes, name, last: _sideways_histogram(axes, dataset, name, last),
+            portrait=lambda axes, pairs: _portrait(axes, dataset, pairs),
+            distribution=lambda axes, name, first: _histogram(axes, dataset, name, first),
+        ),
+    )
 
 
 def _title(dataset: "xr.Dataset") -> str:
@@ -141,54 +95,10 @@ def _title(dataset: "xr.Dataset") -> str:
     return f"{a['model']}   {size} × {steps}   {a['solver']}{seed}"
 
 
-def figure_legend(figure: "Figure") -> None:
-    entries = {}
-    for axes in figure.axes:
-        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
-            entries.setdefault(label, handle)
-    if entries:
-        figure.legend(
-            entries.values(),
-            entries.keys(),
-            loc="outside lower center",
-            ncols=len(entries),
-            frameon=False,
-            handlelength=1.8,
-            columnspacing=1.8,
-        )
-
-
-def label(dataset: "xr.Dataset", name: str, width: int = 34) -> str:
-    """Name, description and unit; without the description where it is a formula or there is no room."""
-    mean = dataset[f"{name}_mean"].attrs
-    unit = f" [{mean['units']}]" if mean["units"] not in ("", "1") else ""
-    description = _short(str(mean["description"]), max(width - len(unit), 0))
-    plain = (
-        description in (name, "")
-        or (description.endswith("…") and width < 34)
-        or name in dataset.attrs["observables"].split()
-    )
-    return f"{name}{unit}" if plain else f"{name}, {description}{unit}"
-
-
-def _short(text: str, width: int) -> str:
-    return textwrap.shorten(text, width, placeholder=" …")
-
-
-def time_axis(axes: "Axes", dataset: "xr.Dataset", last: bool) -> None:
-    times = dataset["time"].values
-    axes.set_xlim(times[0], times[-1])
-    if last:
-        axes.set_xlabel("time")
-    else:
-        axes.tick_params(labelbottom=False)
-
-
-def _curve(axes: "Axes", dataset: "xr.Dataset", name: str, last: bool) -> None:
+def _curve(axes: "Axes", dataset: "xr.Dataset", name: str) -> None:
     axes.plot(dataset["time"].values, dataset[f"{name}_mean"].values, color=BLUE, linewidth=1.4)
     if f"{name}_exact" in dataset:
         _exact(axes, dataset, name)
-    time_axis(axes, dataset, last)
 
 
 def _portrait(axes: "Axes", dataset: "xr.Dataset", pairs: list[list[str]]) -> None:
@@ -222,7 +132,7 @@ def _exact(axes: "Axes", dataset: "xr.Dataset", name: str) -> None:
     axes.plot(dataset["time"].values, values, **style)
 
 
-def _fan(axes: "Axes", dataset: "xr.Dataset", name: str, first: bool, last: bool) -> None:
+def _fan(axes: "Axes", dataset: "xr.Dataset", name: str, first: bool) -> None:
     times, levels = dataset["time"].values, dataset["quantile"].values
     if is_truth(dataset, name):  # whose quantiles and paths jump between nought and one
         levels = levels[:0]
@@ -253,7 +163,6 @@ def _fan(axes: "Axes", dataset: "xr.Dataset", name: str, first: bool, last: bool
     if len(times) < 5 and first:
         note = f"only {len(times)} times were saved: set save.points for the shape between"
         axes.set_title(note, loc="right", fontsize=9, color=GREY)
-    time_axis(axes, dataset, last)
 
 
 def is_truth(dataset: "xr.Dataset", name: str) -> bool:
@@ -296,7 +205,12 @@ def _sideways_histogram(axes: "Axes", dataset: "xr.Dataset", name: str, last: bo
     exact = _final(dataset, name, "exact")
     if exact is not None:
         axes.axhline(exact, color="black", linewidth=1.6, linestyle=(0, (4, 3)), zorder=5)
-    axes.set_xlim(0, ceiling(shares))
+    top, peak = ceiling(shares), int(np.argmax(shares))
+    axes.set_xlim(0, top)
+    if shares[peak] > top:
+        style = {"fontsize": 9, "color": "black", "ha": "right", "va": "center", "zorder": 6}
+        place = {"xy": (top, (edges[peak] + edges[peak + 1]) / 2), "xytext": (-4, 0)}
+        axes.annotate(f"{shares[peak]:.0f} %", **place, textcoords="offset points", **style)
     axes.tick_params(labelleft=False)
     axes.locator_params(axis="x", nbins=4)
     end = float(dataset["time"].values[-1])
@@ -330,6 +244,6 @@ def _histogram(axes: "Axes", dataset: "xr.Dataset", name: str, first: bool) -> N
     attributes = dataset[f"{name}_mean"].attrs
     axes.set_xlabel(f"{name} [{attributes['units']}]" if attributes["units"] else name)
     if attributes["description"] != name:
-        axes.set_title(_short(str(attributes["description"]), 44), fontsize=9, loc="left", color=GREY)
+        axes.set_title(shortened(str(attributes["description"]), 44), fontsize=9, loc="left", color=GREY)
     if first:
         axes.set_ylabel("% of paths per bin")

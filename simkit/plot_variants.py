@@ -4,22 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from simkit.plot import (
-    COLOURS,
-    COLUMNS,
-    GREY,
-    MAX_OBSERVABLES,
-    STYLE,
-    ceiling,
-    figure_legend,
-    final_mean,
-    final_shares,
-    is_truth,
-    label,
-    over_time_names,
-    portrait_pairs,
-    time_axis,
-)
+from simkit.plot import ceiling, final_mean, final_shares, is_truth
+from simkit.plot_layout import COLOURS, GREY, Panels, arranged, label
 from simkit.table import run_title
 from simkit.variant_dataset import each_variant
 
@@ -38,42 +24,18 @@ def plot_variants(dataset: "xr.Dataset") -> "Figure":
     Over time there are the mean of each variant and the band between its outermost quantiles, of a single
     path its curve. In a portrait each variant has its first path.
     """
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
-
     variants = each_variant(dataset)
-    rows, pairs = over_time_names(dataset), portrait_pairs(dataset)
     single = int(dataset.attrs["paths"]) == 1
-    drawn = {*rows, *(name for pair in pairs for name in pair)}
-    observables = [] if single else [n for n in dataset.attrs["observables"].split() if n not in drawn]
-    observables = observables[:MAX_OBSERVABLES]
-    columns = min(COLUMNS, max(len(observables), 1))
-    below = -(-len(observables) // columns)
-    heights = [max(len(rows) * (3.1 if len(rows) > 1 else 4.2), 6.0 if pairs else 0), below * 2.7]
-    with rc_context(STYLE):
-        layout = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08, hspace=0.03, wspace=0.03)
-        figure = Figure(figsize=(12, sum(heights) + 0.9), layout=layout)
-        blocks = figure.add_gridspec(2 if below else 1, 1, height_ratios=heights[: 2 if below else 1])
-        upper = blocks[0].subgridspec(1, 2, width_ratios=(1, 1)) if pairs else [blocks[0]]
-        cells = upper[0].subgridspec(len(rows), 1 if single else 2, width_ratios=None if single else (3.4, 1))
-        for row, name in enumerate(rows):
-            last = row == len(rows) - 1
-            axes = figure.add_subplot(cells[row, 0])
-            _over_time(axes, variants, name, single)
-            time_axis(axes, dataset, last)
-            axes.set_ylabel(label(dataset, name, 34 if len(rows) < 3 and not pairs else 24))
-            if not single:
-                _sideways(figure.add_subplot(cells[row, 1], sharey=axes), variants, name, last)
-        if pairs:
-            _portrait(figure.add_subplot(upper[1]), dataset, variants, pairs)
-        lower = blocks[-1].subgridspec(max(below, 1), columns)
-        for number, name in enumerate(observables):
-            axes = figure.add_subplot(lower[divmod(number, columns)])
-            _distributions(axes, dataset, variants, name, first=number % columns == 0)
-        figure.suptitle(_title(dataset), x=0.012, ha="left", fontsize=13, fontweight="bold")
-        figure_legend(figure)
-    return figure
+    return arranged(
+        dataset,
+        _title(dataset),
+        Panels(
+            over_time=lambda axes, name, first, last: _over_time(axes, variants, name, single),
+            sideways=lambda axes, name, last: _sideways(axes, variants, name, last),
+            portrait=lambda axes, pairs: _portrait(axes, dataset, variants, pairs),
+            distribution=lambda axes, name, first: _distributions(axes, dataset, variants, name, first),
+        ),
+    )
 
 
 def _style(number: int) -> dict[str, Any]:

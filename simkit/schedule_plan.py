@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import jax.numpy as jnp
@@ -12,10 +12,11 @@ from simkit_solvers.curve import AbstractTimeFunction
 from simkit_solvers.grid import Grid
 from simkit_solvers.jump_grid import JumpGrid
 from simkit_solvers.problem import AbstractODE, parameters_of
-from simkit_solvers.schedule import ON_STEP, Event, scheduled
+from simkit_solvers.schedule import Event, scheduled
 
 from simkit.curve_plan import CurvePlan
 from simkit.documents import KeyPath
+from simkit.ends_of_steps import inside_a_step
 from simkit.expression import Expression, ExpressionError, compile_expression
 from simkit.fields import Constants, compiled, evaluated
 from simkit.mistakes import Mistakes
@@ -26,7 +27,6 @@ from simkit.time_functions import SetVariables, TimeExpression
 
 SAMPLES = 200  # times, beside the points of curves, at which a parameter's range is checked
 MOST_TIMES = 100_000
-MOST_STEPS = 10  # times as many steps are looked through for a number that meets all events
 ON_TIME = 1e-9  # of the span: what rounding makes of a time
 
 Span = tuple[Expression, Expression]
@@ -35,15 +35,18 @@ AnyGrid = Grid | AdaptiveGrid | JumpGrid
 
 @dataclasses.dataclass(frozen=True)
 class EventPlan:
-    """An event: its times as expressions of constants, and what it sets."""
+    """An event: its name, its times as expressions of constants, and what it sets."""
 
+    name: str
     times: tuple[Callable[[Mapping[str, Any]], Any], ...]
     values: tuple[tuple[str, Expression], ...]
 
     def bound(self, constants: Mapping[str, Any], own: Iterable[str], grid: AnyGrid) -> Event:
         """The event for other constants, of which the model has its `own`, on a grid."""
         used = {name for _, value in self.values for name in value.names} - {*own}
-        change = SetVariables({n: constants[n] for n in sorted(used) if n in constants}, self.values)
+        change = SetVariables(
+            {n: constants[n] for n in sorted(used) if n in constants}, self.values, self.name
+        )
         numbers = [time(constants) for time in self.times]
         plain = all(isinstance(number, float) for number in numbers)
         times = np.asarray(numbers, np.float64) if plain else jnp.stack([jnp.asarray(n) for n in numbers])
@@ -87,7 +90,7 @@ def plan_events(
             if value is not None:
                 values.append((variable, value))
         if times is not None and len(mistakes.found) == before:
-            found.append(EventPlan(times, tuple(values)))
+            found.append(EventPlan(name, times, tuple(values)))
     return tuple(found)
 
 
@@ -200,7 +203,7 @@ def refuse_events(
     if not isinstance(grid, Grid):
         return
     times = [float(time(constants.values)) for event in events for time in event.times]
-    reason = _inside_a_step(times, grid, "other times")
+    reason = inside_a_step(times, _ends(grid), grid.steps, "other times")
     if reason is not None:
         mistakes.add(("events",), reason, at_key=True)
 
@@ -209,38 +212,13 @@ def refuse_jumps_inside(curves: Mapping[str, CurvePlan], grid: AnyGrid | None, m
     """Jumps of curves that are inside a step of a fixed grid, where the whole step would take one value."""
     if not isinstance(grid, Grid):
         return
-    t0, t1 = float(grid.t0), float(grid.t0) + float(grid.dt) * grid.steps
+    t0, t1 = _ends(grid)
     for name, curve in curves.items():
         if curve.interpolation == "previous":
             times = [t for t in curve.numbers[0] if t0 < t < t1]
-            reason = _inside_a_step(times, grid, "other times, or interpolation: linear")
+            reason = inside_a_step(times, (t0, t1), grid.steps, "other times, or interpolation: linear")
             if reason is not None:
                 mistakes.add(("curves", name), f"jumps inside a step: {reason}", at_key=True)
-
-
-def _inside_a_step(times: Sequence[float], grid: Grid, otherwise: str) -> str | None:
-    """What is wrong with the first of the times that is not the end of a step, and the remedy."""
-    t0, span = float(grid.t0), float(grid.dt) * grid.steps
-    shares = (np.asarray(times, np.float64) - t0) / span
-    if _met(shares, grid.steps):
-        return None
-    near = _nearest_steps(shares, grid.steps)
-    remedy = f"steps: {' or '.join(map(str, near))}" if near else f"{otherwise}, or more steps"
-    wrong = next(s for s in shares if not _met(np.asarray([s]), grid.steps))
-    return f"the time {t0 + wrong * span:g} is inside one of the {grid.steps} steps; take {remedy}"
-
-
-def _met(shares: np.ndarray, steps: int) -> bool:
-    """Whether each time, as a share of the run, is the end of a step."""
-    exact = shares * steps
-    return bool(np.all(np.abs(exact - np.rint(exact)) <= ON_STEP))
-
-
-def _nearest_steps(shares: np.ndarray, steps: int) -> list[int]:
-    """The numbers of steps next to a given one that meet all times."""
-    below = next((n for n in range(steps - 1, 0, -1) if _met(shares, n)), None)
-    above = next((n for n in range(steps + 1, MOST_STEPS * steps + 1000) if _met(shares, n)), None)
-    return [n for n in (below, above) if n is not None]
 
 
 def plan_schedule(
@@ -339,3 +317,8 @@ def _check_range(
 def _is_named(mistakes: Mistakes) -> bool:
     model = mistakes.document.data.get("model")
     return isinstance(model, dict) and "type" in model
+
+
+def _ends(grid: Grid) -> tuple[float, float]:
+    """t0 and t1."""
+    return float(grid.t0), float(grid.t0) + float(grid.dt) * grid.steps

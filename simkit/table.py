@@ -22,8 +22,9 @@ LEFT = ("", "unit", "paths", "variant", "parameter", "of the output", "note")
 LEFT += ("with respect to", "estimator", "because")
 FOLDED, FOLDED_WIDTH = ("unit", "note", "because"), 5
 BIAS_DIGITS = 4
-WIDEST = 10_000
-WIDTH = 160  # where there is no terminal to ask
+WIDEST = 10_000  # where there is no terminal, nothing is folded
+ROUNDINGS = 100
+OFF = (" %", " abs")
 
 
 def summary(dataset: "xr.Dataset") -> dict[str, Any]:
@@ -115,12 +116,48 @@ def _mean(row: Mapping[str, Any]) -> str:
     return with_error(row["mean"], error) + (" ± 0" if error == 0 else "")
 
 
+def _apart(row: Mapping[str, Any], rounding: float) -> str:
+    """How far a mean is from its exact value; nothing where an error is too large for a number."""
+    spread = row["stderr"] is None and row["n"] > 1
+    if spread or row["mean"] is None or row["exact"] is None:
+        return ""
+    return apart(row["mean"], row["exact"], row["z"], 2, rounding * max(abs(row["mean"]), abs(row["exact"])))
+
+
 def _bias(row: Mapping[str, Any]) -> str:
     """The step bias with its error; of many digits the first, which are all that one asks of a bias."""
     value, error = row["bias"], row["bias_stderr"]
     if value and error and abs(value) > 10**BIAS_DIGITS * error:
         return f"{value:.{BIAS_DIGITS}g} ± {error:.1g}"
     return with_error(value, error)
+
+
+def apart(value: float | None, other: float | None, z: float | None, digits: int, rounding: float) -> str:
+    """How far a value is from another: z, or where neither has a spread the difference in % of the other.
+
+    Where that is 0 it is the difference itself, `abs`. What is as close as `rounding` is `equal`.
+    """
+    if z is not None:
+        return f"{z:+.{digits}f}"
+    if value is None or other is None:
+        return ""
+    if abs(value - other) <= rounding:
+        return "equal"
+    if not other:
+        return f"{value:+.2g} abs"
+    share = 100 * (value - other) / abs(other)
+    return f"{share:+.{3 if abs(share) >= 100 else 2}g} %"
+
+
+def rounding_of(dataset: "xr.Dataset") -> float:
+    """What rounding may make of a figure, relative to it."""
+    return ROUNDINGS * float(np.finfo(dataset.attrs.get("precision", "float64")).eps)
+
+
+def titled(cells: list[str]) -> str:
+    """The title of a column of z, and of differences where there is no spread."""
+    off = [cell == "equal" or cell.endswith(OFF) for cell in cells if cell]
+    return "z" if not any(off) else "off by" if all(off) else "z or off by"
 
 
 def with_error(value: float | None, error: float | None) -> str:
@@ -154,13 +191,15 @@ def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
     rows = content["observables"] | content["state"]
     failed = content["failed_paths"]
     single = content["paths"] == 1
+    rounding = rounding_of(dataset)
+    far = [_apart(row, rounding) for row in rows.values()]
     columns = {
         "": list(rows),
         ("value" if single else "mean"): [_mean(row) for row in rows.values()],
         "in sample": [with_error(row.get("in_sample"), row.get("in_sample_stderr")) for row in rows.values()],
         "step bias": [_bias(row) for row in rows.values()],
         "exact": ["" if row["exact"] is None else f"{row['exact']:.8g}" for row in rows.values()],
-        "z": ["" if row["z"] is None else f"{row['z']:+.2f}" for row in rows.values()],
+        titled(far): far,
         "unit": [row["unit"] for row in rows.values()],
     }
     if failed:
@@ -181,13 +220,15 @@ def _variants_table(dataset: "xr.Dataset", unicode: bool) -> Table:
     rows = [(quantity, name, figures[name][quantity]) for quantity in quantities for name in variants]
     failed = {name: content["failed_paths"] for name, content in variants.items()}
     start = next(iter(variants))
+    rounding = rounding_of(dataset)
+    far = [_apart(row, rounding) for *_, row in rows]
     columns = {
         "": [_named(quantity, row["unit"]) if name == start else "" for quantity, name, row in rows],
         "variant": [name for _, name, _ in rows],
         ("value" if first["paths"] == 1 else "mean"): [_mean(row) for *_, row in rows],
         f"minus {start}": ["" if name == start else _difference(row) for _, name, row in rows],
         "exact": ["" if row["exact"] is None else f"{row['exact']:.8g}" for *_, row in rows],
-        "z": ["" if row["z"] is None else f"{row['z']:+.2f}" for *_, row in rows],
+        titled(far): far,
     }
     if any(failed.values()):
         columns["failed"] = [f"{failed[name]:,}" for _, name, _ in rows]
@@ -264,10 +305,11 @@ def print_table(dataset: "xr.Dataset", file: TextIO | None = None) -> None:
 
 def printed(file: TextIO, heading: str, table: Callable[[bool], Table], closings: Iterable[str]) -> None:
     """Print a heading, a table made for a terminal that knows Unicode or not, and closing lines."""
-    console = Console(file=file, highlight=False, markup=False, width=None if file.isatty() else WIDTH)
+    console = Console(file=file, highlight=False, markup=False, width=None if file.isatty() else WIDEST)
     unicode = _knows(file, "┏━┓±×")
     content = table(unicode)
-    console.width = max(console.width, _least_width(console, content))
+    if file.isatty():
+        console.width = max(console.width, _least_width(console, content))
     with console.capture() as capture:
         console.print(heading, soft_wrap=True)
         console.print(content)

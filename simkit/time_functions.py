@@ -49,10 +49,11 @@ class TimeExpression(AbstractTimeFunction):
 
 
 class SetVariables(AbstractChange):
-    """Gives variables new values, all of them computed from the state before."""
+    """Gives variables new values, all of them computed from the state before. `name` is the event's."""
 
     constants: dict[str, Scalar]
     values: tuple[tuple[str, Expression], ...] = eqx.field(static=True)
+    name: str = eqx.field(static=True, default="")
 
     def __call__(self, problem, t, y):
         known = {**self.constants, **parameters_at(problem, t), **y._asdict(), "t": t}

@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import itertools
 import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 from simkit.build import build
 from simkit.documents import Document, KeyPath, read_document
 from simkit.errors import InputError
+from simkit.exercise import Exercise
 from simkit.experiment import VARIANTS, checked
 from simkit.mistakes import Mistakes
 from simkit.observables import Observer
@@ -102,10 +104,11 @@ def _difference(one: Simulation, name: str, first: Simulation, first_name: str) 
         kept = {key: info.at for key, info in simulation.observables.items()}
         observer = simulation.observer
         exercised = observer.exercised if isinstance(observer, Observer) else ()
+        rights = [f"{_dates_text(exercise)} of {each.name}" for each, exercise in exercised]
         return {
             "the variables": ", ".join(simulation.problem.State._fields),
             "the observables": ", ".join(f"{key} ({at})" for key, at in kept.items()) or "none",
-            "the dates of exercise": ", ".join(f"{e.dates} of {o.name}" for o, e in exercised) or "none",
+            "the dates of exercise": ", ".join(rights) or "none",
             "so many paths": simulation.paths,
             "so many stored paths": simulation.stored_paths,
             "the quantiles": ", ".join(f"{level:g}" for level in simulation.quantiles),
@@ -122,6 +125,14 @@ def _difference(one: Simulation, name: str, first: Simulation, first_name: str) 
             f"runs from {times[0]:g} to {times[-1]:g}, and {first_name} from {others[0]:g} to {others[-1]:g}"
         )
     return None
+
+
+def _dates_text(exercise: Exercise) -> str:
+    """How many there are, and at which parts of the run where they do not lie equally apart."""
+    apart = {b - a for a, b in itertools.pairwise((0, *exercise.when))}
+    if len(apart) == 1 and exercise.when[-1] == exercise.of:
+        return str(exercise.dates)
+    return f"{exercise.dates} (at {', '.join(f'{share:.6g}' for share in exercise.shares)} of the time)"
 
 
 def _changes(document: Document, chosen: Collection[str] | None) -> dict[str, dict[KeyPath, tuple]]:

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 from simkit_solvers.jump_diffusion import AbstractJumpDiffusion
 from simkit_solvers.problem import AbstractSDE
+from simkit_solvers.reaction_network import AbstractReactionNetwork, ChemicalLangevin
 
 
 def build(model, dtype=None):
@@ -25,8 +26,16 @@ def time(dtype=jnp.float64):
 
 
 def functions(model):
-    """Drift and, where there are, noise and jump with fixed random numbers, of (problem, y)."""
+    """Drift and, where there are, noise and jump with fixed random numbers, of (problem, y).
+
+    Of a reaction network also the drift and the noise of its Langevin equation, which have its propensities.
+    """
     found = {"drift": lambda p, y: p.drift(time(y[0].dtype), y)}
+    if issubclass(model, AbstractReactionNetwork):
+        found["langevin"] = lambda p, y: ChemicalLangevin(p).drift(time(y[0].dtype), y)
+        found["langevin noise"] = lambda p, y: ChemicalLangevin(p).noise(
+            time(y[0].dtype), y, increments(ChemicalLangevin(p), y[0].dtype)
+        )
     if issubclass(model, AbstractSDE):
         found["noise"] = lambda p, y: p.noise(time(y[0].dtype), y, increments(model, y[0].dtype))
     if issubclass(model, AbstractJumpDiffusion):

@@ -108,6 +108,7 @@ class Pulled(AbstractODE):
         return PairState(x=-1e5 * (y.x - jnp.cos(t)), v=-y.v)
 
 
+@pytest.mark.more
 def test_implicit_explicit_methods_treat_the_drift_implicitly():
     y0 = PairState(jnp.asarray(0.0), jnp.asarray(1.0))
     grid = AdaptiveGrid(0.0, 1.0, Tolerances(1e-5, 1e-7), max_steps=2000)

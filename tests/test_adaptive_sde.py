@@ -274,6 +274,7 @@ def test_noise_that_does_not_commute_has_the_right_limit(solver):
     assert np.abs(np.mean(tight, 0)).max() < 0.0015
 
 
+@pytest.mark.more
 def test_noise_that_does_not_commute_leads_euler_maruyama_astray():
     """Its mean error does not become smaller; that of the other methods is a twentieth of it."""
     exact = generally("EulerHeun", "stratonovich")[1](512)

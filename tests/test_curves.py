@@ -153,6 +153,7 @@ def test_a_forward_price_by_a_curve_of_rates(gbm):
     assert ratio == pytest.approx(math.exp(-area), rel=1e-12)
 
 
+@pytest.mark.more
 def test_a_row_has_the_values_of_its_time_after_a_jump(gbm):
     np.testing.assert_allclose(gbm["rate_mean"], [0.5, -0.2, 0.4, 0.4, 0.0])
     assert float(gbm["most_mean"]) == pytest.approx(0.4 + 0.3)  # just before r falls to 0, at t1

@@ -76,6 +76,7 @@ def replayed_in_numpy():
     return found
 
 
+@pytest.mark.more
 def test_the_first_nan_is_that_of_a_replay_in_numpy():
     expected = replayed_in_numpy()
     assert 5 < len(expected) < PATHS

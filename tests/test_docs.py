@@ -188,6 +188,7 @@ def test_every_block_runs(path, tmp_path, monkeypatch, quick_programs):
         Page(path, module).run()
 
 
+@pytest.mark.more
 def test_generated_blocks_are_valid(generated):
     for path in generated.rglob("*.md"):
         for tag, line, code in blocks(path.read_text(encoding="utf-8")):
@@ -210,6 +211,7 @@ def test_each_model_has_a_page(name, generated):
     assert text.startswith(f"# {name}\n")
     assert "$" in text
     assert re.search(r"References?: .*\bdoi:10\.", text, re.DOTALL)
+    assert re.search(rf"^!\[{name}\]\(\.\./pictures/\w+\.png\)$", text, re.MULTILINE)
     for key, spec in parameters_of(MODELS[name]).items():
         assert re.search(
             rf"\| `{key}` \| `{re.escape(spec.unit)}` \| .*{re.escape(spec.description)}", text

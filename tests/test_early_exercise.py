@@ -39,13 +39,12 @@ def experiment(early_exercise, **changes):
     }
 
 
-def bermudan(dates, paths):
-    """A European put and one with so many dates on the same paths, and what its policy was fitted to."""
-    steps = 8 * dates  # whole blocks of steps between dates, which compile fastest
+def bermudan(dates, paths, steps):
+    """A European put and one with these dates on the same paths, and what its policy was fitted to."""
     settings = experiment(
         None,
         time={"t1": 1.0, "steps": steps},
-        save={"points": dates},
+        save={"points": 10},
         observe={
             "european": PUT,
             "put": {"value": PUT, "early_exercise": {"dates": dates, "basis": ["exp(x)"], "paths": paths}},
@@ -57,7 +56,7 @@ def bermudan(dates, paths):
 
 @pytest.fixture(scope="module")
 def ten():
-    return bermudan(10, 65536)
+    return bermudan(10, 65536, 80)
 
 
 def priced(found, value, lost):
@@ -74,6 +73,7 @@ def mean_and_error(x):
     return x.mean(), x.std(ddof=1) / math.sqrt(len(x))
 
 
+@pytest.mark.more
 @quick
 def test_price_with_ten_dates(ten):
     priced(ten[0], BERMUDAN_10, 0.01)
@@ -81,28 +81,48 @@ def test_price_with_ten_dates(ten):
     assert abs(fit.mean - BERMUDAN_10) < 3 * fit.stderr
 
 
+@pytest.mark.more
+@pytest.mark.parametrize(
+    "dates", [[0.2, 0.45, 0.8, 1.0], [0.15, 0.45, 0.6]], ids=["to the end", "lapses before"]
+)
+@quick
+def test_price_with_listed_dates(dates):
+    found, fit = bermudan(dates, 65536, steps=40)
+    value, boundary = tree(dates)
+    priced(found, value, 0.01)
+    np.testing.assert_allclose(fit.dates, dates, rtol=1e-12)
+    assert (fit.share[1:] > 0.01).all()
+    assert np.abs(fit.high - boundary)[1:].max() < 3
+
+
 @quick
 @pytest.mark.slow
 def test_price_with_fifty_dates():
-    priced(bermudan(50, 65536)[0], BERMUDAN_50, 0.03)
+    priced(bermudan(50, 65536, 400)[0], BERMUDAN_50, 0.03)
+
+
+def tree(dates, levels=4000):
+    """The price of the put, and the highest price of the asset at which it is exercised at each date, by a
+    binomial tree (Cox, Ross & Rubinstein 1979, doi:10.1016/0304-405X(79)90015-1)."""
+    up = math.exp(0.25 * math.sqrt(1 / levels))
+    rise = (1 - 1 / up) / (up - 1 / up)
+    value = np.zeros(levels + 1)
+    boundary = {}
+    for n in reversed(range(levels + 1)):
+        if n < levels:
+            value = math.exp(-0.05 / levels) * (rise * value[1:] + (1 - rise) * value[:-1])
+        if n / levels in dates:
+            price = 100 * up ** (2 * np.arange(n + 1) - n)
+            boundary[n] = price[np.maximum(100 - price, 0) > value].max()
+            value = np.maximum(value, 100 - price)
+    assert len(boundary) == len(dates)
+    return value[0], np.array([boundary[n] for n in sorted(boundary)])
 
 
 def test_exercise_is_below_the_boundary(ten):
-    """The highest price at which a put is exercised, against that of a binomial tree (Cox, Ross & Rubinstein
-    1979, doi:10.1016/0304-405X(79)90015-1) with the same dates."""
-    levels, dates = 4000, 10
-    up = math.exp(0.25 * math.sqrt(1 / levels))
-    rise = (1 - 1 / up) / (up - 1 / up)
-    value = np.maximum(100 - 100 * up ** (2 * np.arange(levels + 1) - levels), 0)
-    boundary = np.full(dates, np.nan)
-    for n in reversed(range(1, levels)):
-        value = math.exp(-0.05 / levels) * (rise * value[1:] + (1 - rise) * value[:-1])
-        if n % (levels // dates) == 0:
-            price = 100 * up ** (2 * np.arange(n + 1) - n)
-            now = np.maximum(100 - price, 0) > value
-            boundary[n // (levels // dates) - 1] = price[now].max()
-            value = np.maximum(value, 100 - price)
-    boundary[-1] = 100
+    """The highest price at which a put is exercised, against that of a tree with the same dates."""
+    price, boundary = tree([i / 10 for i in range(1, 11)])
+    assert price == pytest.approx(BERMUDAN_10, abs=2e-3)
     fit = ten[1]
     late = slice(5, None)  # before, few paths reach the boundary, and little is lost with those
     assert np.abs(fit.high - boundary)[late].max() < 3
@@ -135,7 +155,7 @@ def test_the_policy_knows_nothing_of_the_paths_it_is_priced_on():
             100 * np.exp(np.cumsum(step * rng.standard_normal((dates, n)) - step**2 / 2, axis=0))
             for n in (400, 20_000)
         )
-        exercise = Exercise(1, dates, (compile_expression("S", ["S"]),), 4, 400)
+        exercise = Exercise(tuple(range(1, dates + 1)), dates, (compile_expression("S", ["S"]),), 4, 400)
         fit = fit_policy("put", exercise, np.maximum(100 - few, 0), few[None])
         taken, held = np.zeros(many.shape[1]), np.ones(many.shape[1], bool)
         for j in range(dates):
@@ -169,7 +189,7 @@ def test_regression_finds_a_polynomial(basis):
     future = 1 + 2 * x - x**2 / 2 + x**3 / 7
     functions = {"x": x, "2*x + 1": 2 * x + 1, "3": np.full_like(x, 3)}
     given = np.stack([np.stack([functions[text]] * 2) for text in basis])
-    exercise = Exercise(1, 2, tuple(compile_expression(text, ["x"]) for text in basis), 3, len(x))
+    exercise = Exercise((1, 2), 2, tuple(compile_expression(text, ["x"]) for text in basis), 3, len(x))
     fit = fit_policy("put", exercise, np.stack([np.full_like(x, 1e-9), future]), given)
     at = np.array([2.1, 3.3, 4.9])
     values = {"x": at, "2*x + 1": 2 * at + 1, "3": np.full_like(at, 3)}
@@ -245,10 +265,10 @@ def test_what_is_not_a_number_is_taken_rather_than_passed_over():
 @quick
 def test_step_bias_keeps_the_dates():
     observer = build(load(experiment({"dates": 5, "paths": 4096}, time={"t1": 1.0, "steps": 20}))).observer
-    assert observer.exercised[0][1].steps == 4
-    assert observer.coarsened(2).exercised[0][1].steps == 2
+    assert observer.exercised[0][1].when == (4, 8, 12, 16, 20)
+    assert observer.coarsened(2).exercised[0][1].when == (2, 4, 6, 8, 10)
     assert observer.coarsened(3) is None
-    assert observer.refined(2).exercised[0][1].steps == 8
+    assert observer.refined(2).exercised[0][1].when == (8, 16, 24, 32, 40)
 
 
 def test_without_a_policy_there_is_no_value():
@@ -264,6 +284,17 @@ def test_without_a_policy_there_is_no_value():
     [
         ({}, {}, r"early_exercise\.dates: is missing; at how many"),
         ({"dates": 3}, {}, r"early_exercise\.dates: 3 does not divide the 10 steps; take dates: 2 or 5"),
+        ({"dates": [0.1, 0.25]}, {}, r"early_exercise\.dates: the time 0\.25 is inside one of .* steps: 20$"),
+        (
+            {"dates": [0.0, 0.5]},
+            {},
+            r"dates\[0\]: must be after t0 = 0 and .*, got 0; compare with the value",
+        ),
+        ({"dates": [0.5, 1.5]}, {}, r"early_exercise\.dates\[1\]: must be .* at most t1 = 1, got 1\.5$"),
+        ({"dates": [0.5, 0.2]}, {}, r"early_exercise\.dates: must be a number of dates, or a list of times"),
+        ({"dates": [0.5, "x"]}, {}, r"early_exercise\.dates: must be a number, got 'x'"),
+        ({"dates": [0.5, "1"]}, {}, r"early_exercise\.dates: '1' is text, not a number"),
+        ({"dates": 2.5}, {}, r"early_exercise\.dates: must be a whole number, got 2\.5"),
         ({"dates": 5, "basis": []}, {}, r"early_exercise\.basis: must be a list of expressions"),
         ({"dates": 5, "basis": ["y"]}, {}, r"early_exercise\.basis\[0\]: unknown name 'y'"),
         ({"dates": 5, "degree": 0}, {}, r"early_exercise\.degree: must be at least 1, got 0"),
@@ -307,7 +338,7 @@ def test_mistakes(early_exercise, changes, message):
 
 def test_too_few_paths_in_the_money():
     x = np.linspace(1, 2, 100)
-    exercise = Exercise(1, 3, (compile_expression("x", ["x"]),), 4, 100)
+    exercise = Exercise((1, 2, 3), 3, (compile_expression("x", ["x"]),), 4, 100)
     nothing, little = np.zeros((3, 100)), np.zeros((3, 100))
     little[:, :30] = 1.0
     for values, most in ((nothing, 0), (little, 30)):

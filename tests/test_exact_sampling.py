@@ -125,6 +125,7 @@ def noncentral(case, h):
     return c, kappa * theta * span / c, r0 * np.exp(-kappa * h) / c
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", [name for name in SQUARE_ROOTS if name != "no reversion"])
 @pytest.mark.parametrize("steps", [1, 2])
 def test_cir_has_its_noncentral_chi_square_law(name, steps):

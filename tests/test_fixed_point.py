@@ -238,6 +238,7 @@ def density_of(density, g):
     return lowest_state(density, g)[1] ** 2
 
 
+@pytest.mark.more
 def test_self_consistent_field():
     """The Gross–Pitaevskii ground state at g = 10: Picard oscillates, Anderson and Newton agree, and the
     virial theorem holds."""

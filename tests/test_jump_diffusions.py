@@ -203,6 +203,7 @@ class Shots(AbstractJumpDiffusion):
         return ShotState(y.x + z)
 
 
+@pytest.mark.more
 def test_the_step_bias_of_an_intensity_that_depends_on_the_state():
     """The mean obeys a linear equation, and that of the scheme a linear recursion: the bias is known."""
     a, base, rise = Shots.example.values()
@@ -314,6 +315,20 @@ def priced(model, parameters, initial, exact, at, **more):
         {"model": {"type": model, "mu": at["r"], **parameters}, "initial": initial, "observe": {"call": call}}
         | more
     )
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("solver", ["ExactSampling", "EulerMaruyama"])
+def test_merton_has_the_price_that_quantlib_gives(solver):
+    """Where a quarter of the variance 0.25^2 is that of jumps: Merton76 of QuantLib, and a series besides."""
+    at = {"r": 0.08, "T": 0.25, "K": 100}
+    parameters = {"sigma": 0.25 * 0.75**0.5, "lam": 1.0, "m": -(0.125**2) / 2, "delta": 0.125}
+    result = priced(
+        "Merton", parameters, {"S": 100.0}, 5.8753140278, at,
+        solver=solver, time={"t1": 0.25, "steps": 8}, ensemble={"paths": 400_000, "seed": 3},
+    )  # fmt: skip
+    assert float(result["call_stderr"]) < 0.015
+    assert abs(float(result["call_z"])) < 3
 
 
 @pytest.mark.slow

@@ -169,6 +169,7 @@ def test_scores_give_the_derivatives_of_immigration_and_death(method):
             assert (np.asarray(error)[1:] < plain.std(0)[1:] / PATHS**0.5).all()  # than without centring
 
 
+@pytest.mark.more
 def test_one_event_more_gives_the_derivatives_of_immigration_and_death():
     found = paths_of("weak", "DirectMethod")
     by_alpha, by_mu = exact()[1]

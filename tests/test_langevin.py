@@ -173,26 +173,40 @@ def test_gradient_is_taken_afresh_after_a_jump():
     assert np.abs(end(stale, False) - end(fresh, False)).max() > 0.1
 
 
-def exact_square(b):
-    """E[x^2] of the density exp(-b (x^2 - 1)^2), by the trapezoidal rule on all that matters."""
+EDGES = np.array([-1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5])
+
+
+def exact_averages(b):
+    """Those of `seen` under the density exp(-b (x^2 - 1)^2), by the trapezoidal rule on all that matters."""
     x = np.linspace(-5, 5, 20001)
     weight = np.exp(-b * (x * x - 1) ** 2)
-    return np.sum(weight * x * x) / np.sum(weight)
+    return np.asarray(seen(x) @ weight) / np.sum(weight)
+
+
+def seen(x):
+    """x^2, and whether x is below each of the edges."""
+    return jnp.stack([x * x, *((x < edge).astype(x.dtype) for edge in EDGES)])
 
 
 @functools.cache
-def excess(name, model, h):
-    """By how much the mean of x^2 is too large in a long run, and its standard error over the paths."""
+def excesses(name, model, h):
+    """By how much the averages are too large in a long run, and their standard errors over the paths."""
     problem, grid = model(gamma=1.0, u=1.0, b=0.5, a=1.0), Grid(0.0, h, STEPS, 4)
     start = problem.State(*map(jnp.asarray, model.example_initial.values()))
 
     def average(path):
         noise = CounterNoise.of(seed_key(0), path)
         x = integrate(problem, make_solver(name), start, grid, noise, States())["x"]
-        return jnp.mean(x[grid.rows // 8 :] ** 2)
+        return jnp.mean(seen(x[grid.rows // 8 :]), axis=1)
 
     averages = np.asarray(jax.jit(jax.vmap(average))(jnp.arange(PATHS, dtype=jnp.uint32)))
-    return averages.mean() - exact_square(0.5), averages.std(ddof=1) / np.sqrt(PATHS)
+    return averages.mean(0) - exact_averages(0.5), averages.std(0, ddof=1) / np.sqrt(PATHS)
+
+
+def excess(name, model, h):
+    """That of x^2."""
+    found, errors = excesses(name, model, h)
+    return found[0], errors[0]
 
 
 @pytest.mark.parametrize(
@@ -212,6 +226,17 @@ def test_average_over_a_double_well(name, model, h, bias):
     assert abs(found) < bias + 5 * error
 
 
+@pytest.mark.parametrize(
+    ("name", "model", "h"), [("BAOAB", DoubleWellLangevin, 0.2), ("LeimkuhlerMatthews", DoubleWell, 0.08)]
+)
+def test_the_law_in_a_double_well(name, model, h):
+    """Boltzmann's: the share of time below each of some places, the top of the barrier among them."""
+    found, errors = excesses(name, model, h)
+    assert (errors[1:] < 4e-3).all()
+    assert (np.abs(found[1:]) < 2e-3 + 5 * errors[1:]).all()
+
+
+@pytest.mark.more
 def test_order_of_the_averages():
     """Euler–Maruyama's bias goes as the step; BAOAB's as its square; the limit's is far below Euler's."""
     euler = [excess("EulerMaruyama", DoubleWell, h) for h in (0.08, 0.04)]

@@ -38,6 +38,7 @@ from simkit_physics import (
 )
 from simkit_physics.nonlinear.kuramoto import AbstractKuramoto
 from simkit_physics.nonlinear.lorenz96 import AbstractLorenz96
+from simkit_physics.sized import of_size
 from simkit_solvers.generator import seed_key
 from simkit_solvers.grid import Grid
 from simkit_solvers.hamiltonian import AbstractHamiltonian
@@ -196,6 +197,7 @@ def cycle(problem, start, level, until, method="DOP853"):
     return times[-1] - times[-2]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("model", "level", "until", "period"),
     [
@@ -324,6 +326,7 @@ class Phases(AbstractKuramoto):
     K: Scalar
     gamma: Scalar
     D: Scalar
+    omega: Scalar = 0.0
 
 
 def order_after(K, gamma, D, count, dt, steps):
@@ -347,6 +350,21 @@ def test_phases_synchronize_beyond_the_critical_coupling():
     found = jax.jit(jax.vmap(lambda K: order_after(K, 0.5, 0.0, 1000, 0.05, 1600)))(jnp.asarray(couplings))
     assert (found[:2] < 0.1).all()
     np.testing.assert_allclose(found[2:], np.sqrt(1 - 1 / couplings[2:]), atol=0.02)
+
+
+def test_two_oscillators_of_given_frequencies_lock_or_slip():
+    r"""$\varphi = \theta_2 - \theta_1$ obeys $\dot\varphi = \Delta\omega - K \sin\varphi$: it rests at
+    $\arcsin(\Delta\omega/K)$, or turns with the mean rate $\sqrt{\Delta\omega^2 - K^2}$."""
+    model = of_size(MODELS["Kuramoto"], 2)
+
+    def difference(K, until):
+        problem = model(K=K, gamma=0.0, D=0.0, omega1=0.3, omega2=1.3)
+        rate = jax.jit(lambda y: jnp.stack(problem.drift(0.0, model.State(y[0], y[1]))))
+        run = solve_ivp(lambda t, y: np.asarray(rate(y)), (0, until), [0.0, 0.0], rtol=1e-10, atol=1e-10)
+        return run.y[1, -1] - run.y[0, -1]
+
+    assert difference(1.25, 40.0) == pytest.approx(np.arcsin(0.8), abs=1e-7)
+    assert difference(0.6, 8 * 2 * np.pi / 0.8) == pytest.approx(8 * 2 * np.pi, abs=1e-6)
 
 
 @pytest.mark.more

@@ -132,6 +132,7 @@ def cases():
         yield pytest.param(name, model, id=f"{name}-{model.__name__}", marks=marks)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(("name", "model"), list(cases()))
 def test_strong_order(name, model):
     x0 = STARTS[model]

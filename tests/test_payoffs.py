@@ -80,6 +80,7 @@ def prices():
     )
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", PAYOFFS)
 def test_payoff(name, prices):
     _, _, exact, bias = PAYOFFS[name]

@@ -41,6 +41,7 @@ def test_other_numbers_compile_nothing_and_count():
         "constants.s=0.4",
         "model.parameters.a=2",
         "initial.x=1.5",
+        "initial.y={normal: [0.0, 2.0]}",
         "time.t1=2",
         "ensemble.seed=2",
         "ensemble.paths=120",
@@ -48,14 +49,15 @@ def test_other_numbers_compile_nothing_and_count():
         result = simkit.run(BASE, overrides=[change])
         seen.add((float(result["x_mean"][-1]), float(result["call_mean"]), float(result["y_variance"][-1])))
     assert len(compilations) == before
-    assert len(seen) == 7
+    assert len(seen) == 8
 
 
 def program_of(*changes: str, **fields):
     simulation = dataclasses.replace(build(load(BASE, list(changes))), **fields)
     with jax.enable_x64(True):
-        paths, _ = path_program(simulation, simulation.grid, path_mesh(simulation.devices))
-    return ChunkProgram(paths, tuple(quantity_rows(simulation).items()))
+        paths, inputs = path_program(simulation, simulation.grid, path_mesh(simulation.devices))
+        program = ChunkProgram(paths, tuple(quantity_rows(simulation).items()))
+        return programs.Request(program, (inputs,)).key
 
 
 @pytest.mark.parametrize(
@@ -65,7 +67,6 @@ def program_of(*changes: str, **fields):
         ("model.sde.x.noise.W1=s*x*x",),
         ("model.correlation={W1-W2: 0.5}",),
         ("initial.y=0.0",),
-        ("initial.y={normal: [0.0, 2.0]}",),
         ("initial.y={uniform: [0.0, 1.0]}",),
         ("solver=Milstein", "model.sde.y.noise={W2: s*y}"),
         ("time.steps=24",),

@@ -226,6 +226,20 @@ def test_mistakes_name_place_and_remedy(path, value, said):
         build(load(but(JUMPS, path, value)))
 
 
+@pytest.mark.parametrize("solver", ["EulerMaruyama", "Tsit5"])
+@pytest.mark.parametrize(
+    ("amount", "place"), [(-1, r"initial\.I"), ({"uniform": ["-0.001*N", 5]}, r"initial\.I\.uniform\[0\]")]
+)
+@pytest.mark.parametrize("named", [False, True])
+def test_no_species_begins_below_zero(solver, amount, place, named):
+    experiment = {**EPIDEMIC, "solver": solver, "time": {"t1": 5.0, "steps": 50}}
+    if named:
+        experiment["model"] = {"type": "SIR", "beta": "beta", "gamma": 0.1, "N": "N"}
+    build(load(but(experiment, ["initial", "I"], 0)))
+    with pytest.raises(InputError, match=rf"{place}: must be >= 0, .*; got -1$"):
+        build(load(but(experiment, ["initial", "I"], amount)))
+
+
 @quick
 def test_solvers_and_models_of_other_kinds():
     walk = {
@@ -256,14 +270,21 @@ FAILURES = [
         "X -> 0",
         "1 - 0.5*X",
         5,
-        r"path 0: stopped at t = \S+ of 40: a propensity is negative or not finite.*at or above zero",
+        r"path 0: stopped at t = \S+ of 40; path 1: .*: a propensity is negative or not finite"
+        ".*at or above zero.*simkit debug FILE",
     ),
-    ("X -> 0", 1, 1, r"path 0: stopped at t = \S+ of 40: a count would leave 0"),
+    (
+        "X -> 0",
+        1,
+        1,
+        r"path 0: stopped at t = \S+ of 40, where odd takes X from 0 to -1; path 1: .* -1, and 1 more"
+        " in the same chunk: a count would leave 0",
+    ),
     (
         "X -> 2 X",
         "X**2",
         1,
-        r"path 0: stopped at t = \S+ of 40: max_steps = 200 were taken.*larger time",
+        r"path 0: stopped at t = \S+ of 40; .*: max_steps = 200 were taken.*larger time",
     ),
 ]
 
@@ -290,10 +311,24 @@ def test_a_path_that_fails_is_named_with_time_and_reason(equation, propensity, s
 
 
 @quick
+def test_a_langevin_equation_of_small_counts_that_fails_names_the_direct_method():
+    epidemic = {
+        "model": {"type": "SIR", "beta": 0.3, "gamma": 0.1, "N": 1000},
+        "initial": {"S": 995, "I": 5, "R": 0},
+        "solver": "EulerMaruyama",
+        "time": {"t1": 100.0, "steps": 200},
+        "ensemble": {"paths": 500, "devices": 1},
+    }
+    with pytest.raises(NumericalError, match=r"at t = \S+ \(step .* take DirectMethod.*simkit debug FILE"):
+        simkit.run(epidemic)
+
+
+@quick
 @pytest.mark.slow
 def test_an_event_that_breaks_a_count_says_what_to_write():
     halved = {"half": {"at": 1, "set": {"X": "X/2 + 0.25"}}}
-    with pytest.raises(NumericalError, match=r"an event sets a count that .* Let events set whole numbers"):
+    said = r"where half takes X from \d+ to \S+; .*: an event sets a count that .* Let events set whole"
+    with pytest.raises(NumericalError, match=said):
         simkit.run({**ARRIVALS, "events": halved})
 
 

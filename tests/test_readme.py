@@ -20,12 +20,14 @@ def test_the_first_experiment_is_the_example():
     assert yaml.safe_load(text) == yaml.safe_load((ROOT / "examples" / name).read_text())
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(("name", "text"), YAML[1:], ids=[name for name, _ in YAML[1:]])
 def test_yaml_runs(name, text):
     result = simkit.run(yaml.safe_load(text), overrides=["ensemble.paths=500", "output=null"])
     assert result.attrs["paths"] == 500
 
 
+@pytest.mark.more
 def test_python_runs_and_is_right(capsys):
     assert len(PYTHON) == 1
     exec(PYTHON[0], {})

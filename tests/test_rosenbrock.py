@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from quick_code import quick_jit
 from scipy.integrate import solve_ivp
-from simkit_solvers.elimination import factorise, inverse, solve
+from simkit_solvers.elimination import factorise, inverse, solve, solve_sparse
 from simkit_solvers.problem import Scalar
 from simkit_solvers.rodas5p import Rodas5P
 from simkit_solvers.rosenbrock23 import Rosenbrock23
@@ -134,6 +134,7 @@ def forced_van_der_pol(t, y, mu):
     return Oscillator(y.v, mu * ((1 - y.x * y.x) * y.v - y.x + t * t))
 
 
+@pytest.mark.more
 def test_agrees_with_radau():
     """On a driven relaxation oscillator, at saved times between the steps."""
     times, y0 = jnp.linspace(0.0, 2.0, 9), state(Oscillator, (2, 0))
@@ -254,6 +255,23 @@ def test_derivatives_through_adaptive_steps(adjoint):
     h, values = 1e-4, quick_jit(jax.vmap(end))
     low, high = np.asarray(values(jnp.asarray([0.04 - h, 0.04 + h])))
     assert quick_jit(derivative(end))(jnp.asarray(0.04)) == pytest.approx((high - low) / (2 * h), rel=1e-3)
+
+
+@pytest.mark.parametrize("order", [[0, 1, 2, 3], [2, 0, 3, 1]])
+def test_known_zeros_are_left_out(order):
+    """A row with one unknown, one with it and another, two that need elimination; and zeros to the right."""
+    matrix = np.array([[2.0, 0, 0, 0], [1, 3, 0, 0], [0, 1, 1e-9, 2], [1, 0, 4, 1]])[order]
+    right = np.array([0.0, 1, 2, 3])[order]
+    rows = [[None if x == 0 else jnp.asarray(x) for x in row] for row in matrix]
+    found, singular = solve_sparse(rows, [None if x == 0 else jnp.asarray(x) for x in right])
+    assert found[0] is None
+    np.testing.assert_allclose(
+        [0 if x is None else x for x in found], np.linalg.solve(matrix, right), rtol=1e-9
+    )
+    assert not singular
+    first = order.index(0)
+    rows[first] = [jnp.asarray(0.0), None, None, None]
+    assert solve_sparse(rows, [jnp.asarray(x) for x in right])[1]
 
 
 def test_elimination_by_numpy():

@@ -103,7 +103,8 @@ def test_an_event_reads_a_curve_as_it_goes_on(time):
 def test_a_right_is_exercised_at_what_holds_after_its_date():
     """The policy and those who follow it see the same side of a jump of the strike, or their means part."""
     strike = {"times": [0.0, 0.5, 1.0], "values": [130.0, 90.0, 90.0], "interpolation": "previous"}
-    right = {"value": "maximum(K - S, 0)", "early_exercise": {"dates": 2, "degree": 2, "paths": 8192}}
+    early = {"dates": [0.5, 0.75, 1.0], "degree": 2, "paths": 8192}
+    right = {"value": "maximum(K - S, 0)", "early_exercise": early}
     result = simkit.run(
         DIVIDEND
         | {"curves": {"K": strike}, "observe": {"put": right}, "ensemble": {"paths": 8192, "devices": 1}}
@@ -113,6 +114,7 @@ def test_a_right_is_exercised_at_what_holds_after_its_date():
     error = float(np.hypot(result["put_stderr"], result["put_in_sample_stderr"]))
     assert abs(apart) < 5 * error
     assert 1 < float(result["put_mean"]) < 6
+    np.testing.assert_allclose(result["put_date"], [0.5, 0.75, 1.0])
 
 
 def test_what_does_not_go_together_is_refused():

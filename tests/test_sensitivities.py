@@ -5,6 +5,7 @@ deviations per path of the pathwise and the likelihood-ratio estimators on the e
 Monte Carlo Methods in Financial Engineering, chapter 7).
 """
 
+import io
 import json
 
 import jax
@@ -27,7 +28,7 @@ from simkit.sensitivity.choice import Facts, choose, release_interval, smooth
 from simkit.sensitivity.derivative_program import _centred
 from simkit.sensitivity.differences import COUPLED, step_of
 from simkit.sensitivity.moments import MomentsReduction, average
-from simkit.sensitivity.table import summary
+from simkit.sensitivity.table import print_table, summary
 from simkit.sensitivity.targets import Target, changes, find_target, program_of
 
 EXACT = {
@@ -169,6 +170,7 @@ def test_smoothing_at_a_barrier_and_in_strikes():
     assert np.all(abs(dataset["out_derivative_z"]) < 4)
 
 
+@pytest.mark.more
 def test_forward_reverse_and_differences_agree():
     """On each path up to the error of the differences, so the means do on 64 of them."""
     smooth = {
@@ -240,6 +242,7 @@ def test_where_a_weight_would_be_infinite_there_is_an_error():
     assert list(dataset["up_derivative_estimator"].values) == ["finite differences"]
 
 
+@pytest.mark.more
 def test_nothing_is_silently_zero():
     with pytest.raises(InputError, match="pathwise derivative of digital in S would be wrong"):
         simkit.sensitivities(STEPS, overrides={"sensitivity.method": "pathwise"})
@@ -323,6 +326,32 @@ def test_a_curve_has_no_single_number_to_move():
         load(curved)
 
 
+def test_an_ordinary_equation_says_why_a_derivative_is_0_and_how_far_differences_are():
+    experiment = {
+        "constants": {"a": 0.5, "idle": 3.0},
+        "model": {"ode": {"x": "a"}},
+        "initial": {"x": 0.0},
+        "time": {"t1": 1.0, "steps": 10},
+        "observe": {"big": "x > 5", "one": "1 + 0*x", "y": "x"},
+        "sensitivity": {"wrt": ["a", "idle"], "check": True},
+    }
+    found = simkit.sensitivities(experiment)
+    unused = "nothing in the experiment uses it"
+    for name, reason in (
+        ("big", "the value is a step, and flat around here"),
+        ("one", "no path changes with it"),
+        ("y", "continuous in the path"),
+    ):
+        assert list(found[f"{name}_derivative_reason"].values) == [reason, unused]
+        assert np.isnan(found[f"{name}_derivative_z"]).all() if name != "big" else True
+    text = io.StringIO()
+    print_table(found, text)
+    assert text.getvalue().count(" equal ") == 4
+    found["y_derivative_check"][0] = 1.25
+    print_table(found, text := io.StringIO())
+    assert " -20 % " in text.getvalue()
+
+
 @pytest.mark.more
 def test_differences_are_set_beside_the_derivatives():
     checked = {
@@ -344,6 +373,77 @@ def test_differences_are_set_beside_the_derivatives():
     assert abs(found["digital_derivative_z"].values) < 4
     row = summary(found)["quantities"]["digital"]["derivatives"]["K"]
     assert row["z"] == float(found["digital_derivative_z"][0])
+
+
+@pytest.mark.more
+@pytest.mark.usefixtures("quick_programs")
+def test_an_extreme_that_may_be_the_initial_value_is_not_released():
+    """Of the largest of ten values, and of the first: two second derivatives of its mean."""
+    experiment = {
+        "model": {"type": "OrnsteinUhlenbeck", "theta": 2.0, "mu": 1.0, "sigma": 0.5},
+        "initial": {"X": 1.2},
+        "time": {"t1": 1.0, "steps": 10},
+        "ensemble": {"paths": 2**17, "seed": 1},
+        "observe": {"high": "max(X)"},
+        "sensitivity": {"wrt": ["X", "sigma"], "second": ["X", ["X", "sigma"]], "check": True},
+    }
+    found = simkit.sensitivities(experiment)
+    assert list(found["high_second_estimator"].values) == ["finite differences", "mixed"]
+    assert abs(float(found["high_second_z"][1])) < 4
+    assert abs(float(found["high_second"][0]) - 0.83) < 0.06
+
+
+@pytest.mark.more
+@pytest.mark.usefixtures("quick_programs")
+def test_variants_have_sensitivities_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    variants = {"usual": None, "calm": {"model.sigma": 0.1}}
+    whole = EXACT | {
+        "ensemble": {"paths": 4096, "seed": 5},
+        "sensitivity": {"wrt": ["S", "sigma"], "of": ["call"]},
+    }
+    alone = simkit.sensitivities(whole, overrides={"model.sigma": 0.1})
+    found = simkit.sensitivities(whole | {"variants": variants})
+    calm = found.sel(variant="calm")
+    assert np.array_equal(calm["call_derivative"], alone["call_derivative"])
+    assert list(calm["parameter_value"].values) == [100.0, 0.1]
+    assert not np.array_equal(calm["call_derivative"], found["call_derivative"].sel(variant="usual"))
+
+    (tmp_path / "e.yaml").write_text(json.dumps(whole | {"variants": variants}))
+    result = CliRunner().invoke(app, ["sensitivity", "e.yaml", "--json", "--out", "e.zarr"])
+    assert result.exit_code == 0, result.output
+    content = json.loads(result.stdout)["variants"]
+    assert list(content) == ["usual", "calm"]
+    shown = content["calm"]["quantities"]["call"]["derivatives"]["sigma"]["derivative"]
+    assert shown == float(alone["call_derivative"][1])
+    assert (tmp_path / "e.png").exists()
+    result = CliRunner().invoke(app, ["sensitivity", "e.yaml", "--variant", "calm"])
+    assert "ExactSampling, calm" in result.stdout
+    assert "usual" not in result.stdout
+
+    apart = {"usual": None, "calm": {"sensitivity.wrt": ["S"]}}
+    with pytest.raises(InputError, match=r"variant calm: has sensitivity\.wrt: \['S'\], and usual has"):
+        simkit.sensitivities(whole | {"variants": apart})
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("method", ["score", "pathwise"])
+def test_bits_do_not_depend_on_what_is_saved(method):
+    """Of two noises and derivatives in several arrays, where blocks are as short as they can be."""
+    experiment = {
+        "model": {"type": "Heston", "mu": 0.05, "kappa": 2.0, "theta": 0.04, "xi": 0.1, "rho": -0.7},
+        "initial": {"S": 100.0, "v": 0.04},
+        "time": {"t1": 1.0, "steps": 12},
+        "ensemble": {"paths": 300, "seed": 3},
+        "observe": {"up": "S > 100" if method == "score" else "S"},
+        "sensitivity": {"wrt": ["mu", "xi"], "of": ["up"], "method": method},
+    }
+    found = [
+        simkit.sensitivities(experiment, overrides={"save.points": points})["up_derivative"].values
+        for points in (1, 4, 12)
+    ]
+    assert np.array_equal(found[0], found[1])
+    assert np.array_equal(found[0], found[2])
 
 
 @pytest.mark.more

@@ -68,9 +68,11 @@ def test_kuramoto_pulls_each_pair_alike(size):
     model = of_size(MODELS["Kuramoto"], size)
     y = state(model)
     theta = np.asarray(y)
-    omega = 0.5 * np.tan(np.pi * ((np.arange(size) + 0.5) / size - 0.5))
+    given = np.random.default_rng(size).normal(size=size)
+    omega = given + 0.5 * np.tan(np.pi * ((np.arange(size) + 0.5) / size - 0.5))
     wanted = omega + 3 / size * np.sin(theta[None, :] - theta[:, None]).sum(1)
-    drift = model(K=3.0, gamma=0.5, D=0.1).drift(0.0, y)
+    own = {f"omega{i}": float(each) for i, each in enumerate(given, 1)}
+    drift = model(K=3.0, gamma=0.5, D=0.1, **own).drift(0.0, y)
     np.testing.assert_allclose(np.asarray(drift), wanted, rtol=1e-11, atol=1e-12)
     assert len(model.Noise._fields) == size
 
@@ -136,8 +138,12 @@ def test_one_value_or_a_list_stands_for_numbered_names():
     built = build(load({"model": bodies, "initial": starts, "time": TIME}))
     assert (built.problem.m1, built.problem.m2) == (1.0, 0.01)
     assert list(built.initial) == ["x1", "y1", "x2", "y2", "px1", "py1", "px2", "py2"]
+    phases = {"type": "Kuramoto", "size": 3, "K": 2, "omega": ["-w", 0, "w"], "gamma": 0, "D": 0}
+    given = {"constants": {"w": 0.4}, "model": phases, "initial": {"theta": [0, 1, 2]}, "time": TIME}
+    problem = build(load(given)).problem
+    assert [problem.omega1, problem.omega2, problem.omega3] == [-0.4, 0, 0.4]
     schema = experiment_schema()
-    for model in (assets, bodies, lorenz({}, size=40)["model"]):
+    for model in (assets, bodies, phases, lorenz({}, size=40)["model"]):
         jsonschema.validate({"model": model, "initial": {"x": [1.0, "2*a"]}, "time": TIME}, schema)
 
 

@@ -77,6 +77,25 @@ def test_an_error_of_zero_is_shown_as_one():
     assert f"{float(dataset['call_mean']):.10g} ± 0 " in call
 
 
+@pytest.mark.parametrize(
+    ("exact", "said"), [(12.0, "-17 %"), (5.0, "+100 %"), (10.0, "equal"), (0.0, "+10 abs"), (-2.0, "+600 %")]
+)
+def test_a_mean_without_spread_is_off_by_a_share_of_the_exact_value(exact, said):
+    dataset = gbm_dataset()
+    for key, value in (("mean", 10.0), ("stderr", 0.0), ("z", math.nan), ("exact", exact)):
+        dataset[f"call_{key}"][...] = value
+    text = printed(dataset)
+    call = next(line for line in text.splitlines() if "call" in line)
+    assert re.search(rf" {re.escape(said)} +│", call)
+    assert "┃ z or off by ┃" in text  # the price has a spread
+
+
+def test_where_there_is_no_terminal_nothing_is_folded_or_cut():
+    dataset = gbm_dataset()
+    dataset["call_mean"].attrs["units"] = unit = " ".join(["currency of the country"] * 20)
+    assert any(line.count(unit) == 1 and "10.450584" in line for line in printed(dataset).splitlines())
+
+
 def test_a_single_path_has_a_value_and_no_error():
     text = printed(one_curve_dataset())
     assert "value" in text

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from simkit.cli.failures import reported
-from simkit.cli.options import AsJson, ExperimentFile, NoPlot, Overrides, Overwrite, Quiet
+from simkit.cli.options import AsJson, ChosenVariants, ExperimentFile, NoPlot, Overrides, Overwrite, Quiet
 from simkit.cli.outputs import Outputs
 from simkit.cli.prepare import prepare
 from simkit.progress import progress_bar
@@ -30,6 +30,7 @@ def sensitivity(
         ),
     ] = False,
     overrides: Overrides = None,
+    variant: ChosenVariants = None,
     out: Annotated[
         Path | None,
         typer.Option(metavar="PATH", help="Write a dataset, .zarr or .nc, and a picture beside it."),
@@ -46,21 +47,20 @@ def sensitivity(
     """
     with reported(as_json):
         prepare(quiet)
-        from simkit.build import build
-        from simkit.experiment import load
-        from simkit.sensitivity import asked, run_study
+        from simkit.execution import build_loaded
+        from simkit.sensitivity import run_studies
+        from simkit.variants import load_variants
 
         given: list = list(overrides or [])
         if wrt:
             given.append(("sensitivity.wrt", f"[{', '.join(wrt)}]"))
         if check:
             given.append(("sensitivity.check", "true"))
-        loaded = load(experiment, given)
-        section = asked(loaded)
-        simulation = build(loaded)
+        loaded = load_variants(experiment, given, variant)
+        built = build_loaded(loaded)
         outputs = Outputs.checked(out, no_plot, overwrite, quiet, as_json)
         with progress_bar(enabled=not (quiet or as_json)) as progress:
-            dataset = run_study(loaded, simulation, section, progress)
+            dataset = run_studies(loaded, built, progress)
         from simkit.sensitivity import table
 
         outputs.show(dataset, table)

@@ -13,7 +13,7 @@ import sys
 
 from simkit.closed_forms.arguments import correlation, finite, nonnegative
 from simkit.closed_forms.black_scholes import lognormal_call
-from simkit.closed_forms.lewis import price_gap
+from simkit.closed_forms.lewis import call_by_integral
 from simkit.closed_forms.moments import decayed_span
 
 
@@ -40,16 +40,14 @@ def heston_call(
     finite(r=r, q=q)
     correlation(rho=rho)
     asset, strike = S * math.exp(-q * T), K * math.exp(-r * T)
-    variance = mean_variance(T, v0, kappa, theta)
-    plain = lognormal_call(asset, strike, math.sqrt(max(variance, 0.0)))
-    if xi * xi < sys.float_info.min or asset == 0 or strike == 0:
-        return plain
+    variance = max(mean_variance(T, v0, kappa, theta), 0.0)
+    if xi * xi < sys.float_info.min:
+        return lognormal_call(asset, strike, math.sqrt(variance))
 
     def log_phi(u):
         return log_characteristic(u, T, v0, kappa, theta, xi, rho)
 
-    gap = price_gap(math.log(asset / strike), variance, log_phi, f"heston_call at T = {T:g}, v0 = {v0:g}")
-    return max(plain + math.sqrt(asset * strike) / math.pi * gap, 0.0)
+    return call_by_integral(asset, strike, variance, log_phi, f"heston_call at T = {T:g}, v0 = {v0:g}")
 
 
 def heston_put(

@@ -15,7 +15,7 @@ import sys
 from simkit.closed_forms.arguments import correlation, finite, nonnegative
 from simkit.closed_forms.black_scholes import lognormal_call
 from simkit.closed_forms.heston import log_characteristic, mean_variance
-from simkit.closed_forms.lewis import price_gap
+from simkit.closed_forms.lewis import call_by_integral
 
 LEFT_OUT = 1e-17
 
@@ -106,9 +106,8 @@ def kou_call(
     if p > 1:
         raise ValueError(f"p: must be <= 1, got {p:g}")
     asset, strike, variance = S * math.exp(-q * T), K * math.exp(-r * T), sigma**2 * T
-    plain = lognormal_call(asset, strike, math.sqrt(variance))
     if lam * T == 0 or asset == 0 or strike == 0:
-        return plain
+        return lognormal_call(asset, strike, math.sqrt(variance))
     if variance == 0:
         raise ValueError("sigma: must be > 0 for a price by this integral, got 0; take a small one")
 
@@ -119,8 +118,7 @@ def kou_call(
         s = 1j * u + 0.5
         return -variance / 2 * (u * u + 0.25) + lam * T * (moment(s) - 1 - s * (moment(1.0) - 1))
 
-    gap = price_gap(math.log(asset / strike), variance, log_phi, f"kou_call at T = {T:g}, sigma = {sigma:g}")
-    return max(plain + math.sqrt(asset * strike) / math.pi * gap, 0.0)
+    return call_by_integral(asset, strike, variance, log_phi, f"kou_call at T = {T:g}, sigma = {sigma:g}")
 
 
 def kou_put(
@@ -170,9 +168,6 @@ def bates_call(
         sigma = math.sqrt(variance / T) if T > 0 else 0.0
         return merton_call(S=S, K=K, r=r, sigma=sigma, T=T, lam=lam, m=m, delta=delta, q=q)
     asset, strike = S * math.exp(-q * T), K * math.exp(-r * T)
-    plain = lognormal_call(asset, strike, math.sqrt(variance))
-    if asset == 0 or strike == 0:
-        return plain
 
     def log_phi(u):
         import numpy as np
@@ -181,5 +176,4 @@ def bates_call(
         jumps = np.expm1(s * m + (s * delta) ** 2 / 2) - s * math.expm1(m + delta**2 / 2)
         return log_characteristic(u, T, v0, kappa, theta, xi, rho) + lam * T * jumps
 
-    gap = price_gap(math.log(asset / strike), variance, log_phi, f"bates_call at T = {T:g}, v0 = {v0:g}")
-    return max(plain + math.sqrt(asset * strike) / math.pi * gap, 0.0)
+    return call_by_integral(asset, strike, variance, log_phi, f"bates_call at T = {T:g}, v0 = {v0:g}")

@@ -7,21 +7,34 @@ processes, doi:10.2139/ssrn.282110.
 import math
 from collections.abc import Callable
 
+from simkit.closed_forms.black_scholes import lognormal_call
+
 NODES = 16
 MAX_PANELS = 2**15
 TOLERANCE = 1e-13
 LARGEST = 1e8  # of u; a characteristic function that is still not small belongs to a law with jumps alone
 
 
-def price_gap(k: float, variance: float, log_characteristic: Callable, where: str) -> float:
+def call_by_integral(
+    asset: float, strike: float, variance: float, log_characteristic: Callable, where: str
+) -> float:
+    r"""The price of a call with the present values A of asset and B of strike: that of Black and Scholes with
+    this variance and $\sqrt{AB}/\pi$ times the integral of `_gap` at $k = \ln(A/B)$.
+    """
+    plain = lognormal_call(asset, strike, math.sqrt(variance))
+    if asset == 0 or strike == 0:
+        return plain
+    gap = _gap(math.log(asset / strike), variance, log_characteristic, where)
+    return max(plain + math.sqrt(asset * strike) / math.pi * gap, 0.0)
+
+
+def _gap(k: float, variance: float, log_characteristic: Callable, where: str) -> float:
     r"""$\int_0^\infty \Re[e^{iuk} (\phi_{BS} - \phi)(u - i/2)]\,du/(u^2 + 1/4)$.
 
     $\phi$ is the characteristic function of $\ln S_T - \ln E[S_T]$, $\phi_{BS}$ the same of a normal law with
-    this variance, and `log_characteristic` takes real u, an array, to $\ln \phi(u - i/2)$. A call is that of
-    Black and Scholes with this variance and $\sqrt{AB}/\pi$ times the integral, where A and B are the present
-    values of asset and strike and $k = \ln(A/B)$. With $u = \sinh(x)/2$ the weight becomes $2\,dx/\cosh x$,
-    smooth on the scale of 1; panels of Gauss points are doubled until two answers agree. Raises `ValueError`
-    naming `where` when none is found.
+    this variance, and `log_characteristic` takes real u, an array, to $\ln \phi(u - i/2)$. With
+    $u = \sinh(x)/2$ the weight becomes $2\,dx/\cosh x$, smooth on the scale of 1; panels of Gauss points are
+    doubled until two answers agree. Raises `ValueError` naming `where` when none is found.
     """
     import numpy as np
 

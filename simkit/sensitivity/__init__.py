@@ -7,15 +7,14 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from simkit.build import build
-from simkit.errors import InputError
-from simkit.execution import provenance
-from simkit.experiment import load
+from simkit.errors import InputError, NumericalError
+from simkit.execution import build_loaded, provenance
 from simkit.overrides import Overrides
-from simkit.sensitivity.result import to_dataset
+from simkit.sensitivity.result import of_variants, to_dataset
 from simkit.sensitivity.study import find_sensitivities
 from simkit.settings import Experiment, Sensitivity
 from simkit.simulation import Simulation
+from simkit.variants import Variants, load_variants
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -26,14 +25,16 @@ def sensitivities(
     wrt: Iterable[str] | None = None,
     *,
     overrides: Overrides = (),
+    variants: Iterable[str] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> "xr.Dataset":
     r"""The derivatives $\partial_\theta E[f]$ of an experiment, each with its standard error.
 
     `source` and `overrides` are as those of `simkit.run`; `wrt` are names to differentiate with respect to,
-    in place of the experiment's `sensitivity.wrt`. Raises `InputError` that lists every mistake, or says why
-    an estimator that was asked for would be wrong, and `NumericalError` when a path or its derivative becomes
-    NaN or infinite. Nothing is written.
+    in place of the experiment's `sensitivity.wrt`. An experiment with variants gives one dataset of all, or
+    of those named in `variants`, with a dimension `variant`. Raises `InputError` that lists every mistake, or
+    says why an estimator that was asked for would be wrong, and `NumericalError` when a path or its
+    derivative becomes NaN or infinite. Nothing is written.
     """
     given: list[str | tuple[str, Any]] = []
     if isinstance(overrides, Mapping):
@@ -42,8 +43,50 @@ def sensitivities(
         given += [overrides] if isinstance(overrides, str) else overrides
     if wrt is not None:
         given.append(("sensitivity.wrt", f"[{', '.join(wrt)}]"))
-    experiment = load(source, given)
-    return run_study(experiment, build(experiment), asked(experiment), progress)
+    loaded = load_variants(source, given, None if variants is None else list(variants))
+    return run_studies(loaded, build_loaded(loaded), progress)
+
+
+def run_studies(
+    loaded: Experiment | Variants,
+    built: Simulation | Mapping[str, Simulation],
+    progress: Callable[[int, int], None] | None = None,
+) -> "xr.Dataset":
+    """Find the sensitivities of what was built from an experiment, or from its variants, and label them.
+
+    Raises `InputError` where variants ask for other derivatives, and a `NumericalError` names the variant.
+    """
+    if isinstance(loaded, Experiment) and isinstance(built, Simulation):
+        return run_study(loaded, built, asked(loaded), progress)
+    if isinstance(loaded, Experiment) or isinstance(built, Simulation):
+        raise TypeError("an experiment goes with its simulation, and variants with theirs")
+    sections = {name: asked(experiment) for name, experiment in loaded.items()}
+    first = next(iter(sections))
+    for name, section in sections.items():
+        for key in ("wrt", "of", "second", "check"):
+            own, others = getattr(section, key), getattr(sections[first], key)
+            if own != others:
+                raise InputError(
+                    f"variant {name}: has sensitivity.{key}: {own}, and {first} has {others}; give both the "
+                    "same, or make files of them"
+                )
+    total, done = sum(simulation.paths for simulation in built.values()), 0
+    found = {}
+    for name, section in sections.items():
+        simulation = built[name]
+
+        def progressed(paths, _, before=done):
+            if progress is not None:
+                progress(before + paths, total)
+
+        try:
+            found[name] = run_study(loaded[name], simulation, section, progressed)
+        except InputError as error:
+            raise InputError([f"variant {name}: {problem}" for problem in error.problems]) from error
+        except NumericalError as error:
+            raise NumericalError(f"variant {name}: {error}") from error
+        done += simulation.paths
+    return of_variants(found)
 
 
 def asked(experiment: Experiment) -> Sensitivity:

@@ -27,7 +27,8 @@ from simkit.observables import Observable, Observer
 from simkit.paths import Inputs, PathProgram, as_device_ids
 from simkit.reaction_plan import model_of
 from simkit.sensitivity.derivative_program import DerivativeProgram, Moves, SmoothedSecondProgram, like
-from simkit.sensitivity.edges import smoothing_of
+from simkit.sensitivity.differences import COUPLED
+from simkit.sensitivity.edges import EXTREMES, smoothing_of
 from simkit.sensitivity.targets import Target
 from simkit.simulation import Simulation
 from simkit.time_functions import SetVariables
@@ -44,6 +45,7 @@ Method = Literal[
 ]
 ONE_TO_ONE = (EulerMaruyama, TamedEuler, ExactSampling, BAOAB)
 RATE = "the number of jumps jumps with their rate"
+EXERCISE = "the date of exercise jumps"
 RATE_OF_STATE = "the number of jumps jumps with their rate, which the state moves"
 FEW = 6  # a reverse pass costs about as much as so many directions
 
@@ -99,17 +101,16 @@ class Facts:
 
     def is_rough(self, quantity: str, target: int) -> bool:
         """Whether a value jumps as a path's random numbers stay and a target moves."""
-        jumps = _seen(self.observable(quantity), "jumps") & self.variables
+        observable = self.observable(quantity)
+        if observable is not None and observable.exercise is not None:
+            return True
+        jumps = _seen(observable, "jumps") & self.variables
         return bool(jumps) or bool(self.model_jumps(target)) or not_smooth(self, target) is not None
 
     def model_jumps(self, target: int) -> str | None:
-        """A name in a condition of the equations, or of an event, that makes paths jump as a target moves.
-
-        That is known of what is written in the file.
-        """
+        """A name in a condition of the equations, or of an event, that makes paths jump as a target moves."""
         problem = self.simulation.problem
-        text = getattr(type(model_of(problem)), "_text", None)
-        names: frozenset[str] = frozenset() if text is None else text.jumps
+        names = model_of(problem).jumps_with()
         schedule = schedule_of(problem)
         for event in () if schedule is None else schedule.events:
             changes = event.change.values if isinstance(event.change, SetVariables) else ()
@@ -134,6 +135,8 @@ def choose(facts: Facts, quantity: str, target: int) -> Choice:
     jumps = _seen(observable, "jumps") & facts.variables
     if isinstance(facts.simulation.grid, JumpGrid):
         return _of_counts(facts, quantity, target, bool(jumps))
+    if observable is not None and observable.exercise is not None:
+        return Choice(quantity, (target,), "finite differences", EXERCISE)
     broken = facts.model_jumps(target)
     if not jumps and not broken:
         reason = not_smooth(facts, target)
@@ -161,7 +164,8 @@ def _of_counts(facts: Facts, quantity: str, target: int, jumps: bool) -> Choice:
         return Choice(quantity, (target,), "score", "counts jump with the rates, and copies need one network")
     if jumps:
         return Choice(quantity, (target,), "score", "the value jumps with the counts")
-    return Choice(quantity, (target,), "coupled differences", "counts jump with the rates")
+    apart = f"counts jump with the rates: copies {COUPLED:.0%} either way"
+    return Choice(quantity, (target,), "coupled differences", apart)
 
 
 def choose_second(facts: Facts, quantity: str, pair: tuple[int, int]) -> Choice:
@@ -173,7 +177,7 @@ def choose_second(facts: Facts, quantity: str, pair: tuple[int, int]) -> Choice:
             return Choice(quantity, pair, "finite differences", f"the value jumps, and {smoothed}")
         return Choice(quantity, pair, "smoothing", "the value jumps: smoothed twice", 0, smoothed)
     if observable is not None and observable.exercise is not None:
-        return Choice(quantity, pair, "finite differences", "the date of exercise jumps")
+        return Choice(quantity, pair, "finite differences", EXERCISE)
     for target in dict.fromkeys(pair):
         broken = facts.model_jumps(target)
         reason = f"the equations jump with {broken}" if broken else not_smooth(facts, target)
@@ -205,7 +209,8 @@ def not_smooth(facts: Facts, target: int) -> str | None:
         return "ExactSampling draws variates that jump with their parameters"
     if isinstance(simulation.problem, AbstractJumpDiffusion):
         of_target, of_state = _moves_intensity(facts, target)
-        return RATE_OF_STATE if of_state else RATE if of_target else None
+        of_time = bool(jax.tree.leaves(facts.moves[target].grid))
+        return RATE_OF_STATE if of_state else RATE if of_target or of_time else None
     return None
 
 
@@ -305,6 +310,9 @@ def release_interval(facts: Facts, quantity: str, target: int, kind: str) -> int
         return other
     if _seen(observable, kind) & facts.moved_names(target):
         return f"{label} is in the condition itself"
+    held = _held_at_start(facts, observable, kind) if jax.tree.leaves(facts.moves[target].initial) else None
+    if held is not None:
+        return f"{label} moves the {held} along the path at once, before any noise"
     broken = facts.model_jumps(target)
     if broken and broken not in facts.variables:
         return f"{label} is in a condition of the equations"
@@ -322,6 +330,26 @@ def release_interval(facts: Facts, quantity: str, target: int, kind: str) -> int
         except NoDensityError as error:
             reason = reason or str(error).replace(" it", f" {label}", 1)
     return reason
+
+
+def _held_at_start(facts: Facts, observable: Observable | None, kind: str) -> str | None:
+    """A functional that looks at the initial state too, where a value or its slope jumps with it.
+
+    No noise drives that look, so its derivative cannot be released. An extreme compared with something fixed
+    is none: the initial state is on one side for all paths.
+    """
+    if observable is None:
+        return None
+    for edge in observable.expression.edges:
+        if edge.kink and kind == "jumps":
+            continue
+        looks = [f.kind for f in edge.functionals if f.kind in (*EXTREMES, "integral")]
+        alone = len(edge.functionals) == 1 and not edge.names & facts.variables
+        if looks and not (alone and looks[0] in EXTREMES):
+            return looks[0]
+    # An extreme has a kink itself: between the initial state and the others.
+    extremes = [f.kind for f in observable.functionals if f.kind in EXTREMES]
+    return extremes[0] if extremes and kind == "kinks" else None
 
 
 def _seen(observable: Observable | None, kind: str) -> frozenset[str]:

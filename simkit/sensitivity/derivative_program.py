@@ -15,7 +15,7 @@ from simkit_solvers.jump_sensitivity import finite_difference, girsanov
 from simkit_solvers.jumps import JumpNoise
 from simkit_solvers.smoothing import Smoothing
 
-from simkit.initial import given_value
+from simkit.initial import Distribution, given_value
 from simkit.paths import Inputs, PathProgram
 from simkit.sensitivity.error_controlled import solved_beside
 
@@ -126,11 +126,12 @@ class SmoothedSecondProgram:
     def __call__(self, moves: Moves, ids) -> tuple[jax.Array, ...]:
         def one(moves: Moves, path):
             given, directions = _given(self.paths, moves, path)
-            both = _directions(self.paths, moves.inputs, moves.second)
-            found = [
-                integrate_along_twice(*given, (directions[i], directions[j], each), self.smoothings)
-                for (i, j), each in zip(self.pairs, both, strict=True)
-            ]
+            found = []
+            for (i, j), both in zip(self.pairs, moves.second, strict=True):
+                second = self._second(moves, i, j, both, path)
+                found.append(
+                    integrate_along_twice(*given, (directions[i], directions[j], second), self.smoothings)
+                )
             values: list[jax.Array] = []
             for name, count in self.rows:
                 for kept in found:
@@ -141,6 +142,19 @@ class SmoothedSecondProgram:
         found = self.paths.each(one)(moves, ids)
         return _centred(found, len(self.rows) * len(self.pairs), 1)[1::2]
 
+    def _second(self, moves: Moves, i: int, j: int, both: Inputs, path) -> Direction:
+        """How the direction i changes along j: that of the numbers, and of how they make initial values."""
+
+        def start(step):
+            inputs, direction = _plus(moves.inputs, moves.first[j], step), _plus(moves.first[i], both, step)
+            problem, _, _ = self.paths.combined(inputs)
+            moved = self.paths.start_moved(inputs, direction, problem, path)
+            return {name: x for name, x in moved.items() if isinstance(inputs.initial[name], Distribution)}
+
+        zero = jnp.zeros((), self.paths.precision)
+        (direction,) = _directions(self.paths, moves.inputs, (both,), path)
+        return direction._replace(y0=direction.y0._replace(**jax.jvp(start, (zero,), (zero + 1,))[1]))
+
 
 def _given(paths: PathProgram, moves: Moves, path) -> tuple[tuple, list[Direction]]:
     """What `integrate_along` is given: the run, and the directions."""
@@ -150,15 +164,16 @@ def _given(paths: PathProgram, moves: Moves, path) -> tuple[tuple, list[Directio
         raise TypeError("derivatives ride along the loop of a fixed grid only")
     y0, noise = paths.start(inputs, problem, path), paths.noise(inputs, problem, path)
     run = (paths.in_solvers_calculus(problem), paths.parts.tree[3], y0, grid, noise, observer)
-    return run, _directions(paths, inputs, moves.first)
+    return run, _directions(paths, inputs, moves.first, path)
 
 
-def _directions(paths: PathProgram, inputs: Inputs, moves: tuple[Inputs, ...]) -> list[Direction]:
+def _directions(paths: PathProgram, inputs: Inputs, moves: tuple[Inputs, ...], path) -> list[Direction]:
     problem, observer, _ = paths.combined(inputs)
     directions = []
     for move in moves:
         change = eqx.filter_jvp(paths.in_solvers_calculus, (problem,), (like(problem, move.problem),))[1]
-        start = problem.State(**{name: move.initial.get(name) for name in problem.State._fields})
+        start = paths.start_moved(inputs, move, problem, path)
+        start = problem.State(**{name: start.get(name) for name in problem.State._fields})
         moved: Any = move.grid
         directions.append(Direction(change, like(observer, move.observer), start, moved.t0, moved.dt))
     return directions
@@ -225,7 +240,11 @@ def with_extra_jump(program: DerivativeProgram, moves: Moves, path) -> tuple[jax
     """The derivatives along the path, and beside them those of its number of jumps."""
     paths, inputs = program.paths, moves.inputs
     problem, observer, grid = paths.combined(inputs)
-    directions = tuple(Direction(like(problem, move.problem)) for move in moves.first)
+    times: list[Any] = [move.grid for move in moves.first]
+    directions = tuple(
+        Direction(like(problem, move.problem), t0=moved.t0, dt=moved.dt)
+        for move, moved in zip(moves.first, times, strict=True)
+    )
     noise: Any = paths.noise(inputs, problem, path)
     y0 = paths.start(inputs, problem, path)
     solver = paths.parts.tree[3]

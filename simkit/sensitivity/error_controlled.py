@@ -58,11 +58,15 @@ def solved_beside(
         whole = eqx.combine(move, empty, is_leaf=lambda x: x is None)
         return jax.tree.map(lambda x: size * x, as_tangent(tree, whole, dtype))
 
+    def start_moved(move):
+        moved = paths.start_moved(inputs, move, problem, path)
+        return problem.State(**{name: moved.get(name) for name in y0._fields})
+
     directions = [
         Direction(
             tangent(problem, move.problem, size),
             tangent(observer, move.observer, size),
-            tangent(y0, problem.State(**{name: move.initial.get(name) for name in y0._fields}), size),
+            tangent(y0, start_moved(move), size),
         )
         for move, size in zip(moves, sizes, strict=True)
     ]

@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simkit.plot import BLUE, COLOURS, GREY, STYLE, VERMILION
+from simkit.plot_layout import BLUE, COLOURS, GREY, STYLE, VERMILION
+from simkit.variant_dataset import each_variant
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -16,24 +17,33 @@ BARS = 12
 
 
 def plot_sensitivities(dataset: "xr.Dataset") -> "Figure":
-    """For each quantity its elasticities as bars, largest first, and beside them those over time if saved."""
+    """For each quantity its elasticities as bars, largest first, and beside them those over time if saved.
+
+    Of variants the panels of each.
+    """
     from matplotlib import rc_context
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    names = [n for n in dataset.attrs["quantities"].split() if f"{n}_derivative" in dataset][:MOST]
-    panels = [(_tornado, name) for name in names]
-    panels += [(_over_time, name) for name in names if "time" in dataset[f"{name}_derivative"].dims]
-    bars = min(BARS, dataset.sizes["parameter"])
+    variants = each_variant(dataset)
+    first = next(iter(variants.values()))
+    names = [n for n in first.attrs["quantities"].split() if f"{n}_derivative" in first][:MOST]
+    panels = [(_tornado, name, *each) for name in names for each in variants.items()]
+    timed = [name for name in names if "time" in first[f"{name}_derivative"].dims]
+    panels += [(_over_time, name, *each) for name in timed for each in variants.items()]
+    bars = min(BARS, first.sizes["parameter"])
     columns = min(2, len(panels))
     rows = -(-len(panels) // columns)
     with rc_context(STYLE):
         layout = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08, hspace=0.03, wspace=0.03)
         figure = Figure(figsize=(6.5 * columns, 0.8 + rows * (1.2 + 0.42 * max(bars, 4))), layout=layout)
-        for number, (draw, name) in enumerate(panels, 1):
-            draw(figure.add_subplot(rows, columns, number), dataset, name)
-        model, solver = dataset.attrs["model"], dataset.attrs["solver"]
-        title = f"{model}, {solver}: what the mean at t = {float(dataset.attrs['t1']):g} depends on"
+        for number, (draw, name, variant, one) in enumerate(panels, 1):
+            axes = figure.add_subplot(rows, columns, number)
+            draw(axes, one, name)
+            if variant:
+                axes.set_title(variant, fontsize=9, loc="right", color=GREY)
+        model, solver = first.attrs["model"], first.attrs["solver"]
+        title = f"{model}, {solver}: what the mean at t = {float(first.attrs['t1']):g} depends on"
         figure.suptitle(title, x=0.012, ha="left", fontsize=13, fontweight="bold")
     return figure
 

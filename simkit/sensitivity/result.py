@@ -1,5 +1,6 @@
 """From the sensitivities of an experiment to a labelled dataset."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +11,7 @@ from simkit.dataset import FORMAT, quantities
 from simkit.reaction_plan import model_of
 from simkit.sensitivity.study import Derivative, Study
 from simkit.simulation import Simulation
+from simkit.variant_dataset import VARIANT
 
 KIND = "sensitivity"
 FIGURES = {
@@ -36,7 +38,7 @@ def to_dataset(simulation: Simulation, study: Study, provenance: Mapping[str, An
     of the tolerances changes. What is kept at each saved time has a dimension `time` too. Coordinates of
     `parameter` are its values and units. Where asked for, `call_derivative_check` are finite differences, and
     `call_derivative_z` is how many standard errors of both the derivative is away from them; NaN where it is
-    one of them.
+    one of them, and where neither has a spread.
     """
     units = quantities(simulation)
     labels = [target.label for target in study.targets]
@@ -122,7 +124,7 @@ def _checked(derivative: Derivative, suffix: str) -> np.ndarray:
     if suffix == "_check_stderr":
         return check.stderr
     apart, error = derivative.mean - check.mean, np.hypot(derivative.stderr, check.stderr)
-    return np.divide(apart, error, out=np.zeros_like(apart), where=error > 0)
+    return np.divide(apart, error, out=np.full_like(apart, np.nan), where=error > 0)
 
 
 def _pair(derivative: Derivative, labels: list[str]) -> str:
@@ -131,3 +133,33 @@ def _pair(derivative: Derivative, labels: list[str]) -> str:
 
 def _variable(at: tuple[str, ...], rows: np.ndarray, unit: str, text: str) -> tuple:
     return at, rows if at else rows[0], {"units": unit, "long_name": text}
+
+
+def of_variants(datasets: Mapping[str, xr.Dataset]) -> xr.Dataset:
+    """The sensitivities of variants as one dataset along `variant`, `one_variant` gives each back.
+
+    Where only some have a variable, such as the error of their steps, it is NaN for the others. Attributes
+    are those that all share, and in `variant_attributes`, as JSON, all of each.
+    """
+    each = list(datasets.values())
+    shapes = {str(name): one[name] for one in each for name in one.data_vars}
+    filled = [
+        one.assign({name: xr.full_like(known, np.nan) for name, known in shapes.items() if name not in one})
+        for one in each
+    ]
+    names = xr.DataArray(np.array(list(datasets), object), dims=VARIANT, name=VARIANT)
+    found = xr.concat(
+        filled,
+        names,
+        data_vars="all",
+        coords="different",
+        compat="equals",
+        join="exact",
+        combine_attrs="drop",
+    )
+    shared = {
+        key: value for key, value in each[0].attrs.items() if all(one.attrs.get(key) == value for one in each)
+    }
+    own = {name: one.attrs for name, one in datasets.items()}
+    found.attrs = shared | {"variant_attributes": json.dumps(own, ensure_ascii=False)}
+    return found

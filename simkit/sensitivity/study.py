@@ -1,6 +1,7 @@
 """The sensitivities of an experiment: estimators chosen, run over all paths, and put together."""
 
 import dataclasses
+import itertools
 import time
 from collections.abc import Callable
 from typing import Any
@@ -55,7 +56,7 @@ from simkit.sensitivity.error_controlled import (
     with_tighter_tolerances,
 )
 from simkit.sensitivity.moments import Found, MomentsReduction, average, on_mesh
-from simkit.sensitivity.targets import Target, changes, find_target, program_of, shifted
+from simkit.sensitivity.targets import Target, admitted, changes, find_target, program_of, shifted
 from simkit.sensitivity_names import named_pairs
 from simkit.settings import Sensitivity
 from simkit.simulation import Simulation
@@ -178,7 +179,7 @@ def _find(simulation: Simulation, section: Sensitivity, progress: Progress | Non
     for choice in choices:
         found = derivatives[instead.get(choice, choice)]
         check = None if _differs(found.choice) else derivatives.get(_check_of(choice))
-        ordered.append(dataclasses.replace(_explained(found), check=check))
+        ordered.append(dataclasses.replace(_explained(facts, found), check=check))
     return Study(targets, tuple(ordered), values, simulation.paths, len(lost), elapsed, compile_s)
 
 
@@ -191,13 +192,26 @@ def _differs(choice: Choice) -> bool:
     return choice.method == "finite differences"
 
 
-def _explained(found: Derivative) -> Derivative:
+def _explained(facts: Facts, found: Derivative) -> Derivative:
     """A derivative that is 0 on every path says so."""
-    if np.any(found.mean) or np.any(found.sd):
+    if np.any(found.mean) or np.any(np.nan_to_num(found.sd)):
         return found
-    return dataclasses.replace(
-        found, choice=dataclasses.replace(found.choice, reason="no path changes with it")
-    )
+    choice, reason = found.choice, "no path changes with it"
+    if any(_is_idle(facts, i) for i in choice.targets):
+        reason = "nothing in the experiment uses it"
+    elif facts.is_rough(choice.quantity, choice.targets[0]) and facts.simulation.paths == 1:
+        reason = "the value is a step, and flat around here"
+    return dataclasses.replace(found, choice=dataclasses.replace(choice, reason=reason))
+
+
+def _is_idle(facts: Facts, number: int) -> bool:
+    """Whether no number of the run changes with a target."""
+    if jax.tree.leaves(facts.moves[number]):
+        return False
+    target = facts.targets[number]
+    pair = [shifted(facts.simulation, [target], [step]) for step in (0.0, step_of(target, SMOOTH))]
+    here, there = map(jax.tree.leaves, pair)
+    return all(np.array_equal(a, b) for a, b in zip(here, there, strict=True))
 
 
 def _first(facts: Facts, method: str, quantity: str, target: int) -> Choice:
@@ -289,7 +303,8 @@ def _first_part(facts: Facts, group: list[Choice], look: int) -> _Part:
     places = {(name, i): q * width + 1 + n for q, (name, _) in enumerate(rows) for n, i in enumerate(numbers)}
     counts = tuple(count for _, count in rows for _ in range(width))
     found = tuple((choice, places[choice.quantity, choice.targets[0]]) for choice in group)
-    values = tuple((name, q * width) for q, (name, _) in enumerate(rows))
+    # Copies are beside the run: their mean is not its own.
+    values = () if kind == "coupled" else tuple((name, q * width) for q, (name, _) in enumerate(rows))
     return _one_program(facts, program, moves, counts, found, values, float(width))
 
 
@@ -346,10 +361,7 @@ def _differences(facts: Facts, group: list[Choice]) -> _Part:
     names = [choice.quantity for choice in group]
     rows = _rows(facts, names)
     stencil, steps = _stencil(facts, group, targets)
-    given = [
-        shifted(facts.simulation, targets, [m * h for m, h in zip(point, steps, strict=True)])
-        for point in stencil.points
-    ]
+    given = [shifted(facts.simulation, targets, _times(point, steps)) for point in stencil.points]
     weights = jnp.asarray(stencil.weights, jnp.float64)
     ids = _some_ids(facts)
     mesh = facts.program.mesh
@@ -366,12 +378,29 @@ def _differences(facts: Facts, group: list[Choice]) -> _Part:
 
 
 def _stencil(facts: Facts, group: list[Choice], targets: list[Target]) -> tuple[Stencil, list[float]]:
-    if len(group[0].targets) == 2:
-        steps = [step_of(target, SECOND) for target in targets]
-        return (second_difference(steps[0]) if len(steps) == 1 else mixed_difference(steps)), steps
+    """Where to run, all within the ranges of parameters and initial values."""
+    second = len(group[0].targets) == 2
     rough = any(facts.is_rough(choice.quantity, choice.targets[0]) for choice in group)
-    steps = [step_of(targets[0], ROUGH if rough else SMOOTH)]
-    return first_difference(steps[0]), steps
+    share = SECOND if second else ROUGH if rough else SMOOTH
+    ways: list[tuple[int, ...]] = [(0,) * len(targets), *itertools.product((1, -1), repeat=len(targets))]
+    for size in (share, share / 10, share / 100):
+        steps = [step_of(target, size) for target in targets]
+        for sides in ways:
+            if len(targets) == 2:
+                stencil = mixed_difference(steps, (sides[0], sides[1]))
+            else:
+                stencil = (second_difference if second else first_difference)(steps[0], sides[0])
+            if all(admitted(facts.simulation, targets, _times(point, steps)) for point in stencil.points):
+                return stencil, steps
+    labels = " and ".join(f"{target.label} = {target.value:g}" for target in targets)
+    raise InputError(
+        f"sensitivity: no finite differences in {labels}: a step of {share / 100:.2%} to either side leaves "
+        "the range of a parameter or an initial value; choose a value further inside"
+    )
+
+
+def _times(point: tuple[float, ...], steps: list[float]) -> list[float]:
+    return [m * h for m, h in zip(point, steps, strict=True)]
 
 
 def _rows(facts: Facts, names: list[str]) -> tuple[tuple[str, int], ...]:

@@ -8,14 +8,22 @@ import numpy as np
 from rich.table import Table
 
 from simkit.progress import counted
-from simkit.table import laid_out, printed, run_title, with_error
+from simkit.table import apart, laid_out, printed, rounding_of, run_title, titled, with_error
+from simkit.variant_dataset import each_variant, variant_names
 
 if TYPE_CHECKING:
     import xarray as xr
 
+ROUNDED = 1e3  # one over the step of differences: what rounding of a mean becomes in them
+
 
 def summary(dataset: "xr.Dataset") -> dict[str, Any]:
-    """The figures at the end as plain data that JSON knows; None where there is no finite number."""
+    """The figures at the end as plain data that JSON knows; None where there is no finite number.
+
+    Of variants those of each by name.
+    """
+    if variant_names(dataset):
+        return {"variants": {name: summary(one) for name, one in each_variant(dataset).items()}}
     found = {}
     for name in dataset.attrs["quantities"].split():
         mean = _last(dataset[f"{name}_mean"])
@@ -74,6 +82,10 @@ def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
         "estimator": [],
         "because": [],
     }
+    values = zip(dataset["parameter"].values, dataset["parameter_value"].values, strict=True)
+    sizes = {str(label): float(value) or 1.0 for label, value in values}
+    sizes |= {f"{a}, {b}": sizes[a] * sizes[b] for a in sizes for b in sizes}
+    rounding = rounding_of(dataset)
     ends, count = set(), 0
     for name, content in summary(dataset)["quantities"].items():
         first = True
@@ -86,7 +98,7 @@ def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
                 "" if row.get("step_error") is None else f"{row['step_error']:.1e}",
                 "" if row["sd"] is None or row["sd"] == 0 else f"{row['sd']:.4g}",
                 "" if row.get("check") is None else with_error(row["check"], row["check_stderr"]),
-                "" if row.get("z") is None else f"{row['z']:+.1f}",
+                _apart(row, ROUNDED * rounding * abs((content["mean"] or 0) / sizes[label])),
                 "" if elasticity is None else f"{elasticity:+.3g}",
                 row["estimator"],
                 row["reason"],
@@ -95,16 +107,29 @@ def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
                 column.append(cell)
             first, count = False, count + 1
         ends.add(count)
-    return laid_out({title: cells for title, cells in columns.items() if any(cells)}, ends, unicode)
+    shown = {
+        titled(cells) if title == "z" else title: cells for title, cells in columns.items() if any(cells)
+    }
+    return laid_out(shown, ends, unicode)
+
+
+def _apart(row: dict[str, Any], rounding: float) -> str:
+    """How far a derivative is from finite differences; nothing where it is one of them."""
+    check = row.get("check")
+    if check is None or row["derivative"] is None:
+        return ""
+    return apart(row["derivative"], check, row.get("z"), 1, rounding)
 
 
 def print_table(dataset: "xr.Dataset", file: TextIO | None = None) -> None:
-    """Print the table and a closing line."""
-    heading = f"{run_title(dataset)}: derivatives of means at t = {float(dataset.attrs['t1']):g}"
-    content = summary(dataset)
-    failed = f" ({content['failed_paths']:,} failed and left out)" if content["failed_paths"] else ""
-    closing = (
-        f"{counted(content['paths'], 'path')}{failed} in {content['elapsed_s']:.2f} s "
-        f"(compiled in {content['compile_s']:.1f} s)"
-    )
-    printed(file or sys.stdout, heading, lambda unicode: make_table(dataset, unicode), [closing])
+    """Print the table and a closing line, of each variant where there are several."""
+    for name, one in each_variant(dataset).items():
+        variant = f", {name}" if name else ""
+        heading = f"{run_title(one)}{variant}: derivatives of means at t = {float(one.attrs['t1']):g}"
+        content = summary(one)
+        failed = f" ({content['failed_paths']:,} failed and left out)" if content["failed_paths"] else ""
+        closing = (
+            f"{counted(content['paths'], 'path')}{failed} in {content['elapsed_s']:.2f} s "
+            f"(compiled in {content['compile_s']:.1f} s)"
+        )
+        printed(file or sys.stdout, heading, lambda unicode, one=one: make_table(one, unicode), [closing])

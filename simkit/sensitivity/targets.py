@@ -8,13 +8,17 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from simkit_solvers.curve import Curve
+from simkit_solvers.grid import Grid
 from simkit_solvers.jump_grid import JumpGrid
 from simkit_solvers.problem import parameters_of, variables_of
+from simkit_solvers.schedule import UnknownTimesError
 
 from simkit.errors import InputError
-from simkit.initial import Distribution, PathValues
+from simkit.initial import numbers_of
 from simkit.observables import Observer
 from simkit.paths import Inputs, PathProgram, path_mesh, path_program
+from simkit.ranges import ranged_values, ranges_of
 from simkit.reaction_plan import model_of
 from simkit.sensitivity_names import full_name
 from simkit.simulation import Simulation
@@ -65,12 +69,7 @@ def _bound(simulation: Simulation, values: dict[str, Any]) -> Any:
 def numbers_at(simulation: Simulation, values: dict[str, Any]) -> Inputs:
     """The inputs of the run's program, in float64, with these values of the targets, traced ones too."""
     bound = _bound(simulation, values)
-    fixed = {
-        name: x.numbers if isinstance(x, PathValues) else x
-        for name, x in bound.initial.items()
-        if not isinstance(x, Distribution)
-    }
-    real = eqx.filter((bound.problem, bound.observer, bound.grid, fixed), _is_real)
+    real = eqx.filter((bound.problem, bound.observer, bound.grid, numbers_of(bound.initial)), _is_real)
     return Inputs(*jax.tree.map(lambda x: jnp.asarray(x, jnp.float64), real), None)
 
 
@@ -86,7 +85,8 @@ def changes(
 ) -> tuple[tuple[Inputs, ...], tuple[Inputs, ...]]:
     """The derivatives of all numbers along each target, and the second ones along pairs of targets.
 
-    Exact zeros are None, so that what a target does not move costs nothing.
+    Exact zeros are None, so that what a target does not move costs nothing. Raises `InputError` where there
+    is none: of whole numbers, and of times that steps of fixed length must meet, or do not see.
     """
     names = [target.name for target in targets]
     point = tuple(jnp.float64(target.value) for target in targets)
@@ -100,20 +100,49 @@ def changes(
     def along(i):
         return lambda *values: jax.jvp(numbers, values, unit(i))[1]
 
-    try:
-        first = tuple(_moved(simulation, along(i)(*point)) for i in range(len(names)))
-    except jax.errors.TracerBoolConversionError:
-        raise InputError(
-            "sensitivity.wrt: one of the names stands in the law of an initial value, in which no derivative "
-            "can be taken"
-        ) from None
+    first = tuple(_first_moved(simulation, target, along(i), point) for i, target in enumerate(targets))
+    if isinstance(simulation.grid, JumpGrid):
+        for target, move in zip(targets, first, strict=True):
+            counts = [name for name, x in move.initial.items() if x is not None]
+            if counts:
+                raise InputError(
+                    f"sensitivity.wrt: {target.label} is in the initial number of {counts[0]}, which is "
+                    "whole and has no derivative; give the rates a constant of their own"
+                )
     second = tuple(_moved(simulation, jax.jvp(along(i), point, unit(j))[1]) for i, j in pairs)
     return first, second
+
+
+def _first_moved(simulation: Simulation, target: Target, along, point) -> Inputs:
+    adaptive = "set time.rtol for adaptive steps"
+    try:
+        found = _moved(simulation, along(*point))
+    except UnknownTimesError:
+        raise InputError(
+            f"sensitivity.wrt: {target.label} moves events against the steps, and each is at the end of one; "
+            f"{adaptive}"
+        ) from None
+    if isinstance(simulation.grid, Grid):
+        parts = jax.tree.leaves(found.problem, is_leaf=lambda x: isinstance(x, Curve))
+        curves = [x for x in parts if isinstance(x, Curve) and x.interpolation == "previous"]
+        if any(x.times is not None for x in curves) or (curves and jax.tree.leaves(found.grid)):
+            raise InputError(
+                f"sensitivity.wrt: {target.label} moves the jumps of a curve against the steps, and a path "
+                f"changes only as one passes a step; {adaptive}, or take interpolation: linear"
+            )
+    return found
 
 
 def _moved(simulation: Simulation, tangent: Inputs) -> Inputs:
     dtype = jnp.dtype(simulation.precision)
     return jax.tree.map(lambda x: jnp.asarray(x, dtype) if np.any(np.asarray(x)) else None, tangent)
+
+
+def admitted(simulation: Simulation, targets: Sequence[Target], steps: Sequence[float]) -> bool:
+    """Whether parameters and initial values stay in their ranges as targets are moved by so much."""
+    bound = _bound(simulation, {t.name: t.value + step for t, step in zip(targets, steps, strict=True)})
+    ranges = ranges_of(bound.problem)
+    return all(ranges[name].admits(float(value)) for name, value in ranged_values(bound).items())
 
 
 def shifted(simulation: Simulation, targets: Sequence[Target], steps: Sequence[float]) -> Inputs:

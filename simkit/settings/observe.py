@@ -1,5 +1,6 @@
 """The section `observe`, with early exercise."""
 
+import itertools
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator, WithJsonSchema
@@ -12,7 +13,9 @@ from simkit.settings.values import (
     Text,
     choice,
     number,
+    plain_number,
     whole,
+    whole_number,
     wrong,
 )
 from simkit.suggestion import shown
@@ -24,15 +27,33 @@ def _expressions(value: Any) -> list[float | str]:
     return [number(x) for x in value]
 
 
+MOST_DATES = 65536
+_DATES_SCHEMA = {
+    "anyOf": [
+        {"type": "integer", "minimum": 1, "maximum": MOST_DATES},
+        {"type": "array", "items": {"type": "number"}, "minItems": 1},
+    ]
+}
+
+
+def _dates(value: Any) -> int | list[float]:
+    if not isinstance(value, list):
+        return whole_number(value, 1, MOST_DATES)
+    found = [plain_number(x) for x in value]
+    if not found or any(a >= b for a, b in itertools.pairwise(found)):
+        raise wrong(f"must be a number of dates, or a list of times that ascend, got {shown(value)}")
+    return found
+
+
 class EarlyExercise(Section):
     """The right to take the value once, at one of several dates, by a policy found on other paths. Where the
     value is positive at a date and above what going on is worth, by regression (Longstaff and Schwartz), it
     is taken."""
 
-    dates: Annotated[int, *whole(1, MAX_STEPS)] = Field(
-        description="At how many equally spaced dates it may be taken: the last is the end, t0 is none. Must "
-        "divide the steps.",
-        examples=[50],
+    dates: Annotated[int | list[float], PlainValidator(_dates), WithJsonSchema(_DATES_SCHEMA)] = Field(
+        description="At how many equally spaced dates it may be taken, of which the last is the end and t0 "
+        "none, a number that divides the steps; or a list of the times, each the end of a step.",
+        examples=[50, [0.25, 0.5, 1.0]],
     )
     basis: (
         Annotated[

@@ -86,21 +86,22 @@ def text(value: Any) -> str:
     return value
 
 
+def whole_number(value: Any, low: int, high: int | None = None, why: str = "") -> int:
+    if isinstance(value, str) and NUMBER_TEXT.fullmatch(value.strip()):
+        raise quoted(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1:
+        raise wrong(f"must be a whole number, got {shown(value)}")
+    if value < low:
+        raise wrong(f"must be at least {low}, got {shown(value)}")
+    if high is not None and value > high:
+        raise wrong(f"must be at most {high}{why}, got {shown(value)}")
+    return int(value)
+
+
 def whole(low: int, high: int | None = None, why: str = ""):
-
-    def check(value: Any) -> int:
-        if isinstance(value, str) and NUMBER_TEXT.fullmatch(value.strip()):
-            raise quoted(value)
-        if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1:
-            raise wrong(f"must be a whole number, got {shown(value)}")
-        if value < low:
-            raise wrong(f"must be at least {low}, got {shown(value)}")
-        if high is not None and value > high:
-            raise wrong(f"must be at most {high}{why}, got {shown(value)}")
-        return int(value)
-
     limits = {"minimum": low} | ({} if high is None else {"maximum": high})
-    return [PlainValidator(check), WithJsonSchema({"type": "integer", **limits})]
+    check = PlainValidator(lambda value: whole_number(value, low, high, why))
+    return [check, WithJsonSchema({"type": "integer", **limits})]
 
 
 def choice(*options: str):

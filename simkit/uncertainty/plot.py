@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from simkit.plot import BLUE, COLUMNS, GREY, STYLE, VERMILION, figure_legend
+from simkit.plot_layout import BLUE, COLUMNS, GREY, STYLE, VERMILION, figure_legend
 
 if TYPE_CHECKING:
     import xarray as xr

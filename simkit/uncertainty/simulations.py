@@ -12,14 +12,15 @@ from jax.core import Tracer
 from jax.sharding import NamedSharding
 from simkit_solvers.grid import Grid
 from simkit_solvers.jump_grid import JumpGrid
-from simkit_solvers.problem import AbstractSDE, parameters_of
+from simkit_solvers.problem import AbstractSDE
 
 from simkit.chunks import LEAF, MOST_BYTES, MOST_PATHS, TARGET_PATH_STEPS, planned_steps
 from simkit.errors import InputError, NumericalError
-from simkit.initial import PathValues, differs_between_paths
+from simkit.initial import differs_between_paths, numbers_of
 from simkit.on_each_device import IDS
 from simkit.paths import Inputs, PathProgram, lanes_for, path_mesh, path_program
 from simkit.programs import Request, compiled
+from simkit.ranges import ranged_values, ranges_of
 from simkit.simulation import Simulation
 from simkit.uncertainty.designs import Design
 from simkit.uncertainty.values import Values
@@ -100,12 +101,7 @@ def bindings(simulation: Simulation, inputs: Inputs, parameters: tuple[str, ...]
 
     def leaves(given: Mapping[str, Any]) -> list[Any]:
         bound = bind(given)
-        fixed = {
-            name: x.numbers if isinstance(x, PathValues) else x
-            for name, x in bound.initial.items()
-            if name in inputs.initial
-        }
-        everything = (bound.problem, bound.observer, bound.grid, fixed)
+        everything = (bound.problem, bound.observer, bound.grid, numbers_of(bound.initial))
         numbers = eqx.filter(everything, _is_number)
         return jax.tree.leaves(numbers)
 
@@ -161,7 +157,6 @@ def evaluate_simulation(
         program, inputs = path_program(simulation, simulation.grid, mesh)
         found = bindings(simulation, inputs, parameters)
     jobs = DesignProgram(program, names, found.varying, len(parameters) if gradient else 0)
-    checked = set(parameters_of(simulation.problem))
 
     def evaluate(design: Design, base: np.ndarray, first: int) -> dict[str, Values]:
         row_bytes = 8 * replicates * design.members * paths * len(names) * (1 + jobs.directions)
@@ -180,7 +175,7 @@ def evaluate_simulation(
         firsts = (2 * numbers_of[:, :, None] + design.streams) * paths
         ids = (firsts[..., None] + np.arange(paths)).astype(np.uint32).reshape(-1)
         with jax.enable_x64(True):
-            _check_ranges(simulation, parameters, points, checked)
+            _check_ranges(simulation, parameters, points)
             values, slopes = _run_all(jobs, inputs, found, points, ids, paths, simulation, progress)
         shape = (replicates, rows, members, paths)
         results = {}
@@ -273,24 +268,31 @@ def _check_ids(replicates: int, rows: int, paths: int) -> None:
         )
 
 
-def _check_ranges(
-    simulation: Simulation, parameters: tuple[str, ...], points: np.ndarray, checked: set[str]
-) -> None:
-    """Raise `InputError` where a law gives a parameter of the model a value that it may not have."""
-    if simulation.bind is None or not checked:
+def _check_ranges(simulation: Simulation, parameters: tuple[str, ...], points: np.ndarray) -> None:
+    """Raise `InputError` where a law gives a parameter or an initial value what it may not have."""
+    if simulation.bind is None:
         return
     bind = simulation.bind
 
-    def of_model(point):
-        problem = bind({name: point[i] for i, name in enumerate(parameters)}).problem
-        return {name: jnp.asarray(getattr(problem, name), jnp.float64) for name in sorted(checked)}
+    def ranged(point):
+        return ranged_values(bind({name: point[i] for i, name in enumerate(parameters)}))
 
-    specs = parameters_of(simulation.problem)
-    for name, values in jax.vmap(of_model)(points).items():
-        for extreme in (float(np.min(values)), float(np.max(values))):
-            if not specs[name].admits(extreme):
+    if isinstance(simulation.grid, JumpGrid):
+        starts = jax.vmap(lambda point: numbers_of(bind(dict(zip(parameters, point, strict=True))).initial))
+        for name, counts in starts(points).items():
+            parts = np.flatnonzero(np.asarray(counts) != np.rint(counts))
+            if len(parts):
                 raise InputError(
-                    f"model.{name}: must be {specs[name].range}, and the distributions give it {extreme:.6g}"
+                    f"initial.{name}: must be a whole number of molecules, and the distributions give it "
+                    f"{float(counts.ravel()[parts[0]]):.6g}; choose a discrete one, or give the rates a "
+                    "constant of their own"
+                )
+    ranges = ranges_of(simulation.problem)
+    for name, values in jax.vmap(ranged)(points).items():
+        for extreme in (float(np.min(values)), float(np.max(values))):
+            if not ranges[name].admits(extreme):
+                raise InputError(
+                    f"{name}: must be {ranges[name].range}, and the distributions give it {extreme:.6g}"
                     "; choose one that stays inside, such as lognormal, uniform or truncated_normal"
                 )
 

@@ -86,19 +86,20 @@ def _lengths(count: int, weights: tuple[int, ...]) -> tuple[int, ...]:
     return (first, *_lengths(-(-count // first), weights[1:]))
 
 
-def nested_scan(body: Callable, init, lengths: tuple[int, ...]) -> tuple[Any, Any]:
+def nested_scan(body: Callable, init, lengths: tuple[int, ...], unroll: int = 1) -> tuple[Any, Any]:
     """`jax.lax.scan` of `body(carry, i)` over i = 0, … (uint32), as many as the product of `lengths`.
 
-    Loops inside loops: in reverse mode what the inner ones carry is computed again from its beginning.
+    Loops inside loops: in reverse mode what the inner ones carry is computed again from its beginning. The
+    innermost has `unroll` of these in one turn.
     """
     turns = jnp.arange(lengths[0], dtype=jnp.uint32)
     if len(lengths) == 1:
-        return jax.lax.scan(body, init, turns)
+        return jax.lax.scan(body, init, turns, unroll=unroll)
     inside = jnp.uint32(math.prod(lengths[1:]))
 
     @functools.partial(jax.checkpoint, prevent_cse=False)
     def outer(carry, i):
-        return nested_scan(lambda c, j: body(c, i * inside + j), carry, lengths[1:])
+        return nested_scan(lambda c, j: body(c, i * inside + j), carry, lengths[1:], unroll)
 
     end, kept = jax.lax.scan(outer, init, turns)
     return end, jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), kept)

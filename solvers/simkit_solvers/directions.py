@@ -20,13 +20,15 @@ doi:10.1016/j.spa.2007.03.012.
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from simkit_solvers.elimination import factorise, solve
+from simkit_solvers.elimination import solve_sparse
 
 
 class Direction(NamedTuple):
@@ -109,29 +111,34 @@ def released(
 
     `advance` gives the state at the end of the step for its normals, `along` its derivative D for them;
     `driven` are the positions of the variables that the normals reach, no more than there are normals. Where
-    the noise vanishes nothing is released; the weight is NaN if all should have been.
+    the noise vanishes nothing is released; the weight is NaN if all should have been. What is zero for all
+    paths is None throughout, and costs nothing.
     """
     units = [
-        tuple(jnp.ones_like(z) if i == c else jnp.zeros_like(z) for i, z in enumerate(normals))
+        tuple(jnp.ones_like(z) if i == c else None for i, z in enumerate(normals))
         for c in range(len(normals))
     ]
 
+    def leaves_of(state):
+        return jax.tree.leaves(state, is_leaf=lambda x: x is None)
+
     def shift(*normals):
-        """u, a tuple of as many as there are normals, and whether the noise vanishes."""
-        ends = [jax.tree.leaves(jax.jvp(lambda *z: advance(z), normals, unit)[1]) for unit in units]
-        wanted = jax.tree.leaves(along(normals), is_leaf=lambda x: x is None)
-        zero = jnp.zeros_like(normals[0])
-        changes = [zero if wanted[row] is None else wanted[row] for row in driven]
-        return _least_shift([[end[row] for end in ends] for row in driven], changes)
+        """u, as many as there are normals, and whether the noise vanishes."""
+        ends = [leaves_of(eqx.filter_jvp(lambda *z: advance(z), normals, unit)[1]) for unit in units]
+        wanted = leaves_of(along(normals))
+        return _least_shift([[end[row] for end in ends] for row in driven], [wanted[row] for row in driven])
 
     u, vanishes = shift(*normals)
-    weight = sum(z * x for z, x in zip(normals, u, strict=True))
-    for c, unit in enumerate(units):
-        weight = weight - jax.jvp(lambda *z: shift(*z)[0], normals, unit)[1][c]
+    weight = jnp.zeros_like(normals[0])
+    for c, (z, x, unit) in enumerate(zip(normals, u, units, strict=True)):
+        slope = eqx.filter_jvp(lambda *z, c=c: shift(*z)[0][c], normals, unit)[1]
+        weight = weight if x is None else weight + z * x
+        weight = weight if slope is None else weight - slope
     leaves, tree = jax.tree.flatten(along(normals), is_leaf=lambda x: x is None)
-    moved = sum((abs(leaves[row]) for row in driven if leaves[row] is not None), jnp.zeros_like(weight))
-    stuck = vanishes & (share == 1) & (moved != 0)
-    weight = jnp.where(stuck, jnp.nan, share * weight)
+    moved = [leaves[row] != 0 for row in driven if leaves[row] is not None]
+    if moved:
+        stuck = vanishes & (share == 1) & functools.reduce(jnp.logical_or, moved)
+        weight = jnp.where(stuck, jnp.nan, share * weight)
     share_here = jnp.where(vanishes, 0, share)
 
     def rest(change):
@@ -141,21 +148,33 @@ def released(
     return jax.tree.unflatten(tree, kept), weight
 
 
-def _least_shift(J: list[list], D: list) -> tuple[tuple, jax.Array]:
+def _least_shift(J: list[list], D: list) -> tuple[list, jax.Array]:
     r"""The smallest u with $J u = D$: $J^{-1} D$, or $J^T (J J^T)^{-1} D$ where there is more noise.
 
-    And whether J is singular; u is zero then.
+    And whether J is singular; u is zero then. None stands for zeros.
     """
     square = len(J[0]) == len(J)
+    if square and len(J) == 2:
+        return _two_by_two(J, D)
     M = J if square else [[_dot(a, b) for b in J] for a in J]
-    factors = factorise(M)
-    singular = jnp.zeros_like(D[0], bool)
-    for i, row in enumerate(factors.rows):
-        singular = singular | (row[i] == 0)
-    x = solve(factors, D)
+    x, singular = solve_sparse(M, D)
     u = x if square else [_dot(column, x) for column in zip(*J, strict=True)]
-    return tuple(jnp.where(singular, 0.0, each) for each in u), singular
+    return [None if each is None else jnp.where(singular, 0.0, each) for each in u], singular
+
+
+def _two_by_two(J, D):
+    """By Cramer's rule: one division."""
+    (a, b), (c, d) = J
+    determinant = _dot((a, None if b is None else -b), (d, c))
+    if determinant is None:
+        raise NoDensityError("one noise drives two variables, so their law has no density")
+    singular = determinant == 0
+    inverse = 1 / jnp.where(singular, 1.0, determinant)
+    x, y = D
+    u = [_dot((d, None if b is None else -b), (x, y)), _dot((a, None if c is None else -c), (y, x))]
+    return [None if each is None else jnp.where(singular, 0.0, each * inverse) for each in u], singular
 
 
 def _dot(a, b):
-    return sum(p * q for p, q in zip(a, b, strict=True))
+    terms = [p * q for p, q in zip(a, b, strict=True) if p is not None and q is not None]
+    return sum(terms[1:], terms[0]) if terms else None

@@ -55,6 +55,50 @@ def solve(factors: Factors, b: list) -> list:
     return x
 
 
+def solve_sparse(rows: list[list], b: list) -> tuple[list, jax.Array]:
+    """The solution of $Ax = b$ and whether A is singular, for scalars and None, which is zero for all paths.
+
+    Rows with one unknown left are solved first, which is all there is to do for a triangular matrix however
+    it is permuted, and what remains by `factorise`. The solution is not finite where A is singular.
+    """
+    x: list = [None] * len(b)
+    left, unknown = list(range(len(b))), list(range(len(b)))
+    pivots = []
+
+    def rest(i):
+        """The right-hand side of row i without what is known."""
+        total = b[i]
+        for a, value in zip(rows[i], x, strict=True):
+            if a is not None and value is not None:
+                total = -a * value if total is None else total - a * value
+        return total
+
+    while True:
+        inside = {i: [j for j in unknown if rows[i][j] is not None] for i in left}
+        single = next((i for i, columns in inside.items() if len(columns) == 1), None)
+        if single is None:
+            break
+        (j,) = inside[single]
+        right, pivot = rest(single), rows[single][j]
+        x[j] = None if right is None else right / pivot
+        pivots.append(pivot)
+        left.remove(single)
+        unknown.remove(j)
+    like = next(each for row in [b, *rows] for each in row if each is not None)
+    zero = jnp.zeros_like(like)
+    if left:
+        dense = [[zero if rows[i][j] is None else rows[i][j] for j in unknown] for i in left]
+        right = [rest(i) for i in left]
+        factors = factorise(dense)
+        pivots += [row[i] for i, row in enumerate(factors.rows)]
+        for j, value in zip(unknown, solve(factors, [zero if r is None else r for r in right]), strict=True):
+            x[j] = value
+    singular = jnp.zeros_like(like, bool)
+    for pivot in pivots:
+        singular = singular | (pivot == 0)
+    return x, singular
+
+
 def inverse(a):
     r"""The inverse of a matrix (n, n), by n exchanges with partial pivoting; not finite for a singular one.
 

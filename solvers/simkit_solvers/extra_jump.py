@@ -57,10 +57,12 @@ def extra_jump(
     observer: AbstractObserver,
     directions: tuple[Direction, ...],
 ) -> tuple[dict[str, Any], tuple[dict[str, Any], ...]]:
-    r"""The rows of a path, and for each direction of the problem numbers whose mean is what the derivative
+    r"""The rows of a path, and for each direction numbers whose mean is what the derivative
     along the path lacks: the part from the number of jumps.
 
-    `noise` is that of the path; `key` and `path` give the place and the mark of the jump more.
+    A direction moves the rate of jumps, or the length of the steps, in each of which the number of jumps has
+    the mean rate times length. `noise` is that of the path; `key` and `path` give the place and the mark of
+    the jump more.
     The derivative of the mean is the mean of these and of the derivative along the path. Each direction costs
     one path. Raises `ValueError` for a problem without jumps, and for an intensity that depends on the state,
     which would have to be known at the random step.
@@ -80,10 +82,13 @@ def extra_jump(
     middle = start + step * dt + 0.5 * dt
     words = StepWords(apart, jnp.uint32(1), jnp.uint32(int(Purpose.TRANSITION)))
 
-    def rates(problem):
+    def means(given):
+        """How many jumps of each kind the step has on average."""
+        problem, start, dt = given
+        middle = start + step * dt + 0.5 * dt
         kinds = problem.marks(middle).kinds(words, dtype)
-        rate = jnp.asarray(problem.intensity(middle, y0), dtype)
-        return jnp.stack([rate * jnp.asarray(p, dtype) for p, _ in kinds])
+        mean = jnp.asarray(problem.intensity(middle, y0), dtype) * dt
+        return jnp.stack([mean * jnp.asarray(p, dtype) for p, _ in kinds])
 
     marks = jnp.stack([jnp.asarray(mark, dtype) for _, mark in problem.marks(middle).kinds(words, dtype)])
     u = below_one(where.b, dtype)
@@ -105,10 +110,12 @@ def extra_jump(
 
     found = []
     for each in directions:
-        _, slopes = along(rates, problem, as_tangent(problem, each.problem, dtype))
+        given = problem, start, dt
+        change = as_tangent(given, (each.problem, each.t0, each.dt), dtype)
+        _, slopes = along(means, given, change)
         sums = jnp.cumsum(jnp.abs(slopes))
         kind = jnp.argmax(sums > u * sums[-1])
-        weight = jnp.sign(slopes[kind]) * sums[-1] * (grid.steps * dt)
+        weight = jnp.sign(slopes[kind]) * sums[-1] * grid.steps
         found.append((marks[kind], weight))
     more = jax.vmap(with_one_more)(jnp.stack([mark for mark, _ in found]))
     missing = tuple(

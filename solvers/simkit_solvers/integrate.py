@@ -132,6 +132,7 @@ def _integrate(
     jumps = isinstance(problem, AbstractJumpDiffusion)
     if not components:
         noise = None
+    stochastic = noise is not None
     t0, dt = jnp.asarray(grid.t0, dtype), jnp.asarray(grid.dt, dtype)
     plain = PathRun(prepared(problem), stepper, observer, noise, t0, dt)
     run = plain if moving is None else moving(plain)
@@ -156,10 +157,22 @@ def _integrate(
         happening = run.noise.words(Purpose.JUMPS, first, count) if jumps else [None] * count
         return list(zip(draws, happening, strict=True))
 
-    def steps(numbers, carry, first, count):
+    def drawn_apart(run, first, count):
+        """The same, its normals in memory: drawn in a branch, always taken, out of which nothing is fused."""
+
+        def normals():
+            return eqx.filter(driven(run, first, count), eqx.is_inexact_array)
+
+        pack, unpack = packing(jax.eval_shape(normals))
+        none = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(lambda: pack(normals())))
+        packed = jax.lax.cond(run.dt == run.dt, lambda: pack(normals()), lambda: none)
+        return eqx.combine(unpack(packed), driven(run, first, count))
+
+    def steps(numbers, carry, first, count, backwards=False):
         """`count` unrolled steps from step `first`, where a group starts."""
         run, carried = whole(numbers), unpack(carry)
-        for i, (draw, words) in enumerate(driven(run, first, count)):
+        driving = (drawn_apart if apart or backwards else driven)(run, first, count)
+        for i, (draw, words) in enumerate(driving):
             carried = run.step(carried, first + jnp.uint32(i), draw, words, tables)
         return pack(carried)
 
@@ -182,10 +195,7 @@ def _integrate(
         # A block that is not needed is the first one again: steps that the problem admits, whose derivatives
         # are finite, since in reverse mode nothing times infinity would be NaN.
         begin = chosen(carry, jax.lax.stop_gradient(start))
-        return chosen(steps(numbers, begin, chosen(first, jnp.uint32(0)), size), carry)
-
-    turns = turns_of(grid, size)
-    half = group * -(-size // (2 * group))  # of a block, in whole groups
+        return chosen(steps(numbers, begin, chosen(first, jnp.uint32(0)), size, stochastic), carry)
 
     def row(numbers, carry, k):
         return whole(numbers).row(unpack(carry), k)
@@ -236,7 +246,8 @@ def _integrate(
                 carry = block(numbers, carry, start, first + b * jnp.uint32(size), end)
                 return (carry, counted + jnp.uint32(1)), None
 
-            return nested_scan(turn, (carry, jnp.uint32(0)), loops.blocks)[0], kept
+            # Two in a turn where blocks are short: the second writes where the first has read; no copies.
+            return nested_scan(turn, (carry, jnp.uint32(0)), loops.blocks, 2 if apart else 1)[0], kept
 
         if not loops.joined:
             body = jax.checkpoint(body, prevent_cse=False)
@@ -262,6 +273,12 @@ def _integrate(
         numbers, others = eqx.partition(run, eqx.is_array)
     pack, unpack = packing(start)
     start = pack(start)
+    # XLA's CPU compiler makes a kernel of each array that is carried, and would draw the normals in all.
+    apart = moving is not None and stochastic and len(jax.tree.leaves(start)) > 1
+    if apart:
+        size = group
+    turns = turns_of(grid, size)
+    half = group * -(-size // (2 * group))  # of a block, in whole groups
     end, counted, between = run_loop(numbers, start)
     rest = grid.steps % size
     if rest:

@@ -28,8 +28,8 @@ class AbstractJumpDiffusion(AbstractSDE):
     linear in it and come at a constant rate: then nothing is lost and the solver keeps its order.
 
     Derivatives are taken along the path with its number of jumps held fixed. They are right in every
-    parameter but those of the intensity, where the change of the number of jumps is missing: `extra_jump` has
-    that.
+    parameter but those of the intensity and the time, where the change of the number of jumps is missing:
+    `extra_jump` has that.
     Reference: Glasserman & Merener (2003), Numerical solution of jump-diffusion LIBOR market models,
     doi:10.1007/s007800200076; Platen & Bruti-Liberati (2010), Numerical Solution of Stochastic Differential
     Equations with Jumps in Finance, doi:10.1007/978-3-642-13694-8.

@@ -45,6 +45,10 @@ class AbstractMarks(eqx.Module):
     def exponential_moment(self, k: float) -> Scalar:
         r"""$E[e^{kz}]$, infinite where it does not exist."""
 
+    def mean_return(self) -> Scalar:
+        r"""$E[e^z] - 1$, what a jump adds on average to a price of 1 that it multiplies by $e^z$."""
+        return self.exponential_moment(1.0) - 1
+
     def squared_return(self) -> Scalar:
         r"""$E[(e^z - 1)^2]$, what a jump adds to the variance of a price that it multiplies by $e^z$."""
         return self.exponential_moment(2.0) - 2 * self.exponential_moment(1.0) + 1

@@ -35,6 +35,45 @@ def still_or_moving(changes: tuple, after: Callable[[tuple], tuple], carry) -> t
         changes = tuple(filled(change, like, carry) for change, like in zip(changes, wider, strict=True))
 
 
+def changes_along(run: PathRun, problem, directions: tuple[Direction, ...]) -> tuple[PathRun, ...]:
+    """The derivatives of a run of a problem along directions."""
+    still = jax.tree.map(lambda _: None, run)
+    return tuple(
+        still._replace(
+            problem=eqx.filter_jvp(prepared, (problem,), (each.problem,))[1],
+            observer=each.observer,
+            t0=each.t0,
+            dt=each.dt,
+        )
+        for each in directions
+    )
+
+
+def begun(run, changes: tuple, starts: tuple, y0, tables) -> tuple[Any, tuple]:
+    """What a run carries at step 0, and the derivatives of that along each change."""
+
+    def begin(run, y0):
+        return run.start(y0, tables)
+
+    moves = zip(changes, starts, strict=True)
+    return begin(run, y0), tuple(eqx.filter_jvp(begin, (run, y0), move)[1] for move in moves)
+
+
+def like_before(after: Moving, before: Moving) -> Moving:
+    """What a step gives with the same derivatives as before it; None stays None."""
+    pairs = zip(after.changes, before.changes, strict=True)
+    return after._replace(changes=tuple(filled(change, like, after.carry) for change, like in pairs))
+
+
+def rows_along(kept: Callable, run, changes: tuple, carried: Moving) -> tuple[dict, tuple[dict, ...]]:
+    """The rows that `kept` gives of a run and what it carries, and their derivatives."""
+    given = run, carried.carry
+    rows = kept(*given)
+    real = jax.tree.map(lambda x: x if eqx.is_inexact_array(x) else None, rows)
+    moves = zip(changes, carried.changes, strict=True)
+    return rows, tuple(filled(eqx.filter_jvp(kept, given, move)[1], real, rows) for move in moves)
+
+
 class MovingRun(NamedTuple):
     """A run and its derivative along each direction, which ride along; methods as those of `PathRun`."""
 
@@ -51,16 +90,7 @@ class MovingRun(NamedTuple):
         run: PathRun, problem, directions: tuple[Direction, ...], release: Release | None
     ) -> "MovingRun":
         """The run of a problem along directions."""
-        still = jax.tree.map(lambda _: None, run)
-        changes = tuple(
-            still._replace(
-                problem=eqx.filter_jvp(prepared, (problem,), (each.problem,))[1],
-                observer=each.observer,
-                t0=each.t0,
-                dt=each.dt,
-            )
-            for each in directions
-        )
+        changes = changes_along(run, problem, directions)
         return MovingRun(run, changes, release, tuple(each.y0 for each in directions))
 
     @property
@@ -68,16 +98,16 @@ class MovingRun(NamedTuple):
         """The path's driver."""
         return self.run.noise
 
+    @property
+    def dt(self):
+        """The step."""
+        return self.run.dt
+
     def start(self, y0, tables):
         """As of the run; all derivatives are kept in the path and none is released."""
-
-        def begin(run, y0):
-            return run.start(y0, tables)
-
-        moves = zip(self.changes, self.starts, strict=True)
-        changes = tuple(eqx.filter_jvp(begin, (self.run, y0), move)[1] for move in moves)
+        carry, changes = begun(self.run, self.changes, self.starts, y0, tables)
         released = () if self.release is None else changes
-        return Moving(begin(self.run, y0), changes, tuple(jnp.zeros_like(self.run.dt) for _ in released))
+        return Moving(carry, changes, tuple(jnp.zeros_like(self.dt) for _ in released))
 
     def settled(self, start: Moving, draw, words, tables) -> tuple["MovingRun", Moving]:
         """Ready for a loop: which variables noise drives, and what is carried of the derivatives.
@@ -155,9 +185,7 @@ class MovingRun(NamedTuple):
 
     def step(self, carried: Moving, k, draw, words, tables):
         """The path, its derivatives and the weights after step `k`; None stays None."""
-        after = self.stepped(carried, k, draw, words, tables)
-        pairs = zip(after.changes, carried.changes, strict=True)
-        return after._replace(changes=tuple(filled(change, like, after.carry) for change, like in pairs))
+        return like_before(self.stepped(carried, k, draw, words, tables), carried)
 
     def stepped(self, carried: Moving, k, draw, words, tables) -> Moving:
         """The same, with None for whatever this step makes zero."""
@@ -198,13 +226,7 @@ class MovingRun(NamedTuple):
         def kept(run, carry):
             return run.row(carry, k)
 
-        now = self.run, carried.carry
-        rows = kept(*now)
-        real = jax.tree.map(lambda x: x if eqx.is_inexact_array(x) else None, rows)
-        changes = tuple(
-            filled(eqx.filter_jvp(kept, now, move)[1], real, rows)
-            for move in zip(self.changes, carried.changes, strict=True)
-        )
+        rows, changes = rows_along(kept, self.run, self.changes, carried)
         weights = carried.weights or tuple(jnp.zeros_like(self.run.dt) for _ in changes)
         return Along(rows, changes, weights)
 

@@ -91,6 +91,13 @@ class AbstractODE(eqx.Module):
     def drift(self, t, y) -> Any:
         """$f(t, y)$ as a `State`."""
 
+    def jumps_with(self) -> frozenset[str]:
+        """The variables and parameters at some value of which drift or noise jumps: none, in most models.
+
+        A derivative along a path does not see such a jump, so an estimator that does is taken instead.
+        """
+        return frozenset()
+
 
 class AbstractSDE(AbstractODE):
     r"""A stochastic differential equation $dy = f(t, y)\,dt + \sum_k g_k(t, y)\,dW_k$.

@@ -26,6 +26,10 @@ ON_STEP = 1e-6  # of a step: an event as near to a step's end as this is there
 ROW, NODE = -2, -1  # what a stop is, if it is not an event
 
 
+class UnknownTimesError(ValueError):
+    """The times of an event, or of the steps that meet it, are traced, and have no place among the steps."""
+
+
 class AbstractChange(eqx.Module):
     """What an event does to the state."""
 
@@ -48,10 +52,11 @@ class Event(eqx.Module):
     def on(self, grid: Grid) -> "Event":
         """The event with its times as steps of a grid.
 
-        Raises `ValueError` for a time that is not the end of a step, and for times that are not known yet.
+        Raises `ValueError` for a time that is not the end of a step, and `UnknownTimesError` for times that
+        are not known yet.
         """
         if any(isinstance(x, Tracer) for x in (self.times, grid.t0, grid.dt)):
-            raise ValueError("Event: its times and the grid must be numbers, or the steps be given")
+            raise UnknownTimesError("Event: its times and the grid must be numbers, or the steps be given")
         exact = (np.asarray(self.times, np.float64) - float(grid.t0)) / float(grid.dt)
         steps = np.rint(exact).astype(int)
         for time, wanted, step in zip(self.times, exact, steps, strict=True):

@@ -6,10 +6,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from simkit_solvers.directions import Along, Direction, Moving, NoDensityError, filled
-from simkit_solvers.moving_run import still_or_moving
+from simkit_solvers.directions import Along, Direction, Moving, NoDensityError
+from simkit_solvers.moving_run import begun, changes_along, like_before, rows_along, still_or_moving
 from simkit_solvers.path_run import PathRun
-from simkit_solvers.schedule import prepared
 from simkit_solvers.smoothing import Edge, Smoothing, gains_of, shifts_of
 
 
@@ -29,16 +28,7 @@ class SmoothedRun(NamedTuple):
         run: PathRun, problem, directions: tuple[Direction, ...], smoothing: Smoothing
     ) -> "SmoothedRun":
         """The run of a problem along directions."""
-        still = jax.tree.map(lambda _: None, run)
-        changes = tuple(
-            still._replace(
-                problem=eqx.filter_jvp(prepared, (problem,), (each.problem,))[1],
-                observer=each.observer,
-                t0=each.t0,
-                dt=each.dt,
-            )
-            for each in directions
-        )
+        changes = changes_along(run, problem, directions)
         return SmoothedRun(run, changes, smoothing, tuple(each.y0 for each in directions))
 
     @property
@@ -58,13 +48,8 @@ class SmoothedRun(NamedTuple):
 
     def start(self, y0, tables):
         """As of the run."""
-
-        def begin(run, y0):
-            return run.start(y0, tables)
-
-        moves = zip(self.changes, self.starts, strict=True)
-        changes = tuple(eqx.filter_jvp(begin, (self.run, y0), move)[1] for move in moves)
-        return Moving(begin(self.run, y0), changes, tuple(jnp.zeros_like(self.dt) for _ in changes))
+        carry, changes = begun(self.run, self.changes, self.starts, y0, tables)
+        return Moving(carry, changes, tuple(jnp.zeros_like(self.dt) for _ in changes))
 
     def settled(self, start: Moving, draw, words, tables) -> tuple["SmoothedRun", Moving]:
         """Ready for a loop: what is carried of the derivatives is None where no step makes anything but zero.
@@ -102,9 +87,7 @@ class SmoothedRun(NamedTuple):
 
     def step(self, carried: Moving, k, draw, words, tables):
         """The path, its derivatives and the weights after step `k`; None stays None."""
-        after = self.stepped(carried, k, draw, words, tables)
-        pairs = zip(after.changes, carried.changes, strict=True)
-        return after._replace(changes=tuple(filled(change, like, after.carry) for change, like in pairs))
+        return like_before(self.stepped(carried, k, draw, words, tables), carried)
 
     def stepped(self, carried: Moving, k, draw, words, tables) -> Moving:
         """The same, with None for whatever this step makes zero."""
@@ -159,13 +142,7 @@ class SmoothedRun(NamedTuple):
             (change,), (weight,) = found.changes, found.weights
             return {name: found.rows[name] * weight + x for name, x in change.items()}
 
-        given = self.run, carried.carry
-        rows = kept(*given)
-        real = jax.tree.map(lambda x: x if eqx.is_inexact_array(x) else None, rows)
-        changes = tuple(
-            filled(eqx.filter_jvp(kept, given, move)[1], real, rows)
-            for move in zip(self.changes, carried.changes, strict=True)
-        )
+        rows, changes = rows_along(kept, self.run, self.changes, carried)
         return Along(rows, changes, carried.weights)
 
     def per_path(self):

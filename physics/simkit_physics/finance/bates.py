@@ -63,7 +63,7 @@ class Bates(AbstractJumpDiffusion, AbstractExactMoments, AbstractSquareRootVaria
 
     def between_jumps(self, t) -> Heston:
         """Heston's model of what happens between jumps."""
-        mu = self.mu - self.lam * (self.marks(t).exponential_moment(1.0) - 1)
+        mu = self.mu - self.lam * self.marks(t).mean_return()
         return Heston(mu=mu, kappa=self.kappa, theta=self.theta, xi=self.xi, rho=self.rho)
 
     def drift(self, t, y):

@@ -38,6 +38,9 @@ class CEV(AbstractSDE, AbstractExactMoments):
     sigma: Scalar = parameter("currency^(1-beta)/time^0.5", "volatility", at_least=0)
     beta: Scalar = parameter("1", "elasticity", at_least=0, at_most=1)
 
+    def jumps_with(self):
+        return frozenset({"S"} if self.beta == 0 else ())
+
     def drift(self, t, y):
         return CEVState(S=self.mu * y.S)
 

@@ -1,10 +1,9 @@
 from typing import Annotated, ClassVar, NamedTuple
 
-import jax.numpy as jnp
-from simkit_solvers.exact_sampling import AbstractExactTransition
-from simkit_solvers.jump_diffusion import AbstractJumpDiffusion
 from simkit_solvers.marks import DoubleExponentialMarks
-from simkit_solvers.problem import AbstractExactMoments, Quantity, Scalar, parameter
+from simkit_solvers.problem import Quantity, Scalar, parameter
+
+from simkit_physics.finance.jumping_price import AbstractJumpingPrice
 
 
 class KouState(NamedTuple):
@@ -15,7 +14,7 @@ class KouNoise(NamedTuple):
     W: Scalar
 
 
-class Kou(AbstractJumpDiffusion, AbstractExactMoments, AbstractExactTransition):
+class Kou(AbstractJumpingPrice):
     r"""Kou's double-exponential jumps, $dS = (\mu - \lambda k) S\,dt + \sigma S\,dW + (e^z - 1) S_-\,dN$.
 
     Itô. N counts jumps that come at the rate $\lambda$. The mark z, the jump of $\ln S$, is exponential with
@@ -29,9 +28,6 @@ class Kou(AbstractJumpDiffusion, AbstractExactMoments, AbstractExactTransition):
 
     State = KouState
     Noise = KouNoise
-    calculus = "ito"
-    noise_kind = "scalar"
-    jumps_commute = True
     example: ClassVar[dict[str, float]] = {
         "mu": 0.05,
         "sigma": 0.16,
@@ -49,28 +45,5 @@ class Kou(AbstractJumpDiffusion, AbstractExactMoments, AbstractExactTransition):
     eta1: Scalar = parameter("1", "inverse of the mean upward jump of the logarithm", above=1)
     eta2: Scalar = parameter("1", "inverse of the mean downward jump of the logarithm", above=0)
 
-    def drift(self, t, y):
-        return KouState(S=(self.mu - self.lam * (self.marks(t).exponential_moment(1.0) - 1)) * y.S)
-
-    def noise(self, t, y, dW):
-        return KouState(S=self.sigma * y.S * dW.W)
-
-    def intensity(self, t, y):
-        return self.lam
-
     def marks(self, t):
         return DoubleExponentialMarks(self.p, self.eta1, self.eta2)
-
-    def jump(self, t, y, z):
-        return KouState(S=y.S * jnp.exp(z))
-
-    def transition(self, t, h, y, dW, words):
-        drift = self.mu - self.lam * (self.marks(t).exponential_moment(1.0) - 1)
-        return KouState(S=y.S * jnp.exp((drift - 0.5 * self.sigma**2) * h + self.sigma * dW.W))
-
-    def exact_mean(self, t, y0):
-        return KouState(S=y0.S * jnp.exp(self.mu * t))
-
-    def exact_variance(self, t, y0):
-        rate = self.sigma**2 + self.lam * self.marks(t).squared_return()
-        return KouState(S=y0.S**2 * jnp.exp(2 * self.mu * t) * jnp.expm1(rate * t))

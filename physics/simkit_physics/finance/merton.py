@@ -1,10 +1,9 @@
 from typing import Annotated, ClassVar, NamedTuple
 
-import jax.numpy as jnp
-from simkit_solvers.exact_sampling import AbstractExactTransition
-from simkit_solvers.jump_diffusion import AbstractJumpDiffusion
 from simkit_solvers.marks import NormalMarks
-from simkit_solvers.problem import AbstractExactMoments, Quantity, Scalar, parameter
+from simkit_solvers.problem import Quantity, Scalar, parameter
+
+from simkit_physics.finance.jumping_price import AbstractJumpingPrice
 
 
 class MertonState(NamedTuple):
@@ -15,7 +14,7 @@ class MertonNoise(NamedTuple):
     W: Scalar
 
 
-class Merton(AbstractJumpDiffusion, AbstractExactMoments, AbstractExactTransition):
+class Merton(AbstractJumpingPrice):
     r"""Merton's jump diffusion, $dS = (\mu - \lambda k) S\,dt + \sigma S\,dW + (e^z - 1) S_-\,dN$.
 
     Itô. N counts jumps that come at the rate $\lambda$, and the mark z, the jump of $\ln S$, is normal with
@@ -30,9 +29,6 @@ class Merton(AbstractJumpDiffusion, AbstractExactMoments, AbstractExactTransitio
 
     State = MertonState
     Noise = MertonNoise
-    calculus = "ito"
-    noise_kind = "scalar"
-    jumps_commute = True
     example: ClassVar[dict[str, float]] = {"mu": 0.05, "sigma": 0.2, "lam": 0.5, "m": -0.1, "delta": 0.15}
     example_initial: ClassVar[dict[str, float]] = {"S": 100.0}
 
@@ -42,28 +38,5 @@ class Merton(AbstractJumpDiffusion, AbstractExactMoments, AbstractExactTransitio
     m: Scalar = parameter("1", "mean jump of the logarithm")
     delta: Scalar = parameter("1", "standard deviation of that jump", at_least=0)
 
-    def drift(self, t, y):
-        return MertonState(S=(self.mu - self.lam * (self.marks(t).exponential_moment(1.0) - 1)) * y.S)
-
-    def noise(self, t, y, dW):
-        return MertonState(S=self.sigma * y.S * dW.W)
-
-    def intensity(self, t, y):
-        return self.lam
-
     def marks(self, t):
         return NormalMarks(self.m, self.delta)
-
-    def jump(self, t, y, z):
-        return MertonState(S=y.S * jnp.exp(z))
-
-    def transition(self, t, h, y, dW, words):
-        drift = self.mu - self.lam * (self.marks(t).exponential_moment(1.0) - 1)
-        return MertonState(S=y.S * jnp.exp((drift - 0.5 * self.sigma**2) * h + self.sigma * dW.W))
-
-    def exact_mean(self, t, y0):
-        return MertonState(S=y0.S * jnp.exp(self.mu * t))
-
-    def exact_variance(self, t, y0):
-        rate = self.sigma**2 + self.lam * self.marks(t).squared_return()
-        return MertonState(S=y0.S**2 * jnp.exp(2 * self.mu * t) * jnp.expm1(rate * t))

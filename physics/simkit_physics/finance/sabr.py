@@ -46,6 +46,9 @@ class SABR(AbstractSDE, AbstractExactMoments):
     nu: Scalar = parameter("1/time^0.5", "volatility of the volatility", at_least=0)
     rho: Scalar = parameter("1", "correlation of forward and volatility", at_least=-1, at_most=1)
 
+    def jumps_with(self):
+        return frozenset({"F"} if self.beta == 0 else ())
+
     def drift(self, t, y):
         return SABRState(F=jnp.zeros_like(y.F), alpha=jnp.zeros_like(y.alpha))
 

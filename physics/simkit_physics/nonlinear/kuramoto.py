@@ -11,7 +11,8 @@ from simkit_physics.sized import AbstractSized, Parts, numbered
 class AbstractKuramoto(AbstractSDE, AbstractSized):
     r"""Phases that pull at each other, as many as `State` has; see `Kuramoto`.
 
-    The fields of `State` and `Noise` are scalars, or arrays of phases, which count one by one.
+    The fields of `State` and `Noise` are scalars, or arrays of phases, which count one by one. The frequency
+    of `theta1` is `omega1`, and so on.
     Reference: Kuramoto (1975), Self-entrainment of a population of coupled non-linear oscillators,
     doi:10.1007/BFb0013365.
     """
@@ -28,23 +29,31 @@ class AbstractKuramoto(AbstractSDE, AbstractSized):
     def parts(cls, size):
         numbers = range(1, size + 1)
         phases = {
-            name: Quantity("rad", f"phase of oscillator {i}, of {size} from the slowest to the fastest")
+            name: Quantity("rad", f"phase of oscillator {i}")
             for i, name in enumerate(numbered("theta", numbers), 1)
         }
         rates = {
             "K": Parameter("1/time", "coupling", at_least=0),
-            "gamma": Parameter("1/time", "half width of the spread of the frequencies", at_least=0),
-            "D": Parameter("1/time", "diffusion of the phases", above=0),
+            "gamma": Parameter("1/time", "half width of a Lorentzian spread of the frequencies", at_least=0),
+            "D": Parameter("1/time", "diffusion of the phases", at_least=0),
         }
+        for name, i in zip(numbered("omega", numbers), numbers, strict=True):
+            rates[name] = Parameter("rad/time", f"natural frequency of oscillator {i}, before the spread")
         return Parts(phases, numbered("W", numbers), rates)
 
     def drift(self, t, y):
         x, z = self.mean_field(y)
         pulled = []
-        for theta, quantiles in zip(y, _lorentzian_quantiles(y), strict=True):
+        for theta, omega in zip(y, self.frequencies(y), strict=True):
             pull = self.K * (z * jnp.cos(theta) - x * jnp.sin(theta))
-            pulled.append(self.gamma * quantiles + pull)
+            pulled.append(omega + pull)
         return self.State(*pulled)
+
+    def frequencies(self, y) -> list:
+        r"""$\omega_i$ of every phase, in the layout of the state."""
+        given = (getattr(self, name.replace("theta", "omega")) for name in self.State._fields)
+        spread = _lorentzian_quantiles(y)
+        return [omega + self.gamma * values for omega, values in zip(given, spread, strict=True)]
 
     def noise(self, t, y, dW):
         size = jnp.sqrt(2 * self.D)
@@ -74,14 +83,14 @@ def _lorentzian_quantiles(y) -> list:
 
 
 class KuramotoState(NamedTuple):
-    theta1: Annotated[Scalar, Quantity("rad", "phase of the first oscillator, the slowest")]
+    theta1: Annotated[Scalar, Quantity("rad", "phase of the first oscillator")]
     theta2: Annotated[Scalar, Quantity("rad", "phase of the second oscillator")]
     theta3: Annotated[Scalar, Quantity("rad", "phase of the third oscillator")]
     theta4: Annotated[Scalar, Quantity("rad", "phase of the fourth oscillator")]
     theta5: Annotated[Scalar, Quantity("rad", "phase of the fifth oscillator")]
     theta6: Annotated[Scalar, Quantity("rad", "phase of the sixth oscillator")]
     theta7: Annotated[Scalar, Quantity("rad", "phase of the seventh oscillator")]
-    theta8: Annotated[Scalar, Quantity("rad", "phase of the eighth oscillator, the fastest")]
+    theta8: Annotated[Scalar, Quantity("rad", "phase of the eighth oscillator")]
 
 
 class KuramotoNoise(NamedTuple):
@@ -96,22 +105,37 @@ class KuramotoNoise(NamedTuple):
 
 
 class Kuramoto(AbstractKuramoto):
-    r"""Eight oscillators that synchronize, each with a frequency of its own and some noise:
+    r"""Eight oscillators that synchronize, each with a frequency of its own, with or without noise:
 
-    $$d\theta_i = \omega_i\,dt + \frac KN \sum_{j=1}^N \sin(\theta_j - \theta_i)\,dt + \sqrt{2D}\,dW_i.$$
+    $$d\theta_i = (\omega_i + \gamma q_i)\,dt + \frac KN \sum_{j=1}^N \sin(\theta_j - \theta_i)\,dt
+      + \sqrt{2D}\,dW_i.$$
 
-    Additive noise, so Itô = Stratonovich. The frequencies are spread as by a Lorentzian distribution of half
-    width $\gamma$, $\omega_i = \gamma\tan\pi(\frac{i - 1/2}N - \frac12)$, in the frame that turns with their
-    middle. For many oscillators the phases synchronize beyond the critical coupling $K_c = 2(\gamma + D)$,
-    which is $2/(\pi g(0))$ for $D = 0$, and then the order parameter $r = |\sum_j e^{i\theta_j}|/N$ is
-    $\sqrt{1 - K_c/K}$. In YAML `size` gives another number of oscillators, from 2 to 64.
+    Additive noise, so Itô = Stratonovich. The natural frequencies $\omega_i$ are given, in YAML as a list or
+    one for all: `omega: [0.9, 1.0, 1.3, …], gamma: 0`, or `omega: 1.0, gamma: 0.5` for frequencies that lie
+    around 1 as by a Lorentzian distribution of half width $\gamma$, with the quantiles
+    $q_i = \tan\pi(\frac{i - 1/2}N - \frac12)$. Of many such oscillators the phases synchronize beyond the
+    critical coupling $K_c = 2(\gamma + D)$, which is $2/(\pi g(0))$ for $D = 0$, and then the order parameter
+    $r = |\sum_j e^{i\theta_j}|/N$ is $\sqrt{1 - K_c/K}$. In YAML `size` gives another number of oscillators,
+    from 2 to 64.
     References: Kuramoto (1975), Self-entrainment of a population of coupled non-linear oscillators,
     doi:10.1007/BFb0013365; Acebrón et al. (2005), The Kuramoto model, doi:10.1103/RevModPhys.77.137.
     """
 
     State = KuramotoState
     Noise = KuramotoNoise
-    example: ClassVar[dict[str, float]] = {"K": 3.0, "gamma": 0.5, "D": 0.1}
+    example: ClassVar[dict[str, float]] = {
+        "K": 3.0,
+        "gamma": 0.5,
+        "D": 0.1,
+        "omega1": 0.0,
+        "omega2": 0.0,
+        "omega3": 0.0,
+        "omega4": 0.0,
+        "omega5": 0.0,
+        "omega6": 0.0,
+        "omega7": 0.0,
+        "omega8": 0.0,
+    }
     example_initial: ClassVar[dict[str, float]] = {
         "theta1": 0.0,
         "theta2": 0.8,
@@ -125,5 +149,13 @@ class Kuramoto(AbstractKuramoto):
     example_time: ClassVar[dict[str, float]] = {"t1": 20.0, "steps": 1000}
 
     K: Scalar = parameter("1/time", "coupling", at_least=0)
-    gamma: Scalar = parameter("1/time", "half width of the spread of the frequencies", at_least=0)
-    D: Scalar = parameter("1/time", "diffusion of the phases", above=0)
+    gamma: Scalar = parameter("1/time", "half width of a Lorentzian spread of the frequencies", at_least=0)
+    D: Scalar = parameter("1/time", "diffusion of the phases", at_least=0)
+    omega1: Scalar = parameter("rad/time", "natural frequency of the first oscillator, before the spread")
+    omega2: Scalar = parameter("rad/time", "natural frequency of the second oscillator, before the spread")
+    omega3: Scalar = parameter("rad/time", "natural frequency of the third oscillator, before the spread")
+    omega4: Scalar = parameter("rad/time", "natural frequency of the fourth oscillator, before the spread")
+    omega5: Scalar = parameter("rad/time", "natural frequency of the fifth oscillator, before the spread")
+    omega6: Scalar = parameter("rad/time", "natural frequency of the sixth oscillator, before the spread")
+    omega7: Scalar = parameter("rad/time", "natural frequency of the seventh oscillator, before the spread")
+    omega8: Scalar = parameter("rad/time", "natural frequency of the eighth oscillator, before the spread")

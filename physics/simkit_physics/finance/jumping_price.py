@@ -1,0 +1,50 @@
+"""What prices have in common that jump between the steps of a geometric Brownian motion."""
+
+import equinox as eqx
+import jax.numpy as jnp
+from simkit_solvers.exact_sampling import AbstractExactTransition
+from simkit_solvers.jump_diffusion import AbstractJumpDiffusion
+from simkit_solvers.problem import AbstractExactMoments, Scalar
+
+
+class AbstractJumpingPrice(AbstractJumpDiffusion, AbstractExactMoments, AbstractExactTransition):
+    r"""A price with $dS = (\mu - \lambda k) S\,dt + \sigma S\,dW + (e^z - 1) S_-\,dN$ and $k = E[e^z] - 1$.
+
+    A model gives the law of z, `marks`. The mean is $S_0 e^{\mu t}$ and the variance $S_0^2 e^{2\mu t}
+    (e^{(\sigma^2 + \lambda E[(e^z - 1)^2])\,t} - 1)$.
+    """
+
+    calculus = "ito"
+    noise_kind = "scalar"
+    jumps_commute = True
+
+    mu: eqx.AbstractVar[Scalar]
+    sigma: eqx.AbstractVar[Scalar]
+    lam: eqx.AbstractVar[Scalar]
+
+    def drift(self, t, y):
+        return self.State(S=self._between_jumps(t) * y.S)
+
+    def noise(self, t, y, dW):
+        return self.State(S=self.sigma * y.S * dW.W)
+
+    def intensity(self, t, y):
+        return self.lam
+
+    def jump(self, t, y, z):
+        return self.State(S=y.S * jnp.exp(z))
+
+    def transition(self, t, h, y, dW, words):
+        rate = self._between_jumps(t) - 0.5 * self.sigma**2
+        return self.State(S=y.S * jnp.exp(rate * h + self.sigma * dW.W))
+
+    def exact_mean(self, t, y0):
+        return self.State(S=y0.S * jnp.exp(self.mu * t))
+
+    def exact_variance(self, t, y0):
+        rate = self.sigma**2 + self.lam * self.marks(t).squared_return()
+        return self.State(S=y0.S**2 * jnp.exp(2 * self.mu * t) * jnp.expm1(rate * t))
+
+    def _between_jumps(self, t):
+        """The rate at which the price grows between jumps."""
+        return self.mu - self.lam * self.marks(t).mean_return()

@@ -1,0 +1,35 @@
+"""Times that must be ends of steps, and what to say where one is not."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from simkit_solvers.schedule import ON_STEP
+
+MOST_STEPS = 10  # times as many steps are looked through for a number that meets all times
+
+
+def inside_a_step(
+    times: Sequence[float], ends: tuple[float, float], steps: int, otherwise: str
+) -> str | None:
+    """What is wrong with the first of the times that is not the end of a step, and the remedy."""
+    t0, span = ends[0], ends[1] - ends[0]
+    shares = (np.asarray(times, np.float64) - t0) / span
+    if _met(shares, steps):
+        return None
+    near = _nearest_steps(shares, steps)
+    remedy = f"steps: {' or '.join(map(str, near))}" if near else f"{otherwise}, or more steps"
+    wrong = next(s for s in shares if not _met(np.asarray([s]), steps))
+    return f"the time {t0 + wrong * span:g} is inside one of the {steps} steps; take {remedy}"
+
+
+def _met(shares: np.ndarray, steps: int) -> bool:
+    """Whether each time, as a share of the run, is the end of a step."""
+    exact = shares * steps
+    return bool(np.all(np.abs(exact - np.rint(exact)) <= ON_STEP))
+
+
+def _nearest_steps(shares: np.ndarray, steps: int) -> list[int]:
+    """The numbers of steps next to a given one that meet all times."""
+    below = next((n for n in range(steps - 1, 0, -1) if _met(shares, n)), None)
+    above = next((n for n in range(steps + 1, MOST_STEPS * steps + 1000) if _met(shares, n)), None)
+    return [n for n in (below, above) if n is not None]

@@ -1,0 +1,143 @@
+"""How a picture is laid out: rows over time, a portrait beside them, distributions below."""
+
+import textwrap
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Okabe & Ito's palette: told apart with any kind of colour vision.
+BLUE, VERMILION, GREY = "#0072B2", "#D55E00", "#5b6770"
+COLOURS = (BLUE, VERMILION, "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+MAX_STATES = 4
+MAX_ROWS = 5
+MAX_OBSERVABLES = 9
+COLUMNS = 3
+
+STYLE: Any = {
+    "font.size": 11,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": GREY,
+    "axes.labelcolor": "#222222",
+    "xtick.color": GREY,
+    "ytick.color": GREY,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#e6e9ec",
+    "grid.linewidth": 0.8,
+    "axes.formatter.useoffset": False,
+    "axes.formatter.limits": (-4, 6),
+    "lines.solid_capstyle": "round",
+}
+
+
+class Panels(NamedTuple):
+    """What is drawn in each kind of panel.
+
+    For each quantity over time `over_time(axes, name, first, last)`, and beside it, where there are several
+    paths, `sideways(axes, name, last)`; `portrait(axes, pairs)`; for each observable that is not in them
+    `distribution(axes, name, first)`. `first` and `last` are of a column or a row.
+    """
+
+    over_time: Callable[..., None]
+    sideways: Callable[..., None]
+    portrait: Callable[..., None]
+    distribution: Callable[..., None]
+
+
+def arranged(dataset: "xr.Dataset", title: str, panels: Panels) -> "Figure":
+    """The picture of a dataset. What stands over time and which pairs, its attributes say."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    rows, pairs = over_time_names(dataset), portrait_pairs(dataset)
+    single = int(dataset.attrs["paths"]) == 1
+    drawn = {*rows, *(name for pair in pairs for name in pair)}
+    observables = [] if single else [n for n in dataset.attrs["observables"].split() if n not in drawn]
+    observables = observables[:MAX_OBSERVABLES]
+    columns = min(COLUMNS, max(len(observables), 1))
+    below = -(-len(observables) // columns)
+    heights = [max(len(rows) * (3.1 if len(rows) > 1 else 4.2), 6.0 if pairs else 0), below * 2.7]
+    with rc_context(STYLE):
+        layout = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08, hspace=0.03, wspace=0.03)
+        figure = Figure(figsize=(12, sum(heights) + 0.9), layout=layout)
+        blocks = figure.add_gridspec(2 if below else 1, 1, height_ratios=heights[: 2 if below else 1])
+        upper = blocks[0].subgridspec(1, 2, width_ratios=(1, 1)) if pairs else [blocks[0]]
+        cells = upper[0].subgridspec(len(rows), 1 if single else 2, width_ratios=None if single else (3.4, 1))
+        for row, name in enumerate(rows):
+            last = row == len(rows) - 1
+            axes = figure.add_subplot(cells[row, 0])
+            panels.over_time(axes, name, row == 0, last)
+            time_axis(axes, dataset, last)
+            if not single:
+                panels.sideways(figure.add_subplot(cells[row, 1], sharey=axes), name, last)
+            axes.set_ylabel(label(dataset, name, 34 if len(rows) < 3 and not pairs else 24))
+        if pairs:
+            panels.portrait(figure.add_subplot(upper[1]), pairs)
+        lower = blocks[-1].subgridspec(max(below, 1), columns)
+        for number, name in enumerate(observables):
+            cell = lower[divmod(number, columns)]
+            panels.distribution(figure.add_subplot(cell), name, number % columns == 0)
+        figure.suptitle(title, x=0.012, ha="left", fontsize=13, fontweight="bold")
+        figure_legend(figure)
+    return figure
+
+
+def over_time_names(dataset: "xr.Dataset") -> list[str]:
+    """The quantities that have a row over time."""
+    asked = dataset.attrs.get("plot_over_time", "").split()
+    states = dataset.attrs["state_variables"].split()[:MAX_STATES]
+    each = [n for n in dataset.attrs["observables"].split() if "time" in dataset[f"{n}_mean"].dims]
+    return asked or [*states, *each][:MAX_ROWS]
+
+
+def portrait_pairs(dataset: "xr.Dataset") -> list[list[str]]:
+    return [pair.split() for pair in dataset.attrs.get("plot_portrait", "").split(";") if pair.strip()]
+
+
+def label(dataset: "xr.Dataset", name: str, width: int = 34) -> str:
+    """Name, description and unit; without the description where it is a formula or there is no room."""
+    mean = dataset[f"{name}_mean"].attrs
+    unit = f" [{mean['units']}]" if mean["units"] not in ("", "1") else ""
+    description = shortened(str(mean["description"]), max(width - len(unit), 0))
+    plain = (
+        description in (name, "")
+        or (description.endswith("…") and width < 34)
+        or name in dataset.attrs["observables"].split()
+    )
+    return f"{name}{unit}" if plain else f"{name}, {description}{unit}"
+
+
+def shortened(text: str, width: int) -> str:
+    return textwrap.shorten(text, width, placeholder=" …")
+
+
+def time_axis(axes: "Axes", dataset: "xr.Dataset", last: bool) -> None:
+    times = dataset["time"].values
+    axes.set_xlim(times[0], times[-1])
+    if last:
+        axes.set_xlabel("time")
+    else:
+        axes.tick_params(labelbottom=False)
+
+
+def figure_legend(figure: "Figure") -> None:
+    entries = {}
+    for axes in figure.axes:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            entries.setdefault(label, handle)
+    if entries:
+        figure.legend(
+            entries.values(),
+            entries.keys(),
+            loc="outside lower center",
+            ncols=len(entries),
+            frameon=False,
+            handlelength=1.8,
+            columnspacing=1.8,
+        )

@@ -1,0 +1,39 @@
+"""The ranges in which parameters and initial values of a run must stay, wherever its numbers are moved."""
+
+from typing import Any
+
+import jax.numpy as jnp
+from simkit_solvers.problem import AbstractODE, Parameter, parameters_of, variables_of
+
+from simkit.initial import Distribution, numbers_of
+from simkit.reaction_plan import model_of
+
+
+def ranges_of(problem: AbstractODE) -> dict[str, Parameter]:
+    """By the name of a target, such as `model.sigma` and `initial.v`, what its values must be."""
+    model = model_of(problem)
+    ranges = {f"model.{name}": spec for name, spec in parameters_of(model).items()}
+    for name, quantity in variables_of(model).items():
+        if quantity.at_least is not None:
+            ranges[f"initial.{name}"] = Parameter(
+                quantity.unit, quantity.description, at_least=quantity.at_least
+            )
+    return ranges
+
+
+def ranged_values(bound: Any) -> dict[str, Any]:
+    """The values of a bound run that have ranges, traced ones too; of initial values the least.
+
+    A normal law, which has no least value, is left out.
+    """
+    model, initial = model_of(bound.problem), numbers_of(bound.initial)
+    values = {}
+    for name in ranges_of(bound.problem):
+        section, key = name.split(".", 1)
+        value = getattr(model, key) if section == "model" else initial[key]
+        if isinstance(value, Distribution):
+            if value.kind != "uniform":
+                continue
+            value = value.a
+        values[name] = jnp.min(jnp.asarray(value, jnp.float64))
+    return values

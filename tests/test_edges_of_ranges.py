@@ -1,0 +1,272 @@
+"""Derivatives where an estimator could be wrong without a sign.
+
+At the end of a parameter's range, in the law of an initial value, where a model's noise jumps, in the time of
+a process that jumps, and beside coupled copies.
+"""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+import simkit
+from simkit.closed_forms import merton_call
+from simkit.errors import InputError
+from simkit.sensitivity import sensitivities
+from simkit.uncertainty.experiments import uncertainty_of
+
+LIMIT = 4.0
+OU = {
+    "constants": {"m": 0.7, "s": 0.1},
+    "model": {"type": "OrnsteinUhlenbeck", "theta": 1.0, "mu": 0.0, "sigma": 0.2},
+    "initial": {"X": {"normal": ["m", "s"]}},
+    "time": {"t1": 2.0, "steps": 40},
+    "ensemble": {"paths": 4000, "seed": 1, "devices": 1},
+    "observe": {"end": "X", "above": "X > 0.1"},
+}
+DECAY = (1 - 2.0 / 40) ** 40
+
+
+def derivative(experiment, wrt, of, **section):
+    """Mean, standard error and estimator of one derivative."""
+    found = sensitivities({**experiment, "sensitivity": {"wrt": [wrt], "of": [of], **section}})
+    return tuple(found[f"{of}_derivative{part}"].values.item() for part in ("", "_stderr", "_estimator"))
+
+
+@pytest.mark.parametrize("method", ["auto", "finite_differences"])
+def test_a_constant_in_the_law_of_an_initial_value_has_its_derivative(method):
+    found, _, _ = derivative(OU, "m", "end", method=method)
+    assert found == pytest.approx(DECAY, rel=1e-9)
+
+
+@pytest.mark.parametrize("method", ["auto", "score"])
+@pytest.mark.parametrize("name", ["m", "s"])
+def test_a_digital_feels_the_law_of_the_initial_value(method, name):
+    variance = 0.1**2 * DECAY**2 + 0.2**2 * (2.0 / 40) * (1 - DECAY**2) / (1 - (1 - 2.0 / 40) ** 2)
+    d = (0.7 * DECAY - 0.1) / variance**0.5
+    wanted = norm.pdf(d) * (
+        DECAY / variance**0.5 if name == "m" else -(0.7 * DECAY - 0.1) * 0.1 * DECAY**2 / variance**1.5
+    )
+    found, error, _ = derivative(OU, name, "above", method=method)
+    assert abs(found - wanted) < LIMIT * error
+
+
+@pytest.mark.more
+def test_second_derivatives_see_how_a_law_bends():
+    experiment = {
+        **OU,
+        "initial": {"X": {"lognormal": ["m", "s"]}},
+        "observe": {"end": "X", "above": "X > 0.27"},
+        "ensemble": {"paths": 40_000, "seed": 1},
+    }
+    section = {"wrt": ["m"], "second": ["m"]}
+    found = sensitivities({**experiment, "sensitivity": section})
+    start = math.exp(0.7 + 0.1**2 / 2) * DECAY
+    for kind in ("derivative", "second"):
+        assert abs(found[f"end_{kind}"].item() - start) < LIMIT * found[f"end_{kind}_stderr"].item()
+    # P(X > c) by quadrature over the initial value.
+    z, weights = np.polynomial.hermite_e.hermegauss(60)
+    spread = 0.2 * ((2.0 / 40) * (1 - DECAY**2) / (1 - (1 - 2.0 / 40) ** 2)) ** 0.5
+
+    def above(m):
+        return np.sum(weights * norm.cdf((np.exp(m + 0.1 * z) * DECAY - 0.27) / spread)) / weights.sum()
+
+    wanted = (above(0.71) - 2 * above(0.7) + above(0.69)) / 1e-4
+    assert abs(found["above_second"].item() - wanted) < LIMIT * found["above_second_stderr"].item()
+
+
+LAW = """\
+constants: {m: {uniform: [0.5, 1.5]}}
+model: {ode: {x: -x}}
+initial: {x: {uniform: [m - 0.01, m + 0.01]}}
+time: {t1: 1, steps: 8}
+uncertainty: {method: propagate, points: 256, paths: 4}
+"""
+
+
+def test_uncertainty_sees_the_law_of_an_initial_value():
+    found = uncertainty_of(LAW)
+    sd = float(found["sd"].sel(observable="x"))
+    assert sd == pytest.approx(math.exp(-1) / 12**0.5, rel=0.03)
+
+
+def test_uncertainty_refuses_initial_values_out_of_their_range():
+    text = """\
+constants: {r0: {uniform: [-0.01, 0.1]}}
+model: {type: CIR, kappa: 1.5, theta: 0.04, sigma: 0.3}
+initial: {r: r0}
+time: {t1: 1, steps: 8}
+uncertainty: {method: propagate, points: 64, paths: 4}
+"""
+    with pytest.raises(InputError, match=r"initial.r: must be >= 0, and the distributions give it -0.009"):
+        uncertainty_of(text)
+
+
+def test_a_constant_in_an_initial_number_is_refused():
+    experiment = {
+        "constants": {"a": 20.0},
+        "model": {"type": "ImmigrationDeath", "alpha": "a", "mu": 1.0},
+        "initial": {"X": "a"},
+        "time": {"t1": 1.0},
+        "ensemble": {"paths": 100, "seed": 1},
+    }
+    for method in ("auto", "score", "finite_differences"):
+        with pytest.raises(InputError, match="a is in the initial number of X, which is whole"):
+            sensitivities({**experiment, "sensitivity": {"wrt": ["a"], "method": method}})
+
+
+MERTON = {
+    "model": {"type": "Merton", "mu": 0.05, "sigma": 0.2, "lam": 1.0, "m": -0.1, "delta": 0.3},
+    "initial": {"S": 100.0},
+    "time": {"t1": 1.0, "steps": 16},
+    "ensemble": {"paths": 2**16, "seed": 3},
+    "observe": {"call": "exp(-0.05*t) * maximum(S - 100, 0)", "digital": "S > 120"},
+}
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("of", ["call", "digital"])
+def test_the_number_of_jumps_grows_with_the_time(of):
+    def exact(T):
+        price = {"S": 100.0, "r": 0.05, "sigma": 0.2, "lam": 1.0, "m": -0.1, "delta": 0.3, "T": T}
+        if of == "call":
+            return merton_call(K=100.0, **price)
+        return math.exp(0.05 * T) * (merton_call(K=119.99, **price) - merton_call(K=120.01, **price)) / 0.02
+
+    found, error, estimator = derivative(MERTON, "time.t1", of)
+    assert estimator == {"call": "weak derivative", "digital": "finite differences"}[of]
+    assert abs(found - (exact(1.001) - exact(0.999)) / 0.002) < LIMIT * error
+
+
+@pytest.mark.more
+def test_differences_stay_in_the_range_of_an_initial_value():
+    experiment = {
+        "model": {"type": "CIR", "kappa": 1.5, "theta": 0.04, "sigma": 0.3},
+        "initial": {"r": 0.0},
+        "solver": "ExactSampling",
+        "time": {"t1": 1.0, "steps": 1},
+        "ensemble": {"paths": 2**16, "seed": 3},
+    }
+    found = sensitivities({**experiment, "sensitivity": {"wrt": ["initial.r"]}})
+    assert found["r_derivative_estimator"].item() == "finite differences"
+    slope, error = (found[f"r_derivative{part}"].values[0, -1] for part in ("", "_stderr"))
+    assert abs(slope - math.exp(-1.5)) < LIMIT * error
+
+
+@pytest.mark.parametrize("side", [1, -1])
+def test_one_sided_differences_are_exact_for_cubics(side):
+    from simkit.sensitivity.differences import first_difference, mixed_difference, second_difference
+
+    def applied(stencil, fn, steps):
+        points = np.array(stencil.points) * steps
+        return sum(w * fn(*x) for w, x in zip(stencil.weights, points, strict=True))
+
+    h = np.array([0.1])
+    assert applied(first_difference(0.1, side), lambda x: x**3 + 2 * x, h) == pytest.approx(2)
+    assert applied(second_difference(0.1, side), lambda x: x**3 + 5 * x**2, h) == pytest.approx(10)
+    both = mixed_difference([0.1, 0.2], (side, 1))
+    assert applied(both, lambda x, y: 3 * x * y + x**2 + y**2, np.array([0.1, 0.2])) == pytest.approx(3)
+
+
+@pytest.mark.parametrize("wrt", ["S", "model.sigma"])
+def test_a_price_that_stops_at_zero_with_full_noise_is_no_smooth_path(wrt):
+    """At beta = 0 the price is a Brownian motion absorbed at zero: Bachelier's price less the image's."""
+    experiment = {
+        "model": {"type": "CEV", "mu": 0.0, "sigma": 1.0, "beta": 0.0},
+        "initial": {"S": 1.0},
+        "time": {"t1": 1.0, "steps": 1000},
+        "ensemble": {"paths": 2**15, "seed": 3},
+        "observe": {"call": "maximum(S - 0.5, 0)"},
+    }
+
+    def exact(S, sigma):
+        def bachelier(S):
+            d = (S - 0.5) / sigma
+            return (S - 0.5) * norm.cdf(d) + sigma * norm.pdf(d)
+
+        return bachelier(S) - bachelier(-S)
+
+    h = 1e-4
+    wanted = ((exact(1 + h, 1) - exact(1 - h, 1)) if wrt == "S" else (exact(1, 1 + h) - exact(1, 1 - h))) / (
+        2 * h
+    )
+    found, error, estimator = derivative(experiment, wrt, "call")
+    assert estimator != "pathwise"
+    assert abs(found - wanted) < LIMIT * error + 0.01  # Euler's steps see zero late
+
+
+@pytest.mark.more
+def test_the_mean_beside_coupled_copies_is_that_of_the_run():
+    experiment = {
+        "model": {"type": "BirthDeath", "birth_rate": 1.0, "death_rate": 0.9},
+        "initial": {"X": 10},
+        "time": {"t1": 5.0},
+        "ensemble": {"paths": 500, "seed": 1},
+    }
+    found = sensitivities({**experiment, "sensitivity": {"wrt": ["model.birth_rate"]}})
+    assert found["X_derivative_estimator"].values.item() == "coupled differences"
+    assert float(found["X_mean"][-1]) == pytest.approx(float(simkit.run(experiment)["X_mean"][-1]), rel=1e-12)
+
+
+def test_a_mean_at_the_date_of_exercise_is_no_smooth_path():
+    experiment = {
+        "constants": {"K": 100.0},
+        "model": {"type": "GBM", "mu": 0.06, "sigma": 0.2},
+        "initial": {"S": 100.0},
+        "solver": "ExactSampling",
+        "time": {"t1": 1.0, "steps": 4},
+        "ensemble": {"paths": 4096, "seed": 3},
+        "observe": {"put": {"value": "exp(-0.06*t) * maximum(K - S, 0)", "early_exercise": {"dates": 4}}},
+    }
+    found, _, estimator = derivative(experiment, "S", "put")
+    assert estimator == "finite differences"
+    assert -1 < found < 0
+    with pytest.raises(InputError, match="would be wrong: the date of exercise jumps"):
+        derivative(experiment, "S", "put", method="pathwise")
+
+
+CURVE = {
+    "constants": {"tau": 0.5},
+    "curves": {
+        "c": {"times": [0.0, "tau"], "values": [0.0, 1.0], "interpolation": "previous", "outside": "hold"}
+    },
+    "model": {"ode": {"x": "c"}},
+    "initial": {"x": 0.0},
+    "time": {"t1": 1.0, "steps": 10},
+}
+
+
+@pytest.mark.parametrize("wrt", ["tau", "time.t1"])
+def test_jumps_of_a_curve_do_not_move_against_steps(wrt):
+    with pytest.raises(InputError, match="moves the jumps of a curve against the steps"):
+        sensitivities({**CURVE, "sensitivity": {"wrt": [wrt]}})
+    adaptive = {**CURVE, "time": {"t1": 1.0, "rtol": 1e-8, "atol": 1e-8}, "sensitivity": {"wrt": [wrt]}}
+    found = sensitivities(adaptive)["x_derivative"].values[0, -1]
+    assert found == pytest.approx({"tau": -1.0, "time.t1": 1.0}[wrt], abs=1e-6)
+
+
+@pytest.mark.parametrize("wrt", ["when", "time.t1"])
+def test_events_do_not_move_against_steps(wrt):
+    experiment = {
+        "constants": {"when": 0.5},
+        "model": {"ode": {"x": "-x"}},
+        "initial": {"x": 1.0},
+        "events": {"dose": {"at": ["when"], "set": {"x": "x + 1"}}},
+        "time": {"t1": 1.0, "steps": 10},
+        "sensitivity": {"wrt": [wrt]},
+    }
+    with pytest.raises(InputError, match=f"wrt: {wrt} moves events against the steps"):
+        sensitivities(experiment)
+
+
+def test_uncertain_numbers_of_molecules_are_whole():
+    text = """\
+constants: {n: {uniform: [10, 12]}}
+model: {type: ImmigrationDeath, alpha: 1, mu: 1}
+initial: {X: n}
+time: {t1: 1}
+uncertainty: {method: propagate, points: 16, paths: 4}
+"""
+    with pytest.raises(InputError, match=r"initial.X: must be a whole number of molecules"):
+        uncertainty_of(text)
