@@ -178,8 +178,13 @@ def final_shares(dataset: "xr.Dataset", name: str) -> tuple[np.ndarray, np.ndarr
     """Percentages of all paths, and bin edges: at most twice the cube root of their number (Rice)."""
     counts, edges = dataset[f"{name}_histogram"], dataset[f"{name}_histogram_edge"].values
     n = max(int(counts.attrs["n"]), 1)
-    together = min((k for k in (1, 2, 4, 5, 10) if counts.size / k <= 2 * n ** (1 / 3)), default=10)
-    return 100 * counts.values.reshape(-1, together).sum(1) / n, edges[::together]
+    used = counts.size
+    if np.all(edges % 1 == 0.5):  # bins of whole numbers, of which the last may be empty
+        used = int(np.flatnonzero(counts.values).max(initial=0)) + 1
+    together = min((k for k in (1, 2, 4, 5, 10) if used / k <= 2 * n ** (1 / 3)), default=10)
+    bars = -(-used // together)
+    shares = 100 * counts.values.reshape(-1, together).sum(1) / n
+    return shares[:bars], edges[::together][: bars + 1]
 
 
 def _final(dataset: "xr.Dataset", name: str, key: str) -> float | None:
@@ -194,7 +199,7 @@ def final_mean(dataset: "xr.Dataset", name: str) -> float:
 def ceiling(shares: np.ndarray) -> float:
     """How high to draw: a bin that towers over all others, as zero does in a payoff, is cut off."""
     ordered = np.sort(shares)
-    return 1.25 * ordered[-2] if ordered[-1] > 3 * ordered[-2] > 0 else 1.08 * max(ordered[-1], 1e-12)
+    return 1.25 * ordered[-2] if ordered[-1] > 3 * ordered[-2] > 0 else 1.08 * (ordered[-1] or 1.0)
 
 
 def _sideways_histogram(axes: "Axes", dataset: "xr.Dataset", name: str, last: bool) -> None:

@@ -78,6 +78,11 @@ def _outline(axes: "Axes", one: "xr.Dataset", name: str, number: int, orientatio
     return found
 
 
+def _ceiling(outlines: list[np.ndarray]) -> float:
+    """How high to draw; 1 where no variant has a density."""
+    return max((ceiling(found) for found in outlines if found.any()), default=1.0)
+
+
 def _final_variance(one: "xr.Dataset", name: str) -> float:
     return float(np.atleast_1d(one[f"{name}_variance"].values)[-1])
 
@@ -85,10 +90,10 @@ def _final_variance(one: "xr.Dataset", name: str) -> float:
 def _sideways(axes: "Axes", variants: "dict[str, xr.Dataset]", name: str, last: bool) -> None:
     tops = []
     for number, one in enumerate(variants.values()):
-        tops.append(ceiling(_outline(axes, one, name, number, "horizontal")))
+        tops.append(_outline(axes, one, name, number, "horizontal"))
         axes.axhline(final_mean(one, name), linewidth=1.6, zorder=4, **_style(number))
-    axes.set_xlim(0, max(tops))
-    axes.tick_params(labelleft=False)
+    axes.set_xlim(0, _ceiling(tops))
+    axes.tick_params(labelleft=False, labelbottom=any(map(np.any, tops)))
     axes.locator_params(axis="x", nbins=4)
     end = float(next(iter(variants.values()))["time"].values[-1])
     axes.set_title(f"at t = {end:g}", fontsize=10, loc="left", color=GREY)
@@ -101,12 +106,13 @@ def _distributions(
 ) -> None:
     tops = []
     for number, one in enumerate(variants.values()):
-        tops.append(ceiling(_outline(axes, one, name, number, "vertical")))
+        tops.append(_outline(axes, one, name, number, "vertical"))
         axes.axvline(final_mean(one, name), linewidth=1.6, zorder=4, **_style(number))
-    axes.set_ylim(0, max(tops))
+    axes.set_ylim(0, _ceiling(tops))
+    axes.tick_params(labelleft=any(map(np.any, tops)))
     units = dataset[f"{name}_mean"].attrs["units"]
     axes.set_xlabel(f"{name} [{units}]" if units else name)
-    if first:
+    if first and any(map(np.any, tops)):
         axes.set_ylabel("% of paths per unit")
 
 

@@ -11,6 +11,7 @@ from simkit.reducers.reducer import AbstractReducer, Array, Rows, as_rows, by_na
 
 PICTURE_BINS = 100
 PICTURE_TAIL = 0.001
+WIDTH_ONE, ENOUGH = 512, 10  # where bins begin to be as wide as 1, and how many numbers below tell whole ones
 
 
 class Binned(NamedTuple):
@@ -39,7 +40,8 @@ class Histogram(AbstractReducer):
 
     `finish` returns for each quantity `<name>_quantile` and `<name>_quantile_bin_error`, `(rows, levels)`,
     and `<name>_histogram`, `(100,)`, with `<name>_histogram_edge`, `(101,)`: the last row on equal bins over
-    all but its outermost thousandths. A fine bin that lies across an edge is split in proportion.
+    all but its outermost thousandths. A fine bin that lies across an edge is split in proportion. Bins of
+    whole numbers are of whole width, with these in the middle, and the last of them may be empty.
     """
 
     rows: Rows = eqx.field(converter=as_rows, static=True)
@@ -136,6 +138,21 @@ def order_statistic(row: Counts, up_to: np.ndarray, index: int) -> tuple[float, 
     return float(value), float(max(value - low, high - value))
 
 
+def whole_numbers(row: Counts) -> np.ndarray | None:
+    """The number in each bin, if all that occur are whole, as counts are; None where others may be among them.
+
+    From 512 on a bin is as wide as 1: what lies there is taken to be whole where enough below is.
+    """
+    bins = row.first + np.arange(len(row.counts))
+    values = np.where(bins > 0, lower_edges(bins), np.where(bins < 0, lower_edges(bins + 1), 0.0))
+    seen = values[row.counts > 0]
+    fine = seen[np.abs(seen) < WIDTH_ONE]
+    if row.low % 1 or row.high % 1:  # float32 may make 1 of what is nearly 1
+        return None
+    told = len(fine) == len(seen) or (len(fine) >= ENOUGH and np.abs(seen).max() < 2 * WIDTH_ONE)
+    return values if told and np.all(fine == np.rint(fine)) else None
+
+
 def coarsened(row: Counts) -> tuple[np.ndarray, np.ndarray]:
     """Counts on equal bins for a picture, and their edges; NaN edges where there is no sample."""
     total = int(row.counts.sum())
@@ -145,6 +162,12 @@ def coarsened(row: Counts) -> tuple[np.ndarray, np.ndarray]:
     up_to = np.concatenate([[0], np.cumsum(row.counts)])
     first = int(np.searchsorted(up_to, PICTURE_TAIL * total, side="right")) - 1
     last = int(np.searchsorted(up_to, (1 - PICTURE_TAIL) * total, side="left"))
+    numbers = whole_numbers(row)
+    if numbers is not None and row.low < row.high:
+        inside = numbers[first:last]
+        edges = inside[0] - 0.5 + np.arange(PICTURE_BINS + 1) * np.ceil((np.ptp(inside) + 1) / PICTURE_BINS)
+        found, _ = np.histogram(inside, edges, weights=row.counts[first:last])
+        return found.astype(np.int64), edges
     low, high = fine[first], fine[last]
     if not low < high:
         margin = 0.005 * abs(low) or 0.5
