@@ -96,8 +96,15 @@ class SmoothedRun(NamedTuple):
         edges = self.near(now, k + jnp.uint32(1))
         left = tuple(edge.left for edge in edges)
 
-        def end(W, run, carry):
+        others = eqx.partition((normals, self.run, carried.carry), eqx.is_array)[1]
+
+        @jax.jit  # traced once, of what is differentiated many times below
+        def stepped(numbers):
+            W, run, carry = eqx.combine(numbers, others)
             return run.step(carry, k, draw._replace(W=W), words, tables)
+
+        def end(W, run, carry):
+            return stepped(eqx.filter((W, run, carry), eqx.is_array))
 
         def compared(W, run, carry):
             edges = self._replace(run=run).near(end(W, run, carry), k + jnp.uint32(1))
