@@ -11,6 +11,7 @@ from simkit.build import build
 from simkit.errors import InputError
 from simkit.execution import provenance
 from simkit.experiment import load
+from simkit.mistakes import placed
 from simkit.overrides import Overrides
 from simkit.sensitivity.result import to_dataset
 from simkit.sensitivity.study import find_sensitivities
@@ -63,5 +64,6 @@ def run_study(
     progress: Callable[[int, int], None] | None = None,
 ) -> "xr.Dataset":
     """Find the sensitivities of what was built, and label them; nothing is written."""
-    study = find_sensitivities(simulation, section, progress)
+    with placed(experiment.document):
+        study = find_sensitivities(simulation, section, progress)
     return to_dataset(simulation, study, provenance(experiment))
