@@ -1,6 +1,9 @@
 """All mistakes of an experiment, collected before any is raised."""
 
+import contextlib
+import dataclasses
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from simkit.documents import Document, KeyPath
@@ -69,6 +72,20 @@ class Mistakes:
     def _keep(self, path: KeyPath, order, place: str, message: str, hide: bool = False) -> None:
         key = "" if hide else key_text(path)
         self.found.append((path, order, ": ".join(part for part in (place, key, message) if part)))
+
+
+@contextlib.contextmanager
+def placed(document: Document) -> Iterator[None]:
+    """Within it an `InputError` of the form `key: message` gets the place of that key in the document."""
+    try:
+        yield
+    except InputError as error:
+        mistakes = Mistakes(dataclasses.replace(document, mistakes=[]))
+        for problem in error.problems:
+            key, _, message = problem.partition(": ")
+            path = tuple(key.split("."))
+            mistakes.add(*((path, message) if path in document.values else ((), problem)))
+        mistakes.raise_if_any()
 
 
 def key_text(path: KeyPath) -> str:

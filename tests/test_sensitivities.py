@@ -318,6 +318,18 @@ def test_bad_input_is_named(key, value, message):
         load({**EXACT, "sensitivity": {"wrt": ["S"], "of": ["call"], key: value}})
 
 
+def test_a_method_that_would_be_wrong_is_placed_in_the_file(tmp_path):
+    file = tmp_path / "digital.yaml"
+    file.write_text(
+        "model: {type: GBM, mu: 0.05, sigma: 0.2}\ninitial: {S: 100}\ntime: {t1: 1, steps: 4}\n"
+        "observe: {digital: S > 100}\nsensitivity: {wrt: [S], method: pathwise}\n"
+    )
+    with pytest.raises(
+        InputError, match=r"digital.yaml:5:33: sensitivity.method: the pathwise derivative of"
+    ):
+        simkit.sensitivities(file)
+
+
 def test_a_curve_has_no_single_number_to_move():
     curved = {**EXACT, "solver": "EulerMaruyama", "time": {"t1": 1.0, "steps": 4}}
     curved["curves"] = {"vol": {"times": [0, 1], "values": [0.1, 0.3]}}

@@ -139,7 +139,9 @@ def order_statistic(row: Counts, up_to: np.ndarray, index: int) -> tuple[float, 
 
 
 def whole_numbers(row: Counts) -> np.ndarray | None:
-    """The number in each bin, if all that occur are whole, as counts are; None where others may be among them.
+    """The number in each bin, if all that occur are whole, as counts are; None where others may be too.
+
+    Two of them are a condition that holds or does not, and no counts.
 
     From 512 on a bin is as wide as 1: what lies there is taken to be whole where enough below is.
     """
@@ -147,7 +149,7 @@ def whole_numbers(row: Counts) -> np.ndarray | None:
     values = np.where(bins > 0, lower_edges(bins), np.where(bins < 0, lower_edges(bins + 1), 0.0))
     seen = values[row.counts > 0]
     fine = seen[np.abs(seen) < WIDTH_ONE]
-    if row.low % 1 or row.high % 1:  # float32 may make 1 of what is nearly 1
+    if row.low % 1 or row.high % 1 or len(seen) <= 2:  # float32 may make 1 of what is nearly 1
         return None
     told = len(fine) == len(seen) or (len(fine) >= ENOUGH and np.abs(seen).max() < 2 * WIDTH_ONE)
     return values if told and np.all(fine == np.rint(fine)) else None

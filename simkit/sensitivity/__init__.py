@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from simkit.errors import InputError, NumericalError
 from simkit.execution import build_loaded, provenance
+from simkit.mistakes import placed
 from simkit.overrides import Overrides
 from simkit.sensitivity.result import of_variants, to_dataset
 from simkit.sensitivity.study import find_sensitivities
@@ -106,5 +107,6 @@ def run_study(
     progress: Callable[[int, int], None] | None = None,
 ) -> "xr.Dataset":
     """Find the sensitivities of what was built, and label them; nothing is written."""
-    study = find_sensitivities(simulation, section, progress)
+    with placed(experiment.document):
+        study = find_sensitivities(simulation, section, progress)
     return to_dataset(simulation, study, provenance(experiment))

@@ -13,6 +13,7 @@ from simkit_solvers.jump_grid import JumpGrid
 from simkit.build import build
 from simkit.errors import InputError
 from simkit.execution import provenance_of
+from simkit.mistakes import placed
 from simkit.observables import Observer
 from simkit.overrides import Overrides
 from simkit.sensitivity.choice import Facts, not_smooth
@@ -97,8 +98,9 @@ def build_uncertain(loaded: UncertainExperiment) -> Simulation:
             f"uncertainty.method: a path has no derivative in {name}: {reason}; choose sobol or morris"
             for name, reason in _not_differentiable(simulation, loaded.laws).items()
         ]
-    if problems:
-        raise InputError(problems)
+    with placed(loaded.experiment.document):
+        if problems:
+            raise InputError(problems)
     return simulation
 
 
@@ -134,17 +136,18 @@ def study_experiment(
         settings.budget,
     )
     start = time.perf_counter()
-    evaluate, unused = evaluate_simulation(
-        simulation,
-        tuple(loaded.laws),
-        names,
-        paths,
-        settings.replicates,
-        gradient=method.wants_gradient,
-        keep=method.wants_each,
-        progress=progress,
-    )
-    study = _without_unused(run_study(method, plan, evaluate, paths), method, unused)
+    with placed(loaded.experiment.document):
+        evaluate, unused = evaluate_simulation(
+            simulation,
+            tuple(loaded.laws),
+            names,
+            paths,
+            settings.replicates,
+            gradient=method.wants_gradient,
+            keep=method.wants_each,
+            progress=progress,
+        )
+        study = _without_unused(run_study(method, plan, evaluate, paths), method, unused)
     states = simulation.problem.State._fields
     units = {name: info.unit for name, info in simulation.observables.items() if name not in states}
     facts = {"paths": paths, "elapsed_s": time.perf_counter() - start}
