@@ -126,7 +126,9 @@ def failure_of(simulation: Simulation, path: int) -> Failure:
         return Failure(path, f"path {path}: not finite", None, values, times)
     row = int(bad[0])
     broken = {name: float(x[row]) for name, x in seen.items() if not np.isfinite(x[row])}
-    if counts and not np.all(np.isfinite([values[name][-1] for name in simulation.problem.State._fields])):
+    if not isinstance(grid, Grid) and not np.all(
+        np.isfinite([values[name][-1] for name in simulation.problem.State._fields])
+    ):
         stochastic = isinstance(simulation.problem, AbstractSDE)
         end = float(grid.t1)
         reason = _why(grid, stochastic, counts)
