@@ -127,7 +127,7 @@ def failure_of(simulation: Simulation, path: int) -> Failure:
     row = int(bad[0])
     broken = {name: float(x[row]) for name, x in seen.items() if not np.isfinite(x[row])}
     last = [values[name][-1] for name in simulation.problem.State._fields]
-    if counts and not isinstance(grid, Grid) and not np.all(np.isfinite(last)):
+    if not isinstance(grid, Grid) and not np.all(np.isfinite(last)):
         stochastic = isinstance(simulation.problem, AbstractSDE)
         end = float(grid.t1)
         reason = _why(grid, stochastic, counts)
