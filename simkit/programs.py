@@ -16,6 +16,7 @@ from simkit.on_each_device import IDS, REPLICATED, lower
 KEPT = 64
 
 _kept: OrderedDict[Hashable, Callable] = OrderedDict()
+_meanwhile: list[Callable[[], object]] = []
 
 
 class Request(NamedTuple):
@@ -53,12 +54,19 @@ def compiled(*requests: Request) -> tuple[list[Callable], float]:
     elif new:
         with ThreadPoolExecutor(len(new)) as pool:
             started = {key: pool.submit(_lowered(wanted[key])) for key in new}
+            while _meanwhile:
+                _meanwhile.pop()()
         found |= {key: each.result() for key, each in started.items()}
     for key in wanted:
         _kept[key] = found[key]
     while len(_kept) > KEPT:
         _kept.popitem(last=False)
     return [found[request.key] for request in requests], time.perf_counter() - start
+
+
+def while_compiling(work: Callable[[], object]) -> None:
+    """Have work done when XLA next compiles several programs, all of them lowered: Python is idle then."""
+    _meanwhile.append(work)
 
 
 def _lowered(request: Request) -> Callable[[], Callable]:

@@ -2,7 +2,6 @@
 
 import importlib
 import sys
-import threading
 from pathlib import Path
 from typing import Annotated
 
@@ -70,13 +69,15 @@ def run(
 
 
 def _import_meanwhile(target: Path | None, picture: Path | None) -> None:
-    """Import what is needed after the run while XLA compiles, which leaves Python idle: a second less."""
+    """Import what is needed after the run while XLA compiles, and not before: tracing would wait for it."""
+    from simkit.programs import while_compiling
+
     modules = ["xarray"]
     if target:
         modules.append("zarr" if target.suffix == ".zarr" else "h5netcdf")
     if picture:
         modules += ["matplotlib.figure", "matplotlib.backends.backend_agg"]
-    threading.Thread(target=lambda: [importlib.import_module(name) for name in modules]).start()
+    while_compiling(lambda: [importlib.import_module(name) for name in modules])
 
 
 def _print_estimate(built, target: Path | None, as_json: bool) -> None:

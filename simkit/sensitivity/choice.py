@@ -26,7 +26,7 @@ from simkit_solvers.tamed_euler import TamedEuler
 from simkit.observables import Observable, Observer
 from simkit.paths import Inputs, PathProgram, as_device_ids
 from simkit.reaction_plan import model_of
-from simkit.sensitivity.derivative_program import DerivativeProgram, Moves, SmoothedSecondProgram, like
+from simkit.sensitivity.derivative_program import DerivativeProgram, Moves, like
 from simkit.sensitivity.differences import COUPLED
 from simkit.sensitivity.edges import EXTREMES, smoothing_of
 from simkit.sensitivity.targets import Target
@@ -68,13 +68,17 @@ class Choice:
 
 @dataclasses.dataclass(frozen=True)
 class Facts:
-    """What the choice depends on: the run, its quantities, its targets and how these move its numbers."""
+    """What the choice depends on: the run, its quantities, its targets and how these move its numbers.
+
+    `refusals` are kept from one choice to the next, since to find one a program is traced.
+    """
 
     simulation: Simulation
     program: PathProgram
     inputs: Inputs
     targets: Sequence[Target]
     moves: Sequence[Inputs]
+    refusals: dict[Smoothing, str | None] = dataclasses.field(default_factory=dict)
 
     @property
     def variables(self) -> frozenset[str]:
@@ -257,19 +261,22 @@ def smooth(facts: Facts, quantity: str, targets: tuple[int, ...], kinks: bool) -
     smoothings = tuple(each for each in found if isinstance(each, Smoothing))
     if len(smoothings) < len(found):
         return next(each for each in found if isinstance(each, str))
-    first = tuple(facts.moves[target] for target in targets)
-    ids = as_device_ids(0, facts.program.mesh.devices.size, 1, facts.program.mesh)
-    try:
-        if len(targets) == 1:
-            program = DerivativeProgram(facts.program, (), "smoothed", smoothings[0])
-            jax.eval_shape(program, Moves(facts.inputs, first), ids)
-        else:
-            again = SmoothedSecondProgram(facts.program, (), ((0, 1),), (smoothings[0], smoothings[1]))
-            still = jax.tree.map(lambda _: None, first[0])
-            jax.eval_shape(again, Moves(facts.inputs, first, (still,)), ids)
-    except NoDensityError as error:
-        return str(error)
-    return smoothings
+    refusals = (_refusal(facts, each) for each in smoothings)
+    return next((each for each in refusals if each is not None), smoothings)
+
+
+def _refusal(facts: Facts, smoothing: Smoothing) -> str | None:
+    """Why there is no smoothing here, whatever the target: no noise drives what is compared."""
+    if smoothing not in facts.refusals:
+        program = DerivativeProgram(facts.program, (), "smoothed", smoothing)
+        still = jax.tree.map(lambda _: None, facts.moves[0])
+        ids = as_device_ids(0, facts.program.mesh.devices.size, 1, facts.program.mesh)
+        facts.refusals[smoothing] = None
+        try:
+            jax.eval_shape(program, Moves(facts.inputs, (still,)), ids)
+        except NoDensityError as error:
+            facts.refusals[smoothing] = str(error)
+    return facts.refusals[smoothing]
 
 
 def _moves_drift_alone(facts: Facts, target: int) -> bool:

@@ -145,6 +145,8 @@ def _find(simulation: Simulation, section: Sensitivity, progress: Progress | Non
     checks = [_check_of(choice) for choice in choices if section.check and not _differs(choice)]
     parts = _parts(facts, [*choices, *checks], quantities)
     start, compile_before = time.perf_counter(), compile_s
+    # All at once: XLA compiles one while the next is traced.
+    compile_s += compiled(*(request for part in parts for request in _requests(simulation, part)))[1]
     total = sum(part.cost for part in parts)
     done = 0.0
     derivatives: dict[Choice, Derivative] = {}
@@ -153,9 +155,8 @@ def _find(simulation: Simulation, section: Sensitivity, progress: Progress | Non
     instead: dict[Choice, Choice] = {}
     for part in parts:
         weight = part.cost / total
-        reduction = MomentsReduction(part.counts, mesh)
         progressed = _share(progress, simulation.paths, done, weight)
-        found, errors, seconds = _run(simulation, part, reduction, progressed)
+        found, errors, seconds = _run(simulation, part, progressed)
         done += weight
         compile_s += seconds
         if len(found.failed) and section.method == "auto" and _is_weighted(part):
@@ -421,14 +422,21 @@ def _chunks(simulation: Simulation):
     )
 
 
+def _requests(simulation: Simulation, part: _Part) -> tuple[Request, ...]:
+    """The programs of a part, and the one that averages what they give."""
+    plan, mesh = _chunks(simulation), path_mesh(simulation.devices)
+    dtype = simulation.precision if len(part.requests) == 1 else "float64"
+    arrays = on_mesh(part.counts, (plan.leaves, plan.lanes), dtype, mesh)
+    return *part.requests, Request(MomentsReduction(part.counts, mesh), (arrays, np.int64(0)))
+
+
 def _run(
-    simulation: Simulation, part: _Part, reduction: MomentsReduction, progress: Callable[[int], None] | None
+    simulation: Simulation, part: _Part, progress: Callable[[int], None] | None
 ) -> tuple[Found, list[np.ndarray] | None, float]:
     plan, mesh = _chunks(simulation), path_mesh(simulation.devices)
     ids = as_device_ids(0, plan.leaves, plan.lanes, mesh)
-    dtype = simulation.precision if len(part.requests) == 1 else "float64"
-    arrays = on_mesh(part.counts, ids.shape, dtype, mesh)
-    (*programs, reduce), seconds = compiled(*part.requests, Request(reduction, (arrays, np.int64(0))))
+    reduction = MomentsReduction(part.counts, mesh)
+    (*programs, reduce), seconds = compiled(*_requests(simulation, part))
 
     def simulate(ids):
         return part.simulate(*programs, ids)

@@ -63,8 +63,10 @@ def shifts_of(
     `distances` gives the differences at the end of the step for its normals, `moved` their derivatives along
     each direction. A difference that no normal moves where it is zero takes no part.
     """
-    g = distances(*normals)
-    columns = [jax.jvp(distances, normals, unit)[1] for unit in units(normals)]
+    # Linearised, not differentiated along each normal anew: smoothed twice, a step would be traced as many times
+    # as the fourth power of their number.
+    g, slope = jax.linearize(distances, *normals)
+    columns = [slope(*unit) for unit in units(normals)]
     B = [[column[i] for column in columns] for i in range(len(g))]
     M: list[list] = [[_dot(a, b) for b in B] for a in B]
     for i, (distance, n) in enumerate(zip(g, left, strict=True)):
@@ -92,9 +94,9 @@ def units(normals: tuple) -> list[tuple]:
 def gains_of(shifts: Callable[..., list[tuple]], normals: tuple, found: list[tuple]) -> list:
     """What the shifts add to the weights: Z·u − ∇·u."""
     gains = [_dot(normals, u) for u in found]
+    _, slope = jax.linearize(shifts, *normals)
     for c, unit in enumerate(units(normals)):
-        slopes = jax.jvp(shifts, normals, unit)[1]
-        gains = [gain - u[c] for gain, u in zip(gains, slopes, strict=True)]
+        gains = [gain - u[c] for gain, u in zip(gains, slope(*unit), strict=True)]
     return gains
 
 
