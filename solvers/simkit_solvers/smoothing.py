@@ -63,8 +63,8 @@ def shifts_of(
     `distances` gives the differences at the end of the step for its normals, `moved` their derivatives along
     each direction. A difference that no normal moves where it is zero takes no part.
     """
-    # Linearised, not differentiated along each normal anew: smoothed twice, a step would be traced as many times
-    # as the fourth power of their number.
+    # Linearised, not differentiated along each normal anew: a step smoothed twice would be traced as often as
+    # their number to the fourth.
     g, slope = jax.linearize(distances, *normals)
     columns = [slope(*unit) for unit in units(normals)]
     B = [[column[i] for column in columns] for i in range(len(g))]
