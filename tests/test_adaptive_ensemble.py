@@ -171,11 +171,9 @@ def test_a_failed_path_is_named_or_left_out():
     with pytest.raises(NumericalError) as caught:
         simkit.run(EXPLODING)
     first = int(np.flatnonzero(starts >= 1)[0])
-    said = re.match(
-        rf"path {first}: stopped at t = (\S+) of 1: the tolerances asked for a step too short for the clock",
-        str(caught.value),
-    )
+    said = re.match(rf"path {first}: stopped at t = (\S+) of 1; path ", str(caught.value))
     assert said
+    assert str(caught.value).count(": the tolerances asked for a step too short for the clock") == 1
     assert float(said[1]) == pytest.approx(1 / starts[first], rel=1e-4)
 
 

@@ -614,6 +614,7 @@ def test_a_terminal_without_greek_gets_question_marks(monkeypatch):
     ascii_only = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     monkeypatch.setattr(sys, "stdout", ascii_only)
     monkeypatch.setattr(sys, "argv", ["simkit", "describe", "GBM"])
+    monkeypatch.setattr(sys.modules["simkit.cli.app"], "leave_at_once", sys.exit)
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code in (0, None)
