@@ -2,7 +2,8 @@
 
 Every registered solver on a fixed grid of 1000 steps, on a small problem with the most general noise that it
 takes, and those with an error estimate with adaptive steps too, in groups like simkit's, of them those for
-stiff problems on the eight variables of HIRES as well. Nothing is cached between them. Times are the
+stiff problems on the eight variables of HIRES as well. Methods for jump processes run an epidemic, those of a
+few models a model of theirs. Nothing is cached between them. Times are the
 processor's, all threads together, lest other programs count: a quiet machine takes no longer. `simkit.run`
 compiles up to three programs: the ensemble, its step bias on another grid, and the replay of a path that
 failed.
@@ -38,8 +39,9 @@ from simkit_solvers.rosenbrock import AbstractRosenbrock
 
 from simkit.build import build
 from simkit.experiment import load
+from simkit.paths import as_device_ids, path_mesh, path_program
 
-PATHS, STEPS, GROUP = 1000, 1000, 32
+PATHS, STEPS, GROUP = 1024, 1000, 32
 TARGET = 5.0
 STIFF = (diffrax.AbstractImplicitSolver, AbstractRosenbrock)
 PENDULUM = {"x": "v", "v": "-sin(x)"}
@@ -48,6 +50,10 @@ NOISES = {
     "diagonal": {"x": {"W1": "0.5*sqrt(1 + x**2)"}, "y": {"W2": "0.3*sin(y)"}, "z": {"W3": "0.2*z"}},
     "commutative": {"x": {"W1": "0.5*sqrt(1 + x**2)"}, "y": {"W2": "0.3*sin(y)"}, "z": {}},
     "general": {"x": {"W1": "cos(y)"}, "y": {"W1": "0.4*x", "W2": "0.3*cos(x*y)"}, "z": {}},
+}
+EXPERIMENTS = {
+    ("jump",): ({"type": "SIR", "beta": 0.5, "gamma": 0.2, "N": 1000}, {"S": 990, "I": 10, "R": 0}),
+    ("model",): ({"type": "CIR", "kappa": 1.5, "theta": 0.04, "sigma": 0.3}, {"r": 0.04}),
 }
 DRIFTS = {"x": "sin(y) - x", "y": "x - 0.5*y", "z": "x*y - z"}
 INITIAL = {"x": 0.4, "y": -0.9, "z": 0.1}
@@ -94,8 +100,23 @@ def with_adaptive_steps(name: str, problem, dtype):
         grid = AdaptiveGrid(0.0, 1.0, Tolerances(1e-5, 1e-7))
         return integrate_adaptive(problem, solver, start(problem, path, dtype), grid, States()).rows
 
-    ids = jax.ShapeDtypeStruct((-(-PATHS // GROUP), GROUP), jnp.uint32)
+    ids = jax.ShapeDtypeStruct((PATHS // GROUP, GROUP), jnp.uint32)
     return lambda ids: jax.lax.map(jax.vmap(end), ids), ids
+
+
+def in_an_experiment(name: str, model: dict, initial: dict, dtype):
+    """The program that `simkit.run` compiles, without its statistics."""
+    file = {
+        "model": model,
+        "initial": initial,
+        "time": {"t1": 1.0} | ({} if SOLVERS[name].problem == ("jump",) else {"steps": STEPS}),
+        "solver": name,
+        "precision": dtype.name,
+        "ensemble": {"paths": PATHS},
+    }
+    simulation, mesh = build(load(file)), path_mesh(1)
+    program, inputs = path_program(simulation, simulation.grid, mesh)
+    return program, inputs, as_device_ids(0, 1, PATHS, mesh)
 
 
 def start(problem, path, dtype):
@@ -103,17 +124,20 @@ def start(problem, path, dtype):
     return problem.State(*(0.3 + 1e-4 * path.astype(dtype) for _ in problem.State._fields))
 
 
-def seconds_to_compile(function, argument) -> float:
+def seconds_to_compile(function, *arguments) -> float:
     """Processor seconds of tracing, lowering and compiling, with nothing cached."""
     jax.clear_caches()
     began = time.process_time()
-    jax.jit(function).lower(argument).compile()
+    jax.jit(function).lower(*arguments).compile()
     return time.process_time() - began
 
 
 def programs():
     """Label, and the function of a dtype that gives the program."""
     for name, info in SOLVERS.items():
+        if info.problem in EXPERIMENTS:
+            yield name, functools.partial(in_an_experiment, name, *EXPERIMENTS[info.problem])
+            continue
         for kind in info.problem:
             yield f"{name}, {kind}", lambda dtype, n=name, k=kind: on_a_fixed_grid(n, k, dtype)
         if "ode" in info.problem and issubclass(info.cls, diffrax.AbstractAdaptiveSolver):
