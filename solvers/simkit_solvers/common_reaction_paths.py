@@ -1,5 +1,6 @@
 """The next reaction method with a stream of random numbers for each reaction."""
 
+import jax
 import jax.numpy as jnp
 
 from simkit_solvers.clocks import AbstractClockMethod, Clocks
@@ -31,6 +32,8 @@ class CommonReactionPaths(AbstractClockMethod):
         count = clocks.wound[0]
         for j, each in enumerate(clocks.wound):
             count = jnp.where(which == j, each, count)
+        # A kernel of its own: in one with the search for `which`, the compiler works for seconds.
+        which, count = jax.lax.optimization_barrier((which, count))
         return _wound(jumps, which.astype(jnp.uint32), count + jnp.uint32(1))
 
 

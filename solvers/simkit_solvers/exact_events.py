@@ -38,6 +38,9 @@ class AbstractExactMethod(AbstractJumpMethod):
     def start_looking(self, jumps, y):
         return ()
 
+    def keep(self, jumps, ahead):
+        return ()
+
     def look(self, jumps, y, ahead, index, elapsed, time, looked):
         return y, ()
 

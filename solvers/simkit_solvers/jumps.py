@@ -84,6 +84,17 @@ class Proposal(NamedTuple):
     status: jax.Array
 
 
+class Leap(NamedTuple):
+    """What is kept of a leap that goes beyond a saved time, see `Proposal`; one not accepted never ends.
+
+    `fired` and `inside` have an element for each reaction.
+    """
+
+    tau: jax.Array
+    fired: jax.Array
+    inside: jax.Array
+
+
 class Jumps(NamedTuple):
     """What a method reads beside the counts: the network, the noise, and the length of the run.
 
@@ -138,8 +149,15 @@ class AbstractJumpMethod(eqx.Module):
         """What `look` carries from one saved time to the next."""
 
     @abc.abstractmethod
-    def look(self, jumps: Jumps, y, ahead: Proposal, index, elapsed, time, looked) -> tuple[Any, Any]:
-        """The counts at a saved `time`, before what is proposed from `elapsed`, `ahead`, is complete."""
+    def keep(self, jumps: Jumps, ahead: Proposal | None) -> Any:
+        """What `look` needs of a proposal: a `Leap`, or nothing; what stands for it before the first."""
+
+    @abc.abstractmethod
+    def look(self, jumps: Jumps, y, ahead, index, elapsed, time, looked) -> tuple[Any, Any]:
+        """The counts at a saved `time`, before what is proposed from `elapsed` is complete.
+
+        `ahead` is what was kept of it.
+        """
 
 
 class JumpRun(NamedTuple):
@@ -166,7 +184,7 @@ class _Path(NamedTuple):
 
     `drawn` is of the event or leap that comes next. `lost` is what rounding has taken from `elapsed`, and
     empty in float64; `interruptions` counts the stops at which a proposal was given up, and is empty where
-    there are none. `scores` has one number for each direction.
+    there are none. `scores` has one number for each direction; `ahead` is kept of the last proposal.
     """
 
     drawn: Any
@@ -178,6 +196,7 @@ class _Path(NamedTuple):
     status: jax.Array
     interruptions: tuple = ()
     scores: tuple = ()
+    ahead: Any = ()
 
 
 def integrate_jumps(
@@ -296,6 +315,7 @@ def _rows(jumps: Jumps, method: AbstractJumpMethod, y0, grid: JumpGrid, at: Scal
     started = zero if at is None else jnp.asarray(at, zero.dtype)
     state = method.init(begun, y0)
     start = _Path((), y0, started, lost, state, none, none, (none,) if stopping else (), scores)
+    start = start._replace(ahead=method.keep(begun, None))
     start = _with_draw(begun, method, start)
     pack, unpack = _packing(start)
 
@@ -310,9 +330,9 @@ def _rows(jumps: Jumps, method: AbstractJumpMethod, y0, grid: JumpGrid, at: Scal
                 pack(path),
             )
         )
-        ahead = method.propose(jumps, path.y, path.state, path.drawn)
-        y, looked = method.look(jumps, path.y, ahead, _index(method, path), path.elapsed, time, looked)
-        return (path, looked), (y, _scores_at(jumps, method, path, ahead, time))
+        index = _index(method, path)
+        y, looked = method.look(jumps, path.y, path.ahead, index, path.elapsed, time, looked)
+        return (path, looked), (y, _scores_at(jumps, method, path, time))
 
     # Two times or more: the compiler takes a loop of one apart and mixes it with what is around.
     times = _times(grid, jumps.span)
@@ -340,7 +360,7 @@ def _rows(jumps: Jumps, method: AbstractJumpMethod, y0, grid: JumpGrid, at: Scal
     return counts, scores, path
 
 
-def _scores_at(jumps: Jumps, method: AbstractJumpMethod, path: _Path, ahead: Proposal, time) -> tuple:
+def _scores_at(jumps: Jumps, method: AbstractJumpMethod, path: _Path, time) -> tuple:
     """The scores at a saved `time`, which lies before the end of what is proposed.
 
     Of an exact method those of the time in which nothing happened. A leap that is looked into counts in
@@ -349,10 +369,10 @@ def _scores_at(jumps: Jumps, method: AbstractJumpMethod, path: _Path, ahead: Pro
     if not jumps.directions:
         return ()
     fired, tau = tuple(jnp.int32(0) for _ in jumps.network.reactions), time - path.elapsed
-    if not method.exact:
-        inside = ahead.accepted & (ahead.tau < jnp.inf) & (time > path.elapsed)
-        fired = tuple(jnp.where(inside, k, 0) for k in ahead.fired)
-        tau = jnp.where(inside, ahead.tau, 0.0)
+    if isinstance(path.ahead, Leap):
+        inside = (path.ahead.tau < jnp.inf) & (time > path.elapsed)
+        fired = tuple(jnp.where(inside, path.ahead.fired, 0))
+        tau = jnp.where(inside, path.ahead.tau, 0.0)
     begun = time >= path.elapsed
     gained = score_gained(jumps, path.y, fired, tau)
     return tuple(jnp.where(begun, s + g, s) for s, g in zip(path.scores, gained, strict=True))
@@ -417,6 +437,7 @@ def _stopped(
         jnp.where(happens & moved, jnp.int32(MOVED_EVENT), status) if jumps.directions else status,
         tuple(n + interrupted.astype(jnp.int32) for n in path.interruptions),
         where(interrupted, scores, path.scores),
+        path.ahead,
     )
     return path, where(interrupted, counts, y)
 
@@ -454,6 +475,7 @@ def _turn(jumps: Jumps, method: AbstractJumpMethod, path: _Path, time, max_steps
         status,
         path.interruptions,
         tuple(jnp.where(goes, s + g, s) for s, g in zip(path.scores, gained, strict=True)),
+        method.keep(jumps, ahead),
     )
     drawn = _with_draw(jumps, method, after).drawn
     return after._replace(drawn=where(goes, drawn, path.drawn))

@@ -16,6 +16,7 @@ from simkit_solvers.jumps import (
     RUNNING,
     AbstractJumpMethod,
     Jumps,
+    Leap,
     Proposal,
     sound,
 )
@@ -93,7 +94,8 @@ class TauLeaping(AbstractJumpMethod):
         one_by_one = [jnp.where(single | c, each, 0.0) for c, each in zip(critical, a, strict=True)]
         sums = running_sums(one_by_one)
         words = block(jumps.noise.events, index, jnp.uint32(0))
-        wait = waiting_time(exponential(words.a).astype(dtype), sums[-1])
+        # A barrier makes a kernel of its own of what many others would compute, and compile, again.
+        wait = jax.lax.optimization_barrier(waiting_time(exponential(words.a).astype(dtype), sums[-1]))
         tau = jnp.where(single, wait, jnp.minimum(wait, leap))
         fires = wait <= tau
         level = below_one(words.b, dtype) * sums[-1]
@@ -105,6 +107,7 @@ class TauLeaping(AbstractJumpMethod):
         means = jnp.where(jnp.isfinite(means), means, 0.0)
         count = jnp.arange(len(a), dtype=jnp.uint32)
         keys = jax.vmap(lambda j: block(jumps.noise.events, index, j + jnp.uint32(1)))(count)
+        keys = jax.lax.optimization_barrier(keys)
         leapt = jax.vmap(poisson)(keys, jnp.minimum(means, most))
         fired, before = [], jnp.zeros((), dtype)
         for j, total in enumerate(sums):
@@ -138,19 +141,26 @@ class TauLeaping(AbstractJumpMethod):
         none = tuple(jnp.int32(0) for _ in jumps.network.reactions)
         return _Looked(jnp.uint32(0), jnp.zeros_like(jumps.span), none, y)
 
+    def keep(self, jumps, ahead):
+        if ahead is None:
+            none = jnp.zeros(len(jumps.network.reactions), jnp.int32)
+            return Leap(jnp.full_like(jumps.span, jnp.inf), none, none)
+        tau = jnp.where(ahead.accepted, ahead.tau, jnp.inf)
+        return Leap(tau, jnp.stack(ahead.fired), jnp.stack(ahead.inside))
+
     def look(self, jumps, y, ahead, index, elapsed, time, looked):
         fresh = (looked.index != index) | (looked.part == 0)
         part = jnp.where(fresh, 0.0, looked.part)
         fired = [jnp.where(fresh, jnp.int32(0), k) for k in looked.fired]
         last = jax.tree.map(lambda now, then: jnp.where(fresh, now, then), y, looked.y)
 
-        inside = ahead.accepted & (ahead.tau < jnp.inf) & (time > elapsed) & (elapsed + ahead.tau > time)
+        inside = (ahead.tau < jnp.inf) & (time > elapsed) & (elapsed + ahead.tau > time)
         now = jnp.where(inside, (time - elapsed) / jnp.where(inside, ahead.tau, 1.0), part)
         share = jnp.clip((now - part) / jnp.maximum(1.0 - part, 1e-30), 0.0, 1.0)
         key = threefry2x32(jumps.noise.inside, Words(index, _bits(time)))
         count = jnp.arange(len(fired), dtype=jnp.uint32)
-        keys = jax.vmap(lambda j: block(key, j, jnp.uint32(0)))(count)
-        rest = jnp.stack(ahead.inside) - jnp.stack(fired)
+        keys = jax.lax.optimization_barrier(jax.vmap(lambda j: block(key, j, jnp.uint32(0)))(count))
+        rest = ahead.inside - jnp.stack(fired)
         more = jax.vmap(binomial, (0, 0, None))(keys, jnp.where(inside, jnp.maximum(rest, 0), 0), share)
         total = [k + more[j] for j, k in enumerate(fired)]
         there = jax.tree.map(jnp.add, y, jumps.network.change(total, y))
