@@ -10,13 +10,14 @@ from simkit.errors import InputError
 SHORTHANDS = {("solver",): "type", ("observe", "*"): "value", ("model", "sde", "*"): "drift"}
 
 
-Overrides = str | Mapping[str, Any] | Iterable[str | tuple[str, Any]]
+Overrides = str | Mapping[str, Any] | Iterable[str | tuple[str, Any] | tuple[str, Any, str]]
 
 
 def apply_overrides(document: Document, overrides: Overrides) -> None:
     """Set each `key.path=value`, the value read as YAML; sections that are not there are made.
 
-    One such text, several, pairs of key and value, or a mapping from keys to values.
+    One such text, several, pairs of key and value, perhaps with the name under which the user gave it, or a
+    mapping from keys to values.
 
     Raises one `InputError` for all options that cannot be read or lead into a value that has no keys. Whether
     the keys exist is checked with the rest of the document.
@@ -29,7 +30,10 @@ def apply_overrides(document: Document, overrides: Overrides) -> None:
             override.partition("=") if isinstance(override, str) else (override[0], "=", override[1])
         )
         name = str(name).strip()
-        label = f"--set {name}" if isinstance(override, str) else f"override {name}"
+        if isinstance(override, str):
+            label = f"--set {name}"
+        else:
+            label = override[2] if len(override) == 3 else f"override {name}"
         path = tuple(name.split("."))
         if not sign or not all(path):
             problems.append(f"{label}: expected KEY=VALUE, as in --set model.sigma=0.3")

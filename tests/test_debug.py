@@ -261,13 +261,13 @@ def test_keys_of_a_model_of_ones_own_are_checked(model, said):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"path": 4}, "--path 4: the paths are 0 to 3"),
-        ({"paths": 5}, "--paths 5: must be from 1 to the 4"),
+        ({"path": 4}, "path 4: the paths are 0 to 3"),
+        ({"paths": 5}, "paths 5: must be from 1 to the 4"),
         ({"path": 1, "paths": 2}, "not both"),
-        ({"every": 2}, "--every 2: is for values to print"),
-        ({"values": ["X"]}, "--print X: there is no such value"),
-        ({"values": ["S"], "every": 3}, "--every 3"),
-        ({"values": ["S"], "every": 0}, "--every 0: must be at least 1"),
+        ({"every": 2}, "every 2: is for values to print"),
+        ({"values": ["X"]}, "values to print: there is no X"),
+        ({"values": ["S"], "every": 3}, "every 3"),
+        ({"values": ["S"], "every": 0}, "every 0: must be at least 1"),
     ],
 )
 def test_what_cannot_be_shown_is_refused_before_anything_runs(options, said):

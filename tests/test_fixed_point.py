@@ -289,8 +289,15 @@ def test_failures_are_told(fn, solver, options, code):
     [(2.0, None, "diverged"), (2.0, 40, "diverged"), (-1.0, None, "maximum number")],
 )
 def test_failures_are_raised(slope, steps, words):
-    with pytest.raises(RuntimeError, match=words):
-        fixed_point(lambda y, a: a * y + 1, Picard(1e-8, 1e-8), 1.25, slope, steps=steps)
+    def solved(slope):
+        return fixed_point(lambda y, a: a * y + 1, Picard(1e-8, 1e-8), 1.25, slope, steps=steps)
+
+    with pytest.raises(
+        RuntimeError, match=f"^fixed_point: .*{words}.* The residual is .* after [0-9]+ steps"
+    ):
+        solved(slope)
+    with pytest.raises(RuntimeError, match=words):  # and by a compiled program
+        jax.block_until_ready(quick_jit(lambda slope: solved(slope).value)(slope))
 
 
 def test_each_path_has_its_own_result():

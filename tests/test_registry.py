@@ -266,14 +266,15 @@ REFUSALS = [
     (
         "ItoMilstein",
         General(),
-        "is for additive, scalar, diagonal or commutative noise, General has general noise",
+        "is for additive, scalar, diagonal or commutative noise, General has general noise; take "
+        r"EulerMaruyama, or \{type: SPaRK, convert: true\}, of the same order with a smaller error$",
     ),
     ("Tsit5", General(), "is for ordinary problems, General is stochastic; take EulerMaruyama"),
     ("SPaRK", Driven(), "is for stochastic problems, Driven is an ordinary one; take Tsit5"),
     (
         "SRA1",
         Commutative(calculus="stratonovich"),
-        "is for additive noise, Commutative has commutative noise",
+        "is for additive noise, Commutative has commutative noise; take SPaRK or EulerHeun$",
     ),
     ("DirectMethod", Driven(), "is for reaction networks, and Driven is not one; take Tsit5"),
     ("TauLeaping", General(), "is for reaction networks, and General is not one; take EulerMaruyama"),

@@ -308,6 +308,8 @@ def test_binding_single_places():
         ("wrt", ["r", "r"], r"sensitivity.wrt\[1\]: r is there twice"),
         ("of", ["cal"], r"sensitivity.of\[0\]: unknown name 'cal'; did you mean 'call'\?"),
         ("second", ["K"], r"sensitivity.second\[0\]: 'K' is not in wrt"),
+        ("wrt", [], r"sensitivity.wrt: must be a list of names such as \[S, v\], got an empty one"),
+        ("second", [], r"sensitivity.second: must be a list of names .*, got an empty one"),
         ("second", [["S"]], r"sensitivity.second: must be a list of names and pairs"),
         ("method", "scores", r"sensitivity.method: must be auto or pathwise .*did you mean 'score'\?"),
         ("wrong", 1, r"sensitivity.wrong: unknown key"),
@@ -316,6 +318,15 @@ def test_binding_single_places():
 def test_bad_input_is_named(key, value, message):
     with pytest.raises(InputError, match=message):
         load({**EXACT, "sensitivity": {"wrt": ["S"], "of": ["call"], key: value}})
+
+
+def test_bad_names_are_told_as_they_were_given(tmp_path):
+    with pytest.raises(InputError, match=r"(?m)^wrt: sensitivity.wrt\[0\]: unknown name 'sgima'"):
+        simkit.sensitivities(EXACT, "sgima")
+    (tmp_path / "e.yaml").write_text(json.dumps(EXACT | {"output": "e.zarr"}))
+    told = CliRunner().invoke(app, ["sensitivity", str(tmp_path / "e.yaml"), "--wrt", "sgima"])
+    assert told.exit_code == 2
+    assert "\n--wrt: sensitivity.wrt[0]: unknown name 'sgima'" in told.stderr
 
 
 def test_a_method_that_would_be_wrong_is_placed_in_the_file(tmp_path):
@@ -429,8 +440,10 @@ def test_variants_have_sensitivities_of_their_own(tmp_path, monkeypatch):
     shown = content["calm"]["quantities"]["call"]["derivatives"]["sigma"]["derivative"]
     assert shown == float(alone["call_derivative"][1])
     assert (tmp_path / "e.png").exists()
-    result = CliRunner().invoke(app, ["sensitivity", "e.yaml", "--variant", "calm"])
+    result = CliRunner().invoke(app, ["sensitivity", "e.yaml", "--variant", "calm", "--set", "output=o.zarr"])
     assert "ExactSampling, calm" in result.stdout
+    assert result.stderr == "output: is that of `simkit run`; --out writes the derivatives\n"
+    assert not (tmp_path / "o.zarr").exists()
     assert "usual" not in result.stdout
 
     apart = {"usual": None, "calm": {"sensitivity.wrt": ["S"]}}

@@ -207,6 +207,8 @@ def test_the_choice_counts_and_weighs():
     assert derivative(cubes, budget=chosen.residual_bytes).choice(many).strategy == "reverse"
     assert derivative(endless).choice(many).reason.endswith("the function has no reverse mode")
     np.testing.assert_array_equal(derivative(endless)(many), 16.0)
+    with pytest.raises(InputError, match='has no reverse mode; take strategy="forward"'):
+        derivative(endless, strategy="reverse")(many)
 
 
 def test_second_order():

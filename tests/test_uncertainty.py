@@ -500,6 +500,16 @@ def test_functions_that_cannot_be_studied_are_refused():
         derivative_measures(lambda a: a, {"a": {"discrete": [0, 1]}})
     with pytest.raises(InputError, match="there are no distributions"):
         propagate(lambda: 1.0, {})
+    with pytest.raises(InputError, match=r"^a: must be a distribution such as \{uniform: \[0, 1\]\}, got 3"):
+        propagate(lambda a: a, {"a": 3.0})
+    law = {"uniform": [0, 1]}
+    with pytest.raises(InputError, match=r"is called by name with a, b, and takes \(a\): got an unexpected"):
+        propagate(lambda a: a, {"a": law, "b": law})
+    with pytest.raises(InputError, match=r"is called with one array, and takes \(a, b\): missing a required"):
+        propagate(lambda a, b: a, [law, law])
+    for function in (math.sin, lambda a: a if a > 0.5 else -a):
+        with pytest.raises(InputError, match=r"must be written for JAX, with jax.numpy in place of math"):
+            propagate(lambda a, f=function: f(a), {"a": law}, points=64)
 
 
 def counting(function, sizes):

@@ -53,11 +53,14 @@ def sensitivity(
 
         given: list = list(overrides or [])
         if wrt:
-            given.append(("sensitivity.wrt", f"[{', '.join(wrt)}]"))
+            given.append(("sensitivity.wrt", f"[{', '.join(wrt)}]", "--wrt"))
         if check:
-            given.append(("sensitivity.check", "true"))
+            given.append(("sensitivity.check", "true", "--check"))
         loaded = load_variants(experiment, given, variant)
         built = build_loaded(loaded)
+        experiments = loaded.values() if isinstance(loaded, dict) else [loaded]
+        if out is None and not quiet and any(each.output is not None for each in experiments):
+            typer.echo("output: is that of `simkit run`; --out writes the derivatives", err=True)
         outputs = Outputs.checked(out, no_plot, overwrite, quiet, as_json)
         with progress_bar(enabled=not (quiet or as_json)) as progress:
             dataset = run_studies(loaded, built, progress)

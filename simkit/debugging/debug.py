@@ -81,13 +81,13 @@ def debug_simulation(
     chosen = [path] if isinstance(path, int) else list(path)
     wrong = [each for each in chosen if not 0 <= each < simulation.paths]
     if wrong:
-        raise InputError(f"--path {wrong[0]}: the paths are 0 to {simulation.paths - 1}")
+        raise InputError(f"path {wrong[0]}: the paths are 0 to {simulation.paths - 1}")
     if paths is not None and not 1 <= paths <= simulation.paths:
-        raise InputError(f"--paths {paths}: must be from 1 to the {simulation.paths} of the ensemble")
+        raise InputError(f"paths {paths}: must be from 1 to the {simulation.paths} of the ensemble")
     if paths is not None and chosen:
-        raise InputError(f"--paths {paths}: name single paths or how many, not both")
+        raise InputError(f"paths {paths}: name single paths or how many, not both")
     if every is not None and values is None:
-        raise InputError(f"--every {every}: is for values to print, and none are asked for")
+        raise InputError(f"every {every}: is for values to print, and none are asked for")
     with jax.enable_x64(True):
         simulation, _, _ = with_policies(simulation, path_mesh(simulation.devices))
     shown = [] if values is None else [trace(simulation, each, list(values), every) for each in chosen or [0]]

@@ -45,12 +45,12 @@ def trace(simulation: Simulation, path: int, names: list[str], every: int | None
 def _traced(simulation: Simulation, path: int, names: list[str], every: int | None) -> Trace:
     problem, grid = simulation.problem, simulation.grid
     if every is not None and every < 1:
-        raise InputError(f"--every {every}: must be at least 1")
+        raise InputError(f"every {every}: must be at least 1")
     kept = [*problem.State._fields, *simulation.observables]
     noises = _increments(simulation)
     for name in names:
         if name not in (*kept, *noises):
-            raise InputError(f"--print {name}: there is no such value{did_you_mean(name, [*kept, *noises])}")
+            raise InputError(f"values to print: there is no {name}{did_you_mean(name, [*kept, *noises])}")
     wanted = names or [*kept, *noises]
     if not isinstance(grid, Grid):
         rows = replayed(simulation, grid, path)
@@ -61,9 +61,9 @@ def _traced(simulation: Simulation, path: int, names: list[str], every: int | No
         n for n in range(max(1, grid.steps // ROWS), grid.steps + 1) if grid.steps % n == 0
     )
     if grid.steps % stride:
-        raise InputError(f"--every {stride}: {does_not_divide('every', stride, grid.steps)}")
+        raise InputError(f"every {stride}: {does_not_divide('every', stride, grid.steps)}")
     if grid.steps // stride > MOST_ROWS:
-        raise InputError(f"--every {stride}: gives more than {MOST_ROWS:,} rows; take a larger one")
+        raise InputError(f"every {stride}: gives more than {MOST_ROWS:,} rows; take a larger one")
     thin = Grid(grid.t0, grid.dt, grid.steps, stride)
     rows = replayed(simulation, thin, path)
     steps = np.arange(thin.rows) * stride

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def sensitivities(
     source: str | os.PathLike | Mapping[str, Any],
-    wrt: Iterable[str] | None = None,
+    wrt: str | Iterable[str] | None = None,
     *,
     overrides: Overrides = (),
     variants: Iterable[str] | None = None,
@@ -31,11 +31,11 @@ def sensitivities(
 ) -> "xr.Dataset":
     r"""The derivatives $\partial_\theta E[f]$ of an experiment, each with its standard error.
 
-    `source` and `overrides` are as those of `simkit.run`; `wrt` are names to differentiate with respect to,
-    in place of the experiment's `sensitivity.wrt`. An experiment with variants gives one dataset of all, or
-    of those named in `variants`, with a dimension `variant`. Raises `InputError` that lists every mistake, or
-    says why an estimator that was asked for would be wrong, and `NumericalError` when a path or its
-    derivative becomes NaN or infinite. Nothing is written.
+    `source` and `overrides` are as those of `simkit.run`; `wrt` is a name or names to differentiate with
+    respect to, in place of the experiment's `sensitivity.wrt`. An experiment with variants gives one dataset
+    of all, or of those named in `variants`, with a dimension `variant`. Raises `InputError` that lists every
+    mistake, or says why an estimator that was asked for would be wrong, and `NumericalError` when a path or
+    its derivative becomes NaN or infinite. Nothing is written.
     """
     given: list[str | tuple[str, Any]] = []
     if isinstance(overrides, Mapping):
@@ -43,7 +43,8 @@ def sensitivities(
     else:
         given += [overrides] if isinstance(overrides, str) else overrides
     if wrt is not None:
-        given.append(("sensitivity.wrt", f"[{', '.join(wrt)}]"))
+        names = [wrt] if isinstance(wrt, str) else wrt
+        given.append(("sensitivity.wrt", f"[{', '.join(names)}]", "wrt"))
     loaded = load_variants(source, given, None if variants is None else list(variants))
     return run_studies(loaded, build_loaded(loaded), progress)
 

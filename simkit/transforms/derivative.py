@@ -76,7 +76,15 @@ class Derivative:
         check_floats("derivative: wrt", args, self.wrt)
         out = jax.eval_shape(self.function, *args)
         strategy = self.strategy if self.strategy != "auto" else self.choice(*args).strategy
-        value, slopes = self._both(strategy, out, args)
+        try:
+            value, slopes = self._both(strategy, out, args)
+        except (TypeError, ValueError, NotImplementedError) as error:
+            if strategy == "reverse" and _is_irreversible(error):
+                raise InputError(
+                    'derivative: the function has no reverse mode; take strategy="forward", or "auto", which '
+                    "sees that"
+                ) from error
+            raise
         return (value, slopes) if self.with_value else slopes
 
     def _both(self, strategy: str, out, args):
@@ -147,10 +155,15 @@ def residual_bytes(function: Callable, args: tuple, wrt: Positions = 0) -> int |
     try:
         residuals = jax.eval_shape(kept, *args)
     except (TypeError, ValueError, NotImplementedError) as error:
-        if "everse-mode" in str(error) or "transpose" in str(error).lower():
+        if _is_irreversible(error):
             return None
         raise
     return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(residuals))
+
+
+def _is_irreversible(error: Exception) -> bool:
+    """Whether JAX says that there is no reverse mode, as of a loop of unknown length."""
+    return "everse-mode" in str(error) or "transpose" in str(error).lower()
 
 
 def _chosen(inputs, outputs, forward, reverse, kept, budget) -> tuple[Literal["forward", "reverse"], str]:

@@ -157,6 +157,9 @@ def laws_by_name(distributions: Laws) -> tuple[dict[str, Law], bool]:
         raise InputError("there are no distributions; give each uncertain parameter one")
     laws, problems = {}, []
     for name, law in given.items():
+        if not isinstance(law, Mapping | Law):
+            problems.append(f"{name}: must be a distribution such as {{uniform: [0, 1]}}, got {shown(law)}")
+            continue
         try:
             laws[name] = law_of(law) if isinstance(law, Mapping) else law
         except ValueError as error:

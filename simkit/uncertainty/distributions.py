@@ -15,6 +15,7 @@ from scipy import special
 from simkit.suggestion import did_you_mean, shown
 
 
+@runtime_checkable
 class Law(Protocol):
     """The law of one parameter."""
 

@@ -1,6 +1,7 @@
 """Designs evaluated on functions of the parameters."""
 
 import dataclasses
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -59,7 +60,11 @@ def _named(names: tuple[str, ...], x) -> dict[str, Any]:
 def evaluate_function(
     function: Callable, parameters: tuple[str, ...], named: bool, gradient: bool, keep: bool
 ) -> Callable[[Design, np.ndarray, int], dict[str, Values]]:
-    """How a study evaluates a function: by one compiled program, on as many rows at a time as fit."""
+    """How a study evaluates a function: by one compiled program, on as many rows at a time as fit.
+
+    Raises `InputError` for a function that does not take the `parameters`, or is not written for JAX.
+    """
+    _check_arguments(function, parameters, named)
 
     def evaluate(design: Design, base: np.ndarray, first: int) -> dict[str, Values]:
         take = tuple(tuple(int(i) for i in row) for row in design.take)
@@ -69,7 +74,13 @@ def evaluate_function(
         width = min(most, max(FEWEST_ROWS, 1 << (len(rows) - 1).bit_length()))
         with jax.enable_x64(True):
             shape = jax.ShapeDtypeStruct((width, rows.shape[1]), np.float64)
-            (run,), _ = compiled(Request(program, (shape,)))
+            try:
+                (run,), _ = compiled(Request(program, (shape,)))
+            except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError) as error:
+                raise InputError(
+                    "the function must be written for JAX, with jax.numpy in place of math and numpy and "
+                    "jax.numpy.where in place of if"
+                ) from error
             parts = []
             for start in range(0, len(rows), width):
                 part = rows[start : start + width]
@@ -89,6 +100,18 @@ def evaluate_function(
         return found
 
     return evaluate
+
+
+def _check_arguments(function: Callable, parameters: tuple[str, ...], named: bool) -> None:
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return  # a built-in one that does not tell
+    try:
+        signature.bind(**dict.fromkeys(parameters)) if named else signature.bind(None)
+    except TypeError as error:
+        given = f"is called by name with {', '.join(parameters)}" if named else "is called with one array"
+        raise InputError(f"the function {given}, and takes {signature}: {error}") from None
 
 
 def _check(name: str, values: np.ndarray, points: np.ndarray, parameters: tuple[str, ...]) -> None:

@@ -108,14 +108,30 @@ def _solve(place, fn, watched, y0, args, steps, max_steps, throw, derivative_sol
     y0 = jax.tree.map(_as_floats, y0)
     _check_structure(place, y0, eqx.filter_eval_shape(fn, y0, args))
     if steps is not None:
-        return _fixed_number(fn, watched, y0, args, steps, throw)
+        solution = _fixed_number(fn, watched, y0, args, steps)
+        return _successful(place, solution) if throw else solution
     solve = optx.root_find if isinstance(watched, WatchedRoot) else optx.fixed_point
     adjoint = optx.ImplicitAdjoint(derivative_solver or _derivative_solver(y0))
-    return solve(fn, watched, y0, args, max_steps=max_steps, throw=throw, adjoint=adjoint)
+    solution = solve(fn, watched, y0, args, max_steps=max_steps, throw=False, adjoint=adjoint)
+    return _successful(place, solution) if throw else solution
+
+
+def _successful(place: str, solution: optx.Solution) -> optx.Solution:
+    """The solution; an error where it is none, raised at once or by the compiled program that this is in."""
+    failed = solution.result != optx.RESULTS.successful
+    if isinstance(failed, jax.core.Tracer):
+        return solution.result.error_if(solution, failed)
+    if failed:
+        residual, steps = solution.stats["residual"], solution.stats["num_steps"]
+        raise eqx.EquinoxRuntimeError(
+            f"{place}: {optx.RESULTS[solution.result]} The residual is {residual:.3g} after {steps} steps. "
+            "Begin nearer or take another solver; throw=False gives the last point and why it ended."
+        )
+    return solution
 
 
 @eqx.filter_jit
-def _fixed_number(fn, watched, y0, args, steps, throw):
+def _fixed_number(fn, watched, y0, args, steps):
     def with_aux(y, args):
         return fn(y, args), None
 
@@ -140,8 +156,7 @@ def _fixed_number(fn, watched, y0, args, steps, throw):
         "residual": residuals[-1],
         "residuals": residuals,
     }
-    solution = optx.Solution(value=y, result=result, state=state, aux=None, stats=stats)
-    return result.error_if(solution, result != optx.RESULTS.successful) if throw else solution
+    return optx.Solution(value=y, result=result, state=state, aux=None, stats=stats)
 
 
 def _as_floats(x):

@@ -68,6 +68,7 @@ SOLVERS: dict[str, SolverInfo] = {
     )
 }
 
+SMALLER_ERROR = ", or {type: SPaRK, convert: true}, of the same order with a smaller error"
 REFUSED = {
     "LeapfrogMidpoint": "its state holds an absolute time, which the integer clock does not give; "
     "take Midpoint or ReversibleHeun",
@@ -172,9 +173,10 @@ def check_solver(
             )
         )
     if problem.noise_kind not in info.noise_kinds:
+        converts = problem.calculus == "ito" and problem.smooth
         raise ValueError(
             f"solver {info.name} is for {_among(info.noise_kinds)} noise, {model} has {problem.noise_kind} "
-            f"noise; take {choice}"
+            f"noise; take {choice}" + (SMALLER_ERROR if converts and instead is None else "")
         )
 
 
