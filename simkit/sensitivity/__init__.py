@@ -37,7 +37,7 @@ def sensitivities(
     mistake, or says why an estimator that was asked for would be wrong, and `NumericalError` when a path or
     its derivative becomes NaN or infinite. Nothing is written.
     """
-    given: list[str | tuple[str, Any]] = []
+    given: list[Any] = []
     if isinstance(overrides, Mapping):
         given += [(str(key), value) for key, value in overrides.items()]
     else:

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import lineax as lx
 import optimistix as optx
+from jax.core import Tracer
 
 from simkit_solvers.krylov import ScaledGMRES
 from simkit_solvers.picard import common_dtype
@@ -119,7 +120,7 @@ def _solve(place, fn, watched, y0, args, steps, max_steps, throw, derivative_sol
 def _successful(place: str, solution: optx.Solution) -> optx.Solution:
     """The solution; an error where it is none, raised at once or by the compiled program that this is in."""
     failed = solution.result != optx.RESULTS.successful
-    if isinstance(failed, jax.core.Tracer):
+    if isinstance(failed, Tracer):
         return solution.result.error_if(solution, failed)
     if failed:
         residual, steps = solution.stats["residual"], solution.stats["num_steps"]
