@@ -145,8 +145,7 @@ class TauLeaping(AbstractJumpMethod):
         if ahead is None:
             none = jnp.zeros(len(jumps.network.reactions), jnp.int32)
             return Leap(jnp.full_like(jumps.span, jnp.inf), none, none)
-        tau = jnp.where(ahead.accepted, ahead.tau, jnp.inf)
-        return Leap(tau, jnp.stack(ahead.fired), jnp.stack(ahead.inside))
+        return Leap(ahead.tau, jnp.stack(ahead.fired), jnp.stack(ahead.inside))
 
     def look(self, jumps, y, ahead, index, elapsed, time, looked):
         fresh = (looked.index != index) | (looked.part == 0)
