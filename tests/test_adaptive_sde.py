@@ -22,7 +22,17 @@ from simkit_solvers.observe import States
 from simkit_solvers.problem import AbstractSDE, Scalar
 from simkit_solvers.registry import SOLVERS, make_solver
 from simkit_solvers.step import stepper_for
-from solver_problems import Additive, Commutative, Diagonal, General, Given, PairNoise, ScalarNoise, Wells
+from solver_problems import (
+    Additive,
+    Commutative,
+    Diagonal,
+    General,
+    Given,
+    PairNoise,
+    PairState,
+    ScalarNoise,
+    Wells,
+)
 
 GROUP = 8
 KINDS = {
@@ -593,3 +603,51 @@ def test_derivatives_agree_in_both_modes_and_with_differences():
     assert float(forward) == pytest.approx(float(difference), rel=1e-5)
     assert float(reverse) == pytest.approx(float(forward), rel=1e-12)
     assert float(value) > 0
+
+
+class WholeState(NamedTuple):
+    both: jax.Array
+    rest: jax.Array
+
+
+class Whole(AbstractSDE):
+    """`Diagonal`, its variables in one array, beside an array that rests."""
+
+    State = WholeState
+    Noise = PairNoise
+    calculus = "ito"
+    noise_kind = "commutative"
+
+    def _with(self, f, y):
+        return WholeState(jnp.stack(f(PairState(*y.both))), jnp.zeros_like(y.rest))
+
+    def drift(self, t, y):
+        return self._with(lambda y: Diagonal().drift(t, y), y)
+
+    def noise(self, t, y, dW):
+        return self._with(lambda y: Diagonal().noise(t, y, dW), y)
+
+
+@pytest.mark.more
+def test_variables_may_be_arrays():
+    """They take the steps of scalars, where numbers that rest have their share in the mean of the errors."""
+    y0, tolerances = PairState(jnp.asarray(0.4), jnp.asarray(-0.9)), np.array([1e-2, 1e-3])
+    runs = [
+        integrate_adaptive_sde(
+            problem,
+            make_solver("Milstein"),
+            start,
+            AdaptiveGrid(0.0, 1.0, given, points=2),
+            tree_of(1),
+            States(),
+        )
+        for problem, start, given in (
+            (Diagonal(), y0, Tolerances(*tolerances)),
+            (Whole(), WholeState(jnp.stack(y0), jnp.ones(6)), Tolerances(*tolerances / 2)),
+        )
+    ]
+    assert runs[0].accepted == runs[1].accepted > 4
+    assert runs[0].rejected == runs[1].rejected > 4
+    scalars = np.stack([runs[0].rows[name] for name in PairState._fields], 1)
+    np.testing.assert_allclose(runs[1].rows["both"], scalars, rtol=1e-12)
+    assert runs[1].rows["rest"].shape == (3, 6)

@@ -162,8 +162,7 @@ def _run(problem, solver, y0, grid, observer, adjoint, coefficients) -> Adaptive
     states = jax.vmap(layout.state)(vectors)
     acc = observer.init(problem, start, y0)
     rows = jax.vmap(lambda t, y: observer.row(problem, acc, start + t, y))(times, states)
-    there = jnp.isfinite(saved)
-    rows = jax.tree.map(lambda x: jnp.where(there, x, jnp.nan), rows)
+    rows = where_reached(jnp.isfinite(saved), rows)
     return AdaptiveRun(rows, stats["num_accepted_steps"], stats["num_rejected_steps"], start + reached[0])
 
 
@@ -230,8 +229,17 @@ def _run_between_stops(
     def row(t, y):
         return observer.row(just_after(problem, start + t, start, span), acc, start + t, y)
 
-    rows = jax.tree.map(lambda x: jnp.where(there, x, jnp.nan), jax.vmap(row)(times, states))
+    rows = where_reached(there, jax.vmap(row)(times, states))
     return AdaptiveRun(rows, end.accepted, end.rejected, start + end.reached)
+
+
+def where_reached(there, rows):
+    """The rows `there`, a boolean for each, and NaN for the others."""
+
+    def one(x):
+        return jnp.where(jnp.reshape(there, (-1, *(1 for _ in x.shape[1:]))), x, jnp.nan)
+
+    return jax.tree.map(one, rows)
 
 
 def solution(
