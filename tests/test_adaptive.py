@@ -221,6 +221,34 @@ def test_a_stochastic_problem_is_refused():
         check_adaptive(diffrax.Tsit5(), GBM(mu=0.1, sigma=0.2))
 
 
+class Relaxing(AbstractODE):
+    """Van der Pol's oscillator, `unit` being a second in the unit of time."""
+
+    State = PairState
+
+    unit: Scalar
+
+    def drift(self, t, y):
+        return PairState(y.v / self.unit, (5 * (1 - y.x**2) * y.v - y.x) / self.unit)
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("name", ["Kvaerno3", pytest.param("KenCarp4", marks=pytest.mark.slow)])
+def test_an_implicit_solver_takes_as_many_steps_in_any_unit_of_time(name):
+    @quick_jit
+    def run(unit):
+        grid = AdaptiveGrid(0.0, 20 * unit, Tolerances(1e-5, 1e-8))
+        return integrate_adaptive(
+            Relaxing(unit), make_solver(name), as_state(float, 2.0, 0.0), grid, States()
+        )
+
+    usual = run(1.0)
+    for unit in (1e-9, 1e9):
+        other = run(unit)
+        assert int(other.accepted + other.rejected) < 1.1 * int(usual.accepted + usual.rejected)
+        np.testing.assert_allclose(other.rows["x"][-1], usual.rows["x"][-1], rtol=1e-3)
+
+
 class GrowingState(NamedTuple):
     x: jax.Array
     rest: jax.Array

@@ -15,6 +15,7 @@ from simkit_solvers.adaptive_grid import AdaptiveGrid, Tolerances
 from simkit_solvers.flattened import Flattened, Layout
 from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.problem import AbstractODE, AbstractSDE, Scalar
+from simkit_solvers.root_finder import for_adaptive_steps
 from simkit_solvers.schedule import Schedule, as_solved, just_after, prepared, schedule_of, stops_of, within
 from simkit_solvers.scopes import STEPS_WITHIN
 from simkit_solvers.terms import DriftTerm, ordinary_terms
@@ -286,7 +287,7 @@ def _solved(problem, solver, y0, grid: AdaptiveGrid, start, span, **options) -> 
     """diffrax's solution from `start`, over local time (0, span)."""
     return diffrax.diffeqsolve(
         ordinary_terms(solver, DriftTerm(problem, start)),
-        solver,
+        for_adaptive_steps(solver, grid.tolerances),
         jnp.zeros_like(span),
         span,
         None if grid.first_step is None else jnp.asarray(grid.first_step, span.dtype),
