@@ -16,7 +16,7 @@ from simkit_solvers.adaptive_grid import AdaptiveGrid, Tolerances
 from simkit_solvers.observe import States
 from simkit_solvers.problem import AbstractODE, Scalar
 from simkit_solvers.registry import SOLVERS, make_solver
-from solver_problems import Driven, PairState
+from solver_problems import Driven, PairState, Relaxing
 
 ESTIMATING = [
     name
@@ -219,17 +219,6 @@ def test_a_solver_without_error_estimate_is_refused(name):
 def test_a_stochastic_problem_is_refused():
     with pytest.raises(ValueError, match="GBM is stochastic, and these steps are for ordinary equations"):
         check_adaptive(diffrax.Tsit5(), GBM(mu=0.1, sigma=0.2))
-
-
-class Relaxing(AbstractODE):
-    """Van der Pol's oscillator, `unit` being a second in the unit of time."""
-
-    State = PairState
-
-    unit: Scalar
-
-    def drift(self, t, y):
-        return PairState(y.v / self.unit, (5 * (1 - y.x**2) * y.v - y.x) / self.unit)
 
 
 @pytest.mark.more

@@ -11,7 +11,7 @@ import simkit_solvers.brownian_tree
 from quick_code import quick_jit
 from scipy import stats
 from simkit_solvers.adaptive_grid import AdaptiveGrid, Tolerances
-from simkit_solvers.adaptive_sde import _integrate, check_adaptive_sde, integrate_adaptive_sde
+from simkit_solvers.adaptive_sde import _begun, _error, _integrate, check_adaptive_sde, integrate_adaptive_sde
 from simkit_solvers.brownian_tree import BrownianTree
 from simkit_solvers.calculus import in_calculus
 from simkit_solvers.generator import seed_key
@@ -451,6 +451,26 @@ def test_the_first_step_is_the_longest():
         np.testing.assert_allclose(
             found.rows["w"][:, 1:], w[:, intervals - 1 :: intervals], rtol=0, atol=1e-12
         )
+
+
+def test_a_multiple_of_the_first_step_but_for_rounding_is_that_multiple():
+    """7 steps of 0.3 to 2.1, whose quotient is a digit above 7; what is clearly more takes one more."""
+    for t1, steps in ((2.1, 7), (2.12, 8)):
+        grid = AdaptiveGrid(0.0, t1, Tolerances(1e-3, 1e-3), first_step=0.3)
+        assert t1 / 0.3 > 7
+        assert _begun(None, None, None, grid, jnp.float64).per_row == steps
+
+
+def test_the_error_of_a_step_is_the_mean_square_over_its_numbers_in_tolerances():
+    """Each in that of the larger of its values at the two ends."""
+    start, coarse, fine = [jnp.asarray(0.0), jnp.asarray([2.0, 1.0])], [5.0, [1.0, 1.0]], [4.0, [1.0, 3.0]]
+    found = _error(
+        AdaptiveGrid(0.0, 1.0, Tolerances(0.25, 0.5)),
+        start,
+        *([jnp.asarray(x) for x in end] for end in (coarse, fine)),
+    )
+    parts = np.array([(5 - 4) / (0.5 + 0.25 * 4), 0.0, (1 - 3) / (0.5 + 0.25 * 3)])
+    assert found == pytest.approx(np.sqrt(np.mean(parts**2)), rel=1e-14)
 
 
 class Clock(Watched):
