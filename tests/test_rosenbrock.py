@@ -209,6 +209,18 @@ def test_order_of_the_dense_output(solver, order):
     assert np.polyfit(np.log(lengths), np.log(errors), 1)[0] == pytest.approx(order + 1, abs=0.2)
 
 
+def test_the_dense_output_of_no_step_is_its_state():
+    """As in the part of a solution's memory that was not needed; derivatives are finite there too."""
+    dense = one_step(SOLVERS[1], lambda t, y, args: -y, jnp.asarray(2.0), jnp.asarray(0.1))[2]
+
+    def at(end):
+        return SOLVERS[1].interpolation_cls(t0=jnp.asarray(0.3), t1=end, **dense).evaluate(jnp.asarray(0.3))
+
+    value, slope = jax.value_and_grad(at)(jnp.asarray(0.3))
+    assert value == 2
+    assert np.isfinite(slope)
+
+
 @pytest.mark.parametrize(("solver", "degree"), [(SOLVERS[0], 4), (SOLVERS[1], 2)])
 def test_the_error_estimate_of_a_rate_that_is_a_polynomial_in_time(solver, degree):
     """None below the degree at which the embedded method falls behind; there it is the size of the step's."""
