@@ -43,6 +43,17 @@ class Driven(AbstractODE):
         return PairState(x=y.v + 0.4 * jnp.sin(2.0 * t), v=-self.a * jnp.sin(y.x) + 0.5 * jnp.cos(3.0 * t))
 
 
+class Relaxing(AbstractODE):
+    """Van der Pol's oscillator, `unit` being a second in the unit of time."""
+
+    State = PairState
+
+    unit: Scalar
+
+    def drift(self, t, y):
+        return PairState(y.v / self.unit, (5 * (1 - y.x**2) * y.v - y.x) / self.unit)
+
+
 class AbstractPairSDE(AbstractSDE):
     """The drift that the stochastic problems share."""
 

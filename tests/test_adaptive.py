@@ -1,5 +1,7 @@
 """Adaptive steps: errors follow the tolerances, derivatives are right, failures stay on their path."""
 
+from typing import NamedTuple
+
 import diffrax
 import jax
 import jax.numpy as jnp
@@ -14,7 +16,7 @@ from simkit_solvers.adaptive_grid import AdaptiveGrid, Tolerances
 from simkit_solvers.observe import States
 from simkit_solvers.problem import AbstractODE, Scalar
 from simkit_solvers.registry import SOLVERS, make_solver
-from solver_problems import Driven, PairState
+from solver_problems import Driven, PairState, Relaxing
 
 ESTIMATING = [
     name
@@ -217,3 +219,49 @@ def test_a_solver_without_error_estimate_is_refused(name):
 def test_a_stochastic_problem_is_refused():
     with pytest.raises(ValueError, match="GBM is stochastic, and these steps are for ordinary equations"):
         check_adaptive(diffrax.Tsit5(), GBM(mu=0.1, sigma=0.2))
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("name", ["Kvaerno3", pytest.param("KenCarp4", marks=pytest.mark.slow)])
+def test_an_implicit_solver_takes_as_many_steps_in_any_unit_of_time(name):
+    @quick_jit
+    def run(unit):
+        grid = AdaptiveGrid(0.0, 20 * unit, Tolerances(1e-5, 1e-8))
+        return integrate_adaptive(
+            Relaxing(unit), make_solver(name), as_state(float, 2.0, 0.0), grid, States()
+        )
+
+    usual = run(1.0)
+    for unit in (1e-9, 1e9):
+        other = run(unit)
+        assert int(other.accepted + other.rejected) < 1.1 * int(usual.accepted + usual.rejected)
+        np.testing.assert_allclose(other.rows["x"][-1], usual.rows["x"][-1], rtol=1e-3)
+
+
+class GrowingState(NamedTuple):
+    x: jax.Array
+    rest: jax.Array
+
+
+class Growing(AbstractODE):
+    """$dx_i/dt = x_i^2$, infinite at $1/x_i(0)$, beside numbers that rest."""
+
+    State = GrowingState
+
+    def drift(self, t, y):
+        return GrowingState(y.x**2, jnp.zeros_like(y.rest))
+
+
+@pytest.mark.parametrize("start", [(0.1, 0.2, 0.4), (0.1, 0.2, 1.6)])
+def test_variables_may_be_arrays(start):
+    """Of unlike shapes, one as long as there are rows; rows that were not reached are NaN as a whole."""
+    grid = AdaptiveGrid(0.0, 1.0, Tolerances(1e-8, 1e-8), points=2)
+    y0 = GrowingState(jnp.asarray(start), jnp.ones((2, 2)))
+    rows = integrate_adaptive(Growing(), make_solver("Tsit5"), y0, grid, States()).rows
+    with np.errstate(divide="ignore"):
+        exact = 1 / (1 / np.asarray(start) - np.asarray(grid.times)[:, None])
+    exact[np.cumsum((exact < 0).any(1)) > 0] = np.nan
+    np.testing.assert_allclose(rows["x"], exact, rtol=1e-6)
+    np.testing.assert_array_equal(
+        np.isnan(rows["rest"]), np.isnan(exact[:, :1, None]) & np.ones((2, 2), bool)
+    )

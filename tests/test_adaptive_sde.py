@@ -11,7 +11,7 @@ import simkit_solvers.brownian_tree
 from quick_code import quick_jit
 from scipy import stats
 from simkit_solvers.adaptive_grid import AdaptiveGrid, Tolerances
-from simkit_solvers.adaptive_sde import _integrate, check_adaptive_sde, integrate_adaptive_sde
+from simkit_solvers.adaptive_sde import _begun, _error, _integrate, check_adaptive_sde, integrate_adaptive_sde
 from simkit_solvers.brownian_tree import BrownianTree
 from simkit_solvers.calculus import in_calculus
 from simkit_solvers.generator import seed_key
@@ -22,7 +22,17 @@ from simkit_solvers.observe import States
 from simkit_solvers.problem import AbstractSDE, Scalar
 from simkit_solvers.registry import SOLVERS, make_solver
 from simkit_solvers.step import stepper_for
-from solver_problems import Additive, Commutative, Diagonal, General, Given, PairNoise, ScalarNoise, Wells
+from solver_problems import (
+    Additive,
+    Commutative,
+    Diagonal,
+    General,
+    Given,
+    PairNoise,
+    PairState,
+    ScalarNoise,
+    Wells,
+)
 
 GROUP = 8
 KINDS = {
@@ -443,6 +453,26 @@ def test_the_first_step_is_the_longest():
         )
 
 
+def test_a_multiple_of_the_first_step_but_for_rounding_is_that_multiple():
+    """7 steps of 0.3 to 2.1, whose quotient is a digit above 7; what is clearly more takes one more."""
+    for t1, steps in ((2.1, 7), (2.12, 8)):
+        grid = AdaptiveGrid(0.0, t1, Tolerances(1e-3, 1e-3), first_step=0.3)
+        assert t1 / 0.3 > 7
+        assert _begun(None, None, None, grid, jnp.float64).per_row == steps
+
+
+def test_the_error_of_a_step_is_the_mean_square_over_its_numbers_in_tolerances():
+    """Each in that of the larger of its values at the two ends."""
+    start, coarse, fine = [jnp.asarray(0.0), jnp.asarray([2.0, 1.0])], [5.0, [1.0, 1.0]], [4.0, [1.0, 3.0]]
+    found = _error(
+        AdaptiveGrid(0.0, 1.0, Tolerances(0.25, 0.5)),
+        start,
+        *([jnp.asarray(x) for x in end] for end in (coarse, fine)),
+    )
+    parts = np.array([(5 - 4) / (0.5 + 0.25 * 4), 0.0, (1 - 3) / (0.5 + 0.25 * 3)])
+    assert found == pytest.approx(np.sqrt(np.mean(parts**2)), rel=1e-14)
+
+
 class Clock(Watched):
     """A drift that knows the time and nothing else."""
 
@@ -593,3 +623,51 @@ def test_derivatives_agree_in_both_modes_and_with_differences():
     assert float(forward) == pytest.approx(float(difference), rel=1e-5)
     assert float(reverse) == pytest.approx(float(forward), rel=1e-12)
     assert float(value) > 0
+
+
+class WholeState(NamedTuple):
+    both: jax.Array
+    rest: jax.Array
+
+
+class Whole(AbstractSDE):
+    """`Diagonal`, its variables in one array, beside an array that rests."""
+
+    State = WholeState
+    Noise = PairNoise
+    calculus = "ito"
+    noise_kind = "commutative"
+
+    def _with(self, f, y):
+        return WholeState(jnp.stack(f(PairState(*y.both))), jnp.zeros_like(y.rest))
+
+    def drift(self, t, y):
+        return self._with(lambda y: Diagonal().drift(t, y), y)
+
+    def noise(self, t, y, dW):
+        return self._with(lambda y: Diagonal().noise(t, y, dW), y)
+
+
+@pytest.mark.more
+def test_variables_may_be_arrays():
+    """They take the steps of scalars, where numbers that rest have their share in the mean of the errors."""
+    y0, tolerances = PairState(jnp.asarray(0.4), jnp.asarray(-0.9)), np.array([1e-2, 1e-3])
+    runs = [
+        integrate_adaptive_sde(
+            problem,
+            make_solver("Milstein"),
+            start,
+            AdaptiveGrid(0.0, 1.0, given, points=2),
+            tree_of(1),
+            States(),
+        )
+        for problem, start, given in (
+            (Diagonal(), y0, Tolerances(*tolerances)),
+            (Whole(), WholeState(jnp.stack(y0), jnp.ones(6)), Tolerances(*tolerances / 2)),
+        )
+    ]
+    assert runs[0].accepted == runs[1].accepted > 4
+    assert runs[0].rejected == runs[1].rejected > 4
+    scalars = np.stack([runs[0].rows[name] for name in PairState._fields], 1)
+    np.testing.assert_allclose(runs[1].rows["both"], scalars, rtol=1e-12)
+    assert runs[1].rows["rest"].shape == (3, 6)

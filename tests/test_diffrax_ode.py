@@ -17,7 +17,7 @@ from simkit_solvers.observe import States
 from simkit_solvers.problem import AbstractODE, Scalar
 from simkit_solvers.registry import SOLVERS, make_solver
 from simkit_solvers.terms import takes_halves
-from solver_problems import Driven, PairState
+from solver_problems import Driven, PairState, Relaxing
 
 ODE_SOLVERS = [name for name, info in SOLVERS.items() if "ode" in info.problem]
 IMPLICIT = [name for name in ODE_SOLVERS if "rtol" in SOLVERS[name].options]
@@ -148,6 +148,37 @@ def test_implicit_float32_and_any_unit(name):
     for dtype in (jnp.float32, jnp.float64):
         for size in (1e-12, 1.0, 1e12):
             np.testing.assert_allclose(stiff_end(solver, dtype, size), expected, atol=2e-3)
+
+
+@pytest.mark.parametrize("name", ["ImplicitEuler", pytest.param("Kvaerno3", marks=pytest.mark.more)])
+def test_implicit_equations_are_solved_in_any_unit_of_time(name):
+    """Slopes are a billion times smaller or larger, and as precise."""
+
+    @quick_jit
+    def run(unit):
+        y0 = PairState(jnp.asarray(2.0), jnp.asarray(0.1))
+        return integrate(Relaxing(unit), make_solver(name), y0, Grid(0.0, 0.1 * unit, 8, 8), None, States())
+
+    usual = run(1.0)
+    for unit in (1e-9, 1e9):
+        other = run(unit)
+        for key, value in usual.items():
+            np.testing.assert_allclose(other[key], value, rtol=1e-8)
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("name", ["ImplicitEuler", "Kvaerno3"])
+def test_roots_are_found_to_what_the_precision_allows(name):
+    """With tolerances left open: as those asked for."""
+
+    def end(solver, dtype):
+        y0 = PairState(jnp.asarray(2.0, dtype), jnp.asarray(0.1, dtype))
+        grid = Grid(0.0, 0.1, 8, 8)
+        return quick_jit(lambda y0: integrate(Relaxing(1.0), solver, y0, grid, None, States()))(y0)["x"]
+
+    exact = end(make_solver(name, {"rtol": 1e-14, "atol": 1e-14}), jnp.float64)
+    np.testing.assert_allclose(end(make_solver(name), jnp.float64), exact, rtol=1e-11)
+    np.testing.assert_allclose(end(make_solver(name), jnp.float32), exact, rtol=1e-6)
 
 
 def test_unconverged_step_is_nan():

@@ -95,6 +95,23 @@ def test_doses_superpose(run, close):
         np.testing.assert_allclose(quick_jit(derivative(total(run), (0, 1)))(0.7, 100.0), exact, rtol=close)
 
 
+@pytest.mark.more
+def test_steps_from_stop_to_stop_count_together():
+    """A run out of steps has failed from there on, though no part of it took as many."""
+
+    def run(max_steps):
+        grid = AdaptiveGrid(0.0, 4.0, Tolerances(1e-4, 1e-4), points=8, max_steps=max_steps)
+        start = Amount(jnp.zeros(()))
+        return integrate_adaptive(dosed(0.7, 100.0), make_solver("Bosh3"), start, grid, States())
+
+    whole = quick_jit(run, static_argnums=0)(256)
+    needed = int(whole.accepted + whole.rejected)
+    assert np.isfinite(whole.rows["A"]).all()
+    short = quick_jit(run, static_argnums=0)(needed - 1)
+    assert np.isfinite(short.rows["A"][:-1]).all()
+    assert np.isnan(short.rows["A"][-1])
+
+
 def test_a_solver_with_a_memory_starts_afresh_after_an_event():
     """Kvaerno5 carries the slope at the end of a step, which a dose changes."""
     exact = superposed(0.7, 100.0, jnp.linspace(0.0, 4.0, 9))

@@ -10,6 +10,7 @@ import yaml
 from simkit_physics import MODELS, DoubleWellLangevin
 from simkit_physics.sized import is_sized
 from simkit_solvers.problem import parameters_of
+from simkit_solvers.registry import SOLVERS, make_solver
 
 from simkit.build import build
 from simkit.documents import read_document
@@ -235,3 +236,33 @@ def test_build_finds_mistakes_of_an_experiment_changed_by_hand():
     changed = experiment.model_copy(update={"initial": {}})
     with pytest.raises(InputError, match=r"initial\.S: is missing"):
         build(changed)
+
+
+def file_with(solver):
+    """A file whose model the solver fits, every option of the solver set to another value than its own."""
+    info = SOLVERS[solver]
+    name = {"ExactSampling": "GBM", "AndersenQE": "Heston"}.get(solver)
+    if info.langevin:
+        name = "DoubleWellLangevin"
+    if "jump" in info.problem:
+        name = "ImmigrationDeath"
+    if name is not None:
+        model, initial = {"type": name, **MODELS[name].example}, MODELS[name].example_initial
+    elif "ode" in info.problem:
+        model, initial = {"ode": {"x": "v", "v": "-sin(x)"}}, {"x": 0.4, "v": 0.1}
+    else:
+        model, initial = {"sde": {"x": {"drift": "-x", "noise": {"W": 0.5}}}}, {"x": 0.4}
+    options = {key: 1e-3 if value is None else 2 * value for key, value in info.options.items()}
+    time = {"t1": 1.0} if "jump" in info.problem else {"t1": 1.0, "steps": 4}
+    return {"model": model, "initial": dict(initial), "time": time, "solver": {"type": solver, **options}}
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_a_solver_comes_back_from_the_file(name):
+    """Each with its options, and again from the resolved configuration that a dataset keeps."""
+    given = file_with(name)
+    wanted = make_solver(name, {key: value for key, value in given["solver"].items() if key != "type"})
+    assert not SOLVERS[name].options or wanted != make_solver(name)
+    experiment = load(yaml.safe_dump(given))
+    assert build(experiment).solver == wanted
+    assert build(load(yaml.safe_dump(experiment.resolved()))).solver == wanted

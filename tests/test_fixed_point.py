@@ -205,7 +205,7 @@ N = 100_000
 def contraction(y, p):
     """tanh of neighbours' sum, a matrix of 10^10 numbers that is never there."""
     coupled = 0.5 * jnp.roll(y, 1) + 0.4 * jnp.roll(y, -1) - 0.3 * jnp.roll(y, 5)
-    return jnp.tanh(p * coupled) + jnp.sin(0.01 * jnp.arange(N, dtype=y.dtype))
+    return jnp.tanh(p * coupled) + jnp.sin(0.01 * jnp.arange(y.size, dtype=y.dtype))
 
 
 @pytest.mark.slow
@@ -220,6 +220,28 @@ def test_large_contraction():
     np.testing.assert_allclose(values, values[0], rtol=1e-10)
     quotient = (square(p + h, Picard(1e-11, 1e-11)) - square(p - h, Picard(1e-11, 1e-11))) / (2 * h)
     np.testing.assert_allclose(jax.grad(square)(p, Picard(1e-11, 1e-11)), quotient, rtol=1e-6)
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+def test_derivatives_of_many_unknowns_by_gmres(mode):
+    """More than are factorised, against the dense solution of the implicit function theorem."""
+    solver, p, one = Picard(1e-13, 1e-13), jnp.asarray(0.8), jnp.ones(())
+    weights = jnp.cos(jnp.arange(600.0))
+
+    @quick_jit
+    def slopes(p):
+        def end(p):
+            return fixed_point(contraction, solver, jnp.zeros(600), p).value
+
+        if mode == "forward":
+            y, slope = jax.jvp(end, (p,), (one,))
+            return y, weights @ slope
+        return end(p), jax.grad(lambda p: weights @ end(p))(p)
+
+    y, found = slopes(p)
+    by_y, by_p = quick_jit(jax.jacfwd(contraction, (0, 1)))(y, p)
+    exact = weights @ np.linalg.solve(np.eye(600) - np.asarray(by_y), np.asarray(by_p))
+    assert float(found) == pytest.approx(float(exact), rel=1e-10)
 
 
 POINTS = 64

@@ -135,6 +135,39 @@ def test_friction_and_heat_of_a_free_step_are_exact():
     np.testing.assert_allclose(p, decay * np.array([1.5, -0.4]) + heat * np.array([0.8, -1.1]), rtol=1e-13)
 
 
+@pytest.mark.parametrize(
+    ("name", "shares"),
+    [
+        ("BAOAB", (1, 1, 1)),
+        ("ALIGN", (0.999, 0.951, 0.584)),
+        ("ShOULD", (1.000, 0.997, 0.854)),
+        ("QUICSORT", (1.002, 1.108, 2.507)),
+    ],
+)
+def test_the_heat_of_a_free_step_against_friction(name, shares):
+    """The guide's numbers: exact by BAOAB, by the others only where a step resolves the friction."""
+    stepper, h, zero = stepper_for(make_solver(name)), jnp.asarray(0.5), jnp.asarray(0.0)
+
+    class Free(Springs):
+        def grad_f(self, q):
+            return 0.0 * q[0], 0.0 * q[1]
+
+    @quick_jit
+    @jax.vmap
+    def variance(friction):
+        problem, rest = Free(gamma=friction / h), QuadState(zero, zero, zero, zero)
+
+        def velocity(normals):
+            draw = Draw(*((z, zero) for z in normals[: stepper.areas + 1]))
+            return stepper.step(problem, zero, h, rest, draw, stepper.init(problem, zero, h, rest))[0].p1
+
+        return jnp.sum(jax.grad(velocity)(jnp.zeros(3)) ** 2)
+
+    frictions = np.array([1.0, 3.0, 10.0])
+    found = variance(jnp.asarray(frictions)) / (1.2 * (1 - np.exp(-2 * frictions)))
+    np.testing.assert_allclose(found, shares, rtol=0, atol=6e-4)
+
+
 class Conservative(AbstractHamiltonian):
     """`Wells` without friction, by its energy: dq = p, dp = -u grad f."""
 

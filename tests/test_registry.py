@@ -334,14 +334,26 @@ class Damped(AbstractODE):
         return PairState(x=y.v, v=-jnp.sin(y.x) - 0.1 * y.v)
 
 
+class DampedLater(AbstractODE):
+    """A pendulum whose friction is zero at time zero."""
+
+    State = PairState
+
+    def drift(self, t, y):
+        return PairState(x=y.v, v=-jnp.sin(y.x) - 0.1 * t * y.v)
+
+
 @pytest.mark.parametrize(
     "name", [name for name, info in SOLVERS.items() if info.problem == ("ode",) and takes_halves(info.cls)]
 )
 def test_splitting_needs_a_separable_problem(name):
     check_solver(make_solver(name), Driven(), PairState(0.3, 0.1))
-    wanted = rf"^solver {name} needs .*half of the variables \(x\).*second half \(v\).*Damped does not; take"
-    with pytest.raises(ValueError, match=wanted):
-        check_solver(make_solver(name), Damped())
+    for problem in (Damped(), DampedLater()):
+        wanted = (
+            rf"^solver {name} needs .*half of the variables \(x\).*second half \(v\).*Damped.* does not; take"
+        )
+        with pytest.raises(ValueError, match=wanted):
+            check_solver(make_solver(name), problem)
 
 
 @pytest.mark.parametrize("solver", [diffrax.LeapfrogMidpoint(), diffrax.HalfSolver(diffrax.Heun())])

@@ -112,7 +112,7 @@ def test_reversible_heun_finds_its_copy_and_its_noise_again(make, begin, numbers
     found = [
         quick_jit(
             jax.vmap(
-                jax.value_and_grad(functools.partial(end, reversible), (0, 1, 3)),
+                jax.value_and_grad(functools.partial(end, reversible), (0, 1, 2, 3)),
                 (None, None, None, None, 0),
             )
         )(*point, paths)

@@ -110,6 +110,7 @@ NOISES = {
     "exchanged": lambda y, dW: PairState(dW.W2, dW.W1),
     "of the other": lambda y, dW: PairState(y.v * dW.W1, dW.W2),
     "forgotten": lambda y, dW: PairState(0.2 * y.x, dW.W2),
+    "in part forgotten": lambda y, dW: PairState(y.x * dW.W1 - 0.2 * y.x, dW.W2),
     "forgotten constant": lambda y, dW: PairState(dW.W1, 0.2),
     "whole": lambda y, dW: PairState(y.x * dW, dW.W2),
     "absent": lambda y, dW: PairState(y.x * dW.W3, dW.W2),
@@ -140,6 +141,7 @@ def test_noise_of_its_kind_is_taken(kind, how):
             "forgotten",
             r"noise: must be a sum of increments .* of x is 0\.3 where .* one of dW\.W1",
         ),
+        ("general", "in part forgotten", r"noise: must be a sum of increments .* that of x is -0\.3 where"),
         ("additive", "forgotten constant", r"noise: must be a sum of increments .* that of v is 0\.2 where"),
         ("additive", "own", r"noise_kind: the noise of x depends on x, but additive noise depends on no"),
         (
@@ -169,6 +171,30 @@ def test_other_noise_is_refused_with_the_reason(kind, how, reason):
     with pytest.raises(ValueError, match=rf"^Noisy\.{reason}"):  # noqa: PT012
         check_shapes(model, PairState(1.5, 0.0))
         check_noise(model, PairState(1.5, 0.0))
+
+
+class Rising(Noisy):
+    """A noise that is zero, or of its kind, at time zero only."""
+
+    def noise(self, t, y, dW):
+        return {
+            "forgotten": PairState(y.v * dW.W1 + jnp.sin(t) * y.x, dW.W2),
+            "of itself": PairState(dW.W1 + t * y.x * dW.W1, dW.W2),
+            "of the other": PairState(y.x * dW.W1 + t * y.v * dW.W1, dW.W2),
+        }[self.how]
+
+
+@pytest.mark.parametrize(
+    ("kind", "how", "reason"),
+    [
+        ("general", "forgotten", "noise: must be a sum of increments"),
+        ("additive", "of itself", "noise_kind: the noise of x depends on x"),
+        ("diagonal", "of the other", "noise_kind: the noise of x depends on v"),
+    ],
+)
+def test_noise_that_becomes_another_is_refused(kind, how, reason):
+    with pytest.raises(ValueError, match=rf"^Rising\.{reason}"):
+        check_noise(Rising(kind, how), PairState(1.5, 0.0))
 
 
 def test_a_run_of_forgotten_increments_is_refused():

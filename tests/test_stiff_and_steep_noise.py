@@ -63,3 +63,18 @@ def test_a_tamed_step_is_shorter_than_one():
     np.testing.assert_allclose(
         stepped("TamedEuler", Diagonal(), h=h), stepped("EulerMaruyama", Diagonal(), h=h), atol=2 * h**2
     )
+
+
+def test_a_drift_whose_square_overflows_is_tamed():
+    """Beyond 1e19 in float32: still a step of length one, not of none."""
+    steepest = Y._replace(x=jnp.float32(1e30), v=jnp.float32(0.0))
+    stepper, h = stepper_for(make_solver("TamedEuler")), jnp.float32(H)
+    rest = Draw((jnp.float32(0.0), jnp.float32(0.0)))
+    zero = PairState(jnp.float32(0.0), jnp.float32(0.0))
+
+    class Outwards(Diagonal):
+        def drift(self, t, y):
+            return steepest
+
+    y1 = stepper.step(Outwards(), jnp.float32(T), h, zero, rest, None)[0]
+    np.testing.assert_allclose(np.array(y1), [1.0, 0.0], rtol=1e-6)

@@ -15,6 +15,7 @@ from simkit_solvers.adaptive_grid import AdaptiveGrid, Tolerances
 from simkit_solvers.flattened import Flattened, Layout
 from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.problem import AbstractODE, AbstractSDE, Scalar
+from simkit_solvers.root_finder import for_adaptive_steps
 from simkit_solvers.schedule import Schedule, as_solved, just_after, prepared, schedule_of, stops_of, within
 from simkit_solvers.scopes import STEPS_WITHIN
 from simkit_solvers.terms import DriftTerm, ordinary_terms
@@ -162,8 +163,7 @@ def _run(problem, solver, y0, grid, observer, adjoint, coefficients) -> Adaptive
     states = jax.vmap(layout.state)(vectors)
     acc = observer.init(problem, start, y0)
     rows = jax.vmap(lambda t, y: observer.row(problem, acc, start + t, y))(times, states)
-    there = jnp.isfinite(saved)
-    rows = jax.tree.map(lambda x: jnp.where(there, x, jnp.nan), rows)
+    rows = where_reached(jnp.isfinite(saved), rows)
     return AdaptiveRun(rows, stats["num_accepted_steps"], stats["num_rejected_steps"], start + reached[0])
 
 
@@ -230,8 +230,17 @@ def _run_between_stops(
     def row(t, y):
         return observer.row(just_after(problem, start + t, start, span), acc, start + t, y)
 
-    rows = jax.tree.map(lambda x: jnp.where(there, x, jnp.nan), jax.vmap(row)(times, states))
+    rows = where_reached(there, jax.vmap(row)(times, states))
     return AdaptiveRun(rows, end.accepted, end.rejected, start + end.reached)
+
+
+def where_reached(there, rows):
+    """The rows `there`, a boolean for each, and NaN for the others."""
+
+    def one(x):
+        return jnp.where(jnp.reshape(there, (-1, *(1 for _ in x.shape[1:]))), x, jnp.nan)
+
+    return jax.tree.map(one, rows)
 
 
 def solution(
@@ -278,7 +287,7 @@ def _solved(problem, solver, y0, grid: AdaptiveGrid, start, span, **options) -> 
     """diffrax's solution from `start`, over local time (0, span)."""
     return diffrax.diffeqsolve(
         ordinary_terms(solver, DriftTerm(problem, start)),
-        solver,
+        for_adaptive_steps(solver, grid.tolerances),
         jnp.zeros_like(span),
         span,
         None if grid.first_step is None else jnp.asarray(grid.first_step, span.dtype),

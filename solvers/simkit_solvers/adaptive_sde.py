@@ -18,7 +18,7 @@ import equinox.internal as eqxi
 import jax
 import jax.numpy as jnp
 
-from simkit_solvers.adaptive import AdaptiveRun
+from simkit_solvers.adaptive import AdaptiveRun, where_reached
 from simkit_solvers.adaptive_grid import AdaptiveGrid
 from simkit_solvers.brownian_tree import FEWEST_LEVELS, BrownianTree
 from simkit_solvers.jump_diffusion import AbstractJumpDiffusion
@@ -180,7 +180,7 @@ def _integrate(problem: AbstractSDE, solver, y0, grid: AdaptiveGrid, tree, obser
     acc = observer.init(just_after(problem, start, start, span), start, y0)
     rows = jax.vmap(lambda t, y: observer.row(just_after(problem, t, start, span), acc, t, y))(times, states)
     there = jnp.arange(grid.rows, dtype=jnp.int32) <= done.row
-    rows = jax.tree.map(lambda x: jnp.where(there, x, jnp.nan), rows)
+    rows = where_reached(there, rows)
     return AdaptiveRun(rows, accepted, rejected, start + done.time)
 
 
@@ -257,7 +257,7 @@ def _loop(run: _Run, y0, levels: int, differentiable: bool):
     zero = jnp.uint32(0)
     whole = root(zero)
     node = _Node(zero, zero, zero, whole, jax.tree.map(lambda z: jnp.zeros(levels, dtype), whole))
-    rows = [jnp.zeros(grid.rows, dtype).at[0].set(y) for y in jax.tree.leaves(y0)]
+    rows = [jnp.zeros((grid.rows, *y.shape), dtype).at[0].set(y) for y in jax.tree.leaves(y0)]
     none = jnp.int32(0)
     state = _State(y0, node, none, none, jnp.zeros((), bool), rows)
     end = eqxi.while_loop(
@@ -297,7 +297,8 @@ def _error(grid: AdaptiveGrid, y, coarse, fine):
         return ((a - b) / scale) ** 2
 
     parts = jax.tree.leaves(jax.tree.map(squared, y, coarse, fine))
-    return jax.lax.stop_gradient(jnp.sqrt(sum(parts[1:], parts[0]) / len(parts)))
+    total, count = sum(jnp.sum(part) for part in parts), sum(part.size for part in parts)
+    return jax.lax.stop_gradient(jnp.sqrt(total / count))
 
 
 def _after(node: _Node) -> tuple[_Node, jax.Array]:

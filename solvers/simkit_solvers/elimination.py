@@ -104,8 +104,9 @@ def inverse(a):
 
     An exchange solves one row of $Ax = b$ for an unknown in terms of the others and of the row's right-hand
     side, and puts that into the other rows. Rows stay where they are: row $p_k$ is solved for unknown k, and
-    in the end holds $x_k$ in terms of $b_{p_j}$ in column j.
-    Reference: Stiefel (1963), An introduction to numerical mathematics, chapter 1.
+    in the end holds $x_k$ in terms of $b_{p_j}$ in column j. All n are Gauss–Jordan elimination.
+    Reference: Higham (2002), Accuracy and Stability of Numerical Algorithms, doi:10.1137/1.9780898718027,
+    section 14.4.
     """
     n = a.shape[0]
     place = jnp.arange(n)

@@ -1,4 +1,4 @@
-"""Root finding inside implicit solvers on a fixed grid: tolerances, and when an iteration has arrived."""
+"""Root finding inside implicit solvers: tolerances, and when an iteration has arrived."""
 
 import diffrax
 import equinox as eqx
@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import optimistix as optx
 
+from simkit_solvers.adaptive_grid import Tolerances
 from simkit_solvers.drift_implicit import AbstractDriftImplicit
 
 ROOT_TOLERANCE = {jnp.dtype(jnp.float32): 1e-4, jnp.dtype(jnp.float64): 1e-9}
@@ -13,11 +14,11 @@ UNSET = diffrax.with_stepsize_controller_tols(optx.Newton)().rtol  # diffrax's m
 
 
 class Settled(optx.AbstractRootFinder):
-    """A Newton or chord iteration for a step that cannot be tried again with a shorter one.
+    """A Newton or chord iteration that has also arrived when its last change is `kappa` of the tolerance.
 
     diffrax's own gives up after two rounds unless they were enough, and judges by the ratio of the last two
     changes, which on an easy equation are both rounding errors. This one goes on until it diverges or runs
-    out of rounds, and has also arrived when its last change is `kappa` of the tolerance.
+    out of rounds.
     """
 
     finder: diffrax.VeryChord | optx.Chord | optx.Newton
@@ -67,14 +68,35 @@ def with_tolerances(solver, y, dt):
     changes = isinstance(solver, diffrax.ImplicitEuler | AbstractDriftImplicit)
     size = largest if changes else largest / dt
     atol = jax.lax.stop_gradient(rtol * size) + float(jnp.finfo(dtype).tiny)
-    finder = solver.root_finder
-    chosen = [
-        default if value is UNSET else value
-        for value, default in zip(
-            (finder.rtol, finder.atol, finder.norm), (rtol, atol, optx.max_norm), strict=True
-        )
-    ]
-    finder = eqx.tree_at(lambda f: (f.rtol, f.atol, f.norm), finder, chosen, is_leaf=lambda x: x is UNSET)
+    finder = _filled(solver.root_finder, rtol, atol, optx.max_norm)
     if isinstance(finder, diffrax.VeryChord | optx.Chord | optx.Newton):
         finder = Settled(finder)
+    return _with_finder(solver, finder)
+
+
+def for_adaptive_steps(solver, tolerances: Tolerances):
+    """A solver for steps of adaptive length, whose Newton iteration ends by its changes.
+
+    By itself it would end where residuals are below `atol`. These are slopes: with time in nanoseconds
+    rounding alone is larger and steps fail, with time in years they are below it unsolved. A solver with
+    another root finder, or that is not implicit, is returned as it is.
+    """
+    if not (
+        isinstance(solver, diffrax.AbstractImplicitSolver) and isinstance(solver.root_finder, optx.Newton)
+    ):
+        return solver
+    finder = _filled(solver.root_finder, tolerances.rtol, tolerances.atol, optx.rms_norm)
+    return _with_finder(solver, Settled(eqx.tree_at(lambda f: f.cauchy_termination, finder, False)))
+
+
+def _filled(finder, rtol, atol, norm):
+    """A root finder with what it leaves open."""
+    chosen = [
+        default if value is UNSET else value
+        for value, default in zip((finder.rtol, finder.atol, finder.norm), (rtol, atol, norm), strict=True)
+    ]
+    return eqx.tree_at(lambda f: (f.rtol, f.atol, f.norm), finder, chosen, is_leaf=lambda x: x is UNSET)
+
+
+def _with_finder(solver, finder):
     return eqx.tree_at(lambda s: s.root_finder, solver, finder, is_leaf=lambda x: x is solver.root_finder)
