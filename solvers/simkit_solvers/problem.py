@@ -30,6 +30,16 @@ class Quantity(NamedTuple):
     at_least: float | None = None
 
 
+class Roughness(NamedTuple):
+    """A place where drift or noise jumps, or where their slope does (`kink`).
+
+    `names` are the variables and parameters, and `t`, that are compared there.
+    """
+
+    names: frozenset[str]
+    kink: bool = False
+
+
 @dataclasses.dataclass(frozen=True)
 class Parameter:
     """Unit, description and admissible range of one model parameter."""
@@ -91,12 +101,13 @@ class AbstractODE(eqx.Module):
     def drift(self, t, y) -> Any:
         """$f(t, y)$ as a `State`."""
 
-    def jumps_with(self) -> frozenset[str]:
-        """The variables and parameters at some value of which drift or noise jumps: none, in most models.
+    def rough_with(self) -> tuple[Roughness, ...]:
+        """Where drift or noise jumps, or their slope: nowhere, in most models.
 
-        A derivative along a path does not see such a jump, so an estimator that does is taken instead.
+        A derivative along a path does not see a jump, nor a second one a kink, so an estimator that does is
+        taken instead. A parameter at a value at which paths have no slope in it is named too.
         """
-        return frozenset()
+        return ()
 
 
 class AbstractSDE(AbstractODE):
