@@ -12,7 +12,9 @@ from simkit_solvers.problem import AbstractODE, AbstractSDE, NoiseKind, Roughnes
 from simkit.expression import Expression
 from simkit.functions import NUMERIC, divide, where
 
-RESERVED = frozenset({"State", "Noise", "drift", "noise", "calculus", "noise_kind", "rough_with"})
+RESERVED = frozenset(
+    {"State", "Noise", "drift", "noise", "calculus", "noise_kind", "rough_with", "correlations"}
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,12 +57,10 @@ def roughness(*expressions: Expression) -> tuple[Roughness, ...]:
     return tuple(Roughness(edge.names, edge.kink) for each in expressions for edge in each.edges)
 
 
-def _rough_correlation(model, text: ModelText) -> tuple[Roughness, ...]:
+def _rough_correlation(text: ModelText, model) -> tuple[Roughness, ...]:
     """The names in correlations of which the matrix is singular, where its root has no slope in them."""
-    if not text.correlation:
-        return ()
+    root = cholesky(len(text.noises), model.correlations()) if text.correlation else []
     names = frozenset().union(*(rho.names for _, _, rho in text.correlation))
-    root = cholesky(len(text.noises), _correlations(text, {name: getattr(model, name) for name in names}))
     return () if all(row[-1] > 0 for row in root) else (Roughness(names),)
 
 
@@ -91,7 +91,7 @@ def make_model(text: ModelText) -> type[AbstractODE]:
         **{name: parameter("", "") for name in text.parameters},
         "State": state,
         "_text": text,  # no parameter has a name with _ in front
-        "rough_with": lambda self: (*text.rough, *_rough_correlation(self, text)),
+        "rough_with": lambda self: (*text.rough, *_rough_correlation(text, self)),
         "drift": _drift(text, state),
     }
     if not text.noises:
@@ -100,6 +100,7 @@ def make_model(text: ModelText) -> type[AbstractODE]:
     members |= {
         "Noise": scalars("Noise", text.noises),
         "noise": _noise(text, state),
+        "correlations": lambda self: _correlations(text, vars(self)),
         "noise_kind": kind,
         "calculus": "any" if kind == "additive" else text.calculus,
     }

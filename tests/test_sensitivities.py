@@ -673,6 +673,6 @@ def test_failed_paths_are_known_by_their_ids_in_every_chunk():
 def test_coupled_copies_are_so_close_that_their_bias_is_small():
     """Of a mean that grows by e^5, (m(c + h) - m(c - h)) / 2h is off by less than a thousandth."""
     for rate in (0.1, 5.0):
-        h, t = step_of(Target("rate", "model.rate", rate, ""), COUPLED), 5.0 / rate
+        h, t = step_of(Target("rate", "model.rate", rate, "", rate), COUPLED), 5.0 / rate
         bias = np.sinh(h * t) / (h * t) - 1
         assert 1e-5 < bias < 1e-3

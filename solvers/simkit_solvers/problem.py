@@ -132,6 +132,13 @@ class AbstractSDE(AbstractODE):
     def noise(self, t, y, dW) -> Any:
         r"""$\sum_k g_k(t, y)\,dW_k$ as a `State`."""
 
+    def correlations(self) -> dict[tuple[int, int], Scalar]:
+        """Those that it makes between noises i and j, where their matrix has a range of its own.
+
+        None in most models: the range of a single correlation is that of its parameter.
+        """
+        return {}
+
 
 class AbstractExactMoments(eqx.Module):
     """Mix-in for models whose mean and variance are known in closed form from a fixed initial value."""

@@ -32,7 +32,7 @@ class AbstractMultiAssetGBM(AbstractSDE, AbstractExactMoments, AbstractExactTran
     sizes: ClassVar[tuple[int, int]] = (2, 9)
 
     def __check_init__(self):
-        rhos = self._correlations()
+        rhos = self.correlations()
         if any(isinstance(rho, Tracer) or not -1 <= float(rho) <= 1 for rho in rhos.values()):
             return
         matrix = np.eye(len(self.State._fields))
@@ -64,7 +64,7 @@ class AbstractMultiAssetGBM(AbstractSDE, AbstractExactMoments, AbstractExactTran
     def rough_with(self):
         if all(float(row[-1]) > 0 for row in self._root()):
             return ()
-        names = (f"rho{i + 1}{j + 1}" for i, j in self._correlations())
+        names = (f"rho{i + 1}{j + 1}" for i, j in self.correlations())
         return (Roughness(frozenset(names)),)
 
     def drift(self, t, y):
@@ -97,13 +97,13 @@ class AbstractMultiAssetGBM(AbstractSDE, AbstractExactMoments, AbstractExactTran
     def _numbers(self, name: str) -> list:
         return [getattr(self, each) for each in numbered(name, range(1, len(self.State._fields) + 1))]
 
-    def _correlations(self) -> dict[tuple[int, int], Scalar]:
+    def correlations(self) -> dict[tuple[int, int], Scalar]:
         pairs = itertools.combinations(range(len(self.State._fields)), 2)
         return {(i, j): getattr(self, f"rho{i + 1}{j + 1}") for i, j in pairs}
 
     def _root(self) -> list[list]:
         """The rows of L, without the zeros. What depends on the prices before it has nothing of its own."""
-        rhos = self._correlations()
+        rhos = self.correlations()
         rows: list[list] = [[1.0]]
         for i in range(1, len(self.State._fields)):
             row: list = [rhos[0, i]]
