@@ -24,9 +24,10 @@ from simkit.errors import InputError, NumericalError
 from simkit.experiment import load
 from simkit.expression import compile_expression
 from simkit.paths import path_mesh
-from simkit.sensitivity.choice import Facts, choose, release_interval, smooth
+from simkit.sensitivity.choice import choose, release_interval, smooth
 from simkit.sensitivity.derivative_program import _centred
 from simkit.sensitivity.differences import COUPLED, step_of
+from simkit.sensitivity.facts import Facts
 from simkit.sensitivity.moments import MomentsReduction, average
 from simkit.sensitivity.table import print_table, summary
 from simkit.sensitivity.targets import Target, changes, find_target, program_of
