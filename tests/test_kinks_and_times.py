@@ -13,7 +13,7 @@ from simkit.experiment import load
 from simkit.sensitivity import sensitivities
 from simkit.sensitivity.choice import choose_second
 from simkit.sensitivity.facts import Facts
-from simkit.sensitivity.targets import changes, find_target, program_of
+from simkit.sensitivity.targets import admitted, changes, find_target, program_of
 from simkit.uncertainty.experiments import uncertainty_of
 
 LIMIT = 4.0
@@ -102,14 +102,59 @@ def test_no_second_derivative_goes_through_a_root_that_is_cut_off(changed, quant
     if "initial" in changed:
         experiment["observe"] = {}
     wrt = "initial.X" if quantity == "X" else "v"
+    chosen = second_choice(experiment, wrt, quantity)
+    assert chosen.method == "finite differences"
+    assert chosen.reason == f"the slope of the equations jumps with {wrt[-1]}"
+
+
+def test_a_kink_is_met_by_way_of_other_variables():
+    chain = {"x": "a*x", "y": "x - y", "z": "maximum(y - 1, 0)"}
+    experiment = {
+        "constants": {"a": 1.0, "b": 1.0},
+        "model": {"ode": {**chain, "w": "b*w"}},
+        "initial": {"x": 1.0, "y": 0.0, "z": 0.0, "w": 1.0},
+        "time": {"t1": 1.0, "steps": 10},
+    }
+    assert second_choice(experiment, "a", "z").reason == "the slope of the equations jumps with y"
+    assert second_choice(experiment, "b", "z").method == "pathwise"
+
+
+def second_choice(experiment, wrt, quantity):
+    """The estimator of a second derivative."""
     with jax.enable_x64(True):
         simulation = build(load({**experiment, "sensitivity": {"wrt": [wrt]}}))
         program, inputs = program_of(simulation)
         targets = [find_target(simulation, wrt)]
         facts = Facts(simulation, program, inputs, targets, changes(simulation, targets)[0])
-        chosen = choose_second(facts, quantity, (0, 0))
-    assert chosen.method == "finite differences"
-    assert chosen.reason == f"the slope of the equations jumps with {wrt[-1]}"
+        return choose_second(facts, quantity, (0, 0))
+
+
+def test_of_a_uniform_law_the_lower_end_stays_in_the_range():
+    experiment = {
+        "constants": {"low": 0.0},
+        "model": {"type": "CIR", "kappa": 1.5, "theta": 0.04, "sigma": 0.3},
+        "initial": {"r": {"uniform": ["low", 0.1]}},
+        "time": {"t1": 1.0, "steps": 2},
+    }
+    with jax.enable_x64(True):
+        simulation = build(load(experiment))
+        targets = [find_target(simulation, "low")]
+        assert [admitted(simulation, targets, [step]) for step in (0.001, -0.001)] == [True, False]
+
+
+@pytest.mark.more
+def test_a_path_that_rests_where_the_value_jumps_has_no_weight():
+    experiment = {
+        "constants": {"c": 0.0},
+        "model": {"sde": {"x": {"drift": "c", "noise": {"W": "x"}}}},
+        "initial": {"x": 0.0},
+        "time": {"t1": 1.0, "steps": 2},
+        "ensemble": {"paths": 64, "seed": 1, "devices": 1},
+        "observe": {"up": "x > 0"},
+        "sensitivity": {"wrt": ["c"], "method": "smoothing"},
+    }
+    with pytest.raises(NumericalError, match="the noise vanishes where the path is looked at"):
+        sensitivities(experiment)
 
 
 @pytest.mark.parametrize(
