@@ -214,10 +214,8 @@ STRIKE = {
 D2 = (math.log(1 / 1.1) - 0.02) / 0.2
 
 
-@pytest.mark.parametrize(
-    ("text", "kind"),
-    [("S > K", "derivative"), pytest.param("maximum(S - K, 0)", "second", marks=pytest.mark.more)],
-)
+@pytest.mark.more
+@pytest.mark.parametrize(("text", "kind"), [("S > K", "derivative"), ("maximum(S - K, 0)", "second")])
 def test_a_strike_on_a_curve_is_in_the_condition(text, kind):
     wanted = norm.pdf(D2) / (1.1 * 0.2) * (-1 if kind == "derivative" else 1)
     found, error, estimator, _ = derivative({**STRIKE, "observe": {"value": text}}, "k", "value", kind)
