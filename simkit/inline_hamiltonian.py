@@ -7,12 +7,12 @@ from typing import Any
 
 import jax.numpy as jnp
 from simkit_solvers.hamiltonian import AbstractHamiltonian
-from simkit_solvers.problem import Scalar, parameter
+from simkit_solvers.problem import Roughness, Scalar, parameter
 
 from simkit.expression import Expression
-from simkit.inline_model import scalars
+from simkit.inline_model import roughness, scalars
 
-RESERVED = frozenset({"State", "drift", "kinetic", "potential", "velocity", "force", "energy"})
+RESERVED = frozenset({"State", "drift", "kinetic", "potential", "velocity", "force", "energy", "rough_with"})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,10 +26,9 @@ class HamiltonianText:
     parameters: tuple[str, ...]
 
     @property
-    def jumps(self) -> frozenset[str]:
-        """The names on which conditions in the forces depend: where the energies have kinks."""
-        energies = self.kinetic, self.potential
-        return frozenset().union(*(each.jumps | each.kinks for each in energies))
+    def rough(self) -> tuple[Roughness, ...]:
+        """Where the forces jump: where the energies have kinks."""
+        return tuple(each._replace(kink=False) for each in roughness(self.kinetic, self.potential))
 
 
 @functools.lru_cache(maxsize=64)
@@ -45,7 +44,7 @@ def make_hamiltonian(text: HamiltonianText) -> type[AbstractHamiltonian]:
         **{name: parameter("", "") for name in text.parameters},
         "State": scalars("State", (*text.positions, *text.momenta)),
         "_text": text,  # no parameter has a name with _ in front
-        "jumps_with": lambda self: text.jumps,
+        "rough_with": lambda self: text.rough,
         "kinetic": _energy(text.kinetic, text.momenta, text.parameters),
         "potential": _energy(text.potential, text.positions, text.parameters),
     }

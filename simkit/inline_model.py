@@ -7,12 +7,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
 import jax.numpy as jnp
-from simkit_solvers.problem import AbstractODE, AbstractSDE, NoiseKind, Scalar, parameter
+from simkit_solvers.problem import AbstractODE, AbstractSDE, NoiseKind, Roughness, Scalar, parameter
 
 from simkit.expression import Expression
 from simkit.functions import NUMERIC, divide, where
 
-RESERVED = frozenset({"State", "Noise", "drift", "noise", "calculus", "noise_kind"})
+RESERVED = frozenset(
+    {"State", "Noise", "drift", "noise", "calculus", "noise_kind", "rough_with", "correlations"}
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,11 +36,10 @@ class ModelText:
     calculus: Literal["ito", "stratonovich"] = "ito"
 
     @property
-    def jumps(self) -> frozenset[str]:
-        """The names on which conditions in the equations depend."""
-        factors = (factor for equation in self.equations for _, factor in equation.noise)
-        drifts = (equation.drift for equation in self.equations)
-        return frozenset().union(*(each.jumps for each in (*drifts, *factors)))
+    def rough(self) -> tuple[Roughness, ...]:
+        """Where the equations jump, or their slopes do."""
+        factors = [factor for equation in self.equations for _, factor in equation.noise]
+        return roughness(*(equation.drift for equation in self.equations), *factors)
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -49,6 +50,25 @@ class ModelText:
     def noises(self) -> tuple[str, ...]:
         """The noises in the order in which they first appear."""
         return tuple(dict.fromkeys(name for equation in self.equations for name, _ in equation.noise))
+
+
+def roughness(*expressions: Expression) -> tuple[Roughness, ...]:
+    """Where expressions jump, or their slopes do."""
+    return tuple(Roughness(edge.names, edge.kink) for each in expressions for edge in each.edges)
+
+
+def _rough_correlation(text: ModelText, model) -> tuple[Roughness, ...]:
+    """The names in correlations of which the matrix is singular, where its root has no slope in them."""
+    root = cholesky(len(text.noises), model.correlations()) if text.correlation else []
+    names = frozenset().union(*(rho.names for _, _, rho in text.correlation))
+    return () if all(row[-1] > 0 for row in root) else (Roughness(names),)
+
+
+def _correlations(text: ModelText, values: Mapping[str, Any]) -> dict[tuple[int, int], Any]:
+    """The entries (i, j), i > j, of the matrix of correlations."""
+    position = {name: i for i, name in enumerate(text.noises)}
+    pairs = ((sorted((position[a], position[b]), reverse=True), rho) for a, b, rho in text.correlation)
+    return {(i, j): rho(values) for (i, j), rho in pairs}
 
 
 def scalars(name: str, fields: Iterable[str]) -> type[tuple]:
@@ -71,7 +91,7 @@ def make_model(text: ModelText) -> type[AbstractODE]:
         **{name: parameter("", "") for name in text.parameters},
         "State": state,
         "_text": text,  # no parameter has a name with _ in front
-        "jumps_with": lambda self: text.jumps,
+        "rough_with": lambda self: (*text.rough, *_rough_correlation(text, self)),
         "drift": _drift(text, state),
     }
     if not text.noises:
@@ -80,6 +100,7 @@ def make_model(text: ModelText) -> type[AbstractODE]:
     members |= {
         "Noise": scalars("Noise", text.noises),
         "noise": _noise(text, state),
+        "correlations": lambda self: _correlations(text, vars(self)),
         "noise_kind": kind,
         "calculus": "any" if kind == "additive" else text.calculus,
     }
@@ -145,13 +166,9 @@ def _noise(text: ModelText, state: type):
     def noise(self, t, y, dW):
         values = _environment(self, text, t, y)
         if text.correlation:
-            given = {}
-            for a, b, rho in text.correlation:
-                i, j = sorted((position[a], position[b]), reverse=True)
-                given[i, j] = rho(values)
             dW = [
                 sum((a * b for a, b in zip(row[1:], dW[1:], strict=False)), row[0] * dW[0])
-                for row in cholesky(len(position), given)
+                for row in cholesky(len(position), _correlations(text, values))
             ]
         dtype = jnp.result_type(*y)
         changes = []

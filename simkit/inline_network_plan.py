@@ -5,20 +5,20 @@ import functools
 import types
 from typing import Any
 
-from simkit_solvers.problem import Scalar, parameter
+from simkit_solvers.problem import Roughness, Scalar, parameter
 from simkit_solvers.reaction import Reaction, reaction
 from simkit_solvers.reaction_network import AbstractReactionNetwork
 
 from simkit.documents import KeyPath
 from simkit.expression import Expression, check_name
 from simkit.fields import Constants, compiled, evaluated, itself
-from simkit.inline_model import scalars
+from simkit.inline_model import roughness, scalars
 from simkit.inline_plan import reserved
 from simkit.mistakes import Mistakes
 from simkit.model_plan import ModelPlan, parameter_values, refuse_ambiguous
 from simkit.settings import InlineNetwork, ReactionSettings
 
-RESERVED = frozenset({"State", "reactions", "rates", "propensities", "drift", "change"})
+RESERVED = frozenset({"State", "reactions", "rates", "propensities", "drift", "change", "rough_with"})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,9 +29,9 @@ class NetworkText:
     parameters: tuple[str, ...]
 
     @property
-    def jumps(self) -> frozenset[str]:
-        """The names on which conditions in the rates depend."""
-        return frozenset().union(*(rate.jumps for *_, rate in self.reactions))
+    def rough(self) -> tuple[Roughness, ...]:
+        """Where the rates jump, or their slopes do."""
+        return roughness(*(rate for *_, rate in self.reactions))
 
     @property
     def species(self) -> tuple[str, ...]:
@@ -56,7 +56,7 @@ def make_network(text: NetworkText) -> type[AbstractReactionNetwork]:
         **{name: parameter("", "") for name in text.parameters},
         "State": state,
         "_text": text,  # no parameter has a name with _ in front
-        "jumps_with": lambda self: text.jumps,
+        "rough_with": lambda self: text.rough,
         "reactions": {name: each for name, _, each, _ in text.reactions},
         "rates": rates,
     }

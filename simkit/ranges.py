@@ -3,10 +3,13 @@
 from typing import Any
 
 import jax.numpy as jnp
-from simkit_solvers.problem import AbstractODE, Parameter, parameters_of, variables_of
+from simkit_solvers.problem import AbstractODE, AbstractSDE, Parameter, parameters_of, variables_of
 
 from simkit.initial import Distribution, numbers_of
+from simkit.inline_plan import SMALLEST_EIGENVALUE
 from simkit.reaction_plan import model_of
+
+CORRELATIONS = "the least eigenvalue of the correlations"
 
 
 def ranges_of(problem: AbstractODE) -> dict[str, Parameter]:
@@ -18,6 +21,8 @@ def ranges_of(problem: AbstractODE) -> dict[str, Parameter]:
             ranges[f"initial.{name}"] = Parameter(
                 quantity.unit, quantity.description, at_least=quantity.at_least
             )
+    if isinstance(model, AbstractSDE) and model.correlations():
+        ranges[CORRELATIONS] = Parameter("1", "", at_least=SMALLEST_EIGENVALUE)
     return ranges
 
 
@@ -29,6 +34,9 @@ def ranged_values(bound: Any) -> dict[str, Any]:
     model, initial = model_of(bound.problem), numbers_of(bound.initial)
     values = {}
     for name in ranges_of(bound.problem):
+        if name == CORRELATIONS:
+            values[name] = _least_eigenvalue(model)
+            continue
         section, key = name.split(".", 1)
         value = getattr(model, key) if section == "model" else initial[key]
         if isinstance(value, Distribution):
@@ -37,3 +45,11 @@ def ranged_values(bound: Any) -> dict[str, Any]:
             value = value.a
         values[name] = jnp.min(jnp.asarray(value, jnp.float64))
     return values
+
+
+def _least_eigenvalue(model: Any):
+    """Of the matrix of correlations of a model's noises."""
+    matrix = jnp.eye(len(model.Noise._fields), dtype=jnp.float64)
+    for (i, j), rho in model.correlations().items():
+        matrix = matrix.at[i, j].set(rho).at[j, i].set(rho)
+    return jnp.linalg.eigvalsh(matrix)[0]

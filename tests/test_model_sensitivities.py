@@ -1,4 +1,4 @@
-"""Forward, reverse and finite differences agree on every registered model, in every parameter.
+"""Forward, reverse and finite differences agree on every registered model, in up to four parameters of each.
 
 On a weighted sum of the variables after a few short steps from the documented example. Few paths do: they
 agree path by path, so means do to the error of the differences. Normals are float64: two programs may round

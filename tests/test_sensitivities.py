@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.special import gammaln
+from scipy.stats import multivariate_normal
 from typer.testing import CliRunner
 
 import simkit
@@ -24,9 +25,10 @@ from simkit.errors import InputError, NumericalError
 from simkit.experiment import load
 from simkit.expression import compile_expression
 from simkit.paths import path_mesh
-from simkit.sensitivity.choice import Facts, choose, release_interval, smooth
+from simkit.sensitivity.choice import choose, release_interval, smooth
 from simkit.sensitivity.derivative_program import _centred
 from simkit.sensitivity.differences import COUPLED, step_of
+from simkit.sensitivity.facts import Facts
 from simkit.sensitivity.moments import MomentsReduction, average
 from simkit.sensitivity.table import print_table, summary
 from simkit.sensitivity.targets import Target, changes, find_target, program_of
@@ -686,6 +688,32 @@ def test_failed_paths_are_known_by_their_ids_in_every_chunk():
 def test_coupled_copies_are_so_close_that_their_bias_is_small():
     """Of a mean that grows by e^5, (m(c + h) - m(c - h)) / 2h is off by less than a thousandth."""
     for rate in (0.1, 5.0):
-        h, t = step_of(Target("rate", "model.rate", rate, ""), COUPLED), 5.0 / rate
+        h, t = step_of(Target("rate", "model.rate", rate, "", rate), COUPLED), 5.0 / rate
         bias = np.sinh(h * t) / (h * t) - 1
         assert 1e-5 < bias < 1e-3
+
+
+@pytest.mark.parametrize("noises", [2, pytest.param(3, marks=pytest.mark.more)])
+def test_scores_share_out_noises_that_drive_all_variables(noises):
+    """The shift of two or three normals that moves one variable and not the other, in a normal law."""
+    matrix = np.array([[1.0, 0.5, 0.3], [0.4, -0.8, 0.6]])[:, :noises]
+    lines = [{f"W{k}": float(x) for k, x in enumerate(row)} for row in matrix]
+    experiment = {
+        "constants": {"a": 0.1},
+        "model": {"sde": {"x": {"drift": "a", "noise": lines[0]}, "y": {"drift": "-2*a", "noise": lines[1]}}},
+        "initial": {"x": 0.0, "y": 0.0},
+        "time": {"t1": 1.0, "steps": 4},
+        "ensemble": {"paths": 2**14, "seed": 3, "devices": 1},
+        "observe": {"both": "(x < 0.3)*(y < 0.2)"},
+        "sensitivity": {"wrt": ["a", "x"], "method": "score"},
+    }
+    found = simkit.sensitivities(experiment)
+    law = multivariate_normal(cov=matrix @ matrix.T)
+    first, last = (
+        (law.cdf([0.2 + h, 0.4 + g]) - law.cdf([0.2 - h, 0.4 - g])) / 2e-3 for h, g in ((1e-3, 0), (0, 1e-3))
+    )
+    wanted = np.array([2 * last - first, -first])
+    assert list(found["both_derivative_estimator"].values) == ["score", "score"]
+    errors = found["both_derivative_stderr"].values
+    assert (abs(found["both_derivative"].values - wanted) < 4 * errors).all()
+    assert (errors < 0.05 * abs(wanted)).all()

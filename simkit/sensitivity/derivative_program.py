@@ -11,7 +11,7 @@ from simkit_solvers.directions import Direction, Release
 from simkit_solvers.extra_jump import extra_jump
 from simkit_solvers.grid import Grid
 from simkit_solvers.integrate import integrate_along, integrate_along_twice
-from simkit_solvers.jump_sensitivity import finite_difference, girsanov
+from simkit_solvers.jump_sensitivity import finite_difference, girsanov, weak_derivative
 from simkit_solvers.jumps import JumpNoise
 from simkit_solvers.smoothing import Smoothing
 
@@ -22,7 +22,17 @@ from simkit.sensitivity.error_controlled import solved_beside
 Rows = tuple[tuple[str, int], ...]
 
 
-Kind = Literal["along", "smoothed", "forward", "reverse", "equations", "extra jump", "counts", "coupled"]
+Kind = Literal[
+    "along",
+    "smoothed",
+    "forward",
+    "reverse",
+    "equations",
+    "extra jump",
+    "counts",
+    "coupled",
+    "one event more",
+]
 
 
 class Moves(NamedTuple):
@@ -45,7 +55,8 @@ class DerivativeProgram:
     `along` (derivatives ride along the loop of a fixed grid, released into weights where `release` says so),
     `smoothed` (the same, released where values jump), `forward` (any grid), `reverse`, `equations` (solved
     beside an adaptive ordinary one), `extra jump` (along the path, and what one jump more would change), for
-    jump processes `counts` (likelihood ratio) or `coupled` (differences of coupled copies).
+    jump processes `counts` (likelihood ratio), `coupled` (differences of coupled copies) or `one event more`
+    (the weak derivative).
     """
 
     paths: PathProgram
@@ -63,6 +74,7 @@ class DerivativeProgram:
             "extra jump": with_extra_jump,
             "counts": counts,
             "coupled": coupled,
+            "one event more": one_event_more,
         }
 
         def one(moves: Moves, path):
@@ -307,6 +319,15 @@ def coupled(program: DerivativeProgram, moves: Moves, path) -> tuple[jax.Array, 
         values.append(found[0].rows[name][-count:])
         values += [each.derivatives[0][name][-count:] for each in found]
     return tuple(values)
+
+
+def one_event_more(program: DerivativeProgram, moves: Moves, path) -> tuple[jax.Array, ...]:
+    """The values, and what one event more at a random time would have changed."""
+    (network, method, y0, grid, _, observer), directions = _network(program, moves, path)
+    found = weak_derivative(network, method, y0, grid, moves.inputs.key, path, observer, directions)
+    return tuple(
+        each[name][-count:] for name, count in program.rows for each in (found.rows, *found.derivatives)
+    )
 
 
 def _at(program: DerivativeProgram, moves: Moves, path) -> Callable:

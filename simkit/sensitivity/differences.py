@@ -14,7 +14,7 @@ import jax
 
 from simkit.sensitivity.targets import Target
 
-SMOOTH, ROUGH, SECOND, COUPLED = 1e-3, 0.02, 0.02, 0.01  # of the target's value, or of 1 where that is 0
+SMOOTH, ROUGH, SECOND, COUPLED = 1e-3, 0.02, 0.02, 0.01  # of the target's scale: its value, or 1 for 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Stencil:
 
 def step_of(target: Target, share: float) -> float:
     """How far to move a target."""
-    return share * (abs(target.value) or 1.0)
+    return share * target.scale
 
 
 def first_difference(step: float, side: int = 0) -> Stencil:

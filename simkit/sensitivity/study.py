@@ -21,16 +21,7 @@ from simkit.longstaff_schwartz import with_policies
 from simkit.on_each_device import REPLICATED, ROWS
 from simkit.paths import as_device_ids, path_mesh
 from simkit.programs import Request, compiled
-from simkit.sensitivity.choice import (
-    FEW,
-    Choice,
-    Facts,
-    choose,
-    choose_second,
-    not_smooth,
-    release_interval,
-    smooth,
-)
+from simkit.sensitivity.choice import FEW, Choice, Method, choose, choose_second, release_interval, smooth
 from simkit.sensitivity.derivative_program import (
     DerivativeProgram,
     Kind,
@@ -55,22 +46,15 @@ from simkit.sensitivity.error_controlled import (
     is_ordinary_and_adaptive,
     with_tighter_tolerances,
 )
+from simkit.sensitivity.facts import Facts, not_smooth
 from simkit.sensitivity.moments import Found, MomentsReduction, average, on_mesh
-from simkit.sensitivity.targets import Target, admitted, changes, find_target, program_of, shifted
+from simkit.sensitivity.targets import Target, admitted, changes, find_target, in_time, program_of, shifted
 from simkit.sensitivity_names import named_pairs
 from simkit.settings import Sensitivity
 from simkit.simulation import Simulation
 
 Progress = Callable[[int, int], None]
 WHOLE = 1.0  # of a target's value: the size in which its equations are solved
-
-
-NO_WEIGHT: dict[str, Any] = {
-    "method": "finite differences",
-    "reason": "the noise vanishes on some paths, where the weight is infinite",
-    "look": 0,
-    "smoothings": (),
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -138,6 +122,7 @@ def _find(simulation: Simulation, section: Sensitivity, progress: Progress | Non
     pairs = [(labels.index(a), labels.index(b)) for a, b in named_pairs(section)]
     program, inputs = program_of(simulation)
     moves, _ = changes(simulation, targets)
+    targets = in_time(simulation, targets, moves)
     facts = Facts(simulation, program, inputs, targets, moves)
     quantities = section.of or list(simulation.observables) or list(simulation.problem.State._fields)
     choices = [_first(facts, section.method, q, i) for q in quantities for i in range(len(targets))]
@@ -160,7 +145,7 @@ def _find(simulation: Simulation, section: Sensitivity, progress: Progress | Non
         done += weight
         compile_s += seconds
         if len(found.failed) and section.method == "auto" and _is_weighted(part):
-            again = {choice: dataclasses.replace(choice, **NO_WEIGHT) for choice, _ in part.found}
+            again = {choice: _without_weight(simulation, choice) for choice, _ in part.found}
             instead |= again
             more = _parts(facts, list(again.values()), [name for name, _ in part.values])
             total += sum(each.cost for each in more)
@@ -182,6 +167,14 @@ def _find(simulation: Simulation, section: Sensitivity, progress: Progress | Non
         check = None if _differs(found.choice) else derivatives.get(_check_of(choice))
         ordered.append(dataclasses.replace(_explained(facts, found), check=check))
     return Study(targets, tuple(ordered), values, simulation.paths, len(lost), elapsed, compile_s)
+
+
+def _without_weight(simulation: Simulation, choice: Choice) -> Choice:
+    """The same derivative where a weight would not be finite."""
+    reason = "the noise vanishes on some paths, where the weight is infinite"
+    if isinstance(simulation.grid, JumpGrid):
+        reason = "some paths are impossible at other values, so there is no score"
+    return Choice(choice.quantity, choice.targets, "finite differences", reason)
 
 
 def _check_of(choice: Choice) -> Choice:
@@ -291,7 +284,8 @@ def _first_part(facts: Facts, group: list[Choice], look: int) -> _Part:
     if group[0].method == "weak derivative":
         kind = "extra jump"
     if isinstance(facts.simulation.grid, JumpGrid):
-        kind = "counts" if group[0].method == "score" else "coupled"
+        kinds: dict[Method, Kind] = {"score": "counts", "weak derivative": "one event more"}
+        kind = kinds.get(group[0].method, "coupled")
     release = Release(look) if look else None
     if group[0].method == "smoothing":
         kind, release = "smoothed", group[0].smoothings[0]
@@ -465,6 +459,11 @@ def _share(progress: Progress | None, paths: int, done: float, weight: float) ->
 def _failure(simulation: Simulation, part: _Part, found: Found) -> Exception:
     """Why a path has no derivative: its values are not finite, or they are and the derivative is not."""
     paths = ", ".join(str(x) for x in found.failed[:3])
+    if _is_weighted(part) and isinstance(simulation.grid, JumpGrid):
+        return NumericalError(
+            f"path {paths}: there is no score: a rate of zero changes, or an event does, and the path is "
+            "impossible at other values. Set sensitivity.method: finite_differences"
+        )
     if _is_weighted(part):
         return NumericalError(
             f"path {paths}: the weight is not finite: the noise vanishes where the path is looked at, and "

@@ -24,15 +24,21 @@ from simkit.sensitivity_names import full_name
 from simkit.simulation import Simulation
 from simkit.suggestion import did_you_mean, shown
 
+ADAPTIVE = "set time.rtol for adaptive steps"
+
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """A number that derivatives are taken with respect to: `name` is that in `Simulation.targets`."""
+    """A number that derivatives are taken with respect to: `name` is that in `Simulation.targets`.
+
+    `scale` is what a step of differences is a share of.
+    """
 
     label: str
     name: str
     value: float
     unit: str
+    scale: float
 
 
 def find_target(simulation: Simulation, label: str) -> Target:
@@ -44,7 +50,8 @@ def find_target(simulation: Simulation, label: str) -> Target:
         )
     if isinstance(simulation.grid, JumpGrid) and name.startswith("initial."):
         raise InputError(f"sensitivity.wrt: {label} is a number of molecules, and has no derivative")
-    return Target(label, name, float(simulation.targets[name]), _unit(simulation, name))
+    value = float(simulation.targets[name])
+    return Target(label, name, value, _unit(simulation, name), abs(value) or 1.0)
 
 
 def _unit(simulation: Simulation, name: str) -> str:
@@ -114,13 +121,12 @@ def changes(
 
 
 def _first_moved(simulation: Simulation, target: Target, along, point) -> Inputs:
-    adaptive = "set time.rtol for adaptive steps"
     try:
         found = _moved(simulation, along(*point))
     except UnknownTimesError:
         raise InputError(
             f"sensitivity.wrt: {target.label} moves events against the steps, and each is at the end of one; "
-            f"{adaptive}"
+            f"{ADAPTIVE}"
         ) from None
     if isinstance(simulation.grid, Grid):
         parts = jax.tree.leaves(found.problem, is_leaf=lambda x: isinstance(x, Curve))
@@ -128,7 +134,7 @@ def _first_moved(simulation: Simulation, target: Target, along, point) -> Inputs
         if any(x.times is not None for x in curves) or (curves and jax.tree.leaves(found.grid)):
             raise InputError(
                 f"sensitivity.wrt: {target.label} moves the jumps of a curve against the steps, and a path "
-                f"changes only as one passes a step; {adaptive}, or take interpolation: linear"
+                f"changes only as one passes a step; {ADAPTIVE}, or take interpolation: linear"
             )
     return found
 
@@ -138,9 +144,25 @@ def _moved(simulation: Simulation, tangent: Inputs) -> Inputs:
     return jax.tree.map(lambda x: jnp.asarray(x, dtype) if np.any(np.asarray(x)) else None, tangent)
 
 
+def in_time(simulation: Simulation, targets: Sequence[Target], moves: Sequence[Inputs]) -> tuple[Target, ...]:
+    """The targets, of those that move the ends of time with the time between them for a scale."""
+    times = np.asarray(simulation.grid.times)
+    span = float(times[-1] - times[0])
+    return tuple(
+        dataclasses.replace(target, scale=span) if jax.tree.leaves(move.grid) else target
+        for target, move in zip(targets, moves, strict=True)
+    )
+
+
 def admitted(simulation: Simulation, targets: Sequence[Target], steps: Sequence[float]) -> bool:
-    """Whether parameters and initial values stay in their ranges as targets are moved by so much."""
-    bound = _bound(simulation, {t.name: t.value + step for t, step in zip(targets, steps, strict=True)})
+    """Whether parameters and initial values stay in their ranges as targets are moved by so much.
+
+    And whether there are such laws, curves and correlations.
+    """
+    try:
+        bound = _bound(simulation, {t.name: t.value + step for t, step in zip(targets, steps, strict=True)})
+    except ValueError:
+        return False
     ranges = ranges_of(bound.problem)
     return all(ranges[name].admits(float(value)) for name, value in ranged_values(bound).items())
 

@@ -16,7 +16,7 @@ from simkit.execution import provenance_of
 from simkit.mistakes import placed
 from simkit.observables import Observer
 from simkit.overrides import Overrides
-from simkit.sensitivity.choice import Facts, not_smooth
+from simkit.sensitivity.facts import Facts, not_smooth
 from simkit.sensitivity.targets import changes, find_target, program_of
 from simkit.simulation import Simulation
 from simkit.suggestion import did_you_mean, shown

@@ -60,7 +60,8 @@ class CoupledNetwork(AbstractReactionNetwork):
         found = []
         for a, b in pairs:
             both = jnp.minimum(a, b)
-            found += [both, a - both, b - both]
+            # A product that is fused with the difference is not rounded, and may be below its rounded self.
+            found += [both, jnp.maximum(a - both, 0.0), jnp.maximum(b - both, 0.0)]
         return tuple(found)
 
 

@@ -30,6 +30,16 @@ class Quantity(NamedTuple):
     at_least: float | None = None
 
 
+class Roughness(NamedTuple):
+    """A place where drift or noise jumps, or where their slope does (`kink`).
+
+    `names` are the variables and parameters, and `t`, that are compared there.
+    """
+
+    names: frozenset[str]
+    kink: bool = False
+
+
 @dataclasses.dataclass(frozen=True)
 class Parameter:
     """Unit, description and admissible range of one model parameter."""
@@ -91,12 +101,13 @@ class AbstractODE(eqx.Module):
     def drift(self, t, y) -> Any:
         """$f(t, y)$ as a `State`."""
 
-    def jumps_with(self) -> frozenset[str]:
-        """The variables and parameters at some value of which drift or noise jumps: none, in most models.
+    def rough_with(self) -> tuple[Roughness, ...]:
+        """Where drift or noise jumps, or their slope: nowhere, in most models.
 
-        A derivative along a path does not see such a jump, so an estimator that does is taken instead.
+        A derivative along a path does not see a jump, nor a second one a kink, so an estimator that does is
+        taken instead. A parameter at a value at which paths have no slope in it is named too.
         """
-        return frozenset()
+        return ()
 
 
 class AbstractSDE(AbstractODE):
@@ -120,6 +131,13 @@ class AbstractSDE(AbstractODE):
     @abc.abstractmethod
     def noise(self, t, y, dW) -> Any:
         r"""$\sum_k g_k(t, y)\,dW_k$ as a `State`."""
+
+    def correlations(self) -> dict[tuple[int, int], Scalar]:
+        """Those that it makes between noises i and j, where their matrix has a range of its own.
+
+        None in most models: the range of a single correlation is that of its parameter.
+        """
+        return {}
 
 
 class AbstractExactMoments(eqx.Module):

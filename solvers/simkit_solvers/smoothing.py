@@ -32,6 +32,7 @@ import jax.numpy as jnp
 from simkit_solvers.elimination import factorise, solve
 
 WIDTH = 1.0  # c
+RESOLUTIONS = 64  # of b^2, the least that is left of a difference when another one says the same
 
 
 class Edge(NamedTuple):
@@ -61,7 +62,8 @@ def shifts_of(
     """The shift u of a step's normals for each direction, and whether a difference cannot be held.
 
     `distances` gives the differences at the end of the step for its normals, `moved` their derivatives along
-    each direction. A difference that no normal moves where it is zero takes no part.
+    each direction. A difference that no normal moves where it is zero takes no part, and two that say the
+    same, such as $S - K$ twice, count as one.
     """
     # Linearised, not differentiated along each normal anew: a step smoothed twice would be traced as often as
     # their number to the fourth.
@@ -70,7 +72,8 @@ def shifts_of(
     B = [[column[i] for column in columns] for i in range(len(g))]
     M: list[list] = [[_dot(a, b) for b in B] for a in B]
     for i, (distance, n) in enumerate(zip(g, left, strict=True)):
-        M[i][i] = n * M[i][i] + distance**2 / WIDTH**2
+        least = RESOLUTIONS * jnp.finfo(distance.dtype).eps
+        M[i][i] = (n + least) * M[i][i] + distance**2 / WIDTH**2
     lost = [M[i][i] == 0 for i in range(len(g))]
     for i, nothing in enumerate(lost):
         M[i][i] = jnp.where(nothing, 1.0, M[i][i])

@@ -1,7 +1,14 @@
 from typing import Annotated, ClassVar, NamedTuple
 
 import jax.numpy as jnp
-from simkit_solvers.problem import AbstractExactMoments, AbstractSDE, Quantity, Scalar, parameter
+from simkit_solvers.problem import (
+    AbstractExactMoments,
+    AbstractSDE,
+    Quantity,
+    Roughness,
+    Scalar,
+    parameter,
+)
 
 from simkit_physics.power import power_positive
 
@@ -38,8 +45,8 @@ class CEV(AbstractSDE, AbstractExactMoments):
     sigma: Scalar = parameter("currency^(1-beta)/time^0.5", "volatility", at_least=0)
     beta: Scalar = parameter("1", "elasticity", at_least=0, at_most=1)
 
-    def jumps_with(self):
-        return frozenset({"S"} if self.beta == 0 else ())
+    def rough_with(self):
+        return (Roughness(frozenset({"S"}), kink=bool(self.beta > 0)),)
 
     def drift(self, t, y):
         return CEVState(S=self.mu * y.S)

@@ -4,7 +4,14 @@ import jax
 import jax.numpy as jnp
 from simkit_solvers.andersen_qe import AbstractSquareRootVariance, SquareRootCoefficients
 from simkit_solvers.exact_sampling import AbstractExactTransition
-from simkit_solvers.problem import AbstractExactMoments, AbstractSDE, Quantity, Scalar, parameter
+from simkit_solvers.problem import (
+    AbstractExactMoments,
+    AbstractSDE,
+    Quantity,
+    Roughness,
+    Scalar,
+    parameter,
+)
 from simkit_solvers.variates import gamma, poisson
 
 from simkit_physics.decay import mean_decay
@@ -48,6 +55,9 @@ class CIR(AbstractSDE, AbstractExactMoments, AbstractExactTransition, AbstractSq
     kappa: Scalar = parameter("1/time", "reversion rate", at_least=0)
     theta: Scalar = parameter("1/time", "long-run mean", at_least=0)
     sigma: Scalar = parameter("1/time", "volatility", at_least=0)
+
+    def rough_with(self):
+        return (Roughness(frozenset({"r"}), kink=True),)
 
     def drift(self, t, y):
         return CIRState(r=self.kappa * (self.theta - jnp.maximum(y.r, 0.0)))

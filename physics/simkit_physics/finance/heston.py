@@ -2,10 +2,17 @@ from typing import Annotated, ClassVar, NamedTuple
 
 import jax.numpy as jnp
 from simkit_solvers.andersen_qe import AbstractSquareRootVariance, SquareRootCoefficients
-from simkit_solvers.problem import AbstractExactMoments, AbstractSDE, Quantity, Scalar, parameter
+from simkit_solvers.problem import (
+    AbstractExactMoments,
+    AbstractSDE,
+    Quantity,
+    Roughness,
+    Scalar,
+    parameter,
+)
 
 from simkit_physics.decay import mean_decay
-from simkit_physics.square_root import sqrt_positive
+from simkit_physics.square_root import rough_correlation, sqrt_positive
 
 
 class HestonState(NamedTuple):
@@ -27,7 +34,8 @@ class Heston(AbstractSDE, AbstractExactMoments, AbstractSquareRootVariance):
     Itô; $W_1$ and $W_2$ are independent, and the noise is not commutative. The exact variance stays at or
     above zero, so $v^+ = v$; a discrete step may pass below, where full truncation switches the noise off.
     Derivatives stay finite on such paths. At exactly $|\rho| = 1$ the root $\sqrt{1 - \rho^2}$ has no
-    derivative and zero stands in its place: derivatives in $\rho$ are wrong there, all others are right.
+    derivative and zero stands in its place: derivatives of a path in $\rho$ are wrong there, all others are
+    right, and `simkit sensitivity` takes finite differences.
 
     The mean of S is $S_0 e^{\mu t}$; $E[S^2]$ follows from a Riccati equation and may become infinite in
     finite time (Andersen & Piterbarg 2007, doi:10.1007/s00780-006-0011-7); the variance is infinite then.
@@ -49,6 +57,9 @@ class Heston(AbstractSDE, AbstractExactMoments, AbstractSquareRootVariance):
     theta: Scalar = parameter("1/time", "long-run variance", at_least=0)
     xi: Scalar = parameter("1/time", "volatility of the variance", at_least=0)
     rho: Scalar = parameter("1", "correlation of price and variance", at_least=-1, at_most=1)
+
+    def rough_with(self):
+        return Roughness(frozenset({"v"}), kink=True), *rough_correlation(self.rho)
 
     def drift(self, t, y):
         return HestonState(S=self.mu * y.S, v=self.kappa * (self.theta - jnp.maximum(y.v, 0.0)))

@@ -10,6 +10,7 @@ from simkit_solvers.problem import (
     AbstractSDE,
     Parameter,
     Quantity,
+    Roughness,
     Scalar,
     parameter,
 )
@@ -31,7 +32,7 @@ class AbstractMultiAssetGBM(AbstractSDE, AbstractExactMoments, AbstractExactTran
     sizes: ClassVar[tuple[int, int]] = (2, 9)
 
     def __check_init__(self):
-        rhos = self._correlations()
+        rhos = self.correlations()
         if any(isinstance(rho, Tracer) or not -1 <= float(rho) <= 1 for rho in rhos.values()):
             return
         matrix = np.eye(len(self.State._fields))
@@ -59,6 +60,12 @@ class AbstractMultiAssetGBM(AbstractSDE, AbstractExactMoments, AbstractExactTran
         for i, j in itertools.combinations(numbers, 2):
             given[f"rho{i}{j}"] = Parameter("1", f"correlation of prices {i} and {j}", at_least=-1, at_most=1)
         return Parts(prices, numbered("W", numbers), given)
+
+    def rough_with(self):
+        if all(float(row[-1]) > 0 for row in self._root()):
+            return ()
+        names = (f"rho{i + 1}{j + 1}" for i, j in self.correlations())
+        return (Roughness(frozenset(names)),)
 
     def drift(self, t, y):
         return self.State(*(mu * S for mu, S in zip(self._numbers("mu"), y, strict=True)))
@@ -90,13 +97,13 @@ class AbstractMultiAssetGBM(AbstractSDE, AbstractExactMoments, AbstractExactTran
     def _numbers(self, name: str) -> list:
         return [getattr(self, each) for each in numbered(name, range(1, len(self.State._fields) + 1))]
 
-    def _correlations(self) -> dict[tuple[int, int], Scalar]:
+    def correlations(self) -> dict[tuple[int, int], Scalar]:
         pairs = itertools.combinations(range(len(self.State._fields)), 2)
         return {(i, j): getattr(self, f"rho{i + 1}{j + 1}") for i, j in pairs}
 
     def _root(self) -> list[list]:
         """The rows of L, without the zeros. What depends on the prices before it has nothing of its own."""
-        rhos = self._correlations()
+        rhos = self.correlations()
         rows: list[list] = [[1.0]]
         for i in range(1, len(self.State._fields)):
             row: list = [rhos[0, i]]
@@ -131,7 +138,8 @@ class MultiAssetGBM(AbstractMultiAssetGBM):
     triangular $L$ of $L L^T = \rho$. Each price has the mean and variance of `GBM`. In YAML `size` gives
     another number of assets, from 2 to 9, with all correlations from `rho12` on. Raises `ValueError` when no
     random variables have these correlations: where their matrix has a negative eigenvalue. Where it is
-    singular, derivatives in the correlations are wrong; all others are right.
+    singular, derivatives of a path in the correlations are wrong, and all others are right: then
+    `simkit sensitivity` takes finite differences.
     References: Black & Scholes (1973), doi:10.1086/260062; Margrabe (1978), The value of an option to
     exchange one asset for another, doi:10.1111/j.1540-6261.1978.tb03397.x.
     """

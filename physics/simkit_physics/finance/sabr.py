@@ -1,10 +1,17 @@
 from typing import Annotated, ClassVar, NamedTuple
 
 import jax.numpy as jnp
-from simkit_solvers.problem import AbstractExactMoments, AbstractSDE, Quantity, Scalar, parameter
+from simkit_solvers.problem import (
+    AbstractExactMoments,
+    AbstractSDE,
+    Quantity,
+    Roughness,
+    Scalar,
+    parameter,
+)
 
 from simkit_physics.power import power_positive
-from simkit_physics.square_root import sqrt_positive
+from simkit_physics.square_root import rough_correlation, sqrt_positive
 
 
 class SABRState(NamedTuple):
@@ -25,7 +32,7 @@ class SABR(AbstractSDE, AbstractExactMoments):
 
     Itô; $W_1$ and $W_2$ are independent, and the noise is not commutative. For $\beta < 1$ the forward may
     reach zero, where it stays: at or below zero its noise is off, for $\beta = 0$ too. Derivatives stay
-    finite on such paths; at exactly $|\rho| = 1$ those in $\rho$ are wrong, as in `Heston`.
+    finite on such paths; at exactly $|\rho| = 1$ those of a path in $\rho$ are wrong, as in `Heston`.
 
     The mean of F is $F_0$, unless $\beta = 1$ and $\rho > 0$, where F is no martingale and the mean is given
     as NaN. The volatility is lognormal with mean $\alpha_0$ and variance $\alpha_0^2 (e^{\nu^2 t} - 1)$.
@@ -46,8 +53,8 @@ class SABR(AbstractSDE, AbstractExactMoments):
     nu: Scalar = parameter("1/time^0.5", "volatility of the volatility", at_least=0)
     rho: Scalar = parameter("1", "correlation of forward and volatility", at_least=-1, at_most=1)
 
-    def jumps_with(self):
-        return frozenset({"F"} if self.beta == 0 else ())
+    def rough_with(self):
+        return Roughness(frozenset({"F"}), kink=bool(self.beta > 0)), *rough_correlation(self.rho)
 
     def drift(self, t, y):
         return SABRState(F=jnp.zeros_like(y.F), alpha=jnp.zeros_like(y.alpha))

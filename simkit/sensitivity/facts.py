@@ -1,0 +1,275 @@
+"""What the choice of an estimator depends on: how targets move a run, and where it is not smooth."""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from simkit_solvers.andersen_qe import AndersenQE
+from simkit_solvers.curve import Curve
+from simkit_solvers.exact_sampling import AbstractExactTransition, ExactSampling
+from simkit_solvers.generator import Words
+from simkit_solvers.grid import Grid
+from simkit_solvers.jump_diffusion import AbstractJumpDiffusion
+from simkit_solvers.jump_grid import JumpGrid
+from simkit_solvers.noise import StepWords
+from simkit_solvers.problem import AbstractODE, AbstractSDE, Roughness
+from simkit_solvers.schedule import schedule_of
+from simkit_solvers.smoothing import Smoothing
+
+from simkit.errors import InputError
+from simkit.inline_model import roughness
+from simkit.observables import Observable, Observer
+from simkit.paths import Inputs, PathProgram
+from simkit.reaction_plan import model_of
+from simkit.sensitivity.derivative_program import like
+from simkit.sensitivity.differences import COUPLED, step_of
+from simkit.sensitivity.targets import ADAPTIVE, Target, admitted
+from simkit.simulation import Simulation
+from simkit.time_functions import SetVariables
+
+RATE = "the number of jumps jumps with their rate"
+RATE_OF_STATE = "the number of jumps jumps with their rate, which the state moves"
+
+
+@dataclasses.dataclass(frozen=True)
+class Facts:
+    """What the choice depends on: the run, its quantities, its targets and how these move its numbers.
+
+    `refusals` are kept from one choice to the next, since to find one a program is traced.
+    """
+
+    simulation: Simulation
+    program: PathProgram
+    inputs: Inputs
+    targets: Sequence[Target]
+    moves: Sequence[Inputs]
+    refusals: dict[Smoothing, str | None] = dataclasses.field(default_factory=dict)
+
+    @property
+    def variables(self) -> frozenset[str]:
+        """The names of what is random."""
+        return frozenset(self.simulation.problem.State._fields)
+
+    def observable(self, quantity: str) -> Observable | None:
+        """The observable of this name; None of a state variable."""
+        observer = self.simulation.observer
+        found = observer.observables if isinstance(observer, Observer) else ()
+        return next((each for each in found if each.name == quantity), None)
+
+    def look_interval(self, quantity: str) -> int:
+        """At every how many steps a quantity looks at the path."""
+        grid, observable = self.simulation.grid, self.observable(quantity)
+        if not isinstance(grid, Grid):
+            raise TypeError("only a fixed grid has steps that are the same for all paths")
+        looks = [grid.every]
+        if observable is not None:
+            looks = [grid.every if self.simulation.observables[quantity].at == "each" else grid.steps]
+            if observable.functionals:
+                looks.append(observable.every or 1)
+        return math.gcd(*looks)
+
+    def is_rough(self, quantity: str, target: int) -> bool:
+        """Whether a value jumps as a path's random numbers stay and a target moves."""
+        observable = self.observable(quantity)
+        if observable is not None and observable.exercise is not None:
+            return True
+        jumps = seen(observable, "jumps") & self.variables
+        return bool(jumps) or bool(self.model_jumps(target)) or not_smooth(self, target) is not None
+
+    @functools.cached_property
+    def roughness(self) -> tuple[Roughness, ...]:
+        """Where the equations or events jump, or their slopes do."""
+        problem = self.simulation.problem
+        found = model_of(problem).rough_with()
+        if isinstance(problem, AbstractSDE) and not problem.smooth and not found:
+            found = (Roughness(self.variables, kink=True),)
+        schedule = schedule_of(problem)
+        for event in () if schedule is None else schedule.events:
+            changes = event.change.values if isinstance(event.change, SetVariables) else ()
+            found = *found, *roughness(*(value for _, value in changes))
+        return found
+
+    def model_jumps(self, target: int) -> str | None:
+        """A name in a condition of the equations, or of an event, that makes paths jump as a target moves."""
+        names = frozenset().union(*(each.names for each in self.roughness if not each.kink))
+        return min(names & (self.variables | self.moved_names(target)), default=None)
+
+    def bends(self, pair: tuple[int, int]) -> str | None:
+        """A name in a kink of the equations that both targets move, a variable if there is one."""
+        kinks = [each.names for each in self.roughness if each.kink]
+        if not kinks:
+            return None
+        moved = [self.moved_names(target) | self.moved_variables(target) for target in dict.fromkeys(pair)]
+        both = [names for names in kinks if all(names & each for each in moved)]
+        return min(min(names & self.variables or names) for names in both) if both else None
+
+    @property
+    def curves(self) -> dict[str, Any]:
+        """What changes with time, by name."""
+        return _curves_of(self.simulation.problem)
+
+    def moved_names(self, target: int) -> frozenset[str]:
+        """The names in observables whose own values a target moves."""
+        move: Any = self.moves[target]
+        names = {name for name, x in move.observer.constants.items() if x is not None}
+        model = model_of(move.problem)
+        moving = {**vars(model), **_curves_of(move.problem)}
+        names |= {name for name, x in moving.items() if jax.tree.leaves(x)}
+        if self.moves_times(target):
+            names |= {"t", *self.curves}
+        return frozenset(names)
+
+    def moved_bends(self, target: int) -> frozenset[str]:
+        """The curves made of lines whose ends a target moves against the time."""
+        moving = _curves_of(self.moves[target].problem)
+        lines = {n for n, x in self.curves.items() if isinstance(x, Curve) and x.interpolation == "linear"}
+        ends = (
+            lines
+            if self.moves_times(target)
+            else {n for n in lines & moving.keys() if moving[n].times is not None}
+        )
+        return frozenset(ends)
+
+    def at_an_end(self, target: int) -> bool:
+        """Whether there are no copies to either side of a target: it is near an end of its range, or 0."""
+        given = self.targets[target]
+        sides = step_of(given, COUPLED), -step_of(given, COUPLED)
+        return given.value == 0 or not all(admitted(self.simulation, [given], [side]) for side in sides)
+
+    def moves_times(self, target: int) -> bool:
+        """Whether a target moves the beginning or the end of time."""
+        return bool(jax.tree.leaves(self.moves[target].grid))
+
+    def moved_variables(self, target: int) -> frozenset[str]:
+        """The variables that a target moves, one by way of another."""
+        move, schedule = self.moves[target], schedule_of(self.simulation.problem)
+        if self.moves_times(target) or (schedule is not None and schedule.events):
+            return self.variables
+        problem, _, _ = self.program.combined(self.inputs)
+        zero, whole = jnp.zeros((), self.simulation.precision), jnp.uint32(0)
+        y = problem.State(*[zero] * len(problem.State._fields))
+
+        def made(problem, y):
+            found = [problem.drift(zero, y)]
+            if isinstance(problem, AbstractSDE):
+                found.append(problem.noise(zero, y, problem.Noise(*[zero] * len(problem.Noise._fields))))
+            if isinstance(problem, AbstractJumpDiffusion):
+                words = StepWords(Words(whole, whole), whole, whole)
+                marks = [mark for _, mark in problem.marks(zero).kinds(words, zero.dtype)]
+                found.append(problem.jump(zero, y, sum(marks)))
+            return found
+
+        change = like(problem, move.problem)
+        moved = frozenset(name for name, x in move.initial.items() if jax.tree.leaves(x))
+        while True:
+            dy = type(y)(**{name: zero if name in moved else None for name in y._fields})
+            after = jax.eval_shape(lambda dy=dy: eqx.filter_jvp(made, (problem, y), (change, dy))[1])
+            wider = moved.union(name for part in after for name, x in part._asdict().items() if x is not None)
+            if wider == moved:
+                return moved
+            moved = wider
+
+    def refuse_moved_times(self, quantity: str, targets: Sequence[int], kinks: bool) -> None:
+        """Raise `InputError` where targets move conditions on the time, or kinks in it, against fixed steps.
+
+        No path changes at once with them, and its mean only as one passes a step.
+        """
+        if not isinstance(self.simulation.grid, Grid):
+            return
+        observable, clock = self.observable(quantity), {"t", *self.curves}
+        inside = [] if observable is None else observable.functionals
+        inner = [x for each in inside for x in (each.argument, each.volatility) if x is not None]
+        labels = ", ".join(self.targets[target].label for target in dict.fromkeys(targets))
+        moved = [self.moved_names(target) for target in targets]
+        for each in (*self.roughness, *roughness(*inner)):
+            timed = each.names & clock and not each.names & self.variables
+            if timed and (kinks or not each.kink) and all(each.names & names for names in moved):
+                what = f"a condition on {min(each.names & clock)}"
+                raise InputError(self._moves_against_steps(labels, what, quantity))
+        bends = frozenset.intersection(*(self.moved_bends(target) for target in targets))
+        if kinks and bends:
+            raise InputError(self._moves_against_steps(labels, f"the bends of {min(bends)}", quantity))
+
+    def _moves_against_steps(self, labels: str, what: str, quantity: str) -> str:
+        return (
+            f"sensitivity.wrt: {labels} moves {what} against the steps, and {quantity} changes only as one "
+            f"passes a step; {ADAPTIVE}, or leave it out"
+        )
+
+
+def not_smooth(facts: Facts, target: int) -> str | None:
+    """Why a path does not change continuously with a target under its own random numbers; None if it does."""
+    simulation = facts.simulation
+    if isinstance(simulation.grid, JumpGrid):
+        return "numbers of molecules jump with the rates"
+    if isinstance(simulation.solver, AndersenQE):
+        return "AndersenQE goes over from one law to another"
+    if isinstance(simulation.solver, ExactSampling) and _asks_for_words(facts):
+        return "ExactSampling draws variates that jump with their parameters"
+    if isinstance(simulation.problem, AbstractJumpDiffusion):
+        of_target, of_state = _moves_intensity(facts, target)
+        return RATE_OF_STATE if of_state else RATE if of_target or facts.moves_times(target) else None
+    return None
+
+
+def _moves_intensity(facts: Facts, target: int) -> tuple[bool, bool]:
+    """Whether the rate of jumps moves with a target, and with the state."""
+    problem, _, _ = facts.program.combined(facts.inputs)
+    zero = jnp.zeros((), facts.simulation.precision)
+    y = problem.State(*[zero] * len(problem.State._fields))
+    move = facts.moves[target].problem
+    still = jax.tree.map(lambda _: None, y)
+
+    whole = jnp.uint32(0)
+    words = StepWords(Words(whole, whole), whole, whole)
+
+    def rate(problem, y):
+        """Of all jumps, and of each kind of them."""
+        kinds = problem.marks(zero).kinds(words, zero.dtype)
+        return problem.intensity(zero, y), [share for share, _ in kinds]
+
+    def moved(change, dy):
+        return eqx.filter_jvp(rate, (problem, y), (change, dy))[1]
+
+    of_state = jax.eval_shape(lambda: moved(jax.tree.map(lambda _: None, problem), y))
+    of_target = jax.eval_shape(lambda: moved(like(problem, move), still))
+    return bool(jax.tree.leaves(of_target)), bool(jax.tree.leaves(of_state))
+
+
+def seen(observable: Observable | None, kind: str) -> frozenset[str]:
+    """The names on which jumps, or jumps and kinks, of an observable depend."""
+    if observable is None:
+        return frozenset()
+    expression = observable.expression
+    return expression.jumps if kind == "jumps" else expression.jumps | expression.kinks
+
+
+def _asks_for_words(facts: Facts) -> bool:
+    """Whether a model's transition law takes more than normals."""
+    asked = []
+
+    class Asked(StepWords):
+        def block(self, n):
+            asked.append(n)
+            return super().block(n)
+
+    problem: Any = model_of(facts.simulation.problem)
+    if not isinstance(problem, AbstractExactTransition) or not isinstance(problem, AbstractSDE):
+        return False
+    one, whole = jnp.float32(1), jnp.uint32(0)
+    words = Asked(Words(whole, whole), whole, whole)
+    y = problem.State(*[one] * len(problem.State._fields))
+    dW = problem.Noise(*[one] * len(problem.Noise._fields))
+    jax.eval_shape(lambda: problem.transition(one, one, y, dW, words))
+    return bool(asked)
+
+
+def _curves_of(problem: AbstractODE) -> dict[str, Any]:
+    """The parameters and quantities of a problem that change with time, by name."""
+    schedule = schedule_of(problem)
+    return {} if schedule is None else {**schedule.quantities, **schedule.parameters}
