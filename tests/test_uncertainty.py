@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import re
 
 import jax.numpy as jnp
 import numpy as np
@@ -44,6 +45,7 @@ from simkit.uncertainty.methods import (
 )
 from simkit.uncertainty.replicates import Measure
 from simkit.uncertainty.study import Plan, run_study
+from simkit.uncertainty.table import closing_lines
 from simkit.uncertainty.values import Values
 
 PI = math.pi
@@ -537,6 +539,34 @@ def test_points_are_added_until_intervals_are_narrow(kind):
     short = run_study(each, Plan(16, 8, width=1e-9, budget=10_000), counting(on_numpy, []))
     assert short.stopped == "budget"
     assert short.runs <= 10_000 < 2 * short.runs
+
+
+@pytest.mark.parametrize("points", [64, 1024])
+def test_a_variance_on_sobol_points_is_not_that_of_independent_ones(points):
+    """Their mean is nearly exact, and a division by n - 1 would be too large by a thousand half-intervals."""
+    law = {"uniform": [0, 1]}
+    spread = propagate(lambda a: a, {"a": law}, points=points)
+    away = abs(float(spread["sd"].item()) - 12**-0.5)
+    assert away < 2.5 * float(spread["sd_halfwidth"].item()) < 0.002
+    bound = derivative_measures(lambda a: jnp.cos(jnp.pi * a), {"a": law}, points=points)  # equal to S_T = 1
+    assert abs(bound["bound"].item() - 1) < 2.5 * bound["bound_halfwidth"].item()
+
+
+def test_a_budget_below_the_first_runs_is_refused():
+    wrong = r"^budget: must be at least the 5,120 runs .*, 16 replicates of 64 points with 5 runs, got 5,119$"
+    with pytest.raises(InputError, match=wrong):
+        sobol_indices(ishigami, CUBE, points=64, width=0.1, budget=5119)
+    assert sobol_indices(ishigami, CUBE, points=64, width=1e-9, budget=5120).attrs["runs"] == 5120
+
+
+def test_a_width_has_its_unit():
+    def said(study, **options):
+        dataset = study(lambda a: 100.0 * a, {"a": {"uniform": [0, 1]}}, width=0.5, **options)
+        return next(line for line in closing_lines(dataset) if line.startswith("stopped by width"))
+
+    assert said(elementary_effects).endswith(" of the largest mu_star")
+    assert said(propagate).endswith(" standard deviations of the output")
+    assert re.fullmatch(r"stopped by width: the widest interval is [0-9.e-]+", said(rank_correlations))
 
 
 def test_each_replicate_is_its_own_scrambling():

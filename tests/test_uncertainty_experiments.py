@@ -180,6 +180,13 @@ class TestFiles:
         numbers = {f"constants.{name}": 1 for name in ("theta", "k", "spare")}
         assert load(NOISY, numbers).constants["k"] == 1
 
+    def test_a_budget_below_the_first_runs_is_refused(self, tmp_path):
+        (tmp_path / "noisy.yaml").write_text(NOISY)
+        budget = {"uncertainty.width": 0.1, "uncertainty.budget": 9}
+        where = r"uncertainty.budget: must be at least the 10,240 runs .* 5 runs of 4 paths, got 9$"
+        with pytest.raises(InputError, match=where):
+            simkit.uncertainty_of(tmp_path / "noisy.yaml", overrides=budget)
+
     def test_command(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         (tmp_path / "noisy.yaml").write_text(NOISY)

@@ -13,7 +13,7 @@ from simkit.uncertainty.distributions import ContinuousLaw, Law, law_of
 from simkit.uncertainty.estimators import ESTIMATORS, Estimator
 from simkit.uncertainty.functions import evaluate_function
 from simkit.uncertainty.methods import AbstractMethod, Derivatives, Morris, Propagate, Rank, Sobol
-from simkit.uncertainty.study import Plan, run_study
+from simkit.uncertainty.study import Plan, check_budget, run_study
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -137,6 +137,7 @@ def propagate(
 
 
 def _study(function: Callable, named: bool, method: AbstractMethod, plan: Plan) -> "xr.Dataset":
+    check_budget(method, plan)
     names = tuple(method.laws)
     evaluate = evaluate_function(function, names, named, method.wants_gradient, method.wants_each)
     return to_dataset(method, plan, run_study(method, plan, evaluate))

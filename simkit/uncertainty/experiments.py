@@ -25,7 +25,7 @@ from simkit.uncertainty.dataset import to_dataset
 from simkit.uncertainty.methods import PER_GROUP, AbstractMethod, Derivatives, Morris, Propagate, Rank, Sobol
 from simkit.uncertainty.plan import UncertainExperiment, load_uncertain
 from simkit.uncertainty.simulations import evaluate_simulation, is_random
-from simkit.uncertainty.study import Plan, Study, run_study
+from simkit.uncertainty.study import Plan, Study, check_budget, run_study
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -137,6 +137,7 @@ def study_experiment(
     )
     start = time.perf_counter()
     with placed(loaded.experiment.document):
+        check_budget(method, plan, paths, "uncertainty.budget")
         evaluate, unused = evaluate_simulation(
             simulation,
             tuple(loaded.laws),

@@ -72,6 +72,7 @@ class AbstractMethod(abc.ABC):
     groups: dict[str, list[int]]
 
     headline: ClassVar[tuple[str, ...]]  # the measures whose intervals a stopping rule looks at
+    width_unit: ClassVar[str] = ""  # what `scale` is, in words
     wants_each: ClassVar[bool] = False
     wants_gradient: ClassVar[bool] = False
 
@@ -154,6 +155,7 @@ class Morris(AbstractMethod):
     levels: int = 4
 
     headline: ClassVar = ("mu_star",)
+    width_unit: ClassVar = " of the largest mu_star"
     wants_each: ClassVar = True
 
     @property
@@ -260,6 +262,7 @@ class Propagate(AbstractMethod):
     """Moments and quantiles of the output, with the variance of a random simulation split in two."""
 
     headline: ClassVar = ("mean",)
+    width_unit: ClassVar = " standard deviations of the output"
     wants_each: ClassVar = True
 
     @property

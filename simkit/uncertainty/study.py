@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from simkit.errors import InputError
 from simkit.uncertainty.designs import Design
 from simkit.uncertainty.methods import NEVER_CHANGES, AbstractMethod, Inputs
 from simkit.uncertainty.replicates import Measure
@@ -53,6 +54,18 @@ class Study:
     widest: float
     stopped: Stopped
     samples: dict[str, np.ndarray]
+
+
+def check_budget(method: AbstractMethod, plan: Plan, paths: int = 1, key: str = "budget") -> None:
+    """Raise `InputError` where a study that goes on to a `width` begins with more runs than its budget."""
+    members = method.design.members
+    first = plan.points * plan.replicates * members * paths
+    if plan.width is not None and first > plan.budget:
+        each = f"{members} runs" + (f" of {paths} paths" if paths > 1 else "")
+        raise InputError(
+            f"{key}: must be at least the {first:,} runs that the study begins with, {plan.replicates} "
+            f"replicates of {plan.points:,} points with {each}, got {plan.budget:,}"
+        )
 
 
 def run_study(method: AbstractMethod, plan: Plan, evaluate: Evaluate, paths: int = 1) -> Study:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from simkit.progress import counted
 from simkit.table import laid_out, printed, with_error
-from simkit.uncertainty.methods import QUANTILES
+from simkit.uncertainty.methods import METHODS, QUANTILES
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -131,11 +131,11 @@ def closing_lines(dataset: "xr.Dataset") -> list[str]:
     )
     took = f" in {float(a['elapsed_s']):.1f} s" if "elapsed_s" in a else ""
     lines = [f"{size}{took}; intervals of {100 * content['confidence']:g} %"]
-    if content["stopped"] == "width":
-        lines.append(f"stopped by width: the widest interval is {content['widest_interval']:.3g}")
-    elif content["stopped"] == "budget":
-        wanted = f"not {float(a['width']):g}"
-        lines.append(f"stopped by budget: the widest interval is {content['widest_interval']:.3g}, {wanted}")
+    if content["stopped"] != "points":
+        unit = METHODS[content["method"]].width_unit
+        wanted = f", not {float(a['width']):g}" if content["stopped"] == "budget" else ""
+        widest = f"the widest interval is {content['widest_interval']:.3g}{unit}{wanted}"
+        lines.append(f"stopped by {content['stopped']}: {widest}")
     for name, figures in content["observables"].items():
         variance = figures.get("parameter_variance")
         if variance and figures["noise_share"]["value"]:

@@ -48,10 +48,12 @@ class Values:
         r"""In each replicate the two parts of $\mathrm{Var} f = \mathrm{Var}\,E[f|x] + E\,\mathrm{Var}[f|x]$.
 
         Over all runs under their first noise; what the noise adds to the variance of the means is taken off,
-        which leaves both unbiased. `(replicates,)` each.
+        which leaves both unbiased. `(replicates,)` each. The variance about a replicate's own mean lacks that
+        of the mean, which is nearly nothing of Sobol' points, not an n-th: it is that between replicates.
         """
         first = self.mean[:, :, 0]
-        parameters = first.var(-1, ddof=1)
+        between = first.mean(-1).var(ddof=1) if len(first) > 1 else 0.0
+        parameters = first.var(-1) + between
         if self.noise is None:
             return {"parameters": parameters, "noise": np.zeros_like(parameters)}
         noise = self.noise[:, :, 0].mean(-1)
