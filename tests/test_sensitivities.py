@@ -685,6 +685,18 @@ def test_failed_paths_are_known_by_their_ids_in_every_chunk():
     assert found.mean[0] == pytest.approx(np.mean([0, 2, 3, 4, 7, 8]))
 
 
+def test_no_path_at_all_is_no_table():
+    lost = {
+        "model": {"ode": {"x": "sqrt(-1 - k*x**2)"}, "parameters": {"k": 1.0}},
+        "initial": {"x": 0.0},
+        "time": {"t1": 1.0, "steps": 2},
+        "ensemble": {"paths": 3, "failures": "exclude"},
+        "sensitivity": {"wrt": ["k"]},
+    }
+    with pytest.raises(NumericalError, match="^none of the 3 paths has finite values and derivatives"):
+        simkit.sensitivities(lost)
+
+
 def test_coupled_copies_are_so_close_that_their_bias_is_small():
     """Of a mean that grows by e^5, (m(c + h) - m(c - h)) / 2h is off by less than a thousandth."""
     for rate in (0.1, 5.0):

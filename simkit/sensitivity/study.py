@@ -153,6 +153,11 @@ def _find(simulation: Simulation, section: Sensitivity, progress: Progress | Non
             continue
         if len(found.failed) and simulation.failures == "stop":
             raise _failure(simulation, part, found)
+        if len(found.failed) == simulation.paths:
+            raise NumericalError(
+                f"none of the {simulation.paths} paths has finite values and derivatives: there is nothing to "
+                "average; `failures: stop` says why"
+            )
         lost |= {int(x) for x in found.failed}
         for name, place in part.values:
             values.setdefault(name, (found.mean[place], found.stderr[place]))
