@@ -155,8 +155,8 @@ def _find(simulation: Simulation, section: Sensitivity, progress: Progress | Non
             raise _failure(simulation, part, found)
         if len(found.failed) == simulation.paths:
             raise NumericalError(
-                f"none of the {simulation.paths} paths has finite values and derivatives: there is nothing to "
-                "average; `failures: stop` says why"
+                f"none of the {simulation.paths} paths has finite values and derivatives: there is nothing "
+                "to average; `failures: stop` says why"
             )
         lost |= {int(x) for x in found.failed}
         for name, place in part.values:
