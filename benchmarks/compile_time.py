@@ -3,9 +3,9 @@
 Every registered solver on a fixed grid of 1000 steps, on a small problem with the most general noise that it
 takes, and those with an error estimate with adaptive steps too, in groups like simkit's, of them those for
 stiff problems on the eight variables of HIRES as well. Methods for jump processes run an epidemic, those of a
-few models a model of theirs. Nothing is cached between them. Times are the clock's, the better of two: run
-this on a quiet machine. `simkit.run` compiles up to three programs: the ensemble, its step bias on another
-grid, and the replay of a path that failed.
+few models a model of theirs. Nothing is cached between them. Times are the clock's, of what is above the
+target the better of two: run this on a quiet machine. `simkit.run` compiles up to three programs: the
+ensemble, its step bias on another grid, and the replay of a path that failed.
 """
 
 import functools
@@ -124,7 +124,7 @@ def start(problem, path, dtype):
 
 
 def seconds_to_compile(function, *arguments) -> float:
-    """Seconds of tracing, lowering and compiling, with nothing cached: the better of two times."""
+    """Seconds of tracing, lowering and compiling, with nothing cached; what is too long is tried again."""
 
     def once():
         jax.clear_caches()
@@ -132,7 +132,8 @@ def seconds_to_compile(function, *arguments) -> float:
         jax.jit(function).lower(*arguments).compile()
         return time.perf_counter() - began
 
-    return min(once(), once())
+    first = once()
+    return first if first <= TARGET else min(first, once())
 
 
 def programs():
