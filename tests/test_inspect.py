@@ -326,6 +326,26 @@ def test_the_command_writes_graphs_and_does_not_overwrite(tmp_path, monkeypatch)
     assert CliRunner().invoke(app, [*arguments, "--overwrite"]).exit_code == 0
 
 
+def test_what_is_not_there_and_where_nothing_can_be_written_is_said_before(tmp_path, monkeypatch):
+    monkeypatch.setattr("simkit.inspection.inspection.inspect", None)
+    (tmp_path / "file").touch()
+    for arguments, code, message in [
+        (["--what", "graf"], 2, "--what: there is no part 'graf'; did you mean 'graph'?\n"),
+        (["--out", f"{tmp_path}/file/inside"], 4, "/file is not a directory; choose another output\n"),
+        (["--out", "/proc/inside"], 4, "No such file or directory; choose another output\n"),
+    ]:
+        told = CliRunner().invoke(app, ["inspect", str(ROOT / "examples/gbm.yaml"), *arguments])
+        assert (told.exit_code, told.stderr[-len(message) :]) == (code, message)
+
+
+@pytest.mark.parametrize(
+    ("paths", "line"), [(1, "1 path in 1 chunk of 64, "), (1000, "1,000 paths in 16 chunks of 64, ")]
+)
+def test_paths_and_chunks_are_counted_apart(inspected, paths, line):
+    inspection = dataclasses.replace(inspected, paths=paths, chunks=-(-paths // 64), paths_per_chunk=64)
+    assert text(inspection, ("memory",)).startswith(line)
+
+
 def test_one_variant_is_asked_for():
     variants = GBM | {"variants": {"calm": {"model.sigma": 0.1}, "wild": {"model.sigma": 0.9}}}
     with pytest.raises(InputError, match="choose --variant of calm, wild"):

@@ -75,7 +75,7 @@ def _about(name: str) -> dict:
     inside = keys_called(name)
     if inside:
         shown = " or ".join(f"`simkit describe {key}`" for key in inside)
-        raise InputError(f"nothing is called {name!r} by itself; {shown} shows a key")
+        raise InputError(f"nothing is called {name!r} by itself; see {shown}")
     known = [*experiment_keys(), *MODELS, *SOLVERS, *CLOSED_FORMS, *FUNCTIONS]
     raise InputError(f"nothing is called {name!r}{did_you_mean(name, known)} (`simkit list` shows all names)")
 
