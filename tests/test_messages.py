@@ -119,8 +119,18 @@ OPTIONAL = {
 
 @pytest.mark.parametrize(
     "key",
-    "constants.unused ensemble ensemble.paths save observe observe.put observe.put.unit sensitivity output "
-    "variants".split(),
+    [
+        "constants.unused",
+        "ensemble",
+        "ensemble.paths",
+        "save",
+        "observe",
+        "observe.put",
+        "observe.put.unit",
+        "sensitivity",
+        "output",
+        "variants",
+    ],
 )
 def test_null_takes_away_any_key_that_is_there(key):
     source = PRICE | OPTIONAL | ({"variants": {"calm": {"model.sigma": 0.1}}} if key == "variants" else {})
