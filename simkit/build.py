@@ -196,7 +196,9 @@ def assemble(parts: Parts, mistakes: Mistakes) -> Assembled | None:
     solver = _solver(parts.solver, plan, initial, constants, adaptive, mistakes)
     if not jumps:
         refuse_out_of_range(initial, None if plan is None else plan.problem, constants, mistakes)
-    if jumps:
+    if jumps and plan is not None and not isinstance(plan.problem, AbstractReactionNetwork | None):
+        steps = make_grid = None  # the solver is not for this model, which has been said
+    elif jumps:
         steps = None
         make_grid = plan_jumps(parts.time, parts.save, mistakes)
         refuse_jumps(parts.solver, initial, parts.observe, constants, mistakes)
@@ -382,7 +384,8 @@ def _solver(
             make_solver(name, {key: value})
             sound[key] = value
         except ValueError as error:
-            mistakes.add(("solver", key), str(error), at_key=key not in SOLVERS[name].options)
+            reason = str(error).removeprefix(f"{name}.{key}: ")
+            mistakes.add(("solver", key), reason, at_key=key not in SOLVERS[name].options)
     solver = make_solver(name, sound)
     problem = None if plan is None else plan.problem
     if plan is None or problem is None:

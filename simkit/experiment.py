@@ -128,6 +128,11 @@ def _explain(document: Document, mistakes: Mistakes, entry: dict[str, Any]) -> K
         case "extra_forbidden":
             hint = _near_key(str(path[-1]), _known_keys(document, path[:-1]), _given(document, path[:-1]))
             mistakes.add(path, f"unknown key{REMEDIES.get(path, hint)}", at_key=True)
+        case _ if entry["input"] is None and path in document.options:  # by --set, which takes keys away
+            above = [key for key, value in _given(document, path[:-1]).items() if value is not None]
+            mistakes.add(path, f"is not there to be taken away{did_you_mean(str(path[-1]), above)}")
+        case "bool_type" | "bool_parsing":
+            mistakes.add(path, f"must be true or false, got {shown(entry['input'])}")
         case "string_type":
             mistakes.add(path, f"must be text, got {shown(entry['input'])}")
         case _:

@@ -84,8 +84,16 @@ def placed(document: Document) -> Iterator[None]:
         for problem in error.problems:
             key, _, message = problem.partition(": ")
             path = tuple(key.split("."))
-            mistakes.add(*((path, message) if path in document.values else ((), problem)))
+            mistakes.add(*((path, message) if _leads_somewhere(document.data, path) else ((), problem)))
         mistakes.raise_if_any()
+
+
+def _leads_somewhere(data: Any, path: KeyPath) -> bool:
+    for part in path:
+        if not isinstance(data, dict) or part not in data:
+            return False
+        data = data[part]
+    return True
 
 
 def key_text(path: KeyPath) -> str:

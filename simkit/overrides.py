@@ -14,7 +14,8 @@ Overrides = str | Mapping[str, Any] | Iterable[str | tuple[str, Any] | tuple[str
 
 
 def apply_overrides(document: Document, overrides: Overrides) -> None:
-    """Set each `key.path=value`, the value read as YAML; sections that are not there are made.
+    """Set each `key.path=value`, the value read as YAML; sections that are not there are made,
+    and `null` takes a key away.
 
     One such text, several, pairs of key and value, perhaps with the name under which the user gave it, or a
     mapping from keys to values.
@@ -53,6 +54,7 @@ def apply_overrides(document: Document, overrides: Overrides) -> None:
 def replace_key(document: Document, path: tuple[str, ...], value: Any, wholly: bool = False) -> list[KeyPath]:
     """Put a value at a path, and make the sections on the way; the marks of what was there are gone.
 
+    None takes away what is there. Where nothing is, it stands, for the check of the document to judge.
     Gives the key paths of the sections made and of the value. Raises `ValueError` where the path leads into a
     value that has no keys, which `wholly` replaces instead.
     """
@@ -74,7 +76,10 @@ def replace_key(document: Document, path: tuple[str, ...], value: Any, wholly: b
         container = container[key]
     key = _index(container, path[-1])
     where = (*where, key)
-    container[key] = value
+    if value is None and isinstance(container, dict) and key in container:
+        del container[key]
+    else:
+        container[key] = value
     for marks in (document.values, document.keys, document.options):
         for old in [old for old in marks if old[: len(where)] == where]:
             del marks[old]

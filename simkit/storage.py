@@ -49,6 +49,11 @@ def check_place(path: Path) -> None:
         )
     if not folder.is_dir():
         raise OutputError(f"{path}: {folder} is not a directory; choose another output")
+    check_folder_of(path, folder)
+
+
+def check_folder_of(path: Path, folder: Path) -> None:
+    """Raise `OutputError`, about `path`, unless something can be made in a folder."""
     try:
         # Only trying tells: permission bits say nothing about read-only disks, nor to root.
         os.rmdir(tempfile.mkdtemp(prefix=f".{path.name}.", dir=folder))

@@ -3,6 +3,8 @@
 import difflib
 from collections.abc import Iterable
 
+LONGEST = 60
+
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:
     """`; did you mean 'GBM'?` for a name close to a known one, else the known ones, if they are few."""
@@ -22,9 +24,10 @@ def shown(value: object) -> str:
         return str(value).lower()
     if isinstance(value, dict):
         return "a mapping"
-    if isinstance(value, list):
-        return "a list"
     if isinstance(value, int) and value.bit_length() > 256:
         return "a very large number"
-    text = f"{value:.12g}" if isinstance(value, float) else ascii(value)
-    return text if len(text) <= 60 else text[:56] + "…" + text[-1]
+    if isinstance(value, list):
+        text = f"[{', '.join(map(shown, value[:LONGEST]))}]" if value else "an empty list"
+    else:
+        text = f"{value:.12g}" if isinstance(value, float) else ascii(value)
+    return text if len(text) <= LONGEST else text[: LONGEST - 4] + "…" + text[-1]

@@ -199,16 +199,7 @@ def _changed(document: Document, changes: Mapping[KeyPath, tuple[Any, KeyPath]])
                 new[(*where, *mark[len(place) :])] = old[mark]
         for option in [option for option in document.options if option[: len(place)] == place]:
             changed.options[(*where, *option[len(place) :])] = document.options[option]
-        if value is None:
-            _remove(changed.data, where)
     return changed
-
-
-def _remove(data: Any, path: KeyPath) -> None:
-    for part in path[:-1]:
-        data = data[part]
-    if isinstance(data, dict):
-        del data[path[-1]]
 
 
 def _labelled(document: Document, problems: Mapping[str, list[str]], variants: int) -> list[str]:

@@ -90,7 +90,7 @@ CASES = [
     ({"constants": "{r: 1/0, K: 1}"}, "1:16: constants.r: must be finite, but 1/0 is inf"),
     (
         {"constants": "{r: [1], K: 1}"},
-        "1:16: constants.r: must be a number or an expression, got a list",
+        "1:16: constants.r: must be a number or an expression, got [1]",
     ),
     ({"constants": "{r: , K: 1}"}, "1:15: constants.r: must be a number or an expression, got nothing"),
     # constants

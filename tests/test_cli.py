@@ -521,6 +521,14 @@ class TestOtherCommands:
         if content["yaml"]:
             assert set(yaml.safe_load(content["yaml"])) == {name}
 
+    def test_describe_of_a_key_without_its_section_names_both(self):
+        result = simkit_command("describe", "discrete")
+        assert result.exit_code == 2
+        assert result.stderr == (
+            "nothing is called 'discrete' by itself; see `simkit describe constants.discrete` or "
+            "`simkit describe model.discrete`\n"
+        )
+
     def test_describe_suggests_a_name(self):
         result = simkit_command("describe", "hestn")
         assert result.exit_code == 2

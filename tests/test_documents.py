@@ -124,7 +124,7 @@ REFUSED = {
     "a: &x 1\nb: [" + "*x," * 201 + "]\n": "<text>:2:605: more than 200 aliases; write the values out",
     "a: " + "[" * 10_000 + "\n": "<text>:1:23: nested more than 20 levels deep",
     "a: [" + "1," * 20_000 + "]\n": "<text>:1:39999: more than 20000 values; an experiment is smaller",
-    "- a\n- b\n": "<text>:1:1: must be keys and values such as `model: …`, got a list",
+    "- a\n- b\n": "<text>:1:1: must be keys and values such as `model: …`, got ['a', 'b']",
     "just text\n": "<text>:1:1: must be keys and values such as `model: …`, got 'just text'",
     "# nothing\n": "<text>: is empty; an experiment needs at least model, initial and time",
     "a: b: c\n": "<text>:1:5: a second `: ` in one line; check the indentation, or put the text in quotes",

@@ -1,8 +1,10 @@
 """Looking inside a run: programs read as loops and kernels, graphs, and the command."""
 
 import dataclasses
+import errno
 import itertools
 import json
+import os
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -324,6 +326,30 @@ def test_the_command_writes_graphs_and_does_not_overwrite(tmp_path, monkeypatch)
     assert "exists already; to replace it use --overwrite" in again.output
     assert Path("inside/report.json").stat().st_mtime_ns == before
     assert CliRunner().invoke(app, [*arguments, "--overwrite"]).exit_code == 0
+
+
+def test_what_is_not_there_and_where_nothing_can_be_written_is_said_before(tmp_path, monkeypatch):
+    def read_only(**place):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr("simkit.inspection.inspection.inspect", None)
+    monkeypatch.setattr("tempfile.mkdtemp", read_only)
+    (tmp_path / "file").touch()
+    for arguments, code, message in [
+        (["--what", "graf"], 2, "--what: there is no part 'graf'; did you mean 'graph'?\n"),
+        (["--out", f"{tmp_path}/file/inside"], 4, "/file is not a directory; choose another output\n"),
+        (["--out", f"{tmp_path}/a/inside"], 4, f"{tmp_path}: Read-only file system; choose another output\n"),
+    ]:
+        told = CliRunner().invoke(app, ["inspect", str(ROOT / "examples/gbm.yaml"), *arguments])
+        assert (told.exit_code, told.stderr[-len(message) :]) == (code, message)
+
+
+@pytest.mark.parametrize(
+    ("paths", "line"), [(1, "1 path in 1 chunk of 64, "), (1000, "1,000 paths in 16 chunks of 64, ")]
+)
+def test_paths_and_chunks_are_counted_apart(inspected, paths, line):
+    inspection = dataclasses.replace(inspected, paths=paths, chunks=-(-paths // 64), paths_per_chunk=64)
+    assert text(inspection, ("memory",)).startswith(line)
 
 
 def test_one_variant_is_asked_for():

@@ -7,8 +7,14 @@ import pytest
 from simkit_physics import GBM
 
 from simkit.build import build
+from simkit.documents import read_document
 from simkit.errors import InputError, OutputError
 from simkit.experiment import load
+from simkit.mistakes import placed
+from simkit.overrides import apply_overrides
+from simkit.suggestion import shown
+from simkit.uncertainty import elementary_effects, sobol_indices
+from simkit.variants import load_variants
 
 TIME = {"t1": 1.0, "steps": 4}
 PRICE = {"model": {"type": "GBM", "mu": 0.05, "sigma": 0.2}, "initial": {"S": 100.0}, "time": TIME}
@@ -64,6 +70,10 @@ CASES = {
             "{type: Euler, ...}"
         ],
     ),
+    "a solver of networks for another model": (
+        PRICE | {"solver": "TauLeaping", "save": {"every": 2}, "observe": {"top": "max(S)"}},
+        ["solver: solver TauLeaping is for reaction networks, and GBM is not one; take EulerMaruyama"],
+    ),
 }
 
 
@@ -95,3 +105,109 @@ def test_a_single_number_in_an_array_is_a_number(number):
     assert problem.mu == 0.5  # pyright: ignore[reportAttributeAccessIssue]
     with pytest.raises(InputError, match=r"model\.mu: must be a number, text, list or dict"):
         load(PRICE | {"model": {"type": "GBM", "mu": jnp.zeros(2), "sigma": 0.2}})
+
+
+OPTIONAL = {
+    "constants": {"K": 100.0, "unused": 1.0},
+    "ensemble": {"paths": 8},
+    "save": {"points": 2},
+    "observe": {"call": "maximum(S - K, 0)", "put": {"value": "maximum(K - S, 0)", "unit": "EUR"}},
+    "sensitivity": {"wrt": ["S"]},
+    "output": "price.zarr",
+}
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "constants.unused",
+        "ensemble",
+        "ensemble.paths",
+        "save",
+        "observe",
+        "observe.put",
+        "observe.put.unit",
+        "sensitivity",
+        "output",
+        "variants",
+    ],
+)
+def test_null_takes_away_any_key_that_is_there(key):
+    source = PRICE | OPTIONAL | ({"variants": {"calm": {"model.sigma": 0.1}}} if key == "variants" else {})
+    expected = {name: dict(part) if isinstance(part, dict) else part for name, part in source.items()}
+    *above, last = key.split(".")
+    section = expected
+    for part in above:
+        section = section[part]
+        if part == "observe" and key == "observe.put.unit":
+            section["put"] = dict(section["put"])
+    del section[last]
+    assert load(source, [f"{key}=null"]).resolved() == load(expected).resolved()
+
+
+@pytest.mark.parametrize(
+    ("key", "line"),
+    [
+        ("observe.pot", "observe.pot: is not there to be taken away; did you mean 'put'?"),
+        ("ensembel", "ensembel: unknown key; did you mean 'ensemble'?"),
+        ("curves.rate", "curves.rate: is not there to be taken away"),
+        ("time", "time: is missing; the grid of times, such as {t1: 1.0, steps: 252}"),
+        ("constants.K", "observe.call: unknown name 'K' at column 13; known: S, mu, sigma, unused, t, pi, e"),
+    ],
+)
+def test_null_for_what_is_not_there_or_is_needed_is_refused(key, line):
+    with pytest.raises(InputError) as caught:
+        load(PRICE | OPTIONAL, [f"{key}=null"])
+    assert caught.value.problems[0].removeprefix("--set ") == line
+
+
+def test_a_variant_takes_away_what_is_there_only():
+    source = PRICE | OPTIONAL | {"variants": {"bare": {"observe.pot": None}}}
+    with pytest.raises(
+        InputError,
+        match=r"^variant bare: observe\.pot: must be a mapping with the keys value, .*, got nothing",
+    ):
+        load_variants(source)
+
+
+def test_a_list_in_a_message_is_shown():
+    assert shown([]) == "an empty list"
+    assert shown([1, "S", [None, True, {}]]) == "[1, 'S', [nothing, true, a mapping]]"
+    assert shown(list(range(10**6))) == shown(list(range(100)))
+    assert shown(list(range(100))).startswith("[0, 1, 2, ")
+    assert shown(list(range(100))).endswith("…]")
+    assert len(shown([[1] * 1000] * 1000)) <= 60
+
+
+@pytest.mark.parametrize(
+    ("override", "problem", "line"),
+    [
+        ("sensitivity.method=score", "sensitivity.method: no", "--set sensitivity.method: no"),
+        ("model.sigma=0.3", "model.sigma: no", "--set model.sigma: no"),
+        (
+            "sensitivity={wrt: [S], method: score}",
+            "sensitivity.method: no",
+            "--set sensitivity: sensitivity.method: no",
+        ),
+        ("time.steps=8", "model.sigma: no", "<text>:1:34: model.sigma: no"),
+        ("time.steps=8", "path 3, 4: no", "<text>:1:1: path 3, 4: no"),
+    ],
+)
+def test_what_is_found_later_is_told_where_it_was_given(override, problem, line):
+    document = read_document("model: {type: GBM, mu: 0, sigma: 0.2}\n" + REST)
+    apply_overrides(document, [override])
+    with pytest.raises(InputError) as caught, placed(document):
+        raise InputError(problem)
+    assert caught.value.problems == [line]
+
+
+def test_the_size_of_a_study_is_named_by_its_own_argument():
+    law = [{"uniform": [0, 1]}]
+    with pytest.raises(InputError, match=r"^points: no such argument; the size of this study is walks$"):
+        elementary_effects(lambda x: x[0], law, points=16)  # pyright: ignore[reportCallIssue]
+    with pytest.raises(InputError) as caught:
+        sobol_indices(lambda x: x[0], law, walks=16, replicate=8)  # pyright: ignore[reportCallIssue]
+    assert caught.value.problems == [
+        "replicate: no such argument; did you mean 'replicates'?",
+        "walks: no such argument; the size of this study is points",
+    ]

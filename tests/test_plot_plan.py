@@ -43,7 +43,7 @@ def test_a_resolved_experiment_has_the_same_picture():
         ({"over_time": "x"}, "plot.over_time: must be a list of names such as [S, v], got 'x'"),
         (
             {"portrait": ["x"]},
-            "plot.portrait: must be two names such as [x, y], or a list of such pairs, got a list",
+            "plot.portrait: must be two names such as [x, y], or a list of such pairs, got ['x']",
         ),
         ({"portrait": [["x", 1]]}, "plot.portrait: must be two names such as [x, y]"),
         ({"phase": ["x", "v"]}, "plot.phase: unknown key"),

@@ -192,7 +192,11 @@ MISTAKES = [
     (["initial", "Q"], 3, r"initial.Q: unknown variable of the model"),
     (["observe", "most"], "max(I)", r"observe.most.*: max\(…\) looks at the path step by step, and events"),
     (["solver"], {"type": "DirectMethod", "convert": True}, r"solver.convert: has no effect"),
-    (["solver"], {"type": "TauLeaping", "epsilon": 2.0}, r"TauLeaping.epsilon: must be .* below 1, got 2"),
+    (
+        ["solver"],
+        {"type": "TauLeaping", "epsilon": 2.0},
+        r"^solver.epsilon: must be above 0 and .* 1, got 2$",
+    ),
     (["solver"], {"type": "TauLeaping", "epsilom": 0.1}, r"has no option 'epsilom'; did you mean 'epsilon'"),
     (
         ["model", "reactions", "infection", "equation"],

@@ -454,7 +454,11 @@ def test_discrete_values_have_their_probabilities():
         ({"normal": {"mean": 0}}, r"normal: sd is missing; write normal: {mean: …, sd: …}"),
         ({"normal": {"mean": 0, "sdd": 1}}, r"normal has no 'sdd'; did you mean 'sd'\?"),
         ({"normal": [0, 1, 2]}, r"normal takes mean, sd, got 3 numbers"),
-        ({"normal": [0, "1"]}, r"normal: sd must be a number, got '1'"),
+        ({"normal": [0, "1"]}, r"normal: sd must be a number, got '1'; write normal: {mean: …, sd: …}$"),
+        (
+            {"discrete": [[1, 2], [0.5]]},
+            r"discrete: values must be numbers, got \[1, 2\]; write discrete: {values: …, probabilities: …}$",
+        ),
         ({"normal": [0, float("nan")]}, r"normal: sd must be finite"),
         ({"uniform": [1, 1]}, r"uniform: low must be below high, got 1 and 1"),
         ({"triangular": [0, 3, 2]}, r"triangular: mode must lie between low and high, got 3"),

@@ -171,7 +171,7 @@ def test_a_changed_section_is_replaced_where_there_was_a_value_and_merged_where_
             r"<text>:11:16: variants\.a\.output: output is that of all variants",
         ),
         ("variants: {a: 3}", r"<text>:11:15: variants\.a: must be a mapping of settings, got 3"),
-        ("variants: [a]", r"<text>:11:11: variants: must be a mapping of names to settings, got a list"),
+        ("variants: [a]", r"<text>:11:11: variants: must be a mapping of names to settings, got \['a'\]"),
         ("variants: {}", r"<text>:11:11: variants: must be a mapping"),
         ("variants: {' a': {}}", r"must be a name of at most 40 characters"),
     ],

@@ -52,13 +52,22 @@ def about_key(name: str) -> dict[str, Any]:
 def about_key_inside(name: str) -> dict[str, Any]:
     """What is known of a key inside a section, such as `time.steps`; else `InputError`."""
     section, _, key = name.partition(".")
-    rows = {row["name"]: row for part in about_key(section)["sections"] for row in part["keys"]}
+    rows = _rows_of(section)
     if key not in rows:
         hint = did_you_mean(key, rows)
         raise InputError(f"nothing is called {name!r}{hint} (`simkit describe {section}` shows its keys)")
     row = rows[key]
     text = f"{row['description']} ({row['default']})" if row["default"] else row["description"]
     return {"name": name, "kind": f"key of {section}", "text": textwrap.fill(text, WIDTH)}
+
+
+def keys_called(name: str) -> list[str]:
+    """The keys inside sections that have a name, such as `time.steps` for `steps`."""
+    return [f"{section}.{name}" for section in experiment_keys() if name in _rows_of(section)]
+
+
+def _rows_of(section: str) -> dict[str, dict[str, str]]:
+    return {row["name"]: row for part in about_key(section)["sections"] for row in part["keys"]}
 
 
 def _below(spec: Any, definitions: dict[str, Any]) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from simkit.cli.about_keys import about_key, about_key_inside, experiment_keys, section_text
+from simkit.cli.about_keys import about_key, about_key_inside, experiment_keys, keys_called, section_text
 from simkit.cli.completion import complete_name
 from simkit.cli.failures import print_json, reported
 from simkit.cli.options import AsJson
@@ -72,6 +72,10 @@ def _about(name: str) -> dict:
         return about_key(name)
     if name.partition(".")[0] in experiment_keys():
         return about_key_inside(name)
+    inside = keys_called(name)
+    if inside:
+        shown = " or ".join(f"`simkit describe {key}`" for key in inside)
+        raise InputError(f"nothing is called {name!r} by itself; see {shown}")
     known = [*experiment_keys(), *MODELS, *SOLVERS, *CLOSED_FORMS, *FUNCTIONS]
     raise InputError(f"nothing is called {name!r}{did_you_mean(name, known)} (`simkit list` shows all names)")
 

@@ -1,6 +1,5 @@
 """`simkit inspect`: what a run compiles, what a step costs, and what depends on what."""
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -8,20 +7,11 @@ import typer
 
 from simkit.cli.failures import print_json, reported
 from simkit.cli.options import AsJson, ExperimentFile, OneVariant, Overrides
+from simkit.errors import InputError
+from simkit.suggestion import did_you_mean, shown
 from simkit.xla_flags import prefer_wide_vectors
 
-
-class What(StrEnum):
-    """What can be looked at by itself."""
-
-    jaxpr = "jaxpr"
-    stablehlo = "stablehlo"
-    hlo = "hlo"
-    cost = "cost"
-    memory = "memory"
-    kernels = "kernels"
-    graph = "graph"
-    all = "all"
+WHAT = ("jaxpr", "stablehlo", "hlo", "cost", "memory", "kernels", "graph", "all")
 
 
 def inspect(
@@ -29,8 +19,13 @@ def inspect(
     overrides: Overrides = None,
     variant: OneVariant = None,
     what: Annotated[
-        What, typer.Option(help="Only this. Of a program's text, all of it is printed.", show_default=True)
-    ] = What.all,
+        str,
+        typer.Option(
+            metavar="PART",
+            help=f"Only this: {', '.join(WHAT)}. Of a program's text, all of it is printed.",
+            autocompletion=lambda incomplete: [part for part in WHAT if part.startswith(incomplete)],
+        ),
+    ] = "all",
     out: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Write texts, report and graphs into it.")
     ] = None,
@@ -41,11 +36,13 @@ def inspect(
 ) -> None:
     """Look inside a run without running it: programs, kernels, cost of a step, and the graph of the model."""
     with reported(as_json):
+        if what not in WHAT:
+            raise InputError(f"--what: there is no part {shown(what)}{did_you_mean(what, WHAT)}")
         prefer_wide_vectors()
         from simkit.inspection.inspection import inspect as inspected
         from simkit.inspection.report import PARTS, TEXTS, as_dict, check_folder, text, write
 
-        parts = PARTS if what is What.all else (what.value,)
+        parts = PARTS if what == "all" else (what,)
         if out:
             check_folder(out, overwrite, parts)
         found = inspected(
@@ -55,8 +52,8 @@ def inspect(
         if as_json:
             files = {"files": [str(path) for path in written]} if out else {}
             print_json(as_dict(found, parts) | files)
-        elif what.value in TEXTS and not out:
-            print(getattr(found.programs["simulation"], what.value))
+        elif what in TEXTS and not out:
+            print(getattr(found.programs["simulation"], what))
         else:
             print(text(found, parts))
             if written:

@@ -76,6 +76,7 @@ class Inspection:
     programs: dict[str, CompiledProgram]
     loops: tuple[Loop, ...]
     step: StepCost | None
+    paths: int
     chunks: int
     paths_per_chunk: int
     devices: int
@@ -115,10 +116,10 @@ def inspect_simulation(simulation: Simulation, compiling: bool = True) -> Inspec
     with jax.enable_x64(True):
         mesh = path_mesh(simulation.devices)
         devices = int(mesh.devices.size)
-        plan = chunk_plan(simulation, devices)
+        plan, count = chunk_plan(simulation, devices), simulation.paths
         model, operations = model_graph(simulation), operation_graph(simulation)
         if not compiling:
-            return Inspection({}, (), None, plan.count, plan.paths, devices, model, operations)
+            return Inspection({}, (), None, count, plan.count, plan.paths, devices, model, operations)
         simulation, _, _ = with_policies(simulation, mesh)
         simulated, reduced = chunk_requests(simulation, plan, mesh)
         requests = {"simulation": simulated, "statistics": reduced}
@@ -126,7 +127,7 @@ def inspect_simulation(simulation: Simulation, compiling: bool = True) -> Inspec
         lanes = _lanes(simulation, plan, devices)
         loops = tuple(loops_of(parse(programs["simulation"].hlo), lanes))
         step = _step_cost(step_loop(loops), steps_of_a_turn(simulation), lanes)
-        return Inspection(programs, loops, step, plan.count, plan.paths, devices, model, operations)
+        return Inspection(programs, loops, step, count, plan.count, plan.paths, devices, model, operations)
 
 
 def steps_of_a_turn(simulation: Simulation) -> int:

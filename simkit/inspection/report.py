@@ -10,6 +10,7 @@ from simkit.errors import OutputError
 from simkit.inspection.drawing import LARGEST, save_graph
 from simkit.inspection.inspection import CompiledProgram, Inspection
 from simkit.progress import short_count
+from simkit.storage import check_folder_of
 
 PARTS = ("jaxpr", "stablehlo", "hlo", "cost", "memory", "kernels", "graph")
 TEXTS = {"jaxpr": "jaxpr.txt", "stablehlo": "stablehlo.mlir", "hlo": "hlo.txt"}
@@ -19,6 +20,7 @@ GRAPHS = {"model": "graph", "operations": "operations"}
 def as_dict(inspection: Inspection, parts: Collection[str] = PARTS) -> dict[str, Any]:
     """All figures as plain data; of the texts the number of lines, of the graphs all nodes and edges."""
     found: dict[str, Any] = {
+        "paths": inspection.paths,
         "chunks": inspection.chunks,
         "paths_per_chunk": inspection.paths_per_chunk,
         "devices": inspection.devices,
@@ -71,7 +73,9 @@ def text(inspection: Inspection, parts: Collection[str] = PARTS) -> str:
     if "cost" in parts:
         for name in ("flops", "transcendentals", "bytes accessed"):
             rows.append((f"XLA: {name}", *(short_count(int(p.cost.get(name, 0))) for p in programs)))
-    chunks = f"{inspection.chunks:,} chunks of {inspection.paths_per_chunk:,} paths"
+    paths = f"{inspection.paths:,} path{'s' * (inspection.paths != 1)}"
+    count = f"{inspection.chunks:,} chunk{'s' * (inspection.chunks != 1)}"
+    chunks = f"{paths} in {count} of {inspection.paths_per_chunk:,}"
     if programs:
         blocks.append(f"{chunks}, devices: {inspection.devices}\n{_columns(rows)}")
     if "cost" in parts:
@@ -145,12 +149,16 @@ def file_names(parts: Collection[str] = PARTS) -> list[str]:
 
 
 def check_folder(folder: Path, overwrite: bool, parts: Collection[str] = PARTS) -> None:
-    """Raise `OutputError` where a file is there already and may not be replaced."""
-    there = [name for name in file_names(parts) if (folder / name).exists()]
-    if there and not overwrite:
-        raise OutputError(f"{folder / there[0]}: exists already; to replace it use --overwrite")
+    """Raise `OutputError` where a file is there already and may not be replaced, or none can be made."""
+    old = [name for name in file_names(parts) if (folder / name).exists()]
+    if old and not overwrite:
+        raise OutputError(f"{folder / old[0]}: exists already; to replace it use --overwrite")
     if folder.exists() and not folder.is_dir():
         raise OutputError(f"{folder}: is a file; name a folder")
+    there = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+    if not there.is_dir():
+        raise OutputError(f"{folder}: {there} is not a directory; choose another output")
+    check_folder_of(folder, there)
 
 
 def write(inspection: Inspection, folder: Path, parts: Collection[str] = PARTS) -> list[Path]:

@@ -117,7 +117,7 @@ class Experiment(Section):
     variants: Annotated[dict[str, Any], WithJsonSchema(_VARIANTS)] | None = Field(
         None,
         description="Several experiments in one file, by name: each is the file with these settings changed. "
-        "Keys are dotted as in --set, or sections; null takes a key away.",
+        "Keys are dotted as in --set, or sections; null takes away a key that is there.",
         examples=[{"low": {"model.sigma": 0.1}, "high": {"model.sigma": 0.4}}],
     )
 

@@ -11,8 +11,7 @@ SENSITIVITY_METHODS = ("auto", "pathwise", "reverse", "smoothing", "score", "fin
 
 
 def _second(value: Any) -> list[str | list[str]]:
-    given = "an empty one" if value == [] else shown(value)
-    refusal = wrong(f"must be a list of names and pairs such as [S, [S, sigma]], got {given}")
+    refusal = wrong(f"must be a list of names and pairs such as [S, [S, sigma]], got {shown(value)}")
     if not isinstance(value, list) or not value:
         raise refusal
     for each in value:

@@ -117,8 +117,7 @@ def choice(*options: str):
 
 def list_of_names(value: Any) -> list[str]:
     if not isinstance(value, list) or not value or not all(isinstance(name, str) for name in value):
-        given = "an empty one" if value == [] else shown(value)
-        raise wrong(f"must be a list of names such as [S, v], got {given}")
+        raise wrong(f"must be a list of names such as [S, v], got {shown(value)}")
     return value
 
 

@@ -63,7 +63,7 @@ def sobol_indices(
     """
     laws, named = laws_by_name(distributions)
     method = sobol_method(laws, groups, estimator, order)
-    plan = checked_plan(points, **options)
+    plan = checked_plan(points, **_known(options))
     return _study(function, named, method, plan)
 
 
@@ -83,7 +83,7 @@ def elementary_effects(
     """
     laws, named = laws_by_name(distributions)
     method = morris_method(laws, levels)
-    plan = checked_plan(walks, **Options(replicates=8) | options, power=False)
+    plan = checked_plan(walks, **Options(replicates=8) | _known(options, "walks"), power=False)
     return _study(function, named, method, plan)
 
 
@@ -101,7 +101,7 @@ def derivative_measures(
     """
     laws, named = laws_by_name(distributions)
     method = derivatives_method(laws)
-    return _study(function, named, method, checked_plan(points, **options))
+    return _study(function, named, method, checked_plan(points, **_known(options)))
 
 
 def rank_correlations(
@@ -117,7 +117,7 @@ def rank_correlations(
     """
     laws, named = laws_by_name(distributions)
     method = Rank(laws, each_alone(laws))
-    return _study(function, named, method, checked_plan(points, **options))
+    return _study(function, named, method, checked_plan(points, **_known(options)))
 
 
 def propagate(
@@ -133,7 +133,7 @@ def propagate(
     """
     laws, named = laws_by_name(distributions)
     method = Propagate(laws, each_alone(laws))
-    return _study(function, named, method, checked_plan(points, **options))
+    return _study(function, named, method, checked_plan(points, **_known(options)))
 
 
 def _study(function: Callable, named: bool, method: AbstractMethod, plan: Plan) -> "xr.Dataset":
@@ -141,6 +141,18 @@ def _study(function: Callable, named: bool, method: AbstractMethod, plan: Plan) 
     names = tuple(method.laws)
     evaluate = evaluate_function(function, names, named, method.wants_gradient, method.wants_each)
     return to_dataset(method, plan, run_study(method, plan, evaluate))
+
+
+def _known(options: Options, size: str = "points") -> Options:
+    """The options of a study whose size is given by the argument `size`. Raises `InputError` for others."""
+    problems = []
+    for name in options.keys() - Options.__annotations__.keys():
+        other = name in ("points", "walks")
+        hint = f"; the size of this study is {size}" if other else did_you_mean(name, Options.__annotations__)
+        problems.append(f"{name}: no such argument{hint}")
+    if problems:
+        raise InputError(sorted(problems))
+    return options
 
 
 def laws_by_name(distributions: Laws) -> tuple[dict[str, Law], bool]:

@@ -276,7 +276,10 @@ def law_of(given: Mapping[str, Any]) -> Law:
     for field in fields:
         if field.name not in numbers and field.default is dataclasses.MISSING:
             raise ValueError(f"{kind}: {field.name} is missing; {usage}")
-    values = {name: _numbers(kind, name, value) for name, value in numbers.items()}
+    try:
+        values = {name: _numbers(name, value) for name, value in numbers.items()}
+    except ValueError as error:
+        raise ValueError(f"{kind}: {error}; {usage}") from None
     try:
         return LAWS[kind](**values)
     except ValueError as error:
@@ -302,17 +305,17 @@ def plain(law: Law) -> dict[str, Any]:
     return {kind: {k: list(x) if isinstance(x, tuple) else x for k, x in values.items() if x is not None}}
 
 
-def _numbers(kind: str, name: str, value: Any) -> Any:
-    if name in LISTS:
-        if not isinstance(value, list | tuple):
-            raise ValueError(f"{kind}: {name} must be a list of numbers, got {shown(value)}")
-        return tuple(_number(kind, name, x) for x in value)
-    return _number(kind, name, value)
+def _numbers(name: str, value: Any) -> Any:
+    if name not in LISTS:
+        return _number(f"{name} must be a number", value)
+    if not isinstance(value, list | tuple):
+        raise ValueError(f"{name} must be a list of numbers, got {shown(value)}")
+    return tuple(_number(f"{name} must be numbers", x) for x in value)
 
 
-def _number(kind: str, name: str, value: Any) -> float:
+def _number(wanted: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{kind}: {name} must be a number, got {shown(value)}")
+        raise ValueError(f"{wanted}, got {shown(value)}")
     return float(value)
 
 

@@ -27,7 +27,7 @@ FINER = 1e-2  # of the run's tolerances: those to which the crossing is found in
 class Crossing(NamedTuple):
     """Where a condition was met: the `time`, the `state` then, and whether it was `found` before the end.
 
-    Time and state are NaN where it was not.
+    Time and state are NaN where it was not, and their derivatives 0, so that `jnp.where(found, …)` has one.
     """
 
     time: Scalar
