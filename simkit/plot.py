@@ -91,7 +91,7 @@ def _title(dataset: "xr.Dataset") -> str:
     if failed:
         size += f" ({failed:,} failed)"
     steps = steps_text(a)
-    seed = f", seed {int(a['seed'])}" if a["kind"] in ("sde", "jump") else ""
+    seed = f", seed {int(a['seed'])}" if a["kind"] in ("sde", "jump") or paths > 1 else ""
     return f"{a['model']}   {size} × {steps}   {a['solver']}{seed}"
 
 

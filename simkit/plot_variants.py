@@ -137,6 +137,8 @@ def _portrait(
 
 def _title(dataset: "xr.Dataset") -> str:
     a = dataset.attrs
-    paths = "1 path" if int(a["paths"]) == 1 else f"{int(a['paths']):,} paths"
-    seed = f", seed {int(a['seed'])}" if a.get("kind") in ("sde", "jump") and "seed" in a else ""
-    return f"{run_title(dataset)}   {dataset.sizes['variant']} variants × {paths}{seed}"
+    paths = int(a["paths"])
+    random = a.get("kind") in ("sde", "jump") or paths > 1
+    seed = f", seed {int(a['seed'])}" if random and "seed" in a else ""
+    each = "1 path" if paths == 1 else f"{paths:,} paths"
+    return f"{run_title(dataset)}   {dataset.sizes['variant']} variants × {each}{seed}"

@@ -43,6 +43,7 @@ from simkit.uncertainty.methods import (
     Rank,
     Sobol,
 )
+from simkit.uncertainty.plot import plot_study
 from simkit.uncertainty.replicates import Measure
 from simkit.uncertainty.study import Plan, run_study
 from simkit.uncertainty.table import closing_lines
@@ -561,6 +562,13 @@ def test_a_budget_below_the_first_runs_is_refused():
     with pytest.raises(InputError, match=wrong):
         sobol_indices(ishigami, CUBE, points=64, width=0.1, budget=5119)
     assert sobol_indices(ishigami, CUBE, points=64, width=1e-9, budget=5120).attrs["runs"] == 5120
+
+
+def test_names_of_points_at_one_place_are_not_printed_over_each_other():
+    laws = {name: {"uniform": [0, 1]} for name in ("a", "idle", "b", "too")}
+    found = elementary_effects(lambda a, idle, b, too: a + 3 * b + 0 * (idle + too), laws, walks=8)
+    (axes,) = plot_study(found).axes
+    assert [each.get_text() for each in axes.texts] == ["a", "idle, too", "b"]
 
 
 def test_a_width_has_its_unit():

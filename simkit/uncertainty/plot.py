@@ -83,12 +83,21 @@ def _plane(axes: "Axes", one: "xr.Dataset") -> None:
     axes.errorbar(x, y, one["sigma_halfwidth"].values, one["mu_star_halfwidth"].values, **style)
     top = 1.15 * max(float(x.max()), float(y.max()), 1e-300)
     axes.plot([0, top], [0, top], color=GREY, linewidth=0.9, linestyle=(0, (4, 3)), label="sigma = mu*")
-    for name, right, up in zip(one["parameter"].values, x, y, strict=True):
-        axes.annotate(str(name), (right, up), xytext=(7, 5), textcoords="offset points", fontsize=10)
+    for (right, up), names in _together(zip(x, y, strict=True), one["parameter"].values, 0.04 * top).items():
+        axes.annotate(", ".join(names), (right, up), xytext=(7, 5), textcoords="offset points", fontsize=10)
     axes.set_xlim(-0.03 * top, top)
     axes.set_ylim(-0.03 * top, top)
     axes.set_xlabel("mu*, mean absolute effect")
     axes.set_ylabel("sigma, its standard deviation")
+
+
+def _together(points, names, near: float) -> dict[tuple[float, float], list[str]]:
+    """The names at each point, and at those so near that theirs would be printed over them."""
+    found: dict[tuple[float, float], list[str]] = {}
+    for (x, y), name in zip(points, names, strict=True):
+        at = next((p for p in found if max(abs(p[0] - x), abs(p[1] - y)) < near), (float(x), float(y)))
+        found.setdefault(at, []).append(str(name))
+    return found
 
 
 def _distribution(axes: "Axes", one: "xr.Dataset", unit: str) -> None:
