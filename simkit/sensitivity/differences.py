@@ -12,6 +12,7 @@ import dataclasses
 from collections.abc import Sequence
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from simkit.sensitivity.targets import Target
@@ -20,7 +21,8 @@ SMOOTH, ROUGH, SECOND, COUPLED = 1e-3, 0.02, 0.02, 0.01  # of the target's scale
 SHORTER = 8.0  # by what a step that is too long is divided
 SIGNIFICANT = 4.0  # standard errors
 NEGLIGIBLE = 1e-3  # of a derivative
-RESOLUTIONS = 1e3  # units in the last place that a step's change of a value must exceed
+SHORTEST, RESOLUTIONS = 1e-7, 1e3  # of steps: as a share, and in units in the last place of the target
+ROUNDINGS = 16.0  # units in the last place that the value of a path may be off
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,22 +42,22 @@ def step_of(target: Target, share: float) -> float:
     return share * target.scale
 
 
-def is_too_long(mean, stderr, apart, apart_stderr) -> bool:
+def is_too_long(mean, stderr, apart, apart_stderr, rounding=0.0) -> bool:
     """Whether a step leaves an error that shows, anywhere among the rows.
 
     `apart` is how far the lower order is away. Orders that fall off by one factor would leave the derivative
     itself as much nearer, apart² / |mean|: too much where that is more than the derivative's standard error,
-    and not its rounding.
+    and not rounding.
     """
-    apart = np.abs(apart)
-    seen = apart > SIGNIFICANT * np.nan_to_num(apart_stderr)
-    allowed = np.maximum(np.nan_to_num(stderr), NEGLIGIBLE * np.abs(mean))
-    return bool(np.any(seen & (apart**2 > allowed * np.abs(mean))))
+    apart, size = np.abs(apart), np.abs(mean)
+    seen = apart > np.maximum(SIGNIFICANT * np.nan_to_num(apart_stderr), rounding)
+    allowed = np.maximum(np.nan_to_num(stderr), NEGLIGIBLE * size)
+    return bool(np.any(seen & (apart**2 > allowed * size)))
 
 
-def shortest(order: int, precision: str) -> float:
-    """The shortest step, as a share: what it changes must be seen in numbers of this precision."""
-    return float(RESOLUTIONS * np.finfo(precision).eps) ** (1 / order)
+def shortest(precision: str) -> float:
+    """The shortest step, as a share: the target itself must see it in numbers of this precision."""
+    return max(SHORTEST, RESOLUTIONS * float(np.finfo(precision).eps))
 
 
 def first_difference(step: float, side: int = 0) -> Stencil:
@@ -102,23 +104,22 @@ def mixed_difference(steps: Sequence[float], sides: tuple[int, int] = (0, 0)) ->
 
 @dataclasses.dataclass(frozen=True)
 class Weighted:
-    """A function of (the values of several runs, weights by formula and run): sums in float64.
+    """A function of (the values of several runs, weights, those of a lower order) in float64, by quantity.
 
-    By formula, and for each by quantity.
+    First the differences, then how far those of the lower order are away, then how large the terms are, of
+    which both have rounding. What is the same in all runs has a difference of 0.
     """
 
     runs: int
-    formulas: int
 
     def __call__(
-        self, values: tuple[tuple[jax.Array, ...], ...], weights: jax.Array
+        self, values: tuple[tuple[jax.Array, ...], ...], weights: jax.Array, rough: jax.Array
     ) -> tuple[jax.Array, ...]:
-        found = []
-        for formula in range(self.formulas):
-            for each in zip(*values, strict=True):
-                rows = [values.astype(weights.dtype) for values in each]
-                total = weights[formula, 0] * rows[0]
-                for i in range(1, self.runs):
-                    total = total + weights[formula, i] * rows[i]
-                found.append(total)
-        return tuple(found)
+        totals, apart, sizes = [], [], []
+        for each in zip(*values, strict=True):
+            rows = [x.astype(weights.dtype) for x in each]
+            changes = [x - rows[0] for x in rows]
+            totals.append(sum(weights[i] * changes[i] for i in range(1, self.runs)))
+            apart.append(sum((weights[i] - rough[i]) * changes[i] for i in range(1, self.runs)))
+            sizes.append(sum(jnp.abs(weights[i] * rows[i]) for i in range(self.runs)))
+        return *totals, *apart, *sizes

@@ -42,6 +42,7 @@ from simkit.sensitivity.derivative_program import (
 from simkit.sensitivity.differences import (
     COUPLED,
     ROUGH,
+    ROUNDINGS,
     SECOND,
     SHORTER,
     SMOOTH,
@@ -105,7 +106,7 @@ class _Part:
     """Derivatives that one program gives: (choice, position among its arrays), and values by position.
 
     `finer` simulates to tolerances that tell the error of the steps. `share` is the step of differences: then
-    how far their lower order is away from each array comes as many positions further on.
+    how far their lower order is away from each, and how large their terms are, follow as often.
     """
 
     requests: tuple[Request, ...]
@@ -200,14 +201,15 @@ def _with_shorter_steps(
     facts: Facts, part: _Part, found: Found, errors: list[np.ndarray] | None
 ) -> _Part | None:
     """The differences of a part whose steps are too long, once more; None where none are, or can be."""
-    share, further = part.share / SHORTER, len(part.found)
-    again = []
+    share, precision = part.share / SHORTER, facts.simulation.precision
+    if share < shortest(precision):
+        return None
+    again, count = [], len(part.found)
+    rounding = ROUNDINGS * float(np.finfo(precision).eps)
     for choice, place in part.found:
-        if share < shortest(len(choice.targets), facts.simulation.precision):
-            continue
         allowed = found.stderr[place] if errors is None else errors[place]
-        apart = found.mean[place + further], found.stderr[place + further]
-        if is_too_long(found.mean[place], allowed, *apart):
+        apart = found.mean[place + count], found.stderr[place + count]
+        if is_too_long(found.mean[place], allowed, *apart, rounding * found.mean[place + 2 * count]):
             again.append(choice)
     return _differences(facts, again, share) if again else None
 
@@ -415,24 +417,23 @@ def _differences(facts: Facts, group: list[Choice], share: float | None = None) 
     stencil, share = _stencil(facts, second, targets, share)
     steps = [step_of(target, share) for target in targets]
     given = [shifted(facts.simulation, targets, _times(point, steps)) for point in stencil.points]
-    apart = np.subtract(stencil.weights, stencil.rough)
-    weights = jnp.asarray([stencil.weights, apart], jnp.float64)
+    weights = [jnp.asarray(each, jnp.float64) for each in (stencil.weights, stencil.rough)]
     ids = _some_ids(facts)
     mesh = facts.program.mesh
     run = Request(ChunkProgram(facts.program, rows), (facts.inputs, ids), mesh)
     shapes = on_mesh([count for _, count in rows], ids.shape, facts.simulation.precision, mesh)
-    weighted = Weighted(len(given), len(weights))
-    added = Request(weighted, ((shapes,) * len(given), weights), mesh, (ROWS, REPLICATED))
+    given_shapes = (shapes,) * len(given), *weights
+    added = Request(Weighted(len(given)), given_shapes, mesh, (ROWS, REPLICATED, REPLICATED))
 
     def simulate(run, add, ids, given=given):
-        return add(tuple(run(inputs, ids)[0] for inputs in given), weights)
+        return add(tuple(run(inputs, ids)[0] for inputs in given), *weights)
 
     finer = None
     if is_ordinary_and_adaptive(facts.simulation):
         tighter = [with_tighter_tolerances(inputs, facts.simulation.precision) for inputs in given]
         finer = functools.partial(simulate, given=tighter)
     found = tuple((choice, q) for q, choice in enumerate(group))
-    counts = tuple(count for _, count in rows) * len(weights)
+    counts = tuple(count for _, count in rows) * 3
     return _Part((run, added), simulate, counts, found, (), float(len(given)), finer, share)
 
 
