@@ -77,11 +77,16 @@ def choose(facts: Facts, quantity: str, target: int) -> Choice:
         return Choice(quantity, (target,), "finite differences", reason)
     why = f"the value jumps with {', '.join(sorted(jumps))}" if jumps else f"the equations jump with {broken}"
     smoothed = smooth(facts, quantity, (target,), kinks=False)
+    by_smoothing = (
+        None if isinstance(smoothed, str) else Choice(quantity, (target,), "smoothing", why, 0, smoothed)
+    )
+    if by_smoothing is not None and not _moves_drift_alone(facts, target):
+        return by_smoothing
     look = release_interval(facts, quantity, target, "jumps")
-    if not isinstance(smoothed, str) and not (isinstance(look, int) and _moves_drift_alone(facts, target)):
-        return Choice(quantity, (target,), "smoothing", why, 0, smoothed)
     if isinstance(look, int):
         return Choice(quantity, (target,), "score", why, look)
+    if by_smoothing is not None:
+        return by_smoothing
     return Choice(quantity, (target,), "finite differences", f"{why.split(' with ')[0]}, and {look}")
 
 
