@@ -166,9 +166,9 @@ def test_rounding_is_no_reason_for_shorter_steps():
         "model": {"ode": {"x": "-x"}},
         "initial": {"x": 1.0},
         "time": {"t1": 1.0, "steps": 10},
-        "observe": {"rounded": "1e6*x + sin(1e3*m) * 1e-9", "other": "0.7*x + n"},
+        "observe": {"rounded": "1e6*x + sin(1e3*m) * 3e-10", "other": "0.7*x + n"},
         "sensitivity": {"wrt": ["m"], "method": "finite_differences"},
     }
     found = sensitivities(experiment)
     assert found["other_derivative"].item() == 0
-    assert abs(found["rounded_derivative"].item()) < 1e-5
+    assert found["rounded_derivative"].item() == pytest.approx(3e-7, rel=0.3)
