@@ -495,7 +495,16 @@ def test_command_prints_and_writes(tmp_path, monkeypatch):
 
 
 @pytest.mark.more
-def test_counts_by_coupled_copies_and_by_likelihood():
+@pytest.mark.parametrize(
+    ("method", "estimators"),
+    [
+        ("auto", ("coupled differences", "score")),
+        ("score", ("score", "score")),
+        ("weak_derivative", ("weak derivative", "weak derivative")),
+        ("coupled_differences", ("coupled differences", "coupled differences")),
+    ],
+)
+def test_counts_by_copies_and_by_likelihood(method, estimators):
     """Poisson's law with the mean m = (alpha/mu) (1 - e^(-mu t)): dP(X > n)/dm is its probability of n."""
     alpha, mu, t, n = 10.0, 0.5, 5.0, 18
     network = {
@@ -504,18 +513,39 @@ def test_counts_by_coupled_copies_and_by_likelihood():
         "time": {"t1": t},
         "ensemble": {"paths": 8192, "seed": 1, "devices": 1},
         "observe": {"square": "X**2", "many": f"X > {n}"},
-        "sensitivity": {"wrt": ["alpha", "mu"], "of": ["square", "many"]},
+        "sensitivity": {"wrt": ["alpha", "mu"], "of": ["square", "many"], "method": method},
     }
     left = np.exp(-mu * t)
     m = alpha / mu * (1 - left)
     slopes = np.array([m / alpha, -m / mu + alpha / mu * t * left])
     exact = {"square": (1 + 2 * m) * slopes, "many": np.exp(n * np.log(m) - m - gammaln(n + 1)) * slopes}
     found = simkit.sensitivities(network)
-    assert set(found["square_derivative_estimator"].values) == {"coupled differences"}
-    assert set(found["many_derivative_estimator"].values) == {"score"}
-    for name, values in exact.items():
+    for (name, values), estimator in zip(exact.items(), estimators, strict=True):
+        assert set(found[f"{name}_derivative_estimator"].values) == {estimator}
         z = (found[f"{name}_derivative"].values - values) / found[f"{name}_derivative_stderr"].values
         assert np.all(abs(z) < 4), name
+
+
+def test_copies_are_refused_where_there_are_none():
+    network = {
+        "model": {"type": "ImmigrationDeath", "alpha": 1.0, "mu": 0.0},
+        "initial": {"X": 0},
+        "time": {"t1": 1.0},
+        "ensemble": {"paths": 8, "devices": 1},
+        "sensitivity": {"wrt": ["mu"]},
+    }
+    diffusion = {**EXACT, "sensitivity": {"wrt": ["sigma"]}}
+    for experiment, method, settings, reason in (
+        (network, "coupled_differences", {}, "mu = 0 may be the end of its range"),
+        (network, "weak_derivative", {"solver": "TauLeaping"}, "TauLeaping takes many events at once"),
+        (network, "weak_derivative", {"sensitivity.wrt": ["t1"]}, "t1 moves the times of the rows"),
+        (diffusion, "coupled_differences", {}, "only copies of a reaction network fire together"),
+        (diffusion, "weak_derivative", {}, "sigma moves no rate of jumps"),
+    ):
+        with pytest.raises(
+            InputError, match=rf"sensitivity.method: no {method.replace('_', ' ')} .*: {reason}"
+        ):
+            simkit.sensitivities(experiment, overrides={"sensitivity.method": method, **settings})
 
 
 @pytest.mark.more

@@ -36,6 +36,9 @@ Method = Literal[
 ]
 ONE_TO_ONE = (EulerMaruyama, TamedEuler, ExactSampling, BAOAB)
 EXERCISE = "the date of exercise jumps"
+MOVES_ROWS = "{} moves the times of the rows"
+ONE_NETWORK = "copies need one network"
+AT_AN_END = "{} = {:g} may be the end of its range"
 FEW = 6  # a reverse pass costs about as much as so many directions
 
 
@@ -74,30 +77,56 @@ def choose(facts: Facts, quantity: str, target: int) -> Choice:
         return Choice(quantity, (target,), "finite differences", reason)
     why = f"the value jumps with {', '.join(sorted(jumps))}" if jumps else f"the equations jump with {broken}"
     smoothed = smooth(facts, quantity, (target,), kinks=False)
+    by_smoothing = (
+        None if isinstance(smoothed, str) else Choice(quantity, (target,), "smoothing", why, 0, smoothed)
+    )
+    if by_smoothing is not None and not _moves_drift_alone(facts, target):
+        return by_smoothing
     look = release_interval(facts, quantity, target, "jumps")
-    if not isinstance(smoothed, str) and not (isinstance(look, int) and _moves_drift_alone(facts, target)):
-        return Choice(quantity, (target,), "smoothing", why, 0, smoothed)
     if isinstance(look, int):
         return Choice(quantity, (target,), "score", why, look)
+    if by_smoothing is not None:
+        return by_smoothing
     return Choice(quantity, (target,), "finite differences", f"{why.split(' with ')[0]}, and {look}")
 
 
 def _of_counts(facts: Facts, quantity: str, target: int, jumps: bool) -> Choice:
     """The estimator for a jump process: numbers of molecules jump with the rates."""
-    label = facts.targets[target].label
+    label, exact = facts.targets[target].label, facts.simulation.solver.exact
     if facts.moves_times(target):
-        return Choice(quantity, (target,), "finite differences", f"{label} moves the times of the rows")
+        return Choice(quantity, (target,), "finite differences", MOVES_ROWS.format(label))
     if schedule_of(facts.simulation.problem) is not None:
-        return Choice(quantity, (target,), "score", "counts jump with the rates, and copies need one network")
+        return Choice(quantity, (target,), "score", f"counts jump with the rates, and {ONE_NETWORK}")
     if facts.at_an_end(target):
-        end = f"{label} = {facts.targets[target].value:g} may be the end of its range: one event more"
-        if facts.simulation.solver.exact:
-            return Choice(quantity, (target,), "weak derivative", end)
-        return Choice(quantity, (target,), "finite differences", end.split(":")[0])
+        end = AT_AN_END.format(label, facts.targets[target].value)
+        if exact:
+            return Choice(quantity, (target,), "weak derivative", f"{end}: one event more")
+        return Choice(quantity, (target,), "finite differences", end)
     if jumps:
         return Choice(quantity, (target,), "score", "the value jumps with the counts")
     apart = f"counts jump with the rates: copies {COUPLED:.0%} either way"
     return Choice(quantity, (target,), "coupled differences", apart)
+
+
+def no_copies(facts: Facts, target: int, method: str) -> str | None:
+    """Why two copies of a network cannot tell the derivative in a target, apart by it or by one event."""
+    simulation, label = facts.simulation, facts.targets[target].label
+    if not isinstance(simulation.grid, JumpGrid):
+        coupled = method == "coupled_differences"
+        return (
+            "only copies of a reaction network fire together"
+            if coupled
+            else f"{label} moves no rate of jumps"
+        )
+    if facts.moves_times(target):
+        return MOVES_ROWS.format(label)
+    if schedule_of(simulation.problem) is not None:
+        return ONE_NETWORK
+    if method == "coupled_differences" and facts.at_an_end(target):
+        return AT_AN_END.format(label, facts.targets[target].value)
+    if method == "weak_derivative" and not simulation.solver.exact:
+        return f"{type(simulation.solver).__name__} takes many events at once, and no other fits between"
+    return None
 
 
 def choose_second(facts: Facts, quantity: str, pair: tuple[int, int]) -> Choice:
@@ -198,7 +227,7 @@ def release_interval(facts: Facts, quantity: str, target: int, kind: str) -> int
     simulation, label = facts.simulation, facts.targets[target].label
     observable = facts.observable(quantity)
     if isinstance(simulation.grid, JumpGrid):
-        return f"{label} moves the times of the rows" if facts.moves_times(target) else 0
+        return MOVES_ROWS.format(label) if facts.moves_times(target) else 0
     if not isinstance(simulation.grid, Grid) or not isinstance(simulation.problem, AbstractSDE):
         return "a score needs noise on a fixed grid"
     if not isinstance(simulation.solver, ONE_TO_ONE):

@@ -34,9 +34,10 @@ def to_dataset(simulation: Simulation, study: Study, provenance: Mapping[str, An
     For an observable `call`: `call_mean`, `call_mean_stderr`; `call_derivative`, `call_derivative_stderr` and
     `call_derivative_sd` (of the estimator, per path) `(parameter)`, with the estimators' names and why they
     were chosen in `call_estimator` and `call_reason`; the same of second derivatives as `call_second…`
-    `(pair)`; of ordinary equations on adaptive steps `call_derivative_step_error` has what a run to a tenth
-    of the tolerances changes. What is kept at each saved time has a dimension `time` too. Coordinates of
-    `parameter` are its values and units. Where asked for, `call_derivative_check` are finite differences, and
+    `(pair)`; `call_derivative_step_error` has what a run to a tenth of the tolerances changes, of ordinary
+    equations on adaptive steps, and how far a formula of lower order is away, of finite differences. What
+    is kept at each saved time has a dimension `time` too. Coordinates of `parameter` are its values and
+    units. Where asked for, `call_derivative_check` are finite differences, and
     `call_derivative_z` is how many standard errors of both the derivative is away from them; NaN where it is
     one of them, and where neither has a spread.
     """
@@ -77,9 +78,11 @@ def to_dataset(simulation: Simulation, study: Study, provenance: Mapping[str, An
                         else f"second {text.format(name)}"
                     },
                 )
-            errors = [d.step_error for d in found if d.step_error is not None]
-            if len(errors) == len(found):
-                text = f"what a tenth of the tolerances changes in the {kind} of the mean of {name}"
+            if any(d.step_error is not None for d in found):
+                errors = [
+                    np.full_like(d.mean, np.nan) if d.step_error is None else d.step_error for d in found
+                ]
+                text = f"error that steps leave in the {kind} of the mean of {name}"
                 stacked = np.stack(errors) if at else np.stack(errors)[:, 0]
                 variables[f"{name}_{kind}_step_error"] = ((along, *at), stacked, {"long_name": text})
             if any(d.check is not None for d in found):

@@ -1,10 +1,11 @@
 """The sensitivities of an experiment: estimators chosen, run over all paths, and put together."""
 
 import dataclasses
+import functools
 import itertools
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +22,16 @@ from simkit.longstaff_schwartz import with_policies
 from simkit.on_each_device import REPLICATED, ROWS
 from simkit.paths import as_device_ids, path_mesh
 from simkit.programs import Request, compiled
-from simkit.sensitivity.choice import FEW, Choice, Method, choose, choose_second, release_interval, smooth
+from simkit.sensitivity.choice import (
+    FEW,
+    Choice,
+    Method,
+    choose,
+    choose_second,
+    no_copies,
+    release_interval,
+    smooth,
+)
 from simkit.sensitivity.derivative_program import (
     DerivativeProgram,
     Kind,
@@ -32,13 +42,17 @@ from simkit.sensitivity.derivative_program import (
 from simkit.sensitivity.differences import (
     COUPLED,
     ROUGH,
+    ROUNDINGS,
     SECOND,
+    SHORTER,
     SMOOTH,
     Stencil,
     Weighted,
     first_difference,
+    is_too_long,
     mixed_difference,
     second_difference,
+    shortest,
     step_of,
 )
 from simkit.sensitivity.error_controlled import (
@@ -61,7 +75,8 @@ WHOLE = 1.0  # of a target's value: the size in which its equations are solved
 class Derivative:
     """A derivative of a mean: its estimate, standard error and standard deviation per path, by row.
 
-    `step_error` is how much a run to a tenth of the tolerances differs, where tolerances decide.
+    `step_error` is how much a run to a tenth of the tolerances differs, where tolerances decide, and for
+    finite differences how much a formula of lower order does.
     `check` is the same by finite differences, where that was asked for and is something else.
     """
 
@@ -90,7 +105,8 @@ class Study:
 class _Part:
     """Derivatives that one program gives: (choice, position among its arrays), and values by position.
 
-    `finer` are the arguments that make the program exact enough to tell the error of its steps.
+    `finer` simulates to tolerances that tell the error of the steps. `share` is the step of differences: then
+    how far their lower order is away from each, and how large their terms are, follow as often.
     """
 
     requests: tuple[Request, ...]
@@ -99,7 +115,8 @@ class _Part:
     found: tuple[tuple[Choice, int], ...]
     values: tuple[tuple[str, int], ...]
     cost: float
-    finer: Moves | None = None
+    finer: Callable | None = None
+    share: float = 0.0
 
 
 def find_sensitivities(
@@ -163,8 +180,14 @@ def _find(simulation: Simulation, section: Sensitivity, progress: Progress | Non
             values.setdefault(name, (found.mean[place], found.stderr[place]))
         for choice, place in part.found:
             error = None if errors is None else errors[place]
+            if part.share:
+                error = np.abs(found.mean[place + len(part.found)]) + (0.0 if error is None else error)
             figures = found.mean[place], found.stderr[place], found.sd[place]
             derivatives[choice] = Derivative(choice, *figures, error)
+        shorter = _with_shorter_steps(facts, part, found, errors)
+        if shorter is not None:
+            total += shorter.cost
+            parts.append(shorter)
     elapsed = time.perf_counter() - start - (compile_s - compile_before)
     ordered = []
     for choice in choices:
@@ -172,6 +195,23 @@ def _find(simulation: Simulation, section: Sensitivity, progress: Progress | Non
         check = None if _differs(found.choice) else derivatives.get(_check_of(choice))
         ordered.append(dataclasses.replace(_explained(facts, found), check=check))
     return Study(targets, tuple(ordered), values, simulation.paths, len(lost), elapsed, compile_s)
+
+
+def _with_shorter_steps(
+    facts: Facts, part: _Part, found: Found, errors: list[np.ndarray] | None
+) -> _Part | None:
+    """The differences of a part whose steps are too long, once more; None where none are, or can be."""
+    share, precision = part.share / SHORTER, facts.simulation.precision
+    if share < shortest(precision):
+        return None
+    again, count = [], len(part.found)
+    rounding = ROUNDINGS * float(np.finfo(precision).eps)
+    for choice, place in part.found:
+        allowed = found.stderr[place] if errors is None else errors[place]
+        apart = found.mean[place + count], found.stderr[place + count]
+        if is_too_long(found.mean[place], allowed, *apart, rounding * found.mean[place + 2 * count]):
+            again.append(choice)
+    return _differences(facts, again, share) if again else None
 
 
 def _without_weight(simulation: Simulation, choice: Choice) -> Choice:
@@ -238,6 +278,14 @@ def _first(facts: Facts, method: str, quantity: str, target: int) -> Choice:
                 f"for {right.method}"
             )
         return Choice(quantity, (target,), "smoothing", asked, 0, smoothed)
+    if method in ("weak_derivative", "coupled_differences"):
+        name, reason = method.replace("_", " "), no_copies(facts, target, method)
+        if reason is not None:
+            raise InputError(
+                f"sensitivity.method: no {name} for {quantity} in {label}: {reason}; leave method out for "
+                f"{right.method}"
+            )
+        return Choice(quantity, (target,), cast(Method, name), asked)
     look = release_interval(facts, quantity, target, "jumps")
     if isinstance(look, str):
         raise InputError(
@@ -338,7 +386,10 @@ def _one_program(facts, program, moves, counts, found, values, cost) -> _Part:
     finer = None
     if is_ordinary_and_adaptive(facts.simulation):
         tighter = with_tighter_tolerances(moves.inputs, facts.simulation.precision)
-        finer = moves._replace(inputs=tighter)
+
+        def finer(run, ids):
+            return run(moves._replace(inputs=tighter), ids)
+
     return _Part((request,), simulate, counts, found, values, cost, finer)
 
 
@@ -354,34 +405,40 @@ def _plain(facts: Facts, names: list[str]) -> _Part:
     return _Part((request,), simulate, tuple(count for _, count in rows), (), values, 1.0)
 
 
-def _differences(facts: Facts, group: list[Choice]) -> _Part:
-    """The same paths at other values of one target, or two."""
-    numbers = group[0].targets
-    targets = [facts.targets[i] for i in dict.fromkeys(numbers)]
+def _differences(facts: Facts, group: list[Choice], share: float | None = None) -> _Part:
+    """The same paths at other values of one target, or two; `share` is the longest step to take."""
+    targets = [facts.targets[i] for i in dict.fromkeys(group[0].targets)]
+    second = len(group[0].targets) == 2
+    if share is None:
+        rough = any(facts.is_rough(choice.quantity, choice.targets[0]) for choice in group)
+        share = SECOND if second else ROUGH if rough else SMOOTH
     names = [choice.quantity for choice in group]
     rows = _rows(facts, names)
-    stencil, steps = _stencil(facts, group, targets)
+    stencil, share = _stencil(facts, second, targets, share)
+    steps = [step_of(target, share) for target in targets]
     given = [shifted(facts.simulation, targets, _times(point, steps)) for point in stencil.points]
-    weights = jnp.asarray(stencil.weights, jnp.float64)
+    weights = [jnp.asarray(each, jnp.float64) for each in (stencil.weights, stencil.rough)]
     ids = _some_ids(facts)
     mesh = facts.program.mesh
     run = Request(ChunkProgram(facts.program, rows), (facts.inputs, ids), mesh)
     shapes = on_mesh([count for _, count in rows], ids.shape, facts.simulation.precision, mesh)
-    added = Request(Weighted(len(given)), ((shapes,) * len(given), weights), mesh, (ROWS, REPLICATED))
+    given_shapes = (shapes,) * len(given), *weights
+    added = Request(Weighted(len(given)), given_shapes, mesh, (ROWS, REPLICATED, REPLICATED))
 
-    def simulate(run, add, ids):
-        return add(tuple(run(inputs, ids)[0] for inputs in given), weights)
+    def simulate(run, add, ids, given=given):
+        return add(tuple(run(inputs, ids)[0] for inputs in given), *weights)
 
+    finer = None
+    if is_ordinary_and_adaptive(facts.simulation):
+        tighter = [with_tighter_tolerances(inputs, facts.simulation.precision) for inputs in given]
+        finer = functools.partial(simulate, given=tighter)
     found = tuple((choice, q) for q, choice in enumerate(group))
-    counts = tuple(count for _, count in rows)
-    return _Part((run, added), simulate, counts, found, (), float(len(given)))
+    counts = tuple(count for _, count in rows) * 3
+    return _Part((run, added), simulate, counts, found, (), float(len(given)), finer, share)
 
 
-def _stencil(facts: Facts, group: list[Choice], targets: list[Target]) -> tuple[Stencil, list[float]]:
-    """Where to run, all within the ranges of parameters and initial values."""
-    second = len(group[0].targets) == 2
-    rough = any(facts.is_rough(choice.quantity, choice.targets[0]) for choice in group)
-    share = SECOND if second else ROUGH if rough else SMOOTH
+def _stencil(facts: Facts, second: bool, targets: list[Target], share: float) -> tuple[Stencil, float]:
+    """Where to run, all within the ranges of parameters and initial values, and the step as a share."""
     ways: list[tuple[int, ...]] = [(0,) * len(targets), *itertools.product((1, -1), repeat=len(targets))]
     for size in (share, share / 10, share / 100):
         steps = [step_of(target, size) for target in targets]
@@ -391,7 +448,7 @@ def _stencil(facts: Facts, group: list[Choice], targets: list[Target]) -> tuple[
             else:
                 stencil = (second_difference if second else first_difference)(steps[0], sides[0])
             if all(admitted(facts.simulation, targets, _times(point, steps)) for point in stencil.points):
-                return stencil, steps
+                return stencil, size
     labels = " and ".join(f"{target.label} = {target.value:g}" for target in targets)
     raise InputError(
         f"sensitivity: no finite differences in {labels}: a step of {share / 100:.2%} to either side leaves "
@@ -444,7 +501,7 @@ def _run(
     errors = None
     if part.finer is not None:
         present = np.arange(ids.size) < simulation.paths
-        both = part.simulate(*programs, ids), programs[0](part.finer, ids)
+        both = part.simulate(*programs, ids), part.finer(*programs, ids)
         coarse, fine = ([np.asarray(x).reshape(len(x), -1)[:, present] for x in each] for each in both)
         errors = [np.abs(np.mean(a - b, axis=1)) for a, b in zip(coarse, fine, strict=True)]
     return found, errors, seconds

@@ -95,7 +95,7 @@ def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
                 f"{name} = {with_error(content['mean'], content['stderr'])}" if first else "",
                 label,
                 with_error(row["derivative"], row["stderr"]),
-                "" if row.get("step_error") is None else f"{row['step_error']:.1e}",
+                f"{row['step_error']:.1e}" if row.get("step_error") else "",
                 "" if row["sd"] is None or row["sd"] == 0 else f"{row['sd']:.4g}",
                 "" if row.get("check") is None else with_error(row["check"], row["check_stderr"]),
                 _apart(row, ROUNDED * rounding * abs((content["mean"] or 0) / sizes[label])),

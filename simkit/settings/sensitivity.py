@@ -7,7 +7,16 @@ from pydantic import Field, PlainValidator, WithJsonSchema
 from simkit.settings.values import NAMES_SCHEMA, Section, choice, list_of_names, wrong
 from simkit.suggestion import shown
 
-SENSITIVITY_METHODS = ("auto", "pathwise", "reverse", "smoothing", "score", "finite_differences")
+SENSITIVITY_METHODS = (
+    "auto",
+    "pathwise",
+    "reverse",
+    "smoothing",
+    "score",
+    "weak_derivative",
+    "coupled_differences",
+    "finite_differences",
+)
 
 
 def _second(value: Any) -> list[str | list[str]]:
@@ -49,13 +58,23 @@ class Sensitivity(Section):
         examples=[["S", ["S", "sigma"]]],
     )
     method: Annotated[
-        Literal["auto", "pathwise", "reverse", "smoothing", "score", "finite_differences"],
+        Literal[
+            "auto",
+            "pathwise",
+            "reverse",
+            "smoothing",
+            "score",
+            "weak_derivative",
+            "coupled_differences",
+            "finite_differences",
+        ],
         *choice(*SENSITIVITY_METHODS),
     ] = Field(
         "auto",
         description="The estimator of the first derivatives. By default that which is right for the "
         "observable: pathwise where its value changes continuously, smoothing or score where it jumps, "
-        "finite_differences otherwise.",
+        "finite_differences otherwise; of networks coupled_differences, score where the value jumps, "
+        "weak_derivative for a rate of 0.",
     )
     check: bool = Field(
         False,

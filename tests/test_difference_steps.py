@@ -1,0 +1,174 @@
+"""Finite differences know whether their steps are too long, and take shorter ones."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import norm
+
+from simkit.sensitivity import sensitivities
+from simkit.sensitivity.differences import (
+    first_difference,
+    is_too_long,
+    mixed_difference,
+    second_difference,
+    shortest,
+)
+
+STEPS, T1, NARROW = 20, 1.0, 1e-3
+PULLED = {
+    "constants": {"m": 0.0},
+    "model": {"sde": {"X": {"drift": "-(X - m)", "noise": {"W": NARROW}}}},
+    "initial": {"X": 0.0},
+    "time": {"t1": T1, "steps": STEPS},
+    "ensemble": {"paths": 20_000, "seed": 4, "devices": 1},
+    "observe": {"above": "X > 0.0005"},
+    "sensitivity": {"wrt": ["m"], "method": "finite_differences"},
+}
+coefficients = st.lists(st.floats(-3, 3), min_size=3, max_size=3)
+
+
+def applied(weights, points, f, *steps):
+    return sum(
+        w * f(*(m * h for m, h in zip(at, steps, strict=True))) for w, at in zip(weights, points, strict=True)
+    )
+
+
+@given(coefficients, st.sampled_from([0, 1, -1]))
+def test_the_lower_order_is_a_difference_itself(numbers, side):
+    """Exact for polynomials of its own degree, and off by its leading error beyond."""
+    a, b, c = numbers
+    h = 0.01
+    first, second = first_difference(h, side), second_difference(h, side)
+    assert applied(first.rough, first.points, lambda x: a + b * x + c * x * x, h) == pytest.approx(
+        b, abs=1e-9
+    )
+    assert applied(second.rough, second.points, lambda x: a + b * x + c * x * x, h) == pytest.approx(
+        2 * c, abs=1e-7
+    )
+    off = applied(first.rough, first.points, lambda x: x**3, h)
+    assert off == pytest.approx(h**2 * (-2 if side else 1), rel=1e-6)
+    if side:
+        assert applied(second.rough, second.points, lambda x: x**3, h) == pytest.approx(
+            6 * side * h, rel=1e-6
+        )
+
+
+@pytest.mark.parametrize("sides", [(0, 0), (1, -1), (-1, -1)])
+def test_the_lower_order_in_two_targets(sides):
+    h = 0.01, 0.02
+    mixed = mixed_difference(h, sides)
+    assert applied(mixed.rough, mixed.points, lambda x, y: 2 + 3 * x - y + 5 * x * y, *h) == pytest.approx(5)
+    off = applied(mixed.rough, mixed.points, lambda x, y: x**3 * y, *h)
+    assert off == pytest.approx(h[0] ** 2, rel=1e-6)
+
+
+def test_a_step_is_too_long_where_the_orders_are_further_apart_than_noise_explains():
+    assert is_too_long(np.array([29.0]), np.array([0.0]), np.array([-4.0]), np.array([0.0]))
+    assert is_too_long(
+        np.array([1.0, 0.0]), np.array([0.01, 0.1]), np.array([0.0, 9.0]), np.array([0.1, 0.1])
+    )
+    assert not is_too_long(np.array([29.0]), np.array([1.0]), np.array([-4.0]), np.array([0.1]))
+    assert not is_too_long(np.array([29.0]), np.array([0.1]), np.array([-4.0]), np.array([1.1]))
+    assert not is_too_long(
+        np.array([29.0]), np.array([0.0]), np.array([-4.0]), np.array([0.0]), np.array([5.0])
+    )
+    assert not is_too_long(np.array([1.0]), np.array([np.nan]), np.array([0.02]), np.array([np.nan]))
+
+
+def test_a_target_of_0_has_steps_that_its_paths_can_follow():
+    """The paths spread by a thousandth, and steps of 0.02 would carry all of them across."""
+    found = sensitivities(PULLED)
+    decay = (1 - T1 / STEPS) ** STEPS
+    sd = NARROW * math.sqrt(T1 / STEPS * (1 - decay**2) / (1 - (1 - T1 / STEPS) ** 2))
+    wanted = (1 - decay) * norm.pdf(0.0005 / sd) / sd
+    value, error = (found[f"above_derivative{part}"].item() for part in ("", "_stderr"))
+    assert abs(value - wanted) < 4 * error
+    assert 0.003 * wanted < error < 0.05 * wanted
+    assert found["above_derivative_step_error"].item() < 2 * error
+
+
+def test_a_value_that_no_path_reaches_has_no_slope():
+    """Of steps to 0.04 alone the longest would, and give a slope of the wrong sign."""
+    found = sensitivities({**PULLED, "observe": {"above": "X > 0.03"}})
+    assert found["above_derivative"].item() == 0
+    assert found["above_derivative_step_error"].item() == 0
+
+
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+def test_a_smooth_value_that_bends_within_a_step(precision):
+    experiment = {
+        "constants": {"m": 0.0},
+        "model": {"ode": {"x": "-x"}},
+        "initial": {"x": 1.0},
+        "time": {"t1": 1.0, "steps": 10},
+        "precision": precision,
+        "observe": {"wave": "x*sin(1000*m)", "line": "3*m*x"},
+        "sensitivity": {"wrt": ["m"], "method": "finite_differences"},
+    }
+    found = sensitivities(experiment)
+    x = math.exp(-1)
+    exact, step = found["wave_derivative"].item(), found["wave_derivative_step_error"].item()
+    assert exact == pytest.approx(1000 * x, rel=1e-3)
+    assert abs(exact - 1000 * x) < step
+    assert found["line_derivative"].item() == pytest.approx(3 * x, rel=1e-5)
+    assert found["line_derivative_step_error"].item() < 1e-5
+
+
+def test_steps_of_values_with_noise_stay_long():
+    """A digital on paths that spread as far as the target itself: the error is that of 2 % steps."""
+    experiment = {
+        "model": {"type": "GBM", "mu": 0.05, "sigma": 0.2},
+        "initial": {"S": 100.0},
+        "time": {"t1": 1.0, "steps": 1},
+        "ensemble": {"paths": 4000, "seed": 2, "devices": 1},
+        "solver": "ExactSampling",
+        "observe": {"digital": "S > 100"},
+        "sensitivity": {"wrt": ["S"], "method": "finite_differences"},
+    }
+    found = sensitivities(experiment)
+    z = np.random.default_rng(1).standard_normal(10**6)
+    h = 2.0
+    up = [(s * np.exp(0.03 + 0.2 * z) > 100) for s in (100 + h, 100 - h, 100 + 2 * h, 100 - 2 * h)]
+    sd = np.std((8.0 * up[0] - 8.0 * up[1] - up[2] + up[3]) / (12 * h))
+    assert found["digital_derivative_sd"].item() == pytest.approx(sd, rel=0.1)
+
+
+def test_differences_on_adaptive_steps_have_the_error_of_both():
+    """That of their own steps, and that of the tolerances, which a difference divides by its step."""
+    experiment = {
+        "model": {"type": "VanDerPol", "mu": 1.5},
+        "initial": {"x": 2.0, "v": 0.0},
+        "solver": "Tsit5",
+        "time": {"t1": 3.0, "rtol": 1e-3, "atol": 1e-4},
+        "sensitivity": {"wrt": ["mu", "x"], "of": ["x"]},
+    }
+    rough = sensitivities(
+        {**experiment, "sensitivity": {**experiment["sensitivity"], "method": "finite_differences"}}
+    )
+    fine = sensitivities({**experiment, "time": {"t1": 3.0, "rtol": 1e-10, "atol": 1e-11}})
+    off = np.abs(rough["x_derivative"].values - fine["x_derivative"].values)[:, -1]
+    assert np.all(off > 1e-4)
+    assert np.all(off < 3 * rough["x_derivative_step_error"].values[:, -1])
+
+
+def test_no_step_is_too_short_for_the_precision():
+    assert shortest("float64") == 1e-7
+    assert 1e-4 < shortest("float32") < 1e-3
+
+
+def test_rounding_is_no_reason_for_shorter_steps():
+    """What does not change with a target has a derivative of 0, and what does by rounding alone nearly so."""
+    experiment = {
+        "constants": {"m": 0.0, "n": 0.0},
+        "model": {"ode": {"x": "-x"}},
+        "initial": {"x": 1.0},
+        "time": {"t1": 1.0, "steps": 10},
+        "observe": {"rounded": "1e6*x + sin(1e3*m) * 3e-10", "other": "0.7*x + n"},
+        "sensitivity": {"wrt": ["m"], "method": "finite_differences"},
+    }
+    found = sensitivities(experiment)
+    assert found["other_derivative"].item() == 0
+    assert found["rounded_derivative"].item() == pytest.approx(3e-7, rel=0.3)
