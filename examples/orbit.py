@@ -66,8 +66,9 @@ def picture(orbits, chosen, error) -> Figure:
         right.loglog(GRID.times[1:], largest[1:], color=colour, linewidth=1)
         top = np.argmax(orbits.y[i])
         place = {"ha": "center", "va": "center", "fontsize": 8, "color": colour}
-        box = {"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none"}
-        left.text(orbits.x[i][top], orbits.y[i][top], f"{speed:g}", bbox=box, **place)
+        at = orbits.x[i][top], orbits.y[i][top]
+        left.plot(*at, "o", color="white", markersize=13, zorder=2.5)  # over all orbits, under all speeds
+        left.text(*at, f"{speed:g}", **place)
     left.plot(0, 0, "o", color="#E69F00")
     left.set(aspect="equal", title="orbits and initial speeds", xlabel="x", ylabel="y")
     right.set(title="relative error of the energy, largest so far", xlabel="time")
