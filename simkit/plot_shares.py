@@ -57,15 +57,13 @@ def are_whole(edges: np.ndarray) -> bool:
 
 
 def final_ends(each: "Iterable[xr.Dataset]", name: str) -> tuple[float, float]:
-    """Between which values the bins and the means of the end lie; of equal values the mean alone."""
+    """Between which values the bins and the means of the end lie; of equal values one of them, twice."""
     each = list(each)
     truth = is_truth(each, name)
-    ends = [mean for one in each for mean in final_means(one, name)]
-    for one in each:
-        edges = final_shares(one, name, truth)[1]
-        if final_variance(one, name) > 0 and np.all(np.isfinite(edges)):
-            ends += [float(edges[0]), float(edges[-1])]
-    return min(ends), max(ends)
+    means = [mean for one in each for mean in final_means(one, name)]
+    bins = [final_shares(one, name, truth)[1] for one in each if final_variance(one, name) > 0]
+    ends = [float(edges[i]) for edges in bins for i in (0, -1) if np.isfinite(edges[i])]
+    return (min(*ends, *means), max(*ends, *means)) if ends else (means[0], means[0])
 
 
 def final_mean(dataset: "xr.Dataset", name: str) -> float:
