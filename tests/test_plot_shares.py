@@ -150,8 +150,14 @@ def test_of_a_condition_variants_show_the_share_of_each_value():
     assert not row.collections  # bands between quantiles that jump
     for share, bars in zip(shares.values(), outlines(end), strict=True):
         np.testing.assert_allclose(bars.values, [100 - 100 * share, 0, 100 * share])
-    assert end.get_xlim()[1] > 100  # where nothing says how long a bar is, none is cut off
     assert_nothing_overlaps(figure)
+
+
+def test_of_a_condition_no_bar_of_variants_is_cut_off():
+    """Nothing would say how long it is."""
+    one = gbm_dataset()
+    figure = plot_dataset(together(rare=whether(one, 0.004, half(one)), rarer=whether(one, 0.002, half(one))))
+    assert figure.axes[3].get_xlim()[1] > 99.8
 
 
 def test_of_counts_variants_show_the_share_of_each_value():
