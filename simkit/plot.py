@@ -10,6 +10,7 @@ from simkit.errors import InputError, OutputError
 from simkit.plot_layout import (
     BLUE,
     COLOURS,
+    COLUMNS,
     GREY,
     VERMILION,
     Panels,
@@ -223,7 +224,8 @@ def _histogram(axes: "Axes", dataset: "xr.Dataset", name: str, first: bool) -> N
     attributes = dataset[f"{name}_mean"].attrs
     axes.set_xlabel(f"{name} [{attributes['units']}]" if attributes["units"] else name)
     if attributes["description"] != name:
-        columns = axes.get_subplotspec().get_gridspec().ncols
+        place = axes.get_subplotspec()
+        columns = place.get_gridspec().ncols if place else COLUMNS
         text = shortened(str(attributes["description"]), HEADING // columns)
         axes.set_title(text, fontsize=9, loc="left", color=GREY)
     if first:
