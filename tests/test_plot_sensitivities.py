@@ -73,7 +73,7 @@ def test_what_cannot_be_compared_is_shown_in_its_unit(change):
     text = "derivative of the mean of ill [people per unit of the parameter]"
     assert first.get_xlabel() == text
     assert bars(first) == {"R0": 8.0, "latent [days]": -2.0}
-    assert second.get_xlabel() == "second derivative of the mean of ill [people per unit of each parameter]"
+    assert second.get_xlabel() == "second derivative of the mean of ill\n[people per unit of each parameter]"
     assert bars(second) == {"R0, latent": -9.0, "R0, R0": 6.0}
     if "values" in change:
         assert over_time.get_title("left") == text

@@ -90,7 +90,10 @@ def _sizes(dataset: "xr.Dataset", kind: str) -> np.ndarray:
 def _plain(dataset: "xr.Dataset", name: str, kind: str) -> str:
     """A derivative as it is, in its unit."""
     what, per = PLAIN[kind]
-    return f"{what} of the mean of {name}{_unit(dataset, name, f' per unit of {per}')}"
+    unit = _unit(dataset, name, f" per unit of {per}")
+    if kind == "second":  # for which a line is too short
+        unit = unit.replace(" ", "\n", 1)
+    return f"{what} of the mean of {name}{unit}"
 
 
 def _unit(dataset: "xr.Dataset", name: str, per: str = "") -> str:
