@@ -64,10 +64,10 @@ def picture(orbits, chosen, error) -> Figure:
         left.plot(orbits.x[i], orbits.y[i], color=colour, linewidth=0.6)
         largest = np.maximum.accumulate(np.maximum(error[i], 1e-16))
         right.loglog(GRID.times[1:], largest[1:], color=colour, linewidth=1)
-        top = np.argmax(orbits.y[i])
+        end = np.argmax((-1) ** i * orbits.y[i])  # the top or the bottom in turn, for room between the speeds
         place = {"ha": "center", "va": "center", "fontsize": 8, "color": colour}
         box = {"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none"}
-        left.text(orbits.x[i][top], orbits.y[i][top], f"{speed:g}", bbox=box, **place)
+        left.text(orbits.x[i][end], orbits.y[i][end], f"{speed:g}", bbox=box, **place)
     left.plot(0, 0, "o", color="#E69F00")
     left.set(aspect="equal", title="orbits and initial speeds", xlabel="x", ylabel="y")
     right.set(title="relative error of the energy, largest so far", xlabel="time")

@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from simkit.errors import InputError, OutputError
 from simkit.plot_layout import (
     BLUE,
     COLOURS,
+    COLUMNS,
     GREY,
     VERMILION,
     Panels,
@@ -17,6 +18,7 @@ from simkit.plot_layout import (
     label,
     shortened,
 )
+from simkit.plot_shares import are_whole, ceiling, final_ends, final_means, final_shares, is_truth
 from simkit.progress import steps_text
 
 if TYPE_CHECKING:
@@ -25,6 +27,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SAMPLES = 8
+HEADING = 132  # letters over the width of a picture
+NUMBER = 0.07  # of a panel's height, which a number needs beside a line
+MEANS: tuple[Any, ...] = (
+    {"color": VERMILION, "linewidth": 2, "label": "mean", "zorder": 4},
+    {"color": "black", "linewidth": 1.6, "linestyle": (0, (4, 3)), "label": "exact mean", "zorder": 5},
+)
+BEHIND = {"boxstyle": "square,pad=0.1", "facecolor": "white", "edgecolor": "none"}  # a number, above means
 KINDS = (".png", ".pdf", ".svg", ".jpg", ".webp")
 
 
@@ -77,9 +86,10 @@ def plot_dataset(dataset: "xr.Dataset") -> "Figure":
         _title(dataset),
         Panels(
             over_time,
-            sideways=lambda axes, name, last: _sideways_histogram(axes, dataset, name, last),
+            sideways=lambda axes, name, extent, last: _sideways_histogram(axes, dataset, name, extent, last),
             portrait=lambda axes, pairs: _portrait(axes, dataset, pairs),
             distribution=lambda axes, name, first: _histogram(axes, dataset, name, first),
+            ends=lambda name: final_ends([dataset], name),
         ),
     )
 
@@ -128,13 +138,12 @@ def _exact(axes: "Axes", dataset: "xr.Dataset", name: str) -> None:
     if "time" not in dataset[f"{name}_exact"].dims:
         return  # known at the end only, which the distribution there shows
     values = dataset[f"{name}_exact"].values
-    style = {"color": "black", "linewidth": 1.6, "linestyle": (0, (4, 3)), "label": "exact mean", "zorder": 5}
-    axes.plot(dataset["time"].values, values, **style)
+    axes.plot(dataset["time"].values, values, **MEANS[1])
 
 
 def _fan(axes: "Axes", dataset: "xr.Dataset", name: str, first: bool) -> None:
     times, levels = dataset["time"].values, dataset["quantile"].values
-    if is_truth(dataset, name):  # whose quantiles and paths jump between nought and one
+    if is_truth([dataset], name):  # whose quantiles and paths jump between nought and one
         levels = levels[:0]
     quantiles = dataset[f"{name}_quantile"].values
     pairs = [
@@ -157,7 +166,7 @@ def _fan(axes: "Axes", dataset: "xr.Dataset", name: str, first: bool) -> None:
     if len(middle):
         axes.plot(times, quantiles[:, middle[0]], color=BLUE, linewidth=2, label="median", zorder=3, **marker)
     mean = dataset[f"{name}_mean"].values
-    axes.plot(times, mean, color=VERMILION, linewidth=2, label="mean", zorder=4, **marker)
+    axes.plot(times, mean, **MEANS[0], **marker)
     if f"{name}_exact" in dataset:
         _exact(axes, dataset, name)
     if len(times) < 5 and first:
@@ -165,72 +174,43 @@ def _fan(axes: "Axes", dataset: "xr.Dataset", name: str, first: bool) -> None:
         axes.set_title(note, loc="right", fontsize=9, color=GREY)
 
 
-def is_truth(dataset: "xr.Dataset", name: str) -> bool:
-    """Whether a quantity is 1 on some paths and 0 on all others, so that its mean is a share."""
-    if f"{name}_path" not in dataset:
-        return False
-    values = dataset[f"{name}_path"].values
-    ends = float(dataset[f"{name}_min"].min()), float(dataset[f"{name}_max"].max())
-    return values.size > 0 and ends == (0, 1) and bool(np.isin(values, (0, 1)).all())
-
-
-def final_shares(dataset: "xr.Dataset", name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Percentages of all paths, and bin edges: at most twice the cube root of their number (Rice)."""
-    counts, edges = dataset[f"{name}_histogram"], dataset[f"{name}_histogram_edge"].values
-    n = max(int(counts.attrs["n"]), 1)
-    used = counts.size
-    if np.all(edges % 1 == 0.5):  # bins of whole numbers, of which the last may be empty
-        used = int(np.flatnonzero(counts.values).max(initial=0)) + 1
-    together = min((k for k in (1, 2, 4, 5, 10) if used / k <= 2 * n ** (1 / 3)), default=10)
-    bars = -(-used // together)
-    shares = 100 * counts.values.reshape(-1, together).sum(1) / n
-    return shares[:bars], edges[::together][: bars + 1]
-
-
-def _final(dataset: "xr.Dataset", name: str, key: str) -> float | None:
-    variable = dataset.get(f"{name}_{key}")
-    return None if variable is None else float(np.atleast_1d(variable.values)[-1])
-
-
-def final_mean(dataset: "xr.Dataset", name: str) -> float:
-    return float(np.atleast_1d(dataset[f"{name}_mean"].values)[-1])
-
-
-def ceiling(shares: np.ndarray) -> float:
-    """How high to draw: a bin that towers over all others, as zero does in a payoff, is cut off."""
-    ordered = np.sort(shares)
-    return 1.25 * ordered[-2] if ordered[-1] > 3 * ordered[-2] > 0 else 1.08 * (ordered[-1] or 1.0)
-
-
-def _sideways_histogram(axes: "Axes", dataset: "xr.Dataset", name: str, last: bool) -> None:
-    shares, edges = final_shares(dataset, name)
+def _sideways_histogram(axes: "Axes", dataset: "xr.Dataset", name: str, extent: float, last: bool) -> None:
+    shares, edges = final_shares(dataset, name, is_truth([dataset], name), extent)
     if np.all(np.isfinite(edges)):
         axes.stairs(shares, edges, orientation="horizontal", fill=True, color=BLUE, alpha=0.45, linewidth=0)
-    axes.axhline(final_mean(dataset, name), color=VERMILION, linewidth=2, zorder=4)
-    exact = _final(dataset, name, "exact")
-    if exact is not None:
-        axes.axhline(exact, color="black", linewidth=1.6, linestyle=(0, (4, 3)), zorder=5)
+    for value, style in zip(final_means(dataset, name), MEANS, strict=False):
+        axes.axhline(value, **style)
     top, peak = ceiling(shares), int(np.argmax(shares))
     axes.set_xlim(0, top)
     if shares[peak] > top:
+        low, high = axes.get_ylim()
+        at = _beside(final_means(dataset, name), (edges[peak] + edges[peak + 1]) / 2, low, high)
         style = {"fontsize": 9, "color": "black", "ha": "right", "va": "center", "zorder": 6}
-        place = {"xy": (top, (edges[peak] + edges[peak + 1]) / 2), "xytext": (-4, 0)}
-        axes.annotate(f"{shares[peak]:.0f} %", **place, textcoords="offset points", **style)
-    axes.tick_params(labelleft=False)
+        place = {"xy": (top, at), "xytext": (-4, 0), "textcoords": "offset points"}
+        axes.annotate(f"{shares[peak]:.0f} %", **place, **style)
     axes.locator_params(axis="x", nbins=4)
-    end = float(dataset["time"].values[-1])
-    axes.set_title(f"at t = {end:g}", fontsize=10, loc="left", color=GREY)
     if last:
         axes.set_xlabel("% of paths per bin")
 
 
+def _beside(lines: list[float], wanted: float, low: float, high: float) -> float:
+    """Where none of the lines crosses a number between `low` and `high`, as near to `wanted` as can be."""
+    room = NUMBER * (high - low)
+    places = [wanted, *(line + side * room for line in lines for side in (-1, 1))]
+    clear = [p for p in places if all(abs(p - line) > 0.99 * room for line in lines)]
+    inside = [p for p in clear if low + room / 2 < p < high - room / 2]
+    return min(inside, key=lambda p: abs(p - wanted), default=wanted)
+
+
 def _histogram(axes: "Axes", dataset: "xr.Dataset", name: str, first: bool) -> None:
-    shares, edges = final_shares(dataset, name)
+    truth, means = is_truth([dataset], name), final_means(dataset, name)
+    low, high = final_ends([dataset], name)  # a rare large value may move the mean out of all bins
+    shares, edges = final_shares(dataset, name, truth, high - low)
+    for value, style in zip(means, MEANS, strict=False):
+        axes.axvline(value, **style)
     if np.all(np.isfinite(edges)):
         axes.stairs(shares, edges, fill=True, color=BLUE, alpha=0.45, linewidth=0)
-        # The bins hold nearly all paths; where a rare large value makes the mean, it lies outside them.
-        marks = [x for key in ("mean", "exact") if (x := _final(dataset, name, key)) is not None]
-        low, high = min(edges[0], *marks), max(edges[-1], *marks)
+        low, high = min(edges[0], *means), max(edges[-1], *means)
         margin = 0.05 * (high - low)
         axes.set_xlim(low - margin * (low < edges[0]), high + margin * (high > edges[-1]))
     top = ceiling(shares)
@@ -239,16 +219,24 @@ def _histogram(axes: "Axes", dataset: "xr.Dataset", name: str, first: bool) -> N
     if shares[peak] > top:
         left = peak < len(shares) / 2  # so the other side has room
         place = {"x": 0.98 if left else 0.02, "ha": "right" if left else "left", "y": 0.95, "va": "top"}
-        text = f"{shares[peak]:.0f} % from {edges[peak]:.3g} to {edges[peak + 1]:.3g}"
-        axes.text(s=text, transform=axes.transAxes, fontsize=9, color=GREY, zorder=6, **place)
-    axes.axvline(final_mean(dataset, name), color=VERMILION, linewidth=2, label="mean", zorder=4)
-    exact = _final(dataset, name, "exact")
-    if exact is not None:
-        style = {"color": "black", "linewidth": 1.6, "linestyle": (0, (4, 3)), "zorder": 5}
-        axes.axvline(exact, label="exact mean", **style)
+        text = f"{shares[peak]:.0f} % {_values(edges[peak : peak + 2], truth)}"
+        axes.text(s=text, transform=axes.transAxes, fontsize=9, color=GREY, zorder=6, bbox=BEHIND, **place)
     attributes = dataset[f"{name}_mean"].attrs
     axes.set_xlabel(f"{name} [{attributes['units']}]" if attributes["units"] else name)
     if attributes["description"] != name:
-        axes.set_title(shortened(str(attributes["description"]), 44), fontsize=9, loc="left", color=GREY)
+        place = axes.get_subplotspec()
+        columns = place.get_gridspec().ncols if place else COLUMNS
+        text = shortened(str(attributes["description"]), HEADING // columns)
+        axes.set_title(text, fontsize=9, loc="left", color=GREY)
     if first:
         axes.set_ylabel("% of paths per bin")
+
+
+def _values(edges: np.ndarray, truth: bool) -> str:
+    """Which values lie in a bin."""
+    low, high = edges
+    if truth:
+        low = high = round((low + high) / 2)
+    elif are_whole(edges):
+        low, high = low + 0.5, high - 0.5
+    return f"at {low:g}" if low == high else f"from {low:.3g} to {high:.3g}"

@@ -16,6 +16,8 @@ MAX_STATES = 4
 MAX_ROWS = 5
 MAX_OBSERVABLES = 9
 COLUMNS = 3
+ENLARGED = 0.1  # of a row: final values closer together than that have a scale of their own
+EQUAL = 1e-9  # of a row: a spread of less is rounding
 
 STYLE: Any = {
     "font.size": 11,
@@ -39,14 +41,16 @@ class Panels(NamedTuple):
     """What is drawn in each kind of panel.
 
     For each quantity over time `over_time(axes, name, first, last)`, and beside it, where there are several
-    paths, `sideways(axes, name, last)`; `portrait(axes, pairs)`; for each observable that is not in them
-    `distribution(axes, name, first)`. `first` and `last` are of a column or a row.
+    paths, `sideways(axes, name, extent, last)` of values between `ends(name)`, along an axis that shows
+    `extent`; `portrait(axes, pairs)`; for each observable that is not in them `distribution(axes, name,
+    first)`. `first` and `last` are of a column or a row.
     """
 
     over_time: Callable[..., None]
     sideways: Callable[..., None]
     portrait: Callable[..., None]
     distribution: Callable[..., None]
+    ends: Callable[[str], tuple[float, float]]
 
 
 def arranged(dataset: "xr.Dataset", title: str, panels: Panels) -> "Figure":
@@ -75,7 +79,7 @@ def arranged(dataset: "xr.Dataset", title: str, panels: Panels) -> "Figure":
             panels.over_time(axes, name, row == 0, last)
             time_axis(axes, dataset, last)
             if not single:
-                panels.sideways(figure.add_subplot(cells[row, 1], sharey=axes), name, last)
+                _end_of_row(figure, cells[row, 1], axes, dataset, panels, name, last)
             axes.set_ylabel(label(dataset, name, 34 if len(rows) < 3 and not pairs else 24))
         if pairs:
             panels.portrait(figure.add_subplot(upper[1]), pairs)
@@ -86,6 +90,21 @@ def arranged(dataset: "xr.Dataset", title: str, panels: Panels) -> "Figure":
         figure.suptitle(title, x=0.012, ha="left", fontsize=13, fontweight="bold")
         figure_legend(figure)
     return figure
+
+
+def _end_of_row(
+    figure: "Figure", cell: Any, row: "Axes", dataset: "xr.Dataset", panels: Panels, name: str, last: bool
+) -> None:
+    """The end of a row on its scale, or on one of its own where its bars would be a line on the row's."""
+    low, high = panels.ends(name)
+    bottom, top = row.get_ylim()
+    enlarged = EQUAL * (top - bottom) < high - low < ENLARGED * (top - bottom)
+    axes = figure.add_subplot(cell, sharey=None if enlarged else row)
+    extent = high - low if enlarged else max(high, top) - min(low, bottom)
+    panels.sideways(axes, name, extent, last)
+    axes.tick_params(labelleft=enlarged)
+    end = f"at t = {float(dataset['time'].values[-1]):g}"
+    axes.set_title(f"{end}, enlarged" if enlarged else end, fontsize=10, loc="left", color=GREY)
 
 
 def over_time_names(dataset: "xr.Dataset") -> list[str]:

@@ -4,8 +4,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from simkit.plot import ceiling, final_mean, final_shares, is_truth
-from simkit.plot_layout import COLOURS, GREY, Panels, arranged, label
+from simkit.plot_layout import COLOURS, GREY, Panels, arranged, label, over_time_names
+from simkit.plot_shares import (
+    are_whole,
+    ceiling,
+    final_ends,
+    final_mean,
+    final_shares,
+    final_variance,
+    is_truth,
+)
 from simkit.table import run_title
 from simkit.variant_dataset import each_variant
 
@@ -26,14 +34,22 @@ def plot_variants(dataset: "xr.Dataset") -> "Figure":
     """
     variants = each_variant(dataset)
     single = int(dataset.attrs["paths"]) == 1
+    names = [] if single else [*over_time_names(dataset), *dataset.attrs["observables"].split()]
+    what = {name: _what(variants, name) for name in names}
+    alike = len({*what.values()}) == 1
     return arranged(
         dataset,
         _title(dataset),
         Panels(
             over_time=lambda axes, name, first, last: _over_time(axes, variants, name, single),
-            sideways=lambda axes, name, last: _sideways(axes, variants, name, last),
+            sideways=lambda axes, name, extent, last: _sideways(
+                axes, variants, name, extent, what[name] if last or not alike else ""
+            ),
             portrait=lambda axes, pairs: _portrait(axes, dataset, variants, pairs),
-            distribution=lambda axes, name, first: _distributions(axes, dataset, variants, name, first),
+            distribution=lambda axes, name, first: _distributions(
+                axes, dataset, variants, name, what[name] if first or not alike else ""
+            ),
+            ends=lambda name: final_ends(variants.values(), name),
         ),
     )
 
@@ -44,7 +60,7 @@ def _style(number: int) -> dict[str, Any]:
 
 
 def _over_time(axes: "Axes", variants: "dict[str, xr.Dataset]", name: str, single: bool) -> None:
-    banded = not single and not any(is_truth(one, name) for one in variants.values())
+    banded = not single and not is_truth(variants.values(), name)
     for number, (variant, one) in enumerate(variants.items()):
         times, style = one["time"].values, _style(number)
         marker = {"marker": "o", "markersize": 4.5} if len(times) < 5 else {}
@@ -65,55 +81,55 @@ def _width(number: int, variants: int) -> float:
     return 1 + 0.8 * (variants - 1 - number) / max(variants - 1, 1)
 
 
-def _outline(axes: "Axes", one: "xr.Dataset", name: str, number: int, orientation: Any) -> np.ndarray:
-    """The final density as a line around its bins, whose widths differ; of equal values none."""
-    found, edges = final_shares(one, name)
-    found = found / np.diff(edges)
-    if _final_variance(one, name) == 0:
-        return np.zeros(2)
-    if np.all(np.isfinite(edges)):
+def _outlines(
+    axes: "Axes", variants: "dict[str, xr.Dataset]", name: str, orientation: Any, extent: float
+) -> list[float]:
+    """Draw `_what` of each variant as a line around its bins, of equal values none. How high each is."""
+    truth = is_truth(variants.values(), name)
+    tops = []
+    for number, one in enumerate(variants.values()):
+        found, edges = final_shares(one, name, truth, extent)
+        if not truth and (final_variance(one, name) == 0 or not np.all(np.isfinite(edges))):
+            continue
+        if not truth:  # whose bars have a value each; bins of all else differ in width between variants
+            found = found / np.diff(edges)
+        tops.append(1.08 * found.max() if truth else ceiling(found))
         axes.stairs(found, edges, orientation=orientation, linewidth=1.4, **_style(number))
         fill = {"color": COLOURS[number % len(COLOURS)], "alpha": BAND, "linewidth": 0}
         axes.stairs(found, edges, orientation=orientation, fill=True, **fill)
-    return found
+    return tops
 
 
-def _ceiling(outlines: list[np.ndarray]) -> float:
-    """How high to draw; 1 where no variant has a density."""
-    return max((ceiling(found) for found in outlines if found.any()), default=1.0)
+def _what(variants: "dict[str, xr.Dataset]", name: str) -> str:
+    """What outlines show: of conditions and counts shares of each value, of all else a density."""
+    edges = [one[f"{name}_histogram_edge"].values for one in variants.values() if final_variance(one, name)]
+    if is_truth(variants.values(), name) or all(map(are_whole, edges)):
+        return "% of paths per value"
+    return "% of paths per unit"
 
 
-def _final_variance(one: "xr.Dataset", name: str) -> float:
-    return float(np.atleast_1d(one[f"{name}_variance"].values)[-1])
-
-
-def _sideways(axes: "Axes", variants: "dict[str, xr.Dataset]", name: str, last: bool) -> None:
-    tops = []
+def _sideways(axes: "Axes", variants: "dict[str, xr.Dataset]", name: str, extent: float, text: str) -> None:
+    tops = _outlines(axes, variants, name, "horizontal", extent)
     for number, one in enumerate(variants.values()):
-        tops.append(_outline(axes, one, name, number, "horizontal"))
         axes.axhline(final_mean(one, name), linewidth=1.6, zorder=4, **_style(number))
-    axes.set_xlim(0, _ceiling(tops))
-    axes.tick_params(labelleft=False, labelbottom=any(map(np.any, tops)))
+    axes.set_xlim(0, max(tops, default=1.0))
+    axes.tick_params(labelbottom=bool(tops))
     axes.locator_params(axis="x", nbins=4)
-    end = float(next(iter(variants.values()))["time"].values[-1])
-    axes.set_title(f"at t = {end:g}", fontsize=10, loc="left", color=GREY)
-    if last:
-        axes.set_xlabel("% of paths per unit")
+    axes.set_xlabel(text)
 
 
 def _distributions(
-    axes: "Axes", dataset: "xr.Dataset", variants: "dict[str, xr.Dataset]", name: str, first: bool
+    axes: "Axes", dataset: "xr.Dataset", variants: "dict[str, xr.Dataset]", name: str, text: str
 ) -> None:
-    tops = []
+    low, high = final_ends(variants.values(), name)
+    tops = _outlines(axes, variants, name, "vertical", high - low)
     for number, one in enumerate(variants.values()):
-        tops.append(_outline(axes, one, name, number, "vertical"))
         axes.axvline(final_mean(one, name), linewidth=1.6, zorder=4, **_style(number))
-    axes.set_ylim(0, _ceiling(tops))
-    axes.tick_params(labelleft=any(map(np.any, tops)))
+    axes.set_ylim(0, max(tops, default=1.0))
+    axes.tick_params(labelleft=bool(tops))
     units = dataset[f"{name}_mean"].attrs["units"]
     axes.set_xlabel(f"{name} [{units}]" if units else name)
-    if first and any(map(np.any, tops)):
-        axes.set_ylabel("% of paths per unit")
+    axes.set_ylabel(text if tops else "")
 
 
 def _portrait(

@@ -125,11 +125,13 @@ def _apart(row: Mapping[str, Any], rounding: float) -> str:
 
 
 def _bias(row: Mapping[str, Any]) -> str:
-    """The step bias with its error; of many digits the first, which are all that one asks of a bias."""
+    """The step bias with its error; of many digits to the first one of its error, which saves room."""
     value, error = row["bias"], row["bias_stderr"]
-    if value and error and abs(value) > 10**BIAS_DIGITS * error:
-        return f"{value:.{BIAS_DIGITS}g} ± {error:.1g}"
-    return with_error(value, error)
+    if not value or not error or abs(value) <= 10**BIAS_DIGITS * error:
+        return with_error(value, error)
+    last = int(f"{error:.0e}".partition("e")[2])
+    digits = min(math.floor(math.log10(abs(value))) - last + 1, 15)
+    return f"{value:#.{digits}g} ± {error:.1g}".replace(". ", " ")
 
 
 def apart(value: float | None, other: float | None, z: float | None, digits: int, rounding: float) -> str:

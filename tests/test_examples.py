@@ -149,10 +149,18 @@ def test_script_is_the_experiment_of_the_yaml_file(monkeypatch, capsys):
 @pytest.mark.more
 def test_orbits_are_drawn_and_keep_their_energy(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    runpy.run_path(str(EXAMPLES / "orbit.py"), run_name="__main__")
+    example = runpy.run_path(str(EXAMPLES / "orbit.py"), run_name="__main__")
     assert (tmp_path / "orbit.png").stat().st_size > 10_000
     rows = [line.split() for line in capsys.readouterr().out.splitlines()[1:-1]]
     assert {row[2] for row in rows} == {"Leapfrog", "Yoshida6"}
+    figure = example["picture"](example["orbits"], example["chosen"].astype(int), example["error"])
+    figure.draw_without_rendering()
+    speeds = figure.axes[0].texts
+    assert [speed.get_text() for speed in speeds] == [f"{float(row[0]):g}" for row in rows]
+    for i, speed in enumerate(speeds):  # none is printed over another, or hidden by what stands behind it
+        boxes = [other.get_window_extent() for other in speeds[i + 1 :]]
+        boxes += [patch.get_window_extent() for other in speeds[i + 1 :] if (patch := other.get_bbox_patch())]
+        assert not any(speed.get_window_extent().overlaps(box) for box in boxes)
     for _, energy, name, error in rows:
         assert (name == "Yoshida6") == (float(energy) < -0.75)
         assert float(error) < 1e-3

@@ -70,6 +70,23 @@ def test_failed_paths_stand_beside_every_mean():
     assert "failed" not in printed(gbm_dataset())
 
 
+@pytest.mark.parametrize(
+    ("bias", "error", "text"),
+    [
+        (-0.0129123456, 8e-8, "-0.01291235 ± 8e-08"),
+        (-0.0129100000, 9.6e-8, "-0.0129100 ± 1e-07"),
+        (1.25e-6, 3e-12, "1.250000e-06 ± 3e-12"),
+        (123456.789, 2.0, "123457 ± 2"),
+        (1.5, 1e-300, "1.50000000000000 ± 1e-300"),
+    ],
+)
+def test_a_step_bias_has_as_many_digits_as_its_error_gives_meaning_to(bias, error, text):
+    dataset = gbm_dataset()
+    dataset["call_bias"][...], dataset["call_bias_stderr"][...] = bias, error
+    call = next(line for line in printed(dataset).splitlines() if "call" in line)
+    assert f" {text} " in call
+
+
 def test_an_error_of_zero_is_shown_as_one():
     dataset = gbm_dataset()
     dataset["call_stderr"][...] = 0.0

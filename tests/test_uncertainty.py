@@ -571,6 +571,32 @@ def test_names_of_points_at_one_place_are_not_printed_over_each_other():
     assert [each.get_text() for each in axes.texts] == ["a", "idle, too", "b"]
 
 
+@pytest.mark.parametrize("count", [3, 5])
+def test_the_largest_pairs_are_drawn_below_the_parameters(count):
+    names = "abcde"[:count]
+    laws = {name: {"uniform": [-1, 1]} for name in names}
+
+    def function(**x):
+        return 4 * x["a"] * x["b"] + 2 * x["a"] * x["c"] + x["c"]
+
+    found = sobol_indices(function, laws, points=64, order=2)
+    figure = plot_study(found)
+    (axes,) = figure.axes
+    rows = [label.get_text() for label in axes.get_yticklabels()]
+    drawn = rows[count:]
+    assert sorted(rows[:count]) == list(names)
+    assert drawn[:2] == ["a × b", "a × c"]
+    assert len(drawn) == min(count * (count - 1) // 2, 6)
+    bars = {round(bar.get_y() + bar.get_height() / 2): bar.get_width() for bar in axes.patches[2 * count :]}
+    index = found["second"].isel(observable=0)
+    for place, pair in enumerate(drawn, count):
+        assert bars[place] == index.sel(
+            dict(zip(("parameter", "parameter_2"), pair.split(" × "), strict=True))
+        )
+    assert axes.get_title("right") == ("the 6 largest of 10 pairs" if count == 5 else "")
+    assert "second order" in [text.get_text() for text in figure.legends[0].get_texts()]
+
+
 def test_a_width_has_its_unit():
     def said(study, **options):
         dataset = study(lambda a: 100.0 * a, {"a": {"uniform": [0, 1]}}, width=0.5, **options)

@@ -1,5 +1,6 @@
 """Pictures of sensitivities: a tornado chart for each quantity, and derivatives over time."""
 
+import functools
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,12 +15,15 @@ if TYPE_CHECKING:
 
 MOST = 6  # quantities
 BARS = 12
+LEAST = 4  # for which there is room in each panel
+KINDS = {"derivative": "parameter", "second": "pair"}  # along what they stand
+PLAIN = {"derivative": ("derivative", "the parameter"), "second": ("second derivative", "each parameter")}
 
 
 def plot_sensitivities(dataset: "xr.Dataset") -> "Figure":
-    """For each quantity its elasticities as bars, largest first, and beside them those over time if saved.
+    """For each quantity its elasticities as bars, largest first, and what is saved over time.
 
-    Of variants the panels of each.
+    Second derivatives have bars of their own. Of variants the panels of each.
     """
     from matplotlib import rc_context
     from matplotlib.figure import Figure
@@ -27,16 +31,22 @@ def plot_sensitivities(dataset: "xr.Dataset") -> "Figure":
 
     variants = each_variant(dataset)
     first = next(iter(variants.values()))
-    names = [n for n in first.attrs["quantities"].split() if f"{n}_derivative" in first][:MOST]
-    panels = [(_tornado, name, *each) for name in names for each in variants.items()]
-    timed = [name for name in names if "time" in first[f"{name}_derivative"].dims]
+    names = first.attrs["quantities"].split()
+    shown = {kind: [n for n in names if f"{n}_{kind}" in first][:MOST] for kind in KINDS}
+    panels = [
+        (functools.partial(_tornado, kind=kind), name, *each)
+        for kind in KINDS
+        for name in shown[kind]
+        for each in variants.items()
+    ]
+    timed = [name for name in shown["derivative"] if "time" in first[f"{name}_derivative"].dims]
     panels += [(_over_time, name, *each) for name in timed for each in variants.items()]
-    bars = min(BARS, first.sizes["parameter"])
+    bars = min(BARS, max(first.sizes.get(along, 0) for along in KINDS.values()))
     columns = min(2, len(panels))
     rows = -(-len(panels) // columns)
     with rc_context(STYLE):
         layout = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08, hspace=0.03, wspace=0.03)
-        figure = Figure(figsize=(6.5 * columns, 0.8 + rows * (1.2 + 0.42 * max(bars, 4))), layout=layout)
+        figure = Figure(figsize=(6.5 * columns, 0.8 + rows * (1.2 + 0.42 * max(bars, LEAST))), layout=layout)
         for number, (draw, name, variant, one) in enumerate(panels, 1):
             axes = figure.add_subplot(rows, columns, number)
             draw(axes, one, name)
@@ -48,25 +58,63 @@ def plot_sensitivities(dataset: "xr.Dataset") -> "Figure":
     return figure
 
 
-def relative(dataset: "xr.Dataset", name: str) -> tuple[np.ndarray, np.ndarray, str]:
-    """Derivatives at the end and their errors, made comparable, and what they then are.
+def relative(dataset: "xr.Dataset", name: str, kind: str) -> tuple[np.ndarray, np.ndarray, str, list[str]]:
+    """Derivatives at the end and their errors, made comparable, what they then are, and their names.
 
     Where a parameter or the mean is 0 there is no elasticity, and all are shown as they are.
     """
-    end = [dataset[f"{name}_derivative{suffix}"].values for suffix in ("", "_stderr")]
+    end = [dataset[f"{name}_{kind}{suffix}"].values for suffix in ("", "_stderr")]
     derivative, error = (array[:, -1] if array.ndim == 2 else array for array in end)
     mean = float(np.atleast_1d(dataset[f"{name}_mean"].values)[-1])
-    values = dataset["parameter_value"].values
+    values = _sizes(dataset, kind)
     if mean == 0 or np.any(values == 0):
-        return derivative, error, f"derivative of the mean of {name}"
+        return derivative, error, _plain(dataset, name, kind), _labels(dataset, kind, units=True)
     scale = values / mean
-    return derivative * scale, error * np.abs(scale), f"change of the mean of {name} in %, for 1 % more"
+    text = {
+        "derivative": f"change of the mean of {name} in %, for 1 % more",
+        "second": f"second derivative of the mean of {name},\ntimes both parameters over the mean",
+    }[kind]
+    return derivative * scale, error * np.abs(scale), text, _labels(dataset, kind, units=False)
 
 
-def _tornado(axes: "Axes", dataset: "xr.Dataset", name: str) -> None:
-    values, errors, text = relative(dataset, name)
+def _sizes(dataset: "xr.Dataset", kind: str) -> np.ndarray:
+    """The values of the parameters, of pairs their products."""
+    values = dataset["parameter_value"].values
+    if kind == "derivative":
+        return values
+    of = dict(zip(dataset["parameter"].values, values, strict=True))
+    products = {f"{a}, {b}": of[a] * of[b] for a in of for b in of}
+    return np.array([products[str(pair)] for pair in dataset["pair"].values])
+
+
+def _plain(dataset: "xr.Dataset", name: str, kind: str) -> str:
+    """A derivative as it is, in its unit."""
+    what, per = PLAIN[kind]
+    unit = _unit(dataset, name, f" per unit of {per}")
+    if kind == "second":  # for which a line is too short
+        unit = unit.replace(" ", "\n", 1)
+    return f"{what} of the mean of {name}{unit}"
+
+
+def _unit(dataset: "xr.Dataset", name: str, per: str = "") -> str:
+    return _bracketed(dataset[f"{name}_mean"].attrs["units"], per)
+
+
+def _bracketed(unit: str, per: str = "") -> str:
+    return f" [{unit}{per}]" if unit not in ("", "1") else ""
+
+
+def _labels(dataset: "xr.Dataset", kind: str, units: bool) -> list[str]:
+    """The names of the parameters or pairs, of parameters with their units where they are asked for."""
+    names = [str(name) for name in dataset[KINDS[kind]].values]
+    if not units or kind == "second":
+        return names
+    return [f"{n}{_bracketed(str(u))}" for n, u in zip(names, dataset["parameter_unit"].values, strict=True)]
+
+
+def _tornado(axes: "Axes", dataset: "xr.Dataset", name: str, kind: str) -> None:
+    values, errors, text, names = relative(dataset, name, kind)
     order = np.argsort(-np.abs(np.nan_to_num(values)), kind="stable")[:BARS]
-    labels = [str(dataset["parameter"].values[i]) for i in order]
     places = np.arange(len(order))
     colours = [BLUE if values[i] >= 0 else VERMILION for i in order]
     axes.barh(places, values[order], color=colours, alpha=0.75, height=0.62)
@@ -79,8 +127,8 @@ def _tornado(axes: "Axes", dataset: "xr.Dataset", name: str) -> None:
         elinewidth=1.2,
         capsize=3,
     )
-    axes.set_yticks(places, labels)
-    axes.invert_yaxis()
+    axes.set_yticks(places, [names[i] for i in order])
+    axes.set_ylim(max(len(order), LEAST) - 0.5, -0.5)
     axes.axvline(0, color=GREY, linewidth=1)
     axes.grid(axis="y", visible=False)
     axes.set_xlabel(text)
@@ -91,13 +139,15 @@ def _over_time(axes: "Axes", dataset: "xr.Dataset", name: str) -> None:
     # Parameters in units of their own would leave all but one of them flat.
     relative = not np.any(values == 0)
     scales = 0.01 * values if relative else np.ones_like(values)
-    for i, label in enumerate(dataset["parameter"].values[: len(COLOURS)]):
+    labels = _labels(dataset, "derivative", units=not relative)
+    for i, label in enumerate(labels[: len(COLOURS)]):
         mean = scales[i] * dataset[f"{name}_derivative"].values[i]
         error = 1.96 * abs(scales[i]) * dataset[f"{name}_derivative_stderr"].values[i]
-        axes.plot(times, mean, color=COLOURS[i], label=str(label))
+        axes.plot(times, mean, color=COLOURS[i], label=label)
         axes.fill_between(times, mean - error, mean + error, color=COLOURS[i], alpha=0.25, linewidth=0)
     axes.axhline(0, color=GREY, linewidth=1)
     axes.set_xlabel("time")
-    title = f"change of the mean of {name}, for 1 % more" if relative else f"derivative of the mean of {name}"
+    change = f"change of the mean of {name}{_unit(dataset, name)}, for 1 % more"
+    title = change if relative else _plain(dataset, name, "derivative")
     axes.set_title(title, fontsize=9, loc="left", color=GREY)
     axes.legend(loc="best", fontsize=9)

@@ -1,10 +1,11 @@
 """Pictures of studies: bars of indices, the plane of elementary effects, the distribution of an output."""
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from simkit.plot_layout import BLUE, COLUMNS, GREY, STYLE, VERMILION, figure_legend
+from simkit.plot_layout import BLUE, COLOURS, COLUMNS, GREY, STYLE, VERMILION, figure_legend
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -17,6 +18,8 @@ BARS = {
     "rank": (("spearman", "rank correlation", BLUE), ("partial", "partial rank correlation", VERMILION)),
 }
 LIGHT = "#dfe4e8"
+GREEN = COLOURS[2]
+PAIRS = 6
 
 
 def plot_study(dataset: "xr.Dataset") -> "Figure":
@@ -29,8 +32,8 @@ def plot_study(dataset: "xr.Dataset") -> "Figure":
     method = str(dataset.attrs["method"])
     columns = min(COLUMNS, len(names))
     rows = -(-len(names) // columns)
-    parameters = dataset.sizes["parameter"]
-    height = max(3.4, 0.62 * parameters + 1.6) if method in BARS else 4.2
+    rows_of_bars = dataset.sizes["parameter"] + min(_count_of_pairs(dataset), PAIRS)
+    height = max(3.4, 0.62 * rows_of_bars + 1.6) if method in BARS else 4.2
     with rc_context(STYLE):
         layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1)
         figure = Figure(figsize=(4.6 * columns + 2.4, height * rows + 0.9), layout=layout)
@@ -50,17 +53,26 @@ def plot_study(dataset: "xr.Dataset") -> "Figure":
 
 
 def _bars(axes: "Axes", one: "xr.Dataset", kinds: tuple, first: bool) -> None:
-    """Horizontal bars, the parameter with the largest measure on top; whiskers are intervals."""
+    """Horizontal bars, the parameter with the largest measure on top; whiskers are intervals.
+
+    Below the parameters stand the pairs with the largest indices of second order.
+    """
     leading = np.nan_to_num(np.abs(one[kinds[-1][0]].values))
     order = np.argsort(-leading, kind="stable")
+    names = [str(name) for name in one["parameter"].values]
     places = np.arange(len(order), dtype=float)
     thick = 0.72 / len(kinds)
     for number, (key, text, colour) in enumerate(kinds):
         at = places + (number - (len(kinds) - 1) / 2) * thick
-        values, half = one[key].values[order], one[f"{key}_halfwidth"].values[order]
-        axes.barh(at, values, height=0.9 * thick, color=colour, alpha=0.75, label=text)
-        axes.errorbar(values, at, xerr=half, fmt="none", ecolor="black", elinewidth=1.2, capsize=3)
-    axes.set_yticks(places, [str(one["parameter"].values[i]) for i in order])
+        _row(axes, at, one[key].values[order], one[f"{key}_halfwidth"].values[order], thick, colour, text)
+    pairs = _largest_pairs(one)
+    if pairs:
+        values, half = (
+            one[key].values[tuple(zip(*pairs, strict=True))] for key in ("second", "second_halfwidth")
+        )
+        _row(axes, len(order) + np.arange(len(pairs)), values, half, thick, GREEN, "second order")
+    labels = [names[i] for i in order] + [f"{names[i]} × {names[j]}" for i, j in pairs]
+    axes.set_yticks(np.arange(len(labels)), labels)
     axes.tick_params(axis="y", labelcolor="#222222", length=0)
     axes.invert_yaxis()
     axes.grid(axis="y", visible=False)
@@ -68,12 +80,35 @@ def _bars(axes: "Axes", one: "xr.Dataset", kinds: tuple, first: bool) -> None:
     low, high = axes.get_xlim()
     axes.set_xlim(min(low, 0.0), high)
     axes.set_xlabel("share of the variance" if kinds[0][0] in ("first", "bound") else "correlation")
+    if len(pairs) < _count_of_pairs(one):
+        text = f"the {len(pairs)} largest of {_count_of_pairs(one)} pairs"
+        axes.set_title(text, fontsize=9, loc="right", color=GREY)
     for place, i in zip(places, order, strict=True):
         if str(one["note"].values[i]):
             text = str(one["note"].values[i]).split(":")[0]
             axes.annotate(
                 text, (0, place), (6, 0), textcoords="offset points", va="center", fontsize=9, color=GREY
             )
+
+
+def _row(axes: "Axes", at: np.ndarray, values, half, thick: float, colour: str, text: str) -> None:
+    axes.barh(at, values, height=0.9 * thick, color=colour, alpha=0.75, label=text)
+    axes.errorbar(values, at, xerr=half, fmt="none", ecolor="black", elinewidth=1.2, capsize=3)
+
+
+def _count_of_pairs(dataset: "xr.Dataset") -> int:
+    """How many indices of second order there are."""
+    count = dataset.sizes["parameter"]
+    return count * (count - 1) // 2 if "second" in dataset else 0
+
+
+def _largest_pairs(one: "xr.Dataset") -> list[tuple[int, int]]:
+    """The positions of the pairs of parameters whose indices are largest."""
+    if "second" not in one:
+        return []
+    second = np.nan_to_num(np.abs(one["second"].values))
+    pairs = itertools.combinations(range(len(second)), 2)
+    return sorted(pairs, key=lambda pair: -second[pair])[:PAIRS]
 
 
 def _plane(axes: "Axes", one: "xr.Dataset") -> None:
