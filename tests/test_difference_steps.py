@@ -65,17 +65,22 @@ def test_the_lower_order_in_two_targets(sides):
     assert off == pytest.approx(h[0] ** 2, rel=1e-6)
 
 
-def test_a_step_is_too_long_where_the_orders_are_further_apart_than_noise_explains():
-    assert is_too_long(np.array([29.0]), np.array([0.0]), np.array([-4.0]), np.array([0.0]))
-    assert is_too_long(
-        np.array([1.0, 0.0]), np.array([0.01, 0.1]), np.array([0.0, 9.0]), np.array([0.1, 0.1])
-    )
-    assert not is_too_long(np.array([29.0]), np.array([1.0]), np.array([-4.0]), np.array([0.1]))
-    assert not is_too_long(np.array([29.0]), np.array([0.1]), np.array([-4.0]), np.array([1.1]))
-    assert not is_too_long(
-        np.array([29.0]), np.array([0.0]), np.array([-4.0]), np.array([0.0]), np.array([5.0])
-    )
-    assert not is_too_long(np.array([1.0]), np.array([np.nan]), np.array([0.02]), np.array([np.nan]))
+@pytest.mark.parametrize(
+    ("mean", "stderr", "apart", "apart_stderr", "rounding", "too_long"),
+    [
+        (29.0, 0.0, -4.0, 0.0, 0.0, True),
+        ([1.0, 0.0], [0.01, 0.1], [0.0, 9.0], [0.1, 0.1], [0.0, 0.0], True),
+        (29.0, 1.0, -4.0, 0.1, 0.0, False),  # the error is below the noise
+        (29.0, 0.1, -4.0, 1.1, 0.0, False),  # and here what tells it is
+        (29.0, 0.0, -4.0, 0.0, 5.0, False),
+        (1.0, np.nan, 0.02, np.nan, 0.0, False),  # of one path: negligible
+    ],
+)
+def test_a_step_is_too_long_where_orders_differ_by_more_than_noise_explains(
+    mean, stderr, apart, apart_stderr, rounding, too_long
+):
+    figures = (np.atleast_1d(x) for x in (mean, stderr, apart, apart_stderr, rounding))
+    assert is_too_long(*figures) is too_long
 
 
 def test_a_target_of_0_has_steps_that_its_paths_can_follow():

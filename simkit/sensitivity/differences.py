@@ -42,7 +42,7 @@ def step_of(target: Target, share: float) -> float:
     return share * target.scale
 
 
-def is_too_long(mean, stderr, apart, apart_stderr, rounding=0.0) -> bool:
+def is_too_long(mean, stderr, apart, apart_stderr, rounding) -> bool:
     """Whether a step leaves an error that shows, anywhere among the rows.
 
     `apart` is how far the lower order is away. Orders that fall off by one factor would leave the derivative

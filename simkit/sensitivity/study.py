@@ -380,16 +380,13 @@ def _second_part(facts: Facts, group: list[Choice], look: int) -> _Part:
 def _one_program(facts, program, moves, counts, found, values, cost) -> _Part:
     request = Request(program, (moves, _some_ids(facts)), facts.program.mesh)
 
-    def simulate(run, ids):
+    def simulate(run, ids, moves=moves):
         return run(moves, ids)
 
     finer = None
     if is_ordinary_and_adaptive(facts.simulation):
         tighter = with_tighter_tolerances(moves.inputs, facts.simulation.precision)
-
-        def finer(run, ids):
-            return run(moves._replace(inputs=tighter), ids)
-
+        finer = functools.partial(simulate, moves=moves._replace(inputs=tighter))
     return _Part((request,), simulate, counts, found, values, cost, finer)
 
 
