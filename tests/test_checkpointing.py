@@ -223,3 +223,9 @@ def test_a_long_gradient_fits_in_a_gigabyte():
     slope, gigabytes = map(float, done.stdout.split())
     assert 20 < slope < 60
     assert gigabytes < 1.0
+
+
+def test_a_reverse_pass_has_its_normals_in_memory():
+    """Drawn in a branch that the compiler cannot take away, also where all but the model are constants."""
+    call, problem, _ = reverse(heston(256, paths=2048), 2**30)
+    assert " conditional(" in jax.jit(jax.grad(call)).lower(problem).compile().as_text()

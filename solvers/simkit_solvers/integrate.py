@@ -32,6 +32,8 @@ from simkit_solvers.scopes import STEPS
 from simkit_solvers.smoothed_run import SmoothedRun
 from simkit_solvers.smoothing import Smoothing
 
+NO_STEP = 2**32 - 1
+
 
 def integrate(
     problem: AbstractODE,
@@ -158,14 +160,17 @@ def _integrate(
         return list(zip(draws, happening, strict=True))
 
     def drawn_apart(run, first, count):
-        """The same, its normals in memory: drawn in a branch, always taken, out of which nothing is fused."""
+        """The same, its normals in memory: drawn in a branch, always taken, out of which nothing is fused.
+
+        There is no step of this number, which the compiler does not know, also where `run` is constants.
+        """
 
         def normals():
             return eqx.filter(driven(run, first, count), eqx.is_inexact_array)
 
         pack, unpack = packing(jax.eval_shape(normals))
         none = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(lambda: pack(normals())))
-        packed = jax.lax.cond(run.dt == run.dt, lambda: pack(normals()), lambda: none)
+        packed = jax.lax.cond(first != jnp.uint32(NO_STEP), lambda: pack(normals()), lambda: none)
         return eqx.combine(unpack(packed), driven(run, first, count))
 
     def steps(numbers, carry, first, count, backwards=False):
