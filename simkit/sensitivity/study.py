@@ -198,6 +198,12 @@ def _explained(facts: Facts, found: Derivative) -> Derivative:
     choice, reason = found.choice, "no path changes with it"
     if any(_is_idle(facts, i) for i in choice.targets):
         reason = "nothing in the experiment uses it"
+    elif len(choice.targets) == 2:
+        reason = (
+            "no path's slope changes with it"
+            if len(set(choice.targets)) == 1
+            else ("no path's slope in one changes with the other")
+        )
     elif facts.is_rough(choice.quantity, choice.targets[0]) and facts.simulation.paths == 1:
         reason = "the value is a step, and flat around here"
     return dataclasses.replace(found, choice=dataclasses.replace(choice, reason=reason))
