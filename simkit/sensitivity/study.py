@@ -199,11 +199,8 @@ def _explained(facts: Facts, found: Derivative) -> Derivative:
     if any(_is_idle(facts, i) for i in choice.targets):
         reason = "nothing in the experiment uses it"
     elif len(choice.targets) == 2:
-        reason = (
-            "no path's slope changes with it"
-            if len(set(choice.targets)) == 1
-            else ("no path's slope in one changes with the other")
-        )
+        alone = len(set(choice.targets)) == 1
+        reason = f"no path's slope{'' if alone else ' in one'} changes with {'it' if alone else 'the other'}"
     elif facts.is_rough(choice.quantity, choice.targets[0]) and facts.simulation.paths == 1:
         reason = "the value is a step, and flat around here"
     return dataclasses.replace(found, choice=dataclasses.replace(choice, reason=reason))
@@ -389,6 +386,8 @@ def _stencil(facts: Facts, group: list[Choice], targets: list[Target]) -> tuple[
     rough = any(facts.is_rough(choice.quantity, choice.targets[0]) for choice in group)
     share = SECOND if second else ROUGH if rough else SMOOTH
     ways: list[tuple[int, ...]] = [(0,) * len(targets), *itertools.product((1, -1), repeat=len(targets))]
+    if isinstance(facts.simulation.grid, JumpGrid) and any(target.value == 0 for target in targets):
+        ways = ways[1:]  # a rate of 0 has nothing below, which ranges do not tell of a network in the file
     for size in (share, share / 10, share / 100):
         steps = [step_of(target, size) for target in targets]
         for sides in ways:
