@@ -334,6 +334,7 @@ def test_rounding_is_no_standard_error():
     assert text.getvalue().count(" equal ") == 2
     assert " 0.7897022361 " in text.getvalue()
     assert "0.78970223613" not in text.getvalue()
+    assert found.attrs["precision"] == "float64"
 
 
 @pytest.mark.parametrize(

@@ -106,6 +106,7 @@ def to_dataset(simulation: Simulation, study: Study, provenance: Mapping[str, An
         "solver": type(simulation.solver).__name__,
         "quantities": " ".join(study.values),
         "t1": float(simulation.grid.times[-1]),
+        "precision": simulation.precision,
         "paths": study.paths,
         "failed_paths": study.failed,
         "elapsed_s": study.elapsed_s,
@@ -116,10 +117,10 @@ def to_dataset(simulation: Simulation, study: Study, provenance: Mapping[str, An
 
 
 def _rounding(simulation: Simulation, study: Study, derivative: Derivative) -> np.ndarray:
-    """What rounding of the mean becomes in the finite differences that check a derivative."""
+    """What rounding of values becomes in the standard error of the differences that check a derivative."""
     sizes = [study.targets[i].scale for i in derivative.choice.targets]
     mean, _ = study.values[derivative.choice.quantity]
-    return ROUNDED * rounding_in(simulation.precision) * np.abs(mean) / np.prod(sizes)
+    return ROUNDED * rounding_in(simulation.precision) * np.abs(mean) / np.prod(sizes) / study.paths**0.5
 
 
 def _checked(derivative: Derivative, suffix: str, rounding: np.ndarray) -> np.ndarray:

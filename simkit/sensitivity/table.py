@@ -91,6 +91,7 @@ def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
         for label, row in content["derivatives"].items():
             elasticity = row.get("elasticity")
             apart_by = ROUNDED * rounding * abs((content["mean"] or 0) / sizes[label])
+            spread = apart_by / dataset.attrs["paths"] ** 0.5
             cells = [
                 f"{name} = {with_error(content['mean'], content['stderr'])}" if first else "",
                 label,
@@ -99,7 +100,7 @@ def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
                 "" if row["sd"] is None or row["sd"] == 0 else f"{row['sd']:.4g}",
                 ""
                 if row.get("check") is None
-                else with_error(row["check"], _beyond(row["check_stderr"], apart_by)),
+                else with_error(row["check"], _beyond(row["check_stderr"], spread)),
                 _apart(row, apart_by),
                 "" if elasticity is None else f"{elasticity:+.3g}",
                 row["estimator"],
