@@ -1,7 +1,8 @@
 """From a checked experiment to a simulation that can run."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from simkit_physics import MODELS
@@ -109,7 +110,7 @@ def build(experiment: Experiment) -> Simulation:
     `simulation.bind({"r": value, …})` gives problem, observer, initial values and grid for other constants,
     traced ones too; constants defined by others follow them. Beside constants, all that `simulation.targets`
     names can be given: a parameter as `model.sigma`, an initial value as `initial.S`, an end of time as
-    `time.t1`.
+    `time.t1`. `simulation.bind({"r": value}, {"model.mu": 0.01})` adds to what the constants give the second.
     """
     mistakes = Mistakes(experiment.document)
     assembled = assemble(Parts.of(with_defaults(experiment)), mistakes)
@@ -235,22 +236,24 @@ def assemble(parts: Parts, mistakes: Mistakes) -> Assembled | None:
 
     single = {name: value for name, value in initial.items() if value.kind is None and value.rows is None}
     ends = {"time.t0": span[0], "time.t1": span[1]}
-    targets = constants.values | {
-        **{f"model.{n}": plan.values[n] for n in plan.expressions if n not in plan.changing},
-        **{f"initial.{n}": float(value.bound(constants.values)) for n, value in single.items()},
-        **{name: float(end(constants.values)) for name, end in ends.items()},
+    given_by: dict[str, Callable[[Mapping[str, Any]], Any]] = {
+        **{f"model.{n}": text for n, text in plan.expressions.items() if n not in plan.changing},
+        **{f"initial.{n}": value.bound for n, value in single.items()},
+        **ends,
     }
+    targets = constants.values | {name: float(of(constants.values)) for name, of in given_by.items()}
 
     check_sensitivity(parts.sensitivity, targets, plan, info, mistakes)
     if mistakes.found:
         return None
 
-    def bind(given: Mapping[str, Any]) -> Bound:
+    def bind(given: Mapping[str, Any], added: Mapping[str, Any] = MappingProxyType({})) -> Bound:
         dotted = {name: value for name, value in given.items() if "." in name}
-        unknown = dotted.keys() - targets.keys()
+        unknown = (dotted.keys() - targets.keys()) | (added.keys() - given_by.keys())
         if unknown:
             raise KeyError(f"nothing is called {min(unknown)!r}; there are: {', '.join(targets)}")
-        values = constants.bound({n: x for n, x in given.items() if n not in dotted}) | dotted
+        values = constants.bound({n: x for n, x in given.items() if n not in dotted})
+        values = values | {name: given_by[name](values) + x for name, x in added.items()} | dotted
         grid = make_grid(*(values.get(name, end(values)) for name, end in ends.items()), values)
         return Bound(
             problem=plan.bound(values, grid),

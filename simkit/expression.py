@@ -91,8 +91,9 @@ class Expression:
     Plain numbers in it are Python floats, which never promote a float32 state. `truth` tells that it is a
     condition, whose value is 1 or 0. `jumps` are the names on which conditions, `sign`, `floor` and `ceil` in
     it depend: where these change a little, its value may change at once. `kinks` are those in `maximum`,
-    `minimum`, `clip`, `abs` and in extremes along the path, where its slope may. `edges` are where that
-    happens, but for extremes along the path. Two expressions of the same text are equal.
+    `minimum`, `clip`, `abs` and in extremes along the path, where its slope may, and `roots`, which are in
+    roots of what may touch zero. `edges` are where that happens, but for roots and extremes along the path.
+    Two expressions of the same text are equal.
     """
 
     text: str
@@ -101,6 +102,7 @@ class Expression:
     evaluate: Callable[[Environment], Any] = dataclasses.field(compare=False, repr=False)
     jumps: frozenset[str] = frozenset()
     kinks: frozenset[str] = frozenset()
+    roots: frozenset[str] = frozenset()
     edges: tuple[Edge, ...] = dataclasses.field(default=(), compare=False, repr=False)
 
     def __call__(self, environment: Environment):
@@ -187,6 +189,7 @@ class _Compiler:
         self.used: set[str] = set()
         self.jumps: set[str] = set()
         self.kinks: set[str] = set()
+        self.roots: set[str] = set()
         self.found: list[Functional] = []
         self.edges: list[Edge] = []
         self.called: dict[int, Functional] = {}
@@ -194,9 +197,9 @@ class _Compiler:
 
     def expression(self, text: str, evaluate: Callable, functionals: tuple[Functional, ...]) -> Expression:
         """What was translated."""
-        names = (frozenset(found) for found in (self.used, self.jumps, self.kinks))
-        used, jumps, kinks = names
-        return Expression(text, used, functionals, evaluate, jumps, kinks, tuple(self.edges))
+        names = (frozenset(found) for found in (self.used, self.jumps, self.kinks | self.roots, self.roots))
+        used, *rough = names
+        return Expression(text, used, functionals, evaluate, *rough, tuple(self.edges))
 
     def number(self, node: ast.expr, depth: int) -> Callable[[Environment], Any]:
         """A closure for a number; a condition counts as 1 or 0."""
@@ -287,6 +290,8 @@ class _Compiler:
         whole = _whole(node.right)
         if whole is not None:
             return lambda environment: integer_power(base(environment), whole)
+        if _may_touch_zero(node.left):
+            self.roots |= _names(node.left)
         exponent = self.number(node.right, depth + 1)
         return lambda environment: power(base(environment), exponent(environment))
 
@@ -347,6 +352,8 @@ class _Compiler:
             self.jumps |= _names(node)
         if name in KINKED:
             self.kinks |= _names(node)
+        if name == "sqrt" and any(map(_may_touch_zero, node.args)):
+            self.roots |= _names(node)
         _count(node, name, function.arguments)
         parts = [self.number(part, depth + 1) for part in node.args]
         if name in STEPS:
@@ -402,6 +409,7 @@ class _Compiler:
             arguments.append(inner.expression(ast.unparse(argument), evaluate, ()))
             self.used |= inner.used
             self.jumps |= inner.jumps
+            self.roots |= inner.roots
             self.kinks |= inner.used if name in ("max", "min", "no_touch") else inner.kinks
         found = Functional(cast(Kind, name), *arguments)
         if found not in self.found:
@@ -445,6 +453,24 @@ def _names(node: ast.AST) -> set[str]:
     """All names below a node, those of functions and numbers not."""
     found = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
     return found - FUNCTIONS.keys() - NUMBERS.keys()
+
+
+def _may_touch_zero(node: ast.AST) -> bool:
+    """Whether a value may be zero and positive to both sides, as a square, where its root has a kink.
+
+    What is monotone in each of its names is not: beyond its zero it has no root.
+    """
+    names = []
+    for each in ast.walk(node):
+        if isinstance(each, ast.Pow) or (isinstance(each, ast.Call) and not _is_monotone(each)):
+            return True
+        if isinstance(each, ast.Name) and each.id not in FUNCTIONS and each.id not in NUMBERS:
+            names.append(each.id)
+    return len(names) > len(set(names))
+
+
+def _is_monotone(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Name) and call.func.id in ("exp", "log", "sqrt", "mean", "integral")
 
 
 def _difference(a: Callable, b: Callable) -> Callable[[Environment], Any]:

@@ -54,7 +54,8 @@ class ModelText:
 
 def roughness(*expressions: Expression) -> tuple[Roughness, ...]:
     """Where expressions jump, or their slopes do."""
-    return tuple(Roughness(edge.names, edge.kink) for each in expressions for edge in each.edges)
+    edges = [Roughness(edge.names, edge.kink) for each in expressions for edge in each.edges]
+    return *edges, *(Roughness(each.roots, kink=True) for each in expressions if each.roots)
 
 
 def _rough_correlation(text: ModelText, model) -> tuple[Roughness, ...]:

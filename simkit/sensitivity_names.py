@@ -33,13 +33,16 @@ def check_sensitivity(
     """Add a mistake for each name that means nothing, or that no derivative can be taken in."""
     if section is None:
         return
-    known = [name.split(".", 1)[-1] for name in targets]
+    known = list(dict.fromkeys(name.split(".", 1)[-1] for name in targets))
+    meant: dict[str, str] = {}
     for i, label in enumerate(section.wrt):
         bare = label.split(".", 1)[-1]
         place = ("sensitivity", "wrt", i)
-        if full_name(label, targets) is not None:
-            if label in section.wrt[:i]:
-                mistakes.add(place, f"{label} is there twice")
+        name = full_name(label, targets)
+        if name is not None:
+            if name in meant:
+                mistakes.add(place, _twice(label, meant[name]))
+            meant.setdefault(name, label)
         elif bare in plan.changing:
             mistakes.add(place, f"{label} changes with time; take the constants that its curve is made of")
         elif bare in plan.variables:
@@ -50,13 +53,20 @@ def check_sensitivity(
         else:
             mistakes.add(place, f"unknown name {shown(label)}{did_you_mean(label, known)}")
     quantities = [*observables, *plan.variables]
-    for i, name in enumerate(section.of or ()):
+    of = section.of or []
+    for i, name in enumerate(of):
         if name not in quantities:
             mistakes.add(
                 ("sensitivity", "of", i), f"unknown name {shown(name)}{did_you_mean(name, quantities)}"
             )
+        elif name in of[:i]:
+            mistakes.add(("sensitivity", "of", i), _twice(name, name))
     for i, pair in enumerate(named_pairs(section)):
         for name in dict.fromkeys(pair):
             if name not in section.wrt:
                 message = f"{shown(name)} is not in wrt{did_you_mean(name, section.wrt)}"
                 mistakes.add(("sensitivity", "second", i), message)
+
+
+def _twice(name: str, before: str) -> str:
+    return f"{name} is there twice" if name == before else f"{name} is {before}, which is there already"

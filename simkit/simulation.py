@@ -41,8 +41,8 @@ class Simulation:
 
     `bind` rebuilds problem, initial values, observer and grid from named constants, so that a derivative with
     respect to a constant reaches every place where the constant is used. `targets` are the values of all that
-    it can replace: constants, and single places such as `model.sigma`, `initial.S`, `time.t1`. `convert` lets
-    the problem be read in the solver's calculus.
+    it can replace: constants, and single places such as `model.sigma`, `initial.S`, `time.t1`, which a second
+    mapping adds to what the constants give them. `convert` lets the problem be read in the solver's calculus.
     """
 
     problem: AbstractODE

@@ -153,7 +153,12 @@ def apart(value: float | None, other: float | None, z: float | None, digits: int
 
 def rounding_of(dataset: "xr.Dataset") -> float:
     """What rounding may make of a figure, relative to it."""
-    return ROUNDINGS * float(np.finfo(dataset.attrs.get("precision", "float64")).eps)
+    return rounding_in(dataset.attrs.get("precision", "float64"))
+
+
+def rounding_in(precision: str) -> float:
+    """The same of a figure computed in this precision."""
+    return ROUNDINGS * float(np.finfo(precision).eps)
 
 
 def titled(cells: list[str]) -> str:

@@ -295,6 +295,10 @@ def test_at_a_rate_of_zero_one_event_more_tells():
         )
         assert estimator == "weak derivative"
         assert abs(found - (1 - math.exp(-1))) < LIMIT * error
+    section = {"wrt": ["alpha"], "of": ["count"], "check": True}
+    checked = sensitivities({**ARRIVALS, "model": written, "sensitivity": section})
+    assert float(checked["count_derivative_check_stderr"][0]) > 0
+    assert abs(float(checked["count_derivative_z"][0])) < LIMIT
     # From two molecules the third to come is one too many, if both live.
     found, error, estimator, _ = derivative({**ARRIVALS, "initial": {"X": 2}}, "alpha", "many")
     assert estimator == "weak derivative"

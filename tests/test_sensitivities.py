@@ -269,6 +269,74 @@ def test_nothing_is_silently_zero():
         simkit.sensitivities(by_moments)
 
 
+def test_a_single_place_moves_with_the_constants_behind_it():
+    """The mean of S is S0 exp(mu), and each path S0 times something, wherever mu and S0 are moved."""
+    moved = {
+        **EXACT,
+        "constants": {"r": 0.05, "S0": 100.0},
+        "initial": {"S": "S0"},
+        "ensemble": {"paths": 256, "seed": 5, "devices": 1},
+        "observe": {"end": "1*S"},
+        "sensitivity": {
+            "wrt": ["r", "model.mu", "S0", "S"],
+            "second": [["r", "model.mu"], ["S0", "model.mu"], ["S0", "S"]],
+            "check": True,
+        },
+    }
+    found = simkit.sensitivities(moved)
+    mean = float(found["end_mean"])
+    for suffix in ("", "_check"):
+        first, second = found[f"end_derivative{suffix}"].values, found[f"end_second{suffix}"].values
+        np.testing.assert_allclose(first, [mean, mean, mean / 100, mean / 100], rtol=1e-6)
+        np.testing.assert_allclose(second, [mean, mean / 100, 0], rtol=1e-6, atol=1e-9)
+    assert found["end_second_reason"].values[2] == "no path's slope in one changes with the other"
+
+
+def test_the_root_of_a_square_has_a_kink():
+    """The second derivative of E|x - K| in K is twice the density at K, and not 0."""
+    rooted = {
+        "constants": {"K": 1.0},
+        "model": {"sde": {"x": {"drift": 1.0, "noise": {"W": 1.0}}}},
+        "initial": {"x": 0.0},
+        "time": {"t1": 1.0, "steps": 1},
+        "ensemble": {"paths": 2**14, "seed": 4, "devices": 1},
+        "observe": {"far": "sqrt((x - K)**2)"},
+        "sensitivity": {"wrt": ["K", "x"], "second": ["K", "x"]},
+    }
+    found = simkit.sensitivities(rooted)
+    away = found["far_second"].values - 2 / np.sqrt(2 * np.pi)
+    assert np.all(abs(away) < 4.9 * found["far_second_stderr"].values)
+    assert list(found["far_second_estimator"].values) == ["finite differences", "mixed"]
+    changes = {"observe.far": "sqrt((integral(x) - K)**2)", "ensemble.paths": 8}
+    held = simkit.sensitivities(rooted, overrides=changes)["far_second_reason"].values
+    assert held[1] == "the slope jumps, and x moves the integral along the path at once, before any noise"
+    model = {"sde": {"x": {"drift": "sqrt((x - K)**2)", "noise": {"W": 1.0}}}}
+    found = simkit.sensitivities(rooted | {"model": model}, overrides={"observe": None, "ensemble.paths": 8})
+    assert list(found["x_second_estimator"].values) == ["finite differences"] * 2
+
+
+def test_rounding_is_no_standard_error():
+    """The derivative of x in mu is the same on all paths, and differences of it spread by rounding alone."""
+    linear = {
+        "model": {"type": "OrnsteinUhlenbeck", "theta": 1.5, "mu": 2.0, "sigma": 0.6},
+        "initial": {"X": 0.5},
+        "time": {"t1": 1.0, "steps": 20},
+        "ensemble": {"paths": 1000, "seed": 5, "devices": 1},
+        "observe": {"end": "1*X"},
+        "sensitivity": {"wrt": ["mu", "theta"], "second": ["mu"], "check": True},
+    }
+    found = simkit.sensitivities(linear)
+    assert float(found["end_derivative_check_stderr"][0]) > 0
+    assert np.isnan(found["end_derivative_z"][0])
+    assert np.isnan(found["end_second_z"][0])
+    assert abs(float(found["end_derivative_z"][1])) < 1
+    print_table(found, text := io.StringIO())
+    assert text.getvalue().count(" equal ") == 2
+    assert " 0.7897022361 " in text.getvalue()
+    assert "0.78970223613" not in text.getvalue()
+    assert found.attrs["precision"] == "float64"
+
+
 @pytest.mark.parametrize(
     ("text", "jumps", "kinks"),
     [
@@ -279,6 +347,11 @@ def test_nothing_is_silently_zero():
         ("floor(S) + mean(v)", "S", ""),
         ("mean(S > K) * max(v)", "S K", "v"),
         ("(max(S) < 2) * t", "S", "S"),
+        ("sqrt(S/K) + (2*v)**0.5 + sqrt(exp(t) + S)", "", ""),
+        ("sqrt((S - K)**2) + v", "", "S K"),
+        ("((S - K)*(S - K))**0.5", "", "S K"),
+        ("sqrt(1 - cos(v)) * S", "", "v"),
+        ("mean(sqrt(v**2))", "", "v"),
     ],
 )
 def test_expressions_say_where_they_jump(text, jumps, kinks):
@@ -308,6 +381,8 @@ def test_binding_single_places():
     [
         ("wrt", ["sgima"], r"sensitivity.wrt\[0\]: unknown name 'sgima'; did you mean 'sigma'\?"),
         ("wrt", ["r", "r"], r"sensitivity.wrt\[1\]: r is there twice"),
+        ("wrt", ["mu", "model.mu"], r"sensitivity.wrt\[1\]: model.mu is mu, which is there already"),
+        ("of", ["call", "call"], r"sensitivity.of\[1\]: call is there twice"),
         ("of", ["cal"], r"sensitivity.of\[0\]: unknown name 'cal'; did you mean 'call'\?"),
         ("second", ["K"], r"sensitivity.second\[0\]: 'K' is not in wrt"),
         ("wrt", [], r"sensitivity.wrt: must be a list of names such as \[S, v\], got an empty list"),

@@ -44,7 +44,7 @@ def sensitivities(
         given += [overrides] if isinstance(overrides, str) else overrides
     if wrt is not None:
         names = [wrt] if isinstance(wrt, str) else wrt
-        given.append(("sensitivity.wrt", f"[{', '.join(names)}]", "wrt"))
+        given.append(("sensitivity.wrt", f"[{', '.join(map(str, names))}]", "wrt"))
     loaded = load_variants(source, given, None if variants is None else list(variants))
     return run_studies(loaded, build_loaded(loaded), progress)
 

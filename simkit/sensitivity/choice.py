@@ -276,6 +276,7 @@ def _held_at_start(facts: Facts, observable: Observable | None, kind: str) -> st
         alone = len(edge.functionals) == 1 and not edge.names & facts.variables
         if looks and not (alone and looks[0] in EXTREMES):
             return looks[0]
-    # An extreme has a kink itself: between the initial state and the others.
-    extremes = [f.kind for f in observable.functionals if f.kind in EXTREMES]
+    # An extreme has a kink itself: between the initial state and the others. So has the root of an integral.
+    held = (*EXTREMES, "integral") if observable.expression.roots else EXTREMES
+    extremes = [f.kind for f in observable.functionals if f.kind in held]
     return extremes[0] if extremes and kind == "kinks" else None

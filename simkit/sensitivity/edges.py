@@ -54,6 +54,8 @@ def smoothing_of(
     """Where a value that is kept every `every` steps jumps, or with `kinks` its slope; or why not."""
     monitored = observable.every or 1
     expression = observable.expression
+    if kinks and expression.roots & variables:
+        return "a root may touch zero"
     looks: list[Look] = []
     for edge in expression.edges:
         own = edge.names & variables

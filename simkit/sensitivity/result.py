@@ -11,6 +11,7 @@ from simkit.dataset import FORMAT, quantities
 from simkit.reaction_plan import model_of
 from simkit.sensitivity.study import Derivative, Study
 from simkit.simulation import Simulation
+from simkit.table import rounding_in
 from simkit.variant_dataset import VARIANT
 
 KIND = "sensitivity"
@@ -19,7 +20,7 @@ FIGURES = {
     "_stderr": "standard error of the derivative of the mean of {}",
     "_sd": "standard deviation over paths of the estimator of the derivative of {}",
 }
-
+ROUNDED = 1e3  # one over the step of differences: what rounding of a mean becomes in them
 
 CHECKS = {
     "_check": "finite differences of the mean of {}",
@@ -33,13 +34,13 @@ def to_dataset(simulation: Simulation, study: Study, provenance: Mapping[str, An
 
     For an observable `call`: `call_mean`, `call_mean_stderr`; `call_derivative`, `call_derivative_stderr` and
     `call_derivative_sd` (of the estimator, per path) `(parameter)`, with the estimators' names and why they
-    were chosen in `call_estimator` and `call_reason`; the same of second derivatives as `call_second…`
-    `(pair)`; `call_derivative_step_error` has what a run to a tenth of the tolerances changes, of ordinary
-    equations on adaptive steps, and how far a formula of lower order is away, of finite differences. What
-    is kept at each saved time has a dimension `time` too. Coordinates of `parameter` are its values and
-    units. Where asked for, `call_derivative_check` are finite differences, and
+    were chosen in `call_derivative_estimator` and `call_derivative_reason`; the same of second derivatives as
+    `call_second…` `(pair)`; `call_derivative_step_error` has what a run to a tenth of the tolerances changes,
+    of ordinary equations on adaptive steps, and how far a formula of lower order is away, of finite
+    differences. What is kept at each saved time has a dimension `time` too. Coordinates of `parameter` are
+    its values and units. Where asked for, `call_derivative_check` are finite differences, and
     `call_derivative_z` is how many standard errors of both the derivative is away from them; NaN where it is
-    one of them, and where neither has a spread.
+    one of them, and where neither has a spread beyond rounding.
     """
     units = quantities(simulation)
     labels = [target.label for target in study.targets]
@@ -87,7 +88,7 @@ def to_dataset(simulation: Simulation, study: Study, provenance: Mapping[str, An
                 variables[f"{name}_{kind}_step_error"] = ((along, *at), stacked, {"long_name": text})
             if any(d.check is not None for d in found):
                 for suffix, text in CHECKS.items():
-                    arrays = np.stack([_checked(d, suffix) for d in found])
+                    arrays = np.stack([_checked(d, suffix, _rounding(simulation, study, d)) for d in found])
                     variables[f"{name}_{kind}{suffix}"] = (
                         (along, *at),
                         arrays if at else arrays[:, 0],
@@ -108,6 +109,7 @@ def to_dataset(simulation: Simulation, study: Study, provenance: Mapping[str, An
         "solver": type(simulation.solver).__name__,
         "quantities": " ".join(study.values),
         "t1": float(simulation.grid.times[-1]),
+        "precision": simulation.precision,
         "paths": study.paths,
         "failed_paths": study.failed,
         "elapsed_s": study.elapsed_s,
@@ -117,8 +119,18 @@ def to_dataset(simulation: Simulation, study: Study, provenance: Mapping[str, An
     return xr.Dataset(variables, coordinates, attributes)
 
 
-def _checked(derivative: Derivative, suffix: str) -> np.ndarray:
-    """A figure of the finite differences that check a derivative. Both see the same paths: z is cautious."""
+def _rounding(simulation: Simulation, study: Study, derivative: Derivative) -> np.ndarray:
+    """What rounding of values becomes in the standard error of the differences that check a derivative."""
+    sizes = [study.targets[i].scale for i in derivative.choice.targets]
+    mean, _ = study.values[derivative.choice.quantity]
+    return ROUNDED * rounding_in(simulation.precision) * np.abs(mean) / np.prod(sizes) / study.paths**0.5
+
+
+def _checked(derivative: Derivative, suffix: str, rounding: np.ndarray) -> np.ndarray:
+    """A figure of the finite differences that check a derivative. Both see the same paths: z is cautious.
+
+    There is no z where all that spreads is rounding.
+    """
     check = derivative.check
     if check is None:
         return np.full_like(derivative.mean, np.nan)
@@ -127,7 +139,7 @@ def _checked(derivative: Derivative, suffix: str) -> np.ndarray:
     if suffix == "_check_stderr":
         return check.stderr
     apart, error = derivative.mean - check.mean, np.hypot(derivative.stderr, check.stderr)
-    return np.divide(apart, error, out=np.full_like(apart, np.nan), where=error > 0)
+    return np.divide(apart, error, out=np.full_like(apart, np.nan), where=error > rounding)
 
 
 def _pair(derivative: Derivative, labels: list[str]) -> str:

@@ -238,6 +238,9 @@ def _explained(facts: Facts, found: Derivative) -> Derivative:
     choice, reason = found.choice, "no path changes with it"
     if any(_is_idle(facts, i) for i in choice.targets):
         reason = "nothing in the experiment uses it"
+    elif len(choice.targets) == 2:
+        alone = len(set(choice.targets)) == 1
+        reason = f"no path's slope{'' if alone else ' in one'} changes with {'it' if alone else 'the other'}"
     elif facts.is_rough(choice.quantity, choice.targets[0]) and facts.simulation.paths == 1:
         reason = "the value is a step, and flat around here"
     return dataclasses.replace(found, choice=dataclasses.replace(choice, reason=reason))
@@ -437,6 +440,8 @@ def _differences(facts: Facts, group: list[Choice], share: float | None = None) 
 def _stencil(facts: Facts, second: bool, targets: list[Target], share: float) -> tuple[Stencil, float]:
     """Where to run, all within the ranges of parameters and initial values, and the step as a share."""
     ways: list[tuple[int, ...]] = [(0,) * len(targets), *itertools.product((1, -1), repeat=len(targets))]
+    if isinstance(facts.simulation.grid, JumpGrid) and any(target.value == 0 for target in targets):
+        ways = ways[1:]  # a rate of 0 has nothing below, which ranges do not tell of a network in the file
     for size in (share, share / 10, share / 100):
         steps = [step_of(target, size) for target in targets]
         for sides in ways:

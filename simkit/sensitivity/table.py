@@ -8,13 +8,12 @@ import numpy as np
 from rich.table import Table
 
 from simkit.progress import counted
+from simkit.sensitivity.result import ROUNDED
 from simkit.table import apart, laid_out, printed, rounding_of, run_title, titled, with_error
 from simkit.variant_dataset import each_variant, variant_names
 
 if TYPE_CHECKING:
     import xarray as xr
-
-ROUNDED = 1e3  # one over the step of differences: what rounding of a mean becomes in them
 
 
 def summary(dataset: "xr.Dataset") -> dict[str, Any]:
@@ -91,14 +90,18 @@ def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
         first = True
         for label, row in content["derivatives"].items():
             elasticity = row.get("elasticity")
+            apart_by = ROUNDED * rounding * abs((content["mean"] or 0) / sizes[label])
+            spread = apart_by / dataset.attrs["paths"] ** 0.5
             cells = [
                 f"{name} = {with_error(content['mean'], content['stderr'])}" if first else "",
                 label,
-                with_error(row["derivative"], row["stderr"]),
+                with_error(row["derivative"], _beyond(row["stderr"], rounding * abs(row["derivative"] or 0))),
                 f"{row['step_error']:.1e}" if row.get("step_error") else "",
                 "" if row["sd"] is None or row["sd"] == 0 else f"{row['sd']:.4g}",
-                "" if row.get("check") is None else with_error(row["check"], row["check_stderr"]),
-                _apart(row, ROUNDED * rounding * abs((content["mean"] or 0) / sizes[label])),
+                ""
+                if row.get("check") is None
+                else with_error(row["check"], _beyond(row["check_stderr"], spread)),
+                _apart(row, apart_by),
                 "" if elasticity is None else f"{elasticity:+.3g}",
                 row["estimator"],
                 row["reason"],
@@ -111,6 +114,11 @@ def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
         titled(cells) if title == "z" else title: cells for title, cells in columns.items() if any(cells)
     }
     return laid_out(shown, ends, unicode)
+
+
+def _beyond(error: float | None, rounding: float) -> float | None:
+    """A standard error, None where it is rounding."""
+    return None if error is None or error <= rounding else error
 
 
 def _apart(row: dict[str, Any], rounding: float) -> str:

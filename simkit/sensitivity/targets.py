@@ -65,10 +65,14 @@ def _unit(simulation: Simulation, name: str) -> str:
 
 
 def _bound(simulation: Simulation, values: dict[str, Any]) -> Any:
-    """What depends on the targets; policies of early exercise stay as they were found."""
+    """What depends on the targets; policies of early exercise stay as they were found.
+
+    A single place moves from where the constants put it, so that these move it too where both are targets.
+    """
     if simulation.bind is None:
         raise ValueError("a simulation without `bind` knows no targets: take one from `simkit.build.build`")
-    bound = simulation.bind(values)
+    places = {name: x - simulation.targets[name] for name, x in values.items() if "." in name}
+    bound = simulation.bind({name: x for name, x in values.items() if name not in places}, places)
     policies = simulation.observer.policies if isinstance(simulation.observer, Observer) else {}
     return bound._replace(observer=dataclasses.replace(bound.observer, policies=policies))
 

@@ -13,7 +13,7 @@ from simkit.uncertainty.distributions import ContinuousLaw, Law, law_of
 from simkit.uncertainty.estimators import ESTIMATORS, Estimator
 from simkit.uncertainty.functions import evaluate_function
 from simkit.uncertainty.methods import AbstractMethod, Derivatives, Morris, Propagate, Rank, Sobol
-from simkit.uncertainty.study import Plan, check_budget, run_study
+from simkit.uncertainty.study import BUDGET, Plan, check_budget, run_study
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -242,7 +242,7 @@ def checked_plan(
     seed: int = 0,
     confidence: float = 0.95,
     width: float | None = None,
-    budget: int = 2**24,
+    budget: int | None = None,
     power: bool = True,
 ) -> Plan:
     """The plan, checked; `power` tells whether points must be a power of two. Raises `InputError`."""
@@ -259,8 +259,10 @@ def checked_plan(
         problems.append(f"confidence: must be between 0 and 1, got {shown(confidence)}")
     if width is not None and not width > 0:
         problems.append(f"width: must be > 0, got {shown(width)}")
-    if budget < 1:
+    if budget is not None and width is None:
+        problems.append("budget: says when to stop on the way to a width; add width, or remove it")
+    elif budget is not None and budget < 1:
         problems.append(f"budget: must be at least 1, got {shown(budget)}")
     if problems:
         raise InputError(problems)
-    return Plan(points, replicates, seed, confidence, width, budget)
+    return Plan(points, replicates, seed, confidence, width, BUDGET if budget is None else budget)

@@ -34,6 +34,7 @@ class UncertainExperiment:
         }
         foreign = {"sobol": {"levels"}, "morris": {*ONLY_SOBOL}}.get(self.settings.method)
         exclude = {"levels", *ONLY_SOBOL} if foreign is None else foreign
+        exclude = exclude | ({"budget"} if self.settings.width is None else set())
         settings = self.settings.model_dump(mode="json", exclude_none=True, exclude=exclude)
         return found | {"constants": constants, "uncertainty": settings}
 
@@ -134,8 +135,13 @@ def _refuse(settings: Uncertainty, laws: Mapping[str, Law], mistakes: Mistakes) 
         )
     if "levels" in given and settings.method != "morris":
         mistakes.add(
-            ("uncertainty", "levels"), f"is for method morris, not for {settings.method}", at_key=True
+            ("uncertainty", "levels"),
+            f"is for method morris, not for {settings.method}; remove it",
+            at_key=True,
         )
+    if "budget" in given and settings.width is None:
+        message = "says when to stop on the way to a width; add uncertainty.width, or remove it"
+        mistakes.add(("uncertainty", "budget"), message, at_key=True)
     if settings.levels % 2:
         mistakes.add(("uncertainty", "levels"), f"must be even, got {settings.levels}")
     points = settings.points or 2

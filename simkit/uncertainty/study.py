@@ -14,6 +14,7 @@ from simkit.uncertainty.values import Values
 
 Evaluate = Callable[[Design, np.ndarray, int], dict[str, Values]]
 Stopped = Literal["points", "width", "budget"]
+BUDGET = 2**24
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Plan:
     seed: int = 0
     confidence: float = 0.95
     width: float | None = None
-    budget: int = 2**24
+    budget: int = BUDGET
 
 
 class Estimate(NamedTuple):
