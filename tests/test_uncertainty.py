@@ -297,6 +297,13 @@ class TestNoise:
             assert abs(z) < 4.9 or abs(each.mean() / value - 1) < 0.01, (name, z)
         assert found["noise_share"][1].interval(0.95)[0] == pytest.approx(9 / (9 + 5 * PI**2 / 3), rel=0.02)
 
+    def test_the_noise_of_few_runs_is_taken_off_without_bias(self):
+        """Of four points about their own mean it adds seven eighths of itself, with A and B together."""
+        A, B = np.random.default_rng(0).standard_normal((2, 10_000, 4))
+        noisy = Evaluated(A, B, A[..., None], None, np.ones_like(A), np.ones_like(B))
+        found = variance(noisy)
+        assert abs(found.mean()) < 4 * found.std() / 100
+
     def test_indices_are_those_of_the_conditional_mean(self):
         sobol = method(3, estimator="jansen")
         values, inputs = self.values(sobol, 400, 64, 2, 2, interaction=1.0)
