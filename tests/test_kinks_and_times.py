@@ -316,7 +316,10 @@ def test_at_a_rate_of_zero_one_event_more_tells():
 
 def test_no_differences_at_a_rate_below_zero():
     """Of a reaction in the file, whose rate is an expression: paths failed there, and the run with them."""
-    reactions = {"birth": {"equation": "X -> 2 X", "rate": "0.1 + alpha"}, "loss": {"equation": "X -> 0", "rate": 1}}
+    reactions = {
+        "birth": {"equation": "X -> 2 X", "rate": "0.1 + alpha"},
+        "loss": {"equation": "X -> 0", "rate": 1},
+    }
     experiment = {**ARRIVALS, "model": {"reactions": reactions}, "initial": {"X": 9}}
     with jax.enable_x64(True):
         facts = facts_of(experiment, "alpha")

@@ -32,7 +32,7 @@ from simkit.uncertainty.distributions import (
     law_of,
     plain,
 )
-from simkit.uncertainty.estimators import Evaluated, first_order, second_order
+from simkit.uncertainty.estimators import Evaluated, first_order, second_order, variance
 from simkit.uncertainty.methods import (
     NEVER_CHANGES,
     NO_INFLUENCE,

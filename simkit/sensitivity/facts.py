@@ -203,7 +203,11 @@ class Facts:
         initial = self.moves[target].initial
         moved = self.moved_names(target) | {name for name, x in initial.items() if jax.tree.leaves(x)}
         grid = self.simulation.grid
-        if schedule is not None and isinstance(grid, Grid) and any(0 in x for x in event_steps(schedule, grid)):
+        if (
+            schedule is not None
+            and isinstance(grid, Grid)
+            and any(0 in x for x in event_steps(schedule, grid))
+        ):
             drawn, moved = self.variables, moved | self.variables  # an event may make one of another
         expression, always = observable.expression, self.simulation.observables[quantity].at == "each"
         edges = [
