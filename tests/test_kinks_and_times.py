@@ -539,7 +539,7 @@ def test_where_the_noise_bends_steps_that_read_its_slope_jump(solver, jumps):
 
 
 def test_a_model_whose_noise_bends_jumps_in_a_converted_step():
-    """The mean stays where it is, and paths of a converted model have a slope of 1.5 in their start."""
+    """The mean stays where it is, and paths of a converted model have a slope of 1.4 in their start."""
     converted = {**BROKEN, "solver": {"type": "Heun", "convert": True}}
     found, error, *_ = derivative(converted, "x0", "end")
     assert abs(found - 1) < LIMIT * error + 0.05
