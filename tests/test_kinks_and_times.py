@@ -321,8 +321,12 @@ def test_no_differences_at_a_rate_below_zero():
         "loss": {"equation": "X -> 0", "rate": 1},
     }
     experiment = {**ARRIVALS, "model": {"reactions": reactions}, "initial": {"X": 9}}
+    counted = {
+        **reactions,
+        "pair": {"equation": "2 X -> X", "propensity": "X - 1"},
+    }  # not asked without counts
     with jax.enable_x64(True):
-        facts = facts_of(experiment, "alpha")
+        facts = facts_of({**experiment, "model": {"reactions": counted}}, "alpha")
         steps = [admitted(facts.simulation, facts.targets, [step]) for step in (0.2, -0.05, -0.1, -0.11)]
     assert steps == [True, True, True, False]
     reactions["birth"]["rate"] = "alpha"
@@ -445,6 +449,8 @@ SPREAD = {
         "stays": "max(X) < b",
         "below": "integral(X < b)",
         "late": "mean(X) > b",
+        "share": "mean(X > b)",
+        "shares": {"value": "mean(X > b)", "at": "each"},
         "each": {"value": "X > b", "at": "each"},
         "end": "X > b",
     },
@@ -458,8 +464,8 @@ def test_no_noise_drives_the_look_at_a_random_start(wrt):
     chosen = {name: first_choice(SPREAD, wrt, name).method for name in SPREAD["observe"]}
     moved = {"c": "score"}.get(wrt, "finite differences")
     inside = {"c": "score"}.get(wrt, "smoothing")
-    wanted = {"stays": moved, "below": moved, "each": moved, "late": inside, "end": inside}
-    assert chosen == wanted
+    early, late = ("stays", "below", "shares", "each"), ("late", "share", "end")
+    assert chosen == dict.fromkeys(early, moved) | dict.fromkeys(late, inside)
     fixed = {**SPREAD, "initial": {"X": 0.0}}
     assert wrt in "ms" or first_choice(fixed, wrt, "stays").method == inside
 
@@ -473,6 +479,19 @@ def test_a_random_start_has_its_density_in_derivatives():
         derivative(SPREAD, "m", "each", method="score")
     with pytest.raises(InputError, match="smoothing for each in b: X is random where it begins, before any"):
         derivative(SPREAD, "b", "each", method="smoothing")
+
+
+@pytest.mark.parametrize(
+    ("text", "at", "method"),
+    [
+        ("maximum(X - b, 0)", "each", "finite differences"),
+        ("maximum(X - b, 0)", "end", "mixed"),
+        ("integral(maximum(X - b, 0))", "end", "finite differences"),
+    ],
+)
+def test_a_random_start_may_be_at_a_kink(text, at, method):
+    seen = {**SPREAD, "observe": {"value": {"value": text, "at": at}}}
+    assert second_choice(seen, "m", "value").method == method
 
 
 def test_an_event_at_the_start_moves_what_begins_at_random():

@@ -303,6 +303,8 @@ class TestNoise:
         noisy = Evaluated(A, B, A[..., None], None, np.ones_like(A), np.ones_like(B))
         found = variance(noisy)
         assert abs(found.mean()) < 4 * found.std() / 100
+        found = Values(A[..., None], np.ones_like(A)[..., None]).split()["parameters"]
+        assert abs(found.mean()) < 4 * found.std() / 100
 
     def test_indices_are_those_of_the_conditional_mean(self):
         sobol = method(3, estimator="jansen")
