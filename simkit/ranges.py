@@ -54,7 +54,7 @@ def ranged_values(bound: Any) -> dict[str, Any]:
     return values
 
 
-def _least_rate(model: AbstractReactionNetwork):
+def _least_rate(model: Any):
     """Of the reactions under mass action, whose rates no count changes."""
     nothing = model.State(*[jnp.zeros(())] * len(model.State._fields))
     pairs = zip(model.reactions.values(), model.rates(jnp.zeros(()), nothing), strict=True)
