@@ -470,6 +470,7 @@ def test_no_noise_drives_the_look_at_a_random_start(wrt):
     assert wrt in "ms" or first_choice(fixed, wrt, "stays").method == inside
 
 
+@pytest.mark.more
 def test_a_random_start_has_its_density_in_derivatives():
     found = sensitivities({**SPREAD, "sensitivity": {"wrt": ["m", "b"], "of": ["each"]}})
     for row, wanted in enumerate((norm.pdf(0.4, 0, 0.5), norm.pdf(0.4, 0.1, math.sqrt(1.25)))):
@@ -509,6 +510,7 @@ def test_an_event_at_the_start_moves_what_begins_at_random():
         assert first_choice({**experiment, "events": events}, "b", "high").method == method
 
 
+@pytest.mark.more
 def test_an_integral_sees_what_is_compared_before_an_event_and_after_it():
     """Its trapezia end at the one value and begin at the other, and smoothing held the last alone."""
     experiment = {
