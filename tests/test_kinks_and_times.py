@@ -107,6 +107,21 @@ def test_no_second_derivative_goes_through_a_root_that_is_cut_off(changed, quant
     assert chosen.reason == f"the slope of the equations jumps with {wrt[-1]}"
 
 
+def test_a_kink_of_a_rate_does_not_hide_the_roots_of_the_langevin_equation():
+    reactions = {
+        "help": {"equation": "0 -> X", "propensity": "maximum(Y - 5, 0)"},
+        "loss": {"equation": "X -> 0", "rate": 1},
+        "end": {"equation": "Y -> 0", "rate": 1},
+    }
+    experiment = {
+        "model": {"reactions": reactions},
+        "initial": {"X": 9, "Y": 9},
+        "solver": "EulerMaruyama",
+        "time": {"t1": 1.0, "steps": 2},
+    }
+    assert second_choice(experiment, "initial.X", "X").reason == "the slope of the equations jumps with X"
+
+
 def test_a_kink_is_met_by_way_of_other_variables():
     chain = {"x": "a*x", "y": "x - y", "z": "maximum(y - 1, 0)"}
     experiment = {
