@@ -64,7 +64,7 @@ def main():
             plain = found[f"plain run, {precision}"].best
             for name in list(kinds)[1:]:
                 cost = found[f"{name}, {precision}"].best / plain
-                target = 6 if name.startswith("reverse") else None
+                target = 6 if name.startswith("reverse") else 1 + 1.2 * int(name.split()[2])
                 findings.append(
                     Finding(f"GBM, {precision}, {name}, in plain runs", cost, "x", target, "at most")
                 )

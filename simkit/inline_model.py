@@ -39,7 +39,7 @@ class ModelText:
     def rough(self) -> tuple[Roughness, ...]:
         """Where the equations jump, or their slopes do."""
         factors = [factor for equation in self.equations for _, factor in equation.noise]
-        return roughness(*(equation.drift for equation in self.equations), *factors)
+        return *roughness(*(equation.drift for equation in self.equations)), *roughness(*factors, noise=True)
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -52,10 +52,10 @@ class ModelText:
         return tuple(dict.fromkeys(name for equation in self.equations for name, _ in equation.noise))
 
 
-def roughness(*expressions: Expression) -> tuple[Roughness, ...]:
-    """Where expressions jump, or their slopes do."""
-    edges = [Roughness(edge.names, edge.kink) for each in expressions for edge in each.edges]
-    return *edges, *(Roughness(each.roots, kink=True) for each in expressions if each.roots)
+def roughness(*expressions: Expression, noise: bool = False) -> tuple[Roughness, ...]:
+    """Where expressions, of the noise or not, jump, or their slopes do."""
+    edges = [Roughness(edge.names, edge.kink, noise) for each in expressions for edge in each.edges]
+    return *edges, *(Roughness(each.roots, kink=True, noise=noise) for each in expressions if each.roots)
 
 
 def _rough_correlation(text: ModelText, model) -> tuple[Roughness, ...]:

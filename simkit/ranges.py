@@ -4,12 +4,14 @@ from typing import Any
 
 import jax.numpy as jnp
 from simkit_solvers.problem import AbstractODE, AbstractSDE, Parameter, parameters_of, variables_of
+from simkit_solvers.reaction_network import AbstractReactionNetwork
 
 from simkit.initial import Distribution, numbers_of
 from simkit.inline_plan import SMALLEST_EIGENVALUE
 from simkit.reaction_plan import model_of
 
 CORRELATIONS = "the least eigenvalue of the correlations"
+RATES = "the least rate of the reactions"
 
 
 def ranges_of(problem: AbstractODE) -> dict[str, Parameter]:
@@ -23,6 +25,8 @@ def ranges_of(problem: AbstractODE) -> dict[str, Parameter]:
             )
     if isinstance(model, AbstractSDE) and model.correlations():
         ranges[CORRELATIONS] = Parameter("1", "", at_least=SMALLEST_EIGENVALUE)
+    if isinstance(model, AbstractReactionNetwork) and any(x.mass_action for x in model.reactions.values()):
+        ranges[RATES] = Parameter("", "", at_least=0)
     return ranges
 
 
@@ -37,6 +41,9 @@ def ranged_values(bound: Any) -> dict[str, Any]:
         if name == CORRELATIONS:
             values[name] = _least_eigenvalue(model)
             continue
+        if name == RATES:
+            values[name] = _least_rate(model)
+            continue
         section, key = name.split(".", 1)
         value = getattr(model, key) if section == "model" else initial[key]
         if isinstance(value, Distribution):
@@ -45,6 +52,13 @@ def ranged_values(bound: Any) -> dict[str, Any]:
             value = value.a
         values[name] = jnp.min(jnp.asarray(value, jnp.float64))
     return values
+
+
+def _least_rate(model: Any):
+    """Of the reactions under mass action, whose rates no count changes."""
+    nothing = model.State(*[jnp.zeros(())] * len(model.State._fields))
+    pairs = zip(model.reactions.values(), model.rates(jnp.zeros(()), nothing), strict=True)
+    return jnp.min(jnp.stack([jnp.asarray(rate, jnp.float64) for each, rate in pairs if each.mass_action]))
 
 
 def _least_eigenvalue(model: Any):

@@ -11,7 +11,7 @@ from simkit.build import build
 from simkit.errors import InputError, NumericalError
 from simkit.experiment import load
 from simkit.sensitivity import sensitivities
-from simkit.sensitivity.choice import choose_second
+from simkit.sensitivity.choice import choose, choose_second
 from simkit.sensitivity.facts import Facts
 from simkit.sensitivity.targets import admitted, changes, find_target, program_of
 from simkit.uncertainty.experiments import uncertainty_of
@@ -107,6 +107,21 @@ def test_no_second_derivative_goes_through_a_root_that_is_cut_off(changed, quant
     assert chosen.reason == f"the slope of the equations jumps with {wrt[-1]}"
 
 
+def test_a_kink_of_a_rate_does_not_hide_the_roots_of_the_langevin_equation():
+    reactions = {
+        "help": {"equation": "0 -> X", "propensity": "maximum(Y - 5, 0)"},
+        "loss": {"equation": "X -> 0", "rate": 1},
+        "end": {"equation": "Y -> 0", "rate": 1},
+    }
+    experiment = {
+        "model": {"reactions": reactions},
+        "initial": {"X": 9, "Y": 9},
+        "solver": "EulerMaruyama",
+        "time": {"t1": 1.0, "steps": 2},
+    }
+    assert second_choice(experiment, "initial.X", "X").reason == "the slope of the equations jumps with X"
+
+
 def test_a_kink_is_met_by_way_of_other_variables():
     chain = {"x": "a*x", "y": "x - y", "z": "maximum(y - 1, 0)"}
     experiment = {
@@ -119,14 +134,24 @@ def test_a_kink_is_met_by_way_of_other_variables():
     assert second_choice(experiment, "b", "z").method == "pathwise"
 
 
+def facts_of(experiment, wrt):
+    """What a choice depends on."""
+    simulation = build(load({**experiment, "sensitivity": {"wrt": [wrt]}}))
+    program, inputs = program_of(simulation)
+    targets = [find_target(simulation, wrt)]
+    return Facts(simulation, program, inputs, targets, changes(simulation, targets)[0])
+
+
+def first_choice(experiment, wrt, quantity):
+    """The estimator of a derivative."""
+    with jax.enable_x64(True):
+        return choose(facts_of(experiment, wrt), quantity, 0)
+
+
 def second_choice(experiment, wrt, quantity):
     """The estimator of a second derivative."""
     with jax.enable_x64(True):
-        simulation = build(load({**experiment, "sensitivity": {"wrt": [wrt]}}))
-        program, inputs = program_of(simulation)
-        targets = [find_target(simulation, wrt)]
-        facts = Facts(simulation, program, inputs, targets, changes(simulation, targets)[0])
-        return choose_second(facts, quantity, (0, 0))
+        return choose_second(facts_of(experiment, wrt), quantity, (0, 0))
 
 
 def test_of_a_uniform_law_the_lower_end_stays_in_the_range():
@@ -308,6 +333,27 @@ def test_at_a_rate_of_zero_one_event_more_tells():
         derivative(ARRIVALS, "alpha", "count", method="score")
 
 
+def test_no_differences_at_a_rate_below_zero():
+    """Of a reaction in the file, whose rate is an expression: paths failed there, and the run with them."""
+    reactions = {
+        "birth": {"equation": "X -> 2 X", "rate": "0.1 + alpha"},
+        "loss": {"equation": "X -> 0", "rate": 1},
+    }
+    experiment = {**ARRIVALS, "model": {"reactions": reactions}, "initial": {"X": 9}}
+    counted = {
+        **reactions,
+        "pair": {"equation": "2 X -> X", "propensity": "X - 1"},
+    }  # not asked without counts
+    with jax.enable_x64(True):
+        facts = facts_of({**experiment, "model": {"reactions": counted}}, "alpha")
+        steps = [admitted(facts.simulation, facts.targets, [step]) for step in (0.2, -0.05, -0.1, -0.11)]
+    assert steps == [True, True, True, False]
+    reactions["birth"]["rate"] = "alpha"
+    given, error, estimator, _ = derivative(experiment, "alpha", "count", method="finite_differences")
+    assert estimator == "finite differences"
+    assert abs(given - 9 * math.exp(-1)) < LIMIT * error
+
+
 @pytest.mark.more
 def test_leaps_have_no_path_to_put_one_event_more_into():
     leaping = {**ARRIVALS, "solver": "TauLeaping", "ensemble": {"paths": 2**9, "seed": 1, "devices": 1}}
@@ -410,3 +456,143 @@ uncertainty: {method: propagate, points: 16, paths: 4}
 """
     with pytest.raises(InputError, match="the least eigenvalue of the correlations: must be >= -1e-12"):
         uncertainty_of(text)
+
+
+SPREAD = {
+    "constants": {"m": 0.0, "s": 0.5, "b": 0.4, "c": 0.1},
+    "model": {"sde": {"X": {"drift": "c", "noise": {"W": 1.0}}}},
+    "initial": {"X": {"normal": ["m", "s"]}},
+    "time": {"t1": 1.0, "steps": 2},
+    "ensemble": {"paths": 2**14, "seed": 1, "devices": 1},
+    "observe": {
+        "stays": "max(X) < b",
+        "below": "integral(X < b)",
+        "late": "mean(X) > b",
+        "share": "mean(X > b)",
+        "shares": {"value": "mean(X > b)", "at": "each"},
+        "each": {"value": "X > b", "at": "each"},
+        "end": "X > b",
+    },
+}
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("wrt", ["m", "s", "b", "c"])
+def test_no_noise_drives_the_look_at_a_random_start(wrt):
+    """Smoothing and the score held it fixed: the barrier's derivative lacked the paths that begin beyond."""
+    chosen = {name: first_choice(SPREAD, wrt, name).method for name in SPREAD["observe"]}
+    moved = {"c": "score"}.get(wrt, "finite differences")
+    inside = {"c": "score"}.get(wrt, "smoothing")
+    early, late = ("stays", "below", "shares", "each"), ("late", "share", "end")
+    assert chosen == dict.fromkeys(early, moved) | dict.fromkeys(late, inside)
+    fixed = {**SPREAD, "initial": {"X": 0.0}}
+    assert wrt in "ms" or first_choice(fixed, wrt, "stays").method == inside
+
+
+@pytest.mark.more
+def test_a_random_start_has_its_density_in_derivatives():
+    found = sensitivities({**SPREAD, "sensitivity": {"wrt": ["m", "b"], "of": ["each"]}})
+    for row, wanted in enumerate((norm.pdf(0.4, 0, 0.5), norm.pdf(0.4, 0.1, math.sqrt(1.25)))):
+        slopes, errors = (found[f"each_derivative{x}"].values[:, row] for x in ("", "_stderr"))
+        assert np.all(np.abs(slopes - [wanted, -wanted]) < LIMIT * errors)
+    with pytest.raises(InputError, match="score for each in m: m moves X where it begins at random, before"):
+        derivative(SPREAD, "m", "each", method="score")
+    with pytest.raises(InputError, match="smoothing for each in b: X is random where it begins, before any"):
+        derivative(SPREAD, "b", "each", method="smoothing")
+
+
+@pytest.mark.parametrize(
+    ("text", "at", "method"),
+    [
+        ("maximum(X - b, 0)", "each", "finite differences"),
+        ("maximum(X - b, 0)", "end", "mixed"),
+        ("integral(maximum(X - b, 0))", "end", "finite differences"),
+    ],
+)
+def test_a_random_start_may_be_at_a_kink(text, at, method):
+    seen = {**SPREAD, "observe": {"value": {"value": text, "at": at}}}
+    assert second_choice(seen, "m", "value").method == method
+
+
+def test_an_event_at_the_start_moves_what_begins_at_random():
+    """Y begins at 0, and is X at once."""
+    both = {"X": {"drift": 0.0, "noise": {"W": 1.0}}, "Y": {"drift": 0.0, "noise": {"B": 1.0}}}
+    experiment = {
+        **SPREAD,
+        "model": {"sde": both},
+        "initial": {"X": {"normal": ["m", "s"]}, "Y": 0.0},
+        "observe": {"high": {"value": "Y > b", "at": "each"}},
+    }
+    assert first_choice(experiment, "b", "high").method == "smoothing"
+    for at, method in ((0.0, "finite differences"), (0.5, "smoothing")):
+        events = {"over": {"at": [at], "set": {"Y": "X"}}}
+        assert first_choice({**experiment, "events": events}, "b", "high").method == method
+
+
+@pytest.mark.more
+def test_an_integral_sees_what_is_compared_before_an_event_and_after_it():
+    """Its trapezia end at the one value and begin at the other, and smoothing held the last alone."""
+    experiment = {
+        **SPREAD,
+        "initial": {"X": 1.0},
+        "events": {"fall": {"at": [0.5], "set": {"X": "X - b"}}},
+        "observe": {"above": "integral(X > 0)", "late": "mean(X > 0)"},
+    }
+    assert first_choice(experiment, "b", "late").method == "smoothing"
+    found, error, estimator, _ = derivative(experiment, "b", "above")
+    wanted = -0.25 * (norm.pdf(0.65, 0, math.sqrt(0.5)) + norm.pdf(0.7))
+    assert estimator == "finite differences"
+    assert abs(found - wanted) < LIMIT * error
+    curve = {"L": {"times": [0, 0.5], "values": [0.0, "b"], "interpolation": "previous", "outside": "hold"}}
+    for text, method in (("integral(X > L)", "finite differences"), ("integral(X > 0)*L", "score")):
+        jumping = {**experiment, "events": {}, "curves": curve, "observe": {"above": text}}
+        assert first_choice(jumping, "b", "above").method == method
+
+
+BROKEN = {
+    "constants": {"x0": 0.0, "b": 0.2},
+    "model": {"sde": {"X": {"drift": 0.0, "noise": {"W": "1 + abs(X - b)"}}}},
+    "initial": {"X": "x0"},
+    "time": {"t1": 1.0, "steps": 8},
+    "ensemble": {"paths": 2**14, "seed": 1, "devices": 1},
+    "observe": {"end": "X"},
+}
+
+
+@pytest.mark.parametrize(
+    ("solver", "jumps"),
+    [
+        ("EulerMaruyama", False),
+        ("DerivativeFreeMilstein", False),
+        ("Milstein", True),
+        ("ImplicitMilstein", True),
+        ("ItoMilstein", True),
+        ({"type": "StratonovichMilstein", "convert": True}, True),
+        ({"type": "Heun", "convert": True}, True),
+    ],
+)
+def test_where_the_noise_bends_steps_that_read_its_slope_jump(solver, jumps):
+    chosen = first_choice({**BROKEN, "solver": solver}, "x0", "end")
+    assert chosen.method == ("finite differences" if jumps else "pathwise")
+    drift = {"sde": {"X": {"drift": "-abs(X - b)", "noise": {"W": "X"}}}}
+    assert first_choice({**BROKEN, "model": drift, "solver": solver}, "x0", "end").method == "pathwise"
+
+
+def test_a_model_whose_noise_bends_jumps_in_a_converted_step():
+    """The mean stays where it is, and paths of a converted model have a slope of 1.4 in their start."""
+    converted = {**BROKEN, "solver": {"type": "Heun", "convert": True}}
+    found, error, *_ = derivative(converted, "x0", "end")
+    assert abs(found - 1) < LIMIT * error + 0.05
+    assert error < 0.05
+
+
+@pytest.mark.parametrize("name", ["CIR", "CEV"])
+def test_square_roots_bend_at_zero(name):
+    model = {
+        "CIR": {"type": "CIR", "kappa": 1.5, "theta": 0.04, "sigma": 0.3},
+        "CEV": {"type": "CEV", "mu": 0.0, "sigma": 0.2, "beta": 0.5},
+    }[name]
+    start = {"r": 0.04} if name == "CIR" else {"S": 1.0}
+    experiment = {**BROKEN, "constants": {}, "model": model, "initial": start, "observe": {}}
+    for solver, method in (("Milstein", "finite differences"), ("EulerMaruyama", "pathwise")):
+        assert first_choice({**experiment, "solver": solver}, "sigma", *start).method == method

@@ -32,7 +32,7 @@ from simkit.uncertainty.distributions import (
     law_of,
     plain,
 )
-from simkit.uncertainty.estimators import Evaluated, first_order, second_order
+from simkit.uncertainty.estimators import Evaluated, first_order, second_order, variance
 from simkit.uncertainty.methods import (
     NEVER_CHANGES,
     NO_INFLUENCE,
@@ -296,6 +296,15 @@ class TestNoise:
             # A variance of 32 scrambled points, not of independent ones, is biased by far less than 1/32.
             assert abs(z) < 4.9 or abs(each.mean() / value - 1) < 0.01, (name, z)
         assert found["noise_share"][1].interval(0.95)[0] == pytest.approx(9 / (9 + 5 * PI**2 / 3), rel=0.02)
+
+    def test_the_noise_of_few_runs_is_taken_off_without_bias(self):
+        """Of four points about their own mean it adds seven eighths of itself, with A and B together."""
+        A, B = np.random.default_rng(0).standard_normal((2, 10_000, 4))
+        noisy = Evaluated(A, B, A[..., None], None, np.ones_like(A), np.ones_like(B))
+        found = variance(noisy)
+        assert abs(found.mean()) < 4 * found.std() / 100
+        found = Values(A[..., None], np.ones_like(A)[..., None]).split()["parameters"]
+        assert abs(found.mean()) < 4 * found.std() / 100
 
     def test_indices_are_those_of_the_conditional_mean(self):
         sobol = method(3, estimator="jansen")

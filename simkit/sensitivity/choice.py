@@ -177,6 +177,9 @@ def smooth(facts: Facts, quantity: str, targets: tuple[int, ...], kinks: bool) -
         return "a state variable does not jump where its equation does not"
     if observable.exercise is not None:
         return "it is exercised early"
+    begun = next(filter(None, (facts.meets_start(quantity, target, kinks) for target in targets)), None)
+    if begun is not None:
+        return f"{begun} is random where it begins, before any noise"
     grid = simulation.grid
     every = grid.every if simulation.observables[quantity].at == "each" else grid.steps
     wanted = [kinks, False][: len(targets)]
@@ -239,6 +242,9 @@ def release_interval(facts: Facts, quantity: str, target: int, kind: str) -> int
         return other
     if seen(observable, kind) & facts.moved_names(target):
         return f"{label} is in the condition itself"
+    begun = facts.meets_start(quantity, target, kind == "kinks")
+    if begun is not None:
+        return f"{label} moves {begun} where it begins at random, before any noise"
     held = _held_at_start(facts, observable, kind) if jax.tree.leaves(facts.moves[target].initial) else None
     if held is not None:
         return f"{label} moves the {held} along the path at once, before any noise"

@@ -75,9 +75,17 @@ def smoothing_of(
             return f"the slope jumps with a {functional.kind} along the path"
         inner = (functional.argument, functional.volatility)
         edges = [edge for each in inner if each is not None for edge in each.edges]
-        looks += [
-            Look(edge, monitored, monitored)
-            for edge in edges
-            if edge.names & variables and (kinks or not edge.kink)
-        ]
+        edges = [edge for edge in edges if edge.names & variables and (kinks or not edge.kink)]
+        # Where what is compared changes at once, a mean sees what it is then, as `near` does, others both.
+        if functional.kind != "mean" and any(_changes_at_once(problem, edge) for edge in edges):
+            return f"the {functional.kind} along the path sees it before an event and after it"
+        looks += [Look(edge, monitored, monitored) for edge in edges]
     return Smoothing(Edges(tuple(dict.fromkeys(looks))))
+
+
+def _changes_at_once(problem, edge: Difference) -> bool:
+    """Whether an event, or a curve, may change a difference at a time."""
+    schedule = schedule_of(problem)
+    if schedule is None:
+        return False
+    return bool(schedule.events) or not edge.names.isdisjoint((*schedule.quantities, *schedule.parameters))

@@ -17,17 +17,22 @@ from simkit_solvers.grid import Grid
 from simkit_solvers.jump_diffusion import AbstractJumpDiffusion
 from simkit_solvers.jump_grid import JumpGrid
 from simkit_solvers.noise import StepWords
+from simkit_solvers.path_run import event_steps
 from simkit_solvers.problem import AbstractODE, AbstractSDE, Roughness
+from simkit_solvers.registry import info_of
 from simkit_solvers.schedule import schedule_of
 from simkit_solvers.smoothing import Smoothing
 
 from simkit.errors import InputError
+from simkit.expression import Functional
+from simkit.initial import Distribution
 from simkit.inline_model import roughness
 from simkit.observables import Observable, Observer
 from simkit.paths import Inputs, PathProgram
 from simkit.reaction_plan import model_of
 from simkit.sensitivity.derivative_program import like
 from simkit.sensitivity.differences import COUPLED, step_of
+from simkit.sensitivity.edges import EXTREMES
 from simkit.sensitivity.targets import ADAPTIVE, Target, admitted
 from simkit.simulation import Simulation
 from simkit.time_functions import SetVariables
@@ -86,13 +91,24 @@ class Facts:
         """Where the equations or events jump, or their slopes do."""
         problem = self.simulation.problem
         found = model_of(problem).rough_with()
-        if isinstance(problem, AbstractSDE) and not problem.smooth and not found:
-            found = (Roughness(self.variables, kink=True),)
+        if isinstance(problem, AbstractSDE) and not problem.smooth and not any(x.noise for x in found):
+            found = *found, Roughness(self.variables, kink=True, noise=True)
+        if self.reads_slopes:
+            found = tuple(each._replace(kink=each.kink and not each.noise) for each in found)
         schedule = schedule_of(problem)
         for event in () if schedule is None else schedule.events:
             changes = event.change.values if isinstance(event.change, SetVariables) else ()
             found = *found, *roughness(*(value for _, value in changes))
         return found
+
+    @property
+    def reads_slopes(self) -> bool:
+        """Whether steps read derivatives of the noise, as Milstein's or those of a converted model."""
+        problem = self.simulation.problem
+        if not isinstance(problem, AbstractSDE):
+            return False
+        converted = self.program.in_solvers_calculus(problem) is not problem
+        return converted or info_of(self.simulation.solver).reads_slopes
 
     def model_jumps(self, target: int) -> str | None:
         """A name in a condition of the equations, or of an event, that makes paths jump as a target moves."""
@@ -173,6 +189,41 @@ class Facts:
             if wider == moved:
                 return moved
             moved = wider
+
+    def meets_start(self, quantity: str, target: int, kinks: bool) -> str | None:
+        """A variable with a law at t0, where a quantity jumps, or with `kinks` bends, as a target moves.
+
+        The rows of all times and most functionals look at the path there, which no noise of a step has
+        driven.
+        """
+        observable, schedule = self.observable(quantity), schedule_of(self.simulation.problem)
+        drawn = frozenset(n for n, law in self.simulation.initial.items() if isinstance(law, Distribution))
+        if observable is None or not drawn:
+            return None
+        initial = self.moves[target].initial
+        moved = self.moved_names(target) | {name for name, x in initial.items() if jax.tree.leaves(x)}
+        grid = self.simulation.grid
+        if (
+            schedule is not None
+            and isinstance(grid, Grid)
+            and any(0 in x for x in event_steps(schedule, grid))
+        ):
+            drawn, moved = self.variables, moved | self.variables  # an event may make one of another
+        expression, always = observable.expression, self.simulation.observables[quantity].at == "each"
+        edges = [
+            (edge.kink, edge.names.union(*map(_names_in, edge.functionals)))
+            for edge in expression.edges
+            if always or any(f.kind in (*EXTREMES, "no_touch") for f in edge.functionals)
+        ]
+        edges += [
+            (edge.kink, edge.names)
+            for f in expression.functionals
+            if always or f.kind != "mean"
+            for each in (f.argument, f.volatility)
+            for edge in (() if each is None else each.edges)
+        ]
+        met = [names & drawn for kink, names in edges if (kinks or not kink) and names & moved]
+        return min(frozenset().union(*met), default=None)
 
     def refuse_moved_times(self, quantity: str, targets: Sequence[int], kinks: bool) -> None:
         """Raise `InputError` where targets move conditions on the time, or kinks in it, against fixed steps.
@@ -267,6 +318,12 @@ def _asks_for_words(facts: Facts) -> bool:
     dW = problem.Noise(*[one] * len(problem.Noise._fields))
     jax.eval_shape(lambda: problem.transition(one, one, y, dW, words))
     return bool(asked)
+
+
+def _names_in(functional: Functional) -> frozenset[str]:
+    """The names in the arguments of a functional."""
+    volatility = functional.volatility
+    return functional.argument.names | (frozenset() if volatility is None else volatility.names)
 
 
 def _curves_of(problem: AbstractODE) -> dict[str, Any]:

@@ -45,10 +45,15 @@ class Evaluated:
 
 
 def variance(values: Evaluated) -> np.ndarray:
-    r"""$V = \mathrm{Var}\,E[f \mid x]$ over the values of A and B together."""
+    r"""$V = \mathrm{Var}\,E[f \mid x]$ over the values of A and B together.
+
+    The noise of n runs adds $1 - 1/n$ of itself to the variance about their own mean.
+    """
     both = np.concatenate([values.A, values.B], -1)
-    noise = (np.mean(values.A_noise, -1) + np.mean(values.B_noise, -1)) / 2 if _noisy(values) else 0.0
-    return both.var(-1) - noise
+    if not _noisy(values):
+        return both.var(-1)
+    noise = (np.mean(values.A_noise, -1) + np.mean(values.B_noise, -1)) / 2
+    return both.var(-1) - (1 - 1 / both.shape[-1]) * noise
 
 
 def first_order(values: Evaluated, estimator: Estimator) -> tuple[np.ndarray, np.ndarray]:

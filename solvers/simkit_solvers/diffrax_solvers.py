@@ -174,6 +174,7 @@ DIFFRAX_SOLVERS: tuple[SolverInfo, ...] = (
         Orders(1.0, 1.0),
         "Milstein's method for Itô problems with commutative noise.",
         _MILSTEIN,
+        reads_slopes=True,
     ),
     _sde(
         diffrax.StratonovichMilstein,
@@ -182,6 +183,7 @@ DIFFRAX_SOLVERS: tuple[SolverInfo, ...] = (
         Orders(1.0, 1.0),
         "Milstein's method for Stratonovich problems with commutative noise.",
         _MILSTEIN,
+        reads_slopes=True,
     ),
     _sde(
         diffrax.SEA,

@@ -116,6 +116,7 @@ DRIFT_IMPLICIT = (
         calculus="ito",
         strong=Orders(1.0, 1.0),
         weak=Orders(1.0, 1.0),
+        reads_slopes=True,
         origin="simkit",
     ),
 )

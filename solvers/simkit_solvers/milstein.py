@@ -92,6 +92,7 @@ MILSTEIN = SolverInfo(
     calculus="ito",
     strong=_ORDERS,
     weak=_ORDERS,
+    reads_slopes=True,
     origin="simkit",
 )
 

@@ -33,11 +33,13 @@ class Quantity(NamedTuple):
 class Roughness(NamedTuple):
     """A place where drift or noise jumps, or where their slope does (`kink`).
 
-    `names` are the variables and parameters, and `t`, that are compared there.
+    `names` are the variables and parameters, and `t`, that are compared there. `noise` tells that the noise
+    has it: solvers that read the slope of the noise jump at its kinks.
     """
 
     names: frozenset[str]
     kink: bool = False
+    noise: bool = False
 
 
 @dataclasses.dataclass(frozen=True)

@@ -63,8 +63,9 @@ class SolverInfo:
     `langevin` solvers take an `AbstractUnderdampedLangevin` only.
     `unbiased_area` says that what a step leaves out of the second order on general noise, the Lévy area minus
     its mean given the normals that the step reads, is zero on average. `carries` says that a step depends on
-    earlier ones by more than the state. Raises `ValueError` where a kind of problem lacks what it needs:
-    `order` an ordinary one, `calculus`, `strong` and `weak` a stochastic one, `exact` or `weak` a model.
+    earlier ones by more than the state, `reads_slopes` that it reads derivatives of the noise.
+    Raises `ValueError` where a kind of problem lacks what it needs: `order` an ordinary one, `calculus`,
+    `strong` and `weak` a stochastic one, `exact` or `weak` a model.
     """
 
     name: str
@@ -79,6 +80,7 @@ class SolverInfo:
     langevin: bool = False
     unbiased_area: bool = False
     carries: bool = False
+    reads_slopes: bool = False
     exact: bool = False
     origin: Literal["simkit", "diffrax"] = "diffrax"
 

@@ -46,7 +46,7 @@ class CEV(AbstractSDE, AbstractExactMoments):
     beta: Scalar = parameter("1", "elasticity", at_least=0, at_most=1)
 
     def rough_with(self):
-        return (Roughness(frozenset({"S"}), kink=bool(self.beta > 0)),)
+        return (Roughness(frozenset({"S"}), kink=bool(self.beta > 0), noise=True),)
 
     def drift(self, t, y):
         return CEVState(S=self.mu * y.S)

@@ -57,7 +57,7 @@ class CIR(AbstractSDE, AbstractExactMoments, AbstractExactTransition, AbstractSq
     sigma: Scalar = parameter("1/time", "volatility", at_least=0)
 
     def rough_with(self):
-        return (Roughness(frozenset({"r"}), kink=True),)
+        return (Roughness(frozenset({"r"}), kink=True, noise=True),)
 
     def drift(self, t, y):
         return CIRState(r=self.kappa * (self.theta - jnp.maximum(y.r, 0.0)))

@@ -59,7 +59,7 @@ class Heston(AbstractSDE, AbstractExactMoments, AbstractSquareRootVariance):
     rho: Scalar = parameter("1", "correlation of price and variance", at_least=-1, at_most=1)
 
     def rough_with(self):
-        return Roughness(frozenset({"v"}), kink=True), *rough_correlation(self.rho)
+        return Roughness(frozenset({"v"}), kink=True, noise=True), *rough_correlation(self.rho)
 
     def drift(self, t, y):
         return HestonState(S=self.mu * y.S, v=self.kappa * (self.theta - jnp.maximum(y.v, 0.0)))

@@ -54,7 +54,7 @@ class SABR(AbstractSDE, AbstractExactMoments):
     rho: Scalar = parameter("1", "correlation of forward and volatility", at_least=-1, at_most=1)
 
     def rough_with(self):
-        return Roughness(frozenset({"F"}), kink=bool(self.beta > 0)), *rough_correlation(self.rho)
+        return Roughness(frozenset({"F"}), kink=bool(self.beta > 0), noise=True), *rough_correlation(self.rho)
 
     def drift(self, t, y):
         return SABRState(F=jnp.zeros_like(y.F), alpha=jnp.zeros_like(y.alpha))
