@@ -1,9 +1,9 @@
 """Sensitivities against a plain run: what each estimator of a derivative costs, and how it varies.
 
 A call and a digital on geometric Brownian motion and on Heston's model, by Euler-Maruyama steps. Costs are
-those of the compiled programs of one chunk without statistics: processor time, the median over rounds of the
-ratio to the plain run of the same round. The deviations are per path, of the digital's
-derivatives, by the gradual release of derivatives into weights and by the score of each step.
+those of the compiled programs of one chunk without statistics, as large as a study takes it: processor time,
+the median over rounds of the ratio to the plain run of the same round. The deviations are per path, of the
+digital's derivatives, by the gradual release of derivatives into weights and by the score of each step.
 """
 
 import sys
@@ -28,6 +28,7 @@ from simkit.observables import Observer
 from simkit.paths import as_device_ids
 from simkit.sensitivity.derivative_program import DerivativeProgram, Moves
 from simkit.sensitivity.edges import smoothing_of
+from simkit.sensitivity.study import IN_CACHE
 from simkit.sensitivity.targets import changes, find_target, program_of
 
 MODELS = {
@@ -111,7 +112,7 @@ def programs(model: str, steps: int, precision: str, leaves: int):
 
 def main():
     asked = options(__doc__)
-    leaves, steps, rounds = (2, 32, 2) if asked.small else (16, 252, 15)
+    leaves, steps, rounds = (2, 32, 2) if asked.small else (IN_CACHE // LEAF, 252, 9)
     findings, timings, work = [], {}, {}
     with jax.enable_x64(True):
         for model in MODELS:

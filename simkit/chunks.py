@@ -38,8 +38,17 @@ def planned_steps(grid: Grid | AdaptiveGrid | JumpGrid) -> int:
     return grid.steps if isinstance(grid, Grid) else ADAPTIVE_WORK
 
 
-def plan_chunks(paths: int, steps: int, values_per_path: int, devices: int, asked: int | None) -> Chunks:
+def plan_chunks(
+    paths: int,
+    steps: int,
+    values_per_path: int,
+    devices: int,
+    asked: int | None,
+    most_paths: int = MOST_PATHS,
+) -> Chunks:
     """Chunks that take about half a second and fit memory, or of `asked` paths rounded up to whole leaves.
+
+    Of no more than `most_paths` unless they are asked for.
 
     An ensemble smaller than a leaf gets one leaf of fewer lanes, a power of two: its sums are those of the
     full leaf without the zeros.
@@ -47,7 +56,7 @@ def plan_chunks(paths: int, steps: int, values_per_path: int, devices: int, aske
     if paths < LEAF and devices == 1:
         return Chunks(1, 1, lanes_for(paths))
     leaves = -(-paths // LEAF)
-    fitting = min(TARGET_PATH_STEPS // steps, MOST_BYTES // (8 * max(1, values_per_path)), MOST_PATHS)
+    fitting = min(TARGET_PATH_STEPS // steps, MOST_BYTES // (8 * max(1, values_per_path)), most_paths)
     most = max(1, -(-asked // LEAF) if asked else fitting // LEAF)
     per_device = -(-most // devices)
     count = -(-leaves // (per_device * devices))

@@ -175,7 +175,9 @@ def test_another_seed_is_another_sample():
 @given(st.integers(1, 10**9), st.integers(1, 10**6), st.integers(1, 500), st.integers(1, 8), st.data())
 def test_chunks_cover_every_path_once_with_little_to_spare(paths, steps, values, devices, data):
     asked = data.draw(st.none() | st.integers(1, 10**7))
-    plan = plan_chunks(paths, steps, values, devices, asked)
+    most = data.draw(st.integers(1, 64)) * LEAF * devices
+    plan = plan_chunks(paths, steps, values, devices, asked, most)
+    assert asked is not None or plan.paths <= most
     assert plan.count * plan.paths >= paths
     assert (plan.count - 1) * plan.paths < paths
     assert plan.leaves % devices == 0

@@ -14,7 +14,7 @@ from simkit_solvers.directions import Release
 from simkit_solvers.grid import Grid
 from simkit_solvers.jump_grid import JumpGrid
 
-from simkit.chunks import plan_chunks, planned_steps
+from simkit.chunks import LEAF, MOST_PATHS, plan_chunks, planned_steps
 from simkit.ensemble import ChunkProgram, quantity_rows
 from simkit.errors import InputError, NumericalError
 from simkit.failures import failed_paths
@@ -69,6 +69,9 @@ from simkit.simulation import Simulation
 
 Progress = Callable[[int, int], None]
 WHOLE = 1.0  # of a target's value: the size in which its equations are solved
+IN_CACHE = (
+    32 * LEAF
+)  # paths of a chunk on each processor device: what their loops carry is read by many kernels
 
 
 @dataclasses.dataclass(frozen=True)
@@ -473,11 +476,11 @@ def _some_ids(facts: Facts):
 
 
 def _chunks(simulation: Simulation):
-    devices = path_mesh(simulation.devices).devices.size
+    devices = path_mesh(simulation.devices).devices
     values = 4 * sum(quantity_rows(simulation).values())
-    return plan_chunks(
-        simulation.paths, 4 * planned_steps(simulation.grid), values, devices, simulation.chunk
-    )
+    steps = 4 * planned_steps(simulation.grid)
+    most = MOST_PATHS if devices.flat[0].platform != "cpu" else IN_CACHE * devices.size
+    return plan_chunks(simulation.paths, steps, values, devices.size, simulation.chunk, most)
 
 
 def _requests(simulation: Simulation, part: _Part) -> tuple[Request, ...]:
