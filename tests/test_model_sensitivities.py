@@ -26,7 +26,8 @@ def experiment(name: str) -> dict:
     span = float(model.example_time["t1"]) / steps * STEPS
     solver = {"solver": model.example_solver} if model.example_solver else {}
     if issubclass(model, AbstractReactionNetwork):
-        solver, span = {"solver": "EulerMaruyama"}, min(span, 1e-3)
+        # So long that derivatives are more than the rounding of counts.
+        solver, span = {"solver": "EulerMaruyama"}, min(float(model.example_time["t1"]), 1e-3)
     return {
         "model": {"type": name, **model.example},
         "initial": {key: float(value) for key, value in model.example_initial.items()},
