@@ -1,13 +1,13 @@
 """The section `sensitivity`."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, PlainValidator, WithJsonSchema
 
 from simkit.settings.values import NAMES_SCHEMA, Section, choice, list_of_names, wrong
 from simkit.suggestion import shown
 
-SENSITIVITY_METHODS = (
+SensitivityMethod = Literal[
     "auto",
     "pathwise",
     "reverse",
@@ -16,7 +16,8 @@ SENSITIVITY_METHODS = (
     "weak_derivative",
     "coupled_differences",
     "finite_differences",
-)
+]
+SENSITIVITY_METHODS: tuple[str, ...] = get_args(SensitivityMethod)
 
 
 def _second(value: Any) -> list[str | list[str]]:
@@ -58,16 +59,7 @@ class Sensitivity(Section):
         examples=[["S", ["S", "sigma"]]],
     )
     method: Annotated[
-        Literal[
-            "auto",
-            "pathwise",
-            "reverse",
-            "smoothing",
-            "score",
-            "weak_derivative",
-            "coupled_differences",
-            "finite_differences",
-        ],
+        SensitivityMethod,
         *choice(*SENSITIVITY_METHODS),
     ] = Field(
         "auto",
