@@ -383,6 +383,41 @@ class TestOtherMethods:
         shares = (weights * [1, 2, 0.5]) ** 2 / np.sum((weights * [1, 2, 0.5]) ** 2)
         assert linear["bound"].values[0] == pytest.approx(shares, rel=0.01)  # sharp for normal laws
 
+    @pytest.mark.parametrize("law", [{"uniform": [0, 1]}, {"normal": [0.5, 0.3]}])
+    @pytest.mark.parametrize("points", [64, 1024])
+    @pytest.mark.parametrize(
+        "jumping",
+        [
+            lambda a: jnp.where(a > 0.3, 1.0, 0.0),
+            lambda a: jnp.sin(a) + jnp.where(a < 0.6, 0.05, 0.0),
+            lambda a: jnp.floor(10 * a) / 10,
+            lambda a: jnp.sign(jnp.sin(40 * a)),
+            lambda a: 2 * a - jnp.floor(2 * a),  # whose jumps have no correlation with its changes
+        ],
+    )
+    def test_a_jump_is_refused(self, jumping, points, law):
+        with pytest.raises(InputError, match=r"^value jumps as a moves, by .*; take sobol_indices"):
+            derivative_measures(lambda a, b: jumping(a) + b, {"b": law, "a": law}, points=points)
+
+    @pytest.mark.parametrize("law", [{"uniform": [0, 1]}, {"normal": [0.5, 0.3]}])
+    @pytest.mark.parametrize(
+        ("continuous", "slope"),
+        [
+            (lambda a: 100 * jnp.maximum(a - 0.5, 0.0), lambda a: 100 * (a > 0.5)),
+            (lambda a: jnp.where(a > 0.5, a - 0.5, 0.0), lambda a: a > 0.5),
+            (lambda a: jnp.tanh(40 * (a - 0.5)), lambda a: 40 / jnp.cosh(40 * (a - 0.5)) ** 2),
+            (lambda a: jnp.float64(jnp.float32(a)), lambda a: 1.0),
+            (lambda a: 1e3 + a**2, lambda a: 2 * a),  # where rounding is far more than that of the changes
+            (lambda a: jnp.abs(a - 0.4) ** 0.75, lambda a: 0.75 * jnp.abs(a - 0.4) ** -0.25),
+        ],
+    )
+    def test_kinks_and_steep_slopes_are_not_jumps(self, continuous, slope, law):
+        found = derivative_measures(lambda a, b: continuous(a) + b, {"a": law, "b": law}, points=4096)
+        u = (np.arange(2**20) + 0.5) / 2**20
+        a = u if "uniform" in law else 0.5 + 0.3 * stats.norm.ppf(u)
+        exact = float(np.mean(np.square(slope(a))))
+        assert found["nu"].values[0] == pytest.approx([exact, 1.0], rel=0.02)
+
     def test_rank_correlations(self):
         rng = np.random.default_rng(1)
         x, y = rng.standard_normal((2, 200, 3)), rng.standard_normal((2, 200))

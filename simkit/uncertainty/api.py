@@ -11,7 +11,8 @@ from simkit.suggestion import did_you_mean, shown
 from simkit.uncertainty.dataset import to_dataset
 from simkit.uncertainty.distributions import ContinuousLaw, Law, law_of
 from simkit.uncertainty.estimators import ESTIMATORS, Estimator
-from simkit.uncertainty.functions import evaluate_function
+from simkit.uncertainty.functions import evaluate_function, function_of
+from simkit.uncertainty.jumps import check_jumps
 from simkit.uncertainty.methods import AbstractMethod, Derivatives, Morris, Propagate, Rank, Sobol
 from simkit.uncertainty.study import BUDGET, Plan, check_budget, run_study
 
@@ -96,7 +97,8 @@ def derivative_measures(
 ) -> "xr.Dataset":
     r"""Derivative-based measures: `nu` $= E[(\partial f/\partial x_i)^2]$ and `bound` $\ge S^T_i$.
 
-    By forward differentiation of the function, which must be smooth. Function and errors are as for
+    By forward differentiation of the function, which may have kinks and must not jump: that is looked at
+    first, on segments as many as the runs, and refused with an `InputError`. Function and errors are as for
     `sobol_indices`. Sobol' & Kucherenko (2009), doi:10.1016/j.matcom.2009.01.023.
     """
     laws, named = laws_by_name(distributions)
@@ -139,7 +141,10 @@ def propagate(
 def _study(function: Callable, named: bool, method: AbstractMethod, plan: Plan) -> "xr.Dataset":
     check_budget(method, plan)
     names = tuple(method.laws)
-    evaluate = evaluate_function(function, names, named, method.wants_gradient, method.wants_each)
+    wrapped = function_of(function, names, named)
+    if method.wants_gradient:
+        check_jumps(wrapped, method.laws, plan.points * plan.replicates, plan.seed)
+    evaluate = evaluate_function(wrapped, names, method.wants_gradient, method.wants_each)
     return to_dataset(method, plan, run_study(method, plan, evaluate))
 
 

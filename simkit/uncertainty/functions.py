@@ -20,28 +20,16 @@ VALUE = "value"  # what the one result is called where the function has no names
 
 
 @dataclasses.dataclass(frozen=True)
-class FunctionProgram:
-    """A function of base points `(rows, columns)` that gives values `(rows, members)` by name.
+class FunctionOfParameters:
+    """A user's function of a point `(d,)`, with values by name.
 
-    `names` are the arguments of the function, None where it takes one array `(d,)`. With `gradient` the first
-    member's derivatives `(rows, d)` come too.
+    `names` are its arguments, None where it takes the point itself.
     """
 
     function: Callable
-    take: tuple[tuple[int, ...], ...]
     names: tuple[str, ...] | None
-    gradient: bool
 
-    def __call__(self, base):
-        take = np.asarray(self.take)
-        runs = base[:, take]
-        values = jax.vmap(jax.vmap(self.one))(runs)
-        if not self.gradient:
-            return values, None
-        return values, jax.vmap(jax.jacfwd(self.one))(runs[:, 0])
-
-    def one(self, x) -> dict[str, jax.Array]:
-        """The values at one point."""
+    def __call__(self, x) -> dict[str, jax.Array]:
         found = self.function(x) if self.names is None else self.function(**_named(self.names, x))
         found = found if isinstance(found, dict) else {VALUE: found}
         for name, value in found.items():
@@ -53,42 +41,68 @@ class FunctionProgram:
         return {name: jnp.asarray(value, x.dtype) for name, value in found.items()}
 
 
+def function_of(function: Callable, parameters: tuple[str, ...], named: bool) -> FunctionOfParameters:
+    """A user's function. Raises `InputError` where it does not take the parameters."""
+    _check_arguments(function, parameters, named)
+    return FunctionOfParameters(function, parameters if named else None)
+
+
+@dataclasses.dataclass(frozen=True)
+class FunctionProgram:
+    """Values `(rows, members)` by name, of base points `(rows, columns)`.
+
+    With `gradient` the first member's derivatives `(rows, d)` come too.
+    """
+
+    function: FunctionOfParameters
+    take: tuple[tuple[int, ...], ...]
+    gradient: bool
+
+    def __call__(self, base):
+        runs = base[:, np.asarray(self.take)]
+        values = jax.vmap(jax.vmap(self.function))(runs)
+        if not self.gradient:
+            return values, None
+        return values, jax.vmap(jax.jacfwd(self.function))(runs[:, 0])
+
+
 def _named(names: tuple[str, ...], x) -> dict[str, Any]:
     return {name: x[i] for i, name in enumerate(names)}
 
 
-def evaluate_function(
-    function: Callable, parameters: tuple[str, ...], named: bool, gradient: bool, keep: bool
-) -> Callable[[Design, np.ndarray, int], dict[str, Values]]:
-    """How a study evaluates a function: by one compiled program, on as many rows at a time as fit.
+def in_blocks(program: Callable, rows: Any, evaluations: int) -> Any:
+    """A program of arrays of rows, compiled once and called with as many rows at a time as fit.
 
-    Raises `InputError` for a function that does not take the `parameters`, or is not written for JAX.
+    `evaluations` are those of the function for one row. Raises `InputError` for what is not written for JAX.
     """
-    _check_arguments(function, parameters, named)
+    count = len(jax.tree.leaves(rows)[0])
+    most = max(FEWEST_ROWS, 1 << (MOST_RUNS // evaluations).bit_length() - 1)
+    width = min(most, max(FEWEST_ROWS, 1 << (count - 1).bit_length()))
+    with jax.enable_x64(True):
+        shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct((width, *x.shape[1:]), np.float64), rows)
+        try:
+            (run,), _ = compiled(Request(program, (shapes,)))
+        except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError) as error:
+            raise InputError(
+                "the function must be written for JAX, with jax.numpy in place of math and numpy and "
+                "jax.numpy.where in place of if"
+            ) from error
+        parts = []
+        for start in range(0, count, width):
+            some = np.minimum(np.arange(start, start + width), count - 1)
+            parts.append(run(jax.tree.map(lambda x, some=some: x[some], rows)))
+    return jax.tree.map(lambda *xs: np.concatenate([np.asarray(x) for x in xs])[:count], *parts)
+
+
+def evaluate_function(
+    function: FunctionOfParameters, parameters: tuple[str, ...], gradient: bool, keep: bool
+) -> Callable[[Design, np.ndarray, int], dict[str, Values]]:
+    """How a study evaluates a function."""
 
     def evaluate(design: Design, base: np.ndarray, first: int) -> dict[str, Values]:
         take = tuple(tuple(int(i) for i in row) for row in design.take)
-        program = FunctionProgram(function, take, parameters if named else None, gradient)
         rows = base.reshape(-1, base.shape[-1])
-        most = max(FEWEST_ROWS, 1 << (MOST_RUNS // design.members).bit_length() - 1)
-        width = min(most, max(FEWEST_ROWS, 1 << (len(rows) - 1).bit_length()))
-        with jax.enable_x64(True):
-            shape = jax.ShapeDtypeStruct((width, rows.shape[1]), np.float64)
-            try:
-                (run,), _ = compiled(Request(program, (shape,)))
-            except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError) as error:
-                raise InputError(
-                    "the function must be written for JAX, with jax.numpy in place of math and numpy and "
-                    "jax.numpy.where in place of if"
-                ) from error
-            parts = []
-            for start in range(0, len(rows), width):
-                part = rows[start : start + width]
-                count = len(part)
-                if count < width:
-                    part = np.concatenate([part, np.broadcast_to(part[:1], (width - count, rows.shape[1]))])
-                parts.append(jax.tree.map(lambda x, n=count: x[:n], run(part)))
-            values, gradients = jax.tree.map(lambda *xs: np.concatenate([np.asarray(x) for x in xs]), *parts)
+        values, gradients = in_blocks(FunctionProgram(function, take, gradient), rows, design.members)
         found = {}
         for name, flat in values.items():
             _check(name, flat, rows[:, design.take], parameters)
