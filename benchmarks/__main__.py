@@ -26,6 +26,7 @@ ORDER = (
     "sensitivity",
     "gradient",
     "long_gradient",
+    "pair_forces",
     "greeks",
     "global_sensitivity",
     "run_overhead",
