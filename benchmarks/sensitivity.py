@@ -28,7 +28,7 @@ from simkit.observables import Observer
 from simkit.paths import as_device_ids
 from simkit.sensitivity.derivative_program import DerivativeProgram, Moves
 from simkit.sensitivity.edges import smoothing_of
-from simkit.sensitivity.study import IN_CACHE
+from simkit.sensitivity.part import IN_CACHE
 from simkit.sensitivity.targets import changes, find_target, program_of
 
 MODELS = {

@@ -8,7 +8,7 @@ LONGEST = 60
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:
     """`; did you mean 'GBM'?` for a name close to a known one, else the known ones, if they are few."""
-    names = list(known)
+    names = list(dict.fromkeys(known))
     folded = {name.casefold(): name for name in names}
     close = difflib.get_close_matches(given[:100].casefold(), folded, n=1)
     if close:

@@ -20,7 +20,6 @@ from simkit_solvers.tamed_euler import TamedEuler
 from simkit.observables import Observable
 from simkit.paths import as_device_ids
 from simkit.sensitivity.derivative_program import DerivativeProgram, Moves, like
-from simkit.sensitivity.differences import COUPLED
 from simkit.sensitivity.edges import EXTREMES, smoothing_of
 from simkit.sensitivity.facts import RATE, Facts, not_smooth, seen
 
@@ -104,8 +103,7 @@ def _of_counts(facts: Facts, quantity: str, target: int, jumps: bool) -> Choice:
         return Choice(quantity, (target,), "finite differences", end)
     if jumps:
         return Choice(quantity, (target,), "score", "the value jumps with the counts")
-    apart = f"counts jump with the rates: copies {COUPLED:.0%} either way"
-    return Choice(quantity, (target,), "coupled differences", apart)
+    return Choice(quantity, (target,), "coupled differences", "counts jump with the rates")
 
 
 def no_copies(facts: Facts, target: int, method: str) -> str | None:

@@ -36,11 +36,11 @@ def to_dataset(simulation: Simulation, study: Study, provenance: Mapping[str, An
     `call_derivative_sd` (of the estimator, per path) `(parameter)`, with the estimators' names and why they
     were chosen in `call_derivative_estimator` and `call_derivative_reason`; the same of second derivatives as
     `call_second…` `(pair)`; `call_derivative_step_error` has what a run to a tenth of the tolerances changes,
-    of ordinary equations on adaptive steps, and how far a formula of lower order is away, of finite
-    differences. What is kept at each saved time has a dimension `time` too. Coordinates of `parameter` are
-    its values and units. Where asked for, `call_derivative_check` are finite differences, and
-    `call_derivative_z` is how many standard errors of both the derivative is away from them; NaN where it is
-    one of them, and where neither has a spread beyond rounding.
+    of ordinary equations on adaptive steps, how far a formula of lower order is away, of finite differences,
+    and what copies farther apart tell of coupled ones. What is kept at each saved time has a dimension `time`
+    too. Coordinates of `parameter` are its values and units. Where asked for, `call_derivative_check` are
+    finite differences, and `call_derivative_z` is how many standard errors of both the derivative is away
+    from them; NaN where it is one of them, and where neither has a spread beyond rounding.
     """
     units = quantities(simulation)
     labels = [target.label for target in study.targets]

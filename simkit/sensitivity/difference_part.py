@@ -1,0 +1,120 @@
+"""Finite differences as a part of a study: where to run the same paths, and the runs put together."""
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Callable, Sequence
+
+import jax.numpy as jnp
+import numpy as np
+from simkit_solvers.jump_grid import JumpGrid
+
+from simkit.ensemble import ChunkProgram
+from simkit.errors import InputError
+from simkit.on_each_device import REPLICATED, ROWS
+from simkit.programs import Request
+from simkit.sensitivity.choice import Choice
+from simkit.sensitivity.differences import (
+    ROUGH,
+    ROUNDINGS,
+    SECOND,
+    SHORTER,
+    SMOOTH,
+    Stencil,
+    Weighted,
+    first_difference,
+    is_too_long,
+    mixed_difference,
+    second_difference,
+    shortest,
+    step_of,
+)
+from simkit.sensitivity.error_controlled import is_ordinary_and_adaptive, with_tighter_tolerances
+from simkit.sensitivity.facts import Facts
+from simkit.sensitivity.moments import Found, on_mesh
+from simkit.sensitivity.part import Errors, Part, rows_of, some_ids
+from simkit.sensitivity.targets import Target, admitted, shifted
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DifferencePart(Part):
+    """Differences with steps of `share`, followed by how far their lower order is away, and their sizes."""
+
+    facts: Facts
+    share: float
+
+    def step_errors(self, found: Found, programs: Sequence[Callable], ids, paths: int) -> Errors:
+        of_tolerances = super().step_errors(found, programs, ids, paths)
+        count = len(self.found)
+        return {c: np.abs(found.mean[i + count]) + of_tolerances.get(c, 0.0) for c, i in self.found}
+
+    def again(self, found: Found, errors: Errors) -> "DifferencePart | None":
+        share, precision = self.share / SHORTER, self.facts.simulation.precision
+        if share < shortest(precision):
+            return None
+        too_long, count = [], len(self.found)
+        rounding = ROUNDINGS * float(np.finfo(precision).eps)
+        for choice, i in self.found:
+            apart, size = found.mean[i + count], found.mean[i + 2 * count]
+            allowed = found.stderr[i] if self.finer is None else errors[choice] - np.abs(apart)
+            if is_too_long(found.mean[i], allowed, apart, found.stderr[i + count], rounding * size):
+                too_long.append(choice)
+        return difference_part(self.facts, too_long, share) if too_long else None
+
+
+def difference_part(facts: Facts, group: list[Choice], share: float | None = None) -> DifferencePart:
+    """The same paths at other values of one target, or two; `share` is the longest step to take."""
+    targets = [facts.targets[i] for i in dict.fromkeys(group[0].targets)]
+    second = len(group[0].targets) == 2
+    if share is None:
+        rough = any(facts.is_rough(choice.quantity, choice.targets[0]) for choice in group)
+        share = SECOND if second else ROUGH if rough else SMOOTH
+    names = [choice.quantity for choice in group]
+    rows = rows_of(facts, names)
+    stencil, share = _stencil(facts, second, targets, share)
+    steps = [step_of(target, share) for target in targets]
+    given = [shifted(facts.simulation, targets, _times(point, steps)) for point in stencil.points]
+    weights = [jnp.asarray(each, jnp.float64) for each in (stencil.weights, stencil.rough)]
+    ids = some_ids(facts)
+    mesh = facts.program.mesh
+    run = Request(ChunkProgram(facts.program, rows), (facts.inputs, ids), mesh)
+    shapes = on_mesh([count for _, count in rows], ids.shape, facts.simulation.precision, mesh)
+    given_shapes = (shapes,) * len(given), *weights
+    added = Request(Weighted(len(given)), given_shapes, mesh, (ROWS, REPLICATED, REPLICATED))
+
+    def simulate(run, add, ids, given=given):
+        return add(tuple(run(inputs, ids)[0] for inputs in given), *weights)
+
+    finer = None
+    if is_ordinary_and_adaptive(facts.simulation):
+        tighter = [with_tighter_tolerances(inputs, facts.simulation.precision) for inputs in given]
+        finer = functools.partial(simulate, given=tighter)
+    found = tuple((choice, q) for q, choice in enumerate(group))
+    counts = tuple(count for _, count in rows) * 3
+    cost = float(len(given))
+    return DifferencePart((run, added), simulate, counts, found, (), cost, finer, facts=facts, share=share)
+
+
+def _stencil(facts: Facts, second: bool, targets: list[Target], share: float) -> tuple[Stencil, float]:
+    """Where to run, all within the ranges of parameters and initial values, and the step as a share."""
+    ways: list[tuple[int, ...]] = [(0,) * len(targets), *itertools.product((1, -1), repeat=len(targets))]
+    if isinstance(facts.simulation.grid, JumpGrid) and any(target.value == 0 for target in targets):
+        ways = ways[1:]  # a rate of 0 has nothing below, which ranges do not tell of a network in the file
+    for size in (share, share / 10, share / 100):
+        steps = [step_of(target, size) for target in targets]
+        for sides in ways:
+            if len(targets) == 2:
+                stencil = mixed_difference(steps, (sides[0], sides[1]))
+            else:
+                stencil = (second_difference if second else first_difference)(steps[0], sides[0])
+            if all(admitted(facts.simulation, targets, _times(point, steps)) for point in stencil.points):
+                return stencil, size
+    labels = " and ".join(f"{target.label} = {target.value:g}" for target in targets)
+    raise InputError(
+        f"sensitivity: no finite differences in {labels}: a step of {share / 100:.2%} to either side leaves "
+        "the range of a parameter or an initial value; choose a value further inside"
+    )
+
+
+def _times(point: tuple[float, ...], steps: list[float]) -> list[float]:
+    return [m * h for m, h in zip(point, steps, strict=True)]

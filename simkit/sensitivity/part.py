@@ -1,0 +1,81 @@
+"""What one program of a study gives, and how it is called."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from simkit.chunks import LEAF, MOST_PATHS, Chunks, plan_chunks, planned_steps
+from simkit.ensemble import quantity_rows
+from simkit.paths import as_device_ids, path_mesh
+from simkit.programs import Request
+from simkit.sensitivity.choice import Choice
+from simkit.sensitivity.facts import Facts
+from simkit.sensitivity.moments import Found, MomentsReduction, on_mesh
+from simkit.simulation import Simulation
+
+Errors = dict[Choice, np.ndarray]
+# Paths of a chunk on each processor device: what their loops carry is read by many kernels.
+IN_CACHE = 32 * LEAF
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """Derivatives that one program gives: (choice, position among its arrays), and values by position.
+
+    `finer` simulates to tolerances that tell the error of the steps.
+    """
+
+    requests: tuple[Request, ...]
+    simulate: Callable
+    counts: tuple[int, ...]
+    found: tuple[tuple[Choice, int], ...]
+    values: tuple[tuple[str, int], ...]
+    cost: float
+    finer: Callable | None = None
+
+    def step_errors(self, found: Found, programs: Sequence[Callable], ids, paths: int) -> Errors:
+        """What steps leave in each derivative, where that is known, by a run of the first chunk."""
+        if self.finer is None:
+            return {}
+        both = self.simulate(*programs, ids), self.finer(*programs, ids)
+        coarse, fine = (of_paths(each, paths) for each in both)
+        return {choice: np.abs(np.mean(coarse[i] - fine[i], axis=1)) for choice, i in self.found}
+
+    def again(self, found: Found, errors: Errors) -> "Part | None":
+        """The derivatives whose steps are too long, once more; None where none are, or can be."""
+        return None
+
+
+def of_paths(arrays: Sequence, paths: int) -> list[np.ndarray]:
+    """The first paths of a chunk's arrays, `(rows, paths)`."""
+    return [np.asarray(x).reshape(len(x), -1)[:, :paths] for x in arrays]
+
+
+def rows_of(facts: Facts, names: list[str]) -> tuple[tuple[str, int], ...]:
+    """How many rows each quantity has."""
+    rows = quantity_rows(facts.simulation)
+    return tuple((name, rows[name]) for name in names)
+
+
+def some_ids(facts: Facts):
+    """The paths of the first chunk."""
+    plan = chunks_of(facts.simulation)
+    return as_device_ids(0, plan.leaves, plan.lanes, facts.program.mesh)
+
+
+def chunks_of(simulation: Simulation) -> Chunks:
+    """The chunks in which derivatives are taken."""
+    devices = path_mesh(simulation.devices).devices
+    values = 4 * sum(quantity_rows(simulation).values())
+    steps = 4 * planned_steps(simulation.grid)
+    most = MOST_PATHS if devices.flat[0].platform != "cpu" else IN_CACHE * devices.size
+    return plan_chunks(simulation.paths, steps, values, devices.size, simulation.chunk, most)
+
+
+def requests_of(simulation: Simulation, part: Part) -> tuple[Request, ...]:
+    """The programs of a part, and the one that averages what they give."""
+    plan, mesh = chunks_of(simulation), path_mesh(simulation.devices)
+    dtype = simulation.precision if len(part.requests) == 1 else "float64"
+    arrays = on_mesh(part.counts, (plan.leaves, plan.lanes), dtype, mesh)
+    return *part.requests, Request(MomentsReduction(part.counts, mesh), (arrays, np.int64(0)))

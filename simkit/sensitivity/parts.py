@@ -1,0 +1,184 @@
+"""The parts of a study: one program for all derivatives that can share a loop."""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from simkit_solvers.directions import Release
+from simkit_solvers.grid import Grid
+from simkit_solvers.jump_grid import JumpGrid
+
+from simkit.ensemble import ChunkProgram
+from simkit.programs import Request
+from simkit.sensitivity.choice import FEW, Choice, Method
+from simkit.sensitivity.derivative_program import (
+    DerivativeProgram,
+    Kind,
+    Moves,
+    SecondProgram,
+    SmoothedSecondProgram,
+)
+from simkit.sensitivity.difference_part import difference_part
+from simkit.sensitivity.differences import COUPLED, shortest, step_of
+from simkit.sensitivity.error_controlled import (
+    has_equations,
+    is_ordinary_and_adaptive,
+    with_tighter_tolerances,
+)
+from simkit.sensitivity.facts import Facts
+from simkit.sensitivity.moments import Found
+from simkit.sensitivity.part import Errors, Part, of_paths, rows_of, some_ids
+from simkit.sensitivity.targets import admitted, changes
+
+FARTHER = 4.0  # copies that tell the error of others, times as far apart
+WHOLE = 1.0  # of a target's value: the size in which its equations are solved
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CoupledPart(Part):
+    """Differences of coupled copies that are `share` away to either side.
+
+    `farther` simulates copies that are `FARTHER` times as far apart, whose error is that squared.
+    """
+
+    facts: Facts
+    share: float
+    farther: Callable | None
+
+    def step_errors(self, found: Found, programs: Sequence[Callable], ids, paths: int) -> Errors:
+        if self.farther is None:
+            return {}
+        far = of_paths(self.farther(*programs, ids), paths)
+        return {
+            choice: np.abs(np.mean(far[i], axis=1) - found.mean[i]) / (FARTHER**2 - 1)
+            for choice, i in self.found
+        }
+
+    def again(self, found: Found, errors: Errors) -> "Part | None":
+        too_long = [c for c, i in self.found if np.any(errors.get(c, 0.0) > found.stderr[i])]
+        share = self.share / FARTHER
+        if not too_long or share < shortest(self.facts.simulation.precision):
+            return None
+        return _first_part(self.facts, too_long, 0, share)
+
+
+def parts_of(facts: Facts, choices: list[Choice], quantities: list[str]) -> list[Part]:
+    """The programs to run: one for each group of derivatives that can share a loop."""
+    groups: dict[tuple, list[Choice]] = {}
+    for choice in choices:
+        second = len(choice.targets) == 2
+        alone: tuple = ()
+        if choice.method == "finite differences":
+            alone = *choice.targets, facts.is_rough(choice.quantity, choice.targets[0])
+        elif choice.method == "pathwise":
+            alone = (has_equations(facts.simulation, facts.moves[choice.targets[0]]),)
+        key = choice.method, second, choice.look, choice.smoothings, alone
+        groups.setdefault(key, []).append(choice)
+    parts = []
+    for (method, second, look, _, _), group in groups.items():
+        if method == "finite differences":
+            parts.append(difference_part(facts, group))
+        elif second:
+            parts.append(_second_part(facts, group, look))
+        else:
+            parts.append(_first_part(facts, group, look))
+    given = {name for part in parts for name, _ in part.values}
+    missing = [name for name in quantities if name not in given]
+    if missing:
+        parts.append(_plain(facts, missing))
+    return parts
+
+
+def _first_part(facts: Facts, group: list[Choice], look: int, apart: float = COUPLED) -> Part:
+    """First derivatives; `apart` is how far coupled copies are away."""
+    names = list(dict.fromkeys(choice.quantity for choice in group))
+    numbers = list(dict.fromkeys(choice.targets[0] for choice in group))
+    rows = rows_of(facts, names)
+    fixed = isinstance(facts.simulation.grid, Grid)
+    kind: Kind = "along" if fixed else "forward"
+    solved = all(has_equations(facts.simulation, facts.moves[i]) for i in numbers)
+    if solved:
+        kind = "equations"
+    backwards = len(numbers) > FEW * sum(count for _, count in rows)
+    if group[0].method == "reverse" or (group[0].method == "pathwise" and backwards):
+        kind = "reverse"
+    if group[0].method == "weak derivative":
+        kind = "extra jump"
+    if isinstance(facts.simulation.grid, JumpGrid):
+        kinds: dict[Method, Kind] = {"score": "counts", "weak derivative": "one event more"}
+        kind = kinds.get(group[0].method, "coupled")
+    release = Release(look) if look else None
+    if group[0].method == "smoothing":
+        kind, release = "smoothed", group[0].smoothings[0]
+    program = DerivativeProgram(facts.program, rows, kind, release)
+    dtype = jnp.dtype(facts.simulation.precision)
+    share = WHOLE if kind == "equations" else apart
+    steps = tuple(jnp.asarray(step_of(facts.targets[i], share), dtype) for i in numbers)
+    moves = Moves(facts.inputs, tuple(facts.moves[i] for i in numbers), (), steps)
+    width = 1 + len(numbers)
+    places = {(name, i): q * width + 1 + n for q, (name, _) in enumerate(rows) for n, i in enumerate(numbers)}
+    counts = tuple(count for _, count in rows for _ in range(width))
+    found = tuple((choice, places[choice.quantity, choice.targets[0]]) for choice in group)
+    values = tuple((name, q * width) for q, (name, _) in enumerate(rows))
+    part = _one_program(facts, program, moves, counts, found, values, float(width))
+    return _coupled_part(facts, part, moves, numbers, apart) if kind == "coupled" else part
+
+
+def _coupled_part(facts: Facts, part: Part, moves: Moves, numbers: list[int], share: float) -> CoupledPart:
+    """Of copies, which are beside the run: their mean is not its own."""
+    far, farther = FARTHER * share, None
+    targets = [facts.targets[i] for i in numbers]
+    if all(admitted(facts.simulation, [x], [side * step_of(x, far)]) for x in targets for side in (1, -1)):
+        steps = tuple(FARTHER * step for step in moves.steps)
+        farther = functools.partial(part.simulate, moves=moves._replace(steps=steps))
+    same = part.requests, part.simulate, part.counts, part.found, (), part.cost
+    return CoupledPart(*same, facts=facts, share=share, farther=farther)
+
+
+def _second_part(facts: Facts, group: list[Choice], look: int) -> Part:
+    names = list(dict.fromkeys(choice.quantity for choice in group))
+    pairs = list(dict.fromkeys(choice.targets for choice in group))
+    used = sorted({i for pair in pairs for i in pair})
+    at = [(used.index(pair[0]), used.index(pair[1])) for pair in pairs]
+    rows = rows_of(facts, names)
+    kind = "along" if isinstance(facts.simulation.grid, Grid) else "forward"
+    first, both = changes(facts.simulation, [facts.targets[i] for i in used], at)
+    program: Any = SecondProgram(facts.program, rows, tuple(at), kind, Release(look) if look else None)
+    if group[0].method == "smoothing":
+        once, again = group[0].smoothings
+        program = SmoothedSecondProgram(facts.program, rows, tuple(at), (once, again))
+    places = {
+        (name, pair): q * len(pairs) + n for q, (name, _) in enumerate(rows) for n, pair in enumerate(pairs)
+    }
+    counts = tuple(count for _, count in rows for _ in pairs)
+    found = tuple((choice, places[choice.quantity, choice.targets]) for choice in group)
+    moves = Moves(facts.inputs, first, both)
+    return _one_program(facts, program, moves, counts, found, (), 4.0 * len(pairs))
+
+
+def _one_program(facts, program, moves, counts, found, values, cost) -> Part:
+    request = Request(program, (moves, some_ids(facts)), facts.program.mesh)
+
+    def simulate(run, ids, moves=moves):
+        return run(moves, ids)
+
+    finer = None
+    if is_ordinary_and_adaptive(facts.simulation):
+        tighter = with_tighter_tolerances(moves.inputs, facts.simulation.precision)
+        finer = functools.partial(simulate, moves=moves._replace(inputs=tighter))
+    return Part((request,), simulate, counts, found, values, cost, finer)
+
+
+def _plain(facts: Facts, names: list[str]) -> Part:
+    """The values alone."""
+    rows = rows_of(facts, names)
+    request = Request(ChunkProgram(facts.program, rows), (facts.inputs, some_ids(facts)), facts.program.mesh)
+
+    def simulate(run, ids):
+        return run(facts.inputs, ids)[0]
+
+    values = tuple((name, q) for q, name in enumerate(names))
+    return Part((request,), simulate, tuple(count for _, count in rows), (), values, 1.0)
