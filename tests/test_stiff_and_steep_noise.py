@@ -49,6 +49,29 @@ def test_an_implicit_step_takes_the_drift_at_its_end(name, problem):
     assert np.max(np.abs(y1)) < 2
 
 
+@pytest.mark.parametrize("name", ["DriftImplicitEuler", "ImplicitMilstein"])
+@pytest.mark.parametrize("start", [0.0, 1e-7])
+def test_an_implicit_step_from_zero_arrives(name, start):
+    """y (1 + 8 h) = y0 + h + g: also where noise and drift nearly cancel and the change is rounding."""
+
+    class Pulled(Diagonal):
+        def drift(self, t, y):
+            return PairState(x=1.0 - 8.0 * y.x, v=-y.v)
+
+    h, t, zero = jnp.float32(0.125), jnp.float32(0.0), jnp.float32(0.0)
+    stepper, y = stepper_for(make_solver(name)), PairState(jnp.float32(start), zero)
+
+    def step(z):
+        draw = Draw((z, zero))
+        return stepper.step(Pulled(), t, h, y, draw, stepper.init(Pulled(), t, h, y))[0].x
+
+    z = jnp.linspace(-3.0, 3.0, 20_001, dtype=jnp.float32)
+    noise = 0.4 * np.sqrt(1 + start**2) * np.sqrt(0.125) * np.asarray(z, float)
+    if name == "ImplicitMilstein":
+        noise += 0.5 * 0.16 * start * 0.125 * (np.asarray(z, float) ** 2 - 1)
+    np.testing.assert_allclose(jax.jit(jax.vmap(step))(z), (start + 0.125 + noise) / 2, atol=1e-4)
+
+
 def test_milstein_s_part_is_in_the_implicit_step():
     assert not np.allclose(stepped("DriftImplicitEuler", Diagonal()), stepped("ImplicitMilstein", Diagonal()))
 

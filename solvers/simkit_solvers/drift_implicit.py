@@ -9,6 +9,7 @@ import optimistix as optx
 
 from simkit_solvers.milstein import iterated
 from simkit_solvers.one_step import total
+from simkit_solvers.root_finder import no_finer_than
 from simkit_solvers.solver_info import Orders, SolverInfo
 
 
@@ -42,9 +43,8 @@ class AbstractDriftImplicit(diffrax.AbstractImplicitSolver, diffrax.AbstractItoS
             return jax.tree.map(lambda a, b: a - b, change, implied)
 
         guess = drift.vf_prod(t0, y0, args, h)
-        found = optx.root_find(
-            residual, self.root_finder, guess, args, throw=False, max_steps=self.root_find_max_steps
-        )
+        finder = no_finer_than(self.root_finder, moved)
+        found = optx.root_find(residual, finder, guess, args, throw=False, max_steps=self.root_find_max_steps)
         y1 = total(moved, found.value)
         return y1, None, {"y0": y0, "y1": y1}, None, diffrax.RESULTS.promote(found.result)
 

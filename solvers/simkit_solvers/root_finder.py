@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import optimistix as optx
 
 from simkit_solvers.adaptive_grid import Tolerances
-from simkit_solvers.drift_implicit import AbstractDriftImplicit
 
 ROOT_TOLERANCE = {jnp.dtype(jnp.float32): 1e-4, jnp.dtype(jnp.float64): 1e-9}
 UNSET = diffrax.with_stepsize_controller_tols(optx.Newton)().rtol  # diffrax's mark of a tolerance left open
@@ -65,13 +64,25 @@ def with_tolerances(solver, y, dt):
     rtol = ROOT_TOLERANCE[dtype]
     largest = jnp.max(jnp.stack([jnp.max(jnp.abs(x)) for x in leaves]))
     # The unknowns are slopes, but for the implicit Euler methods, which ask for the change of the state.
-    changes = isinstance(solver, diffrax.ImplicitEuler | AbstractDriftImplicit)
+    changes = isinstance(solver, diffrax.ImplicitEuler | diffrax.AbstractItoSolver)
     size = largest if changes else largest / dt
     atol = jax.lax.stop_gradient(rtol * size) + float(jnp.finfo(dtype).tiny)
     finder = _filled(solver.root_finder, rtol, atol, optx.max_norm)
     if isinstance(finder, diffrax.VeryChord | optx.Chord | optx.Newton):
         finder = Settled(finder)
     return _with_finder(solver, finder)
+
+
+def no_finer_than(finder, y):
+    """A root finder whose absolute tolerance is not below its relative one of the largest number in `y`.
+
+    Where noise moves a state from zero, what it was before tells nothing of the rounding of what it becomes.
+    """
+    largest = jnp.max(jnp.stack([jnp.max(jnp.abs(x)) for x in jax.tree.leaves(y)]))
+    atol = jnp.maximum(finder.atol, finder.rtol * jax.lax.stop_gradient(largest))
+    if isinstance(finder, Settled):
+        return Settled(eqx.tree_at(lambda f: f.atol, finder.finder, atol))
+    return eqx.tree_at(lambda f: f.atol, finder, atol)
 
 
 def for_adaptive_steps(solver, tolerances: Tolerances):
