@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from simkit_solvers.directions import Along, Direction, Moving, NoDensityError
 from simkit_solvers.moving_run import begun, changes_along, like_before, rows_along, still_or_moving
 from simkit_solvers.path_run import PathRun
-from simkit_solvers.smoothing import Edge, Smoothing, gains_of, shifts_of
+from simkit_solvers.smoothing import Edge, Smoothing, shifts_and_gains, shifts_of
 
 
 class SmoothedRun(NamedTuple):
@@ -126,8 +126,7 @@ class SmoothedRun(NamedTuple):
         weights: tuple = carried.weights
         against: list[tuple] = [tuple(None for _ in normals)] * len(moves)
         if edges:
-            found, stuck = shifts(*normals)
-            gains = gains_of(lambda *W: shifts(*W)[0], normals, found)
+            found, stuck, gains = shifts_and_gains(shifts, normals)
             weights = tuple(
                 weight + jnp.where(lost, jnp.nan, gain)
                 for weight, lost, gain in zip(weights, stuck, gains, strict=True)
