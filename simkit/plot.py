@@ -121,7 +121,9 @@ def _portrait(axes: "Axes", dataset: "xr.Dataset", pairs: list[list[str]]) -> No
             axes.plot(x, y, color=colour, linewidth=1.0 if len(x) > 300 else 1.4)
             axes.plot(x[:1], y[:1], "o", color=colour, markersize=5)
     names = pairs[0] if len(pairs) == 1 else None
-    labels = [label(dataset, name) for name in names] if names else [_listed(pairs, i) for i in (0, 1)]
+    labels = (
+        [label(dataset, name) for name in names] if names else [_listed(dataset, pairs, i) for i in (0, 1)]
+    )
     axes.set_xlabel(labels[0])
     axes.set_ylabel(labels[1])
     wide, high = (np.ptp(limits()) for limits in (axes.get_xlim, axes.get_ylim))
@@ -129,8 +131,11 @@ def _portrait(axes: "Axes", dataset: "xr.Dataset", pairs: list[list[str]]) -> No
         axes.set_aspect("equal", adjustable="box")
 
 
-def _listed(pairs: list[list[str]], side: int) -> str:
-    return ", ".join(pair[side] for pair in pairs)
+def _listed(dataset: "xr.Dataset", pairs: list[list[str]], side: int) -> str:
+    """The names along an axis, and their unit where it is that of all."""
+    names = [pair[side] for pair in pairs]
+    units = {str(dataset[f"{name}_mean"].attrs["units"]) for name in names} - {"", "1"}
+    return ", ".join(names) + (f" [{units.pop()}]" if len(units) == 1 else "")
 
 
 def _exact(axes: "Axes", dataset: "xr.Dataset", name: str) -> None:

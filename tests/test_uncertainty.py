@@ -455,12 +455,12 @@ class TestOtherMethods:
     def test_atoms_are_drawn_as_shares_of_the_runs(self):
         """Those true and false, each of a count, and those that pay nothing, with their share as a number."""
         outputs = {
-            "above": lambda a: a > 0.8,
+            "above": lambda a: jnp.where(a > 0.8, 1.0, 0.0),
             "count": lambda a: jnp.floor(10 * a),
             "pays": lambda a: jnp.maximum(a - 0.8, 0),
         }
         found = propagate(
-            lambda a: {name: 1.0 * f(a) for name, f in outputs.items()},
+            lambda a: {name: f(a) for name, f in outputs.items()},
             {"a": {"uniform": [0, 1]}},
             points=1024,
             replicates=4,

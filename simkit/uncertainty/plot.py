@@ -137,7 +137,7 @@ def _together(points, names, near: float) -> dict[tuple[float, float], list[str]
 
 
 def _distribution(axes: "Axes", one: "xr.Dataset", unit: str) -> None:
-    """Shares of the runs, with the mean and, of what is more than true or false, the inner 90 and 50 per cent.
+    """Shares of the runs, with the mean and, unless they are true or false, the inner 90 and 50 per cent.
 
     Shares, not a density: a value that many runs give, as those that pay nothing do, has none.
     """
