@@ -192,7 +192,7 @@ def _sideways_histogram(axes: "Axes", dataset: "xr.Dataset", name: str, extent: 
         style = {"fontsize": 9, "color": "black", "ha": "right", "va": "center", "zorder": 6}
         place = {"xy": (top, at), "xytext": (-4, 0), "textcoords": "offset points"}
         axes.annotate(f"{shares[peak]:.0f} %", **place, **style)
-    axes.locator_params(axis="x", nbins=4)
+    axes.locator_params(axis="x", nbins=4, integer=True)  # decimals find no room beside a portrait
     if last:
         axes.set_xlabel("% of paths per bin")
 

@@ -1,5 +1,6 @@
 """One path and its derivatives, smoothed where values jump, as the fixed-grid loop steps through them."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -64,7 +65,7 @@ class SmoothedRun(NamedTuple):
 
         def after(changes):
             carried = start._replace(changes=changes)
-            return jax.eval_shape(lambda: run.stepped(carried, k, draw, words, tables).changes)
+            return jax.eval_shape(lambda: run._moved_anyhow(carried, k, draw, words, tables))
 
         return run, start._replace(changes=still_or_moving(start.changes, after, start.carry))
 
@@ -95,16 +96,7 @@ class SmoothedRun(NamedTuple):
         now = self.run.step(carried.carry, k, draw, words, tables)
         edges = self.near(now, k + jnp.uint32(1))
         left = tuple(edge.left for edge in edges)
-
-        others = eqx.partition((normals, self.run, carried.carry), eqx.is_array)[1]
-
-        @jax.jit  # traced once, of what is differentiated many times below
-        def stepped(numbers):
-            W, run, carry = eqx.combine(numbers, others)
-            return run.step(carry, k, draw._replace(W=W), words, tables)
-
-        def end(W, run, carry):
-            return stepped(eqx.filter((W, run, carry), eqx.is_array))
+        end = self._end(carried, normals, k, draw, words, tables)
 
         def compared(W, run, carry):
             edges = self._replace(run=run).near(end(W, run, carry), k + jnp.uint32(1))
@@ -132,11 +124,32 @@ class SmoothedRun(NamedTuple):
                 for weight, lost, gain in zip(weights, stuck, gains, strict=True)
             )
             against = [tuple(-x for x in u) for u in found]
+        return Moving(now, self._moved(carried, end, normals, against), weights)
+
+    def _end(self, carried: Moving, normals: tuple, k, draw, words, tables) -> Callable:
+        """What the run carries after step `k`, of its normals, the run, and what it carried."""
+        others = eqx.partition((normals, self.run, carried.carry), eqx.is_array)[1]
+
+        @jax.jit  # traced once, of what is differentiated many times
+        def stepped(numbers):
+            W, run, carry = eqx.combine(numbers, others)
+            return run.step(carry, k, draw._replace(W=W), words, tables)
+
+        return lambda W, run, carry: stepped(eqx.filter((W, run, carry), eqx.is_array))
+
+    def _moved(self, carried: Moving, end: Callable, normals: tuple, against: list[tuple]) -> tuple:
+        """The derivatives after a step whose normals are shifted by `against`, for each direction."""
         given = normals, self.run, carried.carry
-        changes = [
-            eqx.filter_jvp(end, given, (shift, *move))[1] for shift, move in zip(against, moves, strict=True)
-        ]
-        return Moving(now, tuple(changes), weights)
+        moves = zip(against, self.changes, carried.changes, strict=True)
+        return tuple(eqx.filter_jvp(end, given, move)[1] for move in moves)
+
+    def _moved_anyhow(self, carried: Moving, k, draw, words, tables) -> tuple:
+        """Derivatives as of `stepped`, but for their values: which are None does not depend on the shifts."""
+        normals = tuple(z.astype(self.dt.dtype) for z in draw.W)
+        end = self._end(carried, normals, k, draw, words, tables)
+        edges = self.near(end(normals, self.run, carried.carry), k + jnp.uint32(1))
+        shift = normals if edges else tuple(None for _ in normals)
+        return self._moved(carried, end, normals, [shift for _ in self.changes])
 
     def row(self, carried: Moving, k) -> Along:
         """The rows of the path, or the estimates of its derivative, their derivatives and the weights."""
