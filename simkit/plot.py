@@ -18,7 +18,7 @@ from simkit.plot_layout import (
     label,
     shortened,
 )
-from simkit.plot_shares import are_whole, ceiling, final_ends, final_means, final_shares, is_truth
+from simkit.plot_shares import ceiling, cut_above, final_ends, final_means, final_shares, is_truth
 from simkit.progress import steps_text
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ MEANS: tuple[Any, ...] = (
     {"color": VERMILION, "linewidth": 2, "label": "mean", "zorder": 4},
     {"color": "black", "linewidth": 1.6, "linestyle": (0, (4, 3)), "label": "exact mean", "zorder": 5},
 )
-BEHIND = {"boxstyle": "square,pad=0.1", "facecolor": "white", "edgecolor": "none"}  # a number, above means
 KINDS = (".png", ".pdf", ".svg", ".jpg", ".webp")
 
 
@@ -122,7 +121,9 @@ def _portrait(axes: "Axes", dataset: "xr.Dataset", pairs: list[list[str]]) -> No
             axes.plot(x, y, color=colour, linewidth=1.0 if len(x) > 300 else 1.4)
             axes.plot(x[:1], y[:1], "o", color=colour, markersize=5)
     names = pairs[0] if len(pairs) == 1 else None
-    labels = [label(dataset, name) for name in names] if names else [_listed(pairs, i) for i in (0, 1)]
+    labels = (
+        [label(dataset, name) for name in names] if names else [_listed(dataset, pairs, i) for i in (0, 1)]
+    )
     axes.set_xlabel(labels[0])
     axes.set_ylabel(labels[1])
     wide, high = (np.ptp(limits()) for limits in (axes.get_xlim, axes.get_ylim))
@@ -130,8 +131,11 @@ def _portrait(axes: "Axes", dataset: "xr.Dataset", pairs: list[list[str]]) -> No
         axes.set_aspect("equal", adjustable="box")
 
 
-def _listed(pairs: list[list[str]], side: int) -> str:
-    return ", ".join(pair[side] for pair in pairs)
+def _listed(dataset: "xr.Dataset", pairs: list[list[str]], side: int) -> str:
+    """The names along an axis, and their unit where it is that of all."""
+    names = [pair[side] for pair in pairs]
+    units = {str(dataset[f"{name}_mean"].attrs["units"]) for name in names} - {"", "1"}
+    return ", ".join(names) + (f" [{units.pop()}]" if len(units) == 1 else "")
 
 
 def _exact(axes: "Axes", dataset: "xr.Dataset", name: str) -> None:
@@ -188,7 +192,7 @@ def _sideways_histogram(axes: "Axes", dataset: "xr.Dataset", name: str, extent: 
         style = {"fontsize": 9, "color": "black", "ha": "right", "va": "center", "zorder": 6}
         place = {"xy": (top, at), "xytext": (-4, 0), "textcoords": "offset points"}
         axes.annotate(f"{shares[peak]:.0f} %", **place, **style)
-    axes.locator_params(axis="x", nbins=4)
+    axes.locator_params(axis="x", nbins=4, integer=True)  # decimals find no room beside a portrait
     if last:
         axes.set_xlabel("% of paths per bin")
 
@@ -213,14 +217,7 @@ def _histogram(axes: "Axes", dataset: "xr.Dataset", name: str, first: bool) -> N
         low, high = min(edges[0], *means), max(edges[-1], *means)
         margin = 0.05 * (high - low)
         axes.set_xlim(low - margin * (low < edges[0]), high + margin * (high > edges[-1]))
-    top = ceiling(shares)
-    axes.set_ylim(0, top)
-    peak = int(np.argmax(shares))
-    if shares[peak] > top:
-        left = peak < len(shares) / 2  # so the other side has room
-        place = {"x": 0.98 if left else 0.02, "ha": "right" if left else "left", "y": 0.95, "va": "top"}
-        text = f"{shares[peak]:.0f} % {_values(edges[peak : peak + 2], truth)}"
-        axes.text(s=text, transform=axes.transAxes, fontsize=9, color=GREY, zorder=6, bbox=BEHIND, **place)
+    cut_above(axes, shares, edges, truth)
     attributes = dataset[f"{name}_mean"].attrs
     axes.set_xlabel(f"{name} [{attributes['units']}]" if attributes["units"] else name)
     if attributes["description"] != name:
@@ -230,13 +227,3 @@ def _histogram(axes: "Axes", dataset: "xr.Dataset", name: str, first: bool) -> N
         axes.set_title(text, fontsize=9, loc="left", color=GREY)
     if first:
         axes.set_ylabel("% of paths per bin")
-
-
-def _values(edges: np.ndarray, truth: bool) -> str:
-    """Which values lie in a bin."""
-    low, high = edges
-    if truth:
-        low = high = round((low + high) / 2)
-    elif are_whole(edges):
-        low, high = low + 0.5, high - 0.5
-    return f"at {low:g}" if low == high else f"from {low:.3g} to {high:.3g}"

@@ -120,14 +120,12 @@ def portrait_pairs(dataset: "xr.Dataset") -> list[list[str]]:
 
 
 def label(dataset: "xr.Dataset", name: str, width: int = 34) -> str:
-    """Name, description and unit; without the description where it is a formula or there is no room."""
+    """Name, description and unit; without the description where it is a formula or has no room whole."""
     mean = dataset[f"{name}_mean"].attrs
     unit = f" [{mean['units']}]" if mean["units"] not in ("", "1") else ""
     description = shortened(str(mean["description"]), max(width - len(unit), 0))
     plain = (
-        description in (name, "")
-        or (description.endswith("…") and width < 34)
-        or name in dataset.attrs["observables"].split()
+        description in (name, "") or description.endswith("…") or name in dataset.attrs["observables"].split()
     )
     return f"{name}{unit}" if plain else f"{name}, {description}{unit}"
 

@@ -5,10 +5,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from simkit.plot_layout import GREY
+
 if TYPE_CHECKING:
     import xarray as xr
+    from matplotlib.axes import Axes
 
 BARS = 150  # of two pixels each find room along the shortest panel of a picture in a file
+BEHIND = {"boxstyle": "square,pad=0.1", "facecolor": "white", "edgecolor": "none"}  # a number, above means
 TRUTH_EDGES = np.array([-0.02, 0.02, 0.98, 1.02])
 
 
@@ -38,9 +42,7 @@ def final_shares(
         return np.array([100 - true, 0.0, true]), TRUTH_EDGES
     counts, edges = dataset[f"{name}_histogram"], dataset[f"{name}_histogram_edge"].values
     n = max(int(counts.attrs["n"]), 1)
-    used = counts.size
-    if are_whole(edges):  # the last bins may be empty
-        used = int(np.flatnonzero(counts.values).max(initial=0)) + 1
+    used = count_of_bins(counts.values, edges)
     most = 2 * n ** (1 / 3)
     if extent > 0 and np.all(np.isfinite(edges)):
         most = min(most, BARS * (edges[used] - edges[0]) / extent)
@@ -49,6 +51,11 @@ def final_shares(
     bars = -(-used // together)
     shares = 100 * counts.values.reshape(-1, together).sum(1) / n
     return shares[:bars], edges[::together][: bars + 1]
+
+
+def count_of_bins(counts: np.ndarray, edges: np.ndarray) -> int:
+    """How many bins to show: of whole numbers the last ones may be empty."""
+    return int(np.flatnonzero(counts).max(initial=0)) + 1 if are_whole(edges) else counts.size
 
 
 def are_whole(edges: np.ndarray) -> bool:
@@ -87,3 +94,24 @@ def ceiling(shares: np.ndarray) -> float:
     """How high to draw: a bin that towers over all others, as zero does in a payoff, is cut off."""
     ordered = np.sort([0.0, *shares])
     return 1.25 * ordered[-2] if ordered[-1] > 3 * ordered[-2] > 0 else 1.08 * (ordered[-1] or 1.0)
+
+
+def cut_above(axes: "Axes", shares: np.ndarray, edges: np.ndarray, truth: bool) -> None:
+    """Draw as high as `ceiling`, with the share of a bin that is cut off as a number."""
+    top, peak = ceiling(shares), int(np.argmax(shares))
+    axes.set_ylim(0, top)
+    if shares[peak] > top:
+        left = peak < len(shares) / 2  # so the other side has room
+        place = {"x": 0.98 if left else 0.02, "ha": "right" if left else "left", "y": 0.95, "va": "top"}
+        text = f"{shares[peak]:.0f} % {_values(edges[peak : peak + 2], truth)}"
+        axes.text(s=text, transform=axes.transAxes, fontsize=9, color=GREY, zorder=6, bbox=BEHIND, **place)
+
+
+def _values(edges: np.ndarray, truth: bool) -> str:
+    """Which values lie in a bin."""
+    low, high = edges
+    if truth:
+        low = high = round((low + high) / 2)
+    elif are_whole(edges):
+        low, high = low + 0.5, high - 0.5
+    return f"at {low:g}" if low == high else f"from {low:.3g} to {high:.3g}"

@@ -128,6 +128,8 @@ def test_several_pairs_share_a_portrait_each_in_its_colour():
     figure = plot_dataset(dataset)
     curve, portrait = figure.axes
     assert portrait.get_xlabel() == "X, X"
+    dataset["X_mean"].attrs["units"] = "length"
+    assert plot_dataset(dataset).axes[1].get_xlabel() == "X, X [length]"
     one, _, other, _ = portrait.get_lines()
     assert one.get_color() != other.get_color()
     np.testing.assert_array_equal(one.get_ydata(), curve.get_lines()[0].get_ydata())

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matplotlib.patches import StepPatch
 from scipy import stats
+from test_plot import assert_nothing_overlaps
 
 from simkit.errors import InputError, NumericalError
 from simkit.uncertainty import (
@@ -449,6 +451,35 @@ class TestOtherMethods:
             assert own["quantiles"].values == pytest.approx(exact, abs=0.02 * sd)
         mass = found["histogram"].values * np.diff(found["histogram_edge"].values)
         assert np.sum(mass, 1) == pytest.approx(0.998, abs=1e-3)
+
+    def test_atoms_are_drawn_as_shares_of_the_runs(self):
+        """Those true and false, each of a count, and those that pay nothing, with their share as a number."""
+        outputs = {
+            "above": lambda a: jnp.where(a > 0.8, 1.0, 0.0),
+            "count": lambda a: jnp.floor(10 * a),
+            "pays": lambda a: jnp.maximum(a - 0.8, 0),
+        }
+        found = propagate(
+            lambda a: {name: f(a) for name, f in outputs.items()},
+            {"a": {"uniform": [0, 1]}},
+            points=1024,
+            replicates=4,
+        )
+        figure = plot_study(found)
+        above, count, pays = figure.axes
+        bars = {
+            axes.get_title("left"): next(p for p in axes.patches if isinstance(p, StepPatch)).get_data()
+            for axes in figure.axes
+        }
+        assert bars["above"].values == pytest.approx([80, 0, 20], abs=0.3)
+        assert bars["count"].values == pytest.approx(np.full(10, 10), abs=0.3)
+        np.testing.assert_array_equal(bars["count"].edges, np.arange(11) - 0.5)
+        assert [text.get_text()[:9] for text in pays.texts] == ["80 % from"]
+        assert pays.get_ylim()[1] < 1
+        assert {axes.get_ylabel() for axes in figure.axes} == {"% of runs per bin"}
+        assert len(above.patches) == 1  # no band between quantiles of nought and one
+        assert len(count.patches) == 3
+        assert_nothing_overlaps(figure)
 
 
 LAW_EXAMPLES = {

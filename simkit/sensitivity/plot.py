@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 MOST = 6  # quantities
 BARS = 12
+ERRORS = 1.96  # standard errors to either side, of bars and bands
 LEAST = 4  # for which there is room in each panel
 KINDS = {"derivative": "parameter", "second": "pair"}  # along what they stand
 PLAIN = {"derivative": ("derivative", "the parameter"), "second": ("second derivative", "each parameter")}
@@ -23,7 +24,7 @@ PLAIN = {"derivative": ("derivative", "the parameter"), "second": ("second deriv
 def plot_sensitivities(dataset: "xr.Dataset") -> "Figure":
     """For each quantity its elasticities as bars, largest first, and what is saved over time.
 
-    Second derivatives have bars of their own. Of variants the panels of each.
+    Second derivatives have bars and panels of their own. Of variants the panels of each.
     """
     from matplotlib import rc_context
     from matplotlib.figure import Figure
@@ -39,8 +40,13 @@ def plot_sensitivities(dataset: "xr.Dataset") -> "Figure":
         for name in shown[kind]
         for each in variants.items()
     ]
-    timed = [name for name in shown["derivative"] if "time" in first[f"{name}_derivative"].dims]
-    panels += [(_over_time, name, *each) for name in timed for each in variants.items()]
+    panels += [
+        (functools.partial(_over_time, kind=kind), name, *each)
+        for kind in KINDS
+        for name in shown[kind]
+        if "time" in first[f"{name}_{kind}"].dims
+        for each in variants.items()
+    ]
     bars = min(BARS, max(first.sizes.get(along, 0) for along in KINDS.values()))
     columns = min(2, len(panels))
     rows = -(-len(panels) // columns)
@@ -121,7 +127,7 @@ def _tornado(axes: "Axes", dataset: "xr.Dataset", name: str, kind: str) -> None:
     axes.errorbar(
         values[order],
         places,
-        xerr=1.96 * errors[order],
+        xerr=ERRORS * errors[order],
         fmt="none",
         ecolor="black",
         elinewidth=1.2,
@@ -134,20 +140,32 @@ def _tornado(axes: "Axes", dataset: "xr.Dataset", name: str, kind: str) -> None:
     axes.set_xlabel(text)
 
 
-def _over_time(axes: "Axes", dataset: "xr.Dataset", name: str) -> None:
-    times, values = dataset["time"].values, dataset["parameter_value"].values
+def _over_time(axes: "Axes", dataset: "xr.Dataset", name: str, kind: str) -> None:
+    """The derivatives that become largest, as many as can be told apart, in bands of two standard errors."""
+    times, sizes = dataset["time"].values, _sizes(dataset, kind)
     # Parameters in units of their own would leave all but one of them flat.
-    relative = not np.any(values == 0)
-    scales = 0.01 * values if relative else np.ones_like(values)
-    labels = _labels(dataset, "derivative", units=not relative)
-    for i, label in enumerate(labels[: len(COLOURS)]):
-        mean = scales[i] * dataset[f"{name}_derivative"].values[i]
-        error = 1.96 * abs(scales[i]) * dataset[f"{name}_derivative_stderr"].values[i]
-        axes.plot(times, mean, color=COLOURS[i], label=label)
-        axes.fill_between(times, mean - error, mean + error, color=COLOURS[i], alpha=0.25, linewidth=0)
+    relative = not np.any(sizes == 0)
+    scales = np.ones_like(sizes)
+    if relative:
+        scales = sizes * {"derivative": 0.01, "second": 1.0}[kind]
+    means = scales[:, None] * dataset[f"{name}_{kind}"].values
+    errors = ERRORS * np.abs(scales)[:, None] * dataset[f"{name}_{kind}_stderr"].values
+    labels = _labels(dataset, kind, units=not relative)
+    largest = np.argsort(-np.max(np.nan_to_num(np.abs(means)), axis=1), kind="stable")[: len(COLOURS)]
+    for colour, i in zip(COLOURS, sorted(largest), strict=False):
+        axes.plot(times, means[i], color=colour, label=labels[i])
+        low, high = means[i] - errors[i], means[i] + errors[i]
+        axes.fill_between(times, low, high, color=colour, alpha=0.25, linewidth=0)
     axes.axhline(0, color=GREY, linewidth=1)
     axes.set_xlabel("time")
-    change = f"change of the mean of {name}{_unit(dataset, name)}, for 1 % more"
-    title = change if relative else _plain(dataset, name, "derivative")
-    axes.set_title(title, fontsize=9, loc="left", color=GREY)
+    unit = _unit(dataset, name)
+    title = {
+        "derivative": f"change of the mean of {name}{unit}, for 1 % more",
+        "second": f"second derivative of the mean of {name}{unit}, times both parameters",
+    }[kind]
+    band = "bands: two standard errors, where wider than the lines"
+    if len(largest) < len(means):
+        band += f"; the {len(largest)} largest of {len(means)}"
+    text = f"{title if relative else _plain(dataset, name, kind)}\n{band}"
+    axes.set_title(text, fontsize=9, loc="left", color=GREY)
     axes.legend(loc="best", fontsize=9)

@@ -105,14 +105,20 @@ def _law_text(law) -> str:
 
 
 def _histograms(study: Study, names: list[str]) -> dict[str, tuple]:
-    """Densities of the output; the outermost thousandths lie outside."""
+    """Densities of the output; the outermost thousandths lie outside.
+
+    A bin has one whole number in its middle where the output has few values, all of them whole.
+    """
     counts, edges = [], []
     for name in names:
         flat = study.samples[name].reshape(-1)
         low, high = np.quantile(flat, [0.001, 0.999])
-        if not high > low:
-            low, high = low - 0.5, high + 0.5
-        edge = np.linspace(low, high, BINS + 1)
+        if high - low < BINS and np.all(flat % 1 == 0):
+            edge = np.floor(low) - 0.5 + np.arange(BINS + 1)
+        elif high > low:
+            edge = np.linspace(low, high, BINS + 1)
+        else:
+            edge = np.linspace(low - 0.5, high + 0.5, BINS + 1)
         number, _ = np.histogram(flat, edge)
         counts.append(number / len(flat) / np.diff(edge))
         edges.append(edge)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from simkit.plot_layout import BLUE, COLOURS, COLUMNS, GREY, STYLE, VERMILION, figure_legend
+from simkit.plot_shares import TRUTH_EDGES, count_of_bins, cut_above
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -136,15 +137,26 @@ def _together(points, names, near: float) -> dict[tuple[float, float], list[str]
 
 
 def _distribution(axes: "Axes", one: "xr.Dataset", unit: str) -> None:
-    """The density of the output, with its mean and its inner 90 and 50 per cent."""
-    quantiles = one["quantiles"].values
-    axes.axvspan(quantiles[0], quantiles[4], color=LIGHT, label="5–95 %", zorder=0)
-    axes.axvspan(quantiles[1], quantiles[3], color="#c3ccd3", label="25–75 %", zorder=0)
-    density, edges = one["histogram"].values, one["histogram_edge"].values
-    axes.stairs(density, edges, fill=True, color=BLUE, alpha=0.6, linewidth=0)
+    """Shares of the runs, with the mean and, unless they are true or false, the inner 90 and 50 per cent.
+
+    Shares, not a density: a value that many runs give, as those that pay nothing do, has none.
+    """
+    edges = one["histogram_edge"].values
+    shares = 100 * one["histogram"].values * np.diff(edges)
+    bars = count_of_bins(shares, edges)
+    shares, edges = shares[:bars], edges[: bars + 1]
+    truth = list(edges) == [-0.5, 0.5, 1.5]
+    if truth:
+        shares, edges = np.array([shares[0], 0.0, shares[1]]), TRUTH_EDGES
+    else:
+        quantiles = one["quantiles"].values
+        axes.axvspan(quantiles[0], quantiles[4], color=LIGHT, label="5–95 %", zorder=0)
+        axes.axvspan(quantiles[1], quantiles[3], color="#c3ccd3", label="25–75 %", zorder=0)
+    axes.stairs(shares, edges, fill=True, color=BLUE, alpha=0.6, linewidth=0)
     axes.axvline(float(one["mean"]), color=VERMILION, linewidth=2, label="mean")
+    cut_above(axes, shares, edges, truth)
     axes.set_xlabel(f"{one['observable'].item()}{f' [{unit}]' if unit else ''}")
-    axes.set_ylabel("density")
+    axes.set_ylabel("% of runs per bin")
 
 
 def _unit(dataset: "xr.Dataset", name: str) -> str:

@@ -190,11 +190,18 @@ class MovingRun(NamedTuple):
     def stepped(self, carried: Moving, k, draw, words, tables) -> Moving:
         """The same, with None for whatever this step makes zero."""
         y, state, acc = carried.carry
+        others = eqx.partition((draw.W, self.run, y, state), eqx.is_array)[1]
+
+        @jax.jit  # traced once, of what is differentiated many times
+        def advanced(numbers):
+            W, run, y, state = eqx.combine(numbers, others)
+            return run.advanced(y, state, k, draw._replace(W=W))
+
+        def advance(W, run=self.run, y=y, state=state):
+            return advanced(eqx.filter((W, run, y, state), eqx.is_array))
+
         moved, weights = [], []
         for i, (change, (dy, ds, dacc)) in enumerate(zip(self.changes, carried.changes, strict=True)):
-
-            def advance(W, run=self.run, y=y, state=state):
-                return run.advanced(y, state, k, draw._replace(W=W))
 
             def along(W, move=(change, dy, ds)):
                 return eqx.filter_jvp(functools.partial(advance, W), (self.run, y, state), move)[1]

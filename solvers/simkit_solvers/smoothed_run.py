@@ -1,5 +1,6 @@
 """One path and its derivatives, smoothed where values jump, as the fixed-grid loop steps through them."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -9,7 +10,7 @@ import jax.numpy as jnp
 from simkit_solvers.directions import Along, Direction, Moving, NoDensityError
 from simkit_solvers.moving_run import begun, changes_along, like_before, rows_along, still_or_moving
 from simkit_solvers.path_run import PathRun
-from simkit_solvers.smoothing import Edge, Smoothing, gains_of, shifts_of
+from simkit_solvers.smoothing import Edge, Smoothing, shifts_and_gains, shifts_of
 
 
 class SmoothedRun(NamedTuple):
@@ -64,7 +65,7 @@ class SmoothedRun(NamedTuple):
 
         def after(changes):
             carried = start._replace(changes=changes)
-            return jax.eval_shape(lambda: run.stepped(carried, k, draw, words, tables).changes)
+            return jax.eval_shape(lambda: run._moved_anyhow(carried, k, draw, words, tables))
 
         return run, start._replace(changes=still_or_moving(start.changes, after, start.carry))
 
@@ -95,16 +96,7 @@ class SmoothedRun(NamedTuple):
         now = self.run.step(carried.carry, k, draw, words, tables)
         edges = self.near(now, k + jnp.uint32(1))
         left = tuple(edge.left for edge in edges)
-
-        others = eqx.partition((normals, self.run, carried.carry), eqx.is_array)[1]
-
-        @jax.jit  # traced once, of what is differentiated many times below
-        def stepped(numbers):
-            W, run, carry = eqx.combine(numbers, others)
-            return run.step(carry, k, draw._replace(W=W), words, tables)
-
-        def end(W, run, carry):
-            return stepped(eqx.filter((W, run, carry), eqx.is_array))
+        end = self._end(carried, normals, k, draw, words, tables)
 
         def compared(W, run, carry):
             edges = self._replace(run=run).near(end(W, run, carry), k + jnp.uint32(1))
@@ -126,18 +118,38 @@ class SmoothedRun(NamedTuple):
         weights: tuple = carried.weights
         against: list[tuple] = [tuple(None for _ in normals)] * len(moves)
         if edges:
-            found, stuck = shifts(*normals)
-            gains = gains_of(lambda *W: shifts(*W)[0], normals, found)
+            found, stuck, gains = shifts_and_gains(shifts, normals)
             weights = tuple(
                 weight + jnp.where(lost, jnp.nan, gain)
                 for weight, lost, gain in zip(weights, stuck, gains, strict=True)
             )
             against = [tuple(-x for x in u) for u in found]
+        return Moving(now, self._moved(carried, end, normals, against), weights)
+
+    def _end(self, carried: Moving, normals: tuple, k, draw, words, tables) -> Callable:
+        """What the run carries after step `k`, of its normals, the run, and what it carried."""
+        others = eqx.partition((normals, self.run, carried.carry), eqx.is_array)[1]
+
+        @jax.jit  # traced once, of what is differentiated many times
+        def stepped(numbers):
+            W, run, carry = eqx.combine(numbers, others)
+            return run.step(carry, k, draw._replace(W=W), words, tables)
+
+        return lambda W, run, carry: stepped(eqx.filter((W, run, carry), eqx.is_array))
+
+    def _moved(self, carried: Moving, end: Callable, normals: tuple, against: list[tuple]) -> tuple:
+        """The derivatives after a step whose normals are shifted by `against`, for each direction."""
         given = normals, self.run, carried.carry
-        changes = [
-            eqx.filter_jvp(end, given, (shift, *move))[1] for shift, move in zip(against, moves, strict=True)
-        ]
-        return Moving(now, tuple(changes), weights)
+        moves = zip(against, self.changes, carried.changes, strict=True)
+        return tuple(eqx.filter_jvp(end, given, move)[1] for move in moves)
+
+    def _moved_anyhow(self, carried: Moving, k, draw, words, tables) -> tuple:
+        """Derivatives as of `stepped`, but for their values: which are None does not depend on the shifts."""
+        normals = tuple(z.astype(self.dt.dtype) for z in draw.W)
+        end = self._end(carried, normals, k, draw, words, tables)
+        edges = self.near(end(normals, self.run, carried.carry), k + jnp.uint32(1))
+        shift = normals if edges else tuple(None for _ in normals)
+        return self._moved(carried, end, normals, [shift for _ in self.changes])
 
     def row(self, carried: Moving, k) -> Along:
         """The rows of the path, or the estimates of its derivative, their derivatives and the weights."""

@@ -94,13 +94,13 @@ def units(normals: tuple) -> list[tuple]:
     ]
 
 
-def gains_of(shifts: Callable[..., list[tuple]], normals: tuple, found: list[tuple]) -> list:
-    """What the shifts add to the weights: Z·u − ∇·u."""
+def shifts_and_gains(shifts: Callable[..., tuple[list[tuple], list]], normals: tuple) -> tuple:
+    """What `shifts` gives of the normals, and what the shifts add to the weights: Z·u − ∇·u."""
+    found, slope, stuck = jax.linearize(shifts, *normals, has_aux=True)
     gains = [_dot(normals, u) for u in found]
-    _, slope = jax.linearize(shifts, *normals)
     for c, unit in enumerate(units(normals)):
         gains = [gain - u[c] for gain, u in zip(gains, slope(*unit), strict=True)]
-    return gains
+    return found, stuck, gains
 
 
 def _dot(a, b):
