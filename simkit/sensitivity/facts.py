@@ -260,9 +260,9 @@ class Facts:
         if all(found or jax.tree.leaves(move.problem) for found, move in zip(numbers, moves, strict=True)):
             labels = " and ".join(dict.fromkeys(self.targets[target].label for target in pair))
             raise InputError(
-                f"sensitivity.second: {quantity} is exercised early, and its best policy moves with {labels}, "
-                "where the one found is held; take an initial value for one of the two, or differences of "
-                "simkit run"
+                f"sensitivity.second: {quantity} is exercised early, and its best policy moves with "
+                f"{labels}, where the one found is held; take an initial value for one of the two, or "
+                "differences of runs"
             )
 
     def _moves_against_steps(self, labels: str, what: str, quantity: str) -> str:
