@@ -50,10 +50,9 @@ def test_the_lower_order_is_a_difference_itself(numbers, side):
     )
     off = applied(first.rough, first.points, lambda x: x**3, h)
     assert off == pytest.approx(h**2 * (-2 if side else 1), rel=1e-6)
-    if side:
-        assert applied(second.rough, second.points, lambda x: x**3, h) == pytest.approx(
-            6 * side * h, rel=1e-6
-        )
+    power, beyond = (3, 6 * side * h) if side else (4, 2 * h**2)
+    off = applied(second.rough, second.points, lambda x: x**power, h)
+    assert off == pytest.approx(beyond, rel=1e-6)
 
 
 @pytest.mark.parametrize("sides", [(0, 0), (1, -1), (-1, -1)])
