@@ -57,6 +57,8 @@ class Policy(eqx.Module):
     `coefficients`, `(dates, terms)`, are of products P of Hermite polynomials in $u = (x - m_j)/s_j$, with x
     the basis, `centre` m, `scale` s and `low` and `high` the range in which they were fitted, all
     `(dates, basis)`. Beyond that range the rule is that of its edge. An infinite constant forbids a date.
+    `held` are the numbers by name, `(dates,)`, with which value and basis are seen for the decision, wherever
+    those of the run are moved: what is held is a region of states.
     """
 
     coefficients: Any
@@ -65,6 +67,7 @@ class Policy(eqx.Module):
     low: Any
     high: Any
     degree: int = eqx.field(static=True)
+    held: dict[str, Any] = eqx.field(default_factory=dict)
 
     def continuation(self, date, basis: Sequence[jax.Array]) -> jax.Array:
         """The value of going on at a date, an `int32` from 0, with these values of the basis."""

@@ -17,6 +17,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 from simkit_solvers.grid import Grid
+from simkit_solvers.schedule import parameters_at, schedule_of
 
 from simkit.chunks import plan_chunks
 from simkit.errors import InputError
@@ -79,6 +80,10 @@ def with_policies(
         for name, (exercise, parts) in rights.items():
             taken, *basis = (values[part.name] for part in parts)
             fits[name] = fit_policy(name, exercise, taken, np.stack(basis))
+    for observable, exercise in observer.exercised:
+        fit = fits[observable.name]
+        policy = dataclasses.replace(fit.policy, held=_held(simulation, observable, exercise))
+        fits[observable.name] = dataclasses.replace(fit, policy=policy)
     policies = {o.name: fits[o.name].policy for o, _ in observer.exercised}
     changed = dataclasses.replace(simulation, observer=dataclasses.replace(observer, policies=policies))
     return changed, fits, (time.perf_counter() - start - compile_s, compile_s)
@@ -91,6 +96,21 @@ def _parts(observable: Observable, exercise: Exercise) -> list[Observable]:
         Observable(observable.name, observable.expression, observable.every),
         *(Observable(f"{observable.name} basis {i}", x, observable.every) for i, x in basis),
     ]
+
+
+def _held(simulation: Simulation, observable: Observable, exercise: Exercise) -> dict[str, np.ndarray]:
+    """The numbers that a decision sees beside the state, by name, `(dates,)`, but for curves."""
+    observer, grid, problem = simulation.observer, simulation.grid, simulation.problem
+    if not isinstance(observer, Observer) or not isinstance(grid, Grid):
+        raise TypeError("only observers have rights, and only a fixed grid has their dates")
+    schedule = schedule_of(problem)
+    curves = {} if schedule is None else {**schedule.quantities, **schedule.parameters}
+    parameters = {name: x for name, x in parameters_at(problem, grid.t0).items() if name not in curves}
+    times = float(grid.t0) + float(grid.dt) * np.array(exercise.when)
+    numbers = {"t": times, **observer.constants, **parameters}
+    seen = observable.names - curves.keys() - set(problem.State._fields)
+    shape = (exercise.dates,)
+    return {n: np.broadcast_to(np.float64(x), shape) for n, x in numbers.items() if n in seen}
 
 
 def _sampled(

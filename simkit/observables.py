@@ -150,11 +150,13 @@ class Observer(AbstractObserver):
             held, taken = before
             seen = {**values, **_seen(observable, found)}
             value = _value(observable.expression, seen, dtype)
-            basis = [_value(x, seen, dtype) for x in exercise.basis]
             date = jnp.maximum(jnp.sum(dates <= k), 1) - 1
+            region = seen | {name: jnp.asarray(x, dtype)[date] for name, x in policy.held.items()}
+            basis = [_value(x, region, dtype) for x in exercise.basis]
             going_on = jax.lax.stop_gradient(policy.continuation(date, basis))
-            # So that a NaN is taken rather than passed over.
-            now = (held > 0) & ~((value <= 0) | (value < going_on))
+            # At the last date nothing is given up. NaN is taken rather than passed over.
+            waits = (_value(observable.expression, region, dtype) < going_on) & (date + 1 < exercise.dates)
+            now = (held > 0) & ~((value <= 0) | waits)
             return jnp.where(now, 0.0, held), jnp.where(now, value, taken)
 
         # A branch, which steps between dates pass by: the number of the step is that of all paths.

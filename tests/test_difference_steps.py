@@ -50,10 +50,9 @@ def test_the_lower_order_is_a_difference_itself(numbers, side):
     )
     off = applied(first.rough, first.points, lambda x: x**3, h)
     assert off == pytest.approx(h**2 * (-2 if side else 1), rel=1e-6)
-    if side:
-        assert applied(second.rough, second.points, lambda x: x**3, h) == pytest.approx(
-            6 * side * h, rel=1e-6
-        )
+    power, beyond = (3, 6 * side * h) if side else (4, 2 * h**2)
+    off = applied(second.rough, second.points, lambda x: x**power, h)
+    assert off == pytest.approx(beyond, rel=1e-6)
 
 
 @pytest.mark.parametrize("sides", [(0, 0), (1, -1), (-1, -1)])
@@ -110,7 +109,7 @@ def test_a_smooth_value_that_bends_within_a_step(precision):
         "initial": {"x": 1.0},
         "time": {"t1": 1.0, "steps": 10},
         "precision": precision,
-        "observe": {"wave": "x*sin(1000*m)", "line": "3*m*x"},
+        "observe": {"wave": "x*sin(1000*m)", "line": "3*m*x", "above": "2 + m*x"},
         "sensitivity": {"wrt": ["m"], "method": "finite_differences"},
     }
     found = sensitivities(experiment)
@@ -120,6 +119,20 @@ def test_a_smooth_value_that_bends_within_a_step(precision):
     assert abs(exact - 1000 * x) < step
     assert found["line_derivative"].item() == pytest.approx(3 * x, rel=1e-5)
     assert found["line_derivative_step_error"].item() < 1e-5
+    alone = sensitivities({**experiment, "sensitivity": {**experiment["sensitivity"], "of": ["above"]}})
+    assert alone["above_derivative"].item() == found["above_derivative"].item()  # its steps stay long
+
+
+def test_steps_in_time_are_shares_of_how_long_it_is():
+    experiment = {
+        "model": {"ode": {"x": "-x"}},
+        "initial": {"x": 1.0},
+        "solver": "Tsit5",
+        "time": {"t0": 1000.0, "t1": 1001.0, "steps": 20},
+        "sensitivity": {"wrt": ["t1", "t0"], "method": "finite_differences"},
+    }
+    found = sensitivities(experiment)["x_derivative"].values[:, -1]
+    assert found == pytest.approx([-math.exp(-1), math.exp(-1)], rel=1e-7)
 
 
 def test_steps_of_values_with_noise_stay_long():

@@ -226,6 +226,42 @@ def test_a_mean_at_the_date_of_exercise_is_no_smooth_path():
         derivative(experiment, "S", "put", method="pathwise")
 
 
+BERMUDAN = {
+    "constants": {"K": 100.0, "r": 0.05},
+    "model": {"type": "GBM", "mu": "r", "sigma": 0.25},
+    "initial": {"S": 100.0},
+    "time": {"t1": 1.0, "steps": 10},
+    "ensemble": {"paths": 16384, "seed": 4},
+    "observe": {"put": {"value": "exp(-r*t) * maximum(K - S, 0)", "early_exercise": {"dates": 10}}},
+}
+
+
+@pytest.mark.more
+def test_a_strike_moves_no_date_of_exercise():
+    """The price is homogeneous in S and K, and the dates of paths are those of the policy that is held."""
+    found = sensitivities({**BERMUDAN, "sensitivity": {"wrt": ["S", "K"]}})
+    price = float(found["put_mean"])
+    (delta, in_strike), errors = (found[f"put_derivative{x}"].values.ravel() for x in ("", "_stderr"))
+    assert abs(in_strike - (price / 100 - delta)) < 4 * np.hypot(*errors)
+    assert errors[1] < 0.005  # it is that of what is paid, between 0 and 1 on each path
+    assert float(found["put_derivative_step_error"][1]) < 0.002
+
+
+@pytest.mark.parametrize(
+    ("second", "moved"), [(["K"], "K"), ([["sigma", "r"]], "sigma and r"), (["t1"], "t1")]
+)
+def test_second_derivatives_in_what_moves_the_best_policy_are_refused(second, moved):
+    with pytest.raises(InputError, match=f"its best policy moves with {moved}, where the one found is held"):
+        sensitivities({**BERMUDAN, "sensitivity": {"wrt": ["K", "sigma", "r", "t1"], "second": second}})
+
+
+def test_second_derivatives_in_where_paths_begin_need_no_other_policy():
+    experiment = {**BERMUDAN, "sensitivity": {"wrt": ["S", "K"], "second": ["S", ["S", "K"]]}}
+    found = sensitivities(experiment)
+    gamma, mixed = found["put_second"].values.ravel()
+    assert abs(gamma + mixed) < 4 * np.hypot(*found["put_second_stderr"].values.ravel())
+
+
 CURVE = {
     "constants": {"tau": 0.5},
     "curves": {

@@ -131,6 +131,7 @@ def choose_second(facts: Facts, quantity: str, pair: tuple[int, int]) -> Choice:
     """The estimator of a second derivative."""
     observable = facts.observable(quantity)
     facts.refuse_moved_times(quantity, pair, kinks=True)
+    facts.refuse_moved_policy(quantity, pair)
     bent = None if isinstance(facts.simulation.grid, JumpGrid) else facts.bends(pair)
     if bent is not None:
         return Choice(quantity, pair, "finite differences", f"the slope of the equations jumps with {bent}")

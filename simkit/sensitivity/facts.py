@@ -246,6 +246,25 @@ class Facts:
         if kinks and bends:
             raise InputError(self._moves_against_steps(labels, f"the bends of {min(bends)}", quantity))
 
+    def refuse_moved_policy(self, quantity: str, pair: tuple[int, int]) -> None:
+        """Raise `InputError` where both targets move the best policy of an early exercise, which is held.
+
+        A first derivative does not see that it moves, since nothing is better; a second one does. The best
+        policy hangs on states, wherever paths begin.
+        """
+        observable = self.observable(quantity)
+        if observable is None or observable.exercise is None:
+            return
+        moves = [self.moves[target] for target in pair]
+        numbers = [self.moved_names(target) & observable.names for target in pair]
+        if all(found or jax.tree.leaves(move.problem) for found, move in zip(numbers, moves, strict=True)):
+            labels = " and ".join(dict.fromkeys(self.targets[target].label for target in pair))
+            raise InputError(
+                f"sensitivity.second: {quantity} is exercised early, and its best policy moves with "
+                f"{labels}, where the one found is held; take an initial value for one of the two, or "
+                "differences of runs"
+            )
+
     def _moves_against_steps(self, labels: str, what: str, quantity: str) -> str:
         return (
             f"sensitivity.wrt: {labels} moves {what} against the steps, and {quantity} changes only as one "
