@@ -239,7 +239,18 @@ BERMUDAN = {
 @pytest.mark.more
 def test_a_strike_moves_no_date_of_exercise():
     """The price is homogeneous in S and K, and the dates of paths are those of the policy that is held."""
-    found = sensitivities({**BERMUDAN, "sensitivity": {"wrt": ["S", "K"]}})
+    ways = {
+        "put": ("maximum(K - S, 0)", "S"),
+        "scaled": ("maximum(K - S, 0)", "S/K"),
+        "bare": ("K - S", "S"),
+    }
+    observe = {
+        name: {"value": f"exp(-r*t) * ({value})", "early_exercise": {"dates": 10, "basis": [basis]}}
+        for name, (value, basis) in ways.items()
+    }
+    found = sensitivities({**BERMUDAN, "observe": observe, "sensitivity": {"wrt": ["S", "K"]}})
+    for name in ("scaled", "bare"):
+        assert found[f"{name}_derivative"].values == pytest.approx(found["put_derivative"].values, rel=1e-9)
     price = float(found["put_mean"])
     (delta, in_strike), errors = (found[f"put_derivative{x}"].values.ravel() for x in ("", "_stderr"))
     assert abs(in_strike - (price / 100 - delta)) < 4 * np.hypot(*errors)
