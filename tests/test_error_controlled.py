@@ -100,3 +100,47 @@ def test_the_run_that_tells_the_error_has_both_tolerances_a_tenth_of_the_run_s()
             grid=eqx.tree_at(lambda g: g.tolerances.rtol, inputs.grid, jnp.asarray(1e-15))
         )
         assert float(with_tighter_tolerances(finest, "float64").grid.tolerances.rtol) == 8 * 2.0**-52
+
+
+@pytest.mark.parametrize("method", ["auto", "finite_differences"])
+def test_steps_of_fixed_length_tell_the_error_of_what_bends(method, quick_programs):
+    """y, the integral of x - 1, bends as x = e^(kt)/8 passes 1: dy/dk = (t x - y - t) / k.
+
+    No step of the grid, nor of the finer one, ends there.
+    """
+    k, t1 = 1.3, 2.0
+    experiment = {
+        "model": {"ode": {"x": "k*x", "y": "maximum(x - 1, 0)"}, "parameters": {"k": k}},
+        "initial": {"x": 1 / 8, "y": 0.0},
+        "solver": "Tsit5",
+        "time": {"t1": t1, "steps": 50},
+        "observe": {"bent": "y*1", "area": "integral(maximum(x - 1, 0))"},
+        "sensitivity": {"wrt": ["k"], "method": method},
+    }
+    found = simkit.sensitivities(experiment)
+    x = math.exp(k * t1) / 8
+    y = (x - 1) / k - (t1 - math.log(8) / k)
+    for name in ("bent", "area"):
+        off = abs(found[f"{name}_derivative"].item() - (t1 * x - y - t1) / k)
+        reported = found[f"{name}_derivative_step_error"].item()
+        assert 1e-6 < off < 4 * reported < 40 * off, (name, off, reported)
+
+
+def test_steps_of_fixed_length_tell_the_error_at_every_time(quick_programs):
+    """Heun's is of second order: twice as many steps take away three quarters of it, of second ones too."""
+    k = 1.3
+    found = simkit.sensitivities(
+        {
+            "model": {"ode": {"x": "k*x"}, "parameters": {"k": k}},
+            "initial": {"x": 1.0},
+            "solver": "Heun",
+            "time": {"t1": 2.0, "steps": 100},
+            "save": {"points": 4},
+            "sensitivity": {"wrt": ["k"], "second": [["k", "k"]]},
+        }
+    )
+    t = found["time"].values
+    for kind, exact in (("derivative", t * np.exp(k * t)), ("second", t**2 * np.exp(k * t))):
+        off = np.abs(found[f"x_{kind}"].values[0] - exact)
+        assert found[f"x_{kind}_step_error"].values[0] == pytest.approx(0.75 * off, rel=0.05)
+        assert off[-1] > 1e-4 * exact[-1]

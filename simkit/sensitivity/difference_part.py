@@ -85,14 +85,18 @@ def difference_part(facts: Facts, group: list[Choice], share: float | None = Non
     def simulate(run, add, ids, given=given):
         return add(tuple(run(inputs, ids)[0] for inputs in given), *weights)
 
-    finer = None
-    if is_ordinary_and_adaptive(facts.simulation):
-        tighter = [with_tighter_tolerances(inputs, facts.simulation.precision) for inputs in given]
-        finer = functools.partial(simulate, given=tighter)
     found = tuple((choice, q) for q, choice in enumerate(group))
     counts = tuple(count for _, count in rows) * 3
-    cost = float(len(given))
-    return DifferencePart((run, added), simulate, counts, found, (), cost, finer, facts=facts, share=share)
+    part = DifferencePart(
+        (run, added), simulate, counts, found, (), float(len(given)), facts=facts, share=share
+    )
+    if is_ordinary_and_adaptive(facts.simulation):
+        tighter = [with_tighter_tolerances(inputs, facts.simulation.precision) for inputs in given]
+        finer = dataclasses.replace(part, simulate=functools.partial(simulate, given=tighter))
+        return dataclasses.replace(part, finer=finer)
+    if facts.finer is not None:
+        return dataclasses.replace(part, finer=difference_part(facts.finer, group, share))
+    return part
 
 
 def _stencil(facts: Facts, second: bool, targets: list[Target], share: float) -> tuple[Stencil, float]:

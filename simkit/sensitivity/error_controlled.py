@@ -1,9 +1,11 @@
-r"""Derivatives of ordinary equations on adaptive steps: solved for beside the state, to the same tolerances.
+r"""Derivatives of ordinary equations and their error, which is that of steps alone.
 
-The steps that the state alone needs may be too long for its derivatives. How far these are off is measured:
-the same program runs once more with tolerances a tenth as large.
+On adaptive steps they are solved for beside the state, to the same tolerances, since the steps that the state
+alone needs may be too long for them. How far they are off is measured: by the same program with tolerances a
+tenth as large, or on steps of fixed length by one with twice as many.
 """
 
+import dataclasses
 from typing import Any
 
 import diffrax
@@ -13,11 +15,14 @@ import jax.numpy as jnp
 from simkit_solvers.adaptive_grid import AdaptiveGrid
 from simkit_solvers.directions import Direction
 from simkit_solvers.forward_sensitivity import forward_sensitivities
+from simkit_solvers.grid import Grid
+from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.problem import AbstractSDE
 from simkit_solvers.rosenbrock import AbstractRosenbrock
 from simkit_solvers.schedule import schedule_of
 from simkit_solvers.tangents import as_tangent
 
+from simkit.observables import Observer
 from simkit.paths import Inputs, PathProgram
 from simkit.simulation import Simulation
 
@@ -28,6 +33,34 @@ RESOLUTIONS = 8  # no tolerance is finer than so many units in the last place
 def is_ordinary_and_adaptive(simulation: Simulation) -> bool:
     """Whether tolerances are what decides how exact the paths of a run are."""
     return isinstance(simulation.grid, AdaptiveGrid) and not isinstance(simulation.problem, AbstractSDE)
+
+
+def with_half_steps(simulation: Simulation) -> Simulation | None:
+    """The same run with twice as many steps, where steps of fixed length decide how exact its paths are."""
+    grid, whole = simulation.grid, simulation.bind
+    if not isinstance(grid, Grid) or isinstance(simulation.problem, AbstractSDE) or whole is None:
+        return None
+
+    def bind(*given):
+        bound = whole(*given)
+        return bound._replace(observer=_on_half_steps(bound.observer), grid=_halved(bound.grid))
+
+    observer = _on_half_steps(simulation.observer)
+    return dataclasses.replace(simulation, grid=_halved(grid), observer=observer, bind=bind)
+
+
+def _halved(grid: Grid) -> Grid:
+    return Grid(grid.t0, grid.dt / 2, 2 * grid.steps, 2 * grid.every)
+
+
+def _on_half_steps(observer: AbstractObserver) -> AbstractObserver:
+    """What looks at every step looks at all of the new ones; other dates stay."""
+    finer = observer.refined(2)
+    if not isinstance(observer, Observer) or not isinstance(finer, Observer):
+        return finer
+    pairs = zip(observer.observables, finer.observables, strict=True)
+    looking = tuple(dataclasses.replace(new, every=new.every if old.every else None) for old, new in pairs)
+    return dataclasses.replace(finer, observables=looking)
 
 
 def has_equations(simulation: Simulation, move: Inputs) -> bool:

@@ -33,7 +33,8 @@ from simkit.reaction_plan import model_of
 from simkit.sensitivity.derivative_program import like
 from simkit.sensitivity.differences import COUPLED, step_of
 from simkit.sensitivity.edges import EXTREMES
-from simkit.sensitivity.targets import ADAPTIVE, Target, admitted
+from simkit.sensitivity.error_controlled import with_half_steps
+from simkit.sensitivity.targets import ADAPTIVE, Target, admitted, changes, program_of
 from simkit.simulation import Simulation
 from simkit.time_functions import SetVariables
 
@@ -45,7 +46,8 @@ RATE_OF_STATE = "the number of jumps jumps with their rate, which the state move
 class Facts:
     """What the choice depends on: the run, its quantities, its targets and how these move its numbers.
 
-    `refusals` are kept from one choice to the next, since to find one a program is traced.
+    `refusals` are kept from one choice to the next, since to find one a program is traced. `coarse` are those
+    of the run, where these are of its `finer` one.
     """
 
     simulation: Simulation
@@ -54,11 +56,21 @@ class Facts:
     targets: Sequence[Target]
     moves: Sequence[Inputs]
     refusals: dict[Smoothing, str | None] = dataclasses.field(default_factory=dict)
+    coarse: "Facts | None" = None
 
     @property
     def variables(self) -> frozenset[str]:
         """The names of what is random."""
         return frozenset(self.simulation.problem.State._fields)
+
+    @functools.cached_property
+    def finer(self) -> "Facts | None":
+        """Those of a run with twice as many steps, where steps of fixed length decide how exact it is."""
+        finer = None if self.coarse is not None else with_half_steps(self.simulation)
+        if finer is None:
+            return None
+        moves, _ = changes(finer, self.targets)
+        return Facts(finer, *program_of(finer), self.targets, moves, coarse=self)
 
     def observable(self, quantity: str) -> Observable | None:
         """The observable of this name; None of a state variable."""

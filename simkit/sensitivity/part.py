@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Sequence
 
+import jax
 import numpy as np
 
 from simkit.chunks import LEAF, MOST_PATHS, Chunks, plan_chunks, planned_steps
@@ -23,7 +24,7 @@ IN_CACHE = 32 * LEAF
 class Part:
     """Derivatives that one program gives: (choice, position among its arrays), and values by position.
 
-    `finer` simulates to tolerances that tell the error of the steps.
+    `finer` gives the same by other steps, to tell what those of this one leave.
     """
 
     requests: tuple[Request, ...]
@@ -32,14 +33,23 @@ class Part:
     found: tuple[tuple[Choice, int], ...]
     values: tuple[tuple[str, int], ...]
     cost: float
-    finer: Callable | None = None
+    finer: "Part | None" = None
+
+    def run(self, programs: Sequence[Callable], ids) -> list[jax.Array]:
+        """The arrays of a chunk, by the programs of `all_requests`."""
+        return self.simulate(*programs[: len(self.requests)], ids)
+
+    @property
+    def all_requests(self) -> tuple[Request, ...]:
+        """Those of this part, and then of the finer one."""
+        return self.requests + (() if self.finer is None else self.finer.requests)
 
     def step_errors(self, found: Found, programs: Sequence[Callable], ids, paths: int) -> Errors:
         """What steps leave in each derivative, where that is known, by a run of the first chunk."""
         if self.finer is None:
             return {}
-        both = self.simulate(*programs, ids), self.finer(*programs, ids)
-        coarse, fine = (of_paths(each, paths) for each in both)
+        coarse = of_paths(self.run(programs, ids), paths)
+        fine = of_paths(self.finer.run(programs[len(self.requests) :], ids), paths)
         return {choice: np.abs(np.mean(coarse[i] - fine[i], axis=1)) for choice, i in self.found}
 
     def again(self, found: Found, errors: Errors) -> "Part | None":
@@ -60,7 +70,7 @@ def rows_of(facts: Facts, names: list[str]) -> tuple[tuple[str, int], ...]:
 
 def some_ids(facts: Facts):
     """The paths of the first chunk."""
-    plan = chunks_of(facts.simulation)
+    plan = chunks_of((facts.coarse or facts).simulation)
     return as_device_ids(0, plan.leaves, plan.lanes, facts.program.mesh)
 
 
@@ -78,4 +88,4 @@ def requests_of(simulation: Simulation, part: Part) -> tuple[Request, ...]:
     plan, mesh = chunks_of(simulation), path_mesh(simulation.devices)
     dtype = simulation.precision if len(part.requests) == 1 else "float64"
     arrays = on_mesh(part.counts, (plan.leaves, plan.lanes), dtype, mesh)
-    return *part.requests, Request(MomentsReduction(part.counts, mesh), (arrays, np.int64(0)))
+    return *part.all_requests, Request(MomentsReduction(part.counts, mesh), (arrays, np.int64(0)))

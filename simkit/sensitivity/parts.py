@@ -124,7 +124,11 @@ def _first_part(facts: Facts, group: list[Choice], look: int, apart: float = COU
     found = tuple((choice, places[choice.quantity, choice.targets[0]]) for choice in group)
     values = tuple((name, q * width) for q, (name, _) in enumerate(rows))
     part = _one_program(facts, program, moves, counts, found, values, float(width))
-    return _coupled_part(facts, part, moves, numbers, apart) if kind == "coupled" else part
+    if kind == "coupled":
+        return _coupled_part(facts, part, moves, numbers, apart)
+    return (
+        part if facts.finer is None else dataclasses.replace(part, finer=_first_part(facts.finer, group, 0))
+    )
 
 
 def _coupled_part(facts: Facts, part: Part, moves: Moves, numbers: list[int], share: float) -> CoupledPart:
@@ -156,7 +160,10 @@ def _second_part(facts: Facts, group: list[Choice], look: int) -> Part:
     counts = tuple(count for _, count in rows for _ in pairs)
     found = tuple((choice, places[choice.quantity, choice.targets]) for choice in group)
     moves = Moves(facts.inputs, first, both)
-    return _one_program(facts, program, moves, counts, found, (), 4.0 * len(pairs))
+    part = _one_program(facts, program, moves, counts, found, (), 4.0 * len(pairs))
+    return (
+        part if facts.finer is None else dataclasses.replace(part, finer=_second_part(facts.finer, group, 0))
+    )
 
 
 def _one_program(facts, program, moves, counts, found, values, cost) -> Part:
@@ -165,11 +172,12 @@ def _one_program(facts, program, moves, counts, found, values, cost) -> Part:
     def simulate(run, ids, moves=moves):
         return run(moves, ids)
 
-    finer = None
-    if is_ordinary_and_adaptive(facts.simulation):
-        tighter = with_tighter_tolerances(moves.inputs, facts.simulation.precision)
-        finer = functools.partial(simulate, moves=moves._replace(inputs=tighter))
-    return Part((request,), simulate, counts, found, values, cost, finer)
+    part = Part((request,), simulate, counts, found, values, cost)
+    if not is_ordinary_and_adaptive(facts.simulation):
+        return part
+    tighter = with_tighter_tolerances(moves.inputs, facts.simulation.precision)
+    finer = functools.partial(simulate, moves=moves._replace(inputs=tighter))
+    return dataclasses.replace(part, finer=dataclasses.replace(part, simulate=finer))
 
 
 def _plain(facts: Facts, names: list[str]) -> Part:

@@ -35,8 +35,8 @@ def to_dataset(simulation: Simulation, study: Study, provenance: Mapping[str, An
     For an observable `call`: `call_mean`, `call_mean_stderr`; `call_derivative`, `call_derivative_stderr` and
     `call_derivative_sd` (of the estimator, per path) `(parameter)`, with the estimators' names and why they
     were chosen in `call_derivative_estimator` and `call_derivative_reason`; the same of second derivatives as
-    `call_second…` `(pair)`; `call_derivative_step_error` has what a run to a tenth of the tolerances changes,
-    of ordinary equations on adaptive steps, how far a formula of lower order is away, of finite differences,
+    `call_second…` `(pair)`; `call_derivative_step_error` has what twice as many steps change, or a tenth of
+    the tolerances, of ordinary equations, how far a formula of lower order is away, of finite differences,
     and what copies farther apart tell of coupled ones. What is kept at each saved time has a dimension `time`
     too. Coordinates of `parameter` are its values and units. Where asked for, `call_derivative_check` are
     finite differences, and `call_derivative_z` is how many standard errors of both the derivative is away

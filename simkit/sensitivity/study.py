@@ -32,8 +32,9 @@ Progress = Callable[[int, int], None]
 class Derivative:
     """A derivative of a mean: its estimate, standard error and standard deviation per path, by row.
 
-    `step_error` is how much a run to a tenth of the tolerances differs, where tolerances decide, for finite
-    differences how much a formula of lower order does, and for coupled copies what is left of their distance.
+    `step_error` is, of ordinary equations, how much a run to a tenth of the tolerances or with twice as many
+    steps differs, for finite differences how much a formula of lower order does, and for coupled copies what
+    is left of their distance.
     `check` is the same by finite differences, where that was asked for and is something else.
     """
 
@@ -184,7 +185,7 @@ def _run(
     (*programs, reduce), seconds = compiled(*requests_of(simulation, part))
 
     def simulate(ids):
-        return part.simulate(*programs, ids)
+        return part.run(programs, ids)
 
     found = average(simulate, reduce, reduction, simulation.paths, plan, mesh, progress)
     errors = part.step_errors(found, programs, ids, simulation.paths)
