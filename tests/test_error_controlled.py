@@ -144,3 +144,19 @@ def test_steps_of_fixed_length_tell_the_error_at_every_time(quick_programs):
         off = np.abs(found[f"x_{kind}"].values[0] - exact)
         assert found[f"x_{kind}_step_error"].values[0] == pytest.approx(0.75 * off, rel=0.05)
         assert off[-1] > 1e-4 * exact[-1]
+
+
+def test_dates_that_were_asked_for_stay(quick_programs):
+    """What looks at every step looks at all of the new ones, what looks at every tenth at those alone."""
+    found = simkit.sensitivities(
+        {
+            "model": {"ode": {"x": "v", "v": "-w*w*x"}, "parameters": {"w": 1.0}},
+            "initial": {"x": 0.0, "v": 1.0},
+            "solver": "Tsit5",
+            "time": {"t1": 2.7, "steps": 30},
+            "observe": {"all": "max(x)", "some": {"value": "max(x)", "every": 10}},
+            "sensitivity": {"wrt": ["w"]},
+        }
+    )
+    assert found["all_derivative_step_error"].item() > 1e-3
+    assert found["some_derivative_step_error"].item() < 1e-6
