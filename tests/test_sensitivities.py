@@ -224,6 +224,12 @@ def test_a_score_needs_noise_where_the_parameter_acts():
     dataset = simkit.sensitivities(hidden)
     assert list(dataset["far_derivative_estimator"].values) == ["finite differences", "score"]
     assert "x moves with c, and no noise drives x" in str(dataset["far_derivative_reason"].values[0])
+    hidden["model"]["sde"]["v"]["drift"] = "-v + c + where(v > 1, 1, 0)"
+    hidden["observe"] = {"both": "x * v"}
+    assert simkit.sensitivities(hidden)["both_derivative_reason"].values[0] == (
+        "the equations jump; no score: x moves with c, and no noise drives x; no smoothing: the equations "
+        "jump with v"
+    )
 
 
 @pytest.mark.more

@@ -249,6 +249,7 @@ class TestFiles:
             r"constants.theta: unknown distribution 'norml'; did you mean",
         ),
         ({"uncertainty.of": "[w]"}, r"uncertainty.of: no observable or state variable 'w'"),
+        ({"uncertainty.groups": "{g: []}"}, r"uncertainty.groups: g must be a list of parameters such as"),
         ({"uncertainty.groups": "{g: [mu]}"}, r"uncertainty.groups.g: no uncertain parameter 'mu'"),
         ({"uncertainty.groups": "{g: [k], h: [k]}"}, r"groups.h: k is in g too"),
         ({"uncertainty.groups": "{k: [theta]}"}, r"groups.k: k is a parameter"),
@@ -321,6 +322,20 @@ def test_derivatives_of_paths_that_jump_are_refused(source, message):
     settings = {"time": {"t1": 1, "steps": 4}, "uncertainty": {"method": "derivatives"}}
     with pytest.raises(InputError, match=message):
         uncertainty_of(source | settings)
+
+
+def test_paths_that_are_all_one_are_refused():
+    source = {
+        "constants": {"c": {"uniform": [0, 1]}},
+        "model": {"ode": {"x": "-c*x"}},
+        "initial": {"x": 1},
+        "time": {"t1": 1, "steps": 4},
+        "uncertainty": {"paths": 16},
+    }
+    with pytest.raises(
+        InputError, match=r"uncertainty.paths: 16 paths of the same parameters would all be one"
+    ):
+        uncertainty_of(source)
 
 
 def test_laws_that_leave_the_range_of_a_parameter_are_refused():

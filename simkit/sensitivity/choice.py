@@ -86,7 +86,11 @@ def choose(facts: Facts, quantity: str, target: int) -> Choice:
         return Choice(quantity, (target,), "score", why, look)
     if by_smoothing is not None:
         return by_smoothing
-    return Choice(quantity, (target,), "finite differences", f"{why.split(' with ')[0]}, and {look}")
+    what = why.split(" with ")[0]
+    reason = (
+        f"{what}, and {look}" if look == smoothed else f"{what}; no score: {look}; no smoothing: {smoothed}"
+    )
+    return Choice(quantity, (target,), "finite differences", reason)
 
 
 def _of_counts(facts: Facts, quantity: str, target: int, jumps: bool) -> Choice:

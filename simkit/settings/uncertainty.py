@@ -41,6 +41,9 @@ def _groups(value: Any) -> dict[str, list[str]]:
         raise wrong(
             f"must be names with lists of parameters such as {{market: [r, sigma]}}, got {shown(value)}"
         )
+    for name, members in value.items():
+        if not isinstance(members, list) or not members:
+            raise wrong(f"{name} must be a list of parameters such as [r, sigma], got {shown(members)}")
     return {str(name): list_of_names(members) for name, members in value.items()}
 
 

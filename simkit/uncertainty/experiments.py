@@ -80,6 +80,11 @@ def build_uncertain(loaded: UncertainExperiment) -> Simulation:
         problems.append(
             "uncertainty.paths: must be at least 2 where paths differ, to tell noise from parameters, got 1"
         )
+    if not is_random(simulation) and (settings.paths or 1) > 1:
+        problems.append(
+            f"uncertainty.paths: {settings.paths} paths of the same parameters would all be one, since "
+            "nothing else is random; leave it out"
+        )
     if settings.method == "derivatives" and isinstance(simulation.grid, JumpGrid):
         problems.append(
             "uncertainty.method: events jump, and have no derivative along a path; choose sobol, or the rate "
