@@ -153,7 +153,7 @@ class TestSobol:
     @pytest.mark.parametrize("points", [256, 1024])
     @pytest.mark.parametrize("name", ["ishigami", "g"])
     def test_intervals_of_all_estimators_are_honest(self, name, points, estimator):
-        """The same for each index of both functions; 200 intervals of 95 % hold 90 to 98 % of the time."""
+        """The same of all indices together, and of each alone as far as 200 intervals can tell."""
         d, function, exact = {"ishigami": (3, on_numpy, ISHIGAMI), "g": (8, g_on_cube, G_EXACT)}[name]
         sobol = method(d, estimator=estimator)
         held = {"first": [], "total": []}
