@@ -393,7 +393,8 @@ def test_binding_single_places():
         ("second", ["K"], r"sensitivity.second\[0\]: 'K' is not in wrt"),
         ("wrt", [], r"sensitivity.wrt: must be a list of names such as \[S, v\], got an empty list"),
         ("second", [], r"sensitivity.second: must be a list of names .*, got an empty list"),
-        ("second", [["S"]], r"sensitivity.second: must be a list of names and pairs .*, got \[\['S'\]\]$"),
+        ("second", [["S"]], r"sensitivity.second: \[0\] must be a name or a pair such .*, got \['S'\]$"),
+        ("second", ["S", ["S", "r", "K"]], r"sensitivity.second: \[1\] must be .*, got \['S', 'r', 'K'\]$"),
         ("check", "maybe", r"sensitivity.check: must be true or false, got 'maybe'$"),
         ("method", "scores", r"sensitivity.method: must be auto or pathwise .*did you mean 'score'\?"),
         ("wrong", 1, r"sensitivity.wrong: unknown key"),
@@ -402,6 +403,18 @@ def test_binding_single_places():
 def test_bad_input_is_named(key, value, message):
     with pytest.raises(InputError, match=message):
         load({**EXACT, "sensitivity": {"wrt": ["S"], "of": ["call"], key: value}})
+
+
+def test_quantities_stand_in_the_order_of_the_file(quick_programs):
+    """Whatever programs give them: those of one estimator come together."""
+    names = ["plain", "digital", "square", "above"]
+    observe = dict(zip(names, ["S", "where(S > 100, 1, 0)", "S**2", "where(S > 90, 1, 0)"], strict=True))
+    experiment = {**EXACT, "observe": observe, "sensitivity": {"wrt": ["S"]}}
+    found = simkit.sensitivities(experiment, overrides={"ensemble.paths": 64})
+    assert found.attrs["quantities"].split() == names
+    reverse = {**experiment, "sensitivity": {"wrt": ["S"], "of": names[::-1]}}
+    found = simkit.sensitivities(reverse, overrides={"ensemble.paths": 64})
+    assert found.attrs["quantities"].split() == names[::-1]
 
 
 def test_bad_names_are_told_as_they_were_given(tmp_path):

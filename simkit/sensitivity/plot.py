@@ -61,6 +61,13 @@ def plot_sensitivities(dataset: "xr.Dataset") -> "Figure":
         model, solver = first.attrs["model"], first.attrs["solver"]
         title = f"{model}, {solver}: what the mean at t = {float(first.attrs['t1']):g} depends on"
         figure.suptitle(title, x=0.012, ha="left", fontsize=13, fontweight="bold")
+        if any(
+            np.any(one[f"{name}_{kind}_stderr"] > 0)
+            for one in variants.values()
+            for kind in KINDS
+            for name in shown[kind]
+        ):
+            figure.supxlabel("error bars: two standard errors", x=0.988, ha="right", fontsize=9, color=GREY)
     return figure
 
 

@@ -131,6 +131,7 @@ def _find(simulation: Simulation, section: Sensitivity, progress: Progress | Non
         found = derivatives[instead.get(choice, choice)]
         check = None if _differs(found.choice) else derivatives.get(_check_of(choice))
         ordered.append(dataclasses.replace(_explained(facts, found), check=check))
+    values = {name: values[name] for name in quantities}  # as in the file, not as they were found
     return Study(targets, tuple(ordered), values, simulation.paths, len(lost), elapsed, compile_s)
 
 

@@ -21,13 +21,12 @@ SENSITIVITY_METHODS: tuple[str, ...] = get_args(SensitivityMethod)
 
 
 def _second(value: Any) -> list[str | list[str]]:
-    refusal = wrong(f"must be a list of names and pairs such as [S, [S, sigma]], got {shown(value)}")
     if not isinstance(value, list) or not value:
-        raise refusal
-    for each in value:
+        raise wrong(f"must be a list of names and pairs such as [S, [S, sigma]], got {shown(value)}")
+    for number, each in enumerate(value):
         pair = each if isinstance(each, list) else [each, each]
         if len(pair) != 2 or not all(isinstance(name, str) for name in pair):
-            raise refusal
+            raise wrong(f"[{number}] must be a name or a pair such as [S, sigma], got {shown(each)}")
     return value
 
 
