@@ -146,17 +146,26 @@ def test_steps_of_fixed_length_tell_the_error_at_every_time(quick_programs):
         assert off[-1] > 1e-4 * exact[-1]
 
 
-def test_dates_that_were_asked_for_stay(quick_programs):
-    """What looks at every step looks at all of the new ones, what looks at every tenth at those alone."""
+def test_extremes_of_steps_have_no_step_error(quick_programs):
+    """The largest of twice as many steps is often the same; that of dates asked for is what is meant."""
     found = simkit.sensitivities(
         {
             "model": {"ode": {"x": "v", "v": "-w*w*x"}, "parameters": {"w": 1.0}},
             "initial": {"x": 0.0, "v": 1.0},
             "solver": "Tsit5",
             "time": {"t1": 2.7, "steps": 30},
-            "observe": {"all": "max(x)", "some": {"value": "max(x)", "every": 10}},
+            "observe": {
+                "all": "max(x)",
+                "some": {"value": "max(x)", "every": 10},
+                "area": "integral(maximum(x - 0.5, 0))",
+                "average": "mean(x)",
+            },
             "sensitivity": {"wrt": ["w"]},
         }
     )
-    assert found["all_derivative_step_error"].item() > 1e-3
+    assert "all_derivative_step_error" not in found
+    assert "the extreme is that of a step" in found["all_derivative_reason"].item()
     assert found["some_derivative_step_error"].item() < 1e-6
+    assert found["some_derivative_reason"].item() == "continuous in the path"
+    assert 1e-5 < found["area_derivative_step_error"].item() < 0.1
+    assert found["average_derivative_step_error"].item() > 1e-3

@@ -72,7 +72,8 @@ def choose(facts: Facts, quantity: str, target: int) -> Choice:
         if reason == RATE:
             return Choice(quantity, (target,), "weak derivative", reason)
         if reason is None:
-            return Choice(quantity, (target,), "pathwise", "continuous in the path")
+            extremes = "; the extreme is that of a step" if facts.has_extremes_of_steps(quantity) else ""
+            return Choice(quantity, (target,), "pathwise", f"continuous in the path{extremes}")
         return Choice(quantity, (target,), "finite differences", reason)
     why = f"the value jumps with {', '.join(sorted(jumps))}" if jumps else f"the equations jump with {broken}"
     smoothed = smooth(facts, quantity, (target,), kinks=False)

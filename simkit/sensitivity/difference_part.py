@@ -32,7 +32,7 @@ from simkit.sensitivity.differences import (
 from simkit.sensitivity.error_controlled import is_ordinary_and_adaptive, with_tighter_tolerances
 from simkit.sensitivity.facts import Facts
 from simkit.sensitivity.moments import Found, on_mesh
-from simkit.sensitivity.part import Errors, Part, rows_of, some_ids
+from simkit.sensitivity.part import Errors, Part, on_half_steps, rows_of, some_ids
 from simkit.sensitivity.targets import Target, admitted, shifted
 
 
@@ -95,7 +95,9 @@ def difference_part(facts: Facts, group: list[Choice], share: float | None = Non
         finer = dataclasses.replace(part, simulate=functools.partial(simulate, given=tighter))
         return dataclasses.replace(part, finer=finer)
     if facts.finer is not None:
-        return dataclasses.replace(part, finer=difference_part(facts.finer, group, share))
+        return dataclasses.replace(
+            part, finer=on_half_steps(difference_part(facts.finer, group, share), facts)
+        )
     return part
 
 

@@ -78,6 +78,13 @@ class Facts:
         found = observer.observables if isinstance(observer, Observer) else ()
         return next((each for each in found if each.name == quantity), None)
 
+    def has_extremes_of_steps(self, quantity: str) -> bool:
+        """Whether a quantity of an ordinary equation has the largest or smallest value at its fixed steps."""
+        observable = self.observable(quantity)
+        if observable is None or observable.every is not None or self.finer is None:
+            return False
+        return any(each.kind in EXTREMES for each in observable.functionals)
+
     def look_interval(self, quantity: str) -> int:
         """At every how many steps a quantity looks at the path."""
         grid, observable = self.simulation.grid, self.observable(quantity)

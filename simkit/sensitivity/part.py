@@ -24,7 +24,7 @@ IN_CACHE = 32 * LEAF
 class Part:
     """Derivatives that one program gives: (choice, position among its arrays), and values by position.
 
-    `finer` gives the same by other steps, to tell what those of this one leave.
+    `finer` gives the same by other steps, or part of it, to tell what those of this one leave.
     """
 
     requests: tuple[Request, ...]
@@ -50,11 +50,20 @@ class Part:
             return {}
         coarse = of_paths(self.run(programs, ids), paths)
         fine = of_paths(self.finer.run(programs[len(self.requests) :], ids), paths)
-        return {choice: np.abs(np.mean(coarse[i] - fine[i], axis=1)) for choice, i in self.found}
+        return {choice: np.abs(np.mean(coarse[i] - fine[i], axis=1)) for choice, i in self.finer.found}
 
     def again(self, found: Found, errors: Errors) -> "Part | None":
         """The derivatives whose steps are too long, once more; None where none are, or can be."""
         return None
+
+
+def on_half_steps(finer: Part, facts: Facts) -> Part:
+    """The finer part of one on steps of fixed length, without extremes.
+
+    The largest of twice as many steps is often the same one, and tells nothing of the time between.
+    """
+    told = tuple((choice, i) for choice, i in finer.found if not facts.has_extremes_of_steps(choice.quantity))
+    return dataclasses.replace(finer, found=told)
 
 
 def of_paths(arrays: Sequence, paths: int) -> list[np.ndarray]:

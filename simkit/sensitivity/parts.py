@@ -30,7 +30,7 @@ from simkit.sensitivity.error_controlled import (
 )
 from simkit.sensitivity.facts import Facts
 from simkit.sensitivity.moments import Found
-from simkit.sensitivity.part import Errors, Part, of_paths, rows_of, some_ids
+from simkit.sensitivity.part import Errors, Part, of_paths, on_half_steps, rows_of, some_ids
 from simkit.sensitivity.targets import admitted, changes
 
 FARTHER = 4.0  # copies that tell the error of others, times as far apart
@@ -127,7 +127,9 @@ def _first_part(facts: Facts, group: list[Choice], look: int, apart: float = COU
     if kind == "coupled":
         return _coupled_part(facts, part, moves, numbers, apart)
     return (
-        part if facts.finer is None else dataclasses.replace(part, finer=_first_part(facts.finer, group, 0))
+        part
+        if facts.finer is None
+        else dataclasses.replace(part, finer=on_half_steps(_first_part(facts.finer, group, 0), facts))
     )
 
 
@@ -162,7 +164,9 @@ def _second_part(facts: Facts, group: list[Choice], look: int) -> Part:
     moves = Moves(facts.inputs, first, both)
     part = _one_program(facts, program, moves, counts, found, (), 4.0 * len(pairs))
     return (
-        part if facts.finer is None else dataclasses.replace(part, finer=_second_part(facts.finer, group, 0))
+        part
+        if facts.finer is None
+        else dataclasses.replace(part, finer=on_half_steps(_second_part(facts.finer, group, 0), facts))
     )
 
 
