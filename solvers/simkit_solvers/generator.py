@@ -34,6 +34,7 @@ class Stream(IntEnum):
     TREE = 7
     INSIDE_LEAPS = 8
     VARIATES = 9
+    COUPLED_LEAPS = 10
 
 
 class Words(NamedTuple):

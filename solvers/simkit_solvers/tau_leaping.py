@@ -34,6 +34,19 @@ class _Refusals(NamedTuple):
     total: jax.Array
 
 
+class Planned(NamedTuple):
+    """What is known of a leap before anything is drawn.
+
+    The propensities from which it starts, which reactions are `critical`, whether it is a `single` exact
+    event, and its `length` unless a critical reaction ends it.
+    """
+
+    propensities: tuple
+    critical: tuple
+    single: jax.Array
+    length: jax.Array
+
+
 class _Looked(NamedTuple):
     """Which leap was looked into last, up to which part of it, and how much had fired by then."""
 
@@ -85,11 +98,7 @@ class TauLeaping(AbstractJumpMethod):
     def propose(self, jumps, y, state, drawn):
         index, dtype = drawn, jumps.span.dtype
         most = MOST_EVENTS[dtype.itemsize]
-        a = jumps.propensities(y)
-        critical = self._critical(jumps, y, a)
-        leap = self._leap(jumps, y, a, critical)
-        single = leap * running_sums(a)[-1] < FEW_EVENTS
-        leap = jnp.minimum(leap * jnp.exp2(-state.in_a_row.astype(dtype)), jumps.span)
+        a, critical, single, leap = self.planned(jumps, y, state.in_a_row, self.epsilon)
 
         one_by_one = [jnp.where(single | c, each, 0.0) for c, each in zip(critical, a, strict=True)]
         sums = running_sums(one_by_one)
@@ -130,6 +139,15 @@ class TauLeaping(AbstractJumpMethod):
         # An event at its own time is at the end of the leap: only the others may be seen inside it.
         whole = sound(jax.tree.map(jnp.add, y, change))
         return Proposal(tau, change, tuple(fired), tuple(leapt), accepted, whole, refusals, status)
+
+    def planned(self, jumps: Jumps, y, refused, epsilon) -> Planned:
+        """The next leap from `y`, `refused` so many times in a row, with an `epsilon` that may be traced."""
+        a = jumps.propensities(y)
+        critical = self._critical(jumps, y, a)
+        leap = self._leap(jumps, y, a, critical, epsilon)
+        single = leap * running_sums(a)[-1] < FEW_EVENTS
+        halved = jnp.minimum(leap * jnp.exp2(-refused.astype(leap.dtype)), jumps.span)
+        return Planned(a, tuple(critical), single, halved)
 
     def interrupted(self, jumps, y, state, after):
         return state._replace(in_a_row=jnp.int32(0))
@@ -182,14 +200,14 @@ class TauLeaping(AbstractJumpMethod):
             found.append(few & (propensity > 0))
         return found
 
-    def _leap(self, jumps: Jumps, y, a, critical):
+    def _leap(self, jumps: Jumps, y, a, critical, epsilon):
         """The longest leap that changes no propensity by more than about epsilon of it."""
         free = [jnp.where(c, 0.0, each) for c, each in zip(critical, a, strict=True)]
         changes = [each.change for each in jumps.network.reactions.values()]
         bound = jnp.full((), jnp.inf, jumps.span.dtype)
         for name, weight in _weights(jumps, y).items():
             x = getattr(y, name).astype(bound.dtype)
-            allowed = jnp.maximum(self.epsilon * x / jnp.maximum(weight, 1.0), 1.0)
+            allowed = jnp.maximum(epsilon * x / jnp.maximum(weight, 1.0), 1.0)
             mean, variance, lost = (jnp.zeros_like(bound) for _ in range(3))
             for change, each in zip(changes, free, strict=True):
                 n = float(change.get(name, 0))
