@@ -34,6 +34,8 @@ class Stream(IntEnum):
     TREE = 7
     INSIDE_LEAPS = 8
     VARIATES = 9
+    SECOND_BRIDGE = 10
+    SECOND_BRIDGE_AREAS = 11
 
 
 class Words(NamedTuple):
