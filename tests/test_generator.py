@@ -74,6 +74,8 @@ def test_every_stream_has_the_number_that_it_always_had():
         "TREE": 7,
         "INSIDE_LEAPS": 8,
         "VARIATES": 9,
+        "SECOND_BRIDGE": 10,
+        "SECOND_BRIDGE_AREAS": 11,
     }
 
 

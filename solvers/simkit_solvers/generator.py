@@ -34,7 +34,9 @@ class Stream(IntEnum):
     TREE = 7
     INSIDE_LEAPS = 8
     VARIATES = 9
-    COUPLED_LEAPS = 10
+    SECOND_BRIDGE = 10
+    SECOND_BRIDGE_AREAS = 11
+    COUPLED_LEAPS = 12
 
 
 class Words(NamedTuple):

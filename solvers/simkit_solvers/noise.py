@@ -218,6 +218,13 @@ class HalvedNoise(AbstractNoise):
         bridge = (stream_key(key, path, stream) for stream in (Stream.BRIDGE, Stream.BRIDGE_AREAS))
         return HalvedNoise(CounterNoise.of(key, path, float64), CounterNoise(*bridge, float64))
 
+    @staticmethod
+    def twice(key: Words, path, float64: bool = False) -> "HalvedNoise":
+        """The same with each half split once more."""
+        streams = Stream.SECOND_BRIDGE, Stream.SECOND_BRIDGE_AREAS
+        bridge = (stream_key(key, path, stream) for stream in streams)
+        return HalvedNoise(HalvedNoise.of(key, path, float64), CounterNoise(*bridge, float64))
+
     @property
     def refinement(self):
         return self.whole.refinement

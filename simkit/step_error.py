@@ -1,0 +1,157 @@
+r"""The step error of a mean, from values of the same paths at three lengths of step.
+
+With steps of length h the mean is $E[X_h] \approx E[X_0] + c h^p$, where p is the weak order. Two
+differences, $D_1 = E[X_{2h} - X_h]$ and $D_2 = E[X_{4h} - X_{2h}]$, tell the bias of the run,
+$D_1 / (2^p - 1)$, and the order itself, since $D_2 / D_1 = 2^p$. What the expansion leaves out shows as the
+difference between the bias by $D_1$ and that by $D_2$. Where another whole order was measured, it is taken:
+an integral along the path has that of its own rule. Where no order fits, steps are too long for an estimate,
+and what was seen is a bound. Other lengths than h, 2h and 4h do as well.
+"""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from scipy.special import stdtrit
+
+CHANCE = 3e-5  # that noise is taken for a difference: 4 standard errors where there are many paths
+LEAST_ORDER = 0.5  # slower convergence has no order that three lengths of step could tell
+NEAR = 0.2  # of an order, to be taken for it
+MOST_ORDER = 16.0
+
+
+@dataclasses.dataclass(frozen=True)
+class StepError:
+    """How far a mean is from that of infinitely short steps.
+
+    `stderr` is the error of `bias`: its `noise`, which is less with more paths, and what the extrapolation
+    leaves out. `order` is the one extrapolated with. With the claim `at least` there is no estimate: steps
+    are too long for any order, and `bias` is a difference seen between two lengths of step.
+    """
+
+    bias: float
+    stderr: float
+    noise: float
+    claim: Literal["estimate", "at least"]
+    order: float
+
+
+def step_error(
+    values: np.ndarray, factors: Sequence[float], order: float, rounding: float = 0.0
+) -> StepError | None:
+    """The step error of a mean over paths, given `values` `(paths, 1 + levels)` of the same paths.
+
+    Column 0 is the run itself, the others have steps `factors` times as long: one of them, which tells no
+    order, or two. `order` is the weak order of what is averaged, `rounding` the absolute rounding error of a
+    mean. Paths with a value that is not finite are left out; None where none is left. A single path is one of
+    an ordinary equation: it has no noise but rounding.
+    """
+    lengths = np.asarray([1.0, *factors])
+    places = np.argsort(lengths)
+    values = np.asarray(values, np.float64)
+    values = values[np.isfinite(values).all(1)]
+    if not len(values):
+        return None
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        run, sorted_values = values[:, 0], values[:, places]
+        differences = (run - sorted_values[:, 0], *np.diff(sorted_values).T)
+        return _Expansion(lengths[places], differences, rounding).error(order)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Expansion:
+    """Differences of each path: of the run to the finest level, and between neighbours, fine to coarse."""
+
+    lengths: np.ndarray
+    differences: tuple[np.ndarray, ...]
+    rounding: float
+
+    def error(self, order: float) -> StepError:
+        if len(self.lengths) == 2:
+            bias, noise = self.mean(self.bias(order))
+            return StepError(bias, noise, noise, "estimate", order)
+        if self.surely_below(LEAST_ORDER):
+            to_finest, fine, _ = self.differences
+            bias, noise = self.mean(to_finest if self.lengths[0] < 1 else fine)
+            return StepError(bias, noise, noise, "at least", order)
+        taken, others = order, [self.bias_by_coarse(order)]
+        if self.surely_below(order) or self.surely_above(order):
+            measured = self.measured_order()
+            whole = max(float(np.rint(measured)), 1.0)
+            if abs(measured - order) <= NEAR:
+                pass
+            elif abs(measured - whole) <= NEAR:
+                taken, others = whole, [self.bias_by_coarse(whole), self.bias_by_both(order, whole)]
+            elif measured < order:
+                taken, others = measured, [self.bias(order)]
+            else:
+                others.append(self.bias(measured))
+        bias, noise = self.mean(self.bias(taken))
+        left_out = max(self.beyond_noise(other - self.bias(taken)) for other in others)
+        return StepError(bias, float(np.hypot(noise, left_out)), noise, "estimate", taken)
+
+    def mean(self, each: np.ndarray) -> tuple[float, float]:
+        """The mean of a number of each path, and its standard error."""
+        n = len(each)
+        error = float(each.std(ddof=1) / np.sqrt(n)) if n > 1 else 0.0
+        return float(each.mean()), max(error, self.rounding)
+
+    def beyond_noise(self, each: np.ndarray) -> float:
+        """The size of a mean, less what noise adds to it."""
+        value, noise = self.mean(each)
+        size = abs(value)
+        return math.sqrt(size - noise) * math.sqrt(size + noise) if size > noise else 0.0
+
+    def beyond_chance(self, each: np.ndarray) -> float:
+        """The mean, or 0 where noise could have made it."""
+        value, noise = self.mean(each)
+        n = len(each)
+        limit = stdtrit(n - 1, 1 - CHANCE) if n > 1 else 1.0
+        return value if abs(value) > limit * noise else 0.0
+
+    def rise(self, order: float) -> tuple[float, float]:
+        """The fine and the coarse difference of the lengths' powers."""
+        fine, coarse = np.diff(self.lengths**order)
+        return float(fine), float(coarse)
+
+    def surely_below(self, order: float) -> bool:
+        """Whether the order of what was seen is less: the coarse difference is smaller than would follow."""
+        return self._sides(order) < 0
+
+    def surely_above(self, order: float) -> bool:
+        return self._sides(order) > 0
+
+    def _sides(self, order: float) -> float:
+        _, fine, coarse = self.differences
+        by_fine, by_coarse = self.rise(order)
+        return np.sign(self.beyond_chance(fine)) * np.sign(
+            self.beyond_chance(coarse - by_coarse / by_fine * fine)
+        )
+
+    def measured_order(self) -> float:
+        """The order whose expansion has both differences, by bisection."""
+        wanted = self.differences[2].mean() / self.differences[1].mean()
+        low, high = LEAST_ORDER, MOST_ORDER
+        for _ in range(60):
+            middle = (low + high) / 2
+            fine, coarse = self.rise(middle)
+            low, high = (middle, high) if coarse / fine < wanted else (low, middle)
+        return (low + high) / 2
+
+    def bias(self, order: float) -> np.ndarray:
+        """By the fine difference, to which a power of the length is fitted."""
+        to_finest, fine, *_ = self.differences
+        return to_finest + fine * self.lengths[0] ** order / np.diff(self.lengths**order)[0]
+
+    def bias_by_coarse(self, order: float) -> np.ndarray:
+        to_finest, _, coarse = self.differences
+        return to_finest + coarse * self.lengths[0] ** order / self.rise(order)[1]
+
+    def bias_by_both(self, order: float, other: float) -> np.ndarray:
+        """By both differences, to which two powers are fitted."""
+        to_finest, *differences = self.differences
+        rises = np.array([self.rise(order), self.rise(other)])
+        weights = np.linalg.solve(rises, self.lengths[0] ** np.array([order, other]))
+        return to_finest + weights[0] * differences[0] + weights[1] * differences[1]

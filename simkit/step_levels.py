@@ -1,0 +1,102 @@
+"""The other grids on which paths of a run can be simulated again: longer steps, or shorter ones.
+
+The noise is the same: increments of longer steps are sums, areas and jumps included; those of shorter ones
+come from the Brownian bridge. A grid counts if it has all dates at which an observable looks at the path, all
+events, and all points of curves at which a step of the run ends: otherwise it would be another experiment.
+"""
+
+import dataclasses
+
+import numpy as np
+from simkit_solvers.curve import INSIDE
+from simkit_solvers.generator import Words
+from simkit_solvers.grid import Grid
+from simkit_solvers.jump_diffusion import AbstractJumpDiffusion
+from simkit_solvers.noise import CoarsenedNoise, CounterNoise, HalvedNoise
+from simkit_solvers.observe import AbstractObserver
+from simkit_solvers.registry import samples_exactly
+from simkit_solvers.schedule import Schedule, schedule_of
+
+from simkit.paths import Driver
+from simkit.simulation import Simulation
+
+FEWEST = 4  # steps of a grid of which something is learnt about shorter ones
+LONGER = (2, 4), (3, 9)
+SHORTER = 0.5, 0.25
+HALVING = {0.5: HalvedNoise.of, 0.25: HalvedNoise.twice}
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """Another grid for the same paths: `factor` is its step over the run's."""
+
+    factor: float
+    grid: Grid
+    observer: AbstractObserver
+    driver: Driver
+
+
+@dataclasses.dataclass(frozen=True)
+class LongerSteps:
+    """Makes the noise of a path on steps `factor` times as long."""
+
+    factor: int
+
+    def __call__(self, key: Words, path, float64: bool) -> CoarsenedNoise:
+        return CoarsenedNoise(CounterNoise.of(key, path, float64), self.factor)
+
+
+def levels(simulation: Simulation, shorter: bool = False) -> tuple[Comparison, ...]:
+    """Two grids beside the run's own, from which an order can be told; one or none where there are no more.
+
+    Steps of 2h and 4h, or 3h and 9h. Where dates or the number of steps rule these out, h/2 takes the place
+    of those that are missing, then h/4. With `shorter` it is h/2 and h/4, which say more of h and cost more.
+    None where steps are not fixed, and where the solver samples the law of the process exactly. Jumps are
+    not split between halves of a step, so that jump diffusions have longer steps only.
+    """
+    grid = simulation.grid
+    if not isinstance(grid, Grid) or samples_exactly(simulation.solver, simulation.problem):
+        return ()
+    halves = [level for factor in SHORTER if (level := _shorter(simulation, grid, factor)) is not None]
+    if shorter:
+        return tuple(halves)
+    pairs = [[level for factor in pair if (level := _longer(simulation, grid, factor))] for pair in LONGER]
+    whole = next((pair for pair in pairs if len(pair) == 2 and pair[1].grid.steps >= FEWEST), None)
+    if whole is not None:
+        return tuple(whole)
+    longer = next((pair for pair in pairs if pair), [])
+    if not halves:
+        return tuple(longer)
+    return (halves[0], longer[0]) if longer else tuple(halves)
+
+
+def _longer(simulation: Simulation, grid: Grid, factor: int) -> Comparison | None:
+    observer = simulation.observer.coarsened(factor)
+    if grid.steps % factor or grid.steps <= factor or observer is None:
+        return None
+    if not _keeps_dates(schedule_of(simulation.problem), grid, factor):
+        return None
+    steps = grid.steps // factor
+    return Comparison(factor, Grid(grid.t0, grid.dt * factor, steps, steps), observer, LongerSteps(factor))
+
+
+def _shorter(simulation: Simulation, grid: Grid, factor: float) -> Comparison | None:
+    times = round(1 / factor)
+    steps = times * grid.steps
+    if steps >= 2**31 or isinstance(simulation.problem, AbstractJumpDiffusion):
+        return None
+    observer = simulation.observer.refined(times)
+    return Comparison(factor, Grid(grid.t0, grid.dt / times, steps, steps), observer, HALVING[factor])
+
+
+def _keeps_dates(schedule: Schedule | None, grid: Grid, factor: int) -> bool:
+    """Whether longer steps end at the events, and at the points of curves at which the run's steps end."""
+    if schedule is None:
+        return True
+    if any(event.steps_of(grid.steps // factor) is None for event in schedule.events):
+        return False
+    nodes = np.concatenate([np.zeros(0), *(np.asarray(each, np.float64) for each in schedule.nodes)])
+    steps = (nodes - float(grid.t0)) / float(grid.dt)
+    steps = steps[(steps > 0) & (steps < grid.steps)]
+    met = np.rint(steps)[np.abs(steps - np.rint(steps)) < INSIDE]
+    return bool(np.all(met % factor == 0))
