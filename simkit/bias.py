@@ -1,9 +1,9 @@
 """The step bias: how far means are from those of infinitely short steps, by the same paths on other grids.
 
 `step_levels` says which grids these are, `step_error` what follows from the values. The first 4096 paths run
-again, and then as many more as it takes for the bias to be known as well as the mean, within a tenth of the
-work of the run. Where longer steps have no claim to an estimate, or no finite values, shorter ones are taken:
-they cost more, and say more of the run's own.
+again, of adaptive steps no more than a tenth of the work of the run, and then as many more as it takes for
+the bias to be known as well as the mean, within that tenth. Where longer steps have no claim to an estimate,
+or no finite values, shorter ones are taken: they cost more, and say more of the run's own.
 """
 
 import dataclasses
@@ -11,10 +11,11 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from simkit_solvers.grid import Grid
+from simkit_solvers.adaptive_grid import AdaptiveGrid
 from simkit_solvers.problem import AbstractSDE
 from simkit_solvers.registry import weak_order
 
+from simkit.chunk_program import ChunkProgram, quantity_rows
 from simkit.initial import differs_between_paths
 from simkit.observables import OVER_TIME, Observer
 from simkit.paths import as_device_ids, lanes_for, path_mesh, path_program
@@ -25,6 +26,7 @@ from simkit.step_error import StepError, step_error
 from simkit.step_levels import Comparison, levels
 
 BIAS_PATHS = 4096
+FEWEST_ADAPTIVE = 64  # paths of adaptive steps, which cost several of the run's
 MOST_BIAS_PATHS = 2**19  # 4 MB of final values for each quantity
 PART_OF_WORK = 0.1
 QUADRATURE_ORDER = 2.0
@@ -60,20 +62,22 @@ def bias_run(simulation: Simulation, shorter: bool = False) -> BiasRun | None:
     others = levels(simulation, shorter)
     if not others:
         return None
-    cost = sum(1 / other.factor for other in others)
+    cost = sum(other.cost for other in others)
     random = isinstance(simulation.problem, AbstractSDE) or differs_between_paths(simulation.initial.values())
-    paths = min(simulation.paths, BIAS_PATHS) if random else 1
     affordable = min(int(PART_OF_WORK * simulation.paths / cost), MOST_BIAS_PATHS)
+    first = BIAS_PATHS
+    if isinstance(simulation.grid, AdaptiveGrid):
+        first = min(max(affordable, FEWEST_ADAPTIVE), BIAS_PATHS)
+    paths = min(simulation.paths, first) if random else 1
     most = max(paths, affordable) if random else 1
     mesh = path_mesh(simulation.devices if most > paths else 1)
     devices = mesh.devices.size
     ids = as_device_ids(0, devices, lanes_for(-(-paths // devices)), mesh)
 
     def request(other: Comparison) -> Request:
-        program, inputs = path_program(
-            dataclasses.replace(simulation, observer=other.observer), other.grid, mesh, other.driver
-        )
-        return Request(program, (inputs, ids), mesh)
+        there = dataclasses.replace(simulation, observer=other.observer, grid=other.grid)
+        program, inputs = path_program(there, other.grid, mesh, other.driver)
+        return Request(ChunkProgram(program, tuple(quantity_rows(there).items())), (inputs, ids), mesh)
 
     return BiasRun(
         tuple(other.factor for other in others), tuple(map(request, others)), orders(simulation), paths, most
@@ -85,7 +89,8 @@ def orders(simulation: Simulation) -> dict[str, float]:
 
     Where nothing but the rule of the integral can be wrong, the order is that of the rule.
     """
-    order = weak_order(simulation.solver, simulation.problem)
+    adaptive = isinstance(simulation.grid, AdaptiveGrid)  # whose lengths are chosen for an order of 1
+    order = 1.0 if adaptive else weak_order(simulation.solver, simulation.problem)
     state = simulation.problem.State._fields
     by_name = dict.fromkeys((*state, *simulation.observables), order)
     if isinstance(simulation.observer, Observer):
@@ -102,18 +107,19 @@ def step_errors(
     programs: Sequence[Callable],
     run: Mapping[str, np.ndarray],
     moments: Mapping[str, np.ndarray],
+    steps: float,
 ) -> tuple[StepErrors, float]:
     """The step errors of all quantities at the end, and the seconds that it took to compile for them.
 
-    `run` are the final values of the first paths, `moments` the statistics of all.
+    `run` are the final values of the first paths, `moments` the statistics of all, `steps` those of a path.
     """
-    found = _by_levels(simulation, bias, programs, run, moments)
+    found = _by_levels(simulation, bias, programs, run, moments, steps)
     without = [name for name in bias.orders if _has_no_claim(found, name)]
     shorter = bias_run(simulation, shorter=True) if without else None
     if shorter is None or shorter.factors == bias.factors:
         return found, 0.0
     programs, compile_s = compiled(*shorter.requests)
-    again = _by_levels(simulation, shorter, programs, run, moments)
+    again = _by_levels(simulation, shorter, programs, run, moments, steps)
     errors = {name: again.errors.get(name, UNKNOWN) for name in without}
     left_out = {name: again.left_out[name] for name in without if name in again.left_out}
     return StepErrors(found.errors | errors, left_out), compile_s
@@ -129,10 +135,10 @@ def _by_levels(
     programs: Sequence[Callable],
     run: Mapping[str, np.ndarray],
     moments: Mapping[str, np.ndarray],
+    steps: float,
 ) -> StepErrors:
     """The step errors by these grids, by as many paths as it takes."""
     last = {name: _Last.of(name, moments) for name in bias.orders}
-    steps = simulation.grid.steps if isinstance(simulation.grid, Grid) else 0
 
     def errors(others: Mapping[str, np.ndarray]) -> StepErrors:
         found = StepErrors({}, {})
@@ -205,8 +211,9 @@ def _final_values(request: Request, program: Callable, first: int, paths: int) -
         raise TypeError("the step bias takes programs of paths, which run on a mesh")
     each = []
     for start in range(first, first + paths, ids.size):
-        rows = program(inputs, as_device_ids(start, *ids.shape, request.mesh))
-        each.append({name: np.asarray(array, np.float64)[-1].reshape(-1) for name, array in rows.items()})
+        values, _ = program(inputs, as_device_ids(start, *ids.shape, request.mesh))
+        last = [np.asarray(array, np.float64)[-1].reshape(-1) for array in values]
+        each.append({name: x for (name, _), x in zip(request.program.rows, last, strict=True)})
     return {name: np.concatenate([part[name] for part in each])[:paths] for name in each[0]}
 
 

@@ -1,8 +1,11 @@
 """What a dataset says of the errors of means: step bias, exact values and z, limits of rare things."""
 
+import dataclasses
+import math
 from collections.abc import Mapping
 
 import numpy as np
+from simkit_solvers.grid import Grid
 from simkit_solvers.jump_grid import JumpGrid
 from simkit_solvers.problem import AbstractSDE
 
@@ -12,6 +15,7 @@ from simkit.resolution import Resolution, resolution
 from simkit.rounding import rounding_error
 from simkit.simulation import EnsembleResult, Simulation, StepCounts
 from simkit.step_error import StepError
+from simkit.step_levels import STOCHASTIC_POWER
 from simkit.value_range import value_range
 
 RULE_OF_THREE = 3.0  # of n paths none: fewer than 3/n of all, with 95 % confidence
@@ -190,7 +194,13 @@ def _resolution(name: str, error: StepError, simulation: Simulation, result: Ens
     )
     # A curve that happens to be near zero at the end is as large as it was on the way.
     size = float(means[-1] if spread else means.max())
-    return resolution(error, size, spread, stderr, int(_steps(result)))
+    if isinstance(simulation.grid, Grid):
+        return resolution(error, size, spread, stderr, simulation.grid.steps)
+    judged = resolution(error, size, spread, stderr, 1)
+    if np.isnan(error.bias):
+        return Resolution("resolved")  # what fails there is no sign of steps that are too long here
+    power = 1 / STOCHASTIC_POWER if isinstance(simulation.problem, AbstractSDE) else 1.0
+    return dataclasses.replace(judged, steps=math.ceil(judged.steps**power))
 
 
 def _steps(result: EnsembleResult) -> float:

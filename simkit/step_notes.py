@@ -63,10 +63,9 @@ def _others(dataset: "xr.Dataset", which: str) -> Iterable[str]:
         )
     lost = ", ".join(f"{name}: {count:,}" for name, count in by_quantity(dataset, "bias_left_out").items())
     if lost:
-        yield (
-            f"the step bias{which} leaves out paths without a finite value at its other steps ({lost}); "
-            "take more steps"
-        )
+        others = "at its other steps" if "dt" in dataset.attrs else "with its other tolerances"
+        remedy = "take more steps" if "dt" in dataset.attrs else "a larger time.max_steps may help"
+        yield f"the step bias{which} leaves out paths without a finite value {others} ({lost}); {remedy}"
     empty = [
         name for name in names if f"{name}_upper" in dataset and not np.isfinite(dataset[f"{name}_upper"])
     ]
@@ -78,7 +77,9 @@ def _others(dataset: "xr.Dataset", which: str) -> Iterable[str]:
 
 
 def _more_steps(dataset: "xr.Dataset", wanted: dict[str, int]) -> str:
-    """How many steps, and for steps that are no result another solver too."""
+    """How many steps, and for steps that are no result another solver too; of adaptive steps tolerances."""
+    if "rtol" in dataset.attrs:
+        return f"take tolerances {max(wanted.values()):,} times as small, or smaller ones"
     text = f"take {max(wanted.values()):,} steps or more"
     kind, solver = str(dataset.attrs.get("kind")), str(dataset.attrs.get("solver"))
     other = IMPLICIT.get(kind)
