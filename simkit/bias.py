@@ -12,11 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from simkit_solvers.adaptive_grid import AdaptiveGrid
+from simkit_solvers.jump_grid import JumpGrid
 from simkit_solvers.problem import AbstractSDE
 from simkit_solvers.registry import weak_order
 
 from simkit.chunk_program import ChunkProgram, quantity_rows
 from simkit.initial import differs_between_paths
+from simkit.leap_bias import LeapRun, leap_run
 from simkit.observables import OVER_TIME, Observer
 from simkit.paths import as_device_ids, lanes_for, path_mesh, path_program
 from simkit.programs import Request, compiled
@@ -43,22 +45,28 @@ class BiasRun:
     paths: int
     most: int
 
-    def values(self, programs: Sequence[Callable], first: int, paths: int) -> dict[str, np.ndarray]:
-        """The final values of so many paths `(paths, levels)` by name."""
+    def values(
+        self, programs: Sequence[Callable], run: Mapping[str, np.ndarray], first: int, paths: int
+    ) -> dict[str, np.ndarray]:
+        """The final values of so many paths `(paths, 1 + levels)` by name, first those of the run itself."""
         each = [_final_values(*both, first, paths) for both in zip(self.requests, programs, strict=True)]
-        return {name: np.stack([level[name] for level in each], 1) for name in self.orders}
+        own = {name: run[name][first : first + paths] for name in self.orders}
+        return {name: np.stack([x[name] for x in (own, *each)], 1) for name in self.orders}
 
 
 @dataclasses.dataclass(frozen=True)
 class StepErrors:
-    """Step errors by quantity, and how many paths each leaves out since they are finite in the run only."""
+    """Step errors of mean and variance by quantity, and how many paths are finite in the run only."""
 
     errors: dict[str, StepError]
     left_out: dict[str, int]
+    variances: dict[str, StepError] = dataclasses.field(default_factory=dict)
 
 
-def bias_run(simulation: Simulation, shorter: bool = False) -> BiasRun | None:
+def bias_run(simulation: Simulation, shorter: bool = False) -> BiasRun | LeapRun | None:
     """How to find the step bias; None where no other grid can be compared with (`levels`)."""
+    if isinstance(simulation.grid, JumpGrid):
+        return leap_run(simulation, shorter, PART_OF_WORK, MOST_BIAS_PATHS)
     others = levels(simulation, shorter)
     if not others:
         return None
@@ -103,7 +111,7 @@ def orders(simulation: Simulation) -> dict[str, float]:
 
 def step_errors(
     simulation: Simulation,
-    bias: BiasRun,
+    bias: BiasRun | LeapRun,
     programs: Sequence[Callable],
     run: Mapping[str, np.ndarray],
     moments: Mapping[str, np.ndarray],
@@ -122,7 +130,8 @@ def step_errors(
     again = _by_levels(simulation, shorter, programs, run, moments, steps)
     errors = {name: again.errors.get(name, UNKNOWN) for name in without}
     left_out = {name: again.left_out[name] for name in without if name in again.left_out}
-    return StepErrors(found.errors | errors, left_out), compile_s
+    variances = {name: again.variances.get(name, UNKNOWN) for name in without if name in found.variances}
+    return StepErrors(found.errors | errors, left_out, found.variances | variances), compile_s
 
 
 def _has_no_claim(found: StepErrors, name: str) -> bool:
@@ -131,7 +140,7 @@ def _has_no_claim(found: StepErrors, name: str) -> bool:
 
 def _by_levels(
     simulation: Simulation,
-    bias: BiasRun,
+    bias: BiasRun | LeapRun,
     programs: Sequence[Callable],
     run: Mapping[str, np.ndarray],
     moments: Mapping[str, np.ndarray],
@@ -139,21 +148,25 @@ def _by_levels(
 ) -> StepErrors:
     """The step errors by these grids, by as many paths as it takes."""
     last = {name: _Last.of(name, moments) for name in bias.orders}
+    steps = 0.0 if isinstance(simulation.grid, JumpGrid) else steps  # counts are not rounded
 
-    def errors(others: Mapping[str, np.ndarray]) -> StepErrors:
+    def errors(each: Mapping[str, np.ndarray]) -> StepErrors:
         found = StepErrors({}, {})
-        for name, there in others.items():
+        for name, values in each.items():
             rounding = float(rounding_error(last[name].size, simulation.precision, steps))
-            values = np.concatenate([run[name][: len(there), None], there], 1)
             error, lost = _step_error(values, bias.factors, bias.orders[name], rounding, last[name].varies)
             if error is not None:
                 found.errors[name] = error
+            if last[name].varies:
+                rounding *= last[name].size
+                error, _ = _step_error(_squares(values), bias.factors, bias.orders[name], rounding, False)
+                found.variances |= {} if error is None else {name: error}
             if lost:
                 found.left_out[name] = lost
         return found
 
-    others = bias.values(programs, 0, bias.paths)
-    found = errors(others)
+    values = bias.values(programs, run, 0, bias.paths)
+    found = errors(values)
     ratios = [
         (error.noise / last[name].stderr) ** 2
         for name, error in found.errors.items()
@@ -162,8 +175,8 @@ def _by_levels(
     paths = min(math.ceil(bias.paths * min(max(ratios, default=0), bias.most)), bias.most)
     if paths <= bias.paths:
         return found
-    more = bias.values(programs, bias.paths, paths - bias.paths)
-    return errors({name: np.concatenate([there, more[name]]) for name, there in others.items()})
+    more = bias.values(programs, run, bias.paths, paths - bias.paths)
+    return errors({name: np.concatenate([x, more[name]]) for name, x in values.items()})
 
 
 def _step_error(
@@ -175,6 +188,8 @@ def _step_error(
     that survive are no sample of all.
     """
     values = values[np.isfinite(values[:, 0])]
+    if not len(values):
+        return None, 0
     finite = np.isfinite(values)
     lost = (~finite).sum(0)
     kept = np.flatnonzero(lost <= MOST_LOST * len(values))
@@ -186,6 +201,16 @@ def _step_error(
         rounding = max(rounding, 1 / len(values))  # of so many none differed: an event, or a count
     error = step_error(values, [factors[level - 1] for level in kept[1:]], order, rounding)
     return error, int(lost.max())
+
+
+def _squares(values: np.ndarray) -> np.ndarray:
+    """Squared deviations whose means are the variances at each length of step."""
+    finite = np.isfinite(values).all(1)
+    n = int(finite.sum())
+    if n < 2:
+        return values[:0]
+    with np.errstate(over="ignore", invalid="ignore"):
+        return (values[finite] - values[finite].mean(0)) ** 2 * (n / (n - 1))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -52,29 +52,35 @@ def standard_errors(name: str, simulation: Simulation, result: EnsembleResult) -
 def step_bias(
     name: str, unit: str, description: str, simulation: Simulation, result: EnsembleResult
 ) -> Variables:
-    """The step bias with its error; where there is no estimate, the bound that was seen."""
-    error = result.bias.get(name)
+    """The step bias of mean and variance with its error; where there is no estimate, the bound that was seen."""
+    found = _bias(f"{name}_bias", unit, f"mean of {description}", result.bias.get(name))
+    if found:
+        found[f"{name}_bias_order"] = _order(name, result.bias[name])
+    variance = result.variance_bias.get(name)
+    return found | _bias(f"{name}_variance_bias", squared(unit), f"variance of {description}", variance)
+
+
+def _bias(key: str, unit: str, moment: str, error: StepError | None) -> Variables:
     if error is None:
         return {}
-    what = f"step bias of the mean of {description} at the end"
-    estimated = error.claim == "estimate"
+    what, estimated = f"step bias of the {moment} at the end", error.claim == "estimate"
     found: Variables = {
-        f"{name}_bias": ((), error.bias if estimated else np.nan, labels(unit, what)),
-        f"{name}_bias_stderr": (
+        key: ((), error.bias if estimated else np.nan, labels(unit, what)),
+        f"{key}_stderr": (
             (),
             error.stderr if estimated else np.nan,
-            labels(unit, f"standard error of {name}_bias"),
-        ),
-        f"{name}_bias_order": (
-            (),
-            error.order if estimated else np.nan,
-            labels("1", f"order of the steps by which {name}_bias is extrapolated"),
+            labels(unit, f"standard error of {key}"),
         ),
     }
     if not estimated:
         least = labels(unit, f"least size of the {what}, which has no estimate")
-        found[f"{name}_bias_bound"] = ((), abs(error.bias), least)
+        found[f"{key}_bound"] = ((), abs(error.bias), least)
     return found
+
+
+def _order(name: str, error: StepError) -> tuple:
+    what = f"order of the steps by which {name}_bias is extrapolated"
+    return (), error.order if error.claim == "estimate" else np.nan, labels("1", what)
 
 
 def against_exact(

@@ -141,6 +141,7 @@ def _run(simulation: Simulation, progress: Progress | None, ends: int) -> Ensemb
         failed=gathering.failed,
         steps=steps,
         bias=errors.errors,
+        variance_bias=errors.variances,
         bias_left_out=errors.left_out,
         elapsed_s=elapsed_s,
         compile_s=compile_s + fit_compile_s + shorter_s,
