@@ -168,11 +168,11 @@ def _by_levels(
     values = bias.values(programs, run, 0, bias.paths)
     found = errors(values)
     ratios = [
-        (error.noise / last[name].stderr) ** 2
+        error.noise / last[name].stderr
         for name, error in found.errors.items()
-        if last[name].stderr > 0 and error.claim == "estimate"
+        if 0 < last[name].stderr < math.inf and error.claim == "estimate" and math.isfinite(error.noise)
     ]
-    paths = min(math.ceil(bias.paths * min(max(ratios, default=0), bias.most)), bias.most)
+    paths = math.ceil(min(bias.paths * max(ratios, default=0) ** 2, bias.most))
     if paths <= bias.paths:
         return found
     more = bias.values(programs, run, bias.paths, paths - bias.paths)
@@ -200,7 +200,8 @@ def _step_error(
     if varies and whole and not np.ptp(values, 1).any():
         rounding = max(rounding, 1 / len(values))  # of so many none differed: an event, or a count
     error = step_error(values, [factors[level - 1] for level in kept[1:]], order, rounding)
-    return error, int(lost.max())
+    told = error is not None and math.isfinite(error.bias)
+    return (error if told else None), int(lost[kept].max())
 
 
 def _squares(values: np.ndarray) -> np.ndarray:
