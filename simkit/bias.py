@@ -28,7 +28,6 @@ from simkit.step_error import StepError, step_error
 from simkit.step_levels import Comparison, levels
 
 BIAS_PATHS = 4096
-FEWEST_ADAPTIVE = 64  # paths of adaptive steps, which cost several of the run's
 MOST_BIAS_PATHS = 2**19  # 4 MB of final values for each quantity
 PART_OF_WORK = 0.1
 QUADRATURE_ORDER = 2.0
@@ -75,7 +74,7 @@ def bias_run(simulation: Simulation, shorter: bool = False) -> BiasRun | LeapRun
     affordable = min(int(PART_OF_WORK * simulation.paths / cost), MOST_BIAS_PATHS)
     first = BIAS_PATHS
     if isinstance(simulation.grid, AdaptiveGrid):
-        first = min(max(affordable, FEWEST_ADAPTIVE), BIAS_PATHS)
+        first = min(lanes_for(affordable), BIAS_PATHS)  # all lanes are simulated in any case
     paths = min(simulation.paths, first) if random else 1
     most = max(paths, affordable) if random else 1
     mesh = path_mesh(simulation.devices if most > paths else 1)
@@ -125,7 +124,8 @@ def step_errors(
     without = [name for name in bias.orders if _has_no_claim(found, name)]
     shorter = bias_run(simulation, shorter=True) if without else None
     if shorter is None or shorter.factors == bias.factors:
-        return found, 0.0
+        unknown = dict.fromkeys(bias.orders, UNKNOWN)
+        return dataclasses.replace(found, errors=unknown | found.errors), 0.0
     programs, compile_s = compiled(*shorter.requests)
     again = _by_levels(simulation, shorter, programs, run, moments, steps)
     errors = {name: again.errors.get(name, UNKNOWN) for name in without}
@@ -153,16 +153,24 @@ def _by_levels(
     def errors(each: Mapping[str, np.ndarray]) -> StepErrors:
         found = StepErrors({}, {})
         for name, values in each.items():
-            rounding = float(rounding_error(last[name].size, simulation.precision, steps))
-            error, lost = _step_error(values, bias.factors, bias.orders[name], rounding, last[name].varies)
-            if error is not None:
-                found.errors[name] = error
-            if last[name].varies:
-                rounding *= last[name].size
-                error, _ = _step_error(_squares(values), bias.factors, bias.orders[name], rounding, False)
-                found.variances |= {} if error is None else {name: error}
+            kept, factors, lost = _survivors(values, bias.factors)
             if lost:
                 found.left_out[name] = lost
+            if not factors:
+                continue
+            size, order = last[name].size, bias.orders[name]
+            rounding = float(rounding_error(size, simulation.precision, steps))
+            floor = rounding
+            whole = bool(np.all(kept == np.rint(kept)))
+            if last[name].varies and whole and not np.ptp(kept, 1).any():
+                floor = max(rounding, 1 / len(kept))  # of so many none differed: an event, or a count
+            error = step_error(kept, factors, order, floor)
+            if error is not None and math.isfinite(error.bias):
+                found.errors[name] = error
+            if last[name].varies:
+                error = step_error(_squares(kept), factors, order, size * rounding)
+                if error is not None and math.isfinite(error.bias):
+                    found.variances[name] = error
         return found
 
     values = bias.values(programs, run, 0, bias.paths)
@@ -179,39 +187,27 @@ def _by_levels(
     return errors({name: np.concatenate([x, more[name]]) for name, x in values.items()})
 
 
-def _step_error(
-    values: np.ndarray, factors: tuple[float, ...], order: float, rounding: float, varies: bool
-) -> tuple[StepError | None, int]:
-    """The step error, and how many paths it leaves out since they are finite in the run alone.
+def _survivors(values: np.ndarray, factors: tuple[float, ...]) -> tuple[np.ndarray, tuple[float, ...], int]:
+    """The values of paths that are finite in the run, on the grids that count, and how many are lost there.
 
-    A grid on which too many are lost does not count, and where no grid is left there is no estimate: paths
-    that survive are no sample of all.
+    A grid on which too many are lost does not count: paths that survive are no sample of all. Where there is
+    no other, or where a finer one is lost, there is no estimate and no grid.
     """
     values = values[np.isfinite(values[:, 0])]
-    if not len(values):
-        return None, 0
-    finite = np.isfinite(values)
-    lost = (~finite).sum(0)
-    kept = np.flatnonzero(lost <= MOST_LOST * len(values))
-    if len(kept) < 2:
-        return None, int(lost.min(initial=len(values), where=lost > 0))
-    values = values[:, kept]
-    whole = bool(np.all(values == np.rint(values)))
-    if varies and whole and not np.ptp(values, 1).any():
-        rounding = max(rounding, 1 / len(values))  # of so many none differed: an event, or a count
-    error = step_error(values, [factors[level - 1] for level in kept[1:]], order, rounding)
-    told = error is not None and math.isfinite(error.bias)
-    return (error if told else None), int(lost[kept].max())
+    lost = (~np.isfinite(values)).sum(0)
+    keeps = lost <= MOST_LOST * len(values)
+    finer = np.asarray([False, *(factor < 1 for factor in factors)])
+    if not len(values) or not keeps[1:].any() or (finer & ~keeps).any():
+        return values[:, :1], (), int(lost.min(initial=len(values), where=lost > 0))
+    kept = tuple(factor for factor, keep in zip(factors, keeps[1:], strict=True) if keep)
+    return values[:, keeps], kept, int(lost[keeps].max())
 
 
 def _squares(values: np.ndarray) -> np.ndarray:
-    """Squared deviations whose means are the variances at each length of step."""
-    finite = np.isfinite(values).all(1)
-    n = int(finite.sum())
-    if n < 2:
-        return values[:0]
+    """Squared deviations, whose means are the variances at each length of step."""
+    values = values[np.isfinite(values).all(1)]
     with np.errstate(over="ignore", invalid="ignore"):
-        return (values[finite] - values[finite].mean(0)) ** 2 * (n / (n - 1))
+        return (values - values.mean(0)) ** 2 * (len(values) / max(len(values) - 1, 1))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -52,7 +52,7 @@ def standard_errors(name: str, simulation: Simulation, result: EnsembleResult) -
 def step_bias(
     name: str, unit: str, description: str, simulation: Simulation, result: EnsembleResult
 ) -> Variables:
-    """The step bias of mean and variance with its error; where there is no estimate, the bound that was seen."""
+    """The step bias of mean and variance with its error, or where there is no estimate the bound seen."""
     found = _bias(f"{name}_bias", unit, f"mean of {description}", result.bias.get(name))
     if found:
         found[f"{name}_bias_order"] = _order(name, result.bias[name])

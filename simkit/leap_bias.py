@@ -18,7 +18,6 @@ from simkit.simulation import Simulation
 
 LONGER, BESIDE, SHORTER = (2.0, 4.0), (0.5, 2.0), (0.5, 0.25)
 PIECE = 4  # leaps of the run that a piece of the joint sequence of times costs
-FEWEST = 64
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,7 +76,7 @@ def leap_run(simulation: Simulation, shorter: bool, part_of_work: float, most: i
     factors = SHORTER if shorter else possible[0]
     cost = PIECE * sum(1 / factor for factor in (1.0, *factors))
     affordable = min(int(part_of_work * simulation.paths / cost), most)
-    paths = max(affordable, min(FEWEST, simulation.paths))
+    paths = lanes_for(affordable)  # all lanes are simulated in any case
     mesh = path_mesh(1)
     program, inputs = path_program(simulation, simulation.grid, mesh)
     epsilons = jnp.asarray([method.epsilon, *(factor * method.epsilon for factor in factors)], jnp.float64)

@@ -55,16 +55,27 @@ def _others(dataset: "xr.Dataset", which: str) -> Iterable[str]:
     if noticeable:
         yield f"! {', '.join(noticeable)}{which}: the step bias matters; {_more_steps(dataset, noticeable)}"
     names = [*dataset.attrs["observables"].split(), *dataset.attrs["state_variables"].split()]
-    bounds = [name for name in names if f"{name}_bias_bound" in dataset]
-    if bounds:
+    bounds = {name: float(x) for name in names if (x := dataset.get(f"{name}_bias_bound")) is not None}
+    seen = [name for name, bound in bounds.items() if np.isfinite(bound)]
+    if seen:
         yield (
-            f"the steps are too long for an estimate of the step bias{which} ({', '.join(bounds)}): it does "
+            f"the steps are too long for an estimate of the step bias{which} ({', '.join(seen)}): it does "
             "not shrink as that of any order, and is at least what the table says"
         )
-    lost = ", ".join(f"{name}: {count:,}" for name, count in by_quantity(dataset, "bias_left_out").items())
+    if dataset.attrs.get("kind") == "jump":
+        yield from _spread(dataset, which)
+    chosen = "dt" not in dataset.attrs  # by tolerances, or by epsilon
+    unknown = [name for name in bounds if name not in seen and chosen]
+    if unknown:
+        yield (
+            f"the step bias{which} is unknown ({', '.join(unknown)}): paths fail with smaller "
+            f"{'tolerances' if 'rtol' in dataset.attrs else 'epsilon'}; a larger time.max_steps may help"
+        )
+    counts = by_quantity(dataset, "bias_left_out").items()
+    lost = ", ".join(f"{name}: {count:,}" for name, count in counts if name not in unknown)
     if lost:
-        others = "at its other steps" if "dt" in dataset.attrs else "with its other tolerances"
-        remedy = "take more steps" if "dt" in dataset.attrs else "a larger time.max_steps may help"
+        others = "with other tolerances" if chosen else "at its other steps"
+        remedy = "a larger time.max_steps may help" if chosen else "take more steps"
         yield f"the step bias{which} leaves out paths without a finite value {others} ({lost}); {remedy}"
     empty = [
         name for name in names if f"{name}_upper" in dataset and not np.isfinite(dataset[f"{name}_upper"])
@@ -76,8 +87,22 @@ def _others(dataset: "xr.Dataset", which: str) -> Iterable[str]:
         )
 
 
+def _spread(dataset: "xr.Dataset", which: str) -> Iterable[str]:
+    """What leaps make of the variances of counts, which is often more than they make of the means."""
+    found = []
+    for name in dataset.attrs["state_variables"].split():
+        variance, bias = float(dataset[f"{name}_variance"][-1]), dataset.get(f"{name}_variance_bias")
+        if bias is not None and np.isfinite(bias) and variance > 0:
+            part, error = (100 * float(x) / variance for x in (bias, dataset[f"{name}_variance_bias_stderr"]))
+            found.append(f"{name} {part:+.1f} % ± {error:.1f} %")
+    if found:
+        yield f"leaps change the variance{which} by: {', '.join(found)}"
+
+
 def _more_steps(dataset: "xr.Dataset", wanted: dict[str, int]) -> str:
     """How many steps, and for steps that are no result another solver too; of adaptive steps tolerances."""
+    if dataset.attrs.get("kind") == "jump":
+        return f"take an epsilon {max(wanted.values()):,} times as small, or DirectMethod"
     if "rtol" in dataset.attrs:
         return f"take tolerances {max(wanted.values()):,} times as small, or smaller ones"
     text = f"take {max(wanted.values()):,} steps or more"
