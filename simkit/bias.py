@@ -134,10 +134,16 @@ def _by_levels(
     last = {name: _Last.of(name, moments) for name in bias.orders}
     steps = simulation.grid.steps if isinstance(simulation.grid, Grid) else 0
 
+    # Increments of other steps are made of rounded normals.
+    in_normals = (
+        float(np.finfo(simulation.normals).eps) if isinstance(simulation.problem, AbstractSDE) else 0.0
+    )
+
     def errors(others: Mapping[str, np.ndarray]) -> StepErrors:
         found = StepErrors({}, {})
         for name, there in others.items():
             rounding = float(rounding_error(last[name].size, simulation.precision, steps))
+            rounding = max(rounding, in_normals * last[name].spread)
             values = np.concatenate([run[name][: len(there), None], there], 1)
             error, lost = _step_error(values, bias.factors, bias.orders[name], rounding, last[name].varies)
             if error is not None:
@@ -163,7 +169,7 @@ def _by_levels(
 def _step_error(
     values: np.ndarray, factors: tuple[float, ...], order: float, rounding: float, varies: bool
 ) -> tuple[StepError | None, int]:
-    """The step error, and how many paths it leaves out since they are finite in the run alone.
+    """The step error, and how many paths are finite in the run alone, on the worst of the grids.
 
     A grid on which too many are lost does not count, and where no grid is left there is no estimate: paths
     that survive are no sample of all.
@@ -171,23 +177,27 @@ def _step_error(
     values = values[np.isfinite(values[:, 0])]
     finite = np.isfinite(values)
     lost = (~finite).sum(0)
-    kept = np.flatnonzero(lost <= MOST_LOST * len(values))
+    good = lost <= MOST_LOST * len(values)
+    lengths = np.asarray([1.0, *factors])
+    least = lengths[~good & (lengths > 1)].min(initial=np.inf)  # nor do longer steps than those that fail
+    kept = np.flatnonzero(good & (lengths < least))
     if len(kept) < 2:
-        return None, int(lost.min(initial=len(values), where=lost > 0))
+        return None, int(lost.max())
     values = values[:, kept]
     whole = bool(np.all(values == np.rint(values)))
     if varies and whole and not np.ptp(values, 1).any():
         rounding = max(rounding, 1 / len(values))  # of so many none differed: an event, or a count
     error = step_error(values, [factors[level - 1] for level in kept[1:]], order, rounding)
     told = error is not None and math.isfinite(error.bias)
-    return (error if told else None), int(lost[kept].max())
+    return (error if told else None), int(lost.max())
 
 
 @dataclasses.dataclass(frozen=True)
 class _Last:
-    """What the statistics say of a quantity at the end: its size, its error, and whether paths differ."""
+    """What the statistics say of a quantity at the end, and whether paths differ in it."""
 
     size: float
+    spread: float
     stderr: float
     varies: bool
 
@@ -196,7 +206,8 @@ class _Last:
         mean, variance, stderr, low, high = (
             float(moments[f"{name}_{key}"][-1]) for key in ("mean", "variance", "stderr", "min", "max")
         )
-        return _Last(float(np.hypot(mean, np.sqrt(np.nan_to_num(variance)))), stderr, low < high)
+        spread = float(np.sqrt(np.nan_to_num(variance)))
+        return _Last(math.hypot(mean, spread), spread, stderr, low < high)
 
 
 def _final_values(request: Request, program: Callable, first: int, paths: int) -> dict[str, np.ndarray]:

@@ -28,7 +28,8 @@ class StepError:
 
     `stderr` is the error of `bias`: its `noise`, which is less with more paths, and what the extrapolation
     leaves out. `order` is the one extrapolated with. With the claim `at least` there is no estimate: steps
-    are too long for any order, and `bias` is a difference seen between two lengths of step.
+    are too long for any order, and `bias` is the difference to the shortest steps, or where the run's own are
+    these, what it would be if the order were there.
     """
 
     bias: float
@@ -73,8 +74,8 @@ class _Expansion:
             bias, noise = self.mean(self.bias(order))
             return StepError(bias, noise, noise, "estimate", order)
         if self.surely_below(LEAST_ORDER):
-            to_finest, fine, _ = self.differences
-            bias, noise = self.mean(to_finest if self.lengths[0] < 1 else fine)
+            to_finest = self.differences[0]
+            bias, noise = self.mean(to_finest if self.lengths[0] < 1 else self.bias(order))
             return StepError(bias, noise, noise, "at least", order)
         taken, others = order, [self.bias_by_coarse(order)]
         if self.surely_below(order) or self.surely_above(order):
