@@ -50,7 +50,8 @@ def to_dataset(simulation: Simulation, result: EnsembleResult, provenance: Mappi
     range of the first basis function where they do. The attribute `bias_left_out` says of which quantities
     the step bias leaves out paths, as `S 3, call 3`, since they have no finite value at its other steps;
     `noticeable_bias` and `unresolved` say in the same way which have a step bias that matters, or one as
-    large as themselves, and how many steps would do. `provenance` goes to the attributes: strings and numbers only.
+    large as themselves, and how many steps would do. `provenance` goes to the attributes: strings and numbers
+    only.
     """
     units = quantities(simulation)
     coordinates = {
