@@ -17,6 +17,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 CHANCE = 3e-5  # that noise is taken for a difference: 4 standard errors where there are many paths
+ROUNDINGS = 4.0  # the same of a single path, whose noise is rounding
 LEAST_ORDER = 0.5  # slower convergence has no order that three lengths of step could tell
 NEAR = 0.2  # of an order, to be taken for it
 MOST_ORDER = 16.0
@@ -109,7 +110,7 @@ class _Expansion:
         """The mean, or 0 where noise could have made it."""
         value, noise = self.mean(each)
         n = len(each)
-        limit = stdtrit(n - 1, 1 - CHANCE) if n > 1 else 1.0
+        limit = stdtrit(n - 1, 1 - CHANCE) if n > 1 else ROUNDINGS
         return value if abs(value) > limit * noise else 0.0
 
     def rise(self, order: float) -> tuple[float, float]:

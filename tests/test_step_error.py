@@ -66,10 +66,10 @@ def test_rounding_is_no_difference(factors, value):
     rounding = 1e-15 * (1 + abs(value))
     rng = np.random.default_rng(int(1000 * abs(value)))
     values = value + rng.uniform(-1, 1, (1, 3)) * rounding
-    found = step_error(values, factors, 1.0, 4 * rounding)
+    found = step_error(values, factors, 1.0, rounding)
     assert found is not None
     assert found.claim == "estimate"
-    assert abs(found.bias) < 4 * found.stderr
+    assert abs(found.bias) < 5 * found.stderr
 
 
 def test_values_near_the_largest_number_are_no_mistake():
