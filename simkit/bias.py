@@ -150,6 +150,11 @@ def _by_levels(
     last = {name: _Last.of(name, moments) for name in bias.orders}
     steps = 0.0 if isinstance(simulation.grid, JumpGrid) else steps  # counts are not rounded
 
+    # Increments of other steps are made of rounded normals.
+    in_normals = (
+        float(np.finfo(simulation.normals).eps) if isinstance(simulation.problem, AbstractSDE) else 0.0
+    )
+
     def errors(each: Mapping[str, np.ndarray]) -> StepErrors:
         found = StepErrors({}, {})
         for name, values in each.items():
@@ -160,7 +165,7 @@ def _by_levels(
                 continue
             size, order = last[name].size, bias.orders[name]
             rounding = float(rounding_error(size, simulation.precision, steps))
-            floor = rounding
+            floor = rounding = max(rounding, in_normals * last[name].spread)
             whole = bool(np.all(kept == np.rint(kept)))
             if last[name].varies and whole and not np.ptp(kept, 1).any():
                 floor = max(rounding, 1 / len(kept))  # of so many none differed: an event, or a count
@@ -187,20 +192,22 @@ def _by_levels(
     return errors({name: np.concatenate([x, more[name]]) for name, x in values.items()})
 
 
-def _survivors(values: np.ndarray, factors: tuple[float, ...]) -> tuple[np.ndarray, tuple[float, ...], int]:
+def _survivors(
+    values: np.ndarray, factors: tuple[float, ...]
+) -> tuple[np.ndarray, tuple[float, ...], int]:
     """The values of paths that are finite in the run, on the grids that count, and how many are lost there.
 
-    A grid on which too many are lost does not count: paths that survive are no sample of all. Where there is
-    no other, or where a finer one is lost, there is no estimate and no grid.
+    A grid on which too many are lost does not count, nor do longer steps: paths that survive are no sample of
+    all. Where no grid is left, or a finer one is lost, there is no estimate.
     """
     values = values[np.isfinite(values[:, 0])]
     lost = (~np.isfinite(values)).sum(0)
-    keeps = lost <= MOST_LOST * len(values)
-    finer = np.asarray([False, *(factor < 1 for factor in factors)])
-    if not len(values) or not keeps[1:].any() or (finer & ~keeps).any():
-        return values[:, :1], (), int(lost.min(initial=len(values), where=lost > 0))
-    kept = tuple(factor for factor, keep in zip(factors, keeps[1:], strict=True) if keep)
-    return values[:, keeps], kept, int(lost[keeps].max())
+    good = lost <= MOST_LOST * len(values)
+    lengths = np.asarray([1.0, *factors])
+    good &= lengths < lengths[~good & (lengths > 1)].min(initial=np.inf)
+    if not len(values) or not good[1:].any() or not good[lengths < 1].all():
+        return values[:, :1], (), int(lost.max(initial=0))
+    return values[:, good], tuple(lengths[1:][good[1:]].tolist()), int(lost.max())
 
 
 def _squares(values: np.ndarray) -> np.ndarray:
@@ -212,9 +219,10 @@ def _squares(values: np.ndarray) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True)
 class _Last:
-    """What the statistics say of a quantity at the end: its size, its error, and whether paths differ."""
+    """What the statistics say of a quantity at the end, and whether paths differ in it."""
 
     size: float
+    spread: float
     stderr: float
     varies: bool
 
@@ -223,7 +231,8 @@ class _Last:
         mean, variance, stderr, low, high = (
             float(moments[f"{name}_{key}"][-1]) for key in ("mean", "variance", "stderr", "min", "max")
         )
-        return _Last(float(np.hypot(mean, np.sqrt(np.nan_to_num(variance)))), stderr, low < high)
+        spread = float(np.sqrt(np.nan_to_num(variance)))
+        return _Last(math.hypot(mean, spread), spread, stderr, low < high)
 
 
 def _final_values(request: Request, program: Callable, first: int, paths: int) -> dict[str, np.ndarray]:

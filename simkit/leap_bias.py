@@ -1,7 +1,7 @@
 r"""The bias of tau-leaping: coupled paths whose leaps are longer or shorter than the run's.
 
-What leaps leave in a mean is of first order in $\epsilon$. The paths are none of the run's, and share events
-with each other instead (`coupled_leaps`): what a leap draws by itself differs between any two $\epsilon$.
+What leaps leave in a mean is of first order in their length. The paths are none of the run's, and share
+events with each other instead (`coupled_leaps`): what a leap draws by itself differs with its length.
 """
 
 import dataclasses
@@ -16,15 +16,15 @@ from simkit.paths import PathProgram, as_device_ids, lanes_for, path_mesh, path_
 from simkit.programs import Request
 from simkit.simulation import Simulation
 
-LONGER, BESIDE, SHORTER = (2.0, 4.0), (0.5, 2.0), (0.5, 0.25)
+LONGER, SHORTER = (2.0, 4.0), (0.5, 0.25)
 PIECE = 4  # leaps of the run that a piece of the joint sequence of times costs
 
 
 @dataclasses.dataclass(frozen=True)
 class LeapProgram:
-    """A function of ((inputs, epsilons), ids) that simulates coupled paths: values at the end by name.
+    """A function of ((inputs, factors), ids) that simulates coupled paths: values at the end by name.
 
-    They are arrays `(epsilons, leaves, lanes)`.
+    They are arrays `(factors, leaves, lanes)`.
     """
 
     paths: PathProgram
@@ -33,10 +33,10 @@ class LeapProgram:
         return self.paths.each(self._ends)(given, ids)
 
     def _ends(self, given, path):
-        inputs, epsilons = given
+        inputs, factors = given
         network, observer, grid = self.paths.combined(inputs)
         method, start = self.paths.parts.tree[3], start_counts(network, inputs.initial, path)
-        return coupled_leaps(network, method, epsilons, start, grid, inputs.key, path, observer).ends
+        return coupled_leaps(network, method, factors, start, grid, inputs.key, path, observer).ends
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +52,7 @@ class LeapRun:
     def values(
         self, programs: Sequence[Callable], run: Mapping[str, np.ndarray], first: int, paths: int
     ) -> dict[str, np.ndarray]:
-        """The final values of so many paths `(paths, 1 + levels)` by name, first by the run's epsilon."""
+        """The final values of so many paths `(paths, 1 + levels)` by name, first by leaps as the run's."""
         (request,), (program,) = self.requests, programs
         given, ids = request.arguments
         if request.mesh is None:
@@ -67,20 +67,17 @@ class LeapRun:
 def leap_run(simulation: Simulation, shorter: bool, part_of_work: float, most: int) -> LeapRun | None:
     """How to find the bias of leaps within a part of the run's work; None for another solver.
 
-    By leaps two and four times as long, where these are any; with `shorter` by half and a quarter.
+    By leaps two and four times as long; with `shorter` half and a quarter as long.
     """
-    method = simulation.solver
-    if not isinstance(method, TauLeaping):
+    if not isinstance(simulation.solver, TauLeaping):
         return None
-    possible = [factors for factors in (LONGER, BESIDE, SHORTER) if max(factors) * method.epsilon < 1]
-    factors = SHORTER if shorter else possible[0]
+    factors = SHORTER if shorter else LONGER
     cost = PIECE * sum(1 / factor for factor in (1.0, *factors))
     affordable = min(int(part_of_work * simulation.paths / cost), most)
     paths = lanes_for(affordable)  # all lanes are simulated in any case
     mesh = path_mesh(1)
     program, inputs = path_program(simulation, simulation.grid, mesh)
-    epsilons = jnp.asarray([method.epsilon, *(factor * method.epsilon for factor in factors)], jnp.float64)
     ids = as_device_ids(0, 1, lanes_for(paths), mesh)
-    request = Request(LeapProgram(program), ((inputs, epsilons), ids), mesh)
+    request = Request(LeapProgram(program), ((inputs, jnp.asarray((1.0, *factors), jnp.float64)), ids), mesh)
     names = (*simulation.problem.State._fields, *simulation.observables)
     return LeapRun(factors, (request,), dict.fromkeys(names, 1.0), paths, paths)

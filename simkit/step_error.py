@@ -17,6 +17,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 CHANCE = 3e-5  # that noise is taken for a difference: 4 standard errors where there are many paths
+ROUNDINGS = 4.0  # the same of a single path, whose noise is rounding
 LEAST_ORDER = 0.5  # slower convergence has no order that three lengths of step could tell
 NEAR = 0.2  # of an order, to be taken for it
 MOST_ORDER = 16.0
@@ -28,7 +29,8 @@ class StepError:
 
     `stderr` is the error of `bias`: its `noise`, which is less with more paths, and what the extrapolation
     leaves out. `order` is the one extrapolated with. With the claim `at least` there is no estimate: steps
-    are too long for any order, and `bias` is a difference seen between two lengths of step.
+    are too long for any order, and `bias` is the difference to the shortest steps, or where the run's own are
+    these, what it would be if the order were there.
     """
 
     bias: float
@@ -73,8 +75,8 @@ class _Expansion:
             bias, noise = self.mean(self.bias(order))
             return StepError(bias, noise, noise, "estimate", order)
         if self.surely_below(LEAST_ORDER):
-            to_finest, fine, _ = self.differences
-            bias, noise = self.mean(to_finest if self.lengths[0] < 1 else fine)
+            to_finest = self.differences[0]
+            bias, noise = self.mean(to_finest if self.lengths[0] < 1 else self.bias(order))
             return StepError(bias, noise, noise, "at least", order)
         taken, others = order, [self.bias_by_coarse(order)]
         if self.surely_below(order) or self.surely_above(order):
@@ -108,7 +110,7 @@ class _Expansion:
         """The mean, or 0 where noise could have made it."""
         value, noise = self.mean(each)
         n = len(each)
-        limit = stdtrit(n - 1, 1 - CHANCE) if n > 1 else 1.0
+        limit = stdtrit(n - 1, 1 - CHANCE) if n > 1 else ROUNDINGS
         return value if abs(value) > limit * noise else 0.0
 
     def rise(self, order: float) -> tuple[float, float]:

@@ -46,7 +46,7 @@ def unresolved_notes(dataset: "xr.Dataset", which: str = "") -> list[str]:
         return []
     return [
         f"! {', '.join(wanted)}{which}: no result, the step bias is as large as the value; "
-        f"{_more_steps(dataset, wanted)}"
+        f"{_more_steps(dataset, wanted)}, or accept it by ensemble: {{unresolved: keep}}"
     ]
 
 

@@ -94,7 +94,9 @@ def _mean(row: Mapping[str, Any]) -> str:
     """A mean with its error, which of several paths is a number unless it is too large for one."""
     error = math.inf if row["stderr"] is None and row["n"] > 1 else row["stderr"]
     mark = "" if row["resolved"] and not row["noticeable_bias"] else MARK
-    return with_error(row["mean"], error) + (_limit(row) or " ± 0" if error == 0 else "") + mark
+    if limit := _limit(row):
+        return f"{row['mean']:.10g}{limit}{mark}"
+    return with_error(row["mean"], error) + (" ± 0" if error == 0 else "") + mark
 
 
 def _limit(row: Mapping[str, Any]) -> str:

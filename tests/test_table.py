@@ -153,7 +153,8 @@ def test_the_summary_is_json():
     assert call["n"] == 1963
     keys = {"mean", "stderr", "bias", "bias_stderr", "bias_order", "exact", "z", "n", "unit"}
     assert set(call) == keys | {"resolved", "noticeable_bias"}
-    assert call["resolved"] and not call["noticeable_bias"]
+    assert call["resolved"]
+    assert not call["noticeable_bias"]
     assert content["observables"]["level"]["exact"] is None
     alone = json.loads(json.dumps(summary(one_curve_dataset()), allow_nan=False))
     assert alone["state"]["X"]["stderr"] is None

@@ -1,12 +1,12 @@
-r"""Paths of tau-leaping that differ in `epsilon` and fire together as often as they can.
+r"""Paths of tau-leaping with leaps so many times as long, which fire together as often as they can.
 
-Each path takes its own leaps, with its own critical reactions, refusals and exact events, and has the law
-of `TauLeaping` by itself. Events of reaction j have marks between 0 and the largest of the propensities $a_j$
-with which the present leaps began; a path fires at the marks below its own. So two paths fire together at the
-rate $\min(a_j, b_j)$, and one alone at the rest. The times at which any leap begins or ends cut a joint
-sequence of times, and what a reaction fires in a leap is the sum over its pieces, a Poisson variate of the
-leap's own mean. A path whose leap is refused goes back to its start and is driven alone until it has caught
-up.
+Each path takes its own leaps, with its own critical reactions, refusals and exact events; one whose leaps are
+as long as the method says has the law of `TauLeaping`. Events of reaction j have marks between 0 and the
+largest of the propensities $a_j$ with which the present leaps began; a path fires at the marks below its own.
+So two paths fire together at the rate $\min(a_j, b_j)$, and one alone at the rest. The times at which any leap
+begins or ends cut a joint sequence of times, and what a reaction fires in a leap is the sum over its pieces, a
+Poisson variate of the leap's own mean. A path whose leap is refused goes back to its start and is driven alone
+until it has caught up.
 
 The mean difference of the ends then has a small variance, and says how far leaps move what is observed.
 Reference: Anderson & Higham (2012), Multilevel Monte Carlo for continuous time Markov chains, with
@@ -98,14 +98,16 @@ class _Piece(NamedTuple):
 def coupled_leaps(
     network: AbstractReactionNetwork,
     method: TauLeaping,
-    epsilons: Scalar,
+    factors: Scalar,
     y0,
     grid: JumpGrid,
     key: Words,
     path,
     observer: AbstractObserver,
 ) -> CoupledLeaps:
-    """Paths from the counts `y0` to the end of `grid`, by `method` with each of the `epsilons` `(paths,)`.
+    """Paths from the counts `y0` to the end of `grid`, with leaps `factors` `(paths,)` times as long.
+
+    What is an exact event by `method` is one in all of them, so that what leaps leave goes with the factor.
 
     The noise is a function of key and path, and none that `integrate_jumps` reads. Clock and propensities are
     in float64, whatever the precision of the grid. Curves and events of a scheduled network act as there. No
@@ -117,14 +119,14 @@ def coupled_leaps(
         (network, observer, grid.t0, grid.span),
     )
     start, span = jnp.asarray(t0, jnp.float64), jnp.asarray(span, jnp.float64)
-    epsilons = jnp.asarray(epsilons, jnp.float64)
+    factors = jnp.asarray(factors, jnp.float64)
     events = stream_key(key, path, Stream.COUPLED_LEAPS)
     jumps = Jumps(network, JumpNoise(events, events), start, span)
     y0 = jax.tree.map(lambda x: jnp.asarray(x).astype(jnp.int32), y0)
     zero, running = jnp.zeros_like(span), jnp.int32(RUNNING)
-    everywhere = jax.tree.map(lambda x: jnp.broadcast_to(x, epsilons.shape), y0)
+    everywhere = jax.tree.map(lambda x: jnp.broadcast_to(x, factors.shape), y0)
     joint = _Joint(_begun(jumps, everywhere, zero), jnp.uint32(0), running)
-    most = min(len(epsilons) * grid.max_steps, 2**32 - 1)
+    most = min(len(factors) * grid.max_steps, 2**32 - 1)
 
     def stop(carry, where):
         joint, last = carry
@@ -132,7 +134,7 @@ def coupled_leaps(
         during = over(jumps, last, time)
         joint = jax.lax.while_loop(
             lambda joint: jnp.any(joint.paths.begun < time) & (joint.status == RUNNING),
-            lambda joint: _driven(during, method, epsilons, joint, time, most),
+            lambda joint: _driven(during, method, factors, joint, time, most),
             joint,
         )
         counts, sound = jax.vmap(lambda y: after_event(jumps, time, which, y))(joint.paths.seen)
@@ -161,15 +163,15 @@ def _begun(jumps: Jumps, y, time) -> _Path:
 
 
 @jax.named_scope(STEPS)
-def _driven(jumps: Jumps, method: TauLeaping, epsilons, joint: _Joint, stop, most: int) -> _Joint:
+def _driven(jumps: Jumps, method: TauLeaping, factors, joint: _Joint, stop, most: int) -> _Joint:
     """After the next piece of the joint sequence of times, of the paths that are behind.
 
     A path that has come to `stop` goes on to the end of its leap, which is refused or accepted as a whole.
     """
     paths = joint.paths
-    plans = jax.vmap(functools.partial(method.planned, jumps))(paths.y, paths.refused, epsilons)
+    plans = jax.vmap(functools.partial(method.planned, jumps))(paths.y, paths.refused)
     a, critical = jnp.stack(plans.propensities, 1), jnp.stack(plans.critical, 1)
-    ends = paths.begun + jnp.where(plans.single, jnp.inf, plans.length)
+    ends = paths.begun + jnp.where(plans.single, jnp.inf, factors * plans.length)
     clocks = jnp.where(paths.begun < stop, paths.reached, jnp.inf)
     now = jnp.min(clocks)
     active = clocks <= now

@@ -98,7 +98,7 @@ class TauLeaping(AbstractJumpMethod):
     def propose(self, jumps, y, state, drawn):
         index, dtype = drawn, jumps.span.dtype
         most = MOST_EVENTS[dtype.itemsize]
-        a, critical, single, leap = self.planned(jumps, y, state.in_a_row, self.epsilon)
+        a, critical, single, leap = self.planned(jumps, y, state.in_a_row)
 
         one_by_one = [jnp.where(single | c, each, 0.0) for c, each in zip(critical, a, strict=True)]
         sums = running_sums(one_by_one)
@@ -140,11 +140,11 @@ class TauLeaping(AbstractJumpMethod):
         whole = sound(jax.tree.map(jnp.add, y, change))
         return Proposal(tau, change, tuple(fired), tuple(leapt), accepted, whole, refusals, status)
 
-    def planned(self, jumps: Jumps, y, refused, epsilon) -> Planned:
-        """The next leap from `y`, `refused` so many times in a row, with an `epsilon` that may be traced."""
+    def planned(self, jumps: Jumps, y, refused) -> Planned:
+        """The next leap from `y`, `refused` so many times in a row."""
         a = jumps.propensities(y)
         critical = self._critical(jumps, y, a)
-        leap = self._leap(jumps, y, a, critical, epsilon)
+        leap = self._leap(jumps, y, a, critical)
         single = leap * running_sums(a)[-1] < FEW_EVENTS
         halved = jnp.minimum(leap * jnp.exp2(-refused.astype(leap.dtype)), jumps.span)
         return Planned(a, tuple(critical), single, halved)
@@ -200,14 +200,14 @@ class TauLeaping(AbstractJumpMethod):
             found.append(few & (propensity > 0))
         return found
 
-    def _leap(self, jumps: Jumps, y, a, critical, epsilon):
+    def _leap(self, jumps: Jumps, y, a, critical):
         """The longest leap that changes no propensity by more than about epsilon of it."""
         free = [jnp.where(c, 0.0, each) for c, each in zip(critical, a, strict=True)]
         changes = [each.change for each in jumps.network.reactions.values()]
         bound = jnp.full((), jnp.inf, jumps.span.dtype)
         for name, weight in _weights(jumps, y).items():
             x = getattr(y, name).astype(bound.dtype)
-            allowed = jnp.maximum(epsilon * x / jnp.maximum(weight, 1.0), 1.0)
+            allowed = jnp.maximum(self.epsilon * x / jnp.maximum(weight, 1.0), 1.0)
             mean, variance, lost = (jnp.zeros_like(bound) for _ in range(3))
             for change, each in zip(changes, free, strict=True):
                 n = float(change.get(name, 0))
