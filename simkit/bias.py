@@ -24,7 +24,7 @@ from simkit.paths import as_device_ids, lanes_for, path_mesh, path_program
 from simkit.programs import Request, compiled
 from simkit.rounding import rounding_error
 from simkit.simulation import Simulation
-from simkit.step_error import StepError, step_error
+from simkit.step_error import NEAR, StepError, step_error
 from simkit.step_levels import Comparison, levels
 
 BIAS_PATHS = 4096
@@ -155,26 +155,23 @@ def _by_levels(
         float(np.finfo(simulation.normals).eps) if isinstance(simulation.problem, AbstractSDE) else 0.0
     )
 
+    unsure = NEAR if isinstance(simulation.grid, AdaptiveGrid) else 0.0
+
     def errors(each: Mapping[str, np.ndarray]) -> StepErrors:
         found = StepErrors({}, {})
         for name, values in each.items():
-            kept, factors, lost = _survivors(values, bias.factors)
-            if lost:
-                found.left_out[name] = lost
-            if not factors:
-                continue
             size, order = last[name].size, bias.orders[name]
             rounding = float(rounding_error(size, simulation.precision, steps))
-            floor = rounding = max(rounding, in_normals * last[name].spread)
-            whole = bool(np.all(kept == np.rint(kept)))
-            if last[name].varies and whole and not np.ptp(kept, 1).any():
-                floor = max(rounding, 1 / len(kept))  # of so many none differed: an event, or a count
-            error = step_error(kept, factors, order, floor)
-            if error is not None and math.isfinite(error.bias):
+            rounding = max(rounding, in_normals * last[name].spread)
+            error, lost = _step_error(values, bias.factors, order, rounding, last[name].varies, unsure)
+            if error is not None:
                 found.errors[name] = error
+            if lost:
+                found.left_out[name] = lost
             if last[name].varies:
-                error = step_error(_squares(kept), factors, order, size * rounding)
-                if error is not None and math.isfinite(error.bias):
+                squares = _squares(values)
+                error, _ = _step_error(squares, bias.factors, order, size * rounding, False, unsure)
+                if error is not None:
                     found.variances[name] = error
         return found
 
@@ -192,10 +189,15 @@ def _by_levels(
     return errors({name: np.concatenate([x, more[name]]) for name, x in values.items()})
 
 
-def _survivors(
-    values: np.ndarray, factors: tuple[float, ...]
-) -> tuple[np.ndarray, tuple[float, ...], int]:
-    """The values of paths that are finite in the run, on the grids that count, and how many are lost there.
+def _step_error(
+    values: np.ndarray,
+    factors: tuple[float, ...],
+    order: float,
+    rounding: float,
+    varies: bool,
+    unsure: float = 0.0,
+) -> tuple[StepError | None, int]:
+    """The step error, and how many paths are finite in the run alone, on the worst of the grids.
 
     A grid on which too many are lost does not count, nor do longer steps: paths that survive are no sample of
     all. Where no grid is left, or a finer one is lost, there is no estimate.
@@ -206,15 +208,23 @@ def _survivors(
     lengths = np.asarray([1.0, *factors])
     good &= lengths < lengths[~good & (lengths > 1)].min(initial=np.inf)
     if not len(values) or not good[1:].any() or not good[lengths < 1].all():
-        return values[:, :1], (), int(lost.max(initial=0))
-    return values[:, good], tuple(lengths[1:][good[1:]].tolist()), int(lost.max())
+        return None, int(lost.max(initial=0))
+    values = values[:, good]
+    whole = bool(np.all(values == np.rint(values)))
+    if varies and whole and not np.ptp(values, 1).any():
+        rounding = max(rounding, 1 / len(values))  # of so many none differed: an event, or a count
+    error = step_error(values, lengths[1:][good[1:]], order, rounding, unsure)
+    told = error is not None and math.isfinite(error.bias)
+    return (error if told else None), int(lost.max())
 
 
 def _squares(values: np.ndarray) -> np.ndarray:
     """Squared deviations, whose means are the variances at each length of step."""
-    values = values[np.isfinite(values).all(1)]
+    finite = np.isfinite(values)
+    n = finite.sum(0)
     with np.errstate(over="ignore", invalid="ignore"):
-        return (values - values.mean(0)) ** 2 * (len(values) / max(len(values) - 1, 1))
+        means = np.where(finite, values, 0.0).sum(0) / np.maximum(n, 1)
+        return (values - means) ** 2 * (n / np.maximum(n - 1, 1))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -72,8 +72,6 @@ def test_means_and_variances_are_exact_but_for_the_bias(experiment, exact):
                 assert bias.claim == "estimate"
                 z.append((value - truth - bias.bias) / math.hypot(stderr, bias.stderr))
                 plain.append((value - truth) / stderr)
-                print(name, value / truth - 1, stderr / truth, bias.bias / truth, bias.stderr / truth)
-    print(np.round(z, 2), np.round(plain, 1))
     assert np.mean(np.square(plain)) > 10
     assert np.abs(z).max() < 4
     assert np.mean(np.square(z)) < 2

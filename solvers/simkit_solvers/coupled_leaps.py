@@ -3,10 +3,10 @@ r"""Paths of tau-leaping with leaps so many times as long, which fire together a
 Each path takes its own leaps, with its own critical reactions, refusals and exact events; one whose leaps are
 as long as the method says has the law of `TauLeaping`. Events of reaction j have marks between 0 and the
 largest of the propensities $a_j$ with which the present leaps began; a path fires at the marks below its own.
-So two paths fire together at the rate $\min(a_j, b_j)$, and one alone at the rest. The times at which any leap
-begins or ends cut a joint sequence of times, and what a reaction fires in a leap is the sum over its pieces, a
-Poisson variate of the leap's own mean. A path whose leap is refused goes back to its start and is driven alone
-until it has caught up.
+So two paths fire together at the rate $\min(a_j, b_j)$, and one alone at the rest. The times at which any
+leap begins or ends cut a joint sequence of times, and what a reaction fires in a leap is the sum over its
+pieces, a Poisson variate of the leap's own mean. A path whose leap is refused goes back to its start and is
+driven alone until it has caught up.
 
 The mean difference of the ends then has a small variance, and says how far leaps move what is observed.
 Reference: Anderson & Higham (2012), Multilevel Monte Carlo for continuous time Markov chains, with

@@ -73,7 +73,7 @@ class TauLeaping(AbstractJumpMethod):
     species in fewer than `critical` events fires once at most in a leap, at its own exponential time. A leap
     after which a count would be negative is refused and drawn anew with half the length, and one over fewer
     than ten events on average gives way to an exact event: so no count turns negative. The law differs from
-    the exact one by a bias of order $\epsilon$, which is not reported.
+    the exact one by a bias of order $\epsilon$; `coupled_leaps` measures it.
 
     The leaps do not depend on the saved times: a time inside a leap sees a binomial part of its events.
     Reference: Cao, Gillespie & Petzold (2006), Efficient step size selection for the tau-leaping simulation
