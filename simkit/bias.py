@@ -14,7 +14,7 @@ import numpy as np
 from simkit_solvers.adaptive_grid import AdaptiveGrid
 from simkit_solvers.jump_grid import JumpGrid
 from simkit_solvers.problem import AbstractSDE
-from simkit_solvers.registry import weak_order
+from simkit_solvers.registry import samples_exactly, weak_order
 
 from simkit.chunk_program import ChunkProgram, quantity_rows
 from simkit.initial import differs_between_paths
@@ -62,8 +62,19 @@ class StepErrors:
     variances: dict[str, StepError] = dataclasses.field(default_factory=dict)
 
 
+def unknown_errors(simulation: Simulation) -> StepErrors:
+    """Those of a run without anything to compare with: unknown, or none where the law is sampled exactly.
+
+    The former are runs whose jumps are not split between halves of a step, and whose number of steps or dates
+    rule out longer ones.
+    """
+    exact = isinstance(simulation.grid, JumpGrid) or samples_exactly(simulation.solver, simulation.problem)
+    names = () if exact else (*simulation.problem.State._fields, *simulation.observables)
+    return StepErrors(dict.fromkeys(names, UNKNOWN), {})
+
+
 def bias_run(simulation: Simulation, shorter: bool = False) -> BiasRun | LeapRun | None:
-    """How to find the step bias; None where no other grid can be compared with (`levels`)."""
+    """How to find the step bias; None where there is nothing to compare with (`levels`)."""
     if isinstance(simulation.grid, JumpGrid):
         return leap_run(simulation, shorter, PART_OF_WORK, MOST_BIAS_PATHS)
     others = levels(simulation, shorter)

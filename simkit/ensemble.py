@@ -12,7 +12,7 @@ from jax.sharding import Mesh, NamedSharding
 from simkit_solvers.grid import Grid
 from simkit_solvers.jump_grid import JumpGrid
 
-from simkit.bias import BIAS_PATHS, StepErrors, bias_run, step_errors
+from simkit.bias import BIAS_PATHS, bias_run, step_errors, unknown_errors
 from simkit.chunk_program import ChunkProgram, quantity_rows
 from simkit.chunks import Chunks, plan_chunks, planned_steps
 from simkit.errors import NumericalError
@@ -129,7 +129,7 @@ def _run(simulation: Simulation, progress: Progress | None, ends: int) -> Ensemb
     each = steps.mean if isinstance(steps, StepCounts) else steps
     start = time.perf_counter()
     final = gathering.ends()
-    errors, shorter_s = StepErrors({}, {}), 0.0
+    errors, shorter_s = unknown_errors(simulation), 0.0
     if bias is not None:
         errors, shorter_s = step_errors(simulation, bias, run_again, final, statistics["moments"], each)
     bias_s = time.perf_counter() - start - shorter_s

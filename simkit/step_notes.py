@@ -65,12 +65,17 @@ def _others(dataset: "xr.Dataset", which: str) -> Iterable[str]:
     if dataset.attrs.get("kind") == "jump":
         yield from _spread(dataset, which)
     chosen = "dt" not in dataset.attrs  # by tolerances, or by epsilon
-    unknown = [name for name in bounds if name not in seen and chosen]
+    failing = by_quantity(dataset, "unresolved")
+    unknown = [name for name in bounds if name not in seen and name not in failing]
     if unknown:
-        yield (
-            f"the step bias{which} is unknown ({', '.join(unknown)}): paths fail with smaller "
-            f"{'tolerances' if 'rtol' in dataset.attrs else 'epsilon'}; a larger time.max_steps may help"
+        reason = (
+            f"paths fail with smaller {'tolerances' if 'rtol' in dataset.attrs else 'leaps'}; a larger "
+            "time.max_steps may help"
+            if chosen
+            else "jumps are not split between halves of a step, and no longer steps meet all dates; take an "
+            "even number of steps"
         )
+        yield f"the step bias{which} is unknown ({', '.join(unknown)}): {reason}"
     counts = by_quantity(dataset, "bias_left_out").items()
     lost = ", ".join(f"{name}: {count:,}" for name, count in counts if name not in unknown)
     if lost:

@@ -106,3 +106,22 @@ def test_exact_events_have_no_step_bias():
     error = run_ensemble(dataclasses.replace(few, paths=100)).bias["X"]
     assert error.bias == 0
     assert error.stderr == pytest.approx(1 / 64)  # of so many paths none differed
+
+
+@quick
+def test_a_jump_diffusion_without_longer_steps_says_that_its_step_bias_is_unknown():
+    """Seven steps have no half, and jumps are not split between halves of a step."""
+    experiment = {
+        "model": {"type": "Merton", "mu": 0.0, "sigma": 0.2, "lam": 1.0, "m": 0.0, "delta": 0.1},
+        "initial": {"S": 100.0},
+        "solver": "EulerMaruyama",
+        "time": {"t1": 1.0, "steps": 7},
+        "ensemble": {"paths": 100, "devices": 1},
+    }
+    simulation = build(load(experiment))
+    dataset = to_dataset(simulation, run_ensemble(simulation), {})
+    assert math.isnan(float(dataset["S_bias"]))
+    assert "unresolved" not in dataset.attrs
+    file = io.StringIO()
+    print_table(dataset, file)
+    assert "the step bias is unknown (S): jumps are not split between halves of a step" in file.getvalue()
