@@ -86,9 +86,9 @@ def test_all_grids_see_the_same_path(quick_programs, steps):
 @pytest.mark.parametrize("steps", [16, 15])
 @pytest.mark.parametrize("solver", MEANS)
 def test_its_error_covers_a_known_bias(quick_programs, solver, steps):
-    """Of 60 seeds 95 % within two errors, by longer steps and by halves, where noise is large and where it is not.
+    """Of 60 seeds 95 % within two errors, by longer steps and by halves, with much noise and with little.
 
-    Where it is not, the next order is most of the error, and has one sign.
+    With little the next order is most of the error, and has one sign.
     """
     simulation = build(load(GROWTH | {"solver": solver, "time": {"t1": 1.0, "steps": steps}}))
     truth = MEANS[solver](1 / steps) ** steps - math.exp(0.5)
