@@ -4,7 +4,7 @@ import copy
 import dataclasses
 import difflib
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -42,6 +42,7 @@ from simkit.settings import (
     Time,
     Uncertainty,
 )
+from simkit.settings.values import without_quotes
 from simkit.suggestion import did_you_mean, shown
 
 VARIANTS = "variants"
@@ -107,6 +108,17 @@ def checked(document: Document) -> Experiment:
     return experiment
 
 
+def add_unreadable(document: Document, paths: Collection[KeyPath], mistakes: Mistakes) -> None:
+    """Add the mistakes in values at or below some paths that show without the rest of the document."""
+    try:
+        Experiment.model_validate(document.data)
+    except ValidationError as error:
+        for entry in error.errors(include_url=False):
+            where = tuple(part for part in entry["loc"] if part not in TAGS)
+            if entry["type"] != "missing" and any(where[: len(path)] == path for path in paths):
+                _explain(document, mistakes, dict(entry))
+
+
 def _without_two_models(document: Document, mistakes: Mistakes) -> dict[str, Any]:
     """The data, without a model that is both named and written out, which would be wrong in many ways."""
     model = _given(document, ("model",))
@@ -123,6 +135,9 @@ def _explain(document: Document, mistakes: Mistakes, entry: dict[str, Any]) -> K
     match entry["type"]:
         case "simkit":
             mistakes.add(path, entry["msg"])
+        case "quoted":
+            remedy = without_quotes(entry["input"], in_file=bool(document.name) or bool(document.options))
+            mistakes.add(path, f"{entry['msg']}; {remedy}")
         case "missing":
             mistakes.add_missing(path, f"is missing{_what(document, path)}")
         case "extra_forbidden":

@@ -145,6 +145,7 @@ def failure_of(simulation: Simulation, path: int) -> Failure:
             reason=reason,
         )
     names = ", ".join(f"{name} = {x:g}" for name, x in broken.items())
+    of_observables = broken.keys() <= simulation.observables.keys()
     return Failure(
         path,
         f"path {path}: {names} at {places[row]}",
@@ -152,10 +153,17 @@ def failure_of(simulation: Simulation, path: int) -> Failure:
         values,
         times,
         broken,
-        observables_only=broken.keys() <= simulation.observables.keys(),
+        observables_only=of_observables and not _blows_up(simulation, values, row),
         step=row * every if isinstance(grid, Grid) else None,
         every=every,
     )
+
+
+def _blows_up(simulation: Simulation, values: dict[str, np.ndarray], row: int) -> bool:
+    """Whether the state itself grows without bound, which a power of it shows first."""
+    states = np.stack([np.abs(values[name]) for name in simulation.problem.State._fields])
+    huge = (1 + states[:, 0].max()) / np.finfo(simulation.precision).eps ** 2
+    return not np.isfinite(states[:, row:]).all() or bool(states[:, row].max() > huge)
 
 
 def replayed(

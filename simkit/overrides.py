@@ -61,7 +61,11 @@ def replace_key(document: Document, path: tuple[str, ...], value: Any, wholly: b
     container: Any = document.data
     made: list[KeyPath] = []
     where: KeyPath = ()
-    for part in path[:-1]:
+    for depth, part in enumerate(path[:-1]):
+        dotted = ".".join(path[depth:])  # as a variant may write what it sets
+        if isinstance(container, dict) and dotted in container:
+            path = (*path[:depth], dotted)
+            break
         key = _index(container, part)
         where = (*where, key)
         if isinstance(container, dict) and container.get(key) is None:

@@ -13,7 +13,7 @@ from simkit.build import build
 from simkit.documents import Document, KeyPath, read_document
 from simkit.errors import InputError
 from simkit.exercise import Exercise
-from simkit.experiment import VARIANTS, checked
+from simkit.experiment import VARIANTS, add_unreadable, checked
 from simkit.mistakes import Mistakes
 from simkit.observables import Observer
 from simkit.overrides import Overrides, apply_overrides, replace_key
@@ -44,6 +44,7 @@ def load_variants(
             raise InputError(f"there is no variant {shown(name)}: the experiment has no variants")
         return checked(document)
     changes = _changes(document, chosen)
+    _refuse_unused(document, changes)
     found: Variants = {}
     problems: dict[str, list[str]] = {}
     for name in changes:
@@ -167,6 +168,21 @@ def _changes(document: Document, chosen: Collection[str] | None) -> dict[str, di
             found[name] = changes
     mistakes.raise_if_any()
     return found
+
+
+def _refuse_unused(document: Document, changes: Mapping[str, Mapping[KeyPath, tuple]]) -> None:
+    """Raise `InputError` for values that every variant replaces: options, and what could not be read."""
+
+    def sets(variant: Mapping[KeyPath, tuple], path: KeyPath) -> bool:
+        return any(path[: len(target)] == target for target in variant)
+
+    replaced = {t for own in changes.values() for t in own if all(sets(x, t) for x in changes.values())}
+    mistakes = Mistakes(dataclasses.replace(document, mistakes=[]))
+    for path in document.options:
+        if path[0] != VARIANTS and sets(dict.fromkeys(replaced, ()), path):
+            mistakes.add(path, "changes nothing, since every variant sets it; change it in the variants")
+    add_unreadable(document, replaced, mistakes)
+    mistakes.raise_if_any()
 
 
 def _settings(

@@ -387,7 +387,8 @@ def test_adaptive_steps_do_not_fit_every_stochastic_solver(messages, solver, mes
 
 def test_a_solver_that_does_not_fit(messages):
     assert messages(text_with(solver="Tsit5")) == [
-        "gbm.yaml:4:9: solver: solver Tsit5 is for ordinary problems, GBM is stochastic; take EulerMaruyama"
+        "gbm.yaml:4:9: solver: solver Tsit5 is for ordinary problems, GBM is stochastic; take SRIW1 "
+        "(strong order 1.5)"
     ]
 
 
@@ -398,6 +399,51 @@ def test_a_solver_for_separable_problems_on_one_with_friction(messages):
         "(x) must change by the second half (v) alone and the other way round, which InlineODE does not; "
         "take Tsit5"
     ]
+
+
+def test_positions_and_momenta_come_in_pairs(messages):
+    text = "model: {ode: {x: -x}}\ninitial: {x: 1}\nsolver: Leapfrog\ntime: {t1: 1, steps: 2}\n"
+    assert messages(text) == [
+        "gbm.yaml:3:9: solver: solver Leapfrog needs as many momenta as positions, and InlineODE has 1 "
+        "variable (x); take Tsit5"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("solver", "message"),
+    [
+        (
+            "SRIW1",
+            r"InlineSDE has commutative noise; take Milstein \(strong order 1\) or PlatenWeak2 \(weak or",
+        ),
+        (
+            "ShARK",
+            r"InlineSDE is an Itô model; take Milstein \(strong order 1\) or PlatenWeak2 \(weak order 2\)$",
+        ),
+        (
+            "{type: ShARK, convert: true}",
+            r"is for additive noise, InlineSDE has commutative noise; take SPaRK or",
+        ),
+    ],
+)
+def test_a_solver_that_is_recommended_runs(solver, message):
+    """Two correlated prices."""
+    sde = "{A: {drift: 0.1*A, noise: {W1: 0.2*A}}, B: {drift: 0.1*B, noise: {W2: 0.2*B}}}"
+    text = (
+        f"model: {{sde: {sde}, correlation: {{W1-W2: 0.5}}}}\ninitial: {{A: 1, B: 1}}\n"
+        "solver: %s\ntime: {t1: 1, steps: 2}\n"
+    )
+    with pytest.raises(InputError, match=message):
+        load(text % solver)
+    for other in ("Milstein", "PlatenWeak2"):
+        load(text % other)
+
+
+def test_a_rate_in_time_leads_to_a_curve():
+    reactions = "{make: {equation: 0 -> X, rate: 10*(1 + sin(t))}}"
+    text = f"model: {{reactions: {reactions}}}\ninitial: {{X: 0}}\nsolver: DirectMethod\ntime: {{t1: 1}}\n"
+    with pytest.raises(InputError, match=r"a rate depends on t, .* a curve with interpolation: previous"):
+        load(text)
 
 
 def test_every_mistake_at_once_in_the_order_of_the_file(messages):

@@ -402,6 +402,20 @@ def test_an_observable_without_a_value_is_told_from_a_failed_path():
 
 
 @quick
+def test_a_power_of_a_state_that_blows_up_is_no_matter_of_the_observable():
+    """Explicit steps of x' = -x^3 that are too long: x^4 overflows first."""
+    experiment = {
+        "model": {"sde": {"x": {"drift": "-x**3", "noise": {"W": 0.1}}}},
+        "initial": {"x": 100},
+        "time": {"t1": 1, "steps": 4},
+        "ensemble": {"paths": 3},
+        "observe": {"y": "x**4"},
+    }
+    with pytest.raises(NumericalError, match=r"y = inf at t = 1 \(step 4 of 4\).*Take more steps or another"):
+        run_ensemble(build(load(experiment)))
+
+
+@quick
 def test_excluded_paths_leave_the_step_bias_too_and_none_left_is_an_error():
     half = run_ensemble(with_observable("log(S - 100)", failures="exclude"))
     assert 0 < half.failed < 100

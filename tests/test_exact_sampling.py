@@ -227,7 +227,7 @@ def test_exact_samples_have_no_step_bias():
 
 REFUSED = [
     (("SABR", {"F": 100.0, "alpha": 0.2}), "ExactSampling", {}, "SABR gives none .*; take EulerMaruyama"),
-    (("GBM", {"S": 100.0}), "AndersenQE", {}, "GBM has none .*; take EulerMaruyama"),
+    (("GBM", {"S": 100.0}), "AndersenQE", {}, "GBM has none .*; take SRIW1"),
     (
         ("Heston", {"S": 100.0, "v": 0.1}),
         "AndersenQE",

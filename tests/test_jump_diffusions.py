@@ -270,7 +270,7 @@ REFUSED = [
         {"solver": {"type": "SPaRK", "convert": True}},
         "Merton cannot be converted to the other calculus: it jumps",
     ),
-    ({"solver": "AndersenQE"}, "solver AndersenQE is for variances .*Merton has none .*; take EulerMaruyama"),
+    ({"solver": "AndersenQE"}, "solver AndersenQE is for variances .*Merton has none .*; take SRIW1"),
 ]
 
 

@@ -56,6 +56,15 @@ CASES = {
             "of equal length"
         ],
     ),
+    "a dictionary from PyYAML": (
+        PRICE | {"time": {"t1": 1.0, "rtol": "1e-6", "atol": "1e6"}},
+        [
+            "time.rtol: '1e-6' is text, not a number; PyYAML takes this for text: write 1.0e-6 in the "
+            "file, or give simkit the file's name",
+            "time.atol: '1e6' is text, not a number; PyYAML takes this for text: write 1.0e+6 in the "
+            "file, or give simkit the file's name",
+        ],
+    ),
     "a model as an object": (
         PRICE | {"model": GBM(0.05, 0.2)},
         [

@@ -256,7 +256,7 @@ REFUSALS = [
     (
         "Heun",
         General(),
-        "converges to the Stratonovich solution, General is an Itô model; take EulerMaruyama, or",
+        "converges to the Stratonovich solution, General is an Itô model; take EulerMaruyama .*, or let it",
     ),
     (
         "EulerMaruyama",
@@ -267,7 +267,7 @@ REFUSALS = [
         "ItoMilstein",
         General(),
         "is for additive, scalar, diagonal or commutative noise, General has general noise; take "
-        r"EulerMaruyama, or \{type: SPaRK, convert: true\}, of the same order with a smaller error$",
+        r"EulerMaruyama \(strong order 0\.5\) or PlatenWeak2 \(weak order 2\)$",
     ),
     ("Tsit5", General(), "is for ordinary problems, General is stochastic; take EulerMaruyama"),
     ("SPaRK", Driven(), "is for stochastic problems, Driven is an ordinary one; take Tsit5"),
@@ -284,7 +284,7 @@ REFUSALS = [
         "draws from the transition law of the model, and General gives none .*; take",
     ),
     ("ExactSampling", Driven(), "is for stochastic problems, Driven is an ordinary one; take Tsit5"),
-    ("AndersenQE", Additive(), "is for variances with a square root, and Additive has none .*; take EulerM"),
+    ("AndersenQE", Additive(), "is for variances with a square root, and Additive has none .*; take SRIW1"),
     (
         "AndersenQE",
         Volatile(xi=0.0),

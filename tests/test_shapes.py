@@ -112,6 +112,13 @@ NOISES = {
     "forgotten": lambda y, dW: PairState(0.2 * y.x, dW.W2),
     "in part forgotten": lambda y, dW: PairState(y.x * dW.W1 - 0.2 * y.x, dW.W2),
     "forgotten constant": lambda y, dW: PairState(dW.W1, 0.2),
+    "squared": lambda y, dW: PairState(y.x * dW.W1**2, dW.W2),
+    "a product": lambda y, dW: PairState(y.x * dW.W1, 0.1 * dW.W1 * dW.W2),
+    "a size": lambda y, dW: PairState(y.x * dW.W1, jnp.abs(dW.W2)),
+    "one side": lambda y, dW: PairState(jnp.where(dW.W1 > 0, y.x * dW.W1, 0.0), dW.W2),
+    "correlated": lambda y, dW: PairState(
+        y.x * dW.W1, jnp.sum(jnp.stack([0.6 * dW.W1, jnp.sqrt(y.x) * dW.W2 / 3]))
+    ),
     "whole": lambda y, dW: PairState(y.x * dW, dW.W2),
     "absent": lambda y, dW: PairState(y.x * dW.W3, dW.W2),
     "branching": lambda y, dW: PairState(y.x * dW.W1 if y.x > 1 else dW.W1, dW.W2),
@@ -126,6 +133,7 @@ NOISES = {
         *(("additive", how) for how in ("steady", "written as a product", "one variable")),
         *(("diagonal", how) for how in ("own", "one variable", "written as a product")),
         *((kind, "of the other") for kind in ("commutative", "general")),
+        ("general", "correlated"),
     ],
 )
 def test_noise_of_its_kind_is_taken(kind, how):
@@ -143,6 +151,14 @@ def test_noise_of_its_kind_is_taken(kind, how):
         ),
         ("general", "in part forgotten", r"noise: must be a sum of increments .* that of x is -0\.3 where"),
         ("additive", "forgotten constant", r"noise: must be a sum of increments .* that of v is 0\.2 where"),
+        (
+            "general",
+            "squared",
+            r"noise: must be linear in the increments, and that of x is not: for inc",
+        ),
+        ("general", "a product", r"noise: must be linear in the increments, and that of v is not"),
+        ("general", "a size", r"noise: must be linear in the increments, and that of v is not"),
+        ("general", "one side", r"noise: must be linear in the increments, and that of x is not"),
         ("additive", "own", r"noise_kind: the noise of x depends on x, but additive noise depends on no"),
         (
             "diagonal",

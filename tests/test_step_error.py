@@ -41,6 +41,14 @@ def test_the_error_covers_the_next_power(factors, order, c, part):
     assert found.stderr <= 1.1 * abs(found.bias) + 1e-9
 
 
+@given(st.sampled_from(PAIRS), st.floats(0.02, 0.25), SIZES)
+def test_the_error_covers_a_mixture_that_looks_like_another_order(factors, part, c):
+    """Of a little of the first power, which is claimed, and much of the second."""
+    found = of_means(lambda h: 3 + part * c * h + c * h**2, factors, 1.0)
+    assert found.claim == "estimate"
+    assert abs(found.bias - (1 + part) * c) <= 2 * found.stderr
+
+
 @given(st.sampled_from(PAIRS), st.floats(3, 100), SIZES)
 def test_what_has_levelled_off_is_a_bound_below_the_truth(factors, steepness, c):
     """The mean of a stiff equation by an implicit method: c / (1 + h times the rate)."""

@@ -332,6 +332,29 @@ class TestNoise:
         assert found["sigma"][1].interval(0.95)[0][1] < 0.12
         assert found["effect_noise"][1].interval(0.95)[0][1] == pytest.approx(0.5, rel=0.05)
 
+    @pytest.mark.parametrize("shape", [lambda u: u, lambda u: np.exp(6 * u), lambda u: u**4])
+    def test_rank_correlations_lose_the_noise(self, shape):
+        """Ranks of f = g(a) + noise with g increasing: 1 with a, 0 with b, from replicates that know no g."""
+        rank = Rank({name: Uniform(0, 1) for name in "ab"}, {"a": [0], "b": [1]})
+        rng, covered = np.random.default_rng(0), []
+        for seed in range(20):
+            inputs = rank.inputs(0, 256, seed, 8)
+            mean = shape(inputs.base[..., 0])[..., None, None]
+            noise = 4 * shape(np.linspace(0, 1, 100)).std() * rng.standard_normal((8, 256, 1, 16))
+            found, _ = rank.measured(Values.of(mean + noise, True, True), inputs)
+            value, half = found["spearman"][1].interval(0.95)
+            covered.append(np.abs(value - [1, 0]) <= half)
+            assert np.all(half < 0.5)
+        assert np.all(np.mean(covered, 0) >= 0.85)
+
+    def test_of_noise_alone_no_rank_correlation_is_known(self):
+        rank = Rank({"a": Uniform(0, 1)}, {"a": [0]})
+        noise = np.random.default_rng(0).standard_normal((8, 64, 1, 16))
+        found, _ = rank.measured(Values.of(noise, True, True), rank.inputs(0, 64, 0, 8))
+        for name in ("spearman", "partial"):
+            value, half = found[name][1].interval(0.95)
+            assert (value[0], half[0]) == (0, 1)
+
     def test_squared_derivatives_lose_the_noise(self):
         """f = x²/2 + 2 x Z: E[E[f'|x]²] = 1, and the mean over two paths has 2 more."""
         derivatives = Derivatives({"x": Normal(0, 1)}, {"x": [0]})

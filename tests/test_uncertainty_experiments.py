@@ -1,5 +1,6 @@
 """Uncertain parameters of experiments: in the file, on the command line, and against exact values."""
 
+import io
 import json
 import math
 
@@ -14,7 +15,7 @@ from simkit.errors import InputError, NumericalError, OutputError
 from simkit.experiment import load
 from simkit.uncertainty import simulations
 from simkit.uncertainty.experiments import UNUSED, uncertainty_of
-from simkit.uncertainty.methods import NEVER_CHANGES, NO_INFLUENCE
+from simkit.uncertainty.methods import NEVER_CHANGES, NO_INFLUENCE, ONLY_NOISE
 from simkit.uncertainty.plan import load_uncertain
 from simkit.uncertainty.simulations import evaluate_simulation
 
@@ -238,6 +239,43 @@ class TestFiles:
                 )
                 == 0
             )
+
+
+PRICED = """\
+model: {type: GBM, mu: {uniform: [0, 0.1]}, sigma: {uniform: [0.1, 0.3]}}
+initial: {S: 100}
+solver: ExactSampling
+time: {t1: 1, steps: 1}
+observe: {stock: S}
+uncertainty: {method: rank, points: 256, paths: 64}
+"""
+
+
+def test_noise_does_not_lower_rank_correlations():
+    """E[S] grows with mu and does not depend on sigma: 1 and 0, where ranks of noisy means give 0.75."""
+    found = uncertainty_of(PRICED).sel(observable="stock")
+    value, half = found["spearman"].values, found["spearman_halfwidth"].values
+    assert np.all(np.abs(value - [1, 0]) <= half)
+    assert np.all(half < 0.2)
+    assert abs(float(found["partial"][0]) - 1) <= float(found["partial_halfwidth"][0]) < 0.1
+    with pytest.raises(
+        InputError, match=r"paths: must be at least 4 where paths differ, whose quarters .* 3"
+    ):
+        uncertainty_of(PRICED, overrides={"uncertainty.paths": 3})
+
+
+def test_effects_that_may_be_noise_say_so():
+    """sigma does not change the mean of S; mu does."""
+    from simkit.uncertainty.table import print_table
+
+    found = uncertainty_of(PRICED, overrides={"uncertainty": "{method: morris, points: 16, paths: 64}"})
+    assert list(found["note"].values[0]) == ["", ONLY_NOISE]
+    with io.StringIO() as file:
+        print_table(found, file)
+        text = file.getvalue()
+    noise = float(found["effect_noise"].sel(observable="stock", parameter="sigma"))
+    assert "noise of effects" in text
+    assert f"{noise:.4f}"[:4] in text
 
 
 @pytest.mark.parametrize(

@@ -182,6 +182,31 @@ def test_mistakes_name_the_variant_and_the_place(text, message):
     assert len(caught.value.problems) == 1
 
 
+class TestWhatEveryVariantSets:
+    text = with_variants("variants: {low: {constants.K: 1}, high: {constants: {K: 2}}}\n")
+
+    def test_an_option_that_changes_nothing_is_refused(self):
+        message = r"^--set constants\.K: changes nothing, since every variant sets it; change it in the var"
+        for value in ("9", "[1, 2]"):
+            with pytest.raises(InputError, match=message):
+                load_variants(self.text, f"constants.K={value}")
+        with pytest.raises(InputError, match=r"--set constants\.K: changes nothing"):
+            load_variants(TEXT, "constants.K=9", chosen=["wide"])
+
+    def test_an_option_that_one_variant_keeps_is_not(self):
+        values = [x.constants["K"] for x in load_variants(TEXT, "constants.K=9").values()]
+        assert values == [9, 9, 1.1]
+
+    def test_an_option_reaches_into_a_variant(self):
+        options = ["variants.low.constants.K=8", "variants.high.constants.K=9"]
+        assert [x.constants["K"] for x in load_variants(self.text, options).values()] == [8, 9]
+
+    def test_a_value_that_cannot_be_read_is_refused_though_no_variant_keeps_it(self):
+        text = self.text.replace("{K: 1.0}", "{K: [10, 20]}")
+        with pytest.raises(InputError, match=r"^<text>:1:16: constants\.K: must be a number or an"):
+            load_variants(text)
+
+
 def test_a_mistake_of_the_file_is_told_once_and_of_no_variant():
     with pytest.raises(InputError) as caught:
         load_variants(TEXT.replace("m*x", "q*x"))

@@ -83,8 +83,8 @@ class Uncertainty(Section):
     )
     paths: Annotated[int, *whole(1, 2**20)] | None = Field(
         None,
-        description="Paths of each run, where paths with the same parameters differ: at least 2. The default "
-        "is 16, and 1 where nothing is random.",
+        description="Paths of each run, where paths with the same parameters differ: at least 2, and 4 for "
+        "`rank`. The default is 16, and 1 where nothing is random.",
         examples=[16],
     )
     order: Annotated[int, *whole(1, 2)] = Field(

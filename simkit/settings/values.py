@@ -15,6 +15,7 @@ MAX_STEPS = 2**31 - 1
 MAX_PATHS = 2**32
 
 
+POWER_OF_TEN = re.compile(r"(?P<whole>[+-]?\d+)(?P<point>\.\d*)?[eE](?P<sign>[+-]?)(?P<power>\d+)")
 NUMBER_TEXT = re.compile(
     r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.?(inf|nan)", re.IGNORECASE
 )
@@ -45,7 +46,17 @@ def wrong(message: str) -> PydanticCustomError:
 def quoted(value: str) -> PydanticCustomError:
     if value.strip(" +-.").lower() in ("inf", "nan"):
         return wrong(f"must be a finite number, got {value.strip()}")
-    return wrong(f"{shown(value)} is text, not a number; remove the quotes")
+    return PydanticCustomError("quoted", "{message}", {"message": f"{shown(value)} is text, not a number"})
+
+
+def without_quotes(value: str, in_file: bool) -> str:
+    """What to do about a number that is text, in a YAML file or in a mapping from Python."""
+    parts = POWER_OF_TEN.fullmatch(value.strip())
+    if in_file or parts is None or (parts["point"] and parts["sign"]):
+        return "remove the quotes"
+    # YAML 1.1, which PyYAML reads, requires both.
+    number = f"{parts['whole']}{parts['point'] or '.0'}e{parts['sign'] or '+'}{parts['power']}"
+    return f"PyYAML takes this for text: write {number} in the file, or give simkit the file's name"
 
 
 def number(value: Any) -> float | str:

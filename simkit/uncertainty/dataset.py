@@ -49,7 +49,7 @@ def to_dataset(
 ) -> xr.Dataset:
     """Estimates by name with `observable` as the first dimension, and `…_halfwidth` of each interval.
 
-    `note` says of each parameter why its measures are zero, where it had no influence. Of a propagation
+    `note` says of each parameter why its measures are zero, or whether they may be noise. Of a propagation
     `histogram` `(observable, bin)` has the density of the output between the edges `histogram_edge`.
     """
     names = list(study.estimates)
@@ -72,7 +72,7 @@ def to_dataset(
         coordinates["quantile"] = np.asarray(QUANTILES)
         variables |= _histograms(study, names)
     notes = np.asarray([study.notes[name] for name in names], object)
-    variables["note"] = (("observable", "parameter"), notes, {"long_name": "why its measures are zero"})
+    variables["note"] = (("observable", "parameter"), notes, {"long_name": "what to know of its measures"})
     attributes = {
         "simkit_format": FORMAT,
         "simkit_kind": KIND,

@@ -124,29 +124,5 @@ def elementary_effects(values: np.ndarray, orders: np.ndarray, up: np.ndarray, s
     return found
 
 
-def rank_correlations(inputs: np.ndarray, output: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Spearman's correlation of each input with the output, and the partial one, `(…, d)` each.
-
-    `inputs` `(…, rows, d)`, `output` `(…, rows)`. The partial rank correlation is that of the residuals of
-    linear regressions of the ranks on the other inputs' ranks (Marino et al. 2008,
-    doi:10.1016/j.jtbi.2008.04.011). Ties have their mean rank; 0 where the output never changes.
-    """
-    from scipy.stats import rankdata
-
-    ranks = rankdata(np.concatenate([inputs, output[..., None]], -1), axis=-2)
-    ranks = ranks - ranks.mean(-2, keepdims=True)
-    covariance = np.einsum("...ni,...nj->...ij", ranks, ranks)
-    scale = np.sqrt(np.einsum("...ii->...i", covariance))
-    scale = np.where(scale == 0, 1.0, scale)
-    correlation = covariance / (scale[..., :, None] * scale[..., None, :])
-    among, with_output = correlation[..., :-1, :-1], correlation[..., :-1, -1]
-    precision = np.linalg.pinv(among)
-    beta = np.einsum("...ij,...j->...i", precision, with_output)
-    rest = np.maximum(np.einsum("...i,...i->...", with_output, beta)[..., None], 0.0)
-    own = beta**2 / np.einsum("...ii->...i", precision)
-    left = np.maximum(1 - rest, 0.0) + own
-    return with_output, np.where(left > 0, np.sign(beta) * np.sqrt(own / np.where(left > 0, left, 1.0)), 0.0)
-
-
 def _noisy(values: Evaluated) -> bool:
     return isinstance(values.A_noise, np.ndarray)

@@ -24,6 +24,7 @@ from simkit.uncertainty.api import each_alone, grouped
 from simkit.uncertainty.dataset import to_dataset
 from simkit.uncertainty.methods import PER_GROUP, AbstractMethod, Derivatives, Morris, Propagate, Rank, Sobol
 from simkit.uncertainty.plan import UncertainExperiment, load_uncertain
+from simkit.uncertainty.ranks import FEWEST_PATHS
 from simkit.uncertainty.simulations import evaluate_simulation, is_random
 from simkit.uncertainty.study import Plan, Study, check_budget, run_study
 
@@ -76,9 +77,12 @@ def build_uncertain(loaded: UncertainExperiment) -> Simulation:
         problems.append(
             "uncertainty: early exercise finds a policy for one set of parameters; remove early_exercise"
         )
-    if is_random(simulation) and settings.paths == 1:
+    fewest, why = 2, "to tell noise from parameters"
+    if settings.method == "rank":
+        fewest, why = FEWEST_PATHS, "whose quarters say what noise does to ranks"
+    if is_random(simulation) and (settings.paths or PATHS) < fewest:
         problems.append(
-            "uncertainty.paths: must be at least 2 where paths differ, to tell noise from parameters, got 1"
+            f"uncertainty.paths: must be at least {fewest} where paths differ, {why}, got {settings.paths}"
         )
     if not is_random(simulation) and (settings.paths or 1) > 1:
         problems.append(

@@ -20,17 +20,18 @@ from simkit.uncertainty.estimators import (
     Evaluated,
     elementary_effects,
     first_order,
-    rank_correlations,
     second_order,
     total_order,
     variance,
 )
+from simkit.uncertainty.ranks import rank_measures
 from simkit.uncertainty.replicates import Measure
 from simkit.uncertainty.values import Values
 
 TAIL = 0.01
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 NO_INFLUENCE = "no influence: no run changed with it"
+ONLY_NOISE = "may be noise alone: take more paths"
 NEVER_CHANGES = "never changes: its variance is zero, and so are all measures"
 
 
@@ -178,9 +179,10 @@ class Morris(AbstractMethod):
         return Inputs(self.quantiles(tails + (1 - 2 * tails) * base), orders, up)
 
     def measured(self, values: Values, inputs: Inputs) -> Measured:
-        """Of means over paths, where all points of a walk meet the same noise.
+        r"""Of means over paths, where all points of a walk meet the same noise.
 
-        What is left of it, `effect_noise`, is taken off the variance of the effects. Absolute values keep it.
+        What is left of it, `effect_noise`, is subtracted from the variance of the effects. Absolute values
+        keep it: without any influence `mu_star` is $\sqrt{2/\pi}$ of it. A note says where it may be that.
         """
         if inputs.order is None or inputs.up is None or values.each is None:
             raise TypeError("elementary effects take the orders of the walks and the single paths")
@@ -197,7 +199,12 @@ class Morris(AbstractMethod):
         }
         if values.noise is not None:
             measures["effect_noise"] = (PER_GROUP, Measure(noise.mean(1), root=True))
-        return Measured(measures, _notes(np.all(effects == 0, (0, 1))))
+        notes = _notes(np.all(effects == 0, (0, 1)))
+        if values.noise is not None:
+            star, half = measures["mu_star"][1].interval(0.95)
+            only = star - half <= np.sqrt(2 / np.pi * noise.mean((0, 1)))
+            notes = [note or (ONLY_NOISE if maybe else "") for note, maybe in zip(notes, only, strict=True)]
+        return Measured(measures, notes)
 
     def scale(self, name: str, estimates: dict[str, np.ndarray]) -> float:
         return float(np.max(estimates["mu_star"])) or 1.0
@@ -240,20 +247,19 @@ class Derivatives(AbstractMethod):
 
 @dataclasses.dataclass(frozen=True)
 class Rank(AbstractMethod):
-    """Spearman's rank correlation with each parameter, and the partial one."""
+    r"""Spearman's rank correlation of $E[f|x]$ with each parameter, and the partial one."""
 
     headline: ClassVar = ("spearman", "partial")
+    wants_each: ClassVar = True
 
     @property
     def design(self) -> Design:
         return plain_design(len(self.laws))
 
     def measured(self, values: Values, inputs: Inputs) -> Measured:
-        spearman, partial = rank_correlations(inputs.base, values.mean[:, :, 0])
-        measures: Measures = {
-            "spearman": (PER_GROUP, Measure(spearman)),
-            "partial": (PER_GROUP, Measure(partial)),
-        }
+        each = None if values.noise is None or values.each is None else values.each[:, :, 0]
+        found = rank_measures(inputs.base, values.mean[:, :, 0], each)
+        measures: Measures = {name: (PER_GROUP, measure) for name, measure in found.items()}
         return Measured(measures | _moments(values, values.split()["parameters"]), [""] * len(self.groups))
 
 

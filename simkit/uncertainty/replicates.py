@@ -10,12 +10,14 @@ from scipy import special
 class Measure:
     """A quantity measured in each replicate, `(replicates, …)`, over another one where it is a ratio.
 
-    With `root` the quantity is the square root of the mean.
+    With `root` the quantity is the square root of the mean. `beyond` is what may be wrong with the estimate
+    beside the spread of replicates, and is added to half of the interval.
     """
 
     values: np.ndarray
     over: np.ndarray | None = None
     root: bool = False
+    beyond: np.ndarray | float = 0.0
 
     def interval(self, confidence: float) -> tuple[np.ndarray, np.ndarray]:
         r"""Estimate and half of its interval.
@@ -39,4 +41,4 @@ class Measure:
         if self.root:
             root = np.sqrt(np.maximum(estimate, 0.0))
             return root, np.where(root > 0, half / (2 * np.where(root > 0, root, 1.0)), np.sqrt(half))
-        return estimate, half
+        return estimate, half + self.beyond

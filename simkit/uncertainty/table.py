@@ -18,6 +18,7 @@ PER_PARAMETER = (
     "mu_star",
     "mu",
     "sigma",
+    "effect_noise",
     "bound",
     "nu",
     "derivative",

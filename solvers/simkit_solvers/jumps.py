@@ -296,7 +296,8 @@ def check_rates(network: AbstractReactionNetwork) -> None:
     if any(time is x for x in [*jaxpr.outvars, *(x for eqn in jaxpr.eqns for x in eqn.invars)]):
         raise ValueError(
             f"{type(network).__name__}: a rate depends on t, and the jump methods take rates as constant "
-            "between events; take a solver for stochastic equations, such as EulerMaruyama"
+            "between events; make what depends on t a curve with interpolation: previous, which changes at "
+            "its times only, or take a solver for stochastic equations, such as EulerMaruyama"
         )
 
 

@@ -10,26 +10,18 @@ from simkit_solvers.problem import AbstractSDE
 
 SHIFTS = (0.0, math.pi / 7, -math.e / 5)  # of points and times, where nothing cancels by chance
 
-# When the result of an operation is zero, given which of its operands are.
-ZERO_WHEN = {
-    "mul": any,
-    "add": all,
-    "sub": all,
-    "neg": all,
-    "convert_element_type": all,
-    "broadcast_in_dim": all,
-    "div": lambda zero: zero[0],
-    "select_n": lambda zero: all(zero[1:]),
-}
+# What a number is in the increments: zero, without any of them, a sum of them, or anything.
+ZERO, CONSTANT, LINEAR, ANY = range(4)
+UNCHANGED = ("neg", "convert_element_type", "broadcast_in_dim", "reshape", "squeeze")
+COMBINATION = (2.0, -3.0)  # of two vectors of increments; none that is even or positive only passes
 
 
 def check_noise(model: AbstractSDE, y0) -> None:
-    """Raise `ValueError` where `noise` does not vanish without increments, or is not of its `noise_kind`.
+    """Raise `ValueError` where `noise` is not linear in the increments, or is not of its `noise_kind`.
 
     `y0` is a `State` of concrete numbers. The program of the noise settles most models, and costs nothing;
-    only where it reads more than it may, or is not seen to vanish, is it computed, with its Jacobian, at `y0`
-    and time zero and beside them. Says nothing of `commutative`, nor whether a noise that vanishes with its
-    increments is linear in them.
+    only where it reads more than it may, or is not a sum of increments to be seen, is it computed, with its
+    Jacobian, at `y0` and time zero and beside them. Says nothing of `commutative`.
     """
     states, increments = model.State._fields, model.Noise._fields
     who, kind = f"{type(model).__name__}.noise", model.noise_kind
@@ -39,16 +31,9 @@ def check_noise(model: AbstractSDE, y0) -> None:
             f"{len(increments)} ({', '.join(increments)}); say commutative or general"
         )
     zero = model.Noise(*(0.0 for _ in increments))
-    read, vanishes = _seen(model, y0, zero)
-    if not vanishes:
-        for t, y in _points(y0):
-            for name, value in zip(states, model.noise(t, y, zero), strict=True):
-                if abs(float(value)) > 0:
-                    raise ValueError(
-                        f"{who}: must be a sum of increments times their coefficients, and that of {name} is "
-                        f"{float(value):g} where all increments are 0; multiply by one of "
-                        f"{', '.join(f'dW.{k}' for k in increments)}"
-                    )
+    read, linear = _seen(model, y0, zero)
+    if not linear:
+        _check_linear(model, y0, who)
     wrong = [
         (name, other)
         for i, (name, found) in enumerate(zip(states, read, strict=True))
@@ -77,29 +62,75 @@ def _may_read(kind: str, i: int, other: str, states, increments) -> bool:
     return True
 
 
+def _check_linear(model: AbstractSDE, y0, who: str) -> None:
+    """Raise `ValueError` where the noise is no linear function of the increments at one of the points."""
+    states, increments = model.State._fields, model.Noise._fields
+    zero = model.Noise(*(0.0 for _ in increments))
+    one, other = (model.Noise(*(base + 0.1 * k for k in range(len(increments)))) for base in (1.0, 0.7))
+    p, q = COMBINATION
+    tolerance = math.sqrt(jnp.finfo(jnp.result_type(float)).eps)
+    both = model.Noise(*(p * a + q * b for a, b in zip(one, other, strict=True)))
+    for t, y in _points(y0):
+        values = zip(states, *(model.noise(t, y, dW) for dW in (zero, one, other, both)), strict=True)
+        for name, *at in values:
+            nothing, first, second, combined = (float(value) for value in at)
+            if abs(nothing) > 0:
+                raise ValueError(
+                    f"{who}: must be a sum of increments times their coefficients, and that of {name} is "
+                    f"{nothing:g} where all increments are 0; multiply by one of "
+                    f"{', '.join(f'dW.{k}' for k in increments)}"
+                )
+            expected = p * first + q * second
+            size = abs(p * first) + abs(q * second) + abs(combined)
+            if abs(combined - expected) > tolerance * size:
+                raise ValueError(
+                    f"{who}: must be linear in the increments, and that of {name} is not: for increments "
+                    f"{p:g} a - {-q:g} b it is {combined:g}, and {p:g} times that of a less {-q:g} times "
+                    f"that of b is {expected:g}; multiply each increment by a coefficient without increments"
+                )
+
+
 def _seen(model: AbstractSDE, y0, zero) -> tuple[list[frozenset[str]], bool]:
     """For each variable the names of the variables and increments from which its noise is computed.
 
-    The time has no name. And whether the program shows that all noise vanishes without increments.
+    The time has no name. And whether the program shows that all noise is linear in the increments.
     """
     names = ("", *y0._fields, *zero._fields)
     jaxpr = jax.make_jaxpr(lambda t, y, dW: tuple(model.noise(t, y, dW)))(0.0, y0, zero).jaxpr
     known = {x: frozenset([name]) for x, name in zip(jaxpr.invars, names, strict=True)}
-    zeros = set(jaxpr.invars[1 + len(y0) :])
+    kinds = dict.fromkeys(jaxpr.invars[1 + len(y0) :], LINEAR)
 
     def read(x) -> frozenset[str]:
         return frozenset() if isinstance(x, Literal) else known.get(x, frozenset())
 
-    def is_zero(x) -> bool:
-        return x.val == 0 if isinstance(x, Literal) else x in zeros
+    def kind(x) -> int:
+        if isinstance(x, Literal):
+            return ZERO if jnp.ndim(x.val) == 0 and x.val == 0 else CONSTANT
+        return kinds.get(x, CONSTANT)
 
     for equation in jaxpr.eqns:
         found = frozenset().union(*map(read, equation.invars))
         known |= dict.fromkeys(equation.outvars, found)
-        rule = ZERO_WHEN.get(equation.primitive.name)
-        if rule is not None and rule([is_zero(x) for x in equation.invars]):
-            zeros.update(equation.outvars)
-    return [read(x) for x in jaxpr.outvars], all(is_zero(x) for x in jaxpr.outvars)
+        kinds |= dict.fromkeys(
+            equation.outvars, _kind_of(equation.primitive.name, [kind(x) for x in equation.invars])
+        )
+    return [read(x) for x in jaxpr.outvars], all(kind(x) in (ZERO, LINEAR) for x in jaxpr.outvars)
+
+
+def _kind_of(operation: str, kinds: list[int]) -> int:
+    """What the result of an operation is in the increments, given what its operands are."""
+    if operation in UNCHANGED:
+        return kinds[0]
+    if operation == "mul":
+        return ZERO if ZERO in kinds else max(kinds) if CONSTANT in kinds else ANY
+    if operation == "div" and kinds[1] == CONSTANT:
+        return kinds[0]
+    if operation == "select_n" and kinds[0] != CONSTANT:
+        return ANY
+    if operation in ("add", "sub", "select_n"):
+        own = set(kinds[operation == "select_n" :]) - {ZERO}
+        return own.pop() if len(own) == 1 else ANY if own else ZERO
+    return CONSTANT if max(kinds, default=CONSTANT) <= CONSTANT else ANY
 
 
 def _points(y0):

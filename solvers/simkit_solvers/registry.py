@@ -34,7 +34,7 @@ from simkit_solvers.reaction_network import AbstractReactionNetwork
 from simkit_solvers.rodas5p import RODAS5P
 from simkit_solvers.rosenbrock import AbstractRosenbrock
 from simkit_solvers.rosenbrock23 import ROSENBROCK23
-from simkit_solvers.schedule import Scheduled
+from simkit_solvers.schedule import Scheduled, model_in
 from simkit_solvers.solver_info import ROOT_FIND_MAX_STEPS, SolverInfo
 from simkit_solvers.sri import SRIW1_INFO
 from simkit_solvers.switched import Switched
@@ -68,7 +68,6 @@ SOLVERS: dict[str, SolverInfo] = {
     )
 }
 
-SMALLER_ERROR = ", or {type: SPaRK, convert: true}, of the same order with a smaller error"
 REFUSED = {
     "LeapfrogMidpoint": "its state holds an absolute time, which the integer clock does not give; "
     "take Midpoint or ReversibleHeun",
@@ -116,7 +115,7 @@ def check_solver(
             check_solver(each, problem, y0, instead)
         return
     own = problem.original if isinstance(problem, Scheduled) else problem
-    info, model = info_of(solver), type(own).__name__
+    info, model = info_of(solver), type(_written(problem)).__name__
     if "jump" in info.problem:
         if not isinstance(problem, AbstractReactionNetwork):
             other = "EulerMaruyama" if isinstance(problem, AbstractSDE) else "Tsit5"
@@ -168,15 +167,14 @@ def check_solver(
             f"{_AN[problem.calculus]} model; take {choice}"
             + (
                 f", or let it convert the model: {{type: {info.name}, convert: true}}"
-                if problem.smooth
+                if problem.smooth and problem.noise_kind in info.noise_kinds
                 else ""
             )
         )
     if problem.noise_kind not in info.noise_kinds:
-        converts = problem.calculus == "ito" and problem.smooth
         raise ValueError(
             f"solver {info.name} is for {_among(info.noise_kinds)} noise, {model} has {problem.noise_kind} "
-            f"noise; take {choice}" + (SMALLER_ERROR if converts and instead is None else "")
+            f"noise; take {choice}"
         )
 
 
@@ -272,8 +270,25 @@ _AN = {"ito": "an Itô", "stratonovich": "a Stratonovich"}
 
 
 def _choice(problem: AbstractSDE) -> str:
-    """A solver that fits any stochastic problem of this calculus."""
-    return "SPaRK or EulerHeun" if problem.calculus == "stratonovich" else "EulerMaruyama"
+    """Solvers that fit a stochastic problem: of its calculus, those of the highest orders."""
+    if problem.calculus == "stratonovich":
+        return "SPaRK or EulerHeun"
+    if not problem.smooth:
+        return "EulerMaruyama"
+    kind = problem.noise_kind
+    fit = [x for x in SOLVERS.values() if x.calculus == "ito" and not x.langevin and kind in x.noise_kinds]
+    best = {}
+    for what in ("strong", "weak"):
+        orders = {info.name: getattr(info, what).of(kind) for info in fit}
+        name = max(orders, key=lambda name: orders[name])
+        best.setdefault(name, f"{name} ({what} order {orders[name]:g})")
+    return " or ".join(best.values())
+
+
+def _written(problem: AbstractODE) -> AbstractODE:
+    """The model of a problem as its author wrote it."""
+    model = model_in(problem)
+    return model.original if isinstance(model, Scheduled) else model
 
 
 def _among(kinds) -> str:
@@ -284,6 +299,11 @@ def _check_separable(solver: str, problem: AbstractODE, y0) -> None:
     if isinstance(problem, AbstractHamiltonian):
         return  # its rates are functions of one half each
     names = problem.State._fields
+    if len(names) % 2:
+        raise ValueError(
+            f"solver {solver} needs as many momenta as positions, and {type(_written(problem)).__name__} has "
+            f"{len(names)} variable{'s' if len(names) > 1 else ''} ({', '.join(names)}); take Tsit5"
+        )
     if y0 is None:
         y0 = problem.State(*(1.0 for _ in names))
     if not is_separable(problem, 0.0, y0):
@@ -291,7 +311,7 @@ def _check_separable(solver: str, problem: AbstractODE, y0) -> None:
         raise ValueError(
             f"solver {solver} needs a separable problem: the first half of the variables "
             f"({', '.join(names[:half])}) must change by the second half ({', '.join(names[half:])}) alone "
-            f"and the other way round, which {type(problem).__name__} does not; take Tsit5"
+            f"and the other way round, which {type(_written(problem)).__name__} does not; take Tsit5"
         )
 
 
