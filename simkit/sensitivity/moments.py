@@ -16,6 +16,7 @@ from simkit.paths import as_device_ids
 from simkit.reducers import Moments
 
 IN_FLIGHT = 2
+SAMPLE = 2**16  # paths whose values are kept, to compare them with others and to see their tails
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,6 +57,7 @@ class Found:
     stderr: list[np.ndarray]
     sd: list[np.ndarray]
     failed: np.ndarray  # the ids of paths with a number that is not finite, which are left out
+    sample: list[np.ndarray]  # the values of the first paths at the last row
 
 
 def average(
@@ -68,14 +70,19 @@ def average(
     progress: Callable[[int], None] | None = None,
 ) -> Found:
     """Run all chunks: `simulate` gives the arrays of a chunk's ids, `reduce` is `reduction`, compiled."""
+    sampled = min(paths, SAMPLE)
+    sample: list[list[np.ndarray]] = [[] for _ in reduction.counts]
     reducer = reduction.reducer
     state = reducer.init()
     failed: list[np.ndarray] = []
     waiting: list[tuple[int, Any]] = []
 
-    def absorb(number: int, outputs):
+    def absorb(number: int, arrays, outputs):
         nonlocal state
         partial, broken = outputs
+        if number * plan.paths < sampled:
+            for values, array in zip(sample, arrays, strict=True):
+                values.append(np.array(array[-1]).reshape(-1))
         state = reducer.merge(state, partial)
         failed.append(number * plan.paths + np.flatnonzero(np.asarray(broken).reshape(-1)))
         if progress is not None:
@@ -84,7 +91,8 @@ def average(
     for number in range(plan.count):
         first = number * plan.paths
         ids = as_device_ids(first, plan.leaves, plan.lanes, mesh)
-        waiting.append((number, reduce(tuple(simulate(ids)), np.int64(paths - first))))
+        arrays = tuple(simulate(ids))
+        waiting.append((number, arrays, reduce(arrays, np.int64(paths - first))))
         if len(waiting) >= IN_FLIGHT:
             absorb(*waiting.pop(0))
     for item in waiting:
@@ -94,4 +102,5 @@ def average(
         [statistics[f"{place}_{kind}"] for place in range(len(reduction.counts))]
         for kind in ("mean", "stderr", "variance")
     ]
-    return Found(kinds[0], kinds[1], [np.sqrt(x) for x in kinds[2]], np.concatenate(failed))
+    firsts = [np.concatenate(values)[:sampled] for values in sample]
+    return Found(kinds[0], kinds[1], [np.sqrt(x) for x in kinds[2]], np.concatenate(failed), firsts)

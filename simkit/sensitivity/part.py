@@ -1,16 +1,17 @@
 """What one program of a study gives, and how it is called."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import jax
 import numpy as np
 
+from simkit.bias import BIAS_PATHS
 from simkit.chunks import LEAF, MOST_PATHS, Chunks, plan_chunks, planned_steps
 from simkit.ensemble import quantity_rows
-from simkit.paths import as_device_ids, path_mesh
+from simkit.paths import as_device_ids, lanes_for, path_mesh
 from simkit.programs import Request
-from simkit.sensitivity.choice import Choice
+from simkit.sensitivity.choice import Choice, at_level
 from simkit.sensitivity.facts import Facts
 from simkit.sensitivity.moments import Found, MomentsReduction, on_mesh
 from simkit.simulation import Simulation
@@ -18,13 +19,15 @@ from simkit.simulation import Simulation
 Errors = dict[Choice, np.ndarray]
 # Paths of a chunk on each processor device: what their loops carry is read by many kernels.
 IN_CACHE = 32 * LEAF
+LEVELS = 1
 
 
 @dataclasses.dataclass(frozen=True)
 class Part:
     """Derivatives that one program gives: (choice, position among its arrays), and values by position.
 
-    `finer` gives the same by other steps, or part of it, to tell what those of this one leave.
+    `finer` gives the same by other steps, or part of it, to tell what those of this one leave, and `levels`
+    the same of the first paths on steps of other lengths.
     """
 
     requests: tuple[Request, ...]
@@ -34,6 +37,8 @@ class Part:
     values: tuple[tuple[str, int], ...]
     cost: float
     finer: "Part | None" = None
+    levels: "tuple[Part, ...]" = ()
+    factor: float = 1.0
 
     def run(self, programs: Sequence[Callable], ids) -> list[jax.Array]:
         """The arrays of a chunk, by the programs of `all_requests`."""
@@ -41,8 +46,16 @@ class Part:
 
     @property
     def all_requests(self) -> tuple[Request, ...]:
-        """Those of this part, and then of the finer one."""
-        return self.requests + (() if self.finer is None else self.finer.requests)
+        """Those of this part, then of the finer one, then of the levels."""
+        others = (() if self.finer is None else (self.finer,)) + self.levels
+        return sum((other.requests for other in others), self.requests)
+
+    def programs_of_levels(self, programs: Sequence[Callable]) -> Iterator[tuple["Part", Sequence[Callable]]]:
+        """Each level, and its programs among those of `all_requests`."""
+        first = len(self.requests) + (0 if self.finer is None else len(self.finer.requests))
+        for level in self.levels:
+            yield level, programs[first : first + len(level.requests)]
+            first += len(level.requests)
 
     def step_errors(self, found: Found, programs: Sequence[Callable], ids, paths: int) -> Errors:
         """What steps leave in each derivative, where that is known, by a run of the first chunk."""
@@ -66,6 +79,16 @@ def on_half_steps(finer: Part, facts: Facts) -> Part:
     return dataclasses.replace(finer, found=told)
 
 
+def on_levels(facts: Facts, group: list[Choice], build: Callable[[Facts, list[Choice]], Part]) -> Part:
+    """The part of a group, and of what gives the same on the levels of a stochastic run."""
+    part, levels = build(facts, group), []
+    for level in facts.levels[:LEVELS]:
+        there = build(level, [at_level(level, choice) for choice in group])
+        found = tuple((choice, i) for choice, (_, i) in zip(group, there.found, strict=True))
+        levels.append(dataclasses.replace(there, found=found, factor=level.factor))
+    return dataclasses.replace(part, levels=tuple(levels))
+
+
 def of_paths(arrays: Sequence, paths: int) -> list[np.ndarray]:
     """The first paths of a chunk's arrays, `(rows, paths)`."""
     return [np.asarray(x).reshape(len(x), -1)[:, :paths] for x in arrays]
@@ -79,8 +102,17 @@ def rows_of(facts: Facts, names: list[str]) -> tuple[tuple[str, int], ...]:
 
 def some_ids(facts: Facts):
     """The paths of the first chunk."""
-    plan = chunks_of((facts.coarse or facts).simulation)
+    if facts.is_level:
+        return ids_of_level(facts.simulation, 0)
+    plan = chunks_of((facts.run or facts).simulation)
     return as_device_ids(0, plan.leaves, plan.lanes, facts.program.mesh)
+
+
+def ids_of_level(simulation: Simulation, batch: int):
+    """Some of the paths that are simulated on steps of another length too, in leaves like those of the run."""
+    lanes = min(LEAF, lanes_for(simulation.paths))
+    leaves = min(BIAS_PATHS // lanes, -(-simulation.paths // lanes))
+    return as_device_ids(batch * leaves * lanes, leaves, lanes, path_mesh(1))
 
 
 def chunks_of(simulation: Simulation) -> Chunks:

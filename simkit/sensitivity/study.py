@@ -7,6 +7,7 @@ from collections.abc import Callable
 import jax
 import numpy as np
 from simkit_solvers.jump_grid import JumpGrid
+from simkit_solvers.registry import weak_order
 
 from simkit.errors import NumericalError
 from simkit.failures import failed_paths
@@ -18,12 +19,14 @@ from simkit.sensitivity.choice import Choice, choose_second
 from simkit.sensitivity.differences import SMOOTH, step_of
 from simkit.sensitivity.facts import Facts
 from simkit.sensitivity.moments import Found, MomentsReduction, average
-from simkit.sensitivity.part import Errors, Part, chunks_of, requests_of
+from simkit.sensitivity.part import LEVELS, Errors, Part, chunks_of, requests_of
+from simkit.sensitivity.step_errors import derivative_error, values_on_levels
 from simkit.sensitivity.parts import parts_of
 from simkit.sensitivity.targets import Target, changes, find_target, in_time, program_of, shifted
 from simkit.sensitivity_names import named_pairs
 from simkit.settings import Sensitivity
 from simkit.simulation import Simulation
+from simkit.step_error import StepError
 
 Progress = Callable[[int, int], None]
 
@@ -44,6 +47,7 @@ class Derivative:
     sd: np.ndarray
     step_error: np.ndarray | None = None
     check: "Derivative | None" = None
+    steps: StepError | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,7 +102,7 @@ def _find(simulation: Simulation, section: Sensitivity, progress: Progress | Non
     for part in parts:
         weight = part.cost / total
         progressed = _share(progress, simulation.paths, done, weight)
-        found, errors, seconds = _run(simulation, part, progressed)
+        found, errors, coupled, seconds = _run(simulation, part, progressed)
         done += weight
         compile_s += seconds
         if len(found.failed) and section.method == "auto" and _is_weighted(part):
@@ -121,6 +125,10 @@ def _find(simulation: Simulation, section: Sensitivity, progress: Progress | Non
         for choice, place in part.found:
             figures = found.mean[place], found.stderr[place], found.sd[place]
             derivatives[choice] = Derivative(choice, *figures, errors.get(choice))
+            if place in coupled:
+                order = weak_order(simulation.solver, simulation.problem)
+                steps = derivative_error(coupled[place], [level.factor for level in facts.levels[:LEVELS]], order, None)
+                derivatives[choice] = dataclasses.replace(derivatives[choice], steps=steps)
         shorter = part.again(found, errors)
         if shorter is not None:
             total += shorter.cost
@@ -179,7 +187,7 @@ def _is_idle(facts: Facts, number: int) -> bool:
 
 def _run(
     simulation: Simulation, part: Part, progress: Callable[[int], None] | None
-) -> tuple[Found, Errors, float]:
+) -> tuple[Found, Errors, dict[int, np.ndarray], float]:
     plan, mesh = chunks_of(simulation), path_mesh(simulation.devices)
     ids = as_device_ids(0, plan.leaves, plan.lanes, mesh)
     reduction = MomentsReduction(part.counts, mesh)
@@ -190,7 +198,7 @@ def _run(
 
     found = average(simulate, reduce, reduction, simulation.paths, plan, mesh, progress)
     errors = part.step_errors(found, programs, ids, simulation.paths)
-    return found, errors, seconds
+    return found, errors, values_on_levels(simulation, part, programs, found), seconds
 
 
 def _is_weighted(part: Part) -> bool:
