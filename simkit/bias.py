@@ -1,140 +1,213 @@
-r"""The step bias: how far the means are from those of infinitely small steps.
+"""The step bias: how far means are from those of infinitely short steps, by the same paths on other grids.
 
-The first paths are simulated again on the same Brownian path with steps f times as long. With weak order p,
-$E[X_h] - E[X_0] \approx c h^p$, so that the bias of the run is $(E[X_{fh}] - E[X_h]) / (f^p - 1)$, a mean of
-coupled differences with a small standard error of its own. Where longer steps would miss the dates at which
-an observable looks at the path, and where the number of steps has no factor 2 or 3, the steps are half as
-long instead (f = 1/2), increments and Lévy areas split by the Brownian bridge. The same where longer steps
-would miss an event, or a point of a curve at which a step of the run ends. The jumps of a longer step are
-those of the steps that it is made of.
+`step_levels` says which grids these are, `step_error` what follows from the values. The first 4096 paths run
+again, and then as many more as it takes for the bias to be known as well as the mean, within a tenth of the
+work of the run. Where longer steps have no claim to an estimate, or no finite values, shorter ones are taken:
+they cost more, and say more of the run's own.
 """
 
 import dataclasses
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from simkit_solvers.curve import INSIDE
-from simkit_solvers.generator import Words
 from simkit_solvers.grid import Grid
-from simkit_solvers.jump_diffusion import AbstractJumpDiffusion
-from simkit_solvers.noise import CoarsenedNoise, CounterNoise, HalvedNoise
-from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.problem import AbstractSDE
-from simkit_solvers.registry import samples_exactly, weak_order
-from simkit_solvers.schedule import Schedule, schedule_of
+from simkit_solvers.registry import weak_order
 
 from simkit.initial import differs_between_paths
-from simkit.paths import Driver, as_device_ids, lanes_for, path_mesh, path_program
-from simkit.programs import Request
+from simkit.observables import OVER_TIME, Observer
+from simkit.paths import as_device_ids, lanes_for, path_mesh, path_program
+from simkit.programs import Request, compiled
+from simkit.rounding import rounding_error
 from simkit.simulation import Simulation
+from simkit.step_error import StepError, step_error
+from simkit.step_levels import Comparison, levels
 
 BIAS_PATHS = 4096
-
-
-@dataclasses.dataclass(frozen=True)
-class Comparison:
-    """Another grid for the same paths: `factor` is its step over the run's."""
-
-    factor: float
-    grid: Grid
-    observer: AbstractObserver
-    driver: Driver
-
-
-@dataclasses.dataclass(frozen=True)
-class LongerSteps:
-    """Makes the noise of a path on steps `factor` times as long."""
-
-    factor: int
-
-    def __call__(self, key: Words, path, float64: bool) -> CoarsenedNoise:
-        return CoarsenedNoise(CounterNoise.of(key, path, float64), self.factor)
+MOST_BIAS_PATHS = 2**19  # 4 MB of final values for each quantity
+PART_OF_WORK = 0.1
+QUADRATURE_ORDER = 2.0
+MOST_LOST = 0.01  # of the paths: more that fail on another grid, and the others are no sample of all
 
 
 @dataclasses.dataclass(frozen=True)
 class BiasRun:
-    """The first paths once more on the other grid: the program, what to call it with, and how many count."""
+    """The first paths on other grids: the programs, how many paths at first, and how many at most."""
 
-    request: Request
+    factors: tuple[float, ...]
+    requests: tuple[Request, ...]
+    orders: Mapping[str, float]
     paths: int
-    scale: float
+    most: int
+
+    def values(self, programs: Sequence[Callable], first: int, paths: int) -> dict[str, np.ndarray]:
+        """The final values of so many paths `(paths, levels)` by name."""
+        each = [_final_values(*both, first, paths) for both in zip(self.requests, programs, strict=True)]
+        return {name: np.stack([level[name] for level in each], 1) for name in self.orders}
 
 
-def bias_run(simulation: Simulation) -> BiasRun | None:
-    """How to find the step bias; None where no other grid can be compared with.
+@dataclasses.dataclass(frozen=True)
+class StepErrors:
+    """Step errors by quantity, and how many paths each leaves out since they are finite in the run only."""
 
-    That is where no factor meets all dates and twice as many steps would wrap the counter, or there are
-    jumps, which are not split between halves of a step; for adaptive steps, whose tolerances take its place;
-    for the jump process of a reaction network; and where the solver samples the law of the process exactly.
-    """
-    other = comparison(simulation)
-    if other is None:
+    errors: dict[str, StepError]
+    left_out: dict[str, int]
+
+
+def bias_run(simulation: Simulation, shorter: bool = False) -> BiasRun | None:
+    """How to find the step bias; None where no other grid can be compared with (`levels`)."""
+    others = levels(simulation, shorter)
+    if not others:
         return None
+    cost = sum(1 / other.factor for other in others)
     random = isinstance(simulation.problem, AbstractSDE) or differs_between_paths(simulation.initial.values())
     paths = min(simulation.paths, BIAS_PATHS) if random else 1
-    mesh = path_mesh(1)
-    program, inputs = path_program(
-        dataclasses.replace(simulation, observer=other.observer), other.grid, mesh, other.driver
+    affordable = min(int(PART_OF_WORK * simulation.paths / cost), MOST_BIAS_PATHS)
+    most = max(paths, affordable) if random else 1
+    mesh = path_mesh(simulation.devices if most > paths else 1)
+    devices = mesh.devices.size
+    ids = as_device_ids(0, devices, lanes_for(-(-paths // devices)), mesh)
+
+    def request(other: Comparison) -> Request:
+        program, inputs = path_program(
+            dataclasses.replace(simulation, observer=other.observer), other.grid, mesh, other.driver
+        )
+        return Request(program, (inputs, ids), mesh)
+
+    return BiasRun(
+        tuple(other.factor for other in others), tuple(map(request, others)), orders(simulation), paths, most
     )
-    ids = as_device_ids(0, 1, lanes_for(paths), mesh)
-    scale = other.factor ** weak_order(simulation.solver, simulation.problem) - 1
-    return BiasRun(Request(program, (inputs, ids), mesh), paths, scale)
 
 
-def step_bias(
-    bias: BiasRun, run_again: Callable, run: dict[str, np.ndarray]
-) -> tuple[dict[str, tuple[float, float]], dict[str, int]]:
-    """The step bias of each quantity at the end and its standard error, given the first paths' final values.
+def orders(simulation: Simulation) -> dict[str, float]:
+    """The order of each quantity's mean: the solver's, of integrals over time no more than the trapezoid's.
 
-    Second, for the quantities where there are any, how many paths are left out that have a value in the run
-    and none on the other grid: for them the run's steps are nearly too long, which the bias does not show. A
-    quantity none of whose differences is finite has no bias.
+    Where nothing but the rule of the integral can be wrong, the order is that of the rule.
     """
-    compared = run_again(*bias.request.arguments)
-    found, left_out = {}, {}
-    for name, values in run.items():
-        there = np.asarray(compared[name], np.float64)[-1].reshape(-1)[: bias.paths]
-        lost = int((np.isfinite(values[: bias.paths]) & ~np.isfinite(there)).sum())
-        if lost:
-            left_out[name] = lost
-        with np.errstate(invalid="ignore", over="ignore"):
-            difference = (there - values[: bias.paths]) / bias.scale
-            difference = difference[np.isfinite(difference)]
-            if len(difference) == 0:
-                continue
-            error = difference.std(ddof=1) / np.sqrt(len(difference)) if len(difference) > 1 else 0.0
-            found[name] = (float(difference.mean()), float(error))
-    return found, left_out
+    order = weak_order(simulation.solver, simulation.problem)
+    state = simulation.problem.State._fields
+    by_name = dict.fromkeys((*state, *simulation.observables), order)
+    if isinstance(simulation.observer, Observer):
+        for observable in simulation.observer.observables:
+            if any(functional.kind in OVER_TIME for functional in observable.functionals):
+                exact = not observable.names & {*state}
+                by_name[observable.name] = QUADRATURE_ORDER if exact else min(order, QUADRATURE_ORDER)
+    return by_name
 
 
-def comparison(simulation: Simulation) -> Comparison | None:
-    """The grid to compare with: longer steps where they meet all dates, halves otherwise."""
-    grid = simulation.grid
-    if not isinstance(grid, Grid) or samples_exactly(simulation.solver, simulation.problem):
-        return None
-    for factor in (2, 3):
-        observer = simulation.observer.coarsened(factor)
-        if grid.steps % factor == 0 and grid.steps > factor and observer is not None:
-            steps = grid.steps // factor
-            longer = Grid(grid.t0, grid.dt * factor, steps, steps)
-            if not _keeps_dates(schedule_of(simulation.problem), grid, factor):
-                continue
-            return Comparison(factor, longer, observer, LongerSteps(factor))
-    steps = 2 * grid.steps
-    if steps >= 2**31 or isinstance(simulation.problem, AbstractJumpDiffusion):
-        return None
-    halves = Grid(grid.t0, grid.dt / 2, steps, steps)
-    return Comparison(0.5, halves, simulation.observer.refined(2), HalvedNoise.of)
+def step_errors(
+    simulation: Simulation,
+    bias: BiasRun,
+    programs: Sequence[Callable],
+    run: Mapping[str, np.ndarray],
+    moments: Mapping[str, np.ndarray],
+) -> tuple[StepErrors, float]:
+    """The step errors of all quantities at the end, and the seconds that it took to compile for them.
+
+    `run` are the final values of the first paths, `moments` the statistics of all.
+    """
+    found = _by_levels(simulation, bias, programs, run, moments)
+    without = [name for name in bias.orders if _has_no_claim(found, name)]
+    shorter = bias_run(simulation, shorter=True) if without else None
+    if shorter is None or shorter.factors == bias.factors:
+        return found, 0.0
+    programs, compile_s = compiled(*shorter.requests)
+    again = _by_levels(simulation, shorter, programs, run, moments)
+    errors = {name: again.errors.get(name, UNKNOWN) for name in without}
+    left_out = {name: again.left_out[name] for name in without if name in again.left_out}
+    return StepErrors(found.errors | errors, left_out), compile_s
 
 
-def _keeps_dates(schedule: Schedule | None, grid: Grid, factor: int) -> bool:
-    """Whether longer steps end at the events, and at the points of curves at which the run's steps end."""
-    if schedule is None:
-        return True
-    if any(event.steps_of(grid.steps // factor) is None for event in schedule.events):
-        return False
-    nodes = np.concatenate([np.zeros(0), *(np.asarray(each, np.float64) for each in schedule.nodes)])
-    steps = (nodes - float(grid.t0)) / float(grid.dt)
-    steps = steps[(steps > 0) & (steps < grid.steps)]
-    met = np.rint(steps)[np.abs(steps - np.rint(steps)) < INSIDE]
-    return bool(np.all(met % factor == 0))
+def _has_no_claim(found: StepErrors, name: str) -> bool:
+    return name in found.left_out or name not in found.errors or found.errors[name].claim == "at least"
+
+
+def _by_levels(
+    simulation: Simulation,
+    bias: BiasRun,
+    programs: Sequence[Callable],
+    run: Mapping[str, np.ndarray],
+    moments: Mapping[str, np.ndarray],
+) -> StepErrors:
+    """The step errors by these grids, by as many paths as it takes."""
+    last = {name: _Last.of(name, moments) for name in bias.orders}
+    steps = simulation.grid.steps if isinstance(simulation.grid, Grid) else 0
+
+    def errors(others: Mapping[str, np.ndarray]) -> StepErrors:
+        found = StepErrors({}, {})
+        for name, there in others.items():
+            rounding = float(rounding_error(last[name].size, simulation.precision, steps))
+            values = np.concatenate([run[name][: len(there), None], there], 1)
+            error, lost = _step_error(values, bias.factors, bias.orders[name], rounding, last[name].varies)
+            if error is not None:
+                found.errors[name] = error
+            if lost:
+                found.left_out[name] = lost
+        return found
+
+    others = bias.values(programs, 0, bias.paths)
+    found = errors(others)
+    ratios = [
+        (error.noise / last[name].stderr) ** 2
+        for name, error in found.errors.items()
+        if last[name].stderr > 0 and error.claim == "estimate"
+    ]
+    paths = min(math.ceil(bias.paths * min(max(ratios, default=0), bias.most)), bias.most)
+    if paths <= bias.paths:
+        return found
+    more = bias.values(programs, bias.paths, paths - bias.paths)
+    return errors({name: np.concatenate([there, more[name]]) for name, there in others.items()})
+
+
+def _step_error(
+    values: np.ndarray, factors: tuple[float, ...], order: float, rounding: float, varies: bool
+) -> tuple[StepError | None, int]:
+    """The step error, and how many paths it leaves out since they are finite in the run alone.
+
+    A grid on which too many are lost does not count, and where no grid is left there is no estimate: paths
+    that survive are no sample of all.
+    """
+    values = values[np.isfinite(values[:, 0])]
+    finite = np.isfinite(values)
+    lost = (~finite).sum(0)
+    kept = np.flatnonzero(lost <= MOST_LOST * len(values))
+    if len(kept) < 2:
+        return None, int(lost.min(initial=len(values), where=lost > 0))
+    values = values[:, kept]
+    whole = bool(np.all(values == np.rint(values)))
+    if varies and whole and not np.ptp(values, 1).any():
+        rounding = max(rounding, 1 / len(values))  # of so many none differed: an event, or a count
+    error = step_error(values, [factors[level - 1] for level in kept[1:]], order, rounding)
+    return error, int(lost.max())
+
+
+@dataclasses.dataclass(frozen=True)
+class _Last:
+    """What the statistics say of a quantity at the end: its size, its error, and whether paths differ."""
+
+    size: float
+    stderr: float
+    varies: bool
+
+    @staticmethod
+    def of(name: str, moments: Mapping[str, np.ndarray]) -> "_Last":
+        mean, variance, stderr, low, high = (
+            float(moments[f"{name}_{key}"][-1]) for key in ("mean", "variance", "stderr", "min", "max")
+        )
+        return _Last(float(np.hypot(mean, np.sqrt(np.nan_to_num(variance)))), stderr, low < high)
+
+
+def _final_values(request: Request, program: Callable, first: int, paths: int) -> dict[str, np.ndarray]:
+    """Of paths from `first`, in as many calls as it takes."""
+    inputs, ids = request.arguments
+    if request.mesh is None:
+        raise TypeError("the step bias takes programs of paths, which run on a mesh")
+    each = []
+    for start in range(first, first + paths, ids.size):
+        rows = program(inputs, as_device_ids(start, *ids.shape, request.mesh))
+        each.append({name: np.asarray(array, np.float64)[-1].reshape(-1) for name, array in rows.items()})
+    return {name: np.concatenate([part[name] for part in each])[:paths] for name in each[0]}
+
+
+UNKNOWN = StepError(math.nan, math.nan, math.nan, "at least", math.nan)

@@ -12,6 +12,15 @@ from simkit_solvers.jump_grid import JumpGrid
 from simkit_solvers.problem import AbstractExactMoments, AbstractSDE, variables_of
 from simkit_solvers.schedule import is_changed
 
+from simkit.dataset_errors import (
+    against_exact,
+    labels,
+    limits,
+    resolutions,
+    squared,
+    standard_errors,
+    step_bias,
+)
 from simkit.exercise import ExerciseFit
 from simkit.initial import differs_between_paths
 from simkit.reaction_plan import model_of, view
@@ -33,44 +42,48 @@ def to_dataset(simulation: Simulation, result: EnsembleResult, provenance: Mappi
     For a state variable `S`: `S_mean`, `S_stderr`, `S_variance`, `S_min`, `S_max` `(time)`, `S_quantile` and
     `S_quantile_bin_error` `(time, quantile)`, `S_histogram` `(S_bin)` of the end with `S_histogram_edge`
     `(S_edge)`, `S_path` `(path, time)`, and where they are known `S_exact`, `S_exact_variance` `(time)`,
-    `S_bias`, `S_bias_stderr` and `S_z` at the end. Observables kept at the end have no `time`. `covariance`
-    is that of the final values. With early exercise, an observable `P` has `P_in_sample` and
-    `P_in_sample_stderr`, its mean on the paths where the policy was found, and `P_exercise_share`,
-    `P_exercise_low` and `P_exercise_high` `(P_date)`: how many of those exercise, and the range of the first
-    basis function where they do. The attribute `bias_left_out` says of which quantities the step bias leaves
-    out paths, as `S 3, call 3`, since they have no finite value at its other steps. `provenance` goes to the
-    attributes: strings and numbers only.
+    `S_bias`, `S_bias_stderr`, `S_bias_order`, where there is no estimate `S_bias_bound`, and `S_z` at the
+    end; `S_lower` and `S_upper` where all paths have one value and could have others. Observables kept at the
+    end have no `time`. `covariance` is that of the final values. With early exercise, an observable `P` has
+    `P_in_sample` and `P_in_sample_stderr`, its mean on the paths where the policy was found, and
+    `P_exercise_share`, `P_exercise_low` and `P_exercise_high` `(P_date)`: how many of those exercise, and the
+    range of the first basis function where they do. The attribute `bias_left_out` says of which quantities the step bias leaves
+    out paths, as `S 3, call 3`, since they have no finite value at its other steps; `noticeable_bias` and
+    `unresolved` say in the same way which have a step bias that matters, or one as large as themselves, and
+    how many steps would do. `provenance` goes to the attributes: strings and numbers only.
     """
     units = quantities(simulation)
     coordinates = {
         "time": ("time", result.times, {"units": "time", "long_name": "time"}),
-        "quantile": ("quantile", np.asarray(simulation.quantiles, float), _labels("1", "quantile level")),
+        "quantile": ("quantile", np.asarray(simulation.quantiles, float), labels("1", "quantile level")),
     }
     variables: dict[str, tuple] = {}
     ends = {name for name, info in simulation.observables.items() if info.at == "end"}
     exact = exact_moments(simulation, result.times)
     for name, (unit, description) in units.items():
         at = () if name in ends else ("time",)
-        variables |= _statistics(name, unit, description, at, result)
+        variables |= _statistics(name, unit, description, at, simulation, result)
         variables |= _paths(name, unit, description, at, result)
-        variables |= _comparison(name, unit, description, at, simulation, result, exact)
+        variables |= against_exact(name, unit, description, at, simulation, result, exact)
+        variables |= step_bias(name, unit, description, simulation, result)
+        variables |= limits(name, unit, description, simulation, result)
         if name in result.exercises:
             fit = result.exercises[name]
             variables |= _exercise(name, unit, description, fit)
             t0 = float(simulation.grid.t0)
             dates = t0 + (result.times[-1] - t0) * fit.dates
-            coordinates[f"{name}_date"] = (f"{name}_date", dates, _labels("time", f"exercise date of {name}"))
+            coordinates[f"{name}_date"] = (f"{name}_date", dates, labels("time", f"exercise date of {name}"))
         edges = variables[f"{name}_histogram_edge"][1]
         centres = (edges[1:] + edges[:-1]) / 2
-        coordinates[f"{name}_bin"] = (f"{name}_bin", centres, _labels(unit, f"bin centre of {description}"))
+        coordinates[f"{name}_bin"] = (f"{name}_bin", centres, labels(unit, f"bin centre of {description}"))
     covariance = result.statistics["covariance"]
     names = covariance["quantity"].astype(object)
     for axis in ("quantity", "quantity_2"):
-        coordinates[axis] = (axis, names, _labels("1", "quantity"))
+        coordinates[axis] = (axis, names, labels("1", "quantity"))
     variables["covariance"] = (
         ("quantity", "quantity_2"),
         covariance["covariance"],
-        _labels("product of the two quantities' units", "covariance of the final values"),
+        labels("product of the two quantities' units", "covariance of the final values"),
     )
     return xr.Dataset(variables, coordinates, _attributes(simulation, result, provenance))
 
@@ -114,30 +127,29 @@ def exact_moments(simulation: Simulation, times: np.ndarray) -> dict[str, dict[s
     return found
 
 
-def _labels(units: str, long_name: str) -> dict[str, str]:
-    return {"units": units, "long_name": long_name}
-
-
 def _statistics(
-    name: str, unit: str, description: str, at: tuple, result: EnsembleResult
+    name: str, unit: str, description: str, at: tuple, simulation: Simulation, result: EnsembleResult
 ) -> dict[str, tuple]:
     moments, histogram = result.statistics["moments"], result.statistics["histogram"]
     n = {"n": int(moments["n"])}
     row = slice(None) if at else 0
     found = {}
+    values = {key: moments[f"{name}_{key}"] for key in MOMENTS} | {
+        "stderr": standard_errors(name, simulation, result)
+    }
     for key, text in MOMENTS.items():
-        labels = _labels(_squared(unit) if key == "variance" else unit, text.format(description))
-        found[f"{name}_{key}"] = (at, moments[f"{name}_{key}"][row], labels | n)
+        what = labels(squared(unit) if key == "variance" else unit, text.format(description))
+        found[f"{name}_{key}"] = (at, values[key][row], what | n)
     found[f"{name}_mean"][2]["description"] = description
     for key, text in (
         ("quantile", "quantile of {}"),
         ("quantile_bin_error", "bound on the quantile's bin error: {}"),
     ):
-        labels = _labels(unit, text.format(description))
-        found[f"{name}_{key}"] = ((*at, "quantile"), histogram[f"{name}_{key}"][row], labels | n)
-    counts = _labels("1", f"paths by final {description}, all but the outermost thousandths")
+        what = labels(unit, text.format(description))
+        found[f"{name}_{key}"] = ((*at, "quantile"), histogram[f"{name}_{key}"][row], what | n)
+    counts = labels("1", f"paths by final {description}, all but the outermost thousandths")
     found[f"{name}_histogram"] = ((f"{name}_bin",), histogram[f"{name}_histogram"], counts | n)
-    edges = _labels(unit, f"bin edges of {description}")
+    edges = labels(unit, f"bin edges of {description}")
     found[f"{name}_histogram_edge"] = ((f"{name}_edge",), histogram[f"{name}_histogram_edge"], edges)
     return found
 
@@ -146,47 +158,7 @@ def _paths(name: str, unit: str, description: str, at: tuple, result: EnsembleRe
     if name not in result.stored:
         return {}
     values = result.stored[name] if at else result.stored[name][:, 0]
-    return {f"{name}_path": (("path", *at), values, _labels(unit, f"{description} along the first paths"))}
-
-
-def _comparison(
-    name: str,
-    unit: str,
-    description: str,
-    at: tuple,
-    simulation: Simulation,
-    result: EnsembleResult,
-    exact: dict[str, dict[str, np.ndarray]],
-) -> dict[str, tuple]:
-    """Step bias and exact value, and the distance between estimate and exact value in standard errors."""
-    found = {}
-    bias, bias_error = result.bias.get(name, (np.nan, np.nan))
-    if name in result.bias:
-        found[f"{name}_bias"] = (
-            (),
-            bias,
-            _labels(unit, f"step bias of the mean of {description} at the end"),
-        )
-        found[f"{name}_bias_stderr"] = ((), bias_error, _labels(unit, f"standard error of {name}_bias"))
-    if name in exact:
-        known = exact[name]
-        if "variance" in known:
-            labels = _labels(_squared(unit), f"exact variance of {description}")
-            found[f"{name}_exact_variance"] = (at, known["variance"], labels)
-        value = known.get("mean")
-    else:
-        info = simulation.observables.get(name)
-        value, at = (None if info is None or info.exact is None else np.float64(info.exact)), ()
-    if value is None:
-        return found
-    found[f"{name}_exact"] = (at, value, _labels(unit, f"exact mean of {description}"))
-    moments = result.statistics["moments"]
-    off, error = moments[f"{name}_mean"][-1] - np.atleast_1d(value)[-1], moments[f"{name}_stderr"][-1]
-    if name in result.bias:
-        off, error = off - bias, np.hypot(error, bias_error)
-    z = off / error if error > 0 else np.nan
-    found[f"{name}_z"] = ((), z, _labels("1", f"(mean - bias - exact) / standard error of {name} at the end"))
-    return found
+    return {f"{name}_path": (("path", *at), values, labels(unit, f"{description} along the first paths"))}
 
 
 def _exercise(name: str, unit: str, description: str, fit: ExerciseFit) -> dict[str, tuple]:
@@ -194,16 +166,12 @@ def _exercise(name: str, unit: str, description: str, fit: ExerciseFit) -> dict[
     at = (f"{name}_date",)
     mean = f"mean of {description} on the paths where the policy was found"
     return {
-        f"{name}_in_sample": ((), fit.mean, _labels(unit, mean)),
-        f"{name}_in_sample_stderr": ((), fit.stderr, _labels(unit, f"standard error of {name}_in_sample")),
-        f"{name}_exercise_share": (at, fit.share, _labels("1", "share of those paths that exercise")),
-        f"{name}_exercise_low": (at, fit.low, _labels("", "least basis value where they exercise")),
-        f"{name}_exercise_high": (at, fit.high, _labels("", "largest basis value where they exercise")),
+        f"{name}_in_sample": ((), fit.mean, labels(unit, mean)),
+        f"{name}_in_sample_stderr": ((), fit.stderr, labels(unit, f"standard error of {name}_in_sample")),
+        f"{name}_exercise_share": (at, fit.share, labels("1", "share of those paths that exercise")),
+        f"{name}_exercise_low": (at, fit.low, labels("", "least basis value where they exercise")),
+        f"{name}_exercise_high": (at, fit.high, labels("", "largest basis value where they exercise")),
     }
-
-
-def _squared(unit: str) -> str:
-    return f"({unit})^2" if unit else ""
 
 
 def _step_attributes(simulation: Simulation, steps: int | StepCounts) -> dict[str, int | float]:
@@ -247,7 +215,12 @@ def _attributes(
     states = variables_of(problem)
     jumps = isinstance(simulation.grid, JumpGrid)
     seen = view(problem, jumps)
-    left_out = [f"{name} {count}" for name, count in result.bias_left_out.items()]
+    judged = resolutions(simulation, result)
+    by_quantity = {
+        "bias_left_out": result.bias_left_out,
+        "noticeable_bias": {name: r.steps for name, r in judged.items() if r.kind == "noticeable"},
+        "unresolved": {name: r.steps for name, r in judged.items() if r.kind == "unresolved"},
+    }
     return {
         "simkit_format": FORMAT,
         "model": type(model_of(problem)).__name__,
@@ -259,7 +232,11 @@ def _attributes(
         **_picture_attributes(simulation),
         "paths": result.paths,
         "failed_paths": result.failed,
-        **({"bias_left_out": ", ".join(left_out)} if left_out else {}),
+        **{
+            key: ", ".join(f"{name} {count}" for name, count in counts.items())
+            for key, counts in by_quantity.items()
+            if counts
+        },
         **_step_attributes(simulation, result.steps),
         "t0": float(simulation.grid.t0),
         "seed": simulation.seed,

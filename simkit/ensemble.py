@@ -12,7 +12,7 @@ from jax.sharding import Mesh, NamedSharding
 from simkit_solvers.grid import Grid
 from simkit_solvers.jump_grid import JumpGrid
 
-from simkit.bias import BIAS_PATHS, bias_run, step_bias
+from simkit.bias import BIAS_PATHS, StepErrors, bias_run, step_errors
 from simkit.chunks import Chunks, plan_chunks, planned_steps
 from simkit.errors import NumericalError
 from simkit.gathering import Gathering
@@ -125,11 +125,12 @@ def _run(simulation: Simulation, progress: Progress | None, ends: int) -> Ensemb
     rows = quantity_rows(simulation)
     simulated, reduced = chunk_requests(simulation, plan, mesh)
     bias = bias_run(simulation)
-    requests = [simulated, reduced] if bias is None else [simulated, reduced, bias.request]
-    (chunk, reduce, *run_again), compile_s = compiled(*requests)
+    others = () if bias is None else bias.requests
+    (chunk, reduce, *run_again), compile_s = compiled(simulated, reduced, *others)
 
     start = time.perf_counter()
-    gathering = Gathering(simulation, rows, default_reducers(rows, simulation.quantiles), ends)
+    kept = ends if bias is None else max(ends, bias.most)
+    gathering = Gathering(simulation, rows, default_reducers(rows, simulation.quantiles), kept)
     inputs, _ = simulated.arguments
     for first, outputs in _in_flight(chunk, reduce, inputs, simulation.paths, plan, mesh):
         gathering.absorb(first, *outputs)
@@ -144,8 +145,11 @@ def _run(simulation: Simulation, progress: Progress | None, ends: int) -> Ensemb
     elapsed_s = time.perf_counter() - start
 
     start = time.perf_counter()
-    found_bias, left_out = ({}, {}) if bias is None else step_bias(bias, run_again[0], gathering.ends())
-    bias_s = time.perf_counter() - start
+    final = gathering.ends()
+    errors, shorter_s = StepErrors({}, {}), 0.0
+    if bias is not None:
+        errors, shorter_s = step_errors(simulation, bias, run_again, final, statistics["moments"])
+    bias_s = time.perf_counter() - start - shorter_s
     grid = simulation.grid
     steps = grid.steps if isinstance(grid, Grid) else gathering.step_counts(ACCEPTED, REJECTED)
     each = steps.mean if isinstance(steps, StepCounts) else steps
@@ -156,16 +160,16 @@ def _run(simulation: Simulation, progress: Progress | None, ends: int) -> Ensemb
         paths=simulation.paths,
         failed=gathering.failed,
         steps=steps,
-        bias=found_bias,
-        bias_left_out=left_out,
+        bias=errors.errors,
+        bias_left_out=errors.left_out,
         elapsed_s=elapsed_s,
-        compile_s=compile_s + fit_compile_s,
+        compile_s=compile_s + fit_compile_s + shorter_s,
         bias_s=bias_s,
         path_steps_per_s=simulation.paths * each / elapsed_s,
         devices=devices,
         exercises=exercises,
         fit_s=fit_s,
-        ends={name: values[: simulation.paths] for name, values in gathering.ends().items()},
+        ends={name: values[: min(ends, simulation.paths)] for name, values in final.items()},
     )
 
 

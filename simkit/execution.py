@@ -2,6 +2,7 @@
 
 import os
 import platform
+import warnings
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -14,6 +15,7 @@ from simkit.overrides import Overrides
 from simkit.settings import Experiment
 from simkit.simulation import EnsembleResult, Simulation
 from simkit.sizes import check_memory
+from simkit.step_notes import all_unresolved
 from simkit.variants import Variants, build_together, load_variants, together
 from simkit.version import simkit_version
 
@@ -39,7 +41,8 @@ def run(
     of those named in `variants`, with a dimension `variant`. The dataset is also written to `out`, or to the
     experiment's `output:`, where one of them is given. Raises `InputError` (a `ValueError`) that lists every
     mistake, `NumericalError` when a path becomes NaN or infinite, and `OutputError` (an `OSError`) when the
-    output exists and `overwrite` is not set, or cannot be written.
+    output exists and `overwrite` is not set, or cannot be written. Warns with `UnresolvedWarning` of means
+    that steps are too long for, unless the experiment says `ensemble: {unresolved: keep}`.
     """
     loaded = load_variants(source, overrides, None if variants is None else list(variants))
     target = out if out is not None else output_of(loaded)
@@ -48,11 +51,24 @@ def run(
 
         check_output(target, overwrite)
     dataset = run_built(loaded, build_loaded(loaded), progress)
+    notes = [] if keeps_unresolved(loaded) else all_unresolved(dataset)
+    if notes:
+        warnings.warn("\n".join(notes), UnresolvedWarning, stacklevel=2)
     if target is not None:
         from simkit.storage import write_dataset
 
         write_dataset(dataset, target, overwrite)
     return dataset
+
+
+class UnresolvedWarning(UserWarning):
+    """Steps are so long that the step bias of a mean is as large as the mean: it is no result."""
+
+
+def keeps_unresolved(loaded: Experiment | Variants) -> bool:
+    """Whether figures that are no result are shown without a warning or an exit code."""
+    each = [loaded] if isinstance(loaded, Experiment) else loaded.values()
+    return all(experiment.ensemble.unresolved == "keep" for experiment in each)
 
 
 def output_of(loaded: Experiment | Variants) -> str | None:

@@ -32,7 +32,7 @@ class Gathering:
         self._wanted_ends = ends
         self._states = {name: reducer.init() for name, reducer in reducers.items()}
         self._stored: dict[str, list[np.ndarray]] = {}
-        self._ends: dict[str, np.ndarray] = {}
+        self._ends: dict[str, list[np.ndarray]] = {}
         self._taken: dict[str, tuple[int, int]] = {}
         self.failed = 0
 
@@ -68,8 +68,7 @@ class Gathering:
             return
         for name, array in zip(self._rows, values, strict=True):
             last = np.where(lost, np.nan, np.asarray(array)[-1].reshape(-1))
-            known = self._ends.get(name, last[:0])
-            self._ends[name] = np.concatenate([known, last])[: self._wanted_ends]
+            self._ends.setdefault(name, []).append(last[: self._wanted_ends - first].copy())
 
     def statistics(self) -> dict[str, dict[str, np.ndarray]]:
         """The finished statistics."""
@@ -81,7 +80,7 @@ class Gathering:
 
     def ends(self) -> dict[str, np.ndarray]:
         """The final values of the first paths; lanes beyond the last path among them."""
-        return self._ends
+        return {name: np.concatenate(parts) for name, parts in self._ends.items()}
 
     def step_counts(self, accepted: str, rejected: str) -> StepCounts:
         """Mean and most of the two kinds of steps, by their names."""

@@ -13,6 +13,7 @@ from simkit_solvers.problem import AbstractODE
 
 from simkit.exercise import ExerciseFit
 from simkit.initial import InitialLaw
+from simkit.step_error import StepError
 
 STORED_PATHS = 20  # unless asked for otherwise; the picture shows some of them
 
@@ -89,8 +90,8 @@ class EnsembleResult:
     `times` has one entry per saved row. Quantities kept at each row have arrays `(rows,)`, those kept at the
     end `(1,)`. `stored` are the rows of the first paths, as many as were asked for: arrays `(paths, rows)` by
     name. `ends` are the final values of the first paths, NaN where one failed. `bias` maps quantities at the
-    end to the step bias and its standard error, `bias_left_out` those for which the steps that it is found by
-    are too long for some paths to how many these are.
+    end to the error that steps leave, `bias_left_out` those for which some paths have no finite value on the
+    grids that it is found by to how many these are.
     `steps` is the number of steps of each path, or what adaptive paths took. `exercises` are the policies of
     early exercise, which took `fit_s` seconds to find.
     """
@@ -101,7 +102,7 @@ class EnsembleResult:
     paths: int
     failed: int
     steps: int | StepCounts
-    bias: dict[str, tuple[float, float]]
+    bias: dict[str, StepError]
     elapsed_s: float
     compile_s: float
     bias_s: float

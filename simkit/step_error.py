@@ -1,14 +1,15 @@
 r"""The step error of a mean, from values of the same paths at three lengths of step.
 
-With steps of length h the mean is $E[X_h] \approx E[X_0] + c h^p$, where p is the weak order. The differences
-$D_1 = E[X_{2h} - X_h]$ and $D_2 = E[X_{4h} - X_{2h}]$ tell two things: the bias of the run, $D_1 / (2^p - 1)$,
-and the order itself, since $D_2 / D_1 = 2^p$. What the expansion leaves out shows as the difference between
-the bias by $D_1$ and that by $D_2$. Where another whole order was measured, it is taken: an integral along the
-path has that of its own rule. Where no order fits, steps are too long for an estimate, and what was seen is a
-bound. Other lengths than h, 2h and 4h do as well.
+With steps of length h the mean is $E[X_h] \approx E[X_0] + c h^p$, where p is the weak order. Two
+differences, $D_1 = E[X_{2h} - X_h]$ and $D_2 = E[X_{4h} - X_{2h}]$, tell the bias of the run,
+$D_1 / (2^p - 1)$, and the order itself, since $D_2 / D_1 = 2^p$. What the expansion leaves out shows as the
+difference between the bias by $D_1$ and that by $D_2$. Where another whole order was measured, it is taken:
+an integral along the path has that of its own rule. Where no order fits, steps are too long for an estimate,
+and what was seen is a bound. Other lengths than h, 2h and 4h do as well.
 """
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import Literal
 
@@ -61,7 +62,7 @@ def step_error(
 
 @dataclasses.dataclass(frozen=True)
 class _Expansion:
-    """Differences of each path: of the run to the finest level, and between neighbours from fine to coarse."""
+    """Differences of each path: of the run to the finest level, and between neighbours, fine to coarse."""
 
     lengths: np.ndarray
     differences: tuple[np.ndarray, ...]
@@ -100,7 +101,8 @@ class _Expansion:
     def beyond_noise(self, each: np.ndarray) -> float:
         """The size of a mean, less what noise adds to it."""
         value, noise = self.mean(each)
-        return float(np.sqrt(max(value**2 - noise**2, 0.0)))
+        size = abs(value)
+        return math.sqrt(size - noise) * math.sqrt(size + noise) if size > noise else 0.0
 
     def beyond_chance(self, each: np.ndarray) -> float:
         """The mean, or 0 where noise could have made it."""

@@ -13,6 +13,7 @@ from rich.measure import Measurement
 from rich.table import Table
 
 from simkit.progress import counted, steps_text
+from simkit.step_notes import by_quantity, step_notes
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -25,6 +26,7 @@ BIAS_DIGITS = 4
 WIDEST = 10_000  # where there is no terminal, nothing is folded
 ROUNDINGS = 100
 OFF = (" %", " abs")
+MARK = " !"
 
 
 def summary(dataset: "xr.Dataset") -> dict[str, Any]:
@@ -72,60 +74,51 @@ def _steps(attributes: Mapping[str, Any]) -> dict[str, Any]:
 def _figures(dataset: "xr.Dataset", name: str) -> dict[str, Any]:
     figures = {}
     differences = [key for key in ("difference", "difference_stderr") if f"{name}_{key}" in dataset]
-    for key in ("mean", "stderr", "bias", "bias_stderr", "exact", "z", *differences):
+    some = ("bias_order", "bias_bound", "lower", "upper", "in_sample", "in_sample_stderr")
+    known = [key for key in some if f"{name}_{key}" in dataset]
+    for key in ("mean", "stderr", "bias", "bias_stderr", "exact", "z", *differences, *known):
         variable = dataset.get(f"{name}_{key}")
         value = float(np.atleast_1d(variable)[-1]) if variable is not None else math.nan
         figures[key] = value if math.isfinite(value) else None
-    left_out = _bias_left_out(dataset)
+    left_out = by_quantity(dataset, "bias_left_out")
     if name in left_out:
         figures["bias_left_out"] = left_out[name]
-    if f"{name}_in_sample" in dataset:
-        for key in ("in_sample", "in_sample_stderr"):
-            value = float(dataset[f"{name}_{key}"])
-            figures[key] = value if math.isfinite(value) else None
+    figures["noticeable_bias"] = name in by_quantity(dataset, "noticeable_bias")
+    figures["resolved"] = name not in by_quantity(dataset, "unresolved")
     figures["n"] = int(dataset[f"{name}_mean"].attrs["n"])
     figures["unit"] = str(dataset[f"{name}_mean"].attrs["units"])
     return figures
 
 
-def _bias_left_out(dataset: "xr.Dataset") -> dict[str, int]:
-    """How many paths the step bias of a quantity leaves out since they are finite in the run only."""
-    pairs = (each.split() for each in str(dataset.attrs.get("bias_left_out", "")).split(", ") if each)
-    return {name: int(count) for name, count in pairs}
-
-
-def bias_notes(dataset: "xr.Dataset") -> list[str]:
-    """A line, of variants one each, for the quantities whose step bias leaves paths out."""
-    from simkit.variant_dataset import each_variant
-
-    notes = []
-    for variant, one in each_variant(dataset).items():
-        lost = ", ".join(f"{name}: {count:,}" for name, count in _bias_left_out(one).items())
-        if lost:
-            which = f" of variant {variant}" if variant else ""
-            notes.append(
-                f"the step bias{which} leaves out paths without a finite value at its other steps ({lost}); "
-                "take more steps"
-            )
-    return notes
-
-
 def _mean(row: Mapping[str, Any]) -> str:
     """A mean with its error, which of several paths is a number unless it is too large for one."""
     error = math.inf if row["stderr"] is None and row["n"] > 1 else row["stderr"]
-    return with_error(row["mean"], error) + (" ± 0" if error == 0 else "")
+    mark = "" if row["resolved"] and not row["noticeable_bias"] else MARK
+    return with_error(row["mean"], error) + (_limit(row) or " ± 0" if error == 0 else "") + mark
+
+
+def _limit(row: Mapping[str, Any]) -> str:
+    """Of a mean of values that are all the same the limit on the side where others would be."""
+    for key, side in (("upper", "below"), ("lower", "above")):
+        if row.get(key) is not None and row[key] != row["mean"]:
+            return f" ({side} {row[key]:.5g})"
+    return ""
 
 
 def _apart(row: Mapping[str, Any], rounding: float) -> str:
     """How far a mean is from its exact value; nothing where an error is too large for a number."""
     spread = row["stderr"] is None and row["n"] > 1
-    if spread or row["mean"] is None or row["exact"] is None:
+    if spread or row["mean"] is None or row["exact"] is None or "bias_bound" in row:
+        return ""
+    if row.get("lower") is not None and row["lower"] <= row["exact"] <= (row["upper"] or math.inf):
         return ""
     return apart(row["mean"], row["exact"], row["z"], 2, rounding * max(abs(row["mean"]), abs(row["exact"])))
 
 
 def _bias(row: Mapping[str, Any]) -> str:
     """The step bias with its error; of many digits to the first one of its error, which saves room."""
+    if "bias_bound" in row:
+        return "unknown" if row["bias_bound"] is None else f"at least {row['bias_bound']:.3g}"
     value, error = row["bias"], row["bias_stderr"]
     if not value or not error or abs(value) <= 10**BIAS_DIGITS * error:
         return with_error(value, error)
@@ -216,10 +209,7 @@ def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
 
 
 def _variants_table(dataset: "xr.Dataset", unicode: bool) -> Table:
-    """For each quantity a row for each variant, with the difference from the first one.
-
-    The step bias is left out, for the width; z takes it into account.
-    """
+    """For each quantity a row for each variant, with the difference from the first one."""
     variants: dict[str, Any] = summary(dataset)["variants"]
     first = next(iter(variants.values()))
     quantities = [*first["observables"], *first["state"]]
@@ -233,6 +223,7 @@ def _variants_table(dataset: "xr.Dataset", unicode: bool) -> Table:
         "": [_named(quantity, row["unit"]) if name == start else "" for quantity, name, row in rows],
         "variant": [name for _, name, _ in rows],
         ("value" if first["paths"] == 1 else "mean"): [_mean(row) for *_, row in rows],
+        "step bias": [_bias(row) for *_, row in rows],
         f"minus {start}": ["" if name == start else _difference(row) for _, name, row in rows],
         "exact": ["" if row["exact"] is None else f"{row['exact']:.8g}" for *_, row in rows],
         titled(far): far,
@@ -306,7 +297,7 @@ def print_table(dataset: "xr.Dataset", file: TextIO | None = None) -> None:
         file or sys.stdout,
         heading,
         lambda unicode: make_table(dataset, unicode),
-        [*bias_notes(dataset), closing_line(dataset)],
+        [*step_notes(dataset), closing_line(dataset)],
     )
 
 

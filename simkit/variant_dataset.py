@@ -8,6 +8,13 @@ import numpy as np
 import xarray as xr
 
 VARIANT = "variant"
+SOMETIMES = tuple(
+    f"_{known}"
+    for known in (
+        *("bias", "bias_stderr", "bias_order", "bias_bound"),
+        *("lower", "upper", "exact", "exact_variance", "z"),
+    )
+)
 TOTALS = ("elapsed_s", "compile_s", "bias_s")
 
 
@@ -63,7 +70,7 @@ def each_variant(dataset: xr.Dataset) -> dict[str, xr.Dataset]:
 
 def _is_known(name: str) -> bool:
     """Whether a variable is one that only some runs have."""
-    return name.endswith(("_bias", "_bias_stderr", "_exact", "_exact_variance", "_z"))
+    return name.endswith(SOMETIMES)
 
 
 def _stacked(name: str, datasets: list[xr.Dataset]) -> tuple:

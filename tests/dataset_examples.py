@@ -11,9 +11,15 @@ from simkit_solvers.grid import Grid
 from simkit.dataset import to_dataset
 from simkit.reducers import Covariance, Histogram, Moments
 from simkit.simulation import EnsembleResult, ObservableInfo, Simulation
+from simkit.step_error import StepError
 
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 PROVENANCE = {"config": "model: {type: GBM, mu: 0.05, sigma: 0.2}\n", "simkit": "0.1.0", "platform": "cpu"}
+
+
+def step_of(bias: float, stderr: float) -> StepError:
+    """The step error of a weak order of one."""
+    return StepError(bias, stderr, stderr, "estimate", 1.0)
 
 
 class EulerMaruyama:
@@ -78,7 +84,7 @@ def gbm(rows=13, paths=2000, failed=0, stored=20):
         paths=paths,
         failed=failed,
         steps=rows - 1,
-        bias={"call": (0.0021, 0.0008), "S": (0.0, 0.001)},
+        bias={"call": step_of(0.0021, 0.0008), "S": step_of(0.0, 0.001)},
         elapsed_s=0.5,
         compile_s=1.2,
         bias_s=0.1,

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import yaml
+from grids import factors
 from scipy.interpolate import PchipInterpolator
 from simkit_solvers.adaptive import integrate_adaptive
 from simkit_solvers.adaptive_grid import AdaptiveGrid, Tolerances
@@ -22,7 +23,6 @@ from simkit_solvers.schedule import scheduled
 
 import simkit
 from simkit import programs
-from simkit.bias import comparison
 from simkit.build import build
 from simkit.errors import InputError
 from simkit.experiment import load
@@ -203,10 +203,11 @@ def test_the_step_bias_keeps_the_points_of_curves():
     """Twice the step would miss a jump at the end of an odd step, and the difference would be no bias."""
     plain = GBM | {"observe": {}}
     simulation = build(load(plain))
-    assert comparison(simulation).factor == 0.5  # 0.25 is the end of step 5
-    assert comparison(build(load(plain, "time.steps=40"))).factor == 2
+    assert factors(simulation) == (0.5, 0.25)  # 0.25 is the end of step 5
+    assert factors(build(load(plain, "time.steps=40"))) == (0.5, 2)  # and here of step 10
+    assert factors(build(load(plain, "time.steps=80"))) == (2, 4)
     odd = dataclasses.replace(simulation, grid=Grid(0.0, 1 / 6, 6, 6))  # no jump at the end of a step but 0.5
-    assert comparison(odd).factor == 3
+    assert factors(odd) == (0.5, 3)
 
 
 RAIN = "# gauge 7\nday;mm\n0;2.5\n\n1;.5\n2.5;1e1\n"

@@ -67,7 +67,8 @@ def final_statistics(result) -> dict[str, bytes]:
         for name, array in statistics.items():
             last = array[-1:] if name.startswith("S_") and "histogram" not in name else array
             bits[f"{reducer}.{name}"] = np.asarray(last).tobytes()
-    bits["bias"] = np.asarray(list(result.bias.values())).tobytes()
+    errors = [(each.bias, each.stderr, each.noise, each.order) for each in result.bias.values()]
+    bits["bias"] = np.asarray(errors).tobytes()
     return bits
 
 
@@ -225,9 +226,9 @@ def test_means_meet_the_exact_ones_once_the_step_bias_is_allowed_for(model, init
     result = run_ensemble(simulation)
     moments = result.statistics["moments"]
     for name, (mean, variance) in truth.items():
-        bias, bias_error = result.bias[name]
-        z = (moments[f"{name}_mean"][-1] - mean - bias) / math.hypot(
-            moments[f"{name}_stderr"][-1], bias_error
+        step = result.bias[name]
+        z = (moments[f"{name}_mean"][-1] - mean - step.bias) / math.hypot(
+            moments[f"{name}_stderr"][-1], step.stderr
         )
         assert abs(z) < 5
         if variance is not None:
@@ -246,10 +247,11 @@ def test_means_meet_the_exact_ones_once_the_step_bias_is_allowed_for(model, init
 def test_the_step_bias_is_the_one_of_euler_s_method(steps):
     """(1 + mu h)^n against exp(mu): the coupled estimate must find it but for its own next order, mu h."""
     model = GBM(mu=0.5, sigma=0.02)
-    bias, error = run_ensemble(gbm(4000, steps, problem=model)).bias["S"]
+    step = run_ensemble(gbm(4000, steps, problem=model)).bias["S"]
     truth = 100 * ((1 + 0.5 / steps) ** steps - math.exp(0.5))
-    assert abs(bias - truth) < 5 * error + 0.02 * abs(truth)
-    assert 0 < error < 0.01 * abs(truth)
+    assert abs(step.bias - truth) < 5 * step.noise + step.stderr
+    assert 0 < step.noise < 0.01 * abs(truth)
+    assert step.stderr < 0.05 * abs(truth)
 
 
 @pytest.mark.slow
@@ -257,10 +259,10 @@ def test_solvers_that_read_areas_have_a_step_bias_by_halves_too():
     """On a linear drift its mean is that of Heun's method; wrong areas would leave more noise in it."""
     model, start = OrnsteinUhlenbeck(2.0, 1.0, 0.5), {"X": 3.0}
     simulation = gbm(4000, 7, problem=model, initial=start, solver=make_solver("SRIW1"))
-    bias, error = run_ensemble(simulation).bias["X"]
+    step = run_ensemble(simulation).bias["X"]
     z = 2.0 / 7
-    assert bias == pytest.approx(2 * ((1 - z + z * z / 2) ** 7 - math.exp(-2)), rel=0.06)
-    assert error < 1.6e-4
+    assert step.bias == pytest.approx(2 * ((1 - z + z * z / 2) ** 7 - math.exp(-2)), rel=0.06)
+    assert step.noise < 1.6e-4
 
 
 @pytest.mark.slow
@@ -288,9 +290,10 @@ def test_an_ordinary_problem_needs_one_path_and_has_no_error():
     result = run_ensemble(simulation)
     euler = (1 - 1 / 64) ** 64
     assert result.statistics["moments"]["x_mean"][-1] == pytest.approx(euler, rel=1e-14)
-    bias, error = result.bias["x"]
-    assert error == 0
-    assert euler - bias == pytest.approx(math.exp(-1), abs=1e-4)
+    step = result.bias["x"]
+    assert step.noise < 1e-14
+    assert euler - step.bias == pytest.approx(math.exp(-1), abs=2 * step.stderr)
+    assert step.stderr < 1e-4
 
 
 @quick
@@ -402,6 +405,6 @@ def test_an_observable_without_a_value_is_told_from_a_failed_path():
 def test_excluded_paths_leave_the_step_bias_too_and_none_left_is_an_error():
     half = run_ensemble(with_observable("log(S - 100)", failures="exclude"))
     assert 0 < half.failed < 100
-    assert all(math.isfinite(number) for pair in half.bias.values() for number in pair)
+    assert all(math.isfinite(step.bias) for step in half.bias.values())
     with pytest.raises(NumericalError, match="none of the 100 paths has finite values"):
         run_ensemble(with_observable("log(S - 1e9)", failures="exclude"))

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from grids import factors
 from quick_code import quick_jit
 from simkit_physics import GBM, ImmigrationDeath
 from simkit_solvers.adaptive import integrate_adaptive, solution
@@ -24,7 +25,6 @@ from simkit_solvers.registry import make_solver
 from simkit_solvers.schedule import ROW, AbstractChange, Event, Schedule, scheduled, stops_of
 
 import simkit
-from simkit.bias import comparison
 from simkit.build import build
 from simkit.errors import InputError
 from simkit.experiment import load
@@ -250,9 +250,11 @@ def test_the_step_bias_meets_the_events():
     found = simkit.run(decay)
     error = float(found["A_mean"][-1]) - (math.exp(-1) + math.exp(-0.5))
     assert float(found["A_bias"]) == pytest.approx(error, rel=0.02)
-    assert comparison(build(load(decay))).factor == 2
-    assert comparison(build(load(decay, {"events.dose.at": [0, 0.15]}))).factor == 0.5
-    assert comparison(build(load(decay, {"events.dose.at": [0, 0.1], "time.steps": 90}))).factor == 3
+    assert factors(build(load(decay, {"events.dose.at": [0, 0.5]}))) == (0.5, 2)
+    assert factors(build(load(decay, {"events.dose.at": [0, 0.4]}))) == (2, 4)
+    assert factors(build(load(decay, {"events.dose.at": [0, 0.15]}))) == (0.5, 0.25)
+    assert factors(build(load(decay, {"events.dose.at": [0, 0.1], "time.steps": 90}))) == (3, 9)
+    assert factors(build(load(decay, {"events.dose.at": [0, 0.1], "time.steps": 30}))) == (0.5, 3)
 
 
 def test_a_jump_diffusion_keeps_its_jumps_under_a_schedule():

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from grids import factors
 from quick_code import quick_jit
 from scipy import stats
 from simkit_physics import MODELS, Kou, Merton
@@ -25,7 +26,6 @@ from simkit_solvers.problem import Scalar, parameter
 from simkit_solvers.registry import make_solver, samples_exactly, weak_order
 
 import simkit
-from simkit.bias import comparison
 from simkit.build import build
 from simkit.closed_forms.jump_diffusions import bates_call, kou_call
 from simkit.errors import InputError
@@ -290,9 +290,10 @@ def test_refusals_from_python():
 
 def test_no_bias_is_shown_where_only_halves_would_do():
     whole = build(load(experiment("Merton", {"S": 100.0}, {"t1": 1.0, "steps": 4})))
-    assert comparison(whole).factor == 2
-    assert comparison(build(load(experiment("Merton", {"S": 100.0}, {"t1": 1.0, "steps": 5})))) is None
-    assert comparison(build(load(experiment("GBM", {"S": 100.0}, {"t1": 1.0, "steps": 5})))).factor == 0.5
+    assert factors(whole) == (2,)
+    assert factors(build(load(experiment("Merton", {"S": 100.0}, {"t1": 1.0, "steps": 8})))) == (2, 4)
+    assert factors(build(load(experiment("Merton", {"S": 100.0}, {"t1": 1.0, "steps": 5})))) == ()
+    assert factors(build(load(experiment("GBM", {"S": 100.0}, {"t1": 1.0, "steps": 5})))) == (0.5, 0.25)
 
 
 KOU = {

@@ -36,6 +36,8 @@ def reported(as_json: bool = False) -> Iterator[None]:
         except SimkitError as error:
             problems = error.problems if isinstance(error, InputError) else [str(error)]
             _fail(type(error).__name__, str(error), problems, error.exit_code, as_json)
+        except typer.Exit:  # said already
+            raise
         except BrokenPipeError:  # the reader, such as `head`, has seen enough
             leave_at_once(BROKEN_PIPE)
         except Terminated:

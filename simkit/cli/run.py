@@ -20,6 +20,7 @@ from simkit.cli.options import (
 )
 from simkit.cli.outputs import Outputs
 from simkit.cli.prepare import prepare
+from simkit.errors import NumericalError
 from simkit.progress import progress_bar
 
 
@@ -66,6 +67,7 @@ def run(
         if not quiet:
             _warn_of_failures(dataset)
         outputs.deliver(dataset, table, compile_s=float(dataset.attrs["compile_s"]))
+        _end_on_unresolved(loaded, dataset, quiet or as_json)
 
 
 def _import_meanwhile(target: Path | None, picture: Path | None) -> None:
@@ -96,6 +98,18 @@ def _print_estimate(built, target: Path | None, as_json: bool) -> None:
         print_json(sizes | output)
     else:
         print(estimate_text(sizes))
+
+
+def _end_on_unresolved(loaded, dataset, say: bool) -> None:
+    """Exit code 3 where steps are too long for a result, unless such are to be kept."""
+    from simkit.execution import keeps_unresolved
+    from simkit.step_notes import all_unresolved
+
+    notes = all_unresolved(dataset)
+    if notes and not keeps_unresolved(loaded):
+        if say:
+            print("\n".join(notes), file=sys.stderr)
+        raise typer.Exit(NumericalError.exit_code)
 
 
 def _warn_of_failures(dataset) -> None:

@@ -130,6 +130,12 @@ class Ensemble(Section):
         description="When a path becomes NaN or infinite: `stop` with an error, or `exclude` it and show how "
         "many there were.",
     )
+    unresolved: Annotated[Literal["stop", "keep"], *choice("stop", "keep")] = Field(
+        "stop",
+        description="When steps are so long that a step bias is as large as the mean itself, which is then "
+        "no result: results are shown and written, marked, and the command ends with exit code 3 (`stop`), "
+        "or 0 (`keep`).",
+    )
     normals: Annotated[Literal["float32", "float64"], *choice("float32", "float64")] = Field(
         "float32",
         description="Arithmetic in which normal numbers are drawn. float32 has 31 random bits, an error far "

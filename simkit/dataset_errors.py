@@ -1,0 +1,197 @@
+"""What a dataset says of the errors of means: step bias, exact values and z, limits of rare things."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from simkit_solvers.jump_grid import JumpGrid
+from simkit_solvers.problem import AbstractSDE
+
+from simkit.initial import differs_between_paths
+from simkit.observables import Observer
+from simkit.resolution import Resolution, resolution
+from simkit.rounding import rounding_error
+from simkit.simulation import EnsembleResult, Simulation, StepCounts
+from simkit.step_error import StepError
+from simkit.value_range import value_range
+
+RULE_OF_THREE = 3.0  # of n paths none: fewer than 3/n of all, with 95 % confidence
+WITHOUT_SPREAD = (
+    5.0  # roundings: so far from an exact value a mean without any other error is off, not unlucky
+)
+
+Variables = dict[str, tuple]
+
+
+def labels(units: str, long_name: str) -> dict[str, str]:
+    """What a variable says of itself."""
+    return {"units": units, "long_name": long_name}
+
+
+def squared(unit: str) -> str:
+    """The unit of a variance."""
+    return f"({unit})^2" if unit else ""
+
+
+def standard_errors(name: str, simulation: Simulation, result: EnsembleResult) -> np.ndarray:
+    """The standard error of the mean at each row, no less than its rounding. Counts of events have none."""
+    moments = result.statistics["moments"]
+    errors = moments[f"{name}_stderr"]
+    if isinstance(simulation.grid, JumpGrid):
+        return errors
+    with np.errstate(invalid="ignore", over="ignore"):
+        size = np.hypot(moments[f"{name}_mean"], np.sqrt(np.nan_to_num(moments[f"{name}_variance"])))
+        rows = len(result.times)
+        parts = np.linspace(0.0, 1.0, rows)[-len(errors) :] if rows > 1 else np.ones(1)
+        return np.maximum(errors, rounding_error(size, simulation.precision, _steps(result) * parts))
+
+
+def step_bias(
+    name: str, unit: str, description: str, simulation: Simulation, result: EnsembleResult
+) -> Variables:
+    """The step bias with its error; where there is no estimate, the bound that was seen."""
+    error = result.bias.get(name)
+    if error is None:
+        return {}
+    what = f"step bias of the mean of {description} at the end"
+    estimated = error.claim == "estimate"
+    found: Variables = {
+        f"{name}_bias": ((), error.bias if estimated else np.nan, labels(unit, what)),
+        f"{name}_bias_stderr": (
+            (),
+            error.stderr if estimated else np.nan,
+            labels(unit, f"standard error of {name}_bias"),
+        ),
+        f"{name}_bias_order": (
+            (),
+            error.order if estimated else np.nan,
+            labels("1", f"order of the steps by which {name}_bias is extrapolated"),
+        ),
+    }
+    if not estimated:
+        least = labels(unit, f"least size of the {what}, which has no estimate")
+        found[f"{name}_bias_bound"] = ((), abs(error.bias), least)
+    return found
+
+
+def against_exact(
+    name: str,
+    unit: str,
+    description: str,
+    at: tuple,
+    simulation: Simulation,
+    result: EnsembleResult,
+    exact: Mapping[str, Mapping[str, np.ndarray]],
+) -> Variables:
+    """The exact value, and the distance between estimate and exact value in standard errors.
+
+    There is none where the step bias has no estimate, nor where rounding is the only error and cannot
+    account for it: the mean is simply off.
+    """
+    found: Variables = {}
+    if name in exact:
+        known = exact[name]
+        if "variance" in known:
+            what = labels(squared(unit), f"exact variance of {description}")
+            found[f"{name}_exact_variance"] = (at, known["variance"], what)
+        value = known.get("mean")
+    else:
+        info = simulation.observables.get(name)
+        value, at = (None if info is None or info.exact is None else np.float64(info.exact)), ()
+    if value is None:
+        return found
+    found[f"{name}_exact"] = (at, value, labels(unit, f"exact mean of {description}"))
+    z = _z(name, float(np.atleast_1d(value)[-1]), simulation, result)
+    what = f"(mean - bias - exact) / standard error of {name} at the end"
+    found[f"{name}_z"] = ((), z, labels("1", what))
+    return found
+
+
+def _z(name: str, exact: float, simulation: Simulation, result: EnsembleResult) -> float:
+    moments = result.statistics["moments"]
+    off, error = moments[f"{name}_mean"][-1] - exact, standard_errors(name, simulation, result)[-1]
+    rounding = rounding_error(
+        max(abs(exact), abs(moments[f"{name}_mean"][-1])), simulation.precision, _steps(result)
+    )
+    bias = result.bias.get(name)
+    if bias is not None and bias.claim == "at least":
+        return np.nan
+    if bias is not None:
+        off, error = off - bias.bias, np.hypot(error, bias.stderr)
+    if np.isnan(error) or error == 0 or (error <= 2 * rounding and abs(off) > WITHOUT_SPREAD * error):
+        return np.nan
+    return float(off / error)
+
+
+def limits(
+    name: str, unit: str, description: str, simulation: Simulation, result: EnsembleResult
+) -> Variables:
+    """Limits of a mean, of 95 % confidence, where all paths have one value though they could have others.
+
+    By the rule of three no more than 3/n of all paths have another. How far that moves the mean follows from
+    what the expression can be; where that is not bounded there is no limit (NaN).
+    """
+    value = _one_value(name, simulation, result)
+    if value is None:
+        return {}
+    low, high = _range(name, simulation, result)
+    part = min(RULE_OF_THREE / int(result.statistics["moments"]["n"]), 1.0)
+    found: Variables = {}
+    for key, end in (("lower", low), ("upper", high)):
+        limit = value + part * (end - value) if end != value else value
+        what = labels(unit, f"{key} limit of the mean of {description}, of 95 % confidence")
+        found[f"{name}_{key}"] = ((), limit if np.isfinite(limit) else np.nan, what)
+    return found
+
+
+def _one_value(name: str, simulation: Simulation, result: EnsembleResult) -> float | None:
+    """The value that all paths have of an observable that could differ between them."""
+    moments = result.statistics["moments"]
+    random = isinstance(simulation.problem, AbstractSDE) or isinstance(simulation.grid, JumpGrid)
+    random = random or differs_between_paths(simulation.initial.values())
+    observable = _observable(name, simulation)
+    low, high = (float(moments[f"{name}_{key}"][-1]) for key in ("min", "max"))
+    if not random or observable is None or int(moments["n"]) < 2 or low != high:
+        return None
+    least, most = _range(name, simulation, result)
+    depends = bool(observable.names & {*simulation.problem.State._fields})
+    bounded = np.isfinite(least) or np.isfinite(most)
+    return low if depends and least < most and (bounded or low == 0) else None
+
+
+def _observable(name: str, simulation: Simulation):
+    observer = simulation.observer
+    each = observer.observables if isinstance(observer, Observer) else ()
+    return next((observable for observable in each if observable.name == name), None)
+
+
+def _range(name: str, simulation: Simulation, result: EnsembleResult) -> tuple[float, float]:
+    observable = _observable(name, simulation)
+    if observable is None:
+        return -np.inf, np.inf
+    times = float(result.times[0]), float(result.times[-1])
+    known = {"t": times} | {key: (float(x), float(x)) for key, x in simulation.constants.items()}
+    state = simulation.problem.State._fields
+    known = {key: ends for key, ends in known.items() if key not in state}
+    low, high = value_range(observable.expression.text, known)
+    return (min(low, 0.0), max(high, 0.0)) if observable.exercise else (low, high)
+
+
+def resolutions(simulation: Simulation, result: EnsembleResult) -> dict[str, Resolution]:
+    """Of each quantity at the end, whether steps are short enough for its mean to be a result."""
+    return {name: _resolution(name, error, simulation, result) for name, error in result.bias.items()}
+
+
+def _resolution(name: str, error: StepError, simulation: Simulation, result: EnsembleResult) -> Resolution:
+    moments = result.statistics["moments"]
+    means = np.abs(moments[f"{name}_mean"])
+    spread, stderr = (
+        float(np.nan_to_num(x))
+        for x in (np.sqrt(moments[f"{name}_variance"][-1]), moments[f"{name}_stderr"][-1])
+    )
+    # A curve that happens to be near zero at the end is as large as it was on the way.
+    size = float(means[-1] if spread else means.max())
+    return resolution(error, size, spread, stderr, int(_steps(result)))
+
+
+def _steps(result: EnsembleResult) -> float:
+    return result.steps.mean if isinstance(result.steps, StepCounts) else result.steps

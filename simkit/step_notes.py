@@ -1,0 +1,86 @@
+"""Lines below a table that say which figures steps, or too few paths, leave in doubt, and what to do."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+IMPLICIT = {"ode": "Rodas5P", "sde": "DriftImplicitEuler"}
+
+
+def by_quantity(dataset: "xr.Dataset", attribute: str) -> dict[str, int]:
+    """An attribute such as `S 3, call 12`: a count for each quantity that it names."""
+    pairs = (each.split() for each in str(dataset.attrs.get(attribute, "")).split(", ") if each)
+    return {name: int(count) for name, count in pairs}
+
+
+def step_notes(dataset: "xr.Dataset") -> list[str]:
+    """What to say below the table, of each variant."""
+    from simkit.variant_dataset import each_variant
+
+    notes = []
+    for variant, one in each_variant(dataset).items():
+        notes += [*unresolved_notes(one, _of(variant)), *_others(one, _of(variant))]
+    return notes
+
+
+def all_unresolved(dataset: "xr.Dataset") -> list[str]:
+    """The quantities that are no result, of each variant."""
+    from simkit.variant_dataset import each_variant
+
+    each = each_variant(dataset).items()
+    return [note for variant, one in each for note in unresolved_notes(one, _of(variant))]
+
+
+def _of(variant: str) -> str:
+    return f" of variant {variant}" if variant else ""
+
+
+def unresolved_notes(dataset: "xr.Dataset", which: str = "") -> list[str]:
+    """Of a run by itself: the quantities that are no result."""
+    wanted = by_quantity(dataset, "unresolved")
+    if not wanted:
+        return []
+    return [
+        f"! {', '.join(wanted)}{which}: no result, the step bias is as large as the value; "
+        f"{_more_steps(dataset, wanted)}"
+    ]
+
+
+def _others(dataset: "xr.Dataset", which: str) -> Iterable[str]:
+    noticeable = by_quantity(dataset, "noticeable_bias")
+    if noticeable:
+        yield f"! {', '.join(noticeable)}{which}: the step bias matters; {_more_steps(dataset, noticeable)}"
+    names = [*dataset.attrs["observables"].split(), *dataset.attrs["state_variables"].split()]
+    bounds = [name for name in names if f"{name}_bias_bound" in dataset]
+    if bounds:
+        yield (
+            f"the steps are too long for an estimate of the step bias{which} ({', '.join(bounds)}): it does "
+            "not shrink as that of any order, and is at least what the table says"
+        )
+    lost = ", ".join(f"{name}: {count:,}" for name, count in by_quantity(dataset, "bias_left_out").items())
+    if lost:
+        yield (
+            f"the step bias{which} leaves out paths without a finite value at its other steps ({lost}); "
+            "take more steps"
+        )
+    empty = [
+        name for name in names if f"{name}_upper" in dataset and not np.isfinite(dataset[f"{name}_upper"])
+    ]
+    if empty:
+        yield (
+            f"{', '.join(empty)}{which}: 0 on all {int(dataset.attrs['paths']):,} paths, which sets no limit "
+            "to what rarer paths would add; take more paths"
+        )
+
+
+def _more_steps(dataset: "xr.Dataset", wanted: dict[str, int]) -> str:
+    """How many steps, and for steps that are no result another solver too."""
+    text = f"take {max(wanted.values()):,} steps or more"
+    kind, solver = str(dataset.attrs.get("kind")), str(dataset.attrs.get("solver"))
+    other = IMPLICIT.get(kind)
+    stiff = any(word in solver for word in ("Implicit", "Kvaerno", "Rodas", "Rosenbrock", "Sil3"))
+    return text if other is None or stiff else f"{text}, or {other} if the problem is stiff"

@@ -1,0 +1,9 @@
+"""The other grids by which a step bias is found."""
+
+from simkit.simulation import Simulation
+from simkit.step_levels import levels
+
+
+def factors(simulation: Simulation) -> tuple[float, ...]:
+    """Their steps over those of the run."""
+    return tuple(level.factor for level in levels(simulation))
