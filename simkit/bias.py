@@ -112,6 +112,7 @@ def step_errors(
     shorter = bias_run(simulation, shorter=True) if without else None
     if shorter is None or shorter.factors == bias.factors:
         return found, 0.0
+    shorter = dataclasses.replace(shorter, orders=bias.orders)
     programs, compile_s = compiled(*shorter.requests)
     again = _by_levels(simulation, shorter, programs, run, moments)
     errors = {name: again.errors.get(name, UNKNOWN) for name in without}

@@ -32,7 +32,7 @@ from simkit.sensitivity.differences import (
 from simkit.sensitivity.error_controlled import is_ordinary_and_adaptive, with_tighter_tolerances
 from simkit.sensitivity.facts import Facts
 from simkit.sensitivity.moments import Found, on_mesh
-from simkit.sensitivity.part import Errors, Part, on_half_steps, on_levels, rows_of, some_ids
+from simkit.sensitivity.part import Errors, Part, on_half_steps, with_level, rows_of, some_ids
 from simkit.sensitivity.targets import Target, admitted, shifted
 
 
@@ -60,7 +60,7 @@ class DifferencePart(Part):
             if is_too_long(found.mean[i], allowed, apart, found.stderr[i + count], rounding * size):
                 too_long.append(choice)
         build = functools.partial(difference_part, share=share)
-        return on_levels(self.facts, too_long, build) if too_long else None
+        return with_level(self.facts, too_long, build) if too_long else None
 
 
 def difference_part(facts: Facts, group: list[Choice], share: float | None = None) -> DifferencePart:

@@ -73,14 +73,13 @@ class Facts:
         return None if finer is None else self._on(finer, 0.5)
 
     @functools.cached_property
-    def levels(self) -> "tuple[Facts, ...]":
-        """Those of a stochastic run on steps of other lengths, the nearest first: see `step_levels`."""
-        if self.run is not None or not isinstance(self.simulation.problem, AbstractSDE):
-            return ()
-        nearest = sorted(levels(self.simulation), key=lambda level: (abs(math.log(level.factor)), -level.factor))
-        return tuple(
-            self._on(on_steps(self.simulation, level), level.factor, level.driver) for level in nearest
-        )
+    def level(self) -> "Facts | None":
+        """Those of a stochastic run on steps of another length (`step_levels`), longer ones if there are."""
+        others = levels(self.simulation) if isinstance(self.simulation.problem, AbstractSDE) else ()
+        if self.run is not None or not others:
+            return None
+        nearest = min(others, key=lambda level: (abs(math.log(level.factor)), -level.factor))
+        return self._on(on_steps(self.simulation, nearest), nearest.factor, nearest.driver)
 
     def _on(self, other: Simulation, factor: float, driver: Driver = CounterNoise.of) -> "Facts":
         moves, _ = changes(other, self.targets)
@@ -88,7 +87,7 @@ class Facts:
 
     @property
     def is_level(self) -> bool:
-        """Whether these are of one of a run's `levels`."""
+        """Whether these are of the `level` of a run."""
         return self.run is not None and isinstance(self.simulation.problem, AbstractSDE)
 
     def observable(self, quantity: str) -> Observable | None:

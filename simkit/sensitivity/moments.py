@@ -58,6 +58,12 @@ class Found:
     sd: list[np.ndarray]
     failed: np.ndarray  # the ids of paths with a number that is not finite, which are left out
     sample: list[np.ndarray]  # the values of the first paths at the last row
+    statistics: dict[str, np.ndarray]  # of `Moments`, by position
+
+    def moments_of(self, name: str, place: int) -> dict[str, np.ndarray]:
+        """The statistics of a quantity, as those of an ensemble."""
+        kinds = ("mean", "variance", "stderr", "min", "max")
+        return {f"{name}_{kind}": self.statistics[f"{place}_{kind}"] for kind in kinds}
 
 
 def average(
@@ -103,4 +109,6 @@ def average(
         for kind in ("mean", "stderr", "variance")
     ]
     firsts = [np.concatenate(values)[:sampled] for values in sample]
-    return Found(kinds[0], kinds[1], [np.sqrt(x) for x in kinds[2]], np.concatenate(failed), firsts)
+    return Found(
+        kinds[0], kinds[1], [np.sqrt(x) for x in kinds[2]], np.concatenate(failed), firsts, statistics
+    )

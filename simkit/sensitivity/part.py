@@ -1,7 +1,7 @@
 """What one program of a study gives, and how it is called."""
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import jax
 import numpy as np
@@ -19,15 +19,14 @@ from simkit.simulation import Simulation
 Errors = dict[Choice, np.ndarray]
 # Paths of a chunk on each processor device: what their loops carry is read by many kernels.
 IN_CACHE = 32 * LEAF
-LEVELS = 1
 
 
 @dataclasses.dataclass(frozen=True)
 class Part:
     """Derivatives that one program gives: (choice, position among its arrays), and values by position.
 
-    `finer` gives the same by other steps, or part of it, to tell what those of this one leave, and `levels`
-    the same of the first paths on steps of other lengths.
+    `finer` gives the same by other steps, or part of it, to tell what those of this one leave, and `level`
+    that of the first paths on steps `factor` times as long.
     """
 
     requests: tuple[Request, ...]
@@ -37,7 +36,7 @@ class Part:
     values: tuple[tuple[str, int], ...]
     cost: float
     finer: "Part | None" = None
-    levels: "tuple[Part, ...]" = ()
+    level: "Part | None" = None
     factor: float = 1.0
 
     def run(self, programs: Sequence[Callable], ids) -> list[jax.Array]:
@@ -46,16 +45,9 @@ class Part:
 
     @property
     def all_requests(self) -> tuple[Request, ...]:
-        """Those of this part, then of the finer one, then of the levels."""
-        others = (() if self.finer is None else (self.finer,)) + self.levels
-        return sum((other.requests for other in others), self.requests)
-
-    def programs_of_levels(self, programs: Sequence[Callable]) -> Iterator[tuple["Part", Sequence[Callable]]]:
-        """Each level, and its programs among those of `all_requests`."""
-        first = len(self.requests) + (0 if self.finer is None else len(self.finer.requests))
-        for level in self.levels:
-            yield level, programs[first : first + len(level.requests)]
-            first += len(level.requests)
+        """Those of this part, and then of the finer one, or of the level: an equation has one, noise the other."""
+        other = self.finer or self.level
+        return self.requests + (() if other is None else other.requests)
 
     def step_errors(self, found: Found, programs: Sequence[Callable], ids, paths: int) -> Errors:
         """What steps leave in each derivative, where that is known, by a run of the first chunk."""
@@ -79,14 +71,14 @@ def on_half_steps(finer: Part, facts: Facts) -> Part:
     return dataclasses.replace(finer, found=told)
 
 
-def on_levels(facts: Facts, group: list[Choice], build: Callable[[Facts, list[Choice]], Part]) -> Part:
-    """The part of a group, and of what gives the same on the levels of a stochastic run."""
-    part, levels = build(facts, group), []
-    for level in facts.levels[:LEVELS]:
-        there = build(level, [at_level(level, choice) for choice in group])
-        found = tuple((choice, i) for choice, (_, i) in zip(group, there.found, strict=True))
-        levels.append(dataclasses.replace(there, found=found, factor=level.factor))
-    return dataclasses.replace(part, levels=tuple(levels))
+def with_level(facts: Facts, group: list[Choice], build: Callable[[Facts, list[Choice]], Part]) -> Part:
+    """The part of a group, with one that gives the same on the level of a stochastic run."""
+    part, level = build(facts, group), facts.level
+    if level is None:
+        return part
+    there = build(level, [at_level(level, choice) for choice in group])
+    found = tuple((choice, i) for choice, (_, i) in zip(group, there.found, strict=True))
+    return dataclasses.replace(part, level=dataclasses.replace(there, found=found, factor=level.factor))
 
 
 def of_paths(arrays: Sequence, paths: int) -> list[np.ndarray]:

@@ -30,7 +30,7 @@ from simkit.sensitivity.error_controlled import (
 )
 from simkit.sensitivity.facts import Facts
 from simkit.sensitivity.moments import Found
-from simkit.sensitivity.part import Errors, Part, of_paths, on_half_steps, on_levels, rows_of, some_ids
+from simkit.sensitivity.part import Errors, Part, of_paths, on_half_steps, with_level, rows_of, some_ids
 from simkit.sensitivity.targets import admitted, changes
 
 FARTHER = 4.0  # copies that tell the error of others, times as far apart
@@ -77,7 +77,7 @@ def parts_of(facts: Facts, choices: list[Choice], quantities: list[str]) -> list
             alone = (has_equations(facts.simulation, facts.moves[choice.targets[0]]),)
         key = choice.method, second, choice.look, choice.smoothings, alone
         groups.setdefault(key, []).append(choice)
-    parts = [on_levels(facts, group, _part) for group in groups.values()]
+    parts = [with_level(facts, group, _part) for group in groups.values()]
     given = {name for part in parts for name, _ in part.values}
     missing = [name for name in quantities if name not in given]
     if missing:
@@ -183,13 +183,6 @@ def _one_program(facts, program, moves, counts, found, values, cost) -> Part:
     tighter = with_tighter_tolerances(moves.inputs, facts.simulation.precision)
     finer = functools.partial(simulate, moves=moves._replace(inputs=tighter))
     return dataclasses.replace(part, finer=dataclasses.replace(part, simulate=finer))
-
-
-def means_on_levels(facts: Facts, names: list[str]) -> Part:
-    """The values alone, on all levels of the run."""
-    return dataclasses.replace(
-        _plain(facts, names), levels=tuple(_plain(level, names) for level in facts.levels)
-    )
 
 
 def _plain(facts: Facts, names: list[str]) -> Part:

@@ -1,82 +1,125 @@
-"""Step errors of the derivatives of a stochastic run, and of the means beside them, path by path.
+"""Step errors of the derivatives of a stochastic run, path by path, and whether their variance settles.
 
-The first paths run again by the same program on steps of another length (`step_levels`), and as many more as
-it takes for the error to be known as well as the derivative, within a tenth of the work. What follows from
-the values is what it is for means (`step_error`). A derivative is compared at two lengths of step, which has
-it traced once more; the mean at three. The order is that of the mean, and so is what the extrapolation leaves out, as
-a fraction of the error: a derivative's expansion in the step is the derivative of the mean's.
+The first paths run again by the same program on steps of another length, and as many more as it takes for
+the error to be known as well as the derivative, within a tenth of the work. What follows from the values is
+what follows for a mean (`step_error`), whose three lengths of step tell the order, and what the extrapolation
+leaves out as a part of the bias: the derivative of the mean's expansion in the step is that of the derivative. A third
+length would have every derivative traced once more.
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from simkit.bias import BIAS_PATHS
+from simkit.bias import BIAS_PATHS, MOST_LOST, PART_OF_WORK, BiasRun, orders, step_errors
 from simkit.sensitivity.choice import Choice
 from simkit.sensitivity.moments import Found
 from simkit.sensitivity.part import Part, ids_of_level
+from simkit.sensitivity.tails import Verdict, verdict
 from simkit.simulation import Simulation
 from simkit.step_error import StepError, step_error
 
-PART_OF_WORK = 0.1
-MOST_LOST = 0.01  # of the paths without a finite value on other steps
 
+@dataclasses.dataclass(frozen=True)
+class Coupled:
+    """The values of an estimator on the first paths: of the run, and the same on steps `factor` times as long.
 
-def values_on_levels(
-    simulation: Simulation, part: Part, programs: Sequence[Callable], found: Found
-) -> dict[int, np.ndarray]:
-    """The values of the first paths of the run and on its levels, `(paths, 1 + levels)`, by position.
-
-    As many as it takes for the mean differences to be known as well as the means.
+    `sample` are those of the run on more paths, where there is no other length without any on it.
     """
-    if not part.levels:
-        return {}
-    cost = sum(1 / level.factor for level in part.levels)
+
+    sample: np.ndarray
+    level: np.ndarray | None = None
+    factor: float = 1.0
+
+    @property
+    def pairs(self) -> np.ndarray | None:
+        """Columns of the run and of the level, where it has them."""
+        return None if self.level is None else np.column_stack([self.sample[: len(self.level)], self.level])
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the standard error can be believed."""
+        pairs = self.pairs
+        whole = verdict(self.sample)
+        if whole == "settled" or pairs is None:
+            return whole
+        longer = self.factor > 1
+        fine, coarse = (pairs[:, 0], pairs[:, 1]) if longer else (pairs[:, 1], pairs[:, 0])
+        return "grows" if verdict(fine, coarse) == "grows" else whole
+
+
+def coupled_values(
+    simulation: Simulation, part: Part, programs: Sequence[Callable], found: Found
+) -> dict[Choice, Coupled]:
+    """The values of each derivative on the first paths.
+
+    On the level as many as it takes for the mean differences to be known as well as the derivatives.
+    """
+    places = [i for _, i in part.found]
+    level = part.level
+    if level is None:
+        return {choice: Coupled(found.sample[i]) for choice, i in part.found}
     few = min(simulation.paths, BIAS_PATHS)
-    most = max(few, min(int(PART_OF_WORK * simulation.paths / cost), len(found.sample[0])))
-    places = sorted({i for _, i in (*part.found, *part.values)})
-    known: list[list[np.ndarray]] = []
-    columns: dict[int, np.ndarray] = {}
+    affordable = min(int(PART_OF_WORK * simulation.paths * level.factor), len(found.sample[0]))
+    most, known = max(few, affordable), np.zeros((len(places), 0))
     for batch in range(-(-most // few)):
-        ids = ids_of_level(simulation, batch)
-        known.append([])
-        for level, own in part.programs_of_levels(programs):
-            arrays = level.run(own, ids)
-            known[-1].append(np.stack([np.asarray(arrays[i][-1]).reshape(-1) for i in places]))
-        levels = np.concatenate([np.stack(each, 2) for each in known], 1)[:, :most]
-        paths = levels.shape[1]
-        columns = {
-            i: np.column_stack([found.sample[i][:paths], levels[n]]) for n, i in enumerate(places)
-        }
-        if all(_is_known(columns[i], found.stderr[i][-1]) for i in places):
+        arrays = level.run(programs[len(part.requests) :], ids_of_level(simulation, batch))
+        values = [np.asarray(arrays[i][-1]).reshape(-1) for _, i in level.found]
+        known = np.concatenate([known, np.stack(values)], 1)[:, :most]
+        pairs = zip(places, known, strict=True)
+        if all(_is_known(found.sample[i], there, found.stderr[i][-1]) for i, there in pairs):
             break
-    return columns
+    each = zip(part.found, known, strict=True)
+    return {choice: Coupled(found.sample[i], there, level.factor) for (choice, i), there in each}
 
 
-def _is_known(columns: np.ndarray, stderr: float) -> bool:
-    """Whether the differences between the run and its levels have no larger error than the run."""
+def _is_known(sample: np.ndarray, level: np.ndarray, stderr: float) -> bool:
+    """Whether the mean of the differences has no larger error than that of the run."""
     with np.errstate(invalid="ignore", over="ignore"):
-        differences = columns[:, 1:] - columns[:, :1]
-        errors = np.nanstd(differences, axis=0) / len(columns) ** 0.5
-    return bool(np.all(errors <= stderr))
+        differences = sample[: len(level)] - level
+        return bool(np.nanstd(differences) / len(level) ** 0.5 <= stderr)
 
 
+def errors_of_means(
+    simulation: Simulation,
+    bias: BiasRun,
+    programs: Sequence[Callable],
+    means: Mapping[str, tuple[Found, int]],
+) -> dict[str, StepError]:
+    """The step errors of means, as those of a run, given where each was averaged."""
+    bias = dataclasses.replace(
+        bias,
+        orders={name: order for name, order in bias.orders.items() if name in means},
+        most=min(bias.most, *(len(found.sample[place]) for found, place in means.values())),
+    )
+    run = {name: found.sample[place] for name, (found, place) in means.items()}
+    moments = {}
+    for name, (found, place) in means.items():
+        moments |= found.moments_of(name, place)
+    return step_errors(simulation, bias, programs, run, moments)[0].errors
 
 
-def derivative_error(
-    columns: np.ndarray, factors: Sequence[float], order: float, of_mean: StepError | None
+def error_of_derivative(
+    simulation: Simulation, quantity: str, coupled: Coupled, mean: StepError | None
 ) -> StepError | None:
-    """The step error of a derivative, given that of its mean; None where too many paths have no value."""
-    if np.mean(np.isfinite(columns).all(1)) < 1 - MOST_LOST:
+    """The step error of a derivative, given that of its mean; None where there is no other length of step.
+
+    `at least` where the mean has no more to say, or paths have no value there.
+    """
+    pairs = coupled.pairs
+    if pairs is None:
         return None
-    if of_mean is None:
-        return step_error(columns, factors, order)
-    error = step_error(columns, factors, of_mean.order)
-    if error is None:
-        return None
-    left_out = np.sqrt(max(of_mean.stderr**2 - of_mean.noise**2, 0.0))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        fraction = np.nan_to_num(np.minimum(left_out / abs(of_mean.bias), 1.0))
-    stderr = float(np.hypot(error.noise, fraction * error.bias))
-    return dataclasses.replace(error, stderr=stderr, claim=of_mean.claim)
+    estimated = mean is not None and mean.claim == "estimate" and math.isfinite(mean.bias)
+    order = mean.order if estimated else orders(simulation)[quantity]
+    error = step_error(pairs, [coupled.factor], order)
+    lost = np.isfinite(pairs[:, 0]) & ~np.isfinite(pairs[:, 1])
+    if error is None or np.mean(lost) > MOST_LOST:
+        return StepError(math.nan, math.nan, math.nan, "at least", order)
+    if not estimated:
+        finite = pairs[np.isfinite(pairs).all(1)]
+        return dataclasses.replace(error, bias=float(np.mean(finite[:, 1] - finite[:, 0])), claim="at least")
+    left_out = math.sqrt(max(mean.stderr**2 - mean.noise**2, 0.0))
+    part = min(left_out / abs(mean.bias), 1.0) if mean.bias else 0.0
+    return dataclasses.replace(error, stderr=math.hypot(error.noise, part * error.bias))

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import jax
 import numpy as np
 from simkit_solvers.jump_grid import JumpGrid
-from simkit_solvers.registry import weak_order
 
+from simkit.bias import bias_run
 from simkit.errors import NumericalError
 from simkit.failures import failed_paths
 from simkit.longstaff_schwartz import with_policies
@@ -19,9 +19,10 @@ from simkit.sensitivity.choice import Choice, choose_second
 from simkit.sensitivity.differences import SMOOTH, step_of
 from simkit.sensitivity.facts import Facts
 from simkit.sensitivity.moments import Found, MomentsReduction, average
-from simkit.sensitivity.part import LEVELS, Errors, Part, chunks_of, requests_of
-from simkit.sensitivity.step_errors import derivative_error, values_on_levels
+from simkit.sensitivity.part import Errors, Part, chunks_of, requests_of
 from simkit.sensitivity.parts import parts_of
+from simkit.sensitivity.step_errors import Coupled, coupled_values, error_of_derivative, errors_of_means
+from simkit.sensitivity.tails import Verdict
 from simkit.sensitivity.targets import Target, changes, find_target, in_time, program_of, shifted
 from simkit.sensitivity_names import named_pairs
 from simkit.settings import Sensitivity
@@ -37,7 +38,8 @@ class Derivative:
 
     `step_error` is, of ordinary equations, how much a run to a tenth of the tolerances or with twice as many
     steps differs, for finite differences how much a formula of lower order does, and for coupled copies what
-    is left of their distance.
+    is left of their distance; `steps` what the steps of a stochastic run leave at the end. `verdict` says
+    whether `stderr` can be believed.
     `check` is the same by finite differences, where that was asked for and is something else.
     """
 
@@ -48,11 +50,15 @@ class Derivative:
     step_error: np.ndarray | None = None
     check: "Derivative | None" = None
     steps: StepError | None = None
+    verdict: Verdict = "settled"
 
 
 @dataclasses.dataclass(frozen=True)
 class Study:
-    """The sensitivities of an experiment. `values` are means and standard errors of the quantities."""
+    """The sensitivities of an experiment.
+
+    `values` are means and standard errors of the quantities, `bias` what steps leave in those at the end.
+    """
 
     targets: tuple[Target, ...]
     derivatives: tuple[Derivative, ...]
@@ -61,6 +67,7 @@ class Study:
     failed: int
     elapsed_s: float
     compile_s: float
+    bias: dict[str, StepError] = dataclasses.field(default_factory=dict)
 
 
 def find_sensitivities(
@@ -91,18 +98,23 @@ def _find(simulation: Simulation, section: Sensitivity, progress: Progress | Non
     checks = [_check_of(choice) for choice in choices if section.check and not _differs(choice)]
     parts = parts_of(facts, [*choices, *checks], quantities)
     start, compile_before = time.perf_counter(), compile_s
+    bias = bias_run(simulation)
     # All at once: XLA compiles one while the next is traced.
-    compile_s += compiled(*(request for part in parts for request in requests_of(simulation, part)))[1]
+    others = () if bias is None else bias.requests
+    compile_s += compiled(*(request for part in parts for request in requests_of(simulation, part)), *others)[
+        1
+    ]
     total = sum(part.cost for part in parts)
     done = 0.0
     derivatives: dict[Choice, Derivative] = {}
-    values: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+    means: dict[str, tuple[Found, int]] = {}
+    coupled: dict[Choice, Coupled] = {}
     lost: set[int] = set()
     instead: dict[Choice, Choice] = {}
     for part in parts:
         weight = part.cost / total
         progressed = _share(progress, simulation.paths, done, weight)
-        found, errors, coupled, seconds = _run(simulation, part, progressed)
+        found, errors, pairs, seconds = _run(simulation, part, progressed)
         done += weight
         compile_s += seconds
         if len(found.failed) and section.method == "auto" and _is_weighted(part):
@@ -120,27 +132,29 @@ def _find(simulation: Simulation, section: Sensitivity, progress: Progress | Non
                 "to average; `failures: stop` says why"
             )
         lost |= {int(x) for x in found.failed}
+        coupled |= pairs
         for name, place in part.values:
-            values.setdefault(name, (found.mean[place], found.stderr[place]))
+            means.setdefault(name, (found, place))
         for choice, place in part.found:
             figures = found.mean[place], found.stderr[place], found.sd[place]
             derivatives[choice] = Derivative(choice, *figures, errors.get(choice))
-            if place in coupled:
-                order = weak_order(simulation.solver, simulation.problem)
-                steps = derivative_error(coupled[place], [level.factor for level in facts.levels[:LEVELS]], order, None)
-                derivatives[choice] = dataclasses.replace(derivatives[choice], steps=steps)
         shorter = part.again(found, errors)
         if shorter is not None:
             total += shorter.cost
             parts.append(shorter)
+    biases = {} if bias is None else errors_of_means(simulation, bias, compiled(*others)[0], means)
     elapsed = time.perf_counter() - start - (compile_s - compile_before)
     ordered = []
     for choice in choices:
         found = derivatives[instead.get(choice, choice)]
+        pairs, name = coupled[found.choice], choice.quantity
+        steps = error_of_derivative(simulation, name, pairs, biases.get(name))
+        found = dataclasses.replace(found, steps=steps, verdict=pairs.verdict)
         check = None if _differs(found.choice) else derivatives.get(_check_of(choice))
         ordered.append(dataclasses.replace(_explained(facts, found), check=check))
-    values = {name: values[name] for name in quantities}  # as in the file, not as they were found
-    return Study(targets, tuple(ordered), values, simulation.paths, len(lost), elapsed, compile_s)
+    # As in the file, not as they were found.
+    values = {name: (found.mean[i], found.stderr[i]) for name in quantities for found, i in [means[name]]}
+    return Study(targets, tuple(ordered), values, simulation.paths, len(lost), elapsed, compile_s, biases)
 
 
 def _without_weight(simulation: Simulation, choice: Choice) -> Choice:
@@ -187,7 +201,7 @@ def _is_idle(facts: Facts, number: int) -> bool:
 
 def _run(
     simulation: Simulation, part: Part, progress: Callable[[int], None] | None
-) -> tuple[Found, Errors, dict[int, np.ndarray], float]:
+) -> tuple[Found, Errors, dict[Choice, Coupled], float]:
     plan, mesh = chunks_of(simulation), path_mesh(simulation.devices)
     ids = as_device_ids(0, plan.leaves, plan.lanes, mesh)
     reduction = MomentsReduction(part.counts, mesh)
@@ -198,7 +212,7 @@ def _run(
 
     found = average(simulate, reduce, reduction, simulation.paths, plan, mesh, progress)
     errors = part.step_errors(found, programs, ids, simulation.paths)
-    return found, errors, values_on_levels(simulation, part, programs, found), seconds
+    return found, errors, coupled_values(simulation, part, programs, found), seconds
 
 
 def _is_weighted(part: Part) -> bool:
