@@ -49,7 +49,11 @@ def step_bias(
     name: str, unit: str, description: str, simulation: Simulation, result: EnsembleResult
 ) -> Variables:
     """The step bias with its error; where there is no estimate, the bound that was seen."""
-    error = result.bias.get(name)
+    return bias_variables(name, unit, description, result.bias.get(name))
+
+
+def bias_variables(name: str, unit: str, description: str, error: StepError | None) -> Variables:
+    """The same of a step error by itself."""
     if error is None:
         return {}
     what = f"step bias of the mean of {description} at the end"

@@ -194,7 +194,7 @@ def smooth(facts: Facts, quantity: str, targets: tuple[int, ...], kinks: bool) -
 def smoothings_of(
     facts: Facts, observable: Observable, derivatives: int, kinks: bool
 ) -> tuple[Smoothing, ...] | str:
-    """Where a value jumps, or with `kinks` its slope too, once for each derivative; the reason where unknown."""
+    """Where a value jumps, or with `kinks` its slope too, once for each derivative; or why not."""
     grid, simulation = facts.simulation.grid, facts.simulation
     every = grid.every if simulation.observables[observable.name].at == "each" else grid.steps
     wanted = [kinks, False][:derivatives]

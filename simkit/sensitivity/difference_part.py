@@ -32,7 +32,7 @@ from simkit.sensitivity.differences import (
 from simkit.sensitivity.error_controlled import is_ordinary_and_adaptive, with_tighter_tolerances
 from simkit.sensitivity.facts import Facts
 from simkit.sensitivity.moments import Found, on_mesh
-from simkit.sensitivity.part import Errors, Part, on_half_steps, with_level, rows_of, some_ids
+from simkit.sensitivity.part import Errors, Part, on_half_steps, rows_of, some_ids, with_level
 from simkit.sensitivity.targets import Target, admitted, shifted
 
 

@@ -60,6 +60,14 @@ class Found:
     sample: list[np.ndarray]  # the values of the first paths at the last row
     statistics: dict[str, np.ndarray]  # of `Moments`, by position
 
+    def largest_part(self, place: int) -> float:
+        """What part of the variance at the last row one path makes."""
+        mean, variance, low, high = (
+            float(self.statistics[f"{place}_{kind}"][-1]) for kind in ("mean", "variance", "min", "max")
+        )
+        total = variance * (int(self.statistics["n"]) - 1)
+        return max(high - mean, mean - low) ** 2 / total if 0 < total < math.inf else 0.0
+
     def moments_of(self, name: str, place: int) -> dict[str, np.ndarray]:
         """The statistics of a quantity, as those of an ensemble."""
         kinds = ("mean", "variance", "stderr", "min", "max")

@@ -45,7 +45,7 @@ class Part:
 
     @property
     def all_requests(self) -> tuple[Request, ...]:
-        """Those of this part, and then of the finer one, or of the level: an equation has one, noise the other."""
+        """Those of this part, and then of the finer one of an equation, or the level of a run with noise."""
         other = self.finer or self.level
         return self.requests + (() if other is None else other.requests)
 
@@ -101,7 +101,7 @@ def some_ids(facts: Facts):
 
 
 def ids_of_level(simulation: Simulation, batch: int):
-    """Some of the paths that are simulated on steps of another length too, in leaves like those of the run."""
+    """Some of the paths that run on steps of another length too, in leaves like those of the run."""
     lanes = min(LEAF, lanes_for(simulation.paths))
     leaves = min(BIAS_PATHS // lanes, -(-simulation.paths // lanes))
     return as_device_ids(batch * leaves * lanes, leaves, lanes, path_mesh(1))

@@ -30,7 +30,7 @@ from simkit.sensitivity.error_controlled import (
 )
 from simkit.sensitivity.facts import Facts
 from simkit.sensitivity.moments import Found
-from simkit.sensitivity.part import Errors, Part, of_paths, on_half_steps, with_level, rows_of, some_ids
+from simkit.sensitivity.part import Errors, Part, of_paths, on_half_steps, rows_of, some_ids, with_level
 from simkit.sensitivity.targets import admitted, changes
 
 FARTHER = 4.0  # copies that tell the error of others, times as far apart

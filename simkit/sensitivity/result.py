@@ -6,9 +6,12 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from simkit_solvers.grid import Grid
 
 from simkit.dataset import FORMAT, quantities
+from simkit.dataset_errors import bias_variables
 from simkit.reaction_plan import model_of
+from simkit.sensitivity.error_variables import error_variables, steps_wanted
 from simkit.sensitivity.study import Derivative, Study
 from simkit.simulation import Simulation
 from simkit.table import rounding_in
@@ -36,8 +39,14 @@ def to_dataset(simulation: Simulation, study: Study, provenance: Mapping[str, An
     `call_derivative_sd` (of the estimator, per path) `(parameter)`, with the estimators' names and why they
     were chosen in `call_derivative_estimator` and `call_derivative_reason`; the same of second derivatives as
     `call_second…` `(pair)`; `call_derivative_step_error` has what twice as many steps change, or a tenth of
-    the tolerances, of ordinary equations, how far a formula of lower order is away, of finite differences,
-    and what copies farther apart tell of coupled ones. What is kept at each saved time has a dimension `time`
+    the tolerances, of ordinary equations, what the steps of a stochastic one leave at the end, with its
+    standard error `call_derivative_step_error_stderr`, or `call_derivative_step_bound` where there is no
+    estimate, how far a formula of lower order is away, of finite differences, and what copies farther apart
+    tell of coupled ones; `call_bias…` are the step errors of the mean. `call_derivative_flag` says `heavy
+    tail` where a few paths make the variance, with `call_derivative_tail_index` and
+    `call_derivative_largest_part`, and `no result` where it also grows with the steps; the attribute
+    `too_few_steps` has the number of steps to take where step errors matter, as JSON. What is kept at each
+    saved time has a dimension `time`
     too. Coordinates of `parameter` are its values and units. Where asked for, `call_derivative_check` are
     finite differences, and `call_derivative_z` is how many standard errors of both the derivative is away
     from them; NaN where it is one of them, and where neither has a spread beyond rounding.
@@ -53,6 +62,8 @@ def to_dataset(simulation: Simulation, study: Study, provenance: Mapping[str, An
     if pairs:
         coordinates["pair"] = pairs
     variables: dict[str, tuple] = {}
+    wanted: dict[str, int] = {}
+    steps = simulation.grid.steps if isinstance(simulation.grid, Grid) else 0
     over_time = False
     for name, (mean, stderr) in study.values.items():
         unit, description = units[name]
@@ -62,6 +73,7 @@ def to_dataset(simulation: Simulation, study: Study, provenance: Mapping[str, An
         variables[f"{name}_mean_stderr"] = _variable(
             at, stderr, unit, f"standard error of the mean of {description}"
         )
+        variables |= bias_variables(name, unit, description, study.bias.get(name))
         own = [d for d in study.derivatives if d.choice.quantity == name]
         for kind, along in (("derivative", "parameter"), ("second", "pair")):
             found = [d for d in own if len(d.choice.targets) == (1 if kind == "derivative" else 2)]
@@ -79,13 +91,8 @@ def to_dataset(simulation: Simulation, study: Study, provenance: Mapping[str, An
                         else f"second {text.format(name)}"
                     },
                 )
-            if any(d.step_error is not None for d in found):
-                errors = [
-                    np.full_like(d.mean, np.nan) if d.step_error is None else d.step_error for d in found
-                ]
-                text = f"error that steps leave in the {kind} of the mean of {name}"
-                stacked = np.stack(errors) if at else np.stack(errors)[:, 0]
-                variables[f"{name}_{kind}_step_error"] = ((along, *at), stacked, {"long_name": text})
+            variables |= error_variables(name, kind, (along, *at), found)
+            wanted |= {f"{name} by {_pair(d, labels)}": steps_wanted(d, steps) for d in found}
             if any(d.check is not None for d in found):
                 for suffix, text in CHECKS.items():
                     arrays = np.stack([_checked(d, suffix, _rounding(simulation, study, d)) for d in found])
@@ -114,6 +121,7 @@ def to_dataset(simulation: Simulation, study: Study, provenance: Mapping[str, An
         "failed_paths": study.failed,
         "elapsed_s": study.elapsed_s,
         "compile_s": study.compile_s,
+        "too_few_steps": json.dumps({what: more for what, more in wanted.items() if more}),
         **provenance,
     }
     return xr.Dataset(variables, coordinates, attributes)

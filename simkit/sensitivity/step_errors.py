@@ -2,8 +2,8 @@
 
 The first paths run again by the same program on steps of another length, and as many more as it takes for
 the error to be known as well as the derivative, within a tenth of the work. What follows from the values is
-what follows for a mean (`step_error`), whose three lengths of step tell the order, and what the extrapolation
-leaves out as a part of the bias: the derivative of the mean's expansion in the step is that of the derivative. A third
+what follows for a mean (`step_error`), whose three lengths of step tell the order, and which part of the bias
+the extrapolation leaves out: a derivative's expansion in the step is the derivative of the mean's. A third
 length would have every derivative traced once more.
 """
 
@@ -17,19 +17,21 @@ from simkit.bias import BIAS_PATHS, MOST_LOST, PART_OF_WORK, BiasRun, orders, st
 from simkit.sensitivity.choice import Choice
 from simkit.sensitivity.moments import Found
 from simkit.sensitivity.part import Part, ids_of_level
-from simkit.sensitivity.tails import Verdict, verdict
+from simkit.sensitivity.tails import Tail, Verdict, grows, tail_of
 from simkit.simulation import Simulation
 from simkit.step_error import StepError, step_error
 
 
 @dataclasses.dataclass(frozen=True)
 class Coupled:
-    """The values of an estimator on the first paths: of the run, and the same on steps `factor` times as long.
+    """The values of an estimator on the first paths: of the run, and on steps `factor` times as long.
 
-    `sample` are those of the run on more paths, where there is no other length without any on it.
+    `sample` are those of the run, of more paths than `level`, and `largest` is what part of the variance one
+    of all paths makes.
     """
 
     sample: np.ndarray
+    largest: float = 0.0
     level: np.ndarray | None = None
     factor: float = 1.0
 
@@ -39,15 +41,21 @@ class Coupled:
         return None if self.level is None else np.column_stack([self.sample[: len(self.level)], self.level])
 
     @property
+    def tail(self) -> Tail | None:
+        """The tail of the values, and of all paths the largest part of the variance."""
+        tail = tail_of(self.sample)
+        return None if tail is None else dataclasses.replace(tail, largest=max(tail.largest, self.largest))
+
+    @property
     def verdict(self) -> Verdict:
         """Whether the standard error can be believed."""
-        pairs = self.pairs
-        whole = verdict(self.sample)
-        if whole == "settled" or pairs is None:
-            return whole
-        longer = self.factor > 1
-        fine, coarse = (pairs[:, 0], pairs[:, 1]) if longer else (pairs[:, 1], pairs[:, 0])
-        return "grows" if verdict(fine, coarse) == "grows" else whole
+        tail, pairs = self.tail, self.pairs
+        if tail is None or not tail.is_heavy:
+            return "settled"
+        if pairs is None:
+            return "heavy"
+        fine, coarse = pairs.T if self.factor > 1 else pairs.T[::-1]
+        return "grows" if grows(fine, coarse) else "heavy"
 
 
 def coupled_values(
@@ -60,7 +68,7 @@ def coupled_values(
     places = [i for _, i in part.found]
     level = part.level
     if level is None:
-        return {choice: Coupled(found.sample[i]) for choice, i in part.found}
+        return {choice: Coupled(found.sample[i], found.largest_part(i)) for choice, i in part.found}
     few = min(simulation.paths, BIAS_PATHS)
     affordable = min(int(PART_OF_WORK * simulation.paths * level.factor), len(found.sample[0]))
     most, known = max(few, affordable), np.zeros((len(places), 0))
@@ -72,7 +80,10 @@ def coupled_values(
         if all(_is_known(found.sample[i], there, found.stderr[i][-1]) for i, there in pairs):
             break
     each = zip(part.found, known, strict=True)
-    return {choice: Coupled(found.sample[i], there, level.factor) for (choice, i), there in each}
+    return {
+        choice: Coupled(found.sample[i], found.largest_part(i), there, level.factor)
+        for (choice, i), there in each
+    }
 
 
 def _is_known(sample: np.ndarray, level: np.ndarray, stderr: float) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import jax
 import numpy as np
+from simkit_solvers.andersen_qe import AbstractSquareRootVariance, AndersenQE
 from simkit_solvers.jump_grid import JumpGrid
 
 from simkit.bias import bias_run
@@ -22,7 +23,7 @@ from simkit.sensitivity.moments import Found, MomentsReduction, average
 from simkit.sensitivity.part import Errors, Part, chunks_of, requests_of
 from simkit.sensitivity.parts import parts_of
 from simkit.sensitivity.step_errors import Coupled, coupled_values, error_of_derivative, errors_of_means
-from simkit.sensitivity.tails import Verdict
+from simkit.sensitivity.tails import Tail, Verdict
 from simkit.sensitivity.targets import Target, changes, find_target, in_time, program_of, shifted
 from simkit.sensitivity_names import named_pairs
 from simkit.settings import Sensitivity
@@ -38,8 +39,8 @@ class Derivative:
 
     `step_error` is, of ordinary equations, how much a run to a tenth of the tolerances or with twice as many
     steps differs, for finite differences how much a formula of lower order does, and for coupled copies what
-    is left of their distance; `steps` what the steps of a stochastic run leave at the end. `verdict` says
-    whether `stderr` can be believed.
+    is left of their distance; `steps` what the steps of a stochastic run leave at the end. `tail` and
+    `verdict` say whether `stderr` can be believed.
     `check` is the same by finite differences, where that was asked for and is something else.
     """
 
@@ -50,6 +51,7 @@ class Derivative:
     step_error: np.ndarray | None = None
     check: "Derivative | None" = None
     steps: StepError | None = None
+    tail: Tail | None = None
     verdict: Verdict = "settled"
 
 
@@ -149,9 +151,9 @@ def _find(simulation: Simulation, section: Sensitivity, progress: Progress | Non
         found = derivatives[instead.get(choice, choice)]
         pairs, name = coupled[found.choice], choice.quantity
         steps = error_of_derivative(simulation, name, pairs, biases.get(name))
-        found = dataclasses.replace(found, steps=steps, verdict=pairs.verdict)
+        found = dataclasses.replace(found, steps=steps, tail=pairs.tail, verdict=pairs.verdict)
         check = None if _differs(found.choice) else derivatives.get(_check_of(choice))
-        ordered.append(dataclasses.replace(_explained(facts, found), check=check))
+        ordered.append(dataclasses.replace(_unsettled(facts, _explained(facts, found)), check=check))
     # As in the file, not as they were found.
     values = {name: (found.mean[i], found.stderr[i]) for name in quantities for found, i in [means[name]]}
     return Study(targets, tuple(ordered), values, simulation.paths, len(lost), elapsed, compile_s, biases)
@@ -186,6 +188,21 @@ def _explained(facts: Facts, found: Derivative) -> Derivative:
         reason = f"no path's slope{'' if alone else ' in one'} changes with {'it' if alone else 'the other'}"
     elif facts.is_rough(choice.quantity, choice.targets[0]) and facts.simulation.paths == 1:
         reason = "the value is a step, and flat around here"
+    return dataclasses.replace(found, choice=dataclasses.replace(choice, reason=reason))
+
+
+def _unsettled(facts: Facts, found: Derivative) -> Derivative:
+    """A derivative without a variance says so, and what to do."""
+    if found.verdict != "grows":
+        return found
+    remedy = "leave sensitivity.method out, or take another"
+    solver = facts.simulation.solver
+    if isinstance(facts.simulation.problem, AbstractSquareRootVariance) and not isinstance(
+        solver, AndersenQE
+    ):
+        remedy = "take solver: AndersenQE"
+    choice = found.choice
+    reason = f"no result: the variance grows as steps become shorter; {remedy}"
     return dataclasses.replace(found, choice=dataclasses.replace(choice, reason=reason))
 
 

@@ -62,6 +62,14 @@ def in_tail(paths: int) -> int:
     return max(IN_TAIL[0], paths // IN_TAIL[1])
 
 
+def grows(fine: np.ndarray, coarse: np.ndarray) -> bool:
+    """Whether the largest deviations become larger as steps become shorter, given values of the same paths."""
+    both = [_deviations(values) for values in (fine, coarse)]
+    count = min(round(len(fine) ** 0.5), *map(len, both))
+    tails = [np.log(np.maximum(sizes[:count], np.finfo(float).tiny)) for sizes in both]
+    return bool(np.mean(tails[0] - tails[1]) > np.log(GROWS))
+
+
 def verdict(fine: np.ndarray, coarse: np.ndarray | None = None) -> Verdict:
     """Whether an estimator is settled, given its values on paths: its standard error can be believed.
 
@@ -72,13 +80,7 @@ def verdict(fine: np.ndarray, coarse: np.ndarray | None = None) -> Verdict:
     tail = tail_of(fine)
     if tail is None or not tail.is_heavy:
         return "settled"
-    if coarse is None:
-        return "heavy"
-    count = round(len(fine) ** 0.5)
-    sizes = [np.log(np.maximum(_deviations(x)[:count], np.finfo(float).tiny)) for x in (fine, coarse)]
-    shared = min(map(len, sizes))
-    grows = np.mean(sizes[0][:shared] - sizes[1][:shared]) > np.log(GROWS)
-    return "grows" if grows else "heavy"
+    return "grows" if coarse is not None and grows(fine, coarse) else "heavy"
 
 
 def _deviations(values: np.ndarray) -> np.ndarray:
