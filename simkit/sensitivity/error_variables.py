@@ -33,11 +33,9 @@ def error_variables(
             {"long_name": f"error that steps leave in the {what}"},
         )
     figures: dict[str, tuple[str, Callable[[Derivative], float | None]]] = {
-        "_step_error_stderr": (f"standard error of {prefix}_step_error at the end", _step_stderr),
-        "_step_bound": (
-            f"least error that steps leave in the {what} at the end, which has no estimate",
-            _bound,
-        ),
+        "_bias": (f"step bias of the {what} at the end", _bias),
+        "_bias_stderr": (f"standard error of {prefix}_bias", _bias_stderr),
+        "_bias_bound": (f"least size of the step bias of the {what}, which has no estimate", _bound),
         "_tail_index": (
             f"tail index of the estimator of the {what}; below 2 its variance is infinite",
             _index,
@@ -69,7 +67,12 @@ def _step_error(derivative: Derivative) -> np.ndarray | None:
     return size
 
 
-def _step_stderr(derivative: Derivative) -> float | None:
+def _bias(derivative: Derivative) -> float | None:
+    steps = derivative.steps
+    return None if steps is None or steps.claim != "estimate" else steps.bias
+
+
+def _bias_stderr(derivative: Derivative) -> float | None:
     steps = derivative.steps
     return None if steps is None or steps.claim != "estimate" else steps.stderr
 

@@ -38,18 +38,19 @@ def to_dataset(simulation: Simulation, study: Study, provenance: Mapping[str, An
     For an observable `call`: `call_mean`, `call_mean_stderr`; `call_derivative`, `call_derivative_stderr` and
     `call_derivative_sd` (of the estimator, per path) `(parameter)`, with the estimators' names and why they
     were chosen in `call_derivative_estimator` and `call_derivative_reason`; the same of second derivatives as
-    `call_second…` `(pair)`; `call_derivative_step_error` has what twice as many steps change, or a tenth of
-    the tolerances, of ordinary equations, what the steps of a stochastic one leave at the end, with its
-    standard error `call_derivative_step_error_stderr`, or `call_derivative_step_bound` where there is no
-    estimate, how far a formula of lower order is away, of finite differences, and what copies farther apart
-    tell of coupled ones; `call_bias…` are the step errors of the mean. `call_derivative_flag` says `heavy
-    tail` where a few paths make the variance, with `call_derivative_tail_index` and
-    `call_derivative_largest_part`, and `no result` where it also grows with the steps; the attribute
-    `too_few_steps` has the number of steps to take where step errors matter, as JSON. What is kept at each
-    saved time has a dimension `time`
+    `call_second…` `(pair)`. `call_derivative_step_error` is what steps leave: in ordinary equations what
+    twice as many steps change, or a tenth of the tolerances; in stochastic ones on fixed steps the size of
+    the step bias at the end; beside these, in finite differences, how far a formula of lower order is away,
+    and for coupled copies what copies farther apart show. `call_derivative_bias` is that step bias with its
+    sign, `call_derivative_bias_stderr` its error, and `call_derivative_bias_bound` what was seen where there
+    is no estimate; `call_bias…` are those of the mean, as in a run. `call_derivative_flag` is `heavy tail`
+    where a few paths make the variance, with `call_derivative_tail_index` and `call_derivative_largest_part`,
+    and `no result` where it also grows as steps become shorter. The attribute `too_few_steps` has, as JSON,
+    how many steps to take where step errors matter. What is kept at each saved time has a dimension `time`
     too. Coordinates of `parameter` are its values and units. Where asked for, `call_derivative_check` are
     finite differences, and `call_derivative_z` is how many standard errors of both the derivative is away
-    from them; NaN where it is one of them, and where neither has a spread beyond rounding.
+    from them; NaN where it is one of them, and where neither has a spread beyond rounding. Both take the same
+    steps, whose error is no part of z.
     """
     units = quantities(simulation)
     labels = [target.label for target in study.targets]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
-ERRORS = ("step_error_stderr", "step_bound", "tail_index", "largest_part")
+ERRORS = ("step_error", "bias", "bias_stderr", "bias_bound", "tail_index", "largest_part")
 NO_RESULT, HEAVY = FLAGS["grows"], FLAGS["heavy"]
 
 
@@ -53,14 +53,12 @@ def summary(dataset: "xr.Dataset") -> dict[str, Any]:
                 }
                 estimator = str(dataset[f"{name}_{kind}_estimator"].values[i])
                 reason = str(dataset[f"{name}_{kind}_reason"].values[i])
-                for key in ("step_error", *ERRORS):
+                for key in ERRORS:
                     if f"{name}_{kind}_{key}" in dataset:
                         figures[key] = _finite(_last(dataset[f"{name}_{kind}_{key}"][i]))
                 figures["flag"] = str(dataset[f"{name}_{kind}_flag"].values[i])
                 if figures["flag"] == NO_RESULT:
-                    figures |= dict.fromkeys(
-                        ("derivative", "stderr", "sd", "step_error", "step_error_stderr")
-                    )
+                    figures |= dict.fromkeys(("derivative", "stderr", "sd", *ERRORS[:4]))
                 if f"{name}_{kind}_z" in dataset:
                     for key, suffix in (("check", "_check"), ("check_stderr", "_check_stderr"), ("z", "_z")):
                         figures[key] = _finite(_last(dataset[f"{name}_{kind}{suffix}"][i]))
@@ -160,8 +158,8 @@ def _derivative(row: dict[str, Any], rounding: float) -> str:
 
 def _step_error(row: dict[str, Any]) -> str:
     """What steps leave, with its error where it is measured on paths."""
-    size, stderr, bound = (row.get(key) for key in ("step_error", "step_error_stderr", "step_bound"))
-    if bound is not None and row["flag"] != NO_RESULT:
+    size, stderr, bound = (row.get(key) for key in ("step_error", "bias_stderr", "bias_bound"))
+    if bound is not None:
         return f"at least {bound:.1e}"
     if stderr:
         return f"{size:.1e} ± {stderr:.0e}"
@@ -187,8 +185,8 @@ def notes(dataset: "xr.Dataset") -> list[str]:
         )
     if heavy:
         lines.append(
-            f"! heavy tail: {'; '.join(heavy)}: a few paths make the variance, and the ± may be far too small; "
-            "take another estimator, or compare seeds"
+            f"! heavy tail: {'; '.join(heavy)}: a few paths make the variance, and the ± may be far too "
+            "small; take another estimator, or compare seeds"
         )
     more = json.loads(dataset.attrs.get("too_few_steps", "{}"))
     if more:

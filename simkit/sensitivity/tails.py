@@ -63,7 +63,7 @@ def in_tail(paths: int) -> int:
 
 
 def grows(fine: np.ndarray, coarse: np.ndarray) -> bool:
-    """Whether the largest deviations become larger as steps become shorter, given values of the same paths."""
+    """Whether the largest deviations grow as steps become shorter, given values of the same paths."""
     both = [_deviations(values) for values in (fine, coarse)]
     count = min(round(len(fine) ** 0.5), *map(len, both))
     tails = [np.log(np.maximum(sizes[:count], np.finfo(float).tiny)) for sizes in both]
