@@ -1,9 +1,9 @@
 """The step bias: how far means are from those of infinitely short steps, by the same paths on other grids.
 
 `step_levels` says which grids these are, `step_error` what follows from the values. The first 4096 paths run
-again, and then as many more as it takes for the bias to be known as well as the mean, within a tenth of the
-work of the run. Where longer steps have no claim to an estimate, or no finite values, shorter ones are taken:
-they cost more, and say more of the run's own.
+again, of adaptive steps no more than a tenth of the work of the run, and then as many more as it takes for
+the bias to be known as well as the mean, within that tenth. Where longer steps have no claim to an estimate,
+or no finite values, shorter ones are taken: they cost more, and say more of the run's own.
 """
 
 import dataclasses
@@ -11,17 +11,20 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from simkit_solvers.grid import Grid
+from simkit_solvers.adaptive_grid import AdaptiveGrid
+from simkit_solvers.jump_grid import JumpGrid
 from simkit_solvers.problem import AbstractSDE
-from simkit_solvers.registry import weak_order
+from simkit_solvers.registry import samples_exactly, weak_order
 
+from simkit.chunk_program import ChunkProgram, quantity_rows
 from simkit.initial import differs_between_paths
+from simkit.leap_bias import LeapRun, leap_run
 from simkit.observables import OVER_TIME, Observer
 from simkit.paths import as_device_ids, lanes_for, path_mesh, path_program
 from simkit.programs import Request, compiled
 from simkit.rounding import rounding_error
 from simkit.simulation import Simulation
-from simkit.step_error import StepError, step_error
+from simkit.step_error import NEAR, StepError, step_error
 from simkit.step_levels import Comparison, levels
 
 BIAS_PATHS = 4096
@@ -41,39 +44,58 @@ class BiasRun:
     paths: int
     most: int
 
-    def values(self, programs: Sequence[Callable], first: int, paths: int) -> dict[str, np.ndarray]:
-        """The final values of so many paths `(paths, levels)` by name."""
+    def values(
+        self, programs: Sequence[Callable], run: Mapping[str, np.ndarray], first: int, paths: int
+    ) -> dict[str, np.ndarray]:
+        """The final values of so many paths `(paths, 1 + levels)` by name, first those of the run itself."""
         each = [_final_values(*both, first, paths) for both in zip(self.requests, programs, strict=True)]
-        return {name: np.stack([level[name] for level in each], 1) for name in self.orders}
+        own = {name: run[name][first : first + paths] for name in self.orders}
+        return {name: np.stack([x[name] for x in (own, *each)], 1) for name in self.orders}
 
 
 @dataclasses.dataclass(frozen=True)
 class StepErrors:
-    """Step errors by quantity, and how many paths each leaves out since they are finite in the run only."""
+    """Step errors of mean and variance by quantity, and how many paths are finite in the run only."""
 
     errors: dict[str, StepError]
     left_out: dict[str, int]
+    variances: dict[str, StepError] = dataclasses.field(default_factory=dict)
 
 
-def bias_run(simulation: Simulation, shorter: bool = False) -> BiasRun | None:
-    """How to find the step bias; None where no other grid can be compared with (`levels`)."""
+def unknown_errors(simulation: Simulation) -> StepErrors:
+    """Those of a run without anything to compare with: unknown, or none where the law is sampled exactly.
+
+    The former are runs whose jumps are not split between halves of a step, and whose number of steps or dates
+    rule out longer ones.
+    """
+    exact = isinstance(simulation.grid, JumpGrid) or samples_exactly(simulation.solver, simulation.problem)
+    names = () if exact else (*simulation.problem.State._fields, *simulation.observables)
+    return StepErrors(dict.fromkeys(names, UNKNOWN), {})
+
+
+def bias_run(simulation: Simulation, shorter: bool = False) -> BiasRun | LeapRun | None:
+    """How to find the step bias; None where there is nothing to compare with (`levels`)."""
+    if isinstance(simulation.grid, JumpGrid):
+        return leap_run(simulation, shorter, PART_OF_WORK, MOST_BIAS_PATHS)
     others = levels(simulation, shorter)
     if not others:
         return None
-    cost = sum(1 / other.factor for other in others)
+    cost = sum(other.cost for other in others)
     random = isinstance(simulation.problem, AbstractSDE) or differs_between_paths(simulation.initial.values())
-    paths = min(simulation.paths, BIAS_PATHS) if random else 1
     affordable = min(int(PART_OF_WORK * simulation.paths / cost), MOST_BIAS_PATHS)
+    first = BIAS_PATHS
+    if isinstance(simulation.grid, AdaptiveGrid):
+        first = min(lanes_for(affordable), BIAS_PATHS)  # all lanes are simulated in any case
+    paths = min(simulation.paths, first) if random else 1
     most = max(paths, affordable) if random else 1
     mesh = path_mesh(simulation.devices if most > paths else 1)
     devices = mesh.devices.size
     ids = as_device_ids(0, devices, lanes_for(-(-paths // devices)), mesh)
 
     def request(other: Comparison) -> Request:
-        program, inputs = path_program(
-            dataclasses.replace(simulation, observer=other.observer), other.grid, mesh, other.driver
-        )
-        return Request(program, (inputs, ids), mesh)
+        there = dataclasses.replace(simulation, observer=other.observer, grid=other.grid)
+        program, inputs = path_program(there, other.grid, mesh, other.driver)
+        return Request(ChunkProgram(program, tuple(quantity_rows(there).items())), (inputs, ids), mesh)
 
     return BiasRun(
         tuple(other.factor for other in others), tuple(map(request, others)), orders(simulation), paths, most
@@ -85,7 +107,8 @@ def orders(simulation: Simulation) -> dict[str, float]:
 
     Where nothing but the rule of the integral can be wrong, the order is that of the rule.
     """
-    order = weak_order(simulation.solver, simulation.problem)
+    adaptive = isinstance(simulation.grid, AdaptiveGrid)  # whose lengths are chosen for an order of 1
+    order = 1.0 if adaptive else weak_order(simulation.solver, simulation.problem)
     state = simulation.problem.State._fields
     by_name = dict.fromkeys((*state, *simulation.observables), order)
     if isinstance(simulation.observer, Observer):
@@ -98,26 +121,29 @@ def orders(simulation: Simulation) -> dict[str, float]:
 
 def step_errors(
     simulation: Simulation,
-    bias: BiasRun,
+    bias: BiasRun | LeapRun,
     programs: Sequence[Callable],
     run: Mapping[str, np.ndarray],
     moments: Mapping[str, np.ndarray],
+    steps: float,
 ) -> tuple[StepErrors, float]:
     """The step errors of all quantities at the end, and the seconds that it took to compile for them.
 
-    `run` are the final values of the first paths, `moments` the statistics of all.
+    `run` are the final values of the first paths, `moments` the statistics of all, `steps` those of a path.
     """
-    found = _by_levels(simulation, bias, programs, run, moments)
+    found = _by_levels(simulation, bias, programs, run, moments, steps)
     without = [name for name in bias.orders if _has_no_claim(found, name)]
     shorter = bias_run(simulation, shorter=True) if without else None
     if shorter is None or shorter.factors == bias.factors:
-        return found, 0.0
+        unknown = dict.fromkeys(bias.orders, UNKNOWN)
+        return dataclasses.replace(found, errors=unknown | found.errors), 0.0
     shorter = dataclasses.replace(shorter, orders=bias.orders)
     programs, compile_s = compiled(*shorter.requests)
-    again = _by_levels(simulation, shorter, programs, run, moments)
+    again = _by_levels(simulation, shorter, programs, run, moments, steps)
     errors = {name: again.errors.get(name, UNKNOWN) for name in without}
     left_out = {name: again.left_out[name] for name in without if name in again.left_out}
-    return StepErrors(found.errors | errors, left_out), compile_s
+    variances = {name: again.variances.get(name, UNKNOWN) for name in without if name in found.variances}
+    return StepErrors(found.errors | errors, left_out, found.variances | variances), compile_s
 
 
 def _has_no_claim(found: StepErrors, name: str) -> bool:
@@ -126,68 +152,99 @@ def _has_no_claim(found: StepErrors, name: str) -> bool:
 
 def _by_levels(
     simulation: Simulation,
-    bias: BiasRun,
+    bias: BiasRun | LeapRun,
     programs: Sequence[Callable],
     run: Mapping[str, np.ndarray],
     moments: Mapping[str, np.ndarray],
+    steps: float,
 ) -> StepErrors:
     """The step errors by these grids, by as many paths as it takes."""
     last = {name: _Last.of(name, moments) for name in bias.orders}
-    steps = simulation.grid.steps if isinstance(simulation.grid, Grid) else 0
+    steps = 0.0 if isinstance(simulation.grid, JumpGrid) else steps  # counts are not rounded
 
-    def errors(others: Mapping[str, np.ndarray]) -> StepErrors:
+    # Increments of other steps are made of rounded normals.
+    in_normals = (
+        float(np.finfo(simulation.normals).eps) if isinstance(simulation.problem, AbstractSDE) else 0.0
+    )
+
+    unsure = NEAR if isinstance(simulation.grid, AdaptiveGrid) else 0.0
+
+    def errors(each: Mapping[str, np.ndarray]) -> StepErrors:
         found = StepErrors({}, {})
-        for name, there in others.items():
-            rounding = float(rounding_error(last[name].size, simulation.precision, steps))
-            values = np.concatenate([run[name][: len(there), None], there], 1)
-            error, lost = _step_error(values, bias.factors, bias.orders[name], rounding, last[name].varies)
+        for name, values in each.items():
+            size, order = last[name].size, bias.orders[name]
+            rounding = float(rounding_error(size, simulation.precision, steps))
+            rounding = max(rounding, in_normals * last[name].spread)
+            error, lost = _step_error(values, bias.factors, order, rounding, last[name].varies, unsure)
             if error is not None:
                 found.errors[name] = error
             if lost:
                 found.left_out[name] = lost
+            if last[name].varies:
+                squares = _squares(values)
+                error, _ = _step_error(squares, bias.factors, order, size * rounding, False, unsure)
+                if error is not None:
+                    found.variances[name] = error
         return found
 
-    others = bias.values(programs, 0, bias.paths)
-    found = errors(others)
+    values = bias.values(programs, run, 0, bias.paths)
+    found = errors(values)
     ratios = [
-        (error.noise / last[name].stderr) ** 2
+        error.noise / last[name].stderr
         for name, error in found.errors.items()
-        if last[name].stderr > 0 and error.claim == "estimate"
+        if 0 < last[name].stderr < math.inf and error.claim == "estimate" and math.isfinite(error.noise)
     ]
-    paths = min(math.ceil(bias.paths * min(max(ratios, default=0), bias.most)), bias.most)
+    paths = math.ceil(min(bias.paths * max(ratios, default=0) ** 2, bias.most))
     if paths <= bias.paths:
         return found
-    more = bias.values(programs, bias.paths, paths - bias.paths)
-    return errors({name: np.concatenate([there, more[name]]) for name, there in others.items()})
+    more = bias.values(programs, run, bias.paths, paths - bias.paths)
+    return errors({name: np.concatenate([x, more[name]]) for name, x in values.items()})
 
 
 def _step_error(
-    values: np.ndarray, factors: tuple[float, ...], order: float, rounding: float, varies: bool
+    values: np.ndarray,
+    factors: tuple[float, ...],
+    order: float,
+    rounding: float,
+    varies: bool,
+    unsure: float = 0.0,
 ) -> tuple[StepError | None, int]:
-    """The step error, and how many paths it leaves out since they are finite in the run alone.
+    """The step error, and how many paths are finite in the run alone, on the worst of the grids.
 
-    A grid on which too many are lost does not count, and where no grid is left there is no estimate: paths
-    that survive are no sample of all.
+    A grid on which too many are lost does not count, nor do longer steps: paths that survive are no sample of
+    all. Where no grid is left, or a finer one is lost, there is no estimate.
     """
     values = values[np.isfinite(values[:, 0])]
-    finite = np.isfinite(values)
-    lost = (~finite).sum(0)
-    kept = np.flatnonzero(lost <= MOST_LOST * len(values))
-    if len(kept) < 2:
-        return None, int(lost.min(initial=len(values), where=lost > 0))
-    values = values[:, kept]
+    lost = (~np.isfinite(values)).sum(0)
+    good = lost <= MOST_LOST * len(values)
+    lengths = np.asarray([1.0, *factors])
+    good &= lengths < lengths[~good & (lengths > 1)].min(initial=np.inf)
+    if not len(values) or not good[1:].any() or not good[lengths < 1].all():
+        return None, int(lost.max(initial=0))
+    values = values[:, good]
     whole = bool(np.all(values == np.rint(values)))
     if varies and whole and not np.ptp(values, 1).any():
         rounding = max(rounding, 1 / len(values))  # of so many none differed: an event, or a count
-    error = step_error(values, [factors[level - 1] for level in kept[1:]], order, rounding)
-    return error, int(lost.max())
+    error = step_error(values, lengths[1:][good[1:]], order, rounding, unsure)
+    told = error is not None and math.isfinite(error.bias)
+    return (error if told else None), int(lost.max())
+
+
+def _squares(values: np.ndarray) -> np.ndarray:
+    """Squared deviations, whose means are the variances at each length of step."""
+    finite = np.isfinite(values)
+    n = finite.sum(0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        means = np.where(finite, values, 0.0).sum(0) / np.maximum(n, 1)
+        return (values - means) ** 2 * (n / np.maximum(n - 1, 1))
 
 
 @dataclasses.dataclass(frozen=True)
 class _Last:
-    """What the statistics say of a quantity at the end: its size, its error, and whether paths differ."""
+    """What the statistics say of a quantity at the end, and whether paths differ in it."""
 
     size: float
+    spread: float
     stderr: float
     varies: bool
 
@@ -196,7 +253,8 @@ class _Last:
         mean, variance, stderr, low, high = (
             float(moments[f"{name}_{key}"][-1]) for key in ("mean", "variance", "stderr", "min", "max")
         )
-        return _Last(float(np.hypot(mean, np.sqrt(np.nan_to_num(variance)))), stderr, low < high)
+        spread = float(np.sqrt(np.nan_to_num(variance)))
+        return _Last(math.hypot(mean, spread), spread, stderr, low < high)
 
 
 def _final_values(request: Request, program: Callable, first: int, paths: int) -> dict[str, np.ndarray]:
@@ -206,8 +264,9 @@ def _final_values(request: Request, program: Callable, first: int, paths: int) -
         raise TypeError("the step bias takes programs of paths, which run on a mesh")
     each = []
     for start in range(first, first + paths, ids.size):
-        rows = program(inputs, as_device_ids(start, *ids.shape, request.mesh))
-        each.append({name: np.asarray(array, np.float64)[-1].reshape(-1) for name, array in rows.items()})
+        values, _ = program(inputs, as_device_ids(start, *ids.shape, request.mesh))
+        last = [np.asarray(array, np.float64)[-1].reshape(-1) for array in values]
+        each.append({name: x for (name, _), x in zip(request.program.rows, last, strict=True)})
     return {name: np.concatenate([part[name] for part in each])[:paths] for name in each[0]}
 
 

@@ -47,10 +47,11 @@ def to_dataset(simulation: Simulation, result: EnsembleResult, provenance: Mappi
     end have no `time`. `covariance` is that of the final values. With early exercise, an observable `P` has
     `P_in_sample` and `P_in_sample_stderr`, its mean on the paths where the policy was found, and
     `P_exercise_share`, `P_exercise_low` and `P_exercise_high` `(P_date)`: how many of those exercise, and the
-    range of the first basis function where they do. The attribute `bias_left_out` says of which quantities the step bias leaves
-    out paths, as `S 3, call 3`, since they have no finite value at its other steps; `noticeable_bias` and
-    `unresolved` say in the same way which have a step bias that matters, or one as large as themselves, and
-    how many steps would do. `provenance` goes to the attributes: strings and numbers only.
+    range of the first basis function where they do. The attribute `bias_left_out` says of which quantities
+    the step bias leaves out paths, as `S 3, call 3`, since they have no finite value at its other steps;
+    `noticeable_bias` and `unresolved` say in the same way which have a step bias that matters, or one as
+    large as themselves, and how many steps would do. `provenance` goes to the attributes: strings and numbers
+    only.
     """
     units = quantities(simulation)
     coordinates = {

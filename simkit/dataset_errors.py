@@ -1,8 +1,11 @@
 """What a dataset says of the errors of means: step bias, exact values and z, limits of rare things."""
 
+import dataclasses
+import math
 from collections.abc import Mapping
 
 import numpy as np
+from simkit_solvers.grid import Grid
 from simkit_solvers.jump_grid import JumpGrid
 from simkit_solvers.problem import AbstractSDE
 
@@ -12,6 +15,7 @@ from simkit.resolution import Resolution, resolution
 from simkit.rounding import rounding_error
 from simkit.simulation import EnsembleResult, Simulation, StepCounts
 from simkit.step_error import StepError
+from simkit.step_levels import STOCHASTIC_POWER
 from simkit.value_range import value_range
 
 RULE_OF_THREE = 3.0  # of n paths none: fewer than 3/n of all, with 95 % confidence
@@ -48,33 +52,37 @@ def standard_errors(name: str, simulation: Simulation, result: EnsembleResult) -
 def step_bias(
     name: str, unit: str, description: str, simulation: Simulation, result: EnsembleResult
 ) -> Variables:
-    """The step bias with its error; where there is no estimate, the bound that was seen."""
-    return bias_variables(name, unit, description, result.bias.get(name))
+    """The step bias of mean and variance with its error, or where there is no estimate the bound seen."""
+    found = bias_variables(f"{name}_bias", unit, f"mean of {description}", result.bias.get(name))
+    if found:
+        found[f"{name}_bias_order"] = _order(name, result.bias[name])
+    variance = result.variance_bias.get(name)
+    moment = f"variance of {description}"
+    return found | bias_variables(f"{name}_variance_bias", squared(unit), moment, variance)
 
 
-def bias_variables(name: str, unit: str, description: str, error: StepError | None) -> Variables:
-    """The same of a step error by itself."""
+def bias_variables(key: str, unit: str, moment: str, error: StepError | None) -> Variables:
+    """A step error of a moment, with its error, or the bound seen."""
     if error is None:
         return {}
-    what = f"step bias of the mean of {description} at the end"
-    estimated = error.claim == "estimate"
+    what, estimated = f"step bias of the {moment} at the end", error.claim == "estimate"
     found: Variables = {
-        f"{name}_bias": ((), error.bias if estimated else np.nan, labels(unit, what)),
-        f"{name}_bias_stderr": (
+        key: ((), error.bias if estimated else np.nan, labels(unit, what)),
+        f"{key}_stderr": (
             (),
             error.stderr if estimated else np.nan,
-            labels(unit, f"standard error of {name}_bias"),
-        ),
-        f"{name}_bias_order": (
-            (),
-            error.order if estimated else np.nan,
-            labels("1", f"order of the steps by which {name}_bias is extrapolated"),
+            labels(unit, f"standard error of {key}"),
         ),
     }
     if not estimated:
         least = labels(unit, f"least size of the {what}, which has no estimate")
-        found[f"{name}_bias_bound"] = ((), abs(error.bias), least)
+        found[f"{key}_bound"] = ((), abs(error.bias), least)
     return found
+
+
+def _order(name: str, error: StepError) -> tuple:
+    what = f"order of the steps by which {name}_bias is extrapolated"
+    return (), error.order if error.claim == "estimate" else np.nan, labels("1", what)
 
 
 def against_exact(
@@ -194,7 +202,15 @@ def _resolution(name: str, error: StepError, simulation: Simulation, result: Ens
     )
     # A curve that happens to be near zero at the end is as large as it was on the way.
     size = float(means[-1] if spread else means.max())
-    return resolution(error, size, spread, stderr, int(_steps(result)))
+    if np.isnan(error.bias) and not (isinstance(simulation.grid, Grid) and name in result.bias_left_out):
+        return Resolution(
+            "resolved"
+        )  # no sign of steps that are too long: other steps fail for other reasons
+    if isinstance(simulation.grid, Grid):
+        return resolution(error, size, spread, stderr, simulation.grid.steps)
+    judged = resolution(error, size, spread, stderr, 1)
+    power = 1 / STOCHASTIC_POWER if isinstance(simulation.problem, AbstractSDE) else 1.0
+    return dataclasses.replace(judged, steps=math.ceil(judged.steps**power))
 
 
 def _steps(result: EnsembleResult) -> float:

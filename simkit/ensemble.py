@@ -12,13 +12,14 @@ from jax.sharding import Mesh, NamedSharding
 from simkit_solvers.grid import Grid
 from simkit_solvers.jump_grid import JumpGrid
 
-from simkit.bias import BIAS_PATHS, StepErrors, bias_run, step_errors
+from simkit.bias import BIAS_PATHS, bias_run, step_errors, unknown_errors
+from simkit.chunk_program import ChunkProgram, quantity_rows
 from simkit.chunks import Chunks, plan_chunks, planned_steps
 from simkit.errors import NumericalError
 from simkit.gathering import Gathering
 from simkit.longstaff_schwartz import with_policies
 from simkit.on_each_device import ROWS
-from simkit.paths import ACCEPTED, REJECTED, Inputs, PathProgram, as_device_ids, path_mesh, path_program
+from simkit.paths import ACCEPTED, REJECTED, Inputs, as_device_ids, path_mesh, path_program
 from simkit.programs import Request, compiled
 from simkit.reducers import AbstractReducer, Covariance, Histogram, Moments
 from simkit.simulation import EnsembleResult, Simulation, StepCounts
@@ -26,14 +27,6 @@ from simkit.simulation import EnsembleResult, Simulation, StepCounts
 IN_FLIGHT = 2  # chunks dispatched before the oldest is merged: the host counts while the devices step
 
 Progress = Callable[[int, int], None]
-
-
-def quantity_rows(simulation: Simulation) -> dict[str, int]:
-    """How many rows are kept of each quantity: of state variables all, of observables all or the last."""
-    rows = dict.fromkeys(simulation.problem.State._fields, simulation.grid.rows)
-    for name, info in simulation.observables.items():
-        rows[name] = simulation.grid.rows if info.at == "each" else 1
-    return rows
 
 
 def default_reducers(
@@ -66,19 +59,6 @@ def chunk_plan(simulation: Simulation, devices: int) -> Chunks:
     values = sum(quantity_rows(simulation).values())
     steps = planned_steps(simulation.grid)
     return plan_chunks(simulation.paths, steps, values, devices, simulation.chunk)
-
-
-@dataclasses.dataclass(frozen=True)
-class ChunkProgram:
-    """A function of (inputs, ids) that simulates one chunk: its quantities in order, and the steps taken."""
-
-    paths: PathProgram
-    rows: tuple[tuple[str, int], ...]
-
-    def __call__(self, inputs: Inputs, ids):
-        everything = self.paths(inputs, ids)
-        values = tuple(everything[name][-count:] for name, count in self.rows)
-        return values, {name: everything[name][0] for name in (ACCEPTED, REJECTED) if name in everything}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,15 +124,15 @@ def _run(simulation: Simulation, progress: Progress | None, ends: int) -> Ensemb
     statistics = gathering.statistics()
     elapsed_s = time.perf_counter() - start
 
-    start = time.perf_counter()
-    final = gathering.ends()
-    errors, shorter_s = StepErrors({}, {}), 0.0
-    if bias is not None:
-        errors, shorter_s = step_errors(simulation, bias, run_again, final, statistics["moments"])
-    bias_s = time.perf_counter() - start - shorter_s
     grid = simulation.grid
     steps = grid.steps if isinstance(grid, Grid) else gathering.step_counts(ACCEPTED, REJECTED)
     each = steps.mean if isinstance(steps, StepCounts) else steps
+    start = time.perf_counter()
+    final = gathering.ends()
+    errors, shorter_s = unknown_errors(simulation), 0.0
+    if bias is not None:
+        errors, shorter_s = step_errors(simulation, bias, run_again, final, statistics["moments"], each)
+    bias_s = time.perf_counter() - start - shorter_s
     return EnsembleResult(
         times=grid.times,
         statistics=statistics,
@@ -161,6 +141,7 @@ def _run(simulation: Simulation, progress: Progress | None, ends: int) -> Ensemb
         failed=gathering.failed,
         steps=steps,
         bias=errors.errors,
+        variance_bias=errors.variances,
         bias_left_out=errors.left_out,
         elapsed_s=elapsed_s,
         compile_s=compile_s + fit_compile_s + shorter_s,

@@ -226,9 +226,14 @@ def path_program(
     return program, Inputs(*numbers, seed_key(simulation.seed))
 
 
+def start_counts(network, start: dict[str, Any], path):
+    """The counts with which a path of a jump process begins."""
+    return network.State(**{name: given_value(x, path).astype(jnp.int32) for name, x in start.items()})
+
+
 def _jumps(network, method, grid: JumpGrid, observer, start, key, path) -> dict[str, jax.Array]:
     """The rows of one path of a jump process, its counts in float64, which holds them whole."""
-    y0 = network.State(**{name: given_value(x, path).astype(jnp.int32) for name, x in start.items()})
+    y0 = start_counts(network, start, path)
     run = integrate_jumps(network, method, y0, grid, JumpNoise.of(key, path), observer)
     whole = {
         name: jnp.where(jnp.isnan(run.rows[name]), jnp.nan, x.astype(jnp.float64))

@@ -90,8 +90,9 @@ class EnsembleResult:
     `times` has one entry per saved row. Quantities kept at each row have arrays `(rows,)`, those kept at the
     end `(1,)`. `stored` are the rows of the first paths, as many as were asked for: arrays `(paths, rows)` by
     name. `ends` are the final values of the first paths, NaN where one failed. `bias` maps quantities at the
-    end to the error that steps leave, `bias_left_out` those for which some paths have no finite value on the
-    grids that it is found by to how many these are.
+    end to the error that steps leave in their means, `variance_bias` to that in their variances,
+    `bias_left_out` those for which some paths have no finite value on the grids that it is found by to how
+    many these are.
     `steps` is the number of steps of each path, or what adaptive paths took. `exercises` are the policies of
     early exercise, which took `fit_s` seconds to find.
     """
@@ -112,3 +113,4 @@ class EnsembleResult:
     fit_s: float = 0.0
     ends: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
     bias_left_out: dict[str, int] = dataclasses.field(default_factory=dict)
+    variance_bias: dict[str, StepError] = dataclasses.field(default_factory=dict)

@@ -17,6 +17,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 CHANCE = 3e-5  # that noise is taken for a difference: 4 standard errors where there are many paths
+ROUNDINGS = 4.0  # the same of a single path, whose noise is rounding
 LEAST_ORDER = 0.5  # slower convergence has no order that three lengths of step could tell
 NEAR = 0.2  # of an order, to be taken for it
 MOST_ORDER = 16.0
@@ -28,7 +29,8 @@ class StepError:
 
     `stderr` is the error of `bias`: its `noise`, which is less with more paths, and what the extrapolation
     leaves out. `order` is the one extrapolated with. With the claim `at least` there is no estimate: steps
-    are too long for any order, and `bias` is a difference seen between two lengths of step.
+    are too long for any order, and `bias` is the difference to the shortest steps, or where the run's own are
+    these, what it would be if the order were there.
     """
 
     bias: float
@@ -39,14 +41,14 @@ class StepError:
 
 
 def step_error(
-    values: np.ndarray, factors: Sequence[float], order: float, rounding: float = 0.0
+    values: np.ndarray, factors: Sequence[float], order: float, rounding: float = 0.0, unsure: float = 0.0
 ) -> StepError | None:
     """The step error of a mean over paths, given `values` `(paths, 1 + levels)` of the same paths.
 
     Column 0 is the run itself, the others have steps `factors` times as long: one of them, which tells no
-    order, or two. `order` is the weak order of what is averaged, `rounding` the absolute rounding error of a
-    mean. Paths with a value that is not finite are left out; None where none is left. A single path is one of
-    an ordinary equation: it has no noise but rounding.
+    order, or two. `order` is the weak order of what is averaged, and may be less by `unsure`; `rounding` is
+    the absolute rounding error of a mean. Paths with a value that is not finite are left out; None where none
+    is left. A single path is one of an ordinary equation: it has no noise but rounding.
     """
     lengths = np.asarray([1.0, *factors])
     places = np.argsort(lengths)
@@ -57,7 +59,7 @@ def step_error(
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         run, sorted_values = values[:, 0], values[:, places]
         differences = (run - sorted_values[:, 0], *np.diff(sorted_values).T)
-        return _Expansion(lengths[places], differences, rounding).error(order)
+        return _Expansion(lengths[places], differences, rounding, unsure).error(order)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,14 +69,14 @@ class _Expansion:
     lengths: np.ndarray
     differences: tuple[np.ndarray, ...]
     rounding: float
+    unsure: float
 
     def error(self, order: float) -> StepError:
         if len(self.lengths) == 2:
-            bias, noise = self.mean(self.bias(order))
-            return StepError(bias, noise, noise, "estimate", order)
+            return self.estimate(order, [])
         if self.surely_below(LEAST_ORDER):
-            to_finest, fine, _ = self.differences
-            bias, noise = self.mean(to_finest if self.lengths[0] < 1 else fine)
+            to_finest = self.differences[0]
+            bias, noise = self.mean(to_finest if self.lengths[0] < 1 else self.bias(order))
             return StepError(bias, noise, noise, "at least", order)
         taken, others = order, [self.bias_by_coarse(order)]
         if self.surely_below(order) or self.surely_above(order):
@@ -82,15 +84,21 @@ class _Expansion:
             whole = max(float(np.rint(measured)), 1.0)
             if abs(measured - order) <= NEAR:
                 pass
-            elif abs(measured - whole) <= NEAR:
+            elif not self.unsure and abs(measured - whole) <= NEAR:
                 taken, others = whole, [self.bias_by_coarse(whole), self.bias_by_both(order, whole)]
             elif measured < order:
                 taken, others = measured, [self.bias(order)]
             else:
                 others.append(self.bias(measured))
-        bias, noise = self.mean(self.bias(taken))
-        left_out = max(self.beyond_noise(other - self.bias(taken)) for other in others)
-        return StepError(bias, float(np.hypot(noise, left_out)), noise, "estimate", taken)
+        return self.estimate(taken, others)
+
+    def estimate(self, order: float, others: list[np.ndarray]) -> StepError:
+        """By the fine difference and an order, `others` what else the bias could be."""
+        if self.unsure:
+            others = [*others, self.bias(order - self.unsure)]
+        bias, noise = self.mean(self.bias(order))
+        left_out = max((self.beyond_noise(other - self.bias(order)) for other in others), default=0.0)
+        return StepError(bias, float(np.hypot(noise, left_out)), noise, "estimate", order)
 
     def mean(self, each: np.ndarray) -> tuple[float, float]:
         """The mean of a number of each path, and its standard error."""
@@ -108,7 +116,7 @@ class _Expansion:
         """The mean, or 0 where noise could have made it."""
         value, noise = self.mean(each)
         n = len(each)
-        limit = stdtrit(n - 1, 1 - CHANCE) if n > 1 else 1.0
+        limit = stdtrit(n - 1, 1 - CHANCE) if n > 1 else ROUNDINGS
         return value if abs(value) > limit * noise else 0.0
 
     def rise(self, order: float) -> tuple[float, float]:

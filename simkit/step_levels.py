@@ -3,18 +3,25 @@
 The noise is the same: increments of longer steps are sums, areas and jumps included; those of shorter ones
 come from the Brownian bridge. A grid counts if it has all dates at which an observable looks at the path, all
 events, and all points of curves at which a step of the run ends: otherwise it would be another experiment.
+
+Adaptive steps are longer or shorter by other tolerances, which are traced, so that the program is the same.
+The error of an ordinary equation goes with its tolerances. Of a stochastic one steps go with their power 2/3,
+and its error with the steps.
 """
 
 import dataclasses
 
+import equinox as eqx
 import numpy as np
+from simkit_solvers.adaptive_grid import AdaptiveGrid
 from simkit_solvers.curve import INSIDE
 from simkit_solvers.generator import Words
 from simkit_solvers.grid import Grid
 from simkit_solvers.jump_diffusion import AbstractJumpDiffusion
 from simkit_solvers.noise import CoarsenedNoise, CounterNoise, HalvedNoise
 from simkit_solvers.observe import AbstractObserver
-from simkit_solvers.registry import samples_exactly
+from simkit_solvers.problem import AbstractSDE
+from simkit_solvers.registry import samples_exactly, weak_order
 from simkit_solvers.schedule import Schedule, schedule_of
 
 from simkit.paths import Driver
@@ -24,14 +31,18 @@ FEWEST = 4  # steps of a grid of which something is learnt about shorter ones
 LONGER = (2, 4), (3, 9)
 SHORTER = 0.5, 0.25
 HALVING = {0.5: HalvedNoise.of, 0.25: HalvedNoise.twice}
+TOLERANCES = (10.0, 0.1), (0.1, 0.01), (10.0, 100.0)
+FINEST = 8  # units in the last place, below which no relative tolerance is
+STOCHASTIC_POWER = 2 / 3  # of tolerances, by which stochastic steps become short
 
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """Another grid for the same paths: `factor` is its step over the run's."""
+    """Another grid for the same paths: `factor` is its step over the run's, and `cost` its work."""
 
     factor: float
-    grid: Grid
+    cost: float
+    grid: Grid | AdaptiveGrid
     observer: AbstractObserver
     driver: Driver
 
@@ -51,10 +62,14 @@ def levels(simulation: Simulation, shorter: bool = False) -> tuple[Comparison, .
 
     Steps of 2h and 4h, or 3h and 9h. Where dates or the number of steps rule these out, h/2 takes the place
     of those that are missing, then h/4. With `shorter` it is h/2 and h/4, which say more of h and cost more.
-    None where steps are not fixed, and where the solver samples the law of the process exactly. Jumps are
-    not split between halves of a step, so that jump diffusions have longer steps only.
+    Adaptive steps have those of tolerances ten times as large and a tenth as large; with `shorter`, where the
+    equation is ordinary, a tenth and a hundredth.
+    None for the jump process of a reaction network, and where the solver samples the law of the process
+    exactly. Jumps are not split between halves of a step, so that jump diffusions have longer steps only.
     """
     grid = simulation.grid
+    if isinstance(grid, AdaptiveGrid):
+        return _by_tolerances(simulation, grid, shorter)
     if not isinstance(grid, Grid) or samples_exactly(simulation.solver, simulation.problem):
         return ()
     halves = [level for factor in SHORTER if (level := _shorter(simulation, grid, factor)) is not None]
@@ -77,7 +92,8 @@ def _longer(simulation: Simulation, grid: Grid, factor: int) -> Comparison | Non
     if not _keeps_dates(schedule_of(simulation.problem), grid, factor):
         return None
     steps = grid.steps // factor
-    return Comparison(factor, Grid(grid.t0, grid.dt * factor, steps, steps), observer, LongerSteps(factor))
+    longer = Grid(grid.t0, grid.dt * factor, steps, steps)
+    return Comparison(factor, 1 / factor, longer, observer, LongerSteps(factor))
 
 
 def _shorter(simulation: Simulation, grid: Grid, factor: float) -> Comparison | None:
@@ -86,7 +102,30 @@ def _shorter(simulation: Simulation, grid: Grid, factor: float) -> Comparison | 
     if steps >= 2**31 or isinstance(simulation.problem, AbstractJumpDiffusion):
         return None
     observer = simulation.observer.refined(times)
-    return Comparison(factor, Grid(grid.t0, grid.dt / times, steps, steps), observer, HALVING[factor])
+    halves = Grid(grid.t0, grid.dt / times, steps, steps)
+    return Comparison(factor, times, halves, observer, HALVING[factor])
+
+
+def _by_tolerances(simulation: Simulation, grid: AdaptiveGrid, shorter: bool) -> tuple[Comparison, ...]:
+    """Two other tolerances, with a relative one below 1 that the precision can hold."""
+    stochastic = isinstance(simulation.problem, AbstractSDE)
+    rtol, finest = float(grid.tolerances.rtol), FINEST * float(np.finfo(simulation.precision).eps)
+    possible = [pair for pair in TOLERANCES if all(finest <= times * rtol < 1 for times in pair)]
+    if shorter and not stochastic:
+        possible = [pair for pair in possible if max(pair) < 1]
+    power = STOCHASTIC_POWER if stochastic else 1.0
+    of_steps = power if stochastic else 1 / weak_order(simulation.solver, simulation.problem)
+
+    def other(times: float) -> Comparison:
+        tolerances = eqx.tree_at(
+            lambda t: (t.rtol, t.atol),
+            grid.tolerances,
+            (times * grid.tolerances.rtol, times * grid.tolerances.atol),
+        )
+        there = eqx.tree_at(lambda g: g.tolerances, grid, tolerances)
+        return Comparison(times**power, times**-of_steps, there, simulation.observer, CounterNoise.of)
+
+    return tuple(map(other, possible[0])) if possible else ()
 
 
 def _keeps_dates(schedule: Schedule | None, grid: Grid, factor: int) -> bool:

@@ -46,7 +46,7 @@ def unresolved_notes(dataset: "xr.Dataset", which: str = "") -> list[str]:
         return []
     return [
         f"! {', '.join(wanted)}{which}: no result, the step bias is as large as the value; "
-        f"{_more_steps(dataset, wanted)}"
+        f"{_more_steps(dataset, wanted)}, or accept it by ensemble: {{unresolved: keep}}"
     ]
 
 
@@ -55,18 +55,33 @@ def _others(dataset: "xr.Dataset", which: str) -> Iterable[str]:
     if noticeable:
         yield f"! {', '.join(noticeable)}{which}: the step bias matters; {_more_steps(dataset, noticeable)}"
     names = [*dataset.attrs["observables"].split(), *dataset.attrs["state_variables"].split()]
-    bounds = [name for name in names if f"{name}_bias_bound" in dataset]
-    if bounds:
+    bounds = {name: float(x) for name in names if (x := dataset.get(f"{name}_bias_bound")) is not None}
+    seen = [name for name, bound in bounds.items() if np.isfinite(bound)]
+    if seen:
         yield (
-            f"the steps are too long for an estimate of the step bias{which} ({', '.join(bounds)}): it does "
+            f"the steps are too long for an estimate of the step bias{which} ({', '.join(seen)}): it does "
             "not shrink as that of any order, and is at least what the table says"
         )
-    lost = ", ".join(f"{name}: {count:,}" for name, count in by_quantity(dataset, "bias_left_out").items())
-    if lost:
-        yield (
-            f"the step bias{which} leaves out paths without a finite value at its other steps ({lost}); "
-            "take more steps"
+    if dataset.attrs.get("kind") == "jump":
+        yield from _spread(dataset, which)
+    chosen = "dt" not in dataset.attrs  # by tolerances, or by epsilon
+    failing = by_quantity(dataset, "unresolved")
+    unknown = [name for name in bounds if name not in seen and name not in failing]
+    if unknown:
+        reason = (
+            f"paths fail with smaller {'tolerances' if 'rtol' in dataset.attrs else 'leaps'}; a larger "
+            "time.max_steps may help"
+            if chosen
+            else "jumps are not split between halves of a step, and no longer steps meet all dates; take an "
+            "even number of steps"
         )
+        yield f"the step bias{which} is unknown ({', '.join(unknown)}): {reason}"
+    counts = by_quantity(dataset, "bias_left_out").items()
+    lost = ", ".join(f"{name}: {count:,}" for name, count in counts if name not in unknown)
+    if lost:
+        others = "with other tolerances" if chosen else "at its other steps"
+        remedy = "a larger time.max_steps may help" if chosen else "take more steps"
+        yield f"the step bias{which} leaves out paths without a finite value {others} ({lost}); {remedy}"
     empty = [
         name for name in names if f"{name}_upper" in dataset and not np.isfinite(dataset[f"{name}_upper"])
     ]
@@ -77,8 +92,24 @@ def _others(dataset: "xr.Dataset", which: str) -> Iterable[str]:
         )
 
 
+def _spread(dataset: "xr.Dataset", which: str) -> Iterable[str]:
+    """What leaps make of the variances of counts, which is often more than they make of the means."""
+    found = []
+    for name in dataset.attrs["state_variables"].split():
+        variance, bias = float(dataset[f"{name}_variance"][-1]), dataset.get(f"{name}_variance_bias")
+        if bias is not None and np.isfinite(bias) and variance > 0:
+            part, error = (100 * float(x) / variance for x in (bias, dataset[f"{name}_variance_bias_stderr"]))
+            found.append(f"{name} {part:+.1f} % ± {error:.1f} %")
+    if found:
+        yield f"leaps change the variance{which} by: {', '.join(found)}"
+
+
 def _more_steps(dataset: "xr.Dataset", wanted: dict[str, int]) -> str:
-    """How many steps, and for steps that are no result another solver too."""
+    """How many steps, and for steps that are no result another solver too; of adaptive steps tolerances."""
+    if dataset.attrs.get("kind") == "jump":
+        return f"take an epsilon {max(wanted.values()):,} times as small, or DirectMethod"
+    if "rtol" in dataset.attrs:
+        return f"take tolerances {max(wanted.values()):,} times as small, or smaller ones"
     text = f"take {max(wanted.values()):,} steps or more"
     kind, solver = str(dataset.attrs.get("kind")), str(dataset.attrs.get("solver"))
     other = IMPLICIT.get(kind)

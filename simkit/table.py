@@ -94,7 +94,9 @@ def _mean(row: Mapping[str, Any]) -> str:
     """A mean with its error, which of several paths is a number unless it is too large for one."""
     error = math.inf if row["stderr"] is None and row["n"] > 1 else row["stderr"]
     mark = "" if row["resolved"] and not row["noticeable_bias"] else MARK
-    return with_error(row["mean"], error) + (_limit(row) or " ± 0" if error == 0 else "") + mark
+    if limit := _limit(row):
+        return f"{row['mean']:.10g}{limit}{mark}"
+    return with_error(row["mean"], error) + (" ± 0" if error == 0 else "") + mark
 
 
 def _limit(row: Mapping[str, Any]) -> str:
@@ -115,13 +117,13 @@ def _apart(row: Mapping[str, Any], rounding: float) -> str:
     return apart(row["mean"], row["exact"], row["z"], 2, rounding * max(abs(row["mean"]), abs(row["exact"])))
 
 
-def bias_text(row: Mapping[str, Any]) -> str:
+def bias_text(row: Mapping[str, Any], digits: int = 3) -> str:
     """The step bias with its error; of many digits to the first one of its error, which saves room."""
     if "bias_bound" in row:
         return "unknown" if row["bias_bound"] is None else f"at least {row['bias_bound']:.3g}"
     value, error = row["bias"], row["bias_stderr"]
     if not value or not error or abs(value) <= 10**BIAS_DIGITS * error:
-        return with_error(value, error)
+        return with_error(value, error, digits)
     last = int(f"{error:.0e}".partition("e")[2])
     digits = min(math.floor(math.log10(abs(value))) - last + 1, 15)
     return f"{value:#.{digits}g} ± {error:.1g}".replace(". ", " ")
@@ -160,8 +162,8 @@ def titled(cells: list[str]) -> str:
     return "z" if not any(off) else "off by" if all(off) else "z or off by"
 
 
-def with_error(value: float | None, error: float | None) -> str:
-    """A figure with as many digits as its error gives meaning to, as `10.4506 ± 0.0147`."""
+def with_error(value: float | None, error: float | None, shown: int = 3) -> str:
+    """A figure with as many digits as its error gives meaning to, as `10.4506 ± 0.0147`: `shown` of those."""
     if value is None:
         return ""
     if error is None or error == 0:
@@ -171,11 +173,11 @@ def with_error(value: float | None, error: float | None) -> str:
     exponent = math.floor(math.log10(error))
     largest = max(exponent, math.floor(math.log10(abs(value)))) if value else exponent
     if exponent > -6 and largest < 9:
-        digits = max(2 - exponent, 0)
+        digits = max(shown - 1 - exponent, 0)
         return f"{value:.{digits}f} ± {error:.{digits}f}"
-    digits = largest - exponent + 2
+    digits = largest - exponent + shown - 1
     if digits > 15:
-        return f"{value:.15g} ± {error:.3g}"
+        return f"{value:.15g} ± {error:.{shown}g}"
     scale = 10.0**largest
     return f"({value / scale:.{digits}f} ± {error / scale:.{digits}f})e{largest:+03d}"
 
@@ -223,7 +225,7 @@ def _variants_table(dataset: "xr.Dataset", unicode: bool) -> Table:
         "": [_named(quantity, row["unit"]) if name == start else "" for quantity, name, row in rows],
         "variant": [name for _, name, _ in rows],
         ("value" if first["paths"] == 1 else "mean"): [_mean(row) for *_, row in rows],
-        "step bias": [bias_text(row) for *_, row in rows],
+        "step bias": [bias_text(row, 2) for *_, row in rows],
         f"minus {start}": ["" if name == start else _difference(row) for _, name, row in rows],
         "exact": ["" if row["exact"] is None else f"{row['exact']:.8g}" for *_, row in rows],
         titled(far): far,

@@ -151,7 +151,10 @@ def test_the_summary_is_json():
     call = content["observables"]["call"]
     assert call["bias"] == 0.0021
     assert call["n"] == 1963
-    assert set(call) == {"mean", "stderr", "bias", "bias_stderr", "exact", "z", "n", "unit"}
+    keys = {"mean", "stderr", "bias", "bias_stderr", "bias_order", "exact", "z", "n", "unit"}
+    assert set(call) == keys | {"resolved", "noticeable_bias"}
+    assert call["resolved"]
+    assert not call["noticeable_bias"]
     assert content["observables"]["level"]["exact"] is None
     alone = json.loads(json.dumps(summary(one_curve_dataset()), allow_nan=False))
     assert alone["state"]["X"]["stderr"] is None

@@ -15,7 +15,7 @@ from simkit.errors import InputError, NumericalError
 from simkit.experiment import load
 from simkit.plot import plot_dataset
 from simkit.storage import read_dataset
-from simkit.table import print_table
+from simkit.table import print_table, with_error
 from simkit.variant_dataset import combined, one_variant
 from simkit.variants import build_together, load_variants
 
@@ -271,6 +271,18 @@ def test_the_table_has_a_row_for_each_quantity_and_variant_in_a_hundred_columns(
     fast = next(line for line in lines if "fast" in line)
     assert f"{float(together['gain_difference'][1]):.5f}" in fast
     assert lines[-1].startswith("3 variants × 2,000 paths × 8 steps in")
+
+
+@pytest.mark.parametrize("chosen", [["base", "fast", "wide"], ["wide"]])
+def test_each_variant_shows_its_step_bias(together, chosen):
+    """Also where only some are run: with `--variant`."""
+    file = io.StringIO()
+    print_table(together.sel(variant=chosen), file)
+    rows = [line for line in file.getvalue().splitlines() if line.startswith("│")]
+    assert len(rows) == 2 * len(chosen)
+    for name, row in zip(chosen, rows, strict=False):
+        one = together.sel(variant=name)
+        assert f" {with_error(float(one['gain_bias']), float(one['gain_bias_stderr']), 2)} " in row
 
 
 def test_validate_and_dry_run_see_every_variant(tmp_path):

@@ -209,7 +209,7 @@ def at_level(level: Facts, choice: Choice) -> Choice:
     """The same estimator on the steps of a level: what counts steps there counts as many there."""
     run, observable = level.run, level.observable(choice.quantity)
     look, smoothings = choice.look, choice.smoothings
-    if run is not None and look == run.look_interval(choice.quantity):
+    if look and run is not None and look == run.look_interval(choice.quantity):
         look = level.look_interval(choice.quantity)
     if smoothings and observable is not None:
         there = smoothings_of(level, observable, len(choice.targets), len(choice.targets) == 2)

@@ -49,7 +49,8 @@ class Facts:
     """What the choice depends on: the run, its quantities, its targets and how these move its numbers.
 
     `refusals` are kept from one choice to the next, since to find one a program is traced. `run` are those of
-    the run, where these are of the same paths on other steps, `factor` times as long.
+    the run, where these are of the same paths on other steps, `factor` times as long
+    and `cost` times the work.
     """
 
     simulation: Simulation
@@ -60,6 +61,7 @@ class Facts:
     refusals: dict[Smoothing, str | None] = dataclasses.field(default_factory=dict)
     run: "Facts | None" = None
     factor: float = 1.0
+    cost: float = 1.0
 
     @property
     def variables(self) -> frozenset[str]:
@@ -70,7 +72,7 @@ class Facts:
     def finer(self) -> "Facts | None":
         """Those of a run with twice as many steps, where steps of fixed length decide how exact it is."""
         finer = None if self.run is not None else with_half_steps(self.simulation)
-        return None if finer is None else self._on(finer, 0.5)
+        return None if finer is None else self._on(finer, 0.5, 2.0)
 
     @functools.cached_property
     def level(self) -> "Facts | None":
@@ -79,11 +81,12 @@ class Facts:
         if self.run is not None or not others:
             return None
         nearest = min(others, key=lambda level: (abs(math.log(level.factor)), -level.factor))
-        return self._on(on_steps(self.simulation, nearest), nearest.factor, nearest.driver)
+        return self._on(on_steps(self.simulation, nearest), nearest.factor, nearest.cost, nearest.driver)
 
-    def _on(self, other: Simulation, factor: float, driver: Driver = CounterNoise.of) -> "Facts":
+    def _on(self, other: Simulation, factor: float, cost: float, driver: Driver = CounterNoise.of) -> "Facts":
         moves, _ = changes(other, self.targets)
-        return Facts(other, *program_of(other, driver), self.targets, moves, run=self, factor=factor)
+        program, inputs = program_of(other, driver)
+        return Facts(other, program, inputs, self.targets, moves, run=self, factor=factor, cost=cost)
 
     @property
     def is_level(self) -> bool:

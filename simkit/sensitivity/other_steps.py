@@ -2,6 +2,8 @@
 
 import dataclasses
 
+import equinox as eqx
+from simkit_solvers.adaptive_grid import AdaptiveGrid
 from simkit_solvers.grid import Grid
 from simkit_solvers.observe import AbstractObserver
 
@@ -17,6 +19,9 @@ def on_steps(simulation: Simulation, level: Comparison) -> Simulation:
 
     def bind(*given):
         bound = whole(*given)
+        if isinstance(level.grid, AdaptiveGrid):
+            tolerances = level.grid.tolerances
+            return bound._replace(grid=eqx.tree_at(lambda grid: grid.tolerances, bound.grid, tolerances))
         steps = level.grid.steps
         grid = Grid(bound.grid.t0, bound.grid.dt * level.factor, steps, steps)
         return bound._replace(observer=observed_on(bound.observer, level.factor), grid=grid)

@@ -78,7 +78,8 @@ def with_level(facts: Facts, group: list[Choice], build: Callable[[Facts, list[C
         return part
     there = build(level, [at_level(level, choice) for choice in group])
     found = tuple((choice, i) for choice, (_, i) in zip(group, there.found, strict=True))
-    return dataclasses.replace(part, level=dataclasses.replace(there, found=found, factor=level.factor))
+    there = dataclasses.replace(there, found=found, factor=level.factor, cost=level.cost * there.cost)
+    return dataclasses.replace(part, level=there)
 
 
 def of_paths(arrays: Sequence, paths: int) -> list[np.ndarray]:

@@ -74,7 +74,7 @@ def to_dataset(simulation: Simulation, study: Study, provenance: Mapping[str, An
         variables[f"{name}_mean_stderr"] = _variable(
             at, stderr, unit, f"standard error of the mean of {description}"
         )
-        variables |= bias_variables(name, unit, description, study.bias.get(name))
+        variables |= bias_variables(f"{name}_bias", unit, f"mean of {description}", study.bias.get(name))
         own = [d for d in study.derivatives if d.choice.quantity == name]
         for kind, along in (("derivative", "parameter"), ("second", "pair")):
             found = [d for d in own if len(d.choice.targets) == (1 if kind == "derivative" else 2)]

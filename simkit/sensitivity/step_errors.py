@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from simkit.bias import BIAS_PATHS, MOST_LOST, PART_OF_WORK, BiasRun, orders, step_errors
+from simkit.chunks import planned_steps
+from simkit.leap_bias import LeapRun
 from simkit.sensitivity.choice import Choice
 from simkit.sensitivity.moments import Found
 from simkit.sensitivity.part import Part, ids_of_level
@@ -70,7 +72,7 @@ def coupled_values(
     if level is None:
         return {choice: Coupled(found.sample[i], found.largest_part(i)) for choice, i in part.found}
     few = min(simulation.paths, BIAS_PATHS)
-    affordable = min(int(PART_OF_WORK * simulation.paths * level.factor), len(found.sample[0]))
+    affordable = min(int(PART_OF_WORK * simulation.paths * part.cost / level.cost), len(found.sample[0]))
     most, known = max(few, affordable), np.zeros((len(places), 0))
     for batch in range(-(-most // few)):
         arrays = level.run(programs[len(part.requests) :], ids_of_level(simulation, batch))
@@ -95,21 +97,20 @@ def _is_known(sample: np.ndarray, level: np.ndarray, stderr: float) -> bool:
 
 def errors_of_means(
     simulation: Simulation,
-    bias: BiasRun,
+    bias: BiasRun | LeapRun,
     programs: Sequence[Callable],
     means: Mapping[str, tuple[Found, int]],
 ) -> dict[str, StepError]:
     """The step errors of means, as those of a run, given where each was averaged."""
-    bias = dataclasses.replace(
-        bias,
-        orders={name: order for name, order in bias.orders.items() if name in means},
-        most=min(bias.most, *(len(found.sample[place]) for found, place in means.values())),
-    )
+    by_name = {name: order for name, order in bias.orders.items() if name in means}
+    sampled = min(len(found.sample[place]) for found, place in means.values())
+    bias = dataclasses.replace(bias, orders=by_name, most=min(bias.most, sampled))
     run = {name: found.sample[place] for name, (found, place) in means.items()}
     moments = {}
     for name, (found, place) in means.items():
         moments |= found.moments_of(name, place)
-    return step_errors(simulation, bias, programs, run, moments)[0].errors
+    steps = planned_steps(simulation.grid)
+    return step_errors(simulation, bias, programs, run, moments, steps)[0].errors
 
 
 def error_of_derivative(

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import jax
 import numpy as np
-from simkit_solvers.adaptive_grid import AdaptiveGrid
 from simkit_solvers.andersen_qe import AbstractSquareRootVariance, AndersenQE
 from simkit_solvers.jump_grid import JumpGrid
 from simkit_solvers.problem import AbstractSDE
+from simkit_solvers.registry import samples_exactly
 
-from simkit.bias import bias_run
+from simkit.bias import bias_run, unknown_errors
 from simkit.errors import NumericalError
 from simkit.failures import failed_paths
 from simkit.longstaff_schwartz import with_policies
@@ -146,7 +146,9 @@ def _find(simulation: Simulation, section: Sensitivity, progress: Progress | Non
         if shorter is not None:
             total += shorter.cost
             parts.append(shorter)
-    biases = {} if bias is None else errors_of_means(simulation, bias, compiled(*others)[0], means)
+    biases = unknown_errors(simulation).errors
+    if bias is not None:
+        biases = errors_of_means(simulation, bias, compiled(*others)[0], means)
     elapsed = time.perf_counter() - start - (compile_s - compile_before)
     ordered = []
     for choice in choices:
@@ -197,11 +199,13 @@ def _explained(facts: Facts, found: Derivative) -> Derivative:
 def _unmeasured(facts: Facts, found: Derivative) -> Derivative:
     """A derivative whose steps leave an error that is not measured says so."""
     simulation, choice = facts.simulation, found.choice
-    if isinstance(simulation.grid, JumpGrid) and not simulation.solver.exact:
-        unknown = "the error of the leaps is not measured"
-    elif isinstance(simulation.grid, AdaptiveGrid) and isinstance(simulation.problem, AbstractSDE):
-        unknown = "the error of the tolerances is not measured"
+    if isinstance(simulation.grid, JumpGrid):
+        measured, unknown = simulation.solver.exact, "the error of the leaps is not measured"
     else:
+        exact = samples_exactly(simulation.solver, simulation.problem)
+        ordinary = not isinstance(simulation.problem, AbstractSDE)
+        measured, unknown = exact or ordinary or facts.level, "the error of the steps is not measured"
+    if measured:
         return found
     return dataclasses.replace(
         found, choice=dataclasses.replace(choice, reason=f"{choice.reason}; {unknown}")

@@ -36,6 +36,7 @@ class Stream(IntEnum):
     VARIATES = 9
     SECOND_BRIDGE = 10
     SECOND_BRIDGE_AREAS = 11
+    COUPLED_LEAPS = 12
 
 
 class Words(NamedTuple):

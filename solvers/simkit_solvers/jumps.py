@@ -8,6 +8,7 @@ a turn and carried, or each array that the next turn gives would draw it anew (s
 
 import abc
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -310,7 +311,7 @@ def _rows(jumps: Jumps, method: AbstractJumpMethod, y0, grid: JumpGrid, at: Scal
     lost = () if zero.dtype == jnp.float64 else (zero,)
     schedule = schedule_of(jumps.network)
     stopping = schedule is not None and bool(schedule.events or schedule.nodes)
-    begun = _over(jumps, zero, jumps.span)
+    begun = over(jumps, zero, jumps.span)
     scores = tuple(zero for _ in jumps.directions)
     started = zero if at is None else jnp.asarray(at, zero.dtype)
     state = method.init(begun, y0)
@@ -344,7 +345,7 @@ def _rows(jumps: Jumps, method: AbstractJumpMethod, y0, grid: JumpGrid, at: Scal
     def stop(carry, where):
         inner, last = carry
         time, which = where
-        during = _over(jumps, last, time)
+        during = over(jumps, last, time)
         path, looked = inner
         path = _with_draw(during, method, path)
         (path, looked), (y, scores) = until(during, (path, looked), time)
@@ -378,7 +379,7 @@ def _scores_at(jumps: Jumps, method: AbstractJumpMethod, path: _Path, time) -> t
     return tuple(jnp.where(begun, s + g, s) for s, g in zip(path.scores, gained, strict=True))
 
 
-def _over(jumps: Jumps, begin, end) -> Jumps:
+def over(jumps: Jumps, begin, end) -> Jumps:
     """The same with the rates between two times since `t0`."""
 
     def piece(network):
@@ -400,21 +401,7 @@ def _stopped(
     which,
 ) -> tuple[_Path, Any]:
     """The path as it goes on after a stop, at which the counts are `y`, and the counts then."""
-    dtype, t = time.dtype, jumps.t0 + time
-    before = jax.tree.map(lambda x: x.astype(dtype), y)
-
-    def after(network, real):
-        problem = just_after(network, t, jumps.t0, jumps.span)
-        events = () if (own := schedule_of(network)) is None else own.events
-        for i, event in enumerate(events):
-            real = event.applied(which == i, problem, t, real)
-        return real
-
-    real = after(jumps.network, before)
-    most = min(LARGEST_COUNT, 2 ** (jnp.finfo(dtype).nmant + 1))
-    sound = jnp.bool_(True)
-    for x in jax.tree.leaves(real):
-        sound = sound & (jnp.round(x) == x) & (x >= 0) & (x <= most)
+    real, (counts, sound) = _real(y, time), after_event(jumps, time, which, y)
     going = path.status <= WAITING
     happens = going & (which >= 0)
     changed = happens & sound
@@ -424,9 +411,9 @@ def _stopped(
     def where(condition, one, other):
         return jax.tree.map(lambda a, b: jnp.where(condition, a, b), one, other)
 
-    counts = where(changed, jax.tree.map(lambda x: jnp.where(sound, x, 0.0).astype(jnp.int32), real), y)
+    counts = where(changed, counts, y)
     status = jnp.where(happens & ~sound, jnp.int32(BAD_EVENT), path.status)
-    moved = event_moves(after, jumps.network, jumps.directions, before)
+    moved = event_moves(_event(jumps, time, which), jumps.network, jumps.directions, real)
     path = _Path(
         path.drawn,
         where(interrupted, counts, path.y),
@@ -440,6 +427,37 @@ def _stopped(
         path.ahead,
     )
     return path, where(interrupted, counts, y)
+
+
+def after_event(jumps: Jumps, time, which, y) -> tuple[Any, jax.Array]:
+    """The counts as event number `which` leaves those at a time since `t0`, and whether they are sound.
+
+    Where they are not they are 0. A negative number is that of no event.
+    """
+    real = _event(jumps, time, which)(jumps.network, _real(y, time))
+    most = min(LARGEST_COUNT, 2 ** (jnp.finfo(time.dtype).nmant + 1))
+    sound = jnp.bool_(True)
+    for x in jax.tree.leaves(real):
+        sound = sound & (jnp.round(x) == x) & (x >= 0) & (x <= most)
+    return jax.tree.map(lambda x: jnp.where(sound, x, 0.0).astype(jnp.int32), real), sound
+
+
+def _event(jumps: Jumps, time, which) -> Callable:
+    """What event number `which` does, as a function of a network and of its state in real numbers."""
+    t = jumps.t0 + time
+
+    def after(network, real):
+        problem = just_after(network, t, jumps.t0, jumps.span)
+        events = () if (own := schedule_of(network)) is None else own.events
+        for i, event in enumerate(events):
+            real = event.applied(which == i, problem, t, real)
+        return real
+
+    return after
+
+
+def _real(y, time):
+    return jax.tree.map(lambda x: x.astype(time.dtype), y)
 
 
 @jax.named_scope(STEPS)

@@ -34,6 +34,19 @@ class _Refusals(NamedTuple):
     total: jax.Array
 
 
+class Planned(NamedTuple):
+    """What is known of a leap before anything is drawn.
+
+    The propensities from which it starts, which reactions are `critical`, whether it is a `single` exact
+    event, and its `length` unless a critical reaction ends it.
+    """
+
+    propensities: tuple
+    critical: tuple
+    single: jax.Array
+    length: jax.Array
+
+
 class _Looked(NamedTuple):
     """Which leap was looked into last, up to which part of it, and how much had fired by then."""
 
@@ -60,7 +73,7 @@ class TauLeaping(AbstractJumpMethod):
     species in fewer than `critical` events fires once at most in a leap, at its own exponential time. A leap
     after which a count would be negative is refused and drawn anew with half the length, and one over fewer
     than ten events on average gives way to an exact event: so no count turns negative. The law differs from
-    the exact one by a bias of order $\epsilon$, which is not reported.
+    the exact one by a bias of order $\epsilon$; `coupled_leaps` measures it.
 
     The leaps do not depend on the saved times: a time inside a leap sees a binomial part of its events.
     Reference: Cao, Gillespie & Petzold (2006), Efficient step size selection for the tau-leaping simulation
@@ -85,11 +98,7 @@ class TauLeaping(AbstractJumpMethod):
     def propose(self, jumps, y, state, drawn):
         index, dtype = drawn, jumps.span.dtype
         most = MOST_EVENTS[dtype.itemsize]
-        a = jumps.propensities(y)
-        critical = self._critical(jumps, y, a)
-        leap = self._leap(jumps, y, a, critical)
-        single = leap * running_sums(a)[-1] < FEW_EVENTS
-        leap = jnp.minimum(leap * jnp.exp2(-state.in_a_row.astype(dtype)), jumps.span)
+        a, critical, single, leap = self.planned(jumps, y, state.in_a_row)
 
         one_by_one = [jnp.where(single | c, each, 0.0) for c, each in zip(critical, a, strict=True)]
         sums = running_sums(one_by_one)
@@ -130,6 +139,15 @@ class TauLeaping(AbstractJumpMethod):
         # An event at its own time is at the end of the leap: only the others may be seen inside it.
         whole = sound(jax.tree.map(jnp.add, y, change))
         return Proposal(tau, change, tuple(fired), tuple(leapt), accepted, whole, refusals, status)
+
+    def planned(self, jumps: Jumps, y, refused) -> Planned:
+        """The next leap from `y`, `refused` so many times in a row."""
+        a = jumps.propensities(y)
+        critical = self._critical(jumps, y, a)
+        leap = self._leap(jumps, y, a, critical)
+        single = leap * running_sums(a)[-1] < FEW_EVENTS
+        halved = jnp.minimum(leap * jnp.exp2(-refused.astype(leap.dtype)), jumps.span)
+        return Planned(a, tuple(critical), single, halved)
 
     def interrupted(self, jumps, y, state, after):
         return state._replace(in_a_row=jnp.int32(0))

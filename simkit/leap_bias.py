@@ -1,0 +1,83 @@
+r"""The bias of tau-leaping: coupled paths whose leaps are longer or shorter than the run's.
+
+What leaps leave in a mean is of first order in their length. The paths are none of the run's, and share
+events with each other instead (`coupled_leaps`): what a leap draws by itself differs with its length.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+
+import jax.numpy as jnp
+import numpy as np
+from simkit_solvers.coupled_leaps import coupled_leaps
+from simkit_solvers.tau_leaping import TauLeaping
+
+from simkit.paths import PathProgram, as_device_ids, lanes_for, path_mesh, path_program, start_counts
+from simkit.programs import Request
+from simkit.simulation import Simulation
+
+LONGER, SHORTER = (2.0, 4.0), (0.5, 0.25)
+PIECE = 4  # leaps of the run that a piece of the joint sequence of times costs
+
+
+@dataclasses.dataclass(frozen=True)
+class LeapProgram:
+    """A function of ((inputs, factors), ids) that simulates coupled paths: values at the end by name.
+
+    They are arrays `(factors, leaves, lanes)`.
+    """
+
+    paths: PathProgram
+
+    def __call__(self, given, ids):
+        return self.paths.each(self._ends)(given, ids)
+
+    def _ends(self, given, path):
+        inputs, factors = given
+        network, observer, grid = self.paths.combined(inputs)
+        method, start = self.paths.parts.tree[3], start_counts(network, inputs.initial, path)
+        return coupled_leaps(network, method, factors, start, grid, inputs.key, path, observer).ends
+
+
+@dataclasses.dataclass(frozen=True)
+class LeapRun:
+    """Coupled paths of leaps: the program, how many paths at first, and how many at most."""
+
+    factors: tuple[float, ...]
+    requests: tuple[Request, ...]
+    orders: Mapping[str, float]
+    paths: int
+    most: int
+
+    def values(
+        self, programs: Sequence[Callable], run: Mapping[str, np.ndarray], first: int, paths: int
+    ) -> dict[str, np.ndarray]:
+        """The final values of so many paths `(paths, 1 + levels)` by name, first by leaps as the run's."""
+        (request,), (program,) = self.requests, programs
+        given, ids = request.arguments
+        if request.mesh is None:
+            raise TypeError("coupled leaps are programs of paths, which run on a mesh")
+        each = []
+        for start in range(first, first + paths, ids.size):
+            ends = program(given, as_device_ids(start, *ids.shape, request.mesh))
+            each.append({name: np.asarray(ends[name]).reshape(len(ends[name]), -1).T for name in self.orders})
+        return {name: np.concatenate([part[name] for part in each])[:paths] for name in self.orders}
+
+
+def leap_run(simulation: Simulation, shorter: bool, part_of_work: float, most: int) -> LeapRun | None:
+    """How to find the bias of leaps within a part of the run's work; None for another solver.
+
+    By leaps two and four times as long; with `shorter` half and a quarter as long.
+    """
+    if not isinstance(simulation.solver, TauLeaping):
+        return None
+    factors = SHORTER if shorter else LONGER
+    cost = PIECE * sum(1 / factor for factor in (1.0, *factors))
+    affordable = min(int(part_of_work * simulation.paths / cost), most)
+    paths = lanes_for(affordable)  # all lanes are simulated in any case
+    mesh = path_mesh(1)
+    program, inputs = path_program(simulation, simulation.grid, mesh)
+    ids = as_device_ids(0, 1, lanes_for(paths), mesh)
+    request = Request(LeapProgram(program), ((inputs, jnp.asarray((1.0, *factors), jnp.float64)), ids), mesh)
+    names = (*simulation.problem.State._fields, *simulation.observables)
+    return LeapRun(factors, (request,), dict.fromkeys(names, 1.0), paths, paths)

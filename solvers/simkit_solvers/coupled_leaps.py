@@ -1,0 +1,262 @@
+r"""Paths of tau-leaping with leaps so many times as long, which fire together as often as they can.
+
+Each path takes its own leaps, with its own critical reactions, refusals and exact events; one whose leaps are
+as long as the method says has the law of `TauLeaping`. Events of reaction j have marks between 0 and the
+largest of the propensities $a_j$ with which the present leaps began; a path fires at the marks below its own.
+So two paths fire together at the rate $\min(a_j, b_j)$, and one alone at the rest. The times at which any
+leap begins or ends cut a joint sequence of times, and what a reaction fires in a leap is the sum over its
+pieces, a Poisson variate of the leap's own mean. A path whose leap is refused goes back to its start and is
+driven alone until it has caught up.
+
+The mean difference of the ends then has a small variance, and says how far leaps move what is observed.
+Reference: Anderson & Higham (2012), Multilevel Monte Carlo for continuous time Markov chains, with
+applications in biochemical kinetics, doi:10.1137/110840546.
+"""
+
+import functools
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from simkit_solvers.direct_method import running_sums
+from simkit_solvers.exact_events import are_propensities, waiting_time
+from simkit_solvers.generator import Stream, Words, block, stream_key
+from simkit_solvers.jump_grid import JumpGrid
+from simkit_solvers.jumps import (
+    BAD_COUNT,
+    BAD_EVENT,
+    BAD_PROPENSITY,
+    LARGEST_COUNT,
+    RUNNING,
+    TOO_MANY_STEPS,
+    JumpNoise,
+    Jumps,
+    after_event,
+    check_rates,
+    observed,
+    over,
+)
+from simkit_solvers.observe import AbstractObserver
+from simkit_solvers.problem import Scalar
+from simkit_solvers.reaction_network import AbstractReactionNetwork
+from simkit_solvers.schedule import ROW, schedule_of, stops_of
+from simkit_solvers.scopes import STEPS
+from simkit_solvers.tau_leaping import MOST_EVENTS, TauLeaping
+from simkit_solvers.variates import below_one, exponential, poisson
+
+
+class CoupledLeaps(NamedTuple):
+    """What the observer keeps of the paths at `t1`, by name `(paths,)`; NaN where one failed.
+
+    `status` says why. `steps` counts the pieces of the joint sequence of times.
+    """
+
+    ends: dict[str, Any]
+    steps: jax.Array
+    status: jax.Array
+
+
+class _Path(NamedTuple):
+    """One of the paths.
+
+    It has the counts `y` since `begun`, where its leap starts, and is driven up to `reached`; `fired` counts
+    the events of each reaction in between. `refused` counts the leaps refused in a row, `seen` are the counts
+    at the last stop inside the leap.
+    """
+
+    y: Any
+    begun: jax.Array
+    reached: jax.Array
+    fired: jax.Array
+    refused: jax.Array
+    seen: Any
+
+
+class _Joint(NamedTuple):
+    """What the loop carries; the leaves of `paths` have a leading axis of paths."""
+
+    paths: _Path
+    steps: jax.Array
+    status: jax.Array
+
+
+class _Piece(NamedTuple):
+    """What one path needs of a piece of the joint sequence of times, which ends at `time`.
+
+    In it so much `fired`. It ends the path's leap where it is `done`; `single` leaps are never refused.
+    """
+
+    time: jax.Array
+    fired: jax.Array
+    done: jax.Array
+    single: jax.Array
+    at_stop: jax.Array
+
+
+def coupled_leaps(
+    network: AbstractReactionNetwork,
+    method: TauLeaping,
+    factors: Scalar,
+    y0,
+    grid: JumpGrid,
+    key: Words,
+    path,
+    observer: AbstractObserver,
+) -> CoupledLeaps:
+    """Paths from the counts `y0` to the end of `grid`, with leaps `factors` `(paths,)` times as long.
+
+    What is an exact event by `method` is one in all of them, so that what leaps leave goes with the factor.
+
+    The noise is a function of key and path, and none that `integrate_jumps` reads. Clock and propensities are
+    in float64, whatever the precision of the grid. Curves and events of a scheduled network act as there. No
+    more pieces are taken than all paths may take steps. Raises `ValueError` as `integrate_jumps` does.
+    """
+    check_rates(network)
+    network, observer, t0, span = jax.tree.map(
+        lambda x: jnp.asarray(x, jnp.float64) if isinstance(x, float) or eqx.is_inexact_array(x) else x,
+        (network, observer, grid.t0, grid.span),
+    )
+    start, span = jnp.asarray(t0, jnp.float64), jnp.asarray(span, jnp.float64)
+    factors = jnp.asarray(factors, jnp.float64)
+    events = stream_key(key, path, Stream.COUPLED_LEAPS)
+    jumps = Jumps(network, JumpNoise(events, events), start, span)
+    y0 = jax.tree.map(lambda x: jnp.asarray(x).astype(jnp.int32), y0)
+    zero, running = jnp.zeros_like(span), jnp.int32(RUNNING)
+    everywhere = jax.tree.map(lambda x: jnp.broadcast_to(x, factors.shape), y0)
+    joint = _Joint(_begun(jumps, everywhere, zero), jnp.uint32(0), running)
+    most = min(len(factors) * grid.max_steps, 2**32 - 1)
+
+    def stop(carry, where):
+        joint, last = carry
+        time, which = where
+        during = over(jumps, last, time)
+        joint = jax.lax.while_loop(
+            lambda joint: jnp.any(joint.paths.begun < time) & (joint.status == RUNNING),
+            lambda joint: _driven(during, method, factors, joint, time, most),
+            joint,
+        )
+        counts, sound = jax.vmap(lambda y: after_event(jumps, time, which, y))(joint.paths.seen)
+        status = _first(joint.status, (~jnp.all(sound), BAD_EVENT))
+        return (_Joint(_begun(jumps, counts, time), joint.steps, status), time), None
+
+    # Two times or more: the compiler takes a loop of one apart and mixes it with what is around.
+    times = jnp.stack([zero, span])
+    schedule = schedule_of(network)
+    stops = (times, jnp.full(2, ROW)) if schedule is None else stops_of(schedule, start, times)[:2]
+    (joint, _), _ = jax.lax.scan(stop, (joint, zero), stops)
+
+    def end(y):
+        counts = jax.tree.map(lambda a, b: jnp.stack([a, b]), y0, y)
+        rows = observed(network, observer, JumpGrid(start, start + span, 1, grid.max_steps), counts)
+        return {name: jnp.where(joint.status == RUNNING, x[-1], jnp.nan) for name, x in rows.items()}
+
+    return CoupledLeaps(jax.vmap(end)(joint.paths.y), joint.steps, joint.status)
+
+
+def _begun(jumps: Jumps, y, time) -> _Path:
+    """Paths that go on from the counts `y` at a time."""
+    size = jax.tree.leaves(y)[0].shape
+    times, none = jnp.broadcast_to(time, size), jnp.zeros(size, jnp.int32)
+    return _Path(y, times, times, jnp.zeros((*size, len(jumps.network.reactions)), jnp.int32), none, y)
+
+
+@jax.named_scope(STEPS)
+def _driven(jumps: Jumps, method: TauLeaping, factors, joint: _Joint, stop, most: int) -> _Joint:
+    """After the next piece of the joint sequence of times, of the paths that are behind.
+
+    A path that has come to `stop` goes on to the end of its leap, which is refused or accepted as a whole.
+    """
+    paths = joint.paths
+    plans = jax.vmap(functools.partial(method.planned, jumps))(paths.y, paths.refused)
+    a, critical = jnp.stack(plans.propensities, 1), jnp.stack(plans.critical, 1)
+    ends = paths.begun + jnp.where(plans.single, jnp.inf, factors * plans.length)
+    clocks = jnp.where(paths.begun < stop, paths.reached, jnp.inf)
+    now = jnp.min(clocks)
+    active = clocks <= now
+    until = jnp.min(jnp.where(active, ends, clocks))
+    until = jnp.where(now < stop, jnp.minimum(until, stop), until)
+
+    # Layers of marks, each between two propensities that are neighbours; a path fires in those below its own.
+    a = jnp.where(active[:, None], a, 0.0)
+    tops = jnp.stack(_in_order(list(a)))
+    rates = tops - jnp.concatenate([jnp.zeros_like(tops[:1]), tops[:-1]])
+    fires_in = a[:, None] >= tops
+    by_itself = plans.single[:, None] | critical
+    timed = jnp.any(fires_in & by_itself[:, None], 0)
+
+    shape, largest = rates.shape, MOST_EVENTS[8]
+    sums = running_sums(list(jnp.where(timed, rates, 0.0).reshape(-1)))
+    words = block(jumps.noise.events, joint.steps, jnp.uint32(0))
+    event = now + waiting_time(exponential(words.a).astype(now.dtype), sums[-1])
+    time = jnp.minimum(event, until)
+    level, below = below_one(words.b, now.dtype) * sums[-1], jnp.stack(sums)
+    before = jnp.concatenate([jnp.zeros_like(below[:1]), below[:-1]])
+    which = ((event <= until) & (before <= level) & (level < below)).reshape(shape)
+
+    means = jnp.where(timed, 0.0, rates * (time - now))
+    count = jnp.arange(means.size, dtype=jnp.uint32) + jnp.uint32(1)
+    keys = jax.lax.optimization_barrier(jax.vmap(lambda j: block(jumps.noise.events, joint.steps, j))(count))
+    leapt = jax.vmap(poisson)(keys, jnp.minimum(means, largest).reshape(-1)).reshape(shape)
+    layers = leapt + which.astype(jnp.int32)
+
+    cut = jnp.any(which & fires_in & by_itself[:, None], (1, 2))
+    done = (time >= ends) | cut | (plans.single & (time >= stop))
+    fired = jnp.sum(jnp.where(fires_in, layers, 0), 1, dtype=jnp.int32)
+    everywhere = jnp.broadcast_to(time, done.shape)
+    piece = _Piece(everywhere, fired, done, plans.single, everywhere == stop)
+    after, small = jax.vmap(functools.partial(_after, jumps))(paths, piece)
+    status = _first(
+        joint.status,
+        (~are_propensities(list(a.reshape(-1))), BAD_PROPENSITY),
+        (jnp.any(active & ~small) | jnp.any(means >= largest), BAD_COUNT),
+        (joint.steps + jnp.uint32(1) >= jnp.uint32(most), TOO_MANY_STEPS),
+    )
+    kept = jax.vmap(_where)(active, after, paths)
+    return _Joint(kept, joint.steps + jnp.uint32(1), status)
+
+
+def _after(jumps: Jumps, path: _Path, piece: _Piece) -> tuple[_Path, jax.Array]:
+    """A path after a piece, and whether no count has become too large.
+
+    Where its leap is done it is accepted, or refused and to be drawn anew. What happened up to a stop inside
+    of a leap may come before what makes room for it, and is then not seen.
+    """
+    dtype, fired = piece.time.dtype, path.fired + piece.fired
+    size = jumps.network.change([k.astype(dtype) for k in fired], path.y)
+    real = jax.tree.map(lambda x, d: x.astype(dtype) + d, path.y, size)
+    enough, small = jnp.bool_(True), jnp.bool_(True)
+    for x in jax.tree.leaves(real):
+        enough, small = enough & (x >= 0), small & (x <= LARGEST_COUNT)
+    there = jax.tree.map(lambda x: jnp.clip(x, 0, LARGEST_COUNT).astype(jnp.int32), real)
+    accepted = piece.done & (enough | piece.single)
+    refused = piece.done & ~accepted
+    after = _Path(
+        _where(accepted, there, path.y),
+        jnp.where(accepted, piece.time, path.begun),
+        jnp.where(refused, path.begun, piece.time),
+        jnp.where(piece.done, 0, fired),
+        jnp.where(piece.done, jnp.where(refused, path.refused + 1, 0), path.refused),
+        _where(piece.at_stop, _where(enough, there, path.y), path.seen),
+    )
+    return after, small | ~piece.done
+
+
+def _in_order(rows: list) -> list:
+    """Arrays sorted elementwise: a few comparisons, where a sort is a call for each lane."""
+    for i in range(len(rows)):
+        for j in range(i + 1, len(rows)):
+            rows[i], rows[j] = jnp.minimum(rows[i], rows[j]), jnp.maximum(rows[i], rows[j])
+    return rows
+
+
+def _first(status, *reasons) -> jax.Array:
+    """The status, or the first reason that holds where there was none."""
+    for holds, reason in reasons:
+        status = jnp.where((status == RUNNING) & holds, jnp.int32(reason), status)
+    return status
+
+
+def _where(condition, one, other):
+    return jax.tree.map(lambda x, y: jnp.where(condition, x, y), one, other)

@@ -1,0 +1,105 @@
+"""Coupled tau-leaping: each path has the law of tau-leaping, and the two stay close."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from quick_code import quick_jit
+from scipy import stats
+from simkit_physics import ImmigrationDeath
+from simkit_solvers.coupled_leaps import coupled_leaps
+from simkit_solvers.curve import Curve
+from simkit_solvers.generator import seed_key
+from simkit_solvers.jump_grid import JumpGrid
+from simkit_solvers.jumps import RUNNING, JumpNoise, integrate_jumps
+from simkit_solvers.observe import States
+from simkit_solvers.schedule import AbstractChange, Event, scheduled
+from simkit_solvers.tau_leaping import TauLeaping
+from test_reactions import Tangled
+
+PATHS, GROUP = 8192, 64
+
+
+def over_paths(one):
+    """A function of a path, for many of them."""
+    ids = jnp.arange(PATHS, dtype=jnp.uint32).reshape(-1, GROUP)
+    found = quick_jit(lambda ids: jax.lax.map(jax.vmap(one), ids))(ids)
+    return jax.tree.map(lambda x: np.asarray(x).reshape(PATHS, *x.shape[2:]), found)
+
+
+def pairs(network, method, factors, y0, end, max_steps=10**5):
+    def one(path):
+        grid = JumpGrid(jnp.zeros(()), end, 1, max_steps)
+        return coupled_leaps(network, method, jnp.array(factors), y0, grid, seed_key(3), path, States())
+
+    return over_paths(one)
+
+
+def alone(network, method, y0, end):
+    def one(path):
+        grid, noise = JumpGrid(jnp.zeros(()), end, 1, 10**5), JumpNoise.of(seed_key(4), path)
+        run = integrate_jumps(network, method, y0, grid, noise, States())
+        return {name: x[-1] for name, x in run.rows.items()}, run.rejected
+
+    return over_paths(one)
+
+
+def same_law(one, other):
+    """The p value of a chi-square test of two samples of whole numbers."""
+    everything = np.concatenate([one, other])
+    edges = np.unique(np.quantile(everything, np.linspace(0, 1, 31)))
+    if len(edges) < 3:
+        edges = np.array([edges[0] - 1, edges[0], edges[0] + 1])
+    table = np.stack([np.histogram(x, np.append(edges, np.inf))[0] for x in (one, other)])
+    return stats.chi2_contingency(table[:, table.sum(0) > 10]).pvalue
+
+
+def draining():
+    """Molecules that leave, with leaps so long that some are refused."""
+    rates = {"k1": 0.0, "k2": 0.0, "k3": 0.0, "k4": 1.0}
+    return Tangled(**rates), Tangled.State(jnp.int32(0), jnp.int32(0), jnp.int32(40)), 1.0
+
+
+def tangled():
+    """Leaps, critical reactions and single events in turn."""
+    rates = {"k1": 0.002, "k2": 0.003, "k3": 1.0, "k4": 0.3}
+    return Tangled(**rates), Tangled.State(jnp.int32(300), jnp.int32(4), jnp.int32(200)), 0.3
+
+
+class Half(AbstractChange):
+    """Half of the molecules vanish."""
+
+    def __call__(self, problem, t, y):
+        return y._replace(X=jnp.floor(y.X / 2))
+
+
+def stopped():
+    """A rate that jumps and an event, both inside of leaps."""
+    rate = Curve(np.array([0.0, 0.7]), np.array([100.0, 300.0]), "previous")
+    network = ImmigrationDeath(alpha=100.0, mu=1.0)
+    network = scheduled(network, {"alpha": rate}, events=(Event(Half(), np.array([1.1])),))
+    return network, ImmigrationDeath.State(jnp.int32(200)), 1.6
+
+
+@pytest.mark.parametrize(
+    "make", [draining, *(pytest.param(make, marks=pytest.mark.more) for make in (tangled, stopped))]
+)
+def test_leaps_as_long_as_the_method_says_have_its_law(make):
+    network, y0, end = make()
+    method = TauLeaping(epsilon=0.9, critical=2)
+    found = pairs(network, method, (0.4, 1.0), y0, end)
+    assert (found.status == RUNNING).all()
+    rows, rejected = alone(network, method, y0, end)
+    assert rejected.sum() > 0 or make is not draining
+    for name, x in rows.items():
+        assert same_law(found.ends[name][:, 1], x) > 1e-5, name
+
+
+def test_longer_leaps_are_those_of_a_larger_epsilon_where_counts_are_large():
+    """Molecules that leave: a leap is the time in which the part epsilon of them does."""
+    network, _, _ = draining()
+    y0 = network.State(jnp.int32(0), jnp.int32(0), jnp.int32(4000))
+    found = pairs(network, TauLeaping(epsilon=0.1), (1.0, 2.0), y0, 0.5)
+    rows, _ = alone(network, TauLeaping(epsilon=0.2), y0, 0.5)
+    assert same_law(found.ends["C"][:, 1], rows["C"]) > 1e-5
+    assert same_law(found.ends["C"][:, 0], rows["C"]) < 1e-9
