@@ -137,6 +137,7 @@ def step_errors(
     if shorter is None or shorter.factors == bias.factors:
         unknown = dict.fromkeys(bias.orders, UNKNOWN)
         return dataclasses.replace(found, errors=unknown | found.errors), 0.0
+    shorter = dataclasses.replace(shorter, orders=bias.orders)
     programs, compile_s = compiled(*shorter.requests)
     again = _by_levels(simulation, shorter, programs, run, moments, steps)
     errors = {name: again.errors.get(name, UNKNOWN) for name in without}

@@ -53,14 +53,16 @@ def step_bias(
     name: str, unit: str, description: str, simulation: Simulation, result: EnsembleResult
 ) -> Variables:
     """The step bias of mean and variance with its error, or where there is no estimate the bound seen."""
-    found = _bias(f"{name}_bias", unit, f"mean of {description}", result.bias.get(name))
+    found = bias_variables(f"{name}_bias", unit, f"mean of {description}", result.bias.get(name))
     if found:
         found[f"{name}_bias_order"] = _order(name, result.bias[name])
     variance = result.variance_bias.get(name)
-    return found | _bias(f"{name}_variance_bias", squared(unit), f"variance of {description}", variance)
+    moment = f"variance of {description}"
+    return found | bias_variables(f"{name}_variance_bias", squared(unit), moment, variance)
 
 
-def _bias(key: str, unit: str, moment: str, error: StepError | None) -> Variables:
+def bias_variables(key: str, unit: str, moment: str, error: StepError | None) -> Variables:
+    """A step error of a moment, with its error, or the bound seen."""
     if error is None:
         return {}
     what, estimated = f"step bias of the {moment} at the end", error.claim == "estimate"

@@ -117,7 +117,7 @@ def _apart(row: Mapping[str, Any], rounding: float) -> str:
     return apart(row["mean"], row["exact"], row["z"], 2, rounding * max(abs(row["mean"]), abs(row["exact"])))
 
 
-def _bias(row: Mapping[str, Any], digits: int = 3) -> str:
+def bias_text(row: Mapping[str, Any], digits: int = 3) -> str:
     """The step bias with its error; of many digits to the first one of its error, which saves room."""
     if "bias_bound" in row:
         return "unknown" if row["bias_bound"] is None else f"at least {row['bias_bound']:.3g}"
@@ -199,7 +199,7 @@ def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
         "": list(rows),
         ("value" if single else "mean"): [_mean(row) for row in rows.values()],
         "in sample": [with_error(row.get("in_sample"), row.get("in_sample_stderr")) for row in rows.values()],
-        "step bias": [_bias(row) for row in rows.values()],
+        "step bias": [bias_text(row) for row in rows.values()],
         "exact": ["" if row["exact"] is None else f"{row['exact']:.8g}" for row in rows.values()],
         titled(far): far,
         "unit": [row["unit"] for row in rows.values()],
@@ -225,7 +225,7 @@ def _variants_table(dataset: "xr.Dataset", unicode: bool) -> Table:
         "": [_named(quantity, row["unit"]) if name == start else "" for quantity, name, row in rows],
         "variant": [name for _, name, _ in rows],
         ("value" if first["paths"] == 1 else "mean"): [_mean(row) for *_, row in rows],
-        "step bias": [_bias(row, 2) for *_, row in rows],
+        "step bias": [bias_text(row, 2) for *_, row in rows],
         f"minus {start}": ["" if name == start else _difference(row) for _, name, row in rows],
         "exact": ["" if row["exact"] is None else f"{row['exact']:.8g}" for *_, row in rows],
         titled(far): far,

@@ -184,15 +184,37 @@ def smooth(facts: Facts, quantity: str, targets: tuple[int, ...], kinks: bool) -
     begun = next(filter(None, (facts.meets_start(quantity, target, kinks) for target in targets)), None)
     if begun is not None:
         return f"{begun} is random where it begins, before any noise"
-    grid = simulation.grid
-    every = grid.every if simulation.observables[quantity].at == "each" else grid.steps
-    wanted = [kinks, False][: len(targets)]
+    smoothings = smoothings_of(facts, observable, len(targets), kinks)
+    if isinstance(smoothings, str):
+        return smoothings
+    refusals = (_refusal(facts, each) for each in smoothings)
+    return next((each for each in refusals if each is not None), smoothings)
+
+
+def smoothings_of(
+    facts: Facts, observable: Observable, derivatives: int, kinks: bool
+) -> tuple[Smoothing, ...] | str:
+    """Where a value jumps, or with `kinks` its slope too, once for each derivative; or why not."""
+    grid, simulation = facts.simulation.grid, facts.simulation
+    every = grid.every if simulation.observables[observable.name].at == "each" else grid.steps
+    wanted = [kinks, False][:derivatives]
     found = [smoothing_of(observable, simulation.problem, facts.variables, every, each) for each in wanted]
     smoothings = tuple(each for each in found if isinstance(each, Smoothing))
     if len(smoothings) < len(found):
         return next(each for each in found if isinstance(each, str))
-    refusals = (_refusal(facts, each) for each in smoothings)
-    return next((each for each in refusals if each is not None), smoothings)
+    return smoothings
+
+
+def at_level(level: Facts, choice: Choice) -> Choice:
+    """The same estimator on the steps of a level: what counts steps there counts as many there."""
+    run, observable = level.run, level.observable(choice.quantity)
+    look, smoothings = choice.look, choice.smoothings
+    if look and run is not None and look == run.look_interval(choice.quantity):
+        look = level.look_interval(choice.quantity)
+    if smoothings and observable is not None:
+        there = smoothings_of(level, observable, len(choice.targets), len(choice.targets) == 2)
+        smoothings = smoothings if isinstance(there, str) else there
+    return dataclasses.replace(choice, look=look, smoothings=smoothings)
 
 
 def _refusal(facts: Facts, smoothing: Smoothing) -> str | None:

@@ -32,7 +32,7 @@ from simkit.sensitivity.differences import (
 from simkit.sensitivity.error_controlled import is_ordinary_and_adaptive, with_tighter_tolerances
 from simkit.sensitivity.facts import Facts
 from simkit.sensitivity.moments import Found, on_mesh
-from simkit.sensitivity.part import Errors, Part, on_half_steps, rows_of, some_ids
+from simkit.sensitivity.part import Errors, Part, on_half_steps, rows_of, some_ids, with_level
 from simkit.sensitivity.targets import Target, admitted, shifted
 
 
@@ -48,7 +48,7 @@ class DifferencePart(Part):
         count = len(self.found)
         return {c: np.abs(found.mean[i + count]) + of_tolerances.get(c, 0.0) for c, i in self.found}
 
-    def again(self, found: Found, errors: Errors) -> "DifferencePart | None":
+    def again(self, found: Found, errors: Errors) -> Part | None:
         share, precision = self.share / SHORTER, self.facts.simulation.precision
         if share < shortest(precision):
             return None
@@ -59,7 +59,8 @@ class DifferencePart(Part):
             allowed = found.stderr[i] if self.finer is None else errors[choice] - np.abs(apart)
             if is_too_long(found.mean[i], allowed, apart, found.stderr[i + count], rounding * size):
                 too_long.append(choice)
-        return difference_part(self.facts, too_long, share) if too_long else None
+        build = functools.partial(difference_part, share=share)
+        return with_level(self.facts, too_long, build) if too_long else None
 
 
 def difference_part(facts: Facts, group: list[Choice], share: float | None = None) -> DifferencePart:

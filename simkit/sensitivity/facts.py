@@ -16,7 +16,7 @@ from simkit_solvers.generator import Words
 from simkit_solvers.grid import Grid
 from simkit_solvers.jump_diffusion import AbstractJumpDiffusion
 from simkit_solvers.jump_grid import JumpGrid
-from simkit_solvers.noise import StepWords
+from simkit_solvers.noise import CounterNoise, StepWords
 from simkit_solvers.path_run import event_steps
 from simkit_solvers.problem import AbstractODE, AbstractSDE, Roughness
 from simkit_solvers.registry import info_of
@@ -28,14 +28,16 @@ from simkit.expression import Functional
 from simkit.initial import Distribution
 from simkit.inline_model import roughness
 from simkit.observables import Observable, Observer
-from simkit.paths import Inputs, PathProgram
+from simkit.paths import Driver, Inputs, PathProgram
 from simkit.reaction_plan import model_of
 from simkit.sensitivity.derivative_program import like
 from simkit.sensitivity.differences import COUPLED, step_of
 from simkit.sensitivity.edges import EXTREMES
 from simkit.sensitivity.error_controlled import with_half_steps
+from simkit.sensitivity.other_steps import on_steps
 from simkit.sensitivity.targets import ADAPTIVE, Target, admitted, changes, program_of
 from simkit.simulation import Simulation
+from simkit.step_levels import levels
 from simkit.time_functions import SetVariables
 
 RATE = "the number of jumps jumps with their rate"
@@ -46,8 +48,9 @@ RATE_OF_STATE = "the number of jumps jumps with their rate, which the state move
 class Facts:
     """What the choice depends on: the run, its quantities, its targets and how these move its numbers.
 
-    `refusals` are kept from one choice to the next, since to find one a program is traced. `coarse` are those
-    of the run, where these are of its `finer` one.
+    `refusals` are kept from one choice to the next, since to find one a program is traced. `run` are those of
+    the run, where these are of the same paths on other steps, `factor` times as long
+    and `cost` times the work.
     """
 
     simulation: Simulation
@@ -56,7 +59,9 @@ class Facts:
     targets: Sequence[Target]
     moves: Sequence[Inputs]
     refusals: dict[Smoothing, str | None] = dataclasses.field(default_factory=dict)
-    coarse: "Facts | None" = None
+    run: "Facts | None" = None
+    factor: float = 1.0
+    cost: float = 1.0
 
     @property
     def variables(self) -> frozenset[str]:
@@ -66,11 +71,27 @@ class Facts:
     @functools.cached_property
     def finer(self) -> "Facts | None":
         """Those of a run with twice as many steps, where steps of fixed length decide how exact it is."""
-        finer = None if self.coarse is not None else with_half_steps(self.simulation)
-        if finer is None:
+        finer = None if self.run is not None else with_half_steps(self.simulation)
+        return None if finer is None else self._on(finer, 0.5, 2.0)
+
+    @functools.cached_property
+    def level(self) -> "Facts | None":
+        """Those of a stochastic run on steps of another length (`step_levels`), longer ones if there are."""
+        others = levels(self.simulation) if isinstance(self.simulation.problem, AbstractSDE) else ()
+        if self.run is not None or not others:
             return None
-        moves, _ = changes(finer, self.targets)
-        return Facts(finer, *program_of(finer), self.targets, moves, coarse=self)
+        nearest = min(others, key=lambda level: (abs(math.log(level.factor)), -level.factor))
+        return self._on(on_steps(self.simulation, nearest), nearest.factor, nearest.cost, nearest.driver)
+
+    def _on(self, other: Simulation, factor: float, cost: float, driver: Driver = CounterNoise.of) -> "Facts":
+        moves, _ = changes(other, self.targets)
+        program, inputs = program_of(other, driver)
+        return Facts(other, program, inputs, self.targets, moves, run=self, factor=factor, cost=cost)
+
+    @property
+    def is_level(self) -> bool:
+        """Whether these are of the `level` of a run."""
+        return self.run is not None and isinstance(self.simulation.problem, AbstractSDE)
 
     def observable(self, quantity: str) -> Observable | None:
         """The observable of this name; None of a state variable."""

@@ -16,6 +16,7 @@ from simkit.paths import as_device_ids
 from simkit.reducers import Moments
 
 IN_FLIGHT = 2
+SAMPLE = 2**16  # paths whose values are kept, to compare them with others and to see their tails
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,6 +57,21 @@ class Found:
     stderr: list[np.ndarray]
     sd: list[np.ndarray]
     failed: np.ndarray  # the ids of paths with a number that is not finite, which are left out
+    sample: list[np.ndarray]  # the values of the first paths at the last row
+    statistics: dict[str, np.ndarray]  # of `Moments`, by position
+
+    def largest_part(self, place: int) -> float:
+        """What part of the variance at the last row one path makes."""
+        mean, variance, low, high = (
+            float(self.statistics[f"{place}_{kind}"][-1]) for kind in ("mean", "variance", "min", "max")
+        )
+        total = variance * (int(self.statistics["n"]) - 1)
+        return max(high - mean, mean - low) ** 2 / total if 0 < total < math.inf else 0.0
+
+    def moments_of(self, name: str, place: int) -> dict[str, np.ndarray]:
+        """The statistics of a quantity, as those of an ensemble."""
+        kinds = ("mean", "variance", "stderr", "min", "max")
+        return {f"{name}_{kind}": self.statistics[f"{place}_{kind}"] for kind in kinds}
 
 
 def average(
@@ -68,14 +84,19 @@ def average(
     progress: Callable[[int], None] | None = None,
 ) -> Found:
     """Run all chunks: `simulate` gives the arrays of a chunk's ids, `reduce` is `reduction`, compiled."""
+    sampled = min(paths, SAMPLE)
+    sample: list[list[np.ndarray]] = [[] for _ in reduction.counts]
     reducer = reduction.reducer
     state = reducer.init()
     failed: list[np.ndarray] = []
     waiting: list[tuple[int, Any]] = []
 
-    def absorb(number: int, outputs):
+    def absorb(number: int, arrays, outputs):
         nonlocal state
         partial, broken = outputs
+        if number * plan.paths < sampled:
+            for values, array in zip(sample, arrays, strict=True):
+                values.append(np.array(array[-1]).reshape(-1))
         state = reducer.merge(state, partial)
         failed.append(number * plan.paths + np.flatnonzero(np.asarray(broken).reshape(-1)))
         if progress is not None:
@@ -84,7 +105,8 @@ def average(
     for number in range(plan.count):
         first = number * plan.paths
         ids = as_device_ids(first, plan.leaves, plan.lanes, mesh)
-        waiting.append((number, reduce(tuple(simulate(ids)), np.int64(paths - first))))
+        arrays = tuple(simulate(ids))
+        waiting.append((number, arrays, reduce(arrays, np.int64(paths - first))))
         if len(waiting) >= IN_FLIGHT:
             absorb(*waiting.pop(0))
     for item in waiting:
@@ -94,4 +116,7 @@ def average(
         [statistics[f"{place}_{kind}"] for place in range(len(reduction.counts))]
         for kind in ("mean", "stderr", "variance")
     ]
-    return Found(kinds[0], kinds[1], [np.sqrt(x) for x in kinds[2]], np.concatenate(failed))
+    firsts = [np.concatenate(values)[:sampled] for values in sample]
+    return Found(
+        kinds[0], kinds[1], [np.sqrt(x) for x in kinds[2]], np.concatenate(failed), firsts, statistics
+    )

@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 import jax
 import numpy as np
 
+from simkit.bias import BIAS_PATHS
 from simkit.chunks import LEAF, MOST_PATHS, Chunks, plan_chunks, planned_steps
 from simkit.ensemble import quantity_rows
-from simkit.paths import as_device_ids, path_mesh
+from simkit.paths import as_device_ids, lanes_for, path_mesh
 from simkit.programs import Request
-from simkit.sensitivity.choice import Choice
+from simkit.sensitivity.choice import Choice, at_level
 from simkit.sensitivity.facts import Facts
 from simkit.sensitivity.moments import Found, MomentsReduction, on_mesh
 from simkit.simulation import Simulation
@@ -24,7 +25,8 @@ IN_CACHE = 32 * LEAF
 class Part:
     """Derivatives that one program gives: (choice, position among its arrays), and values by position.
 
-    `finer` gives the same by other steps, or part of it, to tell what those of this one leave.
+    `finer` gives the same by other steps, or part of it, to tell what those of this one leave, and `level`
+    that of the first paths on steps `factor` times as long.
     """
 
     requests: tuple[Request, ...]
@@ -34,6 +36,8 @@ class Part:
     values: tuple[tuple[str, int], ...]
     cost: float
     finer: "Part | None" = None
+    level: "Part | None" = None
+    factor: float = 1.0
 
     def run(self, programs: Sequence[Callable], ids) -> list[jax.Array]:
         """The arrays of a chunk, by the programs of `all_requests`."""
@@ -41,8 +45,9 @@ class Part:
 
     @property
     def all_requests(self) -> tuple[Request, ...]:
-        """Those of this part, and then of the finer one."""
-        return self.requests + (() if self.finer is None else self.finer.requests)
+        """Those of this part, and then of the finer one of an equation, or the level of a run with noise."""
+        other = self.finer or self.level
+        return self.requests + (() if other is None else other.requests)
 
     def step_errors(self, found: Found, programs: Sequence[Callable], ids, paths: int) -> Errors:
         """What steps leave in each derivative, where that is known, by a run of the first chunk."""
@@ -66,6 +71,17 @@ def on_half_steps(finer: Part, facts: Facts) -> Part:
     return dataclasses.replace(finer, found=told)
 
 
+def with_level(facts: Facts, group: list[Choice], build: Callable[[Facts, list[Choice]], Part]) -> Part:
+    """The part of a group, with one that gives the same on the level of a stochastic run."""
+    part, level = build(facts, group), facts.level
+    if level is None:
+        return part
+    there = build(level, [at_level(level, choice) for choice in group])
+    found = tuple((choice, i) for choice, (_, i) in zip(group, there.found, strict=True))
+    there = dataclasses.replace(there, found=found, factor=level.factor, cost=level.cost * there.cost)
+    return dataclasses.replace(part, level=there)
+
+
 def of_paths(arrays: Sequence, paths: int) -> list[np.ndarray]:
     """The first paths of a chunk's arrays, `(rows, paths)`."""
     return [np.asarray(x).reshape(len(x), -1)[:, :paths] for x in arrays]
@@ -79,8 +95,17 @@ def rows_of(facts: Facts, names: list[str]) -> tuple[tuple[str, int], ...]:
 
 def some_ids(facts: Facts):
     """The paths of the first chunk."""
-    plan = chunks_of((facts.coarse or facts).simulation)
+    if facts.is_level:
+        return ids_of_level(facts.simulation, 0)
+    plan = chunks_of((facts.run or facts).simulation)
     return as_device_ids(0, plan.leaves, plan.lanes, facts.program.mesh)
+
+
+def ids_of_level(simulation: Simulation, batch: int):
+    """Some of the paths that run on steps of another length too, in leaves like those of the run."""
+    lanes = min(LEAF, lanes_for(simulation.paths))
+    leaves = min(BIAS_PATHS // lanes, -(-simulation.paths // lanes))
+    return as_device_ids(batch * leaves * lanes, leaves, lanes, path_mesh(1))
 
 
 def chunks_of(simulation: Simulation) -> Chunks:

@@ -30,7 +30,7 @@ from simkit.sensitivity.error_controlled import (
 )
 from simkit.sensitivity.facts import Facts
 from simkit.sensitivity.moments import Found
-from simkit.sensitivity.part import Errors, Part, of_paths, on_half_steps, rows_of, some_ids
+from simkit.sensitivity.part import Errors, Part, of_paths, on_half_steps, rows_of, some_ids, with_level
 from simkit.sensitivity.targets import admitted, changes
 
 FARTHER = 4.0  # copies that tell the error of others, times as far apart
@@ -77,19 +77,20 @@ def parts_of(facts: Facts, choices: list[Choice], quantities: list[str]) -> list
             alone = (has_equations(facts.simulation, facts.moves[choice.targets[0]]),)
         key = choice.method, second, choice.look, choice.smoothings, alone
         groups.setdefault(key, []).append(choice)
-    parts = []
-    for (method, second, look, _, _), group in groups.items():
-        if method == "finite differences":
-            parts.append(difference_part(facts, group))
-        elif second:
-            parts.append(_second_part(facts, group, look))
-        else:
-            parts.append(_first_part(facts, group, look))
+    parts = [with_level(facts, group, _part) for group in groups.values()]
     given = {name for part in parts for name, _ in part.values}
     missing = [name for name in quantities if name not in given]
     if missing:
         parts.append(_plain(facts, missing))
     return parts
+
+
+def _part(facts: Facts, group: list[Choice]) -> Part:
+    """The program of derivatives that can share a loop."""
+    if group[0].method == "finite differences":
+        return difference_part(facts, group)
+    second, look = len(group[0].targets) == 2, min(choice.look for choice in group)
+    return (_second_part if second else _first_part)(facts, group, look)
 
 
 def _first_part(facts: Facts, group: list[Choice], look: int, apart: float = COUPLED) -> Part:

@@ -6,9 +6,12 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from simkit_solvers.grid import Grid
 
 from simkit.dataset import FORMAT, quantities
+from simkit.dataset_errors import bias_variables
 from simkit.reaction_plan import model_of
+from simkit.sensitivity.error_variables import error_variables, steps_wanted
 from simkit.sensitivity.study import Derivative, Study
 from simkit.simulation import Simulation
 from simkit.table import rounding_in
@@ -35,12 +38,19 @@ def to_dataset(simulation: Simulation, study: Study, provenance: Mapping[str, An
     For an observable `call`: `call_mean`, `call_mean_stderr`; `call_derivative`, `call_derivative_stderr` and
     `call_derivative_sd` (of the estimator, per path) `(parameter)`, with the estimators' names and why they
     were chosen in `call_derivative_estimator` and `call_derivative_reason`; the same of second derivatives as
-    `call_second…` `(pair)`; `call_derivative_step_error` has what twice as many steps change, or a tenth of
-    the tolerances, of ordinary equations, how far a formula of lower order is away, of finite differences,
-    and what copies farther apart tell of coupled ones. What is kept at each saved time has a dimension `time`
+    `call_second…` `(pair)`. `call_derivative_step_error` is what steps leave: in ordinary equations what
+    twice as many steps change, or a tenth of the tolerances; in stochastic ones on fixed steps the size of
+    the step bias at the end; beside these, in finite differences, how far a formula of lower order is away,
+    and for coupled copies what copies farther apart show. `call_derivative_bias` is that step bias with its
+    sign, `call_derivative_bias_stderr` its error, and `call_derivative_bias_bound` what was seen where there
+    is no estimate; `call_bias…` are those of the mean, as in a run. `call_derivative_flag` is `heavy tail`
+    where a few paths make the variance, with `call_derivative_tail_index` and `call_derivative_largest_part`,
+    and `no result` where it also grows as steps become shorter. The attribute `too_few_steps` has, as JSON,
+    how many steps to take where step errors matter. What is kept at each saved time has a dimension `time`
     too. Coordinates of `parameter` are its values and units. Where asked for, `call_derivative_check` are
     finite differences, and `call_derivative_z` is how many standard errors of both the derivative is away
-    from them; NaN where it is one of them, and where neither has a spread beyond rounding.
+    from them; NaN where it is one of them, and where neither has a spread beyond rounding. Both take the same
+    steps, whose error is no part of z.
     """
     units = quantities(simulation)
     labels = [target.label for target in study.targets]
@@ -53,6 +63,8 @@ def to_dataset(simulation: Simulation, study: Study, provenance: Mapping[str, An
     if pairs:
         coordinates["pair"] = pairs
     variables: dict[str, tuple] = {}
+    wanted: dict[str, int] = {}
+    steps = simulation.grid.steps if isinstance(simulation.grid, Grid) else 0
     over_time = False
     for name, (mean, stderr) in study.values.items():
         unit, description = units[name]
@@ -62,6 +74,7 @@ def to_dataset(simulation: Simulation, study: Study, provenance: Mapping[str, An
         variables[f"{name}_mean_stderr"] = _variable(
             at, stderr, unit, f"standard error of the mean of {description}"
         )
+        variables |= bias_variables(f"{name}_bias", unit, f"mean of {description}", study.bias.get(name))
         own = [d for d in study.derivatives if d.choice.quantity == name]
         for kind, along in (("derivative", "parameter"), ("second", "pair")):
             found = [d for d in own if len(d.choice.targets) == (1 if kind == "derivative" else 2)]
@@ -79,13 +92,8 @@ def to_dataset(simulation: Simulation, study: Study, provenance: Mapping[str, An
                         else f"second {text.format(name)}"
                     },
                 )
-            if any(d.step_error is not None for d in found):
-                errors = [
-                    np.full_like(d.mean, np.nan) if d.step_error is None else d.step_error for d in found
-                ]
-                text = f"error that steps leave in the {kind} of the mean of {name}"
-                stacked = np.stack(errors) if at else np.stack(errors)[:, 0]
-                variables[f"{name}_{kind}_step_error"] = ((along, *at), stacked, {"long_name": text})
+            variables |= error_variables(name, kind, (along, *at), found)
+            wanted |= {f"{name} by {_pair(d, labels)}": steps_wanted(d, steps) for d in found}
             if any(d.check is not None for d in found):
                 for suffix, text in CHECKS.items():
                     arrays = np.stack([_checked(d, suffix, _rounding(simulation, study, d)) for d in found])
@@ -114,6 +122,7 @@ def to_dataset(simulation: Simulation, study: Study, provenance: Mapping[str, An
         "failed_paths": study.failed,
         "elapsed_s": study.elapsed_s,
         "compile_s": study.compile_s,
+        "too_few_steps": json.dumps({what: more for what, more in wanted.items() if more}),
         **provenance,
     }
     return xr.Dataset(variables, coordinates, attributes)

@@ -6,8 +6,12 @@ from collections.abc import Callable
 
 import jax
 import numpy as np
+from simkit_solvers.andersen_qe import AbstractSquareRootVariance, AndersenQE
 from simkit_solvers.jump_grid import JumpGrid
+from simkit_solvers.problem import AbstractSDE
+from simkit_solvers.registry import samples_exactly
 
+from simkit.bias import bias_run, unknown_errors
 from simkit.errors import NumericalError
 from simkit.failures import failed_paths
 from simkit.longstaff_schwartz import with_policies
@@ -20,10 +24,13 @@ from simkit.sensitivity.facts import Facts
 from simkit.sensitivity.moments import Found, MomentsReduction, average
 from simkit.sensitivity.part import Errors, Part, chunks_of, requests_of
 from simkit.sensitivity.parts import parts_of
+from simkit.sensitivity.step_errors import Coupled, coupled_values, error_of_derivative, errors_of_means
+from simkit.sensitivity.tails import Tail, Verdict
 from simkit.sensitivity.targets import Target, changes, find_target, in_time, program_of, shifted
 from simkit.sensitivity_names import named_pairs
 from simkit.settings import Sensitivity
 from simkit.simulation import Simulation
+from simkit.step_error import StepError
 
 Progress = Callable[[int, int], None]
 
@@ -34,7 +41,8 @@ class Derivative:
 
     `step_error` is, of ordinary equations, how much a run to a tenth of the tolerances or with twice as many
     steps differs, for finite differences how much a formula of lower order does, and for coupled copies what
-    is left of their distance.
+    is left of their distance; `steps` what the steps of a stochastic run leave at the end. `tail` and
+    `verdict` say whether `stderr` can be believed.
     `check` is the same by finite differences, where that was asked for and is something else.
     """
 
@@ -44,11 +52,17 @@ class Derivative:
     sd: np.ndarray
     step_error: np.ndarray | None = None
     check: "Derivative | None" = None
+    steps: StepError | None = None
+    tail: Tail | None = None
+    verdict: Verdict = "settled"
 
 
 @dataclasses.dataclass(frozen=True)
 class Study:
-    """The sensitivities of an experiment. `values` are means and standard errors of the quantities."""
+    """The sensitivities of an experiment.
+
+    `values` are means and standard errors of the quantities, `bias` what steps leave in those at the end.
+    """
 
     targets: tuple[Target, ...]
     derivatives: tuple[Derivative, ...]
@@ -57,6 +71,7 @@ class Study:
     failed: int
     elapsed_s: float
     compile_s: float
+    bias: dict[str, StepError] = dataclasses.field(default_factory=dict)
 
 
 def find_sensitivities(
@@ -87,18 +102,23 @@ def _find(simulation: Simulation, section: Sensitivity, progress: Progress | Non
     checks = [_check_of(choice) for choice in choices if section.check and not _differs(choice)]
     parts = parts_of(facts, [*choices, *checks], quantities)
     start, compile_before = time.perf_counter(), compile_s
+    bias = bias_run(simulation)
     # All at once: XLA compiles one while the next is traced.
-    compile_s += compiled(*(request for part in parts for request in requests_of(simulation, part)))[1]
+    others = () if bias is None else bias.requests
+    compile_s += compiled(*(request for part in parts for request in requests_of(simulation, part)), *others)[
+        1
+    ]
     total = sum(part.cost for part in parts)
     done = 0.0
     derivatives: dict[Choice, Derivative] = {}
-    values: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+    means: dict[str, tuple[Found, int]] = {}
+    coupled: dict[Choice, Coupled] = {}
     lost: set[int] = set()
     instead: dict[Choice, Choice] = {}
     for part in parts:
         weight = part.cost / total
         progressed = _share(progress, simulation.paths, done, weight)
-        found, errors, seconds = _run(simulation, part, progressed)
+        found, errors, pairs, seconds = _run(simulation, part, progressed)
         done += weight
         compile_s += seconds
         if len(found.failed) and section.method == "auto" and _is_weighted(part):
@@ -116,8 +136,9 @@ def _find(simulation: Simulation, section: Sensitivity, progress: Progress | Non
                 "to average; `failures: stop` says why"
             )
         lost |= {int(x) for x in found.failed}
+        coupled |= pairs
         for name, place in part.values:
-            values.setdefault(name, (found.mean[place], found.stderr[place]))
+            means.setdefault(name, (found, place))
         for choice, place in part.found:
             figures = found.mean[place], found.stderr[place], found.sd[place]
             derivatives[choice] = Derivative(choice, *figures, errors.get(choice))
@@ -125,14 +146,22 @@ def _find(simulation: Simulation, section: Sensitivity, progress: Progress | Non
         if shorter is not None:
             total += shorter.cost
             parts.append(shorter)
+    biases = unknown_errors(simulation).errors
+    if bias is not None:
+        biases = errors_of_means(simulation, bias, compiled(*others)[0], means)
     elapsed = time.perf_counter() - start - (compile_s - compile_before)
     ordered = []
     for choice in choices:
         found = derivatives[instead.get(choice, choice)]
+        pairs, name = coupled[found.choice], choice.quantity
+        steps = error_of_derivative(simulation, name, pairs, biases.get(name))
+        found = dataclasses.replace(found, steps=steps, tail=pairs.tail, verdict=pairs.verdict)
         check = None if _differs(found.choice) else derivatives.get(_check_of(choice))
-        ordered.append(dataclasses.replace(_explained(facts, found), check=check))
-    values = {name: values[name] for name in quantities}  # as in the file, not as they were found
-    return Study(targets, tuple(ordered), values, simulation.paths, len(lost), elapsed, compile_s)
+        found = _unsettled(facts, _unmeasured(facts, _explained(facts, found)))
+        ordered.append(dataclasses.replace(found, check=check))
+    # As in the file, not as they were found.
+    values = {name: (found.mean[i], found.stderr[i]) for name in quantities for found, i in [means[name]]}
+    return Study(targets, tuple(ordered), values, simulation.paths, len(lost), elapsed, compile_s, biases)
 
 
 def _without_weight(simulation: Simulation, choice: Choice) -> Choice:
@@ -167,6 +196,37 @@ def _explained(facts: Facts, found: Derivative) -> Derivative:
     return dataclasses.replace(found, choice=dataclasses.replace(choice, reason=reason))
 
 
+def _unmeasured(facts: Facts, found: Derivative) -> Derivative:
+    """A derivative whose steps leave an error that is not measured says so."""
+    simulation, choice = facts.simulation, found.choice
+    if isinstance(simulation.grid, JumpGrid):
+        measured, unknown = simulation.solver.exact, "the error of the leaps is not measured"
+    else:
+        exact = samples_exactly(simulation.solver, simulation.problem)
+        ordinary = not isinstance(simulation.problem, AbstractSDE)
+        measured, unknown = exact or ordinary or facts.level, "the error of the steps is not measured"
+    if measured:
+        return found
+    return dataclasses.replace(
+        found, choice=dataclasses.replace(choice, reason=f"{choice.reason}; {unknown}")
+    )
+
+
+def _unsettled(facts: Facts, found: Derivative) -> Derivative:
+    """A derivative without a variance says so, and what to do."""
+    if found.verdict != "grows":
+        return found
+    remedy = "leave sensitivity.method out, or take another"
+    solver = facts.simulation.solver
+    if isinstance(facts.simulation.problem, AbstractSquareRootVariance) and not isinstance(
+        solver, AndersenQE
+    ):
+        remedy = "take solver: AndersenQE"
+    choice = found.choice
+    reason = f"no result: the variance grows as steps become shorter; {remedy}"
+    return dataclasses.replace(found, choice=dataclasses.replace(choice, reason=reason))
+
+
 def _is_idle(facts: Facts, number: int) -> bool:
     """Whether no number of the run changes with a target."""
     if jax.tree.leaves(facts.moves[number]):
@@ -179,7 +239,7 @@ def _is_idle(facts: Facts, number: int) -> bool:
 
 def _run(
     simulation: Simulation, part: Part, progress: Callable[[int], None] | None
-) -> tuple[Found, Errors, float]:
+) -> tuple[Found, Errors, dict[Choice, Coupled], float]:
     plan, mesh = chunks_of(simulation), path_mesh(simulation.devices)
     ids = as_device_ids(0, plan.leaves, plan.lanes, mesh)
     reduction = MomentsReduction(part.counts, mesh)
@@ -190,7 +250,7 @@ def _run(
 
     found = average(simulate, reduce, reduction, simulation.paths, plan, mesh, progress)
     errors = part.step_errors(found, programs, ids, simulation.paths)
-    return found, errors, seconds
+    return found, errors, coupled_values(simulation, part, programs, found), seconds
 
 
 def _is_weighted(part: Part) -> bool:

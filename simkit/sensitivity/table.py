@@ -1,5 +1,6 @@
 """The table of sensitivities, for people and for programs."""
 
+import json
 import math
 import sys
 from typing import TYPE_CHECKING, Any, TextIO
@@ -8,12 +9,27 @@ import numpy as np
 from rich.table import Table
 
 from simkit.progress import counted
+from simkit.sensitivity.error_variables import FLAGS
 from simkit.sensitivity.result import ROUNDED
-from simkit.table import apart, laid_out, printed, rounding_of, run_title, titled, with_error
+from simkit.table import (
+    MARK,
+    apart,
+    bias_text,
+    laid_out,
+    printed,
+    rounding_of,
+    run_title,
+    titled,
+    with_error,
+)
 from simkit.variant_dataset import each_variant, variant_names
 
 if TYPE_CHECKING:
     import xarray as xr
+
+
+ERRORS = ("step_error", "bias", "bias_stderr", "bias_bound", "tail_index", "largest_part")
+NO_RESULT, HEAVY = FLAGS["grows"], FLAGS["heavy"]
 
 
 def summary(dataset: "xr.Dataset") -> dict[str, Any]:
@@ -37,17 +53,25 @@ def summary(dataset: "xr.Dataset") -> dict[str, Any]:
                 }
                 estimator = str(dataset[f"{name}_{kind}_estimator"].values[i])
                 reason = str(dataset[f"{name}_{kind}_reason"].values[i])
-                if f"{name}_{kind}_step_error" in dataset:
-                    figures["step_error"] = _finite(_last(dataset[f"{name}_{kind}_step_error"][i]))
+                for key in ERRORS:
+                    if f"{name}_{kind}_{key}" in dataset:
+                        figures[key] = _finite(_last(dataset[f"{name}_{kind}_{key}"][i]))
+                figures["flag"] = str(dataset[f"{name}_{kind}_flag"].values[i])
+                if figures["flag"] == NO_RESULT:
+                    figures |= dict.fromkeys(("derivative", "stderr", "sd", *ERRORS[:4]))
                 if f"{name}_{kind}_z" in dataset:
                     for key, suffix in (("check", "_check"), ("check_stderr", "_check_stderr"), ("z", "_z")):
                         figures[key] = _finite(_last(dataset[f"{name}_{kind}{suffix}"][i]))
                 rows[str(label)] = figures | {"estimator": estimator, "reason": reason}
                 if kind == "derivative":
                     value = float(dataset["parameter_value"][i])
-                    share = _last(dataset[f"{name}_derivative"][i]) * value / mean if mean else math.nan
-                    rows[str(label)]["elasticity"] = _finite(share)
+                    derivative = figures["derivative"]
+                    elasticity = math.nan if derivative is None or not mean else derivative * value / mean
+                    rows[str(label)]["elasticity"] = _finite(elasticity)
         found[name] = {"mean": _finite(mean), "stderr": _finite(_last(dataset[f"{name}_mean_stderr"]))}
+        for key in ("bias", "bias_stderr", "bias_bound"):
+            if f"{name}_{key}" in dataset:
+                found[name][key] = _finite(_last(dataset[f"{name}_{key}"]))
         found[name]["derivatives"] = rows
     attributes = dataset.attrs
     return {
@@ -87,16 +111,16 @@ def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
     rounding = rounding_of(dataset)
     ends, count = set(), 0
     for name, content in summary(dataset)["quantities"].items():
-        first = True
+        heads = _heads(name, content)
         for label, row in content["derivatives"].items():
             elasticity = row.get("elasticity")
             apart_by = ROUNDED * rounding * abs((content["mean"] or 0) / sizes[label])
             spread = apart_by / dataset.attrs["paths"] ** 0.5
             cells = [
-                f"{name} = {with_error(content['mean'], content['stderr'])}" if first else "",
+                heads.pop(0) if heads else "",
                 label,
-                with_error(row["derivative"], _beyond(row["stderr"], rounding * abs(row["derivative"] or 0))),
-                f"{row['step_error']:.1e}" if row.get("step_error") else "",
+                _derivative(row, rounding),
+                _step_error(row),
                 "" if row["sd"] is None or row["sd"] == 0 else f"{row['sd']:.4g}",
                 ""
                 if row.get("check") is None
@@ -108,12 +132,68 @@ def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
             ]
             for column, cell in zip(columns.values(), cells, strict=True):
                 column.append(cell)
-            first, count = False, count + 1
+            count += 1
         ends.add(count)
     shown = {
         titled(cells) if title == "z" else title: cells for title, cells in columns.items() if any(cells)
     }
     return laid_out(shown, ends, unicode)
+
+
+def _heads(name: str, content: dict[str, Any]) -> list[str]:
+    """What stands beside the rows of a quantity: its mean, and below that its step bias."""
+    mean = f"{name} = {with_error(content['mean'], content['stderr'])}"
+    if "bias" not in content:
+        return [mean]
+    bias = f"  step bias {bias_text(content)}"
+    return [mean, bias] if len(content["derivatives"]) > 1 else [f"{mean},{bias[1:]}"]
+
+
+def _derivative(row: dict[str, Any], rounding: float) -> str:
+    if row["flag"] == NO_RESULT:
+        return f"none{MARK}"
+    error = _beyond(row["stderr"], rounding * abs(row["derivative"] or 0))
+    return with_error(row["derivative"], error) + (MARK if row["flag"] else "")
+
+
+def _step_error(row: dict[str, Any]) -> str:
+    """What steps leave, with its error where it is measured on paths."""
+    size, stderr, bound = (row.get(key) for key in ("step_error", "bias_stderr", "bias_bound"))
+    if bound is not None:
+        return f"at least {bound:.1e}"
+    if stderr:
+        return f"{size:.1e} ± {stderr:.0e}"
+    return f"{size:.1e}" if size else ""
+
+
+def notes(dataset: "xr.Dataset") -> list[str]:
+    """What to say below the table of derivatives whose errors are too small or too large."""
+    heavy, none, lines = [], [], []
+    for name, content in summary(dataset)["quantities"].items():
+        for label, row in content["derivatives"].items():
+            each = f"{name} by {label}"
+            if row.get("tail_index") is not None:
+                each = f"{each} (tail index {row['tail_index']:.1f})"
+            if row["flag"] == NO_RESULT:
+                none.append(each)
+            elif row["flag"] == HEAVY:
+                heavy.append(each)
+    if none:
+        lines.append(
+            f"! no result: {'; '.join(none)}: a few paths make the variance, and it grows as steps become "
+            "shorter; the reason in the table says what to do"
+        )
+    if heavy:
+        lines.append(
+            f"! heavy tail: {'; '.join(heavy)}: a few paths make the variance, and the ± may be far too "
+            "small; take another estimator, or compare seeds"
+        )
+    more = json.loads(dataset.attrs.get("too_few_steps", "{}"))
+    if more:
+        lines.append(
+            f"! {', '.join(more)}: the step error matters; take {max(more.values()):,} steps or more"
+        )
+    return lines
 
 
 def _beyond(error: float | None, rounding: float) -> float | None:
@@ -140,4 +220,9 @@ def print_table(dataset: "xr.Dataset", file: TextIO | None = None) -> None:
             f"{counted(content['paths'], 'path')}{failed} in {content['elapsed_s']:.2f} s "
             f"(compiled in {content['compile_s']:.1f} s)"
         )
-        printed(file or sys.stdout, heading, lambda unicode, one=one: make_table(one, unicode), [closing])
+        printed(
+            file or sys.stdout,
+            heading,
+            lambda unicode, one=one: make_table(one, unicode),
+            [*notes(one), closing],
+        )

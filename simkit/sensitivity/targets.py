@@ -11,13 +11,14 @@ import numpy as np
 from simkit_solvers.curve import Curve
 from simkit_solvers.grid import Grid
 from simkit_solvers.jump_grid import JumpGrid
+from simkit_solvers.noise import CounterNoise
 from simkit_solvers.problem import parameters_of, variables_of
 from simkit_solvers.schedule import UnknownTimesError
 
 from simkit.errors import InputError
 from simkit.initial import numbers_of
 from simkit.observables import Observer
-from simkit.paths import Inputs, PathProgram, path_mesh, path_program
+from simkit.paths import Driver, Inputs, PathProgram, path_mesh, path_program
 from simkit.ranges import ranged_values, ranges_of
 from simkit.reaction_plan import model_of
 from simkit.sensitivity_names import full_name
@@ -181,6 +182,6 @@ def shifted(simulation: Simulation, targets: Sequence[Target], steps: Sequence[f
     return path_program(moved, bound.grid, path_mesh(simulation.devices))[1]
 
 
-def program_of(simulation: Simulation) -> tuple[PathProgram, Inputs]:
+def program_of(simulation: Simulation, driver: Driver = CounterNoise.of) -> tuple[PathProgram, Inputs]:
     """The program of the run's paths and its inputs."""
-    return path_program(simulation, simulation.grid, path_mesh(simulation.devices))
+    return path_program(simulation, simulation.grid, path_mesh(simulation.devices), driver)

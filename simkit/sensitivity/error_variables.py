@@ -1,0 +1,91 @@
+"""What the dataset of sensitivities says of errors beside the standard ones: of steps, and of heavy tails."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from simkit.resolution import resolution
+from simkit.sensitivity.study import Derivative
+
+FLAGS = {"settled": "", "heavy": "heavy tail", "grows": "no result"}
+Variables = dict[str, tuple]
+
+
+def error_variables(
+    name: str, kind: str, along: tuple[str, ...], derivatives: Sequence[Derivative]
+) -> Variables:
+    """The step errors of the derivatives of a quantity, and what their tails say of the standard errors.
+
+    `along` are their dimensions: step errors that are known at the end alone are NaN before it.
+    """
+    prefix, what = f"{name}_{kind}", f"{kind} of the mean of {name}"
+    rows = len(along) > 1
+    sizes = [_step_error(each) for each in derivatives]
+    found: Variables = {}
+    if any(size is not None for size in sizes):
+        filled = [
+            np.full_like(d.mean, np.nan) if x is None else x for d, x in zip(derivatives, sizes, strict=True)
+        ]
+        stacked = np.stack(filled) if rows else np.stack(filled)[:, 0]
+        found[f"{prefix}_step_error"] = (
+            along,
+            stacked,
+            {"long_name": f"error that steps leave in the {what}"},
+        )
+    figures: dict[str, tuple[str, Callable[[Derivative], float | None]]] = {
+        "_bias": (f"step bias of the {what} at the end", _bias),
+        "_bias_stderr": (f"standard error of {prefix}_bias", _bias_stderr),
+        "_bias_bound": (f"least size of the step bias of the {what}, which has no estimate", _bound),
+        "_tail_index": (
+            f"tail index of the estimator of the {what}; below 2 its variance is infinite",
+            _index,
+        ),
+        "_largest_part": (f"part of the variance of the {what} that one path makes", _largest),
+    }
+    for suffix, (text, figure) in figures.items():
+        values = [np.nan if (x := figure(each)) is None else x for each in derivatives]
+        if not np.all(np.isnan(values)):
+            found[f"{prefix}{suffix}"] = (along[0], np.array(values), {"long_name": text})
+    found[f"{prefix}_flag"] = (along[0], [FLAGS[each.verdict] for each in derivatives])
+    return found
+
+
+def steps_wanted(derivative: Derivative, steps: int) -> int:
+    """How many steps would leave a derivative an error that does not matter; 0 where these do."""
+    size, stderr = abs(float(derivative.mean[-1])), float(np.nan_to_num(derivative.stderr[-1]))
+    return resolution(derivative.steps, size, 0.0, stderr, steps).steps
+
+
+def _step_error(derivative: Derivative) -> np.ndarray | None:
+    """Its size at each row: what the method leaves, and at the end the steps of time too."""
+    own, steps = derivative.step_error, derivative.steps
+    if steps is None:
+        return own
+    size = np.full_like(derivative.mean, np.nan)
+    method = 0.0 if own is None else own[-1]
+    size[-1] = abs(steps.bias) + method if steps.claim == "estimate" else np.nan
+    return size
+
+
+def _bias(derivative: Derivative) -> float | None:
+    steps = derivative.steps
+    return None if steps is None or steps.claim != "estimate" else steps.bias
+
+
+def _bias_stderr(derivative: Derivative) -> float | None:
+    steps = derivative.steps
+    return None if steps is None or steps.claim != "estimate" else steps.stderr
+
+
+def _bound(derivative: Derivative) -> float | None:
+    steps = derivative.steps
+    return None if steps is None or steps.claim == "estimate" else abs(steps.bias)
+
+
+def _index(derivative: Derivative) -> float | None:
+    tail = derivative.tail
+    return None if tail is None or not np.isfinite(tail.index) else tail.index
+
+
+def _largest(derivative: Derivative) -> float | None:
+    return None if derivative.tail is None else derivative.tail.largest

@@ -1,0 +1,236 @@
+"""Step errors of derivatives of stochastic runs: right in size and sign, with an honest error."""
+
+import io
+import json
+
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+import simkit
+from simkit.closed_forms import black_scholes_gamma
+from simkit.sensitivity.table import print_table, summary
+
+GBM = {
+    "constants": {"r": 0.05, "K": 100.0},
+    "model": {"type": "GBM", "mu": "r", "sigma": 0.2},
+    "initial": {"S": 100.0},
+    "solver": "EulerMaruyama",
+    "time": {"t1": 1.0, "steps": 8},
+    "ensemble": {"paths": 2048, "seed": 1, "devices": 1},
+    "observe": {
+        "call": "exp(-r*t) * maximum(S - K, 0)",
+        "digital": "exp(-r*t) * (S > K)",
+        "square": "S**2",
+    },
+    "sensitivity": {"wrt": ["S", "sigma", "r"], "second": ["S"]},
+}
+GREEKS = {
+    ("call", "S"): 0.636830651175619,
+    ("call", "sigma"): 37.5240346916938,
+    ("call", "r"): 53.2324815453763,
+    ("call", "S, S"): black_scholes_gamma(S=100, K=100, r=0.05, sigma=0.2, T=1),
+    ("digital", "S"): 0.0187620173458469,
+    ("digital", "sigma"): -0.656670607104641,
+    ("digital", "S, S"): -0.000328335303552,
+    ("square", "sigma"): 2 * 0.2 * 1e4 * np.exp(0.1 + 0.04),
+    ("square", "r"): 2 * 1e4 * np.exp(0.1 + 0.04),
+}
+
+
+def rows(dataset):
+    """The figures of all derivatives by quantity and what they are with respect to."""
+    each = summary(dataset)["quantities"].items()
+    return {(name, label): row for name, content in each for label, row in content["derivatives"].items()}
+
+
+def covered(experiment, exact, seeds, **overrides):
+    """By derivative the sum of z² over seeds, with and without the step bias, which must be a chi² one."""
+    with_bias, without = {}, {}
+    for seed in range(seeds):
+        found = rows(simkit.sensitivities(experiment, overrides={"ensemble.seed": seed} | overrides))
+        for key, value in exact.items():
+            row = found[key]
+            off = row["derivative"] - value
+            error = np.hypot(row["stderr"], row["bias_stderr"])
+            with_bias[key] = with_bias.get(key, 0) + ((off - row["bias"]) / error) ** 2
+            without[key] = without.get(key, 0) + (off / max(row["stderr"], 1e-9)) ** 2
+    assert all(value < chi2.ppf(1 - 1e-6, seeds) for value in with_bias.values()), with_bias
+    return without
+
+
+@pytest.mark.more
+def test_derivatives_less_their_step_bias_are_the_exact_ones(quick_programs):
+    """Of eight steps: pathwise, smoothed and mixed estimators, of first and second order."""
+    covered(GBM, GREEKS, 12)
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("method", ["score", "finite_differences", "reverse"])
+def test_other_estimators_have_the_same_step_bias(method, quick_programs):
+    changes = {
+        "score": {"sensitivity.of": ["digital"]},
+        "finite_differences": {"sensitivity.of": ["square", "call"]},
+        "reverse": {"sensitivity.of": ["square", "call"]},
+    }[method]
+    wanted = {
+        key: x for key, x in GREEKS.items() if key[0] in changes["sensitivity.of"] and "," not in key[1]
+    }
+    covered(GBM, wanted, 12, **changes, **{"sensitivity.method": method, "sensitivity.second": None})
+
+
+def ornstein_uhlenbeck(x, theta, mu, sigma):
+    slow = np.exp(-0.7 * theta)
+    mean = mu + (x - mu) * slow
+    return mean, mean**2 + sigma**2 / (2 * theta) * (1 - slow**2)
+
+
+def square_root(x, kappa, theta, sigma):
+    slow = np.exp(-0.7 * kappa)
+    mean = theta + (x - theta) * slow
+    spread = x * sigma**2 / kappa * (slow - slow**2) + theta * sigma**2 / (2 * kappa) * (1 - slow) ** 2
+    return mean, mean**2 + spread
+
+
+PROCESSES = [
+    ("OrnsteinUhlenbeck", ornstein_uhlenbeck, "X", 3.0, {"theta": 2.0, "mu": 1.0, "sigma": 0.5}),
+    ("CIR", square_root, "r", 0.09, {"kappa": 1.5, "theta": 0.06, "sigma": 0.2}),
+]
+
+
+@pytest.mark.parametrize(("model", "moments", "variable", "start", "parameters"), PROCESSES)
+def test_processes_that_revert(model, moments, variable, start, parameters, quick_programs):
+    """The mean and the second moment, by the start and all parameters, against the exact laws."""
+    experiment = {
+        "model": {"type": model} | parameters,
+        "initial": {variable: start},
+        "solver": "EulerMaruyama",
+        "time": {"t1": 0.7, "steps": 16},
+        "ensemble": {"paths": 2048, "devices": 1},
+        "observe": {"mean_of_it": f"1*{variable}", "square": f"{variable}**2"},
+        "sensitivity": {"wrt": [variable, *parameters], "of": ["mean_of_it", "square"]},
+    }
+    exact, point = {}, [start, *parameters.values()]
+    for i, label in enumerate([variable, *parameters]):
+        moved = [x + 1e-30j * (i == j) for j, x in enumerate(point)]
+        for quantity, value in zip(("mean_of_it", "square"), moments(*moved), strict=True):
+            exact[quantity, label] = value.imag / 1e-30
+    without = covered(experiment, exact, 8)
+    assert without["mean_of_it", variable] > 100  # the step bias is what makes them right
+
+
+def test_the_mean_has_the_step_bias_of_a_run(quick_programs):
+    changes = {"sensitivity.of": ["square"], "sensitivity.wrt": ["r"], "sensitivity.second": None}
+    found, run = simkit.sensitivities(GBM, overrides=changes), simkit.run(GBM)
+    for suffix in ("bias", "bias_stderr"):
+        assert found[f"square_{suffix}"].item() == pytest.approx(run[f"square_{suffix}"].item(), rel=1e-3)
+    file = io.StringIO()
+    print_table(found, file)
+    assert f"step bias {found['square_bias'].item():.2f}"[:14] in file.getvalue()
+
+
+@pytest.mark.more
+def test_where_dates_are_those_of_steps_they_stay_when_steps_are_halved(quick_programs):
+    """The level has twice as many steps and looks at every other one: what is left is the exact law."""
+    changes = {
+        "observe": {"knocked": "max(S) > 120", "above": "mean(maximum(S - 100, 0))"},
+        "sensitivity": {"wrt": ["S", "sigma"]},
+        "ensemble": {"paths": 2**15, "devices": 1},
+        "time": {"t1": 1.0, "steps": 4},
+    }
+    euler = rows(simkit.sensitivities(GBM | changes))
+    exact = rows(simkit.sensitivities(GBM | changes, overrides={"solver": "ExactSampling"}))
+    assert euler["knocked", "S"]["estimator"] == "smoothing"
+    for key, row in euler.items():
+        off = row["derivative"] - row["bias"] - exact[key]["derivative"]
+        assert abs(off) < 5 * np.hypot(row["bias_stderr"], np.hypot(row["stderr"], exact[key]["stderr"])), key
+    assert euler["above", "S"]["bias_stderr"] < euler["above", "S"]["stderr"]
+
+
+def test_an_exact_law_has_no_step_error(quick_programs):
+    changes = {"solver": "ExactSampling", "sensitivity.of": ["call"], "sensitivity.second": None}
+    found = simkit.sensitivities(GBM, overrides=changes)
+    assert not [name for name in found if "bias" in name or "step_error" in name]
+
+
+@pytest.mark.more
+def test_bits_do_not_depend_on_devices_and_chunks(quick_programs):
+    changes = {
+        "ensemble": {"paths": 60_000, "seed": 3},
+        "sensitivity": {"wrt": ["S", "sigma"], "of": ["digital"]},
+    }
+    found = [
+        simkit.sensitivities(GBM | changes, overrides=overrides)
+        for overrides in ({"ensemble.devices": 1}, {"ensemble.devices": 2, "ensemble.chunk": 5000})
+    ]
+    for name in ("bias", "derivative_bias", "derivative_bias_stderr", "derivative_tail_index"):
+        np.testing.assert_array_equal(*(one[f"digital_{name}"].values for one in found))
+
+
+def test_steps_that_matter_are_told(quick_programs):
+    """Four steps leave more than 5 % of the derivative."""
+    changes = {
+        "time.steps": 4,
+        "ensemble.paths": 20_000,
+        "sensitivity.of": ["square"],
+        "sensitivity.second": None,
+    }
+    found = simkit.sensitivities(GBM, overrides=changes | {"model.mu": 0.5, "constants.r": 0.5})
+    assert "square by sigma" in json.loads(found.attrs["too_few_steps"])
+    file = io.StringIO()
+    print_table(found, file)
+    assert "the step error matters; take" in file.getvalue()
+
+
+FELLER = {
+    "model": {"type": "Heston", "mu": 0.03, "kappa": 1.5, "theta": 0.04, "xi": 0.6, "rho": -0.7},
+    "initial": {"S": 100.0, "v": 0.04},
+    "solver": "EulerMaruyama",
+    "time": {"t1": 1.0, "steps": 252},
+    "ensemble": {"paths": 8192, "seed": 1, "devices": 1},
+    "observe": {"call": "exp(-0.03*t)*maximum(S-105,0)"},
+    "sensitivity": {"wrt": ["v"]},
+}
+
+
+@pytest.mark.more
+def test_an_estimator_whose_variance_grows_with_the_steps_is_no_result(quick_programs):
+    """Heston where the variance touches zero: 228 ± 263 was printed where 49.34 is right."""
+    found = simkit.sensitivities(FELLER, overrides={"sensitivity.method": "reverse"})
+    row = rows(found)["call", "v"]
+    assert row["flag"] == "no result"
+    assert row["derivative"] is None
+    assert row["stderr"] is None
+    assert row["tail_index"] < 1.5
+    assert "AndersenQE" in row["reason"]
+    file = io.StringIO()
+    print_table(found, file)
+    assert "none !" in file.getvalue()
+    assert "! no result: call by v" in file.getvalue()
+    remedied = rows(simkit.sensitivities(FELLER, overrides={"solver": "AndersenQE", "time.steps": 32}))[
+        "call", "v"
+    ]
+    assert remedied["flag"] == ""
+    error = np.hypot(remedied["stderr"], remedied["bias_stderr"])
+    assert abs(remedied["derivative"] - remedied["bias"] - 49.34) < 5 * error
+    assert error < 10
+
+
+@pytest.mark.more
+def test_a_heavy_tail_is_flagged(quick_programs):
+    """The second derivative of a Heston digital: few paths make the variance, at any number of steps."""
+    digital = {
+        "model": {"type": "Heston", "mu": 0.03, "kappa": 2, "theta": 0.06, "xi": 0.4, "rho": -0.6},
+        "initial": {"S": 100.0, "v": 0.05},
+        "time": {"t1": 1.0, "steps": 50},
+        "ensemble": {"paths": 20_000, "seed": 84, "devices": 1},
+        "observe": {"f": "S > 105"},
+        "sensitivity": {"wrt": ["S"], "second": ["S"]},
+    }
+    found = simkit.sensitivities(FELLER | digital)
+    first, second = rows(found)["f", "S"], rows(found)["f", "S, S"]
+    assert (first["flag"], second["flag"]) == ("", "heavy tail")
+    assert second["tail_index"] < 2 < first["tail_index"]
+    file = io.StringIO()
+    print_table(found, file)
+    assert "! heavy tail: f by S, S" in file.getvalue()

@@ -1,0 +1,77 @@
+"""When the standard error of a sample can be believed: tail indices of known laws, and no false alarms."""
+
+import numpy as np
+import pytest
+
+from simkit.sensitivity.tails import grows, tail_of, verdict
+
+SEEDS = 40
+
+
+def lognormal(rng, n, s):
+    return np.exp(s * rng.standard_normal(n))
+
+
+LIGHT = {
+    "normal": lambda rng, n: rng.standard_normal(n),
+    "exponential": lambda rng, n: rng.exponential(size=n),
+    "lognormal": lambda rng, n: lognormal(rng, n, 0.5),
+    "call": lambda rng, n: np.maximum(lognormal(rng, n, 0.2) - 1, 0),
+    "vega": lambda rng, n: (lambda z: np.exp(0.2 * z) * (z - 0.2) * (z > 0))(rng.standard_normal(n)),
+    "gamma": lambda rng, n: (lambda z: np.exp(0.2 * z) * (z**2 - 0.2 * z - 1))(rng.standard_normal(n)),
+    "event": lambda rng, n: rng.random(n) < 100 / n,
+}
+
+
+@pytest.mark.parametrize("name", LIGHT)
+@pytest.mark.parametrize("paths", [1000, 2**16])
+def test_no_false_alarms(name, paths):
+    assert [verdict(LIGHT[name](np.random.default_rng(seed), paths)) for seed in range(SEEDS)] == [
+        "settled"
+    ] * SEEDS
+
+
+@pytest.mark.parametrize("paths", [1000, 2**16])
+def test_laws_without_a_variance_are_flagged(paths):
+    """Student's with one degree of freedom, whose tail index is 1."""
+    tails = [tail_of(np.random.default_rng(seed).standard_cauchy(paths)) for seed in range(SEEDS)]
+    assert sum(tail.is_heavy for tail in tails) >= 0.9 * SEEDS
+    assert np.median([tail.index for tail in tails]) == pytest.approx(1.0, abs=0.15)
+
+
+@pytest.mark.parametrize("index", [1.0, 2.0, 4.0])
+def test_the_tail_index_is_that_of_the_law(index):
+    """Pareto's, of both signs; its estimate spreads by one over the root of the paths in the tail."""
+    rng = np.random.default_rng(2)
+    found = [tail_of((1 + rng.pareto(index, 2**16)) * rng.choice([-1, 1], 2**16)) for _ in range(SEEDS)]
+    assert np.mean([1 / tail.index for tail in found]) * index == pytest.approx(
+        1, abs=5 / (SEEDS * 65) ** 0.5
+    )
+
+
+def test_one_path_that_makes_the_variance_is_flagged():
+    values = np.zeros(100_000)
+    values[7] = 1.0
+    assert verdict(values) == "heavy"
+    assert tail_of(values).largest == pytest.approx(1, abs=1e-4)
+
+
+def test_a_tail_that_grows_with_the_steps_is_no_variance():
+    rng = np.random.default_rng(3)
+    shared = rng.standard_cauchy(2**14)
+    finer, coarser = shared * 1.5 + rng.standard_normal(2**14), shared
+    assert verdict(finer, coarser) == "grows"
+    assert verdict(coarser, finer) == "heavy"
+    assert grows(finer, coarser)
+    assert verdict(rng.standard_normal(2**14) * 2, rng.standard_normal(2**14)) == "settled"
+
+
+@pytest.mark.parametrize("values", [np.zeros(0), np.full(5, np.nan), np.ones(1000), np.arange(10.0)])
+def test_what_has_no_tail(values):
+    assert tail_of(values) is None
+    assert verdict(values) == "settled"
+
+
+def test_large_numbers_do_not_overflow():
+    values = np.random.default_rng(4).standard_cauchy(1000) * 1e200
+    assert tail_of(values).largest == pytest.approx(tail_of(values * 1e-200).largest)
