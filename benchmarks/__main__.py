@@ -17,6 +17,7 @@ ORDER = (
     "heston",
     "three_state",
     "sde_solvers",
+    "exact_sampling",
     "lorenz",
     "adaptive_ode",
     "adaptive_sde",
@@ -31,6 +32,7 @@ ORDER = (
     "global_sensitivity",
     "run_overhead",
     "compile_time",
+    "first_table",
     "cold_start",
     "memory",
 )

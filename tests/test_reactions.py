@@ -35,6 +35,7 @@ from simkit_solvers.registry import make_solver
 from simkit_solvers.variates import (
     LARGEST_INVERTED,
     _binomial_hat,
+    _log_after_cube,
     _log_binomial,
     _log_poisson,
     _poisson_hat,
@@ -343,10 +344,54 @@ def test_binomial_variates_without_a_choice(n, p):
     assert set(sample(binomial, jnp.int32(n), jnp.float64(p), dtype=jnp.float64)) == {n * p}
 
 
-@pytest.mark.parametrize("shape", [0.5, 4.0])
-def test_gamma_variates(shape):
-    x = sample(gamma_of, jnp.float64(shape), dtype=jnp.float64)
-    assert stats.kstest(x, stats.gamma(shape).cdf).pvalue > 1e-6
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+@pytest.mark.parametrize("shape", [0.2, 0.5, 1.0, 4.0, 300.0, 1e8])
+def test_gamma_variates(shape, dtype):
+    """Of a large shape, where float32 has few values, what is left is the number of deviations."""
+    shape = float(dtype(shape))
+    law = stats.gamma(shape)
+    x = sample(gamma_of, dtype(shape), dtype=dtype)
+    if shape < 1e8 or dtype is jnp.float64:
+        assert stats.kstest(x, law.cdf).pvalue > 1e-6
+        assert chi_square_between(x, law, [1e-4, 1e-3, 0.01, 0.1, 0.9, 0.99, 0.999, 1 - 1e-4]) > 1e-6
+    assert abs(x.mean() - shape) < 5 * math.sqrt(shape / KEYS)
+    assert abs(np.mean((x - shape) ** 2) / shape - 1) < 5 * math.sqrt((2 + 6 / shape) / KEYS)
+
+
+def chi_square_between(x, law, levels):
+    """The p-value of how many values there are between quantiles of a continuous law, tails included."""
+    levels = np.array([0.0, *levels, 1.0])
+    found = np.histogram(x, [-1.0, *law.ppf(levels[1:-1]), np.inf])[0]
+    expected = np.diff(levels) * x.size
+    return float(stats.chi2.sf((((found - expected) ** 2) / expected).sum(), len(levels) - 2))
+
+
+@pytest.mark.parametrize("d", [0.7, 1.5, 5.0, 40.0])
+def test_what_gamma_variates_are_rejected_by(d):
+    """The logarithm of the ratio of densities, near zero, where its terms cancel, and far from it."""
+    w, z = 1 / math.sqrt(9 * d), np.linspace(-6, 6, 4001, dtype=np.float32)
+    x = np.float32(w) * z
+    x = x[x > -0.999].astype(np.float64)
+    exact = 3 * d * (np.log1p(x) - x + x**2 / 2 - x**3 / 3)
+    found = 3 * d * np.asarray(_log_after_cube(jnp.asarray(x, jnp.float32)), np.float64)
+    np.testing.assert_allclose(found, exact, rtol=2e-6, atol=2e-5)
+
+
+def test_the_slope_of_gamma_variates_is_that_at_a_fixed_probability():
+    shape, ids = jnp.float64(0.8), jnp.arange(50, dtype=jnp.uint32)
+
+    def draw(i):
+        return jax.jvp(lambda a: gamma(Words(i, jnp.uint32(3)), a), (shape,), (jnp.ones_like(shape),))
+
+    x, slope = map(np.asarray, jax.jit(jax.vmap(draw))(ids))
+    h = 1e-5
+    wanted = -(stats.gamma.cdf(x, 0.8 + h) - stats.gamma.cdf(x, 0.8 - h)) / (2 * h) / stats.gamma.pdf(x, 0.8)
+    np.testing.assert_allclose(slope, wanted, rtol=1e-5)
+
+
+def test_variates_of_a_nan_end():
+    assert np.isnan(sample(gamma_of, jnp.float64(jnp.nan), dtype=jnp.float64)).all()
+    assert not sample(poisson_of, jnp.float64(jnp.nan), dtype=jnp.float64).any()
 
 
 def test_exponential_variates_over_all_words():

@@ -18,8 +18,7 @@ from simkit_solvers.smoothing import Smoothing
 from simkit_solvers.tamed_euler import TamedEuler
 
 from simkit.observables import Observable
-from simkit.paths import as_device_ids
-from simkit.sensitivity.derivative_program import DerivativeProgram, Moves, like
+from simkit.sensitivity.derivative_program import check_density, like
 from simkit.sensitivity.edges import EXTREMES, smoothing_of
 from simkit.sensitivity.facts import RATE, Facts, not_smooth, seen
 
@@ -220,12 +219,10 @@ def at_level(level: Facts, choice: Choice) -> Choice:
 def _refusal(facts: Facts, smoothing: Smoothing) -> str | None:
     """Why there is no smoothing here, whatever the target: no noise drives what is compared."""
     if smoothing not in facts.refusals:
-        program = DerivativeProgram(facts.program, (), "smoothed", smoothing)
         still = jax.tree.map(lambda _: None, facts.moves[0])
-        ids = as_device_ids(0, facts.program.mesh.devices.size, 1, facts.program.mesh)
         facts.refusals[smoothing] = None
         try:
-            jax.eval_shape(program, Moves(facts.inputs, (still,)), ids)
+            check_density(facts.program, facts.inputs, still, smoothing)
         except NoDensityError as error:
             facts.refusals[smoothing] = str(error)
     return facts.refusals[smoothing]
@@ -283,10 +280,8 @@ def release_interval(facts: Facts, quantity: str, target: int, kind: str) -> int
     # A derivative that stays in the path would miss the jumps of the equations.
     gradual = [] if broken else [facts.look_interval(quantity)]
     for look in dict.fromkeys([*gradual, 1]):
-        program = DerivativeProgram(facts.program, (), "along", Release(look))
-        ids = as_device_ids(0, facts.program.mesh.devices.size, 1, facts.program.mesh)
         try:
-            jax.eval_shape(program, Moves(facts.inputs, (facts.moves[target],)), ids)
+            check_density(facts.program, facts.inputs, facts.moves[target], Release(look))
             return look
         except NoDensityError as error:
             reason = reason or str(error).replace(" it", f" {label}", 1)

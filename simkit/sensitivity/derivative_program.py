@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from simkit_solvers.directions import Direction, Release
 from simkit_solvers.extra_jump import extra_jump
 from simkit_solvers.grid import Grid
-from simkit_solvers.integrate import integrate_along, integrate_along_twice
+from simkit_solvers.integrate import check_released, integrate_along, integrate_along_twice
 from simkit_solvers.jump_sensitivity import finite_difference, girsanov, weak_derivative
 from simkit_solvers.jumps import JumpNoise
 from simkit_solvers.smoothing import Smoothing
@@ -166,6 +166,16 @@ class SmoothedSecondProgram:
         zero = jnp.zeros((), self.paths.precision)
         (direction,) = _directions(self.paths, moves.inputs, (both,), path)
         return direction._replace(y0=direction.y0._replace(**jax.jvp(start, (zero,), (zero + 1,))[1]))
+
+
+def check_density(paths: PathProgram, inputs: Inputs, move: Inputs, release: Release | Smoothing) -> None:
+    """Raises `NoDensityError` where derivatives along `move` cannot be released."""
+
+    def checked(inputs, move, path):
+        given, directions = _given(paths, Moves(inputs, (move,)), path)
+        check_released(*given, directions, release)
+
+    jax.eval_shape(checked, inputs, move, jax.ShapeDtypeStruct((), jnp.uint32))
 
 
 def _given(paths: PathProgram, moves: Moves, path) -> tuple[tuple, list[Direction]]:

@@ -106,13 +106,14 @@ def released(
     normals: tuple,
     share,
     driven: tuple[int, ...],
+    weighed: bool = True,
 ) -> tuple[Any, jax.Array]:
     """The derivative of a step's end after a share of it is released, and what that adds to the weight.
 
     `advance` gives the state at the end of the step for its normals, `along` its derivative D for them;
     `driven` are the positions of the variables that the normals reach, no more than there are normals. Where
     the noise vanishes nothing is released; the weight is NaN if all should have been. What is zero for all
-    paths is None throughout, and costs nothing.
+    paths is None throughout, and costs nothing. Unless it is `weighed` the weight is 0.
     """
     units = [
         tuple(jnp.ones_like(z) if i == c else None for i, z in enumerate(normals))
@@ -122,6 +123,7 @@ def released(
     def leaves_of(state):
         return jax.tree.leaves(state, is_leaf=lambda x: x is None)
 
+    @jax.jit  # traced once, of what is differentiated along each normal
     def shift(*normals):
         """u, as many as there are normals, and whether the noise vanishes."""
         ends = [leaves_of(eqx.filter_jvp(lambda *z: advance(z), normals, unit)[1]) for unit in units]
@@ -130,7 +132,7 @@ def released(
 
     u, vanishes = shift(*normals)
     weight = jnp.zeros_like(normals[0])
-    for c, (z, x, unit) in enumerate(zip(normals, u, units, strict=True)):
+    for c, (z, x, unit) in enumerate(zip(normals, u, units, strict=True) if weighed else ()):
         slope = eqx.filter_jvp(lambda *z, c=c: shift(*z)[0][c], normals, unit)[1]
         weight = weight if x is None else weight + z * x
         weight = weight if slope is None else weight - slope

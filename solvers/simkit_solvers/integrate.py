@@ -119,6 +119,28 @@ def integrate_along_twice(
     return _integrate(problem, solver, y0, grid, noise, observer, moving, True)
 
 
+def check_released(
+    problem: AbstractODE,
+    solver,
+    y0,
+    grid: Grid,
+    noise: AbstractNoise | None,
+    observer: AbstractObserver,
+    directions: Sequence[Direction],
+    release: Release | Smoothing,
+) -> None:
+    """Raises what `integrate_along` raises of one step, `NoDensityError` among it, without its loop."""
+    stepper, components, group, _, dtype = method_of(problem, solver, y0, grid, noise, released=True)
+    jumps, schedule = isinstance(problem, AbstractJumpDiffusion), schedule_of(problem)
+    t0, dt = jnp.asarray(grid.t0, dtype), jnp.asarray(grid.dt, dtype)
+    plain = PathRun(prepared(problem), stepper, observer, noise if components else None, t0, dt)
+    tables = () if schedule is None else event_steps(schedule, grid)
+    kind: Any = SmoothedRun if isinstance(release, Smoothing) else MovingRun
+    run = kind.along(plain, problem, tuple(directions), release)
+    start = jax.tree.map(strong, run.start(y0, tables))
+    run.settled(start, *_driven(run, stepper, components, jumps, jnp.uint32(0), group)[0], tables)
+
+
 def _integrate(
     problem: AbstractODE,
     solver,
@@ -148,16 +170,7 @@ def _integrate(
         return eqx.combine(numbers, others)
 
     def driven(run, first, count):
-        """For each step what drives it: normals and further words, and the words of its jumps."""
-        draws = [Draw(())] * count
-        if run.noise is None:
-            return [(draw, None) for draw in draws]
-        draws = run.noise.draws(components, stepper.areas, first, count)
-        if stepper.variates:
-            words = run.noise.words(Purpose.TRANSITION, first, count)
-            draws = [draw._replace(words=w) for draw, w in zip(draws, words, strict=True)]
-        happening = run.noise.words(Purpose.JUMPS, first, count) if jumps else [None] * count
-        return list(zip(draws, happening, strict=True))
+        return _driven(run, stepper, components, jumps, first, count)
 
     def drawn_apart(run, first, count):
         """The same, its normals in memory: drawn in a branch, always taken, out of which nothing is fused.
@@ -276,6 +289,7 @@ def _integrate(
     if isinstance(run, MovingRun | SmoothedRun):
         run, start = run.settled(start, *driven(run, jnp.uint32(0), group)[0], tables)
         numbers, others = eqx.partition(run, eqx.is_array)
+        start = start if noise is None else _own(start, noise)
     pack, unpack = packing(start)
     start = pack(start)
     # XLA's CPU compiler makes a kernel of each array that is carried, and would draw the normals in all.
@@ -307,6 +321,25 @@ def _integrate(
     first = alone(start, jnp.uint32(0))
     last = alone(end, jnp.uint32(grid.steps))
     return jax.tree.map(_in_order, first, between, last)
+
+
+def _driven(run, stepper, components: int, jumps: bool, first, count: int) -> list:
+    """For each step what drives it: normals and further words, and the words of its jumps."""
+    draws = [Draw(())] * count
+    if run.noise is None:
+        return [(draw, None) for draw in draws]
+    draws = run.noise.draws(components, stepper.areas, first, count)
+    if stepper.variates:
+        words = run.noise.words(Purpose.TRANSITION, first, count)
+        draws = [draw._replace(words=w) for draw, w in zip(draws, words, strict=True)]
+    happening = run.noise.words(Purpose.JUMPS, first, count) if jumps else [None] * count
+    return list(zip(draws, happening, strict=True))
+
+
+def _own(tree, noise: AbstractNoise):
+    """Numbers of this path's own, lest `vmap` trace the loop once more to learn which become so in a step."""
+    word = jnp.ravel(next(leaf for leaf in jax.tree.leaves(noise) if eqx.is_array(leaf)))[0]
+    return jax.tree.map(lambda x: jnp.where(word == word, x, x), tree)
 
 
 def _in_order(first, between, last):

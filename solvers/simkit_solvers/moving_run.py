@@ -124,7 +124,7 @@ class MovingRun(NamedTuple):
 
         def after(changes):
             carried = start._replace(changes=changes)
-            return jax.eval_shape(lambda: run.stepped(carried, k, draw, words, tables).changes)
+            return jax.eval_shape(lambda: run.stepped(carried, k, draw, words, tables, False).changes)
 
         changes = still_or_moving(start.changes, after, start.carry)
         if self.release is not None:
@@ -187,8 +187,8 @@ class MovingRun(NamedTuple):
         """The path, its derivatives and the weights after step `k`; None stays None."""
         return like_before(self.stepped(carried, k, draw, words, tables), carried)
 
-    def stepped(self, carried: Moving, k, draw, words, tables) -> Moving:
-        """The same, with None for whatever this step makes zero."""
+    def stepped(self, carried: Moving, k, draw, words, tables, weighed: bool = True) -> Moving:
+        """The same, with None for whatever this step makes zero; `weighed` is whether weights are wanted."""
         y, state, acc = carried.carry
         others = eqx.partition((draw.W, self.run, y, state), eqx.is_array)[1]
 
@@ -211,7 +211,12 @@ class MovingRun(NamedTuple):
                 part = share(self.every[i], k, self.run.dt)
                 normals = tuple(z.astype(self.run.dt.dtype) for z in draw.W)
                 new, more = released(
-                    lambda W, f=advance: f(W)[0], lambda W, f=along: f(W)[0], normals, part, self.driven
+                    lambda W, f=advance: f(W)[0],
+                    lambda W, f=along: f(W)[0],
+                    normals,
+                    part,
+                    self.driven,
+                    weighed,
                 )
                 weights.append(carried.weights[i] + more)
             moved.append((new, new_state, dacc))

@@ -32,7 +32,7 @@ _LOG2 = (
 _SQRT_HALF = 0x3F3504F3  # the bits of float32 sqrt(1/2)
 
 
-def _horner(coefficients, x):
+def horner(coefficients, x):
     y = jnp.float32(coefficients[0])
     for c in coefficients[1:]:
         y = y * x + jnp.float32(c)
@@ -46,7 +46,7 @@ def log2(x):
     exponent = jax.lax.shift_right_arithmetic(above, jnp.int32(23))
     mantissa = jax.lax.bitcast_convert_type(bits - (exponent << 23).astype(jnp.uint32), jnp.float32)
     x = mantissa - jnp.float32(1)
-    return exponent.astype(jnp.float32) + x * _horner(_LOG2, x)
+    return exponent.astype(jnp.float32) + x * horner(_LOG2, x)
 
 
 @jax.jit  # traced once rather than at every call
@@ -55,7 +55,7 @@ def standard_normal(word):
     half = (word >> jnp.uint32(1)).astype(jnp.int32).astype(jnp.float32)  # signed: unsigned converts slowly
     v = (half + jnp.float32(0.5)) * jnp.float32(2**-31)
     t = log2(v * (jnp.float32(2) - v)) * jnp.float32(2 / 31) + jnp.float32(1)
-    z = (jnp.float32(1) - v) * _horner(_QUANTILE, t)
+    z = (jnp.float32(1) - v) * horner(_QUANTILE, t)
     sign = word << jnp.uint32(31)
     return jax.lax.bitcast_convert_type(jax.lax.bitcast_convert_type(z, jnp.uint32) | sign, jnp.float32)
 

@@ -2,10 +2,10 @@ r"""Random variates of other laws than the normal, from the words of the counter
 
 `exponential` is a function of one word, in float32 arithmetic like the normals: 31 random bits, the largest
 value $32 \log 2 = 22.2$, the resolution near zero $6 \cdot 10^{-8}$. The others take a block of two
-words as a key, since methods that reject need an unknown number of words: `poisson` and `binomial` of the
-generator itself, `gamma`, which is called seldom, of `jax.random`.
+words as a key, since methods that reject need an unknown number of words.
 """
 
+import functools
 import math
 from collections.abc import Callable
 from typing import NamedTuple
@@ -14,11 +14,17 @@ import jax
 import jax.numpy as jnp
 
 from simkit_solvers.generator import Words, block
-from simkit_solvers.normal import log2
+from simkit_solvers.normal import horner, log2, standard_normal
 
 SMALL_MEAN = 10.0
 LARGEST_INVERTED = 36  # of mean 10 it is larger with probability 1e-10
+_NONE = -1e30  # of a variate that is yet to be drawn
 _LOG_2 = 0.6931471805599453
+# (log(1 + x) - x + x^2/2 - x^3/3) / x^4 on [-0.4, 0.4], highest power first.
+_LOG_AFTER_CUBE = (
+    -0.12007971855433663, 0.1257645955664746, -0.09443282299056292, 0.1066130297298315, -0.12533096232354016,
+    0.14306448076303135, -0.16665988693849265, 0.19999745640765018, -0.25000002204768845,
+)  # fmt: skip
 
 
 def exponential(word):
@@ -47,7 +53,11 @@ def poisson(words: Words, mean):
     large = mean >= SMALL_MEAN
     below = inverted(~first.a, jnp.where(large, 0.0, mean), LARGEST_INVERTED)
     m = jnp.where(large, mean, SMALL_MEAN)
-    return _rejected(words, _poisson_hat(m), lambda k: _log_poisson(k, m), below, ~large).astype(jnp.int32)
+    return _first_fit(_poisson_counts, words, (m,), jnp.where(large, _NONE, below)).astype(jnp.int32)
+
+
+def _poisson_counts(mean):
+    return _counts(_poisson_hat(mean), lambda k: _log_poisson(k, mean))
 
 
 class _Hat(NamedTuple):
@@ -78,26 +88,18 @@ def _binomial_hat(n, p) -> _Hat:
     return _Hat(a, b, n * p + 0.5, (2.83 + 5.1 / b) * spread, 0.92 - 4.2 / b)
 
 
-def _rejected(words: Words, hat: _Hat, log_density: Callable, given, done) -> jax.Array:
-    """A variate of a law on whole numbers by rejection from a transformed uniform; `given` where `done`."""
+def _counts(hat: _Hat, log_density: Callable) -> Callable:
+    """Trials of whole numbers, rejected from a transformed uniform."""
     a, b, centre, scale, inner = hat
 
-    def tried(attempt):
-        pair = block(words, attempt, jnp.uint32(1))
+    def tried(pair):
         u, v = below_one(pair.a, b.dtype) - 0.5, 1.0 - below_one(pair.b, b.dtype)
         room = jnp.maximum(0.5 - jnp.abs(u), 1e-9)
         k = jnp.floor((2.0 * a / room + b) * u + centre)
         height = jnp.log(v * scale / (a / (room * room) + b))
         return k, ((room >= 0.07) & (v <= inner)) | ((k >= 0) & (height <= log_density(k)))
 
-    def again(carry):
-        attempt, _, _ = carry
-        k, fits = tried(attempt)
-        return attempt + jnp.uint32(1), k, fits
-
-    # What is given goes through the loop, or the compiler would do it again wherever it is used.
-    _, k, _ = jax.lax.while_loop(lambda c: ~c[2], again, (jnp.uint32(0), given, done))
-    return k
+    return tried
 
 
 def inverted(word, mean, largest: int):
@@ -153,13 +155,13 @@ def binomial(words: Words, n, p):
     below = _counted(~first.a, terms)
 
     size, q = jnp.where(large, many, 2 * SMALL_MEAN), jnp.where(large, rare, 0.5)
-    highest = _log_binomial(jnp.floor(size * q + q), size, size * q)
-
-    def log_ratio(k):
-        return _log_binomial(k, size, size * q) - highest
-
-    k = _rejected(words, _binomial_hat(size, q), log_ratio, below, ~large)
+    k = _first_fit(_binomial_counts, words, (size, q), jnp.where(large, _NONE, below))
     return jnp.where(p > 0.5, many - k, k).astype(jnp.int32)
+
+
+def _binomial_counts(n, p):
+    highest = _log_binomial(jnp.floor(n * p + p), n, n * p)
+    return _counts(_binomial_hat(n, p), lambda k: _log_binomial(k, n, n * p) - highest)
 
 
 def _log_binomial(k, n, mean):
@@ -168,14 +170,78 @@ def _log_binomial(k, n, mean):
     return jnp.where(k <= n, inside, -jnp.inf)
 
 
+@jax.custom_jvp
 def gamma(words: Words, shape):
-    """A gamma variate of scale 1 and the given shape, in its precision.
+    r"""A gamma variate of scale 1 and the given shape > 0, in its precision, from normals in float32.
 
+    For a shape a of 1 and more it is $d (1 + wz)^3$ with $d = a - 1/3$, $w = 1/\sqrt{9d}$ and a normal z, at
+    most 5 % of which are rejected; below 1 that of a + 1, times $u^{1/a}$. The derivative is that along the
+    shape at a fixed probability. The words are the key of as many blocks as it takes.
     Reference: Marsaglia & Tsang (2000), A simple method for generating gamma variables,
     doi:10.1145/358407.358414.
     """
-    return jax.random.gamma(_key(words), shape, dtype=shape.dtype)
+    small = shape < 1
+    d = jnp.where(small, shape + 1, shape) - 1 / 3
+    w = jax.lax.rsqrt(9 * d)
+    law = d.astype(jnp.float32), w.astype(jnp.float32)
+    z = _first_fit(_normals_of_gamma, words, law, jnp.float32(_NONE))
+    root = jnp.maximum(1 + w * z.astype(shape.dtype), 0)
+    e = exponential(block(words, jnp.uint32(0), jnp.uint32(0)).a).astype(shape.dtype)
+    return d * root * root * root * jnp.where(small, jnp.exp(-e / jnp.where(small, shape, 1)), 1)
 
 
-def _key(words: Words):
-    return jax.random.wrap_key_data(jnp.stack([words.a, words.b]), impl="threefry2x32")
+@gamma.defjvp
+def _(primals, tangents):
+    x = gamma(*primals)
+    return x, jax.lax.random_gamma_grad(primals[1], x) * tangents[1]
+
+
+def _normals_of_gamma(d, w):
+    r"""A normal z fits where $\log u < z^2/2 + d - dv + d \log v$ with $v = (1 + wz)^3$.
+
+    So does that of a NaN, which would be tried for ever. The right side is $3d$ times what is left of the
+    series of $\log(1 + wz)$ after the cube.
+    """
+
+    def tried(pair):
+        z = standard_normal(pair.a)
+        x = w * z
+        return z, ~((x <= -1) | (-exponential(pair.b) >= 3 * d * _log_after_cube(x)))
+
+    return tried
+
+
+def _log_after_cube(x):
+    """log(1 + x) - x + x^2/2 - x^3/3 in float32, without cancellation."""
+    square = x * x
+    logarithm = log2(jnp.maximum(1 + x, jnp.float32(1e-30))) * jnp.float32(_LOG_2)
+    far = logarithm - x + square * (jnp.float32(0.5) - x * jnp.float32(1 / 3))
+    return jnp.where(jnp.abs(x) < 0.4, square * square * horner(_LOG_AFTER_CUBE, x), far)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _first_fit(trials: Callable, words: Words, law, given) -> jax.Array:
+    """The first variate of `trials(*law)`, a function of a pair of words, that fits; or what is `given`.
+
+    All lanes are one loop with one condition, which carries one number of each. The loop of `vmap` would also
+    carry the number of the trial in each lane, and XLA's CPU compiler would draw the trial again for it.
+    """
+
+    @jax.custom_batching.custom_vmap
+    def search(words, law, given):
+        tried = trials(*law)
+
+        def again(carry):
+            attempt, variate = carry
+            new, fits = tried(block(words, attempt, jnp.uint32(1)))
+            return attempt + jnp.uint32(1), jnp.where((variate == _NONE) & fits, new, variate)
+
+        shape = jnp.broadcast_shapes(*(x.shape for x in jax.tree.leaves((words, law, given))))
+        start = jnp.uint32(0), jnp.broadcast_to(given, shape)
+        return jax.lax.while_loop(lambda c: (c[1] == _NONE).any(), again, start)[1]
+
+    @search.def_vmap
+    def _(size, batched, *arguments):
+        return search(*jax.tree.map(lambda x, own: x if own else x[None], arguments, tuple(batched))), True
+
+    return search(*jax.lax.stop_gradient((words, law, given)))

@@ -82,7 +82,10 @@ class CIR(AbstractSDE, AbstractExactMoments, AbstractExactTransition, AbstractSq
         enough = d > 1
         root = sqrt_positive(kept) + 0.5 * self.sigma * jnp.sqrt(span / h) * dW.W
         half = jnp.where(enough, 0.0, jnp.minimum(0.5 * kept / c, LARGEST_MEAN))
-        n = poisson(words.block(1), jax.lax.stop_gradient(half))
+        half = jax.lax.stop_gradient(half)
+        n = jax.lax.cond(  # a Poisson variate takes as long as the rest
+            enough, lambda: jnp.zeros_like(half, jnp.int32), lambda: poisson(words.block(1), half)
+        )
         shape = 0.5 * jnp.where(enough, d - 1, d + 2.0 * n.astype(d.dtype))
         drawn = jnp.where(shape > 0, 2 * c * gamma(words.block(0), jnp.maximum(shape, TINY)), 0.0)
         normal = jnp.where(enough, root * root, 0.0 * kept)  # on which N depends too

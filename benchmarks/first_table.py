@@ -1,0 +1,75 @@
+"""The time to the first table of derivatives, from a cold start and with programs compiled before.
+
+Each command is a process of its own on 2000 paths, so that running is nothing: what is left is tracing
+and, without the cache, compiling. Seconds of processor time, of all threads.
+"""
+
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import yaml
+from report import Finding, options, report
+from rounds import timed
+
+BASKET = Path(__file__).parent.parent / "examples/greeks.yaml"
+CALL = {
+    "constants": {"r": 0.05, "K": 100.0},
+    "model": {"type": "GBM", "mu": "r", "sigma": 0.2},
+    "initial": {"S": 100.0},
+    "time": {"t1": 1.0, "steps": 252},
+    "solver": "EulerMaruyama",
+    "observe": {"call": "exp(-r*t) * maximum(S - K, 0)"},
+    "sensitivity": {"wrt": ["S", "sigma", "r"], "second": ["S"]},
+}
+HESTON = {
+    "constants": {"r": 0.03},
+    "model": {"type": "Heston", "mu": "r", "kappa": 2.0, "theta": 0.06, "xi": 0.4, "rho": -0.6},
+    "initial": {"S": 100.0, "v": 0.05},
+    "time": {"t1": 1.0, "steps": 200},
+    "solver": "EulerMaruyama",
+    "observe": {"digital": "exp(-r*t) * (S > 105)"},
+    "sensitivity": {"wrt": ["S", "v", "kappa", "theta", "xi", "rho", "r"], "second": ["S"]},
+}
+
+
+def processor_seconds(file: Path, cache: str) -> float:
+    """What one run of a file takes of all processors."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(
+        [sys.executable, "-m", "simkit", "run", str(file), "--overwrite", "--set", "ensemble.paths=2000"],
+        cwd=file.parent,
+        env=os.environ | {"SIMKIT_CACHE": cache},
+        check=True,
+        capture_output=True,
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def main():
+    asked = options(__doc__)
+    with tempfile.TemporaryDirectory() as folder:
+        programs = {}
+        tables = {
+            "Heston digital": yaml.safe_dump(HESTON),
+            "basket": BASKET.read_text(),
+            "call on GBM": yaml.safe_dump(CALL),
+        }
+        for name, text in tables.items():
+            file = Path(folder, f"{name.replace(' ', '_')}.yaml")
+            file.write_text(text)
+            for state, cache in (("cold", "off"), ("compiled before", str(Path(folder, "cache")))):
+                programs[f"{name}, {state}"] = lambda file=file, cache=cache: processor_seconds(file, cache)
+        timings = timed(programs, 1 if asked.small else 3)
+    findings = [
+        Finding(f"table of derivatives, {name}", timing.best, "s") for name, timing in timings.items()
+    ]
+    report("first_table", findings, timings, {}, asked)
+
+
+if __name__ == "__main__":
+    main()
