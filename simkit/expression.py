@@ -38,6 +38,10 @@ from simkit.suggestion import did_you_mean, shown
 from simkit.tokens import MAX_DEPTH, ExpressionError, check_tokens, fail
 
 MAX_INTEGER_POWER = 1000
+NO_DERIVATIVE = (
+    "is computed from plain numbers before the run and has no derivative; leave what it depends on out of "
+    "sensitivity.wrt"
+)
 CONDITIONAL = ("first", "hitting_time")  # whose last argument is a condition
 
 _ELSEWHERE = {"ln": "log", "pow": "**", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "fabs": "abs"}
@@ -104,8 +108,9 @@ class Expression:
     condition, whose value is 1 or 0. `jumps` are the names on which conditions, `sign`, `floor` and `ceil` in
     it depend: where these change a little, its value may change at once. `kinks` are those in `maximum`,
     `minimum`, `clip`, `abs` and in extremes along the path, where its slope may, and `roots`, which are in
-    roots of what may touch zero, and `hidden` those on which closed forms depend that jump, if at T = 0 only.
-    `edges` are where that happens, but for roots, what is hidden, and extremes along the path. Two expressions of the same text are equal.
+    roots of what may touch zero, or in closed forms that bend at T = 0. `hidden` are those in closed forms
+    that jump there. `edges` are where all that happens, but for roots, what is hidden, and extremes along the
+    path. Two expressions of the same text are equal.
     """
 
     text: str
@@ -462,8 +467,8 @@ class _Compiler:
         if self.functionals and name in OF_NUMBERS and used:
             fail(
                 node.col_offset,
-                f"{name} is computed before the run, from numbers, and {min(used)} is a name: give the whole a "
-                "name in constants, and use that here, found",
+                f"{name} is computed from numbers before the run, and {min(used)} is a name; give {name}(…) "
+                "a name in constants, and use that here; found",
             )
         expiry = next((each.value for each in node.keywords if each.arg == "T"), None)
         if name not in SMOOTH and expiry is not None and "t" in _names(expiry):
@@ -473,7 +478,7 @@ class _Compiler:
             values = {key: part(environment) for key, part in parts.items()}
             if not is_plain(*values.values()):
                 if name in OF_NUMBERS:
-                    raise ExpressionError(f"{name} is of plain numbers and has no derivative")
+                    raise ExpressionError(f"{name} {NO_DERIVATIVE}")
                 return form(**values)
             try:
                 return float(form(**values))

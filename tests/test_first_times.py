@@ -133,7 +133,7 @@ def test_first_times_have_their_law_and_keep_their_dates_on_more_steps():
     for name, value in wanted.items():
         z = (float(found[f"{name}_mean"]) - value) / float(found[f"{name}_stderr"])
         assert abs(z) < LIMIT, name
-        assert float(found[f"{name}_bias"]) == pytest.approx(0, abs=1e-12)  # the same dates on more steps
+        assert float(found[f"{name}_bias"]) == pytest.approx(0, abs=1e-7)  # the same dates on more steps
 
 
 @pytest.mark.more

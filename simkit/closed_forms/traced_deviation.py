@@ -12,6 +12,7 @@ from simkit.closed_forms.numbers import normal_cdf, normal_pdf
 def _deviation(price: jax.Array, asset: jax.Array, strike: jax.Array) -> jax.Array:
     share, x = normalised(price, asset, strike)
     sound = (share > 0) & (share < 1)
+    beyond = jnp.where(share == 0, 0.0, jnp.nan)
     share = jnp.where(sound, share, 0.5)
     start = begun(share, x)
     carried = jnp.int32(0), Search(*(jnp.asarray(each, share.dtype) for each in start[:3]), start.done)
@@ -20,7 +21,7 @@ def _deviation(price: jax.Array, asset: jax.Array, strike: jax.Array) -> jax.Arr
         lambda turn: (turn[0] + 1, improved(turn[1], share, x)),
         carried,
     )
-    return jnp.where(sound, found.s, jnp.where(share == 0, 0.0, jnp.nan))
+    return jnp.where(sound, found.s, beyond)
 
 
 @_deviation.defjvp
