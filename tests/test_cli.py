@@ -394,7 +394,7 @@ class TestFailures:
     def test_a_folder_is_not_an_output(self, folder, name):
         result = simkit_command("run", "small.yaml", "--out", name)
         assert result.exit_code == 2
-        assert result.stderr == f"{name or '.'}: must end in .zarr or .nc\n"
+        assert result.stderr == f"{name or '.'}: must end in .zarr, .nc or .csv\n"
 
     def test_an_unknown_option_exits_with_2(self, folder):
         assert simkit_command("run", "small.yaml", "--fast").exit_code == 2
