@@ -8,7 +8,7 @@ from simkit.closed_forms import CLOSED_FORMS
 from simkit.documents import KeyPath
 from simkit.ends_of_steps import inside_a_step
 from simkit.exercise_plan import plan_exercise
-from simkit.expression import Functional, check_name
+from simkit.expression import Functional, check_spelling
 from simkit.fields import Constants, compiled, evaluated
 from simkit.mistakes import Mistakes
 from simkit.model_plan import ModelPlan, refuse_ambiguous
@@ -38,13 +38,14 @@ def plan_observables(
         values["t"] = ends[1]
     for name, settings in (section or {}).items():
         path = ("observe", name)
-        reason = check_name(name)
+        reason = check_spelling(name)
         if plan is not None and name in plan.variables:
             reason = f"{name} is a state variable, whose statistics are given anyway; choose another name"
         elif plan is not None and reason is None:
             clashing = clash([*plan.variables, *info], name)
             if clashing is not None:
-                reason = f"{clashing[0]} has a result {clashing[1]} too; choose another name"
+                both = f"{clashing[0]} and {name} would both have a result {clashing[1]}"
+                reason = f"{both} in the dataset; choose another name"
         if reason:
             mistakes.add(path, reason, at_key=True)
         place = (*path, "value")

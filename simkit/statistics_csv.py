@@ -12,6 +12,7 @@ import xarray as xr
 from simkit.result_names import SUFFIXES
 from simkit.variant_dataset import each_variant
 
+FIGURES = ("", "stderr", "sd", "step_error", "check", "check_stderr", "z", "estimator", "reason")
 ALONG = {"derivative": "parameter", "second": "pair"}
 
 Line = dict[str, Any]
@@ -88,11 +89,8 @@ def _of_sensitivities(dataset: xr.Dataset) -> Iterator[Line]:
             prefix = f"{name}_{kind}"
             if prefix not in dataset:
                 continue
-            figures = {
-                str(key).removeprefix(prefix).removeprefix("_") or "value": figure
-                for key, figure in dataset.data_vars.items()
-                if key == prefix or str(key).startswith(f"{prefix}_")
-            }
+            keys = {suffix: f"{prefix}_{suffix}".rstrip("_") for suffix in FIGURES}
+            figures = {suffix or "value": dataset[key] for suffix, key in keys.items() if key in dataset}
             for i, wrt in enumerate(dataset[along].values):
                 own = {key: figure.isel({along: i}) for key, figure in figures.items()}
                 yield from _at_times(dataset, {"quantity": name, "figure": kind, "wrt": str(wrt)}, own)

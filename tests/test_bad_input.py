@@ -54,7 +54,8 @@ CASES = [
     ({"ensemble": "{seed: -1}"}, "6:18: ensemble.seed: must be at least 0, got -1"),
     (
         {"observe": "{S_bias: S}"},
-        "8:11: observe.S_bias: S has a result S_bias_stderr too; choose another name",
+        "8:11: observe.S_bias: S and S_bias would both have a result S_bias_stderr in the dataset; choose "
+        "another name",
     ),
     (
         {"ensemble": "{paths: 5000000000}"},
@@ -71,7 +72,8 @@ CASES = [
     ({"precision": "double"}, "9:12: precision: must be float32 or float64, got 'double'"),
     (
         {"observe": "{a: {value: S, exact: 1}, a_exact: S, innocent: S**2}"},
-        "8:36: observe.a_exact: a has a result a_exact_variance too; choose another name",
+        "8:36: observe.a_exact: a and a_exact would both have a result a_exact_variance in the dataset; "
+        "choose another name",
     ),
     ({"output": "gbm.xls"}, "9:9: output: must end in .zarr, .nc or .csv, got 'gbm.xls'"),
     ({"save": "{paths: some}"}, "7:15: save.paths: must be a whole number of paths or all, got 'some'"),

@@ -79,6 +79,8 @@ class AbstractMultiAssetGBM(AbstractSDE, AbstractExactMoments, AbstractExactTran
 
     def noise(self, t, y, dW):
         found = []
+        if len(y) > WRITTEN_OUT:  # or XLA draws each normal anew for each price that it moves
+            dW = jax.lax.optimization_barrier(dW)
         for S, sigma, row in zip(y, self._numbers("sigma"), self._root(), strict=True):
             shock = sum((part * w for part, w in zip(row[1:], dW[1:], strict=False)), row[0] * dW[0])
             found.append(sigma * S * shock)
