@@ -126,20 +126,6 @@ def test_two_quantities_never_share_a_result():
 
 
 ODD = ("max", "e", "t", "lambda", "time", "variant", "quantity", "path", "n", "K", "sigma", "parameter")
-    "max",
-    "e",
-    "t",
-    "lambda",
-    "time",
-    "variant",
-    "quantity",
-    "quantity_2",
-    "path",
-    "n",
-    "K",
-    "sigma",
-    "parameter",
-]
 
 
 def test_observables_may_be_called_what_they_like(tmp_path):
