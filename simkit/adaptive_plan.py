@@ -14,6 +14,7 @@ from simkit_solvers.jump_grid import JumpGrid
 from simkit_solvers.problem import AbstractSDE
 from simkit_solvers.registry import info_of
 
+from simkit.closed_forms import CLOSED_FORMS
 from simkit.expression import Expression, ExpressionError, compile_expression
 from simkit.fields import Constants, compiled, evaluated
 from simkit.mistakes import Mistakes
@@ -125,7 +126,7 @@ def refuse_adaptive(
 def path_functionals(settings: ObservableSettings) -> list[str]:
     """The kinds of path functional in an observable; none in one that cannot be read."""
     try:
-        found = compile_expression(settings.value, None, functionals=True)
+        found = compile_expression(settings.value, None, functionals=True, closed_forms=CLOSED_FORMS)
     except ExpressionError:
         return []
     return [functional.kind for functional in found.functionals]

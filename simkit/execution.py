@@ -6,11 +6,12 @@ import warnings
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simkit.build import build
 from simkit.ensemble import Progress, run_ensemble
-from simkit.errors import NumericalError
+from simkit.errors import InputError, NumericalError
 from simkit.overrides import Overrides
 from simkit.settings import Experiment
 from simkit.simulation import EnsembleResult, Simulation
@@ -50,6 +51,7 @@ def run(
         from simkit.storage import check_output
 
         check_output(target, overwrite)
+        refuse_paths(loaded, target)
     dataset = run_built(loaded, build_loaded(loaded), progress)
     notes = [] if keeps_unresolved(loaded) else all_unresolved(dataset)
     if notes:
@@ -74,6 +76,15 @@ def keeps_unresolved(loaded: Experiment | Variants) -> bool:
 def output_of(loaded: Experiment | Variants) -> str | None:
     """Where the file says that the dataset goes."""
     return (loaded if isinstance(loaded, Experiment) else next(iter(loaded.values()))).output
+
+
+def refuse_paths(loaded: Experiment | Variants, target: str | os.PathLike | None) -> None:
+    """Raise `InputError` where paths are to be saved and the file is to be a table of statistics."""
+    each = [loaded] if isinstance(loaded, Experiment) else loaded.values()
+    if target is not None and Path(target).suffix == ".csv" and any(x.save.paths is not None for x in each):
+        raise InputError(
+            f"save.paths: {target} holds statistics only; write .zarr or .nc, or leave save.paths out"
+        )
 
 
 def build_loaded(loaded: Experiment | Variants) -> Simulation | dict[str, Simulation]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable
 
+from simkit.closed_forms import CLOSED_FORMS
 from simkit.divisors import does_not_divide
 from simkit.documents import KeyPath
 from simkit.ends_of_steps import inside_a_step
@@ -91,7 +92,9 @@ def _basis(
         given = [] if plan is None else list(plan.variables)
     found = []
     for i, text in enumerate(given):
-        expression = compiled(mistakes, (*place, "basis", i), text, names, functionals=True)
+        expression = compiled(
+            mistakes, (*place, "basis", i), text, names, functionals=True, closed_forms=CLOSED_FORMS
+        )
         refuse_ambiguous(
             mistakes, (*place, "basis", i), expression, frozenset() if plan is None else plan.ambiguous
         )

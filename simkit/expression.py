@@ -16,6 +16,8 @@ import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal, NoReturn, cast
 
+from simkit.closed_forms import KINKED_AT_EXPIRY, OF_NUMBERS, SMOOTH
+from simkit.closed_forms.numbers import is_plain
 from simkit.functions import (
     FUNCTIONALS,
     FUNCTIONS,
@@ -36,6 +38,11 @@ from simkit.suggestion import did_you_mean, shown
 from simkit.tokens import MAX_DEPTH, ExpressionError, check_tokens, fail
 
 MAX_INTEGER_POWER = 1000
+NO_DERIVATIVE = (
+    "is computed from plain numbers before the run and has no derivative; leave what it depends on out of "
+    "sensitivity.wrt"
+)
+CONDITIONAL = ("first", "hitting_time")  # whose last argument is a condition
 
 _ELSEWHERE = {"ln": "log", "pow": "**", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "fabs": "abs"}
 _ARITHMETIC = {
@@ -54,19 +61,28 @@ _COMPARISONS = {
 }
 
 Environment = Mapping[Any, Any]
-Kind = Literal["mean", "max", "min", "integral", "no_touch"]
+Kind = Literal["mean", "max", "min", "integral", "no_touch", "first", "hitting_time", "at"]
 
 
 @dataclasses.dataclass(frozen=True)
 class Functional:
     """A path functional in an expression, such as `mean(S)`. Its value is looked up under itself.
 
-    `volatility` is the second argument of `no_touch`.
+    `arguments` begin with what is watched; those of `hitting_time(c)` are `t` and the condition.
     """
 
     kind: Kind
-    argument: "Expression"
-    volatility: "Expression | None" = None
+    arguments: tuple["Expression", ...]
+
+    @property
+    def argument(self) -> "Expression":
+        """What is watched along the path."""
+        return self.arguments[0]
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names in all arguments."""
+        return frozenset().union(*(each.names for each in self.arguments))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,8 +108,9 @@ class Expression:
     condition, whose value is 1 or 0. `jumps` are the names on which conditions, `sign`, `floor` and `ceil` in
     it depend: where these change a little, its value may change at once. `kinks` are those in `maximum`,
     `minimum`, `clip`, `abs` and in extremes along the path, where its slope may, and `roots`, which are in
-    roots of what may touch zero. `edges` are where that happens, but for roots and extremes along the path.
-    Two expressions of the same text are equal.
+    roots of what may touch zero, or in closed forms that bend at T = 0. `hidden` are those in closed forms
+    that jump there. `edges` are where all that happens, but for roots, what is hidden, and extremes along the
+    path. Two expressions of the same text are equal.
     """
 
     text: str
@@ -103,10 +120,14 @@ class Expression:
     jumps: frozenset[str] = frozenset()
     kinks: frozenset[str] = frozenset()
     roots: frozenset[str] = frozenset()
+    hidden: frozenset[str] = frozenset()
     edges: tuple[Edge, ...] = dataclasses.field(default=(), compare=False, repr=False)
 
     def __call__(self, environment: Environment):
         return self.evaluate(environment)
+
+
+TIME = Expression("t", frozenset(["t"]), (), lambda environment: environment["t"])
 
 
 def compile_expression(
@@ -118,8 +139,8 @@ def compile_expression(
 ) -> Expression:
     """Compile a text, or a number, that may use `names` (any name at all if `None`).
 
-    With `functionals`, `mean(x)`, `max(x)`, `min(x)` and `integral(x)` may be used; `closed_forms` are
-    functions of plain numbers, called with keyword arguments. Raises `ExpressionError`.
+    With `functionals`, those along a path such as `mean(x)` may be used; `closed_forms` are called with
+    keyword arguments. Raises `ExpressionError`.
     """
     if isinstance(text, int | float):
         number = float(text)
@@ -132,12 +153,19 @@ def compile_expression(
     return compiler.expression(text, evaluate, tuple(compiler.found))
 
 
+def check_spelling(name: str) -> str | None:
+    """Why a name cannot be that of a result, to which no expression refers; `None` if it can."""
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+        letters = "letters" if name.isascii() else "plain letters (a to z)"
+        return f"{shown(name)} is not a name: use {letters}, digits and _, and begin with a letter"
+    return f"{name!r} begins with _; begin with a letter" if name.startswith("_") else None
+
+
 def check_name(name: str) -> str | None:
     """Why a name cannot be given to something that expressions refer to; `None` if it can."""
-    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-        return f"{shown(name)} is not a name: use letters, digits and _, and begin with a letter"
-    if name.startswith("_"):
-        return f"{name!r} begins with _; begin with a letter"
+    reason = check_spelling(name)
+    if reason:
+        return reason
     if keyword.iskeyword(name):
         return f"{name!r} is a reserved word; choose another name, such as {name + '_'!r}"
     if name in FUNCTIONS:
@@ -190,6 +218,7 @@ class _Compiler:
         self.jumps: set[str] = set()
         self.kinks: set[str] = set()
         self.roots: set[str] = set()
+        self.hidden: set[str] = set()
         self.found: list[Functional] = []
         self.edges: list[Edge] = []
         self.called: dict[int, Functional] = {}
@@ -197,8 +226,8 @@ class _Compiler:
 
     def expression(self, text: str, evaluate: Callable, functionals: tuple[Functional, ...]) -> Expression:
         """What was translated."""
-        names = (frozenset(found) for found in (self.used, self.jumps, self.kinks | self.roots, self.roots))
-        used, *rough = names
+        jumps, kinks = self.jumps | self.hidden, self.kinks | self.roots
+        used, *rough = map(frozenset, (self.used, jumps, kinks, self.roots, self.hidden))
         return Expression(text, used, functionals, evaluate, *rough, tuple(self.edges))
 
     def number(self, node: ast.expr, depth: int) -> Callable[[Environment], Any]:
@@ -398,20 +427,22 @@ class _Compiler:
         if not self.functionals:
             hint = f"; of two numbers use {name}imum(a, b)" if name in ("max", "min") else ""
             fail(at, f"{name}(…) runs along a path and is for observables only{hint}; found")
-        _count(node, name, 2 if name == "no_touch" else 1)
+        _count(node, name, 2 if name in ("no_touch", "first", "at") else 1)
         if self.inside:
             fail(at, f"{name}(…) inside {self.inside}(…): path functionals cannot be nested; found")
-        arguments = []
+        arguments = [TIME] if name == "hitting_time" else []
         for argument in node.args:
             inner = _Compiler(self.text, self.names, True, self.closed_forms)
             inner.inside = name
-            evaluate = inner.number(argument, 1)
+            condition = name in CONDITIONAL and argument is node.args[-1]
+            evaluate = (inner.condition if condition else inner.number)(argument, 1)
             arguments.append(inner.expression(ast.unparse(argument), evaluate, ()))
-            self.used |= inner.used
             self.jumps |= inner.jumps
             self.roots |= inner.roots
+            self.hidden |= inner.hidden
             self.kinks |= inner.used if name in ("max", "min", "no_touch") else inner.kinks
-        found = Functional(cast(Kind, name), *arguments)
+        found = Functional(cast(Kind, name), tuple(arguments))
+        self.used |= found.names
         if found not in self.found:
             self.found.append(found)
         self.called[id(node)] = found
@@ -439,8 +470,23 @@ class _Compiler:
         if missing:
             fail(node.col_offset, f"{name} needs {', '.join(missing)} too, {usage}; found")
 
+        used = set().union(*(_names(each.value) for each in node.keywords))
+        if self.functionals and name in OF_NUMBERS and used:
+            fail(
+                node.col_offset,
+                f"{name} is computed from numbers before the run, and {min(used)} is a name; give {name}(…) "
+                "a name in constants, and use that here; found",
+            )
+        expiry = next((each.value for each in node.keywords if each.arg == "T"), None)
+        if name not in SMOOTH and expiry is not None and "t" in _names(expiry):
+            (self.roots if name in KINKED_AT_EXPIRY else self.hidden).update(used)
+
         def evaluate(environment):
             values = {key: part(environment) for key, part in parts.items()}
+            if not is_plain(*values.values()):
+                if name in OF_NUMBERS:
+                    raise ExpressionError(f"{name} {NO_DERIVATIVE}")
+                return form(**values)
             try:
                 return float(form(**values))
             except (ValueError, ArithmeticError) as error:

@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+from simkit.closed_forms import CLOSED_FORMS
 from simkit.documents import KeyPath
 from simkit.expression import Expression, ExpressionError, check_name, compile_expression
 from simkit.mistakes import Mistakes
@@ -60,7 +61,7 @@ class Constants:
             reason = check_name(name)
             if reason:
                 mistakes.add(path, reason, at_key=True)
-            expression = compiled(mistakes, path, text, self.names)
+            expression = compiled(mistakes, path, text, self.names, closed_forms=CLOSED_FORMS)
             if expression is None:
                 continue
             later = expression.names - set(self.names[: self.names.index(name)])

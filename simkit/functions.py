@@ -86,6 +86,12 @@ FUNCTIONALS: dict[str, str] = {
     "integral": "integral(x), over time from t0 by the trapezoidal rule; in observables",
     "no_touch": "no_touch(x, s), probability that x > 0, of volatility s, stayed above 0 between the times "
     "looked at, given its values there, t0 included; in observables",
+    "first": "first(x, c), x when the condition c first holds along the path, t0 included, and 0 before; in "
+    "observables",
+    "hitting_time": "hitting_time(c), when the condition c first holds along the path, t0 included, and t "
+    "before; in observables",
+    "at": "at(x, s), x at the time s, a number or an expression of constants, and the present x before; in "
+    "observables",
 }
 
 NUMBERS = {"pi": math.pi, "e": math.e}

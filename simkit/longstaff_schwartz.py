@@ -93,8 +93,11 @@ def _parts(observable: Observable, exercise: Exercise) -> list[Observable]:
     """The value to be taken and the basis, as observables of their own."""
     basis = enumerate(exercise.basis)
     return [
-        Observable(observable.name, observable.expression, observable.every),
-        *(Observable(f"{observable.name} basis {i}", x, observable.every) for i, x in basis),
+        dataclasses.replace(observable, exercise=None),
+        *(
+            dataclasses.replace(observable, name=f"{observable.name} basis {i}", expression=x, exercise=None)
+            for i, x in basis
+        ),
     ]
 
 

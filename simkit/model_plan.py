@@ -12,7 +12,7 @@ from simkit.documents import KeyPath
 from simkit.expression import Expression
 from simkit.fields import Constants, compiled, evaluated
 from simkit.mistakes import Mistakes
-from simkit.numbered import written_out
+from simkit.numbered import pair_names, written_out
 from simkit.settings import NamedModel
 from simkit.suggestion import did_you_mean, shown
 
@@ -108,6 +108,16 @@ def _sized(cls: Any, size: Any, mistakes: Mistakes) -> Any:
         return None
 
 
+def _missing_pairs(given: Mapping[str, Any], specs: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Parameters of pairs, several of which nothing is given, by their common name."""
+    found = {}
+    for key in dict.fromkeys(name.rstrip("0123456789_") for name in specs):
+        names = list(pair_names(key, specs).values())
+        if len(names) > 1 and not any(name in given for name in names):
+            found[key] = names
+    return found
+
+
 def plan_named(section: NamedModel, constants: Constants, mistakes: Mistakes) -> ModelPlan | None:
     """The plan of a registered model; `None` for an unknown name."""
     cls: Any = MODELS.get(section.type)
@@ -130,8 +140,13 @@ def plan_named(section: NamedModel, constants: Constants, mistakes: Mistakes) ->
             if "did you mean" not in hint:
                 hint = f"; known: {', '.join(specs)}" if len(specs) <= 12 else ""
             mistakes.add(("model", name), f"unknown parameter of {section.type}{hint}", at_key=True)
+    pairs = _missing_pairs(given, specs)
+    for key, names in pairs.items():
+        what = f"the correlation of all pairs, their matrix, or {names[0]} to {names[-1]} one by one"
+        mistakes.add_missing(("model", key), f"is missing; {what}")
+    listed = {name for names in pairs.values() for name in names}
     for name, spec in specs.items():
-        if name not in given:
+        if name not in given and name not in listed:
             mistakes.add_missing(("model", name), f"is missing; {spec.description} ({spec.unit})")
     known = {name: text for name, text in given.items() if name in specs}
     found = parameter_values(known, ("model",), constants, mistakes)

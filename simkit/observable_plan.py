@@ -1,15 +1,19 @@
 """From the `observe` section to compiled observables."""
 
+import dataclasses
+
 from simkit_solvers.jump_diffusion import AbstractJumpDiffusion
 
 from simkit.closed_forms import CLOSED_FORMS
 from simkit.documents import KeyPath
+from simkit.ends_of_steps import inside_a_step
 from simkit.exercise_plan import plan_exercise
-from simkit.expression import check_name
+from simkit.expression import Functional, check_spelling
 from simkit.fields import Constants, compiled, evaluated
 from simkit.mistakes import Mistakes
 from simkit.model_plan import ModelPlan, refuse_ambiguous
-from simkit.observables import OVER_TIME, Observable
+from simkit.monitors import OVER_TIME
+from simkit.observables import Observable
 from simkit.result_names import clash
 from simkit.settings import ObservableSettings
 from simkit.simulation import ObservableInfo
@@ -34,17 +38,19 @@ def plan_observables(
         values["t"] = ends[1]
     for name, settings in (section or {}).items():
         path = ("observe", name)
-        reason = check_name(name)
+        reason = check_spelling(name)
         if plan is not None and name in plan.variables:
             reason = f"{name} is a state variable, whose statistics are given anyway; choose another name"
         elif plan is not None and reason is None:
             clashing = clash([*plan.variables, *info], name)
             if clashing is not None:
-                reason = f"{clashing[0]} has a result {clashing[1]} too; choose another name"
+                both = f"{clashing[0]} and {name} would both have a result {clashing[1]}"
+                reason = f"{both} in the dataset; choose another name"
         if reason:
             mistakes.add(path, reason, at_key=True)
-        value = compiled(mistakes, (*path, "value"), settings.value, names, functionals=True)
-        refuse_ambiguous(mistakes, (*path, "value"), value, ambiguous)
+        place = (*path, "value")
+        value = compiled(mistakes, place, settings.value, names, functionals=True, closed_forms=CLOSED_FORMS)
+        refuse_ambiguous(mistakes, place, value, ambiguous)
         exact = None
         if settings.exact is not None:
             place = (*path, "exact")
@@ -64,21 +70,57 @@ def plan_observables(
         if value is not None:
             exercise = plan_exercise(settings, plan, names, steps, ends, path, mistakes)
             observable = Observable(name, value, settings.every, exercise)
+            dates = _dates(observable, constants, steps, ends, (*path, "value"), mistakes)
+            observable = dataclasses.replace(observable, dates=dates)
             _check_every(observable, steps, (*path, "every"), mistakes)
             observables.append(observable)
             info[name] = ObservableInfo(settings.unit, value.text, settings.at, exact)
     return tuple(observables), info
 
 
+def _dates(
+    observable: Observable,
+    constants: Constants,
+    steps: int | None,
+    ends: tuple[float, float] | None,
+    path: KeyPath,
+    mistakes: Mistakes,
+) -> tuple[tuple[Functional, int], ...]:
+    """The step at whose end each functional `at` looks."""
+    found = []
+    for functional in dict.fromkeys(f for f in observable.functionals if f.kind == "at"):
+        text = functional.arguments[1]
+        what = f"at({functional.argument.text}, {text.text})"
+        strange = text.names - set(constants.names)
+        if strange:
+            message = f"{what}: the time is an expression of constants, and {min(strange)} is none"
+            mistakes.add(path, message)
+            continue
+        date = evaluated(mistakes, path, text, constants.values)
+        if date is None or steps is None or ends is None:
+            continue
+        t0, t1 = ends
+        if not t0 <= date <= t1:
+            mistakes.add(path, f"{what}: the time must be from t0 = {t0:g} to t1 = {t1:g}, got {date:g}")
+            continue
+        reason = inside_a_step([date], ends, steps, "another time")
+        if reason is not None:
+            mistakes.add(path, f"{what}: {reason}")
+            continue
+        found.append((functional, round((date - t0) / (t1 - t0) * steps)))
+    return tuple(found)
+
+
 def _check_every(observable: Observable, steps: int | None, path: KeyPath, mistakes: Mistakes) -> None:
     every = observable.every
     if every is None:
         return
-    if not observable.functionals:
-        mistakes.add(path, "has no effect: value has no mean, max, min, integral or no_touch")
+    kinds = {f.kind for f in observable.functionals} - {"at"}
+    if not kinds:
+        mistakes.add(path, "has no effect: value has no path functional that looks at every step")
     elif steps is not None and every > steps:
         mistakes.add(path, f"must be at most the {steps} steps, got {every}")
     elif steps is not None and steps % every:
-        for kind in {f.kind for f in observable.functionals} & set(OVER_TIME):
+        for kind in kinds & set(OVER_TIME):
             message = f"{every} does not divide the {steps} steps, and the {kind} would end early"
             mistakes.add(path, message)

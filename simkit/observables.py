@@ -12,21 +12,22 @@ from simkit_solvers.schedule import parameters_at, schedule_of
 
 from simkit.exercise import Exercise, Policy
 from simkit.expression import Expression, Functional
-
-OVER_TIME = ("integral", "no_touch")  # which approximate what takes no notice of steps
+from simkit.monitors import OVER_TIME, Monitor, value_of
 
 
 @dataclasses.dataclass(frozen=True)
 class Observable:
     """One observable; its path functionals look at every `every`-th step, each step if `None`.
 
-    With `exercise` it is what the expression gave at the date that a policy chose, and 0 until then.
+    `dates` are the steps of those that look once. With `exercise` it is what the expression gave at the date
+    that a policy chose, and 0 until then.
     """
 
     name: str
     expression: Expression
     every: int | None = None
     exercise: Exercise | None = None
+    dates: tuple[tuple[Functional, int], ...] = ()
 
     @property
     def expressions(self) -> tuple[Expression, ...]:
@@ -39,17 +40,22 @@ class Observable:
         return tuple(functional for expression in self.expressions for functional in expression.functionals)
 
     @property
+    def monitors(self) -> tuple[Monitor, ...]:
+        """The accumulators of the path functionals."""
+        dates = dict(self.dates)
+        return tuple(
+            Monitor(f, 1, dates[f]) if f in dates else Monitor(f, self.every or 1) for f in self.functionals
+        )
+
+    @property
+    def is_dated(self) -> bool:
+        """Whether one of them looks at every step, or each so many-th, as such rather than over time."""
+        return any(m.date is None and m.functional.kind not in OVER_TIME for m in self.monitors)
+
+    @property
     def names(self) -> frozenset[str]:
         """The names in all of them."""
         return frozenset().union(*(expression.names for expression in self.expressions))
-
-
-@dataclasses.dataclass(frozen=True)
-class Monitor:
-    """One path functional at every `every`-th step. Observables that agree in both share the accumulator."""
-
-    functional: Functional
-    every: int
 
 
 class Observer(AbstractObserver):
@@ -59,14 +65,17 @@ class Observer(AbstractObserver):
     t0 excluded; `max(x)` and `min(x)` include t0; `integral(x)` is trapezoidal from t0. `no_touch(x, s)`
     is the product over them of $1 - e^{-2 x_a x_b / s_a^2 (t_b - t_a)}$, with a at the one before, or 0 where
     an x is not above 0: the probability that Brownian bridges of volatility s between these values stay above
-    0 (Glasserman 2003, Monte Carlo Methods in Financial Engineering, doi:10.1007/978-0-387-21617-1, 6.4). In
-    float32 sums are compensated, so they hold over millions of steps. At a row before the first monitored
-    step `mean(x)` is the present x. Names mean state variables, the model's parameters, `constants` and `t`,
-    in this order.
+    0 (Glasserman 2003, Monte Carlo Methods in Financial Engineering, doi:10.1007/978-0-387-21617-1, 6.4).
+    `first(x, c)` is x at the first of t0 and the monitored steps where c holds, `hitting_time(c)` the time
+    then; until then the one is 0 and the other the present t, so that its mean is that of the stopped time.
+    `at(x, s)` is x at the end of the step at s. In float32 sums are compensated, so they hold over millions
+    of steps. At a row before the first monitored step `mean(x)` is the present x, as is `at(x, s)` before s.
+    Names mean state variables, the model's parameters, `constants` and `t`, in this order.
 
-    Where x changes at once, at an event or a jump of a parameter, `max(x)` and `min(x)` see both values, the
-    integral goes up to the one and on from the other, as does `no_touch(x, s)`, and `mean(x)` takes the one
-    after, as a row does; so does a decision to exercise early.
+    Where x changes at once, at an event or a jump of a parameter, `max(x)`, `min(x)` and a condition that is
+    waited for see both values, the integral goes up to the one and on from the other, as does
+    `no_touch(x, s)`, and `mean(x)` and `at(x, s)` take the one after, as a row does; so does a decision to
+    exercise early.
 
     `policies` are for the observables with early exercise, by name; `longstaff_schwartz.with_policies` finds
     them. Without one, such an observable raises `ValueError`.
@@ -79,12 +88,7 @@ class Observer(AbstractObserver):
     @property
     def monitors(self) -> tuple[Monitor, ...]:
         """The accumulators, each once."""
-        found = (
-            Monitor(functional, observable.every or 1)
-            for observable in self.observables
-            for functional in observable.functionals
-        )
-        return tuple(dict.fromkeys(found))
+        return tuple(dict.fromkeys(each for o in self.observables for each in o.monitors))
 
     @property
     def exercised(self) -> tuple[tuple[Observable, Exercise], ...]:
@@ -93,36 +97,19 @@ class Observer(AbstractObserver):
 
     def init(self, problem, t, y):
         values, dtype = self._environment(problem, t, y)
-        empty = _empty_sum(dtype)
-        accumulators = []
-        for monitor in self.monitors:
-            x = _value(monitor.functional.argument, values, dtype)
-            match monitor.functional.kind:
-                case "mean":
-                    accumulators.append((empty,))
-                case "integral":
-                    accumulators.append((empty, x))
-                case "no_touch":
-                    above = jnp.where(x > 0, jnp.ones_like(x), jnp.zeros_like(x))
-                    accumulators.append((above, x, _volatility(monitor, values, dtype)))
-                case _:
-                    accumulators.append((x,))
+        accumulators = tuple(monitor.begun(values, dtype) for monitor in self.monitors)
         zero, one = jnp.zeros((), dtype), jnp.ones((), dtype)
-        return jnp.uint32(0), tuple(accumulators), tuple((one, zero) for _ in self.exercised)
+        return jnp.uint32(0), accumulators, tuple((one, zero) for _ in self.exercised)
 
     def update(self, problem, acc, k, t, y, dt):
         values, dtype = self._environment(problem, t, y)
-        accumulators = []
-        for monitor, before in zip(self.monitors, acc[1], strict=True):
-            x = _value(monitor.functional.argument, values, dtype)
-            after = _monitored(monitor, before, x, dt)
-            if monitor.functional.kind == "no_touch":
-                after = *after, _volatility(monitor, values, dtype)
-            if monitor.every > 1:
-                due = k % jnp.uint32(monitor.every) == 0
-                after = jax.tree.map(lambda new, old, due=due: jnp.where(due, new, old), after, before)
-            accumulators.append(after)
-        kept = k, tuple(accumulators)
+        kept = (
+            k,
+            tuple(
+                monitor.updated(before, k, values, dt, dtype)
+                for monitor, before in zip(self.monitors, acc[1], strict=True)
+            ),
+        )
         if schedule_of(problem) is not None:  # decided in `changed`, once the problem has
             return *kept, acc[2]
         return *kept, self._decisions((*kept, acc[2]), k, values, dtype)
@@ -149,13 +136,13 @@ class Observer(AbstractObserver):
         def decided(before):
             held, taken = before
             seen = {**values, **_seen(observable, found)}
-            value = _value(observable.expression, seen, dtype)
+            value = value_of(observable.expression, seen, dtype)
             date = jnp.maximum(jnp.sum(dates <= k), 1) - 1
             region = seen | {name: jnp.asarray(x, dtype)[date] for name, x in policy.held.items()}
-            basis = [_value(x, region, dtype) for x in exercise.basis]
+            basis = [value_of(x, region, dtype) for x in exercise.basis]
             going_on = jax.lax.stop_gradient(policy.continuation(date, basis))
             # At the last date nothing is given up. NaN is taken rather than passed over.
-            waits = (_value(observable.expression, region, dtype) < going_on) & (date + 1 < exercise.dates)
+            waits = (value_of(observable.expression, region, dtype) < going_on) & (date + 1 < exercise.dates)
             now = (held > 0) & ~((value <= 0) | waits)
             return jnp.where(now, 0.0, held), jnp.where(now, value, taken)
 
@@ -166,25 +153,13 @@ class Observer(AbstractObserver):
     def changed(self, acc, k, t, before, after):
         then, dtype = self._environment(before[0], t, before[1])
         now, _ = self._environment(after[0], t, after[1])
-        accumulators = []
-        for monitor, kept in zip(self.monitors, acc[1], strict=True):
-            x = _value(monitor.functional.argument, now, dtype)
-            match monitor.functional.kind:
-                case "mean":
-                    new = (_added(kept[0], x - _value(monitor.functional.argument, then, dtype)),)
-                case "integral":
-                    new = (kept[0], x)
-                case "max":
-                    new = (jnp.maximum(kept[0], x),)
-                case "min":
-                    new = (jnp.minimum(kept[0], x),)
-                case "no_touch":
-                    new = (jnp.where(x > 0, kept[0], 0.0), x, _volatility(monitor, now, dtype))
-            if monitor.every > 1:
-                due = k % jnp.uint32(monitor.every) == 0
-                new = jax.tree.map(lambda a, b, due=due: jnp.where(due, a, b), new, kept)
-            accumulators.append(new)
-        kept = acc[0], tuple(accumulators)
+        kept = (
+            acc[0],
+            tuple(
+                monitor.changed(before, k, then, now, dtype)
+                for monitor, before in zip(self.monitors, acc[1], strict=True)
+            ),
+        )
         return *kept, self._decisions((*kept, acc[2]), k, now, dtype)
 
     def row(self, problem, acc, t, y):
@@ -195,7 +170,7 @@ class Observer(AbstractObserver):
         for observable in self.observables:
             if observable.exercise is None:
                 seen = {**values, **_seen(observable, found)}
-                rows[observable.name] = _value(observable.expression, seen, dtype)
+                rows[observable.name] = value_of(observable.expression, seen, dtype)
             else:
                 rows[observable.name] = taken[observable.name]
         return rows
@@ -204,23 +179,14 @@ class Observer(AbstractObserver):
         """What expressions see, with the values so far of the functionals at every `every`-th step."""
         values, dtype = self._environment(problem, t, y)
         found = self._functionals(acc, values, dtype)
-        return values | {each.functional: x for each, x in found.items() if each.every == every}
+        return values | {m.functional: x for m, x in found.items() if m.date is not None or m.every == every}
 
     def _functionals(self, acc, values, dtype) -> dict[Monitor, Any]:
         """The value of each path functional so far."""
-        found: dict[Monitor, Any] = {}
-        for monitor, kept in zip(self.monitors, acc[1], strict=True):
-            match monitor.functional.kind:
-                case "mean":
-                    count = acc[0] // jnp.uint32(monitor.every)
-                    present = _value(monitor.functional.argument, values, dtype)
-                    average = sum(kept[0]) / jnp.maximum(count, jnp.uint32(1)).astype(dtype)
-                    found[monitor] = jnp.where(count > 0, average, present)
-                case "integral":
-                    found[monitor] = sum(kept[0])
-                case _:
-                    found[monitor] = kept[0]
-        return found
+        return {
+            monitor: monitor.value(kept, acc[0], values, dtype)
+            for monitor, kept in zip(self.monitors, acc[1], strict=True)
+        }
 
     def coarsened(self, factor: int) -> "Observer | None":
         """The observer of the same quantities on a grid of `factor` times as long steps.
@@ -235,11 +201,14 @@ class Observer(AbstractObserver):
                 return None
             if exercise is not None:
                 exercise = exercise.on_steps(1 / factor)
-            if every is not None or _is_dated(observable):
+            if any(step % factor for _, step in observable.dates):
+                return None
+            dates = tuple((f, step // factor) for f, step in observable.dates)
+            if every is not None or observable.is_dated:
                 if (every or 1) % factor:
                     return None
                 every = (every or 1) // factor
-            changed.append(dataclasses.replace(observable, every=every, exercise=exercise))
+            changed.append(dataclasses.replace(observable, every=every, exercise=exercise, dates=dates))
         return dataclasses.replace(self, observables=tuple(changed))
 
     def refined(self, factor: int) -> "Observer":
@@ -247,11 +216,12 @@ class Observer(AbstractObserver):
         changed = []
         for observable in self.observables:
             every, exercise = observable.every, observable.exercise
-            if every is not None or _is_dated(observable):
+            if every is not None or observable.is_dated:
                 every = (every or 1) * factor
             if exercise is not None:
                 exercise = exercise.on_steps(factor)
-            changed.append(dataclasses.replace(observable, every=every, exercise=exercise))
+            dates = tuple((f, step * factor) for f, step in observable.dates)
+            changed.append(dataclasses.replace(observable, every=every, exercise=exercise, dates=dates))
         return dataclasses.replace(self, observables=tuple(changed))
 
     def _environment(self, problem, t, y) -> tuple[dict[Any, Any], Any]:
@@ -264,69 +234,6 @@ class Observer(AbstractObserver):
         return {"t": t, **values, **y._asdict()}, dtype
 
 
-def _is_dated(observable: Observable) -> bool:
-    """Whether it looks at the path at steps as such, rather than between them."""
-    return any(functional.kind not in OVER_TIME for functional in observable.functionals)
-
-
 def _seen(observable: Observable, found: dict[Monitor, Any]) -> dict[Functional, Any]:
     """Of all functionals those that the observable sees."""
-    return {f: found[Monitor(f, observable.every or 1)] for f in observable.functionals}
-
-
-def _monitored(monitor: Monitor, before: tuple, x, dt) -> tuple:
-    """The accumulator after one more monitored value."""
-    match monitor.functional.kind:
-        case "mean":
-            return (_added(before[0], x),)
-        case "max":
-            return (jnp.maximum(before[0], x),)
-        case "min":
-            return (jnp.minimum(before[0], x),)
-        case "integral":
-            total, previous = before
-            return _added(total, 0.5 * (previous + x) * (monitor.every * dt)), x
-        case "no_touch":
-            alive, previous, volatility = before
-            return alive * _untouched(previous, x, volatility**2 * (monitor.every * dt)), x
-
-
-def _untouched(a, b, variance):
-    """The probability that a Brownian bridge from a to b of this variance stays above 0."""
-    inside = (a > 0) & (b > 0)
-    still = variance <= 0
-    # In place of values that would make NaN of derivatives on paths whose values are finite.
-    product = jnp.where(inside, a * b, 1.0)
-    missed = -jnp.expm1(-2 * product / jnp.where(still, 1.0, variance))
-    return jnp.where(inside, jnp.where(still, 1.0, missed), 0.0)
-
-
-def _volatility(monitor: Monitor, values, dtype):
-    volatility = monitor.functional.volatility
-    if volatility is None:
-        raise TypeError("no_touch takes a volatility")
-    return _value(volatility, values, dtype)
-
-
-def _empty_sum(dtype) -> tuple:
-    """A sum of nothing: its value, and in float32 also what rounding has taken from it.
-
-    Float64 holds without over any number of steps, and each number carried through the loop costs time.
-    """
-    zero = jnp.zeros((), dtype)
-    return (zero,) if dtype == jnp.float64 else (zero, zero)
-
-
-def _added(parts: tuple, x) -> tuple:
-    """The sum with one more term. What rounding takes is brought back by the next term (Kahan, Knuth)."""
-    if len(parts) == 1:
-        return (parts[0] + x,)
-    total, lost = parts
-    x = x + lost
-    new = total + x
-    added = new - total
-    return new, (total - (new - added)) + (x - added)
-
-
-def _value(expression: Expression, values, dtype):
-    return jnp.asarray(expression(values), dtype)
+    return {each.functional: found[each] for each in observable.monitors}

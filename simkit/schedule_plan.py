@@ -14,6 +14,7 @@ from simkit_solvers.jump_grid import JumpGrid
 from simkit_solvers.problem import AbstractODE, parameters_of
 from simkit_solvers.schedule import Event, scheduled
 
+from simkit.closed_forms import CLOSED_FORMS
 from simkit.curve_plan import CurvePlan
 from simkit.documents import KeyPath
 from simkit.ends_of_steps import inside_a_step
@@ -269,7 +270,9 @@ def _names_in(observe: Mapping[str, ObservableSettings] | None) -> set[str]:
     found: set[str] = set()
     for settings in (observe or {}).values():
         try:
-            found |= compile_expression(settings.value, None, functionals=True).names
+            found |= compile_expression(
+                settings.value, None, functionals=True, closed_forms=CLOSED_FORMS
+            ).names
         except ExpressionError:
             continue
     return found

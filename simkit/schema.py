@@ -48,7 +48,7 @@ def _model_schema(name: str, model, about: str) -> dict[str, Any]:
     from simkit_physics.sized import is_sized
     from simkit_solvers.problem import parameters_of
 
-    from simkit.numbered import numbered_names
+    from simkit.numbered import numbered_names, pair_names
 
     properties: dict[str, Any] = {"type": {"const": name, "description": about}}
     for key, spec in parameters_of(model).items():
@@ -80,6 +80,14 @@ def _model_schema(name: str, model, about: str) -> dict[str, Any]:
             properties[key] = {"anyOf": either, "description": text}
             required = [name for name in required if name not in names]
             patterns |= {f"^{key}[0-9]+$": _NUMBER} if is_sized(model) else {}
+    for key in dict.fromkeys(name.rstrip("0123456789_") for name in parameters):
+        pairs = pair_names(key, parameters)
+        if pairs:
+            rows = {"type": "array", "items": {"type": "array", "items": _NUMBER}}
+            text = f"The same for all of {pairs[1, 2]} to {list(pairs.values())[-1]}, or their whole matrix."
+            properties[key] = {"anyOf": [_NUMBER, rows], "description": text}
+            required = [name for name in required if name not in pairs.values()]
+            patterns |= {f"^{key}[0-9]+(_[0-9]+)?$": _NUMBER}
     return {
         "type": "object",
         "description": (model.__doc__ or "").split("\n\n")[0].strip(),

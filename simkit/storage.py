@@ -18,7 +18,7 @@ ZARR_MARKS = ("zarr.json", ".zgroup")
 def check_output(path: str | os.PathLike, overwrite: bool) -> None:
     """Raise `OutputError` unless a dataset can be written at `path`.
 
-    It must end in .zarr or .nc, or an `InputError` is raised.
+    It must end in .zarr, .nc or .csv, or an `InputError` is raised.
     What exists is only replaced with `overwrite`, and a directory only if it is a Zarr group.
     """
     path = Path(path)
@@ -33,15 +33,15 @@ def check_output(path: str | os.PathLike, overwrite: bool) -> None:
         raise OutputError(
             f"{path}: is not a Zarr store, so it is left alone; remove it or choose another name"
         )
-    if path.suffix == ".nc" and path.is_dir():
+    if path.suffix in (".nc", ".csv") and path.is_dir():
         raise OutputError(f"{path}: is a directory, so it is left alone; remove it or choose another name")
 
 
 def check_place(path: Path) -> None:
     """Raise as `check_output` does where nothing can be written at `path`, whatever is there already."""
-    if path.suffix not in (".zarr", ".nc"):
+    if path.suffix not in (".zarr", ".nc", ".csv"):
         example = f"; name it {path.stem}.zarr, say" if path.stem.strip(".") else ""
-        raise InputError(f"{path}: must end in .zarr or .nc{example}")
+        raise InputError(f"{path}: must end in .zarr, .nc or .csv{example}")
     folder = path.parent
     if not folder.exists():
         raise OutputError(
@@ -66,6 +66,7 @@ def check_folder_of(path: Path, folder: Path) -> None:
 def write_dataset(dataset: "xr.Dataset", path: str | os.PathLike, overwrite: bool = False) -> None:
     """Write to .zarr (a directory) or .nc (NetCDF-4) under a temporary name, and rename it when complete.
 
+    A .csv gets the statistics alone, as a table for spreadsheets, and cannot be read again.
     After any failure, Ctrl-C included, nothing new is left and what was at `path` is still there.
     Raises `OutputError` when it cannot be written.
     """
@@ -77,6 +78,10 @@ def write_dataset(dataset: "xr.Dataset", path: str | os.PathLike, overwrite: boo
         if path.suffix == ".zarr":
             # Format 2: the third has no stable specification of strings yet.
             dataset.to_zarr(str(temporary), mode="w-", zarr_format=2, consolidated=True)
+        elif path.suffix == ".csv":
+            from simkit.statistics_csv import write_statistics
+
+            write_statistics(dataset, temporary)
         else:
             dataset.to_netcdf(str(temporary), engine="h5netcdf")
         check_output(named, overwrite)  # it may have come into being meanwhile
@@ -89,6 +94,13 @@ def write_dataset(dataset: "xr.Dataset", path: str | os.PathLike, overwrite: boo
     finally:
         with contextlib.suppress(OSError):
             _remove(temporary)
+
+
+def left_out(path: Path) -> str:
+    """What to say of a file that does not hold all of a dataset."""
+    return (
+        " (statistics only; .zarr or .nc holds paths and distributions too)" if path.suffix == ".csv" else ""
+    )
 
 
 def _put_in_place(temporary: Path, path: Path) -> None:
@@ -122,6 +134,11 @@ def read_dataset(path: str | Path) -> "xr.Dataset":
     if not path.exists():
         raise MissingFileError(f"{path}: no such file")
     engines = {".zarr": {"engine": "zarr", "consolidated": True}, ".nc": {"engine": "h5netcdf"}}
+    if path.suffix == ".csv":
+        raise OutputError(
+            f"{path}: a .csv is a table for spreadsheets, not a dataset; write .zarr or .nc to read it again "
+            "or to draw it"
+        )
     if path.suffix not in engines:
         raise OutputError(f"{path}: must end in .zarr or .nc to be a dataset of simkit")
     try:

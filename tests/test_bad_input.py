@@ -54,7 +54,8 @@ CASES = [
     ({"ensemble": "{seed: -1}"}, "6:18: ensemble.seed: must be at least 0, got -1"),
     (
         {"observe": "{S_bias: S}"},
-        "8:11: observe.S_bias: S has a result S_bias_stderr too; choose another name",
+        "8:11: observe.S_bias: S and S_bias would both have a result S_bias_stderr in the dataset; choose "
+        "another name",
     ),
     (
         {"ensemble": "{paths: 5000000000}"},
@@ -71,9 +72,10 @@ CASES = [
     ({"precision": "double"}, "9:12: precision: must be float32 or float64, got 'double'"),
     (
         {"observe": "{a: {value: S, exact: 1}, a_exact: S, innocent: S**2}"},
-        "8:36: observe.a_exact: a has a result a_exact_variance too; choose another name",
+        "8:36: observe.a_exact: a and a_exact would both have a result a_exact_variance in the dataset; "
+        "choose another name",
     ),
-    ({"output": "gbm.csv"}, "9:9: output: must end in .zarr or .nc, got 'gbm.csv'"),
+    ({"output": "gbm.xls"}, "9:9: output: must end in .zarr, .nc or .csv, got 'gbm.xls'"),
     ({"save": "{paths: some}"}, "7:15: save.paths: must be a whole number of paths or all, got 'some'"),
     ({"save": "{quantiles: [0.5, 1.5]}"}, "7:19: save.quantiles: each must be between 0 and 1, got 1.5"),
     ({"save": "{quantiles: [0.5, 0.1]}"}, "7:19: save.quantiles: must increase from one to the next"),
@@ -196,7 +198,7 @@ CASES = [
     ({"observe": "{x: {vale: S, value: S}}"}, "8:15: observe.x.vale: unknown key; did you mean 'value'?"),
     (
         {"observe": "{x: {value: S, every: 2}}"},
-        "8:32: observe.x.every: has no effect: value has no mean, max, min, integral or no_touch",
+        "8:32: observe.x.every: has no effect: value has no path functional that looks at every step",
     ),
     (
         {"observe": "{x: {value: max(S), every: 300}}"},
@@ -457,7 +459,7 @@ save: {points: 12}
 observe:
   call: {value: S - k, exact: gbm_mean(S=1, m=2), at: never}
   empty: {unit: currency}
-output: gbm.csv
+output: gbm.xls
 time: 3
 """
     assert messages(text, ["save.foo=1"]) == [
@@ -480,8 +482,9 @@ time: 3
         "gbm.yaml:9:31: observe.call.exact: gbm_mean has no argument 'm' (column 15); did you mean 'mu'?",
         "gbm.yaml:9:55: observe.call.at: must be end or each, got 'never'",
         "gbm.yaml:10:3: observe.empty.value: is missing; an expression of state variables, parameters, "
-        "constants, t and the path functionals mean, max, min, integral and no_touch",
-        "gbm.yaml:11:9: output: must end in .zarr or .nc, got 'gbm.csv'",
+        "constants, t, closed forms and the path functionals mean, max, min, integral, no_touch, first, "
+        "hitting_time and at",
+        "gbm.yaml:11:9: output: must end in .zarr, .nc or .csv, got 'gbm.xls'",
         "gbm.yaml:12:1: time: duplicate key; it was first given in line 5",
         "--set save.foo: unknown key; known: points, every, paths, quantiles",
     ]

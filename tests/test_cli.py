@@ -394,7 +394,7 @@ class TestFailures:
     def test_a_folder_is_not_an_output(self, folder, name):
         result = simkit_command("run", "small.yaml", "--out", name)
         assert result.exit_code == 2
-        assert result.stderr == f"{name or '.'}: must end in .zarr or .nc\n"
+        assert result.stderr == f"{name or '.'}: must end in .zarr, .nc or .csv\n"
 
     def test_an_unknown_option_exits_with_2(self, folder):
         assert simkit_command("run", "small.yaml", "--fast").exit_code == 2
@@ -439,6 +439,20 @@ class TestOtherCommands:
         summary = first_sentence(model)
         assert not re.search(r"([,;:]| (is|are|of|with|and|for|by|the|where))$", summary)
         assert "; " not in summary
+
+    def test_describe_takes_several_names_and_tells_all_that_are_wrong(self):
+        names = ["GBM", "EulerMaruyama", "time.steps"]
+        alone = [simkit_command("describe", name).stdout.strip() for name in names]
+        page = simkit_command("describe", *names, "GBM").stdout
+        assert [part.strip() for part in page.split("─" * 72)] == alone
+        found = json.loads(simkit_command("describe", *names, "--json").stdout)["described"]
+        assert found == [json.loads(simkit_command("describe", name, "--json").stdout) for name in names]
+        result = simkit_command("describe", "GBM", "GMB", "time.step")
+        assert result.exit_code == 2
+        assert [line.split(";")[0] for line in result.stderr.splitlines()] == [
+            "nothing is called 'GMB'",
+            "nothing is called 'time.step'",
+        ]
 
     def test_describe_of_a_key_inside_a_section_is_its_line(self):
         page = simkit_command("describe", "time.steps").stdout

@@ -143,7 +143,7 @@ def test_errors_name_the_argument(name):
     valid = {**AT_THE_MONEY, **HESTON, "X": 3.0, "mu": 0.1, "B": 90.0, "n": 12, "S1": 100.0, "S2": 90.0}
     valid |= {"sigma1": 0.2, "sigma2": 0.3, "q1": 0.0, "q2": 0.0, "a": 1.0, "b": 1.0}
     valid |= {"S3": 80.0, "sigma3": 0.1, "rho12": 0.5, "rho13": -0.2, "rho23": 0.0, "q3": 0.0, "dt": 0.1}
-    valid |= {"lam": 1.0, "m": -0.1, "delta": 0.2, "p": 0.4, "eta1": 10.0, "eta2": 5.0}
+    valid |= {"lam": 1.0, "m": -0.1, "delta": 0.2, "p": 0.4, "eta1": 10.0, "eta2": 5.0, "price": 12.0}
     arguments = {n: valid[n] for n in inspect.signature(form).parameters}
     assert math.isfinite(form(**arguments))
     for argument in arguments:

@@ -3,11 +3,18 @@
 import dataclasses
 
 import numpy as np
+import pytest
 from dataset_examples import LEVELS, PROVENANCE, gbm, gbm_dataset, one_curve_dataset
 
+import simkit
+from simkit.build import build
 from simkit.dataset import to_dataset
+from simkit.errors import InputError
+from simkit.experiment import load
 from simkit.initial import Distribution
 from simkit.result_names import clash
+from simkit.sensitivity import sensitivities
+from simkit.storage import read_dataset
 
 
 def test_dimensions_are_named():
@@ -116,3 +123,47 @@ def test_the_covariance_is_that_of_the_end():
 def test_two_quantities_never_share_a_result():
     assert clash(["S", "call"], "S_2") is None
     assert clash(["S", "call"], "S_bias") == ("S", "S_bias_stderr")
+
+
+ODD = ("max", "e", "t", "lambda", "time", "variant", "quantity", "path", "n", "K", "sigma", "parameter")
+
+
+def test_observables_may_be_called_what_they_like(tmp_path):
+    """No expression refers to them: functions, words of Python and labels of the dataset will do."""
+    experiment = {
+        "constants": {"K": 100.0},
+        "model": {"type": "GBM", "mu": 0.05, "sigma": 0.2},
+        "initial": {"S": 100.0},
+        "time": {"t1": 1.0, "steps": 2},
+        "ensemble": {"paths": 64, "devices": 1},
+        "observe": {name: f"S + {i}" for i, name in enumerate(ODD)},
+        "variants": {"low": {}, "high": {"model.sigma": 0.3}},
+    }
+    found = simkit.run(experiment, out=tmp_path / "odd.zarr")
+    again = read_dataset(tmp_path / "odd.zarr")
+    for i, name in enumerate(ODD):
+        np.testing.assert_allclose(found[f"{name}_mean"], found["S_mean"][:, -1] + i, rtol=1e-12)
+        np.testing.assert_array_equal(found[f"{name}_mean"], again[f"{name}_mean"])
+    alone = {key: value for key, value in experiment.items() if key != "variants"}
+    slopes = sensitivities({**alone, "sensitivity": {"wrt": ["initial.S"], "of": list(ODD)}})
+    for name in ODD:
+        assert float(slopes[f"{name}_derivative"][0]) == pytest.approx(float(slopes.max_derivative[0]))
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (
+            ("call", "call_bias"),
+            "call and call_bias would both have a result call_bias_stderr",
+        ),
+        (("S",), "S is a state variable, whose statistics are given anyway; choose another name"),
+        (("a b",), "'a b' is not a name: use letters, digits and _, and begin with a letter"),
+        (("größe",), r"is not a name: use plain letters \(a to z\), digits and _"),
+        (("_x",), "'_x' begins with _; begin with a letter"),
+    ],
+)
+def test_names_that_are_refused_say_why(names, message):
+    experiment = {"model": {"type": "GBM", "mu": 0.05, "sigma": 0.2}, "initial": {"S": 100.0}}
+    with pytest.raises(InputError, match=message):
+        build(load({**experiment, "time": {"t1": 1.0, "steps": 2}, "observe": dict.fromkeys(names, "S")}))

@@ -9,7 +9,7 @@ import jsonschema
 import numpy as np
 import pytest
 from simkit_physics import MODELS
-from simkit_physics.sized import is_sized, of_size
+from simkit_physics.sized import is_sized, of_size, pair_name
 from simkit_solvers.problem import check_parameters, parameters_of, variables_of
 
 import simkit
@@ -167,3 +167,79 @@ def test_one_value_or_a_list_stands_for_numbered_names():
 def test_mistakes_in_sizes_and_lists(settings, message):
     with pytest.raises(InputError, match=message):
         load(settings)
+
+
+def assets(size, **given):
+    model = {"type": "MultiAssetGBM", "size": size, "mu": 0.05, "sigma": 0.2, **given}
+    return {"model": model, "initial": {"S": 100.0}, "time": TIME}
+
+
+def test_one_correlation_or_a_matrix_stands_for_all_pairs():
+    rho = np.corrcoef(np.random.default_rng(3).standard_normal((12, 30)))
+    same = build(load(assets(12, rho=0.3))).problem
+    assert (same.rho12, same.rho3_10, same.rho11_12) == (0.3, 0.3, 0.3)
+    mixed = build(load(assets(3, rho=0.3, rho13=-0.1))).problem
+    assert (mixed.rho12, mixed.rho13, mixed.rho23) == (0.3, -0.1, 0.3)
+    full = load(assets(12, rho=rho.tolist()))
+    found = build(full).problem
+    assert all(
+        getattr(found, pair_name("rho", i + 1, j + 1)) == rho[i, j]
+        for i, j in itertools.combinations(range(12), 2)
+    )
+    again = build(load(full.resolved())).problem
+    assert jax.tree.leaves(again) == jax.tree.leaves(found)
+    for given in (0.3, rho.tolist()):
+        jsonschema.validate(assets(12, rho=given), experiment_schema())
+    named = {"constants": {"c": 0.4}, **assets(2, rho=[[1, "c"], ["c", 1]])}
+    assert build(load(named)).problem.rho12 == 0.4
+
+
+@pytest.mark.parametrize("size", [1, 12, 40])
+def test_many_assets_have_the_correlations_asked_for(size):
+    """Also where their matrix is singular: the last two are one and the same."""
+    rho = np.atleast_2d(np.corrcoef(np.random.default_rng(size).standard_normal((size, 2 * size))))
+    if size > 1:
+        rho[-1], rho[:, -1] = rho[-2], rho[:, -2]
+        rho[-1, -1] = 1
+    given = {"rho": rho.tolist()} if size > 1 else {"mu1": 0.05, "sigma1": 0.2}
+    settings = assets(size, **given)
+    if size == 1:
+        settings["model"] = {key: x for key, x in settings["model"].items() if key not in ("mu", "sigma")}
+        settings["initial"] = {"S1": 100.0}
+    problem = build(load(settings)).problem
+    prices = type(problem).State(*([1.0] * size))
+    noise = jax.jit(jax.vmap(lambda unit: problem.noise(0.0, prices, problem.Noise(*unit))))
+    columns = np.asarray(noise(jnp.eye(size)))
+    np.testing.assert_allclose(columns @ columns.T, 0.04 * rho, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            {"rho": [[1, 0.5], [0.4, 1]]},
+            r"^model\.rho.*: must be 0\.5, as in row 1: the matrix is symmetric; got 0\.4",
+        ),
+        (
+            {"rho": [[1, 0.5], [0.5, 0.9]]},
+            r"^model\.rho.*: must be 1, the correlation of 2 with itself, got 0\.9",
+        ),
+        ({"rho": [1, 0.5]}, r"^model\.rho: must be one value, or 2 rows of 2 values: a matrix"),
+        ({"rho": 1.5}, r"^model\.rho12: must be >= -1 and <= 1, got 1\.5"),
+        ({"rho": 0.3, "mu": [[1, 2], [1, 2]]}, r"^model\.mu: must be one value, or a list of values"),
+    ],
+)
+def test_mistakes_in_correlations(given, message):
+    with pytest.raises(InputError, match=message):
+        build(load(assets(2, **given)))
+
+
+def test_correlations_that_cannot_be_and_that_are_missing_are_told_once():
+    with pytest.raises(InputError, match=r"rho12, rho13, .*, …, rho11_12: .* must be >= 0, got -4\.5;"):
+        build(load(assets(12, rho=-0.5)))
+    with pytest.raises(InputError) as error:
+        build(load(assets(12)))
+    assert str(error.value).count("is missing") == 1
+    assert "model.rho: is missing; the correlation of all pairs, their matrix, or rho12 to rho11_12" in str(
+        error.value
+    )

@@ -71,6 +71,11 @@ def numbered(name: str, numbers: Iterable[int]) -> tuple[str, ...]:
     return tuple(f"{name}{number}" for number in numbers)
 
 
+def pair_name(name: str, i: int, j: int) -> str:
+    """`rho12`; beyond nine an underscore parts the numbers, as in `rho3_10`."""
+    return f"{name}{i}{j}" if max(i, j) < 10 else f"{name}{i}_{j}"
+
+
 def _scalars(title: str, fields: Mapping[str, Quantity | None]) -> Any:
     hints = [(name, Scalar if spec is None else Annotated[Scalar, spec]) for name, spec in fields.items()]
     return NamedTuple(title, hints)

@@ -1,4 +1,4 @@
-"""`simkit describe NAME`: all there is to know about a model, solver, closed form, function or key."""
+"""`simkit describe NAME...`: all there is to know about a model, solver, closed form, function or key."""
 
 import inspect
 import re
@@ -16,6 +16,7 @@ from simkit.cli.plain_math import plain_text
 from simkit.errors import InputError
 from simkit.suggestion import did_you_mean
 
+RULE = "─" * 72  # between pages
 FACTS = {  # key: how it is called on the page
     "calculus": "calculus",
     "noise_kind": "noise is",
@@ -33,10 +34,11 @@ FACTS = {  # key: how it is called on the page
 
 
 def describe(
-    name: Annotated[
-        str,
+    names: Annotated[
+        list[str],
         typer.Argument(
-            help="A model, solver, closed form, function or key of the file.",
+            metavar="NAME...",
+            help="Models, solvers, closed forms, functions or keys of the file.",
             autocompletion=complete_name,
             show_default=False,
         ),
@@ -45,11 +47,24 @@ def describe(
 ) -> None:
     """Show the equation, parameters with units and ranges, reference, and YAML to start from."""
     with reported(as_json):
-        content = _about(name)
+        found = _about_all(list(dict.fromkeys(names)))
         if as_json:
-            print_json(content)
+            print_json(found[0] if len(found) == 1 else {"described": found})
         else:
-            print(_page(content))
+            print(f"\n\n{RULE}\n\n".join(_page(content) for content in found))
+
+
+def _about_all(names: list[str]) -> list[dict]:
+    """What is known about each name; raises `InputError` that tells all of which nothing is."""
+    found, reasons = [], []
+    for name in names:
+        try:
+            found.append(_about(name))
+        except InputError as error:
+            reasons.append(str(error))
+    if reasons:
+        raise InputError("\n".join(reasons))
+    return found
 
 
 def _about(name: str) -> dict:

@@ -34,7 +34,8 @@ OneVariant = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON object on stdout.")]
 Out = Annotated[
-    Path | None, typer.Option(metavar="PATH", help="The dataset, .zarr or .nc, in place of `output:`.")
+    Path | None,
+    typer.Option(metavar="PATH", help="The dataset, .zarr or .nc, or a table .csv, in place of `output:`."),
 ]
 NoPlot = Annotated[bool, typer.Option("--no-plot", metavar="", help="No picture beside the dataset.")]
 Overwrite = Annotated[

@@ -57,7 +57,9 @@ class Outputs:
 
         write_dataset(dataset, target, self.overwrite)
         if not self.quiet:
-            print(f"wrote {target}", file=sys.stderr)
+            from simkit.storage import left_out
+
+            print(f"wrote {target}{left_out(target)}", file=sys.stderr)
 
     def _draw(self, dataset: "xr.Dataset", picture: Path) -> Path | None:
         """What goes wrong here is a warning: the results are safe on disk."""

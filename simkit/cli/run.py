@@ -41,7 +41,7 @@ def run(
     """Run an experiment: print a table with error bars, write the dataset and a picture beside it."""
     with reported(as_json):
         prepare(quiet, keep=not dry_run)
-        from simkit.execution import build_loaded, output_of
+        from simkit.execution import build_loaded, output_of, refuse_paths
         from simkit.storage import check_place
         from simkit.variants import load_variants
 
@@ -49,6 +49,7 @@ def run(
         built = build_loaded(loaded)
         named = output_of(loaded)
         target = out or (Path(named) if named else None)
+        refuse_paths(loaded, target)
         if dry_run:
             if target:
                 check_place(target)
@@ -76,7 +77,7 @@ def _import_meanwhile(target: Path | None, picture: Path | None) -> None:
 
     modules = ["xarray"]
     if target:
-        modules.append("zarr" if target.suffix == ".zarr" else "h5netcdf")
+        modules.append({".zarr": "zarr", ".nc": "h5netcdf"}.get(target.suffix, "csv"))
     if picture:
         modules += ["matplotlib.figure", "matplotlib.backends.backend_agg"]
     while_compiling(lambda: [importlib.import_module(name) for name in modules])

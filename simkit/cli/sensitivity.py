@@ -33,7 +33,9 @@ def sensitivity(
     variant: ChosenVariants = None,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="PATH", help="Write a dataset, .zarr or .nc, and a picture beside it."),
+        typer.Option(
+            metavar="PATH", help="Write a dataset, .zarr or .nc, or a table .csv, and a picture beside it."
+        ),
     ] = None,
     no_plot: NoPlot = False,
     overwrite: Overwrite = False,

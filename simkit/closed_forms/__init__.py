@@ -1,6 +1,7 @@
-"""Closed forms for `exact:` in a YAML file: prices, greeks and moments to hold a simulation against.
+"""Closed forms by name, in `CLOSED_FORMS`: prices, greeks and moments.
 
-Each takes keyword arguments, plain numbers, and returns a float. `CLOSED_FORMS` finds them by name.
+Each takes keyword arguments, plain numbers, and returns a float. Those that are not among `OF_NUMBERS` work
+on arrays as well, with derivatives.
 """
 
 from collections.abc import Callable
@@ -42,6 +43,7 @@ from simkit.closed_forms.bonds import cir_bond, hull_white_bond, vasicek_bond
 from simkit.closed_forms.double_well import double_well_square
 from simkit.closed_forms.geometric_asian import geometric_asian_call
 from simkit.closed_forms.heston import heston_call, heston_put
+from simkit.closed_forms.implied_volatility import implied_volatility, implied_volatility_put
 from simkit.closed_forms.jump_diffusions import bates_call, kou_call, kou_put, merton_call, merton_put
 from simkit.closed_forms.lookback import (
     lookback_call,
@@ -73,6 +75,8 @@ CLOSED_FORMS: dict[str, Callable[..., float]] = {
         asset_or_nothing_call,
         asset_or_nothing_put,
         exchange_option,
+        implied_volatility,
+        implied_volatility_put,
         geometric_asian_call,
         geometric_basket_call,
         down_and_out_call,
@@ -107,3 +111,54 @@ CLOSED_FORMS: dict[str, Callable[..., float]] = {
         double_well_square,
     )
 }
+
+OF_NUMBERS = frozenset(  # integrals and sums whose length depends on their arguments
+    each.__name__
+    for each in (
+        down_and_out_call,
+        down_and_out_put,
+        up_and_out_call,
+        up_and_out_put,
+        down_and_in_call,
+        down_and_in_put,
+        up_and_in_call,
+        up_and_in_put,
+        discrete_barrier,
+        lookback_call,
+        lookback_put,
+        lookback_fixed_call,
+        lookback_fixed_put,
+        heston_call,
+        heston_put,
+        merton_call,
+        merton_put,
+        kou_call,
+        kou_put,
+        bates_call,
+        double_well_square,
+    )
+)
+KINKED_AT_EXPIRY = frozenset(  # that is at T = 0, where a price is what is paid
+    each.__name__
+    for each in (
+        black_scholes_call,
+        black_scholes_put,
+        exchange_option,
+        geometric_asian_call,
+        geometric_basket_call,
+    )
+)
+SMOOTH = frozenset(
+    each.__name__
+    for each in (
+        vasicek_bond,
+        cir_bond,
+        hull_white_bond,
+        gbm_mean,
+        gbm_variance,
+        ou_mean,
+        ou_variance,
+        cir_mean,
+        cir_variance,
+    )
+)

@@ -1,26 +1,40 @@
-"""Range checks on the arguments of closed forms: each error names the argument, its value and the range."""
+"""Range checks on the arguments of closed forms: each error names the argument, its value and the range.
+
+Arrays cannot raise where they may be traced: of those it is told whether they are in the range.
+"""
 
 import math
+from typing import Any
+
+from simkit.closed_forms.numbers import Number, is_plain
 
 
-def finite(**values: float) -> None:
-    """Raise `ValueError` unless every value is a finite number."""
+def finite(**values: Number) -> None:
+    """Raise `ValueError` unless every plain number is finite."""
     for name, value in values.items():
-        if not math.isfinite(value):
+        if is_plain(value) and not math.isfinite(value):
             raise ValueError(f"{name}: must be a finite number, got {value!r}")
 
 
-def nonnegative(**values: float) -> None:
-    """Raise `ValueError` unless every value is finite and at least zero."""
+def nonnegative(**values: Number) -> Any:
+    """Whether every value is at least zero; raise `ValueError` for a plain number that is not."""
     finite(**values)
+    valid: Any = True
     for name, value in values.items():
-        if value < 0:
+        if not is_plain(value):
+            valid = (value >= 0) & valid
+        elif value < 0:
             raise ValueError(f"{name}: must be >= 0, got {value:g}")
+    return valid
 
 
-def correlation(**values: float) -> None:
-    """Raise `ValueError` unless every value lies in [-1, 1]."""
+def correlation(**values: Number) -> Any:
+    """Whether every value lies in [-1, 1]; raise `ValueError` for a plain number that does not."""
     finite(**values)
+    valid: Any = True
     for name, value in values.items():
-        if abs(value) > 1:
+        if not is_plain(value):
+            valid = (abs(value) <= 1) & valid
+        elif abs(value) > 1:
             raise ValueError(f"{name}: must lie between -1 and 1, got {value:g}")
+    return valid

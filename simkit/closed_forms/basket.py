@@ -4,26 +4,27 @@ import math
 
 from simkit.closed_forms.arguments import correlation, finite, nonnegative
 from simkit.closed_forms.black_scholes import lognormal_call
+from simkit.closed_forms.numbers import Number, exp, is_plain, positive_part, sqrt, where
 
 
 def geometric_basket_call(
     *,
-    S1: float,
-    S2: float,
-    S3: float,
-    K: float,
-    r: float,
-    sigma1: float,
-    sigma2: float,
-    sigma3: float,
-    rho12: float,
-    rho13: float,
-    rho23: float,
-    T: float,
-    q1: float = 0.0,
-    q2: float = 0.0,
-    q3: float = 0.0,
-) -> float:
+    S1: Number,
+    S2: Number,
+    S3: Number,
+    K: Number,
+    r: Number,
+    sigma1: Number,
+    sigma2: Number,
+    sigma3: Number,
+    rho12: Number,
+    rho13: Number,
+    rho23: Number,
+    T: Number,
+    q1: Number = 0.0,
+    q2: Number = 0.0,
+    q3: Number = 0.0,
+) -> Number:
     r"""Call on the geometric mean of three prices, those of `MultiAssetGBM` with $\mu_i = r - q_i$.
 
     Pays $\max((S_1 S_2 S_3)^{1/3} - K, 0)$ at T, in currency. The mean is lognormal with log variance
@@ -32,19 +33,21 @@ def geometric_basket_call(
     where a price, K, a volatility or T is negative or the correlations are those of no random variables.
     Reference: Black & Scholes (1973), doi:10.1086/260062, for a lognormal asset.
     """
-    nonnegative(S1=S1, S2=S2, S3=S3, K=K, sigma1=sigma1, sigma2=sigma2, sigma3=sigma3, T=T)
-    correlation(rho12=rho12, rho13=rho13, rho23=rho23)
+    valid = nonnegative(S1=S1, S2=S2, S3=S3, K=K, sigma1=sigma1, sigma2=sigma2, sigma3=sigma3, T=T)
+    valid &= correlation(rho12=rho12, rho13=rho13, rho23=rho23)
     finite(r=r, q1=q1, q2=q2, q3=q3)
     sigmas = (sigma1, sigma2, sigma3)
     crossed = rho12 * sigma1 * sigma2 + rho13 * sigma1 * sigma3 + rho23 * sigma2 * sigma3
     determinant = 1 + 2 * rho12 * rho13 * rho23 - rho12**2 - rho13**2 - rho23**2
-    if determinant < -1e-12:
+    if not is_plain(determinant):
+        valid &= determinant >= -1e-12
+    elif determinant < -1e-12:
         raise ValueError(
             "rho12, rho13, rho23: no random variables have these correlations: the determinant of their "
             f"matrix must be >= 0, got {determinant:.3g}; make them smaller"
         )
-    variance = max(sum(sigma * sigma for sigma in sigmas) + 2 * crossed, 0.0) / 9
+    variance = positive_part(sum(sigma * sigma for sigma in sigmas) + 2 * crossed) / 9
     yields = sum(q + sigma * sigma / 2 for q, sigma in zip((q1, q2, q3), sigmas, strict=True)) / 3
     mean = math.prod(price ** (1 / 3) for price in (S1, S2, S3))
-    asset = mean * math.exp((variance / 2 - yields) * T)
-    return lognormal_call(asset, K * math.exp(-r * T), math.sqrt(variance * T))
+    asset = where(valid, mean * exp((variance / 2 - yields) * T), math.nan)
+    return lognormal_call(asset, K * exp(-r * T), sqrt(variance * T))

@@ -10,12 +10,13 @@ import math
 
 from simkit.closed_forms.arguments import finite, nonnegative
 from simkit.closed_forms.moments import decayed_span
+from simkit.closed_forms.numbers import Number, exp, log1p, ratio, sqrt, where
 
 SERIES_BELOW = 0.1
 TERMS = 12
 
 
-def vasicek_bond(*, r: float, kappa: float, theta: float, sigma: float, T: float) -> float:
+def vasicek_bond(*, r: Number, kappa: Number, theta: Number, sigma: Number, T: Number) -> Number:
     r"""Bond under $dr = \kappa(\theta - r)\,dt + \sigma\,dW$: $e^{-\theta T - (r - \theta) B + V/2}$.
 
     $B = (1 - e^{-\kappa T})/\kappa$ and $V = \sigma^2 \int_0^T (1 - e^{-\kappa s})^2\,ds/\kappa^2$.
@@ -25,7 +26,7 @@ def vasicek_bond(*, r: float, kappa: float, theta: float, sigma: float, T: float
     return hull_white_bond(r=r, a=kappa, theta=kappa * theta, sigma=sigma, T=T)
 
 
-def hull_white_bond(*, r: float, a: float, theta: float, sigma: float, T: float) -> float:
+def hull_white_bond(*, r: Number, a: Number, theta: Number, sigma: Number, T: Number) -> Number:
     r"""Bond under $dr = (\theta - a r)\,dt + \sigma\,dW$: $e^{-rB - \theta (T - B)/a + V/2}$.
 
     $B = (1 - e^{-aT})/a$ and $V = \sigma^2 \int_0^T (1 - e^{-as})^2\,ds/a^2$.
@@ -33,10 +34,10 @@ def hull_white_bond(*, r: float, a: float, theta: float, sigma: float, T: float)
     nonnegative(a=a, sigma=sigma, T=T)
     finite(r=r, theta=theta)
     first, second = _integrals(a, T)
-    return math.exp(-r * decayed_span(a, T) - theta * first + sigma**2 * second / 2)
+    return exp(-r * decayed_span(a, T) - theta * first + sigma**2 * second / 2)
 
 
-def cir_bond(*, r: float, kappa: float, theta: float, sigma: float, T: float) -> float:
+def cir_bond(*, r: Number, kappa: Number, theta: Number, sigma: Number, T: Number) -> Number:
     r"""Bond under $dr = \kappa(\theta - r)\,dt + \sigma\sqrt r\,dW$: $A e^{-rB}$.
 
     With $\gamma = \sqrt{\kappa^2 + 2\sigma^2}$, $s = (1 - e^{-\gamma T})/\gamma$ and
@@ -44,22 +45,23 @@ def cir_bond(*, r: float, kappa: float, theta: float, sigma: float, T: float) ->
     $\ln A = -2\kappa\theta\,\bigl(T/(\kappa + \gamma) + \ln(1 + y)/\sigma^2\bigr)$.
     """
     nonnegative(r=r, kappa=kappa, theta=theta, sigma=sigma, T=T)
-    gamma = math.sqrt(kappa**2 + 2 * sigma**2)
+    gamma = sqrt(kappa**2 + 2 * sigma**2)
     span = decayed_span(gamma, T)
-    if kappa + gamma == 0:
-        return math.exp(-r * T)
-    y = -(sigma**2) * span / (kappa + gamma)
-    ratio = math.log1p(y) / y if y < -1e-300 else 1.0
-    level = 2 * kappa * theta / (kappa + gamma) * (T - span * ratio)
-    return math.exp(-level - r * span / (1 + y))
+    y = -ratio(sigma**2 * span, kappa + gamma, 0.0)
+    small = y >= -1e-300
+    slope = where(small, 1.0, log1p(y) / where(small, 1.0, y))
+    level = ratio(2 * kappa * theta, kappa + gamma, 0.0) * (T - span * slope)
+    return exp(-level - r * span / (1 + y))
 
 
-def _integrals(a: float, T: float) -> tuple[float, float]:
+def _integrals(a: Number, T: Number) -> tuple[Number, Number]:
     r"""$\int_0^T B(s)^j\,ds$ of $B(s) = (1 - e^{-as})/a$ for j = 1 and 2."""
     x = a * T
-    if x >= SERIES_BELOW:
-        once, twice = decayed_span(a, T), decayed_span(2 * a, T)
-        return (T - once) / a, (T - 2 * once + twice) / a**2
+    long = x >= SERIES_BELOW
+    x = where(long, 0.0, x)
+    once, twice = decayed_span(a, T), decayed_span(2 * a, T)
     terms = [(-x) ** n / math.factorial(n + 2) / (n + 3) for n in range(TERMS)]
     first = sum((-x) ** n / math.factorial(n + 1) / (n + 2) for n in range(TERMS))
-    return T**2 * first, T**3 * sum((2.0 ** (n + 2) - 2) * term for n, term in enumerate(terms))
+    second = sum((2.0 ** (n + 2) - 2) * term for n, term in enumerate(terms))
+    first = where(long, ratio(T - once, a, 0.0), T**2 * first)
+    return first, where(long, ratio(T - 2 * once + twice, a**2, 0.0), T**3 * second)

@@ -4,43 +4,42 @@ The letters are the models' own; the first argument is the value at time zero an
 be zero. A negative volatility, rate or T is a `ValueError` that names it.
 """
 
-import math
-
 from simkit.closed_forms.arguments import finite, nonnegative
+from simkit.closed_forms.numbers import Number, exp, expm1, ratio
 
 
-def decayed_span(rate: float, T: float) -> float:
+def decayed_span(rate: Number, T: Number) -> Number:
     r"""$\int_0^T e^{-\text{rate}\,s}\,ds$, which is T at rate zero."""
-    return -math.expm1(-rate * T) / rate if rate > 0 else T
+    return ratio(-expm1(-rate * T), rate, T)
 
 
-def gbm_mean(*, S: float, mu: float, T: float) -> float:
+def gbm_mean(*, S: Number, mu: Number, T: Number) -> Number:
     r"""Mean of $dS = \mu S\,dt + \sigma S\,dW$: $S e^{\mu T}$. Reference: doi:10.1086/260062."""
     nonnegative(T=T)
     finite(S=S, mu=mu)
-    return S * math.exp(mu * T)
+    return S * exp(mu * T)
 
 
-def gbm_variance(*, S: float, mu: float, sigma: float, T: float) -> float:
+def gbm_variance(*, S: Number, mu: Number, sigma: Number, T: Number) -> Number:
     r"""Variance of $dS = \mu S\,dt + \sigma S\,dW$: $S^2 e^{2\mu T}(e^{\sigma^2 T} - 1)$.
 
     Reference: doi:10.1086/260062.
     """
     nonnegative(sigma=sigma, T=T)
-    return gbm_mean(S=S, mu=mu, T=T) ** 2 * math.expm1(sigma**2 * T)
+    return gbm_mean(S=S, mu=mu, T=T) ** 2 * expm1(sigma**2 * T)
 
 
-def ou_mean(*, X: float, theta: float, mu: float, T: float) -> float:
+def ou_mean(*, X: Number, theta: Number, mu: Number, T: Number) -> Number:
     r"""Mean of $dX = \theta(\mu - X)\,dt + \sigma\,dW$: $\mu + (X - \mu) e^{-\theta T}$.
 
     Reference: Uhlenbeck & Ornstein (1930), doi:10.1103/PhysRev.36.823.
     """
     nonnegative(theta=theta, T=T)
     finite(X=X, mu=mu)
-    return X + (X - mu) * math.expm1(-theta * T)
+    return X + (X - mu) * expm1(-theta * T)
 
 
-def ou_variance(*, theta: float, sigma: float, T: float) -> float:
+def ou_variance(*, theta: Number, sigma: Number, T: Number) -> Number:
     r"""Variance of $dX = \theta(\mu - X)\,dt + \sigma\,dW$: $\sigma^2(1 - e^{-2\theta T})/2\theta$.
 
     Reference: Uhlenbeck & Ornstein (1930), doi:10.1103/PhysRev.36.823.
@@ -49,16 +48,16 @@ def ou_variance(*, theta: float, sigma: float, T: float) -> float:
     return sigma**2 * decayed_span(2 * theta, T)
 
 
-def cir_mean(*, r: float, kappa: float, theta: float, T: float) -> float:
+def cir_mean(*, r: Number, kappa: Number, theta: Number, T: Number) -> Number:
     r"""Mean of $dr = \kappa(\theta - r)\,dt + \sigma\sqrt r\,dW$: $\theta + (r - \theta) e^{-\kappa T}$.
 
     Reference: Cox, Ingersoll & Ross (1985), doi:10.2307/1911242.
     """
     nonnegative(r=r, kappa=kappa, theta=theta, T=T)
-    return r + (r - theta) * math.expm1(-kappa * T)
+    return r + (r - theta) * expm1(-kappa * T)
 
 
-def cir_variance(*, r: float, kappa: float, theta: float, sigma: float, T: float) -> float:
+def cir_variance(*, r: Number, kappa: Number, theta: Number, sigma: Number, T: Number) -> Number:
     r"""Variance of $dr = \kappa(\theta - r)\,dt + \sigma\sqrt r\,dW$.
 
     $r\sigma^2(e - e^2)/\kappa + \theta\sigma^2(1 - e)^2/2\kappa$ with $e = e^{-\kappa T}$.
@@ -66,4 +65,4 @@ def cir_variance(*, r: float, kappa: float, theta: float, sigma: float, T: float
     """
     nonnegative(r=r, kappa=kappa, theta=theta, sigma=sigma, T=T)
     span = decayed_span(kappa, T)
-    return sigma**2 * span * (r * math.exp(-kappa * T) + kappa * theta * span / 2)
+    return sigma**2 * span * (r * exp(-kappa * T) + kappa * theta * span / 2)

@@ -229,10 +229,12 @@ def _of_observable(simulation: Simulation, failure: Failure, observable: Observa
         state = {name: failure.rows[name][i] for name in simulation.problem.State._fields}
         return {name: float(x) for name, x in (numbers | {"t": t} | state).items()}
 
-    for functional in observable.functionals:
+    for monitor in observable.monitors:
+        functional = monitor.functional
         begin = 1 if functional.kind == "mean" else 0  # which leaves out t0
         for i in range(begin, row + 1):
-            if i * failure.every % (observable.every or 1):
+            step = i * failure.every
+            if step != monitor.date if monitor.date is not None else step % monitor.every:
                 continue
             part = bad_part(functional.argument, values(i))
             if part is not None:

@@ -11,7 +11,7 @@ from simkit_solvers.problem import AbstractSDE
 from simkit_solvers.reaction_network import AbstractReactionNetwork
 from simkit_solvers.schedule import schedule_of
 
-from simkit.expression import Functional
+from simkit.expression import TIME, Functional
 from simkit.inspection.flat import influences, traced
 from simkit.inspection.graph import Graph, Kind, Node
 from simkit.inspection.named import labelled_numbers
@@ -151,8 +151,8 @@ def _observable(draft: _Draft, simulation: Simulation, observable: Observable) -
 
 def _functional(draft: _Draft, simulation: Simulation, functional: Functional) -> str:
     """The node of a path functional, with its edges."""
-    parts = [functional.argument] + ([functional.volatility] if functional.volatility else [])
-    text = ", ".join(part.text for part in parts)
+    parts = functional.arguments
+    text = ", ".join(part.text for part in parts if part is not TIME)
     node = draft.node("functional", f"{functional.kind}({text})")
     for part in parts:
         for source in _read(draft, simulation, part, {}):

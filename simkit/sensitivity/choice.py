@@ -299,7 +299,7 @@ def _held_at_start(facts: Facts, observable: Observable | None, kind: str) -> st
     for edge in observable.expression.edges:
         if edge.kink and kind == "jumps":
             continue
-        looks = [f.kind for f in edge.functionals if f.kind in (*EXTREMES, "integral")]
+        looks = [f.kind for f in edge.functionals if f.kind in (*EXTREMES, "integral", "first")]
         alone = len(edge.functionals) == 1 and not edge.names & facts.variables
         if looks and not (alone and looks[0] in EXTREMES):
             return looks[0]

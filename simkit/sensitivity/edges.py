@@ -7,8 +7,8 @@ import jax.numpy as jnp
 from simkit_solvers.schedule import schedule_of
 from simkit_solvers.smoothing import Edge, Smoothing
 
+from simkit.expression import CONDITIONAL, Functional
 from simkit.expression import Edge as Difference
-from simkit.expression import Functional
 from simkit.observables import Observable
 
 EXTREMES = ("max", "min")
@@ -54,13 +54,19 @@ def smoothing_of(
     """Where a value that is kept every `every` steps jumps, or with `kinks` its slope; or why not."""
     monitored = observable.every or 1
     expression = observable.expression
+    if expression.hidden & variables:
+        return "a closed form jumps at expiry"
     if kinks and expression.roots & variables:
-        return "a root may touch zero"
+        return "a root may touch zero, or a closed form be at expiry"
     looks: list[Look] = []
     for edge in expression.edges:
         own = edge.names & variables
         if (edge.kink and not kinks) or not (own or edge.functionals):
             continue
+        if any(f.kind in CONDITIONAL for f in edge.functionals):
+            return "what is compared is that of the first time at which a condition holds"
+        if not own and any(f.kind == "at" for f in edge.functionals):
+            return "what is compared is that of an earlier time"
         extremes = [f for f in edge.functionals if f.kind in (*EXTREMES, "no_touch")]
         if not extremes:
             looks.append(Look(edge, every, monitored))
@@ -70,16 +76,18 @@ def smoothing_of(
             return "an extreme is compared with what changes with time"
         else:
             looks.append(Look(edge, monitored, monitored, extremes[0]))
-    for functional in expression.functionals:
-        if kinks and functional.kind not in ("mean", "integral"):
-            return f"the slope jumps with a {functional.kind} along the path"
-        inner = (functional.argument, functional.volatility)
-        edges = [edge for each in inner if each is not None for edge in each.edges]
+    for monitor in observable.monitors:
+        functional = monitor.functional
+        if monitor.date == 0:
+            continue
+        if kinks and functional.kind not in ("mean", "integral", "at"):
+            return f"the slope jumps with the {functional.kind} along the path"
+        edges = [edge for each in functional.arguments for edge in each.edges]
         edges = [edge for edge in edges if edge.names & variables and (kinks or not edge.kink)]
-        # Where what is compared changes at once, a mean sees what it is then, as `near` does, others both.
-        if functional.kind != "mean" and any(_changes_at_once(problem, edge) for edge in edges):
+        # Where what is compared changes at once, these two see what it is then, as `near` does, others both.
+        if functional.kind not in ("mean", "at") and any(_changes_at_once(problem, edge) for edge in edges):
             return f"the {functional.kind} along the path sees it before an event and after it"
-        looks += [Look(edge, monitored, monitored) for edge in edges]
+        looks += [Look(edge, monitor.interval, monitored) for edge in edges]
     return Smoothing(Edges(tuple(dict.fromkeys(looks))))
 
 

@@ -24,7 +24,6 @@ from simkit_solvers.schedule import schedule_of
 from simkit_solvers.smoothing import Smoothing
 
 from simkit.errors import InputError
-from simkit.expression import Functional
 from simkit.initial import Distribution
 from simkit.inline_model import roughness
 from simkit.observables import Observable, Observer
@@ -114,8 +113,7 @@ class Facts:
         looks = [grid.every]
         if observable is not None:
             looks = [grid.every if self.simulation.observables[quantity].at == "each" else grid.steps]
-            if observable.functionals:
-                looks.append(observable.every or 1)
+            looks += [each.interval for each in observable.monitors]
         return math.gcd(*looks)
 
     def is_rough(self, quantity: str, target: int) -> bool:
@@ -251,7 +249,7 @@ class Facts:
             drawn, moved = self.variables, moved | self.variables  # an event may make one of another
         expression, always = observable.expression, self.simulation.observables[quantity].at == "each"
         edges = [
-            (edge.kink, edge.names.union(*map(_names_in, edge.functionals)))
+            (edge.kink, edge.names.union(*(f.names for f in edge.functionals)))
             for edge in expression.edges
             if always or any(f.kind in (*EXTREMES, "no_touch") for f in edge.functionals)
         ]
@@ -259,8 +257,8 @@ class Facts:
             (edge.kink, edge.names)
             for f in expression.functionals
             if always or f.kind != "mean"
-            for each in (f.argument, f.volatility)
-            for edge in (() if each is None else each.edges)
+            for each in f.arguments
+            for edge in each.edges
         ]
         met = [names & drawn for kink, names in edges if (kinks or not kink) and names & moved]
         return min(frozenset().union(*met), default=None)
@@ -274,13 +272,19 @@ class Facts:
             return
         observable, clock = self.observable(quantity), {"t", *self.curves}
         inside = [] if observable is None else observable.functionals
-        inner = [x for each in inside for x in (each.argument, each.volatility) if x is not None]
+        inner = [x for each in inside for x in each.arguments]
         labels = ", ".join(self.targets[target].label for target in dict.fromkeys(targets))
         moved = [self.moved_names(target) for target in targets]
         for each in (*self.roughness, *roughness(*inner)):
             timed = each.names & clock and not each.names & self.variables
             if timed and (kinks or not each.kink) and all(each.names & names for names in moved):
                 what = f"a condition on {min(each.names & clock)}"
+                raise InputError(self._moves_against_steps(labels, what, quantity))
+        for each in inside:
+            if each.kind != "at":
+                continue
+            if any(self.moves_times(i) or each.arguments[1].names & self.moved_names(i) for i in targets):
+                what = f"the time of {each.kind}({each.argument.text}, {each.arguments[1].text})"
                 raise InputError(self._moves_against_steps(labels, what, quantity))
         bends = frozenset.intersection(*(self.moved_bends(target) for target in targets))
         if kinks and bends:
@@ -377,12 +381,6 @@ def _asks_for_words(facts: Facts) -> bool:
     dW = problem.Noise(*[one] * len(problem.Noise._fields))
     jax.eval_shape(lambda: problem.transition(one, one, y, dW, words))
     return bool(asked)
-
-
-def _names_in(functional: Functional) -> frozenset[str]:
-    """The names in the arguments of a functional."""
-    volatility = functional.volatility
-    return functional.argument.names | (frozenset() if volatility is None else volatility.names)
 
 
 def _curves_of(problem: AbstractODE) -> dict[str, Any]:

@@ -19,8 +19,8 @@ from simkit.suggestion import shown
 
 def _output(value: Any) -> str:
     name = text(value)
-    if not name.endswith((".zarr", ".nc")):
-        raise wrong(f"must end in .zarr or .nc, got {shown(name)}")
+    if not name.endswith((".zarr", ".nc", ".csv")):
+        raise wrong(f"must end in .zarr, .nc or .csv, got {shown(name)}")
     return name
 
 
@@ -104,13 +104,13 @@ class Experiment(Section):
     )
     output: (
         Annotated[
-            str, PlainValidator(_output), WithJsonSchema({"type": "string", "pattern": "\\.(zarr|nc)$"})
+            str, PlainValidator(_output), WithJsonSchema({"type": "string", "pattern": "\\.(zarr|nc|csv)$"})
         ]
         | None
     ) = Field(
         None,
-        description="The dataset to write, .zarr or .nc; a picture lies beside it. Without it nothing is "
-        "written but the table.",
+        description="The dataset to write, .zarr or .nc, or .csv for a table of the statistics alone; a "
+        "picture lies beside it. Without it nothing is written but the table.",
         examples=["gbm.zarr"],
     )
 

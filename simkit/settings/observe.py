@@ -83,8 +83,8 @@ class ObservableSettings(Section):
     """An observable."""
 
     value: Number = Field(
-        description="An expression of state variables, parameters, constants, t and the path functionals "
-        "mean, max, min, integral and no_touch.",
+        description="An expression of state variables, parameters, constants, t, closed forms and the path "
+        "functionals mean, max, min, integral, no_touch, first, hitting_time and at.",
         examples=["exp(-r*t) * maximum(S - K, 0)"],
     )
     at: Annotated[Literal["end", "each"], *choice("end", "each")] = Field(

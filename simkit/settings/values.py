@@ -70,8 +70,8 @@ def number(value: Any) -> float | str:
     return plain_number(value, "a number or an expression")
 
 
-def _number_or_list(value: Any) -> float | str | list[float | str]:
-    return [number(x) for x in value] if isinstance(value, list) else number(value)
+def _number_or_list(value: Any) -> Any:
+    return [_number_or_list(x) for x in value] if isinstance(value, list) else number(value)
 
 
 def plain_number(value: Any, wanted: str = "a number") -> float:
@@ -160,7 +160,7 @@ def _times(value: Any) -> list[float | str]:
 Number = Annotated[float | str, PlainValidator(number), WithJsonSchema(EXPRESSION_SCHEMA)]
 
 
-NumberOrList = Annotated[float | str | list[float | str], PlainValidator(_number_or_list)]
+NumberOrList = Annotated[float | str | list[Any], PlainValidator(_number_or_list)]  # or rows of a matrix
 
 
 Text = Annotated[str, PlainValidator(text), WithJsonSchema({"type": "string"})]

@@ -1,6 +1,7 @@
 import itertools
 from typing import Annotated, ClassVar, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
@@ -15,9 +16,11 @@ from simkit_solvers.problem import (
     parameter,
 )
 
-from simkit_physics.sized import AbstractSized, Parts, numbered
+from simkit_physics.sized import AbstractSized, Parts, numbered, pair_name
 from simkit_physics.square_root import sqrt_positive
 
+WRITTEN_OUT = 9  # up to this size the root is, which takes XLA minutes at 20
+SHOWN = 6  # names of correlations in a message
 SMALLEST_EIGENVALUE = -1e-12  # rounding of a correlation matrix that is singular
 
 
@@ -29,7 +32,7 @@ class AbstractMultiAssetGBM(AbstractSDE, AbstractExactMoments, AbstractExactTran
 
     calculus = "ito"
     noise_kind = "commutative"
-    sizes: ClassVar[tuple[int, int]] = (2, 9)
+    sizes: ClassVar[tuple[int, int]] = (1, 40)
 
     def __check_init__(self):
         rhos = self.correlations()
@@ -40,7 +43,9 @@ class AbstractMultiAssetGBM(AbstractSDE, AbstractExactMoments, AbstractExactTran
             matrix[i, j] = matrix[j, i] = float(rho)
         least = float(np.linalg.eigvalsh(matrix)[0])
         if least < SMALLEST_EIGENVALUE:
-            names = [f"rho{i + 1}{j + 1}" for i, j in rhos]
+            names = [pair_name("rho", i + 1, j + 1) for i, j in rhos]
+            if len(names) > SHOWN:
+                names[SHOWN - 1 : -1] = ["…"]
             raise ValueError(
                 f"MultiAssetGBM.{', '.join(names)}: no random variables have "
                 "these correlations: the least eigenvalue of their matrix must be >= 0, got "
@@ -58,13 +63,15 @@ class AbstractMultiAssetGBM(AbstractSDE, AbstractExactMoments, AbstractExactTran
         for i in numbers:
             given[f"sigma{i}"] = Parameter("1/time^0.5", f"volatility of price {i}", at_least=0)
         for i, j in itertools.combinations(numbers, 2):
-            given[f"rho{i}{j}"] = Parameter("1", f"correlation of prices {i} and {j}", at_least=-1, at_most=1)
+            given[pair_name("rho", i, j)] = Parameter(
+                "1", f"correlation of prices {i} and {j}", at_least=-1, at_most=1
+            )
         return Parts(prices, numbered("W", numbers), given)
 
     def rough_with(self):
         if all(float(row[-1]) > 0 for row in self._root()):
             return ()
-        names = (f"rho{i + 1}{j + 1}" for i, j in self.correlations())
+        names = (pair_name("rho", i + 1, j + 1) for i, j in self.correlations())
         return (Roughness(frozenset(names)),)
 
     def drift(self, t, y):
@@ -72,6 +79,8 @@ class AbstractMultiAssetGBM(AbstractSDE, AbstractExactMoments, AbstractExactTran
 
     def noise(self, t, y, dW):
         found = []
+        if len(y) > WRITTEN_OUT:  # or XLA draws each normal anew for each price that it moves
+            dW = jax.lax.optimization_barrier(dW)
         for S, sigma, row in zip(y, self._numbers("sigma"), self._root(), strict=True):
             shock = sum((part * w for part, w in zip(row[1:], dW[1:], strict=False)), row[0] * dW[0])
             found.append(sigma * S * shock)
@@ -99,11 +108,13 @@ class AbstractMultiAssetGBM(AbstractSDE, AbstractExactMoments, AbstractExactTran
 
     def correlations(self) -> dict[tuple[int, int], Scalar]:
         pairs = itertools.combinations(range(len(self.State._fields)), 2)
-        return {(i, j): getattr(self, f"rho{i + 1}{j + 1}") for i, j in pairs}
+        return {(i, j): getattr(self, pair_name("rho", i + 1, j + 1)) for i, j in pairs}
 
     def _root(self) -> list[list]:
         """The rows of L, without the zeros. What depends on the prices before it has nothing of its own."""
         rhos = self.correlations()
+        if len(self.State._fields) > WRITTEN_OUT:
+            return _root_by_columns(rhos, len(self.State._fields))
         rows: list[list] = [[1.0]]
         for i in range(1, len(self.State._fields)):
             row: list = [rhos[0, i]]
@@ -117,6 +128,22 @@ class AbstractMultiAssetGBM(AbstractSDE, AbstractExactMoments, AbstractExactTran
                 left = left - part * part
             rows.append([*row, sqrt_positive(left)])
         return rows
+
+
+def _root_by_columns(rhos: dict[tuple[int, int], Scalar], size: int) -> list[list]:
+    """The same as a loop, of which the compiler sees one turn."""
+    numbers = jnp.stack([jnp.asarray(rho) for rho in rhos.values()])
+    i, j = np.array(list(rhos)).T
+    matrix = jnp.eye(size, dtype=numbers.dtype).at[i, j].set(numbers).at[j, i].set(numbers)
+
+    def with_column(k, L):
+        rest = matrix[:, k] - L @ L[k]
+        own = sqrt_positive(rest[k])
+        column = jnp.where(own > 0, rest / jnp.where(own > 0, own, 1.0), 0.0)
+        return L.at[:, k].set(jnp.where(jnp.arange(size) > k, column, 0.0).at[k].set(own))
+
+    L = jax.lax.fori_loop(0, size, with_column, jnp.zeros_like(matrix))
+    return [[L[a, b] for b in range(a + 1)] for a in range(size)]
 
 
 class MultiAssetGBMState(NamedTuple):
@@ -136,10 +163,10 @@ class MultiAssetGBM(AbstractMultiAssetGBM):
 
     Itô, with $dB_i\,dB_j = \rho_{ij}\,dt$; in the independent $W$ of the noise, $B = LW$ with the lower
     triangular $L$ of $L L^T = \rho$. Each price has the mean and variance of `GBM`. In YAML `size` gives
-    another number of assets, from 2 to 9, with all correlations from `rho12` on. Raises `ValueError` when no
-    random variables have these correlations: where their matrix has a negative eigenvalue. Where it is
-    singular, derivatives of a path in the correlations are wrong, and all others are right: then
-    `simkit sensitivity` takes finite differences.
+    another number of assets, and `rho` is the correlation of all pairs or the whole matrix. Raises
+    `ValueError` when no random variables have these correlations: where their matrix has a negative
+    eigenvalue. Where it is singular, derivatives of a path in the correlations are wrong, and all others are
+    right: then `simkit sensitivity` takes finite differences.
     References: Black & Scholes (1973), doi:10.1086/260062; Margrabe (1978), The value of an option to
     exchange one asset for another, doi:10.1111/j.1540-6261.1978.tb03397.x.
     """

@@ -1,0 +1,41 @@
+"""`implied_volatility.deviation` of arrays, where programs may trace and differentiate it."""
+
+import jax
+import jax.numpy as jnp
+
+from simkit.closed_forms.black_scholes import scores
+from simkit.closed_forms.implied_volatility import MOST_STEPS, Search, begun, improved, normalised
+from simkit.closed_forms.numbers import normal_cdf, normal_pdf
+
+
+@jax.custom_jvp
+def _deviation(price: jax.Array, asset: jax.Array, strike: jax.Array) -> jax.Array:
+    share, x = normalised(price, asset, strike)
+    sound = (share > 0) & (share < 1)
+    beyond = jnp.where(share == 0, 0.0, jnp.nan)
+    share = jnp.where(sound, share, 0.5)
+    start = begun(share, x)
+    carried = jnp.int32(0), Search(*(jnp.asarray(each, share.dtype) for each in start[:3]), start.done)
+    _, found = jax.lax.while_loop(
+        lambda turn: (turn[0] < MOST_STEPS) & ~turn[1].done,
+        lambda turn: (turn[0] + 1, improved(turn[1], share, x)),
+        carried,
+    )
+    return jnp.where(sound, found.s, beyond)
+
+
+@_deviation.defjvp
+def _(primals, tangents):
+    """By the implicit function: the price moves with the deviation by vega."""
+    _, asset, strike = primals
+    s = _deviation(*primals)
+    d1, d2 = scores(asset, strike, s)
+    d_price, d_asset, d_strike = tangents
+    explicit = normal_cdf(d1) * d_asset - normal_cdf(d2) * d_strike
+    return s, (d_price - explicit) / (asset * normal_pdf(d1))
+
+
+def traced_deviation(price: jax.Array, asset: jax.Array, strike: jax.Array) -> jax.Array:
+    """The log deviation at which a lognormal call has this price, NaN where none does."""
+    dtype = jnp.result_type(price, asset, strike)
+    return _deviation(*(jnp.asarray(each, dtype) for each in (price, asset, strike)))
