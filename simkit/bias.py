@@ -24,7 +24,7 @@ from simkit_solvers.registry import samples_exactly, weak_order
 from simkit_solvers.schedule import Schedule, schedule_of
 
 from simkit.initial import differs_between_paths
-from simkit.paths import Driver, as_device_ids, lanes_for, path_mesh, path_program
+from simkit.paths import Driver, as_device_ids, lanes_for, path_mesh, path_program, with_traced_steps
 from simkit.programs import Request
 from simkit.simulation import Simulation
 
@@ -73,8 +73,9 @@ def bias_run(simulation: Simulation) -> BiasRun | None:
     random = isinstance(simulation.problem, AbstractSDE) or differs_between_paths(simulation.initial.values())
     paths = min(simulation.paths, BIAS_PATHS) if random else 1
     mesh = path_mesh(1)
+    grid = with_traced_steps(simulation.problem, other.grid)
     program, inputs = path_program(
-        dataclasses.replace(simulation, observer=other.observer), other.grid, mesh, other.driver
+        dataclasses.replace(simulation, observer=other.observer), grid, mesh, other.driver
     )
     ids = as_device_ids(0, 1, lanes_for(paths), mesh)
     scale = other.factor ** weak_order(simulation.solver, simulation.problem) - 1
