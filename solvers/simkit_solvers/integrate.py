@@ -17,6 +17,7 @@ import jax.numpy as jnp
 
 from simkit_solvers.blocks import bytes_of, method_of, strong, turns_of
 from simkit_solvers.checkpoints import Nesting, nested_scan, nesting
+from simkit_solvers.compensated import CompensatedStep
 from simkit_solvers.directions import Along, Direction, Release
 from simkit_solvers.grid import Grid, TracedGrid
 from simkit_solvers.jump_diffusion import AbstractJumpDiffusion
@@ -283,7 +284,8 @@ def _integrate(
     pack, unpack = packing(start)
     start = pack(start)
     # XLA's CPU compiler makes a kernel of each array that is carried, and would draw the normals in all.
-    apart = moving is not None and stochastic and len(jax.tree.leaves(start)) > 1
+    more = moving is not None or isinstance(stepper, CompensatedStep)
+    apart = more and stochastic and len(jax.tree.leaves(start)) > 1
     if apart:
         size = group
     turns = turns_of(grid, size)
