@@ -29,10 +29,12 @@ from simkit_solvers.reverse_pass import ReversePass, reverse_pass
 from simkit_solvers.schedule import schedule_of
 from simkit_solvers.tangents import along, as_tangent
 
+from simkit.coupling import OnSums
 from simkit.errors import InputError
 from simkit.initial import draw_initial, given_value, numbers_of
 from simkit.on_each_device import IDS, PATHS
 from simkit.programs import Static
+from simkit.simulation import Driver as Driver
 from simkit.simulation import Simulation
 
 FEWEST_LANES = 64
@@ -44,8 +46,6 @@ REVERSE_BYTES = 2**28  # per device: what a run of 1 GB leaves beside Python, th
 JUMP_GROUP = 32  # an event is short: so many share the loop's own cost
 # No names of observables: these hold spaces.
 ACCEPTED, REJECTED, REACHED, STATUS = "accepted steps", "rejected steps", "time reached", "why it ended"
-
-Driver = Callable[..., AbstractNoise]
 
 
 def path_mesh(devices: int | None) -> Mesh:
@@ -222,7 +222,7 @@ def path_program(
         simulation.precision,
         simulation.normals == "float64",
         simulation.convert,
-        driver,
+        driver if simulation.draws_per_step == 1 else OnSums(driver, simulation.draws_per_step),
         mesh,
         reverse_bytes,
     )

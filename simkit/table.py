@@ -25,6 +25,14 @@ BIAS_DIGITS = 4
 WIDEST = 10_000  # where there is no terminal, nothing is folded
 ROUNDINGS = 100
 OFF = (" %", " abs")
+OF_VARIANTS = (
+    "difference",
+    "difference_stderr",
+    "strong_error",
+    "strong_error_stderr",
+    "strong_order",
+    "strong_order_stderr",
+)
 
 
 def summary(dataset: "xr.Dataset") -> dict[str, Any]:
@@ -71,7 +79,7 @@ def _steps(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 def _figures(dataset: "xr.Dataset", name: str) -> dict[str, Any]:
     figures = {}
-    differences = [key for key in ("difference", "difference_stderr") if f"{name}_{key}" in dataset]
+    differences = [key for key in OF_VARIANTS if f"{name}_{key}" in dataset]
     for key in ("mean", "stderr", "bias", "bias_stderr", "exact", "z", *differences):
         variable = dataset.get(f"{name}_{key}")
         value = float(np.atleast_1d(variable)[-1]) if variable is not None else math.nan
@@ -234,6 +242,7 @@ def _variants_table(dataset: "xr.Dataset", unicode: bool) -> Table:
         "variant": [name for _, name, _ in rows],
         ("value" if first["paths"] == 1 else "mean"): [_mean(row) for *_, row in rows],
         f"minus {start}": ["" if name == start else _difference(row) for _, name, row in rows],
+        "strong error": [_strong_error(row) for *_, row in rows],
         "exact": ["" if row["exact"] is None else f"{row['exact']:.8g}" for *_, row in rows],
         titled(far): far,
     }
@@ -249,6 +258,24 @@ def _named(quantity: str, unit: str) -> str:
 
 def _difference(row: Mapping[str, Any]) -> str:
     return with_error(row["difference"], row["difference_stderr"])
+
+
+def _strong_error(row: Mapping[str, Any]) -> str:
+    """Of all but the finest variant, from which it is."""
+    return with_error(row["strong_error"], row["strong_error_stderr"]) if row.get("strong_error") else ""
+
+
+def strong_order_notes(dataset: "xr.Dataset") -> list[str]:
+    """A line for each quantity whose strong order is known."""
+    names = (*dataset.attrs["observables"].split(), *dataset.attrs["state_variables"].split())
+    orders = {
+        name: with_error(
+            float(dataset[f"{name}_strong_order"]), float(dataset[f"{name}_strong_order_stderr"])
+        )
+        for name in names
+        if f"{name}_strong_order" in dataset
+    }
+    return [f"strong order of {name}: {order}" for name, order in orders.items()]
 
 
 def laid_out(columns: Mapping[str, list[str]], ends: Collection[int], unicode: bool) -> Table:
@@ -306,7 +333,7 @@ def print_table(dataset: "xr.Dataset", file: TextIO | None = None) -> None:
         file or sys.stdout,
         heading,
         lambda unicode: make_table(dataset, unicode),
-        [*bias_notes(dataset), closing_line(dataset)],
+        [*bias_notes(dataset), *strong_order_notes(dataset), closing_line(dataset)],
     )
 
 
