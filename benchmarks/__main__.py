@@ -31,6 +31,7 @@ ORDER = (
     "global_sensitivity",
     "run_overhead",
     "compile_time",
+    "numbers_of_steps",
     "cold_start",
     "memory",
 )

@@ -268,14 +268,14 @@ def _strong_error(row: Mapping[str, Any]) -> str:
 def strong_order_notes(dataset: "xr.Dataset") -> list[str]:
     """A line for each quantity whose strong order is known."""
     names = (*dataset.attrs["observables"].split(), *dataset.attrs["state_variables"].split())
-    orders = {
-        name: with_error(
-            float(dataset[f"{name}_strong_order"]), float(dataset[f"{name}_strong_order_stderr"])
-        )
-        for name in names
-        if f"{name}_strong_order" in dataset
-    }
-    return [f"strong order of {name}: {order}" for name, order in orders.items()]
+    notes = []
+    for name in names:
+        if f"{name}_strong_order" not in dataset:
+            continue
+        order, error = (float(dataset[f"{name}_strong_order{end}"]) for end in ("", "_stderr"))
+        if math.isfinite(order) and math.isfinite(error):
+            notes.append(f"strong order of {name}: {with_error(order, error)}")
+    return notes
 
 
 def laid_out(columns: Mapping[str, list[str]], ends: Collection[int], unicode: bool) -> Table:
