@@ -33,6 +33,7 @@ ORDER = (
     "run_overhead",
     "compile_time",
     "first_table",
+    "numbers_of_steps",
     "cold_start",
     "memory",
 )

@@ -20,7 +20,7 @@ from simkit.chunk_program import ChunkProgram, quantity_rows
 from simkit.initial import differs_between_paths
 from simkit.leap_bias import LeapRun, leap_run
 from simkit.observables import OVER_TIME, Observer
-from simkit.paths import as_device_ids, lanes_for, path_mesh, path_program
+from simkit.paths import as_device_ids, lanes_for, path_mesh, path_program, with_traced_steps
 from simkit.programs import Request, compiled
 from simkit.rounding import rounding_error
 from simkit.simulation import Simulation
@@ -94,7 +94,8 @@ def bias_run(simulation: Simulation, shorter: bool = False) -> BiasRun | LeapRun
 
     def request(other: Comparison) -> Request:
         there = dataclasses.replace(simulation, observer=other.observer, grid=other.grid)
-        program, inputs = path_program(there, other.grid, mesh, other.driver)
+        grid = with_traced_steps(simulation.problem, other.grid)
+        program, inputs = path_program(there, grid, mesh, other.driver)
         return Request(ChunkProgram(program, tuple(quantity_rows(there).items())), (inputs, ids), mesh)
 
     return BiasRun(

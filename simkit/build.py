@@ -5,10 +5,11 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
+from diffrax import ReversibleHeun
 from simkit_physics import MODELS
 from simkit_solvers.adaptive_grid import AdaptiveGrid
 from simkit_solvers.calculus import in_calculus
-from simkit_solvers.grid import Grid
+from simkit_solvers.grid import LONG, Grid
 from simkit_solvers.jump_grid import JumpGrid
 from simkit_solvers.langevin import AbstractUnderdampedLangevin
 from simkit_solvers.noise_check import check_noise
@@ -210,6 +211,7 @@ def assemble(parts: Parts, mistakes: Mistakes) -> Assembled | None:
         refuse_adaptive(solver, plan, parts.observe, convert, mistakes)
     else:
         steps = _steps(parts.time, mistakes)
+        _refuse_float32(solver, steps, parts.precision, mistakes)
         make_grid = _plan_fixed(steps, parts.save, mistakes)
     if make_grid is not None and ends is not None:
         stochastic = plan is not None and isinstance(plan.problem, AbstractSDE)
@@ -346,6 +348,16 @@ def _steps(section: Time | None, mistakes: Mistakes) -> int | None:
     if isinstance(steps, bool) or not isinstance(steps, int):
         return None
     return steps if 1 <= steps <= MAX_STEPS else None
+
+
+def _refuse_float32(solver, steps: int | None, precision: str | None, mistakes: Mistakes) -> None:
+    """A solver whose state float32 would lose over so many steps."""
+    if precision == "float32" and isinstance(solver, ReversibleHeun) and steps is not None and steps > LONG:
+        message = (
+            f"over {steps} steps of ReversibleHeun float32 loses the state, as its sums are not compensated; "
+            f"take float64, at most {LONG} steps, or Heun or EulerHeun"
+        )
+        mistakes.add(("precision",), message)
 
 
 def _saved_every(steps: int | None, save: Save | None, mistakes: Mistakes) -> int | None:

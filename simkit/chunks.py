@@ -56,7 +56,8 @@ def plan_chunks(
     if paths < LEAF and devices == 1:
         return Chunks(1, 1, lanes_for(paths))
     leaves = -(-paths // LEAF)
-    fitting = min(TARGET_PATH_STEPS // steps, MOST_BYTES // (8 * max(1, values_per_path)), most_paths)
+    timed = 1 << (max(1, TARGET_PATH_STEPS // steps).bit_length() - 1)  # few sizes, for few compilations
+    fitting = min(timed, MOST_BYTES // (8 * max(1, values_per_path)), most_paths)
     most = max(1, -(-asked // LEAF) if asked else fitting // LEAF)
     per_device = -(-most // devices)
     count = -(-leaves // (per_device * devices))

@@ -19,7 +19,15 @@ from simkit.errors import NumericalError
 from simkit.gathering import Gathering
 from simkit.longstaff_schwartz import with_policies
 from simkit.on_each_device import ROWS
-from simkit.paths import ACCEPTED, REJECTED, Inputs, as_device_ids, path_mesh, path_program
+from simkit.paths import (
+    ACCEPTED,
+    REJECTED,
+    Inputs,
+    as_device_ids,
+    path_mesh,
+    path_program,
+    with_traced_steps,
+)
 from simkit.programs import Request, compiled
 from simkit.reducers import AbstractReducer, Covariance, Histogram, Moments
 from simkit.simulation import EnsembleResult, Simulation, StepCounts
@@ -90,7 +98,8 @@ def chunk_requests(simulation: Simulation, plan: Chunks, mesh: Mesh) -> tuple[Re
     Observables with early exercise must have their policies.
     """
     rows = quantity_rows(simulation)
-    paths, inputs = path_program(simulation, simulation.grid, mesh)
+    grid = with_traced_steps(simulation.problem, simulation.grid)
+    paths, inputs = path_program(simulation, grid, mesh)
     ids = as_device_ids(0, plan.leaves, plan.lanes, mesh)
     simulated = Request(ChunkProgram(paths, tuple(rows.items())), (inputs, ids), mesh)
     values = _values(simulation, ids.shape, mesh)

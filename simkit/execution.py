@@ -132,8 +132,12 @@ def run_variants(
         name: to_dataset(simulations[name], results[name], provenance(experiment))
         for name, experiment in variants.items()
     }
+    draws = {name: simulation.draws_per_step for name, simulation in simulations.items()}
     return combined(
-        datasets, {name: result.ends for name, result in results.items()}, _as_yaml(together(variants))
+        datasets,
+        {name: result.ends for name, result in results.items()},
+        _as_yaml(together(variants)),
+        draws if max(draws.values()) > 1 else None,
     )
 
 

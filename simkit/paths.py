@@ -16,7 +16,7 @@ from simkit_solvers.adaptive_sde import integrate_adaptive_sde
 from simkit_solvers.brownian_tree import BrownianTree
 from simkit_solvers.calculus import in_calculus
 from simkit_solvers.generator import Words, seed_key
-from simkit_solvers.grid import Grid
+from simkit_solvers.grid import Grid, TracedGrid
 from simkit_solvers.integrate import integrate
 from simkit_solvers.jump_grid import JumpGrid
 from simkit_solvers.jumps import JumpNoise, integrate_jumps
@@ -26,12 +26,15 @@ from simkit_solvers.problem import AbstractODE, AbstractSDE
 from simkit_solvers.registry import info_of
 from simkit_solvers.reverse_pass import REVERSE_BYTES as PATH_BYTES
 from simkit_solvers.reverse_pass import ReversePass, reverse_pass
+from simkit_solvers.schedule import schedule_of
 from simkit_solvers.tangents import along, as_tangent
 
+from simkit.coupling import OnSums
 from simkit.errors import InputError
 from simkit.initial import draw_initial, given_value, numbers_of
 from simkit.on_each_device import IDS, PATHS
 from simkit.programs import Static
+from simkit.simulation import Driver as Driver
 from simkit.simulation import Simulation
 
 FEWEST_LANES = 64
@@ -43,8 +46,6 @@ REVERSE_BYTES = 2**28  # per device: what a run of 1 GB leaves beside Python, th
 JUMP_GROUP = 32  # an event is short: so many share the loop's own cost
 # No names of observables: these hold spaces.
 ACCEPTED, REJECTED, REACHED, STATUS = "accepted steps", "rejected steps", "time reached", "why it ended"
-
-Driver = Callable[..., AbstractNoise]
 
 
 def path_mesh(devices: int | None) -> Mesh:
@@ -69,15 +70,17 @@ def as_device_ids(first: int, leaves: int, lanes: int, mesh: Mesh):
 
 
 class Inputs(NamedTuple):
-    """What a program of paths is given: the floating-point leaves of the run's parts, and the seed's key.
+    """What a program of paths is given: the floating-point leaves of the run's parts, the numbers of steps of
+    a `TracedGrid`, and the seed's key.
 
-    `initial` are the initial values by name: numbers, arrays of one for each path, laws. All are in the
-    run's precision, and traced, so that a derivative, a sweep or another seed compiles nothing anew.
+    `initial` are the initial values by name: numbers, arrays of one for each path, laws. Real numbers are in
+    the run's precision, and all is traced, so that a derivative, a sweep or another seed compiles nothing
+    anew.
     """
 
     problem: AbstractODE
     observer: AbstractObserver
-    grid: Grid | AdaptiveGrid | JumpGrid
+    grid: Grid | TracedGrid | AdaptiveGrid | JumpGrid
     initial: dict[str, Any]
     key: Words
 
@@ -116,7 +119,7 @@ class PathProgram:
     def _grouped(self, one_path: Callable, inputs, ids):
         paths = jax.vmap(lambda path: one_path(inputs, path), out_axes=1)
         problem, _, grid, _ = self.parts.tree
-        if not isinstance(grid, Grid):
+        if not isinstance(grid, Grid | TracedGrid):
             stochastic = isinstance(problem, AbstractSDE)
             size = JUMP_GROUP if isinstance(grid, JumpGrid) else STOCHASTIC_GROUP if stochastic else GROUP
             groups = jax.lax.map(paths, ids.reshape(-1, size))
@@ -200,7 +203,7 @@ class PathProgram:
 
 def path_program(
     simulation: Simulation,
-    grid: Grid | AdaptiveGrid | JumpGrid,
+    grid: Grid | TracedGrid | AdaptiveGrid | JumpGrid,
     mesh: Mesh,
     driver: Driver = CounterNoise.of,
     reverse_bytes: int = REVERSE_BYTES,
@@ -209,8 +212,8 @@ def path_program(
     dtype = jnp.dtype(simulation.precision)
     initial = numbers_of(simulation.initial)
     everything = (simulation.problem, simulation.observer, grid, initial)
-    numbers, (*static, _) = eqx.partition(everything, eqx.is_inexact_array_like)
-    numbers = jax.tree.map(lambda x: jnp.asarray(x, dtype), numbers)
+    numbers, (*static, _) = eqx.partition(everything, _is_given)
+    numbers = jax.tree.map(lambda x: x if isinstance(x, np.uint32) else jnp.asarray(x, dtype), numbers)
     if isinstance(grid, JumpGrid):  # whole numbers, which float32 may not hold
         numbers = (*numbers[:3], {name: jnp.asarray(x, jnp.float64) for name, x in initial.items()})
     program = PathProgram(
@@ -219,7 +222,7 @@ def path_program(
         simulation.precision,
         simulation.normals == "float64",
         simulation.convert,
-        driver,
+        driver if simulation.draws_per_step == 1 else OnSums(driver, simulation.draws_per_step),
         mesh,
         reverse_bytes,
     )
@@ -229,6 +232,21 @@ def path_program(
 def start_counts(network, start: dict[str, Any], path):
     """The counts with which a path of a jump process begins."""
     return network.State(**{name: given_value(x, path).astype(jnp.int32) for name, x in start.items()})
+
+
+def with_traced_steps(problem: AbstractODE, grid):
+    """The grid with numbers of steps that one program takes as arguments, where it can.
+
+    Not those of events, whose places among the steps are static.
+    """
+    schedule = schedule_of(problem)
+    fixed = not isinstance(grid, Grid) or (schedule is not None and schedule.events)
+    return grid if fixed else TracedGrid.of(grid)
+
+
+def _is_given(leaf: Any) -> bool:
+    """Whether a program is given a leaf rather than made for it: a real number, or a number of steps."""
+    return eqx.is_inexact_array_like(leaf) or isinstance(leaf, np.uint32)
 
 
 def _jumps(network, method, grid: JumpGrid, observer, start, key, path) -> dict[str, jax.Array]:

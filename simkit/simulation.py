@@ -8,12 +8,15 @@ import numpy as np
 from simkit_solvers.adaptive_grid import AdaptiveGrid
 from simkit_solvers.grid import Grid
 from simkit_solvers.jump_grid import JumpGrid
+from simkit_solvers.noise import AbstractNoise
 from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.problem import AbstractODE
 
 from simkit.exercise import ExerciseFit
 from simkit.initial import InitialLaw
 from simkit.step_error import StepError
+
+Driver = Callable[..., AbstractNoise]  # of key, path, and whether normals are float64
 
 STORED_PATHS = 20  # unless asked for otherwise; the picture shows some of them
 
@@ -43,7 +46,8 @@ class Simulation:
     `bind` rebuilds problem, initial values, observer and grid from named constants, so that a derivative with
     respect to a constant reaches every place where the constant is used. `targets` are the values of all that
     it can replace: constants, and single places such as `model.sigma`, `initial.S`, `time.t1`, which a second
-    mapping adds to what the constants give them. `convert` lets the problem be read in the solver's calculus.
+    mapping adds to what the constants give them. A step takes the sum of `draws_per_step` draws of the
+    noise. `convert` lets the problem be read in the solver's calculus.
     """
 
     problem: AbstractODE
@@ -66,6 +70,7 @@ class Simulation:
     constants: dict[str, float] = dataclasses.field(default_factory=dict)
     targets: dict[str, float] = dataclasses.field(default_factory=dict)
     bind: Callable | None = None
+    draws_per_step: int = 1
 
 
 @dataclasses.dataclass(frozen=True)

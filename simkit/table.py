@@ -27,6 +27,14 @@ WIDEST = 10_000  # where there is no terminal, nothing is folded
 ROUNDINGS = 100
 OFF = (" %", " abs")
 MARK = " !"
+OF_VARIANTS = (
+    "difference",
+    "difference_stderr",
+    "strong_error",
+    "strong_error_stderr",
+    "strong_order",
+    "strong_order_stderr",
+)
 
 
 def summary(dataset: "xr.Dataset") -> dict[str, Any]:
@@ -73,7 +81,7 @@ def _steps(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 def _figures(dataset: "xr.Dataset", name: str) -> dict[str, Any]:
     figures = {}
-    differences = [key for key in ("difference", "difference_stderr") if f"{name}_{key}" in dataset]
+    differences = [key for key in OF_VARIANTS if f"{name}_{key}" in dataset]
     some = ("bias_order", "bias_bound", "lower", "upper", "in_sample", "in_sample_stderr")
     known = [key for key in some if f"{name}_{key}" in dataset]
     for key in ("mean", "stderr", "bias", "bias_stderr", "exact", "z", *differences, *known):
@@ -227,6 +235,7 @@ def _variants_table(dataset: "xr.Dataset", unicode: bool) -> Table:
         ("value" if first["paths"] == 1 else "mean"): [_mean(row) for *_, row in rows],
         "step bias": [bias_text(row, 2) for *_, row in rows],
         f"minus {start}": ["" if name == start else _difference(row) for _, name, row in rows],
+        "strong error": [_strong_error(row) for *_, row in rows],
         "exact": ["" if row["exact"] is None else f"{row['exact']:.8g}" for *_, row in rows],
         titled(far): far,
     }
@@ -242,6 +251,24 @@ def _named(quantity: str, unit: str) -> str:
 
 def _difference(row: Mapping[str, Any]) -> str:
     return with_error(row["difference"], row["difference_stderr"])
+
+
+def _strong_error(row: Mapping[str, Any]) -> str:
+    """Of all but the finest variant, from which it is."""
+    return with_error(row["strong_error"], row["strong_error_stderr"]) if row.get("strong_error") else ""
+
+
+def strong_order_notes(dataset: "xr.Dataset") -> list[str]:
+    """A line for each quantity whose strong order is known."""
+    names = (*dataset.attrs["observables"].split(), *dataset.attrs["state_variables"].split())
+    notes = []
+    for name in names:
+        if f"{name}_strong_order" not in dataset:
+            continue
+        order, error = (float(dataset[f"{name}_strong_order{end}"]) for end in ("", "_stderr"))
+        if math.isfinite(order) and math.isfinite(error):
+            notes.append(f"strong order of {name}: {with_error(order, error)}")
+    return notes
 
 
 def laid_out(columns: Mapping[str, list[str]], ends: Collection[int], unicode: bool) -> Table:
@@ -299,7 +326,7 @@ def print_table(dataset: "xr.Dataset", file: TextIO | None = None) -> None:
         file or sys.stdout,
         heading,
         lambda unicode: make_table(dataset, unicode),
-        [*step_notes(dataset), closing_line(dataset)],
+        [*step_notes(dataset), *strong_order_notes(dataset), closing_line(dataset)],
     )
 
 

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from simkit.coupling import strong_error, strong_order
+
 VARIANT = "variant"
 SOMETIMES = tuple(
     f"_{known}"
@@ -19,7 +21,10 @@ TOTALS = ("elapsed_s", "compile_s", "bias_s")
 
 
 def combined(
-    datasets: Mapping[str, xr.Dataset], ends: Mapping[str, Mapping[str, np.ndarray]], configuration: str
+    datasets: Mapping[str, xr.Dataset],
+    ends: Mapping[str, Mapping[str, np.ndarray]],
+    configuration: str,
+    draws_per_step: Mapping[str, int] | None = None,
 ) -> xr.Dataset:
     """One dataset of several with the same variables and times, stacked along `variant` in their order.
 
@@ -29,6 +34,8 @@ def combined(
     differences of the same paths, whose final values are `ends`. Where paths failed, both are of the pairs in
     which neither did. Attributes that differ are kept by variant
     in `variant_attributes` as JSON; times taken are sums. `configuration` is that of all variants.
+    Where paths are those of the finest steps, `draws_per_step` says how many of these make one of a variant,
+    and there are strong errors (`simkit.coupling`).
     """
     each = list(datasets.values())
     first = each[0]
@@ -37,6 +44,8 @@ def combined(
     attributes = first.attrs
     for quantity in (*attributes["state_variables"].split(), *attributes["observables"].split()):
         variables |= _differences(quantity, datasets, ends)
+        if draws_per_step is not None:
+            variables |= _strong_errors(quantity, datasets, ends, draws_per_step)
     coordinates: dict[str, Any] = {
         name: first[name] for name in ("time", "quantile", "quantity", "quantity_2")
     }
@@ -113,6 +122,39 @@ def _differences(
             {"units": unit, "long_name": f"standard error of {quantity}_difference"},
         ),
     }
+
+
+def _strong_errors(
+    quantity: str,
+    datasets: Mapping[str, xr.Dataset],
+    ends: Mapping[str, Mapping[str, np.ndarray]],
+    factors: Mapping[str, int],
+) -> dict[str, tuple]:
+    """How far paths at the end are from those of the finest steps, and the order that this shows."""
+    finest = min(factors, key=lambda name: factors[name])
+    apart = {name: ends[name][quantity] - ends[finest][quantity] for name in datasets}
+    errors = [strong_error(apart[name]) if factors[name] > 1 else (0.0, 0.0) for name in datasets]
+    unit = datasets[finest][f"{quantity}_mean"].attrs["units"]
+    what = f"root mean square difference of {quantity} at the end from the same paths in steps as of {finest}"
+    found: dict[str, tuple] = {}
+    for suffix, values, label in (
+        ("strong_error", [error for error, _ in errors], what),
+        (
+            "strong_error_stderr",
+            [spread for _, spread in errors],
+            f"standard error of {quantity}_strong_error",
+        ),
+    ):
+        labels = {"units": unit, "long_name": label}
+        found[f"{quantity}_{suffix}"] = ((VARIANT,), np.asarray(values), labels)
+    longer = [name for name in datasets if factors[name] > 1]
+    if len({factors[name] for name in longer}) > 1:
+        order, error = strong_order([apart[name] for name in longer], [factors[name] for name in longer])
+        label = {"units": "1", "long_name": f"strong order of convergence of {quantity} at the end"}
+        found[f"{quantity}_strong_order"] = ((), np.asarray(order), label)
+        label = {"units": "1", "long_name": f"standard error of {quantity}_strong_order"}
+        found[f"{quantity}_strong_order_stderr"] = ((), np.asarray(error), label)
+    return found
 
 
 def _last(values: xr.DataArray) -> float:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from simkit.build import build
+from simkit.coupling import coupled
 from simkit.documents import Document, KeyPath, read_document
 from simkit.errors import InputError
 from simkit.exercise import Exercise
@@ -42,7 +43,13 @@ def load_variants(
         if chosen:
             name = next(iter(chosen))
             raise InputError(f"there is no variant {shown(name)}: the experiment has no variants")
-        return checked(document)
+        experiment = checked(document)
+        if experiment.ensemble.couple:
+            raise InputError(
+                "ensemble.couple: is for variants that differ in time.steps, and there are none; add "
+                "variants, or leave it out"
+            )
+        return experiment
     changes = _changes(document, chosen)
     _refuse_unused(document, changes)
     found: Variants = {}
@@ -66,6 +73,8 @@ def build_together(variants: Variants) -> dict[str, Simulation]:
         for name, simulation in simulations.items()
         if (reason := _difference(simulation, name, simulations[first], first))
     ]
+    if not problems and any(experiment.ensemble.couple for experiment in variants.values()):
+        simulations, problems = coupled(simulations)
     if problems:
         raise InputError(problems)
     return simulations

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from quick_code import quick_jit
 from simkit_solvers.euler_maruyama import EulerMaruyama
 from simkit_solvers.generator import seed_key
-from simkit_solvers.grid import Grid
+from simkit_solvers.grid import Grid, TracedGrid
 from simkit_solvers.integrate import integrate
 from simkit_solvers.noise import CounterNoise
 from simkit_solvers.observe import AbstractObserver, States
@@ -202,19 +202,26 @@ class Watching(AbstractObserver):
 
 
 @functools.cache
-def rows_of(components, method, steps, every, dtype, lanes=64):
+def program_of(components, method, dtype, lanes=64):
+    """A function of a grid."""
     problem, solver = (
         (several_noises(components), SOLVERS_BY_AREAS[method])
         if components
         else (Twisted(), ODE_SOLVERS[method])
     )
 
-    def one_path(path):
+    def one_path(path, grid):
         noise = CounterNoise.of(seed_key(3), path) if components else None
         y0 = PairState(0.5 + 0.001 * path.astype(dtype), jnp.asarray(0.7, dtype))
-        return integrate(problem, solver, y0, Grid(0.3, 0.02, steps, every), noise, Watching())
+        return integrate(problem, solver, y0, grid, noise, Watching())
 
-    return jax.jit(jax.vmap(one_path, out_axes=1))(jnp.arange(lanes, dtype=jnp.uint32))
+    paths = jnp.arange(lanes, dtype=jnp.uint32)
+    return jax.jit(lambda grid: jax.vmap(lambda path: one_path(path, grid), out_axes=1)(paths))
+
+
+@functools.cache
+def rows_of(components, method, steps, every, dtype, lanes=64):
+    return program_of(components, method, dtype, lanes)(Grid(0.3, 0.02, steps, every))
 
 
 ODE_SOLVERS = diffrax.Heun(), diffrax.Tsit5(), diffrax.Bosh3()
@@ -243,6 +250,24 @@ def check_what_is_saved(data, components, method, dtype):
 
 test_what_is_saved_changes_no_bit = saving_cases(check_what_is_saved, 2)
 test_what_is_saved_changes_no_bit_in_many_cases = pytest.mark.slow(saving_cases(check_what_is_saved, 40))
+
+
+def check_traced_steps(data, components, method, dtype):
+    """Two grids with as many rows, at the same places in blocks: one program, and the bits of a `Grid`."""
+    program, between = program_of(components, method, dtype), data.draw(st.sampled_from((1, 1, 2, 3)))
+    first, longer = data.draw(st.integers(16, 31)), data.draw(st.sampled_from((8, 16, 40)))
+    grids = [Grid(0.3, 0.02, between * every, every) for every in (first, first + longer)]
+    traced, sizes = zip(
+        *[(program(TracedGrid.of(grid)), program._cache_size()) for grid in grids], strict=True
+    )
+    assert sizes[0] == sizes[1]
+    for grid, rows in zip(grids, traced, strict=True):
+        for name, values in program(grid).items():
+            np.testing.assert_array_equal(values, rows[name], name, strict=True)
+
+
+test_traced_steps_change_no_bit = saving_cases(check_traced_steps, 2)
+test_traced_steps_change_no_bit_in_many_cases = pytest.mark.slow(saving_cases(check_traced_steps, 40))
 
 
 @pytest.mark.parametrize("dtype", [pytest.param("float32", marks=pytest.mark.slow), "float64"])

@@ -52,6 +52,17 @@ def test_other_numbers_compile_nothing_and_count():
     assert len(seen) == 8
 
 
+@pytest.mark.parametrize("change", ["ensemble.paths=100", "save.points=2"])
+def test_other_numbers_of_steps_compile_nothing(change):
+    """Nor do the step biases; ten numbers of steps, and rows that fall into blocks at the same places."""
+    first = simkit.run(BASE, overrides=["time.steps=64", change])
+    before, ends = len(compilations), {float(first["x_mean"][-1])}
+    for steps in (96, 128, 160, 192, 224, 256, 512, 1024, 2048):
+        ends.add(float(simkit.run(BASE, overrides=[f"time.steps={steps}", change])["x_mean"][-1]))
+    assert len(compilations) == before
+    assert len(ends) == 10
+
+
 def program_of(*changes: str, **fields):
     simulation = dataclasses.replace(build(load(BASE, list(changes))), **fields)
     with jax.enable_x64(True):

@@ -25,6 +25,7 @@ TEMPLATES = {
     "epidemic": "epidemic.yaml",
     "american_put": "american_put.yaml",
     "variants": "variants.yaml",
+    "strong_order": "strong_order.yaml",
     "dosing": "dosing.yaml",
     "uncertainty": "uncertainty.yaml",
     "greeks": "greeks.yaml",

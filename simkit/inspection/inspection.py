@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax
-from simkit_solvers.blocks import method_of
+from simkit_solvers.blocks import method_of, turns_of
 from simkit_solvers.generator import seed_key
 from simkit_solvers.grid import Grid
 from simkit_solvers.jump_grid import JumpGrid
@@ -125,9 +125,20 @@ def inspect_simulation(simulation: Simulation, compiling: bool = True) -> Inspec
         requests = {"simulation": simulated, "statistics": reduced}
         programs = {name: compile_anew(request) for name, request in requests.items()}
         lanes = _lanes(simulation, plan, devices)
-        loops = tuple(loops_of(parse(programs["simulation"].hlo), lanes))
-        step = _step_cost(step_loop(loops), steps_of_a_turn(simulation), lanes)
+        size = steps_of_a_turn(simulation)
+        loops = tuple(
+            _counted(loop, simulation.grid, size)
+            for loop in loops_of(parse(programs["simulation"].hlo), lanes)
+        )
+        step = _step_cost(step_loop(loops), size, lanes)
         return Inspection(programs, loops, step, count, plan.count, plan.paths, devices, model, operations)
+
+
+def _counted(loop: Loop, grid, size: int) -> Loop:
+    """The loop with how often it runs, which XLA does not know where the program is given the steps."""
+    if not loop.steps or loop.trips is not None or not isinstance(grid, Grid):
+        return loop
+    return dataclasses.replace(loop, trips=turns_of(grid, size))
 
 
 def steps_of_a_turn(simulation: Simulation) -> int:

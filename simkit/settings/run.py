@@ -141,6 +141,14 @@ class Ensemble(Section):
         description="Arithmetic in which normal numbers are drawn. float32 has 31 random bits, an error far "
         "below any sampling error, and is several times faster.",
     )
+    couple: Annotated[Literal["steps"], *choice("steps")] | None = Field(
+        None,
+        description="Of variants with different `time.steps`: with `steps` they all follow the Brownian "
+        "paths of the one with most, and increments of the others are sums of its own. The result then "
+        "has strong errors and the strong order of the solver. The steps of each must divide those of the "
+        "finest.",
+        examples=["steps"],
+    )
 
 
 class Save(Section):

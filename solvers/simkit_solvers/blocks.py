@@ -6,7 +6,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from simkit_solvers.grid import Grid
+from simkit_solvers.compensated import CompensatedStep, compensated
+from simkit_solvers.grid import PERIOD, Grid, TracedGrid
 from simkit_solvers.jump_diffusion import AbstractJumpDiffusion
 from simkit_solvers.noise import AbstractNoise
 from simkit_solvers.problem import AbstractSDE
@@ -29,14 +30,23 @@ class Method(NamedTuple):
     dtype: Any
 
 
-def method_of(problem, solver, y0, grid: Grid, noise: AbstractNoise | None, released=False) -> Method:
-    """Raises `ValueError` for a stochastic problem without noise, or with more steps than it can drive."""
+def method_of(
+    problem, solver, y0, grid: Grid | TracedGrid, noise: AbstractNoise | None, released=False, forth=True
+) -> Method:
+    """Sums are compensated in float32, of stochastic equations where steps are many, unless steps are also
+    taken back (not `forth`).
+
+    Raises `ValueError` for a stochastic problem without noise, or with more steps than it can drive, where
+    the number is known; and for noise in groups that do not fit a `TracedGrid`."""
     stepper, dtype = stepper_for(solver), jnp.result_type(*jax.tree.leaves(y0))
     components, group, words = 0, 1, 0
+    stochastic = isinstance(problem, AbstractSDE)
+    if forth and dtype == jnp.float32 and (grid.long or not stochastic):
+        stepper = compensated(stepper)
     if isinstance(problem, AbstractSDE):
         if noise is None:
             raise ValueError(f"{type(problem).__name__} is stochastic: `noise` must be a driver, not None")
-        if grid.steps > noise.capacity:
+        if isinstance(grid, Grid) and grid.steps > noise.capacity:
             raise ValueError(
                 f"steps: {grid.steps} exceed the {noise.capacity} that the noise can drive; use fewer"
             )
@@ -45,12 +55,20 @@ def method_of(problem, solver, y0, grid: Grid, noise: AbstractNoise | None, rele
         jumps = WORDS_OF_JUMPS if isinstance(problem, AbstractJumpDiffusion) else 0
         words = (components + jumps) * noise.refinement
         words *= 2 if released else 1  # a step is long, and takes long to compile
-    size = block_size(group, words, dtype) if stepper.unrolled else group
+    # Where more than the state is carried, normals are drawn into memory, for one group at a time.
+    one_group = stochastic and isinstance(stepper, CompensatedStep)
+    size = group if one_group or not stepper.unrolled else block_size(group, words, dtype)
+    if isinstance(grid, TracedGrid) and PERIOD % size:
+        raise ValueError(
+            f"grid: blocks of {size} steps do not divide {PERIOD}, as a TracedGrid has it; use Grid"
+        )
     return Method(stepper, components, group, size, dtype)
 
 
-def turns_of(grid: Grid, size: int) -> int:
-    """Blocks of a row."""
+def turns_of(grid: Grid | TracedGrid, size: int) -> Any:
+    """Blocks of a row: a number that is traced where those of steps are."""
+    if isinstance(grid, TracedGrid):
+        return (grid.every + jnp.uint32(size - 1)) // jnp.uint32(size)
     # At least two: the compiler takes a loop of one apart and mixes it with what is around.
     return max(2, -(-grid.every // size))
 

@@ -30,7 +30,7 @@ class Nesting:
     """
 
     rows: tuple[int, ...]
-    blocks: tuple[int, ...]
+    blocks: tuple[Any, ...]
     joined: bool
 
     @property
@@ -90,8 +90,11 @@ def nested_scan(body: Callable, init, lengths: tuple[int, ...], unroll: int = 1)
     """`jax.lax.scan` of `body(carry, i)` over i = 0, … (uint32), as many as the product of `lengths`.
 
     Loops inside loops: in reverse mode what the inner ones carry is computed again from its beginning. The
-    innermost has `unroll` of these in one turn.
+    innermost has `unroll` of these in one turn. A single length may be traced, where nothing is kept.
     """
+    if isinstance(lengths[0], jax.Array):
+        zero = jnp.zeros_like(lengths[0])
+        return jax.lax.fori_loop(zero, lengths[0], lambda i, carry: body(carry, i)[0], init), None
     turns = jnp.arange(lengths[0], dtype=jnp.uint32)
     if len(lengths) == 1:
         return jax.lax.scan(body, init, turns, unroll=unroll)

@@ -5,6 +5,10 @@ import numpy as np
 
 from simkit_solvers.problem import Scalar
 
+PERIOD = 8  # what the length of every block divides (`blocks.method_of`)
+# From here on rounding in float32 takes more from a stochastic equation than its steps are off.
+LONG = 10_000
+
 
 class Grid(eqx.Module):
     """Steps of equal length `dt` from `t0`, of which every `every`-th is saved.
@@ -33,3 +37,42 @@ class Grid(eqx.Module):
     def times(self):
         """The times of the saved rows as a float64 NumPy array."""
         return float(self.t0) + np.arange(self.rows) * (self.every * float(self.dt))
+
+    @property
+    def long(self) -> bool:
+        """Whether there are more than `LONG` steps."""
+        return self.steps > LONG
+
+    @property
+    def phase(self) -> int:
+        """`every`, or what is the same for where rows fall in blocks."""
+        return self.every
+
+
+class TracedGrid(eqx.Module):
+    """A `Grid` whose numbers of steps are traced too, so that changing them compiles nothing.
+
+    What the code depends on stays static: how many rows are saved, where they fall in blocks, which is the
+    `phase`, `every` modulo `PERIOD`, and whether it is `long`. Two blocks or more lie between rows. A loop
+    over it is not differentiable in reverse mode, which needs a known number of steps.
+    """
+
+    t0: Scalar
+    dt: Scalar
+    every: Scalar  # uint32
+    rows: int = eqx.field(static=True)
+    phase: int = eqx.field(static=True)
+    long: bool = eqx.field(static=True)
+
+    @staticmethod
+    def of(grid: Grid) -> "Grid | TracedGrid":
+        """The grid with traced numbers of steps, or as it is where rows lie too close."""
+        if grid.every < 2 * PERIOD:
+            return grid
+        every = np.uint32(grid.every)
+        return TracedGrid(grid.t0, grid.dt, every, grid.rows, grid.every % PERIOD, grid.long)
+
+    @property
+    def steps(self) -> Scalar:
+        """The number of steps, `uint32` as `every`."""
+        return np.uint32(self.rows - 1) * self.every

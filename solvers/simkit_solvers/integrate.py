@@ -17,8 +17,9 @@ import jax.numpy as jnp
 
 from simkit_solvers.blocks import bytes_of, method_of, strong, turns_of
 from simkit_solvers.checkpoints import Nesting, nested_scan, nesting
+from simkit_solvers.compensated import CompensatedStep
 from simkit_solvers.directions import Along, Direction, Release
-from simkit_solvers.grid import Grid
+from simkit_solvers.grid import Grid, TracedGrid
 from simkit_solvers.jump_diffusion import AbstractJumpDiffusion
 from simkit_solvers.moving_run import MovingRun
 from simkit_solvers.noise import AbstractNoise, Draw, Purpose
@@ -39,7 +40,7 @@ def integrate(
     problem: AbstractODE,
     solver,
     y0,
-    grid: Grid,
+    grid: Grid | TracedGrid,
     noise: AbstractNoise | None,
     observer: AbstractObserver,
     memory: float = REVERSE_BYTES,
@@ -51,7 +52,9 @@ def integrate(
     `vmap` over paths every field becomes one vector and each block one fused kernel. Differentiable in both
     modes. In reverse mode each block is recomputed rather than stored, and where what is carried from block
     to block takes more than `memory` bytes for this path, so is that, by loops inside loops (`nesting`). The
-    jumps of an `AbstractJumpDiffusion` are taken after each step.
+    jumps of an `AbstractJumpDiffusion` are taken after each step. Over a `TracedGrid` results have the bits
+    of the same `Grid`, one compiled program does for many numbers of steps, and derivatives are in forward
+    mode only.
 
     A scheduled problem takes each step with the parameters of that step; its events happen at the ends of
     steps, and a row there has the state after them.
@@ -145,7 +148,7 @@ def _integrate(
     problem: AbstractODE,
     solver,
     y0,
-    grid: Grid,
+    grid: Grid | TracedGrid,
     noise: AbstractNoise | None,
     observer: AbstractObserver,
     moving: Callable[[PathRun], MovingRun | SmoothedRun] | None = None,
@@ -158,6 +161,7 @@ def _integrate(
         noise = None
     stochastic = noise is not None
     t0, dt = jnp.asarray(grid.t0, dtype), jnp.asarray(grid.dt, dtype)
+    every, last_step = jnp.asarray(grid.every, jnp.uint32), jnp.asarray(grid.steps, jnp.uint32)
     plain = PathRun(prepared(problem), stepper, observer, noise, t0, dt)
     run = plain if moving is None else moving(plain)
     schedule = schedule_of(problem)
@@ -221,7 +225,7 @@ def _integrate(
     @functools.partial(jax.checkpoint, prevent_cse=False)
     def at_row(numbers, carry, k):
         """The carry at step `k` from that at the start of its block."""
-        if grid.every % size == 0 or grid.rows == 2:  # of two rows the first is of no block, and dropped
+        if grid.phase % size == 0 or grid.rows == 2:  # of two rows the first is of no block, and dropped
             return carry
 
         def hop(carry, first, count, counts):
@@ -231,7 +235,7 @@ def _integrate(
         within = k % jnp.uint32(size)
         short = within % jnp.uint32(half)
         carry = hop(carry, k - within, within - short, range(0, size, half))
-        return hop(carry, k - short, short, range(0, half, math.gcd(grid.every, half)))
+        return hop(carry, k - short, short, range(0, half, math.gcd(grid.phase, half)))
 
     def loop(block, numbers, start, loops):
         """The carry at the end of the last whole block, `turns`, and the rows but the last.
@@ -245,8 +249,8 @@ def _integrate(
         def body(state, r):
             # The row first: it reads what the loop carries; after the steps it would compute them again.
             carry, counted = state
-            k = r * jnp.uint32(grid.every)
-            first, end = k - k % jnp.uint32(size), k + jnp.uint32(grid.every)
+            k = r * every
+            first, end = k - k % jnp.uint32(size), k + every
             if filled:
                 # A row that is none is the first one, as a block that is not needed is in `selection`.
                 real = r < jnp.uint32(between)
@@ -255,7 +259,7 @@ def _integrate(
                 end = jnp.where(real, end, 0)
             else:
                 kept = row(numbers, at_row(numbers, carry, k), k)
-            if grid.steps < size:
+            if isinstance(grid, Grid) and grid.steps < size:
                 return (carry, counted), kept
 
             @jax.named_scope(STEPS)
@@ -272,9 +276,10 @@ def _integrate(
         (end, counted), rows = nested_scan(body, (start, jnp.uint32(0)), loops.rows)
         return end, counted, jax.tree.map(lambda x: x[:between], rows) if filled else rows
 
-    @jax.custom_jvp
-    def run_loop(numbers, start):
+    def plain_loop(numbers, start):
         return loop(branch, numbers, start, Nesting((grid.rows - 1,), (turns,), True))
+
+    run_loop = jax.custom_jvp(plain_loop)
 
     @run_loop.defjvp
     def _(primals, tangents):
@@ -293,21 +298,23 @@ def _integrate(
     pack, unpack = packing(start)
     start = pack(start)
     # XLA's CPU compiler makes a kernel of each array that is carried, and would draw the normals in all.
-    apart = moving is not None and stochastic and len(jax.tree.leaves(start)) > 1
+    more = moving is not None or isinstance(stepper, CompensatedStep)
+    apart = more and stochastic and len(jax.tree.leaves(start)) > 1
     if apart:
         size = group
     turns = turns_of(grid, size)
     half = group * -(-size // (2 * group))  # of a block, in whole groups
-    end, counted, between = run_loop(numbers, start)
-    rest = grid.steps % size
+    known = isinstance(grid, Grid)
+    end, counted, between = (run_loop if known else plain_loop)(numbers, start)
+    rest = grid.phase * (grid.rows - 1) % size
     if rest:
 
         def finish(carry):
-            return steps(numbers, carry, jnp.uint32(grid.steps - rest), rest)
+            return steps(numbers, carry, last_step - jnp.uint32(rest), rest)
 
-        if grid.steps > size:
+        if not known or grid.steps > size:
             # Always taken, unknown to the compiler, which would take these steps anew for each quantity kept.
-            end = jax.lax.cond(counted == jnp.uint32(turns), finish, lambda c: c, end)
+            end = jax.lax.cond(counted == jnp.asarray(turns, jnp.uint32), finish, lambda c: c, end)
         else:
             end = finish(end)
     # The first row is always taken here, and the loop's dropped, lest its bits depend on how many there are.
@@ -319,7 +326,7 @@ def _integrate(
         return jax.lax.cond(always, lambda c: row(numbers, c, k), lambda c: nothing, carry)
 
     first = alone(start, jnp.uint32(0))
-    last = alone(end, jnp.uint32(grid.steps))
+    last = alone(end, last_step)
     return jax.tree.map(_in_order, first, between, last)
 
 

@@ -250,6 +250,15 @@ class HalvedNoise(AbstractNoise):
         )
 
 
+def on_sums(noise: AbstractNoise, factor: int) -> AbstractNoise:
+    """The noise whose own draws, from which others may be made, are sums of `factor` finer ones each."""
+    if isinstance(noise, CoarsenedNoise):
+        return CoarsenedNoise(on_sums(noise.fine, factor), noise.factor)
+    if isinstance(noise, HalvedNoise):
+        return HalvedNoise(on_sums(noise.whole, factor), noise.bridge)
+    return CoarsenedNoise(noise, factor)
+
+
 def split(whole: Draw, fresh: Draw) -> tuple[Draw, Draw]:
     r"""The draws of a step's two halves, given its own and as many fresh standard normals.
 

@@ -102,7 +102,7 @@ def end_state(problem: AbstractODE, solver, y0, grid: Grid, noise: AbstractNoise
             "jumps and schedule, or integrate() with a budget"
         )
     check_solver(solver, problem)
-    method = method_of(problem, solver, y0, grid, noise)
+    method = method_of(problem, solver, y0, grid, noise, forth=False)
     dtype = method.dtype
 
     def typed(tree):

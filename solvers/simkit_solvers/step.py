@@ -18,6 +18,7 @@ from simkit_solvers.milstein import Milstein
 from simkit_solvers.model_solver import AbstractModelSolver
 from simkit_solvers.noise import Draw
 from simkit_solvers.one_step import AbstractOneStep
+from simkit_solvers.origin import scale_of
 from simkit_solvers.problem import AbstractSDE, halves
 from simkit_solvers.registry import check_runs
 from simkit_solvers.root_finder import with_tolerances
@@ -182,7 +183,10 @@ class DiffraxStep(AbstractStepper):
         return self.solver.init(terms, jnp.zeros_like(dt), dt, state, None)
 
     def step(self, problem, t, dt, y, draw, state):
-        terms, solver = self._terms(problem, t, dt, y, draw), with_tolerances(self.solver, y, dt)
+        terms, solver = (
+            self._terms(problem, t, dt, y, draw),
+            with_tolerances(self.solver, scale_of(problem, y), dt),
+        )
         y1, _, _, new, result = solver.step(terms, jnp.zeros_like(dt), dt, self._enter(y), None, state, False)
         y1 = jax.tree.map(_like, self._leave(problem, y1), y)
         if isinstance(solver, diffrax.AbstractImplicitSolver):

@@ -1,0 +1,65 @@
+"""What ten numbers of steps take to compile: one program for all, with a program for each.
+
+GBM by Euler–Maruyama as `simkit.run` runs it, step bias and statistics included, with nothing cached. Both
+give the same numbers. Seconds are the processors'.
+"""
+
+import functools
+import sys
+
+from simkit.xla_flags import prefer_wide_vectors
+
+if not prefer_wide_vectors():
+    print("not asking XLA for 512-bit vectors: see `simkit doctor`", file=sys.stderr)
+
+import jax
+from report import Finding, options, report
+from rounds import processor_time, timed
+
+import simkit
+from simkit import bias, ensemble, programs
+
+STEPS = (64, 96, 128, 192, 256, 384, 512, 768, 1024, 2048)
+
+
+def compiling(steps: tuple[int, ...], traced: bool):
+    """Runs each number of steps, with no program kept from before."""
+    usual = ensemble.with_traced_steps
+    programs._kept.clear()
+    for module in (ensemble, bias):
+        module.with_traced_steps = usual if traced else lambda problem, grid: grid
+    try:
+        ends = []
+        for count in steps:
+            result = simkit.run(
+                {
+                    "model": {"type": "GBM", "mu": 0.05, "sigma": 0.2},
+                    "initial": {"S": 100.0},
+                    "time": {"t1": 1.0, "steps": count},
+                    "ensemble": {"paths": 2048, "devices": 1},
+                }
+            )
+            ends.append(float(result["S_mean"][-1]))
+        return jax.numpy.asarray(ends)
+    finally:
+        for module in (ensemble, bias):
+            module.with_traced_steps = usual
+
+
+def main():
+    asked = options(__doc__)
+    steps = STEPS[:3] if asked.small else STEPS
+    runs = {
+        "steps traced": functools.partial(compiling, steps, True),
+        "a program for each": functools.partial(compiling, steps, False),
+    }
+    timings = timed({name: functools.partial(processor_time, run) for name, run in runs.items()}, 1)
+    ratio = timings["a program for each"].best / timings["steps traced"].best
+    findings = [
+        Finding(f"{len(steps)} numbers of steps, a program for each", ratio, "x", 1.0 if asked.small else 3.0)
+    ]
+    report("numbers_of_steps", findings, timings, dict.fromkeys(runs, len(steps)), asked)
+
+
+if __name__ == "__main__":
+    main()

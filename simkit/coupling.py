@@ -1,0 +1,108 @@
+r"""Variants on the same Brownian paths at several step sizes, and what they say of the strong order.
+
+The finest variant draws its noise as usual; the increments of the others, and their Lévy areas, are sums of
+its draws. With X at the finest step $h_0$ in place of the limit, the root mean square of $X_h - X_{h_0}$ is
+$C\sqrt{h^{2p} - h_0^{2p}}$ where the errors of steps are orthogonal, as leading stochastic terms are.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from simkit_solvers.generator import Words
+from simkit_solvers.grid import Grid
+from simkit_solvers.noise import AbstractNoise, on_sums
+from simkit_solvers.problem import AbstractSDE
+from simkit_solvers.registry import samples_exactly
+
+from simkit.simulation import Driver, Simulation
+
+BATCHES = 20  # of paths, whose spread is the error of an order
+LEAST, MOST = 0.02, 8.0  # orders that are considered
+
+
+@dataclasses.dataclass(frozen=True)
+class OnSums:
+    """Makes the noise of a path whose steps are each `factor` of those that are drawn."""
+
+    driver: Driver
+    factor: int
+
+    def __call__(self, key: Words, path, float64: bool) -> AbstractNoise:
+        return on_sums(self.driver(key, path, float64), self.factor)
+
+
+def coupled(simulations: Mapping[str, Simulation]) -> tuple[dict[str, Simulation], list[str]]:
+    """Simulations on the Brownian paths of the one with most steps, and the reasons why some cannot be."""
+    problems = [
+        f"variant {name}: {reason}" for name, each in simulations.items() if (reason := _not_coupled(each))
+    ]
+    if problems:
+        return dict(simulations), problems
+    first = next(iter(simulations.values()))
+    finest = max(each.grid.steps for each in simulations.values())
+    for name, each in simulations.items():
+        if finest % each.grid.steps:
+            problems.append(
+                f"variant {name}: time.steps: {each.grid.steps} do not divide the {finest} of the finest "
+                "variant, so that increments are no sums of its own; take a divisor"
+            )
+        for what in ("seed", "normals"):
+            if getattr(each, what) != getattr(first, what):
+                problems.append(f"variant {name}: ensemble.{what}: differs, so that paths are not the same")
+        if each.problem.Noise._fields != first.problem.Noise._fields:
+            problems.append(f"variant {name}: model: has other noises, so that paths are not the same")
+    if problems:
+        return dict(simulations), problems
+    return {
+        name: dataclasses.replace(each, draws_per_step=finest // each.grid.steps)
+        for name, each in simulations.items()
+    }, []
+
+
+def _not_coupled(simulation: Simulation) -> str:
+    """Why a simulation cannot share its Brownian paths with one of other steps; empty where it can."""
+    if not isinstance(simulation.grid, Grid) or not isinstance(simulation.problem, AbstractSDE):
+        return (
+            "ensemble.couple: steps is for stochastic equations on fixed steps; give time.steps, or leave "
+            "couple out"
+        )
+    if samples_exactly(simulation.solver, simulation.problem):
+        return "ensemble.couple: its solver draws from the law itself and has no step error; leave couple out"
+    return ""
+
+
+def strong_error(differences: np.ndarray) -> tuple[float, float]:
+    """The root mean square of differences, and its standard error."""
+    squares = differences[np.isfinite(differences)] ** 2
+    if len(squares) < 2:
+        return np.nan, np.nan
+    error = float(np.sqrt(squares.mean()))
+    spread = float(squares.std(ddof=1)) / np.sqrt(len(squares))
+    return error, spread / (2 * error) if error else 0.0
+
+
+def strong_order(differences: Sequence[np.ndarray], factors: Sequence[float]) -> tuple[float, float]:
+    """The strong order, and its standard error from batches of paths.
+
+    `differences` `(paths,)` are those from the finest steps, of steps `factors` times as long; two or more.
+    """
+    squares = np.stack(differences) ** 2
+    squares = squares[:, np.isfinite(squares).all(axis=0)]
+    if squares.shape[1] < 2 * BATCHES:
+        return np.nan, np.nan
+    ratios = np.asarray(factors, float)
+    batches = np.stack([part.mean(axis=1) for part in np.array_split(squares, BATCHES, axis=1)])
+    orders = [_fitted(np.sqrt(each), ratios) for each in batches]
+    return _fitted(np.sqrt(squares.mean(axis=1)), ratios), float(np.std(orders, ddof=1) / np.sqrt(BATCHES))
+
+
+def _fitted(errors: np.ndarray, ratios: np.ndarray) -> float:
+    if not np.all(errors > 0):
+        return np.nan
+
+    def misfit(order: float) -> float:
+        return float(np.var(np.log(errors) - 0.5 * np.log(ratios ** (2 * order) - 1)))
+
+    return float(minimize_scalar(misfit, bounds=(LEAST, MOST), method="bounded").x)

@@ -1,0 +1,124 @@
+"""Variants on the same Brownian paths at several step sizes: their paths, strong errors and orders."""
+
+import json
+
+import numpy as np
+import pytest
+from simkit_solvers.generator import seed_key
+from simkit_solvers.noise import CounterNoise, HalvedNoise, on_sums
+from typer.testing import CliRunner
+
+import simkit
+from simkit.bias import LongerSteps
+from simkit.cli import app
+from simkit.coupling import strong_order
+from simkit.errors import InputError
+
+quick = pytest.mark.usefixtures("quick_programs")
+GBM = {
+    "model": {"type": "GBM", "mu": 0.05, "sigma": 0.5},
+    "initial": {"S": 1.0},
+    "time": {"t1": 1.0, "steps": 256},
+    "ensemble": {"paths": 2048, "seed": 3, "couple": "steps", "devices": 1},
+    "variants": {"fine": {}, **{f"n{n}": {"time.steps": n} for n in (16, 32, 64)}},
+}
+
+
+@quick
+@pytest.mark.parametrize(("solver", "order"), [("EulerMaruyama", 0.5), ("Milstein", 1.0)])
+def test_the_measured_strong_order_is_that_of_the_solver(solver, order):
+    result = simkit.run(GBM | {"solver": solver})
+    measured, error = (float(result[f"S_strong_order{end}"]) for end in ("", "_stderr"))
+    assert measured == pytest.approx(order, abs=0.1)
+    assert 0 < error < 0.05
+    assert abs(measured - order) < 5 * error
+    errors = result["S_strong_error"].values
+    assert errors[0] == 0
+    assert np.all(errors[1:] > 0)
+
+
+@quick
+def test_increments_of_longer_steps_are_sums_and_the_finest_are_as_ever():
+    """x = W: all variants end where the finest does, and that is where it ends by itself."""
+    brownian = {
+        "model": {"sde": {"x": {"drift": 0.0, "noise": {"W": 1.0}}}},
+        "initial": {"x": 0.0},
+        "time": {"t1": 1.0, "steps": 48},
+        "solver": "EulerMaruyama",
+        "ensemble": {"paths": 64, "couple": "steps", "normals": "float64", "devices": 1},
+        "variants": {"coarse": {"time.steps": 8}, "fine": {}, "odd": {"time.steps": 16}},
+    }
+    result = simkit.run(brownian)
+    np.testing.assert_array_less(result["x_strong_error"], 1e-14)
+    alone = simkit.run(
+        {key: value for key, value in brownian.items() if key != "variants"}
+        | {"ensemble": {"paths": 64, "normals": "float64", "devices": 1}}
+    )
+    np.testing.assert_array_equal(result["x_path"].sel(variant="fine"), alone["x_path"])
+    apart = simkit.run(brownian | {"ensemble": alone_ensemble(brownian)})
+    assert "x_strong_error" not in apart
+    assert float(apart["x_difference_stderr"].sel(variant="fine")) > 0.05
+
+
+def alone_ensemble(experiment):
+    return {key: value for key, value in experiment["ensemble"].items() if key != "couple"}
+
+
+def test_areas_of_long_steps_are_those_of_the_sums():
+    """A noise of sums of 6 is that of sums of 2 of sums of 3, areas included; so of the bias."""
+    base = CounterNoise.of(seed_key(1), 5, float64=True)
+    longer = LongerSteps(2)(seed_key(1), 5, True)
+    nested = on_sums(longer, 3).draws(2, 2, 0, 2)
+    for one, other in zip(nested, on_sums(base, 6).draws(2, 2, 0, 2), strict=True):
+        for kind in ("W", "H", "K"):
+            np.testing.assert_allclose(getattr(one, kind), getattr(other, kind), rtol=1e-12, atol=1e-14)
+    halves = on_sums(HalvedNoise.of(seed_key(1), 5, True), 6).draws(1, 0, 0, 2)
+    whole = on_sums(base, 6).draws(1, 0, 0, 1)[0]
+    assert float(halves[0].W[0] + halves[1].W[0]) / 2**0.5 == pytest.approx(float(whole.W[0]))
+
+
+@pytest.mark.parametrize("order", [0.5, 1.0, 1.5])
+def test_the_order_of_errors_made_up(order):
+    """Orthogonal errors whose mean squares are differences of powers, the model of the fit."""
+    draw, ratios = np.random.default_rng(4), (16, 8, 4, 2)
+    parts = draw.normal(size=(4, 20_000))
+    sizes = np.array([ratio ** (2 * order) - 1 for ratio in ratios])
+    steps = np.sqrt(sizes - np.append(sizes[1:], 0.0))
+    differences = np.cumsum((steps[:, None] * parts)[::-1], axis=0)[::-1]
+    found, error = strong_order(list(differences), ratios)
+    assert abs(found - order) < 5 * error
+    assert error < 0.02
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"variants": {"a": {}, "b": {"time.steps": 60}}}, "60 do not divide the 256"),
+        ({"variants": {"a": {}, "b": {"time.steps": 64, "ensemble.seed": 5}}}, "ensemble.seed: differs"),
+        ({"time": {"t1": 1.0, "rtol": 1e-3, "atol": 1e-3}, "solver": "Milstein"}, "fixed steps"),
+        ({"solver": "ExactSampling"}, "no step error"),
+        ({"model": {"ode": {"S": "S"}}}, "stochastic equations"),
+    ],
+)
+def test_what_cannot_be_coupled_is_refused(change, reason):
+    experiment = GBM | {"variants": {"a": {}, "b": {"ensemble.seed": 3}}} | change
+    with pytest.raises(InputError, match=reason):
+        simkit.run(experiment)
+
+
+def test_coupling_without_variants_is_refused():
+    with pytest.raises(InputError, match=r"ensemble\.couple: .*there are none"):
+        simkit.run({key: value for key, value in GBM.items() if key != "variants"})
+
+
+@quick
+def test_table_and_json_show_strong_errors_and_orders(tmp_path):
+    file = tmp_path / "order.yaml"
+    file.write_text(json.dumps(GBM | {"ensemble": GBM["ensemble"] | {"paths": 256}}), "utf-8")
+    shown = CliRunner().invoke(app, ["run", str(file)]).output
+    assert "strong error" in shown
+    assert "strong order of S: 0." in shown
+    found = json.loads(CliRunner().invoke(app, ["run", str(file), "--json"]).stdout)
+    figures = found["variants"]["n16"]["state"]["S"]
+    assert figures["strong_error"] > 10 * figures["strong_error_stderr"] > 0
+    assert figures["strong_order"] == pytest.approx(0.5, abs=0.15)

@@ -1,0 +1,182 @@
+"""States in float32 over many steps: rounding neither adds up nor eats what is small."""
+
+from typing import NamedTuple
+
+import diffrax
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from quick_code import quick_jit
+from simkit_physics import GBM
+from simkit_solvers.blocks import method_of
+from simkit_solvers.compensated import CompensatedStep
+from simkit_solvers.euler_maruyama import EulerMaruyama
+from simkit_solvers.generator import seed_key
+from simkit_solvers.grid import LONG, Grid, TracedGrid
+from simkit_solvers.integrate import integrate
+from simkit_solvers.noise import CounterNoise
+from simkit_solvers.observe import States
+from simkit_solvers.problem import AbstractODE, AbstractSDE, Scalar
+from simkit_solvers.registry import make_solver
+
+import simkit
+from simkit.build import build
+from simkit.errors import InputError
+from simkit.experiment import load
+
+ULP = 2.0**-23
+
+
+class Level(NamedTuple):
+    x: Scalar
+
+
+class OneNoise(NamedTuple):
+    W: Scalar
+
+
+class Motion(NamedTuple):
+    x: Scalar
+    v: Scalar
+
+
+class Growth(AbstractODE):
+    """x' = 1."""
+
+    State = Level
+
+    def drift(self, t, y):
+        return Level(1.0 + 0.0 * y.x)
+
+
+class Decay(AbstractODE):
+    State = Level
+    a: Scalar = 1.0
+
+    def drift(self, t, y):
+        return Level(-self.a * y.x)
+
+
+class Pushed(AbstractSDE):
+    """Noise reaches x through v alone."""
+
+    State = Motion
+    Noise = OneNoise
+    calculus = "any"
+    noise_kind = "additive"
+
+    def drift(self, t, y):
+        return Motion(x=y.v, v=-y.v)
+
+    def noise(self, t, y, dW):
+        return Motion(x=0.0, v=0.5 * dW.W)
+
+
+def ends(problem, solver, y0, steps, dtype, paths=1):
+    """The last state on the same noise in any precision."""
+
+    def one_path(path):
+        noise = CounterNoise.of(seed_key(1), path) if isinstance(problem, AbstractSDE) else None
+        start = type(y0)(*(jnp.asarray(x, dtype) for x in y0))
+        return integrate(problem, solver, start, Grid(0.0, 1 / steps, steps, steps), noise, States())
+
+    rows = quick_jit(jax.vmap(one_path))(jnp.arange(paths, dtype=jnp.uint32))
+    return np.array([rows[name][:, -1] for name in y0._fields], np.float64)
+
+
+@pytest.mark.parametrize(
+    ("name", "steps"),
+    [
+        ("Heun", 10**6),
+        ("Tsit5", 10**5),
+        ("ImplicitEuler", 20_000),
+        ("Kvaerno3", 20_000),
+        ("Rosenbrock23", 20_000),
+    ],
+)
+def test_an_ode_over_many_steps_is_right_to_the_last_digits(name, steps):
+    solver = make_solver(name, {})
+    assert ends(Growth(), solver, Level(0.0), steps, "float32")[0, 0] == pytest.approx(1.0, abs=3 * ULP)
+    single, double = (ends(Decay(), solver, Level(1.0), steps, kind)[0, 0] for kind in ("float32", "float64"))
+    assert single == pytest.approx(double, rel=3 * ULP)
+
+
+@pytest.mark.parametrize(
+    ("problem", "solver", "y0"),
+    [
+        (GBM(0.05, 1e-4), EulerMaruyama(), GBM.State(100.0)),
+        (GBM(0.05, 0.2), diffrax.SlowRK(), GBM.State(100.0)),
+        (Pushed(), diffrax.SRA1(), Motion(1.0, 1.0)),
+    ],
+    ids=lambda x: type(x).__name__,
+)
+def test_a_stochastic_equation_over_many_steps_has_the_path_of_float64(problem, solver, y0):
+    single, double = (ends(problem, solver, y0, 2 * LONG, kind, 16) for kind in ("float32", "float64"))
+    size = np.abs(double).max(axis=1, keepdims=True)
+    assert np.sqrt(np.mean(((single - double) / size) ** 2)) < 5 * ULP
+
+
+@pytest.mark.parametrize(
+    ("problem", "steps", "dtype", "wanted"),
+    [
+        (Growth(), 16, "float32", True),
+        (Growth(), LONG + 1, "float64", False),
+        (GBM(0.05, 0.2), LONG, "float32", False),
+        (GBM(0.05, 0.2), LONG + 1, "float32", True),
+    ],
+)
+def test_sums_are_compensated_where_it_shows(problem, steps, dtype, wanted):
+    """Stochastic equations keep bits and speed where there are few steps, and float64 always does."""
+    y0 = problem.State(jnp.ones((), dtype))
+    noise = CounterNoise.of(seed_key(1), 0)
+    for grid in (Grid(0.0, 0.1, steps, steps), TracedGrid.of(Grid(0.0, 0.1, steps, steps))):
+        stepper = method_of(problem, EulerMaruyama(), y0, grid, noise).stepper
+        assert isinstance(stepper, CompensatedStep) == wanted
+
+
+def test_derivatives_by_both_modes_are_those_of_the_solution():
+    """d exp(-a)/da, over 20 000 float32 steps."""
+    steps = 2 * LONG
+
+    def end(a):
+        grid = Grid(0.0, 1 / steps, steps, steps)
+        return integrate(Decay(a), diffrax.Heun(), Level(jnp.float32(1.0)), grid, None, States())["x"][-1]
+
+    forward, reverse = quick_jit(lambda a: (jax.jvp(end, (a,), (jnp.ones_like(a),))[1], jax.grad(end)(a)))(
+        jnp.float32(0.7)
+    )
+    assert float(forward) == pytest.approx(-np.exp(-0.7), rel=4 * ULP)
+    # The derivative by a parameter is a sum over the steps in float32.
+    assert float(reverse) == pytest.approx(-np.exp(-0.7), rel=2e-5)
+
+
+def test_value_and_step_bias_of_a_run_are_right_to_rounding():
+    result = simkit.run(
+        {
+            "model": {"ode": {"x": 1.0}},
+            "initial": {"x": 0},
+            "solver": "Heun",
+            "precision": "float32",
+            "time": {"t1": 1, "steps": 10**5},
+            "observe": {"area": "integral(x)", "average": "mean(x)"},
+            "ensemble": {"devices": 1},
+        }
+    )
+    for name, exact in (("x", 1.0), ("area", 0.5), ("average", 0.500005)):
+        assert float(result[f"{name}_mean"].values.ravel()[-1]) == pytest.approx(exact, abs=4 * ULP)
+    assert abs(float(result["x_bias"].values.ravel()[-1])) <= 4 * ULP
+
+
+def test_a_solver_that_float32_would_fail_is_refused():
+    experiment = {
+        "model": {"ode": {"x": 1.0}},
+        "initial": {"x": 0},
+        "solver": "ReversibleHeun",
+        "precision": "float32",
+        "time": {"t1": 1, "steps": LONG + 1},
+    }
+    with pytest.raises(InputError, match=r"precision: .*ReversibleHeun.* float64"):
+        load(experiment)
+    assert build(load(experiment | {"precision": "float64"})).precision == "float64"
+    assert build(load(experiment | {"time": {"t1": 1, "steps": LONG}})).precision == "float32"
