@@ -37,7 +37,8 @@ def to_dataset(simulation: Simulation, result: EnsembleResult, provenance: Mappi
     is that of the final values. With early exercise, an observable `P` has `P_in_sample` and
     `P_in_sample_stderr`, its mean on the paths where the policy was found, and `P_exercise_share`,
     `P_exercise_low` and `P_exercise_high` `(P_date)`: how many of those exercise, and the range of the first
-    basis function where they do. The attribute `bias_left_out` says of which quantities the step bias leaves
+    basis function where they do. Where Brownian noise drives the model, `P_upper` and `P_upper_stderr` are an
+    upper bound of the value. The attribute `bias_left_out` says of which quantities the step bias leaves
     out paths, as `S 3, call 3`, since they have no finite value at its other steps. `provenance` goes to the
     attributes: strings and numbers only.
     """
@@ -192,8 +193,18 @@ def _comparison(
 def _exercise(name: str, unit: str, description: str, fit: ExerciseFit) -> dict[str, tuple]:
     """What the paths say on which the policy was found."""
     at = (f"{name}_date",)
+    bound = {}
+    if fit.upper is not None:
+        bound = {
+            f"{name}_upper": ((), fit.upper, _labels(unit, f"upper bound of the value of {description}")),
+            f"{name}_upper_stderr": (
+                (),
+                fit.upper_stderr,
+                _labels(unit, f"standard error of {name}_upper"),
+            ),
+        }
     mean = f"mean of {description} on the paths where the policy was found"
-    return {
+    return bound | {
         f"{name}_in_sample": ((), fit.mean, _labels(unit, mean)),
         f"{name}_in_sample_stderr": ((), fit.stderr, _labels(unit, f"standard error of {name}_in_sample")),
         f"{name}_exercise_share": (at, fit.share, _labels("1", "share of those paths that exercise")),

@@ -16,7 +16,7 @@ from simkit.bias import BIAS_PATHS, bias_run, step_bias
 from simkit.chunks import Chunks, plan_chunks, planned_steps
 from simkit.errors import NumericalError
 from simkit.gathering import Gathering
-from simkit.longstaff_schwartz import with_policies
+from simkit.longstaff_schwartz import with_policies, with_upper_bounds
 from simkit.on_each_device import ROWS
 from simkit.paths import ACCEPTED, REJECTED, Inputs, PathProgram, as_device_ids, path_mesh, path_program
 from simkit.programs import Request, compiled
@@ -143,6 +143,7 @@ def _run(simulation: Simulation, progress: Progress | None, ends: int) -> Ensemb
     statistics = gathering.statistics()
     elapsed_s = time.perf_counter() - start
 
+    exercises, (bound_s, bound_compile_s) = with_upper_bounds(simulation, exercises, mesh)
     start = time.perf_counter()
     found_bias, left_out = ({}, {}) if bias is None else step_bias(bias, run_again[0], gathering.ends())
     bias_s = time.perf_counter() - start
@@ -159,12 +160,12 @@ def _run(simulation: Simulation, progress: Progress | None, ends: int) -> Ensemb
         bias=found_bias,
         bias_left_out=left_out,
         elapsed_s=elapsed_s,
-        compile_s=compile_s + fit_compile_s,
+        compile_s=compile_s + fit_compile_s + bound_compile_s,
         bias_s=bias_s,
         path_steps_per_s=simulation.paths * each / elapsed_s,
         devices=devices,
         exercises=exercises,
-        fit_s=fit_s,
+        fit_s=fit_s + bound_s,
         ends={name: values[: simulation.paths] for name, values in gathering.ends().items()},
     )
 

@@ -109,7 +109,8 @@ class ExerciseFit:
 
     The `dates` are parts of the time from t0 to t1. `mean` and `stderr` are of the value taken there. By
     date, `(dates,)`: the `share` of paths that exercise, and the `low`est and `high`est first basis value at
-    which they do, NaN where none does.
+    which they do, NaN where none does. `upper` is a bound of the value, found by the `martingale` on other
+    paths; both are None where no Brownian noise drives the model.
     """
 
     policy: Policy
@@ -119,3 +120,6 @@ class ExerciseFit:
     share: np.ndarray
     low: np.ndarray
     high: np.ndarray
+    martingale: Any = None
+    upper: float | None = None
+    upper_stderr: float | None = None

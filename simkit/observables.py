@@ -66,7 +66,7 @@ class Observer(AbstractObserver):
 
     Where x changes at once, at an event or a jump of a parameter, `max(x)` and `min(x)` see both values, the
     integral goes up to the one and on from the other, as does `no_touch(x, s)`, and `mean(x)` takes the one
-    after, as a row does; so does a decision to exercise early.
+    after, as a row does. A decision to exercise early comes before events, and after jumps of parameters.
 
     `policies` are for the observables with early exercise, by name; `longstaff_schwartz.with_policies` finds
     them. Without one, such an observable raises `ValueError`.
@@ -164,6 +164,21 @@ class Observer(AbstractObserver):
         return jax.lax.cond(jnp.any(dates == k), decided, lambda before: before, before)
 
     def changed(self, acc, k, t, before, after):
+        kept = self._changed(acc, k, t, before, after)
+        if not self.exercised:
+            return *kept, acc[2]
+        problem, seen = self.at_decision(acc, k, t, before, after)
+        values, dtype = self._environment(problem, t, before[1])
+        return *kept, self._decisions(seen, k, values, dtype)
+
+    def at_decision(self, acc, k, t, before, after) -> tuple[Any, tuple]:
+        """What a decision at `t` sees, before events and after jumps of parameters: problem, accumulators."""
+        schedule = schedule_of(after[0])
+        state = before[1] if schedule is not None and schedule.events else after[1]
+        return after[0], (*self._changed(acc, k, t, before, (after[0], state)), acc[2])
+
+    def _changed(self, acc, k, t, before, after) -> tuple:
+        """How many steps there were, and the accumulators of the path functionals."""
         then, dtype = self._environment(before[0], t, before[1])
         now, _ = self._environment(after[0], t, after[1])
         accumulators = []
@@ -184,8 +199,7 @@ class Observer(AbstractObserver):
                 due = k % jnp.uint32(monitor.every) == 0
                 new = jax.tree.map(lambda a, b, due=due: jnp.where(due, a, b), new, kept)
             accumulators.append(new)
-        kept = acc[0], tuple(accumulators)
-        return *kept, self._decisions((*kept, acc[2]), k, now, dtype)
+        return acc[0], tuple(accumulators)
 
     def row(self, problem, acc, t, y):
         values, dtype = self._environment(problem, t, y)

@@ -8,6 +8,7 @@ SUFFIXES = (
     "mean", "stderr", "variance", "min", "max", "quantile", "quantile_bin_error", "histogram",
     "histogram_edge", "bin", "edge", "path", "bias", "bias_stderr", "exact", "exact_variance", "z",
     "in_sample", "in_sample_stderr", "date", "exercise_share", "exercise_low", "exercise_high",
+    "upper", "upper_stderr",
     "difference", "difference_stderr",
 )
 # fmt: on

@@ -80,8 +80,8 @@ def _figures(dataset: "xr.Dataset", name: str) -> dict[str, Any]:
     if name in left_out:
         figures["bias_left_out"] = left_out[name]
     if f"{name}_in_sample" in dataset:
-        for key in ("in_sample", "in_sample_stderr"):
-            value = float(dataset[f"{name}_{key}"])
+        for key in ("in_sample", "in_sample_stderr", "upper", "upper_stderr"):
+            value = float(dataset.get(f"{name}_{key}", math.nan))
             figures[key] = value if math.isfinite(value) else None
     figures["n"] = int(dataset[f"{name}_mean"].attrs["n"])
     figures["unit"] = str(dataset[f"{name}_mean"].attrs["units"])
@@ -204,6 +204,7 @@ def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
         "": list(rows),
         ("value" if single else "mean"): [_mean(row) for row in rows.values()],
         "in sample": [with_error(row.get("in_sample"), row.get("in_sample_stderr")) for row in rows.values()],
+        "at most": [with_error(row.get("upper"), row.get("upper_stderr")) for row in rows.values()],
         "step bias": [_bias(row) for row in rows.values()],
         "exact": ["" if row["exact"] is None else f"{row['exact']:.8g}" for row in rows.values()],
         titled(far): far,
