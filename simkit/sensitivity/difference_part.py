@@ -59,7 +59,11 @@ class DifferencePart(Part):
             allowed = found.stderr[i] if self.finer is None else errors[choice] - np.abs(apart)
             if is_too_long(found.mean[i], allowed, apart, found.stderr[i + count], rounding * size):
                 too_long.append(choice)
-        return difference_part(self.facts, too_long, share) if too_long else None
+        if not too_long:
+            return None
+        others = (each.facts for each in self.replicates if isinstance(each, DifferencePart))
+        replicates = tuple(difference_part(facts, too_long, share) for facts in others)
+        return dataclasses.replace(difference_part(self.facts, too_long, share), replicates=replicates)
 
 
 def difference_part(facts: Facts, group: list[Choice], share: float | None = None) -> DifferencePart:

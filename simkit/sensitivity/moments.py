@@ -66,8 +66,12 @@ def average(
     plan: Chunks,
     mesh: Mesh,
     progress: Callable[[int], None] | None = None,
+    begin: int = 0,
 ) -> Found:
-    """Run all chunks: `simulate` gives the arrays of a chunk's ids, `reduce` is `reduction`, compiled."""
+    """Run chunks of so many paths from the id `begin`.
+
+    `simulate` gives the arrays of a chunk's ids, `reduce` is `reduction`, compiled.
+    """
     reducer = reduction.reducer
     state = reducer.init()
     failed: list[np.ndarray] = []
@@ -77,13 +81,13 @@ def average(
         nonlocal state
         partial, broken = outputs
         state = reducer.merge(state, partial)
-        failed.append(number * plan.paths + np.flatnonzero(np.asarray(broken).reshape(-1)))
+        failed.append(begin + number * plan.paths + np.flatnonzero(np.asarray(broken).reshape(-1)))
         if progress is not None:
             progress(min((number + 1) * plan.paths, paths))
 
-    for number in range(plan.count):
+    for number in range(-(-paths // plan.paths)):
         first = number * plan.paths
-        ids = as_device_ids(first, plan.leaves, plan.lanes, mesh)
+        ids = as_device_ids(begin + first, plan.leaves, plan.lanes, mesh)
         waiting.append((number, reduce(tuple(simulate(ids)), np.int64(paths - first))))
         if len(waiting) >= IN_FLIGHT:
             absorb(*waiting.pop(0))
@@ -95,3 +99,25 @@ def average(
         for kind in ("mean", "stderr", "variance")
     ]
     return Found(kinds[0], kinds[1], [np.sqrt(x) for x in kinds[2]], np.concatenate(failed))
+
+
+def pooled(parts: Sequence[Found], counts: Sequence[int]) -> Found:
+    """What several policies of early exercise give, each on so many paths of its own.
+
+    The standard error is that of the paths, or what the means of the policies say by their spread where that
+    is more, since it has what finding a policy leaves too.
+    """
+    shares = np.asarray(counts) / sum(counts)
+    mean, stderr, sd = [], [], []
+    for place in range(len(parts[0].mean)):
+        means, errors, sds = (
+            np.stack([x[place] for x in each])
+            for each in zip(*((part.mean, part.stderr, part.sd) for part in parts), strict=True)
+        )
+        middle = np.tensordot(shares, means, 1)
+        within = np.sqrt(np.tensordot(shares**2, errors**2, 1))
+        apart = np.tensordot(shares, (means - middle) ** 2, 1)
+        mean.append(middle)
+        stderr.append(np.fmax(within, np.sqrt(apart / (len(parts) - 1))))
+        sd.append(np.sqrt(np.tensordot(shares, sds**2, 1) + apart))
+    return Found(mean, stderr, sd, np.concatenate([part.failed for part in parts]))

@@ -24,7 +24,8 @@ IN_CACHE = 32 * LEAF
 class Part:
     """Derivatives that one program gives: (choice, position among its arrays), and values by position.
 
-    `finer` gives the same by other steps, or part of it, to tell what those of this one leave.
+    `finer` gives the same by other steps, or part of it, to tell what those of this one leave. `replicates`
+    are the same with other policies of early exercise, by the same programs.
     """
 
     requests: tuple[Request, ...]
@@ -34,6 +35,7 @@ class Part:
     values: tuple[tuple[str, int], ...]
     cost: float
     finer: "Part | None" = None
+    replicates: "tuple[Part, ...]" = ()
 
     def run(self, programs: Sequence[Callable], ids) -> list[jax.Array]:
         """The arrays of a chunk, by the programs of `all_requests`."""

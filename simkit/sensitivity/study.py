@@ -10,14 +10,14 @@ from simkit_solvers.jump_grid import JumpGrid
 
 from simkit.errors import NumericalError
 from simkit.failures import failed_paths
-from simkit.longstaff_schwartz import with_policies
+from simkit.longstaff_schwartz import POLICIES, independent_policies
 from simkit.paths import as_device_ids, path_mesh
 from simkit.programs import compiled
 from simkit.sensitivity.asked import choose_asked
 from simkit.sensitivity.choice import Choice, choose_second
 from simkit.sensitivity.differences import SMOOTH, step_of
 from simkit.sensitivity.facts import Facts
-from simkit.sensitivity.moments import Found, MomentsReduction, average
+from simkit.sensitivity.moments import Found, MomentsReduction, average, pooled
 from simkit.sensitivity.part import Errors, Part, chunks_of, requests_of
 from simkit.sensitivity.parts import parts_of
 from simkit.sensitivity.targets import Target, changes, find_target, in_time, program_of, shifted
@@ -26,6 +26,7 @@ from simkit.settings import Sensitivity
 from simkit.simulation import Simulation
 
 Progress = Callable[[int, int], None]
+FEWEST = 64  # paths of one policy, for its mean to say something
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,7 +74,7 @@ def find_sensitivities(
 
 def _find(simulation: Simulation, section: Sensitivity, progress: Progress | None) -> Study:
     mesh = path_mesh(simulation.devices)
-    simulation, _, (_, compile_s) = with_policies(simulation, mesh)
+    simulation, others, compile_s = _with_policies(simulation, mesh)
     targets = tuple(find_target(simulation, label) for label in section.wrt)
     labels = [target.label for target in targets]
     pairs = [(labels.index(a), labels.index(b)) for a, b in named_pairs(section)]
@@ -81,11 +82,12 @@ def _find(simulation: Simulation, section: Sensitivity, progress: Progress | Non
     moves, _ = changes(simulation, targets)
     targets = in_time(simulation, targets, moves)
     facts = Facts(simulation, program, inputs, targets, moves)
+    beside = [dataclasses.replace(facts, simulation=x, inputs=program_of(x)[1]) for x in others]
     quantities = section.of or list(simulation.observables) or list(simulation.problem.State._fields)
     choices = [choose_asked(facts, section.method, q, i) for q in quantities for i in range(len(targets))]
     choices += [choose_second(facts, q, pair) for q in quantities for pair in pairs]
     checks = [_check_of(choice) for choice in choices if section.check and not _differs(choice)]
-    parts = parts_of(facts, [*choices, *checks], quantities)
+    parts = parts_of(facts, [*choices, *checks], quantities, beside)
     start, compile_before = time.perf_counter(), compile_s
     # All at once: XLA compiles one while the next is traced.
     compile_s += compiled(*(request for part in parts for request in requests_of(simulation, part)))[1]
@@ -104,7 +106,7 @@ def _find(simulation: Simulation, section: Sensitivity, progress: Progress | Non
         if len(found.failed) and section.method == "auto" and _is_weighted(part):
             again = {choice: _without_weight(simulation, choice) for choice, _ in part.found}
             instead |= again
-            more = parts_of(facts, list(again.values()), [name for name, _ in part.values])
+            more = parts_of(facts, list(again.values()), [name for name, _ in part.values], beside)
             total += sum(each.cost for each in more)
             parts += more
             continue
@@ -188,9 +190,46 @@ def _run(
     def simulate(ids):
         return part.run(programs, ids)
 
-    found = average(simulate, reduce, reduction, simulation.paths, plan, mesh, progress)
+    if part.replicates:
+        found = _of_policies(part, programs, reduce, reduction, simulation.paths, plan, mesh, progress)
+    else:
+        found = average(simulate, reduce, reduction, simulation.paths, plan, mesh, progress)
     errors = part.step_errors(found, programs, ids, simulation.paths)
     return found, errors, seconds
+
+
+def _with_policies(simulation: Simulation, mesh) -> tuple[Simulation, list[Simulation], float]:
+    """The simulation with a policy for what is exercised early, others with policies of their own, seconds.
+
+    Their chunks are as long as the paths of one policy.
+    """
+    count = POLICIES if simulation.paths >= POLICIES * FEWEST else 1
+    found, compile_s = independent_policies(simulation, mesh, count)
+    if not found[0][1]:
+        return simulation, [], compile_s
+    each = -(-simulation.paths // count)
+    chunk = min(simulation.chunk or each, each)
+    first, *others = (dataclasses.replace(x, chunk=chunk) for x, _ in found)
+    return first, others, compile_s
+
+
+def _of_policies(part, programs, reduce, reduction, paths, plan, mesh, progress) -> Found:
+    """The paths in equal parts, each with a policy of its own."""
+    replicates = (part, *part.replicates)
+    ends = [paths * i // len(replicates) for i in range(len(replicates) + 1)]
+    counts = np.diff(ends).tolist()
+    found = []
+    for each, first, count in zip(replicates, ends[:-1], counts, strict=True):
+
+        def simulate(ids, each=each):
+            return each.run(programs, ids)
+
+        def progressed(done, first=first):
+            if progress is not None:
+                progress(first + done)
+
+        found.append(average(simulate, reduce, reduction, count, plan, mesh, progressed, first))
+    return pooled(found, counts)
 
 
 def _is_weighted(part: Part) -> bool:
