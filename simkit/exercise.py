@@ -14,6 +14,8 @@ import numpy as np
 from simkit.expression import Expression
 
 PATHS_PER_TERM = 10  # of a regression, at least
+POLICIES = 8  # whose spread tells what finding one leaves in a derivative
+MARTINGALE_PATHS = 16384  # at most
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,7 +23,7 @@ class Exercise:
     """A right to take an observable's value once, after one of the steps `when`, of `of` in all and from 1.
 
     The value of going on is looked for among the polynomials of total degree `degree` in the `basis`, by
-    regression on `paths` paths of their own.
+    regression on `paths` paths of their own. `times` are the dates where constants give them.
     """
 
     when: tuple[int, ...]
@@ -29,6 +31,12 @@ class Exercise:
     basis: tuple[Expression, ...]
     degree: int
     paths: int
+    times: tuple[Expression, ...] = ()
+
+    @property
+    def reserved(self) -> int:
+        """How many of the last path ids are for policies and martingales."""
+        return POLICIES * self.paths + MARTINGALE_PATHS
 
     @property
     def dates(self) -> int:

@@ -12,14 +12,17 @@ from simkit_solvers.grid import Grid
 from simkit_solvers.problem import AbstractSDE
 
 from simkit.chunks import MOST_BYTES, Chunks, plan_chunks
-from simkit.exercise import Exercise
+from simkit.exercise import MARTINGALE_PATHS, Exercise
 from simkit.exercise_rows import ExerciseRows
 from simkit.failures import failed_paths
-from simkit.martingale import LEAST_PATHS, PATHS, interval_of
+from simkit.martingale import interval_of
 from simkit.observables import Observable, Observer
 from simkit.paths import Inputs, PathProgram, as_device_ids, path_program
 from simkit.programs import Request, compiled
 from simkit.simulation import ObservableInfo, Simulation
+
+CHUNK = 16384  # paths at a time, of which all intervals are in memory
+LEAST_PATHS = 2048
 
 
 class Sample(NamedTuple):
@@ -91,7 +94,7 @@ class Rights:
     @property
     def martingale_paths(self) -> int:
         """How many paths a martingale is fitted on: fewer where their intervals would fill the memory."""
-        values, paths = sum(len(rows) for _, rows in self.rows), PATHS
+        values, paths = sum(len(rows) for _, rows in self.rows), MARTINGALE_PATHS
         while 8 * values * paths > MOST_BYTES and paths > LEAST_PATHS:
             paths //= 2
         return paths
@@ -152,7 +155,7 @@ class Rights:
         watched = dataclasses.replace(observed, observer=rows)
         program, inputs = path_program(watched, watched.grid, mesh)
         values = sum(len(rows) for _, rows in self.rows)
-        chunk = min(self.simulation.chunk or PATHS, PATHS)
+        chunk = min(self.simulation.chunk or CHUNK, CHUNK)
         plan = plan_chunks(count, self.shared.of, values, mesh.devices.size, chunk)
         ids = as_device_ids(0, plan.leaves, plan.lanes, mesh)
         return Request(SampleProgram(program, self.rows), (inputs, ids), mesh), plan

@@ -22,15 +22,13 @@ from simkit_solvers.grid import Grid
 from simkit_solvers.schedule import parameters_at, schedule_of
 
 from simkit.errors import InputError
-from simkit.exercise import PATHS_PER_TERM, Exercise, ExerciseFit, Policy
+from simkit.exercise import MARTINGALE_PATHS, PATHS_PER_TERM, Exercise, ExerciseFit, Policy
 from simkit.exercise_sample import Rights, Sample, rights_of
-from simkit.martingale import PATHS, Martingale, fit_martingale, gains_of, shape_of
+from simkit.martingale import Martingale, fit_martingale, gains_of, shape_of
 from simkit.observables import Observable, Observer
 from simkit.regression import regressed
 from simkit.settings import MAX_PATHS
 from simkit.simulation import Simulation
-
-POLICIES = 8  # whose spread tells what finding one leaves in a derivative
 
 
 def with_policies(
@@ -93,7 +91,7 @@ def with_upper_bounds(
     start, compile_s, changed = time.perf_counter(), 0.0, dict(fits)
     for rights in rights_of(dataclasses.replace(simulation, failures="exclude")):
         martingales = {name: fits[name].martingale for name in rights.parts if fits[name].martingale}
-        paths = min(simulation.paths, PATHS)
+        paths = min(simulation.paths, MARTINGALE_PATHS)
         if not martingales:
             continue
         compile_s += rights.compile(paths, mesh)
@@ -104,16 +102,11 @@ def with_upper_bounds(
     return changed, (time.perf_counter() - start - compile_s, compile_s)
 
 
-def first_id(exercise: Exercise) -> int:
-    """The first of the path ids that policies and martingales may use."""
-    return MAX_PATHS - POLICIES * exercise.paths - PATHS
-
-
 def _martingales(rights: Rights, mesh: Mesh) -> dict[str, Martingale]:
     """The martingale of each right by name, none where no Brownian noise drives the paths."""
     if not rights.components:
         return {}
-    first, paths = first_id(rights.shared), rights.martingale_paths
+    first, paths = MAX_PATHS - rights.shared.reserved, rights.martingale_paths
     chunks = list(rights.sampled(first, paths, mesh))
     found = {}
     for name, exercise in rights.exercises.items():

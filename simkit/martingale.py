@@ -22,7 +22,6 @@ import numpy as np
 from simkit.exercise import Exercise, polynomials
 from simkit.regression import regressed
 
-PATHS, LEAST_PATHS = 16384, 2048
 RAMPS, LEAST_RAMPS = 12, 2
 MOST_TERMS = 160
 ORDERS = {1: 4, 2: 3, 3: 3}  # of the normals, by the intervals of the shortest period between dates
@@ -82,7 +81,7 @@ def count_of(functions: int, ramps: int) -> int:
 
 
 def shape_of(exercise: Exercise, components: int, every: int) -> Shape:
-    """As fine as a regression on `PATHS` paths bears; `every` is the number of steps of an interval."""
+    """As fine as the regression on its paths bears; `every` is the number of steps of an interval."""
     functions = len(exercise.basis)
     shortest = min(b - a for a, b in itertools.pairwise((0, *exercise.when)))
     ramps, order = RAMPS, ORDERS.get(shortest // every, ORDER)
@@ -130,7 +129,7 @@ def fit_martingale(exercise: Exercise, shape: Shape, sample: Any, ends: Sequence
 
 
 def gains_of(martingale: Martingale, sample: Any, ends: Sequence[int]) -> np.ndarray:
-    """What it gains up to each date from the one before, `(dates, paths)`; arguments as `fit_martingale`."""
+    """What it gains up to each date from the one before, `(dates, paths)`."""
     periods = np.searchsorted(np.asarray(ends), np.arange(1, ends[-1] + 1))
     intervals = np.moveaxis(sample.starts, 1, 0), np.moveaxis(sample.normals, 1, 0), periods
     increments = np.asarray(_increments(martingale, intervals))

@@ -69,12 +69,14 @@ class Observer(AbstractObserver):
     after, as a row does. A decision to exercise early comes before events, and after jumps of parameters.
 
     `policies` are for the observables with early exercise, by name; `longstaff_schwartz.with_policies` finds
-    them. Without one, such an observable raises `ValueError`.
+    them. Without one, such an observable raises `ValueError`. `dates` are those that constants give, as parts
+    of the run's time: no path reads them, and a derivative tells by them whether it moves a date.
     """
 
     constants: dict[str, Scalar]
     observables: tuple[Observable, ...] = eqx.field(static=True)
     policies: dict[str, Policy] = eqx.field(default_factory=dict)
+    dates: dict[str, tuple] = eqx.field(default_factory=dict)
 
     @property
     def monitors(self) -> tuple[Monitor, ...]:

@@ -9,8 +9,9 @@ import numpy as np
 from simkit_solvers.jump_grid import JumpGrid
 
 from simkit.errors import NumericalError
+from simkit.exercise import POLICIES
 from simkit.failures import failed_paths
-from simkit.longstaff_schwartz import POLICIES, independent_policies
+from simkit.longstaff_schwartz import independent_policies
 from simkit.paths import as_device_ids, path_mesh
 from simkit.programs import compiled
 from simkit.sensitivity.asked import choose_asked
