@@ -110,6 +110,20 @@ def bias_notes(dataset: "xr.Dataset") -> list[str]:
     return notes
 
 
+def bound_notes(dataset: "xr.Dataset") -> list[str]:
+    """A line for what is exercised early and has no upper bound."""
+    from simkit.variant_dataset import each_variant
+
+    names = dict.fromkeys(
+        name
+        for _, one in each_variant(dataset).items()
+        for name in one.attrs.get("observables", "").split()
+        if f"{name}_in_sample" in one and f"{name}_upper" not in one
+    )
+    reason = "no Brownian noise drives the model"
+    return [f"no upper bound of {', '.join(names)}: {reason}"] if names else []
+
+
 def _mean(row: Mapping[str, Any]) -> str:
     """A mean with its error, which of several paths is a number unless it is too large for one."""
     error = math.inf if row["stderr"] is None and row["n"] > 1 else row["stderr"]
@@ -234,6 +248,7 @@ def _variants_table(dataset: "xr.Dataset", unicode: bool) -> Table:
         "": [_named(quantity, row["unit"]) if name == start else "" for quantity, name, row in rows],
         "variant": [name for _, name, _ in rows],
         ("value" if first["paths"] == 1 else "mean"): [_mean(row) for *_, row in rows],
+        "at most": [with_error(row.get("upper"), row.get("upper_stderr")) for *_, row in rows],
         f"minus {start}": ["" if name == start else _difference(row) for _, name, row in rows],
         "exact": ["" if row["exact"] is None else f"{row['exact']:.8g}" for *_, row in rows],
         titled(far): far,
@@ -307,7 +322,7 @@ def print_table(dataset: "xr.Dataset", file: TextIO | None = None) -> None:
         file or sys.stdout,
         heading,
         lambda unicode: make_table(dataset, unicode),
-        [*bias_notes(dataset), closing_line(dataset)],
+        [*bias_notes(dataset), *bound_notes(dataset), closing_line(dataset)],
     )
 
 

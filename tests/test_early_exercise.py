@@ -354,6 +354,30 @@ def test_too_few_paths_in_the_money():
     assert np.isinf(fit.policy.continuation(0, [1.5]))
 
 
+def test_dates_are_expressions_of_constants():
+    given = {"constants": {"K": 100.0, "r": 0.05, "vol": 0.25, "T": 1.0, "c": 0.4}}
+    found = build(load(experiment({"dates": ["c/2", "T - 3/10", 1], "paths": 4096}, **given))).observer
+    assert found.exercised[0][1].when == (2, 7, 10)
+    with pytest.raises(
+        InputError, match=r"early_exercise\.dates\[1\]: must be after t0 = 0 and at most"
+    ):
+        load(experiment({"dates": ["c", "T + c"]}, **given))
+
+
+@quick
+def test_a_constant_that_moves_a_date_is_no_target():
+    given = {"constants": {"K": 100.0, "r": 0.05, "vol": 0.25, "T": 1.0, "c": 0.4}}
+    time = {"t1": "T", "steps": 10}
+    early = {"dates": ["c", "T"], "degree": 2, "paths": 2048}
+    moved = experiment(early, **given, time=time, sensitivity={"wrt": ["c"]})
+    with pytest.raises(InputError, match="c moves the dates of exercise of put against the steps"):
+        simkit.sensitivities(moved)
+    whole = experiment(
+        {**early, "dates": ["T/2", "T"]}, **given, time=time, sensitivity={"wrt": ["T"]}
+    )  # all dates in proportion, as a number of dates
+    assert float(simkit.sensitivities(whole)["put_derivative"][0]) > 1
+
+
 @quick
 def test_values_that_are_not_finite_are_not_passed_over():
     right = {"dates": 1, "paths": 2048}
