@@ -358,9 +358,7 @@ def test_dates_are_expressions_of_constants():
     given = {"constants": {"K": 100.0, "r": 0.05, "vol": 0.25, "T": 1.0, "c": 0.4}}
     found = build(load(experiment({"dates": ["c/2", "T - 3/10", 1], "paths": 4096}, **given))).observer
     assert found.exercised[0][1].when == (2, 7, 10)
-    with pytest.raises(
-        InputError, match=r"early_exercise\.dates\[1\]: must be after t0 = 0 and at most"
-    ):
+    with pytest.raises(InputError, match=r"early_exercise\.dates\[1\]: must be after t0 = 0 and at most"):
         load(experiment({"dates": ["c", "T + c"]}, **given))
 
 
