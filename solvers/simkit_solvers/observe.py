@@ -23,7 +23,10 @@ class AbstractObserver(eqx.Module):
         """The accumulators after step `k` = 1, 2, … (a `uint32` scalar), which ended at `t` in `y`."""
 
     def driven(self, acc, k, draw) -> Any:
-        """The accumulators once the normals of the step that begins at step `k` are drawn, before it."""
+        """The accumulators once the normals of the step that begins at step `k` are drawn, before it.
+
+        Called along a path of values alone, not where derivatives are carried with them.
+        """
         return acc
 
     def changed(self, acc, k, t, before, after) -> Any:
