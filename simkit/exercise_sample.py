@@ -3,7 +3,7 @@
 import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -151,7 +151,8 @@ class Rights:
 
     def _request(self, count: int, mesh: Mesh) -> tuple[Request, Chunks]:
         observed = self._observed
-        rows = ExerciseRows(observed.observer, self.every, self.components)
+        observer: Any = observed.observer
+        rows = ExerciseRows(observer, self.every, self.components)
         watched = dataclasses.replace(observed, observer=rows)
         program, inputs = path_program(watched, watched.grid, mesh)
         values = sum(len(rows) for _, rows in self.rows)

@@ -96,6 +96,8 @@ def with_upper_bounds(
             continue
         compile_s += rights.compile(paths, mesh)
         for name, sample, gains in _gathered(rights, martingales, 0, paths, mesh):
+            if gains is None:
+                continue
             most = np.max(np.maximum(sample.values, 0.0) - np.cumsum(gains, axis=0), axis=0)
             error = float(most.std(ddof=1) / np.sqrt(len(most))) if len(most) > 1 else np.nan
             changed[name] = dataclasses.replace(fits[name], upper=float(most.mean()), upper_stderr=error)
