@@ -20,7 +20,7 @@ from simkit_solvers.registry import REFUSED, SOLVERS, check_solver, make_solver
 from simkit.adaptive_plan import MakeGrid, is_adaptive, plan_adaptive, refuse_adaptive
 from simkit.curve_plan import plan_curves
 from simkit.divisors import does_not_divide
-from simkit.exercise_plan import refuse_too_many
+from simkit.exercise_plan import dates_of, refuse_too_many
 from simkit.expression import Expression
 from simkit.fields import Constants, compiled, evaluated
 from simkit.hamiltonian_plan import plan_hamiltonian
@@ -259,7 +259,11 @@ def assemble(parts: Parts, mistakes: Mistakes) -> Assembled | None:
         grid = make_grid(*(values.get(name, end(values)) for name, end in ends.items()), values)
         return Bound(
             problem=plan.bound(values, grid),
-            observer=Observer({name: values[name] for name in shared}, observables),
+            observer=Observer(
+                {name: values[name] for name in shared},
+                observables,
+                dates=dates_of(observables, span, values),
+            ),
             initial={n: values.get(f"initial.{n}", value.bound(values)) for n, value in initial.items()},
             grid=grid,
         )

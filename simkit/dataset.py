@@ -47,11 +47,12 @@ def to_dataset(simulation: Simulation, result: EnsembleResult, provenance: Mappi
     end have no `time`. `covariance` is that of the final values. With early exercise, an observable `P` has
     `P_in_sample` and `P_in_sample_stderr`, its mean on the paths where the policy was found, and
     `P_exercise_share`, `P_exercise_low` and `P_exercise_high` `(P_date)`: how many of those exercise, and the
-    range of the first basis function where they do. The attribute `bias_left_out` says of which quantities
-    the step bias leaves out paths, as `S 3, call 3`, since they have no finite value at its other steps;
-    `noticeable_bias` and `unresolved` say in the same way which have a step bias that matters, or one as
-    large as themselves, and how many steps would do. `provenance` goes to the attributes: strings and numbers
-    only.
+    range of the first basis function where they do. Where Brownian noise drives the model, `P_upper_bound`
+    and `P_upper_bound_stderr` are an upper bound of the value. The attribute `bias_left_out` says of which
+    quantities the step bias leaves out paths, as `S 3, call 3`, since they have no finite value at its other
+    steps; `noticeable_bias` and `unresolved` say in the same way which have a step bias that matters, or one
+    as large as themselves, and how many steps would do. `provenance` goes to the attributes: strings and
+    numbers only.
     """
     units = quantities(simulation)
     coordinates = {
@@ -165,8 +166,22 @@ def _paths(name: str, unit: str, description: str, at: tuple, result: EnsembleRe
 def _exercise(name: str, unit: str, description: str, fit: ExerciseFit) -> dict[str, tuple]:
     """What the paths say on which the policy was found."""
     at = (f"{name}_date",)
+    bound = {}
+    if fit.upper is not None:
+        bound = {
+            f"{name}_upper_bound": (
+                (),
+                fit.upper,
+                labels(unit, f"upper bound of the value of {description}"),
+            ),
+            f"{name}_upper_bound_stderr": (
+                (),
+                fit.upper_stderr,
+                labels(unit, f"standard error of {name}_upper_bound"),
+            ),
+        }
     mean = f"mean of {description} on the paths where the policy was found"
-    return {
+    return bound | {
         f"{name}_in_sample": ((), fit.mean, labels(unit, mean)),
         f"{name}_in_sample_stderr": ((), fit.stderr, labels(unit, f"standard error of {name}_in_sample")),
         f"{name}_exercise_share": (at, fit.share, labels("1", "share of those paths that exercise")),

@@ -1,11 +1,35 @@
 """Times that must be ends of steps, and what to say where one is not."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from simkit_solvers.schedule import ON_STEP
 
+from simkit.documents import KeyPath
+from simkit.expression import Expression
+from simkit.fields import Constants, compiled, evaluated
+from simkit.mistakes import Mistakes
+
 MOST_STEPS = 10  # times as many steps are looked through for a number that meets all times
+
+
+def increasing_times(
+    texts: Mapping[KeyPath, float | str], constants: Constants, mistakes: Mistakes
+) -> list[tuple[KeyPath, Expression, float]] | None:
+    """Times by the place where they are given, expressions of constants; `None` where one is wrong."""
+    found, last = [], -math.inf
+    for place, text in texts.items():
+        expression = compiled(mistakes, place, text, constants.names)
+        time = evaluated(mistakes, place, expression, constants.values)
+        if expression is None or time is None:
+            return None
+        if not time > last:
+            mistakes.add(place, f"must increase, got {time:g} after {last:g}")
+            return None
+        found.append((place, expression, time))
+        last = time
+    return found
 
 
 def inside_a_step(

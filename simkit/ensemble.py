@@ -17,7 +17,7 @@ from simkit.chunk_program import ChunkProgram, quantity_rows
 from simkit.chunks import Chunks, plan_chunks, planned_steps
 from simkit.errors import NumericalError
 from simkit.gathering import Gathering
-from simkit.longstaff_schwartz import with_policies
+from simkit.longstaff_schwartz import with_policies, with_upper_bounds
 from simkit.on_each_device import ROWS
 from simkit.paths import (
     ACCEPTED,
@@ -133,6 +133,7 @@ def _run(simulation: Simulation, progress: Progress | None, ends: int) -> Ensemb
     statistics = gathering.statistics()
     elapsed_s = time.perf_counter() - start
 
+    exercises, (bound_s, bound_compile_s) = with_upper_bounds(simulation, exercises, mesh)
     grid = simulation.grid
     steps = grid.steps if isinstance(grid, Grid) else gathering.step_counts(ACCEPTED, REJECTED)
     each = steps.mean if isinstance(steps, StepCounts) else steps
@@ -153,12 +154,12 @@ def _run(simulation: Simulation, progress: Progress | None, ends: int) -> Ensemb
         variance_bias=errors.variances,
         bias_left_out=errors.left_out,
         elapsed_s=elapsed_s,
-        compile_s=compile_s + fit_compile_s + shorter_s,
+        compile_s=compile_s + fit_compile_s + bound_compile_s + shorter_s,
         bias_s=bias_s,
         path_steps_per_s=simulation.paths * each / elapsed_s,
         devices=devices,
         exercises=exercises,
-        fit_s=fit_s,
+        fit_s=fit_s + bound_s,
         ends={name: values[: min(ends, simulation.paths)] for name, values in final.items()},
     )
 

@@ -14,6 +14,8 @@ import numpy as np
 from simkit.expression import Expression
 
 PATHS_PER_TERM = 10  # of a regression, at least
+POLICIES = 8  # whose spread tells what finding one leaves in a derivative
+MARTINGALE_PATHS = 16384  # at most
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,7 +23,7 @@ class Exercise:
     """A right to take an observable's value once, after one of the steps `when`, of `of` in all and from 1.
 
     The value of going on is looked for among the polynomials of total degree `degree` in the `basis`, by
-    regression on `paths` paths of their own.
+    regression on `paths` paths of their own. `times` are the dates where constants give them.
     """
 
     when: tuple[int, ...]
@@ -29,6 +31,12 @@ class Exercise:
     basis: tuple[Expression, ...]
     degree: int
     paths: int
+    times: tuple[Expression, ...] = ()
+
+    @property
+    def reserved(self) -> int:
+        """How many of the last path ids are for policies and martingales."""
+        return POLICIES * self.paths + MARTINGALE_PATHS
 
     @property
     def dates(self) -> int:
@@ -109,7 +117,8 @@ class ExerciseFit:
 
     The `dates` are parts of the time from t0 to t1. `mean` and `stderr` are of the value taken there. By
     date, `(dates,)`: the `share` of paths that exercise, and the `low`est and `high`est first basis value at
-    which they do, NaN where none does.
+    which they do, NaN where none does. `upper` is a bound of the value, found by the `martingale` on other
+    paths; both are None where no Brownian noise drives the model.
     """
 
     policy: Policy
@@ -119,3 +128,6 @@ class ExerciseFit:
     share: np.ndarray
     low: np.ndarray
     high: np.ndarray
+    martingale: Any = None
+    upper: float | None = None
+    upper_stderr: float | None = None

@@ -1,14 +1,15 @@
 """From `early_exercise` of an observable to the right it describes."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
 from simkit.closed_forms import CLOSED_FORMS
 from simkit.divisors import does_not_divide
 from simkit.documents import KeyPath
-from simkit.ends_of_steps import inside_a_step
+from simkit.ends_of_steps import increasing_times, inside_a_step
 from simkit.exercise import PATHS_PER_TERM, Exercise
 from simkit.expression import Expression
-from simkit.fields import compiled
+from simkit.fields import Constants, compiled
 from simkit.mistakes import Mistakes
 from simkit.model_plan import ModelPlan, refuse_ambiguous
 from simkit.observables import Observable
@@ -21,6 +22,7 @@ def plan_exercise(
     names: Collection[str] | None,
     steps: int | None,
     ends: tuple[float, float] | None,
+    constants: Constants,
     path: KeyPath,
     mistakes: Mistakes,
 ) -> Exercise | None:
@@ -36,10 +38,10 @@ def plan_exercise(
     basis = _basis(section, plan, names, place, mistakes)
     if steps is None or plan is None:
         return None
-    when = _when(section.dates, steps, ends, (*place, "dates"), mistakes)
-    if when is None:
+    dated = _when(section.dates, steps, ends, constants, (*place, "dates"), mistakes)
+    if dated is None:
         return None
-    exercise = Exercise(when, steps, basis, section.degree, section.paths)
+    exercise = Exercise(dated[0], steps, basis, section.degree, section.paths, dated[1])
     if exercise.dates > 1 and exercise.terms * PATHS_PER_TERM > section.paths:
         message = (
             f"{section.degree} makes {exercise.terms} polynomials, which need {PATHS_PER_TERM} paths each, "
@@ -50,33 +52,49 @@ def plan_exercise(
 
 
 def _when(
-    dates: int | list[float],
+    dates: int | list[float | str],
     steps: int,
     ends: tuple[float, float] | None,
+    constants: Constants,
     place: KeyPath,
     mistakes: Mistakes,
-) -> tuple[int, ...] | None:
-    """The steps at whose ends the dates are."""
+) -> tuple[tuple[int, ...], tuple[Expression, ...]] | None:
+    """The steps at whose ends the dates are, and the dates where constants give them."""
     if isinstance(dates, int):
         if steps % dates:
             mistakes.add(place, does_not_divide("dates", dates, steps))
             return None
-        return tuple(range(steps // dates, steps + 1, steps // dates))
-    if ends is None:
+        return tuple(range(steps // dates, steps + 1, steps // dates)), ()
+    found = increasing_times({(*place, i): text for i, text in enumerate(dates)}, constants, mistakes)
+    if ends is None or found is None:
         return None
     t0, t1 = ends
-    for i, date in enumerate(dates):
+    for where, _, date in found:
         if not t0 < date <= t1:
             hint = "; compare with the value at t0 yourself" if date == t0 else ""
-            mistakes.add(
-                (*place, i), f"must be after t0 = {t0:g} and at most t1 = {t1:g}, got {date:g}{hint}"
-            )
+            mistakes.add(where, f"must be after t0 = {t0:g} and at most t1 = {t1:g}, got {date:g}{hint}")
             return None
-    reason = inside_a_step(dates, ends, steps, "other dates")
+    times = [time for _, _, time in found]
+    reason = inside_a_step(times, ends, steps, "other dates")
     if reason is not None:
         mistakes.add(place, reason)
         return None
-    return tuple(round((date - t0) / (t1 - t0) * steps) for date in dates)
+    given = tuple(expression for _, expression, _ in found)
+    named = any(expression.names for expression in given)
+    return tuple(round((time - t0) / (t1 - t0) * steps) for time in times), given if named else ()
+
+
+def dates_of(
+    observables: Iterable[Observable], span: tuple[Expression, Expression], values: Mapping[str, Any]
+) -> dict[str, tuple]:
+    """By right the dates that constants give, as parts of the time between the constants' own t0 and t1."""
+    t0, t1 = (end(values) for end in span)
+    exercises = {each.name: each.exercise for each in observables if each.exercise is not None}
+    return {
+        name: tuple((time(values) - t0) / (t1 - t0) for time in exercise.times)
+        for name, exercise in exercises.items()
+        if exercise.times
+    }
 
 
 def _basis(
@@ -108,9 +126,10 @@ def refuse_too_many(observables: Iterable[Observable], ensemble: Ensemble | None
     for observable in observables:
         if observable.exercise is None or ensemble is None or ensemble.paths is None:
             continue
-        if ensemble.paths + observable.exercise.paths > MAX_PATHS:
+        needed = observable.exercise.reserved
+        if ensemble.paths + needed > MAX_PATHS:
             message = (
-                f"{observable.exercise.paths} and the ensemble's {ensemble.paths} are more than the "
-                f"{MAX_PATHS} that there are; take fewer"
+                f"{observable.exercise.paths} reserve {needed} paths for policies, which with the ensemble's "
+                f"{ensemble.paths} are more than the {MAX_PATHS} that there are; take fewer"
             )
             mistakes.add(("observe", observable.name, "early_exercise", "paths"), message)

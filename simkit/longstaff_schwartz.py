@@ -6,43 +6,29 @@ doi:10.1093/rfs/14.1.113). The policy so found is then an accumulator in the loo
 on those it knows nothing of their future, so that the mean there is that of an admissible policy: at most
 the value of the right, but for its standard error. On its own paths it has seen what comes, and the mean
 there tends to be higher.
+
+Where Brownian noise drives the paths a martingale is found first, on paths of its own (`simkit.martingale`).
+What it came to is taken off what a path is worth in the regressions, which leaves them little noise, and
+the mean of the largest value less the martingale is an upper bound of what the right is worth.
 """
 
 import dataclasses
-import itertools
-import math
 import time
+from collections.abc import Mapping
 
-import jax
 import numpy as np
 from jax.sharding import Mesh
 from simkit_solvers.grid import Grid
 from simkit_solvers.schedule import parameters_at, schedule_of
 
-from simkit.chunks import plan_chunks
 from simkit.errors import InputError
-from simkit.exercise import PATHS_PER_TERM, Exercise, ExerciseFit, Policy, polynomials
-from simkit.failures import failed_paths
+from simkit.exercise import MARTINGALE_PATHS, PATHS_PER_TERM, Exercise, ExerciseFit, Policy
+from simkit.exercise_sample import Rights, Sample, rights_of
+from simkit.martingale import Martingale, fit_martingale, gains_of, shape_of
 from simkit.observables import Observable, Observer
-from simkit.paths import Inputs, PathProgram, as_device_ids, path_program
-from simkit.programs import Request, compiled
+from simkit.regression import regressed
 from simkit.settings import MAX_PATHS
-from simkit.simulation import ObservableInfo, Simulation
-
-RANK = 1e-10  # singular values below this part of the largest are rounding, of basis functions that coincide
-
-
-@dataclasses.dataclass(frozen=True)
-class SampleProgram:
-    """A function of (inputs, ids): some rows of the named quantities."""
-
-    paths: PathProgram
-    names: tuple[str, ...]
-    rows: tuple[int, ...]
-
-    def __call__(self, inputs: Inputs, ids) -> dict[str, jax.Array]:
-        found = self.paths(inputs, ids)
-        return {name: found[name][np.asarray(self.rows)] for name in self.names}
+from simkit.simulation import Simulation
 
 
 def with_policies(
@@ -54,54 +40,104 @@ def with_policies(
     are, whatever the size of the ensemble. Raises `InputError` where too few of them are in the money, and
     `NumericalError` where one becomes NaN or infinite and `failures` is `stop`.
     """
-    observer, grid = simulation.observer, simulation.grid
-    if not isinstance(observer, Observer) or not isinstance(grid, Grid) or not observer.exercised:
-        return simulation, {}, (0.0, 0.0)
     start = time.perf_counter()
-    fits: dict[str, ExerciseFit] = {}
-    compile_s = 0.0
-
-    def sample(exercised: tuple[Observable, Exercise]) -> tuple[tuple[int, ...], int]:
-        return exercised[1].when, exercised[1].paths
-
-    for (when, paths), group in itertools.groupby(sorted(observer.exercised, key=sample), sample):
-        rights = {o.name: (exercise, _parts(o, exercise)) for o, exercise in group}
-        observables = tuple(part for _, parts in rights.values() for part in parts)
-        every = math.gcd(grid.steps, *when)
-        seen = dataclasses.replace(
-            simulation,
-            observer=Observer(observer.constants, observables),
-            observables={part.name: ObservableInfo("", "", "each") for part in observables},
-            grid=Grid(grid.t0, grid.dt, grid.steps, every),
-            paths=paths,
-        )
-        values, seconds = _sampled(seen, tuple(step // every for step in when), mesh)
-        compile_s += seconds
-        for name, (exercise, parts) in rights.items():
-            taken, *basis = (values[part.name] for part in parts)
-            fits[name] = fit_policy(name, exercise, taken, np.stack(basis))
-    for observable, exercise in observer.exercised:
-        fit = fits[observable.name]
-        policy = dataclasses.replace(fit.policy, held=_held(simulation, observable, exercise))
-        fits[observable.name] = dataclasses.replace(fit, policy=policy)
-    policies = {o.name: fits[o.name].policy for o, _ in observer.exercised}
-    changed = dataclasses.replace(simulation, observer=dataclasses.replace(observer, policies=policies))
+    ((changed, fits),), compile_s = independent_policies(simulation, mesh, 1)
     return changed, fits, (time.perf_counter() - start - compile_s, compile_s)
 
 
-def _parts(observable: Observable, exercise: Exercise) -> list[Observable]:
-    """The value to be taken and the basis, as observables of their own."""
-    basis = enumerate(exercise.basis)
-    return [
-        dataclasses.replace(observable, exercise=None),
-        *(
-            dataclasses.replace(observable, name=f"{observable.name} basis {i}", expression=x, exercise=None)
-            for i, x in basis
-        ),
-    ]
+def independent_policies(
+    simulation: Simulation, mesh: Mesh, count: int
+) -> tuple[list[tuple[Simulation, dict[str, ExerciseFit]]], float]:
+    """The same with so many policies, each found on paths of its own, and the seconds of compiling.
+
+    The first is that of `with_policies`.
+    """
+    fits: list[dict[str, ExerciseFit]] = [{} for _ in range(count)]
+    compile_s = 0.0
+    for rights in rights_of(simulation):
+        paths = rights.shared.paths
+        compile_s += rights.compile(paths, mesh)
+        martingales = _martingales(rights, mesh)
+        for number, found in enumerate(fits):
+            first = MAX_PATHS - (number + 1) * paths
+            for name, sample, gains in _gathered(rights, martingales, first, paths, mesh):
+                exercise = rights.exercises[name]
+                fit = fit_policy(name, exercise, sample.values, sample.basis, gains)
+                policy = dataclasses.replace(fit.policy, held=_held(simulation, rights.parts[name], exercise))
+                found[name] = dataclasses.replace(fit, policy=policy, martingale=martingales.get(name))
+    return [_fitted(simulation, found) for found in fits], compile_s
 
 
-def _held(simulation: Simulation, observable: Observable, exercise: Exercise) -> dict[str, np.ndarray]:
+def _fitted(
+    simulation: Simulation, fits: Mapping[str, ExerciseFit]
+) -> tuple[Simulation, dict[str, ExerciseFit]]:
+    """The simulation with these policies, and the fits in the order of the observables."""
+    observer = simulation.observer
+    if not fits or not isinstance(observer, Observer):
+        return simulation, {}
+    ordered = {observable.name: fits[observable.name] for observable, _ in observer.exercised}
+    policies = {name: fit.policy for name, fit in ordered.items()}
+    observer = dataclasses.replace(observer, policies=policies)
+    return dataclasses.replace(simulation, observer=observer), ordered
+
+
+def with_upper_bounds(
+    simulation: Simulation, fits: Mapping[str, ExerciseFit], mesh: Mesh
+) -> tuple[dict[str, ExerciseFit], tuple[float, float]]:
+    """The fits with an upper bound of each value that has a martingale, from the first paths.
+
+    Also the seconds that this took, and those of compiling. Paths that are not finite are left out.
+    """
+    start, compile_s, changed = time.perf_counter(), 0.0, dict(fits)
+    for rights in rights_of(dataclasses.replace(simulation, failures="exclude")):
+        martingales = {name: fits[name].martingale for name in rights.parts if fits[name].martingale}
+        paths = min(simulation.paths, MARTINGALE_PATHS)
+        if not martingales:
+            continue
+        compile_s += rights.compile(paths, mesh)
+        for name, sample, gains in _gathered(rights, martingales, 0, paths, mesh):
+            if gains is None:
+                continue
+            most = np.max(np.maximum(sample.values, 0.0) - np.cumsum(gains, axis=0), axis=0)
+            error = float(most.std(ddof=1) / np.sqrt(len(most))) if len(most) > 1 else np.nan
+            changed[name] = dataclasses.replace(fits[name], upper=float(most.mean()), upper_stderr=error)
+    return changed, (time.perf_counter() - start - compile_s, compile_s)
+
+
+def _martingales(rights: Rights, mesh: Mesh) -> dict[str, Martingale]:
+    """The martingale of each right by name, none where no Brownian noise drives the paths."""
+    if not rights.components:
+        return {}
+    first, paths = MAX_PATHS - rights.shared.reserved, rights.martingale_paths
+    chunks = list(rights.sampled(first, paths, mesh))
+    found = {}
+    for name, exercise in rights.exercises.items():
+        shape = shape_of(exercise, rights.components, rights.every)
+        sample = Sample(*(np.concatenate(x, axis=-1) for x in zip(*(c[name] for c in chunks), strict=True)))
+        found[name] = fit_martingale(exercise, shape, sample, rights.ends)
+    return found
+
+
+def _gathered(
+    rights: Rights, martingales: Mapping[str, Martingale], first: int, count: int, mesh: Mesh
+) -> list[tuple[str, Sample, np.ndarray | None]]:
+    """By right what its decisions see on these paths, and what its martingale gains, if it has one."""
+    found: dict[str, list[tuple[np.ndarray, ...]]] = {name: [] for name in rights.parts}
+    for chunk in rights.sampled(first, count, mesh):
+        for name, sample in chunk.items():
+            gains = ()
+            if name in martingales:
+                gains = (gains_of(martingales[name], sample, rights.ends),)
+            found[name].append((sample.values, sample.basis, *gains))
+    gathered = []
+    for name, parts in found.items():
+        values, basis, *gains = (np.concatenate(arrays, axis=-1) for arrays in zip(*parts, strict=True))
+        none = np.zeros((0, 0, values.shape[1]))
+        gathered.append((name, Sample(values, basis, none, none), gains[0] if gains else None))
+    return gathered
+
+
+def _held(simulation: Simulation, parts: tuple[Observable, ...], exercise: Exercise) -> dict[str, np.ndarray]:
     """The numbers that a decision sees beside the state, by name, `(dates,)`, but for curves."""
     observer, grid, problem = simulation.observer, simulation.grid, simulation.problem
     if not isinstance(observer, Observer) or not isinstance(grid, Grid):
@@ -111,45 +147,25 @@ def _held(simulation: Simulation, observable: Observable, exercise: Exercise) ->
     parameters = {name: x for name, x in parameters_at(problem, grid.t0).items() if name not in curves}
     times = float(grid.t0) + float(grid.dt) * np.array(exercise.when)
     numbers = {"t": times, **observer.constants, **parameters}
-    seen = observable.names - curves.keys() - set(problem.State._fields)
+    seen = {name for part in parts for name in part.names} - curves.keys() - set(problem.State._fields)
     shape = (exercise.dates,)
     return {n: np.broadcast_to(np.float64(x), shape) for n, x in numbers.items() if n in seen}
 
 
-def _sampled(
-    simulation: Simulation, rows: tuple[int, ...], mesh: Mesh
-) -> tuple[dict[str, np.ndarray], float]:
-    """The observables of the last path ids there are at these rows: float64, `(rows, paths)`."""
-    names = tuple(simulation.observables)
-    program, inputs = path_program(simulation, simulation.grid, mesh)
-    grid, first, devices = simulation.grid, MAX_PATHS - simulation.paths, mesh.devices.size
-    steps = grid.steps if isinstance(grid, Grid) else 1
-    plan = plan_chunks(simulation.paths, steps, grid.rows * len(names), devices, simulation.chunk)
-    ids = as_device_ids(first, plan.leaves, plan.lanes, mesh)
-    (run,), compile_s = compiled(Request(SampleProgram(program, names, rows), (inputs, ids), mesh))
-    parts: dict[str, list[np.ndarray]] = {name: [] for name in names}
-    for number in range(plan.count):
-        done = number * plan.paths
-        found = run(inputs, as_device_ids(first + done, plan.leaves, plan.lanes, mesh))
-        for name, array in found.items():
-            flat = np.asarray(array, np.float64).reshape(array.shape[0], -1)
-            parts[name].append(flat[:, : simulation.paths - done])
-    values = {name: np.concatenate(arrays, axis=1) for name, arrays in parts.items()}
-    finite = np.all([np.all(np.isfinite(array), axis=0) for array in values.values()], axis=0)
-    if not finite.all():
-        if simulation.failures == "stop":
-            raise failed_paths(simulation, first + np.flatnonzero(~finite))
-        values = {name: array[:, finite] for name, array in values.items()}
-    return values, compile_s
-
-
-def fit_policy(name: str, exercise: Exercise, values: np.ndarray, basis: np.ndarray) -> ExerciseFit:
+def fit_policy(
+    name: str,
+    exercise: Exercise,
+    values: np.ndarray,
+    basis: np.ndarray,
+    gains: np.ndarray | None = None,
+) -> ExerciseFit:
     """The policy for values to be taken, `(dates, paths)`, and a basis, `(functions, dates, paths)`.
 
-    Regressions are by QR in float64 on Hermite polynomials of the basis, at each date shifted and scaled to
-    mean 0 and variance 1 over the paths in the money. A date with fewer such paths than ten per polynomial is
-    passed over. Raises `InputError` where that is so at every date before the last, and where no path is in
-    the money at the last.
+    `gains`, `(dates, paths)`, are those of a martingale up to each date from the one before. Regressions are
+    by QR in float64 on Hermite polynomials of the basis, at each date shifted and scaled to mean 0 and
+    variance 1 over the paths in the money. A date with fewer such paths than ten per polynomial is passed
+    over. Raises `InputError` where that is so at every date before the last, and where no path is in the
+    money at the last.
     """
     dates, functions, needed = exercise.dates, len(exercise.basis), PATHS_PER_TERM * exercise.terms
     inside = values > 0
@@ -165,22 +181,18 @@ def fit_policy(name: str, exercise: Exercise, values: np.ndarray, basis: np.ndar
     low, high, centre = (np.zeros((dates, functions)) for _ in range(3))
     scale = np.ones((dates, functions))
     taken = np.maximum(values[-1], 0.0)
+    future = taken.copy()
     when = np.where(inside[-1], dates - 1, dates)
     for j in reversed(range(dates - 1)):
-        paid = np.flatnonzero(inside[j])
-        if len(paid) < needed:
+        if gains is not None:
+            future = future - gains[j + 1]
+        found = regressed(exercise, values[j], basis[:, j], future)
+        if found is None:
             continue
-        x = basis[:, j, paid]
-        low[j], high[j], centre[j] = x.min(axis=1), x.max(axis=1), x.mean(axis=1)
-        spread = x.std(axis=1)
-        scale[j] = np.where(spread > 0, spread, 1.0)
-        normal = (x - centre[j][:, None]) / scale[j][:, None]
-        design = np.stack(
-            [np.broadcast_to(p, paid.shape) for p in polynomials(list(normal), exercise.degree)], axis=1
-        )
-        coefficients[j] = least_squares(design, taken[paid])
-        now = paid[values[j, paid] >= design @ coefficients[j]]
-        taken[now], when[now] = values[j, now], j
+        low[j], high[j], centre[j], scale[j] = found.low, found.high, found.centre, found.scale
+        coefficients[j], now = found.coefficients, found.exercised
+        future[now] = taken[now] = values[j, now]
+        when[now] = j
     policy = Policy(coefficients, centre, scale, low, high, exercise.degree)
     first = [basis[0, j, when == j] for j in range(dates)]
     return ExerciseFit(
@@ -192,10 +204,3 @@ def fit_policy(name: str, exercise: Exercise, values: np.ndarray, basis: np.ndar
         low=np.array([x.min(initial=np.inf) if len(x) else np.nan for x in first]),
         high=np.array([x.max(initial=-np.inf) if len(x) else np.nan for x in first]),
     )
-
-
-def least_squares(design: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """The shortest least squares solution. QR makes the problem small, singular values tell its rank."""
-    size = design.shape[1]
-    triangle = np.asarray(np.linalg.qr(np.column_stack([design, wanted]), mode="r"))
-    return np.linalg.lstsq(triangle[:, :size], triangle[:, size], rcond=RANK)[0]

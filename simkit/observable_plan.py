@@ -68,7 +68,7 @@ def plan_observables(
                 "ends of steps, such as min(S) > B",
             )
         if value is not None:
-            exercise = plan_exercise(settings, plan, names, steps, ends, path, mistakes)
+            exercise = plan_exercise(settings, plan, names, steps, ends, constants, path, mistakes)
             observable = Observable(name, value, settings.every, exercise)
             dates = _dates(observable, constants, steps, ends, (*path, "value"), mistakes)
             observable = dataclasses.replace(observable, dates=dates)

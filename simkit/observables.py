@@ -74,16 +74,18 @@ class Observer(AbstractObserver):
 
     Where x changes at once, at an event or a jump of a parameter, `max(x)`, `min(x)` and a condition that is
     waited for see both values, the integral goes up to the one and on from the other, as does
-    `no_touch(x, s)`, and `mean(x)` and `at(x, s)` take the one after, as a row does; so does a decision to
-    exercise early.
+    `no_touch(x, s)`, and `mean(x)` and `at(x, s)` take the one after, as a row does. A decision to exercise
+    early comes before events, and after jumps of parameters.
 
     `policies` are for the observables with early exercise, by name; `longstaff_schwartz.with_policies` finds
-    them. Without one, such an observable raises `ValueError`.
+    them. Without one, such an observable raises `ValueError`. `dates` are those that constants give, as parts
+    of the run's time: no path reads them, and a derivative tells by them whether it moves a date.
     """
 
     constants: dict[str, Scalar]
     observables: tuple[Observable, ...] = eqx.field(static=True)
     policies: dict[str, Policy] = eqx.field(default_factory=dict)
+    dates: dict[str, tuple] = eqx.field(default_factory=dict)
 
     @property
     def monitors(self) -> tuple[Monitor, ...]:
@@ -151,16 +153,28 @@ class Observer(AbstractObserver):
         return jax.lax.cond(jnp.any(dates == k), decided, lambda before: before, before)
 
     def changed(self, acc, k, t, before, after):
+        kept = self._changed(acc, k, t, before, after)
+        if not self.exercised:
+            return *kept, acc[2]
+        problem, seen = self.at_decision(acc, k, t, before, after)
+        values, dtype = self._environment(problem, t, before[1])
+        return *kept, self._decisions(seen, k, values, dtype)
+
+    def at_decision(self, acc, k, t, before, after) -> tuple[Any, tuple]:
+        """What a decision at `t` sees, before events and after jumps of parameters: problem, accumulators."""
+        schedule = schedule_of(after[0])
+        state = before[1] if schedule is not None and schedule.events else after[1]
+        return after[0], (*self._changed(acc, k, t, before, (after[0], state)), acc[2])
+
+    def _changed(self, acc, k, t, before, after) -> tuple:
+        """How many steps there were, and the accumulators of the path functionals."""
         then, dtype = self._environment(before[0], t, before[1])
         now, _ = self._environment(after[0], t, after[1])
-        kept = (
-            acc[0],
-            tuple(
-                monitor.changed(before, k, then, now, dtype)
-                for monitor, before in zip(self.monitors, acc[1], strict=True)
-            ),
+        accumulators = tuple(
+            monitor.changed(kept, k, then, now, dtype)
+            for monitor, kept in zip(self.monitors, acc[1], strict=True)
         )
-        return *kept, self._decisions((*kept, acc[2]), k, now, dtype)
+        return acc[0], accumulators
 
     def row(self, problem, acc, t, y):
         values, dtype = self._environment(problem, t, y)

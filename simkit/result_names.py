@@ -10,6 +10,7 @@ SUFFIXES = (
     "variance_bias", "variance_bias_stderr", "variance_bias_bound",
     "lower", "upper", "exact", "exact_variance", "z",
     "in_sample", "in_sample_stderr", "date", "exercise_share", "exercise_low", "exercise_high",
+    "upper_bound", "upper_bound_stderr",
     "difference", "difference_stderr",
 )
 # fmt: on

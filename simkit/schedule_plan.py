@@ -17,7 +17,7 @@ from simkit_solvers.schedule import Event, scheduled
 from simkit.closed_forms import CLOSED_FORMS
 from simkit.curve_plan import CurvePlan
 from simkit.documents import KeyPath
-from simkit.ends_of_steps import inside_a_step
+from simkit.ends_of_steps import increasing_times, inside_a_step
 from simkit.expression import Expression, ExpressionError, compile_expression
 from simkit.fields import Constants, compiled, evaluated
 from simkit.mistakes import Mistakes
@@ -114,22 +114,13 @@ def _times(
             mistakes.add((*place, key), "has no effect without every", at_key=True)
     given = mistakes.document.data.get("events", {}).get(place[1], {})
     several = isinstance(given.get("at") if isinstance(given, dict) else None, list)
-    found, last = [], -math.inf
-    for i, text in enumerate(settings.at):
-        path = (*place, "at", i) if several else (*place, "at")
-        expression = compiled(mistakes, path, text, constants.names)
-        time = evaluated(mistakes, path, expression, constants.values)
-        if expression is None or time is None:
-            return None
-        if not time > last:
-            mistakes.add(path, f"must increase, got {time:g} after {last:g}")
-            return None
+    texts = {(*place, "at", i) if several else (*place, "at"): text for i, text in enumerate(settings.at)}
+    found = increasing_times(texts, constants, mistakes)
+    for path, _, time in found or ():
         if ends is not None and not ends[0] <= time <= ends[1]:
             mistakes.add(path, f"must be from t0 = {ends[0]:g} to t1 = {ends[1]:g}, got {time:g}")
             return None
-        found.append(expression)
-        last = time
-    return tuple(found)
+    return None if found is None else tuple(expression for _, expression, _ in found)
 
 
 def _regular(

@@ -17,7 +17,7 @@ def estimate(simulation: Simulation) -> dict[str, Any]:
     early exercise, and the stored paths take, without jax itself.
     """
     from simkit.ensemble import IN_FLIGHT, chunk_plan, quantity_rows
-    from simkit.observables import Observer
+    from simkit.exercise_sample import rights_of
     from simkit.paths import path_mesh
 
     devices = int(path_mesh(simulation.devices).devices.size)
@@ -27,9 +27,11 @@ def estimate(simulation: Simulation) -> dict[str, Any]:
     width = 8 if simulation.precision == "float64" else 4
     statistics = 8 * (values * (STATISTICS + 2 * len(simulation.quantiles)) + len(rows) * HISTOGRAM)
     stored = min(simulation.stored_paths, simulation.paths) * values * width
-    observer = simulation.observer
-    rights = [exercise for _, exercise in observer.exercised] if isinstance(observer, Observer) else []
-    fitted = sum(8 * right.paths * right.dates * (1 + len(right.basis)) for right in rights)
+    fitted = 0
+    for rights in rights_of(simulation):
+        dates = sum(right.dates * (2 + len(right.basis)) for right in rights.exercises.values())
+        intervals = sum(len(rows) for _, rows in rights.rows)
+        fitted += 8 * (rights.shared.paths * dates + rights.martingale_paths * intervals)
     in_flight = min(plan.count, IN_FLIGHT) * plan.paths * values * width
     return {
         "paths": simulation.paths,

@@ -83,6 +83,7 @@ def _figures(dataset: "xr.Dataset", name: str) -> dict[str, Any]:
     figures = {}
     differences = [key for key in OF_VARIANTS if f"{name}_{key}" in dataset]
     some = ("bias_order", "bias_bound", "lower", "upper", "in_sample", "in_sample_stderr")
+    some += ("upper_bound", "upper_bound_stderr")
     known = [key for key in some if f"{name}_{key}" in dataset]
     for key in ("mean", "stderr", "bias", "bias_stderr", "exact", "z", *differences, *known):
         variable = dataset.get(f"{name}_{key}")
@@ -96,6 +97,20 @@ def _figures(dataset: "xr.Dataset", name: str) -> dict[str, Any]:
     figures["n"] = int(dataset[f"{name}_mean"].attrs["n"])
     figures["unit"] = str(dataset[f"{name}_mean"].attrs["units"])
     return figures
+
+
+def bound_notes(dataset: "xr.Dataset") -> list[str]:
+    """A line for what is exercised early and has no upper bound."""
+    from simkit.variant_dataset import each_variant
+
+    names = dict.fromkeys(
+        name
+        for _, one in each_variant(dataset).items()
+        for name in one.attrs.get("observables", "").split()
+        if f"{name}_in_sample" in one and f"{name}_upper_bound" not in one
+    )
+    reason = "no Brownian noise drives the model"
+    return [f"no upper bound of {', '.join(names)}: {reason}"] if names else []
 
 
 def _mean(row: Mapping[str, Any]) -> str:
@@ -207,6 +222,9 @@ def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
         "": list(rows),
         ("value" if single else "mean"): [_mean(row) for row in rows.values()],
         "in sample": [with_error(row.get("in_sample"), row.get("in_sample_stderr")) for row in rows.values()],
+        "at most": [
+            with_error(row.get("upper_bound"), row.get("upper_bound_stderr")) for row in rows.values()
+        ],
         "step bias": [bias_text(row) for row in rows.values()],
         "exact": ["" if row["exact"] is None else f"{row['exact']:.8g}" for row in rows.values()],
         titled(far): far,
@@ -233,6 +251,7 @@ def _variants_table(dataset: "xr.Dataset", unicode: bool) -> Table:
         "": [_named(quantity, row["unit"]) if name == start else "" for quantity, name, row in rows],
         "variant": [name for _, name, _ in rows],
         ("value" if first["paths"] == 1 else "mean"): [_mean(row) for *_, row in rows],
+        "at most": [with_error(row.get("upper_bound"), row.get("upper_bound_stderr")) for *_, row in rows],
         "step bias": [bias_text(row, 2) for *_, row in rows],
         f"minus {start}": ["" if name == start else _difference(row) for _, name, row in rows],
         "strong error": [_strong_error(row) for *_, row in rows],
@@ -326,7 +345,12 @@ def print_table(dataset: "xr.Dataset", file: TextIO | None = None) -> None:
         file or sys.stdout,
         heading,
         lambda unicode: make_table(dataset, unicode),
-        [*step_notes(dataset), *strong_order_notes(dataset), closing_line(dataset)],
+        [
+            *step_notes(dataset),
+            *strong_order_notes(dataset),
+            *bound_notes(dataset),
+            closing_line(dataset),
+        ],
     )
 
 

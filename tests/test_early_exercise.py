@@ -291,8 +291,10 @@ def test_without_a_policy_there_is_no_value():
             r"dates\[0\]: must be after t0 = 0 and .*, got 0; compare with the value",
         ),
         ({"dates": [0.5, 1.5]}, {}, r"early_exercise\.dates\[1\]: must be .* at most t1 = 1, got 1\.5$"),
-        ({"dates": [0.5, 0.2]}, {}, r"early_exercise\.dates: must be a number of dates, or a list of times"),
-        ({"dates": [0.5, "x"]}, {}, r"early_exercise\.dates: must be a number, got 'x'"),
+        ({"dates": [0.5, 0.2]}, {}, r"early_exercise\.dates\[1\]: must increase, got 0\.2 after 0\.5"),
+        ({"dates": []}, {}, r"early_exercise\.dates: must be a number of dates, or a list of times, got an"),
+        ({"dates": [0.5, "x"]}, {}, r"early_exercise\.dates\[1\]: unknown name 'x'"),
+        ({"dates": ["vol", "2*vol +"]}, {}, r"early_exercise\.dates\[1\]: "),
         ({"dates": [0.5, "1"]}, {}, r"early_exercise\.dates: '1' is text, not a number"),
         ({"dates": 2.5}, {}, r"early_exercise\.dates: must be a whole number, got 2\.5"),
         ({"dates": 5, "basis": []}, {}, r"early_exercise\.basis: must be a list of expressions"),
@@ -302,7 +304,7 @@ def test_without_a_policy_there_is_no_value():
         (
             {"dates": 5},
             {"ensemble": {"paths": 2**32 - 5}},
-            r"early_exercise\.paths: 65536 and the ensemble's 4294967291 are more than",
+            r"early_exercise\.paths: 65536 reserve 540672 paths for policies, which with",
         ),
         (
             {"dates": 5},
@@ -352,12 +354,34 @@ def test_too_few_paths_in_the_money():
     assert np.isinf(fit.policy.continuation(0, [1.5]))
 
 
+def test_dates_are_expressions_of_constants():
+    given = {"constants": {"K": 100.0, "r": 0.05, "vol": 0.25, "T": 1.0, "c": 0.4}}
+    found = build(load(experiment({"dates": ["c/2", "T - 3/10", 1], "paths": 4096}, **given))).observer
+    assert found.exercised[0][1].when == (2, 7, 10)
+    with pytest.raises(InputError, match=r"early_exercise\.dates\[1\]: must be after t0 = 0 and at most"):
+        load(experiment({"dates": ["c", "T + c"]}, **given))
+
+
+@quick
+def test_a_constant_that_moves_a_date_is_no_target():
+    given = {"constants": {"K": 100.0, "r": 0.05, "vol": 0.25, "T": 1.0, "c": 0.4}}
+    time = {"t1": "T", "steps": 10}
+    early = {"dates": ["c", "T"], "degree": 2, "paths": 2048}
+    moved = experiment(early, **given, time=time, sensitivity={"wrt": ["c"]})
+    with pytest.raises(InputError, match="c moves the dates of exercise of put against the steps"):
+        simkit.sensitivities(moved)
+    whole = experiment(
+        {**early, "dates": ["T/2", "T"]}, **given, time=time, sensitivity={"wrt": ["T"]}
+    )  # all dates in proportion, as a number of dates
+    assert float(simkit.sensitivities(whole)["put_derivative"][0]) > 1
+
+
 @quick
 def test_values_that_are_not_finite_are_not_passed_over():
     right = {"dates": 1, "paths": 2048}
     settings = experiment(None, observe={"put": {"value": "log(x - 4.6)", "early_exercise": right}})
     settings["time"]["steps"] = 8
-    with pytest.raises(NumericalError, match=r"path 429496\d+: put = nan at t = "):
+    with pytest.raises(NumericalError, match=r"path 42949\d+: put = nan at t = "):
         simkit.run(settings)
 
 

@@ -128,3 +128,74 @@ def test_what_does_not_go_together_is_refused():
         load(curved | inside)
     with pytest.raises(InputError, match=r"observe.alive: no_touch knows paths without jumps"):
         load(MERTON | {"observe": {"alive": "no_touch(S - 1, 20)"}})
+
+
+HALVED = {
+    "model": {"type": "GBM", "mu": 0.0, "sigma": 0.2},
+    "initial": {"S": 100.0},
+    "solver": "ExactSampling",
+    "time": {"t1": 1.0, "steps": 2},
+    "ensemble": {"paths": 8192, "devices": 1},
+}
+
+
+@pytest.mark.parametrize(("at", "dates"), [(0.5, [0.5, 1]), (1.0, [1]), (1.0, [0.5, 1])], ids=str)
+def test_a_right_is_exercised_before_an_event_at_its_date(at, dates):
+    """A stock that splits: who may, takes it before; the rows have the half."""
+    right = {"value": "S", "early_exercise": {"dates": dates, "degree": 2, "paths": 4096}}
+    found = simkit.run(
+        HALVED | {"events": {"split": {"at": at, "set": {"S": "S/2"}}}, "observe": {"right": right}}
+    )
+    for kind in ("mean", "in_sample"):
+        error = float(found["right_stderr" if kind == "mean" else "right_in_sample_stderr"])
+        assert abs(float(found[f"right_{kind}"]) - 100) < 5 * error
+    assert abs(float(found["right_upper_bound"]) - 100) < 0.01
+    assert float(found["S_mean"][-1]) == pytest.approx(50, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("value", "taken"),
+    [
+        ("x", 1),
+        ("max(x)", 1),
+        ("mean(x)", 1),
+        ("integral(x)", 0.5),
+        ("c*x", 10),
+        ("max(c*x)", 10),
+        ("t*x", 0.5),
+    ],
+)
+def test_what_a_decision_sees_at_an_event(value, taken):
+    """The state and the path so far before it, and curves as they are from then on."""
+    curve = {"times": [0.0, 0.5], "values": [2.0, 10.0], "interpolation": "previous", "outside": "hold"}
+    found = simkit.run(
+        {
+            "curves": {"c": curve},
+            "model": {"ode": {"x": "0*c"}},
+            "initial": {"x": 1.0},
+            "time": {"t1": 1.0, "steps": 4},
+            "events": {"more": {"at": 0.5, "set": {"x": "x + 30"}}},
+            "observe": {"right": {"value": value, "early_exercise": {"dates": [0.5], "degree": 1}}},
+        }
+    )
+    assert float(found["right_mean"]) == taken
+    assert float(found["right_in_sample"]) == taken
+    assert float(found["x_mean"][-1]) == 31
+
+
+@pytest.mark.more
+def test_an_american_call_is_exercised_just_before_dividends():
+    """Two cash dividends; the exact value is of exercise on those days and at the end."""
+    days = ["91/365", "274/365"]
+    value = "exp(-0.05*t) * maximum(S - 100, 0)"
+    early = {"dates": [*days, 1], "degree": 5, "paths": 32768}
+    found = simkit.run(
+        HALVED
+        | {"model": {"type": "GBM", "mu": 0.05, "sigma": 0.3}, "time": {"t1": 1.0, "steps": 365}}
+        | {"events": {"dividend": {"at": days, "set": {"S": "maximum(S - 4, 0)"}}}}
+        | {"observe": {"call": {"value": value, "early_exercise": early}}}
+        | {"ensemble": {"paths": 65536, "seed": 5, "devices": 1}}
+    )
+    mean, error = float(found["call_mean"]), float(found["call_stderr"])
+    assert abs(mean - 10.79496) < 4 * error
+    assert 0 < float(found["call_upper_bound"]) - 10.79496 < 0.012 * 10.79496

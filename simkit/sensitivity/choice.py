@@ -34,6 +34,7 @@ Method = Literal[
 ]
 ONE_TO_ONE = (EulerMaruyama, TamedEuler, ExactSampling, BAOAB)
 EXERCISE = "the date of exercise jumps"
+PAYMENT = "moves what is paid, not when"
 MOVES_ROWS = "{} moves the times of the rows"
 ONE_NETWORK = "copies need one network"
 AT_AN_END = "{} = {:g} may be the end of its range"
@@ -63,7 +64,9 @@ def choose(facts: Facts, quantity: str, target: int) -> Choice:
     if isinstance(facts.simulation.grid, JumpGrid):
         return _of_counts(facts, quantity, target, bool(jumps))
     facts.refuse_moved_times(quantity, (target,), kinks=False)
-    if observable is not None and observable.exercise is not None:
+    if facts.is_exercised(quantity):
+        if not jumps and _moves_payment_alone(facts, target):
+            return Choice(quantity, (target,), "pathwise", PAYMENT)
         return Choice(quantity, (target,), "finite differences", EXERCISE)
     broken = facts.model_jumps(target)
     if not jumps and not broken:
@@ -226,6 +229,12 @@ def _refusal(facts: Facts, smoothing: Smoothing) -> str | None:
         except NoDensityError as error:
             facts.refusals[smoothing] = str(error)
     return facts.refusals[smoothing]
+
+
+def _moves_payment_alone(facts: Facts, target: int) -> bool:
+    """Whether a target moves what is paid, and neither paths nor dates: the policy's regions are held."""
+    move = facts.moves[target]
+    return not jax.tree.leaves((move.problem, move.initial, move.grid))
 
 
 def _moves_drift_alone(facts: Facts, target: int) -> bool:

@@ -59,8 +59,12 @@ class DifferencePart(Part):
             allowed = found.stderr[i] if self.finer is None else errors[choice] - np.abs(apart)
             if is_too_long(found.mean[i], allowed, apart, found.stderr[i + count], rounding * size):
                 too_long.append(choice)
+        if not too_long:
+            return None
         build = functools.partial(difference_part, share=share)
-        return with_level(self.facts, too_long, build) if too_long else None
+        others = (each.facts for each in self.replicates if isinstance(each, DifferencePart))
+        replicates = tuple(build(facts, too_long) for facts in others)
+        return dataclasses.replace(with_level(self.facts, too_long, build), replicates=replicates)
 
 
 def difference_part(facts: Facts, group: list[Choice], share: float | None = None) -> DifferencePart:

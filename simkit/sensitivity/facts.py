@@ -98,6 +98,11 @@ class Facts:
         found = observer.observables if isinstance(observer, Observer) else ()
         return next((each for each in found if each.name == quantity), None)
 
+    def is_exercised(self, quantity: str) -> bool:
+        """Whether a quantity is exercised early."""
+        observable = self.observable(quantity)
+        return observable is not None and observable.exercise is not None
+
     def has_extremes_of_steps(self, quantity: str) -> bool:
         """Whether a quantity of an ordinary equation has the largest or smallest value at its fixed steps."""
         observable = self.observable(quantity)

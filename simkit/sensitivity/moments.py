@@ -82,8 +82,12 @@ def average(
     plan: Chunks,
     mesh: Mesh,
     progress: Callable[[int], None] | None = None,
+    begin: int = 0,
 ) -> Found:
-    """Run all chunks: `simulate` gives the arrays of a chunk's ids, `reduce` is `reduction`, compiled."""
+    """Run chunks of so many paths from the id `begin`.
+
+    `simulate` gives the arrays of a chunk's ids, `reduce` is `reduction`, compiled.
+    """
     sampled = min(paths, SAMPLE)
     sample: list[list[np.ndarray]] = [[] for _ in reduction.counts]
     reducer = reduction.reducer
@@ -98,13 +102,13 @@ def average(
             for values, array in zip(sample, arrays, strict=True):
                 values.append(np.array(array[-1]).reshape(-1))
         state = reducer.merge(state, partial)
-        failed.append(number * plan.paths + np.flatnonzero(np.asarray(broken).reshape(-1)))
+        failed.append(begin + number * plan.paths + np.flatnonzero(np.asarray(broken).reshape(-1)))
         if progress is not None:
             progress(min((number + 1) * plan.paths, paths))
 
-    for number in range(plan.count):
+    for number in range(-(-paths // plan.paths)):
         first = number * plan.paths
-        ids = as_device_ids(first, plan.leaves, plan.lanes, mesh)
+        ids = as_device_ids(begin + first, plan.leaves, plan.lanes, mesh)
         arrays = tuple(simulate(ids))
         waiting.append((number, arrays, reduce(arrays, np.int64(paths - first))))
         if len(waiting) >= IN_FLIGHT:
@@ -120,3 +124,31 @@ def average(
     return Found(
         kinds[0], kinds[1], [np.sqrt(x) for x in kinds[2]], np.concatenate(failed), firsts, statistics
     )
+
+
+def pooled(parts: Sequence[Found], counts: Sequence[int]) -> Found:
+    """What several policies of early exercise give, each on so many paths of its own.
+
+    The standard error is that of the paths, or what the means of the policies say by their spread where that
+    is more, since it has what finding a policy leaves too. The sample is that of the first policy.
+    """
+    parts_of_all = np.asarray(counts) / sum(counts)
+    mean, stderr, sd = [], [], []
+    statistics = {"n": np.sum([part.statistics["n"] for part in parts], axis=0)}
+    for place in range(len(parts[0].mean)):
+        means, errors, sds = (
+            np.stack([x[place] for x in each])
+            for each in zip(*((part.mean, part.stderr, part.sd) for part in parts), strict=True)
+        )
+        middle = np.tensordot(parts_of_all, means, 1)
+        within = np.sqrt(np.tensordot(parts_of_all**2, errors**2, 1))
+        between = np.tensordot(parts_of_all, (means - middle) ** 2, 1)
+        mean.append(middle)
+        stderr.append(np.fmax(within, np.sqrt(between / (len(parts) - 1))))
+        sd.append(np.sqrt(np.tensordot(parts_of_all, sds**2, 1) + between))
+        kinds = {"mean": mean[-1], "stderr": stderr[-1], "variance": sd[-1] ** 2}
+        for kind, choose in (("min", np.minimum), ("max", np.maximum)):
+            kinds[kind] = choose.reduce([part.statistics[f"{place}_{kind}"] for part in parts])
+        statistics |= {f"{place}_{kind}": value for kind, value in kinds.items()}
+    failed = np.concatenate([part.failed for part in parts])
+    return Found(mean, stderr, sd, failed, parts[0].sample, statistics)

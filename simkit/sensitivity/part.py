@@ -26,7 +26,8 @@ class Part:
     """Derivatives that one program gives: (choice, position among its arrays), and values by position.
 
     `finer` gives the same by other steps, or part of it, to tell what those of this one leave, and `level`
-    that of the first paths on steps `factor` times as long.
+    that of the first paths on steps `factor` times as long. `replicates` are the same with other policies of
+    early exercise, by the same programs.
     """
 
     requests: tuple[Request, ...]
@@ -38,6 +39,7 @@ class Part:
     finer: "Part | None" = None
     level: "Part | None" = None
     factor: float = 1.0
+    replicates: "tuple[Part, ...]" = ()
 
     def run(self, programs: Sequence[Callable], ids) -> list[jax.Array]:
         """The arrays of a chunk, by the programs of `all_requests`."""

@@ -65,8 +65,29 @@ class CoupledPart(Part):
         return _first_part(self.facts, too_long, 0, share)
 
 
-def parts_of(facts: Facts, choices: list[Choice], quantities: list[str]) -> list[Part]:
-    """The programs to run: one for each group of derivatives that can share a loop."""
+def parts_of(
+    facts: Facts, choices: list[Choice], quantities: list[str], others: Sequence[Facts] = ()
+) -> list[Part]:
+    """The programs to run: one for each group of derivatives that can share a loop.
+
+    `others` are the facts with other policies, for the derivatives of what is exercised early.
+    """
+    parts = _parts(facts, choices, quantities)
+    beside = zip(*(_parts(each, choices, quantities) for each in others), strict=True)
+    if not others:
+        return parts
+    return [
+        dataclasses.replace(part, replicates=same) if _is_exercised(facts, part) else part
+        for part, same in zip(parts, beside, strict=True)
+    ]
+
+
+def _is_exercised(facts: Facts, part: Part) -> bool:
+    names = [name for name, _ in part.values] + [choice.quantity for choice, _ in part.found]
+    return any(facts.is_exercised(name) for name in names)
+
+
+def _parts(facts: Facts, choices: list[Choice], quantities: list[str]) -> list[Part]:
     groups: dict[tuple, list[Choice]] = {}
     for choice in choices:
         second = len(choice.targets) == 2
@@ -75,13 +96,16 @@ def parts_of(facts: Facts, choices: list[Choice], quantities: list[str]) -> list
             alone = *choice.targets, facts.is_rough(choice.quantity, choice.targets[0])
         elif choice.method == "pathwise":
             alone = (has_equations(facts.simulation, facts.moves[choice.targets[0]]),)
+        alone = *alone, facts.is_exercised(choice.quantity)
         key = choice.method, second, choice.look, choice.smoothings, alone
         groups.setdefault(key, []).append(choice)
     parts = [with_level(facts, group, _part) for group in groups.values()]
     given = {name for part in parts for name, _ in part.values}
     missing = [name for name in quantities if name not in given]
-    if missing:
-        parts.append(_plain(facts, missing))
+    for exercised in (False, True):
+        names = [name for name in missing if facts.is_exercised(name) == exercised]
+        if names:
+            parts.append(_plain(facts, names))
     return parts
 
 

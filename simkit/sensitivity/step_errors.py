@@ -71,7 +71,7 @@ def coupled_values(
     level = part.level
     if level is None:
         return {choice: Coupled(found.sample[i], found.largest_part(i)) for choice, i in part.found}
-    few = min(simulation.paths, BIAS_PATHS)
+    few = min(len(found.sample[0]), BIAS_PATHS)
     affordable = min(int(PART_OF_WORK * simulation.paths * part.cost / level.cost), len(found.sample[0]))
     most, known = max(few, affordable), np.zeros((len(places), 0))
     for batch in range(-(-most // few)):

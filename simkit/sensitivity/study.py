@@ -13,15 +13,16 @@ from simkit_solvers.registry import samples_exactly
 
 from simkit.bias import bias_run, unknown_errors
 from simkit.errors import NumericalError
+from simkit.exercise import POLICIES
 from simkit.failures import failed_paths
-from simkit.longstaff_schwartz import with_policies
+from simkit.longstaff_schwartz import independent_policies
 from simkit.paths import as_device_ids, path_mesh
 from simkit.programs import compiled
 from simkit.sensitivity.asked import choose_asked
 from simkit.sensitivity.choice import Choice, choose_second
 from simkit.sensitivity.differences import SMOOTH, step_of
 from simkit.sensitivity.facts import Facts
-from simkit.sensitivity.moments import Found, MomentsReduction, average
+from simkit.sensitivity.moments import Found, MomentsReduction, average, pooled
 from simkit.sensitivity.part import Errors, Part, chunks_of, requests_of
 from simkit.sensitivity.parts import parts_of
 from simkit.sensitivity.step_errors import Coupled, coupled_values, error_of_derivative, errors_of_means
@@ -33,6 +34,7 @@ from simkit.simulation import Simulation
 from simkit.step_error import StepError
 
 Progress = Callable[[int, int], None]
+FEWEST = 64  # paths of one policy, for its mean to say something
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,7 +90,7 @@ def find_sensitivities(
 
 def _find(simulation: Simulation, section: Sensitivity, progress: Progress | None) -> Study:
     mesh = path_mesh(simulation.devices)
-    simulation, _, (_, compile_s) = with_policies(simulation, mesh)
+    simulation, others, compile_s = _with_policies(simulation, mesh)
     targets = tuple(find_target(simulation, label) for label in section.wrt)
     labels = [target.label for target in targets]
     pairs = [(labels.index(a), labels.index(b)) for a, b in named_pairs(section)]
@@ -96,18 +98,18 @@ def _find(simulation: Simulation, section: Sensitivity, progress: Progress | Non
     moves, _ = changes(simulation, targets)
     targets = in_time(simulation, targets, moves)
     facts = Facts(simulation, program, inputs, targets, moves)
+    beside = [dataclasses.replace(facts, simulation=x, inputs=program_of(x)[1]) for x in others]
     quantities = section.of or list(simulation.observables) or list(simulation.problem.State._fields)
     choices = [choose_asked(facts, section.method, q, i) for q in quantities for i in range(len(targets))]
     choices += [choose_second(facts, q, pair) for q in quantities for pair in pairs]
     checks = [_check_of(choice) for choice in choices if section.check and not _differs(choice)]
-    parts = parts_of(facts, [*choices, *checks], quantities)
+    parts = parts_of(facts, [*choices, *checks], quantities, beside)
     start, compile_before = time.perf_counter(), compile_s
     bias = bias_run(simulation)
     # All at once: XLA compiles one while the next is traced.
-    others = () if bias is None else bias.requests
-    compile_s += compiled(*(request for part in parts for request in requests_of(simulation, part)), *others)[
-        1
-    ]
+    levels = () if bias is None else bias.requests
+    requests = (request for part in parts for request in requests_of(simulation, part))
+    compile_s += compiled(*requests, *levels)[1]
     total = sum(part.cost for part in parts)
     done = 0.0
     derivatives: dict[Choice, Derivative] = {}
@@ -124,7 +126,7 @@ def _find(simulation: Simulation, section: Sensitivity, progress: Progress | Non
         if len(found.failed) and section.method == "auto" and _is_weighted(part):
             again = {choice: _without_weight(simulation, choice) for choice, _ in part.found}
             instead |= again
-            more = parts_of(facts, list(again.values()), [name for name, _ in part.values])
+            more = parts_of(facts, list(again.values()), [name for name, _ in part.values], beside)
             total += sum(each.cost for each in more)
             parts += more
             continue
@@ -148,7 +150,7 @@ def _find(simulation: Simulation, section: Sensitivity, progress: Progress | Non
             parts.append(shorter)
     biases = unknown_errors(simulation).errors
     if bias is not None:
-        biases = errors_of_means(simulation, bias, compiled(*others)[0], means)
+        biases = errors_of_means(simulation, bias, compiled(*levels)[0], means)
     elapsed = time.perf_counter() - start - (compile_s - compile_before)
     ordered = []
     for choice in choices:
@@ -248,9 +250,46 @@ def _run(
     def simulate(ids):
         return part.run(programs, ids)
 
-    found = average(simulate, reduce, reduction, simulation.paths, plan, mesh, progress)
+    if part.replicates:
+        found = _of_policies(part, programs, reduce, reduction, simulation.paths, plan, mesh, progress)
+    else:
+        found = average(simulate, reduce, reduction, simulation.paths, plan, mesh, progress)
     errors = part.step_errors(found, programs, ids, simulation.paths)
     return found, errors, coupled_values(simulation, part, programs, found), seconds
+
+
+def _with_policies(simulation: Simulation, mesh) -> tuple[Simulation, list[Simulation], float]:
+    """The simulation with a policy for what is exercised early, others with policies of their own, seconds.
+
+    Their chunks are as long as the paths of one policy.
+    """
+    count = POLICIES if simulation.paths >= POLICIES * FEWEST else 1
+    found, compile_s = independent_policies(simulation, mesh, count)
+    if not found[0][1]:
+        return simulation, [], compile_s
+    each = -(-simulation.paths // count)
+    chunk = min(simulation.chunk or each, each)
+    first, *others = (dataclasses.replace(x, chunk=chunk) for x, _ in found)
+    return first, others, compile_s
+
+
+def _of_policies(part, programs, reduce, reduction, paths, plan, mesh, progress) -> Found:
+    """The paths in equal parts, each with a policy of its own."""
+    replicates = (part, *part.replicates)
+    ends = [paths * i // len(replicates) for i in range(len(replicates) + 1)]
+    counts = np.diff(ends).tolist()
+    found = []
+    for each, first, count in zip(replicates, ends[:-1], counts, strict=True):
+
+        def simulate(ids, each=each):
+            return each.run(programs, ids)
+
+        def progressed(done, first=first):
+            if progress is not None:
+                progress(first + done)
+
+        found.append(average(simulate, reduce, reduction, count, plan, mesh, progressed, first))
+    return pooled(found, counts)
 
 
 def _is_weighted(part: Part) -> bool:

@@ -25,6 +25,7 @@ from simkit.sensitivity_names import full_name
 from simkit.simulation import Simulation
 from simkit.suggestion import did_you_mean, shown
 
+ON_TIME = 1e-9  # of the span: what rounding makes of a time
 ADAPTIVE = "set time.rtol for adaptive steps"
 
 
@@ -133,6 +134,14 @@ def _first_moved(simulation: Simulation, target: Target, along, point) -> Inputs
             f"sensitivity.wrt: {target.label} moves events against the steps, and each is at the end of one; "
             f"{ADAPTIVE}"
         ) from None
+    if isinstance(simulation.observer, Observer):
+        for name, dates in found.observer.dates.items():
+            if any(abs(float(x)) * target.scale > ON_TIME for x in jax.tree.leaves(dates)):
+                raise InputError(
+                    f"sensitivity.wrt: {target.label} moves the dates of exercise of {name} against the "
+                    "steps, and each is at the end of one; leave it out, or give the dates a constant of "
+                    "their own"
+                )
     if isinstance(simulation.grid, Grid):
         parts = jax.tree.leaves(found.problem, is_leaf=lambda x: isinstance(x, Curve))
         curves = [x for x in parts if isinstance(x, Curve) and x.interpolation == "previous"]

@@ -1,6 +1,5 @@
 """The section `observe`, with early exercise."""
 
-import itertools
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator, WithJsonSchema
@@ -13,7 +12,6 @@ from simkit.settings.values import (
     Text,
     choice,
     number,
-    plain_number,
     whole,
     whole_number,
     wrong,
@@ -31,18 +29,17 @@ MOST_DATES = 65536
 _DATES_SCHEMA = {
     "anyOf": [
         {"type": "integer", "minimum": 1, "maximum": MOST_DATES},
-        {"type": "array", "items": {"type": "number"}, "minItems": 1},
+        {"type": "array", "items": EXPRESSION_SCHEMA, "minItems": 1},
     ]
 }
 
 
-def _dates(value: Any) -> int | list[float]:
+def _dates(value: Any) -> int | list[float | str]:
     if not isinstance(value, list):
         return whole_number(value, 1, MOST_DATES)
-    found = [plain_number(x) for x in value]
-    if not found or any(a >= b for a, b in itertools.pairwise(found)):
-        raise wrong(f"must be a number of dates, or a list of times that ascend, got {shown(value)}")
-    return found
+    if not value:
+        raise wrong("must be a number of dates, or a list of times, got an empty list")
+    return [number(x) for x in value]
 
 
 class EarlyExercise(Section):
@@ -50,10 +47,11 @@ class EarlyExercise(Section):
     value is positive at a date and above what going on is worth, by regression (Longstaff and Schwartz), it
     is taken."""
 
-    dates: Annotated[int | list[float], PlainValidator(_dates), WithJsonSchema(_DATES_SCHEMA)] = Field(
+    dates: Annotated[int | list[float | str], PlainValidator(_dates), WithJsonSchema(_DATES_SCHEMA)] = Field(
         description="At how many equally spaced dates it may be taken, of which the last is the end and t0 "
-        "none, a number that divides the steps; or a list of the times, each the end of a step.",
-        examples=[50, [0.25, 0.5, 1.0]],
+        "none, a number that divides the steps; or a list of the times, increasing, each the end of a step. "
+        "Times may be expressions of constants.",
+        examples=[50, [0.25, 0.5, 1.0], ["91/365", "182/365", 1]],
     )
     basis: (
         Annotated[

@@ -22,6 +22,13 @@ class AbstractObserver(eqx.Module):
     def update(self, problem, acc, k, t, y, dt) -> Any:
         """The accumulators after step `k` = 1, 2, … (a `uint32` scalar), which ended at `t` in `y`."""
 
+    def driven(self, acc, k, draw) -> Any:
+        """The accumulators once the normals of the step that begins at step `k` are drawn, before it.
+
+        Called along a path of values alone, not where derivatives are carried with them.
+        """
+        return acc
+
     def changed(self, acc, k, t, before, after) -> Any:
         """The accumulators after problem and state changed at once at `t`, the end of step `k`.
 

@@ -37,6 +37,7 @@ class PathRun(NamedTuple):
     def step(self, carry, k, draw, words, tables):
         """The same after step `k`; `words` are of its jumps, `tables` the steps after which events happen."""
         y, state, acc = carry
+        acc = self.observer.driven(acc, k, draw)
         return self.finished(*self.advanced(y, state, k, draw), acc, k, words, tables)
 
     def advanced(self, y, state, k, draw):
