@@ -226,7 +226,7 @@ def _step_error(
     whole = bool(np.all(values == np.rint(values)))
     if varies and whole and not np.ptp(values, 1).any():
         rounding = max(rounding, 1 / len(values))  # of so many none differed: an event, or a count
-    error = step_error(values, lengths[1:][good[1:]], order, rounding, unsure)
+    error = step_error(values, lengths[1:][good[1:]].tolist(), order, rounding, unsure)
     told = error is not None and math.isfinite(error.bias)
     return (error if told else None), int(lost.max())
 
@@ -261,13 +261,13 @@ class _Last:
 def _final_values(request: Request, program: Callable, first: int, paths: int) -> dict[str, np.ndarray]:
     """Of paths from `first`, in as many calls as it takes."""
     inputs, ids = request.arguments
-    if request.mesh is None:
+    if request.mesh is None or not isinstance(request.program, ChunkProgram):
         raise TypeError("the step bias takes programs of paths, which run on a mesh")
-    each = []
+    names, each = [name for name, _ in request.program.rows], []
     for start in range(first, first + paths, ids.size):
         values, _ = program(inputs, as_device_ids(start, *ids.shape, request.mesh))
         last = [np.asarray(array, np.float64)[-1].reshape(-1) for array in values]
-        each.append({name: x for (name, _), x in zip(request.program.rows, last, strict=True)})
+        each.append(dict(zip(names, last, strict=True)))
     return {name: np.concatenate([part[name] for part in each])[:paths] for name in each[0]}
 
 

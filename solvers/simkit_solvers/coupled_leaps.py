@@ -39,7 +39,6 @@ from simkit_solvers.jumps import (
     over,
 )
 from simkit_solvers.observe import AbstractObserver
-from simkit_solvers.problem import Scalar
 from simkit_solvers.reaction_network import AbstractReactionNetwork
 from simkit_solvers.schedule import ROW, schedule_of, stops_of
 from simkit_solvers.scopes import STEPS
@@ -98,7 +97,7 @@ class _Piece(NamedTuple):
 def coupled_leaps(
     network: AbstractReactionNetwork,
     method: TauLeaping,
-    factors: Scalar,
+    factors: jax.Array,
     y0,
     grid: JumpGrid,
     key: Words,
