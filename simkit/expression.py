@@ -68,6 +68,11 @@ class Functional:
     argument: "Expression"
     volatility: "Expression | None" = None
 
+    @property
+    def names(self) -> frozenset[str]:
+        """Those in its arguments."""
+        return self.argument.names | (frozenset() if self.volatility is None else self.volatility.names)
+
 
 @dataclasses.dataclass(frozen=True)
 class Edge:
@@ -93,7 +98,8 @@ class Expression:
     it depend: where these change a little, its value may change at once. `kinks` are those in `maximum`,
     `minimum`, `clip`, `abs` and in extremes along the path, where its slope may, and `roots`, which are in
     roots of what may touch zero. `edges` are where that happens, but for roots and extremes along the path.
-    Two expressions of the same text are equal.
+    `outside` are the functionals whose values count, and not only whether they are above something. Two
+    expressions of the same text are equal.
     """
 
     text: str
@@ -104,6 +110,7 @@ class Expression:
     kinks: frozenset[str] = frozenset()
     roots: frozenset[str] = frozenset()
     edges: tuple[Edge, ...] = dataclasses.field(default=(), compare=False, repr=False)
+    outside: frozenset[Functional] = dataclasses.field(default=frozenset(), compare=False, repr=False)
 
     def __call__(self, environment: Environment):
         return self.evaluate(environment)
@@ -193,13 +200,16 @@ class _Compiler:
         self.found: list[Functional] = []
         self.edges: list[Edge] = []
         self.called: dict[int, Functional] = {}
+        self.outside: set[Functional] = set()
+        self.comparing = 0
         self.inside: str = ""
 
     def expression(self, text: str, evaluate: Callable, functionals: tuple[Functional, ...]) -> Expression:
         """What was translated."""
         names = (frozenset(found) for found in (self.used, self.jumps, self.kinks | self.roots, self.roots))
         used, *rough = names
-        return Expression(text, used, functionals, evaluate, *rough, tuple(self.edges))
+        outside = frozenset(self.outside)
+        return Expression(text, used, functionals, evaluate, *rough, tuple(self.edges), outside)
 
     def number(self, node: ast.expr, depth: int) -> Callable[[Environment], Any]:
         """A closure for a number; a condition counts as 1 or 0."""
@@ -313,7 +323,9 @@ class _Compiler:
             _COMPARISONS.get(type(op)) or fail(node.col_offset, "this comparison") for op in node.ops
         ]
         nodes = (node.left, *node.comparators)
+        self.comparing += 1
         parts = [self.number(part, depth + 1) for part in nodes]
+        self.comparing -= 1
         for pair, between in zip(itertools.pairwise(nodes), itertools.pairwise(parts), strict=True):
             self.edge(pair, _difference(*between))
 
@@ -415,6 +427,8 @@ class _Compiler:
         if found not in self.found:
             self.found.append(found)
         self.called[id(node)] = found
+        if not self.comparing:
+            self.outside.add(found)
         return lambda environment: environment[found]
 
     def closed_form(self, node: ast.Call, name: str, depth: int):

@@ -18,8 +18,9 @@ EXTREMES = ("max", "min")
 class Look:
     """A difference that is looked at every `every` steps.
 
-    With `extreme`, a largest or smallest value is compared with something fixed: the difference is then that
-    of each value it is taken over. `monitored` is at every how many steps functionals look at the path.
+    With `extreme`, a largest or smallest value is compared with something fixed, or a barrier is not to be
+    touched: the difference is then that of each value it is taken over. `monitored` is at every how many
+    steps functionals look at the path.
     """
 
     difference: Difference
@@ -71,8 +72,12 @@ def smoothing_of(
         else:
             looks.append(Look(edge, monitored, monitored, extremes[0]))
     for functional in expression.functionals:
-        if kinks and functional.kind not in ("mean", "integral"):
+        if kinks and functional.kind in EXTREMES and functional in expression.outside:
             return f"the slope jumps with a {functional.kind} along the path"
+        if functional.kind == "no_touch" and functional.names & variables:
+            if "t" in functional.names or schedule_of(problem) is not None:
+                return "a barrier changes with time"
+            looks.append(Look(_touched(functional), monitored, monitored, functional))
         inner = (functional.argument, functional.volatility)
         edges = [edge for each in inner if each is not None for edge in each.edges]
         edges = [edge for edge in edges if edge.names & variables and (kinks or not edge.kink)]
@@ -81,6 +86,11 @@ def smoothing_of(
             return f"the {functional.kind} along the path sees it before an event and after it"
         looks += [Look(edge, monitored, monitored) for edge in edges]
     return Smoothing(Edges(tuple(dict.fromkeys(looks))))
+
+
+def _touched(functional: Functional) -> Difference:
+    """Where the chance not to touch a barrier has a kink, and the steeper a slope the shorter the steps."""
+    return Difference("no_touch", 0, True, frozenset(), (functional,), lambda values: values[functional])
 
 
 def _changes_at_once(problem, edge: Difference) -> bool:

@@ -24,7 +24,6 @@ from simkit_solvers.schedule import schedule_of
 from simkit_solvers.smoothing import Smoothing
 
 from simkit.errors import InputError
-from simkit.expression import Functional
 from simkit.initial import Distribution
 from simkit.inline_model import roughness
 from simkit.observables import Observable, Observer
@@ -104,6 +103,33 @@ class Facts:
             return True
         jumps = seen(observable, "jumps") & self.variables
         return bool(jumps) or bool(self.model_jumps(target)) or not_smooth(self, target) is not None
+
+    def is_steep(self, quantity: str, targets: Sequence[int]) -> bool:
+        """Whether targets move a chance not to touch a barrier, whose slope grows as steps get shorter."""
+        observable = self.observable(quantity)
+        inside = () if observable is None else observable.functionals
+        moved = [self.moved_names(target) | self.moved_variables(target) for target in targets]
+        return any(
+            each.kind == "no_touch" and each.names & self.variables and each.names & names
+            for each in inside
+            for names in moved
+        )
+
+    def has_roots(self, targets: Sequence[int]) -> bool:
+        """Whether targets move a variable whose noise has a kink, as a square root has at zero.
+
+        Its slope there may have no bound, and the derivative of a path grows at each step that is near.
+        """
+        if not self.noise_has_roots:
+            return False
+        names = [each.names for each in self.roughness if each.kink and each.noise]
+        moved = frozenset().union(*(self.moved_variables(target) for target in targets))
+        return any(each & moved for each in names) and not any(not_smooth(self, each) for each in targets)
+
+    @property
+    def noise_has_roots(self) -> bool:
+        """Whether the noise has a kink in a variable, as a square root has at zero, and may vanish there."""
+        return any(each.kink and each.noise and each.names & self.variables for each in self.roughness)
 
     @functools.cached_property
     def roughness(self) -> tuple[Roughness, ...]:
@@ -230,7 +256,7 @@ class Facts:
             drawn, moved = self.variables, moved | self.variables  # an event may make one of another
         expression, always = observable.expression, self.simulation.observables[quantity].at == "each"
         edges = [
-            (edge.kink, edge.names.union(*map(_names_in, edge.functionals)))
+            (edge.kink, edge.names.union(*(f.names for f in edge.functionals)))
             for edge in expression.edges
             if always or any(f.kind in (*EXTREMES, "no_touch") for f in edge.functionals)
         ]
@@ -241,6 +267,7 @@ class Facts:
             for each in (f.argument, f.volatility)
             for edge in (() if each is None else each.edges)
         ]
+        edges += [(True, f.names) for f in expression.functionals if f.kind == "no_touch"]
         met = [names & drawn for kink, names in edges if (kinks or not kink) and names & moved]
         return min(frozenset().union(*met), default=None)
 
@@ -356,12 +383,6 @@ def _asks_for_words(facts: Facts) -> bool:
     dW = problem.Noise(*[one] * len(problem.Noise._fields))
     jax.eval_shape(lambda: problem.transition(one, one, y, dW, words))
     return bool(asked)
-
-
-def _names_in(functional: Functional) -> frozenset[str]:
-    """The names in the arguments of a functional."""
-    volatility = functional.volatility
-    return functional.argument.names | (frozenset() if volatility is None else volatility.names)
 
 
 def _curves_of(problem: AbstractODE) -> dict[str, Any]:
