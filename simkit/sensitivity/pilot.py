@@ -31,7 +31,7 @@ PILOT = 4096  # paths, or as many as the run has
 FEWEST = 256  # paths that tell a variance
 FINITE = 2.0  # the tail index of a variance
 TAIL, TOP = 64, 256  # one in so many estimates is in the tail, and at its top
-MOST = 0.5  # of the variance, at the top of the tail
+MOST = 0.65  # of the variance, at the top of the tail
 SEEN = 32  # estimates that differ from what most are, from which on a variance is believed
 BETTER = 1.5  # times the product of the best is as good
 # What a path costs, in plain runs: see docs/guides/which_derivative.md, and benchmarks/sensitivity.py.
