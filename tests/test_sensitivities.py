@@ -592,10 +592,10 @@ def test_command_prints_and_writes(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("method", "estimators"),
     [
-        ("auto", (("score", "coupled differences"), ("score", "score"))),
-        ("score", (("score", "score"),) * 2),
-        ("weak_derivative", (("weak derivative", "weak derivative"),) * 2),
-        ("coupled_differences", (("coupled differences", "coupled differences"),) * 2),
+        ("auto", ("coupled differences", "score")),
+        ("score", ("score", "score")),
+        ("weak_derivative", ("weak derivative", "weak derivative")),
+        ("coupled_differences", ("coupled differences", "coupled differences")),
     ],
 )
 def test_counts_by_copies_and_by_likelihood(method, estimators):
@@ -615,7 +615,7 @@ def test_counts_by_copies_and_by_likelihood(method, estimators):
     exact = {"square": (1 + 2 * m) * slopes, "many": np.exp(n * np.log(m) - m - gammaln(n + 1)) * slopes}
     found = simkit.sensitivities(network)
     for (name, values), estimator in zip(exact.items(), estimators, strict=True):
-        assert tuple(found[f"{name}_derivative_estimator"].values) == estimator
+        assert set(found[f"{name}_derivative_estimator"].values) == {estimator}
         z = (found[f"{name}_derivative"].values - values) / found[f"{name}_derivative_stderr"].values
         assert np.all(abs(z) < 4), name
 

@@ -34,15 +34,16 @@ TAIL, TOP = 64, 256  # one in so many estimates is in the tail, and at its top
 MOST = 0.65  # of the variance, at the top of the tail
 SEEN = 32  # estimates that differ from what most are, from which on a variance is believed
 BETTER = 1.5  # times the product of the best is as good
-# What a path costs, in plain runs: see docs/guides/which_derivative.md, and benchmarks/sensitivity.py.
+# What a path costs, in plain runs, as in the tables of docs/guides/which_derivative.md and of
+# docs/guides/sensitivities_of_jump_processes_and_odes.md.
 COSTS: dict[Method, float] = {
     "pathwise": 1.3,
     "reverse": 2.4,
     "smoothing": 2.4,
     "mixed": 2.0,
-    "score": 1.2,
-    "weak derivative": 2.2,
-    "coupled differences": 2.4,
+    "score": 1.1,
+    "weak derivative": 3.0,
+    "coupled differences": 1.3,
     "finite differences": 4.4,
 }
 
