@@ -110,7 +110,8 @@ class Expression:
     `minimum`, `clip`, `abs` and in extremes along the path, where its slope may, and `roots`, which are in
     roots of what may touch zero, or in closed forms that bend at T = 0. `hidden` are those in closed forms
     that jump there. `edges` are where all that happens, but for roots, what is hidden, and extremes along the
-    path. Two expressions of the same text are equal.
+    path. `outside` are the functionals whose values count, and not only whether they are above something. Two
+    expressions of the same text are equal.
     """
 
     text: str
@@ -122,6 +123,7 @@ class Expression:
     roots: frozenset[str] = frozenset()
     hidden: frozenset[str] = frozenset()
     edges: tuple[Edge, ...] = dataclasses.field(default=(), compare=False, repr=False)
+    outside: frozenset[Functional] = dataclasses.field(default=frozenset(), compare=False, repr=False)
 
     def __call__(self, environment: Environment):
         return self.evaluate(environment)
@@ -222,13 +224,16 @@ class _Compiler:
         self.found: list[Functional] = []
         self.edges: list[Edge] = []
         self.called: dict[int, Functional] = {}
+        self.outside: set[Functional] = set()
+        self.comparing = 0
         self.inside: str = ""
 
     def expression(self, text: str, evaluate: Callable, functionals: tuple[Functional, ...]) -> Expression:
         """What was translated."""
         jumps, kinks = self.jumps | self.hidden, self.kinks | self.roots
         used, *rough = map(frozenset, (self.used, jumps, kinks, self.roots, self.hidden))
-        return Expression(text, used, functionals, evaluate, *rough, tuple(self.edges))
+        outside = frozenset(self.outside)
+        return Expression(text, used, functionals, evaluate, *rough, tuple(self.edges), outside)
 
     def number(self, node: ast.expr, depth: int) -> Callable[[Environment], Any]:
         """A closure for a number; a condition counts as 1 or 0."""
@@ -342,7 +347,9 @@ class _Compiler:
             _COMPARISONS.get(type(op)) or fail(node.col_offset, "this comparison") for op in node.ops
         ]
         nodes = (node.left, *node.comparators)
+        self.comparing += 1
         parts = [self.number(part, depth + 1) for part in nodes]
+        self.comparing -= 1
         for pair, between in zip(itertools.pairwise(nodes), itertools.pairwise(parts), strict=True):
             self.edge(pair, _difference(*between))
 
@@ -446,6 +453,8 @@ class _Compiler:
         if found not in self.found:
             self.found.append(found)
         self.called[id(node)] = found
+        if not self.comparing:
+            self.outside.add(found)
         return lambda environment: environment[found]
 
     def closed_form(self, node: ast.Call, name: str, depth: int):

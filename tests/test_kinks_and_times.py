@@ -11,7 +11,7 @@ from simkit.build import build
 from simkit.errors import InputError, NumericalError
 from simkit.experiment import load
 from simkit.sensitivity import sensitivities
-from simkit.sensitivity.choice import choose, choose_second
+from simkit.sensitivity.choice import first_offer, second_offer
 from simkit.sensitivity.facts import Facts
 from simkit.sensitivity.targets import admitted, changes, find_target, program_of
 from simkit.uncertainty.experiments import uncertainty_of
@@ -145,13 +145,13 @@ def facts_of(experiment, wrt):
 def first_choice(experiment, wrt, quantity):
     """The estimator of a derivative."""
     with jax.enable_x64(True):
-        return choose(facts_of(experiment, wrt), quantity, 0)
+        return first_offer(facts_of(experiment, wrt), quantity, 0).rivals[0]
 
 
 def second_choice(experiment, wrt, quantity):
     """The estimator of a second derivative."""
     with jax.enable_x64(True):
-        return choose_second(facts_of(experiment, wrt), quantity, (0, 0))
+        return second_offer(facts_of(experiment, wrt), quantity, (0, 0)).rivals[0]
 
 
 def test_of_a_uniform_law_the_lower_end_stays_in_the_range():

@@ -25,7 +25,7 @@ from simkit.errors import InputError, NumericalError
 from simkit.experiment import load
 from simkit.expression import compile_expression
 from simkit.paths import path_mesh
-from simkit.sensitivity.choice import choose, release_interval, smooth
+from simkit.sensitivity.choice import first_offer, release_interval, smooth
 from simkit.sensitivity.derivative_program import _centred
 from simkit.sensitivity.differences import COUPLED, step_of
 from simkit.sensitivity.facts import Facts
@@ -710,7 +710,7 @@ def test_early_exercise_of_a_value_that_jumps_is_not_pathwise():
         program, inputs = program_of(simulation)
         targets = [find_target(simulation, "S")]
         facts = Facts(simulation, program, inputs, targets, changes(simulation, targets)[0])
-        assert choose(facts, "hit", 0).method == "finite differences"
+        assert first_offer(facts, "hit", 0).rivals[0].method == "finite differences"
 
 
 @pytest.mark.parametrize(
@@ -736,7 +736,7 @@ def test_what_moves_the_number_of_jumps_is_neither_pathwise_nor_a_score(model, r
         program, inputs = program_of(simulation)
         targets = [find_target(simulation, "c")]
         facts = Facts(simulation, program, inputs, targets, changes(simulation, targets)[0])
-        chosen = [choose(facts, name, 0).method for name in ("price", "above")]
+        chosen = [first_offer(facts, name, 0).rivals[0].method for name in ("price", "above")]
     assert chosen == (["weak derivative", "finite differences"] if rates else ["pathwise", "smoothing"])
 
 

@@ -1,25 +1,41 @@
 """The estimator that an experiment asks for, where it is right."""
 
-import dataclasses
 from typing import cast
 
 from simkit.errors import InputError
-from simkit.sensitivity.choice import Choice, Method, choose, no_copies, release_interval, smooth
+from simkit.sensitivity.choice import (
+    Choice,
+    Method,
+    Offer,
+    first_offer,
+    no_copies,
+    release_interval,
+    smooth,
+    wide_differences,
+)
 from simkit.sensitivity.facts import Facts, not_smooth
 
 
-def choose_asked(facts: Facts, method: str, quantity: str, target: int) -> Choice:
-    """The estimator asked for, or the one that is right."""
-    right = choose(facts, quantity, target)
-    if method == "auto" or method == right.method.replace(" ", "_"):
+def offer_asked(facts: Facts, method: str, quantity: str, target: int) -> Offer:
+    """The estimator asked for, or those that are right."""
+    offer = first_offer(facts, quantity, target)
+    if method == "auto":
+        return offer
+    asked = _asked(facts, method, quantity, target, offer.rivals[0])
+    return Offer((asked,), wide_differences(facts, asked) if method == "finite_differences" else ())
+
+
+def _asked(facts: Facts, method: str, quantity: str, target: int, right: Choice) -> Choice:
+    """The estimator asked for; `right` is what is right in most cases."""
+    if method == right.method.replace(" ", "_"):
         return right
     label = facts.targets[target].label
     asked = "asked for"
     if method == "finite_differences":
         return Choice(quantity, (target,), "finite differences", asked)
     if method in ("pathwise", "reverse"):
-        if right.method == "pathwise":
-            return dataclasses.replace(right, method="reverse", reason=asked)
+        if not facts.is_rough(quantity, target):
+            return Choice(quantity, (target,), cast(Method, method), asked)
         reason = not_smooth(facts, target) or right.reason.split(", and ")[0]
         raise InputError(
             f"sensitivity.method: the {method} derivative of {quantity} in {label} would be wrong: {reason}; "

@@ -1,7 +1,7 @@
-"""Which estimator is right for the derivative of an observable, and why."""
+"""Which estimators are right for the derivative of an observable, and why."""
 
 import dataclasses
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -37,6 +37,7 @@ EXERCISE = "the date of exercise jumps"
 PAYMENT = "moves what is paid, not when"
 MOVES_ROWS = "{} moves the times of the rows"
 ONE_NETWORK = "copies need one network"
+STEEP = "the chance not to touch a barrier is steep"
 AT_AN_END = "{} = {:g} may be the end of its range"
 FEW = 6  # a reverse pass costs about as much as so many directions
 
@@ -46,7 +47,7 @@ class Choice:
     """The estimator of one derivative: the order of `targets` is that of differentiation.
 
     `look` is at every how many steps a released derivative must be zero, `smoothings` where values jump: for
-    the first derivative, and once more for the second.
+    the first derivative, and once more for the second. `wide` tells of finite differences with long steps.
     """
 
     quantity: str
@@ -55,40 +56,79 @@ class Choice:
     reason: str
     look: int = 0
     smoothings: tuple[Smoothing, ...] = ()
+    wide: bool = False
 
 
-def choose(facts: Facts, quantity: str, target: int) -> Choice:
-    """The estimator of a first derivative."""
+class Offer(NamedTuple):
+    """The estimators of one derivative: a pilot picks one of several `rivals`, the best of most cases first.
+
+    `instead` are for where none of the rivals has a finite variance.
+    """
+
+    rivals: tuple[Choice, ...]
+    instead: tuple[Choice, ...] = ()
+
+
+def first_offer(facts: Facts, quantity: str, target: int) -> Offer:
+    """The estimators of a first derivative."""
+    if isinstance(facts.simulation.grid, JumpGrid):
+        return Offer(_of_counts(facts, quantity, target))
+    choice = _of_paths(facts, quantity, target)
+    instead = wide_differences(facts, choice)
+    if choice.method == "score" and facts.noise_has_roots:
+        smoothed = smooth(facts, quantity, (target,), kinks=False)
+        if not isinstance(smoothed, str):
+            instead = dataclasses.replace(choice, method="smoothing", look=0, smoothings=smoothed), *instead
+    return Offer((choice,), instead)
+
+
+def second_offer(facts: Facts, quantity: str, pair: tuple[int, int]) -> Offer:
+    """The estimators of a second derivative."""
+    choice = _second(facts, quantity, pair)
+    if choice.method == "smoothing" and facts.noise_has_roots:
+        return Offer((choice, _by_differences(facts, choice)))  # weights are large where noise is small
+    return Offer((choice,), wide_differences(facts, choice))
+
+
+def wide_differences(facts: Facts, choice: Choice) -> tuple[Choice, ...]:
+    """What is left where slopes without a bound make the derivative of a path vary without one."""
+    return (_by_differences(facts, choice),) if facts.has_roots(choice.targets) else ()
+
+
+def _by_differences(facts: Facts, choice: Choice) -> Choice:
+    """The same derivative by finite differences."""
+    reason, wide = choice.reason.split(":")[0], facts.has_roots(choice.targets)
+    return Choice(choice.quantity, choice.targets, "finite differences", reason, wide=wide)
+
+
+def _of_paths(facts: Facts, quantity: str, target: int) -> Choice:
+    """The estimator for what steps through time."""
     observable = facts.observable(quantity)
     jumps = seen(observable, "jumps") & facts.variables
-    if isinstance(facts.simulation.grid, JumpGrid):
-        return _of_counts(facts, quantity, target, bool(jumps))
     facts.refuse_moved_times(quantity, (target,), kinks=False)
     if facts.is_exercised(quantity):
         if not jumps and _moves_payment_alone(facts, target):
             return Choice(quantity, (target,), "pathwise", PAYMENT)
         return Choice(quantity, (target,), "finite differences", EXERCISE)
-    broken = facts.model_jumps(target)
+    broken, steep = facts.model_jumps(target), facts.is_steep(quantity, (target,))
     if not jumps and not broken:
         reason = not_smooth(facts, target)
         if reason == RATE:
             return Choice(quantity, (target,), "weak derivative", reason)
+        if reason is None and steep:
+            return _smoothed_or_score(facts, quantity, target, STEEP) or Choice(
+                quantity, (target,), "pathwise", "continuous in the path"
+            )
         if reason is None:
             extremes = "; the extreme is that of a step" if facts.has_extremes_of_steps(quantity) else ""
             return Choice(quantity, (target,), "pathwise", f"continuous in the path{extremes}")
         return Choice(quantity, (target,), "finite differences", reason)
     why = f"the value jumps with {', '.join(sorted(jumps))}" if jumps else f"the equations jump with {broken}"
+    found = _smoothed_or_score(facts, quantity, target, why)
+    if found is not None:
+        return found
     smoothed = smooth(facts, quantity, (target,), kinks=False)
-    by_smoothing = (
-        None if isinstance(smoothed, str) else Choice(quantity, (target,), "smoothing", why, 0, smoothed)
-    )
-    if by_smoothing is not None and not _moves_drift_alone(facts, target):
-        return by_smoothing
     look = release_interval(facts, quantity, target, "jumps")
-    if isinstance(look, int):
-        return Choice(quantity, (target,), "score", why, look)
-    if by_smoothing is not None:
-        return by_smoothing
     what = why.split(" with ")[0]
     reason = (
         f"{what}, and {look}" if look == smoothed else f"{what}; no score: {look}; no smoothing: {smoothed}"
@@ -96,21 +136,37 @@ def choose(facts: Facts, quantity: str, target: int) -> Choice:
     return Choice(quantity, (target,), "finite differences", reason)
 
 
-def _of_counts(facts: Facts, quantity: str, target: int, jumps: bool) -> Choice:
-    """The estimator for a jump process: numbers of molecules jump with the rates."""
+def _smoothed_or_score(facts: Facts, quantity: str, target: int, why: str) -> Choice | None:
+    """What does not need the path to be followed where it jumps: a score for the drift alone."""
+    smoothed = smooth(facts, quantity, (target,), kinks=False)
+    by_smoothing = (
+        None if isinstance(smoothed, str) else Choice(quantity, (target,), "smoothing", why, 0, smoothed)
+    )
+    if by_smoothing is not None and not _moves_drift_alone(facts, target):
+        return by_smoothing
+    look = release_interval(facts, quantity, target, "jumps")
+    return Choice(quantity, (target,), "score", why, look) if isinstance(look, int) else by_smoothing
+
+
+def _of_counts(facts: Facts, quantity: str, target: int) -> tuple[Choice, ...]:
+    """The estimators for a jump process: numbers of molecules jump with the rates."""
     label, exact = facts.targets[target].label, facts.simulation.solver.exact
     if facts.moves_times(target):
-        return Choice(quantity, (target,), "finite differences", MOVES_ROWS.format(label))
+        return (Choice(quantity, (target,), "finite differences", MOVES_ROWS.format(label)),)
     if schedule_of(facts.simulation.problem) is not None:
-        return Choice(quantity, (target,), "score", f"counts jump with the rates, and {ONE_NETWORK}")
+        return (Choice(quantity, (target,), "score", f"counts jump with the rates, and {ONE_NETWORK}"),)
     if facts.at_an_end(target):
         end = AT_AN_END.format(label, facts.targets[target].value)
         if exact:
-            return Choice(quantity, (target,), "weak derivative", f"{end}: one event more")
-        return Choice(quantity, (target,), "finite differences", end)
-    if jumps:
-        return Choice(quantity, (target,), "score", "the value jumps with the counts")
-    return Choice(quantity, (target,), "coupled differences", "counts jump with the rates")
+            return (Choice(quantity, (target,), "weak derivative", f"{end}: one event more"),)
+        return (Choice(quantity, (target,), "finite differences", end),)
+    methods: list[Method] = ["coupled differences", "weak derivative", "score"]
+    why = "counts jump with the rates"
+    if seen(facts.observable(quantity), "jumps") & facts.variables:
+        methods, why = ["score", "weak derivative", "coupled differences"], "the value jumps with the counts"
+    return tuple(
+        Choice(quantity, (target,), method, why) for method in methods if exact or method != "weak derivative"
+    )
 
 
 def no_copies(facts: Facts, target: int, method: str) -> str | None:
@@ -134,7 +190,7 @@ def no_copies(facts: Facts, target: int, method: str) -> str | None:
     return None
 
 
-def choose_second(facts: Facts, quantity: str, pair: tuple[int, int]) -> Choice:
+def _second(facts: Facts, quantity: str, pair: tuple[int, int]) -> Choice:
     """The estimator of a second derivative."""
     observable = facts.observable(quantity)
     facts.refuse_moved_times(quantity, pair, kinks=True)
@@ -156,6 +212,10 @@ def choose_second(facts: Facts, quantity: str, pair: tuple[int, int]) -> Choice:
             return Choice(quantity, pair, "finite differences", reason)
     if not seen(observable, "kinks") & facts.variables:
         return Choice(quantity, pair, "pathwise", "smooth in the path")
+    steep = facts.is_steep(quantity, pair)
+    smoothed = smooth(facts, quantity, pair, kinks=True)
+    if steep and not isinstance(smoothed, str):
+        return Choice(quantity, pair, "smoothing", f"{STEEP}: smoothed twice", 0, smoothed)
     reasons = []
     for first, last in dict.fromkeys([pair, pair[::-1]]):
         look = release_interval(facts, quantity, first, "kinks")
@@ -163,7 +223,6 @@ def choose_second(facts: Facts, quantity: str, pair: tuple[int, int]) -> Choice:
             why = f"the slope jumps: score for {facts.targets[first].label}, then pathwise"
             return Choice(quantity, (first, last), "mixed", why, look)
         reasons.append(look)
-    smoothed = smooth(facts, quantity, pair, kinks=True)
     if isinstance(smoothed, str):
         return Choice(quantity, pair, "finite differences", f"the slope jumps, and {reasons[0]}")
     return Choice(quantity, pair, "smoothing", "the slope jumps: smoothed, then pathwise", 0, smoothed)

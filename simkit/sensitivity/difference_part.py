@@ -20,6 +20,7 @@ from simkit.sensitivity.differences import (
     SECOND,
     SHORTER,
     SMOOTH,
+    WIDE,
     Stencil,
     Weighted,
     first_difference,
@@ -74,6 +75,7 @@ def difference_part(facts: Facts, group: list[Choice], share: float | None = Non
     if share is None:
         rough = any(facts.is_rough(choice.quantity, choice.targets[0]) for choice in group)
         share = SECOND if second else ROUGH if rough else SMOOTH
+        share = WIDE if group[0].wide else share
     names = [choice.quantity for choice in group]
     rows = rows_of(facts, names)
     stencil, share = _stencil(facts, second, targets, share)

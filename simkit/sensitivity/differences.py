@@ -2,8 +2,10 @@ r"""Finite differences with common random numbers: the same paths at other value
 
 Central differences with one Richardson step, $(4 D_h - D_{2h}) / 3$, whose error is of order $h^4$, by path;
 at the end of a parameter's range differences to one side, of order $h^3$ or, second ones, $h^2$. Of values
-that jump, or whose slope does, the variance grows as h falls, and the step is wider for them. How far they
-differ from a formula of lower order at the same points says whether the step is too long.
+that jump, or whose slope does, the variance grows as h falls, and the step is wider for them. It is widest
+where the noise has a root: two solutions of such an equation that begin h apart stay so in the mean, but in
+the mean square only as the root of h. How far the differences are from a formula of lower order at the same
+points says whether the step is too long.
 Reference: Glasserman (2003), Monte Carlo Methods in Financial Engineering,
 doi:10.1007/978-0-387-21617-1, section 7.1.
 """
@@ -17,7 +19,9 @@ import numpy as np
 
 from simkit.sensitivity.targets import Target
 
-SMOOTH, ROUGH, SECOND, COUPLED = 1e-3, 0.02, 0.02, 0.01  # of the target's scale: its value, or 1 for 0
+# Steps, of the target's scale, which is its value, or 1 for 0.
+SMOOTH, ROUGH, SECOND, COUPLED = 1e-3, 0.02, 0.02, 0.01
+WIDE = 0.2  # where noise has roots, and the variance is one over the step
 SHORTER = 8.0  # by what a step that is too long is divided
 SIGNIFICANT = 4.0  # standard errors
 NEGLIGIBLE = 1e-3  # of a derivative

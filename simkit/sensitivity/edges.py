@@ -18,8 +18,9 @@ EXTREMES = ("max", "min")
 class Look:
     """A difference that is looked at every `every` steps.
 
-    With `extreme`, a largest or smallest value is compared with something fixed: the difference is then that
-    of each value it is taken over. `monitored` is at every how many steps functionals look at the path.
+    With `extreme`, a largest or smallest value is compared with something fixed, or a barrier is not to be
+    touched: the difference is then that of each value it is taken over. `monitored` is at every how many
+    steps functionals look at the path.
     """
 
     difference: Difference
@@ -80,8 +81,13 @@ def smoothing_of(
         functional = monitor.functional
         if monitor.date == 0:
             continue
-        if kinks and functional.kind not in ("mean", "integral", "at"):
+        smooth = functional.kind in ("mean", "integral", "at", "no_touch")
+        if kinks and not smooth and (functional.kind not in EXTREMES or functional in expression.outside):
             return f"the slope jumps with the {functional.kind} along the path"
+        if functional.kind == "no_touch" and functional.names & variables:
+            if "t" in functional.names or schedule_of(problem) is not None:
+                return "a barrier changes with time"
+            looks.append(Look(_touched(functional), monitored, monitored, functional))
         edges = [edge for each in functional.arguments for edge in each.edges]
         edges = [edge for edge in edges if edge.names & variables and (kinks or not edge.kink)]
         # Where what is compared changes at once, these two see what it is then, as `near` does, others both.
@@ -89,6 +95,11 @@ def smoothing_of(
             return f"the {functional.kind} along the path sees it before an event and after it"
         looks += [Look(edge, monitor.interval, monitored) for edge in edges]
     return Smoothing(Edges(tuple(dict.fromkeys(looks))))
+
+
+def _touched(functional: Functional) -> Difference:
+    """Where the chance not to touch a barrier has a kink, and the steeper a slope the shorter the steps."""
+    return Difference("no_touch", 0, True, frozenset(), (functional,), lambda values: values[functional])
 
 
 def _changes_at_once(problem, edge: Difference) -> bool:

@@ -129,6 +129,33 @@ class Facts:
         jumps = seen(observable, "jumps") & self.variables
         return bool(jumps) or bool(self.model_jumps(target)) or not_smooth(self, target) is not None
 
+    def is_steep(self, quantity: str, targets: Sequence[int]) -> bool:
+        """Whether targets move a chance not to touch a barrier, whose slope grows as steps get shorter."""
+        observable = self.observable(quantity)
+        inside = () if observable is None else observable.functionals
+        moved = [self.moved_names(target) | self.moved_variables(target) for target in targets]
+        return any(
+            each.kind == "no_touch" and each.names & self.variables and each.names & names
+            for each in inside
+            for names in moved
+        )
+
+    def has_roots(self, targets: Sequence[int]) -> bool:
+        """Whether targets move a variable whose noise has a kink, as a square root has at zero.
+
+        Its slope there may have no bound, and the derivative of a path grows at each step that is near.
+        """
+        if not self.noise_has_roots:
+            return False
+        names = [each.names for each in self.roughness if each.kink and each.noise]
+        moved = frozenset().union(*(self.moved_variables(target) for target in targets))
+        return any(each & moved for each in names) and not any(not_smooth(self, each) for each in targets)
+
+    @property
+    def noise_has_roots(self) -> bool:
+        """Whether the noise has a kink in a variable, as a square root has at zero, and may vanish there."""
+        return any(each.kink and each.noise and each.names & self.variables for each in self.roughness)
+
     @functools.cached_property
     def roughness(self) -> tuple[Roughness, ...]:
         """Where the equations or events jump, or their slopes do."""
@@ -265,6 +292,7 @@ class Facts:
             for each in f.arguments
             for edge in each.edges
         ]
+        edges += [(True, f.names) for f in expression.functionals if f.kind == "no_touch"]
         met = [names & drawn for kink, names in edges if (kinks or not kink) and names & moved]
         return min(frozenset().union(*met), default=None)
 

@@ -93,7 +93,7 @@ def _parts(facts: Facts, choices: list[Choice], quantities: list[str]) -> list[P
         second = len(choice.targets) == 2
         alone: tuple = ()
         if choice.method == "finite differences":
-            alone = *choice.targets, facts.is_rough(choice.quantity, choice.targets[0])
+            alone = *choice.targets, facts.is_rough(choice.quantity, choice.targets[0]), choice.wide
         elif choice.method == "pathwise":
             alone = (has_equations(facts.simulation, facts.moves[choice.targets[0]]),)
         alone = *alone, facts.is_exercised(choice.quantity)

@@ -18,13 +18,14 @@ from simkit.failures import failed_paths
 from simkit.longstaff_schwartz import independent_policies
 from simkit.paths import as_device_ids, path_mesh
 from simkit.programs import compiled
-from simkit.sensitivity.asked import choose_asked
-from simkit.sensitivity.choice import Choice, choose_second
+from simkit.sensitivity.asked import offer_asked
+from simkit.sensitivity.choice import Choice, second_offer
 from simkit.sensitivity.differences import SMOOTH, step_of
 from simkit.sensitivity.facts import Facts
 from simkit.sensitivity.moments import Found, MomentsReduction, average, pooled
 from simkit.sensitivity.part import Errors, Part, chunks_of, requests_of
 from simkit.sensitivity.parts import parts_of
+from simkit.sensitivity.pilot import picked
 from simkit.sensitivity.step_errors import Coupled, coupled_values, error_of_derivative, errors_of_means
 from simkit.sensitivity.tails import Tail, Verdict
 from simkit.sensitivity.targets import Target, changes, find_target, in_time, program_of, shifted
@@ -100,8 +101,10 @@ def _find(simulation: Simulation, section: Sensitivity, progress: Progress | Non
     facts = Facts(simulation, program, inputs, targets, moves)
     beside = [dataclasses.replace(facts, simulation=x, inputs=program_of(x)[1]) for x in others]
     quantities = section.of or list(simulation.observables) or list(simulation.problem.State._fields)
-    choices = [choose_asked(facts, section.method, q, i) for q in quantities for i in range(len(targets))]
-    choices += [choose_second(facts, q, pair) for q in quantities for pair in pairs]
+    offers = [offer_asked(facts, section.method, q, i) for q in quantities for i in range(len(targets))]
+    offers += [second_offer(facts, q, pair) for q in quantities for pair in pairs]
+    choices, seconds = picked(facts, offers)
+    compile_s += seconds
     checks = [_check_of(choice) for choice in choices if section.check and not _differs(choice)]
     parts = parts_of(facts, [*choices, *checks], quantities, beside)
     start, compile_before = time.perf_counter(), compile_s
