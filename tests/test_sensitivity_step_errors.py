@@ -9,6 +9,7 @@ from scipy.stats import chi2
 
 import simkit
 from simkit.closed_forms import black_scholes_gamma
+from simkit.sensitivity.plot import relative
 from simkit.sensitivity.table import print_table, summary
 
 GBM = {
@@ -207,6 +208,8 @@ def test_an_estimator_whose_variance_grows_with_the_steps_is_no_result(quick_pro
     print_table(found, file)
     assert "none !" in file.getvalue()
     assert "! no result: call by v" in file.getvalue()
+    values, errors, *_ = relative(found, "call", "derivative")
+    assert np.isnan([*values, *errors]).all()
     remedied = rows(simkit.sensitivities(FELLER, overrides={"solver": "AndersenQE", "time.steps": 32}))[
         "call", "v"
     ]

@@ -6,8 +6,8 @@ import numpy as np
 
 from simkit.resolution import resolution
 from simkit.sensitivity.study import Derivative
+from simkit.sensitivity.tails import FLAGS
 
-FLAGS = {"settled": "", "heavy": "heavy tail", "grows": "no result"}
 Variables = dict[str, tuple]
 
 

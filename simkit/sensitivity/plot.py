@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simkit.plot_layout import BLUE, COLOURS, GREY, STYLE, VERMILION
+from simkit.sensitivity.tails import FLAGS
 from simkit.variant_dataset import each_variant
 
 if TYPE_CHECKING:
@@ -78,6 +79,10 @@ def relative(dataset: "xr.Dataset", name: str, kind: str) -> tuple[np.ndarray, n
     """
     end = [dataset[f"{name}_{kind}{suffix}"].values for suffix in ("", "_stderr")]
     derivative, error = (array[:, -1] if array.ndim == 2 else array for array in end)
+    flags = dataset.get(f"{name}_{kind}_flag")  # none in files of earlier versions
+    if flags is not None:
+        none = flags.values == FLAGS["grows"]
+        derivative, error = (np.where(none, np.nan, array) for array in (derivative, error))
     mean = float(np.atleast_1d(dataset[f"{name}_mean"].values)[-1])
     values = _sizes(dataset, kind)
     if mean == 0 or np.any(values == 0):

@@ -9,8 +9,8 @@ import numpy as np
 from rich.table import Table
 
 from simkit.progress import counted
-from simkit.sensitivity.error_variables import FLAGS
 from simkit.sensitivity.result import ROUNDED
+from simkit.sensitivity.tails import FLAGS
 from simkit.table import (
     MARK,
     apart,
@@ -56,7 +56,9 @@ def summary(dataset: "xr.Dataset") -> dict[str, Any]:
                 for key in ERRORS:
                     if f"{name}_{kind}_{key}" in dataset:
                         figures[key] = _finite(_last(dataset[f"{name}_{kind}_{key}"][i]))
-                figures["flag"] = str(dataset[f"{name}_{kind}_flag"].values[i])
+                figures["flag"] = (
+                    str(dataset[f"{name}_{kind}_flag"].values[i]) if f"{name}_{kind}_flag" in dataset else ""
+                )
                 if figures["flag"] == NO_RESULT:
                     figures |= dict.fromkeys(("derivative", "stderr", "sd", *ERRORS[:4]))
                 if f"{name}_{kind}_z" in dataset:

@@ -23,6 +23,7 @@ ONE = 0.5  # of the variance that one path makes
 GROWS = 1.05  # the tail, from a step to half of it
 
 Verdict = Literal["settled", "heavy", "grows"]
+FLAGS: dict[Verdict, str] = {"settled": "", "heavy": "heavy tail", "grows": "no result"}
 
 
 @dataclasses.dataclass(frozen=True)
