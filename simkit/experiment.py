@@ -136,7 +136,9 @@ def _explain(document: Document, mistakes: Mistakes, entry: dict[str, Any]) -> K
         case "simkit":
             mistakes.add(path, entry["msg"])
         case "quoted":
-            remedy = without_quotes(entry["input"], in_file=bool(document.name) or bool(document.options))
+            remedy = without_quotes(
+                entry["ctx"]["text"], in_file=bool(document.name) or bool(document.options)
+            )
             mistakes.add(path, f"{entry['msg']}; {remedy}")
         case "missing":
             mistakes.add_missing(path, f"is missing{_what(document, path)}")

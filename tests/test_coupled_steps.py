@@ -9,10 +9,10 @@ from simkit_solvers.noise import CounterNoise, HalvedNoise, on_sums
 from typer.testing import CliRunner
 
 import simkit
-from simkit.bias import LongerSteps
 from simkit.cli import app
 from simkit.coupling import strong_order
 from simkit.errors import InputError
+from simkit.step_levels import LongerSteps
 
 quick = pytest.mark.usefixtures("quick_programs")
 GBM = {

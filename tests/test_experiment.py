@@ -17,7 +17,7 @@ from simkit.documents import read_document
 from simkit.errors import InputError
 from simkit.experiment import experiment_schema, load
 from simkit.initial import Distribution
-from simkit.numbered import numbered_names
+from simkit.numbered import numbered_names, pair_names
 from simkit.uncertainty.plan import load_uncertain
 from simkit.variants import load_variants
 
@@ -150,7 +150,8 @@ def test_the_schema_has_every_parameter_with_its_range():
     definitions = experiment_schema()["$defs"]
     for name, model in MODELS.items():
         short = {key.rstrip("0123456789") for key in parameters_of(model) if key[-1].isdigit()}
-        short = {key for key in short if numbered_names(key, parameters_of(model))}
+        known = parameters_of(model)
+        short = {key for key in short if numbered_names(key, known) or pair_names(key, known)}
         size = {"size"} if is_sized(model) else set()
         assert set(definitions[name]["properties"]) == {"type", *parameters_of(model), *short, *size}
     assert definitions["GBM"]["properties"]["sigma"]["minimum"] == 0

@@ -664,7 +664,9 @@ def test_no_run_goes_backwards(t1, counts, name):
 
 
 def test_rates_that_depend_on_time_are_refused():
-    with pytest.raises(ValueError, match=r"^Seasonal: a rate depends on t, .*; take .*EulerMaruyama$"):
+    with pytest.raises(
+        ValueError, match=r"^Seasonal: a rate depends on t, .*a curve .*, or take .*EulerMaruyama$"
+    ):
         check_rates(Seasonal())
     for model in (Repressilator, SIR, Tangled):
         check_rates(model(**dict.fromkeys(parameters_of(model), 1.0)))

@@ -104,7 +104,8 @@ def errors_of_means(
     """The step errors of means, as those of a run, given where each was averaged."""
     by_name = {name: order for name, order in bias.orders.items() if name in means}
     sampled = min(len(found.sample[place]) for found, place in means.values())
-    bias = dataclasses.replace(bias, orders=by_name, most=min(bias.most, sampled))
+    paths, most = min(bias.paths, sampled), min(bias.most, sampled)
+    bias = dataclasses.replace(bias, orders=by_name, paths=paths, most=most)
     run = {name: found.sample[place] for name, (found, place) in means.items()}
     moments = {}
     for name, (found, place) in means.items():

@@ -46,7 +46,8 @@ def wrong(message: str) -> PydanticCustomError:
 def quoted(value: str) -> PydanticCustomError:
     if value.strip(" +-.").lower() in ("inf", "nan"):
         return wrong(f"must be a finite number, got {value.strip()}")
-    return PydanticCustomError("quoted", "{message}", {"message": f"{shown(value)} is text, not a number"})
+    context = {"message": f"{shown(value)} is text, not a number", "text": value}
+    return PydanticCustomError("quoted", "{message}", context)
 
 
 def without_quotes(value: str, in_file: bool) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from simkit_solvers.blocks import bytes_of, method_of, strong, turns_of
 from simkit_solvers.checkpoints import Nesting, nested_scan, nesting
@@ -161,7 +162,9 @@ def _integrate(
         noise = None
     stochastic = noise is not None
     t0, dt = jnp.asarray(grid.t0, dtype), jnp.asarray(grid.dt, dtype)
-    every, last_step = jnp.asarray(grid.every, jnp.uint32), jnp.asarray(grid.steps, jnp.uint32)
+    known = isinstance(grid, Grid)
+    # Not arrays where they are known: a rule of derivatives may not close over what jit traces.
+    every, last_step = (np.uint32(x) if known else x for x in (grid.every, grid.steps))
     plain = PathRun(prepared(problem), stepper, observer, noise, t0, dt)
     run = plain if moving is None else moving(plain)
     schedule = schedule_of(problem)
@@ -259,7 +262,7 @@ def _integrate(
                 end = jnp.where(real, end, 0)
             else:
                 kept = row(numbers, at_row(numbers, carry, k), k)
-            if isinstance(grid, Grid) and grid.steps < size:
+            if known and grid.steps < size:
                 return (carry, counted), kept
 
             @jax.named_scope(STEPS)
@@ -304,7 +307,6 @@ def _integrate(
         size = group
     turns = turns_of(grid, size)
     half = group * -(-size // (2 * group))  # of a block, in whole groups
-    known = isinstance(grid, Grid)
     end, counted, between = (run_loop if known else plain_loop)(numbers, start)
     rest = grid.phase * (grid.rows - 1) % size
     if rest:
@@ -326,7 +328,7 @@ def _integrate(
         return jax.lax.cond(always, lambda c: row(numbers, c, k), lambda c: nothing, carry)
 
     first = alone(start, jnp.uint32(0))
-    last = alone(end, last_step)
+    last = alone(end, jnp.asarray(last_step))
     return jax.tree.map(_in_order, first, between, last)
 
 
