@@ -7,6 +7,7 @@ $C\sqrt{h^{2p} - h_0^{2p}}$ where the errors of steps are orthogonal, as leading
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -41,24 +42,35 @@ def coupled(simulations: Mapping[str, Simulation]) -> tuple[dict[str, Simulation
     if problems:
         return dict(simulations), problems
     first = next(iter(simulations.values()))
-    finest = max(each.grid.steps for each in simulations.values())
+    finest = max(map(_steps, simulations.values()))
     for name, each in simulations.items():
-        if finest % each.grid.steps:
+        if finest % _steps(each):
             problems.append(
-                f"variant {name}: time.steps: {each.grid.steps} do not divide the {finest} of the finest "
+                f"variant {name}: time.steps: {_steps(each)} do not divide the {finest} of the finest "
                 "variant, so that increments are no sums of its own; take a divisor"
             )
         for what in ("seed", "normals"):
             if getattr(each, what) != getattr(first, what):
                 problems.append(f"variant {name}: ensemble.{what}: differs, so that paths are not the same")
-        if each.problem.Noise._fields != first.problem.Noise._fields:
+        if _noises(each) != _noises(first):
             problems.append(f"variant {name}: model: has other noises, so that paths are not the same")
     if problems:
         return dict(simulations), problems
     return {
-        name: dataclasses.replace(each, draws_per_step=finest // each.grid.steps)
+        name: dataclasses.replace(each, draws_per_step=finest // _steps(each))
         for name, each in simulations.items()
     }, []
+
+
+def _steps(simulation: Simulation) -> int:
+    if not isinstance(simulation.grid, Grid):
+        raise TypeError("only steps of fixed length share their Brownian paths")
+    return simulation.grid.steps
+
+
+def _noises(simulation: Simulation) -> tuple[str, ...]:
+    problem = simulation.problem
+    return problem.Noise._fields if isinstance(problem, AbstractSDE) else ()
 
 
 def _not_coupled(simulation: Simulation) -> str:
@@ -105,4 +117,5 @@ def _fitted(errors: np.ndarray, ratios: np.ndarray) -> float:
     def misfit(order: float) -> float:
         return float(np.var(np.log(errors) - 0.5 * np.log(ratios ** (2 * order) - 1)))
 
-    return float(minimize_scalar(misfit, bounds=(LEAST, MOST), method="bounded").x)
+    best: Any = minimize_scalar(misfit, bounds=(LEAST, MOST), method="bounded")
+    return float(best.x)

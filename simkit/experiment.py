@@ -136,9 +136,8 @@ def _explain(document: Document, mistakes: Mistakes, entry: dict[str, Any]) -> K
         case "simkit":
             mistakes.add(path, entry["msg"])
         case "quoted":
-            remedy = without_quotes(
-                entry["ctx"]["text"], in_file=bool(document.name) or bool(document.options)
-            )
+            read = bool(document.name or document.options)  # by simkit, from a file or the command line
+            remedy = without_quotes(entry["ctx"]["text"], in_file=read)
             mistakes.add(path, f"{entry['msg']}; {remedy}")
         case "missing":
             mistakes.add_missing(path, f"is missing{_what(document, path)}")

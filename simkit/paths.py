@@ -213,7 +213,9 @@ def path_program(
     initial = numbers_of(simulation.initial)
     everything = (simulation.problem, simulation.observer, grid, initial)
     numbers, (*static, _) = eqx.partition(everything, _is_given)
-    numbers = jax.tree.map(lambda x: x if isinstance(x, np.uint32) else jnp.asarray(x, dtype), numbers)
+    numbers = jax.tree.map(
+        lambda x: x if isinstance(x, np.unsignedinteger) else jnp.asarray(x, dtype), numbers
+    )
     if isinstance(grid, JumpGrid):  # whole numbers, which float32 may not hold
         numbers = (*numbers[:3], {name: jnp.asarray(x, jnp.float64) for name, x in initial.items()})
     program = PathProgram(
@@ -246,7 +248,7 @@ def with_traced_steps(problem: AbstractODE, grid):
 
 def _is_given(leaf: Any) -> bool:
     """Whether a program is given a leaf rather than made for it: a real number, or a number of steps."""
-    return eqx.is_inexact_array_like(leaf) or isinstance(leaf, np.uint32)
+    return eqx.is_inexact_array_like(leaf) or isinstance(leaf, np.unsignedinteger)
 
 
 def _jumps(network, method, grid: JumpGrid, observer, start, key, path) -> dict[str, jax.Array]:

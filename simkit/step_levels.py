@@ -10,6 +10,7 @@ and its error with the steps.
 """
 
 import dataclasses
+from typing import Any
 
 import equinox as eqx
 import numpy as np
@@ -75,7 +76,9 @@ def levels(simulation: Simulation, shorter: bool = False) -> tuple[Comparison, .
     halves = [level for factor in SHORTER if (level := _shorter(simulation, grid, factor)) is not None]
     if shorter:
         return tuple(halves)
-    pairs = [[level for factor in pair if (level := _longer(simulation, grid, factor))] for pair in LONGER]
+    pairs: list[Any] = [
+        [level for factor in pair if (level := _longer(simulation, grid, factor))] for pair in LONGER
+    ]
     whole = next((pair for pair in pairs if len(pair) == 2 and pair[1].grid.steps >= FEWEST), None)
     if whole is not None:
         return tuple(whole)

@@ -32,8 +32,8 @@ def _of(node: ast.expr, known: Mapping[str, Range]) -> Range:
             return _of(node.operand, known)
         case ast.BinOp():
             return _combined(node.op, _of(node.left, known), _of(node.right, known))
-        case ast.Call(func=ast.Name()) if node.func.id in CALLS:
-            return CALLS[node.func.id](*(_of(part, known) for part in node.args))
+        case ast.Call(func=ast.Name(id=name)) if name in CALLS:
+            return CALLS[name](*(_of(part, known) for part in node.args))
     return ANY
 
 

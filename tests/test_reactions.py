@@ -665,7 +665,7 @@ def test_no_run_goes_backwards(t1, counts, name):
 
 def test_rates_that_depend_on_time_are_refused():
     with pytest.raises(
-        ValueError, match=r"^Seasonal: a rate depends on t, .*a curve .*, or take .*EulerMaruyama$"
+        ValueError, match=r"^Seasonal: a rate depends on t, .*a curve .*, or take .*Maruyama$"
     ):
         check_rates(Seasonal())
     for model in (Repressilator, SIR, Tangled):

@@ -1,7 +1,7 @@
 """Which estimators are right for the derivative of an observable, and why."""
 
 import dataclasses
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -163,7 +163,8 @@ def _of_counts(facts: Facts, quantity: str, target: int) -> tuple[Choice, ...]:
     methods: list[Method] = ["coupled differences", "weak derivative", "score"]
     why = "counts jump with the rates"
     if seen(facts.observable(quantity), "jumps") & facts.variables:
-        methods, why = ["score", "weak derivative", "coupled differences"], "the value jumps with the counts"
+        methods = ["score", "weak derivative", "coupled differences"]
+        why = "the value jumps with the counts"
     return tuple(
         Choice(quantity, (target,), method, why) for method in methods if exact or method != "weak derivative"
     )
@@ -256,7 +257,8 @@ def smoothings_of(
     facts: Facts, observable: Observable, derivatives: int, kinks: bool
 ) -> tuple[Smoothing, ...] | str:
     """Where a value jumps, or with `kinks` its slope too, once for each derivative; or why not."""
-    grid, simulation = facts.simulation.grid, facts.simulation
+    grid: Any = facts.simulation.grid
+    simulation = facts.simulation
     every = grid.every if simulation.observables[observable.name].at == "each" else grid.steps
     wanted = [kinks, False][:derivatives]
     found = [smoothing_of(observable, simulation.problem, facts.variables, every, each) for each in wanted]

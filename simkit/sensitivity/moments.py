@@ -93,7 +93,7 @@ def average(
     reducer = reduction.reducer
     state = reducer.init()
     failed: list[np.ndarray] = []
-    waiting: list[tuple[int, Any]] = []
+    waiting: list[tuple[int, tuple, Any]] = []
 
     def absorb(number: int, arrays, outputs):
         nonlocal state

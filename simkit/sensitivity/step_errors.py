@@ -124,13 +124,14 @@ def error_of_derivative(
     pairs = coupled.pairs
     if pairs is None:
         return None
-    estimated = mean is not None and mean.claim == "estimate" and math.isfinite(mean.bias)
-    order = mean.order if estimated else orders(simulation)[quantity]
+    if mean is not None and (mean.claim != "estimate" or not math.isfinite(mean.bias)):
+        mean = None
+    order = orders(simulation)[quantity] if mean is None else mean.order
     error = step_error(pairs, [coupled.factor], order)
     lost = np.isfinite(pairs[:, 0]) & ~np.isfinite(pairs[:, 1])
     if error is None or np.mean(lost) > MOST_LOST:
         return StepError(math.nan, math.nan, math.nan, "at least", order)
-    if not estimated:
+    if mean is None:
         finite = pairs[np.isfinite(pairs).all(1)]
         return dataclasses.replace(error, bias=float(np.mean(finite[:, 1] - finite[:, 0])), claim="at least")
     left_out = math.sqrt(max(mean.stderr**2 - mean.noise**2, 0.0))

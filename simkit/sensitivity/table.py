@@ -47,7 +47,7 @@ def summary(dataset: "xr.Dataset") -> dict[str, Any]:
             if f"{name}_{kind}" not in dataset:
                 continue
             for i, label in enumerate(dataset[along].values):
-                figures = {
+                figures: dict[str, Any] = {
                     key: _finite(_last(dataset[f"{name}_{kind}{suffix}"][i]))
                     for key, suffix in (("derivative", ""), ("stderr", "_stderr"), ("sd", "_sd"))
                 }

@@ -134,7 +134,7 @@ def _first_moved(simulation: Simulation, target: Target, along, point) -> Inputs
             f"sensitivity.wrt: {target.label} moves events against the steps, and each is at the end of one; "
             f"{ADAPTIVE}"
         ) from None
-    if isinstance(simulation.observer, Observer):
+    if isinstance(found.observer, Observer):
         for name, dates in found.observer.dates.items():
             if any(abs(float(x)) * target.scale > ON_TIME for x in jax.tree.leaves(dates)):
                 raise InputError(

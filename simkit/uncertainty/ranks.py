@@ -49,18 +49,19 @@ def rank_measures(inputs: np.ndarray, mean: np.ndarray, each: np.ndarray | None)
     def partial(halves, quarters, further=0.0):
         return _partial(halves[0], spearman(halves, quarters, further), 0.0 if further else least)
 
-    least = jackknife(unexplained, *levels).std(0, ddof=1) / np.sqrt(len(inputs))
-    pooled = [tuple(part.mean(0) for part in level) for level in levels]
+    halves, quarters = levels
+    least = jackknife(unexplained, halves, quarters).std(0, ddof=1) / np.sqrt(len(inputs))
     # What no input explains may be hidden by noise, as where the output changes by less than that.
-    hidden = np.sqrt(np.maximum(1 - 2 * pooled[0][2] / (1 + pooled[0][2]), 0.0))
-    room = np.maximum(unexplained(*pooled), 0.0)
-    most = {"spearman": np.sqrt(spearman(*pooled) ** 2 + room), "partial": np.ones(d)}
+    one, other = (tuple(part.mean(0) for part in level) for level in (halves, quarters))
+    hidden = np.sqrt(np.maximum(1 - 2 * one[2] / (1 + one[2]), 0.0))
+    room = np.maximum(unexplained(one, other), 0.0)
+    most = {"spearman": np.sqrt(spearman(one, other) ** 2 + room), "partial": np.ones(d)}
     measures = {}
     for name, measure in (("spearman", spearman), ("partial", partial)):
-        estimate = measure(*pooled)
-        beyond = np.abs(measure(*pooled, FURTHER) - estimate)
+        estimate = measure(one, other)
+        beyond = np.abs(measure(one, other, FURTHER) - estimate)
         beyond += hidden * np.maximum(np.minimum(most[name], 1.0) - np.abs(estimate), 0.0)
-        measures[name] = Measure(jackknife(measure, *levels), beyond=beyond)
+        measures[name] = Measure(jackknife(measure, halves, quarters), beyond=beyond)
     return measures
 
 

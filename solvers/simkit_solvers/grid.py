@@ -1,5 +1,7 @@
 """The fixed time grid."""
 
+from typing import Any
+
 import equinox as eqx
 import numpy as np
 
@@ -69,7 +71,7 @@ class TracedGrid(eqx.Module):
         """The grid with traced numbers of steps, or as it is where rows lie too close."""
         if grid.every < 2 * PERIOD:
             return grid
-        every = np.uint32(grid.every)
+        every: Any = np.uint32(grid.every)
         return TracedGrid(grid.t0, grid.dt, every, grid.rows, grid.every % PERIOD, grid.long)
 
     @property

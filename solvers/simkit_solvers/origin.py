@@ -41,9 +41,15 @@ SeenFrom = ODEFrom | SDEFrom
 def seen_from(problem: AbstractODE, origin) -> AbstractODE:
     """The problem for the differences of a state from `origin`, a `State`."""
     if isinstance(problem, AbstractSDE):
-        kinds = problem.calculus, problem.noise_kind
-        return SDEFrom(problem, origin, problem.State, problem.Noise, *kinds)
-    return ODEFrom(problem, origin, problem.State)
+        return SDEFrom(
+            original=problem,
+            origin=origin,
+            State=problem.State,
+            Noise=problem.Noise,
+            calculus=problem.calculus,
+            noise_kind=problem.noise_kind,
+        )
+    return ODEFrom(original=problem, origin=origin, State=problem.State)
 
 
 def scale_of(problem: AbstractODE, y):

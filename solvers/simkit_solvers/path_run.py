@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from simkit_solvers.grid import Grid
 from simkit_solvers.jump_diffusion import with_jumps
 from simkit_solvers.noise import AbstractNoise
 from simkit_solvers.observe import AbstractObserver
@@ -75,7 +74,7 @@ class PathRun(NamedTuple):
         return within(self.problem, self.time(k), self.time(k) + self.dt)
 
 
-def event_steps(schedule: Schedule, grid: Grid) -> list[np.ndarray]:
+def event_steps(schedule: Schedule, grid: Any) -> list[np.ndarray]:
     """The steps after which each event happens."""
     tables = []
     for event in schedule.events:
