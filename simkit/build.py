@@ -411,7 +411,7 @@ def _solver(
         return solver
     values = [value.bound(constants.values) for value in initial.values()]
     numbers = [fixed_value(value) for value in values]
-    complete = len(numbers) == len(plan.variables)
+    complete = len(numbers) == len(plan.variables) == len(problem.State._fields)
     if complete:
         try:
             check_shapes(problem, problem.State(*numbers))

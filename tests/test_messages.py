@@ -65,6 +65,14 @@ CASES = {
             "file, or give simkit the file's name",
         ],
     ),
+    "a rate in quotes": (
+        {
+            "model": {"reactions": {"decay": {"equation": "X -> 0", "rate": "0.5"}}},
+            "initial": {"X": 10},
+            "time": {"t1": 1},
+        },
+        ["model.reactions.decay.rate: '0.5' is text, not a number; remove the quotes"],
+    ),
     "a model as an object": (
         PRICE | {"model": GBM(0.05, 0.2)},
         [
