@@ -149,7 +149,9 @@ WRITTEN = [
 
 
 def check_end(experiment, name, solver, rtol, atol, tolerance):
-    result = simkit.run(experiment, overrides={"solver": solver, "time.rtol": rtol, "time.atol": atol})
+    # Where an exact end is 0, no digit of what a run has instead is right.
+    changes = {"solver": solver, "time.rtol": rtol, "time.atol": atol, "ensemble.unresolved": "keep"}
+    result = simkit.run(experiment, overrides=changes)
     for quantity, expected in ENDS[name].items():
         found = float(result[f"{quantity}_mean"].values.reshape(-1)[-1])
         assert found == pytest.approx(expected, rel=tolerance, abs=0 if expected else tolerance), quantity

@@ -37,7 +37,7 @@ def test_a_step_is_traced_seldom_whatever_is_differentiated(monkeypatch):
     assert counts["call", False] <= 12
     assert counts["digital", False] <= 28
     assert counts["digital", True] <= 30
-    assert counts["call", True] <= 18
+    assert counts["call", True] <= 24  # with the probes of its rival, which is smoothed
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])

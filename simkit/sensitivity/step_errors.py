@@ -92,7 +92,8 @@ def _is_known(sample: np.ndarray, level: np.ndarray, stderr: float) -> bool:
     """Whether the mean of the differences has no larger error than that of the run."""
     with np.errstate(invalid="ignore", over="ignore"):
         differences = sample[: len(level)] - level
-        return bool(np.nanstd(differences) / len(level) ** 0.5 <= stderr)
+    finite = differences[np.isfinite(differences)]
+    return not len(finite) or bool(np.std(finite) / len(level) ** 0.5 <= stderr)
 
 
 def errors_of_means(
