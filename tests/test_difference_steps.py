@@ -154,6 +154,7 @@ def test_steps_of_values_with_noise_stay_long():
     assert found["digital_derivative_sd"].item() == pytest.approx(sd, rel=0.1)
 
 
+@pytest.mark.more
 def test_differences_on_adaptive_steps_have_the_error_of_both():
     """That of their own steps, and that of the tolerances, which a difference divides by its step."""
     experiment = {

@@ -362,6 +362,7 @@ def test_dates_are_expressions_of_constants():
         load(experiment({"dates": ["c", "T + c"]}, **given))
 
 
+@pytest.mark.more
 @quick
 def test_a_constant_that_moves_a_date_is_no_target():
     given = {"constants": {"K": 100.0, "r": 0.05, "vol": 0.25, "T": 1.0, "c": 0.4}}

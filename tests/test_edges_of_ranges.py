@@ -209,6 +209,7 @@ def test_the_mean_beside_coupled_copies_is_that_of_the_run():
     assert float(found["X_mean"][-1]) == pytest.approx(float(simkit.run(experiment)["X_mean"][-1]), rel=1e-12)
 
 
+@pytest.mark.more
 def test_a_mean_at_the_date_of_exercise_is_no_smooth_path():
     experiment = {
         "constants": {"K": 100.0},
@@ -268,6 +269,7 @@ def test_second_derivatives_in_what_moves_the_best_policy_are_refused(second, mo
         sensitivities({**BERMUDAN, "sensitivity": {"wrt": ["K", "sigma", "r", "t1"], "second": second}})
 
 
+@pytest.mark.more
 def test_second_derivatives_in_where_paths_begin_need_no_other_policy():
     experiment = {**BERMUDAN, "sensitivity": {"wrt": ["S", "K"], "second": ["S", ["S", "K"]]}}
     found = sensitivities(experiment)
@@ -286,6 +288,7 @@ CURVE = {
 }
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("wrt", ["tau", "time.t1"])
 def test_jumps_of_a_curve_do_not_move_against_steps(wrt):
     with pytest.raises(InputError, match="moves the jumps of a curve against the steps"):

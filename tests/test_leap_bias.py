@@ -55,6 +55,7 @@ def pairs():
     return {"A": (mean, law @ a**2 - mean**2)}
 
 
+@pytest.mark.more
 @quick
 @pytest.mark.parametrize(("experiment", "exact"), [(ARRIVALS, arrivals), (PAIRS, pairs)])
 def test_means_and_variances_are_exact_but_for_the_bias(experiment, exact):

@@ -298,6 +298,7 @@ def test_a_single_place_moves_with_the_constants_behind_it():
     assert found["end_second_reason"].values[2] == "no path's slope in one changes with the other"
 
 
+@pytest.mark.more
 def test_the_root_of_a_square_has_a_kink():
     """The second derivative of E|x - K| in K is twice the density at K, and not 0."""
     rooted = {

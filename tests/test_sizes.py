@@ -174,6 +174,7 @@ def assets(size, **given):
     return {"model": model, "initial": {"S": 100.0}, "time": TIME}
 
 
+@pytest.mark.more
 def test_one_correlation_or_a_matrix_stands_for_all_pairs():
     rho = np.corrcoef(np.random.default_rng(3).standard_normal((12, 30)))
     same = build(load(assets(12, rho=0.3))).problem
@@ -194,7 +195,9 @@ def test_one_correlation_or_a_matrix_stands_for_all_pairs():
     assert build(load(named)).problem.rho12 == 0.4
 
 
-@pytest.mark.parametrize("size", [1, 12, 40])
+@pytest.mark.parametrize(
+    "size", [1, pytest.param(12, marks=pytest.mark.more), pytest.param(40, marks=pytest.mark.more)]
+)
 def test_many_assets_have_the_correlations_asked_for(size):
     """Also where their matrix is singular: the last two are one and the same."""
     rho = np.atleast_2d(np.corrcoef(np.random.default_rng(size).standard_normal((size, 2 * size))))
