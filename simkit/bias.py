@@ -22,6 +22,7 @@ from simkit.leap_bias import LeapRun, leap_run
 from simkit.observables import OVER_TIME, Observer
 from simkit.paths import as_device_ids, lanes_for, path_mesh, path_program, with_traced_steps
 from simkit.programs import Request, compiled
+from simkit.resolution import OF_VALUE
 from simkit.rounding import rounding_error
 from simkit.simulation import Simulation
 from simkit.step_error import NEAR, StepError, step_error
@@ -133,7 +134,7 @@ def step_errors(
     `run` are the final values of the first paths, `moments` the statistics of all, `steps` those of a path.
     """
     found = _by_levels(simulation, bias, programs, run, moments, steps)
-    without = [name for name in bias.orders if _has_no_claim(found, name)]
+    without = [name for name in bias.orders if _says_little(found, name, _Last.of(name, moments).size)]
     shorter = bias_run(simulation, shorter=True) if without else None
     if shorter is None or shorter.factors == bias.factors:
         unknown = dict.fromkeys(bias.orders, UNKNOWN)
@@ -147,8 +148,12 @@ def step_errors(
     return StepErrors(found.errors | errors, left_out, found.variances | variances), compile_s
 
 
-def _has_no_claim(found: StepErrors, name: str) -> bool:
-    return name in found.left_out or name not in found.errors or found.errors[name].claim == "at least"
+def _says_little(found: StepErrors, name: str, size: float) -> bool:
+    """Whether there is no estimate, or one whose error is larger than itself and matters."""
+    if name in found.left_out or name not in found.errors or found.errors[name].claim == "at least":
+        return True
+    error = found.errors[name]
+    return error.left_out > max(abs(error.bias), OF_VALUE * size)
 
 
 def _by_levels(

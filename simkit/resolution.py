@@ -27,13 +27,14 @@ def resolution(error: StepError | None, size: float, spread: float, stderr: floa
 
     `spread` is the standard deviation over paths, 0 of a single one, and `stderr` the mean's standard error.
     Noticeable is a bias of many standard errors, its own included, that is also a part of the value, or of
-    the spread, that matters. Unresolved is one as large as these, or one that no other grid could tell.
+    the spread, that matters. Unresolved is one as large as these, or one that no other grid could tell. What
+    its extrapolation leaves out counts as bias where it is larger.
     """
     if error is None:
         return Resolution("resolved")
     if math.isnan(error.bias):
         return Resolution("unresolved", MORE * steps)
-    bias, larger = abs(error.bias), max(size, spread)
+    bias, larger = max(abs(error.bias), error.left_out), max(size, spread)
     sure = bias > MANY * math.hypot(stderr, error.noise)
     matters = bias > OF_VALUE * size or bias > max(OF_SPREAD * spread, GOOD * size)
     if not (sure and matters):

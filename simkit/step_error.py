@@ -3,9 +3,10 @@ r"""The step error of a mean, from values of the same paths at three lengths of 
 With steps of length h the mean is $E[X_h] \approx E[X_0] + c h^p$, where p is the weak order. Two
 differences, $D_1 = E[X_{2h} - X_h]$ and $D_2 = E[X_{4h} - X_{2h}]$, tell the bias of the run,
 $D_1 / (2^p - 1)$, and the order itself, since $D_2 / D_1 = 2^p$. What the expansion leaves out shows as the
-difference between the bias by $D_1$ and that by $D_2$. Where another whole order was measured, it is taken:
-an integral along the path has that of its own rule. Where no order fits, steps are too long for an estimate,
-and what was seen is a bound. Other lengths than h, 2h and 4h do as well.
+difference between the bias by $D_1$ and that by $D_2$. Where surely another order was measured than p, the
+bias follows from the lower of the two, which makes it larger, and its error reaches to that of the higher one:
+most such steps are too long for the expansion, and few methods do better than they claim. Where no order
+fits, there is no estimate, and what was seen is a bound. Other lengths than h, 2h and 4h do as well.
 """
 
 import dataclasses
@@ -21,6 +22,7 @@ ROUNDINGS = 4.0  # the same of a single path, whose noise is rounding
 LEAST_ORDER = 0.5  # slower convergence has no order that three lengths of step could tell
 NEAR = 0.2  # of an order, to be taken for it
 MOST_ORDER = 16.0
+DOUBT = 0.25  # of a bias
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,6 +40,11 @@ class StepError:
     noise: float
     claim: Literal["estimate", "at least"]
     order: float
+
+    @property
+    def left_out(self) -> float:
+        """What the extrapolation leaves out."""
+        return _leg(self.stderr, self.noise)
 
 
 def step_error(
@@ -59,14 +66,15 @@ def step_error(
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         run, sorted_values = values[:, 0], values[:, places]
         differences = (run - sorted_values[:, 0], *np.diff(sorted_values).T)
-        return _Expansion(lengths[places], differences, rounding, unsure).error(order)
+        return _Expansion(lengths[places], run, differences, rounding, unsure).error(order)
 
 
 @dataclasses.dataclass(frozen=True)
 class _Expansion:
-    """Differences of each path: of the run to the finest level, and between neighbours, fine to coarse."""
+    """The run of each path; its difference to the finest level, and those of neighbours, fine to coarse."""
 
     lengths: np.ndarray
+    run: np.ndarray
     differences: tuple[np.ndarray, ...]
     rounding: float
     unsure: float
@@ -78,19 +86,12 @@ class _Expansion:
             to_finest = self.differences[0]
             bias, noise = self.mean(to_finest if self.lengths[0] < 1 else self.bias(order))
             return StepError(bias, noise, noise, "at least", order)
-        taken, others = order, [self.bias_by_coarse(order)]
+        measured = order
         if self.surely_below(order) or self.surely_above(order):
             measured = self.measured_order()
-            whole = max(float(np.rint(measured)), 1.0)
-            if abs(measured - order) <= NEAR:
-                pass
-            elif not self.unsure and abs(measured - whole) <= NEAR:
-                taken, others = whole, [self.bias_by_coarse(whole), self.bias_by_both(order, whole)]
-            elif measured < order:
-                taken, others = measured, [self.bias(order)]
-            else:
-                others.append(self.bias(measured))
-        return self.estimate(taken, others)
+            measured = order if abs(measured - order) <= NEAR else measured
+        low, high = min(order, measured), max(order, measured)
+        return self.estimate(low, [self.bias_by_coarse(low), self.bias(high)])
 
     def estimate(self, order: float, others: list[np.ndarray]) -> StepError:
         """By the fine difference and an order, `others` what else the bias could be."""
@@ -98,7 +99,18 @@ class _Expansion:
             others = [*others, self.bias(order - self.unsure)]
         bias, noise = self.mean(self.bias(order))
         left_out = max((self.beyond_noise(other - self.bias(order)) for other in others), default=0.0)
+        left_out = max(left_out, self.doubt() * abs(bias))
         return StepError(bias, float(np.hypot(noise, left_out)), noise, "estimate", order)
+
+    def doubt(self) -> float:
+        """What the next power of the expansion may be of the first, however well two differences agree.
+
+        As the coarsest difference is to the value or its spread, at most `DOUBT`.
+        """
+        value, _ = self.mean(self.run)
+        size = max(abs(value), float(self.run.std()))
+        change = self.beyond_chance(np.sum(self.differences[1:], axis=0))
+        return min(abs(change) / size, DOUBT) if size > 0 else DOUBT
 
     def mean(self, each: np.ndarray) -> tuple[float, float]:
         """The mean of a number of each path, and its standard error."""
@@ -109,8 +121,7 @@ class _Expansion:
     def beyond_noise(self, each: np.ndarray) -> float:
         """The size of a mean, less what noise adds to it."""
         value, noise = self.mean(each)
-        size = abs(value)
-        return math.sqrt(size - noise) * math.sqrt(size + noise) if size > noise else 0.0
+        return _leg(abs(value), noise)
 
     def beyond_chance(self, each: np.ndarray) -> float:
         """The mean, or 0 where noise could have made it."""
@@ -157,9 +168,7 @@ class _Expansion:
         to_finest, _, coarse = self.differences
         return to_finest + coarse * self.lengths[0] ** order / self.rise(order)[1]
 
-    def bias_by_both(self, order: float, other: float) -> np.ndarray:
-        """By both differences, to which two powers are fitted."""
-        to_finest, *differences = self.differences
-        rises = np.array([self.rise(order), self.rise(other)])
-        weights = np.linalg.solve(rises, self.lengths[0] ** np.array([order, other]))
-        return to_finest + weights[0] * differences[0] + weights[1] * differences[1]
+
+def _leg(whole: float, noise: float) -> float:
+    """The other leg of a right triangle, also of numbers whose squares are too large."""
+    return math.sqrt(whole - noise) * math.sqrt(whole + noise) if whole > noise else 0.0

@@ -135,6 +135,5 @@ def error_of_derivative(
     if mean is None:
         finite = pairs[np.isfinite(pairs).all(1)]
         return dataclasses.replace(error, bias=float(np.mean(finite[:, 1] - finite[:, 0])), claim="at least")
-    left_out = math.sqrt(max(mean.stderr**2 - mean.noise**2, 0.0))
-    part = min(left_out / abs(mean.bias), 1.0) if mean.bias else 0.0
+    part = min(mean.left_out / abs(mean.bias), 1.0) if mean.bias else 0.0
     return dataclasses.replace(error, stderr=math.hypot(error.noise, part * error.bias))
