@@ -135,6 +135,8 @@ def step_errors(
     """
     found = _by_levels(simulation, bias, programs, run, moments, steps)
     without = [name for name in bias.orders if _says_little(found, name, _Last.of(name, moments).size)]
+    if without and bias.most == 1:
+        without = list(bias.orders)  # of one path, whose variables depend on each other
     shorter = bias_run(simulation, shorter=True) if without else None
     if shorter is None or shorter.factors == bias.factors:
         unknown = dict.fromkeys(bias.orders, UNKNOWN)

@@ -4,7 +4,7 @@ With steps of length h the mean is $E[X_h] \approx E[X_0] + c h^p$, where p is t
 differences, $D_1 = E[X_{2h} - X_h]$ and $D_2 = E[X_{4h} - X_{2h}]$, tell the bias of the run,
 $D_1 / (2^p - 1)$, and the order itself, since $D_2 / D_1 = 2^p$. What the expansion leaves out shows as the
 difference between the bias by $D_1$ and that by $D_2$. Where surely another order was measured than p, the
-bias follows from the lower of the two, which makes it larger, and its error reaches to that of the higher one:
+bias follows from the lower of the two, which makes it larger, and its error reaches to that of the higher:
 most such steps are too long for the expansion, and few methods do better than they claim. Where no order
 fits, there is no estimate, and what was seen is a bound. Other lengths than h, 2h and 4h do as well.
 """
