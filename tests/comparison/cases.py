@@ -49,15 +49,31 @@ PROBLEMS = (
     "rate: 0.1}}}\ninitial: {S: 95, I: 5, R: 0}\ntime: {t1: 10}\n",
 )
 DERIVATIVES = {
-    "pathwise and score": "sensitivity: {wrt: [S, sigma, r], second: [S]}\nobserve: {call: exp(-r*t)*maximum(S - "
-    "K, 0), digital: S > K, barrier: maximum(S - K, 0)*(min(S) > 90)}\n"
-    "constants: {r: 0.05, K: 100}\nmodel: {type: GBM, mu: r, sigma: 0.2}\ninitial: {S: 100}\n"
-    "solver: EulerMaruyama\ntime: {t1: 1, steps: 12}\n",
-    "network": "sensitivity: {wrt: [birth, death]}\nmodel: {reactions: {birth: {equation: 0 -> X, rate: birth}, "
-    "death: {equation: X -> 0, rate: death}}, parameters: {birth: 10, death: 1}}\ninitial: {X: 5}\n"
-    "solver: DirectMethod\ntime: {t1: 2}\n",
-    "adaptive steps": "sensitivity: {wrt: [a]}\nmodel: {ode: {x: -a*x + sin(t)}, parameters: {a: 1.5}}\ninitial: {x: 1}\n"
-    "solver: Tsit5\ntime: {t1: 3}\n",
+    "pathwise and score": """
+constants: {r: 0.05, K: 100}
+model: {type: GBM, mu: r, sigma: 0.2}
+initial: {S: 100}
+solver: EulerMaruyama
+time: {t1: 1, steps: 12}
+observe: {call: exp(-r*t)*maximum(S - K, 0), digital: S > K, barrier: maximum(S - K, 0)*(min(S) > 90)}
+sensitivity: {wrt: [S, sigma, r], second: [S]}
+""",
+    "network": """
+model:
+  reactions: {birth: {equation: 0 -> X, rate: birth}, death: {equation: X -> 0, rate: death}}
+  parameters: {birth: 10, death: 1}
+initial: {X: 5}
+solver: DirectMethod
+time: {t1: 2}
+sensitivity: {wrt: [birth, death]}
+""",
+    "adaptive steps": """
+model: {ode: {x: -a*x + sin(t)}, parameters: {a: 1.5}}
+initial: {x: 1}
+solver: Tsit5
+time: {t1: 3}
+sensitivity: {wrt: [a]}
+""",
 }
 
 

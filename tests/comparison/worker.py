@@ -8,6 +8,7 @@ import traceback
 from pathlib import Path
 
 import numpy as np
+import xarray
 from typer.testing import CliRunner
 
 from simkit.cli import app
@@ -47,16 +48,12 @@ def result(case: dict, folder: Path) -> dict:
         code, printed = run(command)
         return {"name": case["name"], "exit_code": code, "printed": printed, "json": "", "arrays": None}
     code, printed = run([*command, "--out", "case.zarr", "--no-plot"])
-    arrays = None
-    if Path("case.zarr").exists():
-        import xarray
-
+    arrays = str(place / "arrays.npz") if Path("case.zarr").exists() else None
+    if arrays:
         with xarray.open_zarr("case.zarr") as dataset:
-            values = {str(name): np.asarray(dataset[name].values) for name in dataset.variables}
-        arrays = str(place / "arrays.npz")
-        np.savez(
-            arrays, **{k: np.array(v.tolist(), str) if v.dtype.kind in "OT" else v for k, v in values.items()}
-        )
+            values = {str(name): variable.values for name, variable in dataset.variables.items()}
+        texts = {name: np.array(x.tolist(), str) for name, x in values.items() if x.dtype.kind in "OT"}
+        np.savez(arrays, **values | texts)
     _, as_json = run([*command, "--json"])
     return {
         "name": case["name"],
