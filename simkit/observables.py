@@ -11,7 +11,7 @@ from simkit_solvers.problem import Scalar
 from simkit_solvers.schedule import parameters_at, schedule_of
 
 from simkit.exercise import Exercise, Policy
-from simkit.expression import CONDITIONAL, Expression, Functional
+from simkit.expression import Expression, Functional
 from simkit.monitors import OVER_TIME, Monitor, value_of
 
 
@@ -97,9 +97,19 @@ class Observer(AbstractObserver):
     def conditions(self, problem, t, y):
         """Those of `first(x, c)` and `hitting_time(c)`, each once."""
         values, _ = self._environment(problem, t, y)
-        functionals = (monitor.functional for monitor in self.monitors)
-        waited = dict.fromkeys(f.arguments[-1] for f in functionals if f.kind in CONDITIONAL)
-        return tuple(jnp.asarray(each(values), bool) for each in waited)
+        return tuple(jnp.asarray(each(values), bool) for each in self._awaited)
+
+    def held(self, problem, acc, which, t, y):
+        values, dtype = self._environment(problem, t, y)
+        kept = (
+            monitor.held(before, values, dtype) if monitor.awaits == self._awaited[which] else before
+            for monitor, before in zip(self.monitors, acc[1], strict=True)
+        )
+        return acc[0], tuple(kept), *acc[2:]
+
+    @property
+    def _awaited(self) -> tuple[Expression, ...]:
+        return tuple(dict.fromkeys(monitor.awaits for monitor in self.monitors if monitor.awaits))
 
     @property
     def monitors(self) -> tuple[Monitor, ...]:

@@ -164,17 +164,22 @@ def rows_along(
         states,
         *(each.y for each in holds),
     )
+    numbers = [jnp.where(each.held, i, -1) for i, each in enumerate(holds)]
+    which = jnp.concatenate([*(x[None] for x in numbers), jnp.full(times.shape, -1)])[order]
     times, span = everything[order], times[-1]
     first = jax.tree.map(lambda x: x[places[0]], states)
     acc = observer.init(problem_at(times[places[0]]), start, first)
 
     def one(acc, seen):
-        time, y = seen
+        time, y, which = seen
         problem = problem_at(time)
         acc = observer.update(problem, acc, stops_before(observer, time, span), start + time, y, 0.0 * time)
+        for i in range(len(holds)):
+            held = observer.held(problem, acc, i, start + time, y)
+            acc = jax.tree.map(lambda a, b, i=i: jnp.where(which == i, a, b), held, acc)
         return acc, observer.row(problem, acc, start + time, y)
 
-    _, rows = jax.lax.scan(one, acc, (times, states))
+    _, rows = jax.lax.scan(one, acc, (times, states, which))
     return jax.tree.map(lambda x: x[places][saved], rows)
 
 

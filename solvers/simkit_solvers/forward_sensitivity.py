@@ -112,6 +112,18 @@ class _Observed(AbstractObserver):
         moved = zip(self.tangents, problem.tangents, slopes, sensitivities, strict=True)
         return update(primal), tuple(along(update, primal, each)[1] for each in moved)
 
+    def held(self, problem, acc, which, t, y):
+        y, sensitivities = problem.parted(y)
+        acc, slopes = acc
+
+        def held(both):
+            observer, problem, acc, y = both
+            return observer.held(problem, acc, which, t, y)
+
+        primal = self.observer, problem.original, acc, y
+        moved = zip(self.tangents, problem.tangents, slopes, sensitivities, strict=True)
+        return held(primal), tuple(along(held, primal, each)[1] for each in moved)
+
     def row(self, problem, acc, t, y):
         y, sensitivities = problem.parted(y)
         acc, slopes = acc

@@ -36,10 +36,21 @@ class AbstractObserver(eqx.Module):
         """Conditions whose first times it has to be shown, where it has `stops`: booleans."""
         return ()
 
+    def held(self, problem, acc, which: int, t, y) -> Any:
+        """The accumulators once condition number `which` holds, at `t` in `y`, which are a rounding off."""
+        return acc
+
     def driven(self, acc, k, draw) -> Any:
         """The accumulators once the normals of the step that begins at step `k` are drawn, before it.
 
         Called along a path of values alone, not where derivatives are carried with them.
+        """
+        return acc
+
+    def jumped(self, acc, k, marks) -> Any:
+        """The accumulators once the jumps of the step that begins at step `k` are known, by their marks' sum.
+
+        Called as `driven` is, before `update`.
         """
         return acc
 
