@@ -154,6 +154,18 @@ def test_what_is_watched_changes_no_path(quick_programs):
     assert (watched.half_path.values <= watched.X_path.values[:, -1]).all()
 
 
+@pytest.mark.more
+@pytest.mark.parametrize("solver", ["NextReaction", "TauLeaping"])
+def test_first_times_have_the_same_bits_however_they_are_cut(solver):
+    observe = {"tau": "hitting_time(X >= 30)", "half": "at(X, 1.1)", "most": "max(X)", "area": "integral(X)"}
+    births = network(("0 -> X", 20.0), ("X -> 0", 0.3), solver=solver, observe=observe)
+    cuts = [{"devices": 1}, {"devices": 4, "chunk": 128}]
+    one, other = (simkit.run({**births, "ensemble": {"paths": 700, "seed": 3, **cut}}) for cut in cuts)
+    for name in observe:
+        for key in ("mean", "variance", "min", "max"):
+            assert float(one[f"{name}_{key}"]) == float(other[f"{name}_{key}"])
+
+
 def test_leaps_are_seen_at_their_ends_and_say_by_how_much_they_are_late(quick_programs):
     """A constant rate bounds no leap: without a limit of their length the first would be the last."""
     fast = network(
