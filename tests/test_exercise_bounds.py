@@ -162,12 +162,13 @@ def bermudan_put(dates, m, delta, sigma, lam, mu, strike=100.0, end=1.0):
     return float(np.interp(0.0, x, value))
 
 
+@pytest.mark.parametrize("rate", [1.0, 6.0])
 @pytest.mark.parametrize("name", JUMPING)
-def test_what_is_taken_for_the_mean_of_jumps_is(name):
+def test_what_is_taken_for_the_mean_of_jumps_is(name, rate):
     """The surprises of jumps have mean 0: else no martingale, and no bound."""
     early = {"dates": 6, "degree": 2, "paths": 2048}
     experiment = {
-        "model": {"type": name, **JUMPING[name]},
+        "model": {"type": name, **JUMPING[name], "lam": rate},
         "initial": {"S": 100.0},
         "solver": "ExactSampling",
         "time": {"t1": 1.0, "steps": 6},
@@ -180,7 +181,7 @@ def test_what_is_taken_for_the_mean_of_jumps_is(name):
     found = np.array(functions_of_marks(marks, law.knots, np))
     z = (found.mean(1) - law.means(law.knots)) / found.std(1) * math.sqrt(marks.size)
     assert np.abs(z).max() < 4.5
-    assert found[0].mean() == pytest.approx(-math.expm1(-1 / 6), abs=0.01)
+    assert found[0].mean() == pytest.approx(-math.expm1(-rate / 6), abs=0.01)
 
 
 def test_the_bound_knows_jumps(quick_programs):

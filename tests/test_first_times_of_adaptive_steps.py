@@ -69,7 +69,7 @@ def test_events_are_seen_before_and_after(solver, quick_programs):
             "events": {"back": {"at": 2, "set": {"x": "x - 10"}}},
             "save": {"points": 10},
             "observe": {
-                "rising": {"value": "hitting_time(x >= 1.5)", "at": "each"},
+                "rising": {"value": "hitting_time(x >= 1.6)", "at": "each"},
                 "low": "hitting_time(x < -5)",
                 "value": "first(t*x, x < -5)",
                 "at_event": "at(x, 2)",
@@ -80,7 +80,7 @@ def test_events_are_seen_before_and_after(solver, quick_programs):
             },
         }
     )
-    rising = np.minimum(np.arange(11) / 2, 1.5)
+    rising = np.minimum(np.arange(11) / 2, 1.6)
     np.testing.assert_allclose(result.rising_mean.values, rising, rtol=1e-9)
     wanted = {"low": 2, "value": -16, "at_event": -8, "before": 1.7**2, "at_row": 1.5, "never": 5, "begun": 0}
     assert {n: float(result[f"{n}_mean"]) for n in wanted} == pytest.approx(wanted, rel=1e-9)

@@ -260,10 +260,10 @@ def _after(jumps: Jumps, path: _Path, piece: _Piece) -> tuple[_Path, jax.Array]:
     accepted = piece.done & (enough | piece.single)
     refused = piece.done & ~accepted
     watched = path.watched
-    if jumps.observer is not None:
+    if isinstance(watched, Watched):
         before = before_its_end(jumps, path.y, [*(fired - piece.last)])
-        watched = shown(jumps, path.watched, piece.time, before, there)
-        watched = _where(accepted & ~piece.beyond, watched, path.watched)
+        seen = shown(jumps, watched, piece.time, before, there)
+        watched = _where(accepted & ~piece.beyond, seen, watched)
     after = _Path(
         _where(accepted, there, path.y),
         jnp.where(accepted, piece.time, path.begun),

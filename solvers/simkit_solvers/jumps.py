@@ -270,7 +270,7 @@ def integrate_jumps(
         )
 
     counts, scores, watched, end = run(numbers, y0, noise)
-    network, method, grid, *_ = given
+    network, method, grid = given[:3]
     rows = observed(network, observer, grid, counts, watched)
     start, span = jnp.asarray(grid.t0, dtype), jnp.asarray(grid.span, dtype)
     times = _times(grid, span)
