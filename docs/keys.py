@@ -34,6 +34,7 @@ SECTIONS = {  # definition in the schema: heading
     "Ensemble": "ensemble",
     "Save": "save",
     "ObservableSettings": "observe: one observable",
+    "DerivedSettings": "derived: one figure made of means",
     "EarlyExercise": "observe: early exercise",
     "CurveSettings": "curves: one curve",
     "EventSettings": "events: one event",

@@ -14,8 +14,7 @@ from simkit_solvers.jump_grid import JumpGrid
 from simkit_solvers.problem import AbstractSDE
 from simkit_solvers.registry import info_of
 
-from simkit.closed_forms import CLOSED_FORMS
-from simkit.expression import Expression, ExpressionError, compile_expression
+from simkit.expression import Expression
 from simkit.fields import Constants, compiled, evaluated
 from simkit.mistakes import Mistakes
 from simkit.model_plan import ModelPlan
@@ -97,7 +96,7 @@ def refuse_adaptive(
     convert: bool,
     mistakes: Mistakes,
 ) -> None:
-    """What fits a fixed grid only: solvers without error estimate or with a wrong limit, path functionals."""
+    """What fits a fixed grid only: solvers without error estimate or with a wrong limit, early exercise."""
     problem = None if plan is None else plan.problem
     if solver is not None and problem is not None:
         try:
@@ -111,25 +110,9 @@ def refuse_adaptive(
             usual = "" if named else f"{info_of(solver).name} is what rtol and atol mean without a solver: "
             mistakes.add(("solver", "type") if named else ("solver",), f"{usual}{error}")
     for name, settings in (observe or {}).items():
-        found = path_functionals(settings)
-        if found:
-            message = (
-                f"{found[0]}(…) looks at the path step by step, and adaptive steps have no common times; "
-                "give time.steps in place of rtol and atol"
-            )
-            mistakes.add(("observe", name, "value"), message)
         if settings.early_exercise is not None:
             message = "adaptive steps have no common dates; give time.steps in place of rtol and atol"
             mistakes.add(("observe", name, "early_exercise"), message)
-
-
-def path_functionals(settings: ObservableSettings) -> list[str]:
-    """The kinds of path functional in an observable; none in one that cannot be read."""
-    try:
-        found = compile_expression(settings.value, None, functionals=True, closed_forms=CLOSED_FORMS)
-    except ExpressionError:
-        return []
-    return [functional.kind for functional in found.functionals]
 
 
 def _positive(section: Time, key: str, constants: Constants, mistakes: Mistakes) -> Expression | None:

@@ -18,11 +18,13 @@ from simkit_solvers.reaction_network import AbstractReactionNetwork
 from simkit_solvers.registry import REFUSED, SOLVERS, check_solver, make_solver
 
 from simkit.adaptive_plan import MakeGrid, is_adaptive, plan_adaptive, refuse_adaptive
-from simkit.curve_plan import plan_curves
+from simkit.curve_plan import CurvePlan, plan_curves
+from simkit.derived_plan import plan_derived
 from simkit.divisors import does_not_divide
 from simkit.exercise_plan import dates_of, refuse_too_many
 from simkit.expression import Expression
 from simkit.fields import Constants, compiled, evaluated
+from simkit.functional_plan import Seen
 from simkit.hamiltonian_plan import plan_hamiltonian
 from simkit.initial import fixed_value
 from simkit.initial_plan import (
@@ -47,6 +49,7 @@ from simkit.sensitivity_names import check_sensitivity
 from simkit.settings import (
     MAX_STEPS,
     CurveSettings,
+    DerivedSettings,
     Ensemble,
     EventSettings,
     Experiment,
@@ -87,6 +90,7 @@ class Parts:
     precision: Literal["float32", "float64"] | None
     save: Save | None
     observe: dict[str, ObservableSettings] | None
+    derived: dict[str, DerivedSettings] | None
     plot: Plot | None
     sensitivity: Sensitivity | None
 
@@ -218,7 +222,9 @@ def assemble(parts: Parts, mistakes: Mistakes) -> Assembled | None:
         grid = make_grid(*ends, constants.values)
         refuse_events(events, constants, grid, stochastic, mistakes)
         refuse_jumps_inside(curves, grid, mistakes)
-    observables, info = plan_observables(parts.observe, plan, constants, steps, ends, mistakes)
+    seen = _seen(plan, jumps, adaptive, ends, steps, parts.save, curves)
+    observables, stops, info = plan_observables(parts.observe, plan, constants, seen, mistakes)
+    derived = plan_derived(parts.derived, plan, tuple(info), constants, mistakes)
     picture = plan_plot(parts.plot, plan, info, mistakes)
     stochastic = jumps or (plan is not None and isinstance(plan.problem, AbstractSDE))
     random = stochastic or any(isinstance(value, RandomValue) for value in (parts.initial or {}).values())
@@ -263,6 +269,7 @@ def assemble(parts: Parts, mistakes: Mistakes) -> Assembled | None:
                 {name: values[name] for name in shared},
                 observables,
                 dates=dates_of(observables, span, values),
+                fractions=stops,
             ),
             initial={n: values.get(f"initial.{n}", value.bound(values)) for n, value in initial.items()},
             grid=grid,
@@ -293,8 +300,28 @@ def assemble(parts: Parts, mistakes: Mistakes) -> Assembled | None:
         constants=constants.values,
         targets=targets,
         bind=bind,
+        derived=derived,
     )
     return Assembled(simulation, completed)
+
+
+def _seen(
+    plan: ModelPlan | None,
+    jumps: bool,
+    adaptive: bool,
+    ends: tuple[float, float] | None,
+    steps: int | None,
+    save: Save | None,
+    curves: Mapping[str, CurvePlan],
+) -> Seen:
+    """When a run sees its paths."""
+    if jumps:
+        moving = {name for name, curve in curves.items() if curve.interpolation != "previous"}
+        return Seen("events", ends, moving=frozenset({"t", *moving}))
+    if not adaptive:
+        return Seen("steps", ends, steps)
+    stochastic = plan is not None and isinstance(plan.problem, AbstractSDE)
+    return Seen("stochastic" if stochastic else "ordinary", ends, points=(save and save.points) or 1)
 
 
 def _model(section: ModelSection | None, constants: Constants, mistakes: Mistakes) -> ModelPlan | None:

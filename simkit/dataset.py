@@ -21,6 +21,7 @@ from simkit.dataset_errors import (
     standard_errors,
     step_bias,
 )
+from simkit.derived import derived_variables
 from simkit.exercise import ExerciseFit
 from simkit.initial import differs_between_paths
 from simkit.reaction_plan import model_of, view
@@ -48,11 +49,12 @@ def to_dataset(simulation: Simulation, result: EnsembleResult, provenance: Mappi
     `P_in_sample` and `P_in_sample_stderr`, its mean on the paths where the policy was found, and
     `P_exercise_share`, `P_exercise_low` and `P_exercise_high` `(P_date)`: how many of those exercise, and the
     range of the first basis function where they do. Where Brownian noise drives the model, `P_upper_bound`
-    and `P_upper_bound_stderr` are an upper bound of the value. The attribute `bias_left_out` says of which
-    quantities the step bias leaves out paths, as `S 3, call 3`, since they have no finite value at its other
-    steps; `noticeable_bias` and `unresolved` say in the same way which have a step bias that matters, or one
-    as large as themselves, and how many steps would do. `provenance` goes to the attributes: strings and
-    numbers only.
+    and `P_upper_bound_stderr` are an upper bound of the value. A figure `v` made of means has `v_value`,
+    `v_stderr`, and where they are known `v_bias`, `v_bias_stderr` or `v_bias_bound`, `v_exact` and `v_z`. The
+    attribute `bias_left_out` says of which quantities the step bias leaves out paths, as `S 3, call 3`, since
+    they have no finite value at its other steps; `noticeable_bias` and `unresolved` say in the same way which
+    have a step bias that matters, or one as large as themselves, and how many steps would do. `provenance`
+    goes to the attributes: strings and numbers only.
     """
     units = quantities(simulation)
     coordinates = {
@@ -87,6 +89,7 @@ def to_dataset(simulation: Simulation, result: EnsembleResult, provenance: Mappi
         covariance["covariance"],
         labels("product of the two quantities' units", "covariance of the final values"),
     )
+    variables |= derived_variables(simulation, result)
     return xr.Dataset(variables, coordinates, _attributes(simulation, result, provenance))
 
 
@@ -245,6 +248,7 @@ def _attributes(
         "solver": type(simulation.solver).__name__,
         "state_variables": " ".join(states),
         "observables": " ".join(simulation.observables),
+        **({"derived": " ".join(each.name for each in simulation.derived)} if simulation.derived else {}),
         **_picture_attributes(simulation),
         "paths": result.paths,
         "failed_paths": result.failed,

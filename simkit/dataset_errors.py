@@ -46,7 +46,7 @@ def standard_errors(name: str, simulation: Simulation, result: EnsembleResult) -
         size = np.hypot(moments[f"{name}_mean"], np.sqrt(np.nan_to_num(moments[f"{name}_variance"])))
         rows = len(result.times)
         parts = np.linspace(0.0, 1.0, rows)[-len(errors) :] if rows > 1 else np.ones(1)
-        return np.maximum(errors, rounding_error(size, simulation.precision, _steps(result) * parts))
+        return np.maximum(errors, rounding_error(size, simulation.precision, steps_of(result) * parts))
 
 
 def step_bias(
@@ -122,9 +122,13 @@ def _z(name: str, exact: float, simulation: Simulation, result: EnsembleResult) 
     moments = result.statistics["moments"]
     off, error = moments[f"{name}_mean"][-1] - exact, standard_errors(name, simulation, result)[-1]
     rounding = rounding_error(
-        max(abs(exact), abs(moments[f"{name}_mean"][-1])), simulation.precision, _steps(result)
+        max(abs(exact), abs(moments[f"{name}_mean"][-1])), simulation.precision, steps_of(result)
     )
-    bias = result.bias.get(name)
+    return z_of(off, error, result.bias.get(name), rounding)
+
+
+def z_of(off: float, error: float, bias: StepError | None, rounding: float) -> float:
+    """How many standard errors a figure is off, less its step bias; NaN where these errors cannot say."""
     if bias is not None and bias.claim == "at least":
         return np.nan
     if bias is not None:
@@ -213,5 +217,6 @@ def _resolution(name: str, error: StepError, simulation: Simulation, result: Ens
     return dataclasses.replace(judged, steps=math.ceil(judged.steps**power))
 
 
-def _steps(result: EnsembleResult) -> float:
+def steps_of(result: EnsembleResult) -> float:
+    """How many steps a path took, on average."""
     return result.steps.mean if isinstance(result.steps, StepCounts) else result.steps

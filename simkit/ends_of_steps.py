@@ -11,6 +11,7 @@ from simkit.expression import Expression
 from simkit.fields import Constants, compiled, evaluated
 from simkit.mistakes import Mistakes
 
+INTERVALS = {"steps": "steps", "points": "saved intervals"}
 MOST_STEPS = 10  # times as many steps are looked through for a number that meets all times
 
 
@@ -33,17 +34,20 @@ def increasing_times(
 
 
 def inside_a_step(
-    times: Sequence[float], ends: tuple[float, float], steps: int, otherwise: str
+    times: Sequence[float], ends: tuple[float, float], steps: int, otherwise: str, key: str = "steps"
 ) -> str | None:
-    """What is wrong with the first of the times that is not the end of a step, and the remedy."""
+    """What is wrong with the first of the times that is not the end of a step, and the remedy.
+
+    With the key `points` it is a saved interval in place of a step.
+    """
     t0, span = ends[0], ends[1] - ends[0]
     shares = (np.asarray(times, np.float64) - t0) / span
     if _met(shares, steps):
         return None
     near = _nearest_steps(shares, steps)
-    remedy = f"steps: {' or '.join(map(str, near))}" if near else f"{otherwise}, or more steps"
+    remedy = f"{key}: {' or '.join(map(str, near))}" if near else f"{otherwise}, or more {key}"
     wrong = next(s for s in shares if not _met(np.asarray([s]), steps))
-    return f"the time {t0 + wrong * span:g} is inside one of the {steps} steps; take {remedy}"
+    return f"the time {t0 + wrong * span:g} is inside one of the {steps} {INTERVALS[key]}; take {remedy}"
 
 
 def _met(shares: np.ndarray, steps: int) -> bool:

@@ -13,18 +13,20 @@ class ExerciseRows(AbstractObserver):
     """The observables as a decision sees them, with the normals of each interval of `every` steps.
 
     A row has the observables by name, before events at its time, those after events as `NAME after`, and the
-    normals of the interval that ended as `normal 0`, …, of variance 1.
+    normals of the interval that ended as `normal 0`, …, of variance 1. With `jumps` the sum of the marks of
+    the jumps in it is `marks`.
     """
 
     observer: Observer
     every: int = eqx.field(static=True)
     components: int = eqx.field(static=True)
+    jumps: bool = eqx.field(static=True, default=False)
 
     def init(self, problem, t, y):
         inner = self.observer.init(problem, t, y)
         zero = jnp.zeros((), jnp.result_type(*y))
         before = self._seen(problem, inner, t, y) if _has_events(problem) else {}
-        return inner, (zero,) * self.components, before
+        return inner, (zero,) * (self.components + self.jumps), before
 
     def driven(self, acc, k, draw):
         inner, normals, before = acc
@@ -32,9 +34,16 @@ class ExerciseRows(AbstractObserver):
         drawn = draw.W[: self.components]
         added = [
             jnp.where(new, 0.0, kept) + scale * x.astype(kept.dtype)
-            for kept, x in zip(normals, drawn, strict=True)
+            for kept, x in zip(normals[: self.components], drawn, strict=True)
         ]
-        return inner, tuple(added), before
+        return inner, (*added, *normals[self.components :]), before
+
+    def jumped(self, acc, k, marks):
+        inner, driving, before = acc
+        if not self.jumps:
+            return acc
+        sofar = jnp.where(k % jnp.uint32(self.every) == 0, 0.0, driving[-1])
+        return inner, (*driving[:-1], sofar + marks), before
 
     def update(self, problem, acc, k, t, y, dt):
         return self.observer.update(problem, acc[0], k, t, y, dt), *acc[1:]
@@ -51,7 +60,8 @@ class ExerciseRows(AbstractObserver):
         inner, normals, before = acc
         after = self._seen(problem, inner, t, y)
         rows = {**(before or after), **{f"{name} after": x for name, x in after.items()}}
-        return rows | {f"normal {i}": x for i, x in enumerate(normals)}
+        rows |= {f"normal {i}": x for i, x in enumerate(normals[: self.components])}
+        return rows | ({"marks": normals[-1]} if self.jumps else {})
 
     def _seen(self, problem, inner, t, y):
         rows = self.observer.row(problem, inner, t, y)

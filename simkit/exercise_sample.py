@@ -1,6 +1,7 @@
 """Paths on which rights are studied: what they see at their dates, and what drives them in between."""
 
 import dataclasses
+import functools
 import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -9,12 +10,14 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 from simkit_solvers.grid import Grid
+from simkit_solvers.jump_diffusion import AbstractJumpDiffusion
 from simkit_solvers.problem import AbstractSDE
 
 from simkit.chunks import MOST_BYTES, Chunks, plan_chunks
 from simkit.exercise import MARTINGALE_PATHS, Exercise
 from simkit.exercise_rows import ExerciseRows
 from simkit.failures import failed_paths
+from simkit.jump_law import JumpLaw, jump_law
 from simkit.martingale import interval_of
 from simkit.observables import Observable, Observer
 from simkit.paths import Inputs, PathProgram, as_device_ids, path_program
@@ -29,14 +32,15 @@ class Sample(NamedTuple):
     """What was sampled of one right, in float64.
 
     At the dates `values`, `(dates, paths)`, and `basis`, `(functions, dates, paths)`; by interval `starts`,
-    the basis where it starts, `(functions, intervals, paths)`, and `normals`, `(components, intervals,
-    paths)`.
+    the basis where it starts, `(functions, intervals, paths)`, `normals`, `(components, intervals, paths)`,
+    and `marks`, `(1 or 0, intervals, paths)`, the sums of those of its jumps.
     """
 
     values: np.ndarray
     basis: np.ndarray
     starts: np.ndarray
     normals: np.ndarray
+    marks: np.ndarray
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,6 +84,18 @@ class Rights:
         problem = self.simulation.problem
         return len(problem.Noise._fields) if isinstance(problem, AbstractSDE) else 0
 
+    @functools.cached_property
+    def law(self) -> JumpLaw | None:
+        """The law of the marks of an interval, where there are jumps that the martingale can know."""
+        problem, grid = self.simulation.problem, self.simulation.grid
+        if (
+            not self.components
+            or not isinstance(problem, AbstractJumpDiffusion)
+            or not isinstance(grid, Grid)
+        ):
+            return None
+        return jump_law(problem, float(grid.t0), float(grid.dt) * self.every)
+
     @property
     def rows(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
         """What is sampled, and at the ends of which intervals."""
@@ -89,6 +105,7 @@ class Rights:
             basis = [part.name for parts in self.parts.values() for part in parts[1:]]
             rows += [(f"{name} after", intervals[:-1]) for name in basis]
             rows += [(f"normal {i}", intervals[1:]) for i in range(self.components)]
+            rows += [("marks", intervals[1:])] if self.law else []
         return tuple(rows)
 
     @property
@@ -130,10 +147,11 @@ class Rights:
         value, *basis = (part.name for part in self.parts[name])
         none = np.zeros((0, 0, flat[value].shape[1]))
         if not self.components:
-            return Sample(flat[value], np.stack([flat[x] for x in basis]), none, none)
+            return Sample(flat[value], np.stack([flat[x] for x in basis]), none, none, none)
         starts = np.stack([flat[f"{x} after"] for x in basis])
         normals = np.stack([flat[f"normal {i}"] for i in range(self.components)])
-        return Sample(flat[value], np.stack([flat[x] for x in basis]), starts, normals)
+        marks = flat["marks"][None] if self.law else normals[:0]
+        return Sample(flat[value], np.stack([flat[x] for x in basis]), starts, normals, marks)
 
     @property
     def _observed(self) -> Simulation:
@@ -152,7 +170,7 @@ class Rights:
     def _request(self, count: int, mesh: Mesh) -> tuple[Request, Chunks]:
         observed = self._observed
         observer: Any = observed.observer
-        rows = ExerciseRows(observer, self.every, self.components)
+        rows = ExerciseRows(observer, self.every, self.components, self.law is not None)
         watched = dataclasses.replace(observed, observer=rows)
         program, inputs = path_program(watched, watched.grid, mesh)
         values = sum(len(rows) for _, rows in self.rows)

@@ -19,6 +19,7 @@ from simkit.schema import experiment_schema as experiment_schema
 from simkit.settings import (
     TAGS,
     CurveSettings,
+    DerivedSettings,
     EarlyExercise,
     Energies,
     Ensemble,
@@ -62,6 +63,7 @@ _SECTIONS: dict[tuple[str, ...], type[Section]] = {
     ("events", "*"): EventSettings,
     ("observe", "*"): ObservableSettings,
     ("observe", "*", "early_exercise"): EarlyExercise,
+    ("derived", "*"): DerivedSettings,
     ("model", "sde", "*"): SDEVariable,
     ("model", "hamiltonian"): Energies,
     ("model", "reactions", "*"): ReactionSettings,

@@ -484,7 +484,7 @@ class _Compiler:
             fail(
                 node.col_offset,
                 f"{name} is computed from numbers before the run, and {min(used)} is a name; give {name}(…) "
-                "a name in constants, and use that here; found",
+                "of constants a name in constants, and use that here. It has no value along a path; found",
             )
         expiry = next((each.value for each in node.keywords if each.arg == "T"), None)
         if name not in SMOOTH and expiry is not None and "t" in _names(expiry):

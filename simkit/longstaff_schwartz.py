@@ -112,9 +112,9 @@ def _martingales(rights: Rights, mesh: Mesh) -> dict[str, Martingale]:
     chunks = list(rights.sampled(first, paths, mesh))
     found = {}
     for name, exercise in rights.exercises.items():
-        shape = shape_of(exercise, rights.components, rights.every)
+        shape = shape_of(exercise, rights.components, rights.every, rights.law is not None)
         sample = Sample(*(np.concatenate(x, axis=-1) for x in zip(*(c[name] for c in chunks), strict=True)))
-        found[name] = fit_martingale(exercise, shape, sample, rights.ends)
+        found[name] = fit_martingale(exercise, shape, sample, rights.ends, rights.law)
     return found
 
 
@@ -133,7 +133,7 @@ def _gathered(
     for name, parts in found.items():
         values, basis, *gains = (np.concatenate(arrays, axis=-1) for arrays in zip(*parts, strict=True))
         none = np.zeros((0, 0, values.shape[1]))
-        gathered.append((name, Sample(values, basis, none, none), gains[0] if gains else None))
+        gathered.append((name, Sample(values, basis, none, none, none), gains[0] if gains else None))
     return gathered
 
 

@@ -20,6 +20,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from simkit.exercise import Exercise, polynomials
+from simkit.jump_law import RAMPS as MARK_RAMPS
+from simkit.jump_law import JumpLaw, functions_of_marks
 from simkit.regression import regressed
 
 RAMPS, LEAST_RAMPS = 12, 2
@@ -38,17 +40,19 @@ class Shape(NamedTuple):
 
 
 class Martingale(eqx.Module):
-    """Increments by period between dates: functions of the basis times Hermite polynomials of normals.
+    """Increments by period between dates: functions of the basis times surprises of what drives the path.
 
     `knots`, `(dates, basis, ramps + 1)`, are those of the functions of each basis function, `coefficients`
-    `(dates, polynomials, functions)`.
+    `(dates, surprises, functions)`. Those of jumps have `mark_knots`, and the means `mark_means`.
     """
 
     knots: Any
     coefficients: Any
     order: int = eqx.field(static=True)
+    mark_knots: Any = None
+    mark_means: Any = None
 
-    def increment(self, period, basis: Sequence[Any], normals: Sequence[Any]) -> Any:
+    def increment(self, period, basis: Sequence[Any], normals: Sequence[Any], marks: Sequence[Any]) -> Any:
         """Over an interval within a period, an `int32` from 0, from the basis at its start."""
         knots, coefficients = (
             jax.lax.dynamic_index_in_dim(jnp.asarray(x), period, keepdims=False)
@@ -56,9 +60,18 @@ class Martingale(eqx.Module):
         )
         functions = functions_of(basis, knots)
         total = 0.0
-        for row, polynomial in zip(coefficients, polynomials(normals, self.order)[1:], strict=True):
-            total = total + polynomial * sum(c * f for c, f in zip(row, functions, strict=True))
+        driving = surprises(normals, marks, self.order, self.mark_knots, self.mark_means)
+        for row, surprise in zip(coefficients, driving, strict=True):
+            total = total + surprise * sum(c * f for c, f in zip(row, functions, strict=True))
         return total
+
+
+def surprises(normals: Sequence[Any], marks: Sequence[Any], order: int, knots: Any, means: Any) -> list[Any]:
+    """Of mean 0 whatever came before: polynomials of normals, functions of jumps less their means."""
+    found = list(polynomials(list(normals), order)[1:])
+    for z in marks:
+        found += [f - mean for f, mean in zip(functions_of_marks(z, knots), means, strict=True)]
+    return found
 
 
 def functions_of(basis: Sequence[Any], knots: Any) -> list[Any]:
@@ -80,14 +93,15 @@ def count_of(functions: int, ramps: int) -> int:
     return 1 + functions * ramps + (3 if functions == 2 else math.comb(functions, 2))
 
 
-def shape_of(exercise: Exercise, components: int, every: int) -> Shape:
+def shape_of(exercise: Exercise, components: int, every: int, jumps: bool = False) -> Shape:
     """As fine as the regression on its paths bears; `every` is the number of steps of an interval."""
     functions = len(exercise.basis)
     shortest = min(b - a for a, b in itertools.pairwise((0, *exercise.when)))
     ramps, order = RAMPS, ORDERS.get(shortest // every, ORDER)
 
     def terms() -> int:
-        return count_of(functions, ramps) * (math.comb(components + order, order) - 1)
+        driving = math.comb(components + order, order) - 1 + (1 + MARK_RAMPS if jumps else 0)
+        return count_of(functions, ramps) * driving
 
     while terms() > MOST_TERMS and order > 1:
         order -= 1
@@ -102,20 +116,27 @@ def interval_of(exercise: Exercise) -> int:
     return next(n for n in range(max(1, common // INTERVALS), 0, -1) if common % n == 0)
 
 
-def fit_martingale(exercise: Exercise, shape: Shape, sample: Any, ends: Sequence[int]) -> Martingale:
+def fit_martingale(
+    exercise: Exercise, shape: Shape, sample: Any, ends: Sequence[int], law: JumpLaw | None = None
+) -> Martingale:
     """The martingale of what the right is worth, from a `Sample` of paths of its own.
 
     `ends` are the intervals that end at the dates, counted from 1. Backwards in time the increments found so
     far are taken off what paths are worth, so that hardly any noise is left to the earlier regressions.
     """
-    values, basis, starts, normals = sample
+    values, basis, starts, normals, marks = sample
+    mark_knots = None if law is None else law.knots
+    mark_means = None if law is None or mark_knots is None else law.means(mark_knots)
     future = np.maximum(values[-1], 0.0)
     knots, coefficients = [], []
     for j in reversed(range(exercise.dates)):
         inside = range(ends[j - 1] if j else 0, ends[j])
         pooled = np.concatenate([starts[:, inside].reshape(len(starts), -1), basis[:, j]], axis=1)
         at = np.quantile(pooled, np.linspace(0, 1, shape.ramps + 1), axis=1).T
-        products: Any = sum(_products(starts[:, i], normals[:, i], at, shape.order) for i in inside)
+        products: Any = sum(
+            _products(starts[:, i], normals[:, i], marks[:, i], at, shape.order, mark_knots, mark_means)
+            for i in inside
+        )
         functions = _functions(starts[:, inside[0]], at)
         found = _solved(*map(np.asarray, _normal_equations(functions, products, future)))[len(functions) :]
         future = future - np.asarray(_weighted(found, products))
@@ -125,13 +146,16 @@ def fit_martingale(exercise: Exercise, shape: Shape, sample: Any, ends: Sequence
             regression = regressed(exercise, values[j - 1], basis[:, j - 1], future)
             if regression is not None:
                 future[regression.exercised] = values[j - 1, regression.exercised]
-    return Martingale(np.stack(knots[::-1]), np.stack(coefficients[::-1]), shape.order)
+    return Martingale(
+        np.stack(knots[::-1]), np.stack(coefficients[::-1]), shape.order, mark_knots, mark_means
+    )
 
 
 def gains_of(martingale: Martingale, sample: Any, ends: Sequence[int]) -> np.ndarray:
     """What it gains up to each date from the one before, `(dates, paths)`."""
     periods = np.searchsorted(np.asarray(ends), np.arange(1, ends[-1] + 1))
-    intervals = np.moveaxis(sample.starts, 1, 0), np.moveaxis(sample.normals, 1, 0), periods
+    driving = (np.moveaxis(x, 1, 0) for x in (sample.starts, sample.normals, sample.marks))
+    intervals = *driving, periods
     increments = np.asarray(_increments(martingale, intervals))
     return np.add.reduceat(increments, [0, *ends[:-1]], axis=0)
 
@@ -139,8 +163,8 @@ def gains_of(martingale: Martingale, sample: Any, ends: Sequence[int]) -> np.nda
 @jax.jit
 def _increments(martingale, intervals):
     def one(_, interval):
-        basis, normals, period = interval
-        return None, martingale.increment(period, list(basis), list(normals))
+        basis, normals, marks, period = interval
+        return None, martingale.increment(period, list(basis), list(normals), list(marks))
 
     return jax.lax.scan(one, None, intervals)[1]
 
@@ -150,11 +174,11 @@ def _functions(basis, knots):
     return jnp.stack([jnp.broadcast_to(f, basis.shape[1:]) for f in functions_of(list(basis), knots)])
 
 
-@functools.partial(jax.jit, static_argnums=3)
-def _products(basis, normals, knots, order):
-    """All products of a function of the basis and a polynomial of the normals, `(products, paths)`."""
+@functools.partial(jax.jit, static_argnums=4)
+def _products(basis, normals, marks, knots, order, mark_knots, mark_means):
+    """All products of a function of the basis and a surprise of what drives the path, `(products, paths)`."""
     functions = _functions(basis, knots)
-    return jnp.concatenate([functions * p for p in polynomials(list(normals), order)[1:]])
+    return jnp.concatenate([functions * p for p in surprises(normals, marks, order, mark_knots, mark_means)])
 
 
 @jax.jit

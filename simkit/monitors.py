@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from simkit.expression import Expression, Functional
+from simkit.expression import CONDITIONAL, Expression, Functional
 
 OVER_TIME = ("integral", "no_touch")  # which approximate what takes no notice of steps
 
@@ -110,10 +110,21 @@ class Monitor:
             return new
         return jax.tree.map(lambda a, b: jnp.where(due, a, b), new, kept)
 
+    @property
+    def awaits(self) -> Expression | None:
+        """The condition whose first time it is about."""
+        return self.functional.arguments[-1] if self.functional.kind in CONDITIONAL else None
+
+    def held(self, kept: tuple, values, dtype) -> tuple:
+        """What it keeps once its condition holds."""
+        return self._first(kept, value_of(self.functional.argument, values, dtype), True)
+
     def _met(self, kept: tuple, x, values) -> tuple:
         """Whether the condition has not held yet, 1 or 0, and what the value was when it first did."""
+        return self._first(kept, x, self.functional.arguments[-1](values))
+
+    def _first(self, kept: tuple, x, holds) -> tuple:
         waits, first = kept
-        holds = self.functional.arguments[-1](values)
         now = (waits > 0) & jnp.asarray(holds, bool)
         return jnp.where(now, 0.0, waits), jnp.where(now, x, first)
 

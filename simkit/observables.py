@@ -19,8 +19,8 @@ from simkit.monitors import OVER_TIME, Monitor, value_of
 class Observable:
     """One observable; its path functionals look at every `every`-th step, each step if `None`.
 
-    `dates` are the steps of those that look once. With `exercise` it is what the expression gave at the date
-    that a policy chose, and 0 until then.
+    `dates` are the steps of those that look once, or the numbers of the observer's stops. With `exercise` it
+    is what the expression gave at the date that a policy chose, and 0 until then.
     """
 
     name: str
@@ -79,13 +79,37 @@ class Observer(AbstractObserver):
 
     `policies` are for the observables with early exercise, by name; `longstaff_schwartz.with_policies` finds
     them. Without one, such an observable raises `ValueError`. `dates` are those that constants give, as parts
-    of the run's time: no path reads them, and a derivative tells by them whether it moves a date.
+    of the run's time: no path reads them, and a derivative tells by them whether it moves a date. `fractions`
+    are the times of `at(x, s)` where paths have no common steps.
     """
 
     constants: dict[str, Scalar]
     observables: tuple[Observable, ...] = eqx.field(static=True)
     policies: dict[str, Policy] = eqx.field(default_factory=dict)
     dates: dict[str, tuple] = eqx.field(default_factory=dict)
+    fractions: tuple[float, ...] = eqx.field(static=True, default=())
+
+    @property
+    def stops(self) -> tuple[float, ...] | None:
+        """The times of `at(x, s)`, if there are path functionals."""
+        return self.fractions if self.monitors else None
+
+    def conditions(self, problem, t, y):
+        """Those of `first(x, c)` and `hitting_time(c)`, each once."""
+        values, _ = self._environment(problem, t, y)
+        return tuple(jnp.asarray(each(values), bool) for each in self._awaited)
+
+    def held(self, problem, acc, which, t, y):
+        values, dtype = self._environment(problem, t, y)
+        kept = (
+            monitor.held(before, values, dtype) if monitor.awaits == self._awaited[which] else before
+            for monitor, before in zip(self.monitors, acc[1], strict=True)
+        )
+        return acc[0], tuple(kept), *acc[2:]
+
+    @property
+    def _awaited(self) -> tuple[Expression, ...]:
+        return tuple(dict.fromkeys(monitor.awaits for monitor in self.monitors if monitor.awaits))
 
     @property
     def monitors(self) -> tuple[Monitor, ...]:

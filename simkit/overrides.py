@@ -7,7 +7,12 @@ from simkit.documents import Document, KeyPath, parse_value
 from simkit.errors import InputError
 
 # What a value stands for where a mapping may be written in its place: `solver: Tsit5` is {type: Tsit5}.
-SHORTHANDS = {("solver",): "type", ("observe", "*"): "value", ("model", "sde", "*"): "drift"}
+SHORTHANDS = {
+    ("solver",): "type",
+    ("observe", "*"): "value",
+    ("derived", "*"): "value",
+    ("model", "sde", "*"): "drift",
+}
 
 
 Overrides = str | Mapping[str, Any] | Iterable[str | tuple[str, Any] | tuple[str, Any, str]]

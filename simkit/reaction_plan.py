@@ -12,7 +12,7 @@ from simkit_solvers.reaction_network import AbstractReactionNetwork, ChemicalLan
 from simkit_solvers.registry import SOLVERS
 from simkit_solvers.schedule import Scheduled, model_in
 
-from simkit.adaptive_plan import MakeGrid, path_functionals
+from simkit.adaptive_plan import MakeGrid
 from simkit.fields import Constants
 from simkit.initial import Distribution, PathValues
 from simkit.initial_plan import InitialValue
@@ -106,7 +106,7 @@ def refuse_jumps(
     constants: Constants,
     mistakes: Mistakes,
 ) -> None:
-    """What counts cannot be: random by these laws, parts of one, watched step by step."""
+    """What counts cannot be: random by these laws, parts of one, exercised early."""
     if section is not None and section.convert:
         mistakes.add(("solver", "convert"), "has no effect: the jump process has no calculus", at_key=True)
     for name, value in initial.items():
@@ -121,13 +121,6 @@ def refuse_jumps(
             wanted = f"a whole number from 0 to {LARGEST_COUNT}, the molecules of {name}"
             mistakes.add(path, f"{value.place(wrong[0])}must be {wanted}, got {counts[wrong[0]]:g}")
     for name, settings in (observe or {}).items():
-        found = path_functionals(settings)
-        if found:
-            message = (
-                f"{found[0]}(…) looks at the path step by step, and events have no common times; save more "
-                "points and look at the result"
-            )
-            mistakes.add(("observe", name, "value"), message)
         if settings.early_exercise is not None:
             message = (
                 "events have no common dates; take EulerMaruyama for the chemical Langevin equation, on steps"

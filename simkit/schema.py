@@ -36,6 +36,9 @@ def experiment_schema() -> dict[str, Any]:
     schema["properties"]["observe"]["additionalProperties"] = {
         "anyOf": [_NUMBER, {"$ref": "#/$defs/ObservableSettings"}]
     }
+    schema["properties"]["derived"]["additionalProperties"] = {
+        "anyOf": [_NUMBER, {"$ref": "#/$defs/DerivedSettings"}]
+    }
     definitions["InlineSDE"]["properties"]["sde"]["additionalProperties"] = {
         "anyOf": [_NUMBER, {"$ref": "#/$defs/SDEVariable"}]
     }

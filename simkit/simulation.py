@@ -47,7 +47,8 @@ class Simulation:
     respect to a constant reaches every place where the constant is used. `targets` are the values of all that
     it can replace: constants, and single places such as `model.sigma`, `initial.S`, `time.t1`, which a second
     mapping adds to what the constants give them. A step takes the sum of `draws_per_step` draws of the
-    noise. `convert` lets the problem be read in the solver's calculus.
+    noise. `convert` lets the problem be read in the solver's calculus. `derived` are the figures made of
+    means (`simkit.derived`).
     """
 
     problem: AbstractODE
@@ -71,6 +72,7 @@ class Simulation:
     targets: dict[str, float] = dataclasses.field(default_factory=dict)
     bind: Callable | None = None
     draws_per_step: int = 1
+    derived: tuple[Any, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -54,7 +54,13 @@ def read_start_file(path: Path, name: str, variant: str | None = None) -> StartF
     if path.suffix == ".csv":
         if variant is not None:
             raise ValueError(f"{name}: variant chooses from the result of a run, and this is a table")
-        return read_table(path, name)
+        table = read_table(path, name)
+        if "quantity" in table.header and not {"stderr", "halfwidth"}.isdisjoint(table.header):
+            raise ValueError(
+                f"{name}: holds the statistics of a run, and none of its paths; write the run to .nc or "
+                ".zarr with `save: {paths: all}` and begin from that"
+            )
+        return table
     return _read_result(path, name, variant)
 
 

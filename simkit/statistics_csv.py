@@ -62,6 +62,16 @@ def _of_run(dataset: xr.Dataset) -> Iterator[Line]:
                 ends = "time" in figure.dims or i == len(times) - 1
                 at[label] = float(known) if ends else None
             yield at
+    yield from _of_derived(dataset)
+
+
+def _of_derived(dataset: xr.Dataset) -> Iterator[Line]:
+    """A line for each figure made of means, whose value is in the column of means."""
+    for name in dataset.attrs.get("derived", "").split():
+        value = dataset[f"{name}_value"]
+        line: Line = {"quantity": name, "unit": value.attrs["units"], "time": float(dataset["time"][-1])}
+        known = [suffix for suffix in SUFFIXES if f"{name}_{suffix}" in dataset]
+        yield line | {"mean": float(value)} | {suffix: float(dataset[f"{name}_{suffix}"]) for suffix in known}
 
 
 def _figures(dataset: xr.Dataset, name: str) -> dict[str, xr.DataArray]:

@@ -45,9 +45,11 @@ def summary(dataset: "xr.Dataset") -> dict[str, Any]:
     if VARIANT in dataset.dims:
         return _summaries(dataset)
     attributes = dataset.attrs
+    derived = attributes.get("derived", "").split()
     return {
         "observables": {name: _figures(dataset, name) for name in attributes["observables"].split()},
         "state": {name: _figures(dataset, name) for name in attributes["state_variables"].split()},
+        **({"derived": {name: _figures(dataset, name) for name in derived}} if derived else {}),
         "paths": int(attributes["paths"]),
         "failed_paths": int(attributes["failed_paths"]),
         **_steps(attributes),
@@ -81,22 +83,39 @@ def _steps(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 def _figures(dataset: "xr.Dataset", name: str) -> dict[str, Any]:
     figures = {}
+    derived = f"{name}_mean" not in dataset
+    about = dataset[f"{name}_value" if derived else f"{name}_mean"].attrs
     differences = [key for key in OF_VARIANTS if f"{name}_{key}" in dataset]
     some = ("bias_order", "bias_bound", "lower", "upper", "in_sample", "in_sample_stderr")
     some += ("upper_bound", "upper_bound_stderr")
     known = [key for key in some if f"{name}_{key}" in dataset]
     for key in ("mean", "stderr", "bias", "bias_stderr", "exact", "z", *differences, *known):
-        variable = dataset.get(f"{name}_{key}")
+        variable = dataset.get(f"{name}_{'value' if key == 'mean' and derived else key}")
         value = float(np.atleast_1d(variable)[-1]) if variable is not None else math.nan
         figures[key] = value if math.isfinite(value) else None
     left_out = by_quantity(dataset, "bias_left_out")
     if name in left_out:
         figures["bias_left_out"] = left_out[name]
-    figures["noticeable_bias"] = name in by_quantity(dataset, "noticeable_bias")
-    figures["resolved"] = name not in by_quantity(dataset, "unresolved")
-    figures["n"] = int(dataset[f"{name}_mean"].attrs["n"])
-    figures["unit"] = str(dataset[f"{name}_mean"].attrs["units"])
+    parts = about.get("means", name).split()
+    figures["noticeable_bias"] = any(part in by_quantity(dataset, "noticeable_bias") for part in parts)
+    figures["resolved"] = not any(part in by_quantity(dataset, "unresolved") for part in parts)
+    figures["n"] = int(about["n"])
+    figures["unit"] = str(about["units"])
     return figures
+
+
+def derived_notes(dataset: "xr.Dataset") -> list[str]:
+    """A line for each figure made of means that has no value."""
+    from simkit.variant_dataset import each_variant
+
+    notes = []
+    for variant, one in each_variant(dataset).items():
+        for name in one.attrs.get("derived", "").split():
+            value = one[f"{name}_value"]
+            if math.isnan(value):
+                of = f" of {variant}" if variant else ""
+                notes.append(f"no {name}{of}: {value.attrs['reason'] or 'it has no value at these means'}")
+    return notes
 
 
 def bound_notes(dataset: "xr.Dataset") -> list[str]:
@@ -213,7 +232,9 @@ def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
     if VARIANT in dataset.dims:
         return _variants_table(dataset, unicode)
     content = summary(dataset)
-    rows = content["observables"] | content["state"]
+    sections = [content.get("derived", {}), content["observables"], content["state"]]
+    rows = {name: row for section in sections for name, row in section.items()}
+    ends = {len(sections[0]), len(sections[0]) + len(sections[1])}
     failed = content["failed_paths"]
     single = content["paths"] == 1
     rounding = rounding_of(dataset)
@@ -233,15 +254,18 @@ def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
     if failed:
         columns["paths"] = [f"{row['n']:,} ({failed:,} failed)" for row in rows.values()]
     shown = {title: cells for title, cells in columns.items() if any(cells)}
-    return laid_out(shown, {len(content["observables"])}, unicode)
+    return laid_out(shown, ends, unicode)
 
 
 def _variants_table(dataset: "xr.Dataset", unicode: bool) -> Table:
     """For each quantity a row for each variant, with the difference from the first one."""
     variants: dict[str, Any] = summary(dataset)["variants"]
     first = next(iter(variants.values()))
-    quantities = [*first["observables"], *first["state"]]
-    figures = {name: content["observables"] | content["state"] for name, content in variants.items()}
+    quantities = [*first.get("derived", {}), *first["observables"], *first["state"]]
+    figures = {
+        name: content.get("derived", {}) | content["observables"] | content["state"]
+        for name, content in variants.items()
+    }
     rows = [(quantity, name, figures[name][quantity]) for quantity in quantities for name in variants]
     failed = {name: content["failed_paths"] for name, content in variants.items()}
     start = next(iter(variants))
@@ -269,7 +293,7 @@ def _named(quantity: str, unit: str) -> str:
 
 
 def _difference(row: Mapping[str, Any]) -> str:
-    return with_error(row["difference"], row["difference_stderr"])
+    return with_error(row.get("difference"), row.get("difference_stderr"))
 
 
 def _strong_error(row: Mapping[str, Any]) -> str:
@@ -349,6 +373,7 @@ def print_table(dataset: "xr.Dataset", file: TextIO | None = None) -> None:
             *step_notes(dataset),
             *strong_order_notes(dataset),
             *bound_notes(dataset),
+            *derived_notes(dataset),
             closing_line(dataset),
         ],
     )

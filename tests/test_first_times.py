@@ -239,7 +239,15 @@ def test_every_says_nothing_to_a_value_at_a_time():
         build(load({**FORWARD, "observe": {"q": {"value": "at(S, 0.5)", "every": 2}}}))
 
 
-@pytest.mark.parametrize("text", ["first(S, S > 1)", "hitting_time(S > 1)", "at(S, 0.5)"])
-def test_adaptive_steps_have_no_first_times(text):
-    with pytest.raises(InputError, match=r"looks at the path step by step"):
-        build(load({**FORWARD, "time": {"t1": 1.0, "rtol": 1e-3, "atol": 1e-3}, "observe": {"q": text}}))
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("first(S, S > 1)", r"first\(…\) looks at the path step by step"),
+        ("hitting_time(S > 1)", r"hitting_time\(…\) looks at the path step by step"),
+        ("at(S, 0.3)", r"the time 0.3 is inside one of the 1 saved intervals; take points: 10"),
+    ],
+)
+def test_adaptive_steps_of_stochastic_equations_have_no_first_times(text, message):
+    adaptive = {"solver": "Milstein", "time": {"t1": 1.0, "rtol": 1e-3, "atol": 1e-3}}
+    with pytest.raises(InputError, match=message):
+        build(load({**FORWARD, **adaptive, "observe": {"q": text}}))

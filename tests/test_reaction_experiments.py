@@ -190,7 +190,11 @@ MISTAKES = [
     (["initial", "I"], -1, r"initial.I: must be a whole number from 0 .*got -1"),
     (["initial", "I"], {"normal": [10, 1]}, r"initial.I: must be a whole number of molecules"),
     (["initial", "Q"], 3, r"initial.Q: unknown variable of the model"),
-    (["observe", "most"], "max(I)", r"observe.most.*: max\(…\) looks at the path step by step, and events"),
+    (
+        ["observe", "most"],
+        "mean(I)",
+        r"observe.most.*: mean\(…\) averages over the ends of steps, and events",
+    ),
     (["solver"], {"type": "DirectMethod", "convert": True}, r"solver.convert: has no effect"),
     (
         ["solver"],

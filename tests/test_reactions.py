@@ -358,6 +358,16 @@ def test_gamma_variates(shape, dtype):
     assert abs(np.mean((x - shape) ** 2) / shape - 1) < 5 * math.sqrt((2 + 6 / shape) / KEYS)
 
 
+def test_a_million_gamma_variates_have_the_first_three_moments():
+    """To half a percent, where constants of the method that are a little off still pass the tests above."""
+    keys = jnp.arange(2**20, dtype=jnp.uint32)
+    x = np.asarray(sampler(gamma_of, jnp.float32)(keys, jnp.float32(1), None), np.float64)
+    moments = [1, 2, 6, 24, 120, 720]  # n! of an exponential law
+    for k in (1, 2, 3):
+        error = math.sqrt((moments[2 * k - 1] - moments[k - 1] ** 2) / len(x))
+        assert abs(np.mean(x**k) - moments[k - 1]) < 5 * error
+
+
 def chi_square_between(x, law, levels):
     """The p-value of how many values there are between quantiles of a continuous law, tails included."""
     levels = np.array([0.0, *levels, 1.0])

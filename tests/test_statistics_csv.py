@@ -99,6 +99,41 @@ def test_what_a_table_cannot_hold_is_refused_before_the_run(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("command", ["run", "sensitivity", "uncertainty"])
+def test_no_command_drops_paths_that_are_asked_for(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    section = {"sensitivity": {"wrt": ["a"], "of": ["X"]}}
+    constants = {"a": 1.0}
+    if command == "uncertainty":
+        section, constants = {"uncertainty": {"points": 32}}, {"a": {"uniform": [0, 1]}}
+    experiment = {
+        "constants": constants,
+        "model": {"ode": {"X": "a - X"}},
+        "initial": {"X": 0.0},
+        "time": {"t1": 1.0, "steps": 2},
+        "save": {"paths": 1},
+        "observe": {"end": "X"},
+        **section,
+    }
+    (tmp_path / "ode.yaml").write_text(json.dumps(experiment))
+    result = simkit_command(command, "ode.yaml", "--out", "found.csv", "--no-plot")
+    assert result.exit_code == 2
+    assert "save.paths: found.csv holds statistics only; write .zarr or .nc" in result.stderr
+    if command == "uncertainty":
+        with pytest.raises(InputError, match="holds statistics only"):
+            uncertainty_of(experiment, out=tmp_path / "found.csv")
+
+
+def test_statistics_are_no_initial_values(tmp_path, quick_programs):
+    simkit.run(RUN, out=tmp_path / "prices.csv")
+    begun = {**RUN, "initial": {"S": {"file": str(tmp_path / "prices.csv")}}}
+    begun.pop("ensemble", None)
+    with pytest.raises(
+        InputError, match=r"holds the statistics of a run, and none of its paths; write the run"
+    ):
+        simkit.run(begun)
+
+
 def test_a_table_is_replaced_as_other_results_are(tmp_path):
     path = tmp_path / "prices.csv"
     path.write_text("mine\n")

@@ -49,7 +49,7 @@ def sensitivity(
     """
     with reported(as_json):
         prepare(quiet)
-        from simkit.execution import build_loaded
+        from simkit.execution import build_loaded, refuse_paths
         from simkit.sensitivity import run_studies
         from simkit.variants import load_variants
 
@@ -59,6 +59,7 @@ def sensitivity(
         if check:
             given.append(("sensitivity.check", "true", "--check"))
         loaded = load_variants(experiment, given, variant)
+        refuse_paths(loaded, out)
         built = build_loaded(loaded)
         experiments = loaded.values() if isinstance(loaded, dict) else [loaded]
         if out is None and not quiet and any(each.output is not None for each in experiments):

@@ -21,6 +21,7 @@ def uncertainty(
     """Study an experiment whose parameters are distributions: which of them matter, and how much."""
     with reported(as_json):
         prepare(quiet)
+        from simkit.execution import refuse_paths
         from simkit.uncertainty.experiments import build_uncertain, study_experiment
         from simkit.uncertainty.plan import load_uncertain
 
@@ -28,6 +29,7 @@ def uncertainty(
         simulation = build_uncertain(loaded)
         named = loaded.experiment.output
         target = out or (Path(named) if named else None)
+        refuse_paths(loaded.experiment, target)
         outputs = Outputs.checked(target, no_plot, overwrite, quiet, as_json)
         with progress_bar(enabled=not (quiet or as_json)) as progress:
             dataset = study_experiment(loaded, simulation, progress)

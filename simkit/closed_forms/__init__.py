@@ -5,7 +5,9 @@ on arrays as well, with derivatives.
 """
 
 from collections.abc import Callable
+from types import ModuleType
 
+from simkit.closed_forms import barrier, bonds, double_well, heston, jump_diffusions, lookback, moments
 from simkit.closed_forms.barrier import (
     discrete_barrier,
     down_and_in_call,
@@ -52,6 +54,13 @@ from simkit.closed_forms.lookback import (
     lookback_put,
 )
 from simkit.closed_forms.moments import cir_mean, cir_variance, gbm_mean, gbm_variance, ou_mean, ou_variance
+
+
+def _from(*modules: ModuleType) -> frozenset[str]:
+    """The closed forms of some modules."""
+    homes = {module.__name__ for module in modules}
+    return frozenset(name for name, form in CLOSED_FORMS.items() if form.__module__ in homes)
+
 
 CLOSED_FORMS: dict[str, Callable[..., float]] = {
     form.__name__: form
@@ -112,32 +121,9 @@ CLOSED_FORMS: dict[str, Callable[..., float]] = {
     )
 }
 
-OF_NUMBERS = frozenset(  # integrals and sums whose length depends on their arguments
-    each.__name__
-    for each in (
-        down_and_out_call,
-        down_and_out_put,
-        up_and_out_call,
-        up_and_out_put,
-        down_and_in_call,
-        down_and_in_put,
-        up_and_in_call,
-        up_and_in_put,
-        discrete_barrier,
-        lookback_call,
-        lookback_put,
-        lookback_fixed_call,
-        lookback_fixed_put,
-        heston_call,
-        heston_put,
-        merton_call,
-        merton_put,
-        kou_call,
-        kou_put,
-        bates_call,
-        double_well_square,
-    )
-)
+OF_NUMBERS = _from(
+    barrier, lookback, heston, jump_diffusions, double_well
+)  # of a length that depends on them
 KINKED_AT_EXPIRY = frozenset(  # that is at T = 0, where a price is what is paid
     each.__name__
     for each in (
@@ -148,17 +134,4 @@ KINKED_AT_EXPIRY = frozenset(  # that is at T = 0, where a price is what is paid
         geometric_basket_call,
     )
 )
-SMOOTH = frozenset(
-    each.__name__
-    for each in (
-        vasicek_bond,
-        cir_bond,
-        hull_white_bond,
-        gbm_mean,
-        gbm_variance,
-        ou_mean,
-        ou_variance,
-        cir_mean,
-        cir_variance,
-    )
-)
+SMOOTH = _from(bonds, moments)

@@ -50,7 +50,7 @@ def _asked(facts: Facts, method: str, quantity: str, target: int, right: Choice)
             )
         return Choice(quantity, (target,), "smoothing", asked, 0, smoothed)
     if method in ("weak_derivative", "coupled_differences"):
-        name, reason = method.replace("_", " "), no_copies(facts, target, method)
+        name, reason = method.replace("_", " "), no_copies(facts, quantity, target, method)
         if reason is not None:
             raise InputError(
                 f"sensitivity.method: no {name} for {quantity} in {label}: {reason}; leave method out for "

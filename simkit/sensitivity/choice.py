@@ -151,13 +151,17 @@ def _smoothed_or_score(facts: Facts, quantity: str, target: int, why: str) -> Ch
 def _of_counts(facts: Facts, quantity: str, target: int) -> tuple[Choice, ...]:
     """The estimators for a jump process: numbers of molecules jump with the rates."""
     label, exact = facts.targets[target].label, facts.simulation.solver.exact
+    facts.refuse_moved_times(quantity, (target,), kinks=False)
+    along, moves_along = facts.sees_path(quantity), facts.moves_functionals(quantity, target)
     if facts.moves_times(target):
         return (Choice(quantity, (target,), "finite differences", MOVES_ROWS.format(label)),)
     if schedule_of(facts.simulation.problem) is not None:
+        if moves_along:
+            return (Choice(quantity, (target,), "finite differences", f"{label} is in what is watched"),)
         return (Choice(quantity, (target,), "score", f"counts jump with the rates, and {ONE_NETWORK}"),)
     if facts.at_an_end(target):
         end = AT_AN_END.format(label, facts.targets[target].value)
-        if exact:
+        if exact and not along:
             return (Choice(quantity, (target,), "weak derivative", f"{end}: one event more"),)
         return (Choice(quantity, (target,), "finite differences", end),)
     methods: list[Method] = ["coupled differences", "weak derivative", "score"]
@@ -165,12 +169,12 @@ def _of_counts(facts: Facts, quantity: str, target: int) -> tuple[Choice, ...]:
     if seen(facts.observable(quantity), "jumps") & facts.variables:
         methods = ["score", "weak derivative", "coupled differences"]
         why = "the value jumps with the counts"
-    return tuple(
-        Choice(quantity, (target,), method, why) for method in methods if exact or method != "weak derivative"
-    )
+    without = {"weak derivative"} if along or not exact else set()
+    without |= {"score"} if moves_along else set()
+    return tuple(Choice(quantity, (target,), method, why) for method in methods if method not in without)
 
 
-def no_copies(facts: Facts, target: int, method: str) -> str | None:
+def no_copies(facts: Facts, quantity: str, target: int, method: str) -> str | None:
     """Why two copies of a network cannot tell the derivative in a target, apart by it or by one event."""
     simulation, label = facts.simulation, facts.targets[target].label
     if not isinstance(simulation.grid, JumpGrid):
@@ -186,6 +190,8 @@ def no_copies(facts: Facts, target: int, method: str) -> str | None:
         return ONE_NETWORK
     if method == "coupled_differences" and facts.at_an_end(target):
         return AT_AN_END.format(label, facts.targets[target].value)
+    if method == "weak_derivative" and facts.sees_path(quantity):
+        return "it depends on the path, and an event more changes what is still to come"
     if method == "weak_derivative" and not simulation.solver.exact:
         return f"{type(simulation.solver).__name__} takes many events at once, and no other fits between"
     return None
@@ -323,6 +329,8 @@ def release_interval(facts: Facts, quantity: str, target: int, kind: str) -> int
     simulation, label = facts.simulation, facts.targets[target].label
     observable = facts.observable(quantity)
     if isinstance(simulation.grid, JumpGrid):
+        if facts.moves_functionals(quantity, target):
+            return f"{label} is in what is watched along the path"
         return MOVES_ROWS.format(label) if facts.moves_times(target) else 0
     if not isinstance(simulation.grid, Grid) or not isinstance(simulation.problem, AbstractSDE):
         return "a score needs noise on a fixed grid"

@@ -98,6 +98,17 @@ class Facts:
         found = observer.observables if isinstance(observer, Observer) else ()
         return next((each for each in found if each.name == quantity), None)
 
+    def sees_path(self, quantity: str) -> bool:
+        """Whether a quantity depends on the path, and not on its end alone."""
+        observable = self.observable(quantity)
+        return observable is not None and bool(observable.functionals)
+
+    def moves_functionals(self, quantity: str, target: int) -> bool:
+        """Whether a target moves what is watched along the path, given the path."""
+        observable = self.observable(quantity)
+        inside = () if observable is None else observable.functionals
+        return any(each.names & self.moved_names(target) for each in inside)
+
     def is_exercised(self, quantity: str) -> bool:
         """Whether a quantity is exercised early."""
         observable = self.observable(quantity)
@@ -301,23 +312,28 @@ class Facts:
 
         No path changes at once with them, and its mean only as one passes a step.
         """
-        if not isinstance(self.simulation.grid, Grid):
-            return
         observable, clock = self.observable(quantity), {"t", *self.curves}
         inside = [] if observable is None else observable.functionals
         inner = [x for each in inside for x in each.arguments]
         labels = ", ".join(self.targets[target].label for target in dict.fromkeys(targets))
-        moved = [self.moved_names(target) for target in targets]
-        for each in (*self.roughness, *roughness(*inner)):
-            timed = each.names & clock and not each.names & self.variables
-            if timed and (kinks or not each.kink) and all(each.names & names for names in moved):
-                what = f"a condition on {min(each.names & clock)}"
-                raise InputError(self._moves_against_steps(labels, what, quantity))
         for each in inside:
             if each.kind != "at":
                 continue
             if any(self.moves_times(i) or each.arguments[1].names & self.moved_names(i) for i in targets):
                 what = f"the time of {each.kind}({each.argument.text}, {each.arguments[1].text})"
+                if isinstance(self.simulation.grid, Grid):
+                    raise InputError(self._moves_against_steps(labels, what, quantity))
+                raise InputError(
+                    f"sensitivity.wrt: {labels} moves {what}, which is held; take differences of runs, or "
+                    "leave it out"
+                )
+        if not isinstance(self.simulation.grid, Grid):
+            return
+        moved = [self.moved_names(target) for target in targets]
+        for each in (*self.roughness, *roughness(*inner)):
+            timed = each.names & clock and not each.names & self.variables
+            if timed and (kinks or not each.kink) and all(each.names & names for names in moved):
+                what = f"a condition on {min(each.names & clock)}"
                 raise InputError(self._moves_against_steps(labels, what, quantity))
         bends = frozenset.intersection(*(self.moved_bends(target) for target in targets))
         if kinks and bends:

@@ -12,7 +12,7 @@ from simkit.settings.models import (
     ReactionSettings,
     SDEVariable,
 )
-from simkit.settings.observe import EarlyExercise, ObservableSettings
+from simkit.settings.observe import DerivedSettings, EarlyExercise, ObservableSettings
 from simkit.settings.plot import Plot
 from simkit.settings.run import Ensemble, Save, Solver, Time
 from simkit.settings.schedule import CurveSettings, EventSettings
@@ -27,6 +27,7 @@ __all__ = [
     "MAX_STEPS",
     "TAGS",
     "CurveSettings",
+    "DerivedSettings",
     "EarlyExercise",
     "Energies",
     "Ensemble",

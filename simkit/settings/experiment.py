@@ -7,7 +7,7 @@ from pydantic import Field, PlainValidator, PrivateAttr, WithJsonSchema
 from simkit.documents import Document
 from simkit.settings.initial import Initial
 from simkit.settings.models import Model
-from simkit.settings.observe import ObservableSettings
+from simkit.settings.observe import DerivedSettings, ObservableSettings
 from simkit.settings.plot import Plot
 from simkit.settings.run import Ensemble, Save, Solver, Time
 from simkit.settings.schedule import CurveSettings, EventSettings
@@ -85,6 +85,12 @@ class Experiment(Section):
         default_factory=dict,
         description="Observables by name: an expression, or {value: …} with further keys.",
         examples=[{"call": "exp(-r*t) * maximum(S - K, 0)"}],
+    )
+    derived: dict[str, Annotated[DerivedSettings, shorthand("value")]] = Field(
+        default_factory=dict,
+        description="Figures made of means, such as ratios, by name: an expression, or {value: …} with "
+        "further keys. Those of `simkit run`.",
+        examples=[{"vol": "implied_volatility(price=call, S=100, K=K, r=r, T=1)"}],
     )
     plot: Plot = Field(
         default_factory=lambda: Plot(),

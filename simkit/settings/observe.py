@@ -77,6 +77,20 @@ class EarlyExercise(Section):
     )
 
 
+class DerivedSettings(Section):
+    """A figure made of means."""
+
+    value: Number = Field(
+        description="An expression of observables and state variables, which stand for their means at the "
+        "end, of constants, parameters and closed forms.",
+        examples=["implied_volatility(price=call, S=100, K=K, r=r, T=1)"],
+    )
+    exact: Number | None = Field(
+        None, description="The exact value: a number, or an expression of constants.", examples=[0.2]
+    )
+    unit: Text = Field("", description="Unit, for table and dataset.", examples=["1/time^0.5"])
+
+
 class ObservableSettings(Section):
     """An observable."""
 

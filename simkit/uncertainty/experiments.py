@@ -12,7 +12,7 @@ from simkit_solvers.jump_grid import JumpGrid
 
 from simkit.build import build
 from simkit.errors import InputError
-from simkit.execution import provenance_of
+from simkit.execution import provenance_of, refuse_paths
 from simkit.mistakes import placed
 from simkit.observables import Observer
 from simkit.overrides import Overrides
@@ -54,6 +54,7 @@ def uncertainty_of(
     if out is not None:
         from simkit.storage import check_output
 
+        refuse_paths(loaded.experiment, out)
         check_output(out, overwrite)
     dataset = study_experiment(loaded, simulation, progress)
     if out is not None:

@@ -12,8 +12,9 @@ import jax
 import jax.numpy as jnp
 
 from simkit_solvers.adaptive_grid import AdaptiveGrid, Tolerances
+from simkit_solvers.first_hold import Examined, Hold, earlier, first_holds, none_holds, rows_along
 from simkit_solvers.flattened import Flattened, Layout
-from simkit_solvers.observe import AbstractObserver
+from simkit_solvers.observe import AbstractObserver, with_stops
 from simkit_solvers.problem import AbstractODE, AbstractSDE, Scalar
 from simkit_solvers.root_finder import for_adaptive_steps
 from simkit_solvers.schedule import Schedule, as_solved, just_after, prepared, schedule_of, stops_of, within
@@ -99,8 +100,9 @@ def integrate_adaptive(
 ) -> AdaptiveRun:
     """One path of `problem` from `y0` over `grid`: what `observer` keeps at each saved time.
 
-    Times take the dtype of `y0`. The observer's accumulators are those at `t0`, since steps have no common
-    times to accumulate at. `coefficients` are those of `step_control`. A run that takes more than
+    Times take the dtype of `y0`. An observer with `stops` is shown these, the saved times and the first times
+    of its conditions (`first_hold`); others have the accumulators of `t0`, since steps have no common times
+    to accumulate at. `coefficients` are those of `step_control`. A run that takes more than
     `max_steps`, or whose steps become too short for the clock, ends where it is; nothing is raised.
     Differentiable in both modes, the sequence of steps taken as given, as diffrax does.
 
@@ -135,17 +137,21 @@ def integrate_adaptive(
 
 def _run(problem, solver, y0, grid, observer, adjoint, coefficients) -> AdaptiveRun:
     problem = prepared(problem)
-    times = _local_times(grid, y0)
+    times, saved_times = with_stops(observer, _local_times(grid, y0))
     schedule = schedule_of(problem)
     if schedule is not None and (schedule.events or schedule.nodes):
-        return _run_between_stops(problem, schedule, solver, y0, grid, times, observer, adjoint, coefficients)
+        return _run_between_stops(
+            problem, schedule, solver, y0, grid, (times, saved_times), observer, adjoint, coefficients
+        )
+    start, layout = jnp.asarray(grid.t0, times.dtype), Layout.of(y0)
+    conditions = _conditions(observer, problem, layout, start, y0)
     saveat = diffrax.SaveAt(
         subs=[
             diffrax.SubSaveAt(t0=True, ts=times[1:], fn=_same_precision(times.dtype)),
             diffrax.SubSaveAt(t1=True, fn=lambda t, y, args: t),
-        ]
+        ],
+        solver_state=conditions is not None,
     )
-    start, layout = jnp.asarray(grid.t0, times.dtype), Layout.of(y0)
     found = _solved(
         Flattened(problem, layout),
         solver,
@@ -156,19 +162,39 @@ def _run(problem, solver, y0, grid, observer, adjoint, coefficients) -> Adaptive
         saveat=saveat,
         stepsize_controller=step_control(solver, grid.tolerances, times, **coefficients),
         adjoint=adjoint,
+        conditions=conditions,
     )
     if found.ts is None or found.ys is None:
         raise RuntimeError("a solution saved at times must have them")
     (saved, _), (vectors, reached), stats = found.ts, found.ys, found.stats
     states = jax.vmap(layout.state)(vectors)
-    acc = observer.init(problem, start, y0)
-    rows = jax.vmap(lambda t, y: observer.row(problem, acc, start + t, y))(times, states)
-    rows = where_reached(jnp.isfinite(saved), rows)
+    if observer.stops is None:
+        acc = observer.init(problem, start, y0)
+        rows = jax.vmap(lambda t, y: observer.row(problem, acc, start + t, y))(times, states)
+    else:
+        holds = _holds(solver, conditions, found, layout, times[-1], vectors[-1])
+        rows = rows_along(observer, lambda t: problem, start, times, states, holds, saved_times)
+    rows = where_reached(jnp.isfinite(saved[saved_times]), rows)
     return AdaptiveRun(rows, stats["num_accepted_steps"], stats["num_rejected_steps"], start + reached[0])
 
 
+def _conditions(observer: AbstractObserver, problem, layout: Layout, start, y0):
+    """The observer's conditions as a function of a time since `start` and a vector; None if it has none."""
+    if observer.stops is None or not observer.conditions(problem, start, y0):
+        return None
+    return lambda t, vector: jnp.stack(observer.conditions(problem, start + t, layout.state(vector)))
+
+
+def _holds(solver, conditions, found: diffrax.Solution, layout: Layout, end, last) -> tuple[Hold, ...]:
+    """When the conditions first held in a solution from time 0 to `end`, where it has the vector `last`."""
+    if conditions is None or found.solver_state is None:
+        return ()
+    holds = first_holds(Examined(solver, conditions), found.solver_state[1], end, last)
+    return tuple(each._replace(y=layout.state(each.y)) for each in holds)
+
+
 class _Part(NamedTuple):
-    """How far a run has come: its state at a stop, unless it has failed there."""
+    """How far a run has come: its state at a stop, unless it has failed there, and what has held by then."""
 
     y: Any
     time: jax.Array
@@ -176,11 +202,13 @@ class _Part(NamedTuple):
     accepted: jax.Array
     rejected: jax.Array
     reached: jax.Array
+    holds: tuple[Hold, ...]
 
 
 def _run_between_stops(
-    problem, schedule: Schedule, solver, y0, grid, times, observer, adjoint, coefficients
+    problem, schedule: Schedule, solver, y0, grid, saved, observer, adjoint, coefficients
 ) -> AdaptiveRun:
+    times, saved_times = saved
     dtype = times.dtype
     start, span = jnp.asarray(grid.t0, dtype), times[-1]
     stops, layout = stops_of(schedule, start, times), Layout.of(y0)
@@ -188,12 +216,15 @@ def _run_between_stops(
         subs=[
             diffrax.SubSaveAt(t1=True, fn=_same_precision(dtype)),
             diffrax.SubSaveAt(t1=True, fn=lambda t, y, args: t),
-        ]
+        ],
+        solver_state=_conditions(observer, problem, layout, start, y0) is not None,
     )
 
     def part(path: _Part, stop):
         time, which = stop
-        piece = as_solved(within(problem, start + path.time, start + time))
+        seen = within(problem, start + path.time, start + time)
+        piece = as_solved(seen)
+        conditions = _conditions(observer, seen, layout, start + path.time, y0)
         found = _solved(
             Flattened(piece, layout),
             solver,
@@ -204,6 +235,7 @@ def _run_between_stops(
             saveat=saveat,
             stepsize_controller=step_control(solver, grid.tolerances, times[:2], **coefficients),
             adjoint=adjoint,
+            conditions=conditions,
         )
         if found.ys is None:
             raise RuntimeError("a solution saved at its end must have a state")
@@ -214,16 +246,35 @@ def _run_between_stops(
         sound = path.sound & ended & (accepted + rejected <= grid.max_steps)
         last = jnp.where(ended, time, path.time + reached[0])
         y = layout.state(jnp.where(sound, vectors[0], jnp.nan))
+        holds = _holds(solver, conditions, found, layout, time - path.time, vectors[0])
         if schedule.events:
             now, after = start + time, just_after(problem, start + time, start, span)
             for i, event in enumerate(schedule.events):
                 y = event.applied((which == i) & sound, after, now, y)
-        path = _Part(y, time, sound, accepted, rejected, jnp.where(path.sound, last, path.reached))
+        holds = tuple(
+            earlier(before, each._replace(time=path.time + each.time))
+            for before, each in zip(path.holds, holds, strict=True)
+        )
+        reached = jnp.where(path.sound, last, path.reached)
+        path = _Part(y, time, sound, accepted, rejected, reached, holds)
         return path, (y, sound)
 
     none, zero = jnp.int32(0), jnp.zeros((), dtype)
-    begin = _Part(y0, zero, jnp.bool_(True), none, none, zero)
+    waiting = () if observer.stops is None else none_holds(observer, problem, start, y0, span)
+    begin = _Part(y0, zero, jnp.bool_(True), none, none, zero, waiting)
     end, (states, sound) = jax.lax.scan(part, begin, (stops.times, stops.which))
+    if observer.stops is not None:
+        there = sound[stops.rows][saved_times]
+        rows = rows_along(
+            observer,
+            lambda t: just_after(problem, start + t, start, span),
+            start,
+            stops.times,
+            states,
+            end.holds,
+            stops.rows[saved_times],
+        )
+        return AdaptiveRun(where_reached(there, rows), end.accepted, end.rejected, start + end.reached)
     states, there = jax.tree.map(lambda x: x[stops.rows], (states, sound))
     acc = observer.init(just_after(problem, start, start, span), start, jax.tree.map(lambda x: x[0], states))
 
@@ -283,11 +334,14 @@ def solution(
 
 
 @jax.named_scope(STEPS_WITHIN)
-def _solved(problem, solver, y0, grid: AdaptiveGrid, start, span, **options) -> diffrax.Solution:
-    """diffrax's solution from `start`, over local time (0, span)."""
+def _solved(
+    problem, solver, y0, grid: AdaptiveGrid, start, span, conditions=None, **options
+) -> diffrax.Solution:
+    """diffrax's solution from `start`, over local time (0, span); its steps are examined for conditions."""
+    stepping = for_adaptive_steps(solver, grid.tolerances)
     return diffrax.diffeqsolve(
         ordinary_terms(solver, DriftTerm(problem, start)),
-        for_adaptive_steps(solver, grid.tolerances),
+        stepping if conditions is None else Examined(stepping, conditions),
         jnp.zeros_like(span),
         span,
         None if grid.first_step is None else jnp.asarray(grid.first_step, span.dtype),

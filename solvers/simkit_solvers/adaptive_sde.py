@@ -21,6 +21,7 @@ import jax.numpy as jnp
 from simkit_solvers.adaptive import AdaptiveRun, where_reached
 from simkit_solvers.adaptive_grid import AdaptiveGrid
 from simkit_solvers.brownian_tree import FEWEST_LEVELS, BrownianTree
+from simkit_solvers.first_hold import rows_along
 from simkit_solvers.jump_diffusion import AbstractJumpDiffusion
 from simkit_solvers.model_solver import AbstractModelSolver
 from simkit_solvers.noise import Draw
@@ -177,8 +178,17 @@ def _integrate(problem: AbstractSDE, solver, y0, grid: AdaptiveGrid, tree, obser
     problem, _, _, grid, y0 = given
     start, span = jnp.asarray(grid.t0, dtype), jnp.asarray(grid.span, dtype)
     times = start + jnp.arange(grid.rows, dtype=dtype) / grid.points * span
-    acc = observer.init(just_after(problem, start, start, span), start, y0)
-    rows = jax.vmap(lambda t, y: observer.row(just_after(problem, t, start, span), acc, t, y))(times, states)
+    if observer.stops is None:
+        acc = observer.init(just_after(problem, start, start, span), start, y0)
+        rows = jax.vmap(lambda t, y: observer.row(just_after(problem, t, start, span), acc, t, y))(
+            times, states
+        )
+    else:
+
+        def at(t):
+            return just_after(problem, start + t, start, span)
+
+        rows = rows_along(observer, at, start, times - start, states, (), slice(None))
     there = jnp.arange(grid.rows, dtype=jnp.int32) <= done.row
     rows = where_reached(there, rows)
     return AdaptiveRun(rows, accepted, rejected, start + done.time)

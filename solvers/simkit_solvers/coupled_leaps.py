@@ -24,6 +24,7 @@ from simkit_solvers.direct_method import running_sums
 from simkit_solvers.exact_events import are_propensities, waiting_time
 from simkit_solvers.generator import Stream, Words, block, stream_key
 from simkit_solvers.jump_grid import JumpGrid
+from simkit_solvers.jump_watch import Watched, before_its_end, first_seen, shown
 from simkit_solvers.jumps import (
     BAD_COUNT,
     BAD_EVENT,
@@ -38,9 +39,9 @@ from simkit_solvers.jumps import (
     observed,
     over,
 )
-from simkit_solvers.observe import AbstractObserver
+from simkit_solvers.observe import AbstractObserver, with_stops
 from simkit_solvers.reaction_network import AbstractReactionNetwork
-from simkit_solvers.schedule import ROW, schedule_of, stops_of
+from simkit_solvers.schedule import ROW, just_after, schedule_of, stops_of
 from simkit_solvers.scopes import STEPS
 from simkit_solvers.tau_leaping import MOST_EVENTS, TauLeaping
 from simkit_solvers.variates import below_one, exponential, poisson
@@ -62,7 +63,7 @@ class _Path(NamedTuple):
 
     It has the counts `y` since `begun`, where its leap starts, and is driven up to `reached`; `fired` counts
     the events of each reaction in between. `refused` counts the leaps refused in a row, `seen` are the counts
-    at the last stop inside the leap.
+    at the last stop inside the leap. `watched` is empty unless an observer has to see the path.
     """
 
     y: Any
@@ -71,6 +72,7 @@ class _Path(NamedTuple):
     fired: jax.Array
     refused: jax.Array
     seen: Any
+    watched: Watched | tuple
 
 
 class _Joint(NamedTuple):
@@ -84,14 +86,17 @@ class _Joint(NamedTuple):
 class _Piece(NamedTuple):
     """What one path needs of a piece of the joint sequence of times, which ends at `time`.
 
-    In it so much `fired`. It ends the path's leap where it is `done`; `single` leaps are never refused.
+    In it so much `fired`, of which `last` at its end. It ends the path's leap where it is `done`; `single`
+    leaps are never refused. What is `beyond` the stop happens anew from there.
     """
 
     time: jax.Array
     fired: jax.Array
+    last: jax.Array
     done: jax.Array
     single: jax.Array
     at_stop: jax.Array
+    beyond: jax.Array
 
 
 def coupled_leaps(
@@ -120,11 +125,15 @@ def coupled_leaps(
     start, span = jnp.asarray(t0, jnp.float64), jnp.asarray(span, jnp.float64)
     factors = jnp.asarray(factors, jnp.float64)
     events = stream_key(key, path, Stream.COUPLED_LEAPS)
-    jumps = Jumps(network, JumpNoise(events, events), start, span)
+    watch = None if observer.stops is None else observer
+    jumps = Jumps(network, JumpNoise(events, events), start, span, (), watch, network)
     y0 = jax.tree.map(lambda x: jnp.asarray(x).astype(jnp.int32), y0)
     zero, running = jnp.zeros_like(span), jnp.int32(RUNNING)
     everywhere = jax.tree.map(lambda x: jnp.broadcast_to(x, factors.shape), y0)
-    joint = _Joint(_begun(jumps, everywhere, zero), jnp.uint32(0), running)
+    watched = ()
+    if watch is not None:
+        watched = jax.vmap(lambda y: Watched(first_seen(jumps, zero, y), zero))(everywhere)
+    joint = _Joint(_begun(jumps, everywhere, zero, watched), jnp.uint32(0), running)
     most = min(len(factors) * grid.max_steps, 2**32 - 1)
 
     def stop(carry, where):
@@ -138,27 +147,44 @@ def coupled_leaps(
         )
         counts, sound = jax.vmap(lambda y: after_event(jumps, time, which, y))(joint.paths.seen)
         status = _first(joint.status, (~jnp.all(sound), BAD_EVENT))
-        return (_Joint(_begun(jumps, counts, time), joint.steps, status), time), None
+        watched = _watched_at_stop(jumps, during, joint.paths, counts, time)
+        return (_Joint(_begun(jumps, counts, time, watched), joint.steps, status), time), None
 
     # Two times or more: the compiler takes a loop of one apart and mixes it with what is around.
-    times = jnp.stack([zero, span])
+    times, _ = with_stops(observer, jnp.stack([zero, span]))
     schedule = schedule_of(network)
-    stops = (times, jnp.full(2, ROW)) if schedule is None else stops_of(schedule, start, times)[:2]
+    stops = (times, jnp.full(times.shape, ROW)) if schedule is None else stops_of(schedule, start, times)[:2]
     (joint, _), _ = jax.lax.scan(stop, (joint, zero), stops)
 
-    def end(y):
+    def end(y, watched):
         counts = jax.tree.map(lambda a, b: jnp.stack([a, b]), y0, y)
-        rows = observed(network, observer, JumpGrid(start, start + span, 1, grid.max_steps), counts)
+        acc = jax.tree.map(lambda x: jnp.stack([x, x]), watched.acc) if watch is not None else None
+        rows = observed(network, observer, JumpGrid(start, start + span, 1, grid.max_steps), counts, acc)
         return {name: jnp.where(joint.status == RUNNING, x[-1], jnp.nan) for name, x in rows.items()}
 
-    return CoupledLeaps(jax.vmap(end)(joint.paths.y), joint.steps, joint.status)
+    return CoupledLeaps(jax.vmap(end)(joint.paths.y, joint.paths.watched), joint.steps, joint.status)
 
 
-def _begun(jumps: Jumps, y, time) -> _Path:
+def _watched_at_stop(jumps: Jumps, during: Jumps, paths: _Path, counts, time) -> Watched | tuple:
+    """What the observer has seen of paths at a stop, which leaves the counts as they are given."""
+    if jumps.observer is None:
+        return ()
+    problem = just_after(jumps.network, jumps.t0 + time, jumps.t0, jumps.span)
+
+    def seen(watched, y, after):
+        changed, begun = shown(during, watched, time, y, after, problem), first_seen(jumps, time, after)
+        return changed._replace(acc=_where(time > 0, changed.acc, begun))
+
+    return jax.vmap(seen)(paths.watched, paths.seen, counts)
+
+
+def _begun(jumps: Jumps, y, time, watched) -> _Path:
     """Paths that go on from the counts `y` at a time."""
     size = jax.tree.leaves(y)[0].shape
     times, none = jnp.broadcast_to(time, size), jnp.zeros(size, jnp.int32)
-    return _Path(y, times, times, jnp.zeros((*size, len(jumps.network.reactions)), jnp.int32), none, y)
+    return _Path(
+        y, times, times, jnp.zeros((*size, len(jumps.network.reactions)), jnp.int32), none, y, watched
+    )
 
 
 @jax.named_scope(STEPS)
@@ -204,7 +230,9 @@ def _driven(jumps: Jumps, method: TauLeaping, factors, joint: _Joint, stop, most
     done = (time >= ends) | cut | (plans.single & (time >= stop))
     fired = jnp.sum(jnp.where(fires_in, layers, 0), 1, dtype=jnp.int32)
     everywhere = jnp.broadcast_to(time, done.shape)
-    piece = _Piece(everywhere, fired, done, plans.single, everywhere == stop)
+    last = jnp.sum(jnp.where(fires_in, which, False), 1, dtype=jnp.int32)
+    at_stop, beyond = everywhere == stop, everywhere > stop
+    piece = _Piece(everywhere, fired, last, done, plans.single, at_stop, beyond)
     after, small = jax.vmap(functools.partial(_after, jumps))(paths, piece)
     status = _first(
         joint.status,
@@ -231,6 +259,11 @@ def _after(jumps: Jumps, path: _Path, piece: _Piece) -> tuple[_Path, jax.Array]:
     there = jax.tree.map(lambda x: jnp.clip(x, 0, LARGEST_COUNT).astype(jnp.int32), real)
     accepted = piece.done & (enough | piece.single)
     refused = piece.done & ~accepted
+    watched = path.watched
+    if isinstance(watched, Watched):
+        before = before_its_end(jumps, path.y, [*(fired - piece.last)])
+        seen = shown(jumps, watched, piece.time, before, there)
+        watched = _where(accepted & ~piece.beyond, seen, watched)
     after = _Path(
         _where(accepted, there, path.y),
         jnp.where(accepted, piece.time, path.begun),
@@ -238,6 +271,7 @@ def _after(jumps: Jumps, path: _Path, piece: _Piece) -> tuple[_Path, jax.Array]:
         jnp.where(piece.done, 0, fired),
         jnp.where(piece.done, jnp.where(refused, path.refused + 1, 0), path.refused),
         _where(piece.at_stop, _where(enough, there, path.y), path.seen),
+        watched,
     )
     return after, small | ~piece.done
 

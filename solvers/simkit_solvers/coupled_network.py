@@ -85,6 +85,21 @@ class ObservedPair(AbstractObserver):
             self.second.update(problem.second, acc[1], k, t, other, dt),
         )
 
+    @property
+    def stops(self):
+        """Those of both, which are the same."""
+        return self.first.stops
+
+    def changed(self, acc, k, t, before, after):
+        (problem, y), (problem_after, y_after) = before, after
+        sides = zip(problem.parted(y), problem_after.parted(y_after), strict=True)
+        (one, one_after), (other, other_after) = sides
+        first, second = (problem.first, one), (problem.second, other)
+        return (
+            self.first.changed(acc[0], k, t, first, (problem_after.first, one_after)),
+            self.second.changed(acc[1], k, t, second, (problem_after.second, other_after)),
+        )
+
     def row(self, problem, acc, t, y):
         one, other = problem.parted(y)
         return {

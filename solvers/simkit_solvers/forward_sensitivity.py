@@ -92,8 +92,37 @@ class _Observed(AbstractObserver):
         slopes = [along(init, (self.observer, problem.original, y), each)[1] for each in moved]
         return init((self.observer, problem.original, y)), tuple(slopes)
 
+    @property
+    def stops(self):
+        """Those of the observer."""
+        return self.observer.stops
+
+    def conditions(self, problem, t, y):
+        return self.observer.conditions(problem.original, t, problem.parted(y)[0])
+
     def update(self, problem, acc, k, t, y, dt):
-        raise ValueError("sensitivities: adaptive steps have no common times to accumulate at")
+        y, sensitivities = problem.parted(y)
+        acc, slopes = acc
+
+        def update(both):
+            observer, problem, acc, y = both
+            return observer.update(problem, acc, k, t, y, dt)
+
+        primal = self.observer, problem.original, acc, y
+        moved = zip(self.tangents, problem.tangents, slopes, sensitivities, strict=True)
+        return update(primal), tuple(along(update, primal, each)[1] for each in moved)
+
+    def held(self, problem, acc, which, t, y):
+        y, sensitivities = problem.parted(y)
+        acc, slopes = acc
+
+        def held(both):
+            observer, problem, acc, y = both
+            return observer.held(problem, acc, which, t, y)
+
+        primal = self.observer, problem.original, acc, y
+        moved = zip(self.tangents, problem.tangents, slopes, sensitivities, strict=True)
+        return held(primal), tuple(along(held, primal, each)[1] for each in moved)
 
     def row(self, problem, acc, t, y):
         y, sensitivities = problem.parted(y)

@@ -56,6 +56,11 @@ def with_jumps(problem: AbstractJumpDiffusion, t, dt, y, words: tuple[StepWords,
     `words` are the random words of as many equal parts of the step, each with its own number of jumps.
     Raises `ValueError` when `jump` does not give a state like `y`.
     """
+    return jumps_of_step(problem, t, dt, y, words)[0]
+
+
+def jumps_of_step(problem: AbstractJumpDiffusion, t, dt, y, words: tuple[StepWords, ...]):
+    """The same, and the sum of the marks."""
     middle = t + 0.5 * dt
     rate = jnp.asarray(problem.intensity(middle, y), dt.dtype)
     mean = jax.lax.stop_gradient(rate * (dt / len(words)))
@@ -69,4 +74,4 @@ def with_jumps(problem: AbstractJumpDiffusion, t, dt, y, words: tuple[StepWords,
             f"{type(problem).__name__}.jump: must return a {type(y).__name__} of numbers in the state's "
             f"precision, got {after}"
         )
-    return after
+    return after, total

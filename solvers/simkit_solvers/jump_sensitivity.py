@@ -248,7 +248,7 @@ def _explicit(network, observer, grid, run: JumpRun, direction: Direction) -> di
     """The derivatives of the rows with the counts held fixed, NaN where the rows are."""
 
     def rows(both):
-        return observed(*both, grid, run.counts)
+        return observed(*both, grid, run.counts, run.watched)
 
     _, found = along(rows, (network, observer), _tangents(network, observer, grid, direction))
     return jax.tree.map(lambda x, df: jnp.where(jnp.isnan(x), x, df), run.rows, found)

@@ -24,7 +24,8 @@ from simkit_solvers.jump_scores import (
     schedule_moves,
     score_gained,
 )
-from simkit_solvers.observe import AbstractObserver
+from simkit_solvers.jump_watch import Watched, before_its_end, first_seen, in_real_numbers, shown
+from simkit_solvers.observe import AbstractObserver, with_stops
 from simkit_solvers.problem import Scalar
 from simkit_solvers.reaction_network import AbstractReactionNetwork
 from simkit_solvers.schedule import (
@@ -99,7 +100,8 @@ class Leap(NamedTuple):
 class Jumps(NamedTuple):
     """What a method reads beside the counts: the network, the noise, and the length of the run.
 
-    `directions` are tangents of the network in which the loop accumulates scores.
+    `directions` are tangents of the network in which the loop accumulates scores. `observer` is one that has
+    to see the path between saved times, with `seen`, the network with its schedule.
     """
 
     network: AbstractReactionNetwork
@@ -107,6 +109,8 @@ class Jumps(NamedTuple):
     t0: jax.Array
     span: jax.Array
     directions: tuple = ()
+    observer: AbstractObserver | None = None
+    seen: Any = None
 
     def propensities(self, y) -> tuple:
         """The propensities of counts, in the precision of the run."""
@@ -168,7 +172,7 @@ class JumpRun(NamedTuple):
     first time that was not reached. `steps` counts events, and leaps of a method that takes some; `rejected`
     the leaps that were too long. `reached` is the time at which it ended, `t1` unless it failed, and `status`
     why it did. `scores` has for each direction the derivative of the log likelihood of the path up to each
-    saved time, like the rows.
+    saved time, like the rows. `watched` are the observer's accumulators there, if it has to see the path.
     """
 
     counts: Any
@@ -178,6 +182,7 @@ class JumpRun(NamedTuple):
     reached: jax.Array
     status: jax.Array
     scores: tuple = ()
+    watched: Any = None
 
 
 class _Path(NamedTuple):
@@ -185,7 +190,8 @@ class _Path(NamedTuple):
 
     `drawn` is of the event or leap that comes next. `lost` is what rounding has taken from `elapsed`, and
     empty in float64; `interruptions` counts the stops at which a proposal was given up, and is empty where
-    there are none. `scores` has one number for each direction; `ahead` is kept of the last proposal.
+    there are none. `scores` has one number for each direction; `ahead` is kept of the last proposal;
+    `watched` is empty unless an observer has to see the path.
     """
 
     drawn: Any
@@ -198,6 +204,7 @@ class _Path(NamedTuple):
     interruptions: tuple = ()
     scores: tuple = ()
     ahead: Any = ()
+    watched: Watched | tuple = ()
 
 
 def integrate_jumps(
@@ -224,9 +231,16 @@ def integrate_jumps(
     `directions` are tangents of the network, pytrees of its structure such as the network itself with a 1 in
     place of one parameter and 0 for the others. For each the path carries its score, see `jump_scores`; the
     path itself is the same. With `begin`, a time since `t0`, nothing happens before; rows there have `y0`.
-    Raises `ValueError` for a tangent of another structure, and for `begin` with a scheduled network.
+    Raises `ValueError` for a tangent of another structure, and for `begin` with a scheduled network or an
+    observer that has to see the whole path.
+
+    Such an observer sees the counts before and after each event, when it happens; of a leap those at its end,
+    and those before the events that end it.
     """
     check_rates(network)
+    watch = None if observer.stops is None else observer
+    if begin is not None and watch is not None:
+        raise ValueError("begin: the observer has to see the path from t0; leave begin out")
     if begin is not None and schedule_of(network) is not None:
         raise ValueError(
             "begin: a scheduled network begins at t0; give begin only where nothing is scheduled"
@@ -235,16 +249,17 @@ def integrate_jumps(
     directions = tuple(as_tangent(network, each, dtype) for each in directions)
     given = jax.tree.map(
         lambda x: jnp.asarray(x, dtype) if isinstance(x, float) or eqx.is_inexact_array(x) else x,
-        (network, method, grid, directions, begin),
+        (network, method, grid, directions, begin, watch),
     )
     numbers, others = eqx.partition(given, eqx.is_array)
     y0 = jax.tree.map(lambda x: jnp.asarray(x).astype(jnp.int32), y0)
 
     @jax.custom_jvp
     def run(numbers, y0, noise):
-        network, method, grid, directions, begin = eqx.combine(numbers, others)
+        network, method, grid, directions, begin, watch = eqx.combine(numbers, others)
         start, span = jnp.asarray(grid.t0, dtype), jnp.asarray(grid.span, dtype)
-        return _rows(Jumps(network, noise, start, span, directions), method, y0, grid, begin)
+        jumps = Jumps(network, noise, start, span, directions, watch, network)
+        return _rows(jumps, method, y0, grid, begin)
 
     @run.defjvp
     def _(primals, tangents):
@@ -254,29 +269,34 @@ def integrate_jumps(
             "rate equation or the chemical Langevin equation"
         )
 
-    counts, scores, end = run(numbers, y0, noise)
-    network, method, grid, _, _ = given
-    rows = observed(network, observer, grid, counts)
+    counts, scores, watched, end = run(numbers, y0, noise)
+    network, method, grid = given[:3]
+    rows = observed(network, observer, grid, counts, watched)
     start, span = jnp.asarray(grid.t0, dtype), jnp.asarray(grid.span, dtype)
     times = _times(grid, span)
     failed = end.status > WAITING
     there = ~failed | (times <= end.elapsed)
     rows, scores = jax.tree.map(lambda x: jnp.where(there, x, jnp.nan), (rows, scores))
     reached = start + jnp.where(failed, end.elapsed, span)
-    return JumpRun(counts, rows, end.steps, method.rejected(end.state), reached, end.status, scores)
+    rejected = method.rejected(end.state)
+    return JumpRun(counts, rows, end.steps, rejected, reached, end.status, scores, watched)
 
 
-def observed(network: AbstractReactionNetwork, observer: AbstractObserver, grid: JumpGrid, counts) -> dict:
-    """What an observer keeps at the saved times of `grid`, given the counts there."""
+def observed(
+    network: AbstractReactionNetwork, observer: AbstractObserver, grid: JumpGrid, counts, watched=None
+) -> dict:
+    """What an observer keeps at the saved times of `grid`, given the counts there, and its accumulators."""
     dtype = jnp.result_type(grid.t0, grid.span)
     start, span = jnp.asarray(grid.t0, dtype), jnp.asarray(grid.span, dtype)
     real = jax.tree.map(lambda x: x.astype(dtype), counts)
     acc = observer.init(just_after(network, start, start, span), start, jax.tree.map(lambda x: x[0], real))
 
-    def row(t, y):
+    def row(t, y, acc):
         return observer.row(just_after(network, start + t, start, span), acc, start + t, y)
 
-    return jax.vmap(row)(_times(grid, span), real)
+    if watched is not None:
+        return jax.vmap(row)(_times(grid, span), real, watched)
+    return jax.vmap(lambda t, y: row(t, y, acc))(_times(grid, span), real)
 
 
 def check_rates(network: AbstractReactionNetwork) -> None:
@@ -307,7 +327,7 @@ def _times(grid: JumpGrid, span):
 
 
 def _rows(jumps: Jumps, method: AbstractJumpMethod, y0, grid: JumpGrid, at: Scalar | None):
-    """The counts and the scores at the saved times, and the path at the end."""
+    """The counts, the scores and the accumulators at the saved times, and the path at the end."""
     zero, none = jnp.zeros_like(jumps.span), jnp.int32(0)
     lost = () if zero.dtype == jnp.float64 else (zero,)
     schedule = schedule_of(jumps.network)
@@ -318,6 +338,8 @@ def _rows(jumps: Jumps, method: AbstractJumpMethod, y0, grid: JumpGrid, at: Scal
     state = method.init(begun, y0)
     start = _Path((), y0, started, lost, state, none, none, (none,) if stopping else (), scores)
     start = start._replace(ahead=method.keep(begun, None))
+    if jumps.observer is not None:
+        start = start._replace(watched=Watched(first_seen(jumps, zero, y0), zero))
     start = _with_draw(begun, method, start)
     pack, unpack = _packing(start)
 
@@ -334,14 +356,18 @@ def _rows(jumps: Jumps, method: AbstractJumpMethod, y0, grid: JumpGrid, at: Scal
         )
         index = _index(method, path)
         y, looked = method.look(jumps, path.y, path.ahead, index, path.elapsed, time, looked)
-        return (path, looked), (y, _scores_at(jumps, method, path, time))
+        if jumps.observer is not None:
+            path = path._replace(watched=shown(jumps, path.watched, time, y))
+        return (path, looked), (y, _scores_at(jumps, method, path, time), _accumulators(path))
 
     # Two times or more: the compiler takes a loop of one apart and mixes it with what is around.
-    times = _times(grid, jumps.span)
+    times, saved = _times(grid, jumps.span), slice(None)
+    if jumps.observer is not None:
+        times, saved = with_stops(jumps.observer, times)
     begin = start, method.start_looking(begun, y0)
     if schedule is None or not stopping:
-        (path, _), (counts, scores) = jax.lax.scan(functools.partial(until, begun), begin, times)
-        return counts, scores, path
+        (path, _), seen = jax.lax.scan(functools.partial(until, begun), begin, times)
+        return *jax.tree.map(lambda x: x[saved], seen), path
 
     def stop(carry, where):
         inner, last = carry
@@ -349,17 +375,21 @@ def _rows(jumps: Jumps, method: AbstractJumpMethod, y0, grid: JumpGrid, at: Scal
         during = over(jumps, last, time)
         path, looked = inner
         path = _with_draw(during, method, path)
-        (path, looked), (y, scores) = until(during, (path, looked), time)
+        (path, looked), (y, scores, _) = until(during, (path, looked), time)
         path, y = _stopped(jumps, schedule, method, during, path, y, scores, time, which)
-        return ((path, looked), time), (y, scores)
+        return ((path, looked), time), (y, scores, _accumulators(path))
 
     if jumps.directions:
         status = jnp.where(schedule_moves(jumps.network, jumps.directions), MOVED_EVENT, start.status)
         begin = start._replace(status=status), begin[1]
     stops = stops_of(schedule, jumps.t0, times)
     ((path, _), _), seen = jax.lax.scan(stop, (begin, zero), (stops.times, stops.which))
-    counts, scores = jax.tree.map(lambda x: x[stops.rows], seen)
-    return counts, scores, path
+    return *jax.tree.map(lambda x: x[stops.rows[saved]], seen), path
+
+
+def _accumulators(path: _Path) -> Any:
+    """Those of an observer that has to see the path."""
+    return path.watched.acc if isinstance(path.watched, Watched) else None
 
 
 def _scores_at(jumps: Jumps, method: AbstractJumpMethod, path: _Path, time) -> tuple:
@@ -387,7 +417,8 @@ def over(jumps: Jumps, begin, end) -> Jumps:
         return as_solved(within(network, jumps.t0 + begin, jumps.t0 + end))
 
     directions = pushed(piece, jumps.network, jumps.directions)
-    return jumps._replace(network=piece(jumps.network), directions=directions)
+    seen = within(jumps.network, jumps.t0 + begin, jumps.t0 + end)
+    return jumps._replace(network=piece(jumps.network), directions=directions, seen=seen)
 
 
 def _stopped(
@@ -402,7 +433,7 @@ def _stopped(
     which,
 ) -> tuple[_Path, Any]:
     """The path as it goes on after a stop, at which the counts are `y`, and the counts then."""
-    real, (counts, sound) = _real(y, time), after_event(jumps, time, which, y)
+    real, (counts, sound) = in_real_numbers(y, time.dtype), after_event(jumps, time, which, y)
     going = path.status <= WAITING
     happens = going & (which >= 0)
     changed = happens & sound
@@ -415,6 +446,12 @@ def _stopped(
     counts = where(changed, counts, y)
     status = jnp.where(happens & ~sound, jnp.int32(BAD_EVENT), path.status)
     moved = event_moves(_event(jumps, time, which), jumps.network, jumps.directions, real)
+    watched = path.watched
+    if isinstance(watched, Watched):
+        after = just_after(jumps.network, jumps.t0 + time, jumps.t0, jumps.span)
+        changed = shown(during, watched, time, y, counts, after).acc
+        acc = where(time > 0, changed, first_seen(jumps, time, counts))
+        watched = Watched(where(interrupted, acc, watched.acc), time)
     path = _Path(
         path.drawn,
         where(interrupted, counts, path.y),
@@ -426,6 +463,7 @@ def _stopped(
         tuple(n + interrupted.astype(jnp.int32) for n in path.interruptions),
         where(interrupted, scores, path.scores),
         path.ahead,
+        watched,
     )
     return path, where(interrupted, counts, y)
 
@@ -435,7 +473,7 @@ def after_event(jumps: Jumps, time, which, y) -> tuple[Any, jax.Array]:
 
     Where they are not they are 0. A negative number is that of no event.
     """
-    real = _event(jumps, time, which)(jumps.network, _real(y, time))
+    real = _event(jumps, time, which)(jumps.network, in_real_numbers(y, time.dtype))
     most = min(LARGEST_COUNT, 2 ** (jnp.finfo(time.dtype).nmant + 1))
     sound = jnp.bool_(True)
     for x in jax.tree.leaves(real):
@@ -455,10 +493,6 @@ def _event(jumps: Jumps, time, which) -> Callable:
         return real
 
     return after
-
-
-def _real(y, time):
-    return jax.tree.map(lambda x: x.astype(time.dtype), y)
 
 
 @jax.named_scope(STEPS)
@@ -484,6 +518,10 @@ def _turn(jumps: Jumps, method: AbstractJumpMethod, path: _Path, time, max_steps
     def where(condition, one, other):
         return jax.tree.map(lambda a, b: jnp.where(condition, a, b), one, other)
 
+    watched = path.watched
+    if isinstance(watched, Watched):
+        before = before_its_end(jumps, path.y, ahead.inside) if ahead.inside else path.y
+        watched = where(taken, shown(jumps, watched, end, before, y), watched)
     after = _Path(
         path.drawn,
         where(taken, y, path.y),
@@ -495,6 +533,7 @@ def _turn(jumps: Jumps, method: AbstractJumpMethod, path: _Path, time, max_steps
         path.interruptions,
         tuple(jnp.where(goes, s + g, s) for s, g in zip(path.scores, gained, strict=True)),
         method.keep(jumps, ahead),
+        watched,
     )
     drawn = _with_draw(jumps, method, after).drawn
     return after._replace(drawn=where(goes, drawn, path.drawn))

@@ -5,6 +5,7 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 
 
 class AbstractObserver(eqx.Module):
@@ -22,10 +23,34 @@ class AbstractObserver(eqx.Module):
     def update(self, problem, acc, k, t, y, dt) -> Any:
         """The accumulators after step `k` = 1, 2, … (a `uint32` scalar), which ended at `t` in `y`."""
 
+    @property
+    def stops(self) -> tuple[float, ...] | None:
+        """Times that it needs beside the saved ones on paths without common steps, as fractions of the run.
+
+        `None` if it needs nothing of a path between its rows. Otherwise such a loop calls `update` and
+        `changed` as a path goes on, with the number of stops before that time as `k`.
+        """
+        return None
+
+    def conditions(self, problem, t, y) -> tuple:
+        """Conditions whose first times it has to be shown, where it has `stops`: booleans."""
+        return ()
+
+    def held(self, problem, acc, which: int, t, y) -> Any:
+        """The accumulators once condition number `which` holds, at `t` in `y`, which are a rounding off."""
+        return acc
+
     def driven(self, acc, k, draw) -> Any:
         """The accumulators once the normals of the step that begins at step `k` are drawn, before it.
 
         Called along a path of values alone, not where derivatives are carried with them.
+        """
+        return acc
+
+    def jumped(self, acc, k, marks) -> Any:
+        """The accumulators once the jumps of the step that begins at step `k` are known, by their marks' sum.
+
+        Called as `driven` is, before `update`.
         """
         return acc
 
@@ -53,6 +78,22 @@ class AbstractObserver(eqx.Module):
     @abc.abstractmethod
     def refined(self, factor: int) -> "AbstractObserver":
         """The observer that sees the same times on a grid `factor` times finer."""
+
+
+def stops_before(observer: AbstractObserver, since, span):
+    """How many of an observer's stops are before a time since t0, of a run over `span`."""
+    stops = jnp.asarray(observer.stops or (), span.dtype) * span
+    rounding = 16 * jnp.finfo(span.dtype).eps * span
+    return jnp.sum(stops < since - rounding, dtype=jnp.uint32)
+
+
+def with_stops(observer: AbstractObserver, times) -> tuple[jax.Array, Any]:
+    """The saved times since t0 and an observer's stops in their order, and where the saved ones are."""
+    inside = [fraction for fraction in observer.stops or () if 0 < fraction < 1]
+    if not inside:
+        return times, slice(None)
+    everything = jnp.sort(jnp.concatenate([times, jnp.asarray(inside, times.dtype) * times[-1]]))
+    return everything, jnp.searchsorted(everything, times, side="right") - 1
 
 
 class States(AbstractObserver):

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from simkit_solvers.jump_diffusion import with_jumps
+from simkit_solvers.jump_diffusion import jumps_of_step
 from simkit_solvers.noise import AbstractNoise
 from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.schedule import Schedule, as_solved, schedule_of, within
@@ -47,7 +47,8 @@ class PathRun(NamedTuple):
         """State, solver's state and accumulators after jumps, a look at the path, and events."""
         during: Any = self.after(k)
         if words is not None:
-            y = with_jumps(during, self.time(k), self.dt, y, words)
+            y, marks = jumps_of_step(during, self.time(k), self.dt, y, words)
+            acc = self.observer.jumped(acc, k, marks)
         k = k + jnp.uint32(1)
         acc = self.observer.update(during, acc, k, self.time(k), y, self.dt)
         if schedule_of(self.problem) is not None:

@@ -23,6 +23,7 @@ from simkit_solvers.jumps import (
 from simkit_solvers.solver_info import SolverInfo
 from simkit_solvers.variates import below_one, binomial, exponential, poisson
 
+WATCHED_LEAPS = 100  # of a run at least, where something is watched along its paths, at the ends of leaps
 FEW_EVENTS = 10  # a leap over fewer than so many events on average is one exact event instead
 MOST_EVENTS = {4: 4e6, 8: 1e9}  # of a reaction in a leap, by the bytes of a number that still counts them
 
@@ -146,7 +147,8 @@ class TauLeaping(AbstractJumpMethod):
         critical = self._critical(jumps, y, a)
         leap = self._leap(jumps, y, a, critical)
         single = leap * running_sums(a)[-1] < FEW_EVENTS
-        halved = jnp.minimum(leap * jnp.exp2(-refused.astype(leap.dtype)), jumps.span)
+        longest = jumps.span if jumps.observer is None else jumps.span / WATCHED_LEAPS
+        halved = jnp.minimum(leap * jnp.exp2(-refused.astype(leap.dtype)), longest)
         return Planned(a, tuple(critical), single, halved)
 
     def interrupted(self, jumps, y, state, after):
