@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import jax
 import numpy as np
-from simkit_solvers.andersen_qe import AbstractSquareRootVariance, AndersenQE
 from simkit_solvers.jump_grid import JumpGrid
 from simkit_solvers.problem import AbstractSDE
 from simkit_solvers.registry import samples_exactly
@@ -17,7 +16,7 @@ from simkit.exercise import POLICIES
 from simkit.failures import failed_paths
 from simkit.longstaff_schwartz import independent_policies
 from simkit.paths import as_device_ids, path_mesh
-from simkit.programs import compiled
+from simkit.programs import Request, compiled
 from simkit.sensitivity.asked import offer_asked
 from simkit.sensitivity.choice import Choice, second_offer
 from simkit.sensitivity.differences import SMOOTH, step_of
@@ -25,9 +24,9 @@ from simkit.sensitivity.facts import Facts
 from simkit.sensitivity.moments import Found, MomentsReduction, average, pooled
 from simkit.sensitivity.part import Errors, Part, chunks_of, requests_of
 from simkit.sensitivity.parts import parts_of
-from simkit.sensitivity.pilot import picked
+from simkit.sensitivity.pilot import picked, remedy
 from simkit.sensitivity.step_errors import Coupled, coupled_values, error_of_derivative, errors_of_means
-from simkit.sensitivity.tails import Tail, Verdict
+from simkit.sensitivity.tails import FAULTS, Tail, Verdict
 from simkit.sensitivity.targets import Target, changes, find_target, in_time, program_of, shifted
 from simkit.sensitivity_names import named_pairs
 from simkit.settings import Sensitivity
@@ -44,8 +43,8 @@ class Derivative:
 
     `step_error` is, of ordinary equations, how much a run to a tenth of the tolerances or with twice as many
     steps differs, for finite differences how much a formula of lower order does, and for coupled copies what
-    is left of their distance; `steps` what the steps of a stochastic run leave at the end. `tail` and
-    `verdict` say whether `stderr` can be believed.
+    is left of their distance; `steps` what the steps of a stochastic run leave at the end. `tail` says
+    whether `stderr` can be believed.
     `check` is the same by finite differences, where that was asked for and is something else.
     """
 
@@ -57,7 +56,11 @@ class Derivative:
     check: "Derivative | None" = None
     steps: StepError | None = None
     tail: Tail | None = None
-    verdict: Verdict = "settled"
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether `stderr` can be believed."""
+        return "settled" if self.tail is None else self.tail.verdict
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,16 +106,20 @@ def _find(simulation: Simulation, section: Sensitivity, progress: Progress | Non
     quantities = section.of or list(simulation.observables) or list(simulation.problem.State._fields)
     offers = [offer_asked(facts, section.method, q, i) for q in quantities for i in range(len(targets))]
     offers += [second_offer(facts, q, pair) for q in quantities for pair in pairs]
-    choices, seconds = picked(facts, offers)
-    compile_s += seconds
-    checks = [_check_of(choice) for choice in choices if section.check and not _differs(choice)]
-    parts = parts_of(facts, [*choices, *checks], quantities, beside)
-    start, compile_before = time.perf_counter(), compile_s
     bias = bias_run(simulation)
-    # All at once: XLA compiles one while the next is traced.
     levels = () if bias is None else bias.requests
-    requests = (request for part in parts for request in requests_of(simulation, part))
-    compile_s += compiled(*requests, *levels)[1]
+
+    def planned(choices: list[Choice]) -> tuple[list[Part], list[Request]]:
+        checks = [_check_of(choice) for choice in choices if section.check and not _differs(choice)]
+        parts = parts_of(facts, [*choices, *checks], quantities, beside)
+        return parts, [*(request for part in parts for request in requests_of(simulation, part)), *levels]
+
+    choices, seconds = picked(facts, offers, planned)
+    compile_s += seconds
+    start, compile_before = time.perf_counter(), compile_s
+    parts, requests = planned(choices)
+    # All at once: XLA compiles one while the next is traced.
+    compile_s += compiled(*requests)[1]
     total = sum(part.cost for part in parts)
     done = 0.0
     derivatives: dict[Choice, Derivative] = {}
@@ -160,7 +167,7 @@ def _find(simulation: Simulation, section: Sensitivity, progress: Progress | Non
         found = derivatives[instead.get(choice, choice)]
         pairs, name = coupled[found.choice], choice.quantity
         steps = error_of_derivative(simulation, name, pairs, biases.get(name))
-        found = dataclasses.replace(found, steps=steps, tail=pairs.tail, verdict=pairs.verdict)
+        found = dataclasses.replace(found, steps=steps, tail=pairs.tail)
         check = None if _differs(found.choice) else derivatives.get(_check_of(choice))
         found = _unsettled(facts, _unmeasured(facts, _explained(facts, found)))
         ordered.append(dataclasses.replace(found, check=check))
@@ -221,14 +228,8 @@ def _unsettled(facts: Facts, found: Derivative) -> Derivative:
     """A derivative without a variance says so, and what to do."""
     if found.verdict != "grows":
         return found
-    remedy = "leave sensitivity.method out, or take another"
-    solver = facts.simulation.solver
-    if isinstance(facts.simulation.problem, AbstractSquareRootVariance) and not isinstance(
-        solver, AndersenQE
-    ):
-        remedy = "take solver: AndersenQE"
     choice = found.choice
-    reason = f"no result: the variance grows as steps become shorter; {remedy}"
+    reason = f"no result: {FAULTS[found.verdict]}; {remedy(facts) or 'take another sensitivity.method'}"
     return dataclasses.replace(found, choice=dataclasses.replace(choice, reason=reason))
 
 
