@@ -66,8 +66,9 @@ def picked(facts: Facts, offers: Sequence[Offer]) -> tuple[list[Choice], float]:
     if not contested or facts.simulation.paths < FEWEST:
         return [offer.rivals[0] for offer in offers], 0.0
     rivals = {choice for offer in contested for choice in offer.rivals}
-    # All first choices, as the study will group them: a program that wins is compiled once.
-    grouped = dict.fromkeys(choice for offer in offers for choice in offer.rivals)
+    # With what may be picked in their place, or a method's program for some derivatives would be compiled, and
+    # then that for all of them.
+    grouped = dict.fromkeys(choice for offer in offers for choice in (*offer.rivals, *offer.instead))
     measured, seconds = _measured(facts, grouped, rivals)
     instead = [
         choice
@@ -75,7 +76,7 @@ def picked(facts: Facts, offers: Sequence[Offer]) -> tuple[list[Choice], float]:
         if not any(measured[each].settled for each in offer.rivals)
         for choice in offer.instead
     ]
-    more, again = _measured(facts, instead, instead)
+    more, again = _measured(facts, grouped, instead)
     measured |= more
     candidates = [[c for c in (*each.rivals, *each.instead) if c in measured] for each in offers]
     good = [_good(each, measured) for each in candidates]

@@ -247,16 +247,17 @@ def _run(
 ) -> tuple[Found, Errors, dict[Choice, Coupled], float]:
     plan, mesh = chunks_of(simulation), path_mesh(simulation.devices)
     ids = as_device_ids(0, plan.leaves, plan.lanes, mesh)
-    reduction = MomentsReduction(part.counts, mesh)
-    (*programs, reduce), seconds = compiled(*requests_of(simulation, part))
+    programs, seconds = compiled(*requests_of(simulation, part))
+    programs, averaging = programs[: len(part.all_requests)], programs[len(part.all_requests) :]
+    reduction = MomentsReduction(part.counts).compiled(averaging)
 
     def simulate(ids):
         return part.run(programs, ids)
 
     if part.replicates:
-        found = _of_policies(part, programs, reduce, reduction, simulation.paths, plan, mesh, progress)
+        found = _of_policies(part, programs, reduction, simulation.paths, plan, mesh, progress)
     else:
-        found = average(simulate, reduce, reduction, simulation.paths, plan, mesh, progress)
+        found = average(simulate, reduction, simulation.paths, plan, mesh, progress)
     errors = part.step_errors(found, programs, ids, simulation.paths)
     return found, errors, coupled_values(simulation, part, programs, found), seconds
 
@@ -276,7 +277,7 @@ def _with_policies(simulation: Simulation, mesh) -> tuple[Simulation, list[Simul
     return first, others, compile_s
 
 
-def _of_policies(part, programs, reduce, reduction, paths, plan, mesh, progress) -> Found:
+def _of_policies(part, programs, reduction, paths, plan, mesh, progress) -> Found:
     """The paths in equal parts, each with a policy of its own."""
     replicates = (part, *part.replicates)
     ends = [paths * i // len(replicates) for i in range(len(replicates) + 1)]
@@ -291,7 +292,7 @@ def _of_policies(part, programs, reduce, reduction, paths, plan, mesh, progress)
             if progress is not None:
                 progress(first + done)
 
-        found.append(average(simulate, reduce, reduction, count, plan, mesh, progressed, first))
+        found.append(average(simulate, reduction, count, plan, mesh, progressed, first))
     return pooled(found, counts)
 
 
