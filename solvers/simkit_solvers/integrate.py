@@ -26,13 +26,14 @@ from simkit_solvers.moving_run import MovingRun
 from simkit_solvers.noise import AbstractNoise, Draw, Purpose
 from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.packing import Paired, packing
-from simkit_solvers.path_run import PathRun, event_steps
+from simkit_solvers.path_run import PathRun, event_steps, step_of
 from simkit_solvers.problem import AbstractODE
 from simkit_solvers.reverse_pass import REVERSE_BYTES
 from simkit_solvers.schedule import prepared, schedule_of
 from simkit_solvers.scopes import STEPS
 from simkit_solvers.smoothed_run import SmoothedRun
 from simkit_solvers.smoothing import Smoothing
+from simkit_solvers.traced import traced_once
 
 NO_STEP = 2**32 - 1
 
@@ -198,7 +199,11 @@ def _integrate(
         run, carried = whole(numbers), unpack(carry)
         driving = (drawn_apart if apart or backwards else driven)(run, first, count)
         for i, (draw, words) in enumerate(driving):
-            carried = run.step(carried, first + jnp.uint32(i), draw, words, tables)
+            k = first + jnp.uint32(i)
+            if moving is None:
+                carried = run.step(carried, k, draw, words, tables)
+            else:
+                carried = traced_once(step_of, run, carried, k, draw, words, tables)
         return pack(carried)
 
     def branch(numbers, carry, start, first, end):

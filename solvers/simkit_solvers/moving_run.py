@@ -19,8 +19,9 @@ from simkit_solvers.directions import (
     released,
     share,
 )
-from simkit_solvers.path_run import PathRun
+from simkit_solvers.path_run import PathRun, advanced_of
 from simkit_solvers.schedule import prepared
+from simkit_solvers.traced import traced_once
 
 
 def still_or_moving(changes: tuple, after: Callable[[tuple], tuple], carry) -> tuple:
@@ -136,7 +137,7 @@ class MovingRun(NamedTuple):
         y, state, _ = carry
 
         def advance(W):
-            return self.run.advanced(y, state, k, draw._replace(W=W))[0]
+            return traced_once(advanced_of, self.run, y, state, k, draw._replace(W=W))[0]
 
         moved = jax.eval_shape(lambda W: eqx.filter_jvp(advance, (W,), (W,))[1], draw.W)
         leaves = jax.tree.leaves(moved, is_leaf=lambda x: x is None)
@@ -158,7 +159,7 @@ class MovingRun(NamedTuple):
 
         def along(W):
             def advance(run, y, state):
-                return run.advanced(y, state, k, draw._replace(W=W))
+                return traced_once(advanced_of, run, y, state, k, draw._replace(W=W))
 
             return eqx.filter_jvp(advance, (self.run, y, state), (self.changes[i], *still))[1][0]
 
@@ -190,15 +191,9 @@ class MovingRun(NamedTuple):
     def stepped(self, carried: Moving, k, draw, words, tables, weighed: bool = True) -> Moving:
         """The same, with None for whatever this step makes zero; `weighed` is whether weights are wanted."""
         y, state, acc = carried.carry
-        others = eqx.partition((draw.W, self.run, y, state), eqx.is_array)[1]
-
-        @jax.jit  # traced once, of what is differentiated many times
-        def advanced(numbers):
-            W, run, y, state = eqx.combine(numbers, others)
-            return run.advanced(y, state, k, draw._replace(W=W))
 
         def advance(W, run=self.run, y=y, state=state):
-            return advanced(eqx.filter((W, run, y, state), eqx.is_array))
+            return traced_once(advanced_of, run, y, state, k, draw._replace(W=W))
 
         moved, weights = [], []
         for i, (change, (dy, ds, dacc)) in enumerate(zip(self.changes, carried.changes, strict=True)):
@@ -220,7 +215,7 @@ class MovingRun(NamedTuple):
                 )
                 weights.append(carried.weights[i] + more)
             moved.append((new, new_state, dacc))
-        y, state = self.run.advanced(y, state, k, draw)
+        y, state = advance(draw.W)
 
         def finish(run, y, state, acc):
             return run.finished(y, state, acc, k, words, tables)

@@ -74,6 +74,16 @@ class PathRun(NamedTuple):
         return within(self.problem, self.time(k), self.time(k) + self.dt)
 
 
+def step_of(run, carry, k, draw, words, tables):
+    """A run's step, as a function."""
+    return run.step(carry, k, draw, words, tables)
+
+
+def advanced_of(run, y, state, k, draw):
+    """The same, of the solver alone."""
+    return run.advanced(y, state, k, draw)
+
+
 def event_steps(schedule: Schedule, grid: Any) -> list[np.ndarray]:
     """The steps after which each event happens."""
     tables = []

@@ -9,8 +9,9 @@ import jax.numpy as jnp
 
 from simkit_solvers.directions import Along, Direction, Moving, NoDensityError
 from simkit_solvers.moving_run import begun, changes_along, like_before, rows_along, still_or_moving
-from simkit_solvers.path_run import PathRun
+from simkit_solvers.path_run import PathRun, step_of
 from simkit_solvers.smoothing import Edge, Smoothing, shifts_and_gains, shifts_of
+from simkit_solvers.traced import traced_once
 
 
 class SmoothedRun(NamedTuple):
@@ -71,7 +72,7 @@ class SmoothedRun(NamedTuple):
 
     def _refuse(self, start: Moving, k, draw, words, tables) -> None:
         def distances(W):
-            carry = self.run.step(start.carry, k, draw._replace(W=W), words, tables)
+            carry = self._end(k, draw, words, tables)(W, self.run, start.carry)
             return tuple(edge.distance for edge in self.near(carry, k + jnp.uint32(1)))
 
         moved = jax.eval_shape(lambda W: eqx.filter_jvp(distances, (W,), (W,))[1], draw.W)
@@ -93,10 +94,10 @@ class SmoothedRun(NamedTuple):
     def stepped(self, carried: Moving, k, draw, words, tables) -> Moving:
         """The same, with None for whatever this step makes zero."""
         normals = tuple(z.astype(self.dt.dtype) for z in draw.W)
-        now = self.run.step(carried.carry, k, draw, words, tables)
+        end = self._end(k, draw, words, tables)
+        now = end(draw.W, self.run, carried.carry)
         edges = self.near(now, k + jnp.uint32(1))
         left = tuple(edge.left for edge in edges)
-        end = self._end(carried, normals, k, draw, words, tables)
 
         def compared(W, run, carry):
             edges = self._replace(run=run).near(end(W, run, carry), k + jnp.uint32(1))
@@ -126,16 +127,10 @@ class SmoothedRun(NamedTuple):
             against = [tuple(-x for x in u) for u in found]
         return Moving(now, self._moved(carried, end, normals, against), weights)
 
-    def _end(self, carried: Moving, normals: tuple, k, draw, words, tables) -> Callable:
+    @staticmethod
+    def _end(k, draw, words, tables) -> Callable:
         """What the run carries after step `k`, of its normals, the run, and what it carried."""
-        others = eqx.partition((normals, self.run, carried.carry), eqx.is_array)[1]
-
-        @jax.jit  # traced once, of what is differentiated many times
-        def stepped(numbers):
-            W, run, carry = eqx.combine(numbers, others)
-            return run.step(carry, k, draw._replace(W=W), words, tables)
-
-        return lambda W, run, carry: stepped(eqx.filter((W, run, carry), eqx.is_array))
+        return lambda W, run, carry: traced_once(step_of, run, carry, k, draw._replace(W=W), words, tables)
 
     def _moved(self, carried: Moving, end: Callable, normals: tuple, against: list[tuple]) -> tuple:
         """The derivatives after a step whose normals are shifted by `against`, for each direction."""
@@ -146,7 +141,7 @@ class SmoothedRun(NamedTuple):
     def _moved_anyhow(self, carried: Moving, k, draw, words, tables) -> tuple:
         """Derivatives as of `stepped`, but for their values: which are None does not depend on the shifts."""
         normals = tuple(z.astype(self.dt.dtype) for z in draw.W)
-        end = self._end(carried, normals, k, draw, words, tables)
+        end = self._end(k, draw, words, tables)
         edges = self.near(end(normals, self.run, carried.carry), k + jnp.uint32(1))
         shift = normals if edges else tuple(None for _ in normals)
         return self._moved(carried, end, normals, [shift for _ in self.changes])
