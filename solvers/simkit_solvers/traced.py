@@ -2,12 +2,16 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import equinox as eqx
 import jax
 import numpy as np
+from jax.extend.core import Jaxpr, JaxprEqn, Literal
+
+# They do nothing where what comes out has the shape and type of what goes in.
+IDENTITIES = ("convert_element_type", "reshard", "broadcast_in_dim")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +40,7 @@ def traced_once(function: Callable, *arguments) -> Any:
     """`function(*arguments)`, which gives arrays; traced once for arguments that differ in arrays alone.
 
     So are its derivatives, along the same leaves, and its batches: what jax keeps of them, it keeps with the
-    trace. XLA sees the same operations as without. `function` reads nothing but its arguments.
+    trace, in which nothing is computed twice. `function` reads nothing but its arguments.
     """
     numbers, others = eqx.partition(arguments, eqx.is_array)
     return _called(numbers, Static((function, others)))
@@ -45,4 +49,62 @@ def traced_once(function: Callable, *arguments) -> Any:
 @functools.partial(jax.jit, static_argnums=1)
 def _called(numbers, others: Static):
     function, rest = others.tree
-    return function(*eqx.combine(numbers, rest))
+
+    def of(numbers):
+        return function(*eqx.combine(numbers, rest))
+
+    traced, found = jax.make_jaxpr(of, return_shape=True)(numbers)
+    values = _Once({}).values(traced.jaxpr, traced.consts, jax.tree.leaves(numbers))
+    return jax.tree.unflatten(jax.tree.structure(found), values)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Once:
+    """Evaluates traced operations, equal ones once; calls of functions are taken apart.
+
+    A derivative along each of several directions repeats the step itself. XLA would find that out, after jax
+    has differentiated, batched and lowered each copy.
+    """
+
+    known: dict[Hashable, tuple]  # by operation: what it gives, and its arguments, which keep their ids
+
+    def values(self, jaxpr: Jaxpr, consts: Sequence, given: Sequence) -> list:
+        """What the outputs are of given values."""
+        env = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *given), strict=True))
+
+        def read(atom):
+            return atom.val if isinstance(atom, Literal) else env[atom]
+
+        for eqn in jaxpr.eqns:
+            env.update(zip(eqn.outvars, self._of(eqn, [read(atom) for atom in eqn.invars]), strict=True))
+        return [read(atom) for atom in jaxpr.outvars]
+
+    def _of(self, eqn: JaxprEqn, given: list) -> Sequence:
+        name = eqn.primitive.name
+        if name in IDENTITIES and eqn.invars[0].aval == eqn.outvars[0].aval:
+            return given[:1]
+        if name == "jit":
+            inner = eqn.params["jaxpr"]
+            return self.values(inner.jaxpr, inner.consts, given)
+        key = eqn.primitive, tuple(map(_same, eqn.invars, given)), tuple(sorted(eqn.params.items()))
+        try:
+            kept = None if eqn.effects else self.known.get(key)
+        except TypeError:  # a parameter that is not hashable
+            return self._bound(eqn, given)
+        if kept is None:
+            kept = self._bound(eqn, given), given
+            self.known[key] = kept
+        return kept[0]
+
+    @staticmethod
+    def _bound(eqn: JaxprEqn, given: list) -> Sequence:
+        found = eqn.primitive.bind(*given, **eqn.primitive.get_bind_params(eqn.params))
+        return found if eqn.primitive.multiple_results else [found]
+
+
+def _same(atom, value) -> Hashable:
+    """What tells the arguments of operations apart."""
+    if isinstance(atom, Literal):
+        array = np.asarray(value)
+        return str(atom.aval), array.tobytes()
+    return id(value)
