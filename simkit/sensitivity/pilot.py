@@ -66,8 +66,8 @@ def picked(facts: Facts, offers: Sequence[Offer]) -> tuple[list[Choice], float]:
     if not contested or facts.simulation.paths < FEWEST:
         return [offer.rivals[0] for offer in offers], 0.0
     rivals = {choice for offer in contested for choice in offer.rivals}
-    # With what may be picked in their place, or a method's program for some derivatives would be compiled, and
-    # then that for all of them.
+    # With what may be picked in their place: else a method's program for some derivatives would be compiled,
+    # and then that for all of them.
     grouped = dict.fromkeys(choice for offer in offers for choice in (*offer.rivals, *offer.instead))
     measured, seconds = _measured(facts, grouped, rivals)
     instead = [

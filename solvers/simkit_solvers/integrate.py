@@ -26,14 +26,13 @@ from simkit_solvers.moving_run import MovingRun
 from simkit_solvers.noise import AbstractNoise, Draw, Purpose
 from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.packing import Paired, packing
-from simkit_solvers.path_run import PathRun, event_steps, step_of
+from simkit_solvers.path_run import PathRun, event_steps, stepped_once
 from simkit_solvers.problem import AbstractODE
 from simkit_solvers.reverse_pass import REVERSE_BYTES
 from simkit_solvers.schedule import prepared, schedule_of
 from simkit_solvers.scopes import STEPS
 from simkit_solvers.smoothed_run import SmoothedRun
 from simkit_solvers.smoothing import Smoothing
-from simkit_solvers.traced import traced_once
 
 NO_STEP = 2**32 - 1
 
@@ -119,7 +118,7 @@ def integrate_along_twice(
 
         given = problem, observer, run.t0, run.dt, first
         change = eqx.filter_jvp(begun, given, (last.problem, last.observer, last.t0, last.dt, both))[1]
-        return SmoothedRun(begun(*given), (change,), smoothings[1], (last.y0,))
+        return SmoothedRun.of(begun(*given), (change,), smoothings[1], (last.y0,))
 
     return _integrate(problem, solver, y0, grid, noise, observer, moving, True)
 
@@ -203,7 +202,7 @@ def _integrate(
             if moving is None:
                 carried = run.step(carried, k, draw, words, tables)
             else:
-                carried = traced_once(step_of, run, carried, k, draw, words, tables)
+                carried = stepped_once(run, carried, k, draw, words, tables)
         return pack(carried)
 
     def branch(numbers, carry, start, first, end):

@@ -12,6 +12,7 @@ from simkit_solvers.noise import AbstractNoise
 from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.schedule import Schedule, as_solved, schedule_of, within
 from simkit_solvers.step import AbstractStepper
+from simkit_solvers.traced import traced_once
 
 
 class PathRun(NamedTuple):
@@ -60,6 +61,10 @@ class PathRun(NamedTuple):
         y, _, acc = carry
         return self.observer.row(self.after(k), acc, self.time(k), y)
 
+    def stepping(self):
+        """What a step reads of it."""
+        return self._replace(noise=None)
+
     def per_path(self):
         """The same for a reverse pass."""
         return self._replace(problem=_per_path(self.problem, self.noise))
@@ -74,13 +79,21 @@ class PathRun(NamedTuple):
         return within(self.problem, self.time(k), self.time(k) + self.dt)
 
 
-def step_of(run, carry, k, draw, words, tables):
-    """A run's step, as a function."""
+def stepped_once(run, carry, k, draw, words, tables):
+    """`run.step`, traced once for all steps and all runs that step alike."""
+    return traced_once(_step, run.stepping(), carry, k, draw, words, tables)
+
+
+def advanced_once(run: PathRun, y, state, k, draw):
+    """`run.advanced`, the same."""
+    return traced_once(_advanced, run.stepping(), y, state, k, draw)
+
+
+def _step(run, carry, k, draw, words, tables):
     return run.step(carry, k, draw, words, tables)
 
 
-def advanced_of(run, y, state, k, draw):
-    """The same, of the solver alone."""
+def _advanced(run, y, state, k, draw):
     return run.advanced(y, state, k, draw)
 
 
