@@ -11,6 +11,7 @@ import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 from simkit_solvers.traced import Static as Static
 
+from simkit.garbage import seldom_collected
 from simkit.on_each_device import IDS, REPLICATED, lower
 
 KEPT = 64
@@ -39,6 +40,7 @@ class Request(NamedTuple):
         return self.program, self.mesh, self.specs, structure, types
 
 
+@seldom_collected()
 def compiled(*requests: Request) -> tuple[list[Callable], float]:
     """The programs compiled, and the seconds that this took; several at a time, while the next is traced.
 

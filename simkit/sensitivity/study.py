@@ -15,6 +15,7 @@ from simkit.bias import bias_run, unknown_errors
 from simkit.errors import NumericalError
 from simkit.exercise import POLICIES
 from simkit.failures import failed_paths
+from simkit.garbage import seldom_collected
 from simkit.longstaff_schwartz import independent_policies
 from simkit.paths import as_device_ids, path_mesh
 from simkit.programs import compiled
@@ -77,6 +78,7 @@ class Study:
     bias: dict[str, StepError] = dataclasses.field(default_factory=dict)
 
 
+@seldom_collected()
 def find_sensitivities(
     simulation: Simulation, section: Sensitivity, progress: Progress | None = None
 ) -> Study:
