@@ -188,10 +188,13 @@ def _integrate(
         def normals():
             return eqx.filter(driven(run, first, count), eqx.is_inexact_array)
 
-        pack, unpack = packing(jax.eval_shape(normals))
-        none = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(lambda: pack(normals())))
-        packed = jax.lax.cond(first != jnp.uint32(NO_STEP), lambda: pack(normals()), lambda: none)
-        return eqx.combine(unpack(packed), driven(run, first, count))
+        shapes = jax.eval_shape(normals)
+        pack, unpack = packing(shapes)
+        none = _zeros(jax.eval_shape(pack, shapes))
+        drawn = unpack(jax.lax.cond(first != jnp.uint32(NO_STEP), lambda: pack(normals()), lambda: none))
+        kinds = jax.eval_shape(lambda: driven(run, first, count))
+        others = jax.tree.structure(kinds) != jax.tree.structure(shapes)
+        return eqx.combine(drawn, driven(run, first, count)) if others else drawn
 
     def steps(numbers, carry, first, count, backwards=False):
         """`count` unrolled steps from step `first`, where a group starts."""
@@ -299,7 +302,8 @@ def _integrate(
 
     start = jax.tree.map(strong, run.start(y0, tables))
     if isinstance(run, MovingRun | SmoothedRun):
-        run, start = run.settled(start, *driven(run, jnp.uint32(0), group)[0], tables)
+        step = jax.eval_shape(lambda: driven(run, jnp.uint32(0), group)[0])  # its types do
+        run, start = run.settled(start, *_zeros(step), tables)
         numbers, others = eqx.partition(run, eqx.is_array)
         start = start if noise is None else _own(start, noise)
     pack, unpack = packing(start)
@@ -347,6 +351,10 @@ def _driven(run, stepper, components: int, jumps: bool, first, count: int) -> li
         draws = [draw._replace(words=w) for draw, w in zip(draws, words, strict=True)]
     happening = run.noise.words(Purpose.JUMPS, first, count) if jumps else [None] * count
     return list(zip(draws, happening, strict=True))
+
+
+def _zeros(shapes):
+    return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
 
 
 def _own(tree, noise: AbstractNoise):
