@@ -67,8 +67,9 @@ def picked(facts: Facts, offers: Sequence[Offer]) -> tuple[list[Choice], float]:
         return [offer.rivals[0] for offer in offers], 0.0
     rivals = {choice for offer in contested for choice in offer.rivals}
     # With what may be picked in their place: else a method's program for some derivatives would be compiled,
-    # and then that for all of them.
-    grouped = dict.fromkeys(choice for offer in offers for choice in (*offer.rivals, *offer.instead))
+    # and then that for all of them. Differences share theirs anyway.
+    rivals_and_others = [choice for offer in offers for choice in (*offer.rivals, *offer.instead)]
+    grouped = [c for c in rivals_and_others if c in rivals or c.method != "finite differences"]
     measured, seconds = _measured(facts, grouped, rivals)
     instead = [
         choice
@@ -76,7 +77,7 @@ def picked(facts: Facts, offers: Sequence[Offer]) -> tuple[list[Choice], float]:
         if not any(measured[each].settled for each in offer.rivals)
         for choice in offer.instead
     ]
-    more, again = _measured(facts, grouped, instead)
+    more, again = _measured(facts, [*grouped, *instead], instead)
     measured |= more
     candidates = [[c for c in (*each.rivals, *each.instead) if c in measured] for each in offers]
     good = [_good(each, measured) for each in candidates]
@@ -122,7 +123,8 @@ def _measured(
 ) -> tuple[dict[Choice, Measured], float]:
     """What some choices are measured to be, each by the program of the group in which it is."""
     wanted, found, seconds = set(wanted), {}, 0.0
-    parts = [part for part in parts_of(facts, list(grouped), []) if any(c in wanted for c, _ in part.found)]
+    parts = parts_of(facts, list(dict.fromkeys(grouped)), [])
+    parts = [part for part in parts if any(c in wanted for c, _ in part.found)]
     # All at once: XLA compiles one while the next is traced.
     seconds += compiled(*(request for part in parts for request in part.requests))[1]
     for part in parts:

@@ -26,7 +26,7 @@ from simkit_solvers.moving_run import MovingRun
 from simkit_solvers.noise import AbstractNoise, Draw, Purpose
 from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.packing import Paired, packing
-from simkit_solvers.path_run import PathRun, event_steps, stepped_once
+from simkit_solvers.path_run import PathRun, event_steps, row_once, stepped_once
 from simkit_solvers.problem import AbstractODE
 from simkit_solvers.reverse_pass import REVERSE_BYTES
 from simkit_solvers.schedule import prepared, schedule_of
@@ -230,7 +230,8 @@ def _integrate(
         return chosen(steps(numbers, begin, chosen(first, jnp.uint32(0)), size, stochastic), carry)
 
     def row(numbers, carry, k):
-        return whole(numbers).row(unpack(carry), k)
+        run = whole(numbers)
+        return run.row(unpack(carry), k) if moving is None else row_once(run, unpack(carry), k)
 
     @functools.partial(jax.checkpoint, prevent_cse=False)
     def at_row(numbers, carry, k):

@@ -20,7 +20,7 @@ from simkit_solvers.directions import (
     released,
     share,
 )
-from simkit_solvers.path_run import PathRun, advanced_once
+from simkit_solvers.path_run import PathRun, advanced_once, row_once
 from simkit_solvers.schedule import prepared
 
 
@@ -232,7 +232,7 @@ class MovingRun(NamedTuple):
         """The rows of the path, their derivatives and the weights."""
 
         def kept(run, carry):
-            return run.row(carry, k)
+            return row_once(run, carry, k)
 
         rows, changes = rows_along(kept, self.run, self.changes, carried)
         weights = carried.weights or tuple(jnp.zeros_like(self.run.dt) for _ in changes)

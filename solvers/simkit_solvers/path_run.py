@@ -89,6 +89,15 @@ def advanced_once(run: PathRun, y, state, k, draw):
     return traced_once(_advanced, run.stepping(), y, state, k, draw)
 
 
+def row_once(run, carry, k):
+    """`run.row`, the same."""
+    return traced_once(_row, run.stepping(), carry, k)
+
+
+def _row(run, carry, k):
+    return run.row(carry, k)
+
+
 def _step(run, carry, k, draw, words, tables):
     return run.step(carry, k, draw, words, tables)
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from simkit_solvers.directions import Along, Direction, Moving, NoDensityError, interval
 from simkit_solvers.moving_run import begun, changes_along, like_before, rows_along, still_or_moving
-from simkit_solvers.path_run import PathRun, stepped_once
+from simkit_solvers.path_run import PathRun, row_once, stepped_once
 from simkit_solvers.smoothing import Smoothing, left_of, shifts_and_gains, shifts_of
 
 
@@ -152,7 +152,7 @@ class SmoothedRun(NamedTuple):
         """The rows of the path, or the estimates of its derivative, their derivatives and the weights."""
 
         def kept(run, carry):
-            found = run.row(carry, k)
+            found = row_once(run, carry, k)
             if not isinstance(run, SmoothedRun):
                 return found
             (change,), (weight,) = found.changes, found.weights
