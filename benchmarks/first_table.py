@@ -40,7 +40,7 @@ def processor_seconds(file: Path, cache: str) -> float:
     """What one run of a file takes of all processors."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(
-        [sys.executable, "-m", "simkit", "run", str(file), "--overwrite", "--set", "ensemble.paths=2000"],
+        [sys.executable, "-m", "simkit", "sensitivity", str(file), "--set", "ensemble.paths=2000"],
         cwd=file.parent,
         env=os.environ | {"SIMKIT_CACHE": cache},
         check=True,

@@ -69,21 +69,18 @@ def picked(facts: Facts, offers: Sequence[Offer], planned: Plan) -> tuple[list[C
     if not contested or facts.simulation.paths < FEWEST:
         return [offer.rivals[0] for offer in offers], 0.0
     rivals = {choice for offer in contested for choice in offer.rivals}
-    # All first choices, as the study will group them: a program that wins is compiled once.
-    grouped = dict.fromkeys(choice for offer in offers for choice in offer.rivals)
+    # With what may be picked in their place: else a method's program for some derivatives would be compiled,
+    # and then that for all of them. Differences share theirs anyway.
+    rivals_and_others = [choice for offer in offers for choice in (*offer.rivals, *offer.instead)]
+    grouped = [c for c in rivals_and_others if c in rivals or c.method != "finite differences"]
     measured, seconds = _measured(facts, grouped, rivals)
     compared: set[Choice] = set()
     while True:
-        instead = [
-            choice
-            for offer in contested
-            if not any(measured[each].settled for each in offer.rivals)
-            for choice in offer.instead
-            if choice not in measured
-        ]
-        more, to_compile = _measured(facts, instead, instead)
-        measured |= more
-        seconds += to_compile
+        instead = _instead(contested, measured)
+        if instead:
+            more, to_compile = _measured(facts, [*grouped, *instead], instead)
+            measured |= more
+            seconds += to_compile
         best = _best(offers, measured)
         wanted = {c for c in best if c in measured and measured[c].settled and c not in compared}
         if not wanted:
@@ -96,6 +93,17 @@ def picked(facts: Facts, offers: Sequence[Offer], planned: Plan) -> tuple[list[C
         dataclasses.replace(choice, reason=_reason(facts, choice, _candidates(offer, measured), measured))
         for offer, choice in zip(offers, best, strict=True)
     ], seconds
+
+
+def _instead(contested: Sequence[Offer], measured: dict[Choice, Measured]) -> list[Choice]:
+    """What to measure next, where no rival has a variance to speak of."""
+    return [
+        choice
+        for offer in contested
+        if not any(measured[each].settled for each in offer.rivals)
+        for choice in offer.instead
+        if choice not in measured
+    ]
 
 
 def _candidates(offer: Offer, measured: dict[Choice, Measured]) -> list[Choice]:
@@ -157,7 +165,8 @@ def _measured(
 ) -> tuple[dict[Choice, Measured], float]:
     """What some choices are measured to be, each by the program of the group in which it is."""
     wanted, found, seconds = set(wanted), {}, 0.0
-    parts = [part for part in parts_of(facts, list(grouped), []) if any(c in wanted for c, _ in part.found)]
+    parts = parts_of(facts, list(dict.fromkeys(grouped)), [])
+    parts = [part for part in parts if any(c in wanted for c, _ in part.found)]
     # All at once: XLA compiles one while the next is traced.
     seconds += compiled(*(request for part in parts for request in part.requests))[1]
     for part in parts:

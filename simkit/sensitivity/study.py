@@ -14,6 +14,7 @@ from simkit.bias import bias_run, unknown_errors
 from simkit.errors import NumericalError
 from simkit.exercise import POLICIES
 from simkit.failures import failed_paths
+from simkit.garbage import seldom_collected
 from simkit.longstaff_schwartz import independent_policies
 from simkit.paths import as_device_ids, path_mesh
 from simkit.programs import Request, compiled
@@ -80,6 +81,7 @@ class Study:
     bias: dict[str, StepError] = dataclasses.field(default_factory=dict)
 
 
+@seldom_collected()
 def find_sensitivities(
     simulation: Simulation, section: Sensitivity, progress: Progress | None = None
 ) -> Study:
@@ -248,16 +250,17 @@ def _run(
 ) -> tuple[Found, Errors, dict[Choice, Coupled], float]:
     plan, mesh = chunks_of(simulation), path_mesh(simulation.devices)
     ids = as_device_ids(0, plan.leaves, plan.lanes, mesh)
-    reduction = MomentsReduction(part.counts, mesh)
-    (*programs, reduce), seconds = compiled(*requests_of(simulation, part))
+    programs, seconds = compiled(*requests_of(simulation, part))
+    programs, averaging = programs[: len(part.all_requests)], programs[len(part.all_requests) :]
+    reduction = MomentsReduction(part.counts).compiled(averaging)
 
     def simulate(ids):
         return part.run(programs, ids)
 
     if part.replicates:
-        found = _of_policies(part, programs, reduce, reduction, simulation.paths, plan, mesh, progress)
+        found = _of_policies(part, programs, reduction, simulation.paths, plan, mesh, progress)
     else:
-        found = average(simulate, reduce, reduction, simulation.paths, plan, mesh, progress)
+        found = average(simulate, reduction, simulation.paths, plan, mesh, progress)
     errors = part.step_errors(found, programs, ids, simulation.paths)
     return found, errors, coupled_values(simulation, part, programs, found), seconds
 
@@ -277,7 +280,7 @@ def _with_policies(simulation: Simulation, mesh) -> tuple[Simulation, list[Simul
     return first, others, compile_s
 
 
-def _of_policies(part, programs, reduce, reduction, paths, plan, mesh, progress) -> Found:
+def _of_policies(part, programs, reduction, paths, plan, mesh, progress) -> Found:
     """The paths in equal parts, each with a policy of its own."""
     replicates = (part, *part.replicates)
     ends = [paths * i // len(replicates) for i in range(len(replicates) + 1)]
@@ -292,7 +295,7 @@ def _of_policies(part, programs, reduce, reduction, paths, plan, mesh, progress)
             if progress is not None:
                 progress(first + done)
 
-        found.append(average(simulate, reduce, reduction, count, plan, mesh, progressed, first))
+        found.append(average(simulate, reduction, count, plan, mesh, progressed, first))
     return pooled(found, counts)
 
 
