@@ -235,6 +235,16 @@ def test_a_network_takes_the_estimator_with_the_least_variance_for_its_cost():
             assert name == "tail" or "variance × cost 0." in reason
 
 
+@pytest.mark.usefixtures("quick_programs")
+def test_an_estimator_that_costs_more_is_not_taken(monkeypatch):
+    few = {"ensemble.paths": 1024}
+    assert {each[3] for each in of(simkit.sensitivities(NETWORK, overrides=few), "avg")} == {"score"}
+    monkeypatch.setitem(COSTS, "score", 100.0)
+    assert {each[3] for each in of(simkit.sensitivities(NETWORK, overrides=few), "avg")} == {
+        "weak derivative"
+    }
+
+
 @pytest.mark.more
 def test_the_choice_and_its_bits_are_the_same_on_four_devices():
     few = {"time.steps": 63, "ensemble.paths": 5000}
