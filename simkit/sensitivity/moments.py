@@ -23,7 +23,7 @@ SAMPLE = 2**16  # paths whose values are kept, to compare them with others and t
 
 @dataclasses.dataclass(frozen=True)
 class FinitePaths:
-    """A function of (two arrays, which paths count so far): those of them where both are finite."""
+    """A function of (two arrays, which paths count): those of these paths where both arrays are finite."""
 
     def __call__(self, pair: tuple[jax.Array, jax.Array], valid):
         for array in pair:
@@ -44,9 +44,9 @@ class PairMoments:
 
 @dataclasses.dataclass(frozen=True)
 class MomentsReduction:
-    """A function of (arrays of one chunk, which of its paths count): moments, and which are finite.
+    """A function of (arrays of one chunk, which of its paths count): moments, and which paths are finite.
 
-    Two arrays at a time, by programs that do for any number of them: those of several parts have the same.
+    It takes two arrays at a time, so that parts of a study with any number of arrays share its programs.
     """
 
     counts: tuple[int, ...]
@@ -60,7 +60,7 @@ class MomentsReduction:
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
-        """The positions of arrays with as many rows, two by two; one that is left is with itself."""
+        """The positions of two arrays with the same number of rows each; an odd one is paired with itself."""
         pairs = []
         for count in dict.fromkeys(self.counts):
             places = [place for place, each in enumerate(self.counts) if each == count]

@@ -78,7 +78,7 @@ def rows_along(kept: Callable, run, changes: tuple, carried: Moving) -> tuple[di
 class MovingRun(NamedTuple):
     """A run and its derivative along each direction, which ride along; methods as those of `PathRun`.
 
-    Each is released by each so many steps, by `every`; none is where that is empty.
+    `every` says within how many steps each derivative is released, and is empty where none is.
     """
 
     run: PathRun
