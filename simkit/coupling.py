@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 from simkit_solvers.generator import Words
 from simkit_solvers.grid import Grid
 from simkit_solvers.noise import AbstractNoise, on_sums
@@ -116,6 +115,8 @@ def _fitted(errors: np.ndarray, ratios: np.ndarray) -> float:
 
     def misfit(order: float) -> float:
         return float(np.var(np.log(errors) - 0.5 * np.log(ratios ** (2 * order) - 1)))
+
+    from scipy.optimize import minimize_scalar  # takes long to import, and few runs get here
 
     best: Any = minimize_scalar(misfit, bounds=(LEAST, MOST), method="bounded")
     return float(best.x)

@@ -1,6 +1,5 @@
 """Compiled programs, kept for later runs that differ in numbers alone."""
 
-import dataclasses
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -10,7 +9,9 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 from jax.sharding import Mesh, PartitionSpec
+from simkit_solvers.traced import Static as Static
 
+from simkit.garbage import seldom_collected
 from simkit.on_each_device import IDS, REPLICATED, lower
 
 KEPT = 64
@@ -39,6 +40,7 @@ class Request(NamedTuple):
         return self.program, self.mesh, self.specs, structure, types
 
 
+@seldom_collected()
 def compiled(*requests: Request) -> tuple[list[Callable], float]:
     """The programs compiled, and the seconds that this took; several at a time, while the next is traced.
 
@@ -79,25 +81,3 @@ def _lowered(request: Request) -> Callable[[], Callable]:
 
 def _jit(program: Callable) -> Any:
     return jax.jit(program)
-
-
-@dataclasses.dataclass(frozen=True)
-class Static:
-    """A tree as a part of a program: equal to another of the same structure with equal leaves."""
-
-    tree: Any = dataclasses.field(compare=False)
-    structure: Any = dataclasses.field(init=False, repr=False)
-    leaves: tuple = dataclasses.field(init=False, repr=False)
-
-    def __post_init__(self):
-        leaves, structure = jax.tree.flatten(self.tree)
-        object.__setattr__(self, "structure", structure)
-        object.__setattr__(self, "leaves", tuple(map(_as_key, leaves)))
-
-
-def _as_key(leaf) -> Hashable:
-    """A leaf so that equal ones do the same: 1, 1.0 and True are told apart, an array is its bytes."""
-    if isinstance(leaf, np.ndarray | jax.Array):
-        array = np.asarray(leaf)
-        return type(leaf), array.dtype.str, array.shape, array.tobytes()
-    return type(leaf), leaf

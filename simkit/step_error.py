@@ -12,10 +12,10 @@ fits, there is no estimate, and what was seen is a bound. Other lengths than h, 
 import dataclasses
 import math
 from collections.abc import Sequence
+from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
-from scipy.special import stdtrit
 
 CHANCE = 3e-5  # that noise is taken for a difference: 4 standard errors where there are many paths
 ROUNDINGS = 4.0  # the same of a single path, whose noise is rounding
@@ -67,6 +67,18 @@ def step_error(
         run, sorted_values = values[:, 0], values[:, places]
         differences = (run - sorted_values[:, 0], *np.diff(sorted_values).T)
         return _Expansion(lengths[places], run, differences, rounding, unsure).error(order)
+
+
+def student_quantile(freedom: int, chance: float) -> float:
+    """The quantile of Student's law, from 1000 degrees of freedom on that of the normal law.
+
+    There they differ by less than half a percent, and SciPy takes a third of a second to import.
+    """
+    if freedom >= 1000:
+        return NormalDist().inv_cdf(chance)
+    from scipy.special import stdtrit
+
+    return float(stdtrit(freedom, chance))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,7 +139,7 @@ class _Expansion:
         """The mean, or 0 where noise could have made it."""
         value, noise = self.mean(each)
         n = len(each)
-        limit = stdtrit(n - 1, 1 - CHANCE) if n > 1 else ROUNDINGS
+        limit = student_quantile(n - 1, 1 - CHANCE) if n > 1 else ROUNDINGS
         return value if abs(value) > limit * noise else 0.0
 
     def rise(self, order: float) -> tuple[float, float]:

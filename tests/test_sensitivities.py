@@ -800,13 +800,13 @@ def test_an_extreme_is_not_smoothed_against_what_changes_with_time(changed):
 
 def test_failed_paths_are_known_by_their_ids_in_every_chunk():
     """Of three chunks of four paths, the last one partly empty; the means are those of the others."""
-    plan, mesh, reduction = Chunks(3, 1, 4), path_mesh(1), MomentsReduction((1,), path_mesh(1))
+    plan, mesh, reduction = Chunks(3, 1, 4), path_mesh(1), MomentsReduction((1,))
 
     def simulate(ids):
         value = jnp.asarray(ids, jnp.float64)
         return (jnp.where((ids % 4 == 1) | (ids == 6), jnp.nan, value)[None],)
 
-    found = average(simulate, jax.jit(reduction), reduction, 10, plan, mesh)
+    found = average(simulate, reduction, 10, plan, mesh)
     assert list(found.failed) == [1, 5, 6, 9]
     assert found.mean[0] == pytest.approx(np.mean([0, 2, 3, 4, 7, 8]))
 

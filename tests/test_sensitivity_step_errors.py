@@ -226,7 +226,7 @@ def test_a_heavy_tail_is_flagged(quick_programs, monkeypatch):
 
     Without the pilot, which takes another estimator.
     """
-    monkeypatch.setattr(study, "picked", lambda facts, offers: ([each.rivals[0] for each in offers], 0.0))
+    monkeypatch.setattr(study, "picked", lambda facts, offers, _: ([each.rivals[0] for each in offers], 0.0))
     digital = {
         "model": {"type": "Heston", "mu": 0.03, "kappa": 2, "theta": 0.06, "xi": 0.4, "rho": -0.6},
         "initial": {"S": 100.0, "v": 0.05},

@@ -3,9 +3,14 @@
 import numpy as np
 import pytest
 
-from simkit.sensitivity.tails import grows, tail_of, verdict
+from simkit.sensitivity.tails import grows, tail_of
 
 SEEDS = 40
+
+
+def verdict(values, level=None, factor=2.0):
+    tail = tail_of(values, level, factor)
+    return "settled" if tail is None else tail.verdict
 
 
 def lognormal(rng, n, s):
@@ -35,7 +40,7 @@ def test_no_false_alarms(name, paths):
 def test_laws_without_a_variance_are_flagged(paths):
     """Student's with one degree of freedom, whose tail index is 1."""
     tails = [tail_of(np.random.default_rng(seed).standard_cauchy(paths)) for seed in range(SEEDS)]
-    assert sum(tail.is_heavy for tail in tails) >= 0.9 * SEEDS
+    assert sum(tail.verdict == "heavy" for tail in tails) >= 0.9 * SEEDS
     assert np.median([tail.index for tail in tails]) == pytest.approx(1.0, abs=0.15)
 
 
@@ -75,3 +80,48 @@ def test_what_has_no_tail(values):
 def test_large_numbers_do_not_overflow():
     values = np.random.default_rng(4).standard_cauchy(1000) * 1e200
     assert tail_of(values).largest == pytest.approx(tail_of(values * 1e-200).largest)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_tails_without_a_variance_are_told_from_those_with_one(seed):
+    """Of as many values as a pilot has."""
+    rng = np.random.default_rng(seed)
+    sign = rng.choice([-1, 1], 4096)
+    for index in (0.8, 1.2):
+        assert "a few paths make the variance (tail index" in tail_of(sign * rng.pareto(index, 4096)).fault
+    z = rng.standard_normal(4096)
+    light = {
+        "normal": z,
+        "lognormal": np.exp(z),
+        "tail index 4": sign * rng.pareto(4.0, 4096),
+        "square": z**2 - 1,
+        "spikes of all heights": np.where(rng.random(4096) < 0.03, z, 0.02 * z),
+        "spikes": np.where(rng.random(4096) < 0.02, 50.0, 0.0),
+        "constant": np.ones(4096),
+        "zero": np.zeros(4096),
+    }
+    assert {name: verdict(x) for name, x in light.items()} == dict.fromkeys(light, "settled")
+
+
+def test_an_event_on_few_paths_is_heavy_and_does_not_grow():
+    """Ten paths on short steps and five on long ones: an accident, and no law."""
+    short, long = np.zeros(4096), np.zeros(4096)
+    short[:10], long[:5] = 1, 1
+    assert verdict(short) == verdict(short, long) == "heavy"
+    assert tail_of(short).fault == "a few paths make the variance"  # all of one height: no tail to speak of
+    short[:100], long[:50] = 1, 1
+    assert verdict(short, long) == "settled"
+
+
+def test_growth_decides_where_a_tail_is_in_doubt():
+    """Student's law with 1.6 degrees of freedom, of which the index alone is not sure."""
+    doubtful = 0
+    for seed in range(SEEDS):
+        shared = np.random.default_rng(seed).standard_t(1.6, 4096)
+        assert verdict(shared, shared) == verdict(shared)
+        doubtful += verdict(shared) == "settled" and verdict(1.2 * shared, shared) == "grows"
+        assert verdict(shared, 1.2 * shared) == verdict(shared)
+        assert verdict(shared, 1.2 * shared, 0.5) == verdict(1.2 * shared, shared)
+    assert doubtful > 3
+    z = np.random.default_rng(0).standard_normal(4096)
+    assert verdict(1.5 * z, z) == "settled"  # it grows, and is a variance all the same

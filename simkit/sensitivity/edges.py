@@ -5,7 +5,7 @@ from typing import Any
 
 import jax.numpy as jnp
 from simkit_solvers.schedule import schedule_of
-from simkit_solvers.smoothing import Edge, Smoothing
+from simkit_solvers.smoothing import Smoothing
 
 from simkit.expression import CONDITIONAL, Functional
 from simkit.expression import Edge as Difference
@@ -16,7 +16,7 @@ EXTREMES = ("max", "min")
 
 @dataclasses.dataclass(frozen=True)
 class Look:
-    """A difference that is looked at every `every` steps.
+    """A difference that is looked at.
 
     With `extreme`, a largest or smallest value is compared with something fixed, or a barrier is not to be
     touched: the difference is then that of each value it is taken over. `monitored` is at every how many
@@ -24,7 +24,6 @@ class Look:
     """
 
     difference: Difference
-    every: int
     monitored: int
     extreme: Functional | None = None
 
@@ -35,17 +34,14 @@ class Edges:
 
     looks: tuple[Look, ...]
 
-    def __call__(self, observer, problem, acc, k, t, y) -> tuple[Edge, ...]:
-        """Each difference after step `k`, and how many steps are left until it is looked at."""
+    def __call__(self, observer, problem, acc, k, t, y) -> tuple:
+        """Each difference after step `k`."""
         found = []
         for look in self.looks:
             values: dict[Any, Any] = observer.environment(problem, acc, t, y, look.monitored)
             if look.extreme is not None:
                 values = {**values, look.extreme: look.extreme.argument(values)}
-            distance = jnp.asarray(look.difference.difference(values), t.dtype)
-            every = jnp.uint32(look.every)
-            left = 1.0 if look.every == 1 else (every - (k - jnp.uint32(1)) % every).astype(t.dtype)
-            found.append(Edge(distance, left))
+            found.append(jnp.asarray(look.difference.difference(values), t.dtype))
         return tuple(found)
 
 
@@ -59,7 +55,7 @@ def smoothing_of(
         return "a closed form jumps at expiry"
     if kinks and expression.roots & variables:
         return "a root may touch zero, or a closed form be at expiry"
-    looks: list[Look] = []
+    looks: list[tuple[Look, int]] = []  # and at every how many steps
     for edge in expression.edges:
         own = edge.names & variables
         if (edge.kink and not kinks) or not (own or edge.functionals):
@@ -70,13 +66,13 @@ def smoothing_of(
             return "what is compared is that of an earlier time"
         extremes = [f for f in edge.functionals if f.kind in (*EXTREMES, "no_touch")]
         if not extremes:
-            looks.append(Look(edge, every, monitored))
+            looks.append((Look(edge, monitored), every))
         elif len(edge.functionals) > 1 or own or extremes[0].kind not in EXTREMES:
             return "an extreme is compared with what is random too"
         elif "t" in edge.names or schedule_of(problem) is not None:
             return "an extreme is compared with what changes with time"
         else:
-            looks.append(Look(edge, monitored, monitored, extremes[0]))
+            looks.append((Look(edge, monitored, extremes[0]), monitored))
     for monitor in observable.monitors:
         functional = monitor.functional
         if monitor.date == 0:
@@ -87,14 +83,15 @@ def smoothing_of(
         if functional.kind == "no_touch" and functional.names & variables:
             if "t" in functional.names or schedule_of(problem) is not None:
                 return "a barrier changes with time"
-            looks.append(Look(_touched(functional), monitored, monitored, functional))
+            looks.append((Look(_touched(functional), monitored, functional), monitored))
         edges = [edge for each in functional.arguments for edge in each.edges]
         edges = [edge for edge in edges if edge.names & variables and (kinks or not edge.kink)]
         # Where what is compared changes at once, these two see what it is then, as `near` does, others both.
         if functional.kind not in ("mean", "at") and any(_changes_at_once(problem, edge) for edge in edges):
             return f"the {functional.kind} along the path sees it before an event and after it"
-        looks += [Look(edge, monitor.interval, monitored) for edge in edges]
-    return Smoothing(Edges(tuple(dict.fromkeys(looks))))
+        looks += [(Look(edge, monitored), monitor.interval) for edge in edges]
+    different = list(dict.fromkeys(looks))
+    return Smoothing(Edges(tuple(look for look, _ in different)), tuple(every for _, every in different))
 
 
 def _touched(functional: Functional) -> Difference:

@@ -22,6 +22,7 @@ from simkit_solvers.problem import AbstractODE, AbstractSDE, Roughness
 from simkit_solvers.registry import info_of
 from simkit_solvers.schedule import schedule_of
 from simkit_solvers.smoothing import Smoothing
+from simkit_solvers.traced import traced_once
 
 from simkit.errors import InputError
 from simkit.initial import Distribution
@@ -248,18 +249,11 @@ class Facts:
         if self.moves_times(target) or (schedule is not None and schedule.events):
             return self.variables
         problem, _, _ = self.program.combined(self.inputs)
-        zero, whole = jnp.zeros((), self.simulation.precision), jnp.uint32(0)
+        zero = jnp.zeros((), self.simulation.precision)
         y = problem.State(*[zero] * len(problem.State._fields))
 
         def made(problem, y):
-            found = [problem.drift(zero, y)]
-            if isinstance(problem, AbstractSDE):
-                found.append(problem.noise(zero, y, problem.Noise(*[zero] * len(problem.Noise._fields))))
-            if isinstance(problem, AbstractJumpDiffusion):
-                words = StepWords(Words(whole, whole), whole, whole)
-                marks = [mark for _, mark in problem.marks(zero).kinds(words, zero.dtype)]
-                found.append(problem.jump(zero, y, sum(marks)))
-            return found
+            return traced_once(_right_side, problem, zero, y)
 
         change = like(problem, move.problem)
         moved = frozenset(name for name, x in move.initial.items() if jax.tree.leaves(x))
@@ -363,6 +357,19 @@ class Facts:
             f"sensitivity.wrt: {labels} moves {what} against the steps, and {quantity} changes only as one "
             f"passes a step; {ADAPTIVE}, or leave it out"
         )
+
+
+def _right_side(problem, t, y) -> list:
+    """All that moves the state of a problem, for noise and marks of no matter what size."""
+    found = [problem.drift(t, y)]
+    if isinstance(problem, AbstractSDE):
+        found.append(problem.noise(t, y, problem.Noise(*[t] * len(problem.Noise._fields))))
+    if isinstance(problem, AbstractJumpDiffusion):
+        whole = jnp.uint32(0)
+        words = StepWords(Words(whole, whole), whole, whole)
+        marks = [mark for _, mark in problem.marks(t).kinds(words, t.dtype)]
+        found.append(problem.jump(t, y, sum(marks)))
+    return found
 
 
 def not_smooth(facts: Facts, target: int) -> str | None:

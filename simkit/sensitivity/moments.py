@@ -13,32 +13,93 @@ from jax.sharding import Mesh, NamedSharding
 from simkit.chunks import Chunks
 from simkit.on_each_device import ROWS
 from simkit.paths import as_device_ids
+from simkit.programs import Request
 from simkit.reducers import Moments
+from simkit.reducers.moments import MomentNodes
 
 IN_FLIGHT = 2
 SAMPLE = 2**16  # paths whose values are kept, to compare them with others and to see their tails
 
 
 @dataclasses.dataclass(frozen=True)
+class FinitePaths:
+    """A function of (two arrays, which paths count): those of these paths where both arrays are finite."""
+
+    def __call__(self, pair: tuple[jax.Array, jax.Array], valid):
+        for array in pair:
+            valid &= jnp.all(jnp.isfinite(array), axis=0, keepdims=True)
+        return valid
+
+
+@dataclasses.dataclass(frozen=True)
+class PairMoments:
+    """A function of (two arrays, which paths count): the nodes of `Moments`, `(rows, leaves)`."""
+
+    def __call__(self, pair: tuple[jax.Array, jax.Array], valid):
+        named = {str(place): array for place, array in enumerate(pair)}
+        rows = {name: array.shape[0] for name, array in named.items()}
+        count, *others = Moments(rows).update(named, valid[0])
+        return count[None], *(each.T for each in others)
+
+
+@dataclasses.dataclass(frozen=True)
 class MomentsReduction:
-    """A function of (arrays of one chunk, how many of its paths count): moments, and which paths fail."""
+    """A function of (arrays of one chunk, which of its paths count): moments, and which paths are finite.
+
+    It takes two arrays at a time, so that parts of a study with any number of arrays share its programs.
+    """
 
     counts: tuple[int, ...]
-    mesh: Mesh
+    finite: Callable = FinitePaths()
+    moments: Callable = PairMoments()
 
     @property
     def reducer(self) -> Moments:
         """Of the arrays by their position."""
         return Moments({str(place): count for place, count in enumerate(self.counts)})
 
-    def __call__(self, values: tuple[jax.Array, ...], remaining):
-        ids = values[0].shape[1:]
-        finite = jnp.ones(ids, bool)
-        for array in values:
-            finite &= jnp.all(jnp.isfinite(array), axis=0)
-        present = jnp.arange(math.prod(ids), dtype=jnp.int64).reshape(ids) < remaining
-        named = {str(place): array for place, array in enumerate(values)}
-        return self.reducer.update(named, present & finite), present & ~finite
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """The positions of two arrays with the same number of rows each; an odd one is paired with itself."""
+        pairs = []
+        for count in dict.fromkeys(self.counts):
+            places = [place for place, each in enumerate(self.counts) if each == count]
+            pairs += zip(places[::2], [*places[1::2], *places[len(places) - len(places) % 2 :]], strict=True)
+        return pairs
+
+    def requests(self, ids: tuple[int, ...], dtype, mesh: Mesh) -> list[Request]:
+        """For each number of rows the two programs, of so many paths."""
+        valid = jax.ShapeDtypeStruct((1, *ids), jnp.dtype(bool))
+        found = []
+        for count in dict.fromkeys(self.counts):
+            arguments = on_mesh((count, count), ids, dtype, mesh), valid
+            found += [Request(each, arguments, mesh, (ROWS, ROWS)) for each in (FinitePaths(), PairMoments())]
+        return found
+
+    def compiled(self, programs: Sequence[Callable]) -> "MomentsReduction":
+        """The same by the programs of `requests`."""
+        counts = list(dict.fromkeys(self.counts))
+
+        def of(which: int):
+            return lambda pair, valid: programs[2 * counts.index(pair[0].shape[0]) + which](pair, valid)
+
+        return dataclasses.replace(self, finite=of(0), moments=of(1))
+
+    def __call__(self, values: Sequence[jax.Array], present):
+        valid = present[None]
+        pairs = [(values[a], values[b]) for a, b in self.pairs]
+        for pair in pairs:
+            valid = self.finite(pair, valid)
+        return [self.moments(pair, valid) for pair in pairs], valid
+
+    def nodes(self, found: Sequence[tuple]) -> MomentNodes:
+        """The nodes of all rows, of those by pair."""
+        places: dict[int, tuple] = {}
+        for pair, (_, *arrays) in zip(self.pairs, found, strict=True):
+            halves = zip(*(np.split(np.asarray(array), 2) for array in arrays), strict=True)
+            places |= dict(zip(pair, halves, strict=True))
+        ordered = zip(*(places[i] for i in range(len(self.counts))), strict=True)
+        return MomentNodes(np.asarray(found[0][0])[0], *(np.concatenate(each).T for each in ordered))
 
 
 def on_mesh(
@@ -76,7 +137,6 @@ class Found:
 
 def average(
     simulate: Callable[[Any], Sequence[jax.Array]],
-    reduce: Callable,
     reduction: MomentsReduction,
     paths: int,
     plan: Chunks,
@@ -86,7 +146,7 @@ def average(
 ) -> Found:
     """Run chunks of so many paths from the id `begin`.
 
-    `simulate` gives the arrays of a chunk's ids, `reduce` is `reduction`, compiled.
+    `simulate` gives the arrays of a chunk's ids.
     """
     sampled = min(paths, SAMPLE)
     sample: list[list[np.ndarray]] = [[] for _ in reduction.counts]
@@ -97,12 +157,13 @@ def average(
 
     def absorb(number: int, arrays, outputs):
         nonlocal state
-        partial, broken = outputs
+        partial, present, valid = outputs
         if number * plan.paths < sampled:
             for values, array in zip(sample, arrays, strict=True):
                 values.append(np.array(array[-1]).reshape(-1))
-        state = reducer.merge(state, partial)
-        failed.append(begin + number * plan.paths + np.flatnonzero(np.asarray(broken).reshape(-1)))
+        state = reducer.merge(state, reduction.nodes(partial))
+        broken = present & ~np.asarray(valid)[0]
+        failed.append(begin + number * plan.paths + np.flatnonzero(broken))
         if progress is not None:
             progress(min((number + 1) * plan.paths, paths))
 
@@ -110,7 +171,9 @@ def average(
         first = number * plan.paths
         ids = as_device_ids(begin + first, plan.leaves, plan.lanes, mesh)
         arrays = tuple(simulate(ids))
-        waiting.append((number, arrays, reduce(arrays, np.int64(paths - first))))
+        present = np.arange(plan.paths).reshape(plan.leaves, plan.lanes) < paths - first
+        partial, valid = reduction(arrays, present)
+        waiting.append((number, arrays, (partial, present, valid)))
         if len(waiting) >= IN_FLIGHT:
             absorb(*waiting.pop(0))
     for item in waiting:

@@ -13,7 +13,7 @@ from simkit.paths import as_device_ids, lanes_for, path_mesh
 from simkit.programs import Request
 from simkit.sensitivity.choice import Choice, at_level
 from simkit.sensitivity.facts import Facts
-from simkit.sensitivity.moments import Found, MomentsReduction, on_mesh
+from simkit.sensitivity.moments import Found, MomentsReduction
 from simkit.simulation import Simulation
 
 Errors = dict[Choice, np.ndarray]
@@ -120,8 +120,8 @@ def chunks_of(simulation: Simulation) -> Chunks:
 
 
 def requests_of(simulation: Simulation, part: Part) -> tuple[Request, ...]:
-    """The programs of a part, and the one that averages what they give."""
+    """The programs of a part, and those that average what they give."""
     plan, mesh = chunks_of(simulation), path_mesh(simulation.devices)
     dtype = simulation.precision if len(part.requests) == 1 else "float64"
-    arrays = on_mesh(part.counts, (plan.leaves, plan.lanes), dtype, mesh)
-    return *part.all_requests, Request(MomentsReduction(part.counts, mesh), (arrays, np.int64(0)))
+    reduction = MomentsReduction(part.counts).requests((plan.leaves, plan.lanes), dtype, mesh)
+    return *part.all_requests, *reduction

@@ -19,7 +19,7 @@ from simkit.leap_bias import LeapRun
 from simkit.sensitivity.choice import Choice
 from simkit.sensitivity.moments import Found
 from simkit.sensitivity.part import Part, ids_of_level
-from simkit.sensitivity.tails import Tail, Verdict, grows, tail_of
+from simkit.sensitivity.tails import Tail, tail_of
 from simkit.simulation import Simulation
 from simkit.step_error import StepError, step_error
 
@@ -44,20 +44,8 @@ class Coupled:
 
     @property
     def tail(self) -> Tail | None:
-        """The tail of the values, and of all paths the largest part of the variance."""
-        tail = tail_of(self.sample)
-        return None if tail is None else dataclasses.replace(tail, largest=max(tail.largest, self.largest))
-
-    @property
-    def verdict(self) -> Verdict:
-        """Whether the standard error can be believed."""
-        tail, pairs = self.tail, self.pairs
-        if tail is None or not tail.is_heavy:
-            return "settled"
-        if pairs is None:
-            return "heavy"
-        fine, coarse = pairs.T if self.factor > 1 else pairs.T[::-1]
-        return "grows" if grows(fine, coarse) else "heavy"
+        """The tail of the values, which says whether the standard error can be believed."""
+        return tail_of(self.sample, self.level, self.factor, self.largest)
 
 
 def coupled_values(

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import jax
 import numpy as np
-from simkit_solvers.andersen_qe import AbstractSquareRootVariance, AndersenQE
 from simkit_solvers.jump_grid import JumpGrid
 from simkit_solvers.problem import AbstractSDE
 from simkit_solvers.registry import samples_exactly
@@ -15,9 +14,10 @@ from simkit.bias import bias_run, unknown_errors
 from simkit.errors import NumericalError
 from simkit.exercise import POLICIES
 from simkit.failures import failed_paths
+from simkit.garbage import seldom_collected
 from simkit.longstaff_schwartz import independent_policies
 from simkit.paths import as_device_ids, path_mesh
-from simkit.programs import compiled
+from simkit.programs import Request, compiled
 from simkit.sensitivity.asked import offer_asked
 from simkit.sensitivity.choice import Choice, second_offer
 from simkit.sensitivity.differences import SMOOTH, step_of
@@ -25,9 +25,9 @@ from simkit.sensitivity.facts import Facts
 from simkit.sensitivity.moments import Found, MomentsReduction, average, pooled
 from simkit.sensitivity.part import Errors, Part, chunks_of, requests_of
 from simkit.sensitivity.parts import parts_of
-from simkit.sensitivity.pilot import picked
+from simkit.sensitivity.pilot import picked, remedy
 from simkit.sensitivity.step_errors import Coupled, coupled_values, error_of_derivative, errors_of_means
-from simkit.sensitivity.tails import Tail, Verdict
+from simkit.sensitivity.tails import FAULTS, Tail, Verdict
 from simkit.sensitivity.targets import Target, changes, find_target, in_time, program_of, shifted
 from simkit.sensitivity_names import named_pairs
 from simkit.settings import Sensitivity
@@ -44,8 +44,8 @@ class Derivative:
 
     `step_error` is, of ordinary equations, how much a run to a tenth of the tolerances or with twice as many
     steps differs, for finite differences how much a formula of lower order does, and for coupled copies what
-    is left of their distance; `steps` what the steps of a stochastic run leave at the end. `tail` and
-    `verdict` say whether `stderr` can be believed.
+    is left of their distance; `steps` what the steps of a stochastic run leave at the end. `tail` says
+    whether `stderr` can be believed.
     `check` is the same by finite differences, where that was asked for and is something else.
     """
 
@@ -57,7 +57,11 @@ class Derivative:
     check: "Derivative | None" = None
     steps: StepError | None = None
     tail: Tail | None = None
-    verdict: Verdict = "settled"
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether `stderr` can be believed."""
+        return "settled" if self.tail is None else self.tail.verdict
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,6 +81,7 @@ class Study:
     bias: dict[str, StepError] = dataclasses.field(default_factory=dict)
 
 
+@seldom_collected()
 def find_sensitivities(
     simulation: Simulation, section: Sensitivity, progress: Progress | None = None
 ) -> Study:
@@ -103,16 +108,20 @@ def _find(simulation: Simulation, section: Sensitivity, progress: Progress | Non
     quantities = section.of or list(simulation.observables) or list(simulation.problem.State._fields)
     offers = [offer_asked(facts, section.method, q, i) for q in quantities for i in range(len(targets))]
     offers += [second_offer(facts, q, pair) for q in quantities for pair in pairs]
-    choices, seconds = picked(facts, offers)
-    compile_s += seconds
-    checks = [_check_of(choice) for choice in choices if section.check and not _differs(choice)]
-    parts = parts_of(facts, [*choices, *checks], quantities, beside)
-    start, compile_before = time.perf_counter(), compile_s
     bias = bias_run(simulation)
-    # All at once: XLA compiles one while the next is traced.
     levels = () if bias is None else bias.requests
-    requests = (request for part in parts for request in requests_of(simulation, part))
-    compile_s += compiled(*requests, *levels)[1]
+
+    def planned(choices: list[Choice]) -> tuple[list[Part], list[Request]]:
+        checks = [_check_of(choice) for choice in choices if section.check and not _differs(choice)]
+        parts = parts_of(facts, [*choices, *checks], quantities, beside)
+        return parts, [*(request for part in parts for request in requests_of(simulation, part)), *levels]
+
+    choices, seconds = picked(facts, offers, planned)
+    compile_s += seconds
+    start, compile_before = time.perf_counter(), compile_s
+    parts, requests = planned(choices)
+    # All at once: XLA compiles one while the next is traced.
+    compile_s += compiled(*requests)[1]
     total = sum(part.cost for part in parts)
     done = 0.0
     derivatives: dict[Choice, Derivative] = {}
@@ -160,7 +169,7 @@ def _find(simulation: Simulation, section: Sensitivity, progress: Progress | Non
         found = derivatives[instead.get(choice, choice)]
         pairs, name = coupled[found.choice], choice.quantity
         steps = error_of_derivative(simulation, name, pairs, biases.get(name))
-        found = dataclasses.replace(found, steps=steps, tail=pairs.tail, verdict=pairs.verdict)
+        found = dataclasses.replace(found, steps=steps, tail=pairs.tail)
         check = None if _differs(found.choice) else derivatives.get(_check_of(choice))
         found = _unsettled(facts, _unmeasured(facts, _explained(facts, found)))
         ordered.append(dataclasses.replace(found, check=check))
@@ -221,14 +230,8 @@ def _unsettled(facts: Facts, found: Derivative) -> Derivative:
     """A derivative without a variance says so, and what to do."""
     if found.verdict != "grows":
         return found
-    remedy = "leave sensitivity.method out, or take another"
-    solver = facts.simulation.solver
-    if isinstance(facts.simulation.problem, AbstractSquareRootVariance) and not isinstance(
-        solver, AndersenQE
-    ):
-        remedy = "take solver: AndersenQE"
     choice = found.choice
-    reason = f"no result: the variance grows as steps become shorter; {remedy}"
+    reason = f"no result: {FAULTS[found.verdict]}; {remedy(facts) or 'take another sensitivity.method'}"
     return dataclasses.replace(found, choice=dataclasses.replace(choice, reason=reason))
 
 
@@ -247,16 +250,17 @@ def _run(
 ) -> tuple[Found, Errors, dict[Choice, Coupled], float]:
     plan, mesh = chunks_of(simulation), path_mesh(simulation.devices)
     ids = as_device_ids(0, plan.leaves, plan.lanes, mesh)
-    reduction = MomentsReduction(part.counts, mesh)
-    (*programs, reduce), seconds = compiled(*requests_of(simulation, part))
+    programs, seconds = compiled(*requests_of(simulation, part))
+    programs, averaging = programs[: len(part.all_requests)], programs[len(part.all_requests) :]
+    reduction = MomentsReduction(part.counts).compiled(averaging)
 
     def simulate(ids):
         return part.run(programs, ids)
 
     if part.replicates:
-        found = _of_policies(part, programs, reduce, reduction, simulation.paths, plan, mesh, progress)
+        found = _of_policies(part, programs, reduction, simulation.paths, plan, mesh, progress)
     else:
-        found = average(simulate, reduce, reduction, simulation.paths, plan, mesh, progress)
+        found = average(simulate, reduction, simulation.paths, plan, mesh, progress)
     errors = part.step_errors(found, programs, ids, simulation.paths)
     return found, errors, coupled_values(simulation, part, programs, found), seconds
 
@@ -276,7 +280,7 @@ def _with_policies(simulation: Simulation, mesh) -> tuple[Simulation, list[Simul
     return first, others, compile_s
 
 
-def _of_policies(part, programs, reduce, reduction, paths, plan, mesh, progress) -> Found:
+def _of_policies(part, programs, reduction, paths, plan, mesh, progress) -> Found:
     """The paths in equal parts, each with a policy of its own."""
     replicates = (part, *part.replicates)
     ends = [paths * i // len(replicates) for i in range(len(replicates) + 1)]
@@ -291,7 +295,7 @@ def _of_policies(part, programs, reduce, reduction, paths, plan, mesh, progress)
             if progress is not None:
                 progress(first + done)
 
-        found.append(average(simulate, reduce, reduction, count, plan, mesh, progressed, first))
+        found.append(average(simulate, reduction, count, plan, mesh, progressed, first))
     return pooled(found, counts)
 
 

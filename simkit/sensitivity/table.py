@@ -10,7 +10,7 @@ from rich.table import Table
 
 from simkit.progress import counted
 from simkit.sensitivity.result import ROUNDED
-from simkit.sensitivity.tails import FLAGS
+from simkit.sensitivity.tails import FAULTS, FLAGS
 from simkit.table import (
     MARK,
     apart,
@@ -182,13 +182,12 @@ def notes(dataset: "xr.Dataset") -> list[str]:
                 heavy.append(each)
     if none:
         lines.append(
-            f"! no result: {'; '.join(none)}: a few paths make the variance, and it grows as steps become "
-            "shorter; the reason in the table says what to do"
+            f"! no result: {'; '.join(none)}: {FAULTS['grows']}; the reason in the table says what to do"
         )
     if heavy:
         lines.append(
-            f"! heavy tail: {'; '.join(heavy)}: a few paths make the variance, and the ± may be far too "
-            "small; take another estimator, or compare seeds"
+            f"! heavy tail: {'; '.join(heavy)}: {FAULTS['heavy']}, and the ± may be far too small; take "
+            "another estimator, or compare seeds"
         )
     more = json.loads(dataset.attrs.get("too_few_steps", "{}"))
     if more:

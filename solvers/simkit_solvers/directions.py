@@ -56,11 +56,16 @@ class Release:
     every: int
 
 
-def share(every: int, k, like):
+def interval(every: int) -> Any:
+    """A number of steps as an array, so that steps are traced once for all; 1 as it is, which is simpler."""
+    return 1 if every == 1 else jnp.uint32(every)
+
+
+def share(every, k, like):
     """What part of a derivative is released in step `k`, counted from 0."""
-    if every == 1:
+    if isinstance(every, int):
         return 1.0
-    left = jnp.uint32(every) - k % jnp.uint32(every)
+    left = every - k % every
     return 1 / left.astype(jnp.result_type(like))
 
 

@@ -26,7 +26,7 @@ from simkit_solvers.moving_run import MovingRun
 from simkit_solvers.noise import AbstractNoise, Draw, Purpose
 from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.packing import Paired, packing
-from simkit_solvers.path_run import PathRun, event_steps
+from simkit_solvers.path_run import PathRun, event_steps, row_once, stepped_once
 from simkit_solvers.problem import AbstractODE
 from simkit_solvers.reverse_pass import REVERSE_BYTES
 from simkit_solvers.schedule import prepared, schedule_of
@@ -118,7 +118,7 @@ def integrate_along_twice(
 
         given = problem, observer, run.t0, run.dt, first
         change = eqx.filter_jvp(begun, given, (last.problem, last.observer, last.t0, last.dt, both))[1]
-        return SmoothedRun(begun(*given), (change,), smoothings[1], (last.y0,))
+        return SmoothedRun.of(begun(*given), (change,), smoothings[1], (last.y0,))
 
     return _integrate(problem, solver, y0, grid, noise, observer, moving, True)
 
@@ -188,17 +188,24 @@ def _integrate(
         def normals():
             return eqx.filter(driven(run, first, count), eqx.is_inexact_array)
 
-        pack, unpack = packing(jax.eval_shape(normals))
-        none = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(lambda: pack(normals())))
-        packed = jax.lax.cond(first != jnp.uint32(NO_STEP), lambda: pack(normals()), lambda: none)
-        return eqx.combine(unpack(packed), driven(run, first, count))
+        shapes = jax.eval_shape(normals)
+        pack, unpack = packing(shapes)
+        none = _zeros(jax.eval_shape(pack, shapes))
+        drawn = unpack(jax.lax.cond(first != jnp.uint32(NO_STEP), lambda: pack(normals()), lambda: none))
+        kinds = jax.eval_shape(lambda: driven(run, first, count))
+        others = jax.tree.structure(kinds) != jax.tree.structure(shapes)
+        return eqx.combine(drawn, driven(run, first, count)) if others else drawn
 
     def steps(numbers, carry, first, count, backwards=False):
         """`count` unrolled steps from step `first`, where a group starts."""
         run, carried = whole(numbers), unpack(carry)
         driving = (drawn_apart if apart or backwards else driven)(run, first, count)
         for i, (draw, words) in enumerate(driving):
-            carried = run.step(carried, first + jnp.uint32(i), draw, words, tables)
+            k = first + jnp.uint32(i)
+            if moving is None:
+                carried = run.step(carried, k, draw, words, tables)
+            else:
+                carried = stepped_once(run, carried, k, draw, words, tables)
         return pack(carried)
 
     def branch(numbers, carry, start, first, end):
@@ -223,7 +230,8 @@ def _integrate(
         return chosen(steps(numbers, begin, chosen(first, jnp.uint32(0)), size, stochastic), carry)
 
     def row(numbers, carry, k):
-        return whole(numbers).row(unpack(carry), k)
+        run = whole(numbers)
+        return run.row(unpack(carry), k) if moving is None else row_once(run, unpack(carry), k)
 
     @functools.partial(jax.checkpoint, prevent_cse=False)
     def at_row(numbers, carry, k):
@@ -295,7 +303,8 @@ def _integrate(
 
     start = jax.tree.map(strong, run.start(y0, tables))
     if isinstance(run, MovingRun | SmoothedRun):
-        run, start = run.settled(start, *driven(run, jnp.uint32(0), group)[0], tables)
+        step = jax.eval_shape(lambda: driven(run, jnp.uint32(0), group)[0])  # its types do
+        run, start = run.settled(start, *_zeros(step), tables)
         numbers, others = eqx.partition(run, eqx.is_array)
         start = start if noise is None else _own(start, noise)
     pack, unpack = packing(start)
@@ -343,6 +352,10 @@ def _driven(run, stepper, components: int, jumps: bool, first, count: int) -> li
         draws = [draw._replace(words=w) for draw, w in zip(draws, words, strict=True)]
     happening = run.noise.words(Purpose.JUMPS, first, count) if jumps else [None] * count
     return list(zip(draws, happening, strict=True))
+
+
+def _zeros(shapes):
+    return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
 
 
 def _own(tree, noise: AbstractNoise):

@@ -15,11 +15,12 @@ from simkit_solvers.directions import (
     NoDensityError,
     Release,
     filled,
+    interval,
     joined,
     released,
     share,
 )
-from simkit_solvers.path_run import PathRun
+from simkit_solvers.path_run import PathRun, advanced_once, row_once
 from simkit_solvers.schedule import prepared
 
 
@@ -75,15 +76,16 @@ def rows_along(kept: Callable, run, changes: tuple, carried: Moving) -> tuple[di
 
 
 class MovingRun(NamedTuple):
-    """A run and its derivative along each direction, which ride along; methods as those of `PathRun`."""
+    """A run and its derivative along each direction, which ride along; methods as those of `PathRun`.
+
+    `every` says within how many steps each derivative is released, and is empty where none is.
+    """
 
     run: PathRun
     changes: tuple[PathRun, ...]
-    release: Release | None
-
+    every: tuple[Any, ...]
     starts: tuple[Any, ...]
     driven: tuple[int, ...] = ()
-    every: tuple[int, ...] = ()
 
     @staticmethod
     def along(
@@ -91,7 +93,8 @@ class MovingRun(NamedTuple):
     ) -> "MovingRun":
         """The run of a problem along directions."""
         changes = changes_along(run, problem, directions)
-        return MovingRun(run, changes, release, tuple(each.y0 for each in directions))
+        every = () if release is None else (interval(release.every),) * len(directions)
+        return MovingRun(run, changes, every, tuple(each.y0 for each in directions))
 
     @property
     def noise(self):
@@ -106,8 +109,7 @@ class MovingRun(NamedTuple):
     def start(self, y0, tables):
         """As of the run; all derivatives are kept in the path and none is released."""
         carry, changes = begun(self.run, self.changes, self.starts, y0, tables)
-        released = () if self.release is None else changes
-        return Moving(carry, changes, tuple(jnp.zeros_like(self.dt) for _ in released))
+        return Moving(carry, changes, tuple(jnp.zeros_like(self.dt) for _ in self.every))
 
     def settled(self, start: Moving, draw, words, tables) -> tuple["MovingRun", Moving]:
         """Ready for a loop: which variables noise drives, and what is carried of the derivatives.
@@ -117,9 +119,9 @@ class MovingRun(NamedTuple):
         """
         k = jnp.uint32(0)
         run = self
-        if self.release is not None:
+        if self.every:
             drifts = [self._drifts(start, i, k, draw) for i in range(len(self.changes))]
-            every = tuple(1 if drift else self.release.every for drift in drifts)
+            every = tuple(1 if drift else each for drift, each in zip(drifts, self.every, strict=True))
             run = self._replace(driven=self._driven(start.carry, k, draw), every=every)
 
         def after(changes):
@@ -127,7 +129,7 @@ class MovingRun(NamedTuple):
             return jax.eval_shape(lambda: run.stepped(carried, k, draw, words, tables, False).changes)
 
         changes = still_or_moving(start.changes, after, start.carry)
-        if self.release is not None:
+        if self.every:
             run._refuse(start, changes, k, words, tables)
         return run, start._replace(changes=changes)
 
@@ -136,7 +138,7 @@ class MovingRun(NamedTuple):
         y, state, _ = carry
 
         def advance(W):
-            return self.run.advanced(y, state, k, draw._replace(W=W))[0]
+            return advanced_once(self.run, y, state, k, draw._replace(W=W))[0]
 
         moved = jax.eval_shape(lambda W: eqx.filter_jvp(advance, (W,), (W,))[1], draw.W)
         leaves = jax.tree.leaves(moved, is_leaf=lambda x: x is None)
@@ -158,7 +160,7 @@ class MovingRun(NamedTuple):
 
         def along(W):
             def advance(run, y, state):
-                return run.advanced(y, state, k, draw._replace(W=W))
+                return advanced_once(run, y, state, k, draw._replace(W=W))
 
             return eqx.filter_jvp(advance, (self.run, y, state), (self.changes[i], *still))[1][0]
 
@@ -190,15 +192,9 @@ class MovingRun(NamedTuple):
     def stepped(self, carried: Moving, k, draw, words, tables, weighed: bool = True) -> Moving:
         """The same, with None for whatever this step makes zero; `weighed` is whether weights are wanted."""
         y, state, acc = carried.carry
-        others = eqx.partition((draw.W, self.run, y, state), eqx.is_array)[1]
-
-        @jax.jit  # traced once, of what is differentiated many times
-        def advanced(numbers):
-            W, run, y, state = eqx.combine(numbers, others)
-            return run.advanced(y, state, k, draw._replace(W=W))
 
         def advance(W, run=self.run, y=y, state=state):
-            return advanced(eqx.filter((W, run, y, state), eqx.is_array))
+            return advanced_once(run, y, state, k, draw._replace(W=W))
 
         moved, weights = [], []
         for i, (change, (dy, ds, dacc)) in enumerate(zip(self.changes, carried.changes, strict=True)):
@@ -207,7 +203,7 @@ class MovingRun(NamedTuple):
                 return eqx.filter_jvp(functools.partial(advance, W), (self.run, y, state), move)[1]
 
             new, new_state = along(draw.W)
-            if self.release is not None:
+            if self.every:
                 part = share(self.every[i], k, self.run.dt)
                 normals = tuple(z.astype(self.run.dt.dtype) for z in draw.W)
                 new, more = released(
@@ -220,7 +216,7 @@ class MovingRun(NamedTuple):
                 )
                 weights.append(carried.weights[i] + more)
             moved.append((new, new_state, dacc))
-        y, state = self.run.advanced(y, state, k, draw)
+        y, state = advance(draw.W)
 
         def finish(run, y, state, acc):
             return run.finished(y, state, acc, k, words, tables)
@@ -236,11 +232,16 @@ class MovingRun(NamedTuple):
         """The rows of the path, their derivatives and the weights."""
 
         def kept(run, carry):
-            return run.row(carry, k)
+            return row_once(run, carry, k)
 
         rows, changes = rows_along(kept, self.run, self.changes, carried)
         weights = carried.weights or tuple(jnp.zeros_like(self.run.dt) for _ in changes)
         return Along(rows, changes, weights)
+
+    def stepping(self):
+        """What a step reads of it."""
+        changes = tuple(each.stepping() for each in self.changes)
+        return self._replace(run=self.run.stepping(), changes=changes, starts=())
 
     def per_path(self):
         """The same for a reverse pass."""

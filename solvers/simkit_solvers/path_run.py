@@ -12,6 +12,7 @@ from simkit_solvers.noise import AbstractNoise
 from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.schedule import Schedule, as_solved, schedule_of, within
 from simkit_solvers.step import AbstractStepper
+from simkit_solvers.traced import traced_once
 
 
 class PathRun(NamedTuple):
@@ -61,6 +62,10 @@ class PathRun(NamedTuple):
         y, _, acc = carry
         return self.observer.row(self.after(k), acc, self.time(k), y)
 
+    def stepping(self):
+        """What a step reads of it."""
+        return self._replace(noise=None)
+
     def per_path(self):
         """The same for a reverse pass."""
         return self._replace(problem=_per_path(self.problem, self.noise))
@@ -73,6 +78,33 @@ class PathRun(NamedTuple):
         if schedule_of(self.problem) is None:
             return self.problem
         return within(self.problem, self.time(k), self.time(k) + self.dt)
+
+
+def stepped_once(run, carry, k, draw, words, tables):
+    """`run.step`, traced once for all steps and all runs that step alike."""
+    return traced_once(_step, run.stepping(), carry, k, draw, words, tables)
+
+
+def advanced_once(run: PathRun, y, state, k, draw):
+    """`run.advanced`, the same."""
+    return traced_once(_advanced, run.stepping(), y, state, k, draw)
+
+
+def row_once(run, carry, k):
+    """`run.row`, the same."""
+    return traced_once(_row, run.stepping(), carry, k)
+
+
+def _row(run, carry, k):
+    return run.row(carry, k)
+
+
+def _step(run, carry, k, draw, words, tables):
+    return run.step(carry, k, draw, words, tables)
+
+
+def _advanced(run, y, state, k, draw):
+    return run.advanced(y, state, k, draw)
 
 
 def event_steps(schedule: Schedule, grid: Any) -> list[np.ndarray]:

@@ -7,10 +7,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from simkit_solvers.directions import Along, Direction, Moving, NoDensityError
+from simkit_solvers.directions import Along, Direction, Moving, NoDensityError, interval
 from simkit_solvers.moving_run import begun, changes_along, like_before, rows_along, still_or_moving
-from simkit_solvers.path_run import PathRun
-from simkit_solvers.smoothing import Edge, Smoothing, shifts_and_gains, shifts_of
+from simkit_solvers.path_run import PathRun, row_once, stepped_once
+from simkit_solvers.smoothing import Smoothing, left_of, shifts_and_gains, shifts_of
 
 
 class SmoothedRun(NamedTuple):
@@ -21,7 +21,8 @@ class SmoothedRun(NamedTuple):
 
     run: Any
     changes: tuple[Any, ...]
-    smoothing: Smoothing
+    edges: Callable[..., tuple]
+    every: tuple[Any, ...]
     starts: tuple[Any, ...]
 
     @staticmethod
@@ -30,7 +31,12 @@ class SmoothedRun(NamedTuple):
     ) -> "SmoothedRun":
         """The run of a problem along directions."""
         changes = changes_along(run, problem, directions)
-        return SmoothedRun(run, changes, smoothing, tuple(each.y0 for each in directions))
+        return SmoothedRun.of(run, changes, smoothing, tuple(each.y0 for each in directions))
+
+    @staticmethod
+    def of(run, changes: tuple, smoothing: Smoothing, starts: tuple) -> "SmoothedRun":
+        """The run with its derivatives, by direction, and those of its initial state."""
+        return SmoothedRun(run, changes, smoothing.edges, tuple(map(interval, smoothing.every)), starts)
 
     @property
     def noise(self):
@@ -71,20 +77,20 @@ class SmoothedRun(NamedTuple):
 
     def _refuse(self, start: Moving, k, draw, words, tables) -> None:
         def distances(W):
-            carry = self.run.step(start.carry, k, draw._replace(W=W), words, tables)
-            return tuple(edge.distance for edge in self.near(carry, k + jnp.uint32(1)))
+            carry = self._end(k, draw, words, tables)(W, self.run, start.carry)
+            return self.near(carry, k + jnp.uint32(1))
 
         moved = jax.eval_shape(lambda W: eqx.filter_jvp(distances, (W,), (W,))[1], draw.W)
         if any(each is None for each in moved):
             raise NoDensityError("no noise of the same step drives what is compared")
 
-    def near(self, carry, k) -> tuple[Edge, ...]:
-        """Where values jump, for the run's carry after step `k`."""
+    def near(self, carry, k) -> tuple:
+        """How far values are from where they jump, for the run's carry after step `k`."""
         run = self.run
         while isinstance(run, SmoothedRun):
             run, carry = run.run, carry.carry
         y, _, acc = carry
-        return self.smoothing.edges(run.observer, run.after(k), acc, k, run.time(k), y)
+        return self.edges(run.observer, run.after(k), acc, k, run.time(k), y)
 
     def step(self, carried: Moving, k, draw, words, tables):
         """The path, its derivatives and the weights after step `k`; None stays None."""
@@ -93,14 +99,12 @@ class SmoothedRun(NamedTuple):
     def stepped(self, carried: Moving, k, draw, words, tables) -> Moving:
         """The same, with None for whatever this step makes zero."""
         normals = tuple(z.astype(self.dt.dtype) for z in draw.W)
-        now = self.run.step(carried.carry, k, draw, words, tables)
-        edges = self.near(now, k + jnp.uint32(1))
-        left = tuple(edge.left for edge in edges)
-        end = self._end(carried, normals, k, draw, words, tables)
+        end = self._end(k, draw, words, tables)
+        now = end(draw.W, self.run, carried.carry)
+        left = tuple(left_of(every, k + jnp.uint32(1), self.dt.dtype) for every in self.every)
 
         def compared(W, run, carry):
-            edges = self._replace(run=run).near(end(W, run, carry), k + jnp.uint32(1))
-            return tuple(edge.distance for edge in edges)
+            return self._replace(run=run).near(end(W, run, carry), k + jnp.uint32(1))
 
         moves = list(zip(self.changes, carried.changes, strict=True))
 
@@ -117,7 +121,7 @@ class SmoothedRun(NamedTuple):
 
         weights: tuple = carried.weights
         against: list[tuple] = [tuple(None for _ in normals)] * len(moves)
-        if edges:
+        if left:
             found, stuck, gains = shifts_and_gains(shifts, normals)
             weights = tuple(
                 weight + jnp.where(lost, jnp.nan, gain)
@@ -126,16 +130,10 @@ class SmoothedRun(NamedTuple):
             against = [tuple(-x for x in u) for u in found]
         return Moving(now, self._moved(carried, end, normals, against), weights)
 
-    def _end(self, carried: Moving, normals: tuple, k, draw, words, tables) -> Callable:
+    @staticmethod
+    def _end(k, draw, words, tables) -> Callable:
         """What the run carries after step `k`, of its normals, the run, and what it carried."""
-        others = eqx.partition((normals, self.run, carried.carry), eqx.is_array)[1]
-
-        @jax.jit  # traced once, of what is differentiated many times
-        def stepped(numbers):
-            W, run, carry = eqx.combine(numbers, others)
-            return run.step(carry, k, draw._replace(W=W), words, tables)
-
-        return lambda W, run, carry: stepped(eqx.filter((W, run, carry), eqx.is_array))
+        return lambda W, run, carry: stepped_once(run, carry, k, draw._replace(W=W), words, tables)
 
     def _moved(self, carried: Moving, end: Callable, normals: tuple, against: list[tuple]) -> tuple:
         """The derivatives after a step whose normals are shifted by `against`, for each direction."""
@@ -146,16 +144,15 @@ class SmoothedRun(NamedTuple):
     def _moved_anyhow(self, carried: Moving, k, draw, words, tables) -> tuple:
         """Derivatives as of `stepped`, but for their values: which are None does not depend on the shifts."""
         normals = tuple(z.astype(self.dt.dtype) for z in draw.W)
-        end = self._end(carried, normals, k, draw, words, tables)
-        edges = self.near(end(normals, self.run, carried.carry), k + jnp.uint32(1))
-        shift = normals if edges else tuple(None for _ in normals)
+        end = self._end(k, draw, words, tables)
+        shift = normals if self.every else tuple(None for _ in normals)
         return self._moved(carried, end, normals, [shift for _ in self.changes])
 
     def row(self, carried: Moving, k) -> Along:
         """The rows of the path, or the estimates of its derivative, their derivatives and the weights."""
 
         def kept(run, carry):
-            found = run.row(carry, k)
+            found = row_once(run, carry, k)
             if not isinstance(run, SmoothedRun):
                 return found
             (change,), (weight,) = found.changes, found.weights
@@ -163,6 +160,11 @@ class SmoothedRun(NamedTuple):
 
         rows, changes = rows_along(kept, self.run, self.changes, carried)
         return Along(rows, changes, carried.weights)
+
+    def stepping(self):
+        """What a step reads of it."""
+        changes = tuple(each.stepping() for each in self.changes)
+        return self._replace(run=self.run.stepping(), changes=changes, starts=())
 
     def per_path(self):
         """The same for a reverse pass."""

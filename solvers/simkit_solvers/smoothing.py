@@ -24,7 +24,7 @@ doi:10.1111/1467-9965.00008; Chen & Glasserman (2007), doi:10.1016/j.spa.2007.03
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -35,25 +35,23 @@ WIDTH = 1.0  # c
 RESOLUTIONS = 64  # of b^2, the least that is left of a difference when another one says the same
 
 
-class Edge(NamedTuple):
-    """A difference whose zero is where a value jumps, and how many steps are left until it is looked at.
-
-    `left` counts the step that has just ended: 1 says that the value is looked at now.
-    """
-
-    distance: Any
-    left: Any
-
-
 @dataclasses.dataclass(frozen=True)
 class Smoothing:
-    """Where values jump: `edges(observer, problem, acc, k, t, y)` gives an `Edge` for each after step `k`.
+    """Where values jump: `edges(observer, problem, acc, k, t, y)` gives differences after step `k`.
 
-    `edges` is hashable, equal to another that gives the same. Where it gives none, derivatives stay in the
-    path.
+    Each is looked at every so many steps. `edges` is hashable, equal to another that gives the same. Where it
+    gives none, derivatives stay in the path.
     """
 
-    edges: Callable[..., tuple[Edge, ...]]
+    edges: Callable[..., tuple]
+    every: tuple[int, ...]
+
+
+def left_of(every, k, dtype) -> Any:
+    """How many steps are left until a look at every so many: 1 where step `k` has just ended with one."""
+    if isinstance(every, int):
+        return 1.0
+    return (every - (k - jnp.uint32(1)) % every).astype(dtype)
 
 
 def shifts_of(
