@@ -46,7 +46,7 @@ def standard_errors(name: str, simulation: Simulation, result: EnsembleResult) -
         size = np.hypot(moments[f"{name}_mean"], np.sqrt(np.nan_to_num(moments[f"{name}_variance"])))
         rows = len(result.times)
         parts = np.linspace(0.0, 1.0, rows)[-len(errors) :] if rows > 1 else np.ones(1)
-        return np.maximum(errors, rounding_error(size, simulation.precision, _steps(result) * parts))
+        return np.maximum(errors, rounding_error(size, simulation, _steps(result) * parts))
 
 
 def step_bias(
@@ -121,9 +121,8 @@ def against_exact(
 def _z(name: str, exact: float, simulation: Simulation, result: EnsembleResult) -> float:
     moments = result.statistics["moments"]
     off, error = moments[f"{name}_mean"][-1] - exact, standard_errors(name, simulation, result)[-1]
-    rounding = rounding_error(
-        max(abs(exact), abs(moments[f"{name}_mean"][-1])), simulation.precision, _steps(result)
-    )
+    size = max(abs(exact), abs(moments[f"{name}_mean"][-1]))
+    rounding = rounding_error(size, simulation, _steps(result))
     bias = result.bias.get(name)
     if bias is not None and bias.claim == "at least":
         return np.nan
