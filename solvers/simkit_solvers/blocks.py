@@ -37,8 +37,8 @@ def method_of(
     taken back (not `forth`).
 
     Raises `ValueError` for a stochastic problem without noise, or with more steps than it can drive, where
-    the number is known; for noise in groups that do not fit a `TracedGrid`; and for many steps in float32 of a
-    solver whose sums cannot be compensated."""
+    the number is known; for noise in groups that do not fit a `TracedGrid`; and for many steps in float32 of
+    a solver whose sums cannot be compensated."""
     stepper, dtype = stepper_for(solver), jnp.result_type(*jax.tree.leaves(y0))
     components, group, words = 0, 1, 0
     stochastic = isinstance(problem, AbstractSDE)
