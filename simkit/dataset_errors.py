@@ -201,10 +201,15 @@ def _resolution(name: str, error: StepError, simulation: Simulation, result: Ens
     )
     # A curve that happens to be near zero at the end is as large as it was on the way.
     size = float(means[-1] if spread else means.max())
-    if np.isnan(error.bias) and not (isinstance(simulation.grid, Grid) and name in result.bias_left_out):
-        return Resolution(
-            "resolved"
-        )  # no sign of steps that are too long: other steps fail for other reasons
+    return resolution_of(error, simulation, size, spread, stderr, name in result.bias_left_out)
+
+
+def resolution_of(
+    error: StepError | None, simulation: Simulation, size: float, spread: float, stderr: float, lost: bool
+) -> Resolution:
+    """Judge a figure of a simulation; `lost` says that paths have no value on other steps alone."""
+    if error is not None and np.isnan(error.bias) and not (lost and isinstance(simulation.grid, Grid)):
+        return Resolution("resolved")  # no sign of steps that are too long: others fail for other reasons
     if isinstance(simulation.grid, Grid):
         return resolution(error, size, spread, stderr, simulation.grid.steps)
     judged = resolution(error, size, spread, stderr, 1)
