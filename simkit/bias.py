@@ -181,7 +181,7 @@ def _by_levels(
         found = StepErrors({}, {})
         for name, values in each.items():
             size, order = last[name].size, bias.orders[name]
-            rounding = float(rounding_error(size, simulation.precision, steps))
+            rounding = float(rounding_error(size, simulation, steps))
             rounding = max(rounding, in_normals * last[name].spread)
             error, lost = _step_error(values, bias.factors, order, rounding, last[name].varies, unsure)
             if error is not None:

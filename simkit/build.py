@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
-from diffrax import ReversibleHeun
 from simkit_physics import MODELS
 from simkit_solvers.adaptive_grid import AdaptiveGrid
 from simkit_solvers.calculus import in_calculus
+from simkit_solvers.compensated import check_float32
 from simkit_solvers.grid import LONG, Grid
 from simkit_solvers.jump_grid import JumpGrid
 from simkit_solvers.langevin import AbstractUnderdampedLangevin
@@ -383,12 +383,11 @@ def _steps(section: Time | None, mistakes: Mistakes) -> int | None:
 
 def _refuse_float32(solver, steps: int | None, precision: str | None, mistakes: Mistakes) -> None:
     """A solver whose state float32 would lose over so many steps."""
-    if precision == "float32" and isinstance(solver, ReversibleHeun) and steps is not None and steps > LONG:
-        message = (
-            f"over {steps} steps of ReversibleHeun float32 loses the state, as its sums are not compensated; "
-            f"take float64, at most {LONG} steps, or Heun or EulerHeun"
-        )
-        mistakes.add(("precision",), message)
+    if precision == "float32" and solver is not None and steps is not None and steps > LONG:
+        try:
+            check_float32(solver)
+        except ValueError as error:
+            mistakes.add(("precision",), str(error))
 
 
 def _saved_every(steps: int | None, save: Save | None, mistakes: Mistakes) -> int | None:

@@ -46,7 +46,7 @@ def standard_errors(name: str, simulation: Simulation, result: EnsembleResult) -
         size = np.hypot(moments[f"{name}_mean"], np.sqrt(np.nan_to_num(moments[f"{name}_variance"])))
         rows = len(result.times)
         parts = np.linspace(0.0, 1.0, rows)[-len(errors) :] if rows > 1 else np.ones(1)
-        return np.maximum(errors, rounding_error(size, simulation.precision, steps_of(result) * parts))
+        return np.maximum(errors, rounding_error(size, simulation, steps_of(result) * parts))
 
 
 def step_bias(
@@ -121,9 +121,8 @@ def against_exact(
 def _z(name: str, exact: float, simulation: Simulation, result: EnsembleResult) -> float:
     moments = result.statistics["moments"]
     off, error = moments[f"{name}_mean"][-1] - exact, standard_errors(name, simulation, result)[-1]
-    rounding = rounding_error(
-        max(abs(exact), abs(moments[f"{name}_mean"][-1])), simulation.precision, steps_of(result)
-    )
+    size = max(abs(exact), abs(moments[f"{name}_mean"][-1]))
+    rounding = rounding_error(size, simulation, steps_of(result))
     return z_of(off, error, result.bias.get(name), rounding)
 
 
@@ -206,10 +205,15 @@ def _resolution(name: str, error: StepError, simulation: Simulation, result: Ens
     )
     # A curve that happens to be near zero at the end is as large as it was on the way.
     size = float(means[-1] if spread else means.max())
-    if np.isnan(error.bias) and not (isinstance(simulation.grid, Grid) and name in result.bias_left_out):
-        return Resolution(
-            "resolved"
-        )  # no sign of steps that are too long: other steps fail for other reasons
+    return resolution_of(error, simulation, size, spread, stderr, name in result.bias_left_out)
+
+
+def resolution_of(
+    error: StepError | None, simulation: Simulation, size: float, spread: float, stderr: float, lost: bool
+) -> Resolution:
+    """Judge a figure of a simulation; `lost` says that paths have no value on other steps alone."""
+    if error is not None and np.isnan(error.bias) and not (lost and isinstance(simulation.grid, Grid)):
+        return Resolution("resolved")  # no sign of steps that are too long: others fail for other reasons
     if isinstance(simulation.grid, Grid):
         return resolution(error, size, spread, stderr, simulation.grid.steps)
     judged = resolution(error, size, spread, stderr, 1)

@@ -74,7 +74,7 @@ def _figures(derived: Derived, simulation: Simulation, result: EnsembleResult) -
         return {f"{name}_value": ((), np.nan, about)}
     gradient, hessian = derived.slopes(means)
     covariance = _covariance(used, quantities, simulation, result)
-    rounding = float(rounding_error(abs(value), simulation.precision, steps_of(result)))
+    rounding = float(rounding_error(abs(value), simulation, steps_of(result)))
     error = max(mean_square_error(gradient, hessian, covariance) ** 0.5, rounding)
     found: Variables = {
         f"{name}_value": ((), value, about),

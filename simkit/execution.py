@@ -64,7 +64,7 @@ def run(
 
 
 class UnresolvedWarning(UserWarning):
-    """Steps are so long that the step bias of a mean is as large as the mean: it is no result."""
+    """Steps are so long that the step bias of a mean or a derivative is as large as that: it is no result."""
 
 
 def keeps_unresolved(loaded: Experiment | Variants) -> bool:

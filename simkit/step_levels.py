@@ -15,6 +15,7 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 from simkit_solvers.adaptive_grid import AdaptiveGrid
+from simkit_solvers.compensated import loses_float32
 from simkit_solvers.curve import INSIDE
 from simkit_solvers.generator import Words
 from simkit_solvers.grid import Grid
@@ -103,6 +104,8 @@ def _shorter(simulation: Simulation, grid: Grid, factor: float) -> Comparison | 
     times = round(1 / factor)
     steps = times * grid.steps
     if steps >= 2**31 or isinstance(simulation.problem, AbstractJumpDiffusion):
+        return None
+    if loses_float32(simulation.solver, simulation.precision, steps):
         return None
     observer = simulation.observer.refined(times)
     halves = Grid(grid.t0, grid.dt / times, steps, steps)

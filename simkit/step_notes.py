@@ -23,7 +23,7 @@ def step_notes(dataset: "xr.Dataset") -> list[str]:
 
     notes = []
     for variant, one in each_variant(dataset).items():
-        notes += [*unresolved_notes(one, _of(variant)), *_others(one, _of(variant))]
+        notes += [*unresolved_notes(one, of_variant(variant)), *_others(one, of_variant(variant))]
     return notes
 
 
@@ -32,28 +32,32 @@ def all_unresolved(dataset: "xr.Dataset") -> list[str]:
     from simkit.variant_dataset import each_variant
 
     each = each_variant(dataset).items()
-    return [note for variant, one in each for note in unresolved_notes(one, _of(variant))]
+    return [note for variant, one in each for note in unresolved_notes(one, of_variant(variant))]
 
 
-def _of(variant: str) -> str:
+def of_variant(variant: str) -> str:
     return f" of variant {variant}" if variant else ""
 
 
 def unresolved_notes(dataset: "xr.Dataset", which: str = "") -> list[str]:
     """Of a run by itself: the quantities that are no result."""
-    wanted = by_quantity(dataset, "unresolved")
+    return no_result(dataset, by_quantity(dataset, "unresolved"), which)
+
+
+def no_result(dataset: "xr.Dataset", wanted: dict[str, int], which: str = "") -> list[str]:
+    """A line for the figures that are no result, given the steps wanted for each."""
     if not wanted:
         return []
     return [
         f"! {', '.join(wanted)}{which}: no result, the step bias is as large as the value; "
-        f"{_more_steps(dataset, wanted)}, or accept it by ensemble: {{unresolved: keep}}"
+        f"{more_steps(dataset, wanted)}, or accept it by ensemble: {{unresolved: keep}}"
     ]
 
 
 def _others(dataset: "xr.Dataset", which: str) -> Iterable[str]:
     noticeable = by_quantity(dataset, "noticeable_bias")
     if noticeable:
-        yield f"! {', '.join(noticeable)}{which}: the step bias matters; {_more_steps(dataset, noticeable)}"
+        yield f"! {', '.join(noticeable)}{which}: the step bias matters; {more_steps(dataset, noticeable)}"
     names = [*dataset.attrs["observables"].split(), *dataset.attrs["state_variables"].split()]
     bounds = {name: float(x) for name in names if (x := dataset.get(f"{name}_bias_bound")) is not None}
     seen = [name for name, bound in bounds.items() if np.isfinite(bound)]
@@ -104,7 +108,7 @@ def _spread(dataset: "xr.Dataset", which: str) -> Iterable[str]:
         yield f"leaps change the variance{which} by: {', '.join(found)}"
 
 
-def _more_steps(dataset: "xr.Dataset", wanted: dict[str, int]) -> str:
+def more_steps(dataset: "xr.Dataset", wanted: dict[str, int]) -> str:
     """How many steps, and for steps that are no result another solver too; of adaptive steps tolerances."""
     if dataset.attrs.get("kind") == "jump":
         return f"take an epsilon {max(wanted.values()):,} times as small, or DirectMethod"

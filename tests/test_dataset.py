@@ -1,6 +1,7 @@
 """A dataset says what each number is, and compares with exact values where they are known."""
 
 import dataclasses
+import math
 
 import numpy as np
 import pytest
@@ -99,6 +100,15 @@ def test_z_allows_for_the_step_bias_and_its_error():
     off = without["call_mean"] - without["call_exact"]
     np.testing.assert_allclose(without["call_z"], off / without["call_stderr"], rtol=1e-12)
     assert np.isnan(one_curve_dataset()["X_z"])
+
+
+def test_z_allows_for_a_step_bias_that_is_known_less_well_than_the_mean():
+    simulation, result = gbm()
+    stderr = float(to_dataset(simulation, result, {})["call_stderr"])
+    known = dataclasses.replace(result.bias["call"], stderr=3 * stderr)
+    dataset = to_dataset(simulation, dataclasses.replace(result, bias={"call": known}), {})
+    off = float(dataset["call_mean"] - dataset["call_exact"]) - known.bias
+    assert float(dataset["call_z"]) == pytest.approx(off / (math.sqrt(10) * stderr), rel=1e-12)
 
 
 def test_a_few_paths_are_always_there_and_as_many_as_were_asked_for():

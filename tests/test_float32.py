@@ -8,17 +8,20 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from quick_code import quick_jit
-from simkit_physics import GBM
+from simkit_physics import GBM, DoubleWellLangevin, Heston, ImmigrationDeath, OrnsteinUhlenbeck
+from simkit_solvers.baoab import BAOAB
 from simkit_solvers.blocks import method_of
-from simkit_solvers.compensated import CompensatedStep
+from simkit_solvers.compensated import AbstractCompensatedStep, can_compensate
 from simkit_solvers.euler_maruyama import EulerMaruyama
 from simkit_solvers.generator import seed_key
 from simkit_solvers.grid import LONG, Grid, TracedGrid
 from simkit_solvers.integrate import integrate
+from simkit_solvers.jump_grid import JumpGrid
+from simkit_solvers.jumps import JumpNoise, integrate_jumps
 from simkit_solvers.noise import CounterNoise
 from simkit_solvers.observe import States
 from simkit_solvers.problem import AbstractODE, AbstractSDE, Scalar
-from simkit_solvers.registry import make_solver
+from simkit_solvers.registry import SOLVERS, make_solver
 
 import simkit
 from simkit.build import build
@@ -73,6 +76,39 @@ class Pushed(AbstractSDE):
         return Motion(x=0.0, v=0.5 * dW.W)
 
 
+class Pulled(AbstractODE):
+    """Separable, and solvable by hand: x'' = 1 - x/4."""
+
+    State = Motion
+
+    def drift(self, t, y):
+        return Motion(x=y.v, v=1.0 - 0.25 * y.x)
+
+
+class Reverting(AbstractSDE):
+    State = Level
+    Noise = OneNoise
+    calculus = "any"
+    noise_kind = "additive"
+
+    def drift(self, t, y):
+        return Level(1.0 - 0.5 * y.x)
+
+    def noise(self, t, y, dW):
+        return Level(0.1 * dW.W)
+
+
+def case_of(info):
+    """A problem that a solver takes, and its start."""
+    if info.langevin:
+        return DoubleWellLangevin(1.0, 0.01, 1.0, 1.0), DoubleWellLangevin.State(0.0, 1.0)
+    if info.name == "ExactSampling":
+        return OrnsteinUhlenbeck(0.5, 2.0, 0.1), OrnsteinUhlenbeck.State(1.0)
+    if info.name == "AndersenQE":
+        return Heston(0.05, 1.5, 0.04, 0.3, -0.5), Heston.State(1.0, 0.04)
+    return (Reverting(), Level(0.0)) if "sde" in info.problem else (Pulled(), Motion(0.0, 0.0))
+
+
 def ends(problem, solver, y0, steps, dtype, paths=1):
     """The last state on the same noise in any precision."""
 
@@ -102,9 +138,41 @@ def test_an_ode_over_many_steps_is_right_to_the_last_digits(name, steps):
     assert single == pytest.approx(double, rel=3 * ULP)
 
 
+@pytest.mark.more
+@pytest.mark.parametrize("name", [name for name, info in SOLVERS.items() if "jump" not in info.problem])
+def test_every_solver_is_right_after_many_steps_or_refuses(name):
+    problem, y0 = case_of(SOLVERS[name])
+    solver, steps = make_solver(name, {}), 10**5
+    if not can_compensate(solver):
+        with pytest.raises(ValueError, match=rf"{name}.* precision: float64"):
+            ends(problem, solver, y0, steps, "float32")
+        return
+    single, double = (ends(problem, solver, y0, steps, kind, 2) for kind in ("float32", "float64"))
+    np.testing.assert_allclose(single, double, atol=1e-5)
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("name", [name for name, info in SOLVERS.items() if "jump" in info.problem])
+def test_the_clock_of_a_jump_process_is_right_after_many_events(name):
+    """10^5 events and more, or 10^4 leaps: the number of molecules is that of Poisson's law."""
+    network, paths = ImmigrationDeath(1e5, 1.0), 8
+    solver = make_solver(name, {"epsilon": 1e-4} if name == "TauLeaping" else {})
+
+    def one_path(path):
+        grid = JumpGrid(jnp.float32(0.0), jnp.float32(1.0), 1, 10**6)
+        noise = JumpNoise.of(seed_key(1), path)
+        return integrate_jumps(network, solver, network.State(0), grid, noise, States()).counts.X[-1]
+
+    counts = np.asarray(quick_jit(jax.vmap(one_path))(jnp.arange(paths, dtype=jnp.uint32)), float)
+    mean = 1e5 * -np.expm1(-1.0)
+    assert abs(counts.mean() - mean) < 5 * np.sqrt(mean / paths)
+
+
 @pytest.mark.parametrize(
     ("problem", "solver", "y0"),
     [
+        (DoubleWellLangevin(1.0, 1.0, 1.0, 1.0), BAOAB(), DoubleWellLangevin.State(0.5, 1.0)),
+        (DoubleWellLangevin(1.0, 1.0, 1.0, 1.0), diffrax.QUICSORT(), DoubleWellLangevin.State(0.5, 1.0)),
         (GBM(0.05, 1e-4), EulerMaruyama(), GBM.State(100.0)),
         (GBM(0.05, 0.2), diffrax.SlowRK(), GBM.State(100.0)),
         (Pushed(), diffrax.SRA1(), Motion(1.0, 1.0)),
@@ -132,7 +200,7 @@ def test_sums_are_compensated_where_it_shows(problem, steps, dtype, wanted):
     noise = CounterNoise.of(seed_key(1), 0)
     for grid in (Grid(0.0, 0.1, steps, steps), TracedGrid.of(Grid(0.0, 0.1, steps, steps))):
         stepper = method_of(problem, EulerMaruyama(), y0, grid, noise).stepper
-        assert isinstance(stepper, CompensatedStep) == wanted
+        assert isinstance(stepper, AbstractCompensatedStep) == wanted
 
 
 def test_derivatives_by_both_modes_are_those_of_the_solution():
@@ -168,15 +236,58 @@ def test_value_and_step_bias_of_a_run_are_right_to_rounding():
     assert abs(float(result["x_bias"].values.ravel()[-1])) <= 4 * ULP
 
 
-def test_a_solver_that_float32_would_fail_is_refused():
+@pytest.mark.more
+@pytest.mark.parametrize("noise", [1e-9, 0.1])
+def test_adaptive_steps_of_a_stochastic_equation_lose_nothing(noise, quick_programs):
+    """x' = 1 with noise that hides no rounding, and with some: 4000 steps."""
     experiment = {
-        "model": {"ode": {"x": 1.0}},
+        "model": {"sde": {"x": {"drift": 1.0, "noise": {"W": noise}}}},
         "initial": {"x": 0},
-        "solver": "ReversibleHeun",
+        "solver": "Milstein",
+        "time": {"t1": 1, "rtol": 1e-4, "atol": 1e-6, "first_step": 5e-4},
+        "ensemble": {"paths": 8, "devices": 1},
+    }
+    found = [
+        simkit.run(experiment, overrides={"precision": kind})["x_mean"].values.ravel()[-1]
+        for kind in ("float32", "float64")
+    ]
+    assert found[0] == pytest.approx(found[1], abs=4 * ULP)
+
+
+def test_adaptive_steps_of_an_ordinary_equation_know_what_they_lose(quick_programs):
+    """Steps end at 5000 saved times: diffrax adds each to the state, and x' = 1 goes wrong to one side."""
+    found = simkit.run(
+        {
+            "model": {"ode": {"x": 1.0}},
+            "initial": {"x": 0},
+            "solver": "Rodas5P",
+            "precision": "float32",
+            "time": {"t1": 1, "rtol": 1e-4, "atol": 1e-6, "max_steps": 10**5},
+            "save": {"points": 5000},
+            "ensemble": {"devices": 1},
+        }
+    )
+    off, error = abs(found["x_mean"].values.ravel()[-1] - 1), found["x_bias_stderr"].item()
+    assert 32 * ULP < off < error
+
+
+@pytest.mark.parametrize(
+    ("solver", "model", "start"),
+    [
+        ("ReversibleHeun", {"ode": {"x": 1.0}}, {"x": 0}),
+        ("ExactSampling", {"type": "GBM", "mu": 0.1, "sigma": 0.2}, {"S": 1}),
+        ("AndersenQE", {"type": "CIR", "kappa": 1, "theta": 0.1, "sigma": 0.2}, {"r": 0.1}),
+    ],
+)
+def test_a_solver_that_float32_would_fail_is_refused(solver, model, start):
+    experiment = {
+        "model": model,
+        "initial": start,
+        "solver": solver,
         "precision": "float32",
         "time": {"t1": 1, "steps": LONG + 1},
     }
-    with pytest.raises(InputError, match=r"precision: .*ReversibleHeun.* float64"):
+    with pytest.raises(InputError, match=rf"precision: .*{solver}.* float64"):
         load(experiment)
     assert build(load(experiment | {"precision": "float64"})).precision == "float64"
     assert build(load(experiment | {"time": {"t1": 1, "steps": LONG}})).precision == "float32"

@@ -6,8 +6,10 @@ import json
 import numpy as np
 import pytest
 from scipy.stats import chi2
+from typer.testing import CliRunner
 
 import simkit
+from simkit.cli.app import app
 from simkit.closed_forms import black_scholes_gamma
 from simkit.sensitivity import study
 from simkit.sensitivity.plot import relative
@@ -167,6 +169,71 @@ def test_bits_do_not_depend_on_devices_and_chunks(quick_programs):
     ]
     for name in ("bias", "derivative_bias", "derivative_bias_stderr", "derivative_tail_index"):
         np.testing.assert_array_equal(*(one[f"digital_{name}"].values for one in found))
+
+
+STEEP = {  # each step of -50x multiplies by -1.27, and the derivative of y by x ends at 201 in place of 0
+    "model": {"sde": {"x": {"drift": "-50*x", "noise": {"W": 1e-9}}}},
+    "initial": {"x": 1e-5},
+    "time": {"t1": 1.0, "steps": 22},
+    "ensemble": {"paths": 100, "devices": 1},
+    "observe": {"y": "10 + x"},
+    "sensitivity": {"wrt": ["x"], "of": ["y"]},
+}
+
+
+def test_a_derivative_that_its_step_bias_makes_ends_the_command_with_3(quick_programs, tmp_path):
+    """The mean is 10 all the same: the derivative alone is marked and named, and the command fails."""
+    file, target = tmp_path / "steep.yaml", tmp_path / "steep.nc"
+
+    def command(*options):
+        file.write_text(json.dumps(STEEP))
+        return CliRunner().invoke(app, ["sensitivity", str(file), "--no-plot", *options])
+
+    shown = command("--out", str(target))
+    assert shown.exit_code == 3
+    assert target.exists()
+    row = next(line for line in shown.stdout.splitlines() if "│ y = " in line)
+    assert row.count(" !") == 1
+    line = "! y by x: no result, the step bias is as large as the value; take 88 steps or more"
+    assert line in shown.stdout
+    told = command("--json")
+    assert told.exit_code == 3
+    assert line in told.stderr
+    content = json.loads(told.stdout)["quantities"]["y"]
+    assert content["resolved"] is True
+    assert content["derivatives"]["x"]["resolved"] is False
+    kept = command("--set", "ensemble.unresolved=keep")
+    assert kept.exit_code == 0
+    assert line in kept.stdout
+    enough = command("--set", "time.steps=200")
+    assert enough.exit_code == 0
+    assert "no result" not in enough.stdout
+
+
+def test_python_warns_of_a_mean_and_a_derivative_that_step_biases_make(quick_programs):
+    with pytest.warns(UserWarning, match=r"^! y, y by x: no result") as told:
+        found = simkit.sensitivities(STEEP, overrides={"observe.y": "x"})
+    assert len(told) == 1
+    assert json.loads(found.attrs["unresolved"]) == {"y": 88, "y by x": 88}
+    variants = STEEP | {"variants": {"few": {}, "enough": {"time.steps": 200}}}
+    with pytest.warns(UserWarning, match=r"^! y by x of variant few: no result") as told:
+        simkit.sensitivities(variants)
+    assert "enough" not in str(told[0].message)
+
+
+def test_a_derivative_of_nothing_but_rounding_is_a_result(quick_programs):
+    """In binary 0.1 + 0.2 is more than 0.3: the derivative is 2e-17, and the steps are too long for it."""
+    experiment = {
+        "constants": {"theta": 0.7},
+        "model": {"sde": {"x": {"drift": "theta*(0.1 + 0.2 - x)", "noise": {"W": "0*x"}}}},
+        "initial": {"x": 0.3},
+        "time": {"t1": 1.0, "steps": 4},
+        "ensemble": {"paths": 4, "devices": 1},
+        "observe": {"y": "x"},
+        "sensitivity": {"wrt": ["theta"], "of": ["y"]},
+    }
+    found = simkit.sensitivities(experiment)
+    assert json.loads(found.attrs["unresolved"]) == json.loads(found.attrs["too_few_steps"]) == {}
 
 
 def test_steps_that_matter_are_told(quick_programs):

@@ -21,6 +21,8 @@ from simkit.cli.app import app
 from simkit.dataset import to_dataset
 from simkit.ensemble import run_ensemble
 from simkit.experiment import load
+from simkit.resolution import resolution
+from simkit.step_error import StepError
 from simkit.table import print_table, summary
 
 GROWTH = {
@@ -270,6 +272,24 @@ def run_command(tmp_path, experiment, *options):
     file = tmp_path / "experiment.yaml"
     file.write_text(json.dumps(experiment))
     return CliRunner().invoke(app, ["run", str(file), "--no-plot", *options])
+
+
+@pytest.mark.parametrize(
+    ("claim", "part", "kind"),
+    [
+        ("estimate", 0.3, "noticeable"),
+        ("estimate", 0.6, "unresolved"),
+        ("at least", 0.1, "noticeable"),
+        ("at least", 0.3, "unresolved"),
+    ],
+)
+@pytest.mark.parametrize(("size", "spread"), [(10.0, 0.0), (0.0, 10.0)])
+def test_a_bound_leaves_less_of_a_mean_than_an_estimate(claim, part, kind, size, spread):
+    """What is only known to be off by a third may be off by all."""
+    error = StepError(10.0 * part, 0.01, 0.01, claim, 1.0)
+    judged = resolution(error, size, spread, 0.01, 100)
+    assert judged.kind == kind
+    assert judged.steps > 100
 
 
 def test_a_mean_that_its_step_bias_makes_ends_the_command_with_3(quick_programs, tmp_path):

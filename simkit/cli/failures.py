@@ -13,7 +13,7 @@ from typing import NoReturn
 
 import typer
 
-from simkit.errors import INTERRUPTED, InputError, SimkitError
+from simkit.errors import INTERRUPTED, InputError, NumericalError, SimkitError
 
 TERMINATED = 143  # the shell's convention: 128 + SIGTERM
 BROKEN_PIPE = 141  # and 128 + SIGPIPE
@@ -48,6 +48,14 @@ def reported(as_json: bool = False) -> Iterator[None]:
             if as_json:
                 print_json({"error": {"kind": type(error).__name__, "message": str(error), "problems": []}})
             raise
+
+
+def end_on_unresolved(notes: list[str], say: bool) -> None:
+    """Exit code 3 where steps are too long for a result, as the notes say, on stderr where no table did."""
+    if notes:
+        if say:
+            print("\n".join(notes), file=sys.stderr)
+        raise typer.Exit(NumericalError.exit_code)
 
 
 def print_json(content: dict) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from simkit.cli.failures import print_json, reported
+from simkit.cli.failures import end_on_unresolved, print_json, reported
 from simkit.cli.options import (
     AsJson,
     ChosenVariants,
@@ -20,7 +20,6 @@ from simkit.cli.options import (
 )
 from simkit.cli.outputs import Outputs
 from simkit.cli.prepare import prepare
-from simkit.errors import NumericalError
 from simkit.progress import progress_bar
 
 
@@ -41,7 +40,7 @@ def run(
     """Run an experiment: print a table with error bars, write the dataset and a picture beside it."""
     with reported(as_json):
         prepare(quiet, keep=not dry_run)
-        from simkit.execution import build_loaded, output_of, refuse_paths
+        from simkit.execution import build_loaded, keeps_unresolved, output_of, refuse_paths
         from simkit.storage import check_place
         from simkit.variants import load_variants
 
@@ -63,12 +62,14 @@ def run(
         with progress_bar(enabled=not (quiet or as_json)) as progress:
             dataset = run_built(loaded, built, progress)
         from simkit import table
+        from simkit.step_notes import all_unresolved
 
         outputs.show(dataset, table)
         if not quiet:
             _warn_of_failures(dataset)
         outputs.deliver(dataset, table, compile_s=float(dataset.attrs["compile_s"]))
-        _end_on_unresolved(loaded, dataset, quiet or as_json)
+        if not keeps_unresolved(loaded):
+            end_on_unresolved(all_unresolved(dataset), quiet or as_json)
 
 
 def _import_meanwhile(target: Path | None, picture: Path | None) -> None:
@@ -99,18 +100,6 @@ def _print_estimate(built, target: Path | None, as_json: bool) -> None:
         print_json(sizes | output)
     else:
         print(estimate_text(sizes))
-
-
-def _end_on_unresolved(loaded, dataset, say: bool) -> None:
-    """Exit code 3 where steps are too long for a result, unless such are to be kept."""
-    from simkit.execution import keeps_unresolved
-    from simkit.step_notes import all_unresolved
-
-    notes = all_unresolved(dataset)
-    if notes and not keeps_unresolved(loaded):
-        if say:
-            print("\n".join(notes), file=sys.stderr)
-        raise typer.Exit(NumericalError.exit_code)
 
 
 def _warn_of_failures(dataset) -> None:

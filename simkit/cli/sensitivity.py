@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from simkit.cli.failures import reported
+from simkit.cli.failures import end_on_unresolved, reported
 from simkit.cli.options import AsJson, ChosenVariants, ExperimentFile, NoPlot, Overrides, Overwrite, Quiet
 from simkit.cli.outputs import Outputs
 from simkit.cli.prepare import prepare
@@ -49,7 +49,7 @@ def sensitivity(
     """
     with reported(as_json):
         prepare(quiet)
-        from simkit.execution import build_loaded, refuse_paths
+        from simkit.execution import build_loaded, keeps_unresolved, refuse_paths
         from simkit.sensitivity import run_studies
         from simkit.variants import load_variants
 
@@ -71,3 +71,5 @@ def sensitivity(
 
         outputs.show(dataset, table)
         outputs.deliver(dataset, table)
+        if not keeps_unresolved(loaded):
+            end_on_unresolved(table.all_unresolved(dataset), quiet or as_json)

@@ -4,15 +4,17 @@
 """
 
 import os
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from simkit.errors import InputError, NumericalError
-from simkit.execution import build_loaded, provenance
+from simkit.execution import UnresolvedWarning, build_loaded, keeps_unresolved, provenance
 from simkit.mistakes import placed
 from simkit.overrides import Overrides
 from simkit.sensitivity.result import of_variants, to_dataset
 from simkit.sensitivity.study import find_sensitivities
+from simkit.sensitivity.table import all_unresolved
 from simkit.settings import Experiment, Sensitivity
 from simkit.simulation import Simulation
 from simkit.variants import Variants, load_variants
@@ -35,7 +37,8 @@ def sensitivities(
     respect to, in place of the experiment's `sensitivity.wrt`. An experiment with variants gives one dataset
     of all, or of those named in `variants`, with a dimension `variant`. Raises `InputError` that lists every
     mistake, or says why an estimator that was asked for would be wrong, and `NumericalError` when a path or
-    its derivative becomes NaN or infinite. Nothing is written.
+    its derivative becomes NaN or infinite. Warns with `UnresolvedWarning` of means and derivatives that steps
+    are too long for, unless the experiment says `ensemble: {unresolved: keep}`. Nothing is written.
     """
     given: list[Any] = []
     if isinstance(overrides, Mapping):
@@ -46,7 +49,11 @@ def sensitivities(
         names = [wrt] if isinstance(wrt, str) else wrt
         given.append(("sensitivity.wrt", f"[{', '.join(map(str, names))}]", "wrt"))
     loaded = load_variants(source, given, None if variants is None else list(variants))
-    return run_studies(loaded, build_loaded(loaded), progress)
+    dataset = run_studies(loaded, build_loaded(loaded), progress)
+    notes = [] if keeps_unresolved(loaded) else all_unresolved(dataset)
+    if notes:
+        warnings.warn("\n".join(notes), UnresolvedWarning, stacklevel=2)
+    return dataset
 
 
 def run_studies(

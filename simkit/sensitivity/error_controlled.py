@@ -13,6 +13,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from simkit_solvers.adaptive_grid import AdaptiveGrid
+from simkit_solvers.compensated import loses_float32
 from simkit_solvers.directions import Direction
 from simkit_solvers.forward_sensitivity import forward_sensitivities
 from simkit_solvers.grid import Grid
@@ -39,6 +40,8 @@ def with_half_steps(simulation: Simulation) -> Simulation | None:
     """The same run with twice as many steps, where steps of fixed length decide how exact its paths are."""
     grid, whole = simulation.grid, simulation.bind
     if not isinstance(grid, Grid) or isinstance(simulation.problem, AbstractSDE) or whole is None:
+        return None
+    if loses_float32(simulation.solver, simulation.precision, 2 * grid.steps):
         return None
 
     def bind(*given):

@@ -1,12 +1,17 @@
 """What the dataset of sensitivities says of errors beside the standard ones: of steps, and of heavy tails."""
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from simkit.resolution import resolution
-from simkit.sensitivity.study import Derivative
+from simkit.chunks import planned_steps
+from simkit.dataset_errors import resolution_of
+from simkit.resolution import Resolution
+from simkit.rounding import rounding_error
+from simkit.sensitivity.study import Derivative, Study
 from simkit.sensitivity.tails import FLAGS
+from simkit.simulation import Simulation
 
 Variables = dict[str, tuple]
 
@@ -50,10 +55,28 @@ def error_variables(
     return found
 
 
-def steps_wanted(derivative: Derivative, steps: int) -> int:
-    """How many steps would leave a derivative an error that does not matter; 0 where these do."""
-    size, stderr = abs(float(derivative.mean[-1])), float(np.nan_to_num(derivative.stderr[-1]))
-    return resolution(derivative.steps, size, 0.0, stderr, steps).steps
+def resolutions(
+    simulation: Simulation, study: Study, label: Callable[[Derivative], str]
+) -> dict[str, Resolution]:
+    """Whether steps are short enough, of means by name and of derivatives as in `call by sigma`.
+
+    A derivative has no size but its own, and rounding of the mean is a floor of its error. One that a few
+    paths make is no result in any case.
+    """
+    found, steps = {}, planned_steps(simulation.grid)
+    for name, (means, stderrs) in study.values.items():
+        size, stderr = abs(float(means[-1])), float(np.nan_to_num(stderrs[-1]))
+        spread = stderr * study.paths**0.5
+        found[name] = resolution_of(study.bias.get(name), simulation, size, spread, stderr, False)
+    for each in study.derivatives:
+        if each.verdict == "grows":
+            continue
+        size, stderr = abs(float(each.mean[-1])), float(np.nan_to_num(each.stderr[-1]))
+        rounding = float(rounding_error(study.values[each.choice.quantity][0][-1], simulation, steps))
+        floor = rounding / math.prod(study.targets[i].scale for i in each.choice.targets)
+        judged = resolution_of(each.steps, simulation, size, 0.0, max(stderr, floor), True)
+        found[f"{each.choice.quantity} by {label(each)}"] = judged
+    return found
 
 
 def _step_error(derivative: Derivative) -> np.ndarray | None:

@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from simkit_solvers.grid import Grid
+from simkit_solvers.adaptive_grid import AdaptiveGrid
+from simkit_solvers.jump_grid import JumpGrid
+from simkit_solvers.problem import AbstractSDE
 
 from simkit.dataset import FORMAT, quantities
 from simkit.dataset_errors import bias_variables
 from simkit.reaction_plan import model_of
-from simkit.sensitivity.error_variables import error_variables, steps_wanted
+from simkit.sensitivity.error_variables import error_variables, resolutions
 from simkit.sensitivity.study import Derivative, Study
 from simkit.simulation import Simulation
 from simkit.table import rounding_in
@@ -45,12 +47,13 @@ def to_dataset(simulation: Simulation, study: Study, provenance: Mapping[str, An
     sign, `call_derivative_bias_stderr` its error, and `call_derivative_bias_bound` what was seen where there
     is no estimate; `call_bias…` are those of the mean, as in a run. `call_derivative_flag` is `heavy tail`
     where a few paths make the variance, with `call_derivative_tail_index` and `call_derivative_largest_part`,
-    and `no result` where it also grows as steps become shorter. The attribute `too_few_steps` has, as JSON,
-    how many steps to take where step errors matter. What is kept at each saved time has a dimension `time`
-    too. Coordinates of `parameter` are its values and units. Where asked for, `call_derivative_check` are
-    finite differences, and `call_derivative_z` is how many standard errors of both the derivative is away
-    from them; NaN where it is one of them, and where neither has a spread beyond rounding. Both take the same
-    steps, whose error is no part of z.
+    and `no result` where it also grows as steps become shorter. The attributes `too_few_steps` and
+    `unresolved` have, as JSON, how many steps to take where the step bias of a mean or a derivative matters,
+    and where it is as large as the figure, which is no result. What is kept at each saved time has a
+    dimension `time` too. Coordinates of `parameter` are its values and units. Where asked for,
+    `call_derivative_check` are finite differences, and `call_derivative_z` is how many standard errors of
+    both the derivative is away from them; NaN where it is one of them, and where neither has a spread beyond
+    rounding. Both take the same steps, whose error is no part of z.
     """
     units = quantities(simulation)
     labels = [target.label for target in study.targets]
@@ -63,8 +66,6 @@ def to_dataset(simulation: Simulation, study: Study, provenance: Mapping[str, An
     if pairs:
         coordinates["pair"] = pairs
     variables: dict[str, tuple] = {}
-    wanted: dict[str, int] = {}
-    steps = simulation.grid.steps if isinstance(simulation.grid, Grid) else 0
     over_time = False
     for name, (mean, stderr) in study.values.items():
         unit, description = units[name]
@@ -93,7 +94,6 @@ def to_dataset(simulation: Simulation, study: Study, provenance: Mapping[str, An
                     },
                 )
             variables |= error_variables(name, kind, (along, *at), found)
-            wanted |= {f"{name} by {_pair(d, labels)}": steps_wanted(d, steps) for d in found}
             if any(d.check is not None for d in found):
                 for suffix, text in CHECKS.items():
                     arrays = np.stack([_checked(d, suffix, _rounding(simulation, study, d)) for d in found])
@@ -110,9 +110,12 @@ def to_dataset(simulation: Simulation, study: Study, provenance: Mapping[str, An
             np.asarray(simulation.grid.times),
             {"units": "time", "long_name": "time"},
         )
+    grid, judged = simulation.grid, resolutions(simulation, study, lambda d: _pair(d, labels))
+    jumps = isinstance(grid, JumpGrid)
     attributes = {
         "simkit_format": FORMAT,
         "simkit_kind": KIND,
+        "kind": "jump" if jumps else "sde" if isinstance(simulation.problem, AbstractSDE) else "ode",
         "model": type(model_of(simulation.problem)).__name__,
         "solver": type(simulation.solver).__name__,
         "quantities": " ".join(study.values),
@@ -122,7 +125,9 @@ def to_dataset(simulation: Simulation, study: Study, provenance: Mapping[str, An
         "failed_paths": study.failed,
         "elapsed_s": study.elapsed_s,
         "compile_s": study.compile_s,
-        "too_few_steps": json.dumps({what: more for what, more in wanted.items() if more}),
+        **({"rtol": float(grid.tolerances.rtol)} if isinstance(grid, AdaptiveGrid) else {}),
+        "too_few_steps": json.dumps({what: r.steps for what, r in judged.items() if r.kind == "noticeable"}),
+        "unresolved": json.dumps({what: r.steps for what, r in judged.items() if r.kind == "unresolved"}),
         **provenance,
     }
     return xr.Dataset(variables, coordinates, attributes)

@@ -11,6 +11,7 @@ from rich.table import Table
 from simkit.progress import counted
 from simkit.sensitivity.result import ROUNDED
 from simkit.sensitivity.tails import FAULTS, FLAGS
+from simkit.step_notes import more_steps, no_result, of_variant
 from simkit.table import (
     MARK,
     apart,
@@ -39,7 +40,7 @@ def summary(dataset: "xr.Dataset") -> dict[str, Any]:
     """
     if variant_names(dataset):
         return {"variants": {name: summary(one) for name, one in each_variant(dataset).items()}}
-    found = {}
+    found, unresolved = {}, _wanted(dataset, "unresolved")
     for name in dataset.attrs["quantities"].split():
         mean = _last(dataset[f"{name}_mean"])
         rows = {}
@@ -59,6 +60,7 @@ def summary(dataset: "xr.Dataset") -> dict[str, Any]:
                 figures["flag"] = (
                     str(dataset[f"{name}_{kind}_flag"].values[i]) if f"{name}_{kind}_flag" in dataset else ""
                 )
+                figures["resolved"] = f"{name} by {label}" not in unresolved
                 if figures["flag"] == NO_RESULT:
                     figures |= dict.fromkeys(("derivative", "stderr", "sd", *ERRORS[:4]))
                 if f"{name}_{kind}_z" in dataset:
@@ -74,6 +76,7 @@ def summary(dataset: "xr.Dataset") -> dict[str, Any]:
         for key in ("bias", "bias_stderr", "bias_bound"):
             if f"{name}_{key}" in dataset:
                 found[name][key] = _finite(_last(dataset[f"{name}_{key}"]))
+        found[name]["resolved"] = name not in unresolved
         found[name]["derivatives"] = rows
     attributes = dataset.attrs
     return {
@@ -144,7 +147,7 @@ def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
 
 def _heads(name: str, content: dict[str, Any]) -> list[str]:
     """What stands beside the rows of a quantity: its mean, and below that its step bias."""
-    mean = f"{name} = {with_error(content['mean'], content['stderr'])}"
+    mean = f"{name} = {with_error(content['mean'], content['stderr'])}{'' if content['resolved'] else MARK}"
     if "bias" not in content:
         return [mean]
     bias = f"  step bias {bias_text(content)}"
@@ -155,7 +158,7 @@ def _derivative(row: dict[str, Any], rounding: float) -> str:
     if row["flag"] == NO_RESULT:
         return f"none{MARK}"
     error = _beyond(row["stderr"], rounding * abs(row["derivative"] or 0))
-    return with_error(row["derivative"], error) + (MARK if row["flag"] else "")
+    return with_error(row["derivative"], error) + (MARK if row["flag"] or not row["resolved"] else "")
 
 
 def _step_error(row: dict[str, Any]) -> str:
@@ -189,12 +192,23 @@ def notes(dataset: "xr.Dataset") -> list[str]:
             f"! heavy tail: {'; '.join(heavy)}: {FAULTS['heavy']}, and the ± may be far too small; take "
             "another estimator, or compare seeds"
         )
-    more = json.loads(dataset.attrs.get("too_few_steps", "{}"))
+    lines += no_result(dataset, _wanted(dataset, "unresolved"))
+    more = _wanted(dataset, "too_few_steps")
     if more:
-        lines.append(
-            f"! {', '.join(more)}: the step error matters; take {max(more.values()):,} steps or more"
-        )
+        lines.append(f"! {', '.join(more)}: the step error matters; {more_steps(dataset, more)}")
     return lines
+
+
+def all_unresolved(dataset: "xr.Dataset") -> list[str]:
+    """The means and derivatives that are no result since steps are too long, of each variant."""
+    each = each_variant(dataset).items()
+    lines = [no_result(one, _wanted(one, "unresolved"), of_variant(name)) for name, one in each]
+    return [line for own in lines for line in own]
+
+
+def _wanted(dataset: "xr.Dataset", attribute: str) -> dict[str, int]:
+    """How many steps to take for each mean and derivative that an attribute names."""
+    return json.loads(dataset.attrs.get(attribute, "{}"))
 
 
 def _beyond(error: float | None, rounding: float) -> float | None:

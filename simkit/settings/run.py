@@ -132,9 +132,9 @@ class Ensemble(Section):
     )
     unresolved: Annotated[Literal["stop", "keep"], *choice("stop", "keep")] = Field(
         "stop",
-        description="When steps are so long that a step bias is as large as the mean itself, which is then "
-        "no result: results are shown and written, marked, and the command ends with exit code 3 (`stop`), "
-        "or 0 (`keep`).",
+        description="When steps are so long that a step bias is as large as the mean or the derivative "
+        "itself, which is then no result: results are shown and written, marked, and the command ends with "
+        "exit code 3 (`stop`), or 0 (`keep`).",
     )
     normals: Annotated[Literal["float32", "float64"], *choice("float32", "float64")] = Field(
         "float32",

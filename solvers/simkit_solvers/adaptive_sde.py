@@ -21,6 +21,7 @@ import jax.numpy as jnp
 from simkit_solvers.adaptive import AdaptiveRun, where_reached
 from simkit_solvers.adaptive_grid import AdaptiveGrid
 from simkit_solvers.brownian_tree import FEWEST_LEVELS, BrownianTree
+from simkit_solvers.compensated import AbstractCompensatedStep, compensated
 from simkit_solvers.first_hold import rows_along
 from simkit_solvers.jump_diffusion import AbstractJumpDiffusion
 from simkit_solvers.model_solver import AbstractModelSolver
@@ -51,9 +52,10 @@ class _Node(NamedTuple):
 
 
 class _State(NamedTuple):
-    """What a path's loop carries."""
+    """What a path's loop carries; `lost` is what rounding has taken from `y`, and empty in float64."""
 
     y: Any
+    lost: Any
     node: _Node
     accepted: jax.Array
     rejected: jax.Array
@@ -151,9 +153,10 @@ def check_adaptive_sde(solver, problem: AbstractSDE) -> None:
 
 def _integrate(problem: AbstractSDE, solver, y0, grid: AdaptiveGrid, tree, observer) -> AdaptiveRun:
     """The same without the check."""
-    stepper = stepper_for(solver)
+    stepper, dtype = stepper_for(solver), jnp.result_type(*jax.tree.leaves(y0))
+    if dtype == jnp.float32:
+        stepper = compensated(stepper)
     levels = tree.levels(len(problem.Noise._fields), stepper.areas)
-    dtype = jnp.result_type(*jax.tree.leaves(y0))
     given = jax.tree.map(
         lambda x: jnp.asarray(x, dtype) if isinstance(x, float) or eqx.is_inexact_array(x) else x,
         (problem, stepper, tree, grid, y0),
@@ -217,6 +220,9 @@ def _loop(run: _Run, y0, levels: int, differentiable: bool):
     intervals = jnp.uint32(grid.points) * run.per_row
     components, areas = len(run.problem.Noise._fields), run.stepper.areas
 
+    is_compensated = isinstance(run.stepper, AbstractCompensatedStep)
+    start = y0, jax.tree.map(jnp.zeros_like, y0) if is_compensated else ()
+
     def root(interval) -> Draw:
         return jax.tree.map(lambda z: z.astype(dtype), run.tree.root(components, areas, interval))
 
@@ -226,22 +232,22 @@ def _loop(run: _Run, y0, levels: int, differentiable: bool):
 
     @jax.named_scope(STEPS)
     def body(state: _State) -> _State:
-        y, node = state.y, state.node
+        here, node = (state.y, state.lost), state.node
         left, right = run.tree.halves(node.whole, node.interval, node.level, node.index)
         count = (jnp.uint32(1) << node.level).astype(dtype)
         h = run.length / (2 * count)
         t = run.start + node.interval.astype(dtype) * run.length + 2 * node.index.astype(dtype) * h
-        coarse = _step(run, t, 2 * h, y, node.whole)
-        fine = _two_steps(run, t, y, h, left, right)
-        error = _error(grid, y, coarse, fine)
+        coarse, _ = _step(run, t, 2 * h, here, node.whole)
+        fine = _two_steps(run, t, here, h, left, right)
+        error = _error(grid, state.y, coarse, fine[0])
         accept = error <= 1
         if differentiable:
             # A trial that is not kept may have infinite derivatives, and zero times these would be NaN: a
             # tiny step from the start is differentiated in its place.
-            tiny = (y0, run.length * 2.0**-FEWEST_LEVELS, *jax.tree.map(jnp.zeros_like, (left, right)))
-            safe = _where(accept, (y, h, left, right), jax.lax.stop_gradient(tiny))
+            tiny = (start, run.length * 2.0**-FEWEST_LEVELS, *jax.tree.map(jnp.zeros_like, (left, right)))
+            safe = _where(accept, (here, h, left, right), jax.lax.stop_gradient(tiny))
             fine = _two_steps(run, t, *safe)
-        y = _where(accept, fine, y)
+        y, lost = _where(accept, fine, here)
         after, done = _after(node)
         down = _below(node, left, right)
         node = _where(accept, after._replace(whole=_where(done, root(after.interval), after.whole)), down)
@@ -257,6 +263,7 @@ def _loop(run: _Run, y0, levels: int, differentiable: bool):
         ]
         return _State(
             y,
+            lost,
             node,
             state.accepted + accept.astype(jnp.int32),
             state.rejected + (~accept).astype(jnp.int32),
@@ -269,7 +276,7 @@ def _loop(run: _Run, y0, levels: int, differentiable: bool):
     node = _Node(zero, zero, zero, whole, jax.tree.map(lambda z: jnp.zeros(levels, dtype), whole))
     rows = [jnp.zeros((grid.rows, *y.shape), dtype).at[0].set(y) for y in jax.tree.leaves(y0)]
     none = jnp.int32(0)
-    state = _State(y0, node, none, none, jnp.zeros((), bool), rows)
+    state = _State(*start, node, none, none, jnp.zeros((), bool), rows)
     end = eqxi.while_loop(
         unfinished,
         body,
@@ -287,15 +294,23 @@ def _loop(run: _Run, y0, levels: int, differentiable: bool):
     return rows, end.accepted, end.rejected, reached
 
 
-def _step(run: _Run, t, h, y, draw: Draw):
-    """One step by itself: what a solver would carry from the last one is made anew."""
+def _step(run: _Run, t, h, here, draw: Draw):
+    """One step by itself: what a solver would carry from the last one is made anew, but for what was lost.
+
+    `here` is a state and what rounding has taken from it.
+    """
+    y, lost = here
     problem = as_solved(within(run.problem, t, t + h))
-    y1, _ = run.stepper.step(problem, t, h, y, draw, run.stepper.init(problem, t, h, y))
-    return jax.tree.map(lambda new, old: jnp.asarray(new, old.dtype), y1, y)
+    own = run.stepper.init(problem, t, h, y)
+    if isinstance(run.stepper, AbstractCompensatedStep):
+        y1, (lost, _) = run.stepper.step(problem, t, h, y, draw, (lost, own[1]))
+    else:
+        y1, _ = run.stepper.step(problem, t, h, y, draw, own)
+    return jax.tree.map(lambda new, old: jnp.asarray(new, old.dtype), (y1, lost), here)
 
 
-def _two_steps(run: _Run, t, y, h, left: Draw, right: Draw):
-    return _step(run, t + h, h, _step(run, t, h, y, left), right)
+def _two_steps(run: _Run, t, here, h, left: Draw, right: Draw):
+    return _step(run, t + h, h, _step(run, t, h, here, left), right)
 
 
 def _error(grid: AdaptiveGrid, y, coarse, fine):

@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from simkit_solvers.compensated import CompensatedStep, compensated
+from simkit_solvers.compensated import AbstractCompensatedStep, check_float32, compensated
 from simkit_solvers.grid import PERIOD, Grid, TracedGrid
 from simkit_solvers.jump_diffusion import AbstractJumpDiffusion
 from simkit_solvers.noise import AbstractNoise
@@ -37,10 +37,13 @@ def method_of(
     taken back (not `forth`).
 
     Raises `ValueError` for a stochastic problem without noise, or with more steps than it can drive, where
-    the number is known; and for noise in groups that do not fit a `TracedGrid`."""
+    the number is known; for noise in groups that do not fit a `TracedGrid`; and for many steps in float32 of
+    a solver whose sums cannot be compensated."""
     stepper, dtype = stepper_for(solver), jnp.result_type(*jax.tree.leaves(y0))
     components, group, words = 0, 1, 0
     stochastic = isinstance(problem, AbstractSDE)
+    if forth and dtype == jnp.float32 and grid.long:
+        check_float32(solver)
     if forth and dtype == jnp.float32 and (grid.long or not stochastic):
         stepper = compensated(stepper)
     if isinstance(problem, AbstractSDE):
@@ -56,7 +59,7 @@ def method_of(
         words = (components + jumps) * noise.refinement
         words *= 2 if released else 1  # a step is long, and takes long to compile
     # Where more than the state is carried, normals are drawn into memory, for one group at a time.
-    one_group = stochastic and isinstance(stepper, CompensatedStep)
+    one_group = stochastic and isinstance(stepper, AbstractCompensatedStep)
     size = group if one_group or not stepper.unrolled else block_size(group, words, dtype)
     if isinstance(grid, TracedGrid) and PERIOD % size:
         raise ValueError(

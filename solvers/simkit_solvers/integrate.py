@@ -18,7 +18,7 @@ import numpy as np
 
 from simkit_solvers.blocks import bytes_of, method_of, strong, turns_of
 from simkit_solvers.checkpoints import Nesting, nested_scan, nesting
-from simkit_solvers.compensated import CompensatedStep
+from simkit_solvers.compensated import AbstractCompensatedStep
 from simkit_solvers.directions import Along, Direction, Release
 from simkit_solvers.grid import Grid, TracedGrid
 from simkit_solvers.jump_diffusion import AbstractJumpDiffusion
@@ -310,7 +310,7 @@ def _integrate(
     pack, unpack = packing(start)
     start = pack(start)
     # XLA's CPU compiler makes a kernel of each array that is carried, and would draw the normals in all.
-    more = moving is not None or isinstance(stepper, CompensatedStep)
+    more = moving is not None or isinstance(stepper, AbstractCompensatedStep)
     apart = more and stochastic and len(jax.tree.leaves(start)) > 1
     if apart:
         size = group

@@ -1,10 +1,14 @@
 """A problem seen from a state: what a solver integrates is the difference from there."""
 
+import functools
+from typing import NamedTuple
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from simkit_solvers.problem import AbstractODE, AbstractSDE, Calculus, NoiseKind
+from simkit_solvers.langevin import AbstractUnderdampedLangevin
+from simkit_solvers.problem import AbstractODE, AbstractSDE, Calculus, NoiseKind, Scalar
 
 
 class ODEFrom(AbstractODE):
@@ -33,6 +37,40 @@ class SDEFrom(AbstractSDE):
 
     def noise(self, t, y, dW):
         return self.original.noise(t, _sum(self.origin, y), dW)
+
+
+class LangevinFrom(AbstractUnderdampedLangevin):
+    r"""An underdamped Langevin problem from the positions $o$: those of a free particle, and the rest.
+
+    A free particle has the velocity of the beginning and feels neither force nor noise. The rest starts from
+    nothing, in the force at $o$ plus both positions. Solvers that are linear in positions and velocities, as
+    all for these problems are, give the path as the sum of the two.
+    """
+
+    original: AbstractUnderdampedLangevin
+    origin: tuple
+    gamma: Scalar
+    u: Scalar
+    State: type = eqx.field(static=True)
+    Noise: type = eqx.field(static=True)
+
+    @staticmethod
+    def of(problem: AbstractUnderdampedLangevin, positions: tuple) -> "LangevinFrom":
+        """The problem from some positions."""
+        kinds = [_twice(each._fields) for each in (problem.State, problem.Noise)]
+        return LangevinFrom(problem, positions, problem.gamma, problem.u, *kinds)
+
+    def grad_f(self, q):
+        rest, free = q[: len(q) // 2], q[len(q) // 2 :]
+        moved = tuple(jax.tree.map(jnp.add, free, rest))
+        force = self.original.grad_f(tuple(_sum(self.origin, moved)))
+        return *force, *(jnp.zeros_like(x) for x in free)
+
+
+@functools.lru_cache(maxsize=64)
+def _twice(names: tuple[str, ...]) -> type:
+    """A class of states for two particles, with names that no one reads."""
+    return NamedTuple("Both", [(f"x{i}", Scalar) for i in range(2 * len(names))])  # pyright: ignore[reportArgumentType]
 
 
 SeenFrom = ODEFrom | SDEFrom
