@@ -183,14 +183,16 @@ def _by_levels(
             size, order = last[name].size, bias.orders[name]
             rounding = float(rounding_error(size, simulation, steps))
             rounding = max(rounding, in_normals * last[name].spread)
-            error, lost = _step_error(values, bias.factors, order, rounding, last[name].varies, unsure)
+            error, lost = step_error_of_paths(
+                values, bias.factors, order, rounding, last[name].varies, unsure
+            )
             if error is not None:
                 found.errors[name] = error
             if lost:
                 found.left_out[name] = lost
             if last[name].varies:
                 squares = _squares(values)
-                error, _ = _step_error(squares, bias.factors, order, size * rounding, False, unsure)
+                error, _ = step_error_of_paths(squares, bias.factors, order, size * rounding, False, unsure)
                 if error is not None:
                     found.variances[name] = error
         return found
@@ -209,7 +211,7 @@ def _by_levels(
     return errors({name: np.concatenate([x, more[name]]) for name, x in values.items()})
 
 
-def _step_error(
+def step_error_of_paths(
     values: np.ndarray,
     factors: tuple[float, ...],
     order: float,

@@ -117,12 +117,14 @@ class _Expansion:
     def doubt(self) -> float:
         """What the next power of the expansion may be of the first, however well two differences agree.
 
-        As the coarsest difference is to the value or its spread, at most `DOUBT`.
+        As the coarsest difference is to the value or its spread, or the fine one where noise hides that: at
+        most `DOUBT`.
         """
         value, _ = self.mean(self.run)
         size = max(abs(value), float(self.run.std()))
-        change = self.beyond_chance(np.sum(self.differences[1:], axis=0))
-        return min(abs(change) / size, DOUBT) if size > 0 else DOUBT
+        changes = (self.differences[1], np.sum(self.differences[1:], axis=0))
+        change = max(abs(self.beyond_chance(each)) for each in changes)
+        return min(change / size, DOUBT) if size > 0 else DOUBT
 
     def mean(self, each: np.ndarray) -> tuple[float, float]:
         """The mean of a number of each path, and its standard error."""

@@ -33,7 +33,7 @@ from simkit.sensitivity.differences import (
 from simkit.sensitivity.error_controlled import is_ordinary_and_adaptive, with_tighter_tolerances
 from simkit.sensitivity.facts import Facts
 from simkit.sensitivity.moments import Found, on_mesh
-from simkit.sensitivity.part import Errors, Part, on_half_steps, rows_of, some_ids, with_level
+from simkit.sensitivity.part import Errors, Part, on_half_steps, rows_of, some_ids, with_levels
 from simkit.sensitivity.targets import Target, admitted, shifted
 
 
@@ -65,7 +65,7 @@ class DifferencePart(Part):
         build = functools.partial(difference_part, share=share)
         others = (each.facts for each in self.replicates if isinstance(each, DifferencePart))
         replicates = tuple(build(facts, too_long) for facts in others)
-        return dataclasses.replace(with_level(self.facts, too_long, build), replicates=replicates)
+        return dataclasses.replace(with_levels(self.facts, too_long, build), replicates=replicates)
 
 
 def difference_part(facts: Facts, group: list[Choice], share: float | None = None) -> DifferencePart:

@@ -75,13 +75,14 @@ class Facts:
         return None if finer is None else self._on(finer, 0.5, 2.0)
 
     @functools.cached_property
-    def level(self) -> "Facts | None":
-        """Those of a stochastic run on steps of another length (`step_levels`), longer ones if there are."""
-        others = levels(self.simulation) if isinstance(self.simulation.problem, AbstractSDE) else ()
-        if self.run is not None or not others:
-            return None
-        nearest = min(others, key=lambda level: (abs(math.log(level.factor)), -level.factor))
-        return self._on(on_steps(self.simulation, nearest), nearest.factor, nearest.cost, nearest.driver)
+    def levels(self) -> "tuple[Facts, ...]":
+        """Those of a stochastic run on steps of other lengths (`step_levels`), the nearest first."""
+        if self.run is not None or not isinstance(self.simulation.problem, AbstractSDE):
+            return ()
+        others = sorted(
+            levels(self.simulation), key=lambda level: (abs(math.log(level.factor)), -level.factor)
+        )
+        return tuple(self._on(on_steps(self.simulation, x), x.factor, x.cost, x.driver) for x in others)
 
     def _on(self, other: Simulation, factor: float, cost: float, driver: Driver = CounterNoise.of) -> "Facts":
         moves, _ = changes(other, self.targets)
@@ -90,7 +91,7 @@ class Facts:
 
     @property
     def is_level(self) -> bool:
-        """Whether these are of the `level` of a run."""
+        """Whether these are of one of the `levels` of a run."""
         return self.run is not None and isinstance(self.simulation.problem, AbstractSDE)
 
     def observable(self, quantity: str) -> Observable | None:

@@ -25,9 +25,9 @@ IN_CACHE = 32 * LEAF
 class Part:
     """Derivatives that one program gives: (choice, position among its arrays), and values by position.
 
-    `finer` gives the same by other steps, or part of it, to tell what those of this one leave, and `level`
-    that of the first paths on steps `factor` times as long. `replicates` are the same with other policies of
-    early exercise, by the same programs.
+    `finer` gives the same by other steps, or part of it, to tell what those of this one leave, and `levels`
+    that of the first paths on steps `factor` times as long, the nearest first. `replicates` are the same with
+    other policies of early exercise, by the same programs.
     """
 
     requests: tuple[Request, ...]
@@ -37,7 +37,7 @@ class Part:
     values: tuple[tuple[str, int], ...]
     cost: float
     finer: "Part | None" = None
-    level: "Part | None" = None
+    levels: "tuple[Part, ...]" = ()
     factor: float = 1.0
     replicates: "tuple[Part, ...]" = ()
 
@@ -47,9 +47,9 @@ class Part:
 
     @property
     def all_requests(self) -> tuple[Request, ...]:
-        """Those of this part, and then of the finer one of an equation, or the level of a run with noise."""
-        other = self.finer or self.level
-        return self.requests + (() if other is None else other.requests)
+        """Those of this part, and then of the finer one of an equation, or the levels of a run with noise."""
+        others = self.levels if self.finer is None else (self.finer,)
+        return sum((other.requests for other in others), self.requests)
 
     def step_errors(self, found: Found, programs: Sequence[Callable], ids, paths: int) -> Errors:
         """What steps leave in each derivative, where that is known, by a run of the first chunk."""
@@ -73,15 +73,15 @@ def on_half_steps(finer: Part, facts: Facts) -> Part:
     return dataclasses.replace(finer, found=told)
 
 
-def with_level(facts: Facts, group: list[Choice], build: Callable[[Facts, list[Choice]], Part]) -> Part:
-    """The part of a group, with one that gives the same on the level of a stochastic run."""
-    part, level = build(facts, group), facts.level
-    if level is None:
-        return part
-    there = build(level, [at_level(level, choice) for choice in group])
-    found = tuple((choice, i) for choice, (_, i) in zip(group, there.found, strict=True))
-    there = dataclasses.replace(there, found=found, factor=level.factor, cost=level.cost * there.cost)
-    return dataclasses.replace(part, level=there)
+def with_levels(facts: Facts, group: list[Choice], build: Callable[[Facts, list[Choice]], Part]) -> Part:
+    """The part of a group, with those that give the same on the levels of a stochastic run."""
+
+    def on(level: Facts) -> Part:
+        there = build(level, [at_level(level, choice) for choice in group])
+        found = tuple((choice, i) for choice, (_, i) in zip(group, there.found, strict=True))
+        return dataclasses.replace(there, found=found, factor=level.factor, cost=level.cost * there.cost)
+
+    return dataclasses.replace(build(facts, group), levels=tuple(map(on, facts.levels)))
 
 
 def of_paths(arrays: Sequence, paths: int) -> list[np.ndarray]:

@@ -30,7 +30,7 @@ from simkit.sensitivity.error_controlled import (
 )
 from simkit.sensitivity.facts import Facts
 from simkit.sensitivity.moments import Found
-from simkit.sensitivity.part import Errors, Part, of_paths, on_half_steps, rows_of, some_ids, with_level
+from simkit.sensitivity.part import Errors, Part, of_paths, on_half_steps, rows_of, some_ids, with_levels
 from simkit.sensitivity.targets import admitted, changes
 
 FARTHER = 4.0  # copies that tell the error of others, times as far apart
@@ -99,7 +99,7 @@ def _parts(facts: Facts, choices: list[Choice], quantities: list[str]) -> list[P
         alone = *alone, facts.is_exercised(choice.quantity)
         key = choice.method, second, choice.look, choice.smoothings, alone
         groups.setdefault(key, []).append(choice)
-    parts = [with_level(facts, group, _part) for group in groups.values()]
+    parts = [with_levels(facts, group, _part) for group in groups.values()]
     given = {name for part in parts for name, _ in part.values}
     missing = [name for name in quantities if name not in given]
     for exercised in (False, True):

@@ -185,9 +185,9 @@ def _compared(
     parts, requests = plan
     found, seconds = {}, compiled(*requests)[1]
     for part in parts:
-        level = part.level
-        if level is None or not any(choice in wanted for choice, _ in part.found):
+        if not part.levels or not any(choice in wanted for choice, _ in part.found):
             continue
+        level = part.levels[0]
         samples = _sample_of_level(facts, part, level)
         for choice, i in level.found:
             if choice in wanted:

@@ -2,9 +2,8 @@
 
 The first paths run again by the same program on steps of another length, and as many more as it takes for
 the error to be known as well as the derivative, within a tenth of the work. What follows from the values is
-what follows for a mean (`step_error`), whose three lengths of step tell the order, and which part of the bias
-the extrapolation leaves out: a derivative's expansion in the step is the derivative of the mean's. A third
-length would have every derivative traced once more.
+what follows for a mean (`step_error`). Three lengths of step it has to be: where the mean has an order, its
+derivative may have none.
 """
 
 import dataclasses
@@ -12,40 +11,39 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+from simkit_solvers.adaptive_grid import AdaptiveGrid
 
-from simkit.bias import BIAS_PATHS, MOST_LOST, PART_OF_WORK, BiasRun, orders, step_errors
+from simkit.bias import BIAS_PATHS, PART_OF_WORK, BiasRun, orders, step_error_of_paths, step_errors
 from simkit.chunks import planned_steps
 from simkit.leap_bias import LeapRun
+from simkit.rounding import rounding_error
 from simkit.sensitivity.choice import Choice
 from simkit.sensitivity.moments import Found
 from simkit.sensitivity.part import Part, ids_of_level
 from simkit.sensitivity.tails import Tail, tail_of
 from simkit.simulation import Simulation
-from simkit.step_error import StepError, step_error
+from simkit.step_error import NEAR, StepError
 
 
 @dataclasses.dataclass(frozen=True)
 class Coupled:
-    """The values of an estimator on the first paths: of the run, and on steps `factor` times as long.
+    """The values of an estimator on the first paths: of the run, and on steps `factors` times as long.
 
-    `sample` are those of the run, of more paths than `level`, and `largest` is what part of the variance one
-    of all paths makes.
+    `sample` are those of the run, of more paths than `levels`, `(levels, paths)`, and `largest` is what part
+    of the variance one of all paths makes.
     """
 
     sample: np.ndarray
     largest: float = 0.0
-    level: np.ndarray | None = None
-    factor: float = 1.0
-
-    @property
-    def pairs(self) -> np.ndarray | None:
-        """Columns of the run and of the level, where it has them."""
-        return None if self.level is None else np.column_stack([self.sample[: len(self.level)], self.level])
+    levels: np.ndarray | None = None
+    factors: tuple[float, ...] = ()
 
     @property
     def tail(self) -> Tail | None:
         """The tail of the values, which says whether the standard error can be believed."""
-        return tail_of(self.sample, self.level, self.factor, self.largest)
+        if self.levels is None:
+            return tail_of(self.sample, largest=self.largest)
+        return tail_of(self.sample, self.levels[0], self.factors[0], self.largest)
 
 
 def coupled_values(
@@ -53,26 +51,26 @@ def coupled_values(
 ) -> dict[Choice, Coupled]:
     """The values of each derivative on the first paths.
 
-    On the level as many as it takes for the mean differences to be known as well as the derivatives.
+    On the levels as many as it takes for the mean differences to be known as well as the derivatives.
     """
-    places = [i for _, i in part.found]
-    level = part.level
-    if level is None:
+    if not part.levels:
         return {choice: Coupled(found.sample[i], found.largest_part(i)) for choice, i in part.found}
-    few = min(len(found.sample[0]), BIAS_PATHS)
-    affordable = min(int(PART_OF_WORK * simulation.paths * part.cost / level.cost), len(found.sample[0]))
-    most, known = max(few, affordable), np.zeros((len(places), 0))
+    factors = tuple(level.factor for level in part.levels)
+    few, cost = min(len(found.sample[0]), BIAS_PATHS), sum(level.cost for level in part.levels)
+    affordable = min(int(PART_OF_WORK * simulation.paths * part.cost / cost), len(found.sample[0]))
+    most, known = max(few, affordable), np.zeros((len(part.found), len(factors), 0))
     for batch in range(-(-most // few)):
-        arrays = level.run(programs[len(part.requests) :], ids_of_level(simulation, batch))
-        values = [np.asarray(arrays[i][-1]).reshape(-1) for _, i in level.found]
-        known = np.concatenate([known, np.stack(values)], 1)[:, :most]
-        pairs = zip(places, known, strict=True)
-        if all(_is_known(found.sample[i], there, found.stderr[i][-1]) for i, there in pairs):
+        ids, rest, each = ids_of_level(simulation, batch), programs[len(part.requests) :], []
+        for level in part.levels:
+            arrays, rest = level.run(rest, ids), rest[len(level.requests) :]
+            each.append(np.stack([np.asarray(arrays[i][-1]).reshape(-1) for _, i in level.found]))
+        known = np.concatenate([known, np.stack(each, 1)], 2)[..., :most]
+        pairs = zip(part.found, known, strict=True)
+        if all(_is_known(found.sample[i], there[0], found.stderr[i][-1]) for (_, i), there in pairs):
             break
-    each = zip(part.found, known, strict=True)
     return {
-        choice: Coupled(found.sample[i], found.largest_part(i), there, level.factor)
-        for (choice, i), there in each
+        choice: Coupled(found.sample[i], found.largest_part(i), there, factors)
+        for (choice, i), there in zip(part.found, known, strict=True)
     }
 
 
@@ -103,25 +101,19 @@ def errors_of_means(
     return step_errors(simulation, bias, programs, run, moments, steps)[0].errors
 
 
-def error_of_derivative(
-    simulation: Simulation, quantity: str, coupled: Coupled, mean: StepError | None
-) -> StepError | None:
-    """The step error of a derivative, given that of its mean; None where there is no other length of step.
+def error_of_derivative(simulation: Simulation, quantity: str, coupled: Coupled) -> StepError | None:
+    """The step error of a derivative, as that of a mean; None where there is no other length of step.
 
-    `at least` where the mean has no more to say, or paths have no value there.
+    Without an estimate it is unknown where too many paths have no value on another length.
     """
-    pairs = coupled.pairs
-    if pairs is None:
+    if coupled.levels is None:
         return None
-    if mean is not None and (mean.claim != "estimate" or not math.isfinite(mean.bias)):
-        mean = None
-    order = orders(simulation)[quantity] if mean is None else mean.order
-    error = step_error(pairs, [coupled.factor], order)
-    lost = np.isfinite(pairs[:, 0]) & ~np.isfinite(pairs[:, 1])
-    if error is None or np.mean(lost) > MOST_LOST:
-        return StepError(math.nan, math.nan, math.nan, "at least", order)
-    if mean is None:
-        finite = pairs[np.isfinite(pairs).all(1)]
-        return dataclasses.replace(error, bias=float(np.mean(finite[:, 1] - finite[:, 0])), claim="at least")
-    part = min(mean.left_out / abs(mean.bias), 1.0) if mean.bias else 0.0
-    return dataclasses.replace(error, stderr=math.hypot(error.noise, part * error.bias))
+    paths = coupled.levels.shape[1]
+    values = np.column_stack([coupled.sample[:paths], *coupled.levels])
+    order = orders(simulation)[quantity]
+    run = values[np.isfinite(values[:, 0]), 0]
+    size = math.hypot(run.mean(), run.std()) if len(run) else 0.0
+    rounding = float(rounding_error(size, simulation, planned_steps(simulation.grid)))
+    unsure = NEAR if isinstance(simulation.grid, AdaptiveGrid) else 0.0
+    error, _ = step_error_of_paths(values, coupled.factors, order, rounding, False, unsure)
+    return StepError(math.nan, math.nan, math.nan, "at least", order) if error is None else error

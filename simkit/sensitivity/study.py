@@ -168,7 +168,7 @@ def _find(simulation: Simulation, section: Sensitivity, progress: Progress | Non
     for choice in choices:
         found = derivatives[instead.get(choice, choice)]
         pairs, name = coupled[found.choice], choice.quantity
-        steps = error_of_derivative(simulation, name, pairs, biases.get(name))
+        steps = error_of_derivative(simulation, name, pairs)
         found = dataclasses.replace(found, steps=steps, tail=pairs.tail)
         check = None if _differs(found.choice) else derivatives.get(_check_of(choice))
         found = _unsettled(facts, _unmeasured(facts, _explained(facts, found)))
@@ -218,7 +218,7 @@ def _unmeasured(facts: Facts, found: Derivative) -> Derivative:
     else:
         exact = samples_exactly(simulation.solver, simulation.problem)
         ordinary = not isinstance(simulation.problem, AbstractSDE)
-        measured, unknown = exact or ordinary or facts.level, "the error of the steps is not measured"
+        measured, unknown = exact or ordinary or facts.levels, "the error of the steps is not measured"
     if measured:
         return found
     return dataclasses.replace(
