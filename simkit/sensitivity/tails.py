@@ -18,6 +18,7 @@ import numpy as np
 FEWEST = 200  # paths of which a tail can be told
 OF_SEEN = 4  # one in so many of the values that are not the usual one is in the tail, at most
 SEEN = 32  # such values, with fewer of which there is no tail
+SURE = 32  # paths in the tail, with fewer of which growth settles no doubt: it may be chance itself
 SURELY = 1.64  # standard errors of the tail index
 INFINITE = 2.0
 FEW = 20.0  # contributions that decide the variance
@@ -60,7 +61,8 @@ class Tail:
         """
         infinite = self.seen < SEEN or self.index * (1 + SURELY / self.count**0.5) < INFINITE
         heavy = self.largest > ONE or (infinite and self.effective < FEW)
-        if self.grows and (heavy or (self.index < INFINITE and self.effective < FEW_GROWING)):
+        doubtful = self.count >= SURE and self.index < INFINITE and self.effective < FEW_GROWING
+        if self.grows and (heavy or doubtful):
             return "grows"
         return "heavy" if heavy else "settled"
 
