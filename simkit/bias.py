@@ -16,9 +16,10 @@ from simkit_solvers.jump_grid import JumpGrid
 from simkit_solvers.problem import AbstractSDE
 from simkit_solvers.registry import samples_exactly, weak_order
 
+from simkit.bias_paths import BiasRun, Ends
 from simkit.chunk_program import ChunkProgram, quantity_rows
 from simkit.initial import differs_between_paths
-from simkit.leap_bias import LeapRun, leap_run
+from simkit.leap_bias import leap_run
 from simkit.observables import OVER_TIME, Observer
 from simkit.paths import as_device_ids, lanes_for, path_mesh, path_program, with_traced_steps
 from simkit.programs import Request, compiled
@@ -33,25 +34,6 @@ MOST_BIAS_PATHS = 2**19  # 4 MB of final values for each quantity
 PART_OF_WORK = 0.1
 QUADRATURE_ORDER = 2.0
 MOST_LOST = 0.01  # of the paths: more that fail on another grid, and the others are no sample of all
-
-
-@dataclasses.dataclass(frozen=True)
-class BiasRun:
-    """The first paths on other grids: the programs, how many paths at first, and how many at most."""
-
-    factors: tuple[float, ...]
-    requests: tuple[Request, ...]
-    orders: Mapping[str, float]
-    paths: int
-    most: int
-
-    def values(
-        self, programs: Sequence[Callable], run: Mapping[str, np.ndarray], first: int, paths: int
-    ) -> dict[str, np.ndarray]:
-        """The final values of so many paths `(paths, 1 + levels)` by name, first those of the run itself."""
-        each = [_final_values(*both, first, paths) for both in zip(self.requests, programs, strict=True)]
-        own = {name: run[name][first : first + paths] for name in self.orders}
-        return {name: np.stack([x[name] for x in (own, *each)], 1) for name in self.orders}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,7 +56,7 @@ def unknown_errors(simulation: Simulation) -> StepErrors:
     return StepErrors(dict.fromkeys(names, UNKNOWN), {})
 
 
-def bias_run(simulation: Simulation, shorter: bool = False) -> BiasRun | LeapRun | None:
+def bias_run(simulation: Simulation, shorter: bool = False) -> BiasRun | None:
     """How to find the step bias; None where there is nothing to compare with (`levels`)."""
     if isinstance(simulation.grid, JumpGrid):
         return leap_run(simulation, shorter, PART_OF_WORK, MOST_BIAS_PATHS)
@@ -99,9 +81,15 @@ def bias_run(simulation: Simulation, shorter: bool = False) -> BiasRun | LeapRun
         program, inputs = path_program(there, grid, mesh, other.driver)
         return Request(ChunkProgram(program, tuple(quantity_rows(there).items())), (inputs, ids), mesh)
 
-    return BiasRun(
-        tuple(other.factor for other in others), tuple(map(request, others)), orders(simulation), paths, most
-    )
+    names = tuple(quantity_rows(simulation))
+
+    def ends(result) -> Ends:
+        values, _ = result
+        last = (np.asarray(array, np.float64)[-1].reshape(1, -1) for array in values)
+        return dict(zip(names, last, strict=True))
+
+    factors, requests = tuple(other.factor for other in others), tuple(map(request, others))
+    return BiasRun(factors, requests, ends, orders(simulation), paths, most)
 
 
 def orders(simulation: Simulation) -> dict[str, float]:
@@ -121,29 +109,29 @@ def orders(simulation: Simulation) -> dict[str, float]:
     return by_name
 
 
-def step_errors(
-    simulation: Simulation,
-    bias: BiasRun | LeapRun,
-    programs: Sequence[Callable],
-    run: Mapping[str, np.ndarray],
-    moments: Mapping[str, np.ndarray],
-    steps: float,
-) -> tuple[StepErrors, float]:
-    """The step errors of all quantities at the end, and the seconds that it took to compile for them.
+@dataclasses.dataclass(frozen=True)
+class Done:
+    """A simulation that has run: final values of the first paths, statistics of all, and steps of a path."""
 
-    `run` are the final values of the first paths, `moments` the statistics of all, `steps` those of a path.
-    """
-    found = _by_levels(simulation, bias, programs, run, moments, steps)
-    without = [name for name in bias.orders if _says_little(found, name, _Last.of(name, moments).size)]
+    simulation: Simulation
+    ends: Mapping[str, np.ndarray]
+    moments: Mapping[str, np.ndarray]
+    steps: float
+
+
+def step_errors(done: Done, bias: BiasRun, programs: Sequence[Callable]) -> tuple[StepErrors, float]:
+    """The step errors of all quantities at the end, and the seconds that it took to compile for them."""
+    found = _by_levels(done, bias, programs)
+    without = [name for name in bias.orders if _says_little(found, name, _Last.of(name, done.moments).size)]
     if without and bias.most == 1:
         without = list(bias.orders)  # of one path, whose variables depend on each other
-    shorter = bias_run(simulation, shorter=True) if without else None
+    shorter = bias_run(done.simulation, shorter=True) if without else None
     if shorter is None or shorter.factors == bias.factors:
         unknown = dict.fromkeys(bias.orders, UNKNOWN)
         return dataclasses.replace(found, errors=unknown | found.errors), 0.0
     shorter = dataclasses.replace(shorter, orders=bias.orders)
     programs, compile_s = compiled(*shorter.requests)
-    again = _by_levels(simulation, shorter, programs, run, moments, steps)
+    again = _by_levels(done, shorter, programs)
     errors = {name: again.errors.get(name, UNKNOWN) for name in without}
     left_out = {name: again.left_out[name] for name in without if name in again.left_out}
     variances = {name: again.variances.get(name, UNKNOWN) for name in without if name in found.variances}
@@ -158,17 +146,11 @@ def _says_little(found: StepErrors, name: str, size: float) -> bool:
     return error.left_out > max(abs(error.bias), OF_VALUE * size)
 
 
-def _by_levels(
-    simulation: Simulation,
-    bias: BiasRun | LeapRun,
-    programs: Sequence[Callable],
-    run: Mapping[str, np.ndarray],
-    moments: Mapping[str, np.ndarray],
-    steps: float,
-) -> StepErrors:
+def _by_levels(done: Done, bias: BiasRun, programs: Sequence[Callable]) -> StepErrors:
     """The step errors by these grids, by as many paths as it takes."""
-    last = {name: _Last.of(name, moments) for name in bias.orders}
-    steps = 0.0 if isinstance(simulation.grid, JumpGrid) else steps  # counts are not rounded
+    simulation = done.simulation
+    last = {name: _Last.of(name, done.moments) for name in bias.orders}
+    steps = 0.0 if isinstance(simulation.grid, JumpGrid) else done.steps  # counts are not rounded
 
     # Increments of other steps are made of rounded normals.
     in_normals = (
@@ -197,7 +179,7 @@ def _by_levels(
                     found.variances[name] = error
         return found
 
-    values = bias.values(programs, run, 0, bias.paths)
+    values = bias.values(programs, done.ends, 0, bias.paths)
     found = errors(values)
     ratios = [
         error.noise / last[name].stderr
@@ -207,7 +189,7 @@ def _by_levels(
     paths = math.ceil(min(bias.paths * max(ratios, default=0) ** 2, bias.most))
     if paths <= bias.paths:
         return found
-    more = bias.values(programs, run, bias.paths, paths - bias.paths)
+    more = bias.values(programs, done.ends, bias.paths, paths - bias.paths)
     return errors({name: np.concatenate([x, more[name]]) for name, x in values.items()})
 
 
@@ -265,19 +247,6 @@ class _Last:
         )
         spread = float(np.sqrt(np.nan_to_num(variance)))
         return _Last(math.hypot(mean, spread), spread, stderr, low < high)
-
-
-def _final_values(request: Request, program: Callable, first: int, paths: int) -> dict[str, np.ndarray]:
-    """Of paths from `first`, in as many calls as it takes."""
-    inputs, ids = request.arguments
-    if request.mesh is None or not isinstance(request.program, ChunkProgram):
-        raise TypeError("the step bias takes programs of paths, which run on a mesh")
-    names, each = [name for name, _ in request.program.rows], []
-    for start in range(first, first + paths, ids.size):
-        values, _ = program(inputs, as_device_ids(start, *ids.shape, request.mesh))
-        last = [np.asarray(array, np.float64)[-1].reshape(-1) for array in values]
-        each.append(dict(zip(names, last, strict=True)))
-    return {name: np.concatenate([part[name] for part in each])[:paths] for name in each[0]}
 
 
 UNKNOWN = StepError(math.nan, math.nan, math.nan, "at least", math.nan)

@@ -5,13 +5,13 @@ events with each other instead (`coupled_leaps`): what a leap draws by itself di
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
 
 import jax.numpy as jnp
 import numpy as np
 from simkit_solvers.coupled_leaps import coupled_leaps
 from simkit_solvers.tau_leaping import TauLeaping
 
+from simkit.bias_paths import BiasRun, Ends
 from simkit.paths import PathProgram, as_device_ids, lanes_for, path_mesh, path_program, start_counts
 from simkit.programs import Request
 from simkit.simulation import Simulation
@@ -39,32 +39,7 @@ class LeapProgram:
         return coupled_leaps(network, method, factors, start, grid, inputs.key, path, observer).ends
 
 
-@dataclasses.dataclass(frozen=True)
-class LeapRun:
-    """Coupled paths of leaps: the program, how many paths at first, and how many at most."""
-
-    factors: tuple[float, ...]
-    requests: tuple[Request, ...]
-    orders: Mapping[str, float]
-    paths: int
-    most: int
-
-    def values(
-        self, programs: Sequence[Callable], run: Mapping[str, np.ndarray], first: int, paths: int
-    ) -> dict[str, np.ndarray]:
-        """The final values of so many paths `(paths, 1 + levels)` by name, first by leaps as the run's."""
-        (request,), (program,) = self.requests, programs
-        given, ids = request.arguments
-        if request.mesh is None:
-            raise TypeError("coupled leaps are programs of paths, which run on a mesh")
-        each = []
-        for start in range(first, first + paths, ids.size):
-            ends = program(given, as_device_ids(start, *ids.shape, request.mesh))
-            each.append({name: np.asarray(ends[name]).reshape(len(ends[name]), -1).T for name in self.orders})
-        return {name: np.concatenate([part[name] for part in each])[:paths] for name in self.orders}
-
-
-def leap_run(simulation: Simulation, shorter: bool, part_of_work: float, most: int) -> LeapRun | None:
+def leap_run(simulation: Simulation, shorter: bool, part_of_work: float, most: int) -> BiasRun | None:
     """How to find the bias of leaps within a part of the run's work; None for another solver.
 
     By leaps two and four times as long; with `shorter` half and a quarter as long.
@@ -80,4 +55,8 @@ def leap_run(simulation: Simulation, shorter: bool, part_of_work: float, most: i
     ids = as_device_ids(0, 1, lanes_for(paths), mesh)
     request = Request(LeapProgram(program), ((inputs, jnp.asarray((1.0, *factors), jnp.float64)), ids), mesh)
     names = (*simulation.problem.State._fields, *simulation.observables)
-    return LeapRun(factors, (request,), dict.fromkeys(names, 1.0), paths, paths)
+    return BiasRun(factors, (request,), _ends, dict.fromkeys(names, 1.0), paths, paths)
+
+
+def _ends(result) -> Ends:
+    return {name: np.asarray(array).reshape(len(array), -1) for name, array in result.items()}

@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from simkit_solvers.adaptive_grid import AdaptiveGrid
 
-from simkit.bias import BIAS_PATHS, PART_OF_WORK, BiasRun, orders, step_error_of_paths, step_errors
+from simkit.bias import BIAS_PATHS, PART_OF_WORK, Done, orders, step_error_of_paths, step_errors
+from simkit.bias_paths import BiasRun
 from simkit.chunks import planned_steps
-from simkit.leap_bias import LeapRun
 from simkit.rounding import rounding_error
 from simkit.sensitivity.choice import Choice
 from simkit.sensitivity.moments import Found
@@ -84,7 +84,7 @@ def _is_known(sample: np.ndarray, level: np.ndarray, stderr: float) -> bool:
 
 def errors_of_means(
     simulation: Simulation,
-    bias: BiasRun | LeapRun,
+    bias: BiasRun,
     programs: Sequence[Callable],
     means: Mapping[str, tuple[Found, int]],
 ) -> dict[str, StepError]:
@@ -97,8 +97,8 @@ def errors_of_means(
     moments = {}
     for name, (found, place) in means.items():
         moments |= found.moments_of(name, place)
-    steps = planned_steps(simulation.grid)
-    return step_errors(simulation, bias, programs, run, moments, steps)[0].errors
+    done = Done(simulation, run, moments, planned_steps(simulation.grid))
+    return step_errors(done, bias, programs)[0].errors
 
 
 def error_of_derivative(simulation: Simulation, quantity: str, coupled: Coupled) -> StepError | None:
