@@ -32,6 +32,8 @@ def _of(node: ast.expr, known: Mapping[str, Range]) -> Range:
             return _of(node.operand, known)
         case ast.BinOp():
             return _combined(node.op, _of(node.left, known), _of(node.right, known))
+        case ast.Call(func=ast.Name(id="hitting_time")) if "t" in known:
+            return known["t"]
         case ast.Call(func=ast.Name(id=name)) if name in CALLS:
             return CALLS[name](*(_of(part, known) for part in node.args))
     return ANY
@@ -78,5 +80,7 @@ CALLS: dict[str, Callable[..., Range]] = {
     "max": lambda x: x,
     "min": lambda x: x,
     "mean": lambda x: x,
+    "at": lambda x, _: x,
+    "first": lambda x, _: _hull(*x, 0.0),
     "no_touch": lambda *_: TRUTH,
 }

@@ -268,6 +268,28 @@ def test_what_no_path_did_has_a_limit_where_there_is_one(quick_programs):
     assert "bonus: 0 on all 3,000 paths, which sets no limit" in text
 
 
+def test_first_times_that_no_path_has_come_to_have_a_limit(quick_programs):
+    """Of 500 paths none reaches 6 by t = 4: fewer than 0.006 of all would, and wait between 0 and 4."""
+    result = simkit.run(
+        {
+            "model": {"type": "DoubleWell", "gamma": 1, "u": 1, "b": 2, "a": 1},
+            "initial": {"x": -1},
+            "solver": "EulerMaruyama",
+            "time": {"t1": 4.0, "steps": 400},
+            "ensemble": {"paths": 500, "devices": 1},
+            "observe": {
+                "tau": "hitting_time(x > 6)",
+                "hit": "first(2, x > 6)",
+                "missed": "1 - first(1, x < 6)",
+            },
+        }
+    )
+    assert result["tau_mean"][-1] == 4
+    assert result["tau_lower"].item() == pytest.approx(4 - 0.006 * 4)
+    assert result["hit_upper"].item() == pytest.approx(2 * 0.006)
+    assert result["missed_upper"].item() == pytest.approx(0.006)
+
+
 def run_command(tmp_path, experiment, *options):
     file = tmp_path / "experiment.yaml"
     file.write_text(json.dumps(experiment))

@@ -38,7 +38,8 @@ def _reexports(package: str, *parts: str) -> list[str]:
     return [
         alias.asname or alias.name
         for node in _syntax_tree(package, *parts).body
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(".".join((package, *parts)))
+        if isinstance(node, ast.ImportFrom)
+        and (node.module or "").startswith(".".join((package, *parts, "")))
         for alias in node.names
     ]
 
