@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import simkit
 from simkit.bias import BIAS_PATHS, bias_run, orders
-from simkit.bias import _step_error as error_of_values
+from simkit.bias import step_error_of_paths as error_of_values
 from simkit.build import build
 from simkit.cli.app import app
 from simkit.dataset import to_dataset
@@ -284,7 +284,7 @@ def test_first_times_that_no_path_has_come_to_have_a_limit(quick_programs):
             },
         }
     )
-    assert result["tau_mean"][-1] == 4
+    assert result["tau_mean"].values.reshape(-1)[-1] == 4
     assert result["tau_lower"].item() == pytest.approx(4 - 0.006 * 4)
     assert result["hit_upper"].item() == pytest.approx(2 * 0.006)
     assert result["missed_upper"].item() == pytest.approx(0.006)

@@ -11,6 +11,7 @@ Reference: Kahan (1965), Pracniques: further remarks on reducing truncation erro
 """
 
 import abc
+from typing import Any
 
 import diffrax
 import equinox as eqx
@@ -45,7 +46,7 @@ class AbstractCompensatedStep(AbstractStepper):
         return self.stepper.variates
 
     @abc.abstractmethod
-    def difference(self, problem, t, dt, y, lost, draw, own):
+    def difference(self, problem, t, dt, y, lost, draw, own) -> tuple[Any, Any]:
         """How far the step goes from `y`, given what was lost there, and the solver's own state after it."""
 
     def step(self, problem, t, dt, y, draw, state):

@@ -1,7 +1,7 @@
 """A problem seen from a state: what a solver integrates is the difference from there."""
 
 import functools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -57,8 +57,9 @@ class LangevinFrom(AbstractUnderdampedLangevin):
     @staticmethod
     def of(problem: AbstractUnderdampedLangevin, positions: tuple) -> "LangevinFrom":
         """The problem from some positions."""
-        kinds = [_twice(each._fields) for each in (problem.State, problem.Noise)]
-        return LangevinFrom(problem, positions, problem.gamma, problem.u, *kinds)
+        state, noise = (_twice(each._fields) for each in (problem.State, problem.Noise))
+        numbers: Any = {"gamma": problem.gamma, "u": problem.u}
+        return LangevinFrom(original=problem, origin=positions, State=state, Noise=noise, **numbers)
 
     def grad_f(self, q):
         rest, free = q[: len(q) // 2], q[len(q) // 2 :]
