@@ -44,10 +44,19 @@ def unresolved_notes(dataset: "xr.Dataset", which: str = "") -> list[str]:
     wanted = by_quantity(dataset, "unresolved")
     if not wanted:
         return []
+    accept = "" if _keeps_unresolved(dataset) else ", or accept it by ensemble: {unresolved: keep}"
     return [
         f"! {', '.join(wanted)}{which}: no result, the step bias is as large as the value; "
-        f"{_more_steps(dataset, wanted)}, or accept it by ensemble: {{unresolved: keep}}"
+        f"{_more_steps(dataset, wanted)}{accept}"
     ]
+
+
+def _keeps_unresolved(dataset: "xr.Dataset") -> bool:
+    """Whether the experiment accepts such figures already."""
+    import yaml
+
+    configuration = yaml.safe_load(dataset.attrs.get("configuration", "")) or {}
+    return configuration.get("ensemble", {}).get("unresolved") == "keep"
 
 
 def _others(dataset: "xr.Dataset", which: str) -> Iterable[str]:
