@@ -326,7 +326,8 @@ def strong_order_notes(dataset: "xr.Dataset") -> list[str]:
             continue
         order, error = (float(dataset[f"{name}_strong_order{end}"]) for end in ("", "_stderr"))
         if math.isfinite(order) and math.isfinite(error):
-            notes.append(f"strong order of {name}: {with_error(order, error)}")
+            doubt = dataset[f"{name}_strong_order"].attrs.get("note")
+            notes.append(f"strong order of {name}: {with_error(order, error)}{f', {doubt}' if doubt else ''}")
     return notes
 
 
