@@ -8,6 +8,7 @@ prefer_wide_vectors()  # before jax is imported
 
 import simkit
 from simkit.plot import save_picture
+from simkit.table import with_error
 
 EXPERIMENT = Path(__file__).with_name("epidemic_peak.yaml")
 
@@ -18,5 +19,5 @@ if __name__ == "__main__":
         one = found.sel(parameter=label)
         scale = float(one["parameter_value"]) / mean
         share, error = (float(one[f"peak_derivative{kind}"]) * scale for kind in ("", "_stderr"))
-        print(f"1 % more {label:<10} changes the peak by {share:+.3f} ± {error:.3f} %")
+        print(f"1 % more {label:<10} changes the peak by {with_error(share, error)} %")
     save_picture(found, "epidemic_peak.png")

@@ -7,7 +7,7 @@ $C\sqrt{h^{2p} - h_0^{2p}}$ where the errors of steps are orthogonal, as leading
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from simkit_solvers.generator import Words
@@ -19,6 +19,7 @@ from simkit_solvers.registry import samples_exactly
 from simkit.simulation import Driver, Simulation
 
 BATCHES = 20  # of paths, whose spread is the error of an order
+SURE = 3.0  # standard errors by which orders at short and at long steps may differ
 LEAST, MOST = 0.02, 8.0  # orders that are considered
 
 
@@ -94,19 +95,51 @@ def strong_error(differences: np.ndarray) -> tuple[float, float]:
     return error, spread / (2 * error) if error else 0.0
 
 
-def strong_order(differences: Sequence[np.ndarray], factors: Sequence[float]) -> tuple[float, float]:
+class StrongOrder(NamedTuple):
+    """A strong order, its standard error, and whether errors at all steps agree on it."""
+
+    order: float
+    stderr: float
+    asymptotic: bool = True
+
+
+def strong_order(differences: Sequence[np.ndarray], factors: Sequence[float]) -> StrongOrder:
     """The strong order, and its standard error from batches of paths.
 
     `differences` `(paths,)` are those from the finest steps, of steps `factors` times as long; two or more.
+    Where the order of the two shortest of these steps is surely another than that of the two longest, the
+    errors are not yet a power of the step, and the standard error includes that change of the order.
     """
     squares = np.stack(differences) ** 2
     squares = squares[:, np.isfinite(squares).all(axis=0)]
     if squares.shape[1] < 2 * BATCHES:
-        return np.nan, np.nan
+        return StrongOrder(np.nan, np.nan)
     ratios = np.asarray(factors, float)
-    batches = np.stack([part.mean(axis=1) for part in np.array_split(squares, BATCHES, axis=1)])
-    orders = [_fitted(np.sqrt(each), ratios) for each in batches]
-    return _fitted(np.sqrt(squares.mean(axis=1)), ratios), float(np.std(orders, ddof=1) / np.sqrt(BATCHES))
+    batches = [part.mean(axis=1) for part in np.array_split(squares, BATCHES, axis=1)]
+    order, error = _over_batches(squares.mean(axis=1), batches, ratios)
+    levels = np.unique(ratios)
+    ends = [ratios <= levels[1], ratios >= levels[-2]]
+    change, doubt = _over_batches(squares.mean(axis=1), batches, ratios, ends)
+    if not abs(change) > SURE * doubt:
+        return StrongOrder(order, error)
+    return StrongOrder(order, float(np.hypot(error, change)), False)
+
+
+def _over_batches(
+    squares: np.ndarray,
+    batches: Sequence[np.ndarray],
+    ratios: np.ndarray,
+    ends: Sequence[np.ndarray] | None = None,
+) -> tuple[float, float]:
+    """The order that mean squares show, or how it differs between two `ends`, and its error from batches."""
+
+    def shown(each: np.ndarray) -> float:
+        if ends is None:
+            return _fitted(np.sqrt(each), ratios)
+        fine, coarse = (_fitted(np.sqrt(each[end]), ratios[end]) for end in ends)
+        return fine - coarse
+
+    return shown(squares), float(np.std([shown(each) for each in batches], ddof=1) / np.sqrt(BATCHES))
 
 
 def _fitted(errors: np.ndarray, ratios: np.ndarray) -> float:

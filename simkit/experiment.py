@@ -13,7 +13,7 @@ from simkit.build import Parts, assemble, with_defaults
 from simkit.curve_plan import with_curve_numbers
 from simkit.documents import MAX_DEPTH, Document, KeyPath, read_document
 from simkit.errors import InputError
-from simkit.mistakes import Mistakes
+from simkit.mistakes import Mistakes, key_text
 from simkit.overrides import Overrides, apply_overrides
 from simkit.schema import experiment_schema as experiment_schema
 from simkit.settings import (
@@ -43,7 +43,7 @@ from simkit.settings import (
     Time,
     Uncertainty,
 )
-from simkit.settings.values import without_quotes
+from simkit.settings.values import DISTRIBUTIONS, without_quotes
 from simkit.suggestion import did_you_mean, shown
 
 VARIANTS = "variants"
@@ -141,6 +141,8 @@ def _explain(document: Document, mistakes: Mistakes, entry: dict[str, Any]) -> K
             read = bool(document.name or document.options)  # by simkit, from a file or the command line
             remedy = without_quotes(entry["ctx"]["text"], in_file=read)
             mistakes.add(path, f"{entry['msg']}; {remedy}")
+        case "distribution":
+            _explain_distribution(document, mistakes, path)
         case "missing":
             mistakes.add_missing(path, f"is missing{_what(document, path)}")
         case "extra_forbidden":
@@ -156,6 +158,35 @@ def _explain(document: Document, mistakes: Mistakes, entry: dict[str, Any]) -> K
         case _:
             mistakes.add(path, f"must be {_expected(document, path)}, got {shown(entry['input'])}")
     return path
+
+
+def _explain_distribution(document: Document, mistakes: Mistakes, path: KeyPath) -> None:
+    """Add that a distribution is not for a run, once for all that `simkit uncertainty` would take."""
+    places = [
+        place for key in ("constants", "model") for place in _distributions(document.data.get(key), (key,))
+    ]
+    if path not in places:
+        mistakes.add(path, "a distribution may stand under constants and for a model's parameter only")
+        return
+    for place in places:
+        if mistakes.at_or_below(place):
+            mistakes.add_covered(path, place)
+            return
+    others = ", ".join(key_text(place) for place in places if place != path)
+    mistakes.add(
+        path,
+        "study this file by `simkit uncertainty`, which takes distributions; to run it, give one number "
+        f"here, as by --set {key_text(path)}=NUMBER{', and so for ' if others else ''}{others}",
+    )
+
+
+def _distributions(value: Any, path: KeyPath) -> list[KeyPath]:
+    """Where distributions stand in a section."""
+    if not isinstance(value, dict):
+        return []
+    if len(value) == 1 and next(iter(value)) in DISTRIBUTIONS:
+        return [path]
+    return [place for key, inner in value.items() for place in _distributions(inner, (*path, key))]
 
 
 def _section(document: Document, path: KeyPath) -> type[Section] | None:

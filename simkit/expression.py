@@ -437,6 +437,8 @@ class _Compiler:
         _count(node, name, 2 if name in ("no_touch", "first", "at") else 1)
         if self.inside:
             fail(at, f"{name}(…) inside {self.inside}(…): path functionals cannot be nested; found")
+        if name == "first" and _is_condition(node.args[0]) and not _is_condition(node.args[1]):
+            fail(at, "first(x, c) takes the condition last, as in first(S, S > 120); found")
         arguments = [TIME] if name == "hitting_time" else []
         for argument in node.args:
             inner = _Compiler(self.text, self.names, True, self.closed_forms)
@@ -502,6 +504,12 @@ class _Compiler:
                 raise ExpressionError(f"{name}: {error}") from error
 
         return evaluate
+
+
+def _is_condition(node: ast.expr) -> bool:
+    """Whether an expression is true or false by its form."""
+    negated = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
+    return negated or isinstance(node, ast.Compare | ast.BoolOp)
 
 
 def _names(node: ast.AST) -> set[str]:

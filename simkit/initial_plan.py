@@ -13,7 +13,7 @@ from simkit.fields import Constants, compiled, evaluated
 from simkit.initial import Distribution, Kind, PathValues
 from simkit.mistakes import Mistakes
 from simkit.model_plan import ModelPlan
-from simkit.numbered import numbered_names, written_out
+from simkit.numbered import places, written_out
 from simkit.settings import Ensemble, FromFile, Initial, PerPath, RandomValue
 from simkit.start_files import StartFile, read_start_file
 from simkit.suggestion import did_you_mean
@@ -87,10 +87,11 @@ def plan_initial(
     found = {}
     files = StartFiles(mistakes)
     given, others = _without_file(section or {})
+    where = places(given, () if plan is None else plan.variables)
     if plan is not None:
         given = written_out(given, plan.variables, ("initial",), mistakes)
     for name, value in given.items():
-        path = ("initial", name)
+        path = ("initial", *where[name])
         if plan is not None and name not in plan.variables:
             rest = [known for known in plan.variables if known not in given]
             hint = did_you_mean(name, rest or plan.variables)
@@ -100,9 +101,8 @@ def plan_initial(
             found[name] = initial
     if plan is None or section is None:
         return found
-    listed = {single for name in section for single in numbered_names(name, plan.variables)}
     for name in plan.variables:
-        if name in given or name in listed:
+        if name in given or name in where:
             continue
         if others is None:
             mistakes.add_missing(("initial", name), f"is missing; the value of {name} at t0")

@@ -42,6 +42,10 @@ class Mistakes:
         if not self.at_or_below(path):
             self.add(path, message, at_key=True)
 
+    def add_covered(self, path: KeyPath, by: KeyPath) -> None:
+        """Add that `path` is wrong, too, and that the message about another one says so."""
+        self.found.append((path, *next(rest for told, *rest in self.found if told == by)))
+
     def at_or_below(self, path: KeyPath) -> bool:
         """Whether anything is known to be wrong at a path or inside it."""
         return any(found[: len(path)] == path for found, _, _ in self.found)

@@ -12,7 +12,7 @@ from simkit.documents import KeyPath
 from simkit.expression import Expression
 from simkit.fields import Constants, compiled, evaluated
 from simkit.mistakes import Mistakes
-from simkit.numbered import pair_names, written_out
+from simkit.numbered import pair_names, places, turned_pairs, written_out
 from simkit.settings import NamedModel
 from simkit.suggestion import did_you_mean, shown
 
@@ -78,13 +78,18 @@ class ParameterValues:
 
 
 def parameter_values(
-    given: Mapping[str, float | str], place: KeyPath, constants: Constants, mistakes: Mistakes
+    given: Mapping[str, float | str],
+    place: KeyPath,
+    constants: Constants,
+    mistakes: Mistakes,
+    places: Mapping[str, KeyPath] | None = None,
 ) -> ParameterValues:
-    """Compile and evaluate the parameters given at a place."""
+    """Compile and evaluate the parameters given at a place, or for short forms at `places` below it."""
     expressions, values, ambiguous = {}, {}, set()
     for name, text in given.items():
-        expression = compiled(mistakes, (*place, name), text, constants.names)
-        number = evaluated(mistakes, (*place, name), expression, constants.values)
+        path = (*place, *(places or {}).get(name, (name,)))
+        expression = compiled(mistakes, path, text, constants.names)
+        number = evaluated(mistakes, path, expression, constants.values)
         if expression is not None:
             expressions[name] = expression
             if name in constants.names and expression.text != name:
@@ -132,11 +137,13 @@ def plan_named(section: NamedModel, constants: Constants, mistakes: Mistakes) ->
         if cls is None:
             return None
     specs = parameters_of(cls)
+    where = places(given, specs)
     given = written_out(given, specs, ("model",), mistakes)
+    turned = turned_pairs(specs)
     for name in given:
         if name not in specs:
             rest = [known for known in specs if known not in given]
-            hint = did_you_mean(name, rest or specs)
+            hint = did_you_mean(turned.get(name, name), [turned[name]] if name in turned else rest or specs)
             if "did you mean" not in hint:
                 hint = f"; known: {', '.join(specs)}" if len(specs) <= 12 else ""
             mistakes.add(("model", name), f"unknown parameter of {section.type}{hint}", at_key=True)
@@ -146,15 +153,15 @@ def plan_named(section: NamedModel, constants: Constants, mistakes: Mistakes) ->
         mistakes.add_missing(("model", key), f"is missing; {what}")
     listed = {name for names in pairs.values() for name in names}
     for name, spec in specs.items():
-        if name not in given and name not in listed:
+        if name not in where and name not in listed:
             mistakes.add_missing(("model", name), f"is missing; {spec.description} ({spec.unit})")
     known = {name: text for name, text in given.items() if name in specs}
-    found = parameter_values(known, ("model",), constants, mistakes)
+    found = parameter_values(known, ("model",), constants, mistakes, where)
     admitted = True
     for name, value in found.values.items():
         if not specs[name].admits(value):
             admitted = False
-            mistakes.add(("model", name), f"must be {specs[name].range}, got {value:g}")
+            mistakes.add(("model", *where[name]), f"must be {specs[name].range}, got {value:g}")
     problem = None
     if admitted and found.values.keys() == specs.keys():
         try:

@@ -30,6 +30,31 @@ def pair_names(name: str, known: Collection[str]) -> dict[tuple[int, int], str]:
     return found if set(found.values()) <= set(known) else {}
 
 
+def names_for(name: str, known: Collection[str]) -> list[str]:
+    """The single names for which a short form stands; none where it is no short form."""
+    return list(pair_names(name, known).values()) or numbered_names(name, known)
+
+
+def places(given: Mapping[str, Any], known: Collection[str]) -> dict[str, KeyPath]:
+    """Where each single name was given: `rho` for rho12 of `rho: 1.5`, `sigma[1]` for sigma2 of a list."""
+    found: dict[str, KeyPath] = {}
+    for name, value in given.items():
+        pairs = pair_names(name, known)
+        for i, single in enumerate(names_for(name, known)):
+            inside = [entry for entry, pair in pairs.items() if pair == single]
+            index = (inside[0][0] - 1, inside[0][1] - 1) if inside else (i,)
+            found[single] = (name, *index) if isinstance(value, list) else (name,)
+    return found | {name: (name,) for name in given if not names_for(name, known)}
+
+
+def turned_pairs(known: Collection[str]) -> dict[str, str]:
+    """`rho12` for `rho21`, and so on."""
+    bases = dict.fromkeys(name.rstrip("0123456789_") for name in known)
+    return {
+        pair_name(base, j, i): single for base in bases for (i, j), single in pair_names(base, known).items()
+    }
+
+
 def _same(a: float | str, b: float | str) -> bool:
     """Whether two entries are the same, but for the rounding of computed ones."""
     return a == b or (isinstance(a, float) and isinstance(b, float) and abs(a - b) < ROUNDING)
@@ -66,7 +91,7 @@ def written_out(
     found: dict[str, Any] = {}
     for name, value in given.items():
         pairs = pair_names(name, known)
-        names = list(pairs.values()) or numbered_names(name, known)
+        names = names_for(name, known)
         if pairs and isinstance(value, list):
             found |= _of_matrix(value, pairs, (*place, name), mistakes)
         elif not isinstance(value, list):
@@ -83,6 +108,6 @@ def written_out(
     single = {
         name: value
         for name, value in given.items()
-        if not isinstance(value, list) and not numbered_names(name, known) and not pair_names(name, known)
+        if not isinstance(value, list) and not names_for(name, known)
     }
     return found | single

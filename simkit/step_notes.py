@@ -48,10 +48,19 @@ def no_result(dataset: "xr.Dataset", wanted: dict[str, int], which: str = "") ->
     """A line for the figures that are no result, given the steps wanted for each."""
     if not wanted:
         return []
+    accept = "" if _keeps_unresolved(dataset) else ", or accept it by ensemble: {unresolved: keep}"
     return [
         f"! {', '.join(wanted)}{which}: no result, the step bias is as large as the value; "
-        f"{more_steps(dataset, wanted)}, or accept it by ensemble: {{unresolved: keep}}"
+        f"{more_steps(dataset, wanted)}{accept}"
     ]
+
+
+def _keeps_unresolved(dataset: "xr.Dataset") -> bool:
+    """Whether the experiment accepts such figures already."""
+    import yaml
+
+    configuration = yaml.safe_load(dataset.attrs.get("configuration", "")) or {}
+    return configuration.get("ensemble", {}).get("unresolved") == "keep"
 
 
 def _others(dataset: "xr.Dataset", which: str) -> Iterable[str]:

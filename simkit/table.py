@@ -100,6 +100,8 @@ def _figures(dataset: "xr.Dataset", name: str) -> dict[str, Any]:
     figures["noticeable_bias"] = any(part in by_quantity(dataset, "noticeable_bias") for part in parts)
     figures["resolved"] = not any(part in by_quantity(dataset, "unresolved") for part in parts)
     figures["n"] = int(about["n"])
+    if figures["n"] > 1 and f"{name}_variance" in dataset and not dataset[f"{name}_variance"].values.flat[-1]:
+        figures["same_on_all_paths"] = True
     figures["unit"] = str(about["units"])
     return figures
 
@@ -133,12 +135,26 @@ def bound_notes(dataset: "xr.Dataset") -> list[str]:
 
 
 def _mean(row: Mapping[str, Any]) -> str:
-    """A mean with its error, which of several paths is a number unless it is too large for one."""
+    """A mean with its error, which of several paths is a number unless it is too large for one.
+
+    A value that is the same on all paths has the digits that its step bias leaves, and no spread: what its
+    error says is rounding.
+    """
     error = math.inf if row["stderr"] is None and row["n"] > 1 else row["stderr"]
     mark = "" if row["resolved"] and not row["noticeable_bias"] else MARK
     if limit := _limit(row):
         return f"{row['mean']:.10g}{limit}{mark}"
+    if row["n"] == 1 or "same_on_all_paths" in row:
+        return _to_bias(row) + (" ± 0" if row["n"] > 1 else "") + mark
     return with_error(row["mean"], error) + (" ± 0" if error == 0 else "") + mark
+
+
+def _to_bias(row: Mapping[str, Any]) -> str:
+    """A value without spread, with as many digits as its step bias, or the bias's own error, leaves."""
+    off = max((abs(row.get(key) or 0) for key in ("bias", "bias_stderr", "bias_bound")), default=0)
+    if row["mean"] is None or not off:
+        return with_error(row["mean"], None)
+    return f"{round(row['mean'], 2 - math.floor(math.log10(off))):.10g}"
 
 
 def _limit(row: Mapping[str, Any]) -> str:
@@ -310,7 +326,8 @@ def strong_order_notes(dataset: "xr.Dataset") -> list[str]:
             continue
         order, error = (float(dataset[f"{name}_strong_order{end}"]) for end in ("", "_stderr"))
         if math.isfinite(order) and math.isfinite(error):
-            notes.append(f"strong order of {name}: {with_error(order, error)}")
+            doubt = dataset[f"{name}_strong_order"].attrs.get("note")
+            notes.append(f"strong order of {name}: {with_error(order, error)}{f', {doubt}' if doubt else ''}")
     return notes
 
 

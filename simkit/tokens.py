@@ -19,6 +19,10 @@ _TOKEN = re.compile(
     r"(?P<space>[ \t\r\n]+)|(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)"
     r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)|(?P<operator>\*\*|//|<=|>=|==|!=|:=|[-+*/(),<>=])"
 )
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?![0-9.])")
+_WHOLE_DATE = re.compile(
+    r"(?:19|20)[0-9]{2}([-/.])[01]?[0-9]\1[0-3]?[0-9]|[0-3]?[0-9]([-/.])[0-3]?[0-9]\2(?:19|20)[0-9]{2}"
+)
 _REFUSED = {
     ".": "attributes (a.b) are not allowed; a function is called as max(S)",
     "[": "indexing and lists ([) are not allowed",
@@ -54,6 +58,8 @@ def check_tokens(text: str, keywords: bool) -> None:
     """Refuse everything but numbers, names and operators; `=` only where arguments may have `keywords`."""
     if len(text) > MAX_LENGTH:
         raise ExpressionError(f"an expression of {len(text)} characters; at most {MAX_LENGTH} are allowed")
+    if _WHOLE_DATE.fullmatch(text.strip()):
+        _fail_as_date(text, len(text) - len(text.lstrip()))
     at = depth = 0
     previous = operand = ""
     while at < len(text):
@@ -61,8 +67,11 @@ def check_tokens(text: str, keywords: bool) -> None:
         token = found[0] if found else text[at]
         if found is None or token in _REFUSED:
             fail(at, _REFUSED.get(token) or _unknown(token))
+        if found["number"] and _DATE.match(text, at):
+            _fail_as_date(text, at)
         if found["name"] and previous == "number":
-            fail(at, f"{shown(token)} follows a number directly; write * between them")
+            number = "a number is written without underscores" if token[0] == "_" else "write * between them"
+            fail(at, f"{shown(token)} follows a number directly; {number}")
         if found["number"] and previous == "number":
             fail(at, "a number with two points")
         if operand and (found["number"] or (found["name"] and not keyword.iskeyword(token))):
@@ -79,6 +88,15 @@ def check_tokens(text: str, keywords: bool) -> None:
         if not found["space"]:
             operand = token if found["number"] or (found["name"] and not keyword.iskeyword(token)) else ""
         at = found.end()
+
+
+def _fail_as_date(text: str, at: int) -> NoReturn:
+    """What is meant for a date would be a difference or a quotient of its numbers."""
+    date = text[at:].split()[0]
+    message = (
+        f"{shown(date)} looks like a date; times are numbers, such as years since t0, and arithmetic has"
+    )
+    fail(at, f"{message} spaces around its operators; found")
 
 
 def _unknown(letter: str) -> str:

@@ -17,6 +17,7 @@ SOMETIMES = tuple(
         *("lower", "upper", "exact", "exact_variance", "z"),
     )
 )
+NOT_ASYMPTOTIC = "not in the asymptotic regime"
 TOTALS = ("elapsed_s", "compile_s", "bias_s")
 
 
@@ -149,8 +150,11 @@ def _strong_errors(
         found[f"{quantity}_{suffix}"] = ((VARIANT,), np.asarray(values), labels)
     longer = [name for name in datasets if factors[name] > 1]
     if len({factors[name] for name in longer}) > 1:
-        order, error = strong_order([apart[name] for name in longer], [factors[name] for name in longer])
+        order, error, asymptotic = strong_order(
+            [apart[name] for name in longer], [factors[name] for name in longer]
+        )
         label = {"units": "1", "long_name": f"strong order of convergence of {quantity} at the end"}
+        label |= {} if asymptotic else {"note": NOT_ASYMPTOTIC}
         found[f"{quantity}_strong_order"] = ((), np.asarray(order), label)
         label = {"units": "1", "long_name": f"standard error of {quantity}_strong_order"}
         found[f"{quantity}_strong_order_stderr"] = ((), np.asarray(error), label)

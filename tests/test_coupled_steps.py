@@ -13,6 +13,7 @@ from simkit.cli import app
 from simkit.coupling import strong_order
 from simkit.errors import InputError
 from simkit.step_levels import LongerSteps
+from simkit.table import strong_order_notes
 
 quick = pytest.mark.usefixtures("quick_programs")
 GBM = {
@@ -81,13 +82,42 @@ def test_areas_of_long_steps_are_those_of_the_sums():
 def test_the_order_of_errors_made_up(order):
     """Orthogonal errors whose mean squares are differences of powers, the model of the fit."""
     draw, ratios = np.random.default_rng(4), (16, 8, 4, 2)
-    parts = draw.normal(size=(4, 20_000))
     sizes = np.array([ratio ** (2 * order) - 1 for ratio in ratios])
-    steps = np.sqrt(sizes - np.append(sizes[1:], 0.0))
-    differences = np.cumsum((steps[:, None] * parts)[::-1], axis=0)[::-1]
-    found, error = strong_order(list(differences), ratios)
+    found, error, asymptotic = strong_order(made_up(sizes, draw), ratios)
     assert abs(found - order) < 5 * error
     assert error < 0.02
+    assert asymptotic
+
+
+def made_up(sizes, draw):
+    """Differences with these mean squares, each the next finer one and an independent part."""
+    steps = np.sqrt(sizes - np.append(sizes[1:], 0.0))
+    return list(np.cumsum((steps[:, None] * draw.normal(size=(len(sizes), 20_000)))[::-1], axis=0)[::-1])
+
+
+def test_where_long_steps_show_another_order_the_error_says_so():
+    """Mean squares of a part of order 1/2 and a part of order 1, which is the larger one at long steps."""
+    ratios = np.array([32.0, 16.0, 8.0, 4.0])
+    sizes = (ratios - 1) + 0.1 * (ratios**2 - 1)
+    differences = made_up(sizes, np.random.default_rng(7))
+    found, error, asymptotic = strong_order(differences, ratios)
+    assert not asymptotic
+    assert 0.6 < found < 1
+    assert abs(found - 0.5) < 3 * error
+    assert strong_order(differences[:2], ratios[:2]).asymptotic  # one pair has nothing to differ from
+
+
+@quick
+def test_the_table_marks_an_order_of_steps_that_are_too_long():
+    small = {"sde": {"x": {"drift": "-x", "noise": {"W": "0.4*x"}}}}
+    lengths = {f"n{n}": {"time.steps": n} for n in (8, 16, 32, 64)}
+    ensemble = GBM["ensemble"] | {"paths": 4096}
+    change = {"model": small, "initial": {"x": 1.0}, "ensemble": ensemble, "variants": {"a": {}} | lengths}
+    result = simkit.run(GBM | change)
+    assert result["x_strong_order"].attrs["note"] == "not in the asymptotic regime"
+    assert float(result["x_strong_order"]) - 0.5 > 0.1
+    [note] = strong_order_notes(result)
+    assert note.endswith(", not in the asymptotic regime")
 
 
 @pytest.mark.parametrize(

@@ -165,3 +165,20 @@ def test_orbits_are_drawn_and_keep_their_energy(tmp_path, monkeypatch, capsys):
     for _, energy, name, error in rows:
         assert (name == "Yoshida6") == (float(energy) < -0.75)
         assert float(error) < 1e-3
+
+
+COMMANDS = [
+    pytest.param(path, line.split()[2:], id=line.removeprefix("# simkit "))
+    for path in [*FILES, *GALLERY]
+    for line in path.read_text("utf-8").splitlines()
+    if line.startswith("# simkit run ")
+]
+
+
+@pytest.mark.parametrize(("path", "words"), COMMANDS)
+def test_the_commands_in_the_comments_of_an_example_are_valid(path, words):
+    """Options go together with what the file says."""
+    command, name, *options = words
+    assert name == path.name
+    result = CliRunner().invoke(app, [command, str(path), *options, "--dry-run"])
+    assert result.exit_code == 0, result.output

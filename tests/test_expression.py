@@ -165,7 +165,7 @@ REFUSED = {
     "S\0": "the character '\\x00' is not allowed at column 2",
     "# S": "the character '#' is not allowed at column 1",
     "2S": "'S' follows a number directly; write * between them at column 2",
-    "1_000": "'_000' follows a number directly; write * between them at column 2",
+    "1_000": "'_000' follows a number directly; a number is written without underscores at column 2",
     "0x10": "'x10' follows a number directly; write * between them at column 2",
     "2j": "'j' follows a number directly; write * between them at column 2",
     "1 year": "'year' follows '1' without an operator; a product is written *, and a number without its "
@@ -206,6 +206,12 @@ REFUSED = {
     "-" * 1990 + "S": "nested more than 50 levels deep at column 52",
     "S" + "**S" * 600: "nested more than 50 levels deep at column 151",
     "not " * 400 + "S": "nested more than 50 levels deep at column 205",
+    "2026-12-31": "'2026-12-31' looks like a date; times are numbers, such as years since t0, and arithmetic "
+    "has spaces around its operators; found at column 1",
+    " 31/12/2026": "'31/12/2026' looks like a date; times are numbers, such as years since t0, and "
+    "arithmetic has spaces around its operators; found at column 2",
+    "2026-12-31 - 2026-01-01": "'2026-12-31' looks like a date; times are numbers, such as years since t0, "
+    "and arithmetic has spaces around its operators; found at column 1",
     "sin(" * 60 + "S" + ")" * 60: "nested more than 50 levels deep at column 204",
 }
 
@@ -219,9 +225,22 @@ def test_refused_expressions(text):
 
 
 @pytest.mark.parametrize(
+    ("text", "value"),
+    [("2026 - 12 - 31", 1983), ("2026-1", 2025), ("1/24/3600", 1 / 86400), ("12000-10-15.5", 11974.5)],
+)
+def test_arithmetic_that_is_no_date_is_computed(text, value):
+    assert compile_expression(text)({}) == pytest.approx(value, rel=1e-15)
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("mean(max(S))", "max(…) inside mean(…): path functionals cannot be nested; found at column 6"),
+        (
+            "first(S > 2, S)",
+            "first(x, c) takes the condition last, as in first(S, S > 120); found at column 1",
+        ),
+        ("first(S)", "first takes 2 arguments, got 1, at column 1"),
         ("mean()", "mean takes 1 argument, got 0, at column 1"),
         ("meen(S)", "unknown function 'meen' at column 1; did you mean 'mean'?"),
     ],

@@ -19,6 +19,10 @@ from simkit.variants import load_variants
 TIME = {"t1": 1.0, "steps": 4}
 PRICE = {"model": {"type": "GBM", "mu": 0.05, "sigma": 0.2}, "initial": {"S": 100.0}, "time": TIME}
 REST = "initial: {S: 100}\ntime: {t1: 1, steps: 4}\n"
+ASSETS = (
+    "model: {{type: MultiAssetGBM, size: 3, mu: 0, sigma: {sigma}, rho: {rho}}}\n"
+    "initial: {{S: {start}}}\ntime: {{t1: 1, steps: 4}}\n"
+)
 HESTON = {"type": "Heston", "mu": 0, "kappa": 1, "theta": 0.04, "xi": 0.3, "rho": -0.5}
 CASES = {
     "a parameter of another model": (
@@ -63,6 +67,53 @@ CASES = {
             "file, or give simkit the file's name",
             "time.atol: '1e6' is text, not a number; PyYAML takes this for text: write 1.0e+6 in the "
             "file, or give simkit the file's name",
+        ],
+    ),
+    "dates as times": (
+        "model: {type: GBM, mu: 0.05, sigma: 0.2}\ninitial: {S: 100}\ntime: {t1: 2026-12-31, steps: 4}\n"
+        "events: {cut: {at: [2026-06-30], set: {S: 0.9*S}}}\n",
+        [
+            "<text>:3:12: time.t1: '2026-12-31' looks like a date; times are numbers, such as years since "
+            "t0, and arithmetic has spaces around its operators; found at column 1",
+            "<text>:4:21: events.cut.at[0]: '2026-06-30' looks like a date; times are numbers, such as years "
+            "since t0, and arithmetic has spaces around its operators; found at column 1",
+        ],
+    ),
+    "underscores in numbers": (
+        "model: {type: GBM, mu: 0.05, sigma: 0.2}\ninitial: {S: 1_000}\ntime: {t1: 1, steps: 4}\n"
+        "ensemble: {paths: 1_000}\n",
+        [
+            "<text>:2:14: initial.S: must be a number or an expression, got '1_000'; write 1000, without "
+            "underscores",
+            "<text>:4:19: ensemble.paths: must be a whole number, got '1_000'; write 1000, without "
+            "underscores",
+        ],
+    ),
+    "lists that are too short": (
+        ASSETS.format(sigma="[0.2, 0.3]", rho=0.5, start="[100, 100]"),
+        [
+            "<text>:1:53: model.sigma: has 2 values, and there are 3, sigma1 to sigma3",
+            "<text>:2:14: initial.S: has 2 values, and there are 3, S1 to S3",
+        ],
+    ),
+    "a correlation of all pairs": (
+        ASSETS.format(sigma=0.2, rho=1.5, start=100),
+        ["<text>:1:63: model.rho: must be >= -1 and <= 1, got 1.5"],
+    ),
+    "an entry of a list": (
+        ASSETS.format(sigma="[0.2, -0.3, 0.1]", rho=0.5, start=100),
+        ["<text>:1:59: model.sigma[1]: must be >= 0, got -0.3"],
+    ),
+    "a pair the other way round": (
+        ASSETS.format(sigma=0.2, rho="0.5, rho21: 0.1", start=100),
+        ["<text>:1:68: model.rho21: unknown parameter of MultiAssetGBM; did you mean 'rho12'?"],
+    ),
+    "several distributions": (
+        "model: {type: GBM, mu: 0.05, sigma: {uniform: [0.1, 0.2]}}\nconstants: {K: {normal: [100, 1]}}\n"
+        + REST,
+        [
+            "<text>:2:16: constants.K: study this file by `simkit uncertainty`, which takes distributions; "
+            "to run it, give one number here, as by --set constants.K=NUMBER, and so for model.sigma",
         ],
     ),
     "a rate in quotes": (

@@ -228,7 +228,7 @@ def test_many_assets_have_the_correlations_asked_for(size):
             r"^model\.rho.*: must be 1, the correlation of 2 with itself, got 0\.9",
         ),
         ({"rho": [1, 0.5]}, r"^model\.rho: must be one value, or 2 rows of 2 values: a matrix"),
-        ({"rho": 1.5}, r"^model\.rho12: must be >= -1 and <= 1, got 1\.5"),
+        ({"rho": 1.5}, r"^model\.rho: must be >= -1 and <= 1, got 1\.5"),
         ({"rho": 0.3, "mu": [[1, 2], [1, 2]]}, r"^model\.mu: must be one value, or a list of values"),
     ],
 )

@@ -159,3 +159,43 @@ def test_the_summary_is_json():
     alone = json.loads(json.dumps(summary(one_curve_dataset()), allow_nan=False))
     assert alone["state"]["X"]["stderr"] is None
     assert re.fullmatch(r"1\.0\d+", str(alone["state"]["X"]["mean"]))
+
+
+@pytest.mark.parametrize(
+    ("value", "bias", "bound", "text"),
+    [
+        (-0.4115025918328312, None, 0.71, "-0.412 ± 0"),
+        (2.60989053490181e-11, None, 0.5, "0 ± 0"),
+        (1.2529125982810094, 3e-6, None, "1.2529126 ± 0"),
+        (1.2529125982810094, -2e-14, None, "1.252912598 ± 0"),
+        (1.2529125982810094, None, None, "1.252912598 ± 0"),
+    ],
+)
+def test_a_value_that_all_paths_share_has_the_digits_that_its_step_bias_leaves(value, bias, bound, text):
+    """Its error is that of rounding."""
+    dataset = gbm_dataset()
+    dataset = dataset.drop_vars(["S_bias", "S_bias_stderr"], errors="ignore").copy(deep=True)
+    for key, number in (("mean", value), ("stderr", 3e-16 * abs(value)), ("variance", 0.0)):
+        dataset[f"S_{key}"][...] = number
+    for key, number in (("bias", bias), ("bias_stderr", bias and 1e-9 * abs(bias)), ("bias_bound", bound)):
+        if number is not None:
+            dataset[f"S_{key}"] = number
+    stock = next(line for line in printed(dataset).splitlines() if "│ S " in line)
+    assert f" {text} " in stock
+
+
+def test_a_single_path_has_the_digits_that_its_step_bias_leaves():
+    dataset = one_curve_dataset()
+    dataset["X_bias"], dataset["X_bias_stderr"] = 0.02, 0.0
+    row = next(line for line in printed(dataset).splitlines() if "│ X " in line)
+    assert f" {round(float(dataset['X_mean'][-1]), 4):.10g} " in row
+
+
+def test_who_accepts_figures_that_are_no_result_is_not_told_to_do_so():
+    dataset = gbm_dataset()
+    dataset.attrs |= {"unresolved": "S 48", "configuration": "ensemble:\n  paths: 2000\n  unresolved: stop\n"}
+    assert "take 48 steps or more" in printed(dataset)
+    assert "accept it by ensemble" in printed(dataset)
+    dataset.attrs["configuration"] = dataset.attrs["configuration"].replace("stop", "keep")
+    assert "take 48 steps or more" in printed(dataset)
+    assert "accept it" not in printed(dataset)

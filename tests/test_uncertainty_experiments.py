@@ -175,7 +175,8 @@ class TestFiles:
     def test_run_refuses_what_is_uncertain_with_the_remedy(self):
         for take in (load, simkit.run):
             with pytest.raises(
-                InputError, match=r"constants.theta: a distribution may stand .*simkit uncertainty"
+                InputError,
+                match=r"constants.theta: study this file by `simkit uncertainty`, .*constants.theta=NUMBER",
             ):
                 take(NOISY)
         numbers = {f"constants.{name}": 1 for name in ("theta", "k", "spare")}

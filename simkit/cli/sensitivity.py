@@ -63,7 +63,9 @@ def sensitivity(
         built = build_loaded(loaded)
         experiments = loaded.values() if isinstance(loaded, dict) else [loaded]
         if out is None and not quiet and any(each.output is not None for each in experiments):
-            typer.echo("output: is that of `simkit run`; --out writes the derivatives", err=True)
+            typer.echo(
+                "note: output: takes effect in `simkit run` only; give --out to write derivatives", err=True
+            )
         outputs = Outputs.checked(out, no_plot, overwrite, quiet, as_json)
         with progress_bar(enabled=not (quiet or as_json)) as progress:
             dataset = run_studies(loaded, built, progress)

@@ -60,11 +60,19 @@ def without_quotes(value: str, in_file: bool) -> str:
     return f"PyYAML takes this for text: write {number} in the file, or give simkit the file's name"
 
 
+def without_underscores(value: Any) -> str:
+    """What to do about 1_000, which is text in YAML; nothing where a value is anything else."""
+    plain = value.replace("_", "") if isinstance(value, str) and "_" in value else ""
+    return f"; write {plain}, without underscores" if NUMBER_TEXT.fullmatch(plain) else ""
+
+
 def number(value: Any) -> float | str:
     """A finite number, or the text of an expression."""
     if isinstance(value, str):
         if NUMBER_TEXT.fullmatch(value.strip()):
             raise quoted(value)
+        if remedy := without_underscores(value):
+            raise wrong(f"must be a number or an expression, got {shown(value)}{remedy}")
         if not value.strip():
             raise wrong("must be a number or an expression, got an empty text")
         return value
@@ -79,12 +87,9 @@ def plain_number(value: Any, wanted: str = "a number") -> float:
     if isinstance(value, str) and NUMBER_TEXT.fullmatch(value.strip()):
         raise quoted(value)
     if isinstance(value, dict) and len(value) == 1 and next(iter(value)) in DISTRIBUTIONS:
-        raise wrong(
-            "a distribution may stand under constants and for a model's parameter, for `simkit uncertainty`; "
-            "to run the experiment give one number, as by --set KEY=NUMBER"
-        )
+        raise PydanticCustomError("distribution", "a distribution where a number is wanted")
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise wrong(f"must be {wanted}, got {shown(value)}")
+        raise wrong(f"must be {wanted}, got {shown(value)}{without_underscores(value)}")
     if isinstance(value, int) and value.bit_length() > 1000:
         raise wrong(f"must be {wanted} that fits into float64, got a larger one")
     if not math.isfinite(value):
@@ -102,7 +107,7 @@ def whole_number(value: Any, low: int, high: int | None = None, why: str = "") -
     if isinstance(value, str) and NUMBER_TEXT.fullmatch(value.strip()):
         raise quoted(value)
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1:
-        raise wrong(f"must be a whole number, got {shown(value)}")
+        raise wrong(f"must be a whole number, got {shown(value)}{without_underscores(value)}")
     if value < low:
         raise wrong(f"must be at least {low}, got {shown(value)}")
     if high is not None and value > high:
