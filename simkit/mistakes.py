@@ -44,7 +44,8 @@ class Mistakes:
 
     def add_covered(self, path: KeyPath, by: KeyPath) -> None:
         """Add that `path` is wrong, too, and that the message about another one says so."""
-        self.found.append((path, *next(rest for told, *rest in self.found if told == by)))
+        place, message = next((place, message) for told, place, message in self.found if told == by)
+        self.found.append((path, place, message))
 
     def at_or_below(self, path: KeyPath) -> bool:
         """Whether anything is known to be wrong at a path or inside it."""
