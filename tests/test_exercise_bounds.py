@@ -48,6 +48,20 @@ def test_the_value_is_in_a_tight_interval():
     interval_holds(simkit.run(PUT), TEN, 0.005)
 
 
+@pytest.mark.more
+def test_the_error_of_the_bound_is_the_spread_over_seeds():
+    """Most of it is that of the paths; that of the policy, found anew for each seed, raises the bound."""
+    right = {**PUT["observe"]["put"], "early_exercise": {"dates": 10, "paths": 2048}}
+    found = [
+        simkit.run(PUT | {"observe": {"put": right}, "ensemble": {"paths": 2048, "devices": 1, "seed": seed}})
+        for seed in range(20)
+    ]
+    bounds = np.array([float(each["put_upper_bound"]) for each in found])
+    errors = np.array([float(each["put_upper_bound_stderr"]) for each in found])
+    assert 0.6 < bounds.std(ddof=1) / errors.mean() < 1.6
+    assert np.all(bounds + 4 * errors > TEN)
+
+
 @pytest.mark.slow
 def test_the_value_with_fifty_dates_is_in_a_tight_interval():
     right = {**PUT["observe"]["put"], "early_exercise": {"dates": 50, "paths": 32768}}
