@@ -123,7 +123,7 @@ def step_errors(done: Done, bias: BiasRun, programs: Sequence[Callable]) -> tupl
     """The step errors of all quantities at the end, and the seconds that it took to compile for them."""
     found = _by_levels(done, bias, programs)
     without = [name for name in bias.orders if _says_little(found, name, _Last.of(name, done.moments).size)]
-    if without and bias.most == 1:
+    if bias.most == 1 and not {*without}.isdisjoint(done.simulation.problem.State._fields):
         without = list(bias.orders)  # of one path, whose variables depend on each other
     shorter = bias_run(done.simulation, shorter=True) if without else None
     if shorter is None or shorter.factors == bias.factors:

@@ -225,7 +225,7 @@ def test_the_step_bias_of_an_intensity_that_depends_on_the_state():
         wide = wide * (1 - 2 * a * h)
         wide += h * (base + rise * wide)
     bias, error = float(result["x_bias"]), float(result["x_bias_stderr"])
-    assert abs(mean - exact) > 10 * error
+    assert abs(mean - exact) > 4 * error
     assert abs(bias - (wide - mean)) < LIMIT * error
 
 
