@@ -110,7 +110,7 @@ def orders(simulation: Simulation) -> dict[str, float]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Done:
+class FinishedRun:
     """A simulation that has run: final values of the first paths, statistics of all, and steps of a path."""
 
     simulation: Simulation
@@ -119,19 +119,23 @@ class Done:
     steps: float
 
 
-def step_errors(done: Done, bias: BiasRun, programs: Sequence[Callable]) -> tuple[StepErrors, float]:
+def step_errors(
+    finished: FinishedRun, bias: BiasRun, programs: Sequence[Callable]
+) -> tuple[StepErrors, float]:
     """The step errors of all quantities at the end, and the seconds that it took to compile for them."""
-    found = _by_levels(done, bias, programs)
-    without = [name for name in bias.orders if _says_little(found, name, _Last.of(name, done.moments).size)]
-    if bias.most == 1 and not {*without}.isdisjoint(done.simulation.problem.State._fields):
+    found = _by_levels(finished, bias, programs)
+    without = [
+        name for name in bias.orders if _says_little(found, name, _Last.of(name, finished.moments).size)
+    ]
+    if bias.most == 1 and not {*without}.isdisjoint(finished.simulation.problem.State._fields):
         without = list(bias.orders)  # of one path, whose variables depend on each other
-    shorter = bias_run(done.simulation, shorter=True) if without else None
+    shorter = bias_run(finished.simulation, shorter=True) if without else None
     if shorter is None or shorter.factors == bias.factors:
         unknown = dict.fromkeys(bias.orders, UNKNOWN)
         return dataclasses.replace(found, errors=unknown | found.errors), 0.0
     shorter = dataclasses.replace(shorter, orders=bias.orders)
     programs, compile_s = compiled(*shorter.requests)
-    again = _by_levels(done, shorter, programs)
+    again = _by_levels(finished, shorter, programs)
     errors = {name: again.errors.get(name, UNKNOWN) for name in without}
     left_out = {name: again.left_out[name] for name in without if name in again.left_out}
     variances = {name: again.variances.get(name, UNKNOWN) for name in without if name in found.variances}
@@ -146,18 +150,18 @@ def _says_little(found: StepErrors, name: str, size: float) -> bool:
     return error.left_out > max(abs(error.bias), OF_VALUE * size)
 
 
-def _by_levels(done: Done, bias: BiasRun, programs: Sequence[Callable]) -> StepErrors:
+def _by_levels(finished: FinishedRun, bias: BiasRun, programs: Sequence[Callable]) -> StepErrors:
     """The step errors by these grids, by as many paths as it takes."""
-    simulation = done.simulation
-    last = {name: _Last.of(name, done.moments) for name in bias.orders}
-    steps = 0.0 if isinstance(simulation.grid, JumpGrid) else done.steps  # counts are not rounded
+    simulation = finished.simulation
+    last = {name: _Last.of(name, finished.moments) for name in bias.orders}
+    steps = 0.0 if isinstance(simulation.grid, JumpGrid) else finished.steps  # counts are not rounded
 
     # Increments of other steps are made of rounded normals.
     in_normals = (
         float(np.finfo(simulation.normals).eps) if isinstance(simulation.problem, AbstractSDE) else 0.0
     )
 
-    unsure = NEAR if isinstance(simulation.grid, AdaptiveGrid) else 0.0
+    unsure = unsure_order(simulation)
 
     def errors(each: Mapping[str, np.ndarray]) -> StepErrors:
         found = StepErrors({}, {})
@@ -179,7 +183,7 @@ def _by_levels(done: Done, bias: BiasRun, programs: Sequence[Callable]) -> StepE
                     found.variances[name] = error
         return found
 
-    values = bias.values(programs, done.ends, 0, bias.paths)
+    values = bias.values(programs, finished.ends, 0, bias.paths)
     found = errors(values)
     ratios = [
         error.noise / last[name].stderr
@@ -189,8 +193,13 @@ def _by_levels(done: Done, bias: BiasRun, programs: Sequence[Callable]) -> StepE
     paths = math.ceil(min(bias.paths * max(ratios, default=0) ** 2, bias.most))
     if paths <= bias.paths:
         return found
-    more = bias.values(programs, done.ends, bias.paths, paths - bias.paths)
+    more = bias.values(programs, finished.ends, bias.paths, paths - bias.paths)
     return errors({name: np.concatenate([x, more[name]]) for name, x in values.items()})
+
+
+def unsure_order(simulation: Simulation) -> float:
+    """How much less the order may be: adaptive steps go with their tolerances, but not exactly."""
+    return NEAR if isinstance(simulation.grid, AdaptiveGrid) else 0.0
 
 
 def step_error_of_paths(

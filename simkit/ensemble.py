@@ -12,7 +12,7 @@ from jax.sharding import Mesh, NamedSharding
 from simkit_solvers.grid import Grid
 from simkit_solvers.jump_grid import JumpGrid
 
-from simkit.bias import BIAS_PATHS, Done, bias_run, step_errors, unknown_errors
+from simkit.bias import BIAS_PATHS, FinishedRun, bias_run, step_errors, unknown_errors
 from simkit.chunk_program import ChunkProgram, quantity_rows
 from simkit.chunks import Chunks, plan_chunks, planned_steps
 from simkit.errors import NumericalError
@@ -141,8 +141,8 @@ def _run(simulation: Simulation, progress: Progress | None, ends: int) -> Ensemb
     final = gathering.ends()
     errors, shorter_s = unknown_errors(simulation), 0.0
     if bias is not None:
-        done = Done(simulation, final, statistics["moments"], each)
-        errors, shorter_s = step_errors(done, bias, run_again)
+        finished = FinishedRun(simulation, final, statistics["moments"], each)
+        errors, shorter_s = step_errors(finished, bias, run_again)
     bias_s = time.perf_counter() - start - shorter_s
     return EnsembleResult(
         times=grid.times,

@@ -11,9 +11,16 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from simkit_solvers.adaptive_grid import AdaptiveGrid
 
-from simkit.bias import BIAS_PATHS, PART_OF_WORK, Done, orders, step_error_of_paths, step_errors
+from simkit.bias import (
+    BIAS_PATHS,
+    PART_OF_WORK,
+    FinishedRun,
+    orders,
+    step_error_of_paths,
+    step_errors,
+    unsure_order,
+)
 from simkit.bias_paths import BiasRun
 from simkit.chunks import planned_steps
 from simkit.rounding import rounding_error
@@ -22,7 +29,7 @@ from simkit.sensitivity.moments import Found
 from simkit.sensitivity.part import Part, ids_of_level
 from simkit.sensitivity.tails import Tail, tail_of
 from simkit.simulation import Simulation
-from simkit.step_error import NEAR, StepError
+from simkit.step_error import StepError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,8 +104,8 @@ def errors_of_means(
     moments = {}
     for name, (found, place) in means.items():
         moments |= found.moments_of(name, place)
-    done = Done(simulation, run, moments, planned_steps(simulation.grid))
-    return step_errors(done, bias, programs)[0].errors
+    finished = FinishedRun(simulation, run, moments, planned_steps(simulation.grid))
+    return step_errors(finished, bias, programs)[0].errors
 
 
 def error_of_derivative(simulation: Simulation, quantity: str, coupled: Coupled) -> StepError | None:
@@ -114,6 +121,6 @@ def error_of_derivative(simulation: Simulation, quantity: str, coupled: Coupled)
     run = values[np.isfinite(values[:, 0]), 0]
     size = math.hypot(run.mean(), run.std()) if len(run) else 0.0
     rounding = float(rounding_error(size, simulation, planned_steps(simulation.grid)))
-    unsure = NEAR if isinstance(simulation.grid, AdaptiveGrid) else 0.0
+    unsure = unsure_order(simulation)
     error, _ = step_error_of_paths(values, coupled.factors, order, rounding, False, unsure)
     return StepError(math.nan, math.nan, math.nan, "at least", order) if error is None else error

@@ -47,10 +47,11 @@ def results(checkout: Path, cases: list[Case], folder: Path, jobs: int) -> dict[
 def differences(before: dict, after: dict, tolerance: float) -> list[str]:
     """How two results of one case differ, one line each."""
     lines = []
-    for part in ("exit_code", "printed", "json"):
-        old, new = before[part], after[part]
-        if old != new and not (tolerance and part != "exit_code"):
-            lines.append(f"{part}: {_first_difference(old, new)}")
+    if before["exit_code"] != after["exit_code"]:
+        lines.append(f"exit_code: {before['exit_code']} and {after['exit_code']}")
+    for part in ("printed", "json"):
+        if before[part] != after[part] and not tolerance:  # which may change last digits
+            lines.append(f"{part}: {_first_difference(before[part], after[part])}")
     old, new = (dict(np.load(result["arrays"])) if result["arrays"] else {} for result in (before, after))
     for name in sorted(old.keys() | new.keys()):
         if name not in old or name not in new:

@@ -1,0 +1,25 @@
+"""The comparison of two checkouts tells what differs."""
+
+import numpy as np
+from compare import differences
+
+
+def result(path, values, printed="S 1.5"):
+    np.savez(path, S_mean=np.array(values))
+    return {"exit_code": 0, "printed": printed, "json": "", "arrays": str(path)}
+
+
+def test_a_last_bit_is_a_difference_unless_there_is_a_tolerance(tmp_path):
+    old = result(tmp_path / "old.npz", [1.5, 2.0])
+    new = result(tmp_path / "new.npz", [1.5, np.nextafter(2.0, 3.0)])
+    (line,) = differences(old, new, 0.0)
+    assert line.startswith("S_mean: differs by 2.22e-16")
+    assert differences(old, new, 1e-12) == []
+    assert differences(old, old, 0.0) == []
+
+
+def test_what_is_printed_ends_otherwise_or_is_missing_differs(tmp_path):
+    old = result(tmp_path / "old.npz", [1.0])
+    assert "before: S 1.5" in differences(old, old | {"printed": "S 1.6"}, 0.0)[0]
+    assert differences(old, old | {"exit_code": 3}, 1e-12) == ["exit_code: 0 and 3"]
+    assert differences(old, old | {"arrays": None}, 1e-12) == ["S_mean: only before"]
