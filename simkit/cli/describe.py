@@ -126,14 +126,13 @@ def model_snippet(name: str, model: type) -> str:
     fields = ", ".join(f"{key}: {value}" for key, value in model.example.items())
     initial = ", ".join(f"{key}: {value}" for key, value in model.example_initial.items())
     time = ", ".join(f"{key}: {value}" for key, value in model.example_time.items())
+    random = issubclass(model, AbstractSDE | AbstractReactionNetwork)
     lines = [
         f"model: {{type: {', '.join(filter(None, [name, fields]))}}}",
         f"initial: {{{initial}}}",
         f"solver: {model.example_solver}" if model.example_solver else "",
         f"time: {{{time}}}",
-        "ensemble: {paths: 10000, seed: 0}"
-        if issubclass(model, AbstractSDE | AbstractReactionNetwork)
-        else "",
+        "ensemble: {paths: 10000, seed: 0}" if random else "save: {points: 100}",
     ]
     return "".join(f"{line}\n" for line in lines if line)
 

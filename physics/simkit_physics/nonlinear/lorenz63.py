@@ -22,7 +22,7 @@ class Lorenz63(AbstractODE):
     State = Lorenz63State
     example: ClassVar[dict[str, float]] = {"sigma": 10.0, "rho": 28.0, "beta": 2.6666666666666665}
     example_initial: ClassVar[dict[str, float]] = {"x": 1.0, "y": 1.0, "z": 20.0}
-    example_time: ClassVar[dict[str, float]] = {"t1": 40.0, "steps": 4000}
+    example_time: ClassVar[dict[str, float]] = {"t1": 20.0, "steps": 4000}
 
     sigma: Scalar = parameter("1", "Prandtl number", at_least=0)
     rho: Scalar = parameter("1", "Rayleigh number over its critical value", at_least=0)

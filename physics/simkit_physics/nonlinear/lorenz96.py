@@ -62,6 +62,6 @@ class Lorenz96(AbstractLorenz96):
         "x7": 8.0,
         "x8": 8.0,
     }
-    example_time: ClassVar[dict[str, float]] = {"t1": 20.0, "steps": 1000}
+    example_time: ClassVar[dict[str, float]] = {"t1": 10.0, "steps": 1000}
 
     F: Scalar = parameter("1", "forcing")
