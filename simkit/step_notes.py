@@ -80,17 +80,11 @@ def _others(dataset: "xr.Dataset", which: str) -> Iterable[str]:
     chosen = "dt" not in dataset.attrs  # by tolerances, or by epsilon
     failing = by_quantity(dataset, "unresolved")
     unknown = [name for name in bounds if name not in seen and name not in failing]
+    counts = by_quantity(dataset, "bias_left_out")
     if unknown:
-        reason = (
-            f"paths fail with smaller {'tolerances' if 'rtol' in dataset.attrs else 'leaps'}; a larger "
-            "time.max_steps may help"
-            if chosen
-            else "jumps are not split between halves of a step, and no longer steps meet all dates; take an "
-            "even number of steps"
-        )
+        reason = _why_unknown(dataset, not counts.keys().isdisjoint(unknown))
         yield f"the step bias{which} is unknown ({', '.join(unknown)}): {reason}"
-    counts = by_quantity(dataset, "bias_left_out").items()
-    lost = ", ".join(f"{name}: {count:,}" for name, count in counts if name not in unknown)
+    lost = ", ".join(f"{name}: {count:,}" for name, count in counts.items() if name not in unknown)
     if lost:
         others = "with other tolerances" if chosen else "at its other steps"
         remedy = "a larger time.max_steps may help" if chosen else "take more steps"
@@ -103,6 +97,21 @@ def _others(dataset: "xr.Dataset", which: str) -> Iterable[str]:
             f"{', '.join(empty)}{which}: 0 on all {int(dataset.attrs['paths']):,} paths, which sets no limit "
             "to what rarer paths would add; take more paths"
         )
+
+
+def _why_unknown(dataset: "xr.Dataset", failed: bool) -> str:
+    """The reason why there is no step bias: paths that have failed on other steps, or no other steps."""
+    adaptive = "rtol" in dataset.attrs
+    if "dt" in dataset.attrs:
+        return (
+            "jumps are not split between halves of a step, and no longer steps meet all dates; take an even "
+            "number of steps"
+        )
+    if adaptive and not failed:
+        precision = dataset.attrs["precision"]
+        remedy = "precision: float64" if precision == "float32" else "a larger rtol"
+        return f"there are no other tolerances below 1 that {precision} resolves; take {remedy}"
+    return f"paths fail with other {'tolerances' if adaptive else 'leaps'}; a larger time.max_steps may help"
 
 
 def _spread(dataset: "xr.Dataset", which: str) -> Iterable[str]:
