@@ -177,7 +177,7 @@ def _by_levels(finished: FinishedRun, bias: BiasRun, programs: Sequence[Callable
         found = StepErrors({}, {})
         for name, values in each.items():
             size, order = last[name].size, bias.orders[name]
-            rounding = float(rounding_error(size, simulation, steps))
+            rounding = float(rounding_error(size, simulation, steps, last[name].spread))
             rounding = max(rounding, in_normals * last[name].spread)
             error, lost = step_error_of_paths(
                 values, bias.factors, order, rounding, last[name].varies, unsure

@@ -43,10 +43,11 @@ def standard_errors(name: str, simulation: Simulation, result: EnsembleResult) -
     if isinstance(simulation.grid, JumpGrid):
         return errors
     with np.errstate(invalid="ignore", over="ignore"):
-        size = np.hypot(moments[f"{name}_mean"], np.sqrt(np.nan_to_num(moments[f"{name}_variance"])))
+        spread = np.sqrt(np.nan_to_num(moments[f"{name}_variance"]))
+        size = np.hypot(moments[f"{name}_mean"], spread)
         rows = len(result.times)
         parts = np.linspace(0.0, 1.0, rows)[-len(errors) :] if rows > 1 else np.ones(1)
-        return np.maximum(errors, rounding_error(size, simulation, steps_of(result) * parts))
+        return np.maximum(errors, rounding_error(size, simulation, steps_of(result) * parts, spread))
 
 
 def step_bias(
@@ -122,7 +123,8 @@ def _z(name: str, exact: float, simulation: Simulation, result: EnsembleResult) 
     moments = result.statistics["moments"]
     off, error = moments[f"{name}_mean"][-1] - exact, standard_errors(name, simulation, result)[-1]
     size = max(abs(exact), abs(moments[f"{name}_mean"][-1]))
-    rounding = rounding_error(size, simulation, steps_of(result))
+    spread = np.sqrt(np.nan_to_num(moments[f"{name}_variance"][-1]))
+    rounding = rounding_error(size, simulation, steps_of(result), spread)
     return z_of(off, error, result.bias.get(name), rounding)
 
 
