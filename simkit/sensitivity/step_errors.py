@@ -113,12 +113,11 @@ def error_of_derivative(simulation: Simulation, quantity: str, coupled: Coupled)
 
     Without an estimate it is unknown where too many paths have no value on another length.
     """
-    all_orders = orders(simulation)
-    if coupled.levels is None or quantity not in all_orders:
+    order = None if coupled.levels is None else orders(simulation).get(quantity)
+    if coupled.levels is None or order is None:
         return None
     paths = coupled.levels.shape[1]
     values = np.column_stack([coupled.sample[:paths], *coupled.levels])
-    order = all_orders[quantity]
     run = values[np.isfinite(values[:, 0]), 0]
     size = math.hypot(run.mean(), run.std()) if len(run) else 0.0
     rounding = float(rounding_error(size, simulation, planned_steps(simulation.grid)))
