@@ -27,7 +27,7 @@ from simkit.resolution import OF_VALUE
 from simkit.rounding import rounding_error
 from simkit.simulation import Simulation
 from simkit.step_error import NEAR, StepError, step_error
-from simkit.step_levels import Comparison, levels
+from simkit.step_levels import Comparison, approximate, levels
 
 BIAS_PATHS = 4096
 MOST_BIAS_PATHS = 2**19  # 4 MB of final values for each quantity
@@ -46,21 +46,28 @@ class StepErrors:
 
 
 def unknown_errors(simulation: Simulation) -> StepErrors:
-    """Those of a run without anything to compare with: unknown, or none where the law is sampled exactly.
+    """Those of a run without anything to compare with: unknown, none where the law is sampled exactly.
 
     The former are runs whose jumps are not split between halves of a step, and whose number of steps or dates
     rule out longer ones.
     """
-    exact = isinstance(simulation.grid, JumpGrid) or samples_exactly(simulation.solver, simulation.problem)
-    names = () if exact else (*simulation.problem.State._fields, *simulation.observables)
+    jumps = isinstance(simulation.grid, JumpGrid)
+    names = () if jumps else approximate_means(simulation)
     return StepErrors(dict.fromkeys(names, UNKNOWN), {})
+
+
+def approximate_means(simulation: Simulation) -> tuple[str, ...]:
+    """The quantities whose means have a step error: of exact states those of functionals over time."""
+    if samples_exactly(simulation.solver, simulation.problem):
+        return approximate(simulation)
+    return *simulation.problem.State._fields, *simulation.observables
 
 
 def bias_run(simulation: Simulation, shorter: bool = False) -> BiasRun | None:
     """How to find the step bias; None where there is nothing to compare with (`levels`)."""
     if isinstance(simulation.grid, JumpGrid):
         return leap_run(simulation, shorter, PART_OF_WORK, MOST_BIAS_PATHS)
-    others = levels(simulation, shorter)
+    others = levels(simulation, shorter) or levels(simulation, True)
     if not others:
         return None
     cost = sum(other.cost for other in others)
@@ -88,24 +95,27 @@ def bias_run(simulation: Simulation, shorter: bool = False) -> BiasRun | None:
         last = (np.asarray(array, np.float64)[-1].reshape(1, -1) for array in values)
         return dict(zip(names, last, strict=True))
 
-    factors, requests = tuple(other.factor for other in others), tuple(map(request, others))
+    factors = tuple(other.factor for other in others if other.factor != 1)
+    requests = tuple(map(request, others))
     return BiasRun(factors, requests, ends, orders(simulation), paths, most)
 
 
 def orders(simulation: Simulation) -> dict[str, float]:
     """The order of each quantity's mean: the solver's, of integrals over time no more than the trapezoid's.
 
-    Where nothing but the rule of the integral can be wrong, the order is that of the rule.
+    Where nothing but the rule of the integral can be wrong, the order is that of the rule. Bridges between
+    exact states keep the volatility of their start, which leaves them order 1.
     """
     adaptive = isinstance(simulation.grid, AdaptiveGrid)  # whose lengths are chosen for an order of 1
-    order = 1.0 if adaptive else weak_order(simulation.solver, simulation.problem)
-    state = simulation.problem.State._fields
-    by_name = dict.fromkeys((*state, *simulation.observables), order)
-    if isinstance(simulation.observer, Observer):
-        for observable in simulation.observer.observables:
-            if any(functional.kind in OVER_TIME for functional in observable.functionals):
-                exact = not observable.names & {*state}
-                by_name[observable.name] = QUADRATURE_ORDER if exact else min(order, QUADRATURE_ORDER)
+    exact = samples_exactly(simulation.solver, simulation.problem)
+    order = 1.0 if adaptive or exact else weak_order(simulation.solver, simulation.problem)
+    state = {*simulation.problem.State._fields}
+    by_name = dict.fromkeys(approximate_means(simulation), order)
+    for observable in simulation.observer.observables if isinstance(simulation.observer, Observer) else ():
+        kinds = {functional.kind for functional in observable.functionals}
+        if observable.name in by_name and not kinds.isdisjoint(OVER_TIME):
+            rule = not observable.names & state or (exact and "no_touch" not in kinds)
+            by_name[observable.name] = QUADRATURE_ORDER if rule else min(order, QUADRATURE_ORDER)
     return by_name
 
 
@@ -167,7 +177,7 @@ def _by_levels(finished: FinishedRun, bias: BiasRun, programs: Sequence[Callable
         found = StepErrors({}, {})
         for name, values in each.items():
             size, order = last[name].size, bias.orders[name]
-            rounding = float(rounding_error(size, simulation, steps))
+            rounding = float(rounding_error(size, simulation, steps, last[name].spread))
             rounding = max(rounding, in_normals * last[name].spread)
             error, lost = step_error_of_paths(
                 values, bias.factors, order, rounding, last[name].varies, unsure

@@ -14,6 +14,7 @@ from simkit_solvers.schedule import is_changed
 
 from simkit.dataset_errors import (
     against_exact,
+    censored,
     labels,
     limits,
     resolutions,
@@ -45,8 +46,9 @@ def to_dataset(simulation: Simulation, result: EnsembleResult, provenance: Mappi
     `(S_edge)`, `S_path` `(path, time)`, and where they are known `S_exact`, `S_exact_variance` `(time)`,
     `S_bias`, `S_bias_stderr`, `S_bias_order`, where there is no estimate `S_bias_bound`, and `S_z` at the
     end; `S_lower` and `S_upper` where all paths have one value and could have others. Observables kept at the
-    end have no `time`. `covariance` is that of the final values. With early exercise, an observable `P` has
-    `P_in_sample` and `P_in_sample_stderr`, its mean on the paths where the policy was found, and
+    end have no `time`. A hitting time has `T_censored` and `T_censored_stderr`, which part of the first paths
+    was still waiting at the end. `covariance` is that of the final values. With early exercise, an observable
+    `P` has `P_in_sample` and `P_in_sample_stderr`, its mean on the paths where the policy was found, and
     `P_exercise_share`, `P_exercise_low` and `P_exercise_high` `(P_date)`: how many of those exercise, and the
     range of the first basis function where they do. Where Brownian noise drives the model, `P_upper_bound`
     and `P_upper_bound_stderr` are an upper bound of the value. A figure `v` made of means has `v_value`,
@@ -71,6 +73,7 @@ def to_dataset(simulation: Simulation, result: EnsembleResult, provenance: Mappi
         variables |= against_exact(name, unit, description, at, simulation, result, exact)
         variables |= step_bias(name, unit, description, simulation, result)
         variables |= limits(name, unit, description, simulation, result)
+        variables |= censored(name, simulation, result)
         if name in result.exercises:
             fit = result.exercises[name]
             variables |= _exercise(name, unit, description, fit)

@@ -9,6 +9,7 @@ from simkit_solvers.grid import Grid
 from simkit_solvers.jump_grid import JumpGrid
 from simkit_solvers.problem import AbstractSDE
 
+from simkit.expression import Expression
 from simkit.initial import differs_between_paths
 from simkit.observables import Observer
 from simkit.resolution import Resolution, resolution
@@ -22,6 +23,7 @@ RULE_OF_THREE = 3.0  # of n paths none: fewer than 3/n of all, with 95 % confide
 WITHOUT_SPREAD = (
     5.0  # roundings: so far from an exact value a mean without any other error is off, not unlucky
 )
+END_ROUNDINGS = 4.0  # of the time when a run ends
 
 Variables = dict[str, tuple]
 
@@ -43,10 +45,11 @@ def standard_errors(name: str, simulation: Simulation, result: EnsembleResult) -
     if isinstance(simulation.grid, JumpGrid):
         return errors
     with np.errstate(invalid="ignore", over="ignore"):
-        size = np.hypot(moments[f"{name}_mean"], np.sqrt(np.nan_to_num(moments[f"{name}_variance"])))
+        spread = np.sqrt(np.nan_to_num(moments[f"{name}_variance"]))
+        size = np.hypot(moments[f"{name}_mean"], spread)
         rows = len(result.times)
         parts = np.linspace(0.0, 1.0, rows)[-len(errors) :] if rows > 1 else np.ones(1)
-        return np.maximum(errors, rounding_error(size, simulation, steps_of(result) * parts))
+        return np.maximum(errors, rounding_error(size, simulation, steps_of(result) * parts, spread))
 
 
 def step_bias(
@@ -122,7 +125,8 @@ def _z(name: str, exact: float, simulation: Simulation, result: EnsembleResult) 
     moments = result.statistics["moments"]
     off, error = moments[f"{name}_mean"][-1] - exact, standard_errors(name, simulation, result)[-1]
     size = max(abs(exact), abs(moments[f"{name}_mean"][-1]))
-    rounding = rounding_error(size, simulation, steps_of(result))
+    spread = np.sqrt(np.nan_to_num(moments[f"{name}_variance"][-1]))
+    rounding = rounding_error(size, simulation, steps_of(result), spread)
     return z_of(off, error, result.bias.get(name), rounding)
 
 
@@ -156,6 +160,30 @@ def limits(
         what = labels(unit, f"{key} limit of the mean of {description}, of 95 % confidence")
         found[f"{name}_{key}"] = ((), limit if np.isfinite(limit) else np.nan, what)
     return found
+
+
+def censored(name: str, simulation: Simulation, result: EnsembleResult) -> Variables:
+    """Of a hitting time, which part of the paths was still waiting when the run ended, by the first paths."""
+    observable = _observable(name, simulation)
+    if observable is None or not _is_hitting_time(observable.expression):
+        return {}
+    ends, last = result.ends[name][np.isfinite(result.ends[name])], float(result.times[-1])
+    near = END_ROUNDINGS * np.finfo(simulation.precision).eps * max(abs(float(result.times[0])), abs(last))
+    part = float(np.mean(np.abs(ends - last) <= near)) if len(ends) else 0.0
+    if not part:
+        return {}
+    what = "part of the first paths that had not met the condition before the end"
+    error = math.sqrt(part * (1 - part) / len(ends))
+    about = labels("1", what) | {"n": len(ends)}
+    return {
+        f"{name}_censored": ((), part, about),
+        f"{name}_censored_stderr": ((), error, labels("1", f"standard error of {name}_censored")),
+    }
+
+
+def _is_hitting_time(expression: Expression) -> bool:
+    texts = [f"hitting_time({f.arguments[-1].text})" for f in expression.functionals]
+    return [expression.text.replace(" ", "")] == [text.replace(" ", "") for text in texts]
 
 
 def _one_value(name: str, simulation: Simulation, result: EnsembleResult) -> float | None:

@@ -38,6 +38,7 @@ from simkit.suggestion import did_you_mean, shown
 from simkit.tokens import MAX_DEPTH, ExpressionError, check_tokens, fail
 
 MAX_INTEGER_POWER = 1000
+SHOWN = 12  # names in a message
 NO_DERIVATIVE = (
     "is computed from plain numbers before the run and has no derivative; leave what it depends on out of "
     "sensitivity.wrt"
@@ -296,9 +297,8 @@ class _Compiler:
             if name in FUNCTIONS or name in self.closed_forms:
                 fail(node.col_offset, f"{name} is a function; write {name}(…)")
             known = [*self.names, *NUMBERS]
-            raise ExpressionError(
-                f"unknown name {shown(name)} at column {node.col_offset + 1}{did_you_mean(name, known)}"
-            )
+            hint = did_you_mean(name, known) or f"; known: {', '.join(known[:SHOWN])}, …"
+            raise ExpressionError(f"unknown name {shown(name)} at column {node.col_offset + 1}{hint}")
         self.used.add(name)
         return lambda environment: environment[name]
 

@@ -36,7 +36,8 @@ class _Inline:
         self.section, self.constants, self.mistakes = section, constants, mistakes
         self.before = len(mistakes.found)
         self.kind = "sde" if isinstance(section, InlineSDE) else "ode"
-        self.variables = tuple(section.sde if isinstance(section, InlineSDE) else section.ode)
+        self.section_variables = section.sde if isinstance(section, InlineSDE) else section.ode
+        self.variables = tuple(dict.fromkeys([*self.section_variables, *self.written(self.kind)]))
         self.used: set[str] = set()
 
     def plan(self) -> ModelPlan:
@@ -47,7 +48,8 @@ class _Inline:
         self.changing = self.constants.changing | {
             name for name, text in found.expressions.items() if text.names & self.constants.changing
         }
-        names = [*self.variables, *self.given_parameters(), *self.constants.names, "t"]
+        given = [*self.section.parameters, *self.written("parameters")]
+        names = [*self.variables, *given, *self.constants.names, "t"]
         self.names = tuple(dict.fromkeys(names))
         equations = self.equations()
         noises = tuple(dict.fromkeys(name for _, _, noise in equations for name, _ in noise))
@@ -63,11 +65,13 @@ class _Inline:
         expressions = found.expressions | {name: itself(name) for name in borrowed}
         values = found.values | {name: self.constants.values[name] for name in borrowed}
         self.check_correlation(noises, correlation, values)
+        self.check_constant_parts(equations, values)
 
         parameters = (*own, *borrowed)
         problem = None
         known = {*self.variables, *parameters, *self.constants.expressions, "t"}
         sound = len(self.mistakes.found) == self.before and self.used <= known
+        sound = sound and len(equations) == len(self.variables)
         if sound and values.keys() == set(parameters):
             calculus = self.section.calculus if isinstance(self.section, InlineSDE) else "ito"
             lines = tuple(Equation(*equation) for equation in equations)
@@ -91,11 +95,11 @@ class _Inline:
         if reason:
             self.mistakes.add(path, reason, at_key=True)
 
-    def given_parameters(self) -> list[str]:
-        """The parameters, those too whose values could not be read."""
+    def written(self, key: str) -> list[str]:
+        """The names in a part of the model as it stands in the file, those too whose values are wrong."""
         model = self.mistakes.document.data.get("model")
-        given = model.get("parameters") if isinstance(model, dict) else None
-        return [*self.section.parameters, *(given if isinstance(given, dict) else ())]
+        part = model.get(key) if isinstance(model, dict) else None
+        return [name for name in part if isinstance(name, str)] if isinstance(part, dict) else []
 
     def expression(self, path: KeyPath, text: float | str, names: Collection[str]) -> Expression | None:
         expression = compiled(self.mistakes, path, text, names)
@@ -145,6 +149,15 @@ class _Inline:
             elif rho is not None:
                 found.append((names[0], names[1], rho, path))
         return found
+
+    def check_constant_parts(self, equations, values) -> None:
+        """A drift or a factor of a noise that is made of constants alone is a finite number."""
+        for variable, drift, noise in equations:
+            place = ("model", self.kind, variable)
+            own = (*place, "drift") if self.kind == "sde" else place
+            for path, expression in [(own, drift), *(((*place, "noise", name), x) for name, x in noise)]:
+                if expression is not None and not expression.names & self.changing:
+                    evaluated(self.mistakes, path, expression, values)
 
     def check_correlation(self, noises, correlation, values) -> None:
         """Each entry in [-1, 1], and all of them together those of some random variables."""

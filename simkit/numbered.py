@@ -92,7 +92,10 @@ def written_out(
     for name, value in given.items():
         pairs = pair_names(name, known)
         names = names_for(name, known)
-        if pairs and isinstance(value, list):
+        if names and given.keys() >= {*names}:
+            message = f"has no effect: {names[0]} to {names[-1]} are given one by one; leave it out, or those"
+            mistakes.add((*place, name), message)
+        elif pairs and isinstance(value, list):
             found |= _of_matrix(value, pairs, (*place, name), mistakes)
         elif not isinstance(value, list):
             found |= dict.fromkeys(names, value) if names else {}

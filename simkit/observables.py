@@ -20,7 +20,8 @@ class Observable:
     """One observable; its path functionals look at every `every`-th step, each step if `None`.
 
     `dates` are the steps of those that look once, or the numbers of the observer's stops. With `exercise` it
-    is what the expression gave at the date that a policy chose, and 0 until then.
+    is what the expression gave at the date that a policy chose, and 0 until then. Functionals over time
+    approximate by every `spacing`-th step, as the others look if `None`.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Observable:
     every: int | None = None
     exercise: Exercise | None = None
     dates: tuple[tuple[Functional, int], ...] = ()
+    spacing: int | None = None
 
     @property
     def expressions(self) -> tuple[Expression, ...]:
@@ -44,8 +46,18 @@ class Observable:
         """The accumulators of the path functionals."""
         dates = dict(self.dates)
         return tuple(
-            Monitor(f, 1, dates[f]) if f in dates else Monitor(f, self.every or 1) for f in self.functionals
+            Monitor(f, 1, dates[f]) if f in dates else Monitor(f, self._interval(f)) for f in self.functionals
         )
+
+    def _interval(self, functional: Functional) -> int:
+        own = self.spacing if functional.kind in OVER_TIME else None
+        return own or self.every or 1
+
+    @property
+    def approximates(self) -> bool:
+        """Whether it has a functional over time that takes in as many steps as there are."""
+        free = self.every is None or self.spacing is not None
+        return free and any(functional.kind in OVER_TIME for functional in self.functionals)
 
     @property
     def is_dated(self) -> bool:
@@ -213,11 +225,11 @@ class Observer(AbstractObserver):
                 rows[observable.name] = taken[observable.name]
         return rows
 
-    def environment(self, problem, acc, t, y, every: int) -> dict[Any, Any]:
-        """What expressions see, with the values so far of the functionals at every `every`-th step."""
+    def environment(self, problem, acc, t, y, monitors: tuple[Monitor, ...]) -> dict[Any, Any]:
+        """What expressions see, with the values so far of these functionals."""
         values, dtype = self._environment(problem, t, y)
         found = self._functionals(acc, values, dtype)
-        return values | {m.functional: x for m, x in found.items() if m.date is not None or m.every == every}
+        return values | {monitor.functional: found[monitor] for monitor in monitors}
 
     def _functionals(self, acc, values, dtype) -> dict[Monitor, Any]:
         """The value of each path functional so far."""
@@ -253,13 +265,31 @@ class Observer(AbstractObserver):
         """The observer of the same quantities on a grid of `factor` times as short steps."""
         changed = []
         for observable in self.observables:
-            every, exercise = observable.every, observable.exercise
+            every, exercise, spacing = observable.every, observable.exercise, observable.spacing
+            if every is None and observable.approximates:
+                spacing = 1
             if every is not None or observable.is_dated:
                 every = (every or 1) * factor
             if exercise is not None:
                 exercise = exercise.on_steps(factor)
             dates = tuple((f, step * factor) for f, step in observable.dates)
-            changed.append(dataclasses.replace(observable, every=every, exercise=exercise, dates=dates))
+            there = dataclasses.replace(observable, every=every, exercise=exercise, dates=dates)
+            changed.append(dataclasses.replace(there, spacing=spacing))
+        return dataclasses.replace(self, observables=tuple(changed))
+
+    def spaced(self, spacing: int) -> "Observer | None":
+        """The observer whose functionals over time see every so many-th step; all else is as it was.
+
+        `None` where a decision to exercise would see one that is out of date.
+        """
+        changed = []
+        for observable in self.observables:
+            if observable.approximates:
+                exercise = observable.exercise
+                if exercise is not None and any(step % spacing for step in exercise.when):
+                    return None
+                observable = dataclasses.replace(observable, spacing=spacing)
+            changed.append(observable)
         return dataclasses.replace(self, observables=tuple(changed))
 
     def _environment(self, problem, t, y) -> tuple[dict[Any, Any], Any]:

@@ -2,19 +2,30 @@
 
 import numpy as np
 from simkit_solvers.adaptive_grid import AdaptiveGrid
+from simkit_solvers.compensated import can_compensate
+from simkit_solvers.grid import Grid
 from simkit_solvers.problem import AbstractSDE
 
 from simkit.simulation import Simulation
 
 
-def rounding_error(size, simulation: Simulation, steps):
-    """Of numbers of this size after so many steps of a simulation.
+def rounding_error(size, simulation: Simulation, steps, spread=np.inf):
+    """Of numbers of this size after so many steps of a simulation, `spread` their standard deviation.
 
-    Roundings add up at random. In float32 sums are compensated where they would not, except those of adaptive
-    steps of ordinary equations: there all may be to one side.
+    Roundings add up at random, or where no noise of a step is as large, all to one side. In float32 the sums
+    of many steps and those of ordinary equations are compensated, except those of adaptive steps of
+    ordinary equations.
     """
     eps = np.finfo(simulation.precision).eps * np.abs(size)
-    adaptive = isinstance(simulation.grid, AdaptiveGrid) and not isinstance(simulation.problem, AbstractSDE)
-    if adaptive and simulation.precision == "float32":
-        return eps * np.maximum(np.sqrt(steps), steps / 2)
-    return eps * np.sqrt(steps)
+    at_random = eps * np.sqrt(steps)
+    if simulation.precision != "float32" or _compensates(simulation):
+        return at_random
+    one_sided = np.maximum(at_random, eps * steps / 2)
+    return np.where(np.asarray(spread) < at_random / 2, one_sided, at_random)
+
+
+def _compensates(simulation: Simulation) -> bool:
+    stochastic, grid = isinstance(simulation.problem, AbstractSDE), simulation.grid
+    if isinstance(grid, Grid):
+        return can_compensate(simulation.solver) and (grid.long or not stochastic)
+    return stochastic or not isinstance(grid, AdaptiveGrid)

@@ -31,8 +31,8 @@ class StepError:
 
     `stderr` is the error of `bias`: its `noise`, which is less with more paths, and what the extrapolation
     leaves out. `order` is the one extrapolated with. With the claim `at least` there is no estimate: steps
-    are too long for any order, and `bias` is the difference to the shortest steps, or where the run's own are
-    these, what it would be if the order were there.
+    are too long for any order, and `bias` is the largest difference to shorter steps, or where the run's own
+    are the shortest, what it would be if the order were there.
     """
 
     bias: float
@@ -95,8 +95,8 @@ class _Expansion:
         if len(self.lengths) == 2:
             return self.estimate(order, [])
         if self.surely_below(LEAST_ORDER):
-            to_finest = self.differences[0]
-            bias, noise = self.mean(to_finest if self.lengths[0] < 1 else self.bias(order))
+            bounds = map(self.mean, self.to_finer() or [self.bias(order)])
+            bias, noise = max(bounds, key=lambda bound: abs(bound[0]))
             return StepError(bias, noise, noise, "at least", order)
         measured = order
         if self.surely_below(order) or self.surely_above(order):
@@ -172,6 +172,11 @@ class _Expansion:
             fine, coarse = self.rise(middle)
             low, high = (middle, high) if coarse / fine < wanted else (low, middle)
         return (low + high) / 2
+
+    def to_finer(self) -> list[np.ndarray]:
+        """The differences to the levels with shorter steps than the run's."""
+        to_finest, fine, _ = self.differences
+        return [to_finest, to_finest - fine][: int(np.sum(self.lengths < 1))]
 
     def bias(self, order: float) -> np.ndarray:
         """By the fine difference, to which a power of the length is fitted."""

@@ -7,9 +7,14 @@ events, and all points of curves at which a step of the run ends: otherwise it w
 Adaptive steps are longer or shorter by other tolerances, which are traced, so that the program is the same.
 The error of an ordinary equation goes with its tolerances. Of a stochastic one steps go with their power 2/3,
 and its error with the steps.
+
+Where the law is sampled exactly, only what functionals over time make of the states is approximate: they see
+every second and fourth state of the same path, or those of a path on steps a fourth as long.
 """
 
 import dataclasses
+import operator
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -26,6 +31,7 @@ from simkit_solvers.problem import AbstractSDE
 from simkit_solvers.registry import samples_exactly, weak_order
 from simkit_solvers.schedule import Schedule, schedule_of
 
+from simkit.observables import Observer
 from simkit.paths import Driver
 from simkit.simulation import Simulation
 
@@ -40,13 +46,17 @@ STOCHASTIC_POWER = 2 / 3  # of tolerances, by which stochastic steps become shor
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """Another grid for the same paths: `factor` is its step over the run's, and `cost` its work."""
+    """Another grid for the same paths: `factor` is its step over the run's, and `cost` its work.
+
+    `see` makes of the run's observer that of the grid.
+    """
 
     factor: float
     cost: float
     grid: Grid | AdaptiveGrid
-    observer: AbstractObserver
     driver: Driver
+    observer: AbstractObserver
+    see: Callable[[Any], Any] = lambda observer: observer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,14 +76,17 @@ def levels(simulation: Simulation, shorter: bool = False) -> tuple[Comparison, .
     of those that are missing, then h/4. With `shorter` it is h/2 and h/4, which say more of h and cost more.
     Adaptive steps have those of tolerances ten times as large and a tenth as large; with `shorter`, where the
     equation is ordinary, a tenth and a hundredth.
-    None for the jump process of a reaction network, and where the solver samples the law of the process
-    exactly. Jumps are not split between halves of a step, so that jump diffusions have longer steps only.
+    None for the jump process of a reaction network. Where the solver samples the law of the process exactly
+    they are of the same steps, and with `shorter` three of shorter ones, the first seen as the run's.
+    Jumps are not split between halves of a step, so that jump diffusions have longer steps only.
     """
     grid = simulation.grid
     if isinstance(grid, AdaptiveGrid):
         return _by_tolerances(simulation, grid, shorter)
-    if not isinstance(grid, Grid) or samples_exactly(simulation.solver, simulation.problem):
+    if not isinstance(grid, Grid):
         return ()
+    if samples_exactly(simulation.solver, simulation.problem):
+        return _denser(simulation, grid) if shorter else _sparser(simulation, grid)
     halves = [level for factor in SHORTER if (level := _shorter(simulation, grid, factor)) is not None]
     if shorter:
         return tuple(halves)
@@ -89,15 +102,56 @@ def levels(simulation: Simulation, shorter: bool = False) -> tuple[Comparison, .
     return (halves[0], longer[0]) if longer else tuple(halves)
 
 
+def approximate(simulation: Simulation) -> tuple[str, ...]:
+    """The observables that are approximate also of exact states: those with functionals over time."""
+    observer = simulation.observer
+    each = observer.observables if isinstance(observer, Observer) else ()
+    return tuple(observable.name for observable in each if observable.approximates)
+
+
+def _sparser(simulation: Simulation, grid: Grid) -> tuple[Comparison, ...]:
+    """The paths of the run, of which functionals over time see fewer states."""
+    schedule = schedule_of(simulation.problem)
+    for pair in LONGER if approximate(simulation) else ():
+        last = pair[-1]
+        if grid.steps % last or grid.steps < FEWEST * last or not _keeps_dates(schedule, grid, last):
+            continue
+        found = [
+            Comparison(factor, 1.0, grid, CounterNoise.of, see(simulation.observer), see)
+            for factor in pair
+            for see in [operator.methodcaller("spaced", factor)]
+        ]
+        if all(each.observer is not None for each in found):
+            return tuple(found)
+    return ()
+
+
+def _denser(simulation: Simulation, grid: Grid) -> tuple[Comparison, ...]:
+    """Other paths of the same law on shorter steps, seen as in the run first."""
+    most = round(1 / min(SHORTER))
+    steps = most * grid.steps
+    if not approximate(simulation) or steps >= 2**31:
+        return ()
+    if loses_float32(simulation.solver, simulation.precision, steps):
+        return ()
+    finer = Grid(grid.t0, grid.dt / most, steps, steps)
+    refined = simulation.observer.refined(most)
+    return tuple(
+        Comparison(factor, most, finer, CounterNoise.of, refined.spaced(round(most * factor)))
+        for factor in (1.0, *SHORTER)
+    )
+
+
 def _longer(simulation: Simulation, grid: Grid, factor: int) -> Comparison | None:
-    observer = simulation.observer.coarsened(factor)
+    see = operator.methodcaller("coarsened", factor)
+    observer = see(simulation.observer)
     if grid.steps % factor or grid.steps <= factor or observer is None:
         return None
     if not _keeps_dates(schedule_of(simulation.problem), grid, factor):
         return None
     steps = grid.steps // factor
     longer = Grid(grid.t0, grid.dt * factor, steps, steps)
-    return Comparison(factor, 1 / factor, longer, observer, LongerSteps(factor))
+    return Comparison(factor, 1 / factor, longer, LongerSteps(factor), observer, see)
 
 
 def _shorter(simulation: Simulation, grid: Grid, factor: float) -> Comparison | None:
@@ -107,9 +161,9 @@ def _shorter(simulation: Simulation, grid: Grid, factor: float) -> Comparison | 
         return None
     if loses_float32(simulation.solver, simulation.precision, steps):
         return None
-    observer = simulation.observer.refined(times)
+    see = operator.methodcaller("refined", times)
     halves = Grid(grid.t0, grid.dt / times, steps, steps)
-    return Comparison(factor, times, halves, observer, HALVING[factor])
+    return Comparison(factor, times, halves, HALVING[factor], see(simulation.observer), see)
 
 
 def _by_tolerances(simulation: Simulation, grid: AdaptiveGrid, shorter: bool) -> tuple[Comparison, ...]:
@@ -129,7 +183,7 @@ def _by_tolerances(simulation: Simulation, grid: AdaptiveGrid, shorter: bool) ->
             (times * grid.tolerances.rtol, times * grid.tolerances.atol),
         )
         there = eqx.tree_at(lambda g: g.tolerances, grid, tolerances)
-        return Comparison(times**power, times**-of_steps, there, simulation.observer, CounterNoise.of)
+        return Comparison(times**power, times**-of_steps, there, CounterNoise.of, simulation.observer)
 
     return tuple(map(other, possible[0])) if possible else ()
 

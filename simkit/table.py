@@ -87,7 +87,7 @@ def _figures(dataset: "xr.Dataset", name: str) -> dict[str, Any]:
     about = dataset[f"{name}_value" if derived else f"{name}_mean"].attrs
     differences = [key for key in OF_VARIANTS if f"{name}_{key}" in dataset]
     some = ("bias_order", "bias_bound", "lower", "upper", "in_sample", "in_sample_stderr")
-    some += ("upper_bound", "upper_bound_stderr")
+    some += ("upper_bound", "upper_bound_stderr", "censored", "censored_stderr")
     known = [key for key in some if f"{name}_{key}" in dataset]
     for key in ("mean", "stderr", "bias", "bias_stderr", "exact", "z", *differences, *known):
         variable = dataset.get(f"{name}_{'value' if key == 'mean' and derived else key}")

@@ -246,6 +246,12 @@ INLINE = [
         "{drift: -x, noise: {W: 0.1}}",
     ),
     ("ode: {}", "1:14: model.ode: needs at least one variable"),
+    ("ode: {S: '1'}", "1:18: model.ode.S: '1' is text, not a number; remove the quotes"),
+    (
+        "sde: {S: {noise: {W: sqrt(-2*a)}}}, parameters: {a: 1}",
+        "1:30: model.sde.S.noise.W: must be finite, but sqrt(-2*a) is nan",
+    ),
+    ("ode: {S: log(-1)}", "1:18: model.ode.S: must be finite, but log(-1) is nan"),
     ("ode: {S: x}", "1:18: model.ode.S: unknown name 'x' at column 1; known: S, t, pi, e"),
     ("ode: {S: S, exp: S}", "1:21: model.ode.exp: 'exp' is a function; choose another name"),
     (

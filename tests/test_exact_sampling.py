@@ -1,5 +1,6 @@
 """Exact sampling against the laws that it draws from, and Andersen's step against what it matches."""
 
+import dataclasses
 import functools
 
 import jax
@@ -26,8 +27,10 @@ from simkit_solvers.switched import Switched
 import simkit
 from simkit.build import build
 from simkit.closed_forms.bonds import vasicek_bond
+from simkit.ensemble import run_ensemble
 from simkit.errors import InputError
 from simkit.experiment import load
+from simkit.sensitivity.table import summary
 
 LIMIT = 5  # in standard errors: once in a million
 GAUSSIAN = [
@@ -225,6 +228,71 @@ def experiment(model, initial, solver, steps, **more):
 def test_exact_samples_have_no_step_bias():
     assert factors(build(load(experiment("CIR", {"r": 0.1}, "ExactSampling", 4)))) == ()
     assert factors(build(load(experiment("CIR", {"r": 0.1}, "AndersenQE", 16)))) == (2, 4)
+
+
+def trapezoid(steps, f):
+    return float(np.trapezoid(f(np.linspace(0.0, 1.0, steps + 1)), dx=1 / steps))
+
+
+@pytest.mark.parametrize("steps", [16, 10, 1])
+def test_the_error_of_an_integral_over_exact_states_covers_a_known_one(quick_programs, steps):
+    """By the run's own path, or where its steps cannot be joined by one with shorter steps; an end has none.
+
+    A decision that is made at an extreme does not hide what the integral leaves.
+    """
+    observe = {"area": "integral(S)", "both": "max(S) - max(S) + integral(S)", "end": "S", "top": "max(S)"}
+    observe["watched"] = {"value": "integral(S)", "every": 1}
+    given = experiment("GBM", {"S": 1.0}, "ExactSampling", steps, observe=observe)
+    given |= {"ensemble": {"paths": 500, "devices": 1}}
+    given["model"] = {"type": "GBM", "mu": 2.0, "sigma": 0.1}
+    simulation = build(load(given))
+    truth = trapezoid(steps, lambda t: np.exp(2 * t)) - (np.exp(2) - 1) / 2
+    found = [run_ensemble(dataclasses.replace(simulation, seed=seed)).bias for seed in range(20)]
+    for name in ("area", "both"):
+        z = [(each[name].bias - truth) / each[name].stderr for each in found]
+        assert np.mean(np.abs(z) < 2) >= 0.9
+        assert all(abs(each[name].bias) > 0.5 * truth for each in found)
+    assert set(found[0]) == {"area", "both"}
+
+
+@pytest.mark.more
+def test_bridges_between_exact_states_have_a_step_error(quick_programs):
+    """The volatility of a square root process changes between them."""
+    observe = {"safe": "no_touch(r - 0.02, sigma*sqrt(r))"}
+    given = experiment("CIR", {"r": 0.05}, "ExactSampling", 16, observe=observe)
+    given["model"] = {"type": "CIR", "kappa": 1.0, "theta": 0.04, "sigma": 0.25}
+    found = {}
+    for steps, paths in ((16, 100_000), (256, 50_000)):
+        there = {
+            "time": {"t1": 1.0, "steps": steps},
+            "ensemble": {"paths": paths, "seed": steps, "devices": 1},
+        }
+        found[steps] = simkit.run(given | there)
+    coarse, fine = (
+        (
+            float(x["safe_mean"]),
+            float(x["safe_stderr"]),
+            float(x["safe_bias"]),
+            float(x["safe_bias_stderr"]),
+        )
+        for x in found.values()
+    )
+    off = coarse[0] - coarse[2] - fine[0] + fine[2]
+    assert abs(off) < LIMIT * np.linalg.norm([coarse[1], coarse[3], fine[1], fine[3]])
+
+
+@pytest.mark.more
+def test_derivatives_of_an_integral_over_exact_states_have_a_step_error(quick_programs):
+    """d/dmu of the trapezoid of exp(mu t); that of the end has none."""
+    given = experiment("GBM", {"S": 1.0}, "ExactSampling", 16, observe={"area": "integral(S)", "end": "S"})
+    given |= {"ensemble": {"paths": 2000, "devices": 1}, "sensitivity": {"wrt": ["mu"]}}
+    given["model"] = {"type": "GBM", "mu": 2.0, "sigma": 0.1}
+    found = summary(simkit.sensitivities(given))["quantities"]
+    area, end = (found[name]["derivatives"]["mu"] for name in ("area", "end"))
+    truth = trapezoid(16, lambda t: t * np.exp(2 * t)) - (np.exp(2) + 1) / 4
+    assert abs(area["bias"] - truth) < 4 * area["bias_stderr"]
+    assert area["bias"] > 0.5 * truth
+    assert "bias" not in end
 
 
 REFUSED = [

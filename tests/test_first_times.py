@@ -1,5 +1,6 @@
 """First times and values at given times along a path, as observables and under derivatives."""
 
+import io
 import math
 
 import numpy as np
@@ -13,6 +14,7 @@ from simkit.closed_forms import CLOSED_FORMS
 from simkit.errors import InputError
 from simkit.experiment import load
 from simkit.sensitivity import sensitivities
+from simkit.table import print_table
 
 DATES = 4
 MARKET = {"r": 0.05, "vol": 0.3, "B": 0.15}
@@ -251,3 +253,20 @@ def test_adaptive_steps_of_stochastic_equations_have_no_first_times(text, messag
     adaptive = {"solver": "Milstein", "time": {"t1": 1.0, "rtol": 1e-3, "atol": 1e-3}}
     with pytest.raises(InputError, match=message):
         build(load({**FORWARD, **adaptive, "observe": {"q": text}}))
+
+
+def test_paths_that_still_wait_at_the_end_are_counted(quick_programs):
+    """Only of a hitting time as such: what else is made of it has a meaning of its own."""
+    observe = {"when": "hitting_time( x > B )", "early": "hitting_time(x > B) < 1"}
+    observe |= {"later": "1 + hitting_time(x > B)", "begun": "hitting_time(x > -1)"}
+    found = simkit.run(WATCHED | {"observe": observe})
+    part, error = float(found["when_censored"]), float(found["when_censored_stderr"])
+    assert 0 < error < 0.01
+    assert abs(part - (1 - float(found["early_mean"]))) < LIMIT * error
+    assert [name for name in found if str(name).endswith("_censored")] == ["when_censored"]
+    file = io.StringIO()
+    print_table(found, file)
+    told = (
+        f"when: {100 * part:.1f} ± {100 * error:.1f} % of the paths had not met the condition before the end"
+    )
+    assert told in file.getvalue()

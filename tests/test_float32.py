@@ -1,5 +1,6 @@
 """States in float32 over many steps: rounding neither adds up nor eats what is small."""
 
+import dataclasses
 from typing import NamedTuple
 
 import diffrax
@@ -25,10 +26,16 @@ from simkit_solvers.registry import SOLVERS, make_solver
 
 import simkit
 from simkit.build import build
+from simkit.dataset import to_dataset
+from simkit.ensemble import run_ensemble
 from simkit.errors import InputError
 from simkit.experiment import load
 
 ULP = 2.0**-23
+
+
+def ran(simulation):
+    return simulation, run_ensemble(simulation)
 
 
 class Level(NamedTuple):
@@ -252,6 +259,32 @@ def test_adaptive_steps_of_a_stochastic_equation_lose_nothing(noise, quick_progr
         for kind in ("float32", "float64")
     ]
     assert found[0] == pytest.approx(found[1], abs=4 * ULP)
+
+
+@pytest.mark.parametrize(("noise", "most"), [(1e-7, 1e-3), (1e-3, 2e-4)])
+def test_an_error_covers_roundings_that_no_noise_makes_random(noise, most, quick_programs):
+    """x' = 0.1 from 1, over steps too few to be compensated: up to 23 of the errors of random roundings."""
+    simulation = build(
+        load(
+            {
+                "model": {"sde": {"x": {"drift": 0.1, "noise": {"W": noise}}}},
+                "initial": {"x": 1},
+                "solver": "EulerMaruyama",
+                "precision": "float32",
+                "time": {"t1": 1, "steps": 10_000},
+                "ensemble": {"paths": 64, "devices": 1, "unresolved": "keep"},
+                "observe": {"y": {"value": "x", "exact": 1.1}},
+            }
+        )
+    )
+    off, z = [], []
+    for steps in (3400, 5120, 7000, 9000, 9600, 10_000):
+        found = to_dataset(*ran(dataclasses.replace(simulation, grid=Grid(0.0, 1 / steps, steps, steps))), {})
+        off.append(abs(float(found["y_mean"]) - 1.1) / float(found["y_stderr"]))
+        z.append(abs(float(found["y_z"])))
+        assert float(found["y_stderr"]) < most
+    assert max(off) < 3
+    assert np.nanmax(z) < 3
 
 
 def test_adaptive_steps_of_an_ordinary_equation_know_what_they_lose(quick_programs):

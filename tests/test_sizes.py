@@ -174,6 +174,27 @@ def assets(size, **given):
     return {"model": model, "initial": {"S": 100.0}, "time": TIME}
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"rho": 1.5}, r"^model\.rho: must be >= -1 and <= 1, got 1\.5$"),
+        ({"rho": 1.5, "rho12": 0, "rho13": 0, "rho23": 0}, r"^model\.rho: has no effect: rho12 to rho23 are"),
+        (
+            {"rho": [[1, 0.9, -0.9], [0.9, 1, 0.9], [-0.9, 0.9, 1]]},
+            r"^model: .*the least eigenvalue of their",
+        ),
+    ],
+)
+def test_correlations_that_cannot_be_or_are_not_used_are_refused(given, message):
+    with pytest.raises(InputError, match=message):
+        load(assets(3, **given))
+
+
+def test_an_unknown_name_beside_many_shows_some_of_them():
+    with pytest.raises(InputError, match=r"unknown name 'S4' at column 1; known: S1, S2, S3, mu1, .*, …$"):
+        load(assets(3, rho=0.3) | {"observe": {"spread": "S4 - S1"}})
+
+
 @pytest.mark.more
 def test_one_correlation_or_a_matrix_stands_for_all_pairs():
     rho = np.corrcoef(np.random.default_rng(3).standard_normal((12, 30)))

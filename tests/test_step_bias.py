@@ -355,6 +355,20 @@ def test_an_ordinary_equation_beyond_its_limit_is_no_result(quick_programs):
     assert result.attrs["unresolved"] == "x 400"
 
 
+@pytest.mark.parametrize("steps", [{"steps": 1000}, {"rtol": 1e-6, "atol": 1e-6}])
+def test_a_chaotic_solution_is_not_called_stiff(quick_programs, steps):
+    """Lorenz at t = 40, where no solver and no number of steps gives digits of a single path."""
+    lorenz = {
+        "model": {"type": "Lorenz63", "sigma": 10.0, "rho": 28.0, "beta": "8/3"},
+        "initial": {"x": 1.0, "y": 1.0, "z": 1.0},
+        "solver": "Tsit5",
+        "time": {"t1": 40.0, **steps},
+    }
+    with pytest.warns(UserWarning, match=r"or an earlier time\.t1 if the solution is chaotic") as told:
+        simkit.run(lorenz)
+    assert not any("stiff" in str(each.message) for each in told)
+
+
 CALM = [
     # The mean is 0 by symmetry, and so is its bias.
     {"model": {"sde": {"X": {"drift": "X - X**3", "noise": {"W": 0.5}}}}, "initial": {"X": 0}},

@@ -80,6 +80,14 @@ def test_differences_that_change_sign_have_no_claim(factors, growth):
     assert found.claim == "at least"
 
 
+@given(st.floats(1.05, 1.95), SIZES)
+def test_a_bound_is_the_largest_difference_to_shorter_steps(swing, c):
+    """The shortest of three may be nearer to the run by chance than the second is."""
+    found = of_means(lambda h: {1.0: 0.0, 0.1: c, 0.01: c - swing * c}[h], (0.1, 0.01), 5.0)
+    assert found.claim == "at least"
+    assert found.bias == pytest.approx(-c)
+
+
 @given(st.sampled_from(PAIRS), st.floats(-1e3, 1e3))
 def test_rounding_is_no_difference(factors, value):
     """Differences of some roundings in any order and of any sign are noise of that size."""

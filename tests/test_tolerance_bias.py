@@ -131,7 +131,17 @@ def test_paths_that_fail_with_smaller_tolerances_leave_the_bias_unknown(experime
     file = io.StringIO()
     print_table(dataset, file)
     assert "unknown" in file.getvalue()
-    assert "paths fail with smaller tolerances; a larger time.max_steps may help\n" in file.getvalue()
+    assert "paths fail with other tolerances; a larger time.max_steps may help\n" in file.getvalue()
+
+
+@quick
+def test_without_other_tolerances_the_table_does_not_say_that_paths_fail():
+    simulation = dataclasses.replace(with_tolerance(SWING, 5e-8), precision="float32")
+    assert not levels(simulation)
+    file = io.StringIO()
+    print_table(to_dataset(simulation, run_ensemble(simulation), {}), file)
+    reason = "there are no other tolerances below 1 that float32 resolves; take precision: float64"
+    assert f"the step bias is unknown (x, y): {reason}\n" in file.getvalue()
 
 
 @quick

@@ -9,6 +9,7 @@ from simkit_solvers.smoothing import Smoothing
 
 from simkit.expression import CONDITIONAL, Functional
 from simkit.expression import Edge as Difference
+from simkit.monitors import Monitor
 from simkit.observables import Observable
 
 EXTREMES = ("max", "min")
@@ -19,12 +20,12 @@ class Look:
     """A difference that is looked at.
 
     With `extreme`, a largest or smallest value is compared with something fixed, or a barrier is not to be
-    touched: the difference is then that of each value it is taken over. `monitored` is at every how many
-    steps functionals look at the path.
+    touched: the difference is then that of each value it is taken over. `monitors` are the accumulators of
+    the observable.
     """
 
     difference: Difference
-    monitored: int
+    monitors: tuple[Monitor, ...]
     extreme: Functional | None = None
 
 
@@ -38,7 +39,7 @@ class Edges:
         """Each difference after step `k`."""
         found = []
         for look in self.looks:
-            values: dict[Any, Any] = observer.environment(problem, acc, t, y, look.monitored)
+            values: dict[Any, Any] = observer.environment(problem, acc, t, y, look.monitors)
             if look.extreme is not None:
                 values = {**values, look.extreme: look.extreme.argument(values)}
             found.append(jnp.asarray(look.difference.difference(values), t.dtype))
@@ -49,7 +50,7 @@ def smoothing_of(
     observable: Observable, problem, variables: frozenset[str], every: int, kinks: bool
 ) -> Smoothing | str:
     """Where a value that is kept every `every` steps jumps, or with `kinks` its slope; or why not."""
-    monitored = observable.every or 1
+    monitors = observable.monitors
     expression = observable.expression
     if expression.hidden & variables:
         return "a closed form jumps at expiry"
@@ -66,14 +67,14 @@ def smoothing_of(
             return "what is compared is that of an earlier time"
         extremes = [f for f in edge.functionals if f.kind in (*EXTREMES, "no_touch")]
         if not extremes:
-            looks.append((Look(edge, monitored), every))
+            looks.append((Look(edge, monitors), every))
         elif len(edge.functionals) > 1 or own or extremes[0].kind not in EXTREMES:
             return "an extreme is compared with what is random too"
         elif "t" in edge.names or schedule_of(problem) is not None:
             return "an extreme is compared with what changes with time"
         else:
-            looks.append((Look(edge, monitored, extremes[0]), monitored))
-    for monitor in observable.monitors:
+            looks.append((Look(edge, monitors, extremes[0]), observable.every or 1))
+    for monitor in monitors:
         functional = monitor.functional
         if monitor.date == 0:
             continue
@@ -83,13 +84,13 @@ def smoothing_of(
         if functional.kind == "no_touch" and functional.names & variables:
             if "t" in functional.names or schedule_of(problem) is not None:
                 return "a barrier changes with time"
-            looks.append((Look(_touched(functional), monitored, functional), monitored))
+            looks.append((Look(_touched(functional), monitors, functional), monitor.interval))
         edges = [edge for each in functional.arguments for edge in each.edges]
         edges = [edge for edge in edges if edge.names & variables and (kinks or not edge.kink)]
         # Where what is compared changes at once, these two see what it is then, as `near` does, others both.
         if functional.kind not in ("mean", "at") and any(_changes_at_once(problem, edge) for edge in edges):
             return f"the {functional.kind} along the path sees it before an event and after it"
-        looks += [(Look(edge, monitored), monitor.interval) for edge in edges]
+        looks += [(Look(edge, monitors), monitor.interval) for edge in edges]
     different = list(dict.fromkeys(looks))
     return Smoothing(Edges(tuple(look for look, _ in different)), tuple(every for _, every in different))
 

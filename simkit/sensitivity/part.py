@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import jax
 import numpy as np
 
-from simkit.bias import BIAS_PATHS
+from simkit.bias import BIAS_PATHS, approximate_means
 from simkit.chunks import LEAF, MOST_PATHS, Chunks, plan_chunks, planned_steps
 from simkit.ensemble import quantity_rows
 from simkit.paths import as_device_ids, lanes_for, path_mesh
@@ -81,7 +81,9 @@ def with_levels(facts: Facts, group: list[Choice], build: Callable[[Facts, list[
         found = tuple((choice, i) for choice, (_, i) in zip(group, there.found, strict=True))
         return dataclasses.replace(there, found=found, factor=level.factor, cost=level.cost * there.cost)
 
-    return dataclasses.replace(build(facts, group), levels=tuple(map(on, facts.levels)))
+    measured = {choice.quantity for choice in group} & {*approximate_means(facts.simulation)}
+    levels = tuple(map(on, facts.levels)) if measured else ()
+    return dataclasses.replace(build(facts, group), levels=levels)
 
 
 def of_paths(arrays: Sequence, paths: int) -> list[np.ndarray]:

@@ -109,15 +109,15 @@ def errors_of_means(
 
 
 def error_of_derivative(simulation: Simulation, quantity: str, coupled: Coupled) -> StepError | None:
-    """The step error of a derivative, as that of a mean; None where there is no other length of step.
+    """The step error of a derivative, as that of a mean; None without one, or another length of step.
 
     Without an estimate it is unknown where too many paths have no value on another length.
     """
-    if coupled.levels is None:
+    order = None if coupled.levels is None else orders(simulation).get(quantity)
+    if coupled.levels is None or order is None:
         return None
     paths = coupled.levels.shape[1]
     values = np.column_stack([coupled.sample[:paths], *coupled.levels])
-    order = orders(simulation)[quantity]
     run = values[np.isfinite(values[:, 0]), 0]
     size = math.hypot(run.mean(), run.std()) if len(run) else 0.0
     rounding = float(rounding_error(size, simulation, planned_steps(simulation.grid)))

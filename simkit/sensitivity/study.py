@@ -8,9 +8,8 @@ import jax
 import numpy as np
 from simkit_solvers.jump_grid import JumpGrid
 from simkit_solvers.problem import AbstractSDE
-from simkit_solvers.registry import samples_exactly
 
-from simkit.bias import bias_run, unknown_errors
+from simkit.bias import approximate_means, bias_run, unknown_errors
 from simkit.errors import NumericalError
 from simkit.exercise import POLICIES
 from simkit.failures import failed_paths
@@ -216,7 +215,7 @@ def _unmeasured(facts: Facts, found: Derivative) -> Derivative:
     if isinstance(simulation.grid, JumpGrid):
         measured, unknown = simulation.solver.exact, "the error of the leaps is not measured"
     else:
-        exact = samples_exactly(simulation.solver, simulation.problem)
+        exact = choice.quantity not in approximate_means(simulation)
         ordinary = not isinstance(simulation.problem, AbstractSDE)
         measured, unknown = exact or ordinary or facts.levels, "the error of the steps is not measured"
     if measured:
