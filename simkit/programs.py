@@ -1,9 +1,11 @@
 """Compiled programs, kept for later runs that differ in numbers alone."""
 
+import functools
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -13,6 +15,7 @@ from simkit_solvers.traced import Static as Static
 
 from simkit.garbage import seldom_collected
 from simkit.on_each_device import IDS, REPLICATED, lower
+from simkit.stored_programs import file_of, store, stored
 
 KEPT = 64
 # Code that is made in half the time and runs ten times as long: LLVM leaves it as it is. The emitter of
@@ -66,6 +69,8 @@ def compiled(*requests: Request) -> tuple[list[Callable], float]:
             while _meanwhile:
                 _meanwhile.pop()()
         found |= {key: each.result() for key, each in started.items()}
+    for key in new:
+        found[key] = found[key] or _compiling(wanted[key], None)()
     for key in wanted:
         _kept[key] = found[key]
     while len(_kept) > KEPT:
@@ -78,7 +83,29 @@ def while_compiling(work: Callable[[], object]) -> None:
     _meanwhile.append(work)
 
 
-def _lowered(request: Request) -> Callable[[], Callable]:
+def _lowered(request: Request) -> Callable[[], Any]:
+    """What reads a stored program, or None where its file cannot be read; of another, what compiles it."""
+    file = file_of(request)
+    if file is not None and file.exists():
+        return functools.partial(stored, request, file)
+    return _compiling(request, file)
+
+
+def _compiling(request: Request, file: Path | None) -> Callable[[], Callable]:
+    """Trace and lower; what is returned compiles, and stores what it has compiled in a file."""
+    compile_it = _traced(request)
+    if file is None:
+        return compile_it
+
+    def compile_and_store() -> Callable:
+        program: Any = compile_it()
+        store(program, file)
+        return program
+
+    return compile_and_store
+
+
+def _traced(request: Request) -> Callable[[], Callable]:
     """Trace and lower; what is returned compiles."""
     quick = request.quick and jax.default_backend() == "cpu"
     jitted = _quick_jit(request.program) if quick else _jit(request.program)
