@@ -166,11 +166,7 @@ def _by_levels(finished: FinishedRun, bias: BiasRun, programs: Sequence[Callable
     last = {name: _Last.of(name, finished.moments) for name in bias.orders}
     steps = 0.0 if isinstance(simulation.grid, JumpGrid) else finished.steps  # counts are not rounded
 
-    # Increments of other steps are made of rounded normals.
-    in_normals = (
-        float(np.finfo(simulation.normals).eps) if isinstance(simulation.problem, AbstractSDE) else 0.0
-    )
-
+    in_normals = rounding_of_normals(simulation)
     unsure = unsure_order(simulation)
 
     def errors(each: Mapping[str, np.ndarray]) -> StepErrors:
@@ -205,6 +201,11 @@ def _by_levels(finished: FinishedRun, bias: BiasRun, programs: Sequence[Callable
         return found
     more = bias.values(programs, finished.ends, bias.paths, paths - bias.paths)
     return errors({name: np.concatenate([x, more[name]]) for name, x in values.items()})
+
+
+def rounding_of_normals(simulation: Simulation) -> float:
+    """That of the normals that make the increments of other steps, in programs that may round otherwise."""
+    return float(np.finfo(simulation.normals).eps) if isinstance(simulation.problem, AbstractSDE) else 0.0
 
 
 def unsure_order(simulation: Simulation) -> float:

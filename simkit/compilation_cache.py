@@ -20,6 +20,8 @@ OFF = ("off", "0", "no", "none")
 JAX_FOLDER = "JAX_COMPILATION_CACHE_DIR"
 MOST_BYTES = 2**30
 
+_own: list[Path] = []  # the folder of this process's machine, once programs are kept there
+
 
 def cache_folder() -> Path | None:
     """Where compiled programs go: `SIMKIT_CACHE`, else simkit/xla in the user's cache folder; None for `off`.
@@ -78,6 +80,7 @@ def keep_compiled_programs() -> str | None:
             fault = str(error)
         else:
             os.environ[JAX_FOLDER] = str(own)
+            _own[:] = [own]
             os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
             # XLA takes its own tuning flags for instructions that the processor lacks, and logs pages of it;
             # 1 is what jax itself sets, for child processes too.
@@ -87,6 +90,11 @@ def keep_compiled_programs() -> str | None:
             warnings.filterwarnings("ignore", message=".*persistent compilation cache.*")
             return None
     return f"compiled programs are not kept: {folder} {fault}; {VARIABLE}=off silences this"
+
+
+def folder_of_programs() -> Path | None:
+    """Where this process keeps what it compiles; None where it does not."""
+    return _own[0] if _own else None
 
 
 def machine(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:

@@ -4,10 +4,7 @@ from collections.abc import Callable
 
 import jax
 
-# LLVM leaves the code as it is. The emitter of fused loops costs a third more, and jax 0.12 has no other.
-OPTIONS: dict[str, bool | int] = {"xla_backend_optimization_level": 0}
-if jax.__version_info__ < (0, 11):
-    OPTIONS["xla_cpu_use_fusion_emitters"] = False
+from simkit.programs import QUICKLY_MADE
 
 
 def quick_jit(function: Callable, static_argnums: int | tuple[int, ...] = ()) -> Callable:
@@ -15,4 +12,4 @@ def quick_jit(function: Callable, static_argnums: int | tuple[int, ...] = ()) ->
 
     What is said of bits, or of what users run, is tested on the code that users run: by `jax.jit`.
     """
-    return jax.jit(function, static_argnums=static_argnums, compiler_options=OPTIONS)
+    return jax.jit(function, static_argnums=static_argnums, compiler_options=QUICKLY_MADE)

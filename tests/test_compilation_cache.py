@@ -26,6 +26,7 @@ def before_jax(monkeypatch, tmp_path):
     monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR")
     monkeypatch.delenv("SIMKIT_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(compilation_cache, "_own", [])
     return tmp_path / "simkit" / "xla"
 
 
@@ -139,8 +140,9 @@ def test_programs_from_the_folder_give_the_same_bits(tmp_path):
     expected = run("off")
     assert not folder.exists()
     assert run(folder) == expected
-    files = list(folder.rglob("*-cache"))
-    assert files
+    stored = list(folder.rglob("*.program"))
+    assert stored
+    files = [*stored, *folder.rglob("*-cache")]
     assert run(folder) == expected
     for path in files:
         path.write_bytes(path.read_bytes()[:100])

@@ -9,9 +9,11 @@ from scipy.stats import chi2
 from typer.testing import CliRunner
 
 import simkit
+from simkit.chunk_program import ChunkProgram
 from simkit.cli.app import app
 from simkit.closed_forms import black_scholes_gamma
-from simkit.sensitivity import study
+from simkit.sensitivity import part, study
+from simkit.sensitivity.derivative_program import DerivativeProgram
 from simkit.sensitivity.plot import relative
 from simkit.sensitivity.table import print_table, summary
 
@@ -138,6 +140,47 @@ def test_the_mean_has_the_step_bias_of_a_run(quick_programs):
     file = io.StringIO()
     print_table(found, file)
     assert f"step bias {found['square_bias'].item():.2f}"[:14] in file.getvalue()
+
+
+class AskedError(Exception):
+    """The programs of a study, in place of its results."""
+
+
+def requests_of_study(monkeypatch, **overrides):
+    """The programs that a study of one derivative asks for, which are not compiled."""
+
+    def asked(*requests):
+        raise AskedError(requests)
+
+    monkeypatch.setattr(study, "compiled", asked)
+    changes = {"sensitivity.of": ["square"], "sensitivity.wrt": ["r"], "sensitivity.second": None} | overrides
+    with pytest.raises(AskedError) as raised:
+        simkit.sensitivities(GBM, overrides=changes)
+    return raised.value.args[0]
+
+
+def test_the_step_bias_of_a_mean_needs_no_program_of_its_own(monkeypatch):
+    requests = requests_of_study(monkeypatch)
+    assert not any(isinstance(request.program, ChunkProgram) for request in requests)
+    assert len([request for request in requests if isinstance(request.program, DerivativeProgram)]) == 3
+
+
+def test_code_is_made_quickly_for_levels_of_few_paths_alone(monkeypatch):
+    for steps, paths, quick in ((8, 2048, [False, True, True]), (800, 10**6, [False] * 3)):
+        requests = requests_of_study(monkeypatch, **{"time.steps": steps, "ensemble.paths": paths})
+        assert [x.quick for x in requests if isinstance(x.program, DerivativeProgram)] == quick
+
+
+def test_step_errors_do_not_depend_on_how_code_is_made(monkeypatch):
+    """But for the last digit of normals in float32, which a compiler may round in one way or another."""
+    changes = {"sensitivity.of": ["square"], "sensitivity.wrt": ["r"], "sensitivity.second": None}
+    quick = rows(simkit.sensitivities(GBM, overrides=changes))["square", "r"]
+    monkeypatch.setattr(part, "FEW_PATH_STEPS", 0)
+    full = rows(simkit.sensitivities(GBM, overrides=changes))["square", "r"]
+    for key in ("derivative", "stderr"):
+        assert quick[key] == full[key]
+    for key in ("bias", "bias_stderr"):
+        assert quick[key] == pytest.approx(full[key], rel=1e-6)
 
 
 @pytest.mark.more

@@ -6,19 +6,21 @@ from collections.abc import Callable, Sequence
 import jax
 import numpy as np
 
-from simkit.bias import BIAS_PATHS, approximate_means
+from simkit.bias import BIAS_PATHS, PART_OF_WORK, approximate_means
 from simkit.chunks import LEAF, MOST_PATHS, Chunks, plan_chunks, planned_steps
 from simkit.ensemble import quantity_rows
 from simkit.paths import as_device_ids, lanes_for, path_mesh
 from simkit.programs import Request
 from simkit.sensitivity.choice import Choice, at_level
 from simkit.sensitivity.facts import Facts
-from simkit.sensitivity.moments import Found, MomentsReduction
+from simkit.sensitivity.moments import SAMPLE, Found, MomentsReduction
 from simkit.simulation import Simulation
 
 Errors = dict[Choice, np.ndarray]
 # Paths of a chunk on each processor device: what their loops carry is read by many kernels.
 IN_CACHE = 32 * LEAF
+# Of a level, up to which its code had better be made quickly: half a second of compiling against 0.2 s.
+FEW_PATH_STEPS = 2**20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,15 +77,34 @@ def on_half_steps(finer: Part, facts: Facts) -> Part:
 
 def with_levels(facts: Facts, group: list[Choice], build: Callable[[Facts, list[Choice]], Part]) -> Part:
     """The part of a group, with those that give the same on the levels of a stochastic run."""
+    quick = _are_short(facts)
 
     def on(level: Facts) -> Part:
         there = build(level, [at_level(level, choice) for choice in group])
         found = tuple((choice, i) for choice, (_, i) in zip(group, there.found, strict=True))
+        there = quickly_made(there) if quick else there
         return dataclasses.replace(there, found=found, factor=level.factor, cost=level.cost * there.cost)
 
     measured = {choice.quantity for choice in group} & {*approximate_means(facts.simulation)}
     levels = tuple(map(on, facts.levels)) if measured else ()
     return dataclasses.replace(build(facts, group), levels=levels)
+
+
+def quickly_made(part: Part) -> Part:
+    """The same in code that is quick to make and slow to run."""
+    return dataclasses.replace(part, requests=tuple(each._replace(quick=True) for each in part.requests))
+
+
+def affordable_paths(paths: int, cost: float) -> int:
+    """How many paths run on the levels at most, which cost so much of the run; the first of them always."""
+    return max(min(paths, BIAS_PATHS), min(int(PART_OF_WORK * paths / cost), SAMPLE))
+
+
+def _are_short(facts: Facts) -> bool:
+    """Whether the levels run so few steps in all that compiling them takes longer."""
+    cost = sum(level.cost for level in facts.levels)
+    steps = max((planned_steps(level.simulation.grid) for level in facts.levels), default=0)
+    return steps > 0 and steps * affordable_paths(facts.simulation.paths, cost) <= FEW_PATH_STEPS
 
 
 def of_paths(arrays: Sequence, paths: int) -> list[np.ndarray]:

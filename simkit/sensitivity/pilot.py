@@ -17,12 +17,13 @@ from typing import NamedTuple
 import numpy as np
 from simkit_solvers.andersen_qe import AbstractSquareRootVariance, AndersenQE
 
+from simkit.chunks import planned_steps
 from simkit.paths import as_device_ids, lanes_for, path_mesh
 from simkit.programs import Request, compiled
 from simkit.reaction_plan import model_of
 from simkit.sensitivity.choice import Choice, Method, Offer
 from simkit.sensitivity.facts import Facts
-from simkit.sensitivity.part import Part, chunks_of, ids_of_level, of_paths
+from simkit.sensitivity.part import FEW_PATH_STEPS, Part, chunks_of, ids_of_level, of_paths, quickly_made
 from simkit.sensitivity.parts import parts_of
 from simkit.sensitivity.tails import tail_of
 from simkit.settings import MAX_PATHS
@@ -73,12 +74,13 @@ def picked(facts: Facts, offers: Sequence[Offer], planned: Plan) -> tuple[list[C
     # and then that for all of them. Differences share theirs anyway.
     rivals_and_others = [choice for offer in offers for choice in (*offer.rivals, *offer.instead)]
     grouped = [c for c in rivals_and_others if c in rivals or c.method != "finite differences"]
-    measured, seconds = _measured(facts, grouped, rivals)
+    usual = {offer.rivals[0] for offer in offers}
+    measured, seconds = _measured(facts, grouped, rivals, usual)
     compared: set[Choice] = set()
     while True:
         instead = _instead(contested, measured)
         if instead:
-            more, to_compile = _measured(facts, [*grouped, *instead], instead)
+            more, to_compile = _measured(facts, [*grouped, *instead], instead, instead)
             measured |= more
             seconds += to_compile
         best = _best(offers, measured)
@@ -161,12 +163,20 @@ def remedy(facts: Facts) -> str:
 
 
 def _measured(
-    facts: Facts, grouped: Iterable[Choice], wanted: Iterable[Choice]
+    facts: Facts, grouped: Iterable[Choice], wanted: Iterable[Choice], likely: Iterable[Choice]
 ) -> tuple[dict[Choice, Measured], float]:
-    """What some choices are measured to be, each by the program of the group in which it is."""
-    wanted, found, seconds = set(wanted), {}, 0.0
+    """What some choices are measured to be, each by the program of the group in which it is.
+
+    That is the study's own where one of the group is `likely` to be picked, else one that is made quickly.
+    """
+    wanted, likely, found, seconds = set(wanted), set(likely), {}, 0.0
     parts = parts_of(facts, list(dict.fromkeys(grouped)), [])
     parts = [part for part in parts if any(c in wanted for c, _ in part.found)]
+    short = _paths_of(facts) * planned_steps(facts.simulation.grid) <= FEW_PATH_STEPS
+    parts = [
+        quickly_made(part) if short and likely.isdisjoint(c for c, _ in part.found) else part
+        for part in parts
+    ]
     # All at once: XLA compiles one while the next is traced.
     seconds += compiled(*(request for part in parts for request in part.requests))[1]
     for part in parts:

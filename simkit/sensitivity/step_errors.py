@@ -14,19 +14,19 @@ import numpy as np
 
 from simkit.bias import (
     BIAS_PATHS,
-    PART_OF_WORK,
     FinishedRun,
     orders,
+    rounding_of_normals,
     step_error_of_paths,
     step_errors,
     unsure_order,
 )
-from simkit.bias_paths import BiasRun
+from simkit.bias_paths import BiasRun, Ends
 from simkit.chunks import planned_steps
 from simkit.rounding import rounding_error
 from simkit.sensitivity.choice import Choice
 from simkit.sensitivity.moments import Found
-from simkit.sensitivity.part import Part, ids_of_level
+from simkit.sensitivity.part import Part, affordable_paths, ids_of_level
 from simkit.sensitivity.tails import Tail, tail_of
 from simkit.simulation import Simulation
 from simkit.step_error import StepError
@@ -53,6 +53,38 @@ class Coupled:
         return tail_of(self.sample, self.levels[0], self.factors[0], self.largest)
 
 
+@dataclasses.dataclass(frozen=True)
+class LastRows:
+    """A program of paths that gives the last rows of its arrays, and runs once for the same paths."""
+
+    program: Callable
+    kept: dict[int, list[np.ndarray]] = dataclasses.field(default_factory=dict)
+
+    def __call__(self, inputs, ids) -> list[np.ndarray]:
+        first = int(np.asarray(ids)[0, 0])
+        if first not in self.kept:
+            self.kept[first] = [np.asarray(x)[-1:].copy() for x in self.program(inputs, ids)]
+        return self.kept[first]
+
+
+def has_means(part: Part) -> bool:
+    """Whether the levels of a part give means too, of which the step bias is then known."""
+    return bool(part.values and part.levels)
+
+
+def bias_of_part(simulation: Simulation, part: Part) -> BiasRun:
+    """The step bias of the means of a part, by the programs of its levels."""
+
+    def ends(arrays) -> Ends:
+        return {name: np.asarray(arrays[i], np.float64).reshape(1, -1) for name, i in part.values}
+
+    cost = sum(level.cost for level in part.levels) / part.cost
+    paths, most = min(simulation.paths, BIAS_PATHS), affordable_paths(simulation.paths, cost)
+    requests = tuple(level.requests[0] for level in part.levels)
+    factors = tuple(level.factor for level in part.levels)
+    return BiasRun(factors, requests, ends, orders(simulation), paths, most)
+
+
 def coupled_values(
     simulation: Simulation, part: Part, programs: Sequence[Callable], found: Found
 ) -> dict[Choice, Coupled]:
@@ -64,8 +96,8 @@ def coupled_values(
         return {choice: Coupled(found.sample[i], found.largest_part(i)) for choice, i in part.found}
     factors = tuple(level.factor for level in part.levels)
     few, cost = min(len(found.sample[0]), BIAS_PATHS), sum(level.cost for level in part.levels)
-    affordable = min(int(PART_OF_WORK * simulation.paths * part.cost / cost), len(found.sample[0]))
-    most, known = max(few, affordable), np.zeros((len(part.found), len(factors), 0))
+    most = min(affordable_paths(simulation.paths, cost / part.cost), len(found.sample[0]))
+    known = np.zeros((len(part.found), len(factors), 0))
     for batch in range(-(-most // few)):
         ids, rest, each = ids_of_level(simulation, batch), programs[len(part.requests) :], []
         for level in part.levels:
@@ -121,6 +153,7 @@ def error_of_derivative(simulation: Simulation, quantity: str, coupled: Coupled)
     run = values[np.isfinite(values[:, 0]), 0]
     size = math.hypot(run.mean(), run.std()) if len(run) else 0.0
     rounding = float(rounding_error(size, simulation, planned_steps(simulation.grid)))
+    rounding = max(rounding, rounding_of_normals(simulation) * float(run.std() if len(run) else 0.0))
     unsure = unsure_order(simulation)
     error, _ = step_error_of_paths(values, coupled.factors, order, rounding, False, unsure)
     return StepError(math.nan, math.nan, math.nan, "at least", order) if error is None else error

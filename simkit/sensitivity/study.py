@@ -2,7 +2,7 @@
 
 import dataclasses
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import jax
 import numpy as np
@@ -25,7 +25,15 @@ from simkit.sensitivity.moments import Found, MomentsReduction, average, pooled
 from simkit.sensitivity.part import Errors, Part, chunks_of, requests_of
 from simkit.sensitivity.parts import parts_of
 from simkit.sensitivity.pilot import picked, remedy
-from simkit.sensitivity.step_errors import Coupled, coupled_values, error_of_derivative, errors_of_means
+from simkit.sensitivity.step_errors import (
+    Coupled,
+    LastRows,
+    bias_of_part,
+    coupled_values,
+    error_of_derivative,
+    errors_of_means,
+    has_means,
+)
 from simkit.sensitivity.tails import FAULTS, Tail, Verdict
 from simkit.sensitivity.targets import Target, changes, find_target, in_time, program_of, shifted
 from simkit.sensitivity_names import named_pairs
@@ -108,12 +116,16 @@ def _find(simulation: Simulation, section: Sensitivity, progress: Progress | Non
     offers = [offer_asked(facts, section.method, q, i) for q in quantities for i in range(len(targets))]
     offers += [second_offer(facts, q, pair) for q in quantities for pair in pairs]
     bias = bias_run(simulation)
-    levels = () if bias is None else bias.requests
 
     def planned(choices: list[Choice]) -> tuple[list[Part], list[Request]]:
         checks = [_check_of(choice) for choice in choices if section.check and not _differs(choice)]
         parts = parts_of(facts, [*choices, *checks], quantities, beside)
-        return parts, [*(request for part in parts for request in requests_of(simulation, part)), *levels]
+        requests = [request for part in parts for request in requests_of(simulation, part)]
+        known = {name for part in parts if has_means(part) for name, _ in part.values}
+        return parts, requests if bias is None or known.issuperset(quantities) else [
+            *requests,
+            *bias.requests,
+        ]
 
     choices, seconds = picked(facts, offers, planned)
     compile_s += seconds
@@ -125,13 +137,15 @@ def _find(simulation: Simulation, section: Sensitivity, progress: Progress | Non
     done = 0.0
     derivatives: dict[Choice, Derivative] = {}
     means: dict[str, tuple[Found, int]] = {}
+    elsewhere: dict[str, tuple[Found, int]] = {}  # those of them without a step bias so far
+    biases = unknown_errors(simulation).errors
     coupled: dict[Choice, Coupled] = {}
     lost: set[int] = set()
     instead: dict[Choice, Choice] = {}
     for part in parts:
         weight = part.cost / total
         progressed = _share(progress, simulation.paths, done, weight)
-        found, errors, pairs, seconds = _run(simulation, part, progressed)
+        found, errors, pairs, levels, seconds = _run(simulation, part, progressed)
         done += weight
         compile_s += seconds
         if len(found.failed) and section.method == "auto" and _is_weighted(part):
@@ -150,8 +164,12 @@ def _find(simulation: Simulation, section: Sensitivity, progress: Progress | Non
             )
         lost |= {int(x) for x in found.failed}
         coupled |= pairs
-        for name, place in part.values:
-            means.setdefault(name, (found, place))
+        new = {name: (found, place) for name, place in part.values if name not in means}
+        means |= new
+        if new and has_means(part):
+            biases |= errors_of_means(simulation, bias_of_part(simulation, part), levels, new)
+            new = {}
+        elsewhere |= new
         for choice, place in part.found:
             figures = found.mean[place], found.stderr[place], found.sd[place]
             derivatives[choice] = Derivative(choice, *figures, errors.get(choice))
@@ -159,9 +177,8 @@ def _find(simulation: Simulation, section: Sensitivity, progress: Progress | Non
         if shorter is not None:
             total += shorter.cost
             parts.append(shorter)
-    biases = unknown_errors(simulation).errors
-    if bias is not None:
-        biases = errors_of_means(simulation, bias, compiled(*levels)[0], means)
+    if bias is not None and elsewhere:
+        biases |= errors_of_means(simulation, bias, compiled(*bias.requests)[0], elsewhere)
     elapsed = time.perf_counter() - start - (compile_s - compile_before)
     ordered = []
     for choice in choices:
@@ -246,11 +263,16 @@ def _is_idle(facts: Facts, number: int) -> bool:
 
 def _run(
     simulation: Simulation, part: Part, progress: Callable[[int], None] | None
-) -> tuple[Found, Errors, dict[Choice, Coupled], float]:
+) -> tuple[Found, Errors, dict[Choice, Coupled], Sequence[Callable], float]:
+    """What a part gives, the programs of its levels, and the seconds to compile."""
     plan, mesh = chunks_of(simulation), path_mesh(simulation.devices)
     ids = as_device_ids(0, plan.leaves, plan.lanes, mesh)
     programs, seconds = compiled(*requests_of(simulation, part))
     programs, averaging = programs[: len(part.all_requests)], programs[len(part.all_requests) :]
+    own, levels = programs[: len(part.requests)], programs[len(part.requests) :]
+    if has_means(part):
+        levels = [LastRows(program) for program in levels]
+        programs = [*own, *levels]
     reduction = MomentsReduction(part.counts).compiled(averaging)
 
     def simulate(ids):
@@ -261,7 +283,7 @@ def _run(
     else:
         found = average(simulate, reduction, simulation.paths, plan, mesh, progress)
     errors = part.step_errors(found, programs, ids, simulation.paths)
-    return found, errors, coupled_values(simulation, part, programs, found), seconds
+    return found, errors, coupled_values(simulation, part, programs, found), levels, seconds
 
 
 def _with_policies(simulation: Simulation, mesh) -> tuple[Simulation, list[Simulation], float]:

@@ -1,0 +1,137 @@
+"""Compiled programs in files: found where they are the same, never where anything differs."""
+
+import functools
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import simkit
+from simkit import programs, stored_programs
+from simkit.sensitivity import study
+from simkit.told import UntoldError, told
+
+GBM = {
+    "constants": {"r": 0.05, "K": 100.0},
+    "model": {"type": "GBM", "mu": "r", "sigma": 0.2},
+    "initial": {"S": 100.0},
+    "solver": "EulerMaruyama",
+    "time": {"t1": 1.0, "steps": 8},
+    "ensemble": {"paths": 64, "seed": 1, "devices": 1},
+    "observe": {"call": "maximum(S - K, 0)"},
+    "sensitivity": {"wrt": ["S"], "method": "pathwise"},
+}
+
+
+class AskedError(Exception):
+    """The programs of a study, in place of its results."""
+
+
+def first_request(overrides=()):
+    """The program of the run's own paths in a study, which is not compiled."""
+
+    def asked(*requests):
+        raise AskedError(requests)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(study, "compiled", asked)
+        with pytest.raises(AskedError) as raised:
+            simkit.sensitivities(GBM, overrides=overrides)
+    return raised.value.args[0][0]
+
+
+def told_of(overrides=()):
+    """What is told of that program."""
+    request = first_request(overrides)
+    return told((request.program, request.quick))
+
+
+@pytest.fixture
+def kept(monkeypatch, tmp_path):
+    """A folder for programs, and the list of those that were traced; none is in memory."""
+    traced, trace = [], programs._traced
+
+    def recorded(request):
+        traced.append(request.program)
+        return trace(request)
+
+    monkeypatch.setattr(stored_programs, "folder_of_programs", lambda: tmp_path)
+    monkeypatch.setattr(programs, "_kept", type(programs._kept)())
+    monkeypatch.setattr(programs, "_traced", recorded)
+    return tmp_path, traced
+
+
+def figures():
+    """The derivative with all its errors, as bytes, by programs that are not in memory."""
+    programs._kept.clear()
+    found = simkit.sensitivities(GBM)
+    return {name: np.asarray(x).tobytes() for name, x in found.data_vars.items() if x.dtype.kind == "f"}
+
+
+def test_a_stored_program_is_not_traced_and_gives_the_same_bits(kept, monkeypatch):
+    folder, traced = kept
+    first = figures()
+    assert len(traced) == len(list(folder.glob("*.program"))) > 3
+    traced.clear()
+    assert figures() == first
+    assert not traced
+
+    for file in folder.glob("*.program"):
+        file.write_bytes(file.read_bytes()[:100])
+    assert figures() == first
+    assert len(traced) == len(list(folder.glob("*.program")))
+
+    traced.clear()
+    monkeypatch.setattr(stored_programs, "_code", lambda: "another version")
+    assert figures() == first
+    assert len(traced) > 3
+
+
+def test_what_differs_is_told_apart():
+    same = told_of()
+    assert told_of() == same
+    assert told_of({"ensemble.seed": 5}) == same  # an argument of the program
+    changes = [
+        {"observe.call": "maximum(S - 2*K, 0)"},
+        {"observe.call": "maximum(S - K, 1)"},
+        {"observe.call": "maximum(K - S, 0)"},
+        {"time.steps": 16},
+        {"solver": "Milstein"},
+        {"precision": "float32"},
+        {"ensemble.normals": "float64"},
+        {"sensitivity.method": "reverse"},
+        {"sensitivity.wrt": ["S", "r"], "sensitivity.method": "score"},
+    ]
+    assert len({same, *map(told_of, changes)}) == 1 + len(changes)
+    assert told((1, 2)) != told((12,)) != told(("1", "2"))
+    assert len({told(x) for x in (1, 1.0, True, np.float64(1), np.float32(1), "1", [1], (1,))}) == 8
+    assert told({"a", "b", "c"}) == told({"c", "b", "a"})
+
+
+def test_what_says_nothing_of_what_it_does_is_not_told():
+    def local(x):
+        return x
+
+    for thing in (local, lambda x: x, functools.partial(local, 1), object(), pytest.approx(1)):
+        with pytest.raises(UntoldError):
+            told((1, thing))
+    assert told(np.sin) != told(np.cos)
+
+
+@pytest.mark.more
+def test_another_process_tells_the_same():
+    """Whatever the order of its sets."""
+    code = "import jax; jax.config.update('jax_enable_x64', True); import test_stored_programs as tests\n"
+    names = {
+        subprocess.run(
+            [sys.executable, "-c", code + "print(tests.told_of())"],
+            env=os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(names) == 1
