@@ -126,7 +126,7 @@ def _z(name: str, exact: float, simulation: Simulation, result: EnsembleResult) 
     off, error = moments[f"{name}_mean"][-1] - exact, standard_errors(name, simulation, result)[-1]
     size = max(abs(exact), abs(moments[f"{name}_mean"][-1]))
     spread = np.sqrt(np.nan_to_num(moments[f"{name}_variance"][-1]))
-    rounding = rounding_error(size, simulation, steps_of(result), spread)
+    rounding = float(rounding_error(size, simulation, steps_of(result), spread))
     return z_of(off, error, result.bias.get(name), rounding)
 
 

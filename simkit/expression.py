@@ -105,8 +105,8 @@ class Edge:
 class Expression:
     """A compiled expression: call it with a mapping from names (and functionals) to values.
 
-    Plain numbers in it are Python floats, which never promote a float32 state. `truth` tells that it is a
-    condition, whose value is 1 or 0. `jumps` are the names on which conditions, `sign`, `floor` and `ceil` in
+    Plain numbers in it are Python floats, which never promote a float32 state; a condition
+    is 1 or 0. `jumps` are the names on which conditions, `sign`, `floor` and `ceil` in
     it depend: where these change a little, its value may change at once. `kinks` are those in `maximum`,
     `minimum`, `clip`, `abs` and in extremes along the path, where its slope may, and `roots`, which are in
     roots of what may touch zero, or in closed forms that bend at T = 0. `hidden` are those in closed forms

@@ -14,6 +14,7 @@ from simkit.plot_shares import (
     final_variance,
     is_truth,
 )
+from simkit.plot_strong_order import plot_strong_orders, with_strong_orders
 from simkit.table import run_title
 from simkit.variant_dataset import each_variant
 
@@ -30,8 +31,12 @@ def plot_variants(dataset: "xr.Dataset") -> "Figure":
     """A row for each quantity over time, a portrait of pairs, then final distributions of the observables.
 
     Over time there are the mean of each variant and the band between its outermost quantiles, of a single
-    path its curve. In a portrait each variant has its first path.
+    path its curve. In a portrait each variant has its first path. Variants on the same Brownian paths would
+    hide each other: of those the picture shows the strong errors.
     """
+    converging = with_strong_orders(dataset)
+    if converging:
+        return plot_strong_orders(dataset, converging)
     variants = each_variant(dataset)
     single = int(dataset.attrs["paths"]) == 1
     names = [] if single else [*over_time_names(dataset), *dataset.attrs["observables"].split()]

@@ -1,5 +1,7 @@
 """What rounding makes of a number that was reached in steps: a floor of every error."""
 
+from typing import Any
+
 import numpy as np
 from simkit_solvers.adaptive_grid import AdaptiveGrid
 from simkit_solvers.compensated import can_compensate
@@ -9,7 +11,7 @@ from simkit_solvers.problem import AbstractSDE
 from simkit.simulation import Simulation
 
 
-def rounding_error(size, simulation: Simulation, steps, spread=np.inf):
+def rounding_error(size, simulation: Simulation, steps, spread: Any = np.inf):
     """Of numbers of this size after so many steps of a simulation, `spread` their standard deviation.
 
     Roundings add up at random, or where no noise of a step is as large, all to one side. In float32 the sums

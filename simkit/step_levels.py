@@ -135,7 +135,7 @@ def _denser(simulation: Simulation, grid: Grid) -> tuple[Comparison, ...]:
     if loses_float32(simulation.solver, simulation.precision, steps):
         return ()
     finer = Grid(grid.t0, grid.dt / most, steps, steps)
-    refined = simulation.observer.refined(most)
+    refined: Any = simulation.observer.refined(most)
     return tuple(
         Comparison(factor, most, finer, CounterNoise.of, refined.spaced(round(most * factor)))
         for factor in (1.0, *SHORTER)

@@ -14,7 +14,7 @@ SOMETIMES = tuple(
     f"_{known}"
     for known in (
         *("bias", "bias_stderr", "bias_order", "bias_bound"),
-        *("lower", "upper", "exact", "exact_variance", "z"),
+        *("lower", "upper", "censored", "censored_stderr", "exact", "exact_variance", "z"),
     )
 )
 NOT_ASYMPTOTIC = "not in the asymptotic regime"

@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 from simkit_solvers.generator import seed_key
 from simkit_solvers.noise import CounterNoise, HalvedNoise, on_sums
+from test_plot import assert_nothing_overlaps
 from typer.testing import CliRunner
 
 import simkit
 from simkit.cli import app
 from simkit.coupling import strong_order
 from simkit.errors import InputError
+from simkit.plot import plot_dataset
 from simkit.step_levels import LongerSteps
 from simkit.table import strong_order_notes
 
@@ -36,6 +38,25 @@ def test_the_measured_strong_order_is_that_of_the_solver(solver, order):
     errors = result["S_strong_error"].values
     assert errors[0] == 0
     assert np.all(errors[1:] > 0)
+
+
+@quick
+def test_the_picture_shows_strong_errors_and_slopes_to_compare_them_with():
+    """Means and distributions of the same paths would hide each other."""
+    result = simkit.run(GBM)
+    (axes,) = plot_dataset(result).axes
+    (points, _, (bars,)) = axes.containers[0]
+    order = np.argsort(points.get_xdata())
+    np.testing.assert_allclose(points.get_xdata()[order], [1 / 64, 1 / 32, 1 / 16])
+    np.testing.assert_array_equal(points.get_ydata()[order], np.sort(result["S_strong_error"].values)[1:])
+    assert len(bars.get_segments()) == 3
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+    lines = {line.get_label(): np.log(line.get_xydata()) for line in axes.lines}
+    for label, slope in (("slope 1/2", 0.5), ("slope 1", 1.0)):
+        rise, run = np.ptp(lines[label][:, 1]), np.ptp(lines[label][:, 0])
+        assert rise / run == pytest.approx(slope)
+    assert f"order {float(result['S_strong_order']):.2g}" in axes.get_title("right")
+    assert_nothing_overlaps(plot_dataset(result))
 
 
 @quick

@@ -1,6 +1,7 @@
 """The same paths on steps of another length, and the same estimator there."""
 
 import dataclasses
+from typing import Any
 
 import equinox as eqx
 from simkit_solvers.adaptive_grid import AdaptiveGrid
@@ -16,13 +17,15 @@ def on_steps(simulation: Simulation, level: Comparison) -> Simulation:
     if whole is None:
         raise ValueError("a simulation without `bind` knows no targets: take one from `simkit.build.build`")
 
+    own: Any = simulation.grid
+
     def bind(*given):
         bound = whole(*given)
         if isinstance(level.grid, AdaptiveGrid):
             tolerances = level.grid.tolerances
             return bound._replace(grid=eqx.tree_at(lambda grid: grid.tolerances, bound.grid, tolerances))
         steps = level.grid.steps
-        grid = Grid(bound.grid.t0, bound.grid.dt * (simulation.grid.steps / steps), steps, steps)
+        grid = Grid(bound.grid.t0, bound.grid.dt * (own.steps / steps), steps, steps)
         return bound._replace(observer=level.see(bound.observer), grid=grid)
 
     return dataclasses.replace(
