@@ -63,8 +63,9 @@ def stored(request: Any, file: Path) -> Callable | None:
 
 def store(program: OnEachDevice, file: Path) -> None:
     """Write a compiled program, whole or not at all; nothing where that is not possible."""
+    executable: Any = program.executables[0]
     try:
-        payload, _, out_tree = serialize(program.executables[0])
+        payload, _, out_tree = serialize(executable)
         content = pickle.dumps((payload, out_tree))
     except Exception:  # of what jax cannot serialize, and says by several kinds of error
         return

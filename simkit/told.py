@@ -18,6 +18,8 @@ import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 from simkit_solvers.traced import Static
 
+from simkit.inline_model import make_model
+
 KNOWN = ("builtins", "simkit", "simkit_solvers", "simkit_physics", "jax", "jaxlib", "numpy")
 KNOWN += ("diffrax", "equinox", "optimistix", "lineax", "functools", "math", "operator")
 
@@ -66,14 +68,24 @@ def _parts(x: Any) -> Iterator[bytes]:
         # Fields that do not count when two are compared follow from those that do.
         yield from _several(kind, [getattr(x, f.name) for f in dataclasses.fields(x) if f.compare])
     else:
-        yield _name(x)
+        yield from _kind(x)
 
 
-def _several(kind: type, items: Any) -> Iterator[bytes]:
+def _several(kind: Any, items: Any) -> Iterator[bytes]:
     items = list(items)
-    yield _name(kind) + f" of {len(items)}".encode()
+    yield from _kind(kind)
+    yield f"of {len(items)}".encode()
     for item in items:
         yield from _parts(item)
+
+
+def _kind(kind: Any) -> Iterator[bytes]:
+    """A class by its name, or that of a model in the file by the text from which it is made."""
+    text = vars(kind).get("_text") if isinstance(kind, type) else None
+    if text is not None and make_model(text) is kind:
+        yield from _several(make_model, (text,))
+    else:
+        yield _name(kind)
 
 
 def _name(x: Any) -> bytes:

@@ -10,6 +10,7 @@ import pytest
 
 import simkit
 from simkit import programs, stored_programs
+from simkit.chunk_program import ChunkProgram
 from simkit.sensitivity import study
 from simkit.told import UntoldError, told
 
@@ -110,11 +111,35 @@ def test_what_differs_is_told_apart():
     assert told({"a", "b", "c"}) == told({"c", "b", "a"})
 
 
+def test_a_model_in_the_file_is_told_by_its_text():
+    def told_model(drift):
+        model = {"sde": {"S": {"drift": drift, "noise": {"W1": "sigma * S"}}}, "parameters": {"sigma": 0.2}}
+        return told_of({"model": model})
+
+    assert told_model("0.05 * S") == told_model("0.05 * S")
+    assert len({told_model("0.05 * S"), told_model("0.06 * S"), told_model("0.05 + S")}) == 3
+
+
+def test_a_program_that_calls_python_is_not_stored(kept):
+    """Adaptive steps of an ordinary equation do, where they fail."""
+    folder, traced = kept
+    ode = {"model": {"type": "VanDerPol", "mu": 1.0}, "initial": {"x": 1.0, "v": 0.5}, "solver": "Tsit5"}
+    run = {"time": {"t1": 1.0, "rtol": 1e-6, "atol": 1e-8}, "ensemble": {"paths": 64, "devices": 1}}
+    simkit.run(ode | run)
+    adaptive = [program for program in traced if isinstance(program, ChunkProgram)]
+    assert adaptive
+    assert len(list(folder.glob("*.program"))) <= len(traced) - len(adaptive)
+
+
 def test_what_says_nothing_of_what_it_does_is_not_told():
     def local(x):
         return x
 
-    for thing in (local, lambda x: x, functools.partial(local, 1), object(), pytest.approx(1)):
+    def pretended(x):
+        return x
+
+    pretended.__module__ = "simkit.told"
+    for thing in (local, pretended, lambda x: x, functools.partial(local, 1), object(), pytest.approx(1)):
         with pytest.raises(UntoldError):
             told((1, thing))
     assert told(np.sin) != told(np.cos)

@@ -1,6 +1,7 @@
 """What a command leaves of a dataset: a table, files, JSON. Whether files may be written is asked before."""
 
 import dataclasses
+import importlib
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -35,6 +36,17 @@ class Outputs:
         if picture:
             check_picture(picture, overwrite)
         return Outputs(target, picture, overwrite, quiet, as_json)
+
+    def import_meanwhile(self, *modules: str) -> None:
+        """Import what is needed after the run while XLA compiles; before, tracing would wait for it."""
+        from simkit.programs import while_compiling
+
+        needed = ["xarray", *modules]
+        if self.target:
+            needed.append({".zarr": "zarr", ".nc": "h5netcdf"}.get(self.target.suffix, "csv"))
+        if self.picture:
+            needed += ["matplotlib.figure", "matplotlib.backends.backend_agg"]
+        while_compiling(lambda: [importlib.import_module(name) for name in needed])
 
     def show(self, dataset: "xr.Dataset", table: ModuleType) -> None:
         """Print the table, unless something else is asked for. `table` has `print_table` and `summary`."""

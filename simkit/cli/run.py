@@ -1,6 +1,5 @@
 """`simkit run`: from a file to a table, a dataset and a picture."""
 
-import importlib
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -58,7 +57,7 @@ def run(
 
         from simkit.execution import run_built
 
-        _import_meanwhile(target, outputs.picture)
+        outputs.import_meanwhile()
         with progress_bar(enabled=not (quiet or as_json)) as progress:
             dataset = run_built(loaded, built, progress)
         from simkit import table
@@ -70,18 +69,6 @@ def run(
         outputs.deliver(dataset, table, compile_s=float(dataset.attrs["compile_s"]))
         if not keeps_unresolved(loaded):
             end_on_unresolved(all_unresolved(dataset), quiet or as_json)
-
-
-def _import_meanwhile(target: Path | None, picture: Path | None) -> None:
-    """Import what is needed after the run while XLA compiles, and not before: tracing would wait for it."""
-    from simkit.programs import while_compiling
-
-    modules = ["xarray"]
-    if target:
-        modules.append({".zarr": "zarr", ".nc": "h5netcdf"}.get(target.suffix, "csv"))
-    if picture:
-        modules += ["matplotlib.figure", "matplotlib.backends.backend_agg"]
-    while_compiling(lambda: [importlib.import_module(name) for name in modules])
 
 
 def _print_estimate(built, target: Path | None, as_json: bool) -> None:

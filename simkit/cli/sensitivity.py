@@ -67,6 +67,7 @@ def sensitivity(
                 "note: output: takes effect in `simkit run` only; give --out to write derivatives", err=True
             )
         outputs = Outputs.checked(out, no_plot, overwrite, quiet, as_json)
+        outputs.import_meanwhile("simkit.sensitivity.table")
         with progress_bar(enabled=not (quiet or as_json)) as progress:
             dataset = run_studies(loaded, built, progress)
         from simkit.sensitivity import table

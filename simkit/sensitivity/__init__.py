@@ -12,9 +12,7 @@ from simkit.errors import InputError, NumericalError
 from simkit.execution import UnresolvedWarning, build_loaded, keeps_unresolved, provenance
 from simkit.mistakes import placed
 from simkit.overrides import Overrides
-from simkit.sensitivity.result import of_variants, to_dataset
 from simkit.sensitivity.study import find_sensitivities
-from simkit.sensitivity.table import all_unresolved
 from simkit.settings import Experiment, Sensitivity
 from simkit.simulation import Simulation
 from simkit.variants import Variants, load_variants
@@ -50,6 +48,8 @@ def sensitivities(
         given.append(("sensitivity.wrt", f"[{', '.join(map(str, names))}]", "wrt"))
     loaded = load_variants(source, given, None if variants is None else list(variants))
     dataset = run_studies(loaded, build_loaded(loaded), progress)
+    from simkit.sensitivity.table import all_unresolved  # after the run, as xarray
+
     notes = [] if keeps_unresolved(loaded) else all_unresolved(dataset)
     if notes:
         warnings.warn("\n".join(notes), UnresolvedWarning, stacklevel=2)
@@ -95,6 +95,8 @@ def run_studies(
         except NumericalError as error:
             raise NumericalError(f"variant {name}: {error}") from error
         done += simulation.paths
+    from simkit.sensitivity.result import of_variants
+
     return of_variants(found)
 
 
@@ -117,4 +119,6 @@ def run_study(
     """Find the sensitivities of what was built, and label them; nothing is written."""
     with placed(experiment.document):
         study = find_sensitivities(simulation, section, progress)
+    from simkit.sensitivity.result import to_dataset  # imports xarray, which a command does meanwhile
+
     return to_dataset(simulation, study, provenance(experiment))
