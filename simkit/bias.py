@@ -93,15 +93,15 @@ def bias_run(simulation: Simulation, shorter: bool = False) -> BiasRun | None:
 
 
 def orders(simulation: Simulation) -> dict[str, float]:
-    """The order of each quantity's mean: the solver's, of integrals over time no more than the trapezoid's.
+    """The order of each quantity's mean: the solver's, of integrals over steps no more than the trapezoid's.
 
     Where nothing but the rule of the integral can be wrong, the order is that of the rule.
     """
-    adaptive = isinstance(simulation.grid, AdaptiveGrid)  # whose lengths are chosen for an order of 1
-    order = 1.0 if adaptive else weak_order(simulation.solver, simulation.problem)
+    chosen = isinstance(simulation.grid, AdaptiveGrid | JumpGrid)  # lengths, for an order of 1
+    order = 1.0 if chosen else weak_order(simulation.solver, simulation.problem)
     state = simulation.problem.State._fields
     by_name = dict.fromkeys((*state, *simulation.observables), order)
-    if isinstance(simulation.observer, Observer):
+    if isinstance(simulation.observer, Observer) and not isinstance(simulation.grid, JumpGrid):
         for observable in simulation.observer.observables:
             if any(functional.kind in OVER_TIME for functional in observable.functionals):
                 exact = not observable.names & {*state}

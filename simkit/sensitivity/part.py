@@ -13,6 +13,7 @@ from simkit.paths import as_device_ids, lanes_for, path_mesh
 from simkit.programs import Request
 from simkit.sensitivity.choice import Choice, at_level
 from simkit.sensitivity.facts import Facts
+from simkit.sensitivity.leaps import Leaps
 from simkit.sensitivity.moments import Found, MomentsReduction
 from simkit.simulation import Simulation
 
@@ -26,8 +27,8 @@ class Part:
     """Derivatives that one program gives: (choice, position among its arrays), and values by position.
 
     `finer` gives the same by other steps, or part of it, to tell what those of this one leave, and `levels`
-    that of the first paths on steps `factor` times as long, the nearest first. `replicates` are the same with
-    other policies of early exercise, by the same programs.
+    that of the first paths on steps `factor` times as long, the nearest first; `leaps` the same of leaps.
+    `replicates` are the same with other policies of early exercise, by the same programs.
     """
 
     requests: tuple[Request, ...]
@@ -40,6 +41,7 @@ class Part:
     levels: "tuple[Part, ...]" = ()
     factor: float = 1.0
     replicates: "tuple[Part, ...]" = ()
+    leaps: Leaps | None = None
 
     def run(self, programs: Sequence[Callable], ids) -> list[jax.Array]:
         """The arrays of a chunk, by the programs of `all_requests`."""
@@ -49,7 +51,8 @@ class Part:
     def all_requests(self) -> tuple[Request, ...]:
         """Those of this part, and then of the finer one of an equation, or the levels of a run with noise."""
         others = self.levels if self.finer is None else (self.finer,)
-        return sum((other.requests for other in others), self.requests)
+        leaps = () if self.leaps is None else (self.leaps.request,)
+        return sum((other.requests for other in others), self.requests) + leaps
 
     def step_errors(self, found: Found, programs: Sequence[Callable], ids, paths: int) -> Errors:
         """What steps leave in each derivative, where that is known, by a run of the first chunk."""

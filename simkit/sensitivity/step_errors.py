@@ -37,18 +37,27 @@ class Coupled:
     """The values of an estimator on the first paths: of the run, and on steps `factors` times as long.
 
     `sample` are those of the run, of more paths than `levels`, `(levels, paths)`, and `largest` is what part
-    of the variance one of all paths makes.
+    of the variance one of all paths makes. Paths with other leaps are compared with `beside`, their own.
     """
 
     sample: np.ndarray
     largest: float = 0.0
     levels: np.ndarray | None = None
     factors: tuple[float, ...] = ()
+    beside: np.ndarray | None = None
+
+    @property
+    def values(self) -> np.ndarray:
+        """Of the same paths, `(paths, 1 + levels)`."""
+        if self.levels is None:
+            return np.zeros((0, 1))
+        own = self.sample[: self.levels.shape[1]] if self.beside is None else self.beside
+        return np.column_stack([own, *self.levels])
 
     @property
     def tail(self) -> Tail | None:
         """The tail of the values, which says whether the standard error can be believed."""
-        if self.levels is None:
+        if self.levels is None or self.beside is not None:
             return tail_of(self.sample, largest=self.largest)
         return tail_of(self.sample, self.levels[0], self.factors[0], self.largest)
 
@@ -60,6 +69,12 @@ def coupled_values(
 
     On the levels as many as it takes for the mean differences to be known as well as the derivatives.
     """
+    if part.leaps is not None:
+        known, factors = part.leaps.values(programs[len(part.requests)]), part.leaps.factors
+        return {
+            choice: Coupled(found.sample[i], found.largest_part(i), known[choice][1:], factors, known[choice][0])
+            for choice, i in part.found
+        }
     if not part.levels:
         return {choice: Coupled(found.sample[i], found.largest_part(i)) for choice, i in part.found}
     factors = tuple(level.factor for level in part.levels)
@@ -115,12 +130,14 @@ def error_of_derivative(simulation: Simulation, quantity: str, coupled: Coupled)
     """
     if coupled.levels is None:
         return None
-    paths = coupled.levels.shape[1]
-    values = np.column_stack([coupled.sample[:paths], *coupled.levels])
+    values = coupled.values
     order = orders(simulation)[quantity]
     run = values[np.isfinite(values[:, 0]), 0]
     size = math.hypot(run.mean(), run.std()) if len(run) else 0.0
-    rounding = float(rounding_error(size, simulation, planned_steps(simulation.grid)))
+    steps = 0 if coupled.beside is not None else planned_steps(simulation.grid)  # counts are not rounded
+    rounding = float(rounding_error(size, simulation, steps))
+    if coupled.beside is not None and not np.ptp(values, 1).any():
+        rounding = max(rounding, float(np.abs(coupled.sample).max()) / len(values))  # none of so many differed
     unsure = unsure_order(simulation)
     error, _ = step_error_of_paths(values, coupled.factors, order, rounding, False, unsure)
     return StepError(math.nan, math.nan, math.nan, "at least", order) if error is None else error

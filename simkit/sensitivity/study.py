@@ -213,17 +213,12 @@ def _explained(facts: Facts, found: Derivative) -> Derivative:
 def _unmeasured(facts: Facts, found: Derivative) -> Derivative:
     """A derivative whose steps leave an error that is not measured says so."""
     simulation, choice = facts.simulation, found.choice
-    if isinstance(simulation.grid, JumpGrid):
-        measured, unknown = simulation.solver.exact, "the error of the leaps is not measured"
-    else:
-        exact = samples_exactly(simulation.solver, simulation.problem)
-        ordinary = not isinstance(simulation.problem, AbstractSDE)
-        measured, unknown = exact or ordinary or facts.levels, "the error of the steps is not measured"
-    if measured:
+    exact = samples_exactly(simulation.solver, simulation.problem)
+    ordinary = not isinstance(simulation.problem, AbstractSDE)  # or jumps, whose leaps are compared
+    if exact or ordinary or facts.levels:
         return found
-    return dataclasses.replace(
-        found, choice=dataclasses.replace(choice, reason=f"{choice.reason}; {unknown}")
-    )
+    reason = f"{choice.reason}; the error of the steps is not measured"
+    return dataclasses.replace(found, choice=dataclasses.replace(choice, reason=reason))
 
 
 def _unsettled(facts: Facts, found: Derivative) -> Derivative:
