@@ -126,7 +126,9 @@ def leaps_at(
 
     def combined(found: list[dict[str, np.ndarray]]) -> Values:
         pairs = list(zip(weights, found, strict=True))
-        return {choice: sum((w * ends[choice.quantity] for w, ends in pairs), np.zeros(1)) for choice in group}
+        return {
+            choice: sum((w * ends[choice.quantity] for w, ends in pairs), np.zeros(1)) for choice in group
+        }
 
     return Leaps(facts.simulation, LeapProgram(_program(facts)), given, combined)
 

@@ -27,7 +27,8 @@ class Part:
     """Derivatives that one program gives: (choice, position among its arrays), and values by position.
 
     `finer` gives the same by other steps, or part of it, to tell what those of this one leave, and `levels`
-    that of the first paths on steps `factor` times as long, the nearest first; `leaps` the same of leaps.
+    that of the first paths on steps `factor` times as long, the nearest first; `shorter_levels` makes those
+    on shorter steps, and `leaps` is the same of leaps.
     `replicates` are the same with other policies of early exercise, by the same programs.
     """
 
@@ -42,6 +43,7 @@ class Part:
     factor: float = 1.0
     replicates: "tuple[Part, ...]" = ()
     leaps: Leaps | None = None
+    shorter_levels: "Callable[[], tuple[Part, ...]]" = tuple
 
     def run(self, programs: Sequence[Callable], ids) -> list[jax.Array]:
         """The arrays of a chunk, by the programs of `all_requests`."""
@@ -84,7 +86,12 @@ def with_levels(facts: Facts, group: list[Choice], build: Callable[[Facts, list[
         found = tuple((choice, i) for choice, (_, i) in zip(group, there.found, strict=True))
         return dataclasses.replace(there, found=found, factor=level.factor, cost=level.cost * there.cost)
 
-    return dataclasses.replace(build(facts, group), levels=tuple(map(on, facts.levels)))
+    def shorter() -> tuple[Part, ...]:
+        return tuple(map(on, facts.shorter_levels))
+
+    return dataclasses.replace(
+        build(facts, group), levels=tuple(map(on, facts.levels)), shorter_levels=shorter
+    )
 
 
 def of_paths(arrays: Sequence, paths: int) -> list[np.ndarray]:

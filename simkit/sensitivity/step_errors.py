@@ -23,6 +23,8 @@ from simkit.bias import (
 )
 from simkit.bias_paths import BiasRun
 from simkit.chunks import planned_steps
+from simkit.programs import compiled
+from simkit.resolution import OF_VALUE
 from simkit.rounding import rounding_error
 from simkit.sensitivity.choice import Choice
 from simkit.sensitivity.moments import Found
@@ -38,6 +40,7 @@ class Coupled:
 
     `sample` are those of the run, of more paths than `levels`, `(levels, paths)`, and `largest` is what part
     of the variance one of all paths makes. Paths with other leaps are compared with `beside`, their own.
+    `shorter` are values on shorter steps, where these say little of the step error.
     """
 
     sample: np.ndarray
@@ -45,6 +48,7 @@ class Coupled:
     levels: np.ndarray | None = None
     factors: tuple[float, ...] = ()
     beside: np.ndarray | None = None
+    shorter: "Coupled | None" = None
 
     @property
     def values(self) -> np.ndarray:
@@ -64,16 +68,55 @@ class Coupled:
 
 def coupled_values(
     simulation: Simulation, part: Part, programs: Sequence[Callable], found: Found
-) -> dict[Choice, Coupled]:
-    """The values of each derivative on the first paths.
+) -> tuple[dict[Choice, Coupled], float]:
+    """The values of each derivative on the first paths, and the seconds that it took to compile for them.
 
-    On the levels as many as it takes for the mean differences to be known as well as the derivatives.
+    Where longer steps or leaps say little, shorter ones are simulated too, as for means.
+    """
+    known = _coupled(simulation, part, programs[len(part.requests) :], found)
+    without = [
+        choice
+        for choice, i in part.found
+        if _says_little(error_of_derivative(simulation, choice.quantity, known[choice]), found, i)
+    ]
+    shorter = _shorter(part) if without else None
+    if shorter is None:
+        return known, 0.0
+    programs, seconds = compiled(*shorter.all_requests[len(part.requests) :])
+    again = _coupled(simulation, shorter, programs, found)
+    return known | {c: dataclasses.replace(known[c], shorter=again[c]) for c in without}, seconds
+
+
+def _shorter(part: Part) -> Part | None:
+    """The part with shorter steps or leaps to compare with; None where there are none."""
+    if part.leaps is not None:
+        return dataclasses.replace(part, leaps=part.leaps.shorter)
+    levels = part.shorter_levels() if part.levels else ()
+    return dataclasses.replace(part, levels=levels) if levels else None
+
+
+def _says_little(error: StepError | None, found: Found, place: int) -> bool:
+    """Whether there is no estimate, or one whose error is larger than itself and matters."""
+    if error is None:
+        return False
+    if error.claim == "at least":
+        return True
+    size, stderr = abs(found.mean[place][-1]), np.nan_to_num(found.stderr[place][-1])
+    return error.left_out > max(abs(error.bias), OF_VALUE * size, stderr)
+
+
+def _coupled(
+    simulation: Simulation, part: Part, programs: Sequence[Callable], found: Found
+) -> dict[Choice, Coupled]:
+    """The values on the levels, by their programs.
+
+    Of as many paths as it takes for the mean differences to be known as well as the derivatives.
     """
     if part.leaps is not None:
-        known, factors = part.leaps.values(programs[len(part.requests)]), part.leaps.factors
+        each, factors = part.leaps.values(programs[0]), part.leaps.factors
         return {
-            choice: Coupled(found.sample[i], found.largest_part(i), known[choice][1:], factors, known[choice][0])
-            for choice, i in part.found
+            c: Coupled(found.sample[i], found.largest_part(i), each[c][1:], factors, each[c][0])
+            for c, i in part.found
         }
     if not part.levels:
         return {choice: Coupled(found.sample[i], found.largest_part(i)) for choice, i in part.found}
@@ -82,7 +125,7 @@ def coupled_values(
     affordable = min(int(PART_OF_WORK * simulation.paths * part.cost / cost), len(found.sample[0]))
     most, known = max(few, affordable), np.zeros((len(part.found), len(factors), 0))
     for batch in range(-(-most // few)):
-        ids, rest, each = ids_of_level(simulation, batch), programs[len(part.requests) :], []
+        ids, rest, each = ids_of_level(simulation, batch), programs, []
         for level in part.levels:
             arrays, rest = level.run(rest, ids), rest[len(level.requests) :]
             each.append(np.stack([np.asarray(arrays[i][-1]).reshape(-1) for _, i in level.found]))
@@ -128,6 +171,8 @@ def error_of_derivative(simulation: Simulation, quantity: str, coupled: Coupled)
 
     Without an estimate it is unknown where too many paths have no value on another length.
     """
+    if coupled.shorter is not None:
+        return error_of_derivative(simulation, quantity, coupled.shorter)
     if coupled.levels is None:
         return None
     values = coupled.values
@@ -137,7 +182,9 @@ def error_of_derivative(simulation: Simulation, quantity: str, coupled: Coupled)
     steps = 0 if coupled.beside is not None else planned_steps(simulation.grid)  # counts are not rounded
     rounding = float(rounding_error(size, simulation, steps))
     if coupled.beside is not None and not np.ptp(values, 1).any():
-        rounding = max(rounding, float(np.abs(coupled.sample).max()) / len(values))  # none of so many differed
+        rounding = max(
+            rounding, float(np.abs(coupled.sample).max()) / len(values)
+        )  # none of so many differed
     unsure = unsure_order(simulation)
     error, _ = step_error_of_paths(values, coupled.factors, order, rounding, False, unsure)
     return StepError(math.nan, math.nan, math.nan, "at least", order) if error is None else error

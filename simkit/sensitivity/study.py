@@ -257,7 +257,8 @@ def _run(
     else:
         found = average(simulate, reduction, simulation.paths, plan, mesh, progress)
     errors = part.step_errors(found, programs, ids, simulation.paths)
-    return found, errors, coupled_values(simulation, part, programs, found), seconds
+    pairs, more = coupled_values(simulation, part, programs, found)
+    return found, errors, pairs, seconds + more
 
 
 def _with_policies(simulation: Simulation, mesh) -> tuple[Simulation, list[Simulation], float]:

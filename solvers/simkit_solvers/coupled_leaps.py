@@ -126,7 +126,7 @@ def coupled_leaps(
 
     The noise is a function of key and path, and none that `integrate_jumps` reads. Clock and propensities are
     in float64, whatever the precision of the grid. Curves and events of a scheduled network act as there. No
-    more pieces are taken than all paths may take steps. Scores are as of `girsanov`, with the lengths of leaps
+    more pieces are taken than all paths may take steps. Scores are as of `girsanov`, with lengths of leaps
     held. Raises `ValueError` as `integrate_jumps` does.
     """
     check_rates(network)
