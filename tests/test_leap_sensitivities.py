@@ -76,12 +76,30 @@ def z_of(experiment, exact, seeds, **overrides):
     return told, plain
 
 
-@pytest.mark.more
+@pytest.mark.slow
 @pytest.mark.parametrize(("experiment", "exact"), [(ARRIVALS, arrivals), (PAIRS, pairs)])
 @pytest.mark.parametrize("method", ["coupled_differences", "score", "finite_differences"])
 def test_derivatives_less_their_step_bias_are_the_exact_ones(method, experiment, exact, quick_programs):
+    """They would not be without it, but for those of finite differences, whose noise hides it."""
     told, plain = z_of(experiment, exact(), SEEDS, **{"sensitivity.method": method})
-    print(method, {k: np.round(v, 2) for k, v in told.items()}, {k: np.round(v, 2) for k, v in plain.items()})
     for name, z in told.items():
         assert np.sum(np.square(z)) < chi2.ppf(1 - 1e-5, SEEDS), (name, z)
-        assert abs(np.mean(z)) * SEEDS**0.5 < 4.5, (name, z)
+        assert abs(np.mean(z)) * SEEDS**0.5 < 4, (name, z)
+    largest = max(abs(np.mean(z)) * SEEDS**0.5 for z in plain.values())
+    assert (
+        largest > 4
+        or method == "finite_differences"
+        or (method, experiment) == ("coupled_differences", PAIRS)
+    )
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("method", ["coupled_differences", "score", "finite_differences"])
+def test_the_step_bias_of_a_derivative_is_told(method, quick_programs):
+    found = simkit.sensitivities(ARRIVALS, overrides={"sensitivity.method": method, "ensemble.paths": 1000})
+    for i, value in enumerate(arrivals().values()):
+        off = float(found["X_derivative"][i] - found["X_derivative_bias"][i]) - value
+        error = np.hypot(found["X_derivative_stderr"][i], found["X_derivative_bias_stderr"][i])
+        assert abs(off) < 4 * error
+        assert found["X_derivative_bias_stderr"][i] > 0
+        assert "not measured" not in str(found["X_derivative_reason"].values[i])
