@@ -96,10 +96,10 @@ def test_derivatives_less_their_step_bias_are_the_exact_ones(method, experiment,
 @pytest.mark.more
 @pytest.mark.parametrize("method", ["coupled_differences", "score", "finite_differences"])
 def test_the_step_bias_of_a_derivative_is_told(method, quick_programs):
-    found = simkit.sensitivities(ARRIVALS, overrides={"sensitivity.method": method, "ensemble.paths": 1000})
-    for i, value in enumerate(arrivals().values()):
-        off = float(found["X_derivative"][i] - found["X_derivative_bias"][i]) - value
-        error = np.hypot(found["X_derivative_stderr"][i], found["X_derivative_bias_stderr"][i])
-        assert abs(off) < 4 * error
-        assert found["X_derivative_bias_stderr"][i] > 0
-        assert "not measured" not in str(found["X_derivative_reason"].values[i])
+    found = figures(ARRIVALS, **{"sensitivity.method": method, "ensemble.paths": 1000})
+    for name, value in arrivals().items():
+        row = found[name]
+        off = row["derivative"] - row["bias"] - value
+        assert abs(off) < 4 * math.hypot(row["stderr"], row["bias_stderr"])
+        assert row["bias_stderr"] > 0
+        assert "not measured" not in row["reason"]
