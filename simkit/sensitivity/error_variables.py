@@ -41,7 +41,10 @@ def error_variables(
     figures: dict[str, tuple[str, Callable[[Derivative], float | None]]] = {
         "_bias": (f"step bias of the {what} at the end", _bias),
         "_bias_stderr": (f"standard error of {prefix}_bias", _bias_stderr),
-        "_bias_bound": (f"least size of the step bias of the {what} at the end, which has no estimate", _bound),
+        "_bias_bound": (
+            f"least size of the step bias of the {what} at the end, which has no estimate",
+            _bound,
+        ),
         "_tail_index": (
             f"tail index of the estimator of the {what}; below 2 its variance is infinite",
             _index,
