@@ -101,17 +101,19 @@ def bias_run(simulation: Simulation, shorter: bool = False) -> BiasRun | None:
 
 
 def orders(simulation: Simulation) -> dict[str, float]:
-    """The order of each quantity's mean: the solver's, of integrals over time no more than the trapezoid's.
+    """The order of each quantity's mean: the solver's, of integrals over steps no more than the trapezoid's.
 
     Where nothing but the rule of the integral can be wrong, the order is that of the rule. Bridges between
     exact states keep the volatility of their start, which leaves them order 1.
     """
-    adaptive = isinstance(simulation.grid, AdaptiveGrid)  # whose lengths are chosen for an order of 1
+    jumps = isinstance(simulation.grid, JumpGrid)
     exact = samples_exactly(simulation.solver, simulation.problem)
-    order = 1.0 if adaptive or exact else weak_order(simulation.solver, simulation.problem)
+    chosen = jumps or isinstance(simulation.grid, AdaptiveGrid)  # lengths, for an order of 1
+    order = 1.0 if chosen or exact else weak_order(simulation.solver, simulation.problem)
     state = {*simulation.problem.State._fields}
     by_name = dict.fromkeys(approximate_means(simulation), order)
-    for observable in simulation.observer.observables if isinstance(simulation.observer, Observer) else ():
+    over_steps = isinstance(simulation.observer, Observer) and not jumps
+    for observable in simulation.observer.observables if over_steps else ():
         kinds = {functional.kind for functional in observable.functionals}
         if observable.name in by_name and not kinds.isdisjoint(OVER_TIME):
             rule = not observable.names & state or (exact and "no_touch" not in kinds)

@@ -6,7 +6,8 @@ $C\sqrt{h^{2p} - h_0^{2p}}$ where the errors of steps are orthogonal, as leading
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,8 @@ from simkit_solvers.generator import Words
 from simkit_solvers.grid import Grid
 from simkit_solvers.noise import AbstractNoise, on_sums
 from simkit_solvers.problem import AbstractSDE
-from simkit_solvers.registry import samples_exactly
+from simkit_solvers.registry import info_of, samples_exactly
+from simkit_solvers.registry import strong_order as claimed
 
 from simkit.simulation import Driver, Simulation
 
@@ -96,19 +98,23 @@ def strong_error(differences: np.ndarray) -> tuple[float, float]:
 
 
 class StrongOrder(NamedTuple):
-    """A strong order, its standard error, and whether errors at all steps agree on it."""
+    """A strong order, its standard error, and whether all steps agree on it and solvers claim it."""
 
     order: float
     stderr: float
     asymptotic: bool = True
 
 
-def strong_order(differences: Sequence[np.ndarray], factors: Sequence[float]) -> StrongOrder:
+def strong_order(
+    differences: Sequence[np.ndarray], factors: Sequence[float], most: float = math.inf
+) -> StrongOrder:
     """The strong order, and its standard error from batches of paths.
 
     `differences` `(paths,)` are those from the finest steps, of steps `factors` times as long; two or more.
     Where the order of the two shortest of these steps is surely another than that of the two longest, the
-    errors are not yet a power of the step, and the standard error includes that change of the order.
+    errors are not yet a power of the step, and the standard error includes that change of the order. Where
+    the order is surely above `most`, which the solvers claim, the standard error reaches down to that: where
+    noise is small, long steps show the larger errors of the drift, of order 1.
     """
     squares = np.stack(differences) ** 2
     squares = squares[:, np.isfinite(squares).all(axis=0)]
@@ -120,9 +126,15 @@ def strong_order(differences: Sequence[np.ndarray], factors: Sequence[float]) ->
     levels = np.unique(ratios)
     ends = [ratios <= levels[1], ratios >= levels[-2]]
     change, doubt = _over_batches(squares.mean(axis=1), batches, ratios, ends)
-    if not abs(change) > SURE * doubt:
-        return StrongOrder(order, error)
-    return StrongOrder(order, float(np.hypot(error, change)), False)
+    beyond = order - most
+    away = [abs(change)] * (abs(change) > SURE * doubt) + [beyond] * (beyond > SURE * error)
+    return StrongOrder(order, float(np.hypot(error, max(away, default=0.0))), not away)
+
+
+def claimed_order(simulations: Iterable[Simulation]) -> float:
+    """The largest strong order that the solvers claim for their problems; infinite where one claims none."""
+    pairs = [(each.solver, each.problem) for each in simulations if isinstance(each.problem, AbstractSDE)]
+    return max(math.inf if info_of(x).strong is None else claimed(x, problem) for x, problem in pairs)
 
 
 def _over_batches(

@@ -125,6 +125,7 @@ def run_variants(
             results[name] = run_ensemble(simulation, _beginning_at(before, total, progress), PAIRED)
         except NumericalError as error:
             raise NumericalError(f"variant {name}: {error}") from error
+    from simkit.coupling import claimed_order
     from simkit.dataset import to_dataset
     from simkit.variant_dataset import combined
 
@@ -132,13 +133,11 @@ def run_variants(
         name: to_dataset(simulations[name], results[name], provenance(experiment))
         for name, experiment in variants.items()
     }
+    ends, described = {name: result.ends for name, result in results.items()}, _as_yaml(together(variants))
     draws = {name: simulation.draws_per_step for name, simulation in simulations.items()}
-    return combined(
-        datasets,
-        {name: result.ends for name, result in results.items()},
-        _as_yaml(together(variants)),
-        draws if max(draws.values()) > 1 else None,
-    )
+    if max(draws.values()) == 1:
+        return combined(datasets, ends, described)
+    return combined(datasets, ends, described, draws, claimed_order(simulations.values()))
 
 
 def _beginning_at(before: int, total: int, progress: Progress | None) -> Progress | None:

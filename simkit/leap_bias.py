@@ -47,15 +47,19 @@ def leap_run(simulation: Simulation, shorter: bool, part_of_work: float, most: i
     if not isinstance(simulation.solver, TauLeaping):
         return None
     factors = SHORTER if shorter else LONGER
-    cost = PIECE * sum(1 / factor for factor in (1.0, *factors))
-    affordable = min(int(part_of_work * simulation.paths / cost), most)
-    paths = lanes_for(affordable)  # all lanes are simulated in any case
+    paths = coupled_paths(simulation.paths, factors, part_of_work, most)
     mesh = path_mesh(1)
     program, inputs = path_program(simulation, simulation.grid, mesh)
     ids = as_device_ids(0, 1, lanes_for(paths), mesh)
     request = Request(LeapProgram(program), ((inputs, jnp.asarray((1.0, *factors), jnp.float64)), ids), mesh)
     names = (*simulation.problem.State._fields, *simulation.observables)
     return BiasRun(factors, (request,), _ends, dict.fromkeys(names, 1.0), paths, paths)
+
+
+def coupled_paths(paths: int, factors: tuple[float, ...], part_of_work: float, most: int) -> int:
+    """How many coupled paths cost a part of the work of so many of the run; no lane is empty."""
+    cost = PIECE * sum(1 / factor for factor in (1.0, *factors))
+    return lanes_for(min(int(part_of_work * paths / cost), most))
 
 
 def _ends(result) -> Ends:

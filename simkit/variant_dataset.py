@@ -1,6 +1,7 @@
 """The datasets of variants as one, along a dimension `variant`."""
 
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -26,6 +27,7 @@ def combined(
     ends: Mapping[str, Mapping[str, np.ndarray]],
     configuration: str,
     draws_per_step: Mapping[str, int] | None = None,
+    claimed: float = math.inf,
 ) -> xr.Dataset:
     """One dataset of several with the same variables and times, stacked along `variant` in their order.
 
@@ -36,7 +38,7 @@ def combined(
     which neither did. Attributes that differ are kept by variant
     in `variant_attributes` as JSON; times taken are sums. `configuration` is that of all variants.
     Where paths are those of the finest steps, `draws_per_step` says how many of these make one of a variant,
-    and there are strong errors (`simkit.coupling`).
+    and there are strong errors (`simkit.coupling`); `claimed` is the order that the solvers claim for them.
     """
     each = list(datasets.values())
     first = each[0]
@@ -46,7 +48,7 @@ def combined(
     for quantity in (*attributes["state_variables"].split(), *attributes["observables"].split()):
         variables |= _differences(quantity, datasets, ends)
         if draws_per_step is not None:
-            variables |= _strong_errors(quantity, datasets, ends, draws_per_step)
+            variables |= _strong_errors(quantity, datasets, ends, draws_per_step, claimed)
     coordinates: dict[str, Any] = {
         name: first[name] for name in ("time", "quantile", "quantity", "quantity_2")
     }
@@ -130,6 +132,7 @@ def _strong_errors(
     datasets: Mapping[str, xr.Dataset],
     ends: Mapping[str, Mapping[str, np.ndarray]],
     factors: Mapping[str, int],
+    claimed: float,
 ) -> dict[str, tuple]:
     """How far paths at the end are from those of the finest steps, and the order that this shows."""
     finest = min(factors, key=lambda name: factors[name])
@@ -151,7 +154,7 @@ def _strong_errors(
     longer = [name for name in datasets if factors[name] > 1]
     if len({factors[name] for name in longer}) > 1:
         order, error, asymptotic = strong_order(
-            [apart[name] for name in longer], [factors[name] for name in longer]
+            [apart[name] for name in longer], [factors[name] for name in longer], claimed
         )
         label = {"units": "1", "long_name": f"strong order of convergence of {quantity} at the end"}
         label |= {} if asymptotic else {"note": NOT_ASYMPTOTIC}

@@ -1,5 +1,6 @@
 """Coupled tau-leaping: each path has the law of tau-leaping, and the two stay close."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,11 +10,14 @@ from scipy import stats
 from simkit_physics import ImmigrationDeath
 from simkit_solvers.coupled_leaps import coupled_leaps
 from simkit_solvers.curve import Curve
+from simkit_solvers.directions import Direction
 from simkit_solvers.generator import seed_key
 from simkit_solvers.jump_grid import JumpGrid
+from simkit_solvers.jump_sensitivity import girsanov
 from simkit_solvers.jumps import RUNNING, JumpNoise, integrate_jumps
 from simkit_solvers.observe import States
 from simkit_solvers.schedule import AbstractChange, Event, scheduled
+from simkit_solvers.tangents import is_real
 from simkit_solvers.tau_leaping import TauLeaping
 from test_reactions import Tangled
 
@@ -103,3 +107,36 @@ def test_longer_leaps_are_those_of_a_larger_epsilon_where_counts_are_large():
     rows, _ = alone(network, TauLeaping(epsilon=0.2), y0, 0.5)
     assert same_law(found.ends["C"][:, 1], rows["C"]) > 1e-5
     assert same_law(found.ends["C"][:, 0], rows["C"]) < 1e-9
+
+
+@pytest.mark.parametrize("make", [draining, pytest.param(stopped, marks=pytest.mark.more)])
+def test_scores_of_coupled_paths_are_those_of_the_method(make):
+    """Their mean is 0, and their covariance with the ends a derivative; longer leaps have nearly the same."""
+    network, y0, end = make()
+    still = jax.tree.map(lambda x: jnp.zeros(jnp.shape(x)) if is_real(x) else x, network)
+    name = "k4" if make is draining else "mu"
+    one = eqx.tree_at(lambda n: getattr(n if make is draining else n.original, name), still, jnp.ones(()))
+    direction, method = Direction(one, States()), TauLeaping(epsilon=0.3, critical=2)
+
+    def coupled(path):
+        grid = JumpGrid(jnp.zeros(()), end, 1, 10**5)
+        factors = jnp.array((1.0, 2.0))
+        return coupled_leaps(network, method, factors, y0, grid, seed_key(3), path, States(), (direction,))
+
+    def alone(path):
+        grid, noise = JumpGrid(jnp.zeros(()), end, 1, 10**5), JumpNoise.of(seed_key(4), path)
+        found = girsanov(network, method, y0, grid, noise, States(), (direction,)).along
+        return {key: x[-1] for key, x in found.rows.items()}, found.weights[0][-1]
+
+    run, (rows, weights) = over_paths(coupled), over_paths(alone)
+    assert (run.status == RUNNING).all()
+    scores = run.scores[0]
+    assert np.abs(scores.mean(0) / scores.std(0) * PATHS**0.5).max() < 5
+    key = "C" if make is draining else "X"
+    pairs = (run.ends[key][:, 0], scores[:, 0]), (rows[key], weights)
+    products = [(x - x.mean()) * z for x, z in pairs]
+    means, errors = np.mean(products, 1), np.std(products, 1) / PATHS**0.5
+    assert abs(means[0] - means[1]) < 5 * np.hypot(*errors)
+    assert abs(means[0]) > 10 * errors[0]
+    assert scores[:, 0].std() == pytest.approx(weights.std(), rel=0.05)
+    assert np.corrcoef(scores.T)[0, 1] > 0.7

@@ -10,9 +10,11 @@ from test_plot import assert_nothing_overlaps
 from typer.testing import CliRunner
 
 import simkit
+from simkit.build import build
 from simkit.cli import app
-from simkit.coupling import strong_order
+from simkit.coupling import claimed_order, strong_order
 from simkit.errors import InputError
+from simkit.experiment import load
 from simkit.plot import plot_dataset
 from simkit.step_levels import LongerSteps
 from simkit.table import strong_order_notes
@@ -25,6 +27,7 @@ GBM = {
     "ensemble": {"paths": 2048, "seed": 3, "couple": "steps", "devices": 1},
     "variants": {"fine": {}, **{f"n{n}": {"time.steps": n} for n in (16, 32, 64)}},
 }
+GBM_ALONE = {key: value for key, value in GBM.items() if key not in ("ensemble", "variants")}
 
 
 @quick
@@ -126,6 +129,35 @@ def test_where_long_steps_show_another_order_the_error_says_so():
     assert 0.6 < found < 1
     assert abs(found - 0.5) < 3 * error
     assert strong_order(differences[:2], ratios[:2]).asymptotic  # one pair has nothing to differ from
+
+
+def ends_of_gbm(seed, drift, lengths, finest=256, paths=1000):
+    """Differences of Euler-Maruyama's ends from those of the finest steps, one for each number of steps."""
+    increments = np.random.default_rng(seed).normal(size=(finest, paths)) / finest**0.5
+
+    def end(n):
+        return np.prod(1 + drift / n + 0.2 * increments.reshape(n, -1, paths).sum(1), axis=0)
+
+    return [end(n) - end(finest) for n in lengths]
+
+
+@pytest.mark.parametrize("drift", [0.05, 0.5, 1.0])
+def test_an_order_beyond_the_claim_of_the_solver_has_an_error_that_reaches_it(drift):
+    """Of few paths with a small noise, whose long steps show the drift's errors of order 1."""
+    lengths = (8, 16, 32, 64)
+    found = [
+        strong_order(ends_of_gbm(seed, drift, lengths), [256 / n for n in lengths], 0.5) for seed in range(20)
+    ]
+    assert np.mean([abs(each.order - 0.5) < 2 * each.stderr for each in found]) >= 0.85
+    marked = np.mean([not each.asymptotic for each in found])
+    assert marked <= 0.15 if drift == 0.05 else marked == 1
+    assert drift == 0.05 or np.mean([each.order for each in found]) > 0.7
+
+
+def test_the_largest_claim_of_variants_counts():
+    simulations = [build(load(GBM_ALONE | {"solver": solver})) for solver in ("EulerMaruyama", "Milstein")]
+    assert claimed_order(simulations[:1]) == 0.5
+    assert claimed_order(simulations) == 1.0
 
 
 @quick

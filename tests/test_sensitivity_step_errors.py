@@ -402,3 +402,20 @@ def test_what_the_mean_does_not_see_is_seen_by_its_derivative(quick_programs):
     assert row["resolved"] is False
     assert row.get("bias_stderr") is None
     assert 0.003 < row["bias_bound"] < 0.0417
+
+
+@pytest.mark.parametrize("method", ["auto", "finite_differences"])
+def test_where_longer_steps_say_little_shorter_ones_are_taken(method, quick_programs):
+    """Steps twice as long swing and those four times as long explode: nothing follows for the run."""
+    swinging = {
+        "model": {"sde": {"x": {"drift": "-30*x", "noise": {"W": 0.1}}}},
+        "initial": {"x": 1.0},
+        "time": {"t1": 1.0, "steps": 32},
+        "ensemble": {"paths": 256, "devices": 1, "normals": "float64", "unresolved": "keep"},
+        "precision": "float64",
+        "sensitivity": {"wrt": ["x"], "of": ["x"], "method": method},
+    }
+    row = rows(simkit.sensitivities(swinging))["x", "x"]
+    assert abs(row["derivative"] - np.exp(-30.0)) < 1e-9
+    assert row.get("bias") is None  # no order fits shorter steps either, and the bound is from these
+    assert row["bias_bound"] < 1e-9

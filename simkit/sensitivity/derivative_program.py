@@ -279,21 +279,21 @@ def with_extra_jump(program: DerivativeProgram, moves: Moves, path) -> tuple[jax
     return tuple(found)
 
 
-def _network(program: DerivativeProgram, moves: Moves, path) -> tuple:
+def network_of(paths: PathProgram, moves: Moves, path) -> tuple:
     """What the functions of jump processes are given, and the directions."""
-    network, observer, grid = program.paths.combined(moves.inputs)
+    network, observer, grid = paths.combined(moves.inputs)
     start = {name: given_value(x, path).astype(jnp.int32) for name, x in moves.inputs.initial.items()}
     directions = tuple(
         Direction(like(network, move.problem), like(observer, move.observer)) for move in moves.first
     )
     noise = JumpNoise.of(moves.inputs.key, path)
-    method = program.paths.parts.tree[3]
+    method = paths.parts.tree[3]
     return (network, method, network.State(**start), grid, noise, observer), directions
 
 
 def counts(program: DerivativeProgram, moves: Moves, path) -> tuple[jax.Array, ...]:
     """The values, their derivatives with the counts held fixed, and the scores: still to be joined."""
-    given, directions = _network(program, moves, path)
+    given, directions = network_of(program.paths, moves, path)
     found = girsanov(*given, directions).along
     values: list[jax.Array] = []
     for name, count in program.rows:
@@ -319,7 +319,7 @@ def _centred(found: tuple[jax.Array, ...], quantities: int, directions: int) -> 
 
 def coupled(program: DerivativeProgram, moves: Moves, path) -> tuple[jax.Array, ...]:
     """Differences of two copies of a network that fire together where they can."""
-    given, directions = _network(program, moves, path)
+    given, directions = network_of(program.paths, moves, path)
     found = [
         finite_difference(*given, direction, step)
         for direction, step in zip(directions, moves.steps, strict=True)
@@ -333,7 +333,7 @@ def coupled(program: DerivativeProgram, moves: Moves, path) -> tuple[jax.Array, 
 
 def one_event_more(program: DerivativeProgram, moves: Moves, path) -> tuple[jax.Array, ...]:
     """The values, and what one event more at a random time would have changed."""
-    (network, method, y0, grid, _, observer), directions = _network(program, moves, path)
+    (network, method, y0, grid, _, observer), directions = network_of(program.paths, moves, path)
     found = weak_derivative(network, method, y0, grid, moves.inputs.key, path, observer, directions)
     return tuple(
         each[name][-count:] for name, count in program.rows for each in (found.rows, *found.derivatives)

@@ -32,6 +32,7 @@ from simkit.sensitivity.differences import (
 )
 from simkit.sensitivity.error_controlled import is_ordinary_and_adaptive, with_tighter_tolerances
 from simkit.sensitivity.facts import Facts
+from simkit.sensitivity.leaps import leaps_at
 from simkit.sensitivity.moments import Found, on_mesh
 from simkit.sensitivity.part import Errors, Part, on_half_steps, rows_of, some_ids, with_levels
 from simkit.sensitivity.targets import Target, admitted, shifted
@@ -94,8 +95,9 @@ def difference_part(facts: Facts, group: list[Choice], share: float | None = Non
 
     found = tuple((choice, q) for q, choice in enumerate(group))
     counts = tuple(count for _, count in rows) * 3
+    cost, leaps = float(len(given)), leaps_at(facts, given, stencil.weights, group)
     part = DifferencePart(
-        (run, added), simulate, counts, found, (), float(len(given)), facts=facts, share=share
+        (run, added), simulate, counts, found, (), cost, leaps=leaps, facts=facts, share=share
     )
     if is_ordinary_and_adaptive(facts.simulation):
         tighter = [with_tighter_tolerances(inputs, facts.simulation.precision) for inputs in given]

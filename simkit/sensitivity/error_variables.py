@@ -31,16 +31,20 @@ def error_variables(
         filled = [
             np.full_like(d.mean, np.nan) if x is None else x for d, x in zip(derivatives, sizes, strict=True)
         ]
+        at_the_end = ", known at the end alone" if any(each.steps is not None for each in derivatives) else ""
         stacked = np.stack(filled) if rows else np.stack(filled)[:, 0]
         found[f"{prefix}_step_error"] = (
             along,
             stacked,
-            {"long_name": f"error that steps leave in the {what}"},
+            {"long_name": f"error that steps leave in the {what}{at_the_end}"},
         )
     figures: dict[str, tuple[str, Callable[[Derivative], float | None]]] = {
         "_bias": (f"step bias of the {what} at the end", _bias),
         "_bias_stderr": (f"standard error of {prefix}_bias", _bias_stderr),
-        "_bias_bound": (f"least size of the step bias of the {what}, which has no estimate", _bound),
+        "_bias_bound": (
+            f"least size of the step bias of the {what} at the end, which has no estimate",
+            _bound,
+        ),
         "_tail_index": (
             f"tail index of the estimator of the {what}; below 2 its variance is infinite",
             _index,

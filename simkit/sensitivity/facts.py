@@ -77,10 +77,19 @@ class Facts:
     @functools.cached_property
     def levels(self) -> "tuple[Facts, ...]":
         """Those of a stochastic run on steps of other lengths (`step_levels`), the nearest first."""
+        return self._levels(shorter=False)
+
+    @functools.cached_property
+    def shorter_levels(self) -> "tuple[Facts, ...]":
+        """Those on shorter steps; none where these are `levels` already."""
+        others = self._levels(shorter=True)
+        return () if [x.factor for x in others] == [x.factor for x in self.levels] else others
+
+    def _levels(self, shorter: bool) -> "tuple[Facts, ...]":
         if self.run is not None or not isinstance(self.simulation.problem, AbstractSDE):
             return ()
         others = sorted(
-            levels(self.simulation), key=lambda level: (abs(math.log(level.factor)), -level.factor)
+            levels(self.simulation, shorter), key=lambda level: (abs(math.log(level.factor)), -level.factor)
         )
         return tuple(self._on(on_steps(self.simulation, x), x.factor, x.cost, x.driver) for x in others)
 

@@ -13,6 +13,7 @@ from simkit.paths import as_device_ids, lanes_for, path_mesh
 from simkit.programs import Request
 from simkit.sensitivity.choice import Choice, at_level
 from simkit.sensitivity.facts import Facts
+from simkit.sensitivity.leaps import Leaps
 from simkit.sensitivity.moments import SAMPLE, Found, MomentsReduction
 from simkit.simulation import Simulation
 
@@ -28,8 +29,9 @@ class Part:
     """Derivatives that one program gives: (choice, position among its arrays), and values by position.
 
     `finer` gives the same by other steps, or part of it, to tell what those of this one leave, and `levels`
-    that of the first paths on steps `factor` times as long, the nearest first. `replicates` are the same with
-    other policies of early exercise, by the same programs.
+    that of the first paths on steps `factor` times as long, the nearest first; `shorter_levels` makes those
+    on shorter steps, and `leaps` is the same of leaps.
+    `replicates` are the same with other policies of early exercise, by the same programs.
     """
 
     requests: tuple[Request, ...]
@@ -42,6 +44,8 @@ class Part:
     levels: "tuple[Part, ...]" = ()
     factor: float = 1.0
     replicates: "tuple[Part, ...]" = ()
+    leaps: Leaps | None = None
+    shorter_levels: "Callable[[], tuple[Part, ...]]" = tuple
 
     def run(self, programs: Sequence[Callable], ids) -> list[jax.Array]:
         """The arrays of a chunk, by the programs of `all_requests`."""
@@ -51,7 +55,8 @@ class Part:
     def all_requests(self) -> tuple[Request, ...]:
         """Those of this part, and then of the finer one of an equation, or the levels of a run with noise."""
         others = self.levels if self.finer is None else (self.finer,)
-        return sum((other.requests for other in others), self.requests)
+        leaps = () if self.leaps is None else (self.leaps.request,)
+        return sum((other.requests for other in others), self.requests) + leaps
 
     def step_errors(self, found: Found, programs: Sequence[Callable], ids, paths: int) -> Errors:
         """What steps leave in each derivative, where that is known, by a run of the first chunk."""
@@ -77,17 +82,22 @@ def on_half_steps(finer: Part, facts: Facts) -> Part:
 
 def with_levels(facts: Facts, group: list[Choice], build: Callable[[Facts, list[Choice]], Part]) -> Part:
     """The part of a group, with those that give the same on the levels of a stochastic run."""
-    quick = _are_short(facts)
-
-    def on(level: Facts) -> Part:
-        there = build(level, [at_level(level, choice) for choice in group])
-        found = tuple((choice, i) for choice, (_, i) in zip(group, there.found, strict=True))
-        there = quickly_made(there) if quick else there
-        return dataclasses.replace(there, found=found, factor=level.factor, cost=level.cost * there.cost)
-
     measured = {choice.quantity for choice in group} & {*approximate_means(facts.simulation)}
-    levels = tuple(map(on, facts.levels)) if measured else ()
-    return dataclasses.replace(build(facts, group), levels=levels)
+    own = build(facts, group)
+    if not measured:
+        return own
+
+    def on(levels: Sequence[Facts]) -> tuple[Part, ...]:
+        quick, parts = _are_short(levels, facts.simulation.paths), []
+        for level in levels:
+            there = build(level, [at_level(level, choice) for choice in group])
+            found = tuple((choice, i) for choice, (_, i) in zip(group, there.found, strict=True))
+            there = quickly_made(there) if quick else there
+            cost = level.cost * there.cost
+            parts.append(dataclasses.replace(there, found=found, factor=level.factor, cost=cost))
+        return tuple(parts)
+
+    return dataclasses.replace(own, levels=on(facts.levels), shorter_levels=lambda: on(facts.shorter_levels))
 
 
 def quickly_made(part: Part) -> Part:
@@ -100,11 +110,11 @@ def affordable_paths(paths: int, cost: float) -> int:
     return max(min(paths, BIAS_PATHS), min(int(PART_OF_WORK * paths / cost), SAMPLE))
 
 
-def _are_short(facts: Facts) -> bool:
-    """Whether the levels run so few steps in all that compiling them takes longer."""
-    cost = sum(level.cost for level in facts.levels)
-    steps = max((planned_steps(level.simulation.grid) for level in facts.levels), default=0)
-    return steps > 0 and steps * affordable_paths(facts.simulation.paths, cost) <= FEW_PATH_STEPS
+def _are_short(levels: Sequence[Facts], paths: int) -> bool:
+    """Whether these run so few steps in all that compiling them takes longer."""
+    cost = sum(level.cost for level in levels)
+    steps = max((planned_steps(level.simulation.grid) for level in levels), default=0)
+    return steps > 0 and steps * affordable_paths(paths, cost) <= FEW_PATH_STEPS
 
 
 def of_paths(arrays: Sequence, paths: int) -> list[np.ndarray]:

@@ -29,6 +29,7 @@ from simkit.sensitivity.error_controlled import (
     with_tighter_tolerances,
 )
 from simkit.sensitivity.facts import Facts
+from simkit.sensitivity.leaps import leaps_along
 from simkit.sensitivity.moments import Found
 from simkit.sensitivity.part import Errors, Part, of_paths, on_half_steps, rows_of, some_ids, with_levels
 from simkit.sensitivity.targets import admitted, changes
@@ -51,7 +52,7 @@ class CoupledPart(Part):
     def step_errors(self, found: Found, programs: Sequence[Callable], ids, paths: int) -> Errors:
         if self.farther is None:
             return {}
-        far = of_paths(self.farther(*programs, ids), paths)
+        far = of_paths(self.farther(*programs[: len(self.requests)], ids), paths)
         return {
             choice: np.abs(np.mean(far[i], axis=1) - found.mean[i]) / (FARTHER**2 - 1)
             for choice, i in self.found
@@ -149,6 +150,7 @@ def _first_part(facts: Facts, group: list[Choice], look: int, apart: float = COU
     found = tuple((choice, places[choice.quantity, choice.targets[0]]) for choice in group)
     values = tuple((name, q * width) for q, (name, _) in enumerate(rows))
     part = _one_program(facts, program, moves, counts, found, values, float(width))
+    part = dataclasses.replace(part, leaps=leaps_along(facts, kind, moves, numbers, group))
     if kind == "coupled":
         return _coupled_part(facts, part, moves, numbers, apart)
     return (
@@ -166,7 +168,7 @@ def _coupled_part(facts: Facts, part: Part, moves: Moves, numbers: list[int], sh
         steps = tuple(FARTHER * step for step in moves.steps)
         farther = functools.partial(part.simulate, moves=moves._replace(steps=steps))
     same = part.requests, part.simulate, part.counts, part.found, (), part.cost
-    return CoupledPart(*same, facts=facts, share=share, farther=farther)
+    return CoupledPart(*same, leaps=part.leaps, facts=facts, share=share, farther=farther)
 
 
 def _second_part(facts: Facts, group: list[Choice], look: int) -> Part:

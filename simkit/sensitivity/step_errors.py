@@ -3,7 +3,8 @@
 The first paths run again by the same program on steps of another length, and as many more as it takes for
 the error to be known as well as the derivative, within a tenth of the work. What follows from the values is
 what follows for a mean (`step_error`). Three lengths of step it has to be: where the mean has an order, its
-derivative may have none.
+derivative may have none. Where longer steps say little, shorter ones are taken. Leaps are compared on coupled
+paths of their own (`leaps`).
 """
 
 import dataclasses
@@ -23,6 +24,8 @@ from simkit.bias import (
 )
 from simkit.bias_paths import BiasRun, Ends
 from simkit.chunks import planned_steps
+from simkit.programs import compiled
+from simkit.resolution import OF_VALUE
 from simkit.rounding import rounding_error
 from simkit.sensitivity.choice import Choice
 from simkit.sensitivity.moments import Found
@@ -37,18 +40,29 @@ class Coupled:
     """The values of an estimator on the first paths: of the run, and on steps `factors` times as long.
 
     `sample` are those of the run, of more paths than `levels`, `(levels, paths)`, and `largest` is what part
-    of the variance one of all paths makes.
+    of the variance one of all paths makes. Paths with other leaps are compared with `beside`, their own.
+    `shorter` are values on shorter steps, where these say little of the step error.
     """
 
     sample: np.ndarray
     largest: float = 0.0
     levels: np.ndarray | None = None
     factors: tuple[float, ...] = ()
+    beside: np.ndarray | None = None
+    shorter: "Coupled | None" = None
+
+    @property
+    def values(self) -> np.ndarray:
+        """Of the same paths, `(paths, 1 + levels)`."""
+        if self.levels is None:
+            return np.zeros((0, 1))
+        own = self.sample[: self.levels.shape[1]] if self.beside is None else self.beside
+        return np.column_stack([own, *self.levels])
 
     @property
     def tail(self) -> Tail | None:
         """The tail of the values, which says whether the standard error can be believed."""
-        if self.levels is None:
+        if self.levels is None or self.beside is not None:
             return tail_of(self.sample, largest=self.largest)
         return tail_of(self.sample, self.levels[0], self.factors[0], self.largest)
 
@@ -87,11 +101,56 @@ def bias_of_part(simulation: Simulation, part: Part) -> BiasRun:
 
 def coupled_values(
     simulation: Simulation, part: Part, programs: Sequence[Callable], found: Found
-) -> dict[Choice, Coupled]:
-    """The values of each derivative on the first paths.
+) -> tuple[dict[Choice, Coupled], float]:
+    """The values of each derivative on the first paths, and the seconds that it took to compile for them.
 
-    On the levels as many as it takes for the mean differences to be known as well as the derivatives.
+    Where longer steps or leaps say little, shorter ones are simulated too, as for means.
     """
+    known = _coupled(simulation, part, programs[len(part.requests) :], found)
+    without = [
+        choice
+        for choice, i in part.found
+        if _says_little(error_of_derivative(simulation, choice.quantity, known[choice]), found, i)
+    ]
+    shorter = _shorter(part) if without else None
+    if shorter is None:
+        return known, 0.0
+    programs, seconds = compiled(*shorter.all_requests[len(part.requests) :])
+    again = _coupled(simulation, shorter, programs, found)
+    return known | {c: dataclasses.replace(known[c], shorter=again[c]) for c in without}, seconds
+
+
+def _shorter(part: Part) -> Part | None:
+    """The part with shorter steps or leaps to compare with; None where there are none."""
+    if part.leaps is not None:
+        return dataclasses.replace(part, leaps=part.leaps.shorter)
+    levels = part.shorter_levels() if part.levels else ()
+    return dataclasses.replace(part, levels=levels) if levels else None
+
+
+def _says_little(error: StepError | None, found: Found, place: int) -> bool:
+    """Whether there is no estimate, or one whose error is larger than itself and matters."""
+    if error is None:
+        return False
+    if error.claim == "at least":
+        return True
+    size, stderr = abs(found.mean[place][-1]), np.nan_to_num(found.stderr[place][-1])
+    return error.left_out > max(abs(error.bias), OF_VALUE * size, stderr)
+
+
+def _coupled(
+    simulation: Simulation, part: Part, programs: Sequence[Callable], found: Found
+) -> dict[Choice, Coupled]:
+    """The values on the levels, by their programs.
+
+    Of as many paths as it takes for the mean differences to be known as well as the derivatives.
+    """
+    if part.leaps is not None:
+        each, factors = part.leaps.values(programs[0]), part.leaps.factors
+        return {
+            c: Coupled(found.sample[i], found.largest_part(i), each[c][1:], factors, each[c][0])
+            for c, i in part.found
+        }
     if not part.levels:
         return {choice: Coupled(found.sample[i], found.largest_part(i)) for choice, i in part.found}
     factors = tuple(level.factor for level in part.levels)
@@ -99,7 +158,7 @@ def coupled_values(
     most = min(affordable_paths(simulation.paths, cost / part.cost), len(found.sample[0]))
     known = np.zeros((len(part.found), len(factors), 0))
     for batch in range(-(-most // few)):
-        ids, rest, each = ids_of_level(simulation, batch), programs[len(part.requests) :], []
+        ids, rest, each = ids_of_level(simulation, batch), programs, []
         for level in part.levels:
             arrays, rest = level.run(rest, ids), rest[len(level.requests) :]
             each.append(np.stack([np.asarray(arrays[i][-1]).reshape(-1) for _, i in level.found]))
@@ -145,15 +204,20 @@ def error_of_derivative(simulation: Simulation, quantity: str, coupled: Coupled)
 
     Without an estimate it is unknown where too many paths have no value on another length.
     """
+    if coupled.shorter is not None:
+        return error_of_derivative(simulation, quantity, coupled.shorter)
     order = None if coupled.levels is None else orders(simulation).get(quantity)
-    if coupled.levels is None or order is None:
+    if order is None:
         return None
-    paths = coupled.levels.shape[1]
-    values = np.column_stack([coupled.sample[:paths], *coupled.levels])
+    values = coupled.values
     run = values[np.isfinite(values[:, 0]), 0]
-    size = math.hypot(run.mean(), run.std()) if len(run) else 0.0
-    rounding = float(rounding_error(size, simulation, planned_steps(simulation.grid)))
-    rounding = max(rounding, rounding_of_normals(simulation) * float(run.std() if len(run) else 0.0))
+    spread = float(run.std()) if len(run) else 0.0
+    size = math.hypot(run.mean(), spread) if len(run) else 0.0
+    steps = 0 if coupled.beside is not None else planned_steps(simulation.grid)  # counts are not rounded
+    rounding = float(rounding_error(size, simulation, steps))
+    rounding = max(rounding, rounding_of_normals(simulation) * spread)
+    if coupled.beside is not None and not np.ptp(values, 1).any():  # none of so many differed
+        rounding = max(rounding, float(np.abs(coupled.sample).max()) / len(values))
     unsure = unsure_order(simulation)
     error, _ = step_error_of_paths(values, coupled.factors, order, rounding, False, unsure)
     return StepError(math.nan, math.nan, math.nan, "at least", order) if error is None else error

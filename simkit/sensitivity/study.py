@@ -229,17 +229,12 @@ def _explained(facts: Facts, found: Derivative) -> Derivative:
 def _unmeasured(facts: Facts, found: Derivative) -> Derivative:
     """A derivative whose steps leave an error that is not measured says so."""
     simulation, choice = facts.simulation, found.choice
-    if isinstance(simulation.grid, JumpGrid):
-        measured, unknown = simulation.solver.exact, "the error of the leaps is not measured"
-    else:
-        exact = choice.quantity not in approximate_means(simulation)
-        ordinary = not isinstance(simulation.problem, AbstractSDE)
-        measured, unknown = exact or ordinary or facts.levels, "the error of the steps is not measured"
-    if measured:
+    exact = choice.quantity not in approximate_means(simulation)
+    ordinary = not isinstance(simulation.problem, AbstractSDE)  # or jumps, whose leaps are compared
+    if exact or ordinary or facts.levels:
         return found
-    return dataclasses.replace(
-        found, choice=dataclasses.replace(choice, reason=f"{choice.reason}; {unknown}")
-    )
+    reason = f"{choice.reason}; the error of the steps is not measured"
+    return dataclasses.replace(found, choice=dataclasses.replace(choice, reason=reason))
 
 
 def _unsettled(facts: Facts, found: Derivative) -> Derivative:
@@ -283,7 +278,8 @@ def _run(
     else:
         found = average(simulate, reduction, simulation.paths, plan, mesh, progress)
     errors = part.step_errors(found, programs, ids, simulation.paths)
-    return found, errors, coupled_values(simulation, part, programs, found), levels, seconds
+    pairs, more = coupled_values(simulation, part, programs, found)
+    return found, errors, pairs, levels, seconds + more
 
 
 def _with_policies(simulation: Simulation, mesh) -> tuple[Simulation, list[Simulation], float]:

@@ -8,7 +8,8 @@ leap begins or ends cut a joint sequence of times, and what a reaction fires in 
 pieces, a Poisson variate of the leap's own mean. A path whose leap is refused goes back to its start and is
 driven alone until it has caught up.
 
-The mean difference of the ends then has a small variance, and says how far leaps move what is observed.
+The mean difference of the ends then has a small variance, and says how far leaps move what is observed. So
+has that of the ends times their scores, which says how far leaps move a derivative.
 Reference: Anderson & Higham (2012), Multilevel Monte Carlo for continuous time Markov chains, with
 applications in biochemical kinetics, doi:10.1137/110840546.
 """
@@ -21,15 +22,18 @@ import jax
 import jax.numpy as jnp
 
 from simkit_solvers.direct_method import running_sums
+from simkit_solvers.directions import Direction
 from simkit_solvers.exact_events import are_propensities, waiting_time
 from simkit_solvers.generator import Stream, Words, block, stream_key
 from simkit_solvers.jump_grid import JumpGrid
+from simkit_solvers.jump_scores import has_likelihood, score_gained
 from simkit_solvers.jump_watch import Watched, before_its_end, first_seen, shown
 from simkit_solvers.jumps import (
     BAD_COUNT,
     BAD_EVENT,
     BAD_PROPENSITY,
     LARGEST_COUNT,
+    NO_RATIO,
     RUNNING,
     TOO_MANY_STEPS,
     JumpNoise,
@@ -43,6 +47,7 @@ from simkit_solvers.observe import AbstractObserver, with_stops
 from simkit_solvers.reaction_network import AbstractReactionNetwork
 from simkit_solvers.schedule import ROW, just_after, schedule_of, stops_of
 from simkit_solvers.scopes import STEPS
+from simkit_solvers.tangents import along, as_tangent
 from simkit_solvers.tau_leaping import MOST_EVENTS, TauLeaping
 from simkit_solvers.variates import below_one, exponential, poisson
 
@@ -50,12 +55,15 @@ from simkit_solvers.variates import below_one, exponential, poisson
 class CoupledLeaps(NamedTuple):
     """What the observer keeps of the paths at `t1`, by name `(paths,)`; NaN where one failed.
 
-    `status` says why. `steps` counts the pieces of the joint sequence of times.
+    `status` says why. `steps` counts the pieces of the joint sequence of times. `scores` `(paths,)` are those
+    in each direction, and `explicit` the derivatives of the ends with the counts held fixed.
     """
 
     ends: dict[str, Any]
     steps: jax.Array
     status: jax.Array
+    scores: tuple[jax.Array, ...] = ()
+    explicit: tuple[dict[str, Any], ...] = ()
 
 
 class _Path(NamedTuple):
@@ -63,7 +71,8 @@ class _Path(NamedTuple):
 
     It has the counts `y` since `begun`, where its leap starts, and is driven up to `reached`; `fired` counts
     the events of each reaction in between. `refused` counts the leaps refused in a row, `seen` are the counts
-    at the last stop inside the leap. `watched` is empty unless an observer has to see the path.
+    at the last stop inside the leap. `watched` is empty unless an observer has to see the path. `scores` are
+    those of all that was drawn.
     """
 
     y: Any
@@ -73,6 +82,7 @@ class _Path(NamedTuple):
     refused: jax.Array
     seen: Any
     watched: Watched | tuple
+    scores: tuple
 
 
 class _Joint(NamedTuple):
@@ -108,6 +118,7 @@ def coupled_leaps(
     key: Words,
     path,
     observer: AbstractObserver,
+    directions: tuple[Direction, ...] = (),
 ) -> CoupledLeaps:
     """Paths from the counts `y0` to the end of `grid`, with leaps `factors` `(paths,)` times as long.
 
@@ -115,7 +126,8 @@ def coupled_leaps(
 
     The noise is a function of key and path, and none that `integrate_jumps` reads. Clock and propensities are
     in float64, whatever the precision of the grid. Curves and events of a scheduled network act as there. No
-    more pieces are taken than all paths may take steps. Raises `ValueError` as `integrate_jumps` does.
+    more pieces are taken than all paths may take steps. Scores are as of `girsanov`, with lengths of leaps
+    held. Raises `ValueError` as `integrate_jumps` does.
     """
     check_rates(network)
     network, observer, t0, span = jax.tree.map(
@@ -126,14 +138,16 @@ def coupled_leaps(
     factors = jnp.asarray(factors, jnp.float64)
     events = stream_key(key, path, Stream.COUPLED_LEAPS)
     watch = None if observer.stops is None else observer
-    jumps = Jumps(network, JumpNoise(events, events), start, span, (), watch, network)
+    tangents = tuple(as_tangent(network, each.problem, span.dtype) for each in directions)
+    jumps = Jumps(network, JumpNoise(events, events), start, span, tangents, watch, network)
     y0 = jax.tree.map(lambda x: jnp.asarray(x).astype(jnp.int32), y0)
     zero, running = jnp.zeros_like(span), jnp.int32(RUNNING)
     everywhere = jax.tree.map(lambda x: jnp.broadcast_to(x, factors.shape), y0)
     watched = ()
     if watch is not None:
         watched = jax.vmap(lambda y: Watched(first_seen(jumps, zero, y), zero))(everywhere)
-    joint = _Joint(_begun(jumps, everywhere, zero, watched), jnp.uint32(0), running)
+    scores = tuple(jnp.zeros_like(factors) for _ in directions)
+    joint = _Joint(_begun(jumps, everywhere, zero, watched, scores), jnp.uint32(0), running)
     most = min(len(factors) * grid.max_steps, 2**32 - 1)
 
     def stop(carry, where):
@@ -148,7 +162,8 @@ def coupled_leaps(
         counts, sound = jax.vmap(lambda y: after_event(jumps, time, which, y))(joint.paths.seen)
         status = _first(joint.status, (~jnp.all(sound), BAD_EVENT))
         watched = _watched_at_stop(jumps, during, joint.paths, counts, time)
-        return (_Joint(_begun(jumps, counts, time, watched), joint.steps, status), time), None
+        begun = _begun(jumps, counts, time, watched, joint.paths.scores)
+        return (_Joint(begun, joint.steps, status), time), None
 
     # Two times or more: the compiler takes a loop of one apart and mixes it with what is around.
     times, _ = with_stops(observer, jnp.stack([zero, span]))
@@ -156,13 +171,20 @@ def coupled_leaps(
     stops = (times, jnp.full(times.shape, ROW)) if schedule is None else stops_of(schedule, start, times)[:2]
     (joint, _), _ = jax.lax.scan(stop, (joint, zero), stops)
 
-    def end(y, watched):
+    def end(watches, y, watched):
         counts = jax.tree.map(lambda a, b: jnp.stack([a, b]), y0, y)
         acc = jax.tree.map(lambda x: jnp.stack([x, x]), watched.acc) if watch is not None else None
-        rows = observed(network, observer, JumpGrid(start, start + span, 1, grid.max_steps), counts, acc)
-        return {name: jnp.where(joint.status == RUNNING, x[-1], jnp.nan) for name, x in rows.items()}
+        rows = observed(*watches, JumpGrid(start, start + span, 1, grid.max_steps), counts, acc)
+        return jax.tree.map(lambda x: jnp.where(joint.status == RUNNING, x[-1], jnp.nan), rows)
 
-    return CoupledLeaps(jax.vmap(end)(joint.paths.y, joint.paths.watched), joint.steps, joint.status)
+    def ends(watches):
+        return jax.vmap(functools.partial(end, watches))(joint.paths.y, joint.paths.watched)
+
+    watches, explicit = (network, observer), []
+    for each, tangent in zip(directions, tangents, strict=True):
+        both = tangent, as_tangent(observer, each.observer, span.dtype)
+        explicit.append(along(ends, watches, both)[1])
+    return CoupledLeaps(ends(watches), joint.steps, joint.status, joint.paths.scores, tuple(explicit))
 
 
 def _watched_at_stop(jumps: Jumps, during: Jumps, paths: _Path, counts, time) -> Watched | tuple:
@@ -178,13 +200,12 @@ def _watched_at_stop(jumps: Jumps, during: Jumps, paths: _Path, counts, time) ->
     return jax.vmap(seen)(paths.watched, paths.seen, counts)
 
 
-def _begun(jumps: Jumps, y, time, watched) -> _Path:
+def _begun(jumps: Jumps, y, time, watched, scores) -> _Path:
     """Paths that go on from the counts `y` at a time."""
     size = jax.tree.leaves(y)[0].shape
     times, none = jnp.broadcast_to(time, size), jnp.zeros(size, jnp.int32)
-    return _Path(
-        y, times, times, jnp.zeros((*size, len(jumps.network.reactions)), jnp.int32), none, y, watched
-    )
+    fired = jnp.zeros((*size, len(jumps.network.reactions)), jnp.int32)
+    return _Path(y, times, times, fired, none, y, watched, scores)
 
 
 @jax.named_scope(STEPS)
@@ -233,10 +254,17 @@ def _driven(jumps: Jumps, method: TauLeaping, factors, joint: _Joint, stop, most
     last = jnp.sum(jnp.where(fires_in, which, False), 1, dtype=jnp.int32)
     at_stop, beyond = everywhere == stop, everywhere > stop
     piece = _Piece(everywhere, fired, last, done, plans.single, at_stop, beyond)
-    after, small = jax.vmap(functools.partial(_after, jumps))(paths, piece)
+    # What is refused in the end was drawn all the same, and what comes next depends on it.
+    gained = jax.vmap(lambda y, k: score_gained(jumps, y, tuple(k), time - now))(paths.y, fired)
+    scored = paths._replace(scores=jax.tree.map(jnp.add, paths.scores, gained))
+    after, small = jax.vmap(functools.partial(_after, jumps))(scored, piece)
+    sure = jnp.bool_(True)
+    if jumps.directions:
+        sure = jax.vmap(functools.partial(has_likelihood, jumps))(paths.y)
     status = _first(
         joint.status,
         (~are_propensities(list(a.reshape(-1))), BAD_PROPENSITY),
+        (jnp.any(active & ~sure), NO_RATIO),
         (jnp.any(active & ~small) | jnp.any(means >= largest), BAD_COUNT),
         (joint.steps + jnp.uint32(1) >= jnp.uint32(most), TOO_MANY_STEPS),
     )
@@ -272,6 +300,7 @@ def _after(jumps: Jumps, path: _Path, piece: _Piece) -> tuple[_Path, jax.Array]:
         jnp.where(piece.done, jnp.where(refused, path.refused + 1, 0), path.refused),
         _where(piece.at_stop, _where(enough, there, path.y), path.seen),
         watched,
+        path.scores,
     )
     return after, small | ~piece.done
 

@@ -132,18 +132,35 @@ def finite_difference(
     Raises `ValueError` for a scheduled network with `split`.
     """
     if coupling == "split":
-        _refuse_schedule("finite_difference, coupling split", network, "coupling='noise'")
-    tangents = _tangents(network, observer, grid, direction)
-    sides = [moved((network, observer), tangents, by) for by in (step, -step)]
-    if coupling == "split":
-        pair, watch = CoupledNetwork(sides[0][0], sides[1][0]), ObservedPair(sides[0][1], sides[1][1])
+        pair, watch = coupled_copies(network, grid, observer, direction, step)
         run = integrate_jumps(pair, method, pair.joined(y0, y0), grid, noise, watch)
         high, low, status = run.rows["first"], run.rows["second"], run.status
     else:
+        sides = _sides(network, grid, observer, direction, step)
         runs = [integrate_jumps(each, method, y0, grid, noise, watch) for each, watch in sides]
         (high, low), status = (run.rows for run in runs), jnp.maximum(runs[0].status, runs[1].status)
     slope = jax.tree.map(lambda x, y: (x - y) / (2 * step), high, low)
     return Differentiated(jax.tree.map(lambda x, y: 0.5 * (x + y), high, low), (slope,), status)
+
+
+def coupled_copies(
+    network: AbstractReactionNetwork,
+    grid: JumpGrid,
+    observer: AbstractObserver,
+    direction: Direction,
+    step: Scalar,
+) -> tuple[CoupledNetwork, ObservedPair]:
+    """Two copies of a network that fire together, a `step` along a direction and against it, and their
+    observer. Raises `ValueError` for a scheduled network."""
+    _refuse_schedule("finite_difference, coupling split", network, "coupling='noise'")
+    (high, watch_high), (low, watch_low) = _sides(network, grid, observer, direction, step)
+    return CoupledNetwork(high, low), ObservedPair(watch_high, watch_low)
+
+
+def _sides(network, grid: JumpGrid, observer, direction: Direction, step: Scalar) -> list[tuple]:
+    """Network and observer a step along a direction, and against it."""
+    tangents = _tangents(network, observer, grid, direction)
+    return [moved((network, observer), tangents, by) for by in (step, -step)]
 
 
 def weak_derivative(
