@@ -44,8 +44,8 @@ def to_dataset(simulation: Simulation, study: Study, provenance: Mapping[str, An
     twice as many steps change, or a tenth of the tolerances; in stochastic ones, and of leaps, the size
     of the step bias, at the end alone; beside these, in finite differences, how far a formula of lower order
     is away, and for coupled copies what copies farther apart show. `call_derivative_bias` is that step bias
-    with its sign, `call_derivative_bias_stderr` its error, and `call_derivative_bias_bound` what was seen where there
-    is no estimate; `call_bias…` are those of the mean, as in a run. `call_derivative_flag` is `heavy tail`
+    with its sign, `call_derivative_bias_stderr` its error, and `call_derivative_bias_bound` what was seen
+    where there is no estimate; `call_bias…` are those of the mean, as in a run. `call_derivative_flag` is `heavy tail`
     where a few paths make the variance, with `call_derivative_tail_index` and `call_derivative_largest_part`,
     and `no result` where it also grows as steps become shorter. The attributes `too_few_steps` and
     `unresolved` have, as JSON, how many steps to take where the step bias of a mean or a derivative matters,
