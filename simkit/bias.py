@@ -112,8 +112,8 @@ def orders(simulation: Simulation) -> dict[str, float]:
     order = 1.0 if chosen or exact else weak_order(simulation.solver, simulation.problem)
     state = {*simulation.problem.State._fields}
     by_name = dict.fromkeys(approximate_means(simulation), order)
-    over_steps = isinstance(simulation.observer, Observer) and not jumps
-    for observable in simulation.observer.observables if over_steps else ():
+    observer = simulation.observer
+    for observable in observer.observables if isinstance(observer, Observer) and not jumps else ():
         kinds = {functional.kind for functional in observable.functionals}
         if observable.name in by_name and not kinds.isdisjoint(OVER_TIME):
             rule = not observable.names & state or (exact and "no_touch" not in kinds)

@@ -41,19 +41,19 @@ def to_dataset(simulation: Simulation, study: Study, provenance: Mapping[str, An
     `call_derivative_sd` (of the estimator, per path) `(parameter)`, with the estimators' names and why they
     were chosen in `call_derivative_estimator` and `call_derivative_reason`; the same of second derivatives as
     `call_second…` `(pair)`. `call_derivative_step_error` is what steps leave: in ordinary equations what
-    twice as many steps change, or a tenth of the tolerances; in stochastic ones, and of leaps, the size
-    of the step bias, at the end alone; beside these, in finite differences, how far a formula of lower order
-    is away, and for coupled copies what copies farther apart show. `call_derivative_bias` is that step bias
-    with its sign, `call_derivative_bias_stderr` its error, and `call_derivative_bias_bound` what was seen
-    where there is no estimate; `call_bias…` are those of the mean, as in a run. `call_derivative_flag` is `heavy tail`
-    where a few paths make the variance, with `call_derivative_tail_index` and `call_derivative_largest_part`,
-    and `no result` where it also grows as steps become shorter. The attributes `too_few_steps` and
-    `unresolved` have, as JSON, how many steps to take where the step bias of a mean or a derivative matters,
-    and where it is as large as the figure, which is no result. What is kept at each saved time has a
-    dimension `time` too. Coordinates of `parameter` are its values and units. Where asked for,
-    `call_derivative_check` are finite differences, and `call_derivative_z` is how many standard errors of
-    both the derivative is away from them; NaN where it is one of them, and where neither has a spread beyond
-    rounding. Both take the same steps, whose error is no part of z.
+    twice as many steps change, or a tenth of the tolerances; in stochastic ones, and of leaps, the size of
+    the step bias, at the end alone; beside these, in finite differences, how far a formula of lower order is
+    away, and for coupled copies what copies farther apart show. `call_derivative_bias` is that step bias with
+    its sign, `call_derivative_bias_stderr` its error, and `call_derivative_bias_bound` what was seen where
+    there is no estimate; `call_bias…` are those of the mean, as in a run. `call_derivative_flag` is `heavy
+    tail` where a few paths make the variance, with `call_derivative_tail_index` and
+    `call_derivative_largest_part`, and `no result` where it also grows as steps become shorter. The
+    attributes `too_few_steps` and `unresolved` have, as JSON, how many steps to take where the step bias of a
+    mean or a derivative matters, and where it is as large as the figure, which is no result. What is kept at
+    each saved time has a dimension `time` too. Coordinates of `parameter` are its values and units. Where
+    asked for, `call_derivative_check` are finite differences, and `call_derivative_z` is how many standard
+    errors of both the derivative is away from them; NaN where it is one of them, and where neither has a
+    spread beyond rounding. Both take the same steps, whose error is no part of z.
     """
     units = quantities(simulation)
     labels = [target.label for target in study.targets]
