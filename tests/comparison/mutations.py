@@ -1,0 +1,122 @@
+"""Puts known faults into a copy of this checkout, one at a time, and checks that the tests catch each.
+
+    python tests/comparison/mutations.py [--only TEXT] [--jobs 1]
+
+The faults are those of `faults.py`. Before any of them, the tests that they name must pass. A line for each
+fault says KILLED where a test fails, SURVIVED where none does, BROKEN where no test could run, NOT FOUND or
+AMBIGUOUS where its snippet is not in the sources exactly once. Exits 1 unless all are KILLED.
+"""
+
+import argparse
+import os
+import queue
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from faults import FAULTS, Fault
+
+ROOT = Path(__file__).parents[2]
+SOURCES = ("simkit", "solvers", "physics")
+LIMIT = 900  # seconds after which a run of tests is ended
+
+
+def places(root: Path, fault: Fault) -> list[tuple[Path, re.Match]]:
+    """Where the fault's snippet stands; any white space in it matches any other."""
+    pattern = re.compile(r"\s+".join(map(re.escape, fault.snippet.split())))
+    files = (file for source in SOURCES for file in sorted((root / source).rglob("*.py")))
+    return [(file, match) for file in files for match in pattern.finditer(file.read_text("utf-8"))]
+
+
+def test_files(root: Path, expression: str) -> dict[str, list[Path]]:
+    """The files that define each test named in an expression for `pytest -k`."""
+    texts = {file: file.read_text("utf-8") for file in sorted((root / "tests").rglob("test_*.py"))}
+    names = re.findall(r"\btest_\w+", expression)
+    return {name: [f for f, text in texts.items() if re.search(rf"def {name}\(", text)] for name in names}
+
+
+def run_tests(root: Path, expressions: list[str]) -> subprocess.CompletedProcess:
+    """Runs the tests that one of the expressions selects, up to the first failure."""
+    chosen = {file for each in expressions for files in test_files(root, each).values() for file in files}
+    options = ["-x", "-n", "0", "-p", "no:cacheprovider", "--tb=line", "-m", "not more and not slow"]
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", *options, "-k", " or ".join(f"({each})" for each in expressions)]
+        + sorted(map(str, chosen)),
+        cwd=root,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(str(root / each) for each in ("", *SOURCES[1:]))},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=LIMIT,
+    )
+
+
+def outcome(root: Path, fault: Fault) -> str:
+    """What the tests say of a checkout with the fault, which is taken out again."""
+    found = places(root, fault)
+    if len(found) != 1:
+        return "AMBIGUOUS" if found else "NOT FOUND"
+    ((file, match),) = found
+    text = file.read_text("utf-8")
+    file.write_text(text[: match.start()] + fault.replacement + text[match.end() :], "utf-8")
+    try:
+        run = run_tests(root, [fault.tests])
+    except subprocess.TimeoutExpired:
+        return "TIMEOUT"
+    finally:
+        file.write_text(text, "utf-8")
+    if run.returncode == 1:
+        reason = next((line for line in run.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))), "")
+        return f"KILLED by {reason.partition(' ')[2][:150]}"
+    return "SURVIVED" if run.returncode == 0 else f"BROKEN\n{run.stdout[-2000:]}"
+
+
+def copy_of_checkout(folder: Path) -> Path:
+    """A copy of the files that git knows or would add."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
+    for name in filter(None, listed.stdout.split("\0")):
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, folder / name)
+    return folder
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--only", default="", help="faults whose name contains this")
+    parser.add_argument("--jobs", type=int, default=1, help="faults tried at a time, each in a copy")
+    given = parser.parse_args()
+
+    faults = [fault for fault in FAULTS if given.only in fault.name]
+    with tempfile.TemporaryDirectory() as temporary:
+        copies: queue.Queue[Path] = queue.Queue()
+        for i in range(given.jobs):
+            copies.put(copy_of_checkout(Path(temporary, str(i))))
+        before = run_tests(Path(temporary, "0"), sorted({fault.tests for fault in faults}))
+        if before.returncode != 0:
+            print(f"{before.stdout[-4000:]}\nThe tests must pass without faults.")
+            return 1
+
+        def tried(fault: Fault) -> bool:
+            start, root = time.monotonic(), copies.get()
+            try:
+                result = outcome(root, fault)
+            finally:
+                copies.put(root)
+            print(f"{fault.name} ({time.monotonic() - start:.0f} s): {result}", flush=True)
+            return result.startswith("KILLED")
+
+        with ThreadPoolExecutor(given.jobs) as pool:
+            killed = sum(pool.map(tried, faults))
+    print(f"{killed} of {len(faults)} faults are caught")
+    return 0 if killed == len(faults) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
