@@ -2,9 +2,10 @@
 
     python tests/comparison/mutations.py [--only TEXT] [--jobs 1]
 
-The faults are those of `faults.py`. Before any of them, the tests that they name must pass. A line for each
+The faults are those of `faults.txt`. Before any of them, the tests that they name must pass. A line for each
 fault says KILLED where a test fails, SURVIVED where none does, BROKEN where no test could run, NOT FOUND or
-AMBIGUOUS where its snippet is not in the sources exactly once. Exits 1 unless all are KILLED.
+AMBIGUOUS where its snippet is not in the sources exactly once: adapt it where the code was rewritten. Exits 1
+unless all are KILLED.
 """
 
 import argparse
@@ -18,12 +19,30 @@ import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-
-from faults import FAULTS, Fault
+from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ("simkit", "solvers", "physics")
 LIMIT = 900  # seconds after which a run of tests is ended
+
+
+class Fault(NamedTuple):
+    """What to put in place of a snippet of the sources; `tests` are named as for `pytest -k`."""
+
+    name: str
+    snippet: str
+    replacement: str
+    tests: str
+
+
+FAULTS = [
+    Fault(*parts)
+    for parts in re.findall(
+        r"^\[(.+)\]\n- (.+)\n\+ (.+)\n\? (.+)$",
+        Path(__file__).with_name("faults.txt").read_text("utf-8"),
+        re.M,
+    )
+]
 
 
 def places(root: Path, fault: Fault) -> list[tuple[Path, re.Match]]:
@@ -43,10 +62,10 @@ def test_files(root: Path, expression: str) -> dict[str, list[Path]]:
 def run_tests(root: Path, expressions: list[str]) -> subprocess.CompletedProcess:
     """Runs the tests that one of the expressions selects, up to the first failure."""
     chosen = {file for each in expressions for files in test_files(root, each).values() for file in files}
-    options = ["-x", "-n", "0", "-p", "no:cacheprovider", "--tb=line", "-m", "not more and not slow"]
+    selection = " or ".join(f"({each})" for each in expressions)
+    options = ["-x", "-n", "0", "-p", "no:cacheprovider", "--tb=line", "-m", "not slow"]
     return subprocess.run(
-        [sys.executable, "-m", "pytest", *options, "-k", " or ".join(f"({each})" for each in expressions)]
-        + sorted(map(str, chosen)),
+        [sys.executable, "-m", "pytest", *options, "-k", selection, *sorted(map(str, chosen))],
         cwd=root,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(str(root / each) for each in ("", *SOURCES[1:]))},
         stdout=subprocess.PIPE,
