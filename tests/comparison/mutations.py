@@ -45,23 +45,29 @@ FAULTS = [
 ]
 
 
-def places(root: Path, fault: Fault) -> list[tuple[Path, re.Match]]:
+def texts(root: Path, folders: tuple[str, ...], pattern: str = "*.py") -> dict[Path, str]:
+    """The files of some folders."""
+    return {
+        file: file.read_text("utf-8") for each in folders for file in sorted((root / each).rglob(pattern))
+    }
+
+
+def places(sources: dict[Path, str], fault: Fault) -> list[tuple[Path, re.Match]]:
     """Where the fault's snippet stands; any white space in it matches any other."""
     pattern = re.compile(r"\s+".join(map(re.escape, fault.snippet.split())))
-    files = (file for source in SOURCES for file in sorted((root / source).rglob("*.py")))
-    return [(file, match) for file in files for match in pattern.finditer(file.read_text("utf-8"))]
+    return [(file, match) for file, text in sources.items() for match in pattern.finditer(text)]
 
 
-def test_files(root: Path, expression: str) -> dict[str, list[Path]]:
+def named_tests(tests: dict[Path, str], expression: str) -> dict[str, list[Path]]:
     """The files that define each test named in an expression for `pytest -k`."""
-    texts = {file: file.read_text("utf-8") for file in sorted((root / "tests").rglob("test_*.py"))}
     names = re.findall(r"\btest_\w+", expression)
-    return {name: [f for f, text in texts.items() if re.search(rf"def {name}\(", text)] for name in names}
+    return {name: [file for file, text in tests.items() if f"def {name}(" in text] for name in names}
 
 
 def run_tests(root: Path, expressions: list[str]) -> subprocess.CompletedProcess:
     """Runs the tests that one of the expressions selects, up to the first failure."""
-    chosen = {file for each in expressions for files in test_files(root, each).values() for file in files}
+    tests = texts(root, ("tests",), "test_*.py")
+    chosen = {file for each in expressions for files in named_tests(tests, each).values() for file in files}
     selection = " or ".join(f"({each})" for each in expressions)
     options = ["-x", "-n", "0", "-p", "no:cacheprovider", "--tb=line", "-m", "not slow"]
     return subprocess.run(
@@ -77,11 +83,12 @@ def run_tests(root: Path, expressions: list[str]) -> subprocess.CompletedProcess
 
 def outcome(root: Path, fault: Fault) -> str:
     """What the tests say of a checkout with the fault, which is taken out again."""
-    found = places(root, fault)
+    sources = texts(root, SOURCES)
+    found = places(sources, fault)
     if len(found) != 1:
         return "AMBIGUOUS" if found else "NOT FOUND"
     ((file, match),) = found
-    text = file.read_text("utf-8")
+    text = sources[file]
     file.write_text(text[: match.start()] + fault.replacement + text[match.end() :], "utf-8")
     try:
         run = run_tests(root, [fault.tests])
