@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ("simkit", "solvers", "physics")
-LIMIT = 900  # seconds after which a run of tests is ended
+LIMIT = 900  # seconds after which the tests of one fault are ended
 
 
 class Fault(NamedTuple):
@@ -64,7 +64,9 @@ def named_tests(tests: dict[Path, str], expression: str) -> dict[str, list[Path]
     return {name: [file for file, text in tests.items() if f"def {name}(" in text] for name in names}
 
 
-def run_tests(root: Path, expressions: list[str]) -> subprocess.CompletedProcess:
+def run_tests(
+    root: Path, expressions: list[str], limit: float | None = None
+) -> subprocess.CompletedProcess[str]:
     """Runs the tests that one of the expressions selects, up to the first failure."""
     tests = texts(root, ("tests",), "test_*.py")
     chosen = {file for each in expressions for files in named_tests(tests, each).values() for file in files}
@@ -77,7 +79,7 @@ def run_tests(root: Path, expressions: list[str]) -> subprocess.CompletedProcess
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=LIMIT,
+        timeout=limit,
     )
 
 
@@ -91,14 +93,15 @@ def outcome(root: Path, fault: Fault) -> str:
     text = sources[file]
     file.write_text(text[: match.start()] + fault.replacement + text[match.end() :], "utf-8")
     try:
-        run = run_tests(root, [fault.tests])
+        run = run_tests(root, [fault.tests], LIMIT)
     except subprocess.TimeoutExpired:
         return "TIMEOUT"
     finally:
         file.write_text(text, "utf-8")
     if run.returncode == 1:
-        reason = next((line for line in run.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))), "")
-        return f"KILLED by {reason.partition(' ')[2][:150]}"
+        test = re.search(r"^(?:FAILED|ERROR) \S+::(.+?)(?: - |$)", run.stdout, re.M)
+        error = re.search(r"^\S+\.py:\d+: (.+)", run.stdout, re.M)
+        return f"KILLED by {test[1] if test else '?'}: {error[1][:100] if error else '?'}"
     return "SURVIVED" if run.returncode == 0 else f"BROKEN\n{run.stdout[-2000:]}"
 
 
@@ -120,6 +123,8 @@ def main() -> int:
     given = parser.parse_args()
 
     faults = [fault for fault in FAULTS if given.only in fault.name]
+    if not faults:
+        parser.error(f"no fault has {given.only!r} in its name")
     with tempfile.TemporaryDirectory() as temporary:
         copies: queue.Queue[Path] = queue.Queue()
         for i in range(given.jobs):
@@ -128,6 +133,7 @@ def main() -> int:
         if before.returncode != 0:
             print(f"{before.stdout[-4000:]}\nThe tests must pass without faults.")
             return 1
+        print(f"without faults: {before.stdout.strip().splitlines()[-1]}", flush=True)
 
         def tried(fault: Fault) -> bool:
             start, root = time.monotonic(), copies.get()
