@@ -76,6 +76,14 @@ def test_curves_are_those_of_numpy_and_scipy(count, dtype):
         np.testing.assert_allclose(jax.vmap(curve)(outside), values[[0, -1]], rtol=1e-6)
 
 
+def test_a_cubic_through_rising_points_weighs_intervals_by_their_lengths():
+    """Where the slopes of the lines change sign at each point, as above, all those of the cubic are 0."""
+    times, values = np.array([0.0, 0.2, 1.0, 1.1, 3.0]), np.array([0.0, 1.0, 1.5, 4.0, 4.5])
+    t = np.linspace(0, 3, 97)
+    found = jax.vmap(Curve(times, values, "cubic"))(jnp.asarray(t))
+    np.testing.assert_allclose(found, PchipInterpolator(times, values)(t), atol=1e-14)
+
+
 def test_a_long_curve_is_found_by_halving():
     times = np.arange(200.0) ** 1.1
     t = np.linspace(0, times[-1] - 1e-9, 333)

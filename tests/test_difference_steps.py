@@ -55,6 +55,19 @@ def test_the_lower_order_is_a_difference_itself(numbers, side):
     assert off == pytest.approx(beyond, rel=1e-6)
 
 
+def test_central_differences_are_exact_for_quartics():
+    first, second, mixed = first_difference(0.1), second_difference(0.1), mixed_difference((0.1, 0.2))
+
+    def curve(x):
+        return 2 + 3 * x - 5 * x**2 + 7 * x**3 + 11 * x**4
+
+    assert applied(first.weights, first.points, curve, 0.1) == pytest.approx(3)
+    assert applied(second.weights, second.points, curve, 0.1) == pytest.approx(-10)
+    assert applied(mixed.weights, mixed.points, lambda x, y: (2 * x - x**3) * (y + y**2), 0.1, 0.2) == (
+        pytest.approx(2)
+    )
+
+
 @pytest.mark.parametrize("sides", [(0, 0), (1, -1), (-1, -1)])
 def test_the_lower_order_in_two_targets(sides):
     h = 0.01, 0.02

@@ -17,6 +17,7 @@ from simkit.jump_law import functions_of_marks
 from simkit.longstaff_schwartz import fit_policy, independent_policies, with_policies, with_upper_bounds
 from simkit.martingale import Martingale, Shape, fit_martingale, gains_of, shape_of
 from simkit.paths import path_mesh
+from simkit.sensitivity.moments import Found, pooled
 
 pytestmark = pytest.mark.usefixtures("quick_programs")
 
@@ -291,6 +292,22 @@ def test_the_error_is_at_least_that_of_the_spread_between_policies():
     found, error, _, _ = independent(poor, 1, ["K"], 4096)
     assert 0.4 < float(found[0]) < 0.75
     assert float(error[0]) > 0.4 / math.sqrt(4096)
+
+
+@pytest.mark.parametrize(("within", "error"), [(0.1, 2 / 5**0.5), (10.0, 10 / 5**0.5)])
+def test_the_error_over_policies_is_that_of_their_means_where_it_is_the_larger(within, error):
+    """Five policies whose means deviate by 2 from each other, of standard errors that say less, or more."""
+    parts = []
+    for mean in 2.0 * np.array([-1.0, -1.0, 0.0, 1.0, 1.0]):
+        single = {"mean": np.array([mean]), "stderr": np.array([within]), "variance": np.array([1.0])}
+        statistics = {
+            f"0_{key}": x for key, x in (single | {"min": single["mean"], "max": single["mean"]}).items()
+        }
+        lists = ([single[key]] for key in ("mean", "stderr", "variance"))
+        parts.append(Found(*lists, np.zeros(0, int), [], statistics | {"n": np.asarray(100)}))
+    found = pooled(parts, [100] * 5)
+    assert found.mean[0] == pytest.approx(0.0, abs=1e-15)
+    assert found.stderr[0] == pytest.approx(error)
 
 
 @pytest.mark.more

@@ -175,6 +175,27 @@ def test_the_clock_of_a_jump_process_is_right_after_many_events(name):
     assert abs(counts.mean() - mean) < 5 * np.sqrt(mean / paths)
 
 
+EXACT_METHODS = [name for name, info in SOLVERS.items() if "jump" in info.problem and make_solver(name).exact]
+
+
+@pytest.mark.parametrize("name", EXACT_METHODS)
+def test_times_between_events_may_be_shorter_than_the_clock_resolves(name):
+    """From t = 1 on float32 tells times 1.2e-7 apart, and the events here are 7.5e-9 apart."""
+    rate, span, paths = 2.0**27, 2.0**-15, 8
+    network = ImmigrationDeath(rate, 0.0)
+    grid = JumpGrid(jnp.float32(0.0), jnp.float32(1.0 + span), 1, 10**5)
+
+    def one_path(path):
+        noise, begin = JumpNoise.of(seed_key(1), path), jnp.float32(1.0)
+        run = integrate_jumps(
+            network, make_solver(name), network.State(0), grid, noise, States(), begin=begin
+        )
+        return run.counts.X[-1]
+
+    counts = np.asarray(quick_jit(jax.vmap(one_path))(jnp.arange(paths, dtype=jnp.uint32)), float)
+    assert abs(counts.mean() - rate * span) < 5 * np.sqrt(rate * span / paths)
+
+
 @pytest.mark.parametrize(
     ("problem", "solver", "y0"),
     [

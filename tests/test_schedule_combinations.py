@@ -183,6 +183,18 @@ def test_what_a_decision_sees_at_an_event(value, taken):
     assert float(found["x_mean"][-1]) == 31
 
 
+def test_dates_of_exercise_are_times_wherever_a_run_begins():
+    found = simkit.run(
+        {
+            "model": {"ode": {"x": 0}},
+            "initial": {"x": 1.0},
+            "time": {"t0": 2.0, "t1": 3.0, "steps": 4},
+            "observe": {"right": {"value": "t*x", "early_exercise": {"dates": [2.25], "degree": 1}}},
+        }
+    )
+    assert float(found["right_mean"]) == float(found["right_in_sample"]) == 2.25
+
+
 @pytest.mark.more
 def test_an_american_call_is_exercised_just_before_dividends():
     """Two cash dividends; the exact value is of exercise on those days and at the end."""
