@@ -18,7 +18,7 @@ import numpy as np
 import yaml
 
 from simkit.errors import InputError, MissingFileError, OutputError
-from simkit.suggestion import shown
+from simkit.suggestion import shown, without_commas
 
 MAX_BYTES = 1_000_000
 MAX_NODES = 20_000  # with aliases written out
@@ -250,13 +250,19 @@ class _Construction:
 
     def _mapping(self, node, path: KeyPath, depth: int) -> dict[str, Any]:
         found: dict[str, Any] = {}
+        before = key = None
         for key_node, value_node in node.value:
             mark = _mark(key_node.start_mark)
             if key_node.tag != _StrictLoader.DEFAULT_SCALAR_TAG:
+                number = _with_comma(before, key_node)
+                if number:
+                    message = f"{number} is not a number{without_commas(number)}"
+                    self._mistake(_mark(before.start_mark), (*path, key), message)
+                    continue
                 text = key_node.value if isinstance(key_node, yaml.ScalarNode) else "a list or mapping"
                 self._mistake(mark, path, f"a key must be text, got {text or 'nothing'}; put it in quotes")
                 continue
-            key = key_node.value
+            key, before = key_node.value, value_node
             joined = re.fullmatch(r"(\w+):(\S+)", key) if value_node.tag == "null" else None
             if joined and key_node.style is None:
                 key, text = joined.groups()
@@ -294,6 +300,15 @@ class _Construction:
 
     def _mistake(self, mark: Mark, path: KeyPath, message: str) -> None:
         self.document.mistakes.append((mark, path, message))
+
+
+def _with_comma(before, key) -> str:
+    """The number such as 0,2 that in `{a: 0,2}` YAML reads as a value and a key; empty if it is none."""
+    if not isinstance(before, yaml.ScalarNode) or not isinstance(key, yaml.ScalarNode):
+        return ""
+    touch = (key.start_mark.line, key.start_mark.index) == (before.end_mark.line, before.end_mark.index + 1)
+    text = f"{before.value},{key.value}"
+    return text if touch and before.tag == "int" and without_commas(text) else ""
 
 
 def _plain(document: Document, value, path: KeyPath):

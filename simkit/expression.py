@@ -35,7 +35,7 @@ from simkit.functions import (
     where,
 )
 from simkit.suggestion import did_you_mean, shown
-from simkit.tokens import MAX_DEPTH, ExpressionError, check_tokens, fail
+from simkit.tokens import MAX_DEPTH, ExpressionError, check_tokens, fail, place
 
 MAX_INTEGER_POWER = 1000
 SHOWN = 12  # names in a message
@@ -203,10 +203,10 @@ def _parsed(text: str) -> ast.expr:
 def _reason(error: SyntaxError, text: str, lead: int) -> str:
     """The parser's complaint, whose column is of no use where the text ends too early."""
     if re.search(r"(?:[-+*/(,<>=]|\b(?:and|or|not))\s*\Z", text):
-        return f"it ends too early, after column {len(text.rstrip())}"
+        return f"it ends too early, after column {len(text.rstrip())} of the expression"
     message = error.msg or ""
     known = message if "never closed" in message or "unmatched" in message else "it cannot be read"
-    return f"{known} at column {lead + (error.offset or 1)}"
+    return f"{known} {place(lead + (error.offset or 1) - 1)}"
 
 
 class _Compiler:
@@ -245,7 +245,7 @@ class _Compiler:
         """A closure for something true or false."""
         truth, evaluate = self.translate(node, depth)
         if not truth:
-            fail(node.col_offset, "a condition such as S > 1 is needed, not a number,")
+            fail(node.col_offset, "a condition such as S > 1 is needed, not a number")
         return evaluate
 
     def translate(self, node: ast.expr, depth: int) -> tuple[bool, Callable[[Environment], Any]]:
@@ -298,7 +298,7 @@ class _Compiler:
                 fail(node.col_offset, f"{name} is a function; write {name}(…)")
             known = [*self.names, *NUMBERS]
             hint = did_you_mean(name, known) or f"; known: {', '.join(known[:SHOWN])}, …"
-            raise ExpressionError(f"unknown name {shown(name)} at column {node.col_offset + 1}{hint}")
+            raise ExpressionError(f"unknown name {shown(name)} {place(node.col_offset)}{hint}")
         self.used.add(name)
         return lambda environment: environment[name]
 
@@ -365,7 +365,7 @@ class _Compiler:
 
     def call(self, node: ast.Call, depth: int):
         if not isinstance(node.func, ast.Name):
-            fail(node.col_offset, "only a function can be called; write * for a product,")
+            fail(node.col_offset, "only a function can be called; write * for a product")
         name = node.func.id
         for argument in node.args:
             if isinstance(argument, ast.Starred):
@@ -418,27 +418,25 @@ class _Compiler:
         self.edges.append(Edge(self.text, len(self.edges), kink, own, functionals, difference))
 
     def unknown_function(self, node: ast.Call, name: str) -> NoReturn:
-        column = node.col_offset + 1
+        where = place(node.col_offset)
         if name in (self.names or ()) or name in NUMBERS:
-            raise ExpressionError(
-                f"{name} is not a function (column {column}); write {name}*(…) for a product"
-            )
+            raise ExpressionError(f"{name} is not a function {where}; write {name}*(…) for a product")
         known = [*NUMERIC, "where", *(FUNCTIONALS if self.functionals else ()), *self.closed_forms]
         hint = f"; did you mean {_ELSEWHERE[name]!r}?" if name in _ELSEWHERE else did_you_mean(name, known)
-        raise ExpressionError(f"unknown function {shown(name)} at column {column}{hint}")
+        raise ExpressionError(f"unknown function {shown(name)} {where}{hint}")
 
     def functional(self, node: ast.Call, name: str):
         at = node.col_offset
         if name in ("max", "min") and len(node.args) != 1:
-            fail(at, f"{name} takes one argument, along the path; of two numbers use {name}imum(a, b); found")
+            fail(at, f"{name} takes one argument, along the path; of two numbers use {name}imum(a, b)")
         if not self.functionals:
             hint = f"; of two numbers use {name}imum(a, b)" if name in ("max", "min") else ""
-            fail(at, f"{name}(…) runs along a path and is for observables only{hint}; found")
+            fail(at, f"{name}(…) runs along a path and is for observables only{hint}")
         _count(node, name, 2 if name in ("no_touch", "first", "at") else 1)
         if self.inside:
-            fail(at, f"{name}(…) inside {self.inside}(…): path functionals cannot be nested; found")
+            fail(at, f"{name}(…) inside {self.inside}(…): path functionals cannot be nested")
         if name == "first" and _is_condition(node.args[0]) and not _is_condition(node.args[1]):
-            fail(at, "first(x, c) takes the condition last, as in first(S, S > 120); found")
+            fail(at, "first(x, c) takes the condition last, as in first(S, S > 120)")
         arguments = [TIME] if name == "hitting_time" else []
         for argument in node.args:
             inner = _Compiler(self.text, self.names, True, self.closed_forms)
@@ -464,7 +462,7 @@ class _Compiler:
         parameters = inspect.signature(form).parameters
         usage = f"write {name}({', '.join(f'{p}=…' for p in parameters)})"
         if node.args:
-            fail(node.args[0].col_offset, f"{name} takes its arguments by name, {usage}; found")
+            fail(node.args[0].col_offset, f"{name} takes its arguments by name, {usage}")
         parts = {}
         for given in node.keywords:
             if given.arg is None:
@@ -475,18 +473,18 @@ class _Compiler:
                     f"{did_you_mean(given.arg, parameters)}"
                 )
             if given.arg in parts:
-                fail(given.col_offset, f"{name} is given {given.arg} twice; found")
+                fail(given.col_offset, f"{name} is given {given.arg} twice")
             parts[given.arg] = self.number(given.value, depth + 1)
         missing = [p for p, spec in parameters.items() if spec.default is spec.empty and p not in parts]
         if missing:
-            fail(node.col_offset, f"{name} needs {', '.join(missing)} too, {usage}; found")
+            fail(node.col_offset, f"{name} needs {', '.join(missing)} too, {usage}")
 
         used = set().union(*(_names(each.value) for each in node.keywords))
         if self.functionals and name in OF_NUMBERS and used:
             fail(
                 node.col_offset,
                 f"{name} is computed from numbers before the run, and {min(used)} is a name; give {name}(…) "
-                "of constants a name in constants, and use that here. It has no value along a path; found",
+                "of constants a name in constants, and use that here. It has no value along a path",
             )
         expiry = next((each.value for each in node.keywords if each.arg == "T"), None)
         if name not in SMOOTH and expiry is not None and "t" in _names(expiry):
@@ -552,7 +550,7 @@ def _to_step(name: str, part: Callable) -> Callable[[Environment], Any]:
 def _count(node: ast.Call, name: str, wanted: int) -> None:
     if len(node.args) != wanted:
         arguments = "1 argument" if wanted == 1 else f"{wanted} arguments"
-        fail(node.col_offset, f"{name} takes {arguments}, got {len(node.args)},")
+        fail(node.col_offset, f"{name} takes {arguments}, got {len(node.args)}")
 
 
 def _whole(node: ast.expr) -> int | None:

@@ -65,8 +65,8 @@ def make_network(text: NetworkText) -> type[AbstractReactionNetwork]:
     )
 
 
-def plan_network(section: InlineNetwork, constants: Constants, mistakes: Mistakes) -> ModelPlan:
-    """The plan of a network written in the file.
+def plan_network(section: InlineNetwork, constants: Constants, mistakes: Mistakes) -> ModelPlan | None:
+    """The plan of a network in the file; `None` where an equation, and so which species there are, is wrong.
 
     Names in rates are parameters, constants and `t`, in propensities the species too. A constant that is used
     becomes a parameter of the network, so that derivatives reach it.
@@ -84,15 +84,19 @@ def plan_network(section: InlineNetwork, constants: Constants, mistakes: Mistake
     model = mistakes.document.data.get("model")
     given = model.get("parameters") if isinstance(model, dict) else None
     fixed = [*section.parameters, *(given if isinstance(given, dict) else ()), *constants.names, "t"]
+    complete = all(equations.values())
+    names = [*fixed, *species] if complete else None
     lines = []
     used: set[str] = set()
     for name, each in section.reactions.items():
         place = ("model", "reactions", name)
-        rate = _rate(place, each, fixed, species, found.ambiguous, found.values, constants, mistakes)
+        rate = _rate(place, each, names, species, found.ambiguous, found.values, constants, mistakes)
         used |= rate.names if rate else set()
         equation = equations[name]
         if rate is not None and equation is not None:
             lines.append((name, each.equation, equation, rate))
+    if not complete:
+        return None
     borrowed = [n for n in constants.expressions if n in used and n not in section.parameters]
     for name in borrowed:
         if name in RESERVED:
@@ -135,7 +139,7 @@ def _check_names(species: tuple[str, ...], section: InlineNetwork, mistakes: Mis
 def _rate(
     place: KeyPath,
     each: ReactionSettings,
-    fixed: list[str],
+    names: list[str] | None,
     species: tuple[str, ...],
     ambiguous: frozenset[str],
     values: dict[str, float],
@@ -147,7 +151,7 @@ def _rate(
         return None
     key, text = ("rate", each.rate) if each.rate is not None else ("propensity", each.propensity)
     path = (*place, key)
-    expression = compiled(mistakes, path, 0.0 if text is None else text, [*fixed, *species])
+    expression = compiled(mistakes, path, 0.0 if text is None else text, names)
     refuse_ambiguous(mistakes, path, expression, ambiguous)
     if expression is None or key == "propensity":
         return expression

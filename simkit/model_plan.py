@@ -8,7 +8,7 @@ from simkit_physics import MODELS
 from simkit_physics.sized import is_sized, of_size
 from simkit_solvers.problem import AbstractODE, parameters_of
 
-from simkit.documents import KeyPath
+from simkit.documents import Document, KeyPath
 from simkit.expression import Expression
 from simkit.fields import Constants, compiled, evaluated
 from simkit.mistakes import Mistakes
@@ -113,6 +113,22 @@ def _sized(cls: Any, size: Any, mistakes: Mistakes) -> Any:
         return None
 
 
+def _missing_size(cls: Any, given: Mapping[str, Any]) -> str | None:
+    """What to say where the parameters are those of another size than the class has."""
+
+    def fits(size: int) -> bool:
+        names, ignored = cls.parts(size).parameters, Mistakes(Document({}))
+        return written_out(given, names, (), ignored).keys() == names.keys() and not ignored.found
+
+    smallest, largest = cls.sizes
+    sizes = range(smallest, largest + 1)
+    own = next(n for n in sizes if cls.parts(n).parameters.keys() == parameters_of(cls).keys())
+    meant = None if fits(own) else next(filter(fits, sizes), None)
+    if meant is None:
+        return None
+    return f"is missing: these are the parameters of size {meant}, not of {own}; add size: {meant}"
+
+
 def _missing_pairs(given: Mapping[str, Any], specs: Mapping[str, Any]) -> dict[str, list[str]]:
     """Parameters of pairs, several of which nothing is given, by their common name."""
     found = {}
@@ -136,6 +152,9 @@ def plan_named(section: NamedModel, constants: Constants, mistakes: Mistakes) ->
         cls = _sized(cls, given.pop("size"), mistakes)
         if cls is None:
             return None
+    elif is_sized(cls) and (message := _missing_size(cls, given)):
+        mistakes.add_missing(("model", "size"), message)
+        return None
     specs = parameters_of(cls)
     where = places(given, specs)
     given = written_out(given, specs, ("model",), mistakes)

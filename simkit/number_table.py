@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from simkit.suggestion import did_you_mean, shown
+from simkit.suggestion import did_you_mean, shown, without_commas
 
 DELIMITERS = ",;\t"
 
@@ -48,7 +48,10 @@ class NumberTable:
             if not math.isfinite(found[row]):
                 cell = cells[position].strip()
                 got = shown(cell) if cell else "nothing"
-                raise ValueError(f"{self.place(row)}: column {name}: must be a finite number, got {got}")
+                raise ValueError(
+                    f"{self.place(row)}: column {name}: must be a finite number, got {got}"
+                    f"{without_commas(cell)}"
+                )
         return found
 
 
@@ -90,6 +93,8 @@ def read_table(path: Path, name: str) -> NumberTable:
         if len(cells) != len(names):
             kind = {",": "commas", ";": "semicolons", "\t": "tabs"}[delimiter]
             message = f"{name}:{line}: must have {len(names)} values separated by {kind}, got {len(cells)}"
+            if delimiter == "," and len(cells) > len(names):
+                message += "; where commas separate columns, write decimal points"
             raise ValueError(message)
     return NumberTable(name, hashlib.sha256(content).hexdigest(), names, tuple(rows))
 

@@ -1,6 +1,7 @@
 """Observables: expressions over the state and over the path so far, as accumulators in the loop."""
 
 import dataclasses
+from collections.abc import Container
 from typing import Any
 
 import equinox as eqx
@@ -237,6 +238,11 @@ class Observer(AbstractObserver):
             monitor: monitor.value(kept, acc[0], values, dtype)
             for monitor, kept in zip(self.monitors, acc[1], strict=True)
         }
+
+    def only(self, names: Container[str]) -> "Observer":
+        """The observer of the state variables and of these observables."""
+        observables = tuple(each for each in self.observables if each.name in names)
+        return dataclasses.replace(self, observables=observables)
 
     def coarsened(self, factor: int) -> "Observer | None":
         """The observer of the same quantities on a grid of `factor` times as long steps.

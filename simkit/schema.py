@@ -106,7 +106,7 @@ def _distribution_schema() -> dict[str, Any]:
 
     properties = {}
     for name, law in LAWS.items():
-        keys = {key: {"type": "array" if many else "number"} for key, many in law_keys(law).items()}
+        keys = {key: {"type": "array"} if many else _NUMBER for key, many in law_keys(law).items()}
         options = [{"type": "array"}, {"type": "object", "properties": keys, "additionalProperties": False}]
         text = (law.__doc__ or "").split("\n")[0].replace("$", "")
         properties[name] = {"anyOf": options, "description": f"{text} Keys: {', '.join(keys)}."}

@@ -72,10 +72,7 @@ def _others(dataset: "xr.Dataset", which: str) -> Iterable[str]:
     bounds = {name: float(x) for name in names if (x := dataset.get(f"{name}_bias_bound")) is not None}
     seen = [name for name in bounds if _has_no_order(dataset, name)]
     if seen:
-        yield (
-            f"the steps are too long for an estimate of the step bias{which} ({', '.join(seen)}): it does "
-            "not shrink as that of any order, and is at least what the table says"
-        )
+        yield _no_estimate(dataset, f"{which} ({', '.join(seen)})")
     if dataset.attrs.get("kind") == "jump":
         yield from _spread(dataset, which)
     chosen = "dt" not in dataset.attrs  # by tolerances, or by epsilon
@@ -99,6 +96,19 @@ def _others(dataset: "xr.Dataset", which: str) -> Iterable[str]:
             f"{', '.join(empty)}{which}: 0 on all {int(dataset.attrs['paths']):,} paths, which sets no limit "
             "to what rarer paths would add; take more paths"
         )
+
+
+def _no_estimate(dataset: "xr.Dataset", of: str) -> str:
+    """What to say of step biases that have a bound alone."""
+    shrinks = "as that of any order, and is at least what the table says"
+    if "dt" in dataset.attrs:
+        return f"the steps are too long for an estimate of the step bias{of}: it does not shrink {shrinks}"
+    given = "the tolerances" if "rtol" in dataset.attrs else "epsilon"
+    smaller = "smaller rtol and atol" if "rtol" in dataset.attrs else "a smaller epsilon"
+    return (
+        f"no estimate of the step bias{of}: it does not shrink with {given} {shrinks}; where that is too "
+        f"much, take {smaller}"
+    )
 
 
 def _censored(dataset: "xr.Dataset", names: Iterable[str], which: str) -> Iterable[str]:

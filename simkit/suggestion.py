@@ -1,9 +1,12 @@
 """Did you mean?"""
 
 import difflib
+import re
 from collections.abc import Iterable
 
 LONGEST = 60
+WITH_COMMAS = re.compile(r"[-+]?\d+(,\d+)+(\.\d*)?([eE][-+]?\d+)?")
+THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?")
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:
@@ -14,6 +17,20 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
     if close:
         return f"; did you mean {folded[close[0]]!r}?"
     return f"; known: {', '.join(names)}" if 0 < len(names) <= 12 else ""
+
+
+def without_commas(text: str) -> str:
+    """`; write a decimal point: 0.2` for a text such as 0,2; nothing for any other."""
+    text = text.strip()
+    if not WITH_COMMAS.fullmatch(text):
+        return ""
+    plain, point = text.replace(",", ""), text.replace(",", ".")
+    if not THOUSANDS.fullmatch(text):
+        return f"; write a decimal point: {point}" if text.count(",") == 1 and "." not in text else ""
+    either = (
+        f"{plain}, or with a decimal point {point}" if text.count(",") == 1 and "." not in text else plain
+    )
+    return f"; write {either}"
 
 
 def shown(value: object) -> str:

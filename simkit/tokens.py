@@ -31,7 +31,7 @@ _REFUSED = {
     "}": "braces are not allowed",
     "'": "text in quotes is not allowed",
     '"': "text in quotes is not allowed",
-    "^": "a power is written **, not ^",
+    "^": "a power is written ** and not ^",
     "%": "% is not available; 5 per cent are 0.05, and a remainder is a - b*floor(a/b)",
     "//": "// is not available; use floor(a/b)",
     "&": "& is not available; use `and`",
@@ -51,7 +51,7 @@ _WORDS = {
 
 
 class ExpressionError(InputError):
-    """An expression that cannot be compiled; the message says at which column, counted from 1."""
+    """An expression that cannot be compiled; the message says at which of its columns, counted from 1."""
 
 
 def check_tokens(text: str, keywords: bool) -> None:
@@ -76,7 +76,7 @@ def check_tokens(text: str, keywords: bool) -> None:
             fail(at, "a number with two points")
         if operand and (found["number"] or (found["name"] and not keyword.iskeyword(token))):
             after = f"{shown(token)} follows {shown(operand)} without an operator"
-            fail(at, f"{after}; a product is written *, and a number without its unit; found")
+            fail(at, f"{after}; a product is written *, and a number without its unit")
         if found["name"] and keyword.iskeyword(token) and token not in ("and", "or", "not"):
             fail(at, f"{token!r} is a reserved word and not allowed{_WORDS.get(token, '')}")
         if token == "=" and not keywords:
@@ -96,17 +96,22 @@ def _fail_as_date(text: str, at: int) -> NoReturn:
     message = (
         f"{shown(date)} looks like a date; times are numbers, such as years since t0, and arithmetic has"
     )
-    fail(at, f"{message} spaces around its operators; found")
+    fail(at, f"{message} spaces around its operators")
 
 
 def _unknown(letter: str) -> str:
     """What is said of a character that no expression has; one that is Greek is spelt."""
     spelt = re.fullmatch(r"GREEK (?:SMALL|CAPITAL) LETTER ([A-Z]+)", unicodedata.name(letter, ""))
     if spelt:
-        return f"names are in plain letters: spell {letter} out as {spelt[1].lower()}, found"
+        return f"names are in plain letters: spell {letter} out as {spelt[1].lower()}"
     return f"the character {letter!a} is not allowed"
+
+
+def place(offset: int) -> str:
+    """Where in an expression an offset is; its column is not that of the file."""
+    return f"(column {offset + 1} of the expression)"
 
 
 def fail(offset: int, message: str) -> NoReturn:
     """Raise at an offset, which messages count from 1."""
-    raise ExpressionError(f"{message} at column {offset + 1}")
+    raise ExpressionError(f"{message} {place(offset)}")

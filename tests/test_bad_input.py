@@ -123,7 +123,7 @@ CASES = [
     ({"model": "{type: GBM, mu: r}"}, "2:1: model.sigma: is missing; volatility (1/time^0.5)"),
     (
         {"model": "{type: GBM, mu: rr, sigma: 1}"},
-        "2:24: model.mu: unknown name 'rr' at column 1; did you mean 'r'?",
+        "2:24: model.mu: unknown name 'rr' (column 1 of the expression); did you mean 'r'?",
     ),
     (
         {"model": "GBM"},
@@ -176,24 +176,28 @@ CASES = [
     ),
     (
         {"observe": "{x: S.real}"},
-        "8:14: observe.x: attributes (a.b) are not allowed; a function is called as max(S) at column 2",
+        "8:14: observe.x: attributes (a.b) are not allowed; a function is called as max(S)"
+        " (column 2 of the expression)",
     ),
     (
         {"observe": "{x: import os}"},
-        "8:14: observe.x: 'import' is a reserved word and not allowed at column 1",
+        "8:14: observe.x: 'import' is a reserved word and not allowed (column 1 of the expression)",
     ),
     (
         {"observe": "{x: maximun(S - K, 0)}"},
-        "8:14: observe.x: unknown function 'maximun' at column 1; did you mean 'maximum'?",
+        "8:14: observe.x: unknown function 'maximun' (column 1 of the expression); did you mean 'maximum'?",
     ),
-    ({"observe": "{x: S - k}"}, "8:14: observe.x: unknown name 'k' at column 5; did you mean 'K'?"),
+    (
+        {"observe": "{x: S - k}"},
+        "8:14: observe.x: unknown name 'k' (column 5 of the expression); did you mean 'K'?",
+    ),
     (
         {"observe": "{x: " + "(" * 10_000 + "S" + ")" * 10_000 + "}"},
         "8:14: observe.x: an expression of 20001 characters; at most 2000 are allowed",
     ),
     (
         {"observe": "{x: " + "(" * 900 + "S" + ")" * 900 + "}"},
-        "8:14: observe.x: nested more than 50 levels deep at column 51",
+        "8:14: observe.x: nested more than 50 levels deep (column 51 of the expression)",
     ),
     ({"observe": "{x: {vale: S, value: S}}"}, "8:15: observe.x.vale: unknown key; did you mean 'value'?"),
     (
@@ -210,7 +214,7 @@ CASES = [
     ),
     (
         {"observe": "{x: {value: S, exact: black_scholes_cal(S=1)}}"},
-        "8:32: observe.x.exact: unknown function 'black_scholes_cal' at column 1; "
+        "8:32: observe.x.exact: unknown function 'black_scholes_cal' (column 1 of the expression); "
         "did you mean 'black_scholes_call'?",
     ),
     (
@@ -219,7 +223,8 @@ CASES = [
     ),
     (
         {"observe": "{x: {value: S, exact: S}}"},
-        "8:32: observe.x.exact: unknown name 'S' at column 1; known: mu, sigma, r, K, t, pi, e",
+        "8:32: observe.x.exact: unknown name 'S'"
+        " (column 1 of the expression); known: mu, sigma, r, K, t, pi, e",
     ),
     (
         {"constants": "{r: 1, K: 1, mu: 2}", "observe": "{x: mu*S}"},
@@ -252,7 +257,7 @@ INLINE = [
         "1:30: model.sde.S.noise.W: must be finite, but sqrt(-2*a) is nan",
     ),
     ("ode: {S: log(-1)}", "1:18: model.ode.S: must be finite, but log(-1) is nan"),
-    ("ode: {S: x}", "1:18: model.ode.S: unknown name 'x' at column 1; known: S, t, pi, e"),
+    ("ode: {S: x}", "1:18: model.ode.S: unknown name 'x' (column 1 of the expression); known: S, t, pi, e"),
     ("ode: {S: S, exp: S}", "1:21: model.ode.exp: 'exp' is a function; choose another name"),
     (
         "ode: {S: S}, parameters: {S: 1}",
@@ -265,7 +270,7 @@ INLINE = [
     (
         "ode: {S: max(S)}",
         "1:18: model.ode.S: max(…) runs along a path and is for observables only; "
-        "of two numbers use maximum(a, b); found at column 1",
+        "of two numbers use maximum(a, b) (column 1 of the expression)",
     ),
     ("ode: {S: S}, calculus: ito", "1:22: model.calculus: unknown key; known: ode, parameters"),
     ("sde: {S: {drft: 1, noise: {W: 1}}}", "1:19: model.sde.S.drft: unknown key; did you mean 'drift'?"),
@@ -287,7 +292,7 @@ INLINE = [
     ),
     (
         "sde: {S: {noise: {W: 1, V: 1}}}, correlation: {W-V: S/2}",
-        "1:61: model.correlation.W-V: unknown name 'S' at column 1; known: pi, e",
+        "1:61: model.correlation.W-V: unknown name 'S' (column 1 of the expression); known: pi, e",
     ),
     (
         "sde: {S: {noise: {A: 1, B: 1, C: 1}}}, correlation: {A-B: 0.9, B-C: 0.9, A-C: -0.9}",
@@ -471,7 +476,7 @@ time: 3
     assert messages(text, ["save.foo=1"]) == [
         "gbm.yaml:1:25: constants.K: uses J, which is defined further down; move J up",
         "gbm.yaml:1:36: constants.t: 't' is the time; choose another name",
-        "gbm.yaml:2:24: model.mu: unknown name 'rr' at column 1; did you mean 'r'?",
+        "gbm.yaml:2:24: model.mu: unknown name 'rr' (column 1 of the expression); did you mean 'r'?",
         "gbm.yaml:2:28: model.sgima: unknown parameter of GBM; did you mean 'sigma'?",
         "gbm.yaml:2:47: model.sigma: must be >= 0, got -0.2",
         "gbm.yaml:3:1: initial.S: is missing; the value of S at t0",
@@ -484,7 +489,7 @@ time: 3
         "gbm.yaml:6:41: ensemble.failures: must be stop or exclude, got 'stpo'; did you mean 'stop'?",
         "gbm.yaml:7:16: save.points: 12 does not divide the 250 steps; take points: 10 or 25, "
         "or steps: 240 or 252",
-        "gbm.yaml:9:17: observe.call.value: unknown name 'k' at column 5; did you mean 'K'?",
+        "gbm.yaml:9:17: observe.call.value: unknown name 'k' (column 5 of the expression); did you mean 'K'?",
         "gbm.yaml:9:31: observe.call.exact: gbm_mean has no argument 'm' (column 15); did you mean 'mu'?",
         "gbm.yaml:9:55: observe.call.at: must be end or each, got 'never'",
         "gbm.yaml:10:3: observe.empty.value: is missing; an expression of state variables, parameters, "
@@ -514,5 +519,5 @@ def test_a_dictionary_gives_keys_without_places():
         "model.mu: must be a number, text, list or dict, got a value of type object",
         "model.sigma: must be >= 0, got -1",
         "time: is missing; the grid of times, such as {t1: 1.0, steps: 252}",
-        "initial.S: unknown name 'x' at column 1; known: pi, e",
+        "initial.S: unknown name 'x' (column 1 of the expression); known: pi, e",
     }

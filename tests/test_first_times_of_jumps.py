@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 from scipy.integrate import quad
 from scipy.stats import gamma
@@ -233,3 +234,28 @@ def test_events_have_no_steps_to_count():
     observe = {"q": {"value": "max(X)", "every": 2}}
     with pytest.raises(InputError, match="paths have no common steps to count"):
         build(load({**POISSON, "observe": observe}))
+
+
+@pytest.mark.usefixtures("quick_programs")
+def test_a_path_functional_leaves_the_weak_derivative_of_another_observable_as_it_is():
+    """E[X²] of births at b X and deaths at d X has closed moments."""
+    case = {
+        "model": {"type": "BirthDeath", "birth_rate": 0.9, "death_rate": 1.0},
+        "initial": {"X": 5},
+        "time": {"t1": 2},
+        "ensemble": {"paths": 4096, "seed": 3, "devices": 1},
+        "observe": {"square": "X**2"},
+        "sensitivity": {"wrt": ["birth_rate"], "of": ["square"], "method": "weak_derivative"},
+    }
+    watching = {"highest": "max(X)", "late": "hitting_time(X >= 8)", "then": "at(X, 1)"}
+    alone = simkit.sensitivities(case)
+    found = simkit.sensitivities({**case, "observe": {**case["observe"], **watching}})
+    for name in ("mean", "derivative", "derivative_stderr"):
+        np.testing.assert_array_equal(found[f"square_{name}"], alone[f"square_{name}"])
+
+    def square(b, d=1.0, m=5.0, t=2.0):
+        growth = math.exp((b - d) * t)
+        return m**2 * growth**2 + m * (b + d) / (b - d) * growth * (growth - 1)
+
+    wanted = (square(0.9 + 1e-4) - square(0.9 - 1e-4)) / 2e-4
+    assert abs(found["square_derivative"] - wanted).item() < LIMIT * found["square_derivative_stderr"].item()

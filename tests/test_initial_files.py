@@ -153,6 +153,8 @@ def test_counts_are_whole_and_each_path_has_its_own():
         ("x,y\n1,2\n\n3,abc\n", r"start\.csv:4: column y: must be a finite number, got 'abc'"),
         ("x,y\n1,2\n3,nan\n", r"start\.csv:3: column y: must be a finite number, got 'nan'"),
         ("x,y\n1,\n", r"start\.csv:2: column y: must be a finite number, got nothing"),
+        ("x;y\n1,5;2\n", r"column x: must be a finite number, got '1,5'; write a decimal point: 1\.5$"),
+        ("x,y\n1,5,2\n", r"got 3; where commas separate columns, write decimal points$"),
         ("x,y\n1\n", r"start\.csv:2: must have 2 values separated by commas, got 1"),
         ("1,2\n3,4\n", r"start\.csv:1: the first line must name the columns, got 1"),
         ("x,x\n3,4\n", r"start\.csv:1: two columns are called 'x'"),

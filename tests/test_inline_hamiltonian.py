@@ -116,7 +116,7 @@ def changed(path, value):
         (
             "model.hamiltonian.kinetic",
             "q**2",
-            "model.hamiltonian.kinetic: unknown name 'q' at column 1",
+            "model.hamiltonian.kinetic: unknown name 'q' (column 1 of the expression)",
         ),
         (
             "model.hamiltonian.potential",

@@ -46,7 +46,10 @@ CASES = {
     ),
     "a Greek letter": (
         "model: {ode: {S: -α*S}}\n" + REST,
-        ["<text>:1:18: model.ode.S: names are in plain letters: spell α out as alpha, found at column 2"],
+        [
+            "<text>:1:18: model.ode.S: names are in plain letters: spell α out as alpha"
+            " (column 2 of the expression)"
+        ],
     ),
     "another type": (
         3,
@@ -74,9 +77,9 @@ CASES = {
         "events: {cut: {at: [2026-06-30], set: {S: 0.9*S}}}\n",
         [
             "<text>:3:12: time.t1: '2026-12-31' looks like a date; times are numbers, such as years since "
-            "t0, and arithmetic has spaces around its operators; found at column 1",
+            "t0, and arithmetic has spaces around its operators (column 1 of the expression)",
             "<text>:4:21: events.cut.at[0]: '2026-06-30' looks like a date; times are numbers, such as years "
-            "since t0, and arithmetic has spaces around its operators; found at column 1",
+            "since t0, and arithmetic has spaces around its operators (column 1 of the expression)",
         ],
     ),
     "underscores in numbers": (
@@ -88,6 +91,34 @@ CASES = {
             "<text>:4:19: ensemble.paths: must be a whole number, got '1_000'; write 1000, without "
             "underscores",
         ],
+    ),
+    "decimal commas": (
+        "model: {type: GBM, mu: 0,05, sigma: 0.2}\ninitial: {S: 1,000}\ntime: {t1: 1, steps: 4}\n"
+        "solver:\n  type: EulerMaruyama\nensemble:\n  paths: 10,000\nobserve:\n  x: 1,5e3\n",
+        [
+            "<text>:1:24: model.mu: 0,05 is not a number; write a decimal point: 0.05",
+            "<text>:2:14: initial.S: 1,000 is not a number; write 1000, or with a decimal point 1.000",
+            "<text>:7:10: ensemble.paths: must be a whole number, got '10,000'; write 10000, or with a "
+            "decimal point 10.000",
+            "<text>:9:6: observe.x: must be a number or an expression, got '1,5e3'; write a decimal "
+            "point: 1.5e3",
+        ],
+    ),
+    "an arrow that is none": (
+        "model: {reactions: {a: {equation: A + B => C, rate: 1}, b: {equation: C -> 0, propensity: A*C}}}\n"
+        "initial: {A: 10, B: 5, C: 0}\ntime: {t1: 1}\nobserve: {all: A + B + C}\n",
+        [
+            "<text>:1:35: model.reactions.a.equation: 'A + B => C' is not a reaction: write reactants -> "
+            "products, such as S + I -> 2 I, and two directions as two reactions",
+        ],
+    ),
+    "two assets of a model of three": (
+        {
+            "model": {"type": "MultiAssetGBM", "mu": 0.05, "sigma1": 0.3, "sigma2": 0.2, "rho12": 0.5},
+            "initial": {"S1": 100, "S2": 95},
+            "time": {"t1": 1, "steps": 4},
+        },
+        ["model.size: is missing: these are the parameters of size 2, not of 3; add size: 2"],
     ),
     "lists that are too short": (
         ASSETS.format(sigma="[0.2, 0.3]", rho=0.5, start="[100, 100]"),
@@ -220,7 +251,11 @@ def test_null_takes_away_any_key_that_is_there(key):
         ("ensembel", "ensembel: unknown key; did you mean 'ensemble'?"),
         ("curves.rate", "curves.rate: is not there to be taken away"),
         ("time", "time: is missing; the grid of times, such as {t1: 1.0, steps: 252}"),
-        ("constants.K", "observe.call: unknown name 'K' at column 13; known: S, mu, sigma, unused, t, pi, e"),
+        (
+            "constants.K",
+            "observe.call: unknown name 'K'"
+            " (column 13 of the expression); known: S, mu, sigma, unused, t, pi, e",
+        ),
     ],
 )
 def test_null_for_what_is_not_there_or_is_needed_is_refused(key, line):

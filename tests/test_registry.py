@@ -284,7 +284,11 @@ REFUSALS = [
         "draws from the transition law of the model, and General gives none .*; take",
     ),
     ("ExactSampling", Driven(), "is for stochastic problems, Driven is an ordinary one; take Tsit5"),
-    ("AndersenQE", Additive(), "is for variances with a square root, and Additive has none .*; take SRIW1"),
+    (
+        "AndersenQE",
+        Additive(),
+        "is for variances with a square root, and Additive has none .*; take ShARK",
+    ),
     (
         "AndersenQE",
         Volatile(xi=0.0),
@@ -293,7 +297,8 @@ REFUSALS = [
     (
         "ALIGN",
         Additive(),
-        "solves underdamped Langevin problems only, such as DoubleWellLangevin, and Additive is not",
+        r"is for underdamped Langevin models \(.*\), such as DoubleWellLangevin, and Additive is not one; "
+        r"take ShARK or SRA1 \(strong order 1.5\)$",
     ),
 ]
 

@@ -16,6 +16,7 @@ from simkit.sensitivity import part, study
 from simkit.sensitivity.derivative_program import DerivativeProgram
 from simkit.sensitivity.plot import relative
 from simkit.sensitivity.table import print_table, summary
+from simkit.table import with_error
 
 GBM = {
     "constants": {"r": 0.05, "K": 100.0},
@@ -298,7 +299,11 @@ def test_steps_that_matter_are_told(quick_programs):
     assert "square by S" in json.loads(found.attrs["too_few_steps"])
     file = io.StringIO()
     print_table(found, file)
-    assert "the step error matters; take" in file.getvalue()
+    assert "the step bias matters; take" in file.getvalue()
+    bias, error = (found[f"square_derivative_bias{x}"].values[0] for x in ("", "_stderr"))
+    assert bias < 0
+    assert with_error(bias, error) in file.getvalue()
+    assert "step error" not in file.getvalue()
 
 
 FELLER = {

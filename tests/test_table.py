@@ -61,6 +61,20 @@ def test_every_figure_is_in_its_row():
     )
 
 
+def test_a_step_bias_with_a_bound_alone_is_told_in_what_the_run_was_given():
+    """Long steps, or tolerances: of the one kind of run nobody chose the other."""
+    dataset = gbm_dataset()
+    dataset["S_bias_bound"] = 0.25
+    assert "the steps are too long for an estimate of the step bias (S): it does not shrink" in printed(
+        dataset
+    )
+    del dataset.attrs["dt"]
+    text = printed(dataset.assign_attrs(rtol=1e-6, atol=1e-8))
+    assert "no estimate of the step bias (S): it does not shrink with the tolerances as" in text
+    assert text.count("take smaller rtol and atol") == 1
+    assert "steps are too long" not in text
+
+
 def test_failed_paths_stand_beside_every_mean():
     lines = printed(gbm_dataset(failed=37)).splitlines()
     rows = [line for line in lines if "±" in line]

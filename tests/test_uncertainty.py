@@ -564,9 +564,16 @@ def test_discrete_values_have_their_probabilities():
     assert law_of(plain(law)) == law
 
 
+def test_the_numbers_of_a_law_may_be_expressions():
+    assert law_of({"uniform": ["-pi", "pi/2"]}) == Uniform(-math.pi, math.pi / 2)
+    assert law_of({"discrete": ["-w", 1]}, {"w": 2.0}) == Discrete((-2.0, 1.0))
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
+        ({"uniform": ["-q", 1]}, r"uniform: low must be a number, or an expression of .*unknown name 'q'"),
+        ({"uniform": [0, "1/0"]}, r"uniform: high must be finite, got inf"),
         ({"normal": [0, -1]}, r"normal: sd must be > 0, got -1"),
         ({"normal": {"mean": 0}}, r"normal: sd is missing; write normal: {mean: …, sd: …}"),
         ({"normal": {"mean": 0, "sdd": 1}}, r"normal has no 'sdd'; did you mean 'sd'\?"),

@@ -14,6 +14,7 @@ from simkit.cli import app
 from simkit.errors import InputError, NumericalError, OutputError
 from simkit.experiment import load
 from simkit.uncertainty import simulations
+from simkit.uncertainty.distributions import Normal, Uniform
 from simkit.uncertainty.experiments import UNUSED, uncertainty_of
 from simkit.uncertainty.methods import NEVER_CHANGES, NO_INFLUENCE, ONLY_NOISE
 from simkit.uncertainty.plan import load_uncertain
@@ -277,6 +278,17 @@ def test_effects_that_may_be_noise_say_so():
     noise = float(found["effect_noise"].sel(observable="stock", parameter="sigma"))
     assert "noise of effects" in text
     assert f"{noise:.4f}"[:4] in text
+
+
+def test_a_distribution_may_use_constants_that_are_not_uncertain():
+    text = (
+        "constants: {a: {uniform: [-pi*turns, half]}, turns: 2, half: turns/2, b: {normal: [EXPR, 1]}}\n"
+        "model: {ode: {x: 0}}\ninitial: {x: 0}\ntime: {t1: 1, steps: 1}\nobserve: {f: a + b}\n"
+    )
+    laws = load_uncertain(text.replace("EXPR", "half")).laws
+    assert laws == {"a": Uniform(-2 * math.pi, 1.0), "b": Normal(1.0, 1.0)}
+    with pytest.raises(InputError, match=r"constants.b: normal: mean must be .* unknown name 'a'"):
+        load_uncertain(text.replace("EXPR", "a"))
 
 
 @pytest.mark.parametrize(

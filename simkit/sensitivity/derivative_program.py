@@ -16,6 +16,7 @@ from simkit_solvers.jumps import JumpNoise
 from simkit_solvers.smoothing import Smoothing
 
 from simkit.initial import Distribution, given_value
+from simkit.observables import Observer
 from simkit.paths import Inputs, PathProgram
 from simkit.sensitivity.error_controlled import solved_beside
 
@@ -332,8 +333,15 @@ def coupled(program: DerivativeProgram, moves: Moves, path) -> tuple[jax.Array, 
 
 
 def one_event_more(program: DerivativeProgram, moves: Moves, path) -> tuple[jax.Array, ...]:
-    """The values, and what one event more at a random time would have changed."""
+    """The values, and what one event more at a random time would have changed.
+
+    The copies see the end alone, so an observable of the path, which is not derived here, is left out.
+    """
     (network, method, y0, grid, _, observer), directions = network_of(program.paths, moves, path)
+    if isinstance(observer, Observer):
+        names = {name for name, _ in program.rows}
+        observer = observer.only(names)
+        directions = tuple(each._replace(observer=each.observer.only(names)) for each in directions)
     found = weak_derivative(network, method, y0, grid, moves.inputs.key, path, observer, directions)
     return tuple(
         each[name][-count:] for name, count in program.rows for each in (found.rows, *found.derivatives)

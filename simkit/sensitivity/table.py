@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 
 ERRORS = ("step_error", "bias", "bias_stderr", "bias_bound", "tail_index", "largest_part")
+SUMMED = 1e-12  # of a step bias: rounding of the sum in which it stands
 NO_RESULT, HEAVY = FLAGS["grows"], FLAGS["heavy"]
 
 
@@ -102,6 +103,7 @@ def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
         "": [],
         "with respect to": [],
         "derivative": [],
+        "step bias": [],
         "step error": [],
         "sd of a path": [],
         "differences": [],
@@ -125,6 +127,7 @@ def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
                 heads.pop(0) if heads else "",
                 label,
                 _derivative(row, rounding),
+                _step_bias(row),
                 _step_error(row),
                 "" if row["sd"] is None or row["sd"] == 0 else f"{row['sd']:.4g}",
                 ""
@@ -161,14 +164,17 @@ def _derivative(row: dict[str, Any], rounding: float) -> str:
     return with_error(row["derivative"], error) + (MARK if row["flag"] or not row["resolved"] else "")
 
 
+def _step_bias(row: dict[str, Any]) -> str:
+    """What steps of time leave, with its sign and its error, as a run's table has it."""
+    bound = row.get("bias_bound")
+    keys = ("bias", "bias_stderr") if bound is None else ("bias_bound",)
+    return bias_text({key: row.get(key) for key in keys})
+
+
 def _step_error(row: dict[str, Any]) -> str:
-    """What steps leave, with its error where it is measured on paths."""
-    size, stderr, bound = (row.get(key) for key in ("step_error", "bias_stderr", "bias_bound"))
-    if bound is not None:
-        return f"at least {bound:.1e}"
-    if stderr:
-        return f"{size:.1e} ± {stderr:.0e}"
-    return f"{size:.1e}" if size else ""
+    """The size of what other steps leave, or of all where no sign is known."""
+    size = (row.get("step_error") or 0.0) - abs(row.get("bias") or 0.0)
+    return f"{size:.2g}" if size > SUMMED * abs(row.get("bias") or 0.0) else ""
 
 
 def notes(dataset: "xr.Dataset") -> list[str]:
@@ -195,7 +201,7 @@ def notes(dataset: "xr.Dataset") -> list[str]:
     lines += no_result(dataset, _wanted(dataset, "unresolved"))
     more = _wanted(dataset, "too_few_steps")
     if more:
-        lines.append(f"! {', '.join(more)}: the step error matters; {more_steps(dataset, more)}")
+        lines.append(f"! {', '.join(more)}: the step bias matters; {more_steps(dataset, more)}")
     return lines
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from simkit.suggestion import did_you_mean, shown
+from simkit.suggestion import did_you_mean, shown, without_commas
 
 MAX_STEPS = 2**31 - 1
 
@@ -60,10 +60,12 @@ def without_quotes(value: str, in_file: bool) -> str:
     return f"PyYAML takes this for text: write {number} in the file, or give simkit the file's name"
 
 
-def without_underscores(value: Any) -> str:
-    """What to do about 1_000, which is text in YAML; nothing where a value is anything else."""
+def written_plainly(value: Any) -> str:
+    """What to do about 1_000 or 0,2, which are text in YAML; nothing where a value is anything else."""
     plain = value.replace("_", "") if isinstance(value, str) and "_" in value else ""
-    return f"; write {plain}, without underscores" if NUMBER_TEXT.fullmatch(plain) else ""
+    if NUMBER_TEXT.fullmatch(plain):
+        return f"; write {plain}, without underscores"
+    return without_commas(value) if isinstance(value, str) else ""
 
 
 def number(value: Any) -> float | str:
@@ -71,7 +73,7 @@ def number(value: Any) -> float | str:
     if isinstance(value, str):
         if NUMBER_TEXT.fullmatch(value.strip()):
             raise quoted(value)
-        if remedy := without_underscores(value):
+        if remedy := written_plainly(value):
             raise wrong(f"must be a number or an expression, got {shown(value)}{remedy}")
         if not value.strip():
             raise wrong("must be a number or an expression, got an empty text")
@@ -89,7 +91,7 @@ def plain_number(value: Any, wanted: str = "a number") -> float:
     if isinstance(value, dict) and len(value) == 1 and next(iter(value)) in DISTRIBUTIONS:
         raise PydanticCustomError("distribution", "a distribution where a number is wanted")
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise wrong(f"must be {wanted}, got {shown(value)}{without_underscores(value)}")
+        raise wrong(f"must be {wanted}, got {shown(value)}{written_plainly(value)}")
     if isinstance(value, int) and value.bit_length() > 1000:
         raise wrong(f"must be {wanted} that fits into float64, got a larger one")
     if not math.isfinite(value):
@@ -107,7 +109,7 @@ def whole_number(value: Any, low: int, high: int | None = None, why: str = "") -
     if isinstance(value, str) and NUMBER_TEXT.fullmatch(value.strip()):
         raise quoted(value)
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1:
-        raise wrong(f"must be a whole number, got {shown(value)}{without_underscores(value)}")
+        raise wrong(f"must be a whole number, got {shown(value)}{written_plainly(value)}")
     if value < low:
         raise wrong(f"must be at least {low}, got {shown(value)}")
     if high is not None and value > high:

@@ -12,6 +12,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from scipy import special
 
+from simkit.expression import ExpressionError, compile_expression
+from simkit.settings.values import NUMBER_TEXT
 from simkit.suggestion import did_you_mean, shown
 
 
@@ -249,9 +251,10 @@ LAWS: dict[str, type] = {
 LISTS = ("values", "probabilities")
 
 
-def law_of(given: Mapping[str, Any]) -> Law:
+def law_of(given: Mapping[str, Any], constants: Mapping[str, float] | None = None) -> Law:
     """The law that plain data means: `{normal: [0.05, 0.01]}` or `{normal: {mean: 0.05, sd: 0.01}}`.
 
+    In place of a number an expression of `constants` may stand, such as `uniform: [-pi, pi]`.
     Raises `ValueError` that says what is wrong and what is wanted.
     """
     if len(given) != 1:
@@ -277,7 +280,7 @@ def law_of(given: Mapping[str, Any]) -> Law:
         if field.name not in numbers and field.default is dataclasses.MISSING:
             raise ValueError(f"{kind}: {field.name} is missing; {usage}")
     try:
-        values = {name: _numbers(name, value) for name, value in numbers.items()}
+        values = {name: _numbers(name, value, constants or {}) for name, value in numbers.items()}
     except ValueError as error:
         raise ValueError(f"{kind}: {error}; {usage}") from None
     try:
@@ -305,15 +308,22 @@ def plain(law: Law) -> dict[str, Any]:
     return {kind: {k: list(x) if isinstance(x, tuple) else x for k, x in values.items() if x is not None}}
 
 
-def _numbers(name: str, value: Any) -> Any:
+def _numbers(name: str, value: Any, constants: Mapping[str, float]) -> Any:
     if name not in LISTS:
-        return _number(f"{name} must be a number", value)
+        return _number(f"{name} must be a number", value, constants)
     if not isinstance(value, list | tuple):
         raise ValueError(f"{name} must be a list of numbers, got {shown(value)}")
-    return tuple(_number(f"{name} must be numbers", x) for x in value)
+    return tuple(_number(f"{name} must be numbers", x, constants) for x in value)
 
 
-def _number(wanted: str, value: Any) -> float:
+def _number(wanted: str, value: Any, constants: Mapping[str, float]) -> float:
+    if isinstance(value, str) and not NUMBER_TEXT.fullmatch(value.strip()):
+        try:
+            return float(compile_expression(value, constants.keys())(constants))
+        except ExpressionError as error:
+            raise ValueError(
+                f"{wanted}, or an expression of constants that are not uncertain: {error}"
+            ) from None
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(f"{wanted}, got {shown(value)}")
     return float(value)

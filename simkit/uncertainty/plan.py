@@ -7,6 +7,7 @@ from typing import Any
 from simkit.documents import Document, KeyPath, read_document
 from simkit.errors import InputError
 from simkit.experiment import VARIANTS, checked
+from simkit.fields import Constants
 from simkit.mistakes import Mistakes
 from simkit.overrides import Overrides, apply_overrides
 from simkit.settings import DISTRIBUTIONS, Experiment, Uncertainty
@@ -97,13 +98,14 @@ def _places(data: Mapping[str, Any]) -> list[KeyPath]:
 def _taken(document: Document, mistakes: Mistakes) -> dict[str, Law]:
     """The laws by name; in the document stand their centres, and names for the model's parameters."""
     laws: dict[str, Law] = {}
+    known = _known_constants(document.data)
     for path in _places(document.data):
         section: Any = document.data
         for part in path[:-1]:
             section = section[part]
         name = str(path[-1])
         try:
-            law = law_of(section[name])
+            law = law_of(section[name], known)
         except ValueError as error:
             mistakes.add(path, str(error))
             continue
@@ -124,6 +126,14 @@ def _taken(document: Document, mistakes: Mistakes) -> dict[str, Law]:
             if path in marks:
                 marks[("constants", name)] = marks[path]
     return laws
+
+
+def _known_constants(data: Mapping[str, Any]) -> dict[str, float]:
+    """The constants that depend on nothing uncertain; what is wrong with others is said elsewhere."""
+    constants = data.get("constants")
+    given = constants if isinstance(constants, dict) else {}
+    known = {name: value for name, value in given.items() if isinstance(value, int | float | str)}
+    return Constants(known, list(known), Mistakes(Document({}))).values
 
 
 def _refuse(settings: Uncertainty, laws: Mapping[str, Law], mistakes: Mistakes) -> None:

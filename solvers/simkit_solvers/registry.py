@@ -158,8 +158,8 @@ def check_solver(
         raise ValueError(f"solver {info.name} is for ordinary problems, {model} is stochastic; take {choice}")
     if info.langevin and not isinstance(problem, AbstractUnderdampedLangevin):
         raise ValueError(
-            f"solver {info.name} solves underdamped Langevin problems only, such as DoubleWellLangevin, and "
-            f"{model} is not an AbstractUnderdampedLangevin; take {choice}"
+            f"solver {info.name} is for underdamped Langevin models (positions and velocities under a force, "
+            f"friction and noise), such as DoubleWellLangevin, and {model} is not one; take {choice}"
         )
     if "any" not in (info.calculus, problem.calculus) and info.calculus != problem.calculus:
         raise ValueError(
@@ -276,6 +276,8 @@ def _choice(problem: AbstractSDE) -> str:
     if not problem.smooth:
         return "EulerMaruyama"
     kind = problem.noise_kind
+    if kind == "additive" and problem.calculus == "any":
+        return "ShARK or SRA1 (strong order 1.5)"
     fit = [x for x in SOLVERS.values() if x.calculus == "ito" and not x.langevin and kind in x.noise_kinds]
     best = {}
     for what in ("strong", "weak"):
