@@ -10,7 +10,9 @@ import pytest
 
 import simkit
 from simkit import programs, stored_programs
+from simkit.build import build as build_simulation
 from simkit.chunk_program import ChunkProgram
+from simkit.experiment import load
 from simkit.sensitivity import study
 from simkit.told import UntoldError, told
 
@@ -111,13 +113,35 @@ def test_what_differs_is_told_apart():
     assert told({"a", "b", "c"}) == told({"c", "b", "a"})
 
 
-def test_a_model_in_the_file_is_told_by_its_text():
-    def told_model(drift):
-        model = {"sde": {"S": {"drift": drift, "noise": {"W1": "sigma * S"}}}, "parameters": {"sigma": 0.2}}
-        return told_of({"model": model})
+def equation_of(drift):
+    return {"sde": {"S": {"drift": drift, "noise": {"W1": "sigma * S"}}}, "parameters": {"sigma": 0.2}}
 
-    assert told_model("0.05 * S") == told_model("0.05 * S")
-    assert len({told_model("0.05 * S"), told_model("0.06 * S"), told_model("0.05 + S")}) == 3
+
+def reactions_of(rate):
+    return {"reactions": {"birth": {"equation": "0 -> S", "rate": rate}}, "parameters": {"sigma": 0.2}}
+
+
+def energies_of(potential):
+    energy = {"kinetic": "p**2 / 2", "potential": potential}
+    return {"hamiltonian": energy, "coordinates": {"S": "p"}, "parameters": {"sigma": 0.2}}
+
+
+@pytest.mark.parametrize(
+    ("model", "texts"),
+    [
+        (equation_of, ("0.05 * S", "0.06 * S", "0.05 + S")),
+        (reactions_of, ("sigma", "2 * sigma", "sigma + 1")),
+        (energies_of, ("S**2", "2 * S**2", "S**4")),
+    ],
+)
+def test_a_model_in_the_file_is_told_by_its_text(model, texts):
+    def class_of(text):
+        given = {"S": 100.0} | ({"p": 0.0} if model is energies_of else {})
+        grid = {"t1": 1.0} | ({} if model is reactions_of else {"steps": 8})
+        return type(build_simulation(load({"model": model(text), "initial": given, "time": grid})).problem)
+
+    assert told(class_of(texts[0])) == told(class_of(texts[0]))
+    assert len({told(class_of(text)) for text in texts}) == 3
 
 
 def test_a_program_that_calls_python_is_not_stored(kept):
