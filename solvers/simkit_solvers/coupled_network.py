@@ -54,6 +54,12 @@ class CoupledNetwork(AbstractReactionNetwork):
         species = self.first.State
         return species(*y[: len(species._fields)]), species(*y[len(species._fields) :])
 
+    def copies(self, y):
+        # What one copy fires alone is a small difference of propensities, which changes by much of itself.
+        first, second = self.parted(y)
+        names = self.State._fields
+        return (self.first, first, names[: len(first)]), (self.second, second, names[len(first) :])
+
     def rates(self, t, y):
         first, second = self.parted(y)
         pairs = zip(self.first.propensities(t, first), self.second.propensities(t, second), strict=True)

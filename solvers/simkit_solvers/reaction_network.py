@@ -62,6 +62,10 @@ class AbstractReactionNetwork(AbstractODE):
     def drift(self, t, y):
         return self.change(self._laws(t, y, _powers), y)
 
+    def copies(self, y) -> tuple[tuple["AbstractReactionNetwork", Any, tuple[str, ...]], ...]:
+        """The networks whose propensities leaps follow, each with its counts in `y` and their names there."""
+        return ((self, y, y._fields),)
+
     def change(self, fired, y) -> Any:
         r"""$\sum_j \nu_j k_j$ as a `State`, for one number $k_j$ a reaction; zeros take the type of `y`."""
         changes = [each.change for each in self.reactions.values()]

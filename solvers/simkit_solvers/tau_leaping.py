@@ -20,6 +20,7 @@ from simkit_solvers.jumps import (
     Proposal,
     sound,
 )
+from simkit_solvers.reaction_network import AbstractReactionNetwork
 from simkit_solvers.solver_info import SolverInfo
 from simkit_solvers.variates import below_one, binomial, exponential, poisson
 
@@ -225,26 +226,35 @@ class TauLeaping(AbstractJumpMethod):
 
 
 def _weights(jumps: Jumps, y) -> dict[str, Any]:
-    r"""$g_i$ of the species that propensities depend on: the largest relative change of one by that of $x_i$.
+    """$g_i$ of the species that propensities depend on, of each copy of a network by its own propensities."""
+    found = {}
+    for network, counts, names in jumps.network.copies(y):
+        weights = _weights_of(network, jumps.t0, jax.tree.map(lambda x: x.astype(jumps.span.dtype), counts))
+        found |= {
+            name: weights[own] for own, name in zip(counts._fields, names, strict=True) if own in weights
+        }
+    return found
+
+
+def _weights_of(network: AbstractReactionNetwork, t, y) -> dict[str, Any]:
+    r"""The largest relative change of a propensity by that of $x_i$.
 
     Under mass action $r + 1/(x-1) + 2/(x-2) + \dots$ for r molecules, of which so many are equal, scaled to
     the reaction's order as in the paper; by derivatives for other propensities.
     """
-    network, dtype = jumps.network, jumps.span.dtype
-    found: dict[str, Any] = {}
+    dtype, found = jnp.result_type(*y), {}
     for each in network.reactions.values():
         for name, number in each.reactants if each.mass_action else ():
-            x = jnp.maximum(getattr(y, name).astype(dtype), float(number))
+            x = jnp.maximum(getattr(y, name), float(number))
             equal = sum((i / (x - i) for i in range(1, number)), float(number))
             weight = jnp.asarray(equal * (each.order / number), dtype)
             found[name] = jnp.maximum(found[name], weight) if name in found else weight
     own = [j for j, each in enumerate(network.reactions.values()) if not each.mass_action]
     if own:
-        real = jax.tree.map(lambda x: x.astype(dtype), y)
-        a = jnp.stack([network.propensities(jumps.t0, real)[j] for j in own])
-        slopes = jax.jacfwd(lambda z: jnp.stack([network.propensities(jumps.t0, z)[j] for j in own]))(real)
+        a = jnp.stack([network.propensities(t, y)[j] for j in own])
+        slopes = jax.jacfwd(lambda z: jnp.stack([network.propensities(t, z)[j] for j in own]))(y)
         for name, slope in slopes._asdict().items():
-            x = getattr(real, name)
+            x = getattr(y, name)
             elasticity = jnp.where(a > 0, x * jnp.abs(slope) / jnp.where(a > 0, a, 1.0), 0.0)
             weight = jnp.where(jnp.any(slope != 0), jnp.maximum(jnp.max(elasticity), 1.0), 0.0)
             found[name] = jnp.maximum(found[name], weight) if name in found else weight
