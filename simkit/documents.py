@@ -364,6 +364,8 @@ def _content(path: Path) -> bytes:
             content = b"" if size > MAX_BYTES else file.read(MAX_BYTES + 1)
     except FileNotFoundError:
         raise MissingFileError(f"{path}: no such file{_neighbour(path)}") from None
+    except IsADirectoryError:
+        raise OutputError(f"{path}: is a directory; give a file in it, such as {path / 'gbm.yaml'}") from None
     except OSError as error:
         raise OutputError(f"{path}: {error.strerror}") from error
     except ValueError:
