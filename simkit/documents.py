@@ -250,7 +250,8 @@ class _Construction:
 
     def _mapping(self, node, path: KeyPath, depth: int) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        before = key = None
+        before: Any = None
+        key = ""
         for key_node, value_node in node.value:
             mark = _mark(key_node.start_mark)
             if key_node.tag != _StrictLoader.DEFAULT_SCALAR_TAG:

@@ -82,7 +82,7 @@ class Moments(AbstractReducer):
         return {"n": np.asarray(n, np.int64), **flat}
 
 
-def _variance_error(n: int, variance: np.ndarray, m4: np.ndarray) -> np.ndarray:
+def _variance_error(n: int, variance: Array, m4: Array) -> np.ndarray:
     with np.errstate(invalid="ignore", over="ignore"):
         return np.sqrt(np.maximum(m4 / n - np.square(variance) * ((n - 3) / (n - 1)), 0.0) / n)
 
