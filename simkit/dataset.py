@@ -33,6 +33,7 @@ MOMENTS = {
     "mean": "mean of {}",
     "stderr": "standard error of the mean of {}",
     "variance": "variance of {}",
+    "variance_stderr": "standard error of the variance of {}",
     "min": "smallest {}",
     "max": "largest {}",
 }
@@ -41,22 +42,23 @@ MOMENTS = {
 def to_dataset(simulation: Simulation, result: EnsembleResult, provenance: Mapping[str, Any]) -> xr.Dataset:
     """The statistics by flat names with units, long names and provenance.
 
-    For a state variable `S`: `S_mean`, `S_stderr`, `S_variance`, `S_min`, `S_max` `(time)`, `S_quantile` and
-    `S_quantile_bin_error` `(time, quantile)`, `S_histogram` `(S_bin)` of the end with `S_histogram_edge`
-    `(S_edge)`, `S_path` `(path, time)`, and where they are known `S_exact`, `S_exact_variance` `(time)`,
-    `S_bias`, `S_bias_stderr`, `S_bias_order`, where there is no estimate `S_bias_bound`, and `S_z` at the
-    end; `S_lower` and `S_upper` where all paths have one value and could have others. Observables kept at the
-    end have no `time`. A hitting time has `T_censored` and `T_censored_stderr`, which part of the first paths
-    was still waiting at the end. `covariance` is that of the final values. With early exercise, an observable
-    `P` has `P_in_sample` and `P_in_sample_stderr`, its mean on the paths where the policy was found, and
-    `P_exercise_share`, `P_exercise_low` and `P_exercise_high` `(P_date)`: how many of those exercise, and the
-    range of the first basis function where they do. Where Brownian noise drives the model, `P_upper_bound`
-    and `P_upper_bound_stderr` are an upper bound of the value. A figure `v` made of means has `v_value`,
-    `v_stderr`, and where they are known `v_bias`, `v_bias_stderr` or `v_bias_bound`, `v_exact` and `v_z`. The
-    attribute `bias_left_out` says of which quantities the step bias leaves out paths, as `S 3, call 3`, since
-    they have no finite value at its other steps; `noticeable_bias` and `unresolved` say in the same way which
-    have a step bias that matters, or one as large as themselves, and how many steps would do. `provenance`
-    goes to the attributes: strings and numbers only.
+    For a state variable `S`: `S_mean`, `S_stderr`, `S_variance`, `S_variance_stderr`, `S_min`, `S_max`
+    `(time)`, `S_quantile`, `S_quantile_stderr` and `S_quantile_bin_error` `(time, quantile)`, `S_histogram`
+    `(S_bin)` of the end with `S_histogram_edge` `(S_edge)`, `S_path` `(path, time)`, and where they are known
+    `S_exact`, `S_exact_variance` `(time)`, `S_bias`, `S_bias_stderr`, `S_bias_order`, where there is no
+    estimate `S_bias_bound`, and `S_z` at the end; `S_lower` and `S_upper` where all paths have one value and
+    could have others. Observables kept at the end have no `time`. A hitting time has `T_censored` and
+    `T_censored_stderr`, which part of the first paths was still waiting at the end. `covariance` is that of
+    the final values. With early exercise, an observable `P` has `P_in_sample` and `P_in_sample_stderr`, its
+    mean on the paths where the policy was found, and `P_exercise_share`, `P_exercise_low` and
+    `P_exercise_high` `(P_date)`: how many of those exercise, and the range of the first basis function where
+    they do. Where Brownian noise drives the model, `P_upper_bound` and `P_upper_bound_stderr` are an upper
+    bound of the value. A figure `v` made of means has `v_value`, `v_stderr`, and where they are known
+    `v_bias`, `v_bias_stderr` or `v_bias_bound`, `v_exact` and `v_z`. The attribute `bias_left_out` says of
+    which quantities the step bias leaves out paths, as `S 3, call 3`, since they have no finite value at its
+    other steps; `noticeable_bias` and `unresolved` say in the same way which have a step bias that matters,
+    or one as large as themselves, and how many steps would do. `provenance` goes to the attributes: strings
+    and numbers only.
     """
     units = quantities(simulation)
     coordinates = {
@@ -146,11 +148,12 @@ def _statistics(
         "stderr": standard_errors(name, simulation, result)
     }
     for key, text in MOMENTS.items():
-        what = labels(squared(unit) if key == "variance" else unit, text.format(description))
+        what = labels(squared(unit) if "variance" in key else unit, text.format(description))
         found[f"{name}_{key}"] = (at, values[key][row], what | n)
     found[f"{name}_mean"][2]["description"] = description
     for key, text in (
         ("quantile", "quantile of {}"),
+        ("quantile_stderr", "standard error of the quantile of {}"),
         ("quantile_bin_error", "bound on the quantile's bin error: {}"),
     ):
         what = labels(unit, text.format(description))

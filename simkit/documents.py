@@ -250,7 +250,8 @@ class _Construction:
 
     def _mapping(self, node, path: KeyPath, depth: int) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        before = key = None
+        before: Any = None
+        key = ""
         for key_node, value_node in node.value:
             mark = _mark(key_node.start_mark)
             if key_node.tag != _StrictLoader.DEFAULT_SCALAR_TAG:
@@ -364,6 +365,8 @@ def _content(path: Path) -> bytes:
             content = b"" if size > MAX_BYTES else file.read(MAX_BYTES + 1)
     except FileNotFoundError:
         raise MissingFileError(f"{path}: no such file{_neighbour(path)}") from None
+    except IsADirectoryError:
+        raise OutputError(f"{path}: is a directory; give a file in it, such as {path / 'gbm.yaml'}") from None
     except OSError as error:
         raise OutputError(f"{path}: {error.strerror}") from error
     except ValueError:

@@ -56,10 +56,9 @@ def failed_paths(simulation: Simulation, ids: np.ndarray) -> NumericalError:
         remedy = "Take another solver, other tolerances or a larger time.max_steps"
     if all(failure.observables_only for failure in found):
         remedy = "The state is finite: write the observable so that it has a value there"
-    return NumericalError(
-        f"{_said(found, more)}. {remedy}, or set `ensemble: {{failures: exclude}}` to leave such paths out "
-        f"and have them counted{'' if known.keys() - {BAD_PROPENSITY} else DEBUG}"
-    )
+    if simulation.paths > 1:  # or nothing would be left
+        remedy += ", or set `ensemble: {failures: exclude}` to leave such paths out and have them counted"
+    return NumericalError(f"{_said(found, more)}. {remedy}{'' if known.keys() - {BAD_PROPENSITY} else DEBUG}")
 
 
 def _said(found: "list[Failure]", more: str) -> str:

@@ -8,8 +8,8 @@ the value of the right, but for its standard error. On its own paths it has seen
 there tends to be higher.
 
 Where Brownian noise drives the paths a martingale is found first, on paths of its own (`simkit.martingale`).
-What it came to is taken off what a path is worth in the regressions, which leaves them little noise, and
-the mean of the largest value less the martingale is an upper bound of what the right is worth.
+Its value on each path is subtracted from what the path is worth in the regressions, which leaves them little
+noise, and the mean of the largest value less the martingale is an upper bound of what the right is worth.
 """
 
 import dataclasses

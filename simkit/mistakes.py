@@ -18,7 +18,10 @@ class Mistakes:
         self.document = document
         self.found: list[tuple[KeyPath, tuple[float, float], str]] = []
         for (line, column), path, message in document.mistakes:
-            self._keep(path, (line, column), self._file_place(line, column), message)
+            if line:
+                self._keep(path, (line, column), self._file_place(line, column), message)
+            else:  # from Python or an option
+                self.add(path, message)
 
     def add(self, path: KeyPath, message: str, *, at_key: bool = False) -> None:
         """Add a mistake in the value at `path`, or in the key itself."""

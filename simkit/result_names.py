@@ -5,7 +5,8 @@ from collections.abc import Iterable
 
 # fmt: off
 SUFFIXES = (
-    "mean", "stderr", "variance", "min", "max", "quantile", "quantile_bin_error", "histogram",
+    "mean", "stderr", "variance", "variance_stderr", "min", "max", "quantile", "quantile_stderr",
+    "quantile_bin_error", "histogram",
     "histogram_edge", "bin", "edge", "path", "bias", "bias_stderr", "bias_order", "bias_bound",
     "variance_bias", "variance_bias_stderr", "variance_bias_bound",
     "lower", "upper", "censored", "censored_stderr", "exact", "exact_variance", "z",

@@ -8,7 +8,8 @@ from simkit.errors import InputError
 from simkit.progress import short_count
 from simkit.simulation import Simulation
 
-STATISTICS = 6  # of each saved value: mean, its error, variance, least, greatest; and perhaps an exact mean
+# Of each saved value: mean, variance, their errors, least, greatest, and perhaps an exact mean.
+STATISTICS, PER_QUANTILE = 7, 3
 HISTOGRAM = 301  # of each quantity: counts, centres and edges of a hundred bins
 
 
@@ -25,7 +26,9 @@ def estimate(simulation: Simulation) -> dict[str, Any]:
     rows = quantity_rows(simulation)
     values = sum(rows.values())
     width = 8 if simulation.precision == "float64" else 4
-    statistics = 8 * (values * (STATISTICS + 2 * len(simulation.quantiles)) + len(rows) * HISTOGRAM)
+    statistics = 8 * (
+        values * (STATISTICS + PER_QUANTILE * len(simulation.quantiles)) + len(rows) * HISTOGRAM
+    )
     stored = min(simulation.stored_paths, simulation.paths) * values * width
     fitted = 0
     for rights in rights_of(simulation):

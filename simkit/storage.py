@@ -127,7 +127,10 @@ def _remove(path: Path) -> None:
 
 
 def read_dataset(path: str | Path) -> "xr.Dataset":
-    """A dataset that simkit wrote, in memory. Raises `OutputError` for anything else."""
+    """A dataset that simkit wrote, in memory.
+
+    Raises `InputError` for a name that no dataset has, `OutputError` for anything else.
+    """
     import xarray as xr
 
     path = Path(path)
@@ -135,12 +138,13 @@ def read_dataset(path: str | Path) -> "xr.Dataset":
         raise MissingFileError(f"{path}: no such file")
     engines = {".zarr": {"engine": "zarr", "consolidated": True}, ".nc": {"engine": "h5netcdf"}}
     if path.suffix == ".csv":
-        raise OutputError(
+        raise InputError(
             f"{path}: a .csv is a table for spreadsheets, not a dataset; write .zarr or .nc to read it again "
             "or to draw it"
         )
     if path.suffix not in engines:
-        raise OutputError(f"{path}: must end in .zarr or .nc to be a dataset of simkit")
+        remedy = f"; `simkit run {path} --out {path.stem}.zarr` writes one" if path.suffix == ".yaml" else ""
+        raise InputError(f"{path}: must end in .zarr or .nc to be a dataset of simkit{remedy}")
     try:
         # Times are plain numbers here, and a quantity in "days" is no duration.
         with xr.open_dataset(str(path), decode_times=False, **engines[path.suffix]) as dataset:

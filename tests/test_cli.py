@@ -581,7 +581,7 @@ class TestOtherCommands:
         )
         assert simkit_command("plot", "small.zarr", "--out", "small.svg").exit_code == 0
         assert (folder / "small.svg").read_text().startswith("<?xml")
-        assert simkit_command("plot", "small.yaml", "--out", "x.png").exit_code == 4
+        assert simkit_command("plot", "small.yaml", "--out", "x.png").exit_code == 2
         assert simkit_command("plot", "absent.zarr", "--out", "x.png").exit_code == 4
 
     def test_doctor_reports_and_fails_where_jax_is_wrong(self, monkeypatch):

@@ -9,12 +9,13 @@ from quick_code import quick_jit
 from scipy import stats
 from simkit_physics import ImmigrationDeath
 from simkit_solvers.coupled_leaps import coupled_leaps
+from simkit_solvers.coupled_network import CoupledNetwork
 from simkit_solvers.curve import Curve
 from simkit_solvers.directions import Direction
 from simkit_solvers.generator import seed_key
 from simkit_solvers.jump_grid import JumpGrid
 from simkit_solvers.jump_sensitivity import girsanov
-from simkit_solvers.jumps import RUNNING, JumpNoise, integrate_jumps
+from simkit_solvers.jumps import RUNNING, JumpNoise, Jumps, integrate_jumps
 from simkit_solvers.observe import States
 from simkit_solvers.schedule import AbstractChange, Event, scheduled
 from simkit_solvers.tangents import is_real
@@ -140,3 +141,17 @@ def test_scores_of_coupled_paths_are_those_of_the_method(make):
     assert abs(means[0]) > 10 * errors[0]
     assert scores[:, 0].std() == pytest.approx(weights.std(), rel=0.05)
     assert np.corrcoef(scores.T)[0, 1] > 0.7
+
+
+def test_copies_leap_as_far_as_the_shorter_of_their_own_leaps():
+    """However close they are: what one fires alone is a small difference, and changes by much of itself."""
+
+    def leap_of(network, y):
+        jumps = Jumps(network, JumpNoise.of(seed_key(1), 0), jnp.float64(0.0), jnp.float64(1e9))
+        return float(TauLeaping().planned(jumps, y, jnp.int32(0)).length)
+
+    networks = [ImmigrationDeath(alpha, mu) for alpha, mu in ((1000.0, 0.1), (1001.0, 0.1 + 1e-6))]
+    counts = [ImmigrationDeath.State(jnp.int32(x)) for x in (20_000, 20_001)]
+    own = [leap_of(network, y) for network, y in zip(networks, counts, strict=True)]
+    pair = CoupledNetwork(*networks)
+    assert leap_of(pair, pair.joined(*counts)) == pytest.approx(min(own), rel=1e-9)

@@ -20,9 +20,10 @@ from simkit.storage import read_dataset
 
 def test_dimensions_are_named():
     dataset = gbm_dataset()
-    for key in ("mean", "stderr", "variance", "min", "max", "exact", "exact_variance"):
+    for key in ("mean", "stderr", "variance", "variance_stderr", "min", "max", "exact", "exact_variance"):
         assert dataset[f"S_{key}"].dims == ("time",)
-    assert dataset["S_quantile"].dims == dataset["level_quantile_bin_error"].dims == ("time", "quantile")
+    for key in ("quantile", "quantile_stderr", "quantile_bin_error"):
+        assert dataset[f"level_{key}"].dims == ("time", "quantile")
     assert dataset["S_path"].dims == ("path", "time")
     assert dataset["call_path"].dims == ("path",)
     assert dataset["S_histogram"].dims == ("S_bin",)
@@ -43,7 +44,9 @@ def test_everything_has_a_unit_and_a_long_name():
         assert variable.attrs["long_name"], name
     assert dataset["S_mean"].attrs["units"] == "currency"
     assert dataset["S_mean"].attrs["long_name"] == "mean of asset price"
-    assert dataset["S_variance"].attrs["units"] == "(currency)^2"
+    assert (
+        dataset["S_variance"].attrs["units"] == dataset["S_variance_stderr"].attrs["units"] == "(currency)^2"
+    )
     assert dataset["call_mean"].attrs["long_name"] == "mean of exp(-r*t) * maximum(S - K, 0)"
     assert dataset["level_mean"].attrs["units"] == ""
     assert one_curve_dataset()["X_mean"].attrs["units"] == ""

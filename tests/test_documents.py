@@ -203,7 +203,7 @@ def test_only_a_path_a_text_or_a_mapping_is_an_experiment():
 @pytest.mark.parametrize("name", ["", "folder"])
 def test_a_folder_is_no_file(tmp_path, name):
     (tmp_path / "folder").mkdir()
-    with pytest.raises(OutputError, match="Is a directory"):
+    with pytest.raises(OutputError, match=r"is a directory; give a file in it, such as .*gbm\.yaml$"):
         read_document(tmp_path / name)
 
 

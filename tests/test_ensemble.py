@@ -411,8 +411,14 @@ def test_a_power_of_a_state_that_blows_up_is_no_matter_of_the_observable():
         "ensemble": {"paths": 3},
         "observe": {"y": "x**4"},
     }
-    with pytest.raises(NumericalError, match=r"y = inf at t = 1 \(step 4 of 4\).*Take more steps or another"):
+    with pytest.raises(
+        NumericalError, match=r"y = inf at t = 1 \(step 4 of 4\).*Take more steps or another"
+    ) as several:
         run_ensemble(build(load(experiment)))
+    with pytest.raises(NumericalError, match=r"Take more steps or another") as single:
+        run_ensemble(build(load(experiment, {"ensemble.paths": 1})))
+    assert "failures: exclude" in str(several.value)
+    assert "failures: exclude" not in str(single.value)  # or nothing would be left
 
 
 @quick

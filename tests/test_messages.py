@@ -191,6 +191,15 @@ def test_an_override_from_python_is_not_called_an_option():
         load(PRICE, ["model.sigm=0.3"])
 
 
+def test_a_mistake_inside_an_option_has_no_place_in_the_file():
+    text = "model: {type: GBM, mu: 0.05, sigma: 0.2}\ninitial: {S: 1}\ntime: {t1: 1, steps: 4}\n"
+    with pytest.raises(InputError) as caught:
+        load(text, ["initial={S: 1,5}"])
+    assert caught.value.problems == [
+        "--set initial: initial.S: 1,5 is not a number; write a decimal point: 1.5"
+    ]
+
+
 def test_a_missing_file_is_what_python_calls_one():
     with pytest.raises(FileNotFoundError, match=r"^missing\.yaml: no such file"):
         load("missing.yaml")

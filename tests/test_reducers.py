@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from scipy import stats
 
 from simkit.reducers import Covariance, Histogram, Moments
 from simkit.reducers.float_bins import LAST_BIN, NO_BIN, bin_of, lower_edges
@@ -65,6 +66,20 @@ def assert_same_bits(one, other):
         assert one[key].tobytes() == other[key].tobytes(), key
 
 
+def test_errors_of_variances_and_quantiles_are_the_spread_over_samples():
+    """800 samples, of which every row is one, of laws whose variance and quantiles are known."""
+    shape, rng = (800, 13, 64), np.random.default_rng(5)
+    draws = {"normal": 5 + 2 * rng.standard_normal(shape), "exponential": rng.exponential(1.0, shape)}
+    laws = {"normal": stats.norm(5, 2), "exponential": stats.expon()}
+    found = gather(draws, np.ones((13, 64), bool), [13], dict.fromkeys(draws, 800))
+    for name, law in laws.items():
+        z = (found[f"{name}_variance"] - law.var()) / found[f"{name}_variance_stderr"]
+        away = found[f"{name}_quantile"][:, 1:4] - law.ppf(LEVELS[1:4])
+        for each in (z, *(away / found[f"{name}_quantile_stderr"][:, 1:4]).T):
+            assert 0.92 < np.mean(np.abs(each) < 2) < 0.98
+            assert abs(np.median(each)) < 0.2
+
+
 @pytest.mark.more
 @pytest.mark.parametrize(
     ("dtype", "length"), [(np.float32, 24), pytest.param(np.float64, 256, marks=pytest.mark.slow)]
@@ -108,6 +123,8 @@ def test_moments_and_covariance_are_numpys():
         np.testing.assert_allclose(found[f"{name}_mean"], flat.mean(1), rtol=1e-14)
         np.testing.assert_allclose(found[f"{name}_variance"], flat.var(1, ddof=1), rtol=1e-12)
         np.testing.assert_allclose(found[f"{name}_stderr"], flat.std(1, ddof=1) / np.sqrt(n), rtol=1e-12)
+        spread = (stats.moment(flat, 4, axis=1) - flat.var(1, ddof=1) ** 2 * (n - 3) / (n - 1)) / n
+        np.testing.assert_allclose(found[f"{name}_variance_stderr"], np.sqrt(spread), rtol=1e-11)
         np.testing.assert_array_equal(found[f"{name}_min"], flat.min(1))
         np.testing.assert_array_equal(found[f"{name}_max"], flat.max(1))
     ends = np.stack([values[name][-1].ravel() for name in ROWS])
@@ -148,6 +165,8 @@ def test_equal_values_have_no_spread(value):
     assert np.all(found["x_quantile"] == value)
     assert np.all(found["x_quantile_bin_error"] == 0)
     assert found["x_variance"] == found["x_stderr"] == found["covariance"] == 0
+    assert found["x_variance_stderr"] == 0
+    assert list(found["x_quantile_stderr"][0, 1:-1]) == [0] * (len(LEVELS) - 2)
     assert found["x_histogram"].sum() == found["n"]
     assert np.all(np.diff(found["x_histogram_edge"]) > 0)
 

@@ -540,8 +540,9 @@ def test_variants_have_sensitivities_of_their_own(tmp_path, monkeypatch):
     assert (tmp_path / "e.png").exists()
     result = CliRunner().invoke(app, ["sensitivity", "e.yaml", "--variant", "calm", "--set", "output=o.zarr"])
     assert "ExactSampling, calm" in result.stdout
-    assert (
-        result.stderr == "note: output: takes effect in `simkit run` only; give --out to write derivatives\n"
+    assert result.stderr == (
+        "note: nothing is written: output: o.zarr is for the dataset of `simkit run`, and --out PATH writes "
+        "the derivatives\n"
     )
     assert not (tmp_path / "o.zarr").exists()
     assert "usual" not in result.stdout

@@ -142,7 +142,7 @@ def test_a_table_is_replaced_as_other_results_are(tmp_path):
     assert path.read_text() == "mine\n"
     simkit.run(RUN, out=path, overwrite=True)
     assert len(lines_of(path)) == 7
-    with pytest.raises(OutputError, match=r"prices\.csv: a \.csv is a table for spreadsheets, not a dataset"):
+    with pytest.raises(InputError, match=r"prices\.csv: a \.csv is a table for spreadsheets, not a dataset"):
         read_dataset(path)
 
 
@@ -156,5 +156,5 @@ def test_the_command_says_what_is_left_out(tmp_path, monkeypatch):
     )
     assert np.isfinite(float(lines_of(tmp_path / "prices.csv")[3]["mean"]))
     result = simkit_command("plot", "prices.csv")
-    assert result.exit_code != 0
+    assert result.exit_code == 2
     assert "a .csv is a table for spreadsheets" in result.stderr

@@ -188,8 +188,11 @@ def test_reading_says_what_is_wrong(tmp_path):
     with pytest.raises(OutputError, match="no such file"):
         read_dataset(tmp_path / "gbm.zarr")
     (tmp_path / "gbm.txt").write_text("")
-    with pytest.raises(OutputError, match=r"must end in \.zarr or \.nc"):
+    with pytest.raises(InputError, match=r"must end in \.zarr or \.nc"):
         read_dataset(tmp_path / "gbm.txt")
+    (tmp_path / "gbm.yaml").write_text("")
+    with pytest.raises(InputError, match=r"; `simkit run .*gbm\.yaml --out gbm\.zarr` writes one$"):
+        read_dataset(tmp_path / "gbm.yaml")
     (tmp_path / "text.nc").write_text("not HDF5")
     (tmp_path / "empty.zarr").mkdir()
     (tmp_path / "file.zarr").write_text("not a directory")

@@ -356,7 +356,7 @@ def test_wrong_studies_are_refused(changes, message):
                 }
             }
             | {"initial": {"S": 1}},
-            r"no derivative in lam: the number of jumps jumps with their rate",
+            r"no derivative in lam: the rate decides how many jumps a path has",
         ),
         (
             {

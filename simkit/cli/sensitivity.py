@@ -62,9 +62,12 @@ def sensitivity(
         refuse_paths(loaded, out)
         built = build_loaded(loaded)
         experiments = loaded.values() if isinstance(loaded, dict) else [loaded]
-        if out is None and not quiet and any(each.output is not None for each in experiments):
+        unused = next((each.output for each in experiments if each.output is not None), None)
+        if out is None and unused is not None and not quiet:
             typer.echo(
-                "note: output: takes effect in `simkit run` only; give --out to write derivatives", err=True
+                f"note: nothing is written: output: {unused} is for the dataset of `simkit run`, and --out "
+                "PATH writes the derivatives",
+                err=True,
             )
         outputs = Outputs.checked(out, no_plot, overwrite, quiet, as_json)
         outputs.import_meanwhile("simkit.sensitivity.table")

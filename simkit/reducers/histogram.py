@@ -36,12 +36,14 @@ class Histogram(AbstractReducer):
 
     Counts add up to the same whatever the order; there is no sort and no pilot run. `quantiles` are levels
     between 0 and 1, interpolated linearly between order statistics as NumPy does by default; each comes with
-    a bound on how far the binning may have moved it. Only the range of bins that occurs is kept.
+    a bound on how far the binning may have moved it, and with its standard error. Only the range of bins that
+    occurs is kept.
 
-    `finish` returns for each quantity `<name>_quantile` and `<name>_quantile_bin_error`, `(rows, levels)`,
-    and `<name>_histogram`, `(100,)`, with `<name>_histogram_edge`, `(101,)`: the last row on equal bins over
-    all but its outermost thousandths. A fine bin that lies across an edge is split in proportion. Bins of
-    whole numbers are of whole width, with these in the middle, and the last of them may be empty.
+    `finish` returns for each quantity `<name>_quantile`, `<name>_quantile_stderr` and
+    `<name>_quantile_bin_error`, `(rows, levels)`, and `<name>_histogram`, `(100,)`, with
+    `<name>_histogram_edge`, `(101,)`: the last row on equal bins over all but its outermost thousandths. A
+    fine bin that lies across an edge is split in proportion. Bins of whole numbers are of whole width, with
+    these in the middle, and the last of them may be empty.
     """
 
     rows: Rows = eqx.field(converter=as_rows, static=True)
@@ -69,13 +71,14 @@ class Histogram(AbstractReducer):
 
     def finish(self, state: tuple[Counts, ...]) -> dict[str, np.ndarray]:
         pairs = np.array([quantiles_of(row, self.quantiles) for row in state], np.float64)
-        values, errors = by_name(pairs[:, 0], self.rows), by_name(pairs[:, 1], self.rows)
+        values, errors, stderrs = (by_name(pairs[:, i], self.rows) for i in range(3))
         found = {}
         end = 0
         for name, rows in self.rows:
             end += rows
             found[f"{name}_quantile"] = values[name]
             found[f"{name}_quantile_bin_error"] = errors[name]
+            found[f"{name}_quantile_stderr"] = stderrs[name]
             found[f"{name}_histogram"], found[f"{name}_histogram_edge"] = coarsened(state[end - 1])
         return found
 
@@ -106,12 +109,13 @@ def fine_edges(row: Counts) -> np.ndarray:
     return np.clip(lower_edges(row.first + np.arange(len(row.counts) + 1)), row.low, row.high)
 
 
-def quantiles_of(row: Counts, levels: tuple[float, ...]) -> tuple[list[float], list[float]]:
-    """The quantiles at `levels`, and bounds on their distance from those of the values themselves."""
+def quantiles_of(row: Counts, levels: tuple[float, ...]) -> tuple[list[float], list[float], list[float]]:
+    """The quantiles at `levels`, bounds on their distance from those of the values, and standard errors."""
     up_to = np.cumsum(row.counts)
     total = int(up_to[-1]) if len(up_to) else 0
     if not total:
-        return [np.nan] * len(levels), [np.nan] * len(levels)
+        nothing = [np.nan] * len(levels)
+        return nothing, nothing, nothing
     values, errors = [], []
     for level in levels:
         rank = level * (total - 1)
@@ -121,7 +125,21 @@ def quantiles_of(row: Counts, levels: tuple[float, ...]) -> tuple[list[float], l
         b, b_error = order_statistic(row, up_to, min(below + 1, total - 1))
         values.append(a if a == b else (1 - part) * a + part * b)
         errors.append((1 - part) * a_error + part * b_error)
-    return values, errors
+    return values, errors, [quantile_error(row, up_to, level) for level in levels]
+
+
+def quantile_error(row: Counts, up_to: np.ndarray, level: float) -> float:
+    r"""The standard error of a quantile: how it rises over $\sqrt{n p (1 - p)}$ ranks to either side.
+
+    That is the standard deviation of the number of values below it. NaN where these ranks are not all there.
+    """
+    total = int(up_to[-1])
+    rank, away = level * (total - 1), (total * level * (1 - level)) ** 0.5
+    low, high = int(np.floor(rank - away)), int(np.ceil(rank + away))
+    if not away or low < 0 or high >= total:
+        return np.nan
+    ends = [order_statistic(row, up_to, place)[0] for place in (low, high)]
+    return away * (ends[1] - ends[0]) / (high - low)
 
 
 def order_statistic(row: Counts, up_to: np.ndarray, index: int) -> tuple[float, float]:

@@ -40,8 +40,8 @@ from simkit.simulation import Simulation
 from simkit.step_levels import levels
 from simkit.time_functions import SetVariables
 
-RATE = "the number of jumps jumps with their rate"
-RATE_OF_STATE = "the number of jumps jumps with their rate, which the state moves"
+RATE = "the rate decides how many jumps a path has"
+RATE_OF_STATE = "the rate decides how many jumps a path has, and depends on the state"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,6 +6,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from simkit.table import rounding_in
 from simkit.uncertainty.designs import (
     Design,
     morris_walks,
@@ -192,10 +193,12 @@ class Morris(AbstractMethod):
             paths = np.moveaxis(values.each, -1, 0)
             single = elementary_effects(paths, inputs.order[None], inputs.up[None], self.step)
             noise = single.var(0, ddof=1) / values.paths
+        variance = effects.var(1, ddof=1) - noise.mean(1)
+        rounding = rounding_in("float64") * np.abs(values.mean).max() / self.step
         measures: Measures = {
             "mu": (PER_GROUP, Measure(effects.mean(1))),
             "mu_star": (PER_GROUP, Measure(np.abs(effects).mean(1))),
-            "sigma": (PER_GROUP, Measure(effects.var(1, ddof=1) - noise.mean(1), root=True)),
+            "sigma": (PER_GROUP, Measure(np.where(variance <= rounding**2, 0.0, variance), root=True)),
         }
         if values.noise is not None:
             measures["effect_noise"] = (PER_GROUP, Measure(noise.mean(1), root=True))
