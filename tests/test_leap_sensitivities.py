@@ -80,7 +80,7 @@ def z_of(experiment, exact, seeds, **overrides):
 @pytest.mark.parametrize(("experiment", "exact"), [(ARRIVALS, arrivals), (PAIRS, pairs)])
 @pytest.mark.parametrize("method", ["coupled_differences", "score", "finite_differences"])
 def test_derivatives_less_their_step_bias_are_the_exact_ones(method, experiment, exact, quick_programs):
-    """They would not be without it where noise does not hide it: that of scores and differences mostly does."""
+    """They would not be without it where noise does not hide it, as that of scores and differences does."""
     told, plain = z_of(experiment, exact(), SEEDS, **{"sensitivity.method": method})
     for name, z in told.items():
         assert np.sum(np.square(z)) < chi2.ppf(1 - 1e-5, SEEDS), (name, z)
