@@ -14,6 +14,7 @@ import os
 import pickle
 import sys
 import tempfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,8 @@ def stored(request: Any, file: Path) -> Callable | None:
     """The program that the file holds; None where it cannot be read."""
     in_tree = jax.tree.structure((request.arguments, {}))
     try:
-        payload, out_tree = pickle.loads(file.read_bytes())
+        # By its checksum a damaged file is told, whose machine code might run and give any number.
+        payload, out_tree = pickle.loads(zlib.decompress(file.read_bytes()))
         devices = list(request.mesh.devices.flat)
         executable = deserialize_and_load(payload, in_tree, out_tree, execution_devices=devices)
     except Exception:  # whatever is wrong with the file, the program can be compiled
@@ -66,14 +68,17 @@ def store(program: OnEachDevice, file: Path) -> None:
     executable: Any = program.executables[0]
     try:
         payload, _, out_tree = serialize(executable)
-        content = pickle.dumps((payload, out_tree))
+        packed = zlib.compress(pickle.dumps((payload, out_tree)), level=1)
     except Exception:  # of what jax cannot serialize, and says by several kinds of error
         return
     with contextlib.suppress(OSError):
         handle, name = tempfile.mkstemp(dir=file.parent)
-        with os.fdopen(handle, "wb") as partial:
-            partial.write(content)
-        os.replace(name, file)
+        try:
+            with os.fdopen(handle, "wb") as partial:
+                partial.write(packed)
+            os.replace(name, file)
+        except OSError:
+            os.unlink(name)
 
 
 @functools.cache

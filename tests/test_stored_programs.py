@@ -5,6 +5,8 @@ import os
 import subprocess
 import sys
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -81,8 +83,10 @@ def test_a_stored_program_is_not_traced_and_gives_the_same_bits(kept, monkeypatc
     assert figures() == first
     assert not traced
 
-    for file in folder.glob("*.program"):
-        file.write_bytes(file.read_bytes()[:100])
+    for i, file in enumerate(sorted(folder.glob("*.program"))):
+        content = bytearray(file.read_bytes())
+        content[len(content) // 2] ^= 1
+        file.write_bytes(content[:100] if i % 2 else content)
     assert figures() == first
     assert len(traced) == len(list(folder.glob("*.program")))
 
@@ -90,6 +94,34 @@ def test_a_stored_program_is_not_traced_and_gives_the_same_bits(kept, monkeypatc
     monkeypatch.setattr(stored_programs, "_code", lambda: "another version")
     assert figures() == first
     assert len(traced) > 3
+
+
+def test_another_request_has_another_file(kept):
+    """Of another type, to be made another way, or by jax with another setting."""
+    request = first_request()
+    floats = jax.tree.map(
+        lambda x: jnp.asarray(x, jnp.float32) if jnp.result_type(x) == jnp.float64 else x, request.arguments
+    )
+    others = [request, request._replace(quick=True), request._replace(arguments=floats)]
+    files = [stored_programs.file_of(each) for each in others]
+    jax.config.update("jax_default_matmul_precision", "highest")
+    try:
+        files.append(stored_programs.file_of(request))
+    finally:
+        jax.config.update("jax_default_matmul_precision", None)
+    assert None not in files
+    assert len({*files}) == len(files)
+
+
+def test_a_full_disk_leaves_nothing_behind(kept, monkeypatch):
+    folder, _ = kept
+
+    def full(*_):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(stored_programs.os, "replace", full)
+    assert figures()
+    assert not list(folder.iterdir())
 
 
 def test_what_differs_is_told_apart():
@@ -111,6 +143,8 @@ def test_what_differs_is_told_apart():
     assert told((1, 2)) != told((12,)) != told(("1", "2"))
     assert len({told(x) for x in (1, 1.0, True, np.float64(1), np.float32(1), "1", [1], (1,))}) == 8
     assert told({"a", "b", "c"}) == told({"c", "b", "a"})
+    assert len({told(x) for x in (np.zeros(2), np.ones(2), np.zeros((2, 1)), np.zeros(2, np.float32))}) == 4
+    assert len({told(x) for x in ({"a": 1}, {"a": 2}, {"b": 1}, {"a": 1, "b": 1})}) == 4
 
 
 def equation_of(drift):
