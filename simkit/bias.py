@@ -18,7 +18,7 @@ from simkit_solvers.registry import samples_exactly, weak_order
 
 from simkit.bias_paths import BiasRun, Ends
 from simkit.chunk_program import ChunkProgram, quantity_rows
-from simkit.initial import differs_between_paths
+from simkit.could_differ import could_differ, is_random, range_of
 from simkit.leap_bias import leap_run
 from simkit.observables import OVER_TIME, Observer
 from simkit.paths import as_device_ids, lanes_for, path_mesh, path_program, with_traced_steps
@@ -71,7 +71,7 @@ def bias_run(simulation: Simulation, shorter: bool = False) -> BiasRun | None:
     if not others:
         return None
     cost = sum(other.cost for other in others)
-    random = isinstance(simulation.problem, AbstractSDE) or differs_between_paths(simulation.initial.values())
+    random = is_random(simulation)
     affordable = min(int(PART_OF_WORK * simulation.paths / cost), MOST_BIAS_PATHS)
     first = BIAS_PATHS
     if isinstance(simulation.grid, AdaptiveGrid):
@@ -177,16 +177,15 @@ def _by_levels(finished: FinishedRun, bias: BiasRun, programs: Sequence[Callable
             size, order = last[name].size, bias.orders[name]
             rounding = float(rounding_error(size, simulation, steps, last[name].spread))
             rounding = max(rounding, in_normals * last[name].spread)
-            error, lost = step_error_of_paths(
-                values, bias.factors, order, rounding, last[name].varies, unsure
-            )
+            event = _event(name, last[name], simulation)
+            error, lost = step_error_of_paths(values, bias.factors, order, rounding, event, unsure)
             if error is not None:
                 found.errors[name] = error
             if lost:
                 found.left_out[name] = lost
             if last[name].varies:
                 squares = _squares(values)
-                error, _ = step_error_of_paths(squares, bias.factors, order, size * rounding, False, unsure)
+                error, _ = step_error_of_paths(squares, bias.factors, order, size * rounding, 0.0, unsure)
                 if error is not None:
                     found.variances[name] = error
         return found
@@ -220,11 +219,13 @@ def step_error_of_paths(
     factors: tuple[float, ...],
     order: float,
     rounding: float,
-    varies: bool,
+    event: float,
     unsure: float = 0.0,
 ) -> tuple[StepError | None, int]:
     """The step error, and how many paths are finite in the run alone, on the worst of the grids.
 
+    Of whole numbers, or one number, that no other grid changes on any of n paths, it may change one in n, by
+    `event`.
     A grid on which too many are lost does not count, nor do longer steps: paths that survive are no sample of
     all. Where no grid is left, or a finer one is lost, there is no estimate.
     """
@@ -236,12 +237,23 @@ def step_error_of_paths(
     if not len(values) or not good[1:].any() or not good[lengths < 1].all():
         return None, int(lost.max(initial=0))
     values = values[:, good]
-    whole = bool(np.all(values == np.rint(values)))
-    if varies and whole and not np.ptp(values, 1).any():
-        rounding = max(rounding, 1 / len(values))  # of so many none differed: an event, or a count
+    discrete = bool(np.all(values == np.rint(values)) or np.ptp(values) == 0)
+    if event and discrete and not np.ptp(values, 1).any():
+        rounding = max(rounding, event / len(values))
     error = step_error(values, lengths[1:][good[1:]].tolist(), order, rounding, unsure)
     told = error is not None and math.isfinite(error.bias)
     return (error if told else None), int(lost.max())
+
+
+def _event(name: str, last: "_Last", simulation: Simulation) -> float:
+    """By how much other steps change a path on which an event, or a count, is another; 0 if none can be.
+
+    Where all paths have one value, it is as far as from one end of what they could have to the other.
+    """
+    if last.varies:
+        return 1.0
+    least, most = range_of(name, simulation)
+    return most - least if could_differ(name, last.mean, simulation) else 0.0
 
 
 def _squares(values: np.ndarray) -> np.ndarray:
@@ -257,6 +269,7 @@ def _squares(values: np.ndarray) -> np.ndarray:
 class _Last:
     """What the statistics say of a quantity at the end, and whether paths differ in it."""
 
+    mean: float
     size: float
     spread: float
     stderr: float
@@ -268,7 +281,7 @@ class _Last:
             float(moments[f"{name}_{key}"][-1]) for key in ("mean", "variance", "stderr", "min", "max")
         )
         spread = float(np.sqrt(np.nan_to_num(variance)))
-        return _Last(math.hypot(mean, spread), spread, stderr, low < high)
+        return _Last(mean, math.hypot(mean, spread), spread, stderr, low < high)
 
 
 UNKNOWN = StepError(math.nan, math.nan, math.nan, "at least", math.nan)

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from simkit.observables import waits
 from simkit.paths import ACCEPTED, REJECTED, Inputs, PathProgram
 from simkit.simulation import Simulation
 
@@ -16,7 +17,10 @@ def quantity_rows(simulation: Simulation) -> dict[str, int]:
 
 @dataclasses.dataclass(frozen=True)
 class ChunkProgram:
-    """A function of (inputs, ids) that simulates one chunk: its quantities in order, and the steps taken."""
+    """A function of (inputs, ids) that simulates one chunk: its quantities in order, and counts of each path.
+
+    These are the steps taken, and whether a hitting time still waits at the end.
+    """
 
     paths: PathProgram
     rows: tuple[tuple[str, int], ...]
@@ -24,4 +28,5 @@ class ChunkProgram:
     def __call__(self, inputs: Inputs, ids):
         everything = self.paths(inputs, ids)
         values = tuple(everything[name][-count:] for name, count in self.rows)
-        return values, {name: everything[name][0] for name in (ACCEPTED, REJECTED) if name in everything}
+        counted = (ACCEPTED, REJECTED, *(waits(name) for name, _ in self.rows))
+        return values, {name: everything[name][-1:] for name in counted if name in everything}

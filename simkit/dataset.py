@@ -48,7 +48,7 @@ def to_dataset(simulation: Simulation, result: EnsembleResult, provenance: Mappi
     `S_exact`, `S_exact_variance` `(time)`, `S_bias`, `S_bias_stderr`, `S_bias_order`, where there is no
     estimate `S_bias_bound`, and `S_z` at the end; `S_lower` and `S_upper` where all paths have one value and
     could have others. Observables kept at the end have no `time`. A hitting time has `T_censored` and
-    `T_censored_stderr`, which part of the first paths was still waiting at the end. `covariance` is that of
+    `T_censored_stderr`, which part of the paths was still waiting at the end. `covariance` is that of
     the final values. With early exercise, an observable `P` has `P_in_sample` and `P_in_sample_stderr`, its
     mean on the paths where the policy was found, and `P_exercise_share`, `P_exercise_low` and
     `P_exercise_high` `(P_date)`: how many of those exercise, and the range of the first basis function where

@@ -9,21 +9,17 @@ from simkit_solvers.grid import Grid
 from simkit_solvers.jump_grid import JumpGrid
 from simkit_solvers.problem import AbstractSDE
 
-from simkit.expression import Expression
-from simkit.initial import differs_between_paths
-from simkit.observables import Observer
+from simkit.could_differ import could_differ, is_random, range_of
 from simkit.resolution import Resolution, resolution
 from simkit.rounding import rounding_error
 from simkit.simulation import EnsembleResult, Simulation, StepCounts
 from simkit.step_error import StepError
 from simkit.step_levels import STOCHASTIC_POWER
-from simkit.value_range import value_range
 
 RULE_OF_THREE = 3.0  # of n paths none: fewer than 3/n of all, with 95 % confidence
 WITHOUT_SPREAD = (
     5.0  # roundings: so far from an exact value a mean without any other error is off, not unlucky
 )
-END_ROUNDINGS = 4.0  # of the time when a run ends
 
 Variables = dict[str, tuple]
 
@@ -122,6 +118,8 @@ def against_exact(
 
 
 def _z(name: str, exact: float, simulation: Simulation, result: EnsembleResult) -> float:
+    if _one_value(name, simulation, result) is not None:
+        return np.nan  # paths that would differ have not been seen, and the standard error is unknown
     moments = result.statistics["moments"]
     off, error = moments[f"{name}_mean"][-1] - exact, standard_errors(name, simulation, result)[-1]
     size = max(abs(exact), abs(moments[f"{name}_mean"][-1]))
@@ -152,7 +150,7 @@ def limits(
     value = _one_value(name, simulation, result)
     if value is None:
         return {}
-    low, high = _range(name, simulation, result)
+    low, high = range_of(name, simulation)
     part = min(RULE_OF_THREE / int(result.statistics["moments"]["n"]), 1.0)
     found: Variables = {}
     for key, end in (("lower", low), ("upper", high)):
@@ -163,60 +161,24 @@ def limits(
 
 
 def censored(name: str, simulation: Simulation, result: EnsembleResult) -> Variables:
-    """Of a hitting time, which part of the paths was still waiting when the run ended, by the first paths."""
-    observable = _observable(name, simulation)
-    if observable is None or not _is_hitting_time(observable.expression):
+    """Of a hitting time, which part of the paths was still waiting when the run ended."""
+    waiting, n = result.waiting.get(name, 0), int(result.statistics["moments"]["n"])
+    if not waiting:
         return {}
-    ends, last = result.ends[name][np.isfinite(result.ends[name])], float(result.times[-1])
-    near = END_ROUNDINGS * np.finfo(simulation.precision).eps * max(abs(float(result.times[0])), abs(last))
-    part = float(np.mean(np.abs(ends - last) <= near)) if len(ends) else 0.0
-    if not part:
-        return {}
-    what = "part of the first paths that had not met the condition before the end"
-    error = math.sqrt(part * (1 - part) / len(ends))
-    about = labels("1", what) | {"n": len(ends)}
+    part = waiting / n
+    error = max(math.sqrt(part * (1 - part) / n), 1 / n) if is_random(simulation) else 0.0
+    about = labels("1", "part of the paths that had not met the condition before the end") | {"n": n}
     return {
         f"{name}_censored": ((), part, about),
         f"{name}_censored_stderr": ((), error, labels("1", f"standard error of {name}_censored")),
     }
 
 
-def _is_hitting_time(expression: Expression) -> bool:
-    texts = [f"hitting_time({f.arguments[-1].text})" for f in expression.functionals]
-    return [expression.text.replace(" ", "")] == [text.replace(" ", "") for text in texts]
-
-
 def _one_value(name: str, simulation: Simulation, result: EnsembleResult) -> float | None:
     """The value that all paths have of an observable that could differ between them."""
     moments = result.statistics["moments"]
-    random = isinstance(simulation.problem, AbstractSDE) or isinstance(simulation.grid, JumpGrid)
-    random = random or differs_between_paths(simulation.initial.values())
-    observable = _observable(name, simulation)
     low, high = (float(moments[f"{name}_{key}"][-1]) for key in ("min", "max"))
-    if not random or observable is None or int(moments["n"]) < 2 or low != high:
-        return None
-    least, most = _range(name, simulation, result)
-    depends = bool(observable.names & {*simulation.problem.State._fields})
-    bounded = np.isfinite(least) or np.isfinite(most)
-    return low if depends and least < most and (bounded or low == 0) else None
-
-
-def _observable(name: str, simulation: Simulation):
-    observer = simulation.observer
-    each = observer.observables if isinstance(observer, Observer) else ()
-    return next((observable for observable in each if observable.name == name), None)
-
-
-def _range(name: str, simulation: Simulation, result: EnsembleResult) -> tuple[float, float]:
-    observable = _observable(name, simulation)
-    if observable is None:
-        return -np.inf, np.inf
-    times = float(result.times[0]), float(result.times[-1])
-    known = {"t": times} | {key: (float(x), float(x)) for key, x in simulation.constants.items()}
-    state = simulation.problem.State._fields
-    known = {key: ends for key, ends in known.items() if key not in state}
-    low, high = value_range(observable.expression.text, known)
-    return (min(low, 0.0), max(high, 0.0)) if observable.exercise else (low, high)
+    return low if int(moments["n"]) > 1 and low == high and could_differ(name, low, simulation) else None
 
 
 def resolutions(simulation: Simulation, result: EnsembleResult) -> dict[str, Resolution]:

@@ -161,6 +161,7 @@ def _run(simulation: Simulation, progress: Progress | None, ends: int) -> Ensemb
         devices=devices,
         exercises=exercises,
         fit_s=fit_s + bound_s,
+        waiting=gathering.waiting(),
         ends={name: values[: min(ends, simulation.paths)] for name, values in final.items()},
     )
 

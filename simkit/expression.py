@@ -111,8 +111,9 @@ class Expression:
     `minimum`, `clip`, `abs` and in extremes along the path, where its slope may, and `roots`, which are in
     roots of what may touch zero, or in closed forms that bend at T = 0. `hidden` are those in closed forms
     that jump there. `edges` are where all that happens, but for roots, what is hidden, and extremes along the
-    path. `outside` are the functionals whose values count, and not only whether they are above something. Two
-    expressions of the same text are equal.
+    path. `outside` are the functionals whose values count, and not only whether they are above something.
+    `whole` is the functional that the expression is, if it is nothing else. Two expressions of the same text
+    are equal.
     """
 
     text: str
@@ -125,6 +126,7 @@ class Expression:
     hidden: frozenset[str] = frozenset()
     edges: tuple[Edge, ...] = dataclasses.field(default=(), compare=False, repr=False)
     outside: frozenset[Functional] = dataclasses.field(default=frozenset(), compare=False, repr=False)
+    whole: Functional | None = dataclasses.field(default=None, compare=False, repr=False)
 
     def __call__(self, environment: Environment):
         return self.evaluate(environment)
@@ -151,9 +153,10 @@ def compile_expression(
     keywords = closed_forms is not None
     check_tokens(text, keywords)
     compiler = _Compiler(text, names, functionals, closed_forms or {})
-    evaluate = compiler.number(_parsed(text), 0)
-    text = " ".join(text.split())
-    return compiler.expression(text, evaluate, tuple(compiler.found))
+    parsed = _parsed(text)
+    evaluate = compiler.number(parsed, 0)
+    found = compiler.expression(" ".join(text.split()), evaluate, tuple(compiler.found))
+    return dataclasses.replace(found, whole=compiler.called.get(id(parsed)))
 
 
 def check_spelling(name: str) -> str | None:

@@ -12,6 +12,7 @@ from simkit_solvers.problem import AbstractSDE
 
 from simkit.bad_counts import culprit, moment
 from simkit.errors import NumericalError
+from simkit.observables import waits
 from simkit.paths import (
     ACCEPTED,
     FEWEST_LANES,
@@ -174,7 +175,8 @@ def replayed(
     ids = as_device_ids(path, 1, FEWEST_LANES, mesh)
     (replay,), _ = compiled(Request(program, (inputs, ids), mesh))
     rows = replay(inputs, ids)
-    return {name: np.array(array)[:, 0, 0] for name, array in rows.items()}
+    others = {waits(name) for name in simulation.observables}
+    return {name: np.array(array)[:, 0, 0] for name, array in rows.items() if name not in others}
 
 
 def _why(grid: AdaptiveGrid | JumpGrid, stochastic: bool, counts: dict[str, Any]) -> str:

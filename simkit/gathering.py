@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from simkit.failures import failed_paths
+from simkit.observables import waits
 from simkit.reducers import AbstractReducer
 from simkit.simulation import Simulation, StepCounts
 
@@ -45,13 +46,16 @@ class Gathering:
         self.failed += len(bad)
         for name, partial in partials.items():
             self._states[name] = self._reducers[name].merge(self._states[name], partial)
-        self._count(first, counts)
+        self._count(first, counts, lost)
         self._store(first, values)
         self._keep_ends(first, values, lost)
 
-    def _count(self, first: int, counts) -> None:
+    def _count(self, first: int, counts, lost: np.ndarray) -> None:
+        waiting = {*map(waits, self._rows)}
         for name, array in counts.items():
-            each = np.asarray(array, np.int64).reshape(-1)[: self._simulation.paths - first]
+            each = np.asarray(array).reshape(-1)
+            each = np.where(lost & (name in waiting), 0, each)[: self._simulation.paths - first]
+            each = each.astype(np.int64)
             total, most = self._taken.get(name, (0, 0))
             self._taken[name] = total + int(each.sum()), max(most, int(each.max()))
 
@@ -81,6 +85,10 @@ class Gathering:
     def ends(self) -> dict[str, np.ndarray]:
         """The final values of the first paths; lanes beyond the last path among them."""
         return {name: np.concatenate(parts) for name, parts in self._ends.items()}
+
+    def waiting(self) -> dict[str, int]:
+        """By hitting time how many paths, of those that have not failed, still wait at the end."""
+        return {name: self._taken[waits(name)][0] for name in self._rows if waits(name) in self._taken}
 
     def step_counts(self, accepted: str, rejected: str) -> StepCounts:
         """Mean and most of the two kinds of steps, by their names."""

@@ -16,6 +16,11 @@ from simkit.expression import Expression, Functional
 from simkit.monitors import OVER_TIME, Monitor, value_of
 
 
+def waits(name: str) -> str:
+    """The name in rows of whether a hitting time still waits; with its space it is that of no observable."""
+    return f"{name} waits"
+
+
 @dataclasses.dataclass(frozen=True)
 class Observable:
     """One observable; its path functionals look at every `every`-th step, each step if `None`.
@@ -66,6 +71,12 @@ class Observable:
         return any(m.date is None and m.functional.kind not in OVER_TIME for m in self.monitors)
 
     @property
+    def hitting_time(self) -> Monitor | None:
+        """The accumulator of the hitting time that it is, if it is nothing else."""
+        whole = None if self.exercise else self.expression.whole
+        return Monitor(whole, self._interval(whole)) if whole and whole.kind == "hitting_time" else None
+
+    @property
     def names(self) -> frozenset[str]:
         """The names in all of them."""
         return frozenset().union(*(expression.names for expression in self.expressions))
@@ -81,6 +92,7 @@ class Observer(AbstractObserver):
     0 (Glasserman 2003, Monte Carlo Methods in Financial Engineering, doi:10.1007/978-0-387-21617-1, 6.4).
     `first(x, c)` is x at the first of t0 and the monitored steps where c holds, `hitting_time(c)` the time
     then; until then the one is 0 and the other the present t, so that its mean is that of the stopped time.
+    An observable that is a hitting time has a second entry in rows, `waits(name)`: 1 until then, and 0 after.
     `at(x, s)` is x at the end of the step at s. In float32 sums are compensated, so they hold over millions
     of steps. At a row before the first monitored step `mean(x)` is the present x, as is `at(x, s)` before s.
     Names mean state variables, the model's parameters, `constants` and `t`, in this order.
@@ -224,6 +236,8 @@ class Observer(AbstractObserver):
                 rows[observable.name] = value_of(observable.expression, seen, dtype)
             else:
                 rows[observable.name] = taken[observable.name]
+            if (monitor := observable.hitting_time) is not None:
+                rows[waits(observable.name)] = acc[1][self.monitors.index(monitor)][0]
         return rows
 
     def environment(self, problem, acc, t, y, monitors: tuple[Monitor, ...]) -> dict[Any, Any]:

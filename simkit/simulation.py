@@ -100,6 +100,7 @@ class EnsembleResult:
     end to the error that steps leave in their means, `variance_bias` to that in their variances,
     `bias_left_out` those for which some paths have no finite value on the grids that it is found by to how
     many these are.
+    `waiting` are by hitting time the paths, of those that have not failed, that wait for it at the end.
     `steps` is the number of steps of each path, or what adaptive paths took. `exercises` are the policies of
     early exercise, which took `fit_s` seconds to find.
     """
@@ -121,3 +122,4 @@ class EnsembleResult:
     ends: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
     bias_left_out: dict[str, int] = dataclasses.field(default_factory=dict)
     variance_bias: dict[str, StepError] = dataclasses.field(default_factory=dict)
+    waiting: dict[str, int] = dataclasses.field(default_factory=dict)

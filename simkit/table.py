@@ -180,6 +180,7 @@ def bias_text(row: Mapping[str, Any], digits: int = 3) -> str:
     if "bias_bound" in row:
         return "unknown" if row["bias_bound"] is None else f"at least {row['bias_bound']:.3g}"
     value, error = row["bias"], row["bias_stderr"]
+    error = math.inf if error is None and value is not None else error  # too large for a number
     if not value or not error or abs(value) <= 10**BIAS_DIGITS * error:
         return with_error(value, error, digits)
     last = int(f"{error:.0e}".partition("e")[2])

@@ -256,17 +256,49 @@ def test_adaptive_steps_of_stochastic_equations_have_no_first_times(text, messag
 
 
 def test_paths_that_still_wait_at_the_end_are_counted(quick_programs):
-    """Only of a hitting time as such: what else is made of it has a meaning of its own."""
-    observe = {"when": "hitting_time( x > B )", "early": "hitting_time(x > B) < 1"}
+    """Only of a hitting time as such, however written: what else is made of it has a meaning of its own.
+
+    A path that meets the condition at the very end has met it.
+    """
+    observe = {"when": "hitting_time( x > B )", "same": "(hitting_time((x > 1.5e-1)))", "met": "max(x) > B"}
+    observe |= {"late": "hitting_time(x > B and t >= 1)", "above": "x > B"}
     observe |= {"later": "1 + hitting_time(x > B)", "begun": "hitting_time(x > -1)"}
     found = simkit.run(WATCHED | {"observe": observe})
-    part, error = float(found["when_censored"]), float(found["when_censored_stderr"])
-    assert 0 < error < 0.01
-    assert abs(part - (1 - float(found["early_mean"]))) < LIMIT * error
-    assert [name for name in found if str(name).endswith("_censored")] == ["when_censored"]
+    for name, condition in {"when": "met", "same": "met", "late": "above"}.items():
+        part, error = float(found[f"{name}_censored"]), float(found[f"{name}_censored_stderr"])
+        assert part == pytest.approx(1 - float(found[f"{condition}_mean"]), abs=1e-12), name
+        assert error == pytest.approx(float(found[f"{condition}_stderr"]), rel=1e-3), name
+    waiting = [str(name) for name in found if str(name).endswith("_censored")]
+    assert sorted(waiting) == ["late_censored", "same_censored", "when_censored"]
     file = io.StringIO()
     print_table(found, file)
+    part, error = float(found["when_censored"]), float(found["when_censored_stderr"])
     told = (
         f"when: {100 * part:.1f} ± {100 * error:.1f} % of the paths had not met the condition before the end"
     )
     assert told in file.getvalue()
+
+
+@pytest.mark.parametrize("devices", [1, 4])
+def test_paths_that_fail_are_not_waiting(quick_programs, devices):
+    """Nor do lanes beyond the last path count; of adaptive steps, with a condition that some meet."""
+    failing = {
+        "model": {"ode": {"x": "x**2"}},
+        "initial": {"x": {"normal": [0.5, 0.5]}},
+        "time": {"t1": 1.0, "rtol": 1e-4, "atol": 1e-6, "max_steps": 200},
+        "ensemble": {"paths": 90, "seed": 2, "devices": devices, "failures": "exclude"},
+        "observe": {"when": "hitting_time(x > 1)", "met": "first(1, x > 1)"},
+    }
+    found = simkit.run(failing)
+    assert found.attrs["failed_paths"] > 5
+    assert found["when_censored"].attrs["n"] == 90 - found.attrs["failed_paths"]
+    assert float(found["when_censored"]) == pytest.approx(1 - float(found["met_mean"]), abs=1e-12)
+
+
+def test_that_all_paths_wait_has_an_error_where_others_could(quick_programs):
+    never = {"observe": {"when": "hitting_time(x > 9)"}, "ensemble": {"paths": 64, "devices": 1}}
+    found = simkit.run(WATCHED | never)
+    assert (float(found["when_censored"]), float(found["when_censored_stderr"])) == (1.0, 1 / 64)
+    still = {"model": {"ode": {"x": "0*x"}}, "time": {"t1": 1.0, "steps": 4}, "initial": {"x": 0.0}}
+    found = simkit.run(still | never | {"ensemble": {"paths": 1, "devices": 1}})
+    assert (float(found["when_censored"]), float(found["when_censored_stderr"])) == (1.0, 0.0)

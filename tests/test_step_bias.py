@@ -199,20 +199,20 @@ def test_survivors_are_no_estimate():
     """Of 4096 paths 4095 fail with other steps; of 1000 the few that fail are left out and counted."""
     values = np.outer(np.ones(4096), [1, 2, 3])
     values[1:, 1:] = np.nan
-    assert error_of_values(values, (2, 4), 1.0, 0.0, True) == (None, 4095)
+    assert error_of_values(values, (2, 4), 1.0, 0.0, 1.0) == (None, 4095)
     values = np.outer(np.arange(1000) % 7, [0, 1, 2]) + np.array([1.0, 2.0, 4.0])
     values[:3, 2] = np.inf
-    error, lost = error_of_values(values, (2, 4), 1.0, 0.0, True)
+    error, lost = error_of_values(values, (2, 4), 1.0, 0.0, 1.0)
     assert lost == 3
     assert error is not None
     assert error.bias == pytest.approx(1 + np.mean(np.arange(3, 1000) % 7))
     values[:30, 2] = np.inf  # too many at four times the steps: twice the steps alone
-    error, lost = error_of_values(values, (2, 4), 1.0, 0.0, True)
+    error, lost = error_of_values(values, (2, 4), 1.0, 0.0, 1.0)
     assert lost == 30
     assert error is not None
     assert error.bias == pytest.approx(1 + np.mean(np.arange(1000) % 7))
     values[:30, 1], values[:, 2] = np.inf, 5.0
-    assert error_of_values(values, (2, 4), 1.0, 0.0, True) == (None, 30)
+    assert error_of_values(values, (2, 4), 1.0, 0.0, 1.0) == (None, 30)
 
 
 def test_the_dataset_and_the_table_say_how_many_are_left_out():
@@ -397,3 +397,30 @@ def test_noise_is_no_alarm(quick_programs, changes, seed):
     result = simkit.run(experiment)
     assert not result.attrs.keys() & {"unresolved", "noticeable_bias"}
     assert not [name for name in result if str(name).endswith("_bias_bound")]
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "told"),
+    [
+        ("X > 9", 1 / 500, "0.00000 ± 0.00200"),
+        ("3 - 2.5*(X > 9)", 2.5 / 500, "0.00000 ± 0.00500"),
+        ("maximum(X - 9, 0)", math.inf, "0 ± inf"),
+        ("1 + 0*t", 0.0, "(0.00 ± 4.44)e-16"),
+    ],
+)
+def test_what_no_path_has_met_on_any_grid_is_known_to_one_path(quick_programs, text, error, told):
+    """A constant is known but for rounding, and what has no limit is not known at all."""
+    rare = {
+        "model": {"sde": {"X": {"noise": {"W": 1}}}},
+        "initial": {"X": 0},
+        "time": {"t1": 1.0, "steps": 4},
+        "ensemble": {"paths": 500, "devices": 1},
+        "observe": {"p": {"value": text, "exact": 0.001}},
+    }
+    found = simkit.run(rare)
+    assert float(found["p_bias"]) == 0
+    assert float(found["p_bias_stderr"]) == pytest.approx(error, abs=1e-12)
+    row = next(line for line in table(found).splitlines() if line.startswith("│ p"))
+    assert row.split("│")[3].strip() == told
+    assert math.isnan(float(found["p_z"]))  # no path that says how the mean varies
+    assert summary(found)["observables"]["p"]["resolved"]

@@ -219,5 +219,5 @@ def error_of_derivative(simulation: Simulation, quantity: str, coupled: Coupled)
     if coupled.beside is not None and not np.ptp(values, 1).any():  # none of so many differed
         rounding = max(rounding, float(np.abs(coupled.sample).max()) / len(values))
     unsure = unsure_order(simulation)
-    error, _ = step_error_of_paths(values, coupled.factors, order, rounding, False, unsure)
+    error, _ = step_error_of_paths(values, coupled.factors, order, rounding, 0.0, unsure)
     return StepError(math.nan, math.nan, math.nan, "at least", order) if error is None else error

@@ -11,6 +11,7 @@ import numpy as np
 from simkit_solvers.jump_grid import JumpGrid
 
 from simkit.build import build
+from simkit.could_differ import is_random
 from simkit.errors import InputError
 from simkit.execution import provenance_of, refuse_paths
 from simkit.mistakes import placed
@@ -25,7 +26,7 @@ from simkit.uncertainty.dataset import to_dataset
 from simkit.uncertainty.methods import PER_GROUP, AbstractMethod, Derivatives, Morris, Propagate, Rank, Sobol
 from simkit.uncertainty.plan import UncertainExperiment, load_uncertain
 from simkit.uncertainty.ranks import FEWEST_PATHS
-from simkit.uncertainty.simulations import evaluate_simulation, is_random
+from simkit.uncertainty.simulations import evaluate_simulation
 from simkit.uncertainty.study import Plan, Study, check_budget, run_study
 
 if TYPE_CHECKING:

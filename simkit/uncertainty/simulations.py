@@ -12,11 +12,11 @@ from jax.core import Tracer
 from jax.sharding import NamedSharding
 from simkit_solvers.grid import Grid
 from simkit_solvers.jump_grid import JumpGrid
-from simkit_solvers.problem import AbstractSDE
 
 from simkit.chunks import LEAF, MOST_BYTES, MOST_PATHS, TARGET_PATH_STEPS, planned_steps
+from simkit.could_differ import is_random
 from simkit.errors import InputError, NumericalError
-from simkit.initial import differs_between_paths, numbers_of
+from simkit.initial import numbers_of
 from simkit.on_each_device import IDS
 from simkit.paths import Inputs, PathProgram, lanes_for, path_mesh, path_program
 from simkit.programs import Request, compiled
@@ -127,12 +127,6 @@ def bindings(simulation: Simulation, inputs: Inputs, parameters: tuple[str, ...]
 def _is_number(leaf: Any) -> bool:
     # Of a tracer equinox asks for an attribute that jax has, but as None.
     return isinstance(leaf, Tracer) or eqx.is_inexact_array_like(leaf)
-
-
-def is_random(simulation: Simulation) -> bool:
-    """Whether paths with the same parameters differ."""
-    stochastic = isinstance(simulation.grid, JumpGrid) or isinstance(simulation.problem, AbstractSDE)
-    return stochastic or differs_between_paths(simulation.initial.values())
 
 
 def evaluate_simulation(
