@@ -69,7 +69,7 @@ class Coupled:
         return tail_of(self.sample, self.levels[0], self.factors[0], self.largest)
 
     def is_known(self, stderr: float) -> bool:
-        """Whether the mean of the differences to the nearest level has no larger error than that of the run."""
+        """Whether the mean difference to the nearest level has no larger error than the derivative."""
         with np.errstate(invalid="ignore", over="ignore"):
             differences = self.values[:, 0] - self.values[:, 1]
         finite = differences[np.isfinite(differences)]
