@@ -67,7 +67,7 @@ def bias_run(simulation: Simulation, shorter: bool = False) -> BiasRun | None:
     """How to find the step bias; None where there is nothing to compare with (`levels`)."""
     if isinstance(simulation.grid, JumpGrid):
         return leap_run(simulation, shorter, PART_OF_WORK, MOST_BIAS_PATHS)
-    others = levels(simulation, shorter) or levels(simulation, True)
+    others = levels(simulation, shorter)
     if not others:
         return None
     cost = sum(other.cost for other in others)

@@ -77,7 +77,8 @@ def levels(simulation: Simulation, shorter: bool = False) -> tuple[Comparison, .
     Adaptive steps have those of tolerances ten times as large and a tenth as large; with `shorter`, where the
     equation is ordinary, a tenth and a hundredth.
     None for the jump process of a reaction network. Where the solver samples the law of the process exactly
-    they are of the same steps, and with `shorter` three of shorter ones, the first seen as the run's.
+    they are of the same steps; with `shorter`, or where their number rules that out, three of shorter ones,
+    the first seen as the run's.
     Jumps are not split between halves of a step, so that jump diffusions have longer steps only.
     """
     grid = simulation.grid
@@ -86,7 +87,7 @@ def levels(simulation: Simulation, shorter: bool = False) -> tuple[Comparison, .
     if not isinstance(grid, Grid):
         return ()
     if samples_exactly(simulation.solver, simulation.problem):
-        return _denser(simulation, grid) if shorter else _sparser(simulation, grid)
+        return (() if shorter else _sparser(simulation, grid)) or _denser(simulation, grid)
     halves = [level for factor in SHORTER if (level := _shorter(simulation, grid, factor)) is not None]
     if shorter:
         return tuple(halves)
@@ -135,11 +136,14 @@ def _denser(simulation: Simulation, grid: Grid) -> tuple[Comparison, ...]:
     if loses_float32(simulation.solver, simulation.precision, steps):
         return ()
     finer = Grid(grid.t0, grid.dt / most, steps, steps)
-    refined: Any = simulation.observer.refined(most)
-    return tuple(
-        Comparison(factor, most, finer, CounterNoise.of, refined.spaced(round(most * factor)))
-        for factor in (1.0, *SHORTER)
-    )
+
+    def at(factor: float) -> Comparison:
+        def see(observer: Any) -> Any:
+            return observer.refined(most).spaced(round(most * factor))
+
+        return Comparison(factor, most, finer, CounterNoise.of, see(simulation.observer), see)
+
+    return tuple(map(at, (1.0, *SHORTER)))
 
 
 def _longer(simulation: Simulation, grid: Grid, factor: int) -> Comparison | None:

@@ -295,6 +295,44 @@ def test_derivatives_of_an_integral_over_exact_states_have_a_step_error(quick_pr
     assert "bias" not in end
 
 
+@pytest.mark.parametrize("method", ["auto", "finite_differences"])
+@pytest.mark.parametrize("steps", [2, 3, 5])
+def test_derivatives_over_a_few_exact_steps_are_right_less_their_bias(quick_programs, steps, method):
+    """No steps can be left out here, so that other paths of the same law tell the error."""
+    given = experiment("GBM", {"S": 1.0}, "ExactSampling", steps, observe={"area": "integral(S)", "end": "S"})
+    given["model"] = {"type": "GBM", "mu": 1.0, "sigma": 0.2}
+    given["sensitivity"] = {"wrt": ["mu"], "method": method}
+    truth = trapezoid(steps, lambda t: t * np.exp(t)) - 1.0
+    z_of_bias, z = [], []
+    for seed in range(6):
+        ensemble = {"paths": 1000, "seed": seed, "devices": 1}
+        found = summary(simkit.sensitivities(given | {"ensemble": ensemble}))["quantities"]
+        area, end = (found[name]["derivatives"]["mu"] for name in ("area", "end"))
+        assert "bias" not in end
+        assert "not measured" not in area["reason"]
+        z_of_bias.append((area["bias"] - truth) / area["bias_stderr"])
+        error = np.hypot(area["stderr"], area["bias_stderr"])
+        z.append((area["derivative"] - area["bias"] - 1.0) / error)
+    for each in (z_of_bias, z):
+        assert np.sum(np.square(each)) < stats.chi2.ppf(1 - 1e-6, len(each)), each
+    assert abs(area["bias"]) > 0.5 * truth
+
+
+@pytest.mark.parametrize("method", ["auto", "finite_differences"])
+def test_where_fewer_exact_states_say_little_a_derivative_is_compared_on_more(quick_programs, method):
+    """d/dtheta of the trapezoid of exp(-theta t), where four steps at once are too long for any order."""
+    given = experiment("OrnsteinUhlenbeck", {"X": 1.0}, "ExactSampling", 16, observe={"area": "integral(X)"})
+    given["model"] = {"type": "OrnsteinUhlenbeck", "theta": 30.0, "mu": 0.0, "sigma": 0.1}
+    given |= {"ensemble": {"paths": 500, "devices": 1, "unresolved": "keep"}}
+    given["sensitivity"] = {"wrt": ["theta"], "of": ["area"], "method": method}
+    row = summary(simkit.sensitivities(given))["quantities"]["area"]["derivatives"]["theta"]
+    exact = -(1 - 31 * np.exp(-30.0)) / 900
+    truth = trapezoid(16, lambda t: -t * np.exp(-30 * t)) - exact
+    assert abs(row["bias"] - truth) < 2 * row["bias_stderr"] < truth
+    error = np.hypot(row["stderr"], row["bias_stderr"])
+    assert abs(row["derivative"] - row["bias"] - exact) < 2 * error
+
+
 REFUSED = [
     (("SABR", {"F": 100.0, "alpha": 0.2}), "ExactSampling", {}, "SABR gives none .*; take EulerMaruyama"),
     (("GBM", {"S": 100.0}), "AndersenQE", {}, "GBM has none .*; take SRIW1"),

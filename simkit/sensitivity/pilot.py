@@ -198,6 +198,8 @@ def _compared(
         if not part.levels or not any(choice in wanted for choice, _ in part.found):
             continue
         level = part.levels[0]
+        if level.factor == 1:  # other paths of the same law
+            continue
         samples = _sample_of_level(facts, part, level)
         for choice, i in level.found:
             if choice in wanted:

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+from simkit_solvers.jump_grid import JumpGrid
 
 from simkit.bias import (
     BIAS_PATHS,
@@ -40,7 +41,8 @@ class Coupled:
     """The values of an estimator on the first paths: of the run, and on steps `factors` times as long.
 
     `sample` are those of the run, of more paths than `levels`, `(levels, paths)`, and `largest` is what part
-    of the variance one of all paths makes. Paths with other leaps are compared with `beside`, their own.
+    of the variance one of all paths makes. Paths that are not the run's, of leaps or of an exact law, are
+    compared with `beside`: their own values as the run sees or leaps them.
     `shorter` are values on shorter steps, where these say little of the step error.
     """
 
@@ -65,6 +67,13 @@ class Coupled:
         if self.levels is None or self.beside is not None:
             return tail_of(self.sample, largest=self.largest)
         return tail_of(self.sample, self.levels[0], self.factors[0], self.largest)
+
+    def is_known(self, stderr: float) -> bool:
+        """Whether the mean difference to the nearest level has no larger error than the derivative."""
+        with np.errstate(invalid="ignore", over="ignore"):
+            differences = self.values[:, 0] - self.values[:, 1]
+        finite = differences[np.isfinite(differences)]
+        return not len(finite) or bool(np.std(finite) / len(differences) ** 0.5 <= stderr)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,7 +104,7 @@ def bias_of_part(simulation: Simulation, part: Part) -> BiasRun:
     cost = sum(level.cost for level in part.levels) / part.cost
     paths, most = min(simulation.paths, BIAS_PATHS), affordable_paths(simulation.paths, cost)
     requests = tuple(level.requests[0] for level in part.levels)
-    factors = tuple(level.factor for level in part.levels)
+    factors = tuple(level.factor for level in part.levels if level.factor != 1)
     return BiasRun(factors, requests, ends, orders(simulation), paths, most)
 
 
@@ -156,28 +165,21 @@ def _coupled(
     factors = tuple(level.factor for level in part.levels)
     few, cost = min(len(found.sample[0]), BIAS_PATHS), sum(level.cost for level in part.levels)
     most = min(affordable_paths(simulation.paths, cost / part.cost), len(found.sample[0]))
-    known = np.zeros((len(part.found), len(factors), 0))
+    known, coupled = np.zeros((len(part.found), len(factors), 0)), {}
     for batch in range(-(-most // few)):
         ids, rest, each = ids_of_level(simulation, batch), programs, []
         for level in part.levels:
             arrays, rest = level.run(rest, ids), rest[len(level.requests) :]
             each.append(np.stack([np.asarray(arrays[i][-1]).reshape(-1) for _, i in level.found]))
         known = np.concatenate([known, np.stack(each, 1)], 2)[..., :most]
-        pairs = zip(part.found, known, strict=True)
-        if all(_is_known(found.sample[i], there[0], found.stderr[i][-1]) for (_, i), there in pairs):
+        for (choice, i), there in zip(part.found, known, strict=True):
+            own, levels = (there[0], there[1:]) if factors[0] == 1 else (None, there)
+            coupled[choice] = Coupled(
+                found.sample[i], found.largest_part(i), levels, factors[-len(levels) :], own
+            )
+        if all(coupled[choice].is_known(found.stderr[i][-1]) for choice, i in part.found):
             break
-    return {
-        choice: Coupled(found.sample[i], found.largest_part(i), there, factors)
-        for (choice, i), there in zip(part.found, known, strict=True)
-    }
-
-
-def _is_known(sample: np.ndarray, level: np.ndarray, stderr: float) -> bool:
-    """Whether the mean of the differences has no larger error than that of the run."""
-    with np.errstate(invalid="ignore", over="ignore"):
-        differences = sample[: len(level)] - level
-    finite = differences[np.isfinite(differences)]
-    return not len(finite) or bool(np.std(finite) / len(level) ** 0.5 <= stderr)
+    return coupled
 
 
 def errors_of_means(
@@ -213,10 +215,11 @@ def error_of_derivative(simulation: Simulation, quantity: str, coupled: Coupled)
     run = values[np.isfinite(values[:, 0]), 0]
     spread = float(run.std()) if len(run) else 0.0
     size = math.hypot(run.mean(), spread) if len(run) else 0.0
-    steps = 0 if coupled.beside is not None else planned_steps(simulation.grid)  # counts are not rounded
+    leaps = isinstance(simulation.grid, JumpGrid)
+    steps = 0 if leaps else planned_steps(simulation.grid)  # counts are not rounded
     rounding = float(rounding_error(size, simulation, steps))
     rounding = max(rounding, rounding_of_normals(simulation) * spread)
-    if coupled.beside is not None and not np.ptp(values, 1).any():  # none of so many differed
+    if leaps and not np.ptp(values, 1).any():  # none of so many differed
         rounding = max(rounding, float(np.abs(coupled.sample).max()) / len(values))
     unsure = unsure_order(simulation)
     error, _ = step_error_of_paths(values, coupled.factors, order, rounding, 0.0, unsure)
