@@ -118,12 +118,16 @@ def report(
 
 
 def commit() -> str | None:
-    """The commit that was measured, and whether files were changed since; `None` outside a repository."""
-    asked = ["git", "-C", str(RESULTS), "describe", "--always", "--dirty", "--exclude=*"]
+    """The commit measured, and whether files but results differ from it; `None` outside a repository."""
+    git = ["git", "-C", str(RESULTS)]
     try:
-        return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+        name = subprocess.run(
+            [*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True
+        )
     except (OSError, subprocess.CalledProcessError):
         return None
+    elsewhere = [*git, "diff", "--quiet", "HEAD", "--", ":/", ":(top,exclude)benchmarks/results"]
+    return name.stdout.strip() + ("-dirty" if subprocess.run(elsewhere).returncode else "")
 
 
 def machine() -> dict[str, str | int | None]:
