@@ -23,7 +23,8 @@ from ours import bare_loop, end_moments, experiment, moments
 from report import Finding, options, report
 from rounds import interleaved
 from simkit_solvers.adaptive_grid import AdaptiveGrid, Tolerances
-from simkit_solvers.problem import AbstractODE, Scalar
+from simkit_solvers.problem import AbstractODE
+from simkit_solvers.scalar import Scalar
 
 from simkit.initial import Distribution
 

@@ -30,8 +30,9 @@ from simkit_physics import GBM
 from simkit_solvers.adaptive_grid import AdaptiveGrid, Tolerances
 from simkit_solvers.grid import Grid
 from simkit_solvers.noise import CoarsenedNoise, CounterNoise
-from simkit_solvers.problem import AbstractSDE, Scalar
+from simkit_solvers.problem import AbstractSDE
 from simkit_solvers.registry import make_solver
+from simkit_solvers.scalar import Scalar
 
 from simkit.paths import (
     ACCEPTED,

@@ -20,7 +20,8 @@ import jax.numpy as jnp
 from ours import end_moments, experiment, moments
 from report import Finding, options, report
 from rounds import interleaved
-from simkit_solvers.problem import AbstractODE, Scalar, parameter
+from simkit_solvers.problem import AbstractODE, parameter
+from simkit_solvers.scalar import Scalar
 
 from simkit.initial import Distribution
 

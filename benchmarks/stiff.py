@@ -21,8 +21,8 @@ import numpy as np
 from report import Finding, options, report
 from rounds import interleaved
 from scipy.integrate import solve_ivp
-from simkit_solvers.problem import Scalar
 from simkit_solvers.rodas5p import Rodas5P
+from simkit_solvers.scalar import Scalar
 
 T1 = 1e3
 PROGRAMS = {"Rodas5P": (Rodas5P(), 1e-6), "Kvaerno5": (diffrax.Kvaerno5(), 1e-3)}

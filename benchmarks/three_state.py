@@ -21,7 +21,8 @@ from ours import experiment, moments
 from report import Finding, options, report
 from rounds import timed, waited_for
 from simkit_solvers.euler_maruyama import EulerMaruyama
-from simkit_solvers.problem import AbstractSDE, Scalar, parameter
+from simkit_solvers.problem import AbstractSDE, parameter
+from simkit_solvers.scalar import Scalar
 
 from simkit.ensemble import run_ensemble
 

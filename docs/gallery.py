@@ -58,7 +58,7 @@ def draw_pictures(folder: Path) -> None:
 
 def _draw(experiment: dict, picture: Path) -> None:
     import simkit
-    from simkit.plot import save_picture
+    from simkit.pictures import save_picture
     from simkit.uncertainty.plan import has_distributions
 
     if has_distributions(experiment):

@@ -7,7 +7,8 @@ from simkit_physics import MODELS
 from simkit_physics.sized import is_sized
 from tables import table
 
-from simkit.experiment import Experiment, experiment_schema
+from simkit.experiment import Experiment
+from simkit.schema import experiment_schema
 
 INTRODUCTION = """\
 # YAML keys

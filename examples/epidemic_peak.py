@@ -7,7 +7,7 @@ from simkit.xla_flags import prefer_wide_vectors
 prefer_wide_vectors()  # before jax is imported
 
 import simkit
-from simkit.plot import save_picture
+from simkit.pictures import save_picture
 from simkit.table import with_error
 
 EXPERIMENT = Path(__file__).with_name("epidemic_peak.yaml")

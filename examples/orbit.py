@@ -14,8 +14,9 @@ from simkit_solvers.grid import Grid
 from simkit_solvers.hamiltonian import AbstractHamiltonian
 from simkit_solvers.integrate import integrate
 from simkit_solvers.observe import States
-from simkit_solvers.problem import Quantity, Scalar, parameter
+from simkit_solvers.problem import Quantity, parameter
 from simkit_solvers.registry import make_solver
+from simkit_solvers.scalar import Scalar
 from simkit_solvers.switched import Switched
 
 NAMES = ("Leapfrog", "Yoshida6")

@@ -5,11 +5,10 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 from simkit_solvers.jump_grid import JumpGrid
-from simkit_solvers.jumps import BAD_COUNT, BAD_EVENT, LARGEST_COUNT
+from simkit_solvers.jump_method import BAD_COUNT, BAD_EVENT, LARGEST_COUNT
 from simkit_solvers.problem import AbstractODE
-from simkit_solvers.schedule import just_after, schedule_of
+from simkit_solvers.schedule import just_after, model_of, schedule_of
 
-from simkit.reaction_plan import model_of
 from simkit.time_functions import SetVariables
 
 Counts = dict[str, float]

@@ -10,7 +10,8 @@ from simkit_solvers.adaptive_grid import AdaptiveGrid
 from simkit_solvers.grid import Grid
 from simkit_solvers.jump_grid import JumpGrid
 from simkit_solvers.problem import AbstractExactMoments, AbstractSDE, variables_of
-from simkit_solvers.schedule import is_changed
+from simkit_solvers.reaction_network import view
+from simkit_solvers.schedule import is_changed, model_of
 
 from simkit.dataset_errors import (
     against_exact,
@@ -25,7 +26,6 @@ from simkit.dataset_errors import (
 from simkit.derived import derived_variables
 from simkit.exercise import ExerciseFit
 from simkit.initial import differs_between_paths
-from simkit.reaction_plan import model_of, view
 from simkit.simulation import EnsembleResult, Simulation, StepCounts
 
 FORMAT = 1

@@ -46,3 +46,7 @@ class OutputError(SimkitError, OSError):
 
 class MissingFileError(OutputError, FileNotFoundError):
     """A file that is to be read is not there."""
+
+
+class UnresolvedWarning(UserWarning):
+    """Steps are so long that the step bias of a mean or a derivative is as large as that: it is no result."""

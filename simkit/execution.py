@@ -1,24 +1,27 @@
 """From an experiment to its dataset: load, build, run, label, write."""
 
 import os
-import platform
 import warnings
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
-from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simkit.build import build
 from simkit.ensemble import Progress, run_ensemble
-from simkit.errors import InputError, NumericalError
+from simkit.errors import NumericalError, UnresolvedWarning
 from simkit.overrides import Overrides
+from simkit.provenance import as_yaml, provenance
 from simkit.settings import Experiment
 from simkit.simulation import EnsembleResult, Simulation
 from simkit.sizes import check_memory
 from simkit.step_notes import all_unresolved
-from simkit.variants import Variants, build_together, load_variants, together
-from simkit.version import simkit_version
+from simkit.variants import (
+    Variants,
+    build_loaded,
+    keeps_unresolved,
+    load_variants,
+    output_of,
+    refuse_paths,
+    together,
+)
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -63,35 +66,6 @@ def run(
     return dataset
 
 
-class UnresolvedWarning(UserWarning):
-    """Steps are so long that the step bias of a mean or a derivative is as large as that: it is no result."""
-
-
-def keeps_unresolved(loaded: Experiment | Variants) -> bool:
-    """Whether figures that are no result are shown without a warning or an exit code."""
-    each = [loaded] if isinstance(loaded, Experiment) else loaded.values()
-    return all(experiment.ensemble.unresolved == "keep" for experiment in each)
-
-
-def output_of(loaded: Experiment | Variants) -> str | None:
-    """Where the file says that the dataset goes."""
-    return (loaded if isinstance(loaded, Experiment) else next(iter(loaded.values()))).output
-
-
-def refuse_paths(loaded: Experiment | Variants, target: str | os.PathLike | None) -> None:
-    """Raise `InputError` where paths are to be saved and the file is to be a table of statistics."""
-    each = [loaded] if isinstance(loaded, Experiment) else loaded.values()
-    if target is not None and Path(target).suffix == ".csv" and any(x.save.paths is not None for x in each):
-        raise InputError(
-            f"save.paths: {target} holds statistics only; write .zarr or .nc, or leave save.paths out"
-        )
-
-
-def build_loaded(loaded: Experiment | Variants) -> Simulation | dict[str, Simulation]:
-    """The simulation of an experiment, or those of its variants by name, whose results fit together."""
-    return build(loaded) if isinstance(loaded, Experiment) else build_together(loaded)
-
-
 def run_built(
     loaded: Experiment | Variants,
     built: Simulation | Mapping[str, Simulation],
@@ -133,7 +107,7 @@ def run_variants(
         name: to_dataset(simulations[name], results[name], provenance(experiment))
         for name, experiment in variants.items()
     }
-    ends, described = {name: result.ends for name, result in results.items()}, _as_yaml(together(variants))
+    ends, described = {name: result.ends for name, result in results.items()}, as_yaml(together(variants))
     draws = {name: simulation.draws_per_step for name, simulation in simulations.items()}
     if max(draws.values()) == 1:
         return combined(datasets, ends, described)
@@ -153,34 +127,3 @@ def run_experiment(
     from simkit.dataset import to_dataset
 
     return to_dataset(simulation, result, provenance(experiment))
-
-
-def provenance(experiment: Experiment) -> dict[str, str]:
-    """What it takes to run the experiment again: the full configuration, versions and platform."""
-    return provenance_of(experiment.resolved())
-
-
-def provenance_of(resolved: Mapping[str, Any]) -> dict[str, str]:
-    """The same of a configuration as plain data."""
-    import jax
-
-    configuration = dict(resolved)
-    configuration.pop("output", None)  # where it lies is not what it is
-    packages = ("jax", "jaxlib", "diffrax", "equinox", "numpy")
-    return {
-        "configuration": _as_yaml(configuration),
-        "versions": " ".join(
-            [f"simkit={simkit_version()}", *(f"{name}={version(name)}" for name in packages)]
-        ),
-        "python": platform.python_version(),
-        "platform": f"{platform.system()} {platform.machine()}",
-        "backend": f"{jax.default_backend()}: {jax.local_devices()[0].device_kind}",
-        "xla_flags": os.environ.get("XLA_FLAGS", ""),
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
-
-
-def _as_yaml(configuration: dict[str, Any]) -> str:
-    import yaml
-
-    return yaml.safe_dump(configuration, sort_keys=False, allow_unicode=True)

@@ -15,7 +15,6 @@ from simkit.documents import MAX_DEPTH, Document, KeyPath, read_document
 from simkit.errors import InputError
 from simkit.mistakes import Mistakes, key_text
 from simkit.overrides import Overrides, apply_overrides
-from simkit.schema import experiment_schema as experiment_schema
 from simkit.settings import (
     TAGS,
     CurveSettings,

@@ -7,8 +7,9 @@ import numpy as np
 from simkit_solvers.adaptive_grid import AdaptiveGrid
 from simkit_solvers.grid import Grid
 from simkit_solvers.jump_grid import JumpGrid
-from simkit_solvers.jumps import BAD_COUNT, BAD_EVENT, BAD_PROPENSITY, REASONS, TOO_MANY_STEPS
+from simkit_solvers.jump_method import BAD_COUNT, BAD_EVENT, BAD_PROPENSITY, REASONS, TOO_MANY_STEPS
 from simkit_solvers.problem import AbstractSDE
+from simkit_solvers.reaction_network import view
 
 from simkit.bad_counts import culprit, moment
 from simkit.errors import NumericalError
@@ -24,7 +25,6 @@ from simkit.paths import (
     path_program,
 )
 from simkit.programs import Request, compiled
-from simkit.reaction_plan import view
 from simkit.simulation import Simulation
 
 SHOWN = 3

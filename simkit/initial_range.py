@@ -5,13 +5,13 @@ from collections.abc import Mapping
 import numpy as np
 from simkit_solvers.problem import AbstractODE, variables_of
 from simkit_solvers.reaction_network import AbstractReactionNetwork
+from simkit_solvers.schedule import model_of
 
 from simkit.documents import KeyPath
 from simkit.fields import Constants
 from simkit.initial import Distribution, PathValues
 from simkit.initial_plan import InitialValue
 from simkit.mistakes import Mistakes
-from simkit.reaction_plan import model_of
 
 
 def refuse_out_of_range(

@@ -7,7 +7,8 @@ from typing import Any
 
 import jax.numpy as jnp
 from simkit_solvers.hamiltonian import AbstractHamiltonian
-from simkit_solvers.problem import Roughness, Scalar, parameter
+from simkit_solvers.problem import Roughness, parameter
+from simkit_solvers.scalar import Scalar
 
 from simkit.expression import Expression
 from simkit.inline_model import roughness, scalars
@@ -43,7 +44,7 @@ def make_hamiltonian(text: HamiltonianText) -> type[AbstractHamiltonian]:
         "__annotations__": dict.fromkeys(text.parameters, Scalar),
         **{name: parameter("", "") for name in text.parameters},
         "State": scalars("State", (*text.positions, *text.momenta)),
-        "_text": text,  # no parameter has a name with _ in front
+        "_made_by": (make_hamiltonian, text),  # no parameter has a name with _ in front
         "rough_with": lambda self: text.rough,
         "kinetic": _energy(text.kinetic, text.momenta, text.parameters),
         "potential": _energy(text.potential, text.positions, text.parameters),

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
 import jax.numpy as jnp
-from simkit_solvers.problem import AbstractODE, AbstractSDE, NoiseKind, Roughness, Scalar, parameter
+from simkit_solvers.problem import AbstractODE, AbstractSDE, NoiseKind, Roughness, parameter
+from simkit_solvers.scalar import Scalar
 
 from simkit.expression import Expression
 from simkit.functions import NUMERIC, divide, where
@@ -91,7 +92,7 @@ def make_model(text: ModelText) -> type[AbstractODE]:
         "__annotations__": dict.fromkeys(text.parameters, Scalar),
         **{name: parameter("", "") for name in text.parameters},
         "State": state,
-        "_text": text,  # no parameter has a name with _ in front
+        "_made_by": (make_model, text),  # no parameter has a name with _ in front
         "rough_with": lambda self: (*text.rough, *_rough_correlation(text, self)),
         "drift": _drift(text, state),
     }

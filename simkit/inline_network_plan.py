@@ -5,9 +5,10 @@ import functools
 import types
 from typing import Any
 
-from simkit_solvers.problem import Roughness, Scalar, parameter
+from simkit_solvers.problem import Roughness, parameter
 from simkit_solvers.reaction import Reaction, reaction
 from simkit_solvers.reaction_network import AbstractReactionNetwork
+from simkit_solvers.scalar import Scalar
 
 from simkit.documents import KeyPath
 from simkit.expression import Expression, check_name
@@ -55,7 +56,7 @@ def make_network(text: NetworkText) -> type[AbstractReactionNetwork]:
         "__annotations__": dict.fromkeys(text.parameters, Scalar),
         **{name: parameter("", "") for name in text.parameters},
         "State": state,
-        "_text": text,  # no parameter has a name with _ in front
+        "_made_by": (make_network, text),  # no parameter has a name with _ in front
         "rough_with": lambda self: text.rough,
         "reactions": {name: each for name, _, each, _ in text.reactions},
         "rates": rates,

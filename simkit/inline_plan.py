@@ -11,10 +11,9 @@ from simkit.fields import Constants, compiled, evaluated, itself
 from simkit.inline_model import RESERVED, Equation, ModelText, make_model
 from simkit.mistakes import Mistakes
 from simkit.model_plan import ModelPlan, parameter_values, refuse_ambiguous
+from simkit.ranges import SMALLEST_EIGENVALUE
 from simkit.settings import InlineODE, InlineSDE
 from simkit.suggestion import did_you_mean, shown
-
-SMALLEST_EIGENVALUE = -1e-12  # rounding of a correlation matrix that is singular
 
 
 def plan_inline(section: InlineSDE | InlineODE, constants: Constants, mistakes: Mistakes) -> ModelPlan:

@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from simkit_solvers.observe import AbstractObserver
-from simkit_solvers.problem import Scalar
+from simkit_solvers.scalar import Scalar
 from simkit_solvers.schedule import parameters_at, schedule_of
 
 from simkit.exercise import Exercise, Policy

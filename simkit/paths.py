@@ -19,7 +19,8 @@ from simkit_solvers.generator import Words, seed_key
 from simkit_solvers.grid import Grid, TracedGrid
 from simkit_solvers.integrate import integrate
 from simkit_solvers.jump_grid import JumpGrid
-from simkit_solvers.jumps import JumpNoise, integrate_jumps
+from simkit_solvers.jump_method import JumpNoise
+from simkit_solvers.jumps import integrate_jumps
 from simkit_solvers.noise import AbstractNoise, CounterNoise
 from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.problem import AbstractODE, AbstractSDE

@@ -1,12 +1,9 @@
-"""The picture of a dataset: quantiles over time, sample paths, distributions at the end."""
+"""The picture of a run: quantiles over time, sample paths, distributions at the end."""
 
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from simkit.errors import InputError, OutputError
 from simkit.plot_layout import (
     BLUE,
     COLOURS,
@@ -33,41 +30,14 @@ MEANS: tuple[Any, ...] = (
     {"color": VERMILION, "linewidth": 2, "label": "mean", "zorder": 4},
     {"color": "black", "linewidth": 1.6, "linestyle": (0, (4, 3)), "label": "exact mean", "zorder": 5},
 )
-KINDS = (".png", ".pdf", ".svg", ".jpg", ".webp")
 
 
-def save_picture(dataset: "xr.Dataset", path: str | Path) -> None:
-    """Draw into a file whose ending says which kind.
-
-    Raises `InputError` for an unknown ending, `OutputError` when it cannot be written.
-    """
-    path = Path(path)
-    if path.suffix not in KINDS:
-        raise InputError(f"{path}: a picture must end in one of {', '.join(KINDS)}")
-    temporary = path.with_name(f".{path.stem}.tmp-{os.getpid()}{path.suffix}")
-    try:
-        plot_dataset(dataset).savefig(temporary, dpi=150)
-        os.replace(temporary, path)
-    except OSError as error:
-        raise OutputError(f"{path}: could not be written: {error.strerror or error}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def plot_dataset(dataset: "xr.Dataset") -> "Figure":
+def plot_run(dataset: "xr.Dataset") -> "Figure":
     """A row for each quantity over time, a portrait of pairs, then final distributions of the observables.
 
     What stands over time and which pairs, the run's `plot` section says. A single path is drawn as a curve,
     without quantiles or distributions. Variants are laid over each other.
     """
-    if dataset.attrs.get("simkit_kind") == "uncertainty":
-        from simkit.uncertainty.plot import plot_study
-
-        return plot_study(dataset)
-    if dataset.attrs.get("simkit_kind") == "sensitivity":
-        from simkit.sensitivity.plot import plot_sensitivities
-
-        return plot_sensitivities(dataset)
     if "variant" in dataset.dims:
         from simkit.plot_variants import plot_variants
 

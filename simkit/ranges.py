@@ -5,13 +5,14 @@ from typing import Any
 import jax.numpy as jnp
 from simkit_solvers.problem import AbstractODE, AbstractSDE, Parameter, parameters_of, variables_of
 from simkit_solvers.reaction_network import AbstractReactionNetwork
+from simkit_solvers.schedule import model_of
 
 from simkit.initial import Distribution, numbers_of
-from simkit.inline_plan import SMALLEST_EIGENVALUE
-from simkit.reaction_plan import model_of
 
 CORRELATIONS = "the least eigenvalue of the correlations"
 RATES = "the least rate of the reactions"
+
+SMALLEST_EIGENVALUE = -1e-12  # rounding of a correlation matrix that is singular
 
 
 def ranges_of(problem: AbstractODE) -> dict[str, Parameter]:

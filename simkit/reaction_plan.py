@@ -6,11 +6,9 @@ from typing import Any
 
 import numpy as np
 from simkit_solvers.jump_grid import MAX_STEPS, JumpGrid
-from simkit_solvers.jumps import LARGEST_COUNT
-from simkit_solvers.problem import AbstractODE, AbstractSDE
+from simkit_solvers.jump_method import LARGEST_COUNT
 from simkit_solvers.reaction_network import AbstractReactionNetwork, ChemicalLangevin
 from simkit_solvers.registry import SOLVERS
-from simkit_solvers.schedule import Scheduled, model_in
 
 from simkit.adaptive_plan import MakeGrid
 from simkit.fields import Constants
@@ -56,21 +54,6 @@ def seen_by(section: Solver | None, plan: ModelPlan | None) -> ModelPlan | None:
 
 def _langevin(network: Any) -> ChemicalLangevin:
     return ChemicalLangevin(network)
-
-
-def view(problem: AbstractODE, jumps: bool) -> str | None:
-    """Which of the three processes of a reaction network a problem is; `None` of any other model."""
-    if isinstance(problem, AbstractSDE):
-        return "chemical Langevin equation" if isinstance(problem, ChemicalLangevin) else None
-    if not isinstance(problem, AbstractReactionNetwork):
-        return None
-    return "jump process" if jumps else "rate equation"
-
-
-def model_of(problem: AbstractODE) -> AbstractODE:
-    """The model that a problem was made of: it has the parameters and the name."""
-    problem = model_in(problem)
-    return problem.original if isinstance(problem, Scheduled) else problem
 
 
 def plan_jumps(section: Time | None, save: Save | None, mistakes: Mistakes) -> MakeGrid | None:

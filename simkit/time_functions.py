@@ -5,7 +5,7 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 from simkit_solvers.curve import AbstractTimeFunction
-from simkit_solvers.problem import Scalar
+from simkit_solvers.scalar import Scalar
 from simkit_solvers.schedule import AbstractChange, parameters_at
 
 from simkit.expression import Expression

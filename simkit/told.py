@@ -18,18 +18,8 @@ import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 from simkit_solvers.traced import Static
 
-from simkit.inline_hamiltonian import HamiltonianText, make_hamiltonian
-from simkit.inline_model import ModelText, make_model
-from simkit.inline_network_plan import NetworkText, make_network
-
 KNOWN = ("builtins", "simkit", "simkit_solvers", "simkit_physics", "jax", "jaxlib", "numpy")
 KNOWN += ("diffrax", "equinox", "optimistix", "lineax", "functools", "math", "operator")
-# What makes the class of a model in the file, by the kind of its text.
-MAKERS: dict[type, Any] = {
-    ModelText: make_model,
-    NetworkText: make_network,
-    HamiltonianText: make_hamiltonian,
-}
 
 
 class UntoldError(TypeError):
@@ -89,8 +79,7 @@ def _several(kind: Any, items: Any) -> Iterator[bytes]:
 
 def _kind(kind: Any) -> Iterator[bytes]:
     """A class by its name, or that of a model in the file by the text from which it is made."""
-    text = vars(kind).get("_text") if isinstance(kind, type) else None
-    make = MAKERS.get(type(text))
+    make, text = (vars(kind).get("_made_by") if isinstance(kind, type) else None) or (None, None)
     if make is not None and make(text) is kind:
         yield from _several(make, (text,))
     else:

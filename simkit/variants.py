@@ -3,8 +3,10 @@
 import copy
 import dataclasses
 import itertools
+import os
 import re
 from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -244,3 +246,28 @@ def _labelled(document: Document, problems: Mapping[str, list[str]], variants: i
             elif (parts := place.fullmatch(line)) is not None:
                 found.append(f"{parts[1] or ''}variant {name}: {parts[2]}")
     return list(dict.fromkeys(found))
+
+
+def keeps_unresolved(loaded: Experiment | Variants) -> bool:
+    """Whether figures that are no result are shown without a warning or an exit code."""
+    each = [loaded] if isinstance(loaded, Experiment) else loaded.values()
+    return all(experiment.ensemble.unresolved == "keep" for experiment in each)
+
+
+def output_of(loaded: Experiment | Variants) -> str | None:
+    """Where the file says that the dataset goes."""
+    return (loaded if isinstance(loaded, Experiment) else next(iter(loaded.values()))).output
+
+
+def refuse_paths(loaded: Experiment | Variants, target: str | os.PathLike | None) -> None:
+    """Raise `InputError` where paths are to be saved and the file is to be a table of statistics."""
+    each = [loaded] if isinstance(loaded, Experiment) else loaded.values()
+    if target is not None and Path(target).suffix == ".csv" and any(x.save.paths is not None for x in each):
+        raise InputError(
+            f"save.paths: {target} holds statistics only; write .zarr or .nc, or leave save.paths out"
+        )
+
+
+def build_loaded(loaded: Experiment | Variants) -> Simulation | dict[str, Simulation]:
+    """The simulation of an experiment, or those of its variants by name, whose results fit together."""
+    return build(loaded) if isinstance(loaded, Experiment) else build_together(loaded)

@@ -9,9 +9,10 @@ from simkit_solvers.andersen_qe import AbstractSquareRootVariance, SquareRootCoe
 from simkit_solvers.exact_sampling import AbstractExactTransition
 from simkit_solvers.langevin import AbstractUnderdampedLangevin
 from simkit_solvers.noise import AbstractNoise, Draw
-from simkit_solvers.problem import AbstractODE, AbstractSDE, Scalar
+from simkit_solvers.problem import AbstractODE, AbstractSDE
 from simkit_solvers.reaction import reaction
 from simkit_solvers.reaction_network import AbstractReactionNetwork
+from simkit_solvers.scalar import Scalar
 from simkit_solvers.variates import exponential
 
 

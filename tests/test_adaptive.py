@@ -14,8 +14,9 @@ from simkit_physics import GBM
 from simkit_solvers.adaptive import check_adaptive, integrate_adaptive, solution
 from simkit_solvers.adaptive_grid import AdaptiveGrid, Tolerances
 from simkit_solvers.observe import States
-from simkit_solvers.problem import AbstractODE, Scalar
+from simkit_solvers.problem import AbstractODE
 from simkit_solvers.registry import SOLVERS, make_solver
+from simkit_solvers.scalar import Scalar
 from solver_problems import Driven, PairState, Relaxing
 
 ESTIMATING = [

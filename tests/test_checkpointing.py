@@ -22,7 +22,8 @@ from simkit_solvers.grid import Grid
 from simkit_solvers.integrate import integrate
 from simkit_solvers.noise import CounterNoise
 from simkit_solvers.observe import States
-from simkit_solvers.problem import AbstractODE, AbstractSDE, Scalar
+from simkit_solvers.problem import AbstractODE, AbstractSDE
+from simkit_solvers.scalar import Scalar
 
 from simkit.paths import as_device_ids, path_mesh, path_program
 from simkit.simulation import Simulation
@@ -188,8 +189,7 @@ def test_what_is_told_grows_as_the_root_of_the_steps():
 
 
 def test_an_adaptive_run_has_no_such_plan():
-    from simkit.execution import build_loaded
-    from simkit.variants import load_variants
+    from simkit.variants import build_loaded, load_variants
 
     built = build_loaded(load_variants(ROOT / "examples/arenstorf.yaml"))
     mesh = path_mesh(1)

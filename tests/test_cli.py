@@ -27,7 +27,7 @@ from typer.testing import CliRunner
 import simkit
 import simkit.doctor
 import simkit.execution
-import simkit.plot
+import simkit.pictures
 import simkit.sizes
 from simkit.build import build
 from simkit.cli import app, main
@@ -216,7 +216,7 @@ class TestRun:
         def fail(dataset, path):
             raise OutputError("the pen is dry")
 
-        monkeypatch.setattr(simkit.plot, "save_picture", fail)
+        monkeypatch.setattr(simkit.pictures, "save_picture", fail)
         result = simkit_command("run", "small.yaml", "--json")
         assert result.exit_code == 0
         assert "warning: no picture: the pen is dry\n" in result.stderr

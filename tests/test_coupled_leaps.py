@@ -14,8 +14,9 @@ from simkit_solvers.curve import Curve
 from simkit_solvers.directions import Direction
 from simkit_solvers.generator import seed_key
 from simkit_solvers.jump_grid import JumpGrid
+from simkit_solvers.jump_method import RUNNING, JumpNoise, Jumps
 from simkit_solvers.jump_sensitivity import girsanov
-from simkit_solvers.jumps import RUNNING, JumpNoise, Jumps, integrate_jumps
+from simkit_solvers.jumps import integrate_jumps
 from simkit_solvers.observe import States
 from simkit_solvers.schedule import AbstractChange, Event, scheduled
 from simkit_solvers.tangents import is_real

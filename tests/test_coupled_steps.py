@@ -15,7 +15,7 @@ from simkit.cli import app
 from simkit.coupling import claimed_order, strong_order
 from simkit.errors import InputError
 from simkit.experiment import load
-from simkit.plot import plot_dataset
+from simkit.pictures import plot_dataset
 from simkit.step_levels import LongerSteps
 from simkit.table import strong_order_notes
 

@@ -17,8 +17,9 @@ from simkit_solvers.curve import Curve
 from simkit_solvers.grid import Grid
 from simkit_solvers.integrate import integrate
 from simkit_solvers.observe import States
-from simkit_solvers.problem import AbstractODE, Scalar, parameter
+from simkit_solvers.problem import AbstractODE, parameter
 from simkit_solvers.registry import make_solver
+from simkit_solvers.scalar import Scalar
 from simkit_solvers.schedule import scheduled
 
 import simkit

@@ -25,12 +25,11 @@ from simkit.debugging.key_reuse import check_keys
 from simkit.debugging.words import following
 from simkit.ensemble import chunk_plan, chunk_requests
 from simkit.errors import InputError
-from simkit.execution import build_loaded
 from simkit.experiment import load
 from simkit.expression import compile_expression
 from simkit.paths import path_mesh
 from simkit.programs import compiled
-from simkit.variants import load_variants
+from simkit.variants import build_loaded, load_variants
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 STEPS, DT, PATHS = 40, 0.05, 64

@@ -14,8 +14,9 @@ from scipy.integrate import solve_ivp
 from simkit_solvers.grid import Grid
 from simkit_solvers.integrate import integrate
 from simkit_solvers.observe import States
-from simkit_solvers.problem import AbstractODE, Scalar
+from simkit_solvers.problem import AbstractODE
 from simkit_solvers.registry import SOLVERS, make_solver
+from simkit_solvers.scalar import Scalar
 from simkit_solvers.terms import takes_halves
 from solver_problems import Driven, PairState, Relaxing
 

@@ -27,11 +27,10 @@ from typer.testing import CliRunner
 import simkit
 from simkit.cli import app
 from simkit.documents import read_document
-from simkit.execution import build_loaded
-from simkit.experiment import experiment_schema
+from simkit.schema import experiment_schema
 from simkit.uncertainty.experiments import build_uncertain
 from simkit.uncertainty.plan import has_distributions, load_uncertain
-from simkit.variants import load_variants
+from simkit.variants import build_loaded, load_variants
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"

@@ -17,11 +17,13 @@ from simkit_solvers.generator import seed_key
 from simkit_solvers.grid import Grid
 from simkit_solvers.integrate import integrate
 from simkit_solvers.jump_grid import JumpGrid
-from simkit_solvers.jumps import REASONS, JumpNoise, integrate_jumps
+from simkit_solvers.jump_method import REASONS, JumpNoise
+from simkit_solvers.jumps import integrate_jumps
 from simkit_solvers.noise import CounterNoise
 from simkit_solvers.observe import AbstractObserver, States
-from simkit_solvers.problem import AbstractODE, Scalar, parameter
+from simkit_solvers.problem import AbstractODE, parameter
 from simkit_solvers.registry import make_solver
+from simkit_solvers.scalar import Scalar
 from simkit_solvers.schedule import ROW, AbstractChange, Event, Schedule, scheduled, stops_of
 
 import simkit

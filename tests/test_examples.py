@@ -13,7 +13,7 @@ import simkit
 from simkit.build import build
 from simkit.cli import app
 from simkit.experiment import load
-from simkit.plot import plot_dataset
+from simkit.pictures import plot_dataset
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 pytestmark = pytest.mark.usefixtures("quick_programs")

@@ -15,9 +15,10 @@ from simkit_solvers.registry import SOLVERS, make_solver
 from simkit.build import build
 from simkit.documents import read_document
 from simkit.errors import InputError
-from simkit.experiment import experiment_schema, load
+from simkit.experiment import load
 from simkit.initial import Distribution
 from simkit.numbered import numbered_names, pair_names
+from simkit.schema import experiment_schema
 from simkit.uncertainty.plan import load_uncertain
 from simkit.variants import load_variants
 

@@ -18,11 +18,13 @@ from simkit_solvers.generator import seed_key
 from simkit_solvers.grid import LONG, Grid, TracedGrid
 from simkit_solvers.integrate import integrate
 from simkit_solvers.jump_grid import JumpGrid
-from simkit_solvers.jumps import JumpNoise, integrate_jumps
+from simkit_solvers.jump_method import JumpNoise
+from simkit_solvers.jumps import integrate_jumps
 from simkit_solvers.noise import CounterNoise
 from simkit_solvers.observe import States
-from simkit_solvers.problem import AbstractODE, AbstractSDE, Scalar
+from simkit_solvers.problem import AbstractODE, AbstractSDE
 from simkit_solvers.registry import SOLVERS, make_solver
+from simkit_solvers.scalar import Scalar
 
 import simkit
 from simkit.build import build

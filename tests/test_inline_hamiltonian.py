@@ -12,7 +12,8 @@ from simkit_solvers.hamiltonian import AbstractHamiltonian
 import simkit
 from simkit.build import build
 from simkit.errors import InputError
-from simkit.experiment import experiment_schema, load
+from simkit.experiment import load
+from simkit.schema import experiment_schema
 
 PENDULUM = {
     "constants": {"g": 9.81},

@@ -22,7 +22,6 @@ from simkit.build import build
 from simkit.cli import app
 from simkit.ensemble import chunk_plan, chunk_requests
 from simkit.errors import InputError, OutputError
-from simkit.execution import build_loaded
 from simkit.experiment import load
 from simkit.inspection.drawing import save_graph
 from simkit.inspection.flat import flat, influences
@@ -35,7 +34,7 @@ from simkit.inspection.model_graph import model_graph
 from simkit.inspection.operation_graph import operation_graph
 from simkit.inspection.report import as_dict, text, write
 from simkit.paths import path_mesh
-from simkit.variants import load_variants
+from simkit.variants import build_loaded, load_variants
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted(path for path in (ROOT / "examples").rglob("*.yaml") if path.stem != "uncertainty")

@@ -17,7 +17,8 @@ from simkit_solvers.grid import Grid, TracedGrid
 from simkit_solvers.integrate import integrate
 from simkit_solvers.noise import CounterNoise
 from simkit_solvers.observe import AbstractObserver, States
-from simkit_solvers.problem import AbstractODE, AbstractSDE, Scalar
+from simkit_solvers.problem import AbstractODE, AbstractSDE
+from simkit_solvers.scalar import Scalar
 from solver_problems import Commutative, Driven, PairState
 
 

@@ -22,8 +22,9 @@ from simkit_solvers.jump_diffusion import AbstractJumpDiffusion, with_jumps
 from simkit_solvers.marks import DoubleExponentialMarks, NormalMarks, jump_count
 from simkit_solvers.noise import CoarsenedNoise, CounterNoise, HalvedNoise, Purpose, StepWords
 from simkit_solvers.observe import States
-from simkit_solvers.problem import Scalar, parameter
+from simkit_solvers.problem import parameter
 from simkit_solvers.registry import make_solver, samples_exactly, weak_order
+from simkit_solvers.scalar import Scalar
 
 import simkit
 from simkit.build import build

@@ -20,6 +20,7 @@ from simkit_solvers.generator import seed_key
 from simkit_solvers.grid import Grid
 from simkit_solvers.integrate import integrate
 from simkit_solvers.jump_grid import JumpGrid
+from simkit_solvers.jump_method import MOVED_EVENT, NO_RATIO, WAITING, JumpNoise, Jumps
 from simkit_solvers.jump_sensitivity import (
     Coupling,
     Differentiated,
@@ -28,16 +29,7 @@ from simkit_solvers.jump_sensitivity import (
     likelihood_ratio,
     weak_derivative,
 )
-from simkit_solvers.jumps import (
-    MOVED_EVENT,
-    NO_RATIO,
-    WAITING,
-    JumpNoise,
-    Jumps,
-    _Path,
-    _turn,
-    integrate_jumps,
-)
+from simkit_solvers.jumps import _Path, _turn, integrate_jumps
 from simkit_solvers.noise import CounterNoise
 from simkit_solvers.observe import States
 from simkit_solvers.registry import make_solver

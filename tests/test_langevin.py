@@ -18,8 +18,8 @@ from simkit_solvers.integrate import integrate
 from simkit_solvers.langevin import AbstractOverdampedLangevin, AbstractUnderdampedLangevin
 from simkit_solvers.noise import CounterNoise, Draw
 from simkit_solvers.observe import States
-from simkit_solvers.problem import Scalar
 from simkit_solvers.registry import make_solver
+from simkit_solvers.scalar import Scalar
 from simkit_solvers.step import stepper_for
 from simkit_solvers.terms import brownian_increment, langevin_terms
 from solver_problems import PairNoise, PairState, QuadState, Wells

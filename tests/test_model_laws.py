@@ -45,8 +45,8 @@ from simkit_solvers.hamiltonian import AbstractHamiltonian
 from simkit_solvers.integrate import integrate
 from simkit_solvers.noise import CounterNoise
 from simkit_solvers.observe import States
-from simkit_solvers.problem import Scalar
 from simkit_solvers.registry import make_solver
+from simkit_solvers.scalar import Scalar
 
 
 def slope(problem, quantity, y, t=0.3):

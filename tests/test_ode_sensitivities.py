@@ -21,13 +21,14 @@ from simkit_solvers.generator import seed_key
 from simkit_solvers.grid import Grid
 from simkit_solvers.integrate import integrate
 from simkit_solvers.jump_grid import JumpGrid
+from simkit_solvers.jump_method import JumpNoise
 from simkit_solvers.jump_sensitivity import girsanov
-from simkit_solvers.jumps import JumpNoise
 from simkit_solvers.noise import CounterNoise
 from simkit_solvers.observe import States
 from simkit_solvers.ode_gradient import RETURNS_WITHIN, ode_gradient
-from simkit_solvers.problem import AbstractODE, Scalar, parameter
+from simkit_solvers.problem import AbstractODE, parameter
 from simkit_solvers.registry import make_solver
+from simkit_solvers.scalar import Scalar
 from simkit_solvers.schedule import scheduled
 from simkit_solvers.stationary import stationary_derivative
 from simkit_solvers.transition_scores import WithScores

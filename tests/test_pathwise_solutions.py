@@ -14,8 +14,9 @@ from simkit_solvers.grid import Grid
 from simkit_solvers.integrate import integrate
 from simkit_solvers.noise import CounterNoise
 from simkit_solvers.observe import States
-from simkit_solvers.problem import AbstractSDE, Scalar
+from simkit_solvers.problem import AbstractSDE
 from simkit_solvers.registry import SOLVERS, make_solver
+from simkit_solvers.scalar import Scalar
 from solver_problems import Given
 
 STEPS, PATHS = (32, 128), 8000

@@ -11,7 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from simkit.errors import InputError, OutputError
-from simkit.plot import plot_dataset, save_picture
+from simkit.pictures import plot_dataset, save_picture
 from simkit.storage import read_dataset, write_dataset
 
 
@@ -208,8 +208,7 @@ def test_a_failure_leaves_the_old_picture(tmp_path, monkeypatch):
 
 
 def test_importing_these_modules_imports_no_drawing_and_no_jax():
-    code = (
-        "import sys, simkit.plot, simkit.storage, simkit.table; print({'matplotlib', 'jax'} & {*sys.modules})"
-    )
+    modules = "simkit.pictures, simkit.storage, simkit.table"
+    code = f"import sys, {modules}; print({{'matplotlib', 'jax'}} & {{*sys.modules}})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"

@@ -18,20 +18,15 @@ from simkit_solvers.generator import Words, block, seed_key
 from simkit_solvers.grid import Grid
 from simkit_solvers.integrate import integrate
 from simkit_solvers.jump_grid import JumpGrid
-from simkit_solvers.jumps import (
-    BAD_COUNT,
-    BAD_PROPENSITY,
-    TOO_MANY_STEPS,
-    JumpNoise,
-    check_rates,
-    integrate_jumps,
-)
+from simkit_solvers.jump_method import BAD_COUNT, BAD_PROPENSITY, TOO_MANY_STEPS, JumpNoise, check_rates
+from simkit_solvers.jumps import integrate_jumps
 from simkit_solvers.noise import CounterNoise
 from simkit_solvers.observe import States
-from simkit_solvers.problem import Scalar, parameter, parameters_of
+from simkit_solvers.problem import parameter, parameters_of
 from simkit_solvers.reaction import reaction
 from simkit_solvers.reaction_network import AbstractReactionNetwork, ChemicalLangevin
 from simkit_solvers.registry import make_solver
+from simkit_solvers.scalar import Scalar
 from simkit_solvers.variates import (
     LARGEST_INVERTED,
     _binomial_hat,

@@ -14,7 +14,8 @@ from simkit_solvers.generator import Words, seed_key
 from simkit_solvers.grid import Grid
 from simkit_solvers.integrate import integrate
 from simkit_solvers.jump_grid import JumpGrid
-from simkit_solvers.jumps import AbstractJumpMethod, JumpNoise, integrate_jumps
+from simkit_solvers.jump_method import AbstractJumpMethod, JumpNoise
+from simkit_solvers.jumps import integrate_jumps
 from simkit_solvers.model_solver import AbstractModelSolver
 from simkit_solvers.noise import Draw, StepWords
 from simkit_solvers.observe import States

@@ -17,8 +17,9 @@ from simkit_solvers.grid import Grid
 from simkit_solvers.integrate import integrate
 from simkit_solvers.noise import CounterNoise
 from simkit_solvers.observe import States
-from simkit_solvers.problem import AbstractODE, AbstractSDE, Scalar, parameter
+from simkit_solvers.problem import AbstractODE, AbstractSDE, parameter
 from simkit_solvers.reversible import end_state
+from simkit_solvers.scalar import Scalar
 from simkit_solvers.symplectic import Leapfrog, Yoshida4
 
 START = HenonHeiles.State(*map(jnp.asarray, (0.1, -0.2, 0.3, 0.1)))

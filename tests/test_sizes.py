@@ -15,7 +15,8 @@ from simkit_solvers.problem import check_parameters, parameters_of, variables_of
 import simkit
 from simkit.build import build
 from simkit.errors import InputError
-from simkit.experiment import experiment_schema, load
+from simkit.experiment import load
+from simkit.schema import experiment_schema
 
 SIZED = {name: model for name, model in MODELS.items() if is_sized(model)}
 TIME = {"t1": 1.0, "steps": 10}

@@ -12,8 +12,9 @@ from simkit_solvers.grid import Grid
 from simkit_solvers.integrate import integrate
 from simkit_solvers.noise import CoarsenedNoise, Draw
 from simkit_solvers.observe import States
-from simkit_solvers.problem import AbstractSDE, Scalar
+from simkit_solvers.problem import AbstractSDE
 from simkit_solvers.registry import SOLVERS, make_solver, strong_order
+from simkit_solvers.scalar import Scalar
 from simkit_solvers.step import stepper_for
 from solver_problems import Additive, Commutative, Diagonal, General, Given, ScalarNoise, Wells
 

@@ -14,8 +14,8 @@ from simkit_solvers.hamiltonian import AbstractHamiltonian
 from simkit_solvers.integrate import integrate
 from simkit_solvers.noise import Draw
 from simkit_solvers.observe import States
-from simkit_solvers.problem import Scalar
 from simkit_solvers.registry import SOLVERS, check_solver, make_solver
+from simkit_solvers.scalar import Scalar
 from simkit_solvers.step import stepper_for
 from simkit_solvers.terms import HalfTerm, takes_halves
 from solver_problems import PairState, QuadState

@@ -13,7 +13,7 @@ from simkit_solvers.directions import Direction, Release
 from simkit_solvers.euler_maruyama import EulerMaruyama
 from simkit_solvers.generator import seed_key
 from simkit_solvers.grid import Grid
-from simkit_solvers.integrate import integrate_along
+from simkit_solvers.integrate_along import integrate_along
 from simkit_solvers.noise import CounterNoise, on_sums
 from simkit_solvers.observe import States
 from simkit_solvers.smoothing import Smoothing

@@ -12,7 +12,8 @@ from simkit_solvers.brownian_tree import BrownianTree
 from simkit_solvers.generator import seed_key
 from simkit_solvers.milstein import Milstein
 from simkit_solvers.observe import States
-from simkit_solvers.problem import AbstractSDE, Scalar
+from simkit_solvers.problem import AbstractSDE
+from simkit_solvers.scalar import Scalar
 from solver_problems import PairNoise, PairState
 
 TREE = BrownianTree.of(seed_key(0), 0)

@@ -223,7 +223,7 @@ class TestFiles:
 
     @pytest.mark.parametrize("method", ["morris", "rank", "propagate"])
     def test_each_method_has_a_table_and_a_picture(self, method, tmp_path):
-        from simkit.plot import save_picture
+        from simkit.pictures import save_picture
         from simkit.uncertainty.table import print_table
 
         changes = {"uncertainty.method": method, "uncertainty.points": 32, "uncertainty.of": "[y, z]"}

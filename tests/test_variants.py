@@ -13,7 +13,7 @@ import simkit
 from simkit.cli import app
 from simkit.errors import InputError, NumericalError
 from simkit.experiment import load
-from simkit.plot import plot_dataset
+from simkit.pictures import plot_dataset
 from simkit.storage import read_dataset
 from simkit.table import print_table, with_error
 from simkit.variant_dataset import combined, one_variant

@@ -1,6 +1,7 @@
 """The square root of full truncation, and that of a correlation, where models look for them."""
 
-from simkit_solvers.problem import Roughness, Scalar
+from simkit_solvers.problem import Roughness
+from simkit_solvers.scalar import Scalar
 from simkit_solvers.square_root import sqrt_positive as sqrt_positive
 
 

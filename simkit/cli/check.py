@@ -25,9 +25,8 @@ def validate(
     """Check an experiment without running it. Every mistake is listed with its line and column."""
     with reported(as_json):
         prefer_wide_vectors()
-        from simkit.execution import build_loaded, output_of
         from simkit.uncertainty.plan import has_distributions
-        from simkit.variants import load_variants
+        from simkit.variants import build_loaded, load_variants, output_of
 
         if variant is None and has_distributions(experiment, overrides or []):
             _validate_uncertain(experiment, overrides, as_json)
@@ -71,8 +70,7 @@ def _check_place_of(output: str | None) -> None:
 
 def _facts(simulation: "Simulation") -> dict[str, Any]:
     from simkit_solvers.grid import Grid
-
-    from simkit.reaction_plan import model_of
+    from simkit_solvers.schedule import model_of
 
     return {
         "model": type(model_of(simulation.problem)).__name__,
@@ -95,7 +93,7 @@ def _line(what: str, simulation: "Simulation") -> str:
 def schema() -> None:
     """Print the JSON Schema of an experiment, for editors that complete and check YAML."""
     with reported():
-        from simkit.experiment import experiment_schema
+        from simkit.schema import experiment_schema
 
         print_json(experiment_schema())
 

@@ -75,7 +75,7 @@ class Outputs:
 
     def _draw(self, dataset: "xr.Dataset", picture: Path) -> Path | None:
         """What goes wrong here is a warning: the results are safe on disk."""
-        from simkit.plot import save_picture
+        from simkit.pictures import save_picture
 
         try:
             save_picture(dataset, picture)

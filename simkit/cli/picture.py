@@ -30,7 +30,7 @@ def plot(
     with reported():
         target = out or dataset.with_suffix(".png")
         check_picture(target, overwrite)
-        from simkit.plot import save_picture
+        from simkit.pictures import save_picture
         from simkit.storage import read_dataset
 
         save_picture(read_dataset(dataset), target)

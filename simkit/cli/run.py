@@ -39,9 +39,8 @@ def run(
     """Run an experiment: print a table with error bars, write the dataset and a picture beside it."""
     with reported(as_json):
         prepare(quiet, keep=not dry_run)
-        from simkit.execution import build_loaded, keeps_unresolved, output_of, refuse_paths
         from simkit.storage import check_place
-        from simkit.variants import load_variants
+        from simkit.variants import build_loaded, keeps_unresolved, load_variants, output_of, refuse_paths
 
         loaded = load_variants(experiment, overrides or [], variant)
         built = build_loaded(loaded)

@@ -49,9 +49,8 @@ def sensitivity(
     """
     with reported(as_json):
         prepare(quiet)
-        from simkit.execution import build_loaded, keeps_unresolved, refuse_paths
         from simkit.sensitivity import run_studies
-        from simkit.variants import load_variants
+        from simkit.variants import build_loaded, keeps_unresolved, load_variants, refuse_paths
 
         given: list = list(overrides or [])
         if wrt:

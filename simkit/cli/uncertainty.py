@@ -21,9 +21,9 @@ def uncertainty(
     """Study an experiment whose parameters are distributions: which of them matter, and how much."""
     with reported(as_json):
         prepare(quiet)
-        from simkit.execution import refuse_paths
         from simkit.uncertainty.experiments import build_uncertain, study_experiment
         from simkit.uncertainty.plan import load_uncertain
+        from simkit.variants import refuse_paths
 
         loaded = load_uncertain(experiment, overrides or [])
         simulation = build_uncertain(loaded)

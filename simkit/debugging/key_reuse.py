@@ -13,7 +13,7 @@ from simkit_solvers.generator import seed_key
 from simkit_solvers.grid import Grid
 from simkit_solvers.jump_diffusion import AbstractJumpDiffusion
 from simkit_solvers.jump_grid import JumpGrid
-from simkit_solvers.jumps import JumpNoise, Jumps
+from simkit_solvers.jump_method import JumpNoise, Jumps
 from simkit_solvers.noise import AbstractNoise, CounterNoise, Draw, Purpose
 from simkit_solvers.problem import AbstractSDE
 from simkit_solvers.schedule import as_solved, within

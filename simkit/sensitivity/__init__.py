@@ -8,14 +8,14 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from simkit.errors import InputError, NumericalError
-from simkit.execution import UnresolvedWarning, build_loaded, keeps_unresolved, provenance
+from simkit.errors import InputError, NumericalError, UnresolvedWarning
 from simkit.mistakes import placed
 from simkit.overrides import Overrides
+from simkit.provenance import provenance
 from simkit.sensitivity.study import find_sensitivities
 from simkit.settings import Experiment, Sensitivity
 from simkit.simulation import Simulation
-from simkit.variants import Variants, load_variants
+from simkit.variants import Variants, build_loaded, keeps_unresolved, load_variants
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 from simkit_solvers.directions import Direction, Release
 from simkit_solvers.extra_jump import extra_jump
 from simkit_solvers.grid import Grid
-from simkit_solvers.integrate import check_released, integrate_along, integrate_along_twice
+from simkit_solvers.integrate_along import check_released, integrate_along, integrate_along_twice
+from simkit_solvers.jump_method import JumpNoise
 from simkit_solvers.jump_sensitivity import finite_difference, girsanov, weak_derivative
-from simkit_solvers.jumps import JumpNoise
 from simkit_solvers.smoothing import Smoothing
 
 from simkit.initial import Distribution, given_value

@@ -20,7 +20,7 @@ from simkit_solvers.noise import CounterNoise, StepWords
 from simkit_solvers.path_run import event_steps
 from simkit_solvers.problem import AbstractODE, AbstractSDE, Roughness
 from simkit_solvers.registry import info_of
-from simkit_solvers.schedule import schedule_of
+from simkit_solvers.schedule import model_of, schedule_of
 from simkit_solvers.smoothing import Smoothing
 from simkit_solvers.traced import traced_once
 
@@ -29,7 +29,6 @@ from simkit.initial import Distribution
 from simkit.inline_model import roughness
 from simkit.observables import Observable, Observer
 from simkit.paths import Driver, Inputs, PathProgram
-from simkit.reaction_plan import model_of
 from simkit.sensitivity.derivative_program import like
 from simkit.sensitivity.differences import COUPLED, step_of
 from simkit.sensitivity.edges import EXTREMES

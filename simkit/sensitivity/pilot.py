@@ -16,11 +16,11 @@ from typing import NamedTuple
 
 import numpy as np
 from simkit_solvers.andersen_qe import AbstractSquareRootVariance, AndersenQE
+from simkit_solvers.schedule import model_of
 
 from simkit.chunks import planned_steps
 from simkit.paths import as_device_ids, lanes_for, path_mesh
 from simkit.programs import Request, compiled
-from simkit.reaction_plan import model_of
 from simkit.sensitivity.choice import Choice, Method, Offer
 from simkit.sensitivity.facts import Facts
 from simkit.sensitivity.part import FEW_PATH_STEPS, Part, chunks_of, ids_of_level, of_paths, quickly_made

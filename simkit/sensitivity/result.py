@@ -9,10 +9,10 @@ import xarray as xr
 from simkit_solvers.adaptive_grid import AdaptiveGrid
 from simkit_solvers.jump_grid import JumpGrid
 from simkit_solvers.problem import AbstractSDE
+from simkit_solvers.schedule import model_of
 
 from simkit.dataset import FORMAT, quantities
 from simkit.dataset_errors import bias_variables
-from simkit.reaction_plan import model_of
 from simkit.sensitivity.error_variables import error_variables, resolutions
 from simkit.sensitivity.study import Derivative, Study
 from simkit.simulation import Simulation

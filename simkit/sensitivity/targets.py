@@ -13,14 +13,13 @@ from simkit_solvers.grid import Grid
 from simkit_solvers.jump_grid import JumpGrid
 from simkit_solvers.noise import CounterNoise
 from simkit_solvers.problem import parameters_of, variables_of
-from simkit_solvers.schedule import UnknownTimesError
+from simkit_solvers.schedule import UnknownTimesError, model_of
 
 from simkit.errors import InputError
 from simkit.initial import numbers_of
 from simkit.observables import Observer
 from simkit.paths import Driver, Inputs, PathProgram, path_mesh, path_program
 from simkit.ranges import ranged_values, ranges_of
-from simkit.reaction_plan import model_of
 from simkit.sensitivity_names import full_name
 from simkit.simulation import Simulation
 from simkit.suggestion import did_you_mean, shown

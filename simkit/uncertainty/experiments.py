@@ -13,10 +13,10 @@ from simkit_solvers.jump_grid import JumpGrid
 from simkit.build import build
 from simkit.could_differ import is_random
 from simkit.errors import InputError
-from simkit.execution import provenance_of, refuse_paths
 from simkit.mistakes import placed
 from simkit.observables import Observer
 from simkit.overrides import Overrides
+from simkit.provenance import provenance_of
 from simkit.sensitivity.facts import Facts, not_smooth
 from simkit.sensitivity.targets import changes, find_target, program_of
 from simkit.simulation import Simulation
@@ -28,6 +28,7 @@ from simkit.uncertainty.plan import UncertainExperiment, load_uncertain
 from simkit.uncertainty.ranks import FEWEST_PATHS
 from simkit.uncertainty.simulations import evaluate_simulation
 from simkit.uncertainty.study import Plan, Study, check_budget, run_study
+from simkit.variants import refuse_paths
 
 if TYPE_CHECKING:
     import xarray as xr

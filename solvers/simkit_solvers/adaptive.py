@@ -15,8 +15,9 @@ from simkit_solvers.adaptive_grid import AdaptiveGrid, Tolerances
 from simkit_solvers.first_hold import Examined, Hold, earlier, first_holds, none_holds, rows_along
 from simkit_solvers.flattened import Flattened, Layout
 from simkit_solvers.observe import AbstractObserver, with_stops
-from simkit_solvers.problem import AbstractODE, AbstractSDE, Scalar
+from simkit_solvers.problem import AbstractODE, AbstractSDE
 from simkit_solvers.root_finder import for_adaptive_steps
+from simkit_solvers.scalar import Scalar
 from simkit_solvers.schedule import Schedule, as_solved, just_after, prepared, schedule_of, stops_of, within
 from simkit_solvers.scopes import STEPS_WITHIN
 from simkit_solvers.terms import DriftTerm, ordinary_terms

@@ -2,8 +2,8 @@
 
 import equinox as eqx
 
-from simkit_solvers.problem import Scalar
 from simkit_solvers.saved_times import AbstractSavedTimes, check_counts, check_positive
+from simkit_solvers.scalar import Scalar
 
 MAX_STEPS = 16**4  # derivatives nest loops of 16 turns: a power of 16 wastes none
 

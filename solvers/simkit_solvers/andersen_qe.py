@@ -10,7 +10,7 @@ from jax.core import Tracer
 
 from simkit_solvers.decay import mean_decay
 from simkit_solvers.model_solver import AbstractModelSolver
-from simkit_solvers.problem import Scalar
+from simkit_solvers.scalar import Scalar
 from simkit_solvers.solver_info import Orders, SolverInfo
 from simkit_solvers.square_root import sqrt_positive
 

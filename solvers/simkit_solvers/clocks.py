@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from simkit_solvers.exact_events import AbstractExactMethod, event, proposal, waiting_time
-from simkit_solvers.jumps import Jumps
+from simkit_solvers.jump_method import Jumps
 
 
 class Clocks(NamedTuple):

@@ -26,9 +26,7 @@ from simkit_solvers.directions import Direction
 from simkit_solvers.exact_events import are_propensities, waiting_time
 from simkit_solvers.generator import Stream, Words, block, stream_key
 from simkit_solvers.jump_grid import JumpGrid
-from simkit_solvers.jump_scores import has_likelihood, score_gained
-from simkit_solvers.jump_watch import Watched, before_its_end, first_seen, shown
-from simkit_solvers.jumps import (
+from simkit_solvers.jump_method import (
     BAD_COUNT,
     BAD_EVENT,
     BAD_PROPENSITY,
@@ -38,11 +36,11 @@ from simkit_solvers.jumps import (
     TOO_MANY_STEPS,
     JumpNoise,
     Jumps,
-    after_event,
     check_rates,
-    observed,
-    over,
 )
+from simkit_solvers.jump_scores import has_likelihood, score_gained
+from simkit_solvers.jump_watch import Watched, before_its_end, first_seen, shown
+from simkit_solvers.jumps import after_event, observed, over
 from simkit_solvers.observe import AbstractObserver, with_stops
 from simkit_solvers.reaction_network import AbstractReactionNetwork
 from simkit_solvers.schedule import ROW, just_after, schedule_of, stops_of

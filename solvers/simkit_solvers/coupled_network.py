@@ -16,9 +16,9 @@ import equinox as eqx
 import jax.numpy as jnp
 
 from simkit_solvers.observe import AbstractObserver
-from simkit_solvers.problem import Scalar
 from simkit_solvers.reaction import Reaction
 from simkit_solvers.reaction_network import AbstractReactionNetwork
+from simkit_solvers.scalar import Scalar
 
 FIRST, SECOND = "first_", "second_"
 

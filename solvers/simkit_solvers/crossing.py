@@ -18,7 +18,8 @@ import optimistix as optx
 from simkit_solvers.adaptive import integrate_adaptive, solution
 from simkit_solvers.adaptive_grid import AdaptiveGrid
 from simkit_solvers.observe import States
-from simkit_solvers.problem import AbstractODE, Scalar
+from simkit_solvers.problem import AbstractODE
+from simkit_solvers.scalar import Scalar
 from simkit_solvers.tangents import is_real
 
 FINER = 1e-2  # of the run's tolerances: those to which the crossing is found in the step's interpolant

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from simkit_solvers.problem import Scalar
+from simkit_solvers.scalar import Scalar
 
 Interpolation = Literal["linear", "previous", "cubic"]
 FEW_NODES = 64  # up to so many are compared with t all at once; of more the interval is found by halving

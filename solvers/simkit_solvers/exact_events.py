@@ -5,7 +5,7 @@ from typing import ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from simkit_solvers.jumps import (
+from simkit_solvers.jump_method import (
     BAD_COUNT,
     BAD_PROPENSITY,
     RUNNING,

@@ -23,7 +23,7 @@ from simkit_solvers.integrate import integrate
 from simkit_solvers.jump_diffusion import AbstractJumpDiffusion
 from simkit_solvers.noise import AbstractNoise, Purpose, StepWords
 from simkit_solvers.observe import AbstractObserver
-from simkit_solvers.problem import Scalar
+from simkit_solvers.scalar import Scalar
 from simkit_solvers.schedule import Schedule, ScheduledJumpDiffusion
 from simkit_solvers.tangents import along, as_tangent
 from simkit_solvers.variates import below_one

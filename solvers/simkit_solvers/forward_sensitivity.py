@@ -23,7 +23,8 @@ from simkit_solvers.adaptive import integrate_adaptive
 from simkit_solvers.adaptive_grid import AdaptiveGrid
 from simkit_solvers.directions import Direction
 from simkit_solvers.observe import AbstractObserver
-from simkit_solvers.problem import AbstractODE, Scalar
+from simkit_solvers.problem import AbstractODE
+from simkit_solvers.scalar import Scalar
 from simkit_solvers.schedule import schedule_of
 from simkit_solvers.tangents import along, as_tangent, is_real
 

@@ -5,7 +5,7 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 
-from simkit_solvers.problem import Scalar
+from simkit_solvers.scalar import Scalar
 
 PERIOD = 8  # what the length of every block divides (`blocks.method_of`)
 # From here on rounding in float32 takes more from a stochastic equation than its steps are off.

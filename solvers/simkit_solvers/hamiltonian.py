@@ -4,7 +4,8 @@ import abc
 
 import jax
 
-from simkit_solvers.problem import AbstractODE, Scalar, halves
+from simkit_solvers.problem import AbstractODE, halves
+from simkit_solvers.scalar import Scalar
 
 
 class AbstractHamiltonian(AbstractODE):

@@ -8,7 +8,7 @@ a block is reached from the block's start, by steps that are taken for this row 
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -19,10 +19,8 @@ import numpy as np
 from simkit_solvers.blocks import bytes_of, method_of, strong, turns_of
 from simkit_solvers.checkpoints import Nesting, nested_scan, nesting
 from simkit_solvers.compensated import AbstractCompensatedStep
-from simkit_solvers.directions import Along, Direction, Release
 from simkit_solvers.grid import Grid, TracedGrid
 from simkit_solvers.jump_diffusion import AbstractJumpDiffusion
-from simkit_solvers.moving_run import MovingRun
 from simkit_solvers.noise import AbstractNoise, Draw, Purpose
 from simkit_solvers.observe import AbstractObserver
 from simkit_solvers.packing import Paired, packing
@@ -31,8 +29,6 @@ from simkit_solvers.problem import AbstractODE
 from simkit_solvers.reverse_pass import REVERSE_BYTES
 from simkit_solvers.schedule import prepared, schedule_of
 from simkit_solvers.scopes import STEPS
-from simkit_solvers.smoothed_run import SmoothedRun
-from simkit_solvers.smoothing import Smoothing
 
 NO_STEP = 2**32 - 1
 
@@ -62,100 +58,25 @@ def integrate(
     Raises `ValueError` when a stochastic problem comes without noise or takes more steps than it can drive,
     and for events that are not at the end of a step.
     """
-    return _integrate(problem, solver, y0, grid, noise, observer, memory=memory)
+    return integrate_run(problem, solver, y0, grid, noise, observer, memory=memory)
 
 
-def integrate_along(
-    problem: AbstractODE,
-    solver,
-    y0,
-    grid: Grid,
-    noise: AbstractNoise | None,
-    observer: AbstractObserver,
-    directions: Sequence[Direction],
-    release: Release | Smoothing | None = None,
-    memory: float = REVERSE_BYTES,
-) -> Along:
-    """One path as by `integrate`, and its derivatives along directions, in one loop.
-
-    With `release`, derivatives become weights (`simkit_solvers.directions`): the derivative of the mean of a
-    kept value f is then that of `f * weight + change`. Without, the weights are zeros. A path costs about
-    half as much again for each direction; differentiate the result once more for second derivatives.
-    Raises `ValueError` as `integrate`, and `NoDensityError` where a derivative cannot be released.
-    """
-
-    def moving(run):
-        if isinstance(release, Smoothing):
-            return SmoothedRun.along(run, problem, tuple(directions), release)
-        return MovingRun.along(run, problem, tuple(directions), release)
-
-    return _integrate(problem, solver, y0, grid, noise, observer, moving, release is not None, memory)
-
-
-def integrate_along_twice(
-    problem: AbstractODE,
-    solver,
-    y0,
-    grid: Grid,
-    noise: AbstractNoise | None,
-    observer: AbstractObserver,
-    directions: tuple[Direction, Direction, Direction],
-    smoothings: tuple[Smoothing, Smoothing],
-) -> Along:
-    """One path, and the second derivative along two directions of it, in one loop.
-
-    `directions` are the first, the last, and the derivative of the first along the last. The rows are
-    estimates of the first derivative, smoothed by the first of `smoothings`, their derivatives along the
-    last one and its weights by the other: the mean of `row * weight + change` is the second derivative.
-    Raises as `integrate_along`.
-    """
-    first, last, both = directions
-
-    def moving(run):
-        def begun(problem, observer, t0, dt, first):
-            plain = run._replace(problem=prepared(problem), observer=observer, t0=t0, dt=dt)
-            return SmoothedRun.along(plain, problem, (first,), smoothings[0])
-
-        given = problem, observer, run.t0, run.dt, first
-        change = eqx.filter_jvp(begun, given, (last.problem, last.observer, last.t0, last.dt, both))[1]
-        return SmoothedRun.of(begun(*given), (change,), smoothings[1], (last.y0,))
-
-    return _integrate(problem, solver, y0, grid, noise, observer, moving, True)
-
-
-def check_released(
-    problem: AbstractODE,
-    solver,
-    y0,
-    grid: Grid,
-    noise: AbstractNoise | None,
-    observer: AbstractObserver,
-    directions: Sequence[Direction],
-    release: Release | Smoothing,
-) -> None:
-    """Raises what `integrate_along` raises of one step, `NoDensityError` among it, without its loop."""
-    stepper, components, group, _, dtype = method_of(problem, solver, y0, grid, noise, released=True)
-    jumps, schedule = isinstance(problem, AbstractJumpDiffusion), schedule_of(problem)
-    t0, dt = jnp.asarray(grid.t0, dtype), jnp.asarray(grid.dt, dtype)
-    plain = PathRun(prepared(problem), stepper, observer, noise if components else None, t0, dt)
-    tables = () if schedule is None else event_steps(schedule, grid)
-    kind: Any = SmoothedRun if isinstance(release, Smoothing) else MovingRun
-    run = kind.along(plain, problem, tuple(directions), release)
-    start = jax.tree.map(strong, run.start(y0, tables))
-    run.settled(start, *_driven(run, stepper, components, jumps, jnp.uint32(0), group)[0], tables)
-
-
-def _integrate(
+def integrate_run(
     problem: AbstractODE,
     solver,
     y0,
     grid: Grid | TracedGrid,
     noise: AbstractNoise | None,
     observer: AbstractObserver,
-    moving: Callable[[PathRun], MovingRun | SmoothedRun] | None = None,
+    moving: Callable[[PathRun], Any] | None = None,
     released: bool = False,
     memory: float = REVERSE_BYTES,
 ) -> Any:
+    """As `integrate`, of the run that `moving` makes of the plain one: one that carries derivatives too.
+
+    It has the methods of `PathRun`, and `settled`. `released` is whether its steps are differentiated by
+    their normals.
+    """
     stepper, components, group, size, dtype = method_of(problem, solver, y0, grid, noise, released=released)
     jumps = isinstance(problem, AbstractJumpDiffusion)
     if not components:
@@ -177,7 +98,7 @@ def _integrate(
         return eqx.combine(numbers, others)
 
     def driven(run, first, count):
-        return _driven(run, stepper, components, jumps, first, count)
+        return driven_by(run, stepper, components, jumps, first, count)
 
     def drawn_apart(run, first, count):
         """The same, its normals in memory: drawn in a branch, always taken, out of which nothing is fused.
@@ -190,7 +111,7 @@ def _integrate(
 
         shapes = jax.eval_shape(normals)
         pack, unpack = packing(shapes)
-        none = _zeros(jax.eval_shape(pack, shapes))
+        none = zeros(jax.eval_shape(pack, shapes))
         drawn = unpack(jax.lax.cond(first != jnp.uint32(NO_STEP), lambda: pack(normals()), lambda: none))
         kinds = jax.eval_shape(lambda: driven(run, first, count))
         others = jax.tree.structure(kinds) != jax.tree.structure(shapes)
@@ -302,9 +223,9 @@ def _integrate(
         return jax.jvp(differentiable, primals, tangents)
 
     start = jax.tree.map(strong, run.start(y0, tables))
-    if isinstance(run, MovingRun | SmoothedRun):
+    if moving is not None:
         step = jax.eval_shape(lambda: driven(run, jnp.uint32(0), group)[0])  # its types do
-        run, start = run.settled(start, *_zeros(step), tables)
+        run, start = run.settled(start, *zeros(step), tables)
         numbers, others = eqx.partition(run, eqx.is_array)
         start = start if noise is None else _own(start, noise)
     pack, unpack = packing(start)
@@ -341,7 +262,7 @@ def _integrate(
     return jax.tree.map(_in_order, first, between, last)
 
 
-def _driven(run, stepper, components: int, jumps: bool, first, count: int) -> list:
+def driven_by(run, stepper, components: int, jumps: bool, first, count: int) -> list:
     """For each step what drives it: normals and further words, and the words of its jumps."""
     draws = [Draw(())] * count
     if run.noise is None:
@@ -354,7 +275,7 @@ def _driven(run, stepper, components: int, jumps: bool, first, count: int) -> li
     return list(zip(draws, happening, strict=True))
 
 
-def _zeros(shapes):
+def zeros(shapes):
     return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
 
 
@@ -370,10 +291,10 @@ def _in_order(first, between, last):
 
 
 def _problem(run):
-    return _problem(run.run) if isinstance(run, MovingRun | SmoothedRun) else run.problem
+    return run.problem if isinstance(run, PathRun) else _problem(run.run)
 
 
 def _with_problem(run, problem):
-    if isinstance(run, MovingRun | SmoothedRun):
-        return run._replace(run=_with_problem(run.run, problem))
-    return run._replace(problem=problem)
+    if isinstance(run, PathRun):
+        return run._replace(problem=problem)
+    return run._replace(run=_with_problem(run.run, problem))

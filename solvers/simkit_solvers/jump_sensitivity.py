@@ -20,17 +20,11 @@ from simkit_solvers.coupled_network import CoupledNetwork, ObservedPair
 from simkit_solvers.directions import Along, Direction
 from simkit_solvers.generator import Words, block, threefry2x32
 from simkit_solvers.jump_grid import JumpGrid
-from simkit_solvers.jumps import (
-    AbstractJumpMethod,
-    JumpNoise,
-    JumpRun,
-    check_rates,
-    integrate_jumps,
-    observed,
-)
+from simkit_solvers.jump_method import AbstractJumpMethod, JumpNoise, check_rates
+from simkit_solvers.jumps import JumpRun, integrate_jumps, observed
 from simkit_solvers.observe import AbstractObserver, States
-from simkit_solvers.problem import Scalar
 from simkit_solvers.reaction_network import AbstractReactionNetwork
+from simkit_solvers.scalar import Scalar
 from simkit_solvers.schedule import schedule_of
 from simkit_solvers.tangents import along, as_tangent, moved
 from simkit_solvers.variates import below_one

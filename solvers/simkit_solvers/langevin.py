@@ -5,7 +5,8 @@ import abc
 import equinox as eqx
 import jax.numpy as jnp
 
-from simkit_solvers.problem import AbstractSDE, Scalar, halves
+from simkit_solvers.problem import AbstractSDE, halves
+from simkit_solvers.scalar import Scalar
 
 
 class AbstractUnderdampedLangevin(AbstractSDE):

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 
 from simkit_solvers.noise import StepWords
 from simkit_solvers.normal import standard_normal
-from simkit_solvers.problem import Scalar
+from simkit_solvers.scalar import Scalar
 from simkit_solvers.variates import exponential, inverted
 
 MOST_BY_INVERSION = 8

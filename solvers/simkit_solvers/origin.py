@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 
 from simkit_solvers.langevin import AbstractUnderdampedLangevin
-from simkit_solvers.problem import AbstractODE, AbstractSDE, Calculus, NoiseKind, Scalar
+from simkit_solvers.problem import AbstractODE, AbstractSDE, Calculus, NoiseKind
+from simkit_solvers.scalar import Scalar
 
 
 class ODEFrom(AbstractODE):

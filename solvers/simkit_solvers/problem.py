@@ -14,7 +14,8 @@ import equinox as eqx
 import jax
 from jax.core import Tracer
 
-Scalar = float | jax.Array
+from simkit_solvers.scalar import Scalar
+
 Calculus = Literal["ito", "stratonovich", "any"]
 NoiseKind = Literal["additive", "scalar", "diagonal", "commutative", "general"]
 

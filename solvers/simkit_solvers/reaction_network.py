@@ -14,8 +14,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from simkit_solvers.problem import AbstractODE, AbstractSDE, NoiseKind, Scalar
+from simkit_solvers.problem import AbstractODE, AbstractSDE, NoiseKind
 from simkit_solvers.reaction import Reaction
+from simkit_solvers.scalar import Scalar
 from simkit_solvers.square_root import sqrt_positive
 
 
@@ -132,3 +133,12 @@ def _combinations(x, number: int):
 
 def _powers(x, number: int):
     return x if number == 1 else jax.lax.integer_pow(x, number) * (1 / math.factorial(number))
+
+
+def view(problem: AbstractODE, jumps: bool) -> str | None:
+    """Which of the three processes of a reaction network a problem is; `None` of any other model."""
+    if isinstance(problem, AbstractSDE):
+        return "chemical Langevin equation" if isinstance(problem, ChemicalLangevin) else None
+    if not isinstance(problem, AbstractReactionNetwork):
+        return None
+    return "jump process" if jumps else "rate equation"

@@ -22,7 +22,7 @@ from simkit_solvers.euler_maruyama import EULER_MARUYAMA
 from simkit_solvers.exact_sampling import EXACT_SAMPLING
 from simkit_solvers.hamiltonian import AbstractHamiltonian
 from simkit_solvers.jump_diffusion import AbstractJumpDiffusion
-from simkit_solvers.jumps import check_rates
+from simkit_solvers.jump_method import check_rates
 from simkit_solvers.langevin import AbstractUnderdampedLangevin
 from simkit_solvers.leimkuhler_matthews import LEIMKUHLER_MATTHEWS, LeimkuhlerMatthews
 from simkit_solvers.milstein import DERIVATIVE_FREE_MILSTEIN, MILSTEIN

@@ -4,7 +4,7 @@ import equinox as eqx
 import numpy as np
 from jax.core import Tracer
 
-from simkit_solvers.problem import Scalar
+from simkit_solvers.scalar import Scalar
 
 
 class AbstractSavedTimes(eqx.Module):

@@ -19,8 +19,9 @@ from simkit_solvers.calculus import Converted
 from simkit_solvers.curve import AbstractTimeFunction
 from simkit_solvers.grid import Grid
 from simkit_solvers.jump_diffusion import AbstractJumpDiffusion
-from simkit_solvers.problem import AbstractODE, AbstractSDE, Calculus, NoiseKind, Scalar, parameters_of
+from simkit_solvers.problem import AbstractODE, AbstractSDE, Calculus, NoiseKind, parameters_of
 from simkit_solvers.reaction_network import AbstractReactionNetwork, ChemicalLangevin
+from simkit_solvers.scalar import Scalar
 
 ON_STEP = 1e-6  # of a step: an event as near to a step's end as this is there
 ROW, NODE = -2, -1  # what a stop is, if it is not an event
@@ -245,6 +246,12 @@ def model_in(problem: AbstractODE) -> AbstractODE:
     while isinstance(problem, Converted | ChemicalLangevin):
         problem = problem.original
     return problem
+
+
+def model_of(problem: AbstractODE) -> AbstractODE:
+    """The model that a problem was made of: it has the parameters and the name."""
+    problem = model_in(problem)
+    return problem.original if isinstance(problem, Scheduled) else problem
 
 
 def schedule_of(problem: AbstractODE) -> Schedule | None:

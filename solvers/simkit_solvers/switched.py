@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax.core import Tracer
 
-from simkit_solvers.problem import Scalar
+from simkit_solvers.scalar import Scalar
 
 
 class Switched(eqx.Module):

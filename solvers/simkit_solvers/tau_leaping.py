@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from simkit_solvers.direct_method import running_sums
 from simkit_solvers.exact_events import are_propensities, waiting_time
 from simkit_solvers.generator import Words, block, threefry2x32
-from simkit_solvers.jumps import (
+from simkit_solvers.jump_method import (
     BAD_COUNT,
     BAD_PROPENSITY,
     LARGEST_COUNT,

@@ -13,7 +13,8 @@ import jax.numpy as jnp
 
 from simkit_solvers.langevin import AbstractUnderdampedLangevin
 from simkit_solvers.noise import H_SCALE, K_SCALE, Draw
-from simkit_solvers.problem import AbstractODE, AbstractSDE, Scalar
+from simkit_solvers.problem import AbstractODE, AbstractSDE
+from simkit_solvers.scalar import Scalar
 
 
 class DriftTerm(diffrax.AbstractTerm):

@@ -4,7 +4,8 @@ import jax.numpy as jnp
 from simkit_solvers.andersen_qe import AbstractSquareRootVariance, SquareRootCoefficients
 from simkit_solvers.jump_diffusion import AbstractJumpDiffusion
 from simkit_solvers.marks import NormalMarks
-from simkit_solvers.problem import AbstractExactMoments, Quantity, Scalar, parameter
+from simkit_solvers.problem import AbstractExactMoments, Quantity, parameter
+from simkit_solvers.scalar import Scalar
 
 from simkit_physics.finance.heston import Heston
 

@@ -4,14 +4,8 @@ import jax
 import jax.numpy as jnp
 from simkit_solvers.andersen_qe import AbstractSquareRootVariance, SquareRootCoefficients
 from simkit_solvers.exact_sampling import AbstractExactTransition
-from simkit_solvers.problem import (
-    AbstractExactMoments,
-    AbstractSDE,
-    Quantity,
-    Roughness,
-    Scalar,
-    parameter,
-)
+from simkit_solvers.problem import AbstractExactMoments, AbstractSDE, Quantity, Roughness, parameter
+from simkit_solvers.scalar import Scalar
 from simkit_solvers.variates import gamma, poisson
 
 from simkit_physics.decay import mean_decay

@@ -4,7 +4,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from simkit_solvers.exact_sampling import AbstractExactTransition
 from simkit_solvers.jump_diffusion import AbstractJumpDiffusion
-from simkit_solvers.problem import AbstractExactMoments, Scalar
+from simkit_solvers.problem import AbstractExactMoments
+from simkit_solvers.scalar import Scalar
 
 
 class AbstractJumpingPrice(AbstractJumpDiffusion, AbstractExactMoments, AbstractExactTransition):

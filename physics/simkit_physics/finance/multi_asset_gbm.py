@@ -12,9 +12,9 @@ from simkit_solvers.problem import (
     Parameter,
     Quantity,
     Roughness,
-    Scalar,
     parameter,
 )
+from simkit_solvers.scalar import Scalar
 
 from simkit_physics.sized import AbstractSized, Parts, numbered, pair_name
 from simkit_physics.square_root import sqrt_positive

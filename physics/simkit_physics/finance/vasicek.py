@@ -2,7 +2,8 @@ from typing import Annotated, ClassVar, NamedTuple
 
 import jax.numpy as jnp
 from simkit_solvers.exact_sampling import AbstractExactTransition
-from simkit_solvers.problem import AbstractExactMoments, AbstractSDE, Quantity, Scalar, parameter
+from simkit_solvers.problem import AbstractExactMoments, AbstractSDE, Quantity, parameter
+from simkit_solvers.scalar import Scalar
 
 from simkit_physics.decay import mean_decay
 

@@ -1,8 +1,9 @@
 from typing import Annotated, ClassVar, NamedTuple
 
-from simkit_solvers.problem import Quantity, Scalar, parameter
+from simkit_solvers.problem import Quantity, parameter
 from simkit_solvers.reaction import reaction
 from simkit_solvers.reaction_network import AbstractReactionNetwork
+from simkit_solvers.scalar import Scalar
 
 
 class SchloglState(NamedTuple):

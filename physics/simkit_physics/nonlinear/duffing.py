@@ -1,7 +1,8 @@
 from typing import Annotated, ClassVar, NamedTuple
 
 import jax.numpy as jnp
-from simkit_solvers.problem import AbstractODE, Quantity, Scalar, parameter
+from simkit_solvers.problem import AbstractODE, Quantity, parameter
+from simkit_solvers.scalar import Scalar
 
 
 class DuffingState(NamedTuple):

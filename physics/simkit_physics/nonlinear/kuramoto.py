@@ -3,7 +3,8 @@ from typing import Annotated, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
-from simkit_solvers.problem import AbstractSDE, Parameter, Quantity, Scalar, parameter
+from simkit_solvers.problem import AbstractSDE, Parameter, Quantity, parameter
+from simkit_solvers.scalar import Scalar
 
 from simkit_physics.sized import AbstractSized, Parts, numbered
 

@@ -1,6 +1,7 @@
 from typing import Annotated, ClassVar, NamedTuple
 
-from simkit_solvers.problem import AbstractODE, Quantity, Scalar, parameter
+from simkit_solvers.problem import AbstractODE, Quantity, parameter
+from simkit_solvers.scalar import Scalar
 
 
 class VanDerPolState(NamedTuple):

@@ -1,0 +1,43 @@
+"""The picture of any dataset: of a run, of derivatives, of a study."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from simkit.errors import InputError, OutputError
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from matplotlib.figure import Figure
+
+KINDS = (".png", ".pdf", ".svg", ".jpg", ".webp")
+
+
+def save_picture(dataset: "xr.Dataset", path: str | Path) -> None:
+    """Draw into a file whose ending says which kind.
+
+    Raises `InputError` for an unknown ending, `OutputError` when it cannot be written.
+    """
+    path = Path(path)
+    if path.suffix not in KINDS:
+        raise InputError(f"{path}: a picture must end in one of {', '.join(KINDS)}")
+    temporary = path.with_name(f".{path.stem}.tmp-{os.getpid()}{path.suffix}")
+    try:
+        plot_dataset(dataset).savefig(temporary, dpi=150)
+        os.replace(temporary, path)
+    except OSError as error:
+        raise OutputError(f"{path}: could not be written: {error.strerror or error}") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def plot_dataset(dataset: "xr.Dataset") -> "Figure":
+    """What `simkit plot` draws of a dataset, as its kind asks for."""
+    kind = dataset.attrs.get("simkit_kind")
+    if kind == "uncertainty":
+        from simkit.uncertainty.plot import plot_study as plot
+    elif kind == "sensitivity":
+        from simkit.sensitivity.plot import plot_sensitivities as plot
+    else:
+        from simkit.plot import plot_run as plot
+    return plot(dataset)

@@ -1,0 +1,5 @@
+"""A number of one path: `vmap` makes a vector over paths of it."""
+
+import jax
+
+Scalar = float | jax.Array
