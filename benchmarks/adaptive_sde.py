@@ -11,7 +11,7 @@ for the slowest under one `vmap`, should need ten times as long.
 import dataclasses
 import sys
 
-from simkit.xla_flags import prefer_wide_vectors
+from simkit.machine.xla_flags import prefer_wide_vectors
 
 if not prefer_wide_vectors():
     print("not asking XLA for 512-bit vectors: see `simkit doctor`", file=sys.stderr)
@@ -27,14 +27,14 @@ from ours import end_moments, experiment
 from report import Finding, options, report
 from rounds import interleaved
 from simkit_physics import GBM
-from simkit_solvers.adaptive_grid import AdaptiveGrid, Tolerances
-from simkit_solvers.grid import Grid
-from simkit_solvers.noise import CoarsenedNoise, CounterNoise
-from simkit_solvers.problem import AbstractSDE
-from simkit_solvers.registry import make_solver
-from simkit_solvers.scalar import Scalar
+from simkit_solvers.grids.adaptive_grid import AdaptiveGrid, Tolerances
+from simkit_solvers.grids.grid import Grid
+from simkit_solvers.methods.registry import make_solver
+from simkit_solvers.numerics.scalar import Scalar
+from simkit_solvers.problems.problem import AbstractSDE
+from simkit_solvers.random.noise import CoarsenedNoise, CounterNoise
 
-from simkit.paths import (
+from simkit.ensemble.paths import (
     ACCEPTED,
     REJECTED,
     STOCHASTIC_GROUP,
@@ -43,7 +43,7 @@ from simkit.paths import (
     path_mesh,
     path_program,
 )
-from simkit.simulation import Simulation
+from simkit.ensemble.simulation import Simulation
 
 T1, TOLERANCE, SPAN = 4.0, 1e-2, 1.0
 START = {"total": 0.0, "v": 1.0}

@@ -16,7 +16,7 @@ from rounds import timed
 from SALib.analyze import sobol as salib_analyze
 from SALib.sample import sobol as salib_sample
 
-from simkit.uncertainty import sobol_indices
+from simkit.studies import sobol_indices
 
 EXACT = np.array([0.5575888552, 0.4424111448, 0.2436836641])
 REPLICATES = 16

@@ -11,7 +11,7 @@ torchsde takes part where it can be imported, on the CPU.
 
 import sys
 
-from simkit.xla_flags import prefer_wide_vectors
+from simkit.machine.xla_flags import prefer_wide_vectors
 
 if not prefer_wide_vectors():
     print("not asking XLA for 512-bit vectors: see `simkit doctor`", file=sys.stderr)

@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 
-from simkit.xla_flags import prefer_wide_vectors
+from simkit.machine.xla_flags import prefer_wide_vectors
 
 if not prefer_wide_vectors():
     print("not asking XLA for 512-bit vectors: see `simkit doctor`", file=sys.stderr)
@@ -20,10 +20,10 @@ from ours import experiment
 from report import Finding, options, report
 from rounds import interleaved
 from simkit_physics import Heston
-from simkit_solvers.euler_maruyama import EulerMaruyama
+from simkit_solvers.methods.sde.euler_maruyama import EulerMaruyama
 
-from simkit.chunks import LEAF
-from simkit.paths import as_device_ids, path_mesh, path_program
+from simkit.ensemble.chunks import LEAF
+from simkit.ensemble.paths import as_device_ids, path_mesh, path_program
 
 MODEL = Heston(0.05, 4.0, 0.25, 1.0, -0.5)
 BYTES = 1 if sys.platform == "darwin" else 1024

@@ -7,7 +7,7 @@ give the same numbers. Seconds are the processors'.
 import functools
 import sys
 
-from simkit.xla_flags import prefer_wide_vectors
+from simkit.machine.xla_flags import prefer_wide_vectors
 
 if not prefer_wide_vectors():
     print("not asking XLA for 512-bit vectors: see `simkit doctor`", file=sys.stderr)
@@ -17,7 +17,9 @@ from report import Finding, options, report
 from rounds import processor_time, timed
 
 import simkit
-from simkit import bias, ensemble, programs
+from simkit.ensemble import programs
+from simkit.ensemble import run as ensemble
+from simkit.ensemble.step_bias import coupled_steps as bias
 
 STEPS = (64, 96, 128, 192, 256, 384, 512, 768, 1024, 2048)
 

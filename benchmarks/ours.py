@@ -4,12 +4,12 @@ from collections.abc import Callable, Mapping
 
 import jax
 import jax.numpy as jnp
-from simkit_solvers.grid import Grid
-from simkit_solvers.observe import States
+from simkit_solvers.grids.grid import Grid
+from simkit_solvers.problems.observe import States
 
-from simkit.chunks import LEAF
-from simkit.paths import as_device_ids, lanes_for, path_mesh, path_program
-from simkit.simulation import Simulation
+from simkit.ensemble.chunks import LEAF
+from simkit.ensemble.paths import as_device_ids, lanes_for, path_mesh, path_program
+from simkit.ensemble.simulation import Simulation
 
 
 def experiment(

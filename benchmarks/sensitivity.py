@@ -8,7 +8,7 @@ digital's derivatives, by the gradual release of derivatives into weights and by
 
 import sys
 
-from simkit.xla_flags import prefer_wide_vectors
+from simkit.machine.xla_flags import prefer_wide_vectors
 
 if not prefer_wide_vectors():
     print("not asking XLA for 512-bit vectors: see `simkit doctor`", file=sys.stderr)
@@ -17,19 +17,19 @@ import jax
 import numpy as np
 from report import Finding, options, report
 from rounds import processor_time, ratio, timed
-from simkit_solvers.directions import Release
-from simkit_solvers.smoothing import Smoothing
+from simkit_solvers.derivatives.smoothing import Smoothing
+from simkit_solvers.problems.directions import Release
 
-from simkit.build import build
-from simkit.chunks import LEAF
-from simkit.ensemble import ChunkProgram
-from simkit.experiment import load
-from simkit.observables import Observer
-from simkit.paths import as_device_ids
-from simkit.sensitivity.derivative_program import DerivativeProgram, Moves
-from simkit.sensitivity.edges import smoothing_of
-from simkit.sensitivity.part import IN_CACHE
-from simkit.sensitivity.targets import changes, find_target, program_of
+from simkit.build.assembly import build
+from simkit.build.experiment import load
+from simkit.derivatives.derivative_program import DerivativeProgram, Moves
+from simkit.derivatives.edges import smoothing_of
+from simkit.derivatives.part import IN_CACHE
+from simkit.derivatives.targets import changes, find_target, program_of
+from simkit.ensemble.chunks import LEAF
+from simkit.ensemble.paths import as_device_ids
+from simkit.ensemble.run import ChunkProgram
+from simkit.observe.observables import Observer
 
 MODELS = {
     "GBM": ({"type": "GBM", "mu": "r", "sigma": 0.2}, {"S": 100.0}, ["r", "sigma", "S"]),

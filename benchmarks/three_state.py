@@ -8,7 +8,7 @@ normal a step is expected.
 
 import sys
 
-from simkit.xla_flags import prefer_wide_vectors
+from simkit.machine.xla_flags import prefer_wide_vectors
 
 if not prefer_wide_vectors():
     print("not asking XLA for 512-bit vectors: see `simkit doctor`", file=sys.stderr)
@@ -20,11 +20,11 @@ import jax.numpy as jnp
 from ours import experiment, moments
 from report import Finding, options, report
 from rounds import timed, waited_for
-from simkit_solvers.euler_maruyama import EulerMaruyama
-from simkit_solvers.problem import AbstractSDE, parameter
-from simkit_solvers.scalar import Scalar
+from simkit_solvers.methods.sde.euler_maruyama import EulerMaruyama
+from simkit_solvers.numerics.scalar import Scalar
+from simkit_solvers.problems.problem import AbstractSDE, parameter
 
-from simkit.ensemble import run_ensemble
+from simkit.ensemble.run import run_ensemble
 
 PUBLISHED = 9e9  # normals in a second
 S0 = 100.0

@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from simkit.xla_flags import prefer_wide_vectors
+from simkit.machine.xla_flags import prefer_wide_vectors
 
 prefer_wide_vectors()  # before jax is imported
 
 import simkit
 from simkit.pictures import save_picture
-from simkit.table import with_error
+from simkit.results.table import with_error
 
 EXPERIMENT = Path(__file__).with_name("epidemic_peak.yaml")
 

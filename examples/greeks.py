@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from simkit.xla_flags import prefer_wide_vectors
+from simkit.machine.xla_flags import prefer_wide_vectors
 
 prefer_wide_vectors()  # before jax is imported
 

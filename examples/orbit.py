@@ -10,14 +10,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from matplotlib.figure import Figure
-from simkit_solvers.grid import Grid
-from simkit_solvers.hamiltonian import AbstractHamiltonian
-from simkit_solvers.integrate import integrate
-from simkit_solvers.observe import States
-from simkit_solvers.problem import Quantity, parameter
-from simkit_solvers.registry import make_solver
-from simkit_solvers.scalar import Scalar
-from simkit_solvers.switched import Switched
+from simkit_solvers.grids.grid import Grid
+from simkit_solvers.loops.integrate import integrate
+from simkit_solvers.methods.registry import make_solver
+from simkit_solvers.methods.switched import Switched
+from simkit_solvers.numerics.scalar import Scalar
+from simkit_solvers.problems.hamiltonian import AbstractHamiltonian
+from simkit_solvers.problems.observe import States
+from simkit_solvers.problems.problem import Quantity, parameter
 
 NAMES = ("Leapfrog", "Yoshida6")
 SPEEDS = np.linspace(0.5, 1.2, 8)

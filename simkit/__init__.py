@@ -7,13 +7,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    import simkit.uncertainty as uncertainty
+    import simkit.studies as uncertainty
     from simkit import transforms as transforms
-    from simkit.debugging.debug import debug as debug
-    from simkit.execution import run as run
-    from simkit.inspection.inspection import inspect as inspect
-    from simkit.sensitivity import sensitivities as sensitivities
-    from simkit.uncertainty import uncertainty_of as uncertainty_of
+    from simkit.api import run as run
+    from simkit.derivatives import sensitivities as sensitivities
+    from simkit.diagnostics.debugging.debug import debug as debug
+    from simkit.diagnostics.inspection.inspection import inspect as inspect
+    from simkit.studies import uncertainty_of as uncertainty_of
 
     __version__: str
 
@@ -30,11 +30,11 @@ __all__ = [
 
 # Imported when asked for: `simkit --help` must not import jax, which takes a second.
 _PLACES = {
-    "debug": "simkit.debugging.debug",
-    "inspect": "simkit.inspection.inspection",
-    "run": "simkit.execution",
-    "sensitivities": "simkit.sensitivity",
-    "uncertainty_of": "simkit.uncertainty",
+    "debug": "simkit.diagnostics.debugging.debug",
+    "inspect": "simkit.diagnostics.inspection.inspection",
+    "run": "simkit.api",
+    "sensitivities": "simkit.derivatives",
+    "uncertainty_of": "simkit.studies",
 }
 _MODULES = ("transforms", "uncertainty")
 

@@ -35,9 +35,9 @@ def plot_dataset(dataset: "xr.Dataset") -> "Figure":
     """What `simkit plot` draws of a dataset, as its kind asks for."""
     kind = dataset.attrs.get("simkit_kind")
     if kind == "uncertainty":
-        from simkit.uncertainty.plot import plot_study as plot
+        from simkit.studies.plot import plot_study as plot
     elif kind == "sensitivity":
-        from simkit.sensitivity.plot import plot_sensitivities as plot
+        from simkit.derivatives.plot import plot_sensitivities as plot
     else:
-        from simkit.plot import plot_run as plot
+        from simkit.results.plots.plot import plot_run as plot
     return plot(dataset)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from simkit.settings import Experiment
+from simkit.config.settings import Experiment
 
 _NUMBER = {"type": ["number", "string"]}
 _UNCERTAIN = {"anyOf": [_NUMBER, {"$ref": "#/$defs/Distribution"}]}
@@ -14,7 +14,7 @@ def experiment_schema() -> dict[str, Any]:
     Models and solvers are listed by name, parameters with unit and admissible range.
     """
     from simkit_physics import MODELS
-    from simkit_solvers.registry import SOLVERS  # brings in diffrax, which takes seconds
+    from simkit_solvers.methods.registry import SOLVERS  # brings in diffrax, which takes seconds
 
     schema = Experiment.model_json_schema()
     definitions = schema["$defs"]
@@ -49,9 +49,9 @@ def experiment_schema() -> dict[str, Any]:
 
 def _model_schema(name: str, model, about: str) -> dict[str, Any]:
     from simkit_physics.sized import is_sized
-    from simkit_solvers.problem import parameters_of
+    from simkit_solvers.problems.problem import parameters_of
 
-    from simkit.numbered import numbered_names, pair_names
+    from simkit.build.indexed_names import numbered_names, pair_names
 
     properties: dict[str, Any] = {"type": {"const": name, "description": about}}
     for key, spec in parameters_of(model).items():
@@ -102,7 +102,7 @@ def _model_schema(name: str, model, about: str) -> dict[str, Any]:
 
 
 def _distribution_schema() -> dict[str, Any]:
-    from simkit.uncertainty.distributions import LAWS, law_keys
+    from simkit.studies.distributions import LAWS, law_keys
 
     properties = {}
     for name, law in LAWS.items():

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import settings
 from quick_code import quick_jit
 
-from simkit import programs
+from simkit.ensemble import programs
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")

@@ -6,12 +6,12 @@ import jax
 import numpy as np
 from quick_code import quick_jit
 from simkit_physics import GBM, OrnsteinUhlenbeck
-from simkit_solvers.grid import Grid
+from simkit_solvers.grids.grid import Grid
 
-from simkit.dataset import to_dataset
-from simkit.reducers import Covariance, Histogram, Moments
-from simkit.simulation import EnsembleResult, ObservableInfo, Simulation
-from simkit.step_error import StepError
+from simkit.ensemble.reducers import Covariance, Histogram, Moments
+from simkit.ensemble.simulation import EnsembleResult, ObservableInfo, Simulation
+from simkit.ensemble.step_bias.step_error import StepError
+from simkit.results.dataset import to_dataset
 
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 PROVENANCE = {"config": "model: {type: GBM, mu: 0.05, sigma: 0.2}\n", "simkit": "0.1.0", "platform": "cpu"}

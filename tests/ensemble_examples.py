@@ -4,13 +4,13 @@ import dataclasses
 
 import numpy as np
 from simkit_physics import GBM
-from simkit_solvers.euler_maruyama import EulerMaruyama
-from simkit_solvers.grid import Grid
-from simkit_solvers.observe import States
+from simkit_solvers.grids.grid import Grid
+from simkit_solvers.methods.sde.euler_maruyama import EulerMaruyama
+from simkit_solvers.problems.observe import States
 
-from simkit.paths import PathProgram, as_device_ids, path_mesh, path_program
-from simkit.programs import Request, compiled
-from simkit.simulation import Simulation
+from simkit.ensemble.paths import PathProgram, as_device_ids, path_mesh, path_program
+from simkit.ensemble.programs import Request, compiled
+from simkit.ensemble.simulation import Simulation
 
 
 def gbm(paths: int, steps: int, every: int | None = None, t1: float = 1.0, **changes) -> Simulation:

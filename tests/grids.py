@@ -1,7 +1,7 @@
 """The other grids by which a step bias is found."""
 
-from simkit.simulation import Simulation
-from simkit.step_levels import levels
+from simkit.ensemble.simulation import Simulation
+from simkit.ensemble.step_bias.step_levels import levels
 
 
 def factors(simulation: Simulation) -> tuple[float, ...]:

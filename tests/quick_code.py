@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import jax
 
-from simkit.programs import QUICKLY_MADE
+from simkit.ensemble.programs import QUICKLY_MADE
 
 
 def quick_jit(function: Callable, static_argnums: int | tuple[int, ...] = ()) -> Callable:

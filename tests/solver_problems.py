@@ -5,15 +5,15 @@ from typing import ClassVar, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from simkit_solvers.andersen_qe import AbstractSquareRootVariance, SquareRootCoefficients
-from simkit_solvers.exact_sampling import AbstractExactTransition
-from simkit_solvers.langevin import AbstractUnderdampedLangevin
-from simkit_solvers.noise import AbstractNoise, Draw
-from simkit_solvers.problem import AbstractODE, AbstractSDE
-from simkit_solvers.reaction import reaction
-from simkit_solvers.reaction_network import AbstractReactionNetwork
-from simkit_solvers.scalar import Scalar
-from simkit_solvers.variates import exponential
+from simkit_solvers.methods.sde.andersen_qe import AbstractSquareRootVariance, SquareRootCoefficients
+from simkit_solvers.methods.sde.exact_sampling import AbstractExactTransition
+from simkit_solvers.numerics.scalar import Scalar
+from simkit_solvers.problems.langevin import AbstractUnderdampedLangevin
+from simkit_solvers.problems.problem import AbstractODE, AbstractSDE
+from simkit_solvers.problems.reaction import reaction
+from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
+from simkit_solvers.random.noise import AbstractNoise, Draw
+from simkit_solvers.random.variates import exponential
 
 
 class PairState(NamedTuple):

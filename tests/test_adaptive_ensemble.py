@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 import simkit
-from simkit.build import build
-from simkit.chunks import LEAF
-from simkit.ensemble import run_ensemble
+from simkit.build.assembly import build
+from simkit.build.experiment import load
+from simkit.ensemble.chunks import LEAF
+from simkit.ensemble.paths import as_device_ids, path_mesh, path_program
+from simkit.ensemble.run import run_ensemble
+from simkit.ensemble.sizes import estimate, estimate_text
 from simkit.errors import NumericalError
-from simkit.experiment import load
-from simkit.paths import as_device_ids, path_mesh, path_program
-from simkit.sizes import estimate, estimate_text
-from simkit.table import closing_line, summary
+from simkit.results.table import closing_line, summary
 
 quick = pytest.mark.usefixtures("quick_programs")
 

@@ -7,22 +7,28 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import simkit_solvers.brownian_tree
+import simkit_solvers.random.brownian_tree
 from quick_code import quick_jit
 from scipy import stats
-from simkit_solvers.adaptive_grid import AdaptiveGrid, Tolerances
-from simkit_solvers.adaptive_sde import _begun, _error, _integrate, check_adaptive_sde, integrate_adaptive_sde
-from simkit_solvers.brownian_tree import BrownianTree
-from simkit_solvers.calculus import in_calculus
-from simkit_solvers.generator import seed_key
-from simkit_solvers.grid import Grid
-from simkit_solvers.integrate import integrate
-from simkit_solvers.noise import H_SCALE, CoarsenedNoise, Draw
-from simkit_solvers.observe import States
-from simkit_solvers.problem import AbstractSDE
-from simkit_solvers.registry import SOLVERS, make_solver
-from simkit_solvers.scalar import Scalar
-from simkit_solvers.step import stepper_for
+from simkit_solvers.grids.adaptive_grid import AdaptiveGrid, Tolerances
+from simkit_solvers.grids.grid import Grid
+from simkit_solvers.loops.adaptive_sde import (
+    _begun,
+    _error,
+    _integrate,
+    check_adaptive_sde,
+    integrate_adaptive_sde,
+)
+from simkit_solvers.loops.integrate import integrate
+from simkit_solvers.loops.step import stepper_for
+from simkit_solvers.methods.registry import SOLVERS, make_solver
+from simkit_solvers.numerics.scalar import Scalar
+from simkit_solvers.problems.calculus import in_calculus
+from simkit_solvers.problems.observe import States
+from simkit_solvers.problems.problem import AbstractSDE
+from simkit_solvers.random.brownian_tree import BrownianTree
+from simkit_solvers.random.generator import seed_key
+from simkit_solvers.random.noise import H_SCALE, CoarsenedNoise, Draw
 from solver_problems import (
     Additive,
     Commutative,
@@ -113,7 +119,7 @@ def test_no_two_places_share_a_counter(components, areas, wide, monkeypatch):
         used.append((int(interval), int(counter)))
         return tree.bridge
 
-    monkeypatch.setattr(simkit_solvers.brownian_tree, "block", block)
+    monkeypatch.setattr(simkit_solvers.random.brownian_tree, "block", block)
     whole = Draw(*((jnp.zeros(()),) * (components if kind <= areas else 0) for kind in range(3)))
     last = tree.levels(components, areas) - 1
     deep = [(last, 0), (last, 2**last - 1)]
@@ -553,7 +559,7 @@ def test_a_failed_path_is_nan_from_the_first_time_it_did_not_reach():
 
 def test_no_half_is_taken_below_the_last_level(monkeypatch):
     """However large the error above it: the tree ends there, and what would wait below has no place."""
-    monkeypatch.setattr(simkit_solvers.brownian_tree, "MOST_LEVELS", 3)
+    monkeypatch.setattr(simkit_solvers.random.brownian_tree, "MOST_LEVELS", 3)
     grid = AdaptiveGrid(0.0, 1.0, Tolerances(0.0, 1e-3), points=POINTS)
 
     @quick_jit

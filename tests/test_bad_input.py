@@ -2,8 +2,8 @@
 
 import pytest
 
+from simkit.build.experiment import load
 from simkit.errors import InputError
-from simkit.experiment import load
 
 GOOD = {
     "constants": "{r: 0.05, K: 100.0}",

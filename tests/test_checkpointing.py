@@ -15,18 +15,18 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from simkit_physics import Heston
-from simkit_solvers.checkpoints import nested_scan, nesting
-from simkit_solvers.euler_maruyama import EulerMaruyama
-from simkit_solvers.generator import seed_key
-from simkit_solvers.grid import Grid
-from simkit_solvers.integrate import integrate
-from simkit_solvers.noise import CounterNoise
-from simkit_solvers.observe import States
-from simkit_solvers.problem import AbstractODE, AbstractSDE
-from simkit_solvers.scalar import Scalar
+from simkit_solvers.grids.grid import Grid
+from simkit_solvers.loops.checkpoints import nested_scan, nesting
+from simkit_solvers.loops.integrate import integrate
+from simkit_solvers.methods.sde.euler_maruyama import EulerMaruyama
+from simkit_solvers.numerics.scalar import Scalar
+from simkit_solvers.problems.observe import States
+from simkit_solvers.problems.problem import AbstractODE, AbstractSDE
+from simkit_solvers.random.generator import seed_key
+from simkit_solvers.random.noise import CounterNoise
 
-from simkit.paths import as_device_ids, path_mesh, path_program
-from simkit.simulation import Simulation
+from simkit.ensemble.paths import as_device_ids, path_mesh, path_program
+from simkit.ensemble.simulation import Simulation
 
 ROOT = Path(__file__).parent.parent
 
@@ -189,7 +189,7 @@ def test_what_is_told_grows_as_the_root_of_the_steps():
 
 
 def test_an_adaptive_run_has_no_such_plan():
-    from simkit.variants import build_loaded, load_variants
+    from simkit.build.variants import build_loaded, load_variants
 
     built = build_loaded(load_variants(ROOT / "examples/arenstorf.yaml"))
     mesh = path_mesh(1)

@@ -21,25 +21,25 @@ import typer
 import xarray as xr
 import yaml
 from simkit_physics import MODELS
-from simkit_solvers.registry import SOLVERS
+from simkit_solvers.methods.registry import SOLVERS
 from typer.testing import CliRunner
 
 import simkit
-import simkit.doctor
-import simkit.execution
+import simkit.api
+import simkit.ensemble.sizes
+import simkit.machine.doctor
 import simkit.pictures
-import simkit.sizes
-from simkit.build import build
+from simkit.build.assembly import build
+from simkit.build.experiment import load
 from simkit.cli import app, main
 from simkit.cli.catalogue import KINDS, first_sentence
 from simkit.cli.completion import template_names
 from simkit.cli.failures import reported
 from simkit.closed_forms import CLOSED_FORMS
+from simkit.config.settings import Experiment
 from simkit.errors import OutputError
-from simkit.experiment import load
-from simkit.functions import FUNCTIONS
+from simkit.expressions.functions import FUNCTIONS
 from simkit.schema import experiment_schema
-from simkit.settings import Experiment
 
 EXPERIMENT = """\
 model: {type: GBM, mu: 0.05, sigma: 0.2}
@@ -81,14 +81,14 @@ def dataset() -> xr.Dataset:
 @pytest.fixture
 def finished(monkeypatch, dataset):
     """Every run is over at once, with the result of the small experiment."""
-    monkeypatch.setattr(simkit.execution, "run_experiment", lambda *arguments: dataset)
+    monkeypatch.setattr(simkit.api, "run_experiment", lambda *arguments: dataset)
 
 
 OWN = """
 from typing import NamedTuple
 
 from simkit_physics import MODELS
-from simkit_solvers.problem import AbstractODE, parameter
+from simkit_solvers.problems.problem import AbstractODE, parameter
 
 
 class State(NamedTuple):
@@ -186,14 +186,14 @@ class TestRun:
         assert files_in(folder) == {"small.yaml"}
 
     def test_dry_run_says_how_much_and_does_nothing(self, folder, monkeypatch):
-        monkeypatch.setattr(simkit.execution, "run_experiment", None)
+        monkeypatch.setattr(simkit.api, "run_experiment", None)
         arguments = ("run", "small.yaml", "--dry-run", "--set", "save.paths=50", "--set", "save.points=4")
         sizes = json.loads(simkit_command(*arguments, "--json").stdout)
         assert (sizes["steps"], sizes["path_steps"], sizes["saved_times"]) == (4, 800, 5)
         assert sizes["memory_bytes"] >= (200 + 50) * (5 + 1) * 8
         assert simkit_command(*arguments).stdout.startswith("200 paths x 4 steps, 800 path-steps\n")
         assert "warning" not in simkit_command(*arguments).stdout
-        monkeypatch.setattr(simkit.sizes, "available_memory", lambda: 1000)
+        monkeypatch.setattr(simkit.ensemble.sizes, "available_memory", lambda: 1000)
         assert "refused: that is more than the 1kB of memory" in simkit_command(*arguments).stdout
         refused = simkit_command("run", "small.yaml", "--out", "small.zarr")
         assert refused.exit_code == 2
@@ -278,7 +278,7 @@ class TestFailures:
 
     def test_failed_paths_that_are_left_out_are_warned_of(self, folder, monkeypatch, dataset):
         partial = dataset.assign_attrs(failed_paths=1, paths=64)
-        monkeypatch.setattr(simkit.execution, "run_experiment", lambda *arguments: partial)
+        monkeypatch.setattr(simkit.api, "run_experiment", lambda *arguments: partial)
         warning = "warning: 1 of 64 paths failed and are left out; "
         assert simkit_command("run", "small.yaml").stderr.startswith(warning)
         assert warning not in simkit_command("run", "small.yaml", "--quiet", "--overwrite").stderr
@@ -293,7 +293,7 @@ class TestFailures:
         }
 
     def test_a_directory_that_is_not_there_exits_with_4_before_the_run(self, folder, monkeypatch):
-        monkeypatch.setattr(simkit.execution, "run_experiment", None)
+        monkeypatch.setattr(simkit.api, "run_experiment", None)
         result = simkit_command("run", "small.yaml", "--out", "results/small.zarr")
         assert result.exit_code == 4
         assert result.stderr.startswith("results/small.zarr: the directory results does not exist")
@@ -303,7 +303,7 @@ class TestFailures:
         assert simkit_command("run", "small.yaml", "-q").exit_code == 0
         before = content_of(folder)
         with monkeypatch.context() as patch:
-            patch.setattr(simkit.execution, "run_experiment", None)
+            patch.setattr(simkit.api, "run_experiment", None)
             result = simkit_command("run", "small.yaml")
             assert result.exit_code == 4
             assert (
@@ -326,7 +326,7 @@ class TestFailures:
         def fail(*arguments):
             raise raised
 
-        monkeypatch.setattr(simkit.execution, "run_experiment", fail)
+        monkeypatch.setattr(simkit.api, "run_experiment", fail)
         result = simkit_command("run", "small.yaml", "--json")
         assert result.exit_code == code
         assert json.loads(result.stdout)["error"]["kind"] == kind
@@ -589,7 +589,7 @@ class TestOtherCommands:
         assert content["healthy"] is True
         names = {finding["name"] for finding in content["findings"]}
         assert {"python", "simkit", "jax", "jaxlib", "diffrax", "devices", "vector width", "float64"} <= names
-        monkeypatch.setattr(simkit.doctor, "reduction_error", lambda: np.float64(0.002))
+        monkeypatch.setattr(simkit.machine.doctor, "reduction_error", lambda: np.float64(0.002))
         result = simkit_command("doctor")
         assert result.exit_code == 3
         told = r"reduction +failed: wrong by 0\.002 \(jax issue 39103\): install another jax\n"

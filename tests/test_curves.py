@@ -11,22 +11,22 @@ import pytest
 import yaml
 from grids import factors
 from scipy.interpolate import PchipInterpolator
-from simkit_solvers.adaptive import integrate_adaptive
-from simkit_solvers.adaptive_grid import AdaptiveGrid, Tolerances
-from simkit_solvers.curve import Curve
-from simkit_solvers.grid import Grid
-from simkit_solvers.integrate import integrate
-from simkit_solvers.observe import States
-from simkit_solvers.problem import AbstractODE, parameter
-from simkit_solvers.registry import make_solver
-from simkit_solvers.scalar import Scalar
-from simkit_solvers.schedule import scheduled
+from simkit_solvers.grids.adaptive_grid import AdaptiveGrid, Tolerances
+from simkit_solvers.grids.grid import Grid
+from simkit_solvers.loops.adaptive import integrate_adaptive
+from simkit_solvers.loops.integrate import integrate
+from simkit_solvers.methods.registry import make_solver
+from simkit_solvers.numerics.scalar import Scalar
+from simkit_solvers.problems.curve import Curve
+from simkit_solvers.problems.observe import States
+from simkit_solvers.problems.problem import AbstractODE, parameter
+from simkit_solvers.problems.schedule import scheduled
 
 import simkit
-from simkit import programs
-from simkit.build import build
+from simkit.build.assembly import build
+from simkit.build.experiment import load
+from simkit.ensemble import programs
 from simkit.errors import InputError
-from simkit.experiment import load
 
 
 class DecayState(NamedTuple):
@@ -171,7 +171,7 @@ def test_a_row_has_the_values_of_its_time_after_a_jump(gbm):
 def test_what_changes_with_time_has_no_exact_moments(gbm):
     assert "S_exact" not in gbm
     only_watched = GBM | {"model": {"type": "GBM", "mu": 0.1, "sigma": 0.2}, "observe": {"rate": "r"}}
-    from simkit.dataset import exact_moments
+    from simkit.results.dataset import exact_moments
 
     assert "S" in exact_moments(build(load(only_watched)), np.array([0.0, 1.0]))
 

@@ -8,14 +8,14 @@ import pytest
 from dataset_examples import LEVELS, PROVENANCE, gbm, gbm_dataset, one_curve_dataset
 
 import simkit
-from simkit.build import build
-from simkit.dataset import to_dataset
+from simkit.build.assembly import build
+from simkit.build.experiment import load
+from simkit.derivatives import sensitivities
+from simkit.ensemble.initial import Distribution
 from simkit.errors import InputError
-from simkit.experiment import load
-from simkit.initial import Distribution
-from simkit.result_names import clash
-from simkit.sensitivity import sensitivities
-from simkit.storage import read_dataset
+from simkit.results.dataset import to_dataset
+from simkit.results.result_names import clash
+from simkit.results.storage import read_dataset
 
 
 def test_dimensions_are_named():

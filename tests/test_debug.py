@@ -10,26 +10,26 @@ import numpy as np
 import pytest
 import yaml
 from simkit_physics.finance.gbm import GBM
-from simkit_solvers.generator import seed_key
-from simkit_solvers.noise import CounterNoise
+from simkit_solvers.random.generator import seed_key
+from simkit_solvers.random.noise import CounterNoise
 from typer.testing import CliRunner
 
 import simkit
-from simkit import failures
-from simkit.build import build
+from simkit.build.assembly import build
+from simkit.build.experiment import load
+from simkit.build.variants import build_loaded, load_variants
 from simkit.cli import app
-from simkit.debugging.cause import bad_operation, bad_part
-from simkit.debugging.debug import debug_simulation
-from simkit.debugging.finding import find
-from simkit.debugging.key_reuse import check_keys
-from simkit.debugging.words import following
-from simkit.ensemble import chunk_plan, chunk_requests
+from simkit.diagnostics.debugging.cause import bad_operation, bad_part
+from simkit.diagnostics.debugging.debug import debug_simulation
+from simkit.diagnostics.debugging.finding import find
+from simkit.diagnostics.debugging.key_reuse import check_keys
+from simkit.diagnostics.debugging.words import following
+from simkit.ensemble import failures
+from simkit.ensemble.paths import path_mesh
+from simkit.ensemble.programs import compiled
+from simkit.ensemble.run import chunk_plan, chunk_requests
 from simkit.errors import InputError
-from simkit.experiment import load
-from simkit.expression import compile_expression
-from simkit.paths import path_mesh
-from simkit.programs import compiled
-from simkit.variants import build_loaded, load_variants
+from simkit.expressions.expression import compile_expression
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 STEPS, DT, PATHS = 40, 0.05, 64

@@ -9,11 +9,11 @@ import pytest
 from test_cli import simkit_command
 
 import simkit
-from simkit.build import build
-from simkit.derived import mean_square_error
+from simkit.build.assembly import build
+from simkit.build.experiment import load
 from simkit.errors import InputError
-from simkit.experiment import load
-from simkit.table import make_table, print_table, summary
+from simkit.results.derived import mean_square_error
+from simkit.results.table import make_table, print_table, summary
 
 SEEDS = 40
 MARKET = {

@@ -20,17 +20,17 @@ from unittest import mock
 
 import pytest
 from simkit_physics import MODELS
-from simkit_solvers.problem import parameters_of, variables_of
-from simkit_solvers.registry import SOLVERS
+from simkit_solvers.methods.registry import SOLVERS
+from simkit_solvers.problems.problem import parameters_of, variables_of
 from typer.testing import CliRunner
 
 import simkit
+from simkit.build.variants import build_loaded, load_variants
 from simkit.cli import app
-from simkit.documents import read_document
+from simkit.config.documents import read_document
 from simkit.schema import experiment_schema
-from simkit.uncertainty.experiments import build_uncertain
-from simkit.uncertainty.plan import has_distributions, load_uncertain
-from simkit.variants import build_loaded, load_variants
+from simkit.studies.experiments import build_uncertain
+from simkit.studies.plan import has_distributions, load_uncertain
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"

@@ -11,13 +11,13 @@ from ensemble_examples import rows_of
 from quick_code import quick_jit
 
 import simkit
-from simkit.build import build
+from simkit.build.assembly import build
+from simkit.build.experiment import load
+from simkit.ensemble.early_exercise.longstaff_schwartz import fit_policy, with_policies
+from simkit.ensemble.paths import path_mesh
 from simkit.errors import InputError, NumericalError
-from simkit.exercise import Exercise, Policy, polynomials
-from simkit.experiment import load
-from simkit.expression import compile_expression
-from simkit.longstaff_schwartz import fit_policy, with_policies
-from simkit.paths import path_mesh
+from simkit.expressions.expression import compile_expression
+from simkit.observe.exercise import Exercise, Policy, polynomials
 from simkit.schema import experiment_schema
 
 quick = pytest.mark.usefixtures("quick_programs")

@@ -12,9 +12,9 @@ from scipy.stats import norm
 
 import simkit
 from simkit.closed_forms import merton_call
+from simkit.derivatives import sensitivities
 from simkit.errors import InputError
-from simkit.sensitivity import sensitivities
-from simkit.uncertainty.experiments import uncertainty_of
+from simkit.studies.experiments import uncertainty_of
 
 LIMIT = 4.0
 OU = {
@@ -156,7 +156,7 @@ def test_differences_stay_in_the_range_of_an_initial_value():
 
 @pytest.mark.parametrize("side", [1, -1])
 def test_one_sided_differences_are_exact_for_cubics(side):
-    from simkit.sensitivity.differences import first_difference, mixed_difference, second_difference
+    from simkit.derivatives.differences import first_difference, mixed_difference, second_difference
 
     def applied(stencil, fn, steps):
         points = np.array(stencil.points) * steps

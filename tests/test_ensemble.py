@@ -12,19 +12,19 @@ from ensemble_examples import gbm
 from hypothesis import given
 from hypothesis import strategies as st
 from simkit_physics import CIR, GBM, Heston, OrnsteinUhlenbeck
-from simkit_solvers.generator import Stream, block, seed_key, stream_key
-from simkit_solvers.grid import Grid
-from simkit_solvers.normal import standard_normal_float64
-from simkit_solvers.problem import AbstractODE
-from simkit_solvers.registry import make_solver
+from simkit_solvers.grids.grid import Grid
+from simkit_solvers.methods.registry import make_solver
+from simkit_solvers.problems.problem import AbstractODE
+from simkit_solvers.random.generator import Stream, block, seed_key, stream_key
+from simkit_solvers.random.normal import standard_normal_float64
 
 import simkit
-from simkit.build import build
-from simkit.chunks import LEAF, plan_chunks
-from simkit.ensemble import run_ensemble
+from simkit.build.assembly import build
+from simkit.build.experiment import load
+from simkit.ensemble.chunks import LEAF, plan_chunks
+from simkit.ensemble.initial import Distribution
+from simkit.ensemble.run import run_ensemble
 from simkit.errors import NumericalError
-from simkit.experiment import load
-from simkit.initial import Distribution
 
 quick = pytest.mark.usefixtures("quick_programs")
 

@@ -11,11 +11,11 @@ import pytest
 from typer.testing import CliRunner
 
 import simkit
-from simkit.build import build
+from simkit.build.assembly import build
+from simkit.build.experiment import load
 from simkit.cli import app
-from simkit.experiment import load
-from simkit.sensitivity.error_controlled import with_tighter_tolerances
-from simkit.sensitivity.targets import program_of
+from simkit.derivatives.error_controlled import with_tighter_tolerances
+from simkit.derivatives.targets import program_of
 
 # At rest the state needs no steps at all, and its derivatives do.
 REST = {

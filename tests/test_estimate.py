@@ -3,8 +3,8 @@
 import pytest
 from ensemble_examples import gbm
 
-from simkit.chunks import LEAF
-from simkit.sizes import estimate
+from simkit.ensemble.chunks import LEAF
+from simkit.ensemble.sizes import estimate
 
 
 @pytest.mark.parametrize(("chunks", "at_once"), [(1, 1), (2, 2), (7, 2)])

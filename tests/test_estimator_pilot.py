@@ -7,7 +7,7 @@ from scipy.stats import norm
 
 import simkit
 from simkit.closed_forms import heston_call, up_and_out_call
-from simkit.sensitivity.pilot import COSTS
+from simkit.derivatives.pilot import COSTS
 
 # Feller's condition fails: 2 kappa theta is a third of xi².
 WILD = {

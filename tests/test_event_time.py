@@ -7,10 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from simkit_solvers.event_time import event_time
-from simkit_solvers.grid import Grid
-from simkit_solvers.integrate import integrate
-from simkit_solvers.observe import States
+from simkit_solvers.derivatives.event_time import event_time
+from simkit_solvers.grids.grid import Grid
+from simkit_solvers.loops.integrate import integrate
+from simkit_solvers.problems.observe import States
 from solver_problems import Driven, PairState
 
 GRAVITY = 9.81

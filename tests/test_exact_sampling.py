@@ -11,26 +11,26 @@ from grids import factors
 from quick_code import quick_jit
 from scipy import stats
 from simkit_physics import CIR, MODELS, Heston, MultiAssetGBM, OrnsteinUhlenbeck
-from simkit_solvers.andersen_qe import PSI_C, AndersenQE
-from simkit_solvers.decay import mean_decay
-from simkit_solvers.euler_maruyama import EulerMaruyama
-from simkit_solvers.exact_sampling import AbstractExactTransition, ExactSampling
-from simkit_solvers.generator import Words, seed_key
-from simkit_solvers.grid import Grid
-from simkit_solvers.integrate import integrate
-from simkit_solvers.jump_diffusion import AbstractJumpDiffusion
-from simkit_solvers.noise import CounterNoise, Draw, StepWords
-from simkit_solvers.observe import States
-from simkit_solvers.step import stepper_for
-from simkit_solvers.switched import Switched
+from simkit_solvers.grids.grid import Grid
+from simkit_solvers.loops.integrate import integrate
+from simkit_solvers.loops.step import stepper_for
+from simkit_solvers.methods.sde.andersen_qe import PSI_C, AndersenQE
+from simkit_solvers.methods.sde.euler_maruyama import EulerMaruyama
+from simkit_solvers.methods.sde.exact_sampling import AbstractExactTransition, ExactSampling
+from simkit_solvers.methods.switched import Switched
+from simkit_solvers.numerics.decay import mean_decay
+from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
+from simkit_solvers.problems.observe import States
+from simkit_solvers.random.generator import Words, seed_key
+from simkit_solvers.random.noise import CounterNoise, Draw, StepWords
 
 import simkit
-from simkit.build import build
+from simkit.build.assembly import build
+from simkit.build.experiment import load
 from simkit.closed_forms.bonds import vasicek_bond
-from simkit.ensemble import run_ensemble
+from simkit.derivatives.table import summary
+from simkit.ensemble.run import run_ensemble
 from simkit.errors import InputError
-from simkit.experiment import load
-from simkit.sensitivity.table import summary
 
 LIMIT = 5  # in standard errors: once in a million
 GAUSSIAN = [

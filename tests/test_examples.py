@@ -10,9 +10,9 @@ import yaml
 from typer.testing import CliRunner
 
 import simkit
-from simkit.build import build
+from simkit.build.assembly import build
+from simkit.build.experiment import load
 from simkit.cli import app
-from simkit.experiment import load
 from simkit.pictures import plot_dataset
 
 EXAMPLES = Path(__file__).parent.parent / "examples"

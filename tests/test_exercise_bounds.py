@@ -8,16 +8,21 @@ import pytest
 
 import simkit
 from simkit import sensitivities
-from simkit.build import build
-from simkit.exercise import Exercise
-from simkit.exercise_sample import Sample, rights_of
-from simkit.experiment import load
-from simkit.expression import compile_expression
-from simkit.jump_law import functions_of_marks
-from simkit.longstaff_schwartz import fit_policy, independent_policies, with_policies, with_upper_bounds
-from simkit.martingale import Martingale, Shape, fit_martingale, gains_of, shape_of
-from simkit.paths import path_mesh
-from simkit.sensitivity.moments import Found, pooled
+from simkit.build.assembly import build
+from simkit.build.experiment import load
+from simkit.derivatives.moments import Found, pooled
+from simkit.ensemble.early_exercise.exercise_sample import Sample, rights_of
+from simkit.ensemble.early_exercise.longstaff_schwartz import (
+    fit_policy,
+    independent_policies,
+    with_policies,
+    with_upper_bounds,
+)
+from simkit.ensemble.early_exercise.martingale import Martingale, Shape, fit_martingale, gains_of, shape_of
+from simkit.ensemble.jump_law import functions_of_marks
+from simkit.ensemble.paths import path_mesh
+from simkit.expressions.expression import compile_expression
+from simkit.observe.exercise import Exercise
 
 pytestmark = pytest.mark.usefixtures("quick_programs")
 

@@ -9,18 +9,18 @@ import pytest
 import yaml
 from simkit_physics import MODELS, DoubleWellLangevin
 from simkit_physics.sized import is_sized
-from simkit_solvers.problem import parameters_of
-from simkit_solvers.registry import SOLVERS, make_solver
+from simkit_solvers.methods.registry import SOLVERS, make_solver
+from simkit_solvers.problems.problem import parameters_of
 
-from simkit.build import build
-from simkit.documents import read_document
+from simkit.build.assembly import build
+from simkit.build.experiment import load
+from simkit.build.indexed_names import numbered_names, pair_names
+from simkit.build.variants import load_variants
+from simkit.config.documents import read_document
+from simkit.ensemble.initial import Distribution
 from simkit.errors import InputError
-from simkit.experiment import load
-from simkit.initial import Distribution
-from simkit.numbered import numbered_names, pair_names
 from simkit.schema import experiment_schema
-from simkit.uncertainty.plan import load_uncertain
-from simkit.variants import load_variants
+from simkit.studies.plan import load_uncertain
 
 FOLDER = Path(__file__).parent.parent / "examples"
 EXAMPLES = sorted(path for path in FOLDER.glob("*.yaml") if path.stem != "uncertainty")

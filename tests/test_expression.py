@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from simkit.errors import InputError
-from simkit.expression import ExpressionError, check_name, compile_expression
-from simkit.functions import NUMERIC
+from simkit.expressions.expression import ExpressionError, check_name, compile_expression
+from simkit.expressions.functions import NUMERIC
 
 
 def value(text, **names):

@@ -9,12 +9,12 @@ from test_kinks_and_times import LIMIT, derivative, last
 from test_observables import STEPS, rows, simulation
 
 import simkit
-from simkit.build import build
+from simkit.build.assembly import build
+from simkit.build.experiment import load
 from simkit.closed_forms import CLOSED_FORMS
+from simkit.derivatives import sensitivities
 from simkit.errors import InputError
-from simkit.experiment import load
-from simkit.sensitivity import sensitivities
-from simkit.table import print_table
+from simkit.results.table import print_table
 
 DATES = 4
 MARKET = {"r": 0.05, "vol": 0.3, "B": 0.15}

@@ -7,7 +7,7 @@ import pytest
 from test_kinks_and_times import LIMIT, last
 
 import simkit
-from simkit.sensitivity import sensitivities
+from simkit.derivatives import sensitivities
 
 RTOL = 1e-8
 OSCILLATOR = {

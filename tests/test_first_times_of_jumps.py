@@ -9,9 +9,9 @@ from scipy.stats import gamma
 from test_kinks_and_times import LIMIT, derivative
 
 import simkit
-from simkit.build import build
+from simkit.build.assembly import build
+from simkit.build.experiment import load
 from simkit.errors import InputError
-from simkit.experiment import load
 
 END = 3.0
 EXACT = ("DirectMethod", "NextReaction")

@@ -10,28 +10,28 @@ import numpy as np
 import pytest
 from quick_code import quick_jit
 from simkit_physics import GBM, DoubleWellLangevin, Heston, ImmigrationDeath, OrnsteinUhlenbeck
-from simkit_solvers.baoab import BAOAB
-from simkit_solvers.blocks import method_of
-from simkit_solvers.compensated import AbstractCompensatedStep, can_compensate
-from simkit_solvers.euler_maruyama import EulerMaruyama
-from simkit_solvers.generator import seed_key
-from simkit_solvers.grid import LONG, Grid, TracedGrid
-from simkit_solvers.integrate import integrate
-from simkit_solvers.jump_grid import JumpGrid
-from simkit_solvers.jump_method import JumpNoise
-from simkit_solvers.jumps import integrate_jumps
-from simkit_solvers.noise import CounterNoise
-from simkit_solvers.observe import States
-from simkit_solvers.problem import AbstractODE, AbstractSDE
-from simkit_solvers.registry import SOLVERS, make_solver
-from simkit_solvers.scalar import Scalar
+from simkit_solvers.grids.grid import LONG, Grid, TracedGrid
+from simkit_solvers.grids.jump_grid import JumpGrid
+from simkit_solvers.loops.blocks import method_of
+from simkit_solvers.loops.compensated import AbstractCompensatedStep, can_compensate
+from simkit_solvers.loops.integrate import integrate
+from simkit_solvers.loops.jumps import integrate_jumps
+from simkit_solvers.methods.jump.jump_method import JumpNoise
+from simkit_solvers.methods.langevin.baoab import BAOAB
+from simkit_solvers.methods.registry import SOLVERS, make_solver
+from simkit_solvers.methods.sde.euler_maruyama import EulerMaruyama
+from simkit_solvers.numerics.scalar import Scalar
+from simkit_solvers.problems.observe import States
+from simkit_solvers.problems.problem import AbstractODE, AbstractSDE
+from simkit_solvers.random.generator import seed_key
+from simkit_solvers.random.noise import CounterNoise
 
 import simkit
-from simkit.build import build
-from simkit.dataset import to_dataset
-from simkit.ensemble import run_ensemble
+from simkit.build.assembly import build
+from simkit.build.experiment import load
+from simkit.ensemble.run import run_ensemble
 from simkit.errors import InputError
-from simkit.experiment import load
+from simkit.results.dataset import to_dataset
 
 ULP = 2.0**-23
 

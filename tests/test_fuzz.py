@@ -9,11 +9,11 @@ import yaml
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from simkit.documents import read_document
+from simkit.build.experiment import load
+from simkit.config.documents import read_document
 from simkit.errors import InputError
-from simkit.experiment import load
-from simkit.expression import compile_expression
-from simkit.functions import FUNCTIONS
+from simkit.expressions.expression import compile_expression
+from simkit.expressions.functions import FUNCTIONS
 
 settings.register_profile("quick", deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 settings.load_profile("quick")

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from simkit_solvers.generator import Stream, Words, block, seed_key, stream_key, threefry2x32
+from simkit_solvers.random.generator import Stream, Words, block, seed_key, stream_key, threefry2x32
 
 
 def words(a, b):

@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
-from simkit_solvers.generator import Stream, block, seed_key, stream_key
-from simkit_solvers.noise import CounterNoise
-from simkit_solvers.normal import standard_normal
+from simkit_solvers.random.generator import Stream, block, seed_key, stream_key
+from simkit_solvers.random.noise import CounterNoise
+from simkit_solvers.random.normal import standard_normal
 
-from simkit.initial import Distribution, draw_initial
+from simkit.ensemble.initial import Distribution, draw_initial
 
 INITIAL = {
     "S": Distribution("lognormal", 4.6, 0.3),

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import simkit
-from simkit.build import build
+from simkit.build.assembly import build
+from simkit.build.experiment import load
 from simkit.errors import InputError
-from simkit.experiment import load
 
 pytestmark = pytest.mark.usefixtures("quick_programs")
 

@@ -7,12 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from simkit_physics import HenonHeiles, Pendulum
-from simkit_solvers.hamiltonian import AbstractHamiltonian
+from simkit_solvers.problems.hamiltonian import AbstractHamiltonian
 
 import simkit
-from simkit.build import build
+from simkit.build.assembly import build
+from simkit.build.experiment import load
 from simkit.errors import InputError
-from simkit.experiment import load
 from simkit.schema import experiment_schema
 
 PENDULUM = {

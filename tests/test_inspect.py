@@ -13,28 +13,28 @@ import jax.numpy as jnp
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from simkit_solvers.scopes import STEPS
+from simkit_solvers.numerics.scopes import STEPS
 from typer.testing import CliRunner
 
 import simkit
-from simkit import programs
-from simkit.build import build
+from simkit.build.assembly import build
+from simkit.build.experiment import load
+from simkit.build.variants import build_loaded, load_variants
 from simkit.cli import app
-from simkit.ensemble import chunk_plan, chunk_requests
+from simkit.diagnostics.inspection.drawing import save_graph
+from simkit.diagnostics.inspection.flat import flat, influences
+from simkit.diagnostics.inspection.graph import Graph, Node
+from simkit.diagnostics.inspection.hlo import Work, parse, work_of
+from simkit.diagnostics.inspection.inspection import inspect_simulation, steps_of_a_turn
+from simkit.diagnostics.inspection.layout import layout
+from simkit.diagnostics.inspection.loops import loops_of, step_loop
+from simkit.diagnostics.inspection.model_graph import model_graph
+from simkit.diagnostics.inspection.operation_graph import operation_graph
+from simkit.diagnostics.inspection.report import as_dict, text, write
+from simkit.ensemble import programs
+from simkit.ensemble.paths import path_mesh
+from simkit.ensemble.run import chunk_plan, chunk_requests
 from simkit.errors import InputError, OutputError
-from simkit.experiment import load
-from simkit.inspection.drawing import save_graph
-from simkit.inspection.flat import flat, influences
-from simkit.inspection.graph import Graph, Node
-from simkit.inspection.hlo import Work, parse, work_of
-from simkit.inspection.inspection import inspect_simulation, steps_of_a_turn
-from simkit.inspection.layout import layout
-from simkit.inspection.loops import loops_of, step_loop
-from simkit.inspection.model_graph import model_graph
-from simkit.inspection.operation_graph import operation_graph
-from simkit.inspection.report import as_dict, text, write
-from simkit.paths import path_mesh
-from simkit.variants import build_loaded, load_variants
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted(path for path in (ROOT / "examples").rglob("*.yaml") if path.stem != "uncertainty")
@@ -331,7 +331,7 @@ def test_what_is_not_there_and_where_nothing_can_be_written_is_said_before(tmp_p
     def read_only(**place):
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
-    monkeypatch.setattr("simkit.inspection.inspection.inspect", None)
+    monkeypatch.setattr("simkit.diagnostics.inspection.inspection.inspect", None)
     monkeypatch.setattr("tempfile.mkdtemp", read_only)
     (tmp_path / "file").touch()
     for arguments, code, message in [

@@ -12,16 +12,9 @@ import pytest
 from quick_code import quick_jit
 from scipy import stats
 from simkit_physics import ImmigrationDeath, Kou, Merton, Schlogl
-from simkit_solvers.coupled_network import CoupledNetwork
-from simkit_solvers.curve import Curve
-from simkit_solvers.directions import Direction
-from simkit_solvers.extra_jump import extra_jump
-from simkit_solvers.generator import seed_key
-from simkit_solvers.grid import Grid
-from simkit_solvers.integrate import integrate
-from simkit_solvers.jump_grid import JumpGrid
-from simkit_solvers.jump_method import MOVED_EVENT, NO_RATIO, WAITING, JumpNoise, Jumps
-from simkit_solvers.jump_sensitivity import (
+from simkit_solvers.derivatives.coupled_network import CoupledNetwork
+from simkit_solvers.derivatives.extra_jump import extra_jump
+from simkit_solvers.derivatives.jump_sensitivity import (
     Coupling,
     Differentiated,
     finite_difference,
@@ -29,12 +22,19 @@ from simkit_solvers.jump_sensitivity import (
     likelihood_ratio,
     weak_derivative,
 )
-from simkit_solvers.jumps import _Path, _turn, integrate_jumps
-from simkit_solvers.noise import CounterNoise
-from simkit_solvers.observe import States
-from simkit_solvers.registry import make_solver
-from simkit_solvers.schedule import AbstractChange, Event, scheduled
-from simkit_solvers.tangents import as_tangent
+from simkit_solvers.grids.grid import Grid
+from simkit_solvers.grids.jump_grid import JumpGrid
+from simkit_solvers.loops.integrate import integrate
+from simkit_solvers.loops.jumps import _Path, _turn, integrate_jumps
+from simkit_solvers.methods.jump.jump_method import MOVED_EVENT, NO_RATIO, WAITING, JumpNoise, Jumps
+from simkit_solvers.methods.registry import make_solver
+from simkit_solvers.numerics.tangents import as_tangent
+from simkit_solvers.problems.curve import Curve
+from simkit_solvers.problems.directions import Direction
+from simkit_solvers.problems.observe import States
+from simkit_solvers.problems.schedule import AbstractChange, Event, scheduled
+from simkit_solvers.random.generator import seed_key
+from simkit_solvers.random.noise import CounterNoise
 
 from simkit.closed_forms.jump_diffusions import kou_call, merton_call
 

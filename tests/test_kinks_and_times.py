@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from simkit.build import build
+from simkit.build.assembly import build
+from simkit.build.experiment import load
+from simkit.derivatives import sensitivities
+from simkit.derivatives.choice import first_offer, second_offer
+from simkit.derivatives.facts import Facts
+from simkit.derivatives.targets import admitted, changes, find_target, program_of
 from simkit.errors import InputError, NumericalError
-from simkit.experiment import load
-from simkit.sensitivity import sensitivities
-from simkit.sensitivity.choice import first_offer, second_offer
-from simkit.sensitivity.facts import Facts
-from simkit.sensitivity.targets import admitted, changes, find_target, program_of
-from simkit.uncertainty.experiments import uncertainty_of
+from simkit.studies.experiments import uncertainty_of
 
 LIMIT = 4.0
 

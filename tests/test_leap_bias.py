@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from scipy.linalg import expm
 
-from simkit.build import build
-from simkit.dataset import to_dataset
-from simkit.ensemble import run_ensemble
-from simkit.experiment import load
-from simkit.table import print_table
+from simkit.build.assembly import build
+from simkit.build.experiment import load
+from simkit.ensemble.run import run_ensemble
+from simkit.results.dataset import to_dataset
+from simkit.results.table import print_table
 
 quick = pytest.mark.usefixtures("quick_programs")
 SEEDS = range(8)

@@ -8,7 +8,7 @@ from scipy.linalg import expm
 from scipy.stats import chi2
 
 import simkit
-from simkit.sensitivity.table import summary
+from simkit.derivatives.table import summary
 
 SEEDS = 6
 ARRIVALS = {

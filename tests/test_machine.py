@@ -8,7 +8,7 @@ import sys
 import jax
 import pytest
 
-from simkit import doctor, xla_flags
+from simkit.machine import doctor, xla_flags
 from simkit.progress import progress_bar, short_count
 
 CPUINFO = "processor\t: 0\nmodel name\t: avx512f in a name only\nflags\t\t: fpu sse2 avx2{}\n"

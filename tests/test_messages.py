@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from simkit_physics import GBM
 
-from simkit.build import build
-from simkit.documents import read_document
+from simkit.build.assembly import build
+from simkit.build.experiment import load
+from simkit.build.variants import load_variants
+from simkit.config.diagnostics import placed
+from simkit.config.documents import read_document
+from simkit.config.overrides import apply_overrides
 from simkit.errors import InputError, OutputError
-from simkit.experiment import load
-from simkit.mistakes import placed
-from simkit.overrides import apply_overrides
-from simkit.suggestion import shown
-from simkit.uncertainty import elementary_effects, sobol_indices
-from simkit.variants import load_variants
+from simkit.studies import elementary_effects, sobol_indices
+from simkit.suggestions import shown
 
 TIME = {"t1": 1.0, "steps": 4}
 PRICE = {"model": {"type": "GBM", "mu": 0.05, "sigma": 0.2}, "initial": {"S": 100.0}, "time": TIME}

@@ -8,8 +8,8 @@ float32 ones differently in the last bit.
 import numpy as np
 import pytest
 from simkit_physics import MODELS
-from simkit_solvers.problem import parameters_of
-from simkit_solvers.reaction_network import AbstractReactionNetwork
+from simkit_solvers.problems.problem import parameters_of
+from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
 
 import simkit
 

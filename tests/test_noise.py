@@ -8,13 +8,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import simkit_solvers.noise
+import simkit_solvers.random.noise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from simkit_solvers.generator import Words, block, seed_key
-from simkit_solvers.noise import AbstractNoise, CoarsenedNoise, CounterNoise, Draw, HalvedNoise
-from simkit_solvers.normal import standard_normal
+from simkit_solvers.random.generator import Words, block, seed_key
+from simkit_solvers.random.noise import AbstractNoise, CoarsenedNoise, CounterNoise, Draw, HalvedNoise
+from simkit_solvers.random.normal import standard_normal
 
 H_DEVIATION, K_DEVIATION = np.sqrt(1 / 12), np.sqrt(1 / 720)  # of the areas of a unit step
 
@@ -39,9 +39,9 @@ class Ledger:
 
     def __enter__(self):
         self.patch = pytest.MonkeyPatch()
-        self.patch.setattr(simkit_solvers.noise, "block", self.block)
-        self.patch.setattr(simkit_solvers.noise, "standard_normal", self.normal)
-        self.patch.setattr(simkit_solvers.noise, "standard_normal_float64", self.wide_normal)
+        self.patch.setattr(simkit_solvers.random.noise, "block", self.block)
+        self.patch.setattr(simkit_solvers.random.noise, "standard_normal", self.normal)
+        self.patch.setattr(simkit_solvers.random.noise, "standard_normal_float64", self.wide_normal)
         return self
 
     def __exit__(self, *_):

@@ -5,13 +5,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from quick_code import quick_jit
-from simkit_solvers.grid import Grid
-from simkit_solvers.integrate import integrate
+from simkit_solvers.grids.grid import Grid
+from simkit_solvers.loops.integrate import integrate
 
-from simkit.build import build
-from simkit.experiment import load
-from simkit.expression import compile_expression
-from simkit.observables import Observable, Observer
+from simkit.build.assembly import build
+from simkit.build.experiment import load
+from simkit.expressions.expression import compile_expression
+from simkit.observe.observables import Observable, Observer
 
 # x = 3 cos(2t) + t, whatever the solver does with it: the observers see the solver's own values.
 MODEL = {"ode": {"x": "-2*a*y + 1", "y": "2*a*(x - t)"}, "parameters": {"a": 1.0}}

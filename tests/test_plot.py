@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from simkit.errors import InputError, OutputError
 from simkit.pictures import plot_dataset, save_picture
-from simkit.storage import read_dataset, write_dataset
+from simkit.results.storage import read_dataset, write_dataset
 
 
 def labels(figure):
@@ -208,7 +208,7 @@ def test_a_failure_leaves_the_old_picture(tmp_path, monkeypatch):
 
 
 def test_importing_these_modules_imports_no_drawing_and_no_jax():
-    modules = "simkit.pictures, simkit.storage, simkit.table"
+    modules = "simkit.pictures, simkit.results.storage, simkit.results.table"
     code = f"import sys, {modules}; print({{'matplotlib', 'jax'}} & {{*sys.modules}})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"

@@ -2,9 +2,9 @@
 
 import pytest
 
-from simkit.build import build
+from simkit.build.assembly import build
+from simkit.build.experiment import load
 from simkit.errors import InputError
-from simkit.experiment import load
 
 
 def experiment(plot):

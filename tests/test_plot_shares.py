@@ -7,7 +7,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from test_plot import assert_nothing_overlaps
 
 from simkit.pictures import plot_dataset
-from simkit.variant_dataset import combined
+from simkit.results.variant_dataset import combined
 
 
 def as_in_a_file(figure):

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import simkit
-from simkit import programs
-from simkit.build import build
-from simkit.ensemble import ChunkProgram, Reduction, quantity_rows
-from simkit.experiment import load
-from simkit.paths import path_mesh, path_program
+from simkit.build.assembly import build
+from simkit.build.experiment import load
+from simkit.ensemble import programs
+from simkit.ensemble.paths import path_mesh, path_program
+from simkit.ensemble.run import ChunkProgram, Reduction, quantity_rows
 
 BASE = {
     "constants": {"K": 1.0, "s": 0.3},

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from simkit.doctor import KNOWN_BAD_JAX
+from simkit.machine.doctor import KNOWN_BAD_JAX
 
 ROOT = Path(__file__).parent.parent
 TEMPLATES = {

@@ -8,18 +8,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from simkit_physics import SIR, ImmigrationDeath
-from simkit_solvers.calculus import in_calculus
-from simkit_solvers.jump_grid import JumpGrid
-from simkit_solvers.problem import parameters_of
-from simkit_solvers.reaction_network import ChemicalLangevin
+from simkit_solvers.grids.jump_grid import JumpGrid
+from simkit_solvers.problems.calculus import in_calculus
+from simkit_solvers.problems.problem import parameters_of
+from simkit_solvers.problems.reaction_network import ChemicalLangevin
 
 import simkit
-from simkit.build import build
-from simkit.chunks import LEAF
-from simkit.ensemble import run_ensemble
+from simkit.build.assembly import build
+from simkit.build.experiment import load
+from simkit.ensemble.chunks import LEAF
+from simkit.ensemble.run import run_ensemble
 from simkit.errors import InputError, NumericalError
-from simkit.experiment import load
-from simkit.table import closing_line, summary
+from simkit.results.table import closing_line, summary
 
 quick = pytest.mark.usefixtures("quick_programs")
 

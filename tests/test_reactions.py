@@ -13,21 +13,27 @@ from hypothesis import strategies as st
 from quick_code import quick_jit
 from scipy import stats
 from simkit_physics import SIR, BirthDeath, ImmigrationDeath, Repressilator, Schlogl
-from simkit_solvers.euler_maruyama import EulerMaruyama
-from simkit_solvers.generator import Words, block, seed_key
-from simkit_solvers.grid import Grid
-from simkit_solvers.integrate import integrate
-from simkit_solvers.jump_grid import JumpGrid
-from simkit_solvers.jump_method import BAD_COUNT, BAD_PROPENSITY, TOO_MANY_STEPS, JumpNoise, check_rates
-from simkit_solvers.jumps import integrate_jumps
-from simkit_solvers.noise import CounterNoise
-from simkit_solvers.observe import States
-from simkit_solvers.problem import parameter, parameters_of
-from simkit_solvers.reaction import reaction
-from simkit_solvers.reaction_network import AbstractReactionNetwork, ChemicalLangevin
-from simkit_solvers.registry import make_solver
-from simkit_solvers.scalar import Scalar
-from simkit_solvers.variates import (
+from simkit_solvers.grids.grid import Grid
+from simkit_solvers.grids.jump_grid import JumpGrid
+from simkit_solvers.loops.integrate import integrate
+from simkit_solvers.loops.jumps import integrate_jumps
+from simkit_solvers.methods.jump.jump_method import (
+    BAD_COUNT,
+    BAD_PROPENSITY,
+    TOO_MANY_STEPS,
+    JumpNoise,
+    check_rates,
+)
+from simkit_solvers.methods.registry import make_solver
+from simkit_solvers.methods.sde.euler_maruyama import EulerMaruyama
+from simkit_solvers.numerics.scalar import Scalar
+from simkit_solvers.problems.observe import States
+from simkit_solvers.problems.problem import parameter, parameters_of
+from simkit_solvers.problems.reaction import reaction
+from simkit_solvers.problems.reaction_network import AbstractReactionNetwork, ChemicalLangevin
+from simkit_solvers.random.generator import Words, block, seed_key
+from simkit_solvers.random.noise import CounterNoise
+from simkit_solvers.random.variates import (
     LARGEST_INVERTED,
     _binomial_hat,
     _log_after_cube,

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from scipy import stats
 
-from simkit.reducers import Covariance, Histogram, Moments
-from simkit.reducers.float_bins import LAST_BIN, NO_BIN, bin_of, lower_edges
-from simkit.reducers.histogram import PICTURE_BINS, Counts, order_statistic
-from simkit.reducers.pairwise import pairwise_sum
+from simkit.ensemble.reducers import Covariance, Histogram, Moments
+from simkit.ensemble.reducers.float_bins import LAST_BIN, NO_BIN, bin_of, lower_edges
+from simkit.ensemble.reducers.histogram import PICTURE_BINS, Counts, order_statistic
+from simkit.ensemble.reducers.pairwise import pairwise_sum
 
 ROWS = {"S": 3, "v": 3, "call": 1}
 LEVELS = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)

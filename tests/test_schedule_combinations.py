@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import simkit
+from simkit.build.experiment import load
 from simkit.errors import InputError
-from simkit.experiment import load
 
 pytestmark = pytest.mark.usefixtures("quick_programs")
 

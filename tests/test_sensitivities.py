@@ -17,21 +17,21 @@ from scipy.stats import multivariate_normal
 from typer.testing import CliRunner
 
 import simkit
-from simkit.build import build
-from simkit.chunks import Chunks
+from simkit.build.assembly import build
+from simkit.build.experiment import load
 from simkit.cli import app
 from simkit.closed_forms import black_scholes_gamma, black_scholes_vanna, merton_call
+from simkit.derivatives.choice import first_offer, release_interval, smooth
+from simkit.derivatives.derivative_program import _centred
+from simkit.derivatives.differences import COUPLED, step_of
+from simkit.derivatives.facts import Facts
+from simkit.derivatives.moments import MomentsReduction, average
+from simkit.derivatives.table import print_table, summary
+from simkit.derivatives.targets import Target, changes, find_target, program_of
+from simkit.ensemble.chunks import Chunks
+from simkit.ensemble.paths import path_mesh
 from simkit.errors import InputError, NumericalError
-from simkit.experiment import load
-from simkit.expression import compile_expression
-from simkit.paths import path_mesh
-from simkit.sensitivity.choice import first_offer, release_interval, smooth
-from simkit.sensitivity.derivative_program import _centred
-from simkit.sensitivity.differences import COUPLED, step_of
-from simkit.sensitivity.facts import Facts
-from simkit.sensitivity.moments import MomentsReduction, average
-from simkit.sensitivity.table import print_table, summary
-from simkit.sensitivity.targets import Target, changes, find_target, program_of
+from simkit.expressions.expression import compile_expression
 
 EXACT = {
     "constants": {"r": 0.05, "K": 100.0},

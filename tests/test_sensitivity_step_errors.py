@@ -9,14 +9,14 @@ from scipy.stats import chi2
 from typer.testing import CliRunner
 
 import simkit
-from simkit.chunk_program import ChunkProgram
 from simkit.cli.app import app
 from simkit.closed_forms import black_scholes_gamma
-from simkit.sensitivity import part, study
-from simkit.sensitivity.derivative_program import DerivativeProgram
-from simkit.sensitivity.plot import relative
-from simkit.sensitivity.table import print_table, summary
-from simkit.table import with_error
+from simkit.derivatives import part, study
+from simkit.derivatives.derivative_program import DerivativeProgram
+from simkit.derivatives.plot import relative
+from simkit.derivatives.table import print_table, summary
+from simkit.ensemble.chunk_program import ChunkProgram
+from simkit.results.table import with_error
 
 GBM = {
     "constants": {"r": 0.05, "K": 100.0},

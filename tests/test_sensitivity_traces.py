@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import pytest
 from simkit_physics import MultiAssetGBM
-from simkit_solvers.directions import released
+from simkit_solvers.problems.directions import released
 
 import simkit
 

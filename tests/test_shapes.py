@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from simkit_physics import MODELS
-from simkit_solvers.noise_check import check_noise
-from simkit_solvers.problem import AbstractODE, AbstractSDE, check_shapes
+from simkit_solvers.problems.noise_check import check_noise
+from simkit_solvers.problems.problem import AbstractODE, AbstractSDE, check_shapes
 from solver_problems import PairNoise, PairState
 
 import simkit

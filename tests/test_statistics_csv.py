@@ -8,10 +8,10 @@ import pytest
 from test_cli import simkit_command
 
 import simkit
+from simkit.derivatives import sensitivities
 from simkit.errors import InputError, OutputError
-from simkit.sensitivity import sensitivities
-from simkit.storage import read_dataset, write_dataset
-from simkit.uncertainty.experiments import uncertainty_of
+from simkit.results.storage import read_dataset, write_dataset
+from simkit.studies.experiments import uncertainty_of
 
 RUN = {
     "constants": {"K": 100.0},

@@ -14,16 +14,16 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import simkit
-from simkit.bias import BIAS_PATHS, bias_run, orders
-from simkit.bias import step_error_of_paths as error_of_values
-from simkit.build import build
+from simkit.build.assembly import build
+from simkit.build.experiment import load
 from simkit.cli.app import app
-from simkit.dataset import to_dataset
-from simkit.ensemble import run_ensemble
-from simkit.experiment import load
-from simkit.resolution import resolution
-from simkit.step_error import StepError
-from simkit.table import print_table, summary
+from simkit.ensemble.run import run_ensemble
+from simkit.ensemble.step_bias.coupled_steps import BIAS_PATHS, bias_run, orders
+from simkit.ensemble.step_bias.coupled_steps import step_error_of_paths as error_of_values
+from simkit.ensemble.step_bias.resolution import resolution
+from simkit.ensemble.step_bias.step_error import StepError
+from simkit.results.dataset import to_dataset
+from simkit.results.table import print_table, summary
 
 GROWTH = {
     "model": {"type": "GBM", "mu": 0.5, "sigma": 0.3},

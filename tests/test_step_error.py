@@ -7,8 +7,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from simkit.resolution import resolution
-from simkit.step_error import DOUBT, StepError, step_error
+from simkit.ensemble.step_bias.resolution import resolution
+from simkit.ensemble.step_bias.step_error import DOUBT, StepError, step_error
 
 PAIRS = [(2, 4), (3, 9), (0.5, 2), (0.5, 3), (0.5, 0.25), (2, 3)]
 SIZES = st.floats(0.01, 10) | st.floats(-10, -0.01)

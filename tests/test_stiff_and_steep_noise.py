@@ -4,9 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from simkit_solvers.noise import Draw
-from simkit_solvers.registry import make_solver
-from simkit_solvers.step import stepper_for
+from simkit_solvers.loops.step import stepper_for
+from simkit_solvers.methods.registry import make_solver
+from simkit_solvers.random.noise import Draw
 from solver_problems import Diagonal, PairState
 
 T, H = 0.3, 0.2

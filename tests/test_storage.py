@@ -8,9 +8,9 @@ import pytest
 import xarray as xr
 from dataset_examples import gbm_dataset
 
-from simkit import storage
 from simkit.errors import InputError, OutputError
-from simkit.storage import check_output, read_dataset, write_dataset
+from simkit.results import storage
+from simkit.results.storage import check_output, read_dataset, write_dataset
 
 ENDINGS = (".zarr", ".nc")
 

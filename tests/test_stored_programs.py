@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 import simkit
-from simkit import programs, stored_programs
-from simkit.build import build as build_simulation
-from simkit.chunk_program import ChunkProgram
-from simkit.experiment import load
-from simkit.sensitivity import study
-from simkit.told import UntoldError, told
+from simkit.build.assembly import build as build_simulation
+from simkit.build.experiment import load
+from simkit.derivatives import study
+from simkit.ensemble import programs, stored_programs
+from simkit.ensemble.chunk_program import ChunkProgram
+from simkit.ensemble.program_digest import UntoldError, told
 
 GBM = {
     "constants": {"r": 0.05, "K": 100.0},
@@ -196,7 +196,7 @@ def test_what_says_nothing_of_what_it_does_is_not_told():
     def pretended(x):
         return x
 
-    pretended.__module__ = "simkit.told"
+    pretended.__module__ = "simkit.ensemble.program_digest"
     for thing in (local, pretended, lambda x: x, functools.partial(local, 1), object(), pytest.approx(1)):
         with pytest.raises(UntoldError):
             told((1, thing))

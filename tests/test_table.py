@@ -8,7 +8,7 @@ import re
 import pytest
 from dataset_examples import gbm_dataset, one_curve_dataset
 
-from simkit.table import print_table, summary, with_error
+from simkit.results.table import print_table, summary, with_error
 
 
 def printed(dataset, encoding="utf-8"):

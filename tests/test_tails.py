@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from simkit.sensitivity.tails import grows, tail_of
+from simkit.derivatives.tails import grows, tail_of
 
 SEEDS = 40
 

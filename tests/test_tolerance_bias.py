@@ -6,17 +6,17 @@ import math
 
 import numpy as np
 import pytest
-from simkit_solvers.adaptive_grid import AdaptiveGrid
+from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
 
 import simkit
-from simkit.bias import bias_run
-from simkit.build import build
-from simkit.dataset import to_dataset
-from simkit.ensemble import chunk_plan, chunk_requests, run_ensemble
-from simkit.experiment import load
-from simkit.paths import path_mesh
-from simkit.step_levels import levels
-from simkit.table import print_table
+from simkit.build.assembly import build
+from simkit.build.experiment import load
+from simkit.ensemble.paths import path_mesh
+from simkit.ensemble.run import chunk_plan, chunk_requests, run_ensemble
+from simkit.ensemble.step_bias.coupled_steps import bias_run
+from simkit.ensemble.step_bias.step_levels import levels
+from simkit.results.dataset import to_dataset
+from simkit.results.table import print_table
 
 quick = pytest.mark.usefixtures("quick_programs")
 

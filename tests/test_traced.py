@@ -9,21 +9,21 @@ import numpy as np
 import pytest
 import scipy.special
 from simkit_physics import GBM
-from simkit_solvers.directions import Direction, Release
-from simkit_solvers.euler_maruyama import EulerMaruyama
-from simkit_solvers.generator import seed_key
-from simkit_solvers.grid import Grid
-from simkit_solvers.integrate_along import integrate_along
-from simkit_solvers.noise import CounterNoise, on_sums
-from simkit_solvers.observe import States
-from simkit_solvers.smoothing import Smoothing
-from simkit_solvers.traced import traced_once
+from simkit_solvers.derivatives.integrate_along import integrate_along
+from simkit_solvers.derivatives.smoothing import Smoothing
+from simkit_solvers.grids.grid import Grid
+from simkit_solvers.methods.sde.euler_maruyama import EulerMaruyama
+from simkit_solvers.numerics.traced import traced_once
+from simkit_solvers.problems.directions import Direction, Release
+from simkit_solvers.problems.observe import States
+from simkit_solvers.random.generator import seed_key
+from simkit_solvers.random.noise import CounterNoise, on_sums
 
+from simkit.derivatives.moments import MomentsReduction
+from simkit.ensemble.paths import path_mesh
+from simkit.ensemble.programs import compiled
+from simkit.ensemble.step_bias.step_error import student_quantile
 from simkit.garbage import OBJECTS, seldom_collected
-from simkit.paths import path_mesh
-from simkit.programs import compiled
-from simkit.sensitivity.moments import MomentsReduction
-from simkit.step_error import student_quantile
 
 
 def operations(jaxpr) -> list[str]:

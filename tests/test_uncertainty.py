@@ -14,15 +14,15 @@ from scipy import stats
 from test_plot import assert_nothing_overlaps
 
 from simkit.errors import InputError, NumericalError
-from simkit.uncertainty import (
+from simkit.studies import (
     derivative_measures,
     elementary_effects,
     propagate,
     rank_correlations,
     sobol_indices,
 )
-from simkit.uncertainty.designs import scrambled_sobol
-from simkit.uncertainty.distributions import (
+from simkit.studies.designs import scrambled_sobol
+from simkit.studies.distributions import (
     LAWS,
     Beta,
     Discrete,
@@ -34,8 +34,8 @@ from simkit.uncertainty.distributions import (
     law_of,
     plain,
 )
-from simkit.uncertainty.estimators import Evaluated, first_order, second_order, variance
-from simkit.uncertainty.methods import (
+from simkit.studies.estimators import Evaluated, first_order, second_order, variance
+from simkit.studies.methods import (
     NEVER_CHANGES,
     NO_INFLUENCE,
     Derivatives,
@@ -45,11 +45,11 @@ from simkit.uncertainty.methods import (
     Rank,
     Sobol,
 )
-from simkit.uncertainty.plot import plot_study
-from simkit.uncertainty.replicates import Measure
-from simkit.uncertainty.study import Plan, run_study
-from simkit.uncertainty.table import closing_lines
-from simkit.uncertainty.values import Values
+from simkit.studies.plot import plot_study
+from simkit.studies.replicates import Measure
+from simkit.studies.study import Plan, run_study
+from simkit.studies.table import closing_lines
+from simkit.studies.values import Values
 
 PI = math.pi
 ISHIGAMI = {
@@ -742,7 +742,7 @@ def test_each_replicate_is_its_own_scrambling():
 
 
 def test_laws_have_their_keys_in_the_file():
-    from simkit.settings import DISTRIBUTIONS
+    from simkit.config.settings import DISTRIBUTIONS
 
     assert tuple(LAWS) == DISTRIBUTIONS
 

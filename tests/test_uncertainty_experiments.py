@@ -10,15 +10,15 @@ import yaml
 from typer.testing import CliRunner
 
 import simkit
+from simkit.build.experiment import load
 from simkit.cli import app
 from simkit.errors import InputError, NumericalError, OutputError
-from simkit.experiment import load
-from simkit.uncertainty import simulations
-from simkit.uncertainty.distributions import Normal, Uniform
-from simkit.uncertainty.experiments import UNUSED, uncertainty_of
-from simkit.uncertainty.methods import NEVER_CHANGES, NO_INFLUENCE, ONLY_NOISE
-from simkit.uncertainty.plan import load_uncertain
-from simkit.uncertainty.simulations import evaluate_simulation
+from simkit.studies import simulations
+from simkit.studies.distributions import Normal, Uniform
+from simkit.studies.experiments import UNUSED, uncertainty_of
+from simkit.studies.methods import NEVER_CHANGES, NO_INFLUENCE, ONLY_NOISE
+from simkit.studies.plan import load_uncertain
+from simkit.studies.simulations import evaluate_simulation
 
 NOISY = """\
 constants:
@@ -110,8 +110,8 @@ def test_propagation_through_an_ordinary_equation_is_exact():
 def test_every_point_of_a_row_meets_the_same_paths(monkeypatch):
     """Those of one stream; others, and other rows, meet their own."""
     loaded = load_uncertain(NOISY)
-    from simkit.build import build
-    from simkit.uncertainty.designs import saltelli_design
+    from simkit.build.assembly import build
+    from simkit.studies.designs import saltelli_design
 
     evaluate, unused = evaluate_simulation(
         build(loaded.experiment), ("theta", "k", "spare"), ("z",), 2, 4, keep=True
@@ -224,7 +224,7 @@ class TestFiles:
     @pytest.mark.parametrize("method", ["morris", "rank", "propagate"])
     def test_each_method_has_a_table_and_a_picture(self, method, tmp_path):
         from simkit.pictures import save_picture
-        from simkit.uncertainty.table import print_table
+        from simkit.studies.table import print_table
 
         changes = {"uncertainty.method": method, "uncertainty.points": 32, "uncertainty.of": "[y, z]"}
         found = uncertainty_of(NOISY, overrides=changes)
@@ -268,7 +268,7 @@ def test_noise_does_not_lower_rank_correlations():
 
 def test_effects_that_may_be_noise_say_so():
     """sigma does not change the mean of S; mu does."""
-    from simkit.uncertainty.table import print_table
+    from simkit.studies.table import print_table
 
     found = uncertainty_of(PRICED, overrides={"uncertainty": "{method: morris, points: 16, paths: 64}"})
     assert list(found["note"].values[0]) == ["", ONLY_NOISE]

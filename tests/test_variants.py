@@ -10,14 +10,14 @@ import pytest
 from typer.testing import CliRunner
 
 import simkit
+from simkit.build.experiment import load
+from simkit.build.variants import build_together, load_variants
 from simkit.cli import app
 from simkit.errors import InputError, NumericalError
-from simkit.experiment import load
 from simkit.pictures import plot_dataset
-from simkit.storage import read_dataset
-from simkit.table import print_table, with_error
-from simkit.variant_dataset import combined, one_variant
-from simkit.variants import build_together, load_variants
+from simkit.results.storage import read_dataset
+from simkit.results.table import print_table, with_error
+from simkit.results.variant_dataset import combined, one_variant
 
 TEXT = """\
 constants: {K: 1.0}

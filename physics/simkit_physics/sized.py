@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import equinox as eqx
-from simkit_solvers.problem import AbstractODE, Parameter, Quantity
-from simkit_solvers.scalar import Scalar
+from simkit_solvers.numerics.scalar import Scalar
+from simkit_solvers.problems.problem import AbstractODE, Parameter, Quantity
 
 
 class Parts(NamedTuple):

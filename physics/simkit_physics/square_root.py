@@ -1,8 +1,8 @@
 """The square root of full truncation, and that of a correlation, where models look for them."""
 
-from simkit_solvers.problem import Roughness
-from simkit_solvers.scalar import Scalar
-from simkit_solvers.square_root import sqrt_positive as sqrt_positive
+from simkit_solvers.numerics.scalar import Scalar
+from simkit_solvers.numerics.square_root import sqrt_positive as sqrt_positive
+from simkit_solvers.problems.problem import Roughness
 
 
 def rough_correlation(rho: Scalar) -> tuple[Roughness, ...]:

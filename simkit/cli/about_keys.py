@@ -5,21 +5,21 @@ from collections.abc import Iterator
 from typing import Any
 
 from simkit.errors import InputError
-from simkit.suggestion import did_you_mean
+from simkit.suggestions import did_you_mean
 
 WIDTH = 100
 
 
 def experiment_keys() -> list[str]:
     """The top-level keys."""
-    from simkit.settings import Experiment
+    from simkit.config.settings import Experiment
 
     return list(Experiment.model_fields)
 
 
 def key_summary(name: str) -> str:
     """The first sentence about a top-level key."""
-    from simkit.settings import Experiment
+    from simkit.config.settings import Experiment
 
     return (Experiment.model_fields[name].description or "").split(". ")[0].rstrip(".")
 
@@ -28,8 +28,8 @@ def about_key(name: str) -> dict[str, Any]:
     """What is known of a top-level key: its meaning, an example, and the keys below it."""
     from simkit_physics import MODELS
 
+    from simkit.config.settings import Experiment
     from simkit.schema import experiment_schema
-    from simkit.settings import Experiment
 
     schema = experiment_schema()
     field, spec = Experiment.model_fields[name], schema["properties"][name]

@@ -19,8 +19,8 @@ from simkit.cli.sensitivity import sensitivity
 from simkit.cli.templates import new
 from simkit.cli.uncertainty import uncertainty
 from simkit.errors import INTERRUPTED, InputError
+from simkit.machine.xla_flags import prefer_wide_vectors
 from simkit.version import simkit_version
-from simkit.xla_flags import prefer_wide_vectors
 
 app = typer.Typer(
     name="simkit",

@@ -14,7 +14,7 @@ from simkit.cli.failures import print_json, reported
 from simkit.cli.options import AsJson
 from simkit.cli.plain_math import plain_text
 from simkit.errors import InputError
-from simkit.suggestion import did_you_mean
+from simkit.suggestions import did_you_mean
 
 KINDS = {"models": "models of ", "solvers": "solvers for ", "keys": "keys of ", "functions": "functions in "}
 KINDS |= {"forms": "closed forms ", "templates": "templates"}
@@ -54,10 +54,10 @@ def list_names(
 def catalogue() -> dict[str, dict[str, str]]:
     """Names and one line about each, by group."""
     from simkit_physics import MODELS, models_by_field
-    from simkit_solvers.registry import SOLVERS, solvers_by_problem
+    from simkit_solvers.methods.registry import SOLVERS, solvers_by_problem
 
     from simkit.closed_forms import CLOSED_FORMS
-    from simkit.functions import FUNCTIONS
+    from simkit.expressions.functions import FUNCTIONS
 
     return {
         **{

@@ -9,11 +9,11 @@ import typer
 
 from simkit.cli.failures import print_json, reported
 from simkit.cli.options import AsJson, ChosenVariants, ExperimentFile, Overrides
+from simkit.machine.xla_flags import prefer_wide_vectors
 from simkit.progress import counted
-from simkit.xla_flags import prefer_wide_vectors
 
 if TYPE_CHECKING:
-    from simkit.simulation import Simulation
+    from simkit.ensemble.simulation import Simulation
 
 
 def validate(
@@ -25,8 +25,8 @@ def validate(
     """Check an experiment without running it. Every mistake is listed with its line and column."""
     with reported(as_json):
         prefer_wide_vectors()
-        from simkit.uncertainty.plan import has_distributions
-        from simkit.variants import build_loaded, load_variants, output_of
+        from simkit.build.variants import build_loaded, load_variants, output_of
+        from simkit.studies.plan import has_distributions
 
         if variant is None and has_distributions(experiment, overrides or []):
             _validate_uncertain(experiment, overrides, as_json)
@@ -45,8 +45,8 @@ def validate(
 
 def _validate_uncertain(experiment: ExperimentFile, overrides: Overrides, as_json: bool) -> None:
     """The same for an experiment with uncertain parameters."""
-    from simkit.uncertainty.experiments import build_uncertain
-    from simkit.uncertainty.plan import load_uncertain
+    from simkit.studies.experiments import build_uncertain
+    from simkit.studies.plan import load_uncertain
 
     loaded = load_uncertain(experiment, overrides or [])
     built = build_uncertain(loaded)
@@ -63,14 +63,14 @@ def _validate_uncertain(experiment: ExperimentFile, overrides: Overrides, as_jso
 def _check_place_of(output: str | None) -> None:
     """Raise `OutputError` where a run could not write its dataset."""
     if output:
-        from simkit.storage import check_place
+        from simkit.results.storage import check_place
 
         check_place(Path(output))
 
 
 def _facts(simulation: "Simulation") -> dict[str, Any]:
-    from simkit_solvers.grid import Grid
-    from simkit_solvers.schedule import model_of
+    from simkit_solvers.grids.grid import Grid
+    from simkit_solvers.problems.schedule import model_of
 
     return {
         "model": type(model_of(simulation.problem)).__name__,
@@ -82,7 +82,7 @@ def _facts(simulation: "Simulation") -> dict[str, Any]:
 
 
 def _line(what: str, simulation: "Simulation") -> str:
-    from simkit_solvers.jump_grid import JumpGrid
+    from simkit_solvers.grids.jump_grid import JumpGrid
 
     facts = _facts(simulation)
     unknown = "events as they come" if isinstance(simulation.grid, JumpGrid) else "adaptive steps"
@@ -105,7 +105,7 @@ def doctor(as_json: AsJson = False) -> None:
     """
     with reported(as_json):
         prefer_wide_vectors()
-        from simkit.doctor import examine, healthy
+        from simkit.machine.doctor import examine, healthy
 
         findings = examine()
         if as_json:

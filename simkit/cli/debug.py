@@ -7,7 +7,7 @@ import typer
 from simkit.cli.failures import print_json, reported
 from simkit.cli.options import AsJson, ExperimentFile, OneVariant, Overrides
 from simkit.errors import NumericalError
-from simkit.xla_flags import prefer_wide_vectors
+from simkit.machine.xla_flags import prefer_wide_vectors
 
 
 def debug(
@@ -45,8 +45,8 @@ def debug(
     """
     with reported(as_json):
         prefer_wide_vectors()
-        from simkit.debugging.debug import debug as debugged
-        from simkit.debugging.report import as_dict, text
+        from simkit.diagnostics.debugging.debug import debug as debugged
+        from simkit.diagnostics.debugging.report import as_dict, text
 
         names = None if values is None else [] if values == "all" else [x.strip() for x in values.split(",")]
         report = debugged(

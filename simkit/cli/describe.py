@@ -14,7 +14,7 @@ from simkit.cli.failures import print_json, reported
 from simkit.cli.options import AsJson
 from simkit.cli.plain_math import plain_text
 from simkit.errors import InputError
-from simkit.suggestion import did_you_mean
+from simkit.suggestions import did_you_mean
 
 RULE = "─" * 72  # between pages
 FACTS = {  # key: how it is called on the page
@@ -70,10 +70,10 @@ def _about_all(names: list[str]) -> list[dict]:
 def _about(name: str) -> dict:
     """What is known about a name, as plain data; raises `InputError` when nothing is."""
     from simkit_physics import MODELS
-    from simkit_solvers.registry import SOLVERS
+    from simkit_solvers.methods.registry import SOLVERS
 
     from simkit.closed_forms import CLOSED_FORMS
-    from simkit.functions import FUNCTIONS
+    from simkit.expressions.functions import FUNCTIONS
 
     if name in MODELS:
         return _about_model(name, MODELS[name])
@@ -97,7 +97,7 @@ def _about(name: str) -> dict:
 
 def _about_model(name: str, model: type) -> dict:
     from simkit_physics.sized import is_sized
-    from simkit_solvers.problem import parameters_of, variables_of
+    from simkit_solvers.problems.problem import parameters_of, variables_of
 
     about: dict[str, Any] = {"name": name, "kind": "model", **_documentation(model)}
     noise = getattr(model, "Noise", None)
@@ -120,8 +120,8 @@ def _about_model(name: str, model: type) -> dict:
 
 def model_snippet(name: str, model: type) -> str:
     """An experiment with this model that runs as it stands."""
-    from simkit_solvers.problem import AbstractSDE
-    from simkit_solvers.reaction_network import AbstractReactionNetwork
+    from simkit_solvers.problems.problem import AbstractSDE
+    from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
 
     fields = ", ".join(f"{key}: {value}" for key, value in model.example.items())
     initial = ", ".join(f"{key}: {value}" for key, value in model.example_initial.items())

@@ -8,8 +8,8 @@ import typer
 from simkit.cli.failures import print_json, reported
 from simkit.cli.options import AsJson, ExperimentFile, OneVariant, Overrides
 from simkit.errors import InputError
-from simkit.suggestion import did_you_mean, shown
-from simkit.xla_flags import prefer_wide_vectors
+from simkit.machine.xla_flags import prefer_wide_vectors
+from simkit.suggestions import did_you_mean, shown
 
 WHAT = ("jaxpr", "stablehlo", "hlo", "cost", "memory", "kernels", "graph", "all")
 
@@ -39,8 +39,8 @@ def inspect(
         if what not in WHAT:
             raise InputError(f"--what: there is no part {shown(what)}{did_you_mean(what, WHAT)}")
         prefer_wide_vectors()
-        from simkit.inspection.inspection import inspect as inspected
-        from simkit.inspection.report import PARTS, TEXTS, as_dict, check_folder, text, write
+        from simkit.diagnostics.inspection.inspection import inspect as inspected
+        from simkit.diagnostics.inspection.report import PARTS, TEXTS, as_dict, check_folder, text, write
 
         parts = PARTS if what == "all" else (what,)
         if out:

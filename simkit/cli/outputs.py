@@ -29,7 +29,7 @@ class Outputs:
     def checked(target: Path | None, no_plot: bool, overwrite: bool, quiet: bool, as_json: bool) -> "Outputs":
         """The picture lies beside the dataset. Raises `OutputError` for files that may not be replaced."""
         if target:
-            from simkit.storage import check_output
+            from simkit.results.storage import check_output
 
             check_output(target, overwrite)
         picture = target.with_suffix(".png") if target and not no_plot else None
@@ -39,7 +39,7 @@ class Outputs:
 
     def import_meanwhile(self, *modules: str) -> None:
         """Import what is needed after the run while XLA compiles; before, tracing would wait for it."""
-        from simkit.programs import while_compiling
+        from simkit.ensemble.programs import while_compiling
 
         needed = ["xarray", *modules]
         if self.target:
@@ -65,11 +65,11 @@ class Outputs:
             print_json(table.summary(dataset) | more | written)
 
     def _write(self, dataset: "xr.Dataset", target: Path) -> None:
-        from simkit.storage import write_dataset
+        from simkit.results.storage import write_dataset
 
         write_dataset(dataset, target, self.overwrite)
         if not self.quiet:
-            from simkit.storage import left_out
+            from simkit.results.storage import left_out
 
             print(f"wrote {target}{left_out(target)}", file=sys.stderr)
 

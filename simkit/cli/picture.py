@@ -31,7 +31,7 @@ def plot(
         target = out or dataset.with_suffix(".png")
         check_picture(target, overwrite)
         from simkit.pictures import save_picture
-        from simkit.storage import read_dataset
+        from simkit.results.storage import read_dataset
 
         save_picture(read_dataset(dataset), target)
         print(f"wrote {target}")

@@ -2,9 +2,9 @@
 
 import sys
 
-from simkit.compilation_cache import keep_compiled_programs
 from simkit.garbage import collect_seldom
-from simkit.xla_flags import prefer_wide_vectors
+from simkit.machine.compilation_cache import keep_compiled_programs
+from simkit.machine.xla_flags import prefer_wide_vectors
 
 
 def prepare(quiet: bool, keep: bool = True) -> None:

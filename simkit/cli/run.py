@@ -39,8 +39,14 @@ def run(
     """Run an experiment: print a table with error bars, write the dataset and a picture beside it."""
     with reported(as_json):
         prepare(quiet, keep=not dry_run)
-        from simkit.storage import check_place
-        from simkit.variants import build_loaded, keeps_unresolved, load_variants, output_of, refuse_paths
+        from simkit.build.variants import (
+            build_loaded,
+            keeps_unresolved,
+            load_variants,
+            output_of,
+            refuse_paths,
+        )
+        from simkit.results.storage import check_place
 
         loaded = load_variants(experiment, overrides or [], variant)
         built = build_loaded(loaded)
@@ -54,13 +60,13 @@ def run(
             return
         outputs = Outputs.checked(target, no_plot, overwrite, quiet, as_json)
 
-        from simkit.execution import run_built
+        from simkit.api import run_built
 
         outputs.import_meanwhile()
         with progress_bar(enabled=not (quiet or as_json)) as progress:
             dataset = run_built(loaded, built, progress)
-        from simkit import table
-        from simkit.step_notes import all_unresolved
+        from simkit.results import table
+        from simkit.results.step_notes import all_unresolved
 
         outputs.show(dataset, table)
         if not quiet:
@@ -71,7 +77,7 @@ def run(
 
 
 def _print_estimate(built, target: Path | None, as_json: bool) -> None:
-    from simkit.sizes import estimate, estimate_text
+    from simkit.ensemble.sizes import estimate, estimate_text
 
     output = {"output": target and str(target)}
     if isinstance(built, dict):
@@ -89,7 +95,7 @@ def _print_estimate(built, target: Path | None, as_json: bool) -> None:
 
 
 def _warn_of_failures(dataset) -> None:
-    from simkit.variant_dataset import each_variant
+    from simkit.results.variant_dataset import each_variant
 
     for name, one in each_variant(dataset).items():
         failed, paths = int(one.attrs["failed_paths"]), int(one.attrs["paths"])

@@ -49,8 +49,8 @@ def sensitivity(
     """
     with reported(as_json):
         prepare(quiet)
-        from simkit.sensitivity import run_studies
-        from simkit.variants import build_loaded, keeps_unresolved, load_variants, refuse_paths
+        from simkit.build.variants import build_loaded, keeps_unresolved, load_variants, refuse_paths
+        from simkit.derivatives import run_studies
 
         given: list = list(overrides or [])
         if wrt:
@@ -69,10 +69,10 @@ def sensitivity(
                 err=True,
             )
         outputs = Outputs.checked(out, no_plot, overwrite, quiet, as_json)
-        outputs.import_meanwhile("simkit.sensitivity.table")
+        outputs.import_meanwhile("simkit.derivatives.table")
         with progress_bar(enabled=not (quiet or as_json)) as progress:
             dataset = run_studies(loaded, built, progress)
-        from simkit.sensitivity import table
+        from simkit.derivatives import table
 
         outputs.show(dataset, table)
         outputs.deliver(dataset, table)

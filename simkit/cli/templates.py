@@ -10,7 +10,7 @@ import typer
 from simkit.cli.completion import complete_template, template_names
 from simkit.cli.failures import reported
 from simkit.errors import InputError, OutputError
-from simkit.suggestion import did_you_mean
+from simkit.suggestions import did_you_mean
 
 
 def new(

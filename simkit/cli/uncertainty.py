@@ -21,9 +21,9 @@ def uncertainty(
     """Study an experiment whose parameters are distributions: which of them matter, and how much."""
     with reported(as_json):
         prepare(quiet)
-        from simkit.uncertainty.experiments import build_uncertain, study_experiment
-        from simkit.uncertainty.plan import load_uncertain
-        from simkit.variants import refuse_paths
+        from simkit.build.variants import refuse_paths
+        from simkit.studies.experiments import build_uncertain, study_experiment
+        from simkit.studies.plan import load_uncertain
 
         loaded = load_uncertain(experiment, overrides or [])
         simulation = build_uncertain(loaded)
@@ -33,7 +33,7 @@ def uncertainty(
         outputs = Outputs.checked(target, no_plot, overwrite, quiet, as_json)
         with progress_bar(enabled=not (quiet or as_json)) as progress:
             dataset = study_experiment(loaded, simulation, progress)
-        from simkit.uncertainty import table
+        from simkit.studies import table
 
         outputs.show(dataset, table)
         outputs.deliver(dataset, table)

@@ -1,7 +1,7 @@
 from typing import Annotated, ClassVar, NamedTuple
 
-from simkit_solvers.problem import AbstractODE, Quantity, parameter
-from simkit_solvers.scalar import Scalar
+from simkit_solvers.numerics.scalar import Scalar
+from simkit_solvers.problems.problem import AbstractODE, Quantity, parameter
 
 
 class HIRESState(NamedTuple):

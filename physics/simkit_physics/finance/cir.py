@@ -2,11 +2,11 @@ from typing import Annotated, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from simkit_solvers.andersen_qe import AbstractSquareRootVariance, SquareRootCoefficients
-from simkit_solvers.exact_sampling import AbstractExactTransition
-from simkit_solvers.problem import AbstractExactMoments, AbstractSDE, Quantity, Roughness, parameter
-from simkit_solvers.scalar import Scalar
-from simkit_solvers.variates import gamma, poisson
+from simkit_solvers.methods.sde.andersen_qe import AbstractSquareRootVariance, SquareRootCoefficients
+from simkit_solvers.methods.sde.exact_sampling import AbstractExactTransition
+from simkit_solvers.numerics.scalar import Scalar
+from simkit_solvers.problems.problem import AbstractExactMoments, AbstractSDE, Quantity, Roughness, parameter
+from simkit_solvers.random.variates import gamma, poisson
 
 from simkit_physics.decay import mean_decay
 from simkit_physics.square_root import sqrt_positive

@@ -1,9 +1,9 @@
 from typing import Annotated, ClassVar, NamedTuple
 
 import jax.numpy as jnp
-from simkit_solvers.exact_sampling import AbstractExactTransition
-from simkit_solvers.problem import AbstractExactMoments, AbstractSDE, Quantity, parameter
-from simkit_solvers.scalar import Scalar
+from simkit_solvers.methods.sde.exact_sampling import AbstractExactTransition
+from simkit_solvers.numerics.scalar import Scalar
+from simkit_solvers.problems.problem import AbstractExactMoments, AbstractSDE, Quantity, parameter
 
 
 class GBMState(NamedTuple):

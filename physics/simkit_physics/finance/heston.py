@@ -1,9 +1,9 @@
 from typing import Annotated, ClassVar, NamedTuple
 
 import jax.numpy as jnp
-from simkit_solvers.andersen_qe import AbstractSquareRootVariance, SquareRootCoefficients
-from simkit_solvers.problem import AbstractExactMoments, AbstractSDE, Quantity, Roughness, parameter
-from simkit_solvers.scalar import Scalar
+from simkit_solvers.methods.sde.andersen_qe import AbstractSquareRootVariance, SquareRootCoefficients
+from simkit_solvers.numerics.scalar import Scalar
+from simkit_solvers.problems.problem import AbstractExactMoments, AbstractSDE, Quantity, Roughness, parameter
 
 from simkit_physics.decay import mean_decay
 from simkit_physics.square_root import rough_correlation, sqrt_positive

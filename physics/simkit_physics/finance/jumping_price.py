@@ -2,10 +2,10 @@
 
 import equinox as eqx
 import jax.numpy as jnp
-from simkit_solvers.exact_sampling import AbstractExactTransition
-from simkit_solvers.jump_diffusion import AbstractJumpDiffusion
-from simkit_solvers.problem import AbstractExactMoments
-from simkit_solvers.scalar import Scalar
+from simkit_solvers.methods.sde.exact_sampling import AbstractExactTransition
+from simkit_solvers.numerics.scalar import Scalar
+from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
+from simkit_solvers.problems.problem import AbstractExactMoments
 
 
 class AbstractJumpingPrice(AbstractJumpDiffusion, AbstractExactMoments, AbstractExactTransition):

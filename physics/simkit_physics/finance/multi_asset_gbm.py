@@ -5,8 +5,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from simkit_solvers.exact_sampling import AbstractExactTransition
-from simkit_solvers.problem import (
+from simkit_solvers.methods.sde.exact_sampling import AbstractExactTransition
+from simkit_solvers.numerics.scalar import Scalar
+from simkit_solvers.problems.problem import (
     AbstractExactMoments,
     AbstractSDE,
     Parameter,
@@ -14,7 +15,6 @@ from simkit_solvers.problem import (
     Roughness,
     parameter,
 )
-from simkit_solvers.scalar import Scalar
 
 from simkit_physics.sized import AbstractSized, Parts, numbered, pair_name
 from simkit_physics.square_root import sqrt_positive

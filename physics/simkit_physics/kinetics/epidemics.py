@@ -1,9 +1,9 @@
 from typing import Annotated, ClassVar, NamedTuple
 
-from simkit_solvers.problem import Quantity, parameter
-from simkit_solvers.reaction import reaction
-from simkit_solvers.reaction_network import AbstractReactionNetwork
-from simkit_solvers.scalar import Scalar
+from simkit_solvers.numerics.scalar import Scalar
+from simkit_solvers.problems.problem import Quantity, parameter
+from simkit_solvers.problems.reaction import reaction
+from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
 
 
 class SIRState(NamedTuple):

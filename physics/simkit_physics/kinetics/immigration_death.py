@@ -1,10 +1,10 @@
 from typing import Annotated, ClassVar, NamedTuple
 
 import jax.numpy as jnp
-from simkit_solvers.problem import AbstractExactMoments, Quantity, parameter
-from simkit_solvers.reaction import reaction
-from simkit_solvers.reaction_network import AbstractReactionNetwork
-from simkit_solvers.scalar import Scalar
+from simkit_solvers.numerics.scalar import Scalar
+from simkit_solvers.problems.problem import AbstractExactMoments, Quantity, parameter
+from simkit_solvers.problems.reaction import reaction
+from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
 
 from simkit_physics.decay import mean_decay
 

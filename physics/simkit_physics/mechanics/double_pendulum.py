@@ -1,8 +1,8 @@
 from typing import Annotated, ClassVar, NamedTuple
 
 import jax.numpy as jnp
-from simkit_solvers.problem import AbstractODE, Quantity, parameter
-from simkit_solvers.scalar import Scalar
+from simkit_solvers.numerics.scalar import Scalar
+from simkit_solvers.problems.problem import AbstractODE, Quantity, parameter
 
 from simkit_physics.mechanics.energies import weight_energy
 

@@ -4,9 +4,9 @@ from typing import Annotated, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
-from simkit_solvers.hamiltonian import AbstractHamiltonian
-from simkit_solvers.problem import Parameter, Quantity, parameter
-from simkit_solvers.scalar import Scalar
+from simkit_solvers.numerics.scalar import Scalar
+from simkit_solvers.problems.hamiltonian import AbstractHamiltonian
+from simkit_solvers.problems.problem import Parameter, Quantity, parameter
 
 from simkit_physics.mechanics.energies import gravitational_energy, kinetic_energy
 from simkit_physics.sized import AbstractSized, Parts, numbered

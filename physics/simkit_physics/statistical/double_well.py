@@ -1,8 +1,8 @@
 from typing import Annotated, ClassVar, NamedTuple
 
-from simkit_solvers.langevin import AbstractOverdampedLangevin, AbstractUnderdampedLangevin
-from simkit_solvers.problem import Quantity, parameter
-from simkit_solvers.scalar import Scalar
+from simkit_solvers.numerics.scalar import Scalar
+from simkit_solvers.problems.langevin import AbstractOverdampedLangevin, AbstractUnderdampedLangevin
+from simkit_solvers.problems.problem import Quantity, parameter
 
 
 class DoubleWellState(NamedTuple):

@@ -1,0 +1,129 @@
+"""From an experiment to its dataset: load, build, run, label, write."""
+
+import os
+import warnings
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from simkit.build.variants import (
+    Variants,
+    build_loaded,
+    keeps_unresolved,
+    load_variants,
+    output_of,
+    refuse_paths,
+    together,
+)
+from simkit.config.overrides import Overrides
+from simkit.config.settings import Experiment
+from simkit.ensemble.run import Progress, run_ensemble
+from simkit.ensemble.simulation import EnsembleResult, Simulation
+from simkit.ensemble.sizes import check_memory
+from simkit.errors import NumericalError, UnresolvedWarning
+from simkit.results.provenance import as_yaml, provenance
+from simkit.results.step_notes import all_unresolved
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+PAIRED = 65_536  # paths of which variants are compared one by one; their means are those of all paths
+
+
+def run(
+    source: str | os.PathLike | Mapping[str, Any],
+    *,
+    overrides: Overrides = (),
+    variants: Iterable[str] | None = None,
+    out: str | os.PathLike | None = None,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> "xr.Dataset":
+    """Run an experiment and return its labelled results, as `simkit run` does.
+
+    `source` is the path of a YAML file or a dictionary of the same shape; `overrides` are settings such as
+    `["model.sigma=0.3"]` or `{"model.sigma": 0.3}`. An experiment with variants gives one dataset of all, or
+    of those named in `variants`, with a dimension `variant`. The dataset is also written to `out`, or to the
+    experiment's `output:`, where one of them is given. Raises `InputError` (a `ValueError`) that lists every
+    mistake, `NumericalError` when a path becomes NaN or infinite, and `OutputError` (an `OSError`) when the
+    output exists and `overwrite` is not set, or cannot be written. Warns with `UnresolvedWarning` of means
+    that steps are too long for, unless the experiment says `ensemble: {unresolved: keep}`.
+    """
+    loaded = load_variants(source, overrides, None if variants is None else list(variants))
+    target = out if out is not None else output_of(loaded)
+    if target is not None:
+        from simkit.results.storage import check_output
+
+        check_output(target, overwrite)
+        refuse_paths(loaded, target)
+    dataset = run_built(loaded, build_loaded(loaded), progress)
+    notes = [] if keeps_unresolved(loaded) else all_unresolved(dataset)
+    if notes:
+        warnings.warn("\n".join(notes), UnresolvedWarning, stacklevel=2)
+    if target is not None:
+        from simkit.results.storage import write_dataset
+
+        write_dataset(dataset, target, overwrite)
+    return dataset
+
+
+def run_built(
+    loaded: Experiment | Variants,
+    built: Simulation | Mapping[str, Simulation],
+    progress: Progress | None = None,
+) -> "xr.Dataset":
+    """Run what was built from an experiment, or from its variants; nothing is written.
+
+    Raises `InputError` where what is to be kept does not fit into memory.
+    """
+    check_memory(built if isinstance(built, Mapping) else {"": built})
+    if isinstance(loaded, Experiment) and isinstance(built, Simulation):
+        return run_experiment(loaded, built, progress)
+    if isinstance(loaded, Experiment) or isinstance(built, Simulation):
+        raise TypeError("an experiment goes with its simulation, and variants with theirs")
+    return run_variants(loaded, built, progress)
+
+
+def run_variants(
+    variants: Variants, simulations: Mapping[str, Simulation], progress: Progress | None = None
+) -> "xr.Dataset":
+    """Run what was built from variants and label the results; nothing is written.
+
+    Where the seed is the same, path i of all variants meets the same noise. Raises `NumericalError` that
+    names the variant.
+    """
+    total = sum(simulation.paths for simulation in simulations.values())
+    results: dict[str, EnsembleResult] = {}
+    for name, simulation in simulations.items():
+        before = sum(result.paths for result in results.values())
+        try:
+            results[name] = run_ensemble(simulation, _beginning_at(before, total, progress), PAIRED)
+        except NumericalError as error:
+            raise NumericalError(f"variant {name}: {error}") from error
+    from simkit.ensemble.coupling import claimed_order
+    from simkit.results.dataset import to_dataset
+    from simkit.results.variant_dataset import combined
+
+    datasets = {
+        name: to_dataset(simulations[name], results[name], provenance(experiment))
+        for name, experiment in variants.items()
+    }
+    ends, described = {name: result.ends for name, result in results.items()}, as_yaml(together(variants))
+    draws = {name: simulation.draws_per_step for name, simulation in simulations.items()}
+    if max(draws.values()) == 1:
+        return combined(datasets, ends, described)
+    return combined(datasets, ends, described, draws, claimed_order(simulations.values()))
+
+
+def _beginning_at(before: int, total: int, progress: Progress | None) -> Progress | None:
+    """Progress of one variant as that of all."""
+    return None if progress is None else lambda done, _: progress(before + done, total)
+
+
+def run_experiment(
+    experiment: Experiment, simulation: Simulation, progress: Progress | None = None
+) -> "xr.Dataset":
+    """Run what was built from an experiment and label the results; nothing is written."""
+    result = run_ensemble(simulation, progress)
+    from simkit.results.dataset import to_dataset
+
+    return to_dataset(simulation, result, provenance(experiment))

@@ -1,0 +1,116 @@
+"""Short forms for numbered names: `x: 8.0` or `x: [8.01, 8.0]` for x1, x2, …, `rho: 0.3` for rho12, …"""
+
+import itertools
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from simkit_physics.sized import pair_name
+
+from simkit.config.diagnostics import Mistakes
+from simkit.config.documents import KeyPath
+
+ROUNDING = 1e-12
+
+
+def numbered_names(name: str, known: Collection[str]) -> list[str]:
+    """`x1`, `x2`, … as far as there are such names; none where `x` itself is one, or x1 is alone."""
+    found = []
+    while name not in known and f"{name}{len(found) + 1}" in known:
+        found.append(f"{name}{len(found) + 1}")
+    return found if len(found) > 1 else []
+
+
+def pair_names(name: str, known: Collection[str]) -> dict[tuple[int, int], str]:
+    """`rho12`, `rho13`, … by their two numbers, from 1 on; none where `rho` or `rho1` is such a name."""
+    size = 1
+    while not {name, f"{name}1"} & set(known) and pair_name(name, 1, size + 1) in known:
+        size += 1
+    pairs = itertools.combinations(range(1, size + 1), 2)
+    found = {(i, j): pair_name(name, i, j) for i, j in pairs}
+    return found if set(found.values()) <= set(known) else {}
+
+
+def names_for(name: str, known: Collection[str]) -> list[str]:
+    """The single names for which a short form stands; none where it is no short form."""
+    return list(pair_names(name, known).values()) or numbered_names(name, known)
+
+
+def places(given: Mapping[str, Any], known: Collection[str]) -> dict[str, KeyPath]:
+    """Where each single name was given: `rho` for rho12 of `rho: 1.5`, `sigma[1]` for sigma2 of a list."""
+    found: dict[str, KeyPath] = {}
+    for name, value in given.items():
+        pairs = pair_names(name, known)
+        for i, single in enumerate(names_for(name, known)):
+            inside = [entry for entry, pair in pairs.items() if pair == single]
+            index = (inside[0][0] - 1, inside[0][1] - 1) if inside else (i,)
+            found[single] = (name, *index) if isinstance(value, list) else (name,)
+    return found | {name: (name,) for name in given if not names_for(name, known)}
+
+
+def turned_pairs(known: Collection[str]) -> dict[str, str]:
+    """`rho12` for `rho21`, and so on."""
+    bases = dict.fromkeys(name.rstrip("0123456789_") for name in known)
+    return {
+        pair_name(base, j, i): single for base in bases for (i, j), single in pair_names(base, known).items()
+    }
+
+
+def _same(a: float | str, b: float | str) -> bool:
+    """Whether two entries are the same, but for the rounding of computed ones."""
+    return a == b or (isinstance(a, float) and isinstance(b, float) and abs(a - b) < ROUNDING)
+
+
+def _of_matrix(
+    rows: Sequence[Any], names: Mapping[tuple[int, int], str], place: KeyPath, mistakes: Mistakes
+) -> dict[str, Any]:
+    """The entries of a symmetric matrix with ones on its diagonal, by single names."""
+    size = max(j for _, j in names)
+    if len(rows) != size or any(not isinstance(row, list) or len(row) != size for row in rows):
+        mistakes.add(place, f"must be one value, or {size} rows of {size} values: a matrix")
+        return {}
+    for i, row in enumerate(rows):
+        if not _same(row[i], 1.0):
+            mistakes.add((*place, i, i), f"must be 1, the correlation of {i + 1} with itself, got {row[i]}")
+            return {}
+        for j in range(i):
+            if not _same(row[j], rows[j][i]):
+                message = f"must be {rows[j][i]}, as in row {j + 1}: the matrix is symmetric; got {row[j]}"
+                mistakes.add((*place, i, j), message)
+                return {}
+    return {name: rows[i - 1][j - 1] for (i, j), name in names.items()}
+
+
+def written_out(
+    given: Mapping[str, Any], known: Collection[str], place: KeyPath, mistakes: Mistakes
+) -> dict[str, Any]:
+    """The entries by single names: one value for all numbered ones or a list of them, single ones on top.
+
+    Of pairs it is one value or a symmetric matrix. A list of another length, or for a single name, goes to
+    the mistakes and is left out.
+    """
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        pairs = pair_names(name, known)
+        names = names_for(name, known)
+        if names and given.keys() >= {*names}:
+            message = f"has no effect: {names[0]} to {names[-1]} are given one by one; leave it out, or those"
+            mistakes.add((*place, name), message)
+        elif pairs and isinstance(value, list):
+            found |= _of_matrix(value, pairs, (*place, name), mistakes)
+        elif not isinstance(value, list):
+            found |= dict.fromkeys(names, value) if names else {}
+        elif not names:
+            mistakes.add((*place, name), "must be a single value: a list is for numbered names")
+        elif any(isinstance(each, list) for each in value):
+            mistakes.add((*place, name), "must be one value, or a list of values")
+        elif len(value) != len(names):
+            there = f"{len(names)}, {names[0]} to {names[-1]}"
+            mistakes.add((*place, name), f"has {len(value)} values, and there are {there}")
+        else:
+            found |= dict(zip(names, value, strict=True))
+    single = {
+        name: value
+        for name, value in given.items()
+        if not isinstance(value, list) and not names_for(name, known)
+    }
+    return found | single

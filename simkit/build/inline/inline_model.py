@@ -1,0 +1,199 @@
+"""Models written in the file, as equinox modules like those written in Python."""
+
+import dataclasses
+import functools
+import types
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, NamedTuple
+
+import jax.numpy as jnp
+from simkit_solvers.numerics.scalar import Scalar
+from simkit_solvers.problems.problem import AbstractODE, AbstractSDE, NoiseKind, Roughness, parameter
+
+from simkit.expressions.expression import Expression
+from simkit.expressions.functions import NUMERIC, divide, where
+
+RESERVED = frozenset(
+    {"State", "Noise", "drift", "noise", "calculus", "noise_kind", "rough_with", "correlations"}
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Equation:
+    """One variable: its drift, and what multiplies each of its noises."""
+
+    variable: str
+    drift: Expression
+    noise: tuple[tuple[str, Expression], ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelText:
+    """A model in the file, compiled. `correlation` holds pairs of noises; `parameters` become fields."""
+
+    equations: tuple[Equation, ...]
+    parameters: tuple[str, ...]
+    correlation: tuple[tuple[str, str, Expression], ...] = ()
+    calculus: Literal["ito", "stratonovich"] = "ito"
+
+    @property
+    def rough(self) -> tuple[Roughness, ...]:
+        """Where the equations jump, or their slopes do."""
+        factors = [factor for equation in self.equations for _, factor in equation.noise]
+        return *roughness(*(equation.drift for equation in self.equations)), *roughness(*factors, noise=True)
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The state variables in the order of the file."""
+        return tuple(equation.variable for equation in self.equations)
+
+    @property
+    def noises(self) -> tuple[str, ...]:
+        """The noises in the order in which they first appear."""
+        return tuple(dict.fromkeys(name for equation in self.equations for name, _ in equation.noise))
+
+
+def roughness(*expressions: Expression, noise: bool = False) -> tuple[Roughness, ...]:
+    """Where expressions, of the noise or not, jump, or their slopes do."""
+    edges = [Roughness(edge.names, edge.kink, noise) for each in expressions for edge in each.edges]
+    return *edges, *(Roughness(each.roots, kink=True, noise=noise) for each in expressions if each.roots)
+
+
+def _rough_correlation(text: ModelText, model) -> tuple[Roughness, ...]:
+    """The names in correlations of which the matrix is singular, where its root has no slope in them."""
+    root = cholesky(len(text.noises), model.correlations()) if text.correlation else []
+    names = frozenset().union(*(rho.names for _, _, rho in text.correlation))
+    return () if all(row[-1] > 0 for row in root) else (Roughness(names),)
+
+
+def _correlations(text: ModelText, values: Mapping[str, Any]) -> dict[tuple[int, int], Any]:
+    """The entries (i, j), i > j, of the matrix of correlations."""
+    position = {name: i for i, name in enumerate(text.noises)}
+    pairs = ((sorted((position[a], position[b]), reverse=True), rho) for a, b, rho in text.correlation)
+    return {(i, j): rho(values) for (i, j), rho in pairs}
+
+
+def scalars(name: str, fields: Iterable[str]) -> type[tuple]:
+    """A `NamedTuple` class of scalars."""
+    return NamedTuple(name, [(field, Scalar) for field in fields])  # pyright: ignore[reportArgumentType]
+
+
+@functools.lru_cache(maxsize=64)
+def make_model(text: ModelText) -> type[AbstractODE]:
+    """The class of a model in the file: `InlineSDE`, or `InlineODE` when it has no noise.
+
+    Its fields are the parameters, so derivatives and sweeps work as on any model. The same text gives the
+    same class, so that a program compiled for it is found again.
+    """
+    state = scalars("State", text.variables)
+    members: dict[str, Any] = {
+        "__doc__": _equations(text),
+        "__module__": __name__,
+        "__annotations__": dict.fromkeys(text.parameters, Scalar),
+        **{name: parameter("", "") for name in text.parameters},
+        "State": state,
+        "_made_by": (make_model, text),  # no parameter has a name with _ in front
+        "rough_with": lambda self: (*text.rough, *_rough_correlation(text, self)),
+        "drift": _drift(text, state),
+    }
+    if not text.noises:
+        return types.new_class("InlineODE", (AbstractODE,), {}, lambda namespace: namespace.update(members))
+    kind = noise_kind(text)
+    members |= {
+        "Noise": scalars("Noise", text.noises),
+        "noise": _noise(text, state),
+        "correlations": lambda self: _correlations(text, vars(self)),
+        "noise_kind": kind,
+        "calculus": "any" if kind == "additive" else text.calculus,
+    }
+    return types.new_class("InlineSDE", (AbstractSDE,), {}, lambda namespace: namespace.update(members))
+
+
+def noise_kind(text: ModelText) -> NoiseKind:
+    """What a solver may assume, seen from which variables multiply which noise.
+
+    When each noise drives one variable by a factor of that variable alone, the columns commute, and they do
+    so too under a constant correlation.
+    """
+    variables = set(text.variables)
+    if not any(factor.names & variables for equation in text.equations for _, factor in equation.noise):
+        return "additive"
+    if len(text.noises) == 1:
+        return "scalar"
+    drives: dict[str, set[str]] = {}
+    own = True
+    for equation in text.equations:
+        own &= len(equation.noise) <= 1
+        for name, factor in equation.noise:
+            drives.setdefault(name, set()).add(equation.variable)
+            own &= factor.names & variables <= {equation.variable}
+    own &= all(len(driven) == 1 for driven in drives.values())
+    if own and len(text.noises) == len(variables) and not text.correlation:
+        return "diagonal"
+    return "commutative" if own else "general"
+
+
+def cholesky(size: int, correlation: Mapping[tuple[int, int], Any]) -> list[list[Any]]:
+    """The lower triangular L with $L L^T$ the matrix of unit diagonal and the given entries (i, j), i > j.
+
+    Written out on scalars, plain or traced. A singular matrix has zeros in L, and zero slopes there.
+    """
+    rows: list[list[Any]] = []
+    for i in range(size):
+        row: list[Any] = []
+        for j in range(i):
+            rest = correlation.get((i, j), 0.0) - sum(
+                (a * b for a, b in zip(row, rows[j], strict=False)), 0.0
+            )
+            positive = rows[j][j] > 0
+            row.append(where(positive, divide(rest, where(positive, rows[j][j], 1.0)), 0.0))
+        left = 1.0 - sum((a * a for a in row), 0.0)
+        row.append(NUMERIC["sqrt"](NUMERIC["maximum"](left, 0.0)))
+        rows.append(row)
+    return rows
+
+
+def _drift(text: ModelText, state: type):
+    def drift(self, t, y):
+        values = _environment(self, text, t, y)
+        dtype = jnp.result_type(*y)
+        return state(*(jnp.asarray(equation.drift(values), dtype) for equation in text.equations))
+
+    return drift
+
+
+def _noise(text: ModelText, state: type):
+    position = {name: i for i, name in enumerate(text.noises)}
+
+    def noise(self, t, y, dW):
+        values = _environment(self, text, t, y)
+        if text.correlation:
+            dW = [
+                sum((a * b for a, b in zip(row[1:], dW[1:], strict=False)), row[0] * dW[0])
+                for row in cholesky(len(position), _correlations(text, values))
+            ]
+        dtype = jnp.result_type(*y)
+        changes = []
+        for equation in text.equations:
+            change = jnp.zeros_like(y[0], dtype)
+            for name, factor in equation.noise:
+                change = change + jnp.asarray(factor(values), dtype) * dW[position[name]]
+            changes.append(change)
+        return state(*changes)
+
+    return noise
+
+
+def _environment(model, text: ModelText, t, y) -> dict[str, Any]:
+    fields = vars(model)
+    return {**{name: fields[name] for name in text.parameters}, **y._asdict(), "t": t}
+
+
+def _equations(text: ModelText) -> str:
+    lines = []
+    for equation in text.equations:
+        terms = [f"({equation.drift.text}) dt"]
+        terms += [f"({factor.text}) d{name}" for name, factor in equation.noise]
+        lines.append(f"d{equation.variable} = {' + '.join(terms)}")
+    lines += [f"correlation of {a} and {b}: {rho.text}" for a, b, rho in text.correlation]
+    return "A model written in the file.\n\n" + "\n".join(lines)

@@ -1,0 +1,115 @@
+"""All mistakes of an experiment, collected before any is raised."""
+
+import contextlib
+import dataclasses
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from simkit.config.documents import Document, KeyPath
+from simkit.errors import InputError
+from simkit.suggestions import shown
+
+
+class Mistakes:
+    """Collects `file:line:column: key: message` lines for one document."""
+
+    def __init__(self, document: Document):
+        self.document = document
+        self.found: list[tuple[KeyPath, tuple[float, float], str]] = []
+        for (line, column), path, message in document.mistakes:
+            if line:
+                self._keep(path, (line, column), self._file_place(line, column), message)
+            else:  # from Python or an option
+                self.add(path, message)
+
+    def add(self, path: KeyPath, message: str, *, at_key: bool = False) -> None:
+        """Add a mistake in the value at `path`, or in the key itself."""
+        path = self._existing(path)
+        for length in range(len(path), -1, -1):
+            part = path[:length]
+            if part in self.document.options:
+                option = self.document.options[part]
+                named = option.partition(" ")[2]  # after --set, or override
+                self._keep(path, (float("inf"), 0), option, message, hide=key_text(path) == named)
+                return
+            marks = self.document.keys if at_key else self.document.values
+            mark = marks.get(part) or self.document.values.get(part)
+            if mark:
+                self._keep(path, mark, self._file_place(*mark), message)
+                return
+        self._keep(path, (0, 0), "", message)
+
+    def add_missing(self, path: KeyPath, message: str) -> None:
+        """Add that something is not there, unless it was there and has been complained about."""
+        if not self.at_or_below(path):
+            self.add(path, message, at_key=True)
+
+    def add_covered(self, path: KeyPath, by: KeyPath) -> None:
+        """Add that `path` is wrong, too, and that the message about another one says so."""
+        place, message = next((place, message) for told, place, message in self.found if told == by)
+        self.found.append((path, place, message))
+
+    def at_or_below(self, path: KeyPath) -> bool:
+        """Whether anything is known to be wrong at a path or inside it."""
+        return any(found[: len(path)] == path for found, _, _ in self.found)
+
+    def raise_if_any(self) -> None:
+        """Raise one `InputError` with every mistake, in the order of the file."""
+        if self.found:
+            lines = [line for _, _, line in sorted(self.found, key=lambda entry: entry[1])]
+            raise InputError(list(dict.fromkeys(lines)))
+
+    def _existing(self, path: KeyPath) -> KeyPath:
+        """The path without a last key that a shorthand leaves out: `solver` for `solver.type`."""
+        value: Any = self.document.data
+        part: Any
+        for i, part in enumerate(path):
+            keys = value if isinstance(value, dict) else range(len(value) if isinstance(value, list) else 0)
+            if part in keys:
+                value = value[part]
+            elif isinstance(value, dict | list) or value is None:
+                return path
+            else:
+                return path[:i]
+        return path
+
+    def _file_place(self, line: int, column: int) -> str:
+        return f"{self.document.name}:{line}:{column}" if self.document.name else ""
+
+    def _keep(self, path: KeyPath, order, place: str, message: str, hide: bool = False) -> None:
+        key = "" if hide else key_text(path)
+        self.found.append((path, order, ": ".join(part for part in (place, key, message) if part)))
+
+
+@contextlib.contextmanager
+def placed(document: Document) -> Iterator[None]:
+    """Within it an `InputError` of the form `key: message` gets the place of that key in the document."""
+    try:
+        yield
+    except InputError as error:
+        mistakes = Mistakes(dataclasses.replace(document, mistakes=[]))
+        for problem in error.problems:
+            key, _, message = problem.partition(": ")
+            path = tuple(key.split("."))
+            mistakes.add(*((path, message) if _leads_somewhere(document.data, path) else ((), problem)))
+        mistakes.raise_if_any()
+
+
+def _leads_somewhere(data: Any, path: KeyPath) -> bool:
+    for part in path:
+        if not isinstance(data, dict) or part not in data:
+            return False
+        data = data[part]
+    return True
+
+
+def key_text(path: KeyPath) -> str:
+    """A key path as it is written in messages: `observe.call.exact`, `save.quantiles[2]`."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            text += ("." if text else "") + (part if re.fullmatch(r"[\w-]{1,60}", part) else shown(part))
+    return text

@@ -1,0 +1,112 @@
+"""`--set model.sigma=0.3`: single keys of a document replaced, from outside or by a variant."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from simkit.config.documents import Document, KeyPath, parse_value
+from simkit.errors import InputError
+
+# What a value stands for where a mapping may be written in its place: `solver: Tsit5` is {type: Tsit5}.
+SHORTHANDS = {
+    ("solver",): "type",
+    ("observe", "*"): "value",
+    ("derived", "*"): "value",
+    ("model", "sde", "*"): "drift",
+}
+
+
+Overrides = str | Mapping[str, Any] | Iterable[str | tuple[str, Any] | tuple[str, Any, str]]
+
+
+def apply_overrides(document: Document, overrides: Overrides) -> None:
+    """Set each `key.path=value`, the value read as YAML; sections that are not there are made,
+    and `null` takes a key away.
+
+    One such text, several, pairs of key and value, perhaps with the name under which the user gave it, or a
+    mapping from keys to values.
+
+    Raises one `InputError` for all options that cannot be read or lead into a value that has no keys. Whether
+    the keys exist is checked with the rest of the document.
+    """
+    problems = []
+    if isinstance(overrides, str):
+        overrides = [overrides]
+    for override in overrides.items() if isinstance(overrides, Mapping) else overrides:
+        name, sign, text = (
+            override.partition("=") if isinstance(override, str) else (override[0], "=", override[1])
+        )
+        name = str(name).strip()
+        if isinstance(override, str):
+            label = f"--set {name}"
+        else:
+            label = override[2] if len(override) == 3 else f"override {name}"
+        path = tuple(name.split("."))
+        if not sign or not all(path):
+            problems.append(f"{label}: expected KEY=VALUE, as in --set model.sigma=0.3")
+            continue
+        try:
+            value, inside = parse_value("null" if text is None else str(text), label)
+            document.mistakes += [((0, 0), (*path, *within), text) for _, within, text in inside.mistakes]
+            document.options |= dict.fromkeys(replace_key(document, path, value), label)
+        except InputError as error:
+            problems += error.problems
+        except ValueError as error:
+            problems.append(f"{label}: {error}")
+    if problems:
+        raise InputError(problems)
+
+
+def replace_key(document: Document, path: tuple[str, ...], value: Any, wholly: bool = False) -> list[KeyPath]:
+    """Put a value at a path, and make the sections on the way; the marks of what was there are gone.
+
+    None takes away what is there. Where nothing is, it stands, for the check of the document to judge.
+    Gives the key paths of the sections made and of the value. Raises `ValueError` where the path leads into a
+    value that has no keys, which `wholly` replaces instead.
+    """
+    container: Any = document.data
+    made: list[KeyPath] = []
+    where: KeyPath = ()
+    for depth, part in enumerate(path[:-1]):
+        dotted = ".".join(path[depth:])  # as a variant may write what it sets
+        if isinstance(container, dict) and dotted in container:
+            path = (*path[:depth], dotted)
+            break
+        key = _index(container, part)
+        where = (*where, key)
+        if isinstance(container, dict) and container.get(key) is None:
+            container[key] = {}
+            made.append(where)
+        elif not isinstance(container[key], dict | list):
+            short = _shorthand(where)
+            if short is None and not wholly:
+                place = ".".join(map(str, where))
+                raise ValueError(f"{place} is a single value, so nothing can be set inside it")
+            container[key] = {} if short is None else {short: container[key]}
+        container = container[key]
+    key = _index(container, path[-1])
+    where = (*where, key)
+    if value is None and isinstance(container, dict) and key in container:
+        del container[key]
+    else:
+        container[key] = value
+    for marks in (document.values, document.keys, document.options):
+        for old in [old for old in marks if old[: len(where)] == where]:
+            del marks[old]
+    return [*made, where]
+
+
+def _index(container, part: str) -> str | int:
+    """The key or list index that a part of the path means."""
+    if isinstance(container, dict):
+        return part
+    if part.isdigit() and int(part) < len(container):
+        return int(part)
+    raise ValueError(f"a list of {len(container)} has no item {part!r}; count from 0")
+
+
+def _shorthand(path: KeyPath) -> str | None:
+    """The key that a single value at a path stands for."""
+    for pattern, key in SHORTHANDS.items():
+        if len(pattern) == len(path) and all(p in ("*", q) for p, q in zip(pattern, path, strict=True)):
+            return key
+    return None

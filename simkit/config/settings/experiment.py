@@ -1,0 +1,139 @@
+"""An experiment: all sections together."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, PlainValidator, PrivateAttr, WithJsonSchema
+
+from simkit.config.documents import Document
+from simkit.config.settings.initial import Initial
+from simkit.config.settings.models import Model
+from simkit.config.settings.observe import DerivedSettings, ObservableSettings
+from simkit.config.settings.plot import Plot
+from simkit.config.settings.run import Ensemble, Save, Solver, Time
+from simkit.config.settings.schedule import CurveSettings, EventSettings
+from simkit.config.settings.sensitivity import Sensitivity
+from simkit.config.settings.uncertainty import Uncertainty
+from simkit.config.settings.values import Number, Section, choice, shorthand, text, wrong
+from simkit.suggestions import shown
+
+
+def _output(value: Any) -> str:
+    name = text(value)
+    if not name.endswith((".zarr", ".nc", ".csv")):
+        raise wrong(f"must end in .zarr, .nc or .csv, got {shown(name)}")
+    return name
+
+
+_VARIANTS = {"type": "object", "minProperties": 1, "additionalProperties": {"type": ["object", "null"]}}
+
+
+class Experiment(Section):
+    """Everything about a run. `load` makes one from a file; `resolved` gives it back with all defaults."""
+
+    constants: dict[str, Number] = Field(
+        default_factory=dict,
+        description="Names for use anywhere below: numbers, or expressions of constants above. For "
+        "`simkit uncertainty` also distributions such as {normal: [0.05, 0.01]}.",
+        examples=[{"r": 0.05, "K": 100.0}],
+    )
+    curves: dict[str, CurveSettings] = Field(
+        default_factory=dict,
+        description="Numbers that change with time, by name: for parameters and equations of the model, for "
+        "observables and events.",
+        examples=[{"r": {"times": [0, 1, 2], "values": [0.01, 0.02, 0.025]}}],
+    )
+    model: Model = Field(
+        description="What is simulated: a model by name {type: GBM, mu: …}, equations under sde or ode, or "
+        "energies under hamiltonian.",
+        examples=[{"type": "GBM", "mu": "r", "sigma": 0.2}],
+    )
+    initial: dict[str, Initial] = Field(
+        description="The value of each state variable at t0: a number, an expression of constants, a "
+        "distribution such as {normal: [100, 1]}, or {file: start.csv}. The key `file` beside them names a "
+        "file for all variables that are not given. Of variables x1, x2, … the key `x` has the value of "
+        "all, or a list.",
+        examples=[{"S": 100.0}],
+    )
+    solver: Annotated[Solver, shorthand("type")] | None = Field(
+        None,
+        description="Name of the solver, or {type: name, option: …}. The default is EulerMaruyama for an Itô "
+        "equation (Milstein if steps are adaptive), EulerHeun for a Stratonovich one, BAOAB for underdamped "
+        "Langevin dynamics and Tsit5 for an ordinary one.",
+        examples=["EulerMaruyama"],
+    )
+    time: Time = Field(
+        description="The grid of times, such as {t1: 1.0, steps: 252}. With {t1: 1.0, rtol: 1e-6, "
+        "atol: 1e-9} each path chooses its steps by itself.",
+        examples=[{"t1": 1.0, "steps": 252}],
+    )
+    events: dict[str, EventSettings] = Field(
+        default_factory=dict,
+        description="Changes of the state at given times, such as doses, by name. Those at the same time "
+        "happen in the order of the file; a saved row shows the state after them.",
+        examples=[{"dose": {"at": [0, 24, 48], "set": {"A": "A + 100"}}}],
+    )
+    ensemble: Ensemble = Field(
+        default_factory=lambda: Ensemble(),
+        description="How many paths, and how they are run.",
+        examples=[{"paths": 100000, "seed": 42}],
+    )
+    precision: Annotated[Literal["float32", "float64"], *choice("float32", "float64")] = Field(
+        "float64", description="Arithmetic of the simulation. Statistics are always in float64."
+    )
+    save: Save = Field(default_factory=lambda: Save(), description="What is kept.", examples=[{"points": 12}])
+    observe: dict[str, Annotated[ObservableSettings, shorthand("value")]] = Field(
+        default_factory=dict,
+        description="Observables by name: an expression, or {value: …} with further keys.",
+        examples=[{"call": "exp(-r*t) * maximum(S - K, 0)"}],
+    )
+    derived: dict[str, Annotated[DerivedSettings, shorthand("value")]] = Field(
+        default_factory=dict,
+        description="Figures made of means, such as ratios, by name: an expression, or {value: …} with "
+        "further keys. Those of `simkit run`.",
+        examples=[{"vol": "implied_volatility(price=call, S=100, K=K, r=r, T=1)"}],
+    )
+    plot: Plot = Field(
+        default_factory=lambda: Plot(),
+        description="What the picture shows.",
+        examples=[{"portrait": ["x", "y"]}],
+    )
+    sensitivity: Sensitivity | None = Field(
+        None,
+        description="What `simkit sensitivity` differentiates; `simkit run` takes no notice of it.",
+        examples=[{"wrt": ["sigma", "r", "S"]}],
+    )
+    uncertainty: Uncertainty | None = Field(
+        None,
+        description="What `simkit uncertainty` does with parameters that are distributions; `simkit run` "
+        "takes no notice of it.",
+        examples=[{"method": "sobol", "points": 1024}],
+    )
+    output: (
+        Annotated[
+            str, PlainValidator(_output), WithJsonSchema({"type": "string", "pattern": "\\.(zarr|nc|csv)$"})
+        ]
+        | None
+    ) = Field(
+        None,
+        description="The dataset to write, .zarr or .nc, or .csv for a table of the statistics alone; a "
+        "picture lies beside it. Without it nothing is written but the table.",
+        examples=["gbm.zarr"],
+    )
+
+    variants: Annotated[dict[str, Any], WithJsonSchema(_VARIANTS)] | None = Field(
+        None,
+        description="Several experiments in one file, by name: each is the file with these settings changed. "
+        "Keys are dotted as in --set, or sections; null takes away a key that is there.",
+        examples=[{"low": {"model.sigma": 0.1}, "high": {"model.sigma": 0.4}}],
+    )
+
+    _document: Document | None = PrivateAttr(None)
+
+    @property
+    def document(self) -> Document:
+        """Where the keys stand in the file, for messages."""
+        return self._document or Document({})
+
+    def resolved(self) -> dict[str, Any]:
+        """The experiment as plain data, every default filled in. Loading it gives the same simulation."""
+        return self.model_dump(mode="json", exclude_none=True)

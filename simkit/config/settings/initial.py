@@ -1,0 +1,83 @@
+"""The section `initial`: numbers, laws, lists and files."""
+
+from typing import Annotated, Any
+
+from pydantic import Discriminator, Field, PlainValidator, PrivateAttr, Tag, WithJsonSchema
+
+from simkit.config.settings.tags import FROM_FILE, LISTED, PER_PATH, PLAIN, RANDOM
+from simkit.config.settings.values import Number, Pair, Section, Text, plain_number, wrong
+from simkit.suggestions import shown
+
+
+def _numbers(value: Any) -> list[float]:
+    if not isinstance(value, list) or not value:
+        raise wrong(f"must be a list of numbers such as [99.0, 101.0], got {shown(value)}")
+    return [plain_number(x) for x in value]
+
+
+class RandomValue(Section):
+    """An initial value drawn for each path; exactly one key."""
+
+    normal: Pair | None = Field(None, description="Mean and standard deviation.", examples=[[100, 1]])
+    lognormal: Pair | None = Field(
+        None, description="Mean and standard deviation of the logarithm.", examples=[[4.6, 0.1]]
+    )
+    uniform: Pair | None = Field(None, description="Lower and upper end.", examples=[[0, 1]])
+
+
+class PerPath(Section):
+    """An initial value for each path: path i takes value i, counted from 0, and after the last the first."""
+
+    values: Annotated[
+        list[float],
+        PlainValidator(_numbers),
+        WithJsonSchema({"type": "array", "items": {"type": "number"}, "minItems": 1}),
+    ] = Field(
+        description="The values of the paths. Their number must divide that of the paths, and is the default "
+        "for it.",
+        examples=[[99.0, 100.0, 101.0]],
+    )
+
+
+class FromFile(Section):
+    """Initial values read from a file. One row is the value of all paths; of several, path i takes row i,
+    counted from 0, and after the last the first."""
+
+    file: Text = Field(
+        description="A table .csv with a line of names above its numbers, or the .nc or .zarr of an earlier "
+        "run, of which the stored paths' last values are taken. Beside the experiment's file.",
+        examples=["start.csv"],
+    )
+    column: Text | None = Field(
+        None,
+        description="The column, or quantity of an earlier run; the one of the variable's name unless given.",
+        examples=["S0"],
+    )
+    variant: Text | None = Field(
+        None, description="Which variant of an earlier run, if it has several.", examples=["low"]
+    )
+    sha256: Text | None = Field(
+        None,
+        description="Checksum that the file must have; a resolved configuration has it.",
+    )
+
+    _origin: Any = PrivateAttr(None)  # the column, read once
+
+
+def _initial_tag(value: Any) -> str:
+    for key, section, tag in (("file", FromFile, FROM_FILE), ("values", PerPath, PER_PATH)):
+        if isinstance(value, section) or (isinstance(value, dict) and key in value):
+            return tag
+    if isinstance(value, list):
+        return LISTED
+    return RANDOM if isinstance(value, dict | RandomValue) else PLAIN
+
+
+Initial = Annotated[
+    Annotated[Number, Tag(PLAIN)]
+    | Annotated[RandomValue, Tag(RANDOM)]
+    | Annotated[PerPath, Tag(PER_PATH)]
+    | Annotated[FromFile, Tag(FROM_FILE)]
+    | Annotated[list[Number], Tag(LISTED)],
+    Discriminator(_initial_tag),
+]

@@ -1,0 +1,121 @@
+"""The section `observe`, with early exercise."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, PlainValidator, WithJsonSchema
+
+from simkit.config.settings.values import (
+    EXPRESSION_SCHEMA,
+    MAX_STEPS,
+    Number,
+    Section,
+    Text,
+    choice,
+    number,
+    whole,
+    whole_number,
+    wrong,
+)
+from simkit.suggestions import shown
+
+
+def _expressions(value: Any) -> list[float | str]:
+    if not isinstance(value, list) or not value:
+        raise wrong(f"must be a list of expressions such as [S, v], got {shown(value)}")
+    return [number(x) for x in value]
+
+
+MOST_DATES = 65536
+_DATES_SCHEMA = {
+    "anyOf": [
+        {"type": "integer", "minimum": 1, "maximum": MOST_DATES},
+        {"type": "array", "items": EXPRESSION_SCHEMA, "minItems": 1},
+    ]
+}
+
+
+def _dates(value: Any) -> int | list[float | str]:
+    if not isinstance(value, list):
+        return whole_number(value, 1, MOST_DATES)
+    if not value:
+        raise wrong("must be a number of dates, or a list of times, got an empty list")
+    return [number(x) for x in value]
+
+
+class EarlyExercise(Section):
+    """The right to take the value once, at one of several dates, by a policy found on other paths. Where the
+    value is positive at a date and above what going on is worth, by regression (Longstaff and Schwartz), it
+    is taken."""
+
+    dates: Annotated[int | list[float | str], PlainValidator(_dates), WithJsonSchema(_DATES_SCHEMA)] = Field(
+        description="At how many equally spaced dates it may be taken, of which the last is the end and t0 "
+        "none, a number that divides the steps; or a list of the times, increasing, each the end of a step. "
+        "Times may be expressions of constants.",
+        examples=[50, [0.25, 0.5, 1.0], ["91/365", "182/365", 1]],
+    )
+    basis: (
+        Annotated[
+            list[float | str],
+            PlainValidator(_expressions),
+            WithJsonSchema({"type": "array", "items": EXPRESSION_SCHEMA}),
+        ]
+        | None
+    ) = Field(
+        None,
+        description="What the decision may depend on: expressions as in value. The default is all state "
+        "variables.",
+        examples=[["S", "mean(S)"]],
+    )
+    degree: Annotated[int, *whole(1, 10)] = Field(
+        4, description="Highest total degree of the polynomials in the basis.", examples=[4]
+    )
+    paths: Annotated[int, *whole(2, 2**24)] = Field(
+        65536,
+        description="How many paths the policy is found on, besides those of the ensemble. All their dates "
+        "are in memory at a time.",
+        examples=[65536],
+    )
+
+
+class DerivedSettings(Section):
+    """A figure made of means."""
+
+    value: Number = Field(
+        description="An expression of observables and state variables, which stand for their means at the "
+        "end, of constants, parameters and closed forms.",
+        examples=["implied_volatility(price=call, S=100, K=K, r=r, T=1)"],
+    )
+    exact: Number | None = Field(
+        None, description="The exact value: a number, or an expression of constants.", examples=[0.2]
+    )
+    unit: Text = Field("", description="Unit, for table and dataset.", examples=["1/time^0.5"])
+
+
+class ObservableSettings(Section):
+    """An observable."""
+
+    value: Number = Field(
+        description="An expression of state variables, parameters, constants, t, closed forms and the path "
+        "functionals mean, max, min, integral, no_touch, first, hitting_time and at.",
+        examples=["exp(-r*t) * maximum(S - K, 0)"],
+    )
+    at: Annotated[Literal["end", "each"], *choice("end", "each")] = Field(
+        "end", description="Kept at the end, or at each saved time."
+    )
+    every: Annotated[int, *whole(1, MAX_STEPS)] | None = Field(
+        None,
+        description="Path functionals look at each so many-th step; each step unless given.",
+        examples=[21],
+    )
+    exact: Number | None = Field(
+        None,
+        description="The exact value of the mean at the end: a number, or an expression of constants, "
+        "parameters, t (the end time) and closed forms such as black_scholes_call.",
+        examples=["black_scholes_call(S=100, K=K, r=r, sigma=0.2, T=1)"],
+    )
+    unit: Text = Field("", description="Unit, for table and dataset.", examples=["currency"])
+    early_exercise: EarlyExercise | None = Field(
+        None,
+        description="Whether the value may be taken before the end: give it as worth at t0, if taken at t.",
+        examples=[{"dates": 50}],
+    )

@@ -1,0 +1,42 @@
+"""The section `plot`."""
+
+from typing import Annotated, Any
+
+from pydantic import Field, PlainValidator, WithJsonSchema
+
+from simkit.config.settings.values import NAMES_SCHEMA, Section, list_of_names, wrong
+from simkit.suggestions import shown
+
+
+def _pairs(value: Any) -> list[list[str]]:
+    pairs = [value] if isinstance(value, list) and all(isinstance(name, str) for name in value) else value
+    if isinstance(pairs, list) and pairs:
+        lists = [pair for pair in pairs if isinstance(pair, list) and len(pair) == 2]
+        if len(lists) == len(pairs) and all(isinstance(name, str) for pair in lists for name in pair):
+            return pairs
+    raise wrong(f"must be two names such as [x, y], or a list of such pairs, got {shown(value)}")
+
+
+class Plot(Section):
+    """What the picture shows."""
+
+    over_time: Annotated[list[str], PlainValidator(list_of_names), WithJsonSchema(NAMES_SCHEMA)] | None = (
+        Field(
+            None,
+            description="State variables and observables kept at each saved time, a row for each. The "
+            "default is the first four variables and all such observables, five rows at most.",
+            examples=[["V", "n"]],
+        )
+    )
+    portrait: (
+        Annotated[
+            list[list[str]],
+            PlainValidator(_pairs),
+            WithJsonSchema({"type": "array", "items": {"anyOf": [{"type": "string"}, NAMES_SCHEMA]}}),
+        ]
+        | None
+    ) = Field(
+        None,
+        description="Two such quantities to draw against each other, as orbits: [x, y], or a list of pairs.",
+        examples=[["x", "y"]],
+    )

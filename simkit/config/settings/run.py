@@ -1,0 +1,185 @@
+"""The sections that say how an experiment is run: `solver`, `time`, `ensemble`, `save`."""
+
+from itertools import pairwise
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field, PlainValidator, WithJsonSchema
+
+from simkit.config.settings.values import (
+    MAX_PATHS,
+    MAX_STEPS,
+    Number,
+    Section,
+    Text,
+    choice,
+    plain_number,
+    whole,
+    wrong,
+)
+from simkit.suggestions import shown
+
+
+def _stored(value: Any) -> int | str:
+    if value == "all":
+        return value
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise wrong(f"must be a whole number of paths or all, got {shown(value)}")
+    return value
+
+
+def _quantiles(value: Any) -> list[float]:
+    if not isinstance(value, list):
+        raise wrong(f"must be a list such as [0.05, 0.5, 0.95], got {shown(value)}")
+    numbers = [plain_number(x) for x in value]
+    if any(not 0 < x < 1 for x in numbers):
+        raise wrong(f"each must be between 0 and 1, got {shown(next(x for x in numbers if not 0 < x < 1))}")
+    if any(b <= a for a, b in pairwise(numbers)):
+        raise wrong("must increase from one to the next")
+    return numbers
+
+
+class Solver(Section):
+    """A solver by its class name, and its options beside the name."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: Text = Field(description="Name of the solver; `simkit list` shows all.", examples=["EulerMaruyama"])
+    convert: bool = Field(
+        False,
+        description="Whether an Itô model may be read as the equivalent Stratonovich model, or the other way "
+        "round, where the solver is for the other calculus.",
+        examples=[True],
+    )
+
+
+class Time(Section):
+    """When it begins and ends, and its steps: so many of equal length, or as long as tolerances allow.
+
+    The jump process of a reaction network has none.
+    """
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "oneOf": [
+                {"required": ["steps"]},
+                {"required": ["rtol", "atol"]},
+                {"not": {"anyOf": [{"required": [key]} for key in ("steps", "rtol", "atol")]}},
+            ]
+        }
+    )
+
+    t0: Number = Field(
+        0.0, description="Where time begins; may be an expression of constants.", examples=[0.0]
+    )
+    t1: Number = Field(
+        description="Where time ends; may be an expression of constants.", examples=[1.0, "2*T"]
+    )
+    steps: Annotated[int, *whole(1, MAX_STEPS, " (the step counter has 31 bits)")] | None = Field(
+        None,
+        description="Steps of equal length between t0 and t1. Either steps or rtol and atol.",
+        examples=[252],
+    )
+    rtol: Number | None = Field(
+        None,
+        description="In place of steps: steps as long as their estimated error stays below "
+        "atol + rtol * |y|. May be an expression of constants, as may atol and first_step.",
+        examples=[1e-6],
+    )
+    atol: Number | None = Field(
+        None, description="Beside rtol: the error allowed where a variable is near zero.", examples=[1e-9]
+    )
+    first_step: Number | None = Field(
+        None,
+        description="Beside rtol: length of the first step; chosen from the slope at t0 unless given. Of a "
+        "stochastic equation the longest step, from one saved time to the next unless given.",
+        examples=[1e-3],
+    )
+    max_steps: Annotated[int, *whole(1, MAX_STEPS)] | None = Field(
+        None,
+        description="Beside rtol: a path that takes more steps has failed; the default is 65536. Of a jump "
+        "process the events or leaps of a path; the default is 100 million.",
+        examples=[100000],
+    )
+
+
+class Ensemble(Section):
+    """How many paths, and how they are run."""
+
+    paths: Annotated[int, *whole(1, MAX_PATHS, " (the path counter has 32 bits)")] | None = Field(
+        None,
+        description="Number of paths. The default is 10000, 1 for an ordinary equation from fixed initial "
+        "values, and the number of rows where a file has several.",
+        examples=[100000],
+    )
+    seed: Annotated[int, *whole(0, 2**64 - 1)] = Field(
+        0, description="The same seed gives the same paths; 0 is a seed like any other.", examples=[42]
+    )
+    chunk: Annotated[int, *whole(1, MAX_PATHS)] | None = Field(
+        None,
+        description="Paths in memory at a time, rounded up to whole blocks; chosen by itself unless given. "
+        "Results do not depend on it.",
+        examples=[65536],
+    )
+    devices: Annotated[int, *whole(1)] | None = Field(
+        None,
+        description="How many local devices to use; all unless given. Results do not depend on it.",
+        examples=[1],
+    )
+    failures: Annotated[Literal["stop", "exclude"], *choice("stop", "exclude")] = Field(
+        "stop",
+        description="When a path becomes NaN or infinite: `stop` with an error, or `exclude` it and show how "
+        "many there were.",
+    )
+    unresolved: Annotated[Literal["stop", "keep"], *choice("stop", "keep")] = Field(
+        "stop",
+        description="When steps are so long that a step bias is as large as the mean or the derivative "
+        "itself, which is then no result: results are shown and written, marked, and the command ends with "
+        "exit code 3 (`stop`), or 0 (`keep`).",
+    )
+    normals: Annotated[Literal["float32", "float64"], *choice("float32", "float64")] = Field(
+        "float32",
+        description="Arithmetic in which normal numbers are drawn. float32 has 31 random bits, an error far "
+        "below any sampling error, and is several times faster.",
+    )
+    couple: Annotated[Literal["steps"], *choice("steps")] | None = Field(
+        None,
+        description="Of variants with different `time.steps`: with `steps` they all follow the Brownian "
+        "paths of the one with most, and increments of the others are sums of its own. The result then "
+        "has strong errors and the strong order of the solver. The steps of each must divide those of the "
+        "finest.",
+        examples=["steps"],
+    )
+
+
+class Save(Section):
+    """What is kept."""
+
+    points: Annotated[int, *whole(1)] | None = Field(
+        None,
+        description="Statistics at so many equally spaced times after t0, and at t0. Must divide the steps, "
+        "where their number is given. The default is 1: at t0 and at the end.",
+        examples=[12],
+    )
+    every: Annotated[int, *whole(1)] | None = Field(
+        None, description="In place of points: statistics at each so many-th step.", examples=[21]
+    )
+    paths: (
+        Annotated[
+            int | Literal["all"],
+            PlainValidator(_stored),
+            WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 0}, {"const": "all"}]}),
+        ]
+        | None
+    ) = Field(
+        None,
+        description="How many paths to store in full, from the first one: a number, or all. The default is "
+        "20.",
+        examples=[100],
+    )
+    quantiles: Annotated[
+        list[float],
+        PlainValidator(_quantiles),
+        WithJsonSchema(
+            {"type": "array", "items": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}}
+        ),
+    ] = Field(default=[0.05, 0.25, 0.5, 0.75, 0.95], description="Which quantiles to give, increasing.")

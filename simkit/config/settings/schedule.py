@@ -1,0 +1,67 @@
+"""The sections of what happens at given times: `curves` and `events`."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from simkit.config.settings.values import Number, Numbers, Section, Text, Times, choice
+
+
+class CurveSettings(Section):
+    """A number that changes with time, by points: times and values, or columns of a file."""
+
+    times: Numbers | None = Field(
+        None,
+        description="The times of the points, increasing; may be expressions of constants.",
+        examples=[[0, 0.5, 1, 2]],
+    )
+    values: Numbers | None = Field(
+        None,
+        description="The values at the times; may be expressions of constants.",
+        examples=[[0.01, 0.02, 0.025, 0.03]],
+    )
+    file: Text | None = Field(
+        None,
+        description="In place of times and values: a CSV file with a header, relative to the folder of the "
+        "experiment. It is read before the run, and the result holds its numbers.",
+        examples=["rain.csv"],
+    )
+    time: Text | None = Field(None, description="Beside file: the column of the times.", examples=["day"])
+    value: Text | None = Field(None, description="Beside file: the column of the values.", examples=["mm"])
+    interpolation: Annotated[
+        Literal["linear", "previous", "cubic"], *choice("linear", "previous", "cubic")
+    ] = Field(
+        "linear",
+        description="Between the points: lines, the value of the point before (a step function), or a smooth "
+        "cubic that does not overshoot (PCHIP).",
+    )
+    outside: Annotated[Literal["refuse", "hold"], *choice("refuse", "hold")] = Field(
+        "refuse", description="Whether a run may go beyond the points: `hold` keeps the first and last value."
+    )
+
+
+class EventSettings(Section):
+    """A change of the state at given times: at, or every with first and last."""
+
+    at: Times | None = Field(
+        None,
+        description="When it happens: a time, or a list of them, increasing; may be expressions of "
+        "constants.",
+        examples=[[0, 24, 48]],
+    )
+    every: Number | None = Field(
+        None, description="In place of at: the time from one to the next.", examples=[24]
+    )
+    first: Number | None = Field(
+        None, description="Beside every: when it happens first; t0 + every unless given.", examples=[0]
+    )
+    last: Number | None = Field(
+        None,
+        description="Beside every: when it happens last at the latest; before t1 unless given.",
+        examples=[96],
+    )
+    set: dict[str, Number] = Field(
+        description="New values of state variables: expressions of state variables, parameters, constants, "
+        "curves and t. All are computed from the state before the event.",
+        examples=[{"A": "A + 100"}],
+    )

@@ -1,0 +1,74 @@
+"""The section `sensitivity`."""
+
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import Field, PlainValidator, WithJsonSchema
+
+from simkit.config.settings.values import NAMES_SCHEMA, Section, choice, list_of_names, wrong
+from simkit.suggestions import shown
+
+SensitivityMethod = Literal[
+    "auto",
+    "pathwise",
+    "reverse",
+    "smoothing",
+    "score",
+    "weak_derivative",
+    "coupled_differences",
+    "finite_differences",
+]
+SENSITIVITY_METHODS: tuple[str, ...] = get_args(SensitivityMethod)
+
+
+def _second(value: Any) -> list[str | list[str]]:
+    if not isinstance(value, list) or not value:
+        raise wrong(f"must be a list of names and pairs such as [S, [S, sigma]], got {shown(value)}")
+    for number, each in enumerate(value):
+        pair = each if isinstance(each, list) else [each, each]
+        if len(pair) != 2 or not all(isinstance(name, str) for name in pair):
+            raise wrong(f"[{number}] must be a name or a pair such as [S, sigma], got {shown(each)}")
+    return value
+
+
+class Sensitivity(Section):
+    """What `simkit sensitivity` differentiates."""
+
+    wrt: Annotated[list[str], PlainValidator(list_of_names), WithJsonSchema(NAMES_SCHEMA)] = Field(
+        description="What the derivatives are taken with respect to: constants, parameters of the model, "
+        "state variables for their initial values, t0 and t1. Full names, such as model.sigma, initial.S and "
+        "time.t1, tell them apart.",
+        examples=[["sigma", "r", "S"]],
+    )
+    of: Annotated[list[str], PlainValidator(list_of_names), WithJsonSchema(NAMES_SCHEMA)] | None = Field(
+        None,
+        description="Whose means are differentiated: observables and state variables. The default is all "
+        "observables, or all state variables where there are none.",
+        examples=[["call"]],
+    )
+    second: (
+        Annotated[
+            list[str | list[str]],
+            PlainValidator(_second),
+            WithJsonSchema({"type": "array", "items": {"anyOf": [{"type": "string"}, NAMES_SCHEMA]}}),
+        ]
+        | None
+    ) = Field(
+        None,
+        description="Second derivatives: names of wrt, and pairs of them.",
+        examples=[["S", ["S", "sigma"]]],
+    )
+    method: Annotated[
+        SensitivityMethod,
+        *choice(*SENSITIVITY_METHODS),
+    ] = Field(
+        "auto",
+        description="The estimator of the first derivatives. By default that which is right for the "
+        "observable: pathwise where its value changes continuously, smoothing or score where it jumps, "
+        "finite_differences otherwise; of networks coupled_differences, score where the value jumps, "
+        "weak_derivative for a rate of 0.",
+    )
+    check: bool = Field(
+        False,
+        description="Whether finite differences with common random numbers are set beside each derivative, "
+        "with how many standard errors it is away from them.",
+    )

@@ -1,0 +1,131 @@
+"""The section `uncertainty`."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, PlainValidator, WithJsonSchema
+
+from simkit.config.settings.values import (
+    NAMES_SCHEMA,
+    Section,
+    choice,
+    list_of_names,
+    plain_number,
+    whole,
+    wrong,
+)
+from simkit.suggestions import shown
+
+
+def _points(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 2 or value > 2**30:
+        raise wrong(f"must be a whole number from 2 to 2^30, got {shown(value)}")
+    return value
+
+
+def _positive(value: Any) -> float:
+    number = plain_number(value)
+    if not number > 0:
+        raise wrong(f"must be > 0, got {shown(value)}")
+    return number
+
+
+def _confidence(value: Any) -> float:
+    number = plain_number(value)
+    if not 0 < number < 1:
+        raise wrong(f"must be between 0 and 1, got {shown(value)}")
+    return number
+
+
+def _groups(value: Any) -> dict[str, list[str]]:
+    if not isinstance(value, dict) or not value:
+        raise wrong(
+            f"must be names with lists of parameters such as {{market: [r, sigma]}}, got {shown(value)}"
+        )
+    for name, members in value.items():
+        if not isinstance(members, list) or not members:
+            raise wrong(f"{name} must be a list of parameters such as [r, sigma], got {shown(members)}")
+    return {str(name): list_of_names(members) for name, members in value.items()}
+
+
+_METHODS = ("sobol", "morris", "derivatives", "rank", "propagate")
+
+
+_ESTIMATORS = ("saltelli", "jansen", "janon")
+
+
+class Uncertainty(Section):
+    """What `simkit uncertainty` does with the parameters that are distributions."""
+
+    method: Annotated[Literal["sobol", "morris", "derivatives", "rank", "propagate"], *choice(*_METHODS)] = (
+        Field(
+            "sobol",
+            description="`sobol`: shares of the variance; `morris`: elementary effects, for many parameters; "
+            "`derivatives`: mean squared derivatives; `rank`: rank correlations; `propagate`: moments and "
+            "quantiles of the output.",
+        )
+    )
+    of: Annotated[list[str], PlainValidator(list_of_names), WithJsonSchema(NAMES_SCHEMA)] | None = Field(
+        None,
+        description="Observables, or state variables, at the end. The default is all observables, or all "
+        "state variables where there are none.",
+        examples=[["call"]],
+    )
+    points: (
+        Annotated[int, PlainValidator(_points), WithJsonSchema({"type": "integer", "minimum": 2})] | None
+    ) = Field(
+        None,
+        description="Points of each replicate, a power of two; of `morris` walks, any number. The default "
+        "is 1024, 256 for derivatives and rank, 16 for morris.",
+        examples=[1024],
+    )
+    replicates: Annotated[int, *whole(2, 1000)] = Field(
+        8, description="Independent replicates, from which the intervals follow.", examples=[16]
+    )
+    paths: Annotated[int, *whole(1, 2**20)] | None = Field(
+        None,
+        description="Paths of each run, where paths with the same parameters differ: at least 2, and 4 for "
+        "`rank`. The default is 16, and 1 where nothing is random.",
+        examples=[16],
+    )
+    order: Annotated[int, *whole(1, 2)] = Field(
+        1, description="Of `sobol`: 2 for indices of pairs too, with nearly twice as many runs.", examples=[2]
+    )
+    groups: (
+        Annotated[
+            dict[str, list[str]],
+            PlainValidator(_groups),
+            WithJsonSchema({"type": "object", "additionalProperties": NAMES_SCHEMA}),
+        ]
+        | None
+    ) = Field(
+        None,
+        description="Of `sobol`: parameters that are varied together, by the name of the group.",
+        examples=[{"market": ["r", "sigma"]}],
+    )
+    estimator: Annotated[Literal["saltelli", "jansen", "janon"], *choice(*_ESTIMATORS)] = Field(
+        "saltelli",
+        description="Of `sobol`: how first-order indices are estimated; total ones by Jansen's formula.",
+    )
+    levels: Annotated[int, *whole(2, 1000)] = Field(
+        4, description="Of `morris`: levels of the grid, an even number.", examples=[4]
+    )
+    width: (
+        Annotated[float, PlainValidator(_positive), WithJsonSchema({"type": "number", "exclusiveMinimum": 0})]
+        | None
+    ) = Field(
+        None,
+        description="Double the points until the widest interval is narrower: of indices and correlations as "
+        "they are, of mu_star in units of the largest, of a mean in standard deviations.",
+        examples=[0.05],
+    )
+    budget: Annotated[int, *whole(1)] = Field(
+        2**24, description="Beside width: no more runs than this, paths counted.", examples=[1000000]
+    )
+    confidence: Annotated[
+        float,
+        PlainValidator(_confidence),
+        WithJsonSchema({"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}),
+    ] = Field(0.95, description="Of the intervals.", examples=[0.95])
+    seed: Annotated[int, *whole(0, 2**64 - 1)] = Field(
+        0, description="Of the points; the noise has that of the ensemble.", examples=[1]
+    )

@@ -1,0 +1,189 @@
+"""The kinds of values that stand in an experiment, each with the message for what is none."""
+
+import math
+import re
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainValidator, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from simkit.suggestions import did_you_mean, shown, without_commas
+
+MAX_STEPS = 2**31 - 1
+
+
+MAX_PATHS = 2**32
+
+
+POWER_OF_TEN = re.compile(r"(?P<whole>[+-]?\d+)(?P<point>\.\d*)?[eE](?P<sign>[+-]?)(?P<power>\d+)")
+NUMBER_TEXT = re.compile(
+    r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.?(inf|nan)", re.IGNORECASE
+)
+
+
+DISTRIBUTIONS = ("normal", "lognormal", "uniform", "triangular", "truncated_normal", "beta", "discrete")
+
+
+EXPRESSION_SCHEMA = {"type": ["number", "string"]}
+
+
+_NUMBER_LIST = {"type": "array", "items": EXPRESSION_SCHEMA, "minItems": 1}
+
+
+NAMES_SCHEMA = {"type": "array", "items": {"type": "string"}}
+
+
+class Section(BaseModel):
+    """A mapping in which every key is known."""
+
+    model_config = ConfigDict(extra="forbid", validate_default=False)
+
+
+def wrong(message: str) -> PydanticCustomError:
+    return PydanticCustomError("simkit", "{message}", {"message": message})
+
+
+def quoted(value: str) -> PydanticCustomError:
+    if value.strip(" +-.").lower() in ("inf", "nan"):
+        return wrong(f"must be a finite number, got {value.strip()}")
+    context = {"message": f"{shown(value)} is text, not a number", "text": value}
+    return PydanticCustomError("quoted", "{message}", context)
+
+
+def without_quotes(value: str, in_file: bool) -> str:
+    """What to do about a number that is text, in a YAML file or in a mapping from Python."""
+    parts = POWER_OF_TEN.fullmatch(value.strip())
+    if in_file or parts is None or (parts["point"] and parts["sign"]):
+        return "remove the quotes"
+    # YAML 1.1, which PyYAML reads, requires both.
+    number = f"{parts['whole']}{parts['point'] or '.0'}e{parts['sign'] or '+'}{parts['power']}"
+    return f"PyYAML takes this for text: write {number} in the file, or give simkit the file's name"
+
+
+def written_plainly(value: Any) -> str:
+    """What to do about 1_000 or 0,2, which are text in YAML; nothing where a value is anything else."""
+    plain = value.replace("_", "") if isinstance(value, str) and "_" in value else ""
+    if NUMBER_TEXT.fullmatch(plain):
+        return f"; write {plain}, without underscores"
+    return without_commas(value) if isinstance(value, str) else ""
+
+
+def number(value: Any) -> float | str:
+    """A finite number, or the text of an expression."""
+    if isinstance(value, str):
+        if NUMBER_TEXT.fullmatch(value.strip()):
+            raise quoted(value)
+        if remedy := written_plainly(value):
+            raise wrong(f"must be a number or an expression, got {shown(value)}{remedy}")
+        if not value.strip():
+            raise wrong("must be a number or an expression, got an empty text")
+        return value
+    return plain_number(value, "a number or an expression")
+
+
+def _number_or_list(value: Any) -> Any:
+    return [_number_or_list(x) for x in value] if isinstance(value, list) else number(value)
+
+
+def plain_number(value: Any, wanted: str = "a number") -> float:
+    if isinstance(value, str) and NUMBER_TEXT.fullmatch(value.strip()):
+        raise quoted(value)
+    if isinstance(value, dict) and len(value) == 1 and next(iter(value)) in DISTRIBUTIONS:
+        raise PydanticCustomError("distribution", "a distribution where a number is wanted")
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise wrong(f"must be {wanted}, got {shown(value)}{written_plainly(value)}")
+    if isinstance(value, int) and value.bit_length() > 1000:
+        raise wrong(f"must be {wanted} that fits into float64, got a larger one")
+    if not math.isfinite(value):
+        raise wrong(f"must be finite, got {value}")
+    return float(value)
+
+
+def text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise wrong(f"must be text, got {shown(value)}; put it in quotes")
+    return value
+
+
+def whole_number(value: Any, low: int, high: int | None = None, why: str = "") -> int:
+    if isinstance(value, str) and NUMBER_TEXT.fullmatch(value.strip()):
+        raise quoted(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1:
+        raise wrong(f"must be a whole number, got {shown(value)}{written_plainly(value)}")
+    if value < low:
+        raise wrong(f"must be at least {low}, got {shown(value)}")
+    if high is not None and value > high:
+        raise wrong(f"must be at most {high}{why}, got {shown(value)}")
+    return int(value)
+
+
+def whole(low: int, high: int | None = None, why: str = ""):
+    limits = {"minimum": low} | ({} if high is None else {"maximum": high})
+    check = PlainValidator(lambda value: whole_number(value, low, high, why))
+    return [check, WithJsonSchema({"type": "integer", **limits})]
+
+
+def choice(*options: str):
+    def check(value: Any) -> str:
+        if value not in options:
+            hint = did_you_mean(value, options) if isinstance(value, str) else ""
+            hint = hint if "mean" in hint else ""
+            raise wrong(f"must be {' or '.join(options)}, got {shown(value)}{hint}")
+        return value
+
+    return [PlainValidator(check), WithJsonSchema({"type": "string", "enum": list(options)})]
+
+
+def list_of_names(value: Any) -> list[str]:
+    if not isinstance(value, list) or not value or not all(isinstance(name, str) for name in value):
+        raise wrong(f"must be a list of names such as [S, v], got {shown(value)}")
+    return value
+
+
+def _pair(value: Any) -> list[float | str]:
+    if not isinstance(value, list) or len(value) != 2:
+        raise wrong(f"must be a list of two numbers, got {shown(value)}")
+    return [number(x) for x in value]
+
+
+def shorthand(key: str):
+    """A bare value stands for a mapping with one key."""
+
+    def expand(value: Any) -> Any:
+        return {key: value} if isinstance(value, str | int | float) and not isinstance(value, bool) else value
+
+    return BeforeValidator(expand)
+
+
+def _list_of_numbers(value: Any) -> list[float | str]:
+    if not isinstance(value, list) or not value:
+        raise wrong(f"must be a list of numbers such as [0, 0.5, 1], got {shown(value)}")
+    return [number(x) for x in value]
+
+
+def _times(value: Any) -> list[float | str]:
+    return _list_of_numbers(value if isinstance(value, list) else [value])
+
+
+Number = Annotated[float | str, PlainValidator(number), WithJsonSchema(EXPRESSION_SCHEMA)]
+
+
+NumberOrList = Annotated[float | str | list[Any], PlainValidator(_number_or_list)]  # or rows of a matrix
+
+
+Text = Annotated[str, PlainValidator(text), WithJsonSchema({"type": "string"})]
+
+
+Pair = Annotated[
+    list[float | str],
+    PlainValidator(_pair),
+    WithJsonSchema({"type": "array", "items": EXPRESSION_SCHEMA, "minItems": 2, "maxItems": 2}),
+]
+
+
+Numbers = Annotated[list[float | str], PlainValidator(_list_of_numbers), WithJsonSchema(_NUMBER_LIST)]
+
+
+Times = Annotated[
+    list[float | str], PlainValidator(_times), WithJsonSchema({"anyOf": [EXPRESSION_SCHEMA, _NUMBER_LIST]})
+]

@@ -1,0 +1,108 @@
+"""Where observables jump, or their slopes do, as the steps of a path meet it."""
+
+import dataclasses
+from typing import Any
+
+import jax.numpy as jnp
+from simkit_solvers.derivatives.smoothing import Smoothing
+from simkit_solvers.problems.schedule import schedule_of
+
+from simkit.expressions.expression import CONDITIONAL, Functional
+from simkit.expressions.expression import Edge as Difference
+from simkit.observe.monitors import Monitor
+from simkit.observe.observables import Observable
+
+EXTREMES = ("max", "min")
+
+
+@dataclasses.dataclass(frozen=True)
+class Look:
+    """A difference that is looked at.
+
+    With `extreme`, a largest or smallest value is compared with something fixed, or a barrier is not to be
+    touched: the difference is then that of each value it is taken over. `monitors` are the accumulators of
+    the observable.
+    """
+
+    difference: Difference
+    monitors: tuple[Monitor, ...]
+    extreme: Functional | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Edges:
+    """The differences of an observable, for `simkit_solvers.derivatives.smoothing`."""
+
+    looks: tuple[Look, ...]
+
+    def __call__(self, observer, problem, acc, k, t, y) -> tuple:
+        """Each difference after step `k`."""
+        found = []
+        for look in self.looks:
+            values: dict[Any, Any] = observer.environment(problem, acc, t, y, look.monitors)
+            if look.extreme is not None:
+                values = {**values, look.extreme: look.extreme.argument(values)}
+            found.append(jnp.asarray(look.difference.difference(values), t.dtype))
+        return tuple(found)
+
+
+def smoothing_of(
+    observable: Observable, problem, variables: frozenset[str], every: int, kinks: bool
+) -> Smoothing | str:
+    """Where a value that is kept every `every` steps jumps, or with `kinks` its slope; or why not."""
+    monitors = observable.monitors
+    expression = observable.expression
+    if expression.hidden & variables:
+        return "a closed form jumps at expiry"
+    if kinks and expression.roots & variables:
+        return "a root may touch zero, or a closed form be at expiry"
+    looks: list[tuple[Look, int]] = []  # and at every how many steps
+    for edge in expression.edges:
+        own = edge.names & variables
+        if (edge.kink and not kinks) or not (own or edge.functionals):
+            continue
+        if any(f.kind in CONDITIONAL for f in edge.functionals):
+            return "what is compared is that of the first time at which a condition holds"
+        if not own and any(f.kind == "at" for f in edge.functionals):
+            return "what is compared is that of an earlier time"
+        extremes = [f for f in edge.functionals if f.kind in (*EXTREMES, "no_touch")]
+        if not extremes:
+            looks.append((Look(edge, monitors), every))
+        elif len(edge.functionals) > 1 or own or extremes[0].kind not in EXTREMES:
+            return "an extreme is compared with what is random too"
+        elif "t" in edge.names or schedule_of(problem) is not None:
+            return "an extreme is compared with what changes with time"
+        else:
+            looks.append((Look(edge, monitors, extremes[0]), observable.every or 1))
+    for monitor in monitors:
+        functional = monitor.functional
+        if monitor.date == 0:
+            continue
+        smooth = functional.kind in ("mean", "integral", "at", "no_touch")
+        if kinks and not smooth and (functional.kind not in EXTREMES or functional in expression.outside):
+            return f"the slope jumps with the {functional.kind} along the path"
+        if functional.kind == "no_touch" and functional.names & variables:
+            if "t" in functional.names or schedule_of(problem) is not None:
+                return "a barrier changes with time"
+            looks.append((Look(_touched(functional), monitors, functional), monitor.interval))
+        edges = [edge for each in functional.arguments for edge in each.edges]
+        edges = [edge for edge in edges if edge.names & variables and (kinks or not edge.kink)]
+        # Where what is compared changes at once, these two see what it is then, as `near` does, others both.
+        if functional.kind not in ("mean", "at") and any(_changes_at_once(problem, edge) for edge in edges):
+            return f"the {functional.kind} along the path sees it before an event and after it"
+        looks += [(Look(edge, monitors), monitor.interval) for edge in edges]
+    different = list(dict.fromkeys(looks))
+    return Smoothing(Edges(tuple(look for look, _ in different)), tuple(every for _, every in different))
+
+
+def _touched(functional: Functional) -> Difference:
+    """Where the chance not to touch a barrier has a kink, and the steeper a slope the shorter the steps."""
+    return Difference("no_touch", 0, True, frozenset(), (functional,), lambda values: values[functional])
+
+
+def _changes_at_once(problem, edge: Difference) -> bool:
+    """Whether an event, or a curve, may change a difference at a time."""
+    schedule = schedule_of(problem)
+    if schedule is None:
+        return False
+    return bool(schedule.events) or not edge.names.isdisjoint((*schedule.quantities, *schedule.parameters))

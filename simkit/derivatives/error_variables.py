@@ -1,0 +1,118 @@
+"""What the dataset of sensitivities says of errors beside the standard ones: of steps, and of heavy tails."""
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from simkit.derivatives.study import Derivative, Study
+from simkit.derivatives.tails import FLAGS
+from simkit.ensemble.chunks import planned_steps
+from simkit.ensemble.simulation import Simulation
+from simkit.ensemble.step_bias.resolution import Resolution
+from simkit.ensemble.step_bias.rounding import rounding_error
+from simkit.results.dataset_errors import resolution_of
+
+Variables = dict[str, tuple]
+
+
+def error_variables(
+    name: str, kind: str, along: tuple[str, ...], derivatives: Sequence[Derivative]
+) -> Variables:
+    """The step errors of the derivatives of a quantity, and what their tails say of the standard errors.
+
+    `along` are their dimensions: step errors that are known at the end alone are NaN before it.
+    """
+    prefix, what = f"{name}_{kind}", f"{kind} of the mean of {name}"
+    rows = len(along) > 1
+    sizes = [_step_error(each) for each in derivatives]
+    found: Variables = {}
+    if any(size is not None for size in sizes):
+        filled = [
+            np.full_like(d.mean, np.nan) if x is None else x for d, x in zip(derivatives, sizes, strict=True)
+        ]
+        at_the_end = ", known at the end alone" if any(each.steps is not None for each in derivatives) else ""
+        stacked = np.stack(filled) if rows else np.stack(filled)[:, 0]
+        found[f"{prefix}_step_error"] = (
+            along,
+            stacked,
+            {"long_name": f"error that steps leave in the {what}{at_the_end}"},
+        )
+    figures: dict[str, tuple[str, Callable[[Derivative], float | None]]] = {
+        "_bias": (f"step bias of the {what} at the end", _bias),
+        "_bias_stderr": (f"standard error of {prefix}_bias", _bias_stderr),
+        "_bias_bound": (
+            f"least size of the step bias of the {what} at the end, which has no estimate",
+            _bound,
+        ),
+        "_tail_index": (
+            f"tail index of the estimator of the {what}; below 2 its variance is infinite",
+            _index,
+        ),
+        "_largest_part": (f"part of the variance of the {what} that one path makes", _largest),
+    }
+    for suffix, (text, figure) in figures.items():
+        values = [np.nan if (x := figure(each)) is None else x for each in derivatives]
+        if not np.all(np.isnan(values)):
+            found[f"{prefix}{suffix}"] = (along[0], np.array(values), {"long_name": text})
+    found[f"{prefix}_flag"] = (along[0], [FLAGS[each.verdict] for each in derivatives])
+    return found
+
+
+def resolutions(
+    simulation: Simulation, study: Study, label: Callable[[Derivative], str]
+) -> dict[str, Resolution]:
+    """Whether steps are short enough, of means by name and of derivatives as in `call by sigma`.
+
+    A derivative has no size but its own, and rounding of the mean is a floor of its error. One that a few
+    paths make is no result in any case.
+    """
+    found, steps = {}, planned_steps(simulation.grid)
+    for name, (means, stderrs) in study.values.items():
+        size, stderr = abs(float(means[-1])), float(np.nan_to_num(stderrs[-1]))
+        spread = stderr * study.paths**0.5
+        found[name] = resolution_of(study.bias.get(name), simulation, size, spread, stderr, False)
+    for each in study.derivatives:
+        if each.verdict == "grows":
+            continue
+        size, stderr = abs(float(each.mean[-1])), float(np.nan_to_num(each.stderr[-1]))
+        rounding = float(rounding_error(study.values[each.choice.quantity][0][-1], simulation, steps))
+        floor = rounding / math.prod(study.targets[i].scale for i in each.choice.targets)
+        judged = resolution_of(each.steps, simulation, size, 0.0, max(stderr, floor), True)
+        found[f"{each.choice.quantity} by {label(each)}"] = judged
+    return found
+
+
+def _step_error(derivative: Derivative) -> np.ndarray | None:
+    """Its size at each row: what the method leaves, and at the end the steps of time too."""
+    own, steps = derivative.step_error, derivative.steps
+    if steps is None:
+        return own
+    size = np.full_like(derivative.mean, np.nan)
+    method = 0.0 if own is None else own[-1]
+    size[-1] = abs(steps.bias) + method if steps.claim == "estimate" else np.nan
+    return size
+
+
+def _bias(derivative: Derivative) -> float | None:
+    steps = derivative.steps
+    return None if steps is None or steps.claim != "estimate" else steps.bias
+
+
+def _bias_stderr(derivative: Derivative) -> float | None:
+    steps = derivative.steps
+    return None if steps is None or steps.claim != "estimate" else steps.stderr
+
+
+def _bound(derivative: Derivative) -> float | None:
+    steps = derivative.steps
+    return None if steps is None or steps.claim == "estimate" else abs(steps.bias)
+
+
+def _index(derivative: Derivative) -> float | None:
+    tail = derivative.tail
+    return None if tail is None or not np.isfinite(tail.index) else tail.index
+
+
+def _largest(derivative: Derivative) -> float | None:
+    return None if derivative.tail is None else derivative.tail.largest

@@ -1,0 +1,158 @@
+"""What leaps leave in derivatives: the same estimator on coupled paths with leaps of several lengths.
+
+Estimators of one derivative do not share their bias. Two copies that fire together leap together too, a score
+holds the lengths of its leaps, and differences see them change: each is a derivative of the method's own bias
+or lacks a part of it. So each has coupled paths of its own (`coupled_leaps`): of the network of both copies,
+with the scores of all paths, or at all points of the differences.
+"""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from simkit_solvers.derivatives.jump_sensitivity import coupled_copies
+from simkit_solvers.loops.coupled_leaps import coupled_leaps
+from simkit_solvers.methods.jump.tau_leaping import TauLeaping
+
+from simkit.derivatives.choice import Choice
+from simkit.derivatives.derivative_program import Kind, Moves, network_of
+from simkit.derivatives.facts import Facts
+from simkit.ensemble.paths import Inputs, PathProgram, as_device_ids, path_mesh, path_program
+from simkit.ensemble.programs import Request
+from simkit.ensemble.simulation import Simulation
+from simkit.ensemble.step_bias.coupled_steps import MOST_BIAS_PATHS, PART_OF_WORK
+from simkit.ensemble.step_bias.leap_bias import LONGER, SHORTER, LeapProgram, coupled_paths
+
+Values = dict[Choice, np.ndarray]
+
+
+@dataclasses.dataclass(frozen=True)
+class Leaps:
+    """Derivatives on coupled paths with the leaps of a run, and others `factors` times as long.
+
+    The program is called with each of `given`, and `combined` makes of what it gives the estimator on each
+    path, `(1 + factors, paths)`.
+    """
+
+    simulation: Simulation
+    program: Callable
+    given: Sequence[Any]
+    combined: Callable[[list[Any]], Values]
+    factors: tuple[float, ...] = LONGER
+
+    @property
+    def shorter(self) -> "Leaps":
+        """The same with leaps half and a quarter as long."""
+        return dataclasses.replace(self, factors=SHORTER)
+
+    @property
+    def request(self) -> Request:
+        """The program, for as many paths as a part of the work of the run allows."""
+        paths = coupled_paths(self.simulation.paths, self.factors, PART_OF_WORK, MOST_BIAS_PATHS)
+        lengths, mesh = jnp.asarray((1.0, *self.factors), jnp.float64), path_mesh(1)
+        return Request(self.program, ((self.given[0], lengths), as_device_ids(0, 1, paths, mesh)), mesh)
+
+    def values(self, run: Callable) -> Values:
+        """By the compiled program."""
+        (_, lengths), ids = self.request.arguments
+        return self.combined([jax.tree.map(_by_path, run((each, lengths), ids)) for each in self.given])
+
+
+@dataclasses.dataclass(frozen=True)
+class LeapDerivatives:
+    """A function of ((moves, factors), ids): numbers of each coupled path, `(factors, leaves, lanes)`.
+
+    The differences of copies by direction and name. With `scores` the values by name, and for each direction
+    the score, followed by the derivatives of the values with the counts held fixed.
+    """
+
+    paths: PathProgram
+    names: tuple[str, ...]
+    scores: bool
+
+    def __call__(self, given, ids):
+        return self.paths.each(self._scored if self.scores else self._copies)(given, ids)
+
+    def _copies(self, given, path) -> tuple:
+        moves, factors = given
+        (network, method, y0, grid, _, observer), directions = network_of(self.paths, moves, path)
+        found = []
+        for direction, step in zip(directions, moves.steps, strict=True):
+            pair, watch = coupled_copies(network, grid, observer, direction, step)
+            start = pair.joined(y0, y0)
+            ends = coupled_leaps(pair, method, factors, start, grid, moves.inputs.key, path, watch).ends
+            high, low = ends["first"], ends["second"]
+            found += [(high[name] - low[name]) / (2 * step.astype(jnp.float64)) for name in self.names]
+        return tuple(found)
+
+    def _scored(self, given, path) -> tuple:
+        moves, factors = given
+        (network, method, y0, grid, _, observer), directions = network_of(self.paths, moves, path)
+        key = moves.inputs.key
+        run = coupled_leaps(network, method, factors, y0, grid, key, path, observer, directions)
+        found = [run.ends[name] for name in self.names]
+        for score, explicit in zip(run.scores, run.explicit, strict=True):
+            found += [score, *(explicit[name] for name in self.names)]
+        return tuple(found)
+
+
+def leaps_along(
+    facts: Facts, kind: Kind, moves: Moves, numbers: Sequence[int], group: Sequence[Choice]
+) -> Leaps | None:
+    """Those of copies or scores in the targets `numbers`; None where paths do not leap."""
+    if not isinstance(facts.simulation.solver, TauLeaping):
+        return None
+    names = list(dict.fromkeys(choice.quantity for choice in group))
+    places = [(numbers.index(choice.targets[0]), names.index(choice.quantity)) for choice in group]
+    joined = _scored if kind == "counts" else _differences
+
+    def combined(found: list[tuple[np.ndarray, ...]]) -> Values:
+        each = joined(found[0], len(names))
+        return {choice: each[i][q] for choice, (i, q) in zip(group, places, strict=True)}
+
+    program = LeapDerivatives(_program(facts), tuple(names), kind == "counts")
+    return Leaps(facts.simulation, program, (moves,), combined)
+
+
+def leaps_at(
+    facts: Facts, given: Sequence[Inputs], weights: Sequence[float], group: Sequence[Choice]
+) -> Leaps | None:
+    """Those of differences of the runs with the inputs `given`; None where paths do not leap."""
+    if not isinstance(facts.simulation.solver, TauLeaping):
+        return None
+
+    def combined(found: list[dict[str, np.ndarray]]) -> Values:
+        pairs = list(zip(weights, found, strict=True))
+        return {
+            choice: sum((w * ends[choice.quantity] for w, ends in pairs), np.zeros(1)) for choice in group
+        }
+
+    return Leaps(facts.simulation, LeapProgram(_program(facts)), given, combined)
+
+
+def _program(facts: Facts) -> PathProgram:
+    """That of the run's paths, on one device."""
+    return path_program(facts.simulation, facts.simulation.grid, path_mesh(1))[0]
+
+
+def _by_path(array) -> np.ndarray:
+    return np.asarray(array).reshape(len(array), -1)
+
+
+def _differences(found: Sequence[np.ndarray], names: int) -> list[Sequence[np.ndarray]]:
+    """By direction and name."""
+    return [found[i : i + names] for i in range(0, len(found), names)]
+
+
+def _scored(found: Sequence[np.ndarray], names: int) -> list[list[np.ndarray]]:
+    """The likelihood ratio by direction and name, values less their mean."""
+    values, rest = found[:names], found[names:]
+    with np.errstate(invalid="ignore"):
+        centred = [(x - np.nanmean(x, 1, keepdims=True)) * (x.shape[1] / (x.shape[1] - 1)) for x in values]
+    return [
+        [x * score + held for x, held in zip(centred, explicit, strict=True)]
+        for score, *explicit in _differences(rest, 1 + names)
+    ]

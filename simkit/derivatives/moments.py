@@ -1,0 +1,217 @@
+"""The means of what programs of paths give, with their standard errors, chunk by chunk."""
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding
+
+from simkit.ensemble.chunks import Chunks
+from simkit.ensemble.paths import as_device_ids
+from simkit.ensemble.programs import Request
+from simkit.ensemble.reducers import Moments
+from simkit.ensemble.reducers.moments import MomentNodes
+from simkit.machine.on_each_device import ROWS
+
+IN_FLIGHT = 2
+SAMPLE = 2**16  # paths whose values are kept, to compare them with others and to see their tails
+
+
+@dataclasses.dataclass(frozen=True)
+class FinitePaths:
+    """A function of (two arrays, which paths count): those of these paths where both arrays are finite."""
+
+    def __call__(self, pair: tuple[jax.Array, jax.Array], valid):
+        for array in pair:
+            valid &= jnp.all(jnp.isfinite(array), axis=0, keepdims=True)
+        return valid
+
+
+@dataclasses.dataclass(frozen=True)
+class PairMoments:
+    """A function of (two arrays, which paths count): the nodes of `Moments`, `(rows, leaves)`."""
+
+    def __call__(self, pair: tuple[jax.Array, jax.Array], valid):
+        named = {str(place): array for place, array in enumerate(pair)}
+        rows = {name: array.shape[0] for name, array in named.items()}
+        count, *others = Moments(rows).update(named, valid[0])
+        return count[None], *(each.T for each in others)
+
+
+@dataclasses.dataclass(frozen=True)
+class MomentsReduction:
+    """A function of (arrays of one chunk, which of its paths count): moments, and which paths are finite.
+
+    It takes two arrays at a time, so that parts of a study with any number of arrays share its programs.
+    """
+
+    counts: tuple[int, ...]
+    finite: Callable = FinitePaths()
+    moments: Callable = PairMoments()
+
+    @property
+    def reducer(self) -> Moments:
+        """Of the arrays by their position."""
+        return Moments({str(place): count for place, count in enumerate(self.counts)})
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """The positions of two arrays with the same number of rows each; an odd one is paired with itself."""
+        pairs = []
+        for count in dict.fromkeys(self.counts):
+            places = [place for place, each in enumerate(self.counts) if each == count]
+            pairs += zip(places[::2], [*places[1::2], *places[len(places) - len(places) % 2 :]], strict=True)
+        return pairs
+
+    def requests(self, ids: tuple[int, ...], dtype, mesh: Mesh) -> list[Request]:
+        """For each number of rows the two programs, of so many paths."""
+        valid = jax.ShapeDtypeStruct((1, *ids), jnp.dtype(bool))
+        found = []
+        for count in dict.fromkeys(self.counts):
+            arguments = on_mesh((count, count), ids, dtype, mesh), valid
+            found += [Request(each, arguments, mesh, (ROWS, ROWS)) for each in (FinitePaths(), PairMoments())]
+        return found
+
+    def compiled(self, programs: Sequence[Callable]) -> "MomentsReduction":
+        """The same by the programs of `requests`."""
+        counts = list(dict.fromkeys(self.counts))
+
+        def of(which: int):
+            return lambda pair, valid: programs[2 * counts.index(pair[0].shape[0]) + which](pair, valid)
+
+        return dataclasses.replace(self, finite=of(0), moments=of(1))
+
+    def __call__(self, values: Sequence[jax.Array], present):
+        valid = present[None]
+        pairs = [(values[a], values[b]) for a, b in self.pairs]
+        for pair in pairs:
+            valid = self.finite(pair, valid)
+        return [self.moments(pair, valid) for pair in pairs], valid
+
+    def nodes(self, found: Sequence[tuple]) -> MomentNodes:
+        """The nodes of all rows, of those by pair."""
+        places: dict[int, tuple] = {}
+        for pair, (_, *arrays) in zip(self.pairs, found, strict=True):
+            halves = zip(*(np.split(np.asarray(array), 2) for array in arrays), strict=True)
+            places |= dict(zip(pair, halves, strict=True))
+        ordered = zip(*(places[i] for i in range(len(self.counts))), strict=True)
+        return MomentNodes(np.asarray(found[0][0])[0], *(np.concatenate(each).T for each in ordered))
+
+
+def on_mesh(
+    counts: Sequence[int], ids: tuple[int, ...], dtype, mesh: Mesh
+) -> tuple[jax.ShapeDtypeStruct, ...]:
+    """The arrays of so many rows each that a program of paths gives for such ids."""
+    sharding = NamedSharding(mesh, ROWS)
+    return tuple(jax.ShapeDtypeStruct((count, *ids), jnp.dtype(dtype), sharding=sharding) for count in counts)
+
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """Means, standard errors and standard deviations per path, an array of rows for each quantity."""
+
+    mean: list[np.ndarray]
+    stderr: list[np.ndarray]
+    sd: list[np.ndarray]
+    failed: np.ndarray  # the ids of paths with a number that is not finite, which are left out
+    sample: list[np.ndarray]  # the values of the first paths at the last row
+    statistics: dict[str, np.ndarray]  # of `Moments`, by position
+
+    def largest_part(self, place: int) -> float:
+        """What part of the variance at the last row one path makes."""
+        mean, variance, low, high = (
+            float(self.statistics[f"{place}_{kind}"][-1]) for kind in ("mean", "variance", "min", "max")
+        )
+        total = variance * (int(self.statistics["n"]) - 1)
+        return max(high - mean, mean - low) ** 2 / total if 0 < total < math.inf else 0.0
+
+    def moments_of(self, name: str, place: int) -> dict[str, np.ndarray]:
+        """The statistics of a quantity, as those of an ensemble."""
+        kinds = ("mean", "variance", "stderr", "min", "max")
+        return {f"{name}_{kind}": self.statistics[f"{place}_{kind}"] for kind in kinds}
+
+
+def average(
+    simulate: Callable[[Any], Sequence[jax.Array]],
+    reduction: MomentsReduction,
+    paths: int,
+    plan: Chunks,
+    mesh: Mesh,
+    progress: Callable[[int], None] | None = None,
+    begin: int = 0,
+) -> Found:
+    """Run chunks of so many paths from the id `begin`.
+
+    `simulate` gives the arrays of a chunk's ids.
+    """
+    sampled = min(paths, SAMPLE)
+    sample: list[list[np.ndarray]] = [[] for _ in reduction.counts]
+    reducer = reduction.reducer
+    state = reducer.init()
+    failed: list[np.ndarray] = []
+    waiting: list[tuple[int, tuple, Any]] = []
+
+    def absorb(number: int, arrays, outputs):
+        nonlocal state
+        partial, present, valid = outputs
+        if number * plan.paths < sampled:
+            for values, array in zip(sample, arrays, strict=True):
+                values.append(np.array(array[-1]).reshape(-1))
+        state = reducer.merge(state, reduction.nodes(partial))
+        broken = present & ~np.asarray(valid)[0]
+        failed.append(begin + number * plan.paths + np.flatnonzero(broken))
+        if progress is not None:
+            progress(min((number + 1) * plan.paths, paths))
+
+    for number in range(-(-paths // plan.paths)):
+        first = number * plan.paths
+        ids = as_device_ids(begin + first, plan.leaves, plan.lanes, mesh)
+        arrays = tuple(simulate(ids))
+        present = np.arange(plan.paths).reshape(plan.leaves, plan.lanes) < paths - first
+        partial, valid = reduction(arrays, present)
+        waiting.append((number, arrays, (partial, present, valid)))
+        if len(waiting) >= IN_FLIGHT:
+            absorb(*waiting.pop(0))
+    for item in waiting:
+        absorb(*item)
+    statistics = reducer.finish(state)
+    kinds = [
+        [statistics[f"{place}_{kind}"] for place in range(len(reduction.counts))]
+        for kind in ("mean", "stderr", "variance")
+    ]
+    firsts = [np.concatenate(values)[:sampled] for values in sample]
+    return Found(
+        kinds[0], kinds[1], [np.sqrt(x) for x in kinds[2]], np.concatenate(failed), firsts, statistics
+    )
+
+
+def pooled(parts: Sequence[Found], counts: Sequence[int]) -> Found:
+    """What several policies of early exercise give, each on so many paths of its own.
+
+    The standard error is that of the paths, or what the means of the policies say by their spread where that
+    is more, since it has what finding a policy leaves too. The sample is that of the first policy.
+    """
+    parts_of_all = np.asarray(counts) / sum(counts)
+    mean, stderr, sd = [], [], []
+    statistics = {"n": np.sum([part.statistics["n"] for part in parts], axis=0)}
+    for place in range(len(parts[0].mean)):
+        means, errors, sds = (
+            np.stack([x[place] for x in each])
+            for each in zip(*((part.mean, part.stderr, part.sd) for part in parts), strict=True)
+        )
+        middle = np.tensordot(parts_of_all, means, 1)
+        within = np.sqrt(np.tensordot(parts_of_all**2, errors**2, 1))
+        between = np.tensordot(parts_of_all, (means - middle) ** 2, 1)
+        mean.append(middle)
+        stderr.append(np.fmax(within, np.sqrt(between / (len(parts) - 1))))
+        sd.append(np.sqrt(np.tensordot(parts_of_all, sds**2, 1) + between))
+        kinds = {"mean": mean[-1], "stderr": stderr[-1], "variance": sd[-1] ** 2}
+        for kind, choose in (("min", np.minimum), ("max", np.maximum)):
+            kinds[kind] = choose.reduce([part.statistics[f"{place}_{kind}"] for part in parts])
+        statistics |= {f"{place}_{kind}": value for kind, value in kinds.items()}
+    failed = np.concatenate([part.failed for part in parts])
+    return Found(mean, stderr, sd, failed, parts[0].sample, statistics)

@@ -1,0 +1,35 @@
+"""The same paths on steps of another length, and the same estimator there."""
+
+import dataclasses
+from typing import Any
+
+import equinox as eqx
+from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
+from simkit_solvers.grids.grid import Grid
+
+from simkit.ensemble.simulation import Simulation
+from simkit.ensemble.step_bias.step_levels import Comparison
+
+
+def on_steps(simulation: Simulation, level: Comparison) -> Simulation:
+    """The run on the steps of a level, which its targets move as they move its own; on one device."""
+    whole = simulation.bind
+    if whole is None:
+        raise ValueError(
+            "a simulation without `bind` knows no targets: take one from `simkit.build.assembly.build`"
+        )
+
+    own: Any = simulation.grid
+
+    def bind(*given):
+        bound = whole(*given)
+        if isinstance(level.grid, AdaptiveGrid):
+            tolerances = level.grid.tolerances
+            return bound._replace(grid=eqx.tree_at(lambda grid: grid.tolerances, bound.grid, tolerances))
+        steps = level.grid.steps
+        grid = Grid(bound.grid.t0, bound.grid.dt * (own.steps / steps), steps, steps)
+        return bound._replace(observer=level.see(bound.observer), grid=grid)
+
+    return dataclasses.replace(
+        simulation, grid=level.grid, observer=level.observer, bind=bind, devices=1, chunk=None
+    )

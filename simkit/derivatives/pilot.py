@@ -1,0 +1,241 @@
+r"""Which of several right estimators to take: a pilot measures how much each varies, on few paths.
+
+The estimator with the smallest product of variance and cost gives the smallest error in a given time. The
+variance is that of paths with the last ids there are, so that the choice knows nothing of the paths that are
+averaged, and is the same on any devices. What a path costs is known by method, since no clock may decide.
+
+A variance that is measured says nothing where there is none, so one of which a few paths make most is
+refused (`tails`). What would be chosen is measured on steps of another length too, those of its step error,
+whose programs the study needs in any case, and refused where its largest values grow as steps become shorter.
+"""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from simkit_solvers.methods.sde.andersen_qe import AbstractSquareRootVariance, AndersenQE
+from simkit_solvers.problems.schedule import model_of
+
+from simkit.config.settings import MAX_PATHS
+from simkit.derivatives.choice import Choice, Method, Offer
+from simkit.derivatives.facts import Facts
+from simkit.derivatives.part import FEW_PATH_STEPS, Part, chunks_of, ids_of_level, of_paths, quickly_made
+from simkit.derivatives.parts import parts_of
+from simkit.derivatives.tails import tail_of
+from simkit.ensemble.chunks import planned_steps
+from simkit.ensemble.paths import as_device_ids, lanes_for, path_mesh
+from simkit.ensemble.programs import Request, compiled
+
+PILOT = 4096  # paths, or as many as the run has
+FEWEST = 256  # paths that tell a variance
+BETTER = 1.5  # times the product of the best is as good
+# What a path costs, in plain runs, as in the tables of docs/guides/which_derivative.md and of
+# docs/guides/sensitivities_of_jump_processes_and_odes.md.
+COSTS: dict[Method, float] = {
+    "pathwise": 1.3,
+    "reverse": 2.4,
+    "smoothing": 2.4,
+    "mixed": 2.0,
+    "score": 1.1,
+    "weak derivative": 3.0,
+    "coupled differences": 1.3,
+    "finite differences": 4.4,
+}
+
+
+Plan = Callable[[list[Choice]], tuple[list[Part], list[Request]]]
+
+
+class Measured(NamedTuple):
+    """The values of an estimator by row and path, its variance times cost, and what is wrong with it."""
+
+    rows: np.ndarray
+    product: float
+    fault: str = ""
+
+    @property
+    def settled(self) -> bool:
+        """Whether there is a variance to speak of."""
+        return not self.fault
+
+
+def picked(facts: Facts, offers: Sequence[Offer], planned: Plan) -> tuple[list[Choice], float]:
+    """An estimator for each derivative, its reason with what the pilot says, and the seconds to compile.
+
+    `planned` gives the parts and the programs of a study of some choices.
+    """
+    contested = [offer for offer in offers if len(offer.rivals) > 1 or offer.instead]
+    if not contested or facts.simulation.paths < FEWEST:
+        return [offer.rivals[0] for offer in offers], 0.0
+    rivals = {choice for offer in contested for choice in offer.rivals}
+    # With what may be picked in their place: else a method's program for some derivatives would be compiled,
+    # and then that for all of them. Differences share theirs anyway.
+    rivals_and_others = [choice for offer in offers for choice in (*offer.rivals, *offer.instead)]
+    grouped = [c for c in rivals_and_others if c in rivals or c.method != "finite differences"]
+    usual = {offer.rivals[0] for offer in offers}
+    measured, seconds = _measured(facts, grouped, rivals, usual)
+    compared: set[Choice] = set()
+    while True:
+        instead = _instead(contested, measured)
+        if instead:
+            more, to_compile = _measured(facts, [*grouped, *instead], instead, instead)
+            measured |= more
+            seconds += to_compile
+        best = _best(offers, measured)
+        wanted = {c for c in best if c in measured and measured[c].settled and c not in compared}
+        if not wanted:
+            break
+        grown, to_compile = _compared(facts, planned(best), wanted, measured)
+        measured |= grown
+        compared |= wanted
+        seconds += to_compile
+    return [
+        dataclasses.replace(choice, reason=_reason(facts, choice, _candidates(offer, measured), measured))
+        for offer, choice in zip(offers, best, strict=True)
+    ], seconds
+
+
+def _instead(contested: Sequence[Offer], measured: dict[Choice, Measured]) -> list[Choice]:
+    """What to measure next, where no rival has a variance to speak of."""
+    return [
+        choice
+        for offer in contested
+        if not any(measured[each].settled for each in offer.rivals)
+        for choice in offer.instead
+        if choice not in measured
+    ]
+
+
+def _candidates(offer: Offer, measured: dict[Choice, Measured]) -> list[Choice]:
+    """The estimators of an offer that were measured."""
+    return [choice for choice in (*offer.rivals, *offer.instead) if choice in measured]
+
+
+def _best(offers: Sequence[Offer], measured: dict[Choice, Measured]) -> list[Choice]:
+    """The estimator to take for each derivative: of equally good ones that which most have, to share it."""
+    candidates = [_candidates(offer, measured) for offer in offers]
+    good = [_good(each, measured) for each in candidates]
+    often = Counter(choice.method for each in good for choice in each)
+    return [
+        offer.rivals[0]
+        if not among or equal[0] == among[0]
+        else max(equal, key=lambda choice: often[choice.method])
+        for offer, among, equal in zip(offers, candidates, good, strict=True)
+    ]
+
+
+def _good(candidates: list[Choice], measured: dict[Choice, Measured]) -> list[Choice]:
+    """Those that are as good as the best, for all that the pilot can tell; the usual one first.
+
+    One that is 0 on all paths where others vary does so on paths that are too rare for the pilot.
+    """
+    varying = [choice for choice in candidates if measured[choice].product > 0] or candidates
+    settled = [choice for choice in varying if measured[choice].settled] or varying
+    least = min((measured[choice].product for choice in settled), default=0.0)
+    return [choice for choice in settled if measured[choice].product <= BETTER * least]
+
+
+def _reason(facts: Facts, best: Choice, candidates: list[Choice], measured: dict[Choice, Measured]) -> str:
+    """Why this one: the pilot tells how it compares with the best of the others, or why not the usual one."""
+    if not candidates:
+        return best.reason
+    usual = candidates[0]
+    if measured[best].fault:
+        return "; ".join(filter(None, [f"{best.reason}, but {measured[best].fault}", remedy(facts)]))
+    if measured[usual].fault:
+        what = "with short steps" if usual.method == best.method else f"{usual.method}:"
+        return f"{what} {measured[usual].fault}"
+    others = [usual] if best != usual else [c for c in candidates if c != best and measured[c].settled]
+    other = min(others, key=lambda choice: measured[choice].product, default=best)
+    if other == best or measured[other].product == 0:
+        return best.reason
+    ratio = measured[best].product / measured[other].product
+    return f"{best.reason}; variance × cost {ratio:.2g} of {other.method}"
+
+
+def remedy(facts: Facts) -> str:
+    """Which solver has a variance where no estimator has; nothing where none is known."""
+    square_root = isinstance(model_of(facts.simulation.problem), AbstractSquareRootVariance)
+    other = square_root and not isinstance(facts.simulation.solver, AndersenQE)
+    return "take solver: AndersenQE" if other else ""
+
+
+def _measured(
+    facts: Facts, grouped: Iterable[Choice], wanted: Iterable[Choice], likely: Iterable[Choice]
+) -> tuple[dict[Choice, Measured], float]:
+    """What some choices are measured to be, each by the program of the group in which it is.
+
+    That is the study's own where one of the group is `likely` to be picked, else one that is made quickly.
+    """
+    wanted, likely, found, seconds = set(wanted), set(likely), {}, 0.0
+    parts = parts_of(facts, list(dict.fromkeys(grouped)), [])
+    parts = [part for part in parts if any(c in wanted for c, _ in part.found)]
+    short = _paths_of(facts) * planned_steps(facts.simulation.grid) <= FEW_PATH_STEPS
+    parts = [
+        quickly_made(part) if short and likely.isdisjoint(c for c, _ in part.found) else part
+        for part in parts
+    ]
+    # All at once: XLA compiles one while the next is traced.
+    seconds += compiled(*(request for part in parts for request in part.requests))[1]
+    for part in parts:
+        samples = _sample(facts, part)
+        found |= {c: _statistics(samples[i], COSTS[c.method]) for c, i in part.found if c in wanted}
+    return found, seconds
+
+
+def _compared(
+    facts: Facts,
+    plan: tuple[list[Part], list[Request]],
+    wanted: set[Choice],
+    measured: dict[Choice, Measured],
+) -> tuple[dict[Choice, Measured], float]:
+    """Some of the choices of a study once more, by the same paths on steps of another length."""
+    parts, requests = plan
+    found, seconds = {}, compiled(*requests)[1]
+    for part in parts:
+        if not part.levels or not any(choice in wanted for choice, _ in part.found):
+            continue
+        level = part.levels[0]
+        if level.factor == 1:  # other paths of the same law
+            continue
+        samples = _sample_of_level(facts, part, level)
+        for choice, i in level.found:
+            if choice in wanted:
+                rows, product, _ = measured[choice]
+                tail = tail_of(rows[-1], samples[i][-1][: rows.shape[1]], level.factor)
+                found[choice] = Measured(rows, product, "" if tail is None else tail.fault)
+    return found, seconds
+
+
+def _paths_of(facts: Facts) -> int:
+    """How many paths the pilot has, which are those with the last ids there are."""
+    return min(PILOT, lanes_for(facts.simulation.paths))
+
+
+def _sample(facts: Facts, part: Part) -> list[np.ndarray]:
+    """The arrays of a part over the paths of the pilot, `(rows, paths)`."""
+    plan, count = chunks_of(facts.simulation), _paths_of(facts)
+    programs, mesh = compiled(*part.requests)[0], path_mesh(facts.simulation.devices)
+    arrays = []
+    for first in range(0, count, plan.paths):
+        ids = as_device_ids(MAX_PATHS - count + first, plan.leaves, plan.lanes, mesh)
+        arrays.append(of_paths(part.run(programs, ids), count - first))
+    return [np.concatenate(each, axis=1).astype(float) for each in zip(*arrays, strict=True)]
+
+
+def _sample_of_level(facts: Facts, part: Part, level: Part) -> list[np.ndarray]:
+    """The arrays of the same paths on the steps of a level."""
+    programs = compiled(*part.all_requests)[0][len(part.requests) :]
+    leaves, lanes = ids_of_level(facts.simulation, 0).shape
+    ids = as_device_ids(MAX_PATHS - _paths_of(facts), leaves, lanes, path_mesh(1))
+    return of_paths(level.run(programs, ids), _paths_of(facts))
+
+
+def _statistics(rows: np.ndarray, cost: float) -> Measured:
+    """Of estimates by row and path: the mean variance over rows, and the first fault of a row."""
+    if not np.all(np.isfinite(rows)):
+        return Measured(rows, np.inf, "not finite on some paths")
+    faults = (tail.fault for row in rows if (tail := tail_of(row)) is not None)
+    return Measured(rows, cost * float(np.mean(np.var(rows, axis=1))), next(filter(None, faults), ""))

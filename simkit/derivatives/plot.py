@@ -1,0 +1,183 @@
+"""Pictures of sensitivities: a tornado chart for each quantity, and derivatives over time."""
+
+import functools
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simkit.derivatives.tails import FLAGS
+from simkit.results.plots.plot_layout import BLUE, COLOURS, GREY, STYLE, VERMILION
+from simkit.results.variant_dataset import each_variant
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+MOST = 6  # quantities
+BARS = 12
+ERRORS = 1.96  # standard errors to either side, of bars and bands
+LEAST = 4  # for which there is room in each panel
+KINDS = {"derivative": "parameter", "second": "pair"}  # along what they stand
+PLAIN = {"derivative": ("derivative", "the parameter"), "second": ("second derivative", "each parameter")}
+
+
+def plot_sensitivities(dataset: "xr.Dataset") -> "Figure":
+    """For each quantity its elasticities as bars, largest first, and what is saved over time.
+
+    Second derivatives have bars and panels of their own. Of variants the panels of each.
+    """
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    variants = each_variant(dataset)
+    first = next(iter(variants.values()))
+    names = first.attrs["quantities"].split()
+    shown = {kind: [n for n in names if f"{n}_{kind}" in first][:MOST] for kind in KINDS}
+    panels = [
+        (functools.partial(_tornado, kind=kind), name, *each)
+        for kind in KINDS
+        for name in shown[kind]
+        for each in variants.items()
+    ]
+    panels += [
+        (functools.partial(_over_time, kind=kind), name, *each)
+        for kind in KINDS
+        for name in shown[kind]
+        if "time" in first[f"{name}_{kind}"].dims
+        for each in variants.items()
+    ]
+    bars = min(BARS, max(first.sizes.get(along, 0) for along in KINDS.values()))
+    columns = min(2, len(panels))
+    rows = -(-len(panels) // columns)
+    with rc_context(STYLE):
+        layout = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08, hspace=0.03, wspace=0.03)
+        figure = Figure(figsize=(6.5 * columns, 0.8 + rows * (1.2 + 0.42 * max(bars, LEAST))), layout=layout)
+        for number, (draw, name, variant, one) in enumerate(panels, 1):
+            axes = figure.add_subplot(rows, columns, number)
+            draw(axes, one, name)
+            if variant:
+                axes.set_title(variant, fontsize=9, loc="right", color=GREY)
+        model, solver = first.attrs["model"], first.attrs["solver"]
+        title = f"{model}, {solver}: what the mean at t = {float(first.attrs['t1']):g} depends on"
+        figure.suptitle(title, x=0.012, ha="left", fontsize=13, fontweight="bold")
+        if any(
+            np.any(one[f"{name}_{kind}_stderr"] > 0)
+            for one in variants.values()
+            for kind in KINDS
+            for name in shown[kind]
+        ):
+            figure.supxlabel("error bars: two standard errors", x=0.988, ha="right", fontsize=9, color=GREY)
+    return figure
+
+
+def relative(dataset: "xr.Dataset", name: str, kind: str) -> tuple[np.ndarray, np.ndarray, str, list[str]]:
+    """Derivatives at the end and their errors, made comparable, what they then are, and their names.
+
+    Where a parameter or the mean is 0 there is no elasticity, and all are shown as they are.
+    """
+    end = [dataset[f"{name}_{kind}{suffix}"].values for suffix in ("", "_stderr")]
+    derivative, error = (array[:, -1] if array.ndim == 2 else array for array in end)
+    flags = dataset.get(f"{name}_{kind}_flag")  # none in files of earlier versions
+    if flags is not None:
+        none = flags.values == FLAGS["grows"]
+        derivative, error = (np.where(none, np.nan, array) for array in (derivative, error))
+    mean = float(np.atleast_1d(dataset[f"{name}_mean"].values)[-1])
+    values = _sizes(dataset, kind)
+    if mean == 0 or np.any(values == 0):
+        return derivative, error, _plain(dataset, name, kind), _labels(dataset, kind, units=True)
+    scale = values / mean
+    text = {
+        "derivative": f"change of the mean of {name} in %, for 1 % more",
+        "second": f"second derivative of the mean of {name},\ntimes both parameters over the mean",
+    }[kind]
+    return derivative * scale, error * np.abs(scale), text, _labels(dataset, kind, units=False)
+
+
+def _sizes(dataset: "xr.Dataset", kind: str) -> np.ndarray:
+    """The values of the parameters, of pairs their products."""
+    values = dataset["parameter_value"].values
+    if kind == "derivative":
+        return values
+    of = dict(zip(dataset["parameter"].values, values, strict=True))
+    products = {f"{a}, {b}": of[a] * of[b] for a in of for b in of}
+    return np.array([products[str(pair)] for pair in dataset["pair"].values])
+
+
+def _plain(dataset: "xr.Dataset", name: str, kind: str) -> str:
+    """A derivative as it is, in its unit."""
+    what, per = PLAIN[kind]
+    unit = _unit(dataset, name, f" per unit of {per}")
+    if kind == "second":  # for which a line is too short
+        unit = unit.replace(" ", "\n", 1)
+    return f"{what} of the mean of {name}{unit}"
+
+
+def _unit(dataset: "xr.Dataset", name: str, per: str = "") -> str:
+    return _bracketed(dataset[f"{name}_mean"].attrs["units"], per)
+
+
+def _bracketed(unit: str, per: str = "") -> str:
+    return f" [{unit}{per}]" if unit not in ("", "1") else ""
+
+
+def _labels(dataset: "xr.Dataset", kind: str, units: bool) -> list[str]:
+    """The names of the parameters or pairs, of parameters with their units where they are asked for."""
+    names = [str(name) for name in dataset[KINDS[kind]].values]
+    if not units or kind == "second":
+        return names
+    return [f"{n}{_bracketed(str(u))}" for n, u in zip(names, dataset["parameter_unit"].values, strict=True)]
+
+
+def _tornado(axes: "Axes", dataset: "xr.Dataset", name: str, kind: str) -> None:
+    values, errors, text, names = relative(dataset, name, kind)
+    order = np.argsort(-np.abs(np.nan_to_num(values)), kind="stable")[:BARS]
+    places = np.arange(len(order))
+    colours = [BLUE if values[i] >= 0 else VERMILION for i in order]
+    axes.barh(places, values[order], color=colours, alpha=0.75, height=0.62)
+    axes.errorbar(
+        values[order],
+        places,
+        xerr=ERRORS * errors[order],
+        fmt="none",
+        ecolor="black",
+        elinewidth=1.2,
+        capsize=3,
+    )
+    axes.set_yticks(places, [names[i] for i in order])
+    axes.set_ylim(max(len(order), LEAST) - 0.5, -0.5)
+    axes.axvline(0, color=GREY, linewidth=1)
+    axes.grid(axis="y", visible=False)
+    axes.set_xlabel(text)
+
+
+def _over_time(axes: "Axes", dataset: "xr.Dataset", name: str, kind: str) -> None:
+    """The derivatives that become largest, as many as can be told apart, in bands of two standard errors."""
+    times, sizes = dataset["time"].values, _sizes(dataset, kind)
+    # Parameters in units of their own would leave all but one of them flat.
+    relative = not np.any(sizes == 0)
+    scales = np.ones_like(sizes)
+    if relative:
+        scales = sizes * {"derivative": 0.01, "second": 1.0}[kind]
+    means = scales[:, None] * dataset[f"{name}_{kind}"].values
+    errors = ERRORS * np.abs(scales)[:, None] * dataset[f"{name}_{kind}_stderr"].values
+    labels = _labels(dataset, kind, units=not relative)
+    largest = np.argsort(-np.max(np.nan_to_num(np.abs(means)), axis=1), kind="stable")[: len(COLOURS)]
+    for colour, i in zip(COLOURS, sorted(largest), strict=False):
+        axes.plot(times, means[i], color=colour, label=labels[i])
+        low, high = means[i] - errors[i], means[i] + errors[i]
+        axes.fill_between(times, low, high, color=colour, alpha=0.25, linewidth=0)
+    axes.axhline(0, color=GREY, linewidth=1)
+    axes.set_xlabel("time")
+    unit = _unit(dataset, name)
+    title = {
+        "derivative": f"change of the mean of {name}{unit}, for 1 % more",
+        "second": f"second derivative of the mean of {name}{unit}, times both parameters",
+    }[kind]
+    band = "bands: two standard errors, where wider than the lines"
+    if len(largest) < len(means):
+        band += f"; the {len(largest)} largest of {len(means)}"
+    text = f"{title if relative else _plain(dataset, name, kind)}\n{band}"
+    axes.set_title(text, fontsize=9, loc="left", color=GREY)
+    axes.legend(loc="best", fontsize=9)

@@ -1,0 +1,226 @@
+"""Step errors of the derivatives of a stochastic run, path by path, and whether their variance settles.
+
+The first paths run again by the same program on steps of another length, and as many more as it takes for
+the error to be known as well as the derivative, within a tenth of the work. What follows from the values is
+what follows for a mean (`step_error`). Three lengths of step it has to be: where the mean has an order, its
+derivative may have none. Where longer steps say little, shorter ones are taken. Leaps are compared on coupled
+paths of their own (`leaps`).
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from simkit_solvers.grids.jump_grid import JumpGrid
+
+from simkit.derivatives.choice import Choice
+from simkit.derivatives.moments import Found
+from simkit.derivatives.part import Part, affordable_paths, ids_of_level
+from simkit.derivatives.tails import Tail, tail_of
+from simkit.ensemble.chunks import planned_steps
+from simkit.ensemble.programs import compiled
+from simkit.ensemble.simulation import Simulation
+from simkit.ensemble.step_bias.bias_paths import BiasRun, Ends
+from simkit.ensemble.step_bias.coupled_steps import (
+    BIAS_PATHS,
+    FinishedRun,
+    orders,
+    rounding_of_normals,
+    step_error_of_paths,
+    step_errors,
+    unsure_order,
+)
+from simkit.ensemble.step_bias.resolution import OF_VALUE
+from simkit.ensemble.step_bias.rounding import rounding_error
+from simkit.ensemble.step_bias.step_error import StepError
+
+
+@dataclasses.dataclass(frozen=True)
+class Coupled:
+    """The values of an estimator on the first paths: of the run, and on steps `factors` times as long.
+
+    `sample` are those of the run, of more paths than `levels`, `(levels, paths)`, and `largest` is what part
+    of the variance one of all paths makes. Paths that are not the run's, of leaps or of an exact law, are
+    compared with `beside`: their own values as the run sees or leaps them.
+    `shorter` are values on shorter steps, where these say little of the step error.
+    """
+
+    sample: np.ndarray
+    largest: float = 0.0
+    levels: np.ndarray | None = None
+    factors: tuple[float, ...] = ()
+    beside: np.ndarray | None = None
+    shorter: "Coupled | None" = None
+
+    @property
+    def values(self) -> np.ndarray:
+        """Of the same paths, `(paths, 1 + levels)`."""
+        if self.levels is None:
+            return np.zeros((0, 1))
+        own = self.sample[: self.levels.shape[1]] if self.beside is None else self.beside
+        return np.column_stack([own, *self.levels])
+
+    @property
+    def tail(self) -> Tail | None:
+        """The tail of the values, which says whether the standard error can be believed."""
+        if self.levels is None or self.beside is not None:
+            return tail_of(self.sample, largest=self.largest)
+        return tail_of(self.sample, self.levels[0], self.factors[0], self.largest)
+
+    def is_known(self, stderr: float) -> bool:
+        """Whether the mean difference to the nearest level has no larger error than the derivative."""
+        with np.errstate(invalid="ignore", over="ignore"):
+            differences = self.values[:, 0] - self.values[:, 1]
+        finite = differences[np.isfinite(differences)]
+        return not len(finite) or bool(np.std(finite) / len(differences) ** 0.5 <= stderr)
+
+
+@dataclasses.dataclass(frozen=True)
+class LastRows:
+    """A program of paths that gives the last rows of its arrays, and runs once for the same paths."""
+
+    program: Callable
+    kept: dict[int, list[np.ndarray]] = dataclasses.field(default_factory=dict)
+
+    def __call__(self, inputs, ids) -> list[np.ndarray]:
+        first = int(np.asarray(ids)[0, 0])
+        if first not in self.kept:
+            self.kept[first] = [np.asarray(x)[-1:].copy() for x in self.program(inputs, ids)]
+        return self.kept[first]
+
+
+def has_means(part: Part) -> bool:
+    """Whether the levels of a part give means too, of which the step bias is then known."""
+    return bool(part.values and part.levels)
+
+
+def bias_of_part(simulation: Simulation, part: Part) -> BiasRun:
+    """The step bias of the means of a part, by the programs of its levels."""
+
+    def ends(arrays) -> Ends:
+        return {name: np.asarray(arrays[i], np.float64).reshape(1, -1) for name, i in part.values}
+
+    cost = sum(level.cost for level in part.levels) / part.cost
+    paths, most = min(simulation.paths, BIAS_PATHS), affordable_paths(simulation.paths, cost)
+    requests = tuple(level.requests[0] for level in part.levels)
+    factors = tuple(level.factor for level in part.levels if level.factor != 1)
+    return BiasRun(factors, requests, ends, orders(simulation), paths, most)
+
+
+def coupled_values(
+    simulation: Simulation, part: Part, programs: Sequence[Callable], found: Found
+) -> tuple[dict[Choice, Coupled], float]:
+    """The values of each derivative on the first paths, and the seconds that it took to compile for them.
+
+    Where longer steps or leaps say little, shorter ones are simulated too, as for means.
+    """
+    known = _coupled(simulation, part, programs[len(part.requests) :], found)
+    without = [
+        choice
+        for choice, i in part.found
+        if _says_little(error_of_derivative(simulation, choice.quantity, known[choice]), found, i)
+    ]
+    shorter = _shorter(part) if without else None
+    if shorter is None:
+        return known, 0.0
+    programs, seconds = compiled(*shorter.all_requests[len(part.requests) :])
+    again = _coupled(simulation, shorter, programs, found)
+    return known | {c: dataclasses.replace(known[c], shorter=again[c]) for c in without}, seconds
+
+
+def _shorter(part: Part) -> Part | None:
+    """The part with shorter steps or leaps to compare with; None where there are none."""
+    if part.leaps is not None:
+        return dataclasses.replace(part, leaps=part.leaps.shorter)
+    levels = part.shorter_levels() if part.levels else ()
+    return dataclasses.replace(part, levels=levels) if levels else None
+
+
+def _says_little(error: StepError | None, found: Found, place: int) -> bool:
+    """Whether there is no estimate, or one whose error is larger than itself and matters."""
+    if error is None:
+        return False
+    if error.claim == "at least":
+        return True
+    size, stderr = abs(found.mean[place][-1]), np.nan_to_num(found.stderr[place][-1])
+    return error.left_out > max(abs(error.bias), OF_VALUE * size, stderr)
+
+
+def _coupled(
+    simulation: Simulation, part: Part, programs: Sequence[Callable], found: Found
+) -> dict[Choice, Coupled]:
+    """The values on the levels, by their programs.
+
+    Of as many paths as it takes for the mean differences to be known as well as the derivatives.
+    """
+    if part.leaps is not None:
+        each, factors = part.leaps.values(programs[0]), part.leaps.factors
+        return {
+            c: Coupled(found.sample[i], found.largest_part(i), each[c][1:], factors, each[c][0])
+            for c, i in part.found
+        }
+    if not part.levels:
+        return {choice: Coupled(found.sample[i], found.largest_part(i)) for choice, i in part.found}
+    factors = tuple(level.factor for level in part.levels)
+    few, cost = min(len(found.sample[0]), BIAS_PATHS), sum(level.cost for level in part.levels)
+    most = min(affordable_paths(simulation.paths, cost / part.cost), len(found.sample[0]))
+    known, coupled = np.zeros((len(part.found), len(factors), 0)), {}
+    for batch in range(-(-most // few)):
+        ids, rest, each = ids_of_level(simulation, batch), programs, []
+        for level in part.levels:
+            arrays, rest = level.run(rest, ids), rest[len(level.requests) :]
+            each.append(np.stack([np.asarray(arrays[i][-1]).reshape(-1) for _, i in level.found]))
+        known = np.concatenate([known, np.stack(each, 1)], 2)[..., :most]
+        for (choice, i), there in zip(part.found, known, strict=True):
+            own, levels = (there[0], there[1:]) if factors[0] == 1 else (None, there)
+            coupled[choice] = Coupled(
+                found.sample[i], found.largest_part(i), levels, factors[-len(levels) :], own
+            )
+        if all(coupled[choice].is_known(found.stderr[i][-1]) for choice, i in part.found):
+            break
+    return coupled
+
+
+def errors_of_means(
+    simulation: Simulation,
+    bias: BiasRun,
+    programs: Sequence[Callable],
+    means: Mapping[str, tuple[Found, int]],
+) -> dict[str, StepError]:
+    """The step errors of means, as those of a run, given where each was averaged."""
+    by_name = {name: order for name, order in bias.orders.items() if name in means}
+    sampled = min(len(found.sample[place]) for found, place in means.values())
+    paths, most = min(bias.paths, sampled), min(bias.most, sampled)
+    bias = dataclasses.replace(bias, orders=by_name, paths=paths, most=most)
+    run = {name: found.sample[place] for name, (found, place) in means.items()}
+    moments = {}
+    for name, (found, place) in means.items():
+        moments |= found.moments_of(name, place)
+    finished = FinishedRun(simulation, run, moments, planned_steps(simulation.grid))
+    return step_errors(finished, bias, programs)[0].errors
+
+
+def error_of_derivative(simulation: Simulation, quantity: str, coupled: Coupled) -> StepError | None:
+    """The step error of a derivative, as that of a mean; None without one, or another length of step.
+
+    Without an estimate it is unknown where too many paths have no value on another length.
+    """
+    if coupled.shorter is not None:
+        return error_of_derivative(simulation, quantity, coupled.shorter)
+    order = None if coupled.levels is None else orders(simulation).get(quantity)
+    if order is None:
+        return None
+    values = coupled.values
+    run = values[np.isfinite(values[:, 0]), 0]
+    spread = float(run.std()) if len(run) else 0.0
+    size = math.hypot(run.mean(), spread) if len(run) else 0.0
+    leaps = isinstance(simulation.grid, JumpGrid)
+    steps = 0 if leaps else planned_steps(simulation.grid)  # counts are not rounded
+    rounding = float(rounding_error(size, simulation, steps))
+    rounding = max(rounding, rounding_of_normals(simulation) * spread)
+    if leaps and not np.ptp(values, 1).any():  # none of so many differed
+        rounding = max(rounding, float(np.abs(coupled.sample).max()) / len(values))
+    unsure = unsure_order(simulation)
+    error, _ = step_error_of_paths(values, coupled.factors, order, rounding, 0.0, unsure)
+    return StepError(math.nan, math.nan, math.nan, "at least", order) if error is None else error

@@ -1,0 +1,197 @@
+"""What derivatives are taken with respect to, and how it moves the numbers of a run."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from simkit_solvers.grids.grid import Grid
+from simkit_solvers.grids.jump_grid import JumpGrid
+from simkit_solvers.problems.curve import Curve
+from simkit_solvers.problems.problem import parameters_of, variables_of
+from simkit_solvers.problems.schedule import UnknownTimesError, model_of
+from simkit_solvers.random.noise import CounterNoise
+
+from simkit.build.sensitivity_names import full_name
+from simkit.ensemble.initial import numbers_of
+from simkit.ensemble.paths import Driver, Inputs, PathProgram, path_mesh, path_program
+from simkit.ensemble.ranges import ranged_values, ranges_of
+from simkit.ensemble.simulation import Simulation
+from simkit.errors import InputError
+from simkit.observe.observables import Observer
+from simkit.suggestions import did_you_mean, shown
+
+ON_TIME = 1e-9  # of the span: what rounding makes of a time
+ADAPTIVE = "set time.rtol for adaptive steps"
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """A number that derivatives are taken with respect to: `name` is that in `Simulation.targets`.
+
+    `scale` is what a step of differences is a share of.
+    """
+
+    label: str
+    name: str
+    value: float
+    unit: str
+    scale: float
+
+
+def find_target(simulation: Simulation, label: str) -> Target:
+    """The target that a name means (`full_name`). Raises `InputError` where it has no derivative."""
+    name = full_name(label, simulation.targets)
+    if name is None:
+        raise InputError(
+            f"sensitivity.wrt: unknown name {shown(label)}{did_you_mean(label, simulation.targets)}"
+        )
+    if isinstance(simulation.grid, JumpGrid) and name.startswith("initial."):
+        raise InputError(f"sensitivity.wrt: {label} is a number of molecules, and has no derivative")
+    value = float(simulation.targets[name])
+    return Target(label, name, value, _unit(simulation, name), abs(value) or 1.0)
+
+
+def _unit(simulation: Simulation, name: str) -> str:
+    model = model_of(simulation.problem)
+    if name.startswith("model."):
+        spec = parameters_of(model).get(name.removeprefix("model."))
+        return "" if spec is None else spec.unit
+    if name.startswith("initial."):
+        return variables_of(model)[name.removeprefix("initial.")].unit
+    return ""
+
+
+def _bound(simulation: Simulation, values: dict[str, Any]) -> Any:
+    """What depends on the targets; policies of early exercise stay as they were found.
+
+    A single place moves from where the constants put it, so that these move it too where both are targets.
+    """
+    if simulation.bind is None:
+        raise ValueError(
+            "a simulation without `bind` knows no targets: take one from `simkit.build.assembly.build`"
+        )
+    places = {name: x - simulation.targets[name] for name, x in values.items() if "." in name}
+    bound = simulation.bind({name: x for name, x in values.items() if name not in places}, places)
+    policies = simulation.observer.policies if isinstance(simulation.observer, Observer) else {}
+    return bound._replace(observer=dataclasses.replace(bound.observer, policies=policies))
+
+
+def numbers_at(simulation: Simulation, values: dict[str, Any]) -> Inputs:
+    """The inputs of the run's program, in float64, with these values of the targets, traced ones too."""
+    bound = _bound(simulation, values)
+    real = eqx.filter((bound.problem, bound.observer, bound.grid, numbers_of(bound.initial)), _is_real)
+    return Inputs(*jax.tree.map(lambda x: jnp.asarray(x, jnp.float64), real), None)
+
+
+def _is_real(x) -> bool:
+    """Whether a leaf is real: `eqx.is_inexact_array_like` fails on traced numbers."""
+    if isinstance(x, np.ndarray | np.generic):
+        return np.issubdtype(x.dtype, np.inexact)
+    return isinstance(x, float) or eqx.is_inexact_array(x)
+
+
+def changes(
+    simulation: Simulation, targets: Sequence[Target], pairs: Sequence[tuple[int, int]] = ()
+) -> tuple[tuple[Inputs, ...], tuple[Inputs, ...]]:
+    """The derivatives of all numbers along each target, and the second ones along pairs of targets.
+
+    Exact zeros are None, so that what a target does not move costs nothing. Raises `InputError` where there
+    is none: of whole numbers, and of times that steps of fixed length must meet, or do not see.
+    """
+    names = [target.name for target in targets]
+    point = tuple(jnp.float64(target.value) for target in targets)
+
+    def numbers(*values):
+        return numbers_at(simulation, dict(zip(names, values, strict=True)))
+
+    def unit(i):
+        return tuple(jnp.float64(i == j) for j in range(len(names)))
+
+    def along(i):
+        return lambda *values: jax.jvp(numbers, values, unit(i))[1]
+
+    first = tuple(_first_moved(simulation, target, along(i), point) for i, target in enumerate(targets))
+    if isinstance(simulation.grid, JumpGrid):
+        for target, move in zip(targets, first, strict=True):
+            counts = [name for name, x in move.initial.items() if x is not None]
+            if counts:
+                raise InputError(
+                    f"sensitivity.wrt: {target.label} is in the initial number of {counts[0]}, which is "
+                    "whole and has no derivative; give the rates a constant of their own"
+                )
+    second = tuple(_moved(simulation, jax.jvp(along(i), point, unit(j))[1]) for i, j in pairs)
+    return first, second
+
+
+def _first_moved(simulation: Simulation, target: Target, along, point) -> Inputs:
+    try:
+        found = _moved(simulation, along(*point))
+    except UnknownTimesError:
+        raise InputError(
+            f"sensitivity.wrt: {target.label} moves events against the steps, and each is at the end of one; "
+            f"{ADAPTIVE}"
+        ) from None
+    if isinstance(found.observer, Observer):
+        for name, dates in found.observer.dates.items():
+            if any(abs(float(x)) * target.scale > ON_TIME for x in jax.tree.leaves(dates)):
+                raise InputError(
+                    f"sensitivity.wrt: {target.label} moves the dates of exercise of {name} against the "
+                    "steps, and each is at the end of one; leave it out, or give the dates a constant of "
+                    "their own"
+                )
+    if isinstance(simulation.grid, Grid):
+        parts = jax.tree.leaves(found.problem, is_leaf=lambda x: isinstance(x, Curve))
+        curves = [x for x in parts if isinstance(x, Curve) and x.interpolation == "previous"]
+        if any(x.times is not None for x in curves) or (curves and jax.tree.leaves(found.grid)):
+            raise InputError(
+                f"sensitivity.wrt: {target.label} moves the jumps of a curve against the steps, and a path "
+                f"changes only as one passes a step; {ADAPTIVE}, or take interpolation: linear"
+            )
+    return found
+
+
+def _moved(simulation: Simulation, tangent: Inputs) -> Inputs:
+    dtype = jnp.dtype(simulation.precision)
+    return jax.tree.map(lambda x: jnp.asarray(x, dtype) if np.any(np.asarray(x)) else None, tangent)
+
+
+def in_time(simulation: Simulation, targets: Sequence[Target], moves: Sequence[Inputs]) -> tuple[Target, ...]:
+    """The targets, of those that move the ends of time with the time between them for a scale."""
+    times = np.asarray(simulation.grid.times)
+    span = float(times[-1] - times[0])
+    return tuple(
+        dataclasses.replace(target, scale=span) if jax.tree.leaves(move.grid) else target
+        for target, move in zip(targets, moves, strict=True)
+    )
+
+
+def admitted(simulation: Simulation, targets: Sequence[Target], steps: Sequence[float]) -> bool:
+    """Whether parameters and initial values stay in their ranges as targets are moved by so much.
+
+    And whether there are such laws, curves and correlations.
+    """
+    try:
+        bound = _bound(simulation, {t.name: t.value + step for t, step in zip(targets, steps, strict=True)})
+    except ValueError:
+        return False
+    ranges = ranges_of(bound.problem)
+    return all(ranges[name].admits(float(value)) for name, value in ranged_values(bound).items())
+
+
+def shifted(simulation: Simulation, targets: Sequence[Target], steps: Sequence[float]) -> Inputs:
+    """The inputs of the run's program with targets moved by so much."""
+    values = {t.name: t.value + step for t, step in zip(targets, steps, strict=True)}
+    bound = _bound(simulation, values)
+    moved = dataclasses.replace(
+        simulation, problem=bound.problem, observer=bound.observer, initial=bound.initial
+    )
+    return path_program(moved, bound.grid, path_mesh(simulation.devices))[1]
+
+
+def program_of(simulation: Simulation, driver: Driver = CounterNoise.of) -> tuple[PathProgram, Inputs]:
+    """The program of the run's paths and its inputs."""
+    return path_program(simulation, simulation.grid, path_mesh(simulation.devices), driver)

@@ -1,0 +1,90 @@
+"""Which part of a computation gave the first value that is not finite."""
+
+import ast
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from simkit.diagnostics.inspection.flat import Number, Value, traced
+from simkit.expressions.expression import Expression, compile_expression
+
+LIBRARIES = ("/jax/", "/equinox/", "/diffrax/", "/lineax/", "/optimistix/", "/jaxtyping/", "<")
+
+
+def bad_part(expression: Expression, values: Mapping[Any, Any]) -> str | None:
+    """The innermost part of an expression that is not finite where its own parts are, with their values.
+
+    Of a `where` only the side that was taken counts. `None` where the expression is finite, or has no value.
+    """
+    node: ast.expr = ast.parse(expression.text, mode="eval").body
+    if _finite(node, values):
+        return None
+    while True:
+        below = [child for child in _parts(node, values) if not _finite(child, values)]
+        if not below:
+            break
+        node = below[0]
+    text = ast.unparse(node)
+    names = sorted({each.id for each in ast.walk(node) if isinstance(each, ast.Name) and each.id in values})
+    with_values = ", ".join(f"{name} = {float(values[name]):.9g}" for name in names)
+    return f"{text} = {_value(node, values):.9g}" + (f", with {with_values}" if with_values else "")
+
+
+def _parts(node: ast.expr, values: Mapping[Any, Any]) -> list[ast.expr]:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        if node.func.id == "where":
+            return [node.args[1] if _value(node.args[0], values) else node.args[2]]
+        return list(node.args)
+    return [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
+
+
+def _value(node: ast.expr, values: Mapping[Any, Any]) -> float:
+    """The value of a part; 0 of what has none, such as a path functional that is not known here."""
+    part = compile_expression(ast.unparse(node), None, functionals=True)
+    if not part.names <= values.keys() or any(each not in values for each in part.functionals):
+        return 0.0
+    return float(part(values))
+
+
+def _finite(node: ast.expr, values: Mapping[Any, Any]) -> bool:
+    return bool(np.isfinite(_value(node, values)))
+
+
+def bad_operation(function, *arguments) -> str | None:
+    """The first operation that gives something not finite from finite numbers, and where it was written.
+
+    The function is run as operations one by one, on concrete arrays. `None` where everything is finite.
+    """
+    program, _ = traced(function, *arguments)
+    known: dict[Value, Any] = dict(zip(program.inputs, jax.tree.leaves(arguments), strict=True))
+    for operation in program.operations:
+        given = [x.value if isinstance(x, Number) else known[x] for x in operation.inputs]
+        found = operation(*given)
+        known |= dict(zip(operation.outputs, found, strict=True))
+        if not all(map(_is_finite, found)) and all(map(_is_finite, given)):
+            values = ", ".join(f"{float(x):.9g}" for x in given if np.ndim(x) == 0)
+            return f"{operation.name}({values}){_place(operation.equation)}"
+    return None
+
+
+def _is_finite(x: Any) -> bool:
+    return not jax.numpy.issubdtype(jax.numpy.result_type(x), jax.numpy.inexact) or bool(np.isfinite(x).all())
+
+
+def _place(equation: Any) -> str:
+    """The innermost line of Python that is not a library's."""
+    trace = equation.source_info.traceback
+    frames = [] if trace is None else _frames(trace.as_python_traceback())
+    own = [frame for frame in frames if not any(part in frame[0] for part in LIBRARIES)]
+    return f" at {own[-1][0]}:{own[-1][1]}, in {own[-1][2]}" if own else ""
+
+
+def _frames(trace) -> list[tuple[str, int, str]]:
+    found = []
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        found.append((code.co_filename, trace.tb_lineno, code.co_name))
+        trace = trace.tb_next
+    return found

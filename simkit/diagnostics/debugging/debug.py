@@ -1,0 +1,122 @@
+"""`simkit.debug`: what went wrong in which path, and what single paths did step by step."""
+
+import dataclasses
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from simkit.build.assembly import build
+from simkit.config.overrides import Overrides
+from simkit.diagnostics.debugging.finding import Finding, find
+from simkit.diagnostics.debugging.key_reuse import KeyReport, check_keys
+from simkit.diagnostics.debugging.trace import Trace, trace
+from simkit.diagnostics.inspection.inspection import one_experiment
+from simkit.ensemble.early_exercise.longstaff_schwartz import with_policies
+from simkit.ensemble.paths import as_device_ids, path_mesh
+from simkit.ensemble.programs import compiled
+from simkit.ensemble.run import chunk_plan, chunk_requests
+from simkit.ensemble.simulation import Simulation
+from simkit.errors import InputError
+
+SCREENED = 10_000
+EXPLAINED = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class DebugReport:
+    """What was found.
+
+    `screened` paths were run, of which those in `failed` keep something that is not finite; `findings`
+    explain the first of them, `traces` are the rows of paths that were asked for, and `keys` tells whether
+    random words are used twice, None where that was not asked.
+    """
+
+    screened: int
+    failed: tuple[int, ...]
+    findings: tuple[Finding, ...]
+    traces: tuple[Trace, ...]
+    keys: KeyReport | None
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing was found."""
+        return not self.failed and not (self.keys and self.keys.reused)
+
+
+def debug(
+    source: str | os.PathLike | Mapping[str, Any],
+    *,
+    overrides: Overrides = (),
+    variant: str | None = None,
+    path: int | Iterable[int] = (),
+    paths: int | None = None,
+    values: Iterable[str] | None = None,
+    every: int | None = None,
+    keys: bool = False,
+) -> DebugReport:
+    """Look at single paths of an experiment, as `simkit debug` does; nothing is written.
+
+    `path` names those to look at; without it the first `paths` (10 000, or all where there are fewer) are
+    run, and the first three of those that fail are explained. `values` are names of variables, observables
+    and Brownian increments (`dW`) whose values at every `every`-th step are wanted, all of them for an empty
+    list; of path 0 if none is named. `keys` looks for random words that are used twice. Raises `InputError`.
+    """
+    simulation = build(one_experiment(source, overrides, variant))
+    return debug_simulation(simulation, path=path, paths=paths, values=values, every=every, keys=keys)
+
+
+def debug_simulation(
+    simulation: Simulation,
+    *,
+    path: int | Iterable[int] = (),
+    paths: int | None = None,
+    values: Iterable[str] | None = None,
+    every: int | None = None,
+    keys: bool = False,
+) -> DebugReport:
+    """The same of what was built from an experiment."""
+    chosen = [path] if isinstance(path, int) else list(path)
+    wrong = [each for each in chosen if not 0 <= each < simulation.paths]
+    if wrong:
+        raise InputError(f"path {wrong[0]}: the paths are 0 to {simulation.paths - 1}")
+    if paths is not None and not 1 <= paths <= simulation.paths:
+        raise InputError(f"paths {paths}: must be from 1 to the {simulation.paths} of the ensemble")
+    if paths is not None and chosen:
+        raise InputError(f"paths {paths}: name single paths or how many, not both")
+    if every is not None and values is None:
+        raise InputError(f"every {every}: is for values to print, and none are asked for")
+    with jax.enable_x64(True):
+        simulation, _, _ = with_policies(simulation, path_mesh(simulation.devices))
+    shown = [] if values is None else [trace(simulation, each, list(values), every) for each in chosen or [0]]
+    findings: list[Finding]
+    if chosen:
+        findings = [found for each in chosen if (found := find(simulation, each)) is not None]
+        screened, failed = len(chosen), tuple(found.path for found in findings)
+    else:
+        screened = paths or min(simulation.paths, SCREENED)
+        failed = failed_among(simulation, screened)
+        findings = [found for each in failed[:EXPLAINED] if (found := find(simulation, each)) is not None]
+    report = check_keys(simulation) if keys else None
+    return DebugReport(screened, failed, tuple(findings), tuple(shown), report)
+
+
+def failed_among(simulation: Simulation, paths: int) -> tuple[int, ...]:
+    """Which of the first paths keep something that is not finite, by the program of the ensemble."""
+    simulation = dataclasses.replace(simulation, paths=paths)
+    with jax.enable_x64(True):
+        mesh = path_mesh(simulation.devices)
+        plan = chunk_plan(simulation, int(mesh.devices.size))
+        request, _ = chunk_requests(simulation, plan, mesh)
+        (chunk,), _ = compiled(request)
+        inputs, _ = request.arguments
+        failed: list[int] = []
+        for number in range(plan.count):
+            first = number * plan.paths
+            ids = as_device_ids(first, plan.leaves, plan.lanes, mesh)
+            values, _ = chunk(inputs, ids)
+            finite = np.all([np.isfinite(np.asarray(x)).all(axis=0) for x in values], axis=0).reshape(-1)
+            failed += (first + np.flatnonzero(~finite)).tolist()
+    return tuple(each for each in failed if each < paths)

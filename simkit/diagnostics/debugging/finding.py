@@ -1,0 +1,242 @@
+"""The first value of a path that is not finite: where, in what, and out of what."""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from simkit_solvers.grids.grid import Grid
+from simkit_solvers.grids.jump_grid import JumpGrid
+from simkit_solvers.loops.step import stepper_for
+from simkit_solvers.methods.registry import info_of
+from simkit_solvers.problems.calculus import in_calculus
+from simkit_solvers.problems.problem import AbstractSDE
+from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
+from simkit_solvers.problems.schedule import as_solved, parameters_at, schedule_of, within
+from simkit_solvers.problems.terms import brownian_increment
+from simkit_solvers.random.generator import seed_key
+from simkit_solvers.random.noise import CounterNoise, Draw
+
+from simkit.build.inline.inline_model import ModelText
+from simkit.diagnostics.debugging.cause import bad_operation, bad_part
+from simkit.ensemble.failures import Failure, failure_of, replayed
+from simkit.ensemble.simulation import Simulation
+from simkit.expressions.expression import Expression
+from simkit.observe.observables import Observable, Observer
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """The first value of a path that is not finite.
+
+    `step` is the step at whose end it was seen, from 1, and `time` the time then, 0 and `t0` for an initial
+    value; without equal steps `step` is None and `time` what the path reached. `values` are what is not
+    finite, `before` the state that the step began with, `increments` the Brownian increments of the step and
+    `terms` the terms of the equation there. `cause` says which expression or operation gave it.
+    """
+
+    path: int
+    step: int | None
+    time: float
+    values: dict[str, float]
+    before: dict[str, float]
+    increments: dict[str, float]
+    terms: dict[str, float]
+    cause: str
+    text: str
+
+
+def find(simulation: Simulation, path: int) -> Finding | None:
+    """The finding of one path, `None` where all that it keeps is finite.
+
+    A path is a pure function of its number: it is run again by the program of the ensemble, whose bits these
+    are. Observables kept at the end alone are looked at there.
+    """
+    with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"):
+        return _found(simulation, _exact(simulation, failure_of(simulation, path)))
+
+
+def _found(simulation: Simulation, failure: Failure) -> Finding | None:
+    path = failure.path
+    if failure.row is None:
+        return None
+    row, fields = failure.row, simulation.problem.State._fields
+    if failure.reached is not None:
+        last = {name: float(failure.rows[name][row - 1]) for name in fields} if row else {}
+        terms = _terms(simulation, float(failure.times[row - 1]), last, {}) if row else {}
+        reason = failure.text.partition(": ")[2]
+        bad = _bad_terms(terms)
+        cause = f"{bad} is not finite at the last saved state" if bad else reason
+        return Finding(path, None, failure.reached, failure.broken, last, {}, terms, cause, failure.text)
+    time = float(failure.times[row])
+    found = Finding(path, failure.step, time, failure.broken, {}, {}, {}, "", failure.text)
+    if failure.observables_only:
+        return dataclasses.replace(found, cause=_of_observables(simulation, failure))
+    if not failure.step:
+        return dataclasses.replace(found, cause="the initial value itself is not finite")
+    if failure.every > 1:
+        cause = f"it happened in the {failure.every} steps before; run fewer steps to see which"
+        return dataclasses.replace(found, cause=cause)
+    before = {name: float(failure.rows[name][row - 1]) for name in fields}
+    draw = draw_of(simulation, path, failure.step - 1)
+    increments = increments_of(simulation, draw)
+    terms = _terms(simulation, float(failure.times[row - 1]), before, increments)
+    cause = _of_step(simulation, failure, before, increments, terms, draw)
+    return dataclasses.replace(found, before=before, increments=increments, terms=terms, cause=cause)
+
+
+def _exact(simulation: Simulation, failure: Failure) -> Failure:
+    """The same at the very step, by halving the steps between two rows of the replay.
+
+    Not where events have their places among the steps of the whole run.
+    """
+    grid = simulation.grid
+    if failure.every == 1 or not failure.step or not isinstance(grid, Grid) or failure.observables_only:
+        return failure
+    if schedule_of(simulation.problem) is not None:
+        return failure
+    names = simulation.problem.State._fields
+
+    def rows(steps: int) -> dict[str, np.ndarray]:
+        return replayed(simulation, Grid(grid.t0, grid.dt, steps, steps), failure.path)
+
+    low, high = failure.step - failure.every, failure.step
+    while high - low > 1:
+        middle = (low + high) // 2
+        sound = all(np.isfinite(rows(middle)[name][-1]) for name in names)
+        low, high = (middle, high) if sound else (low, middle)
+    last = {name: rows(low)[name][-1] if low else failure.rows[name][0] for name in names}
+    after = rows(high)
+    pairs = {name: np.array([last[name], after[name][-1]]) for name in names}
+    times = float(grid.t0) + np.array([low, high]) * float(grid.dt)
+    broken = {name: float(pair[1]) for name, pair in pairs.items() if not np.isfinite(pair[1])}
+    shown = ", ".join(f"{name} = {x:g}" for name, x in broken.items())
+    text = f"path {failure.path}: {shown} at t = {times[1]:g} (step {high} of {grid.steps})"
+    return Failure(failure.path, text, 1, pairs, times, broken, step=high)
+
+
+def draw_of(simulation: Simulation, path: int, step: int) -> Draw:
+    """The standard normals that a path draws for a step, counted from 0."""
+    problem = simulation.problem
+    if not isinstance(problem, AbstractSDE):
+        return Draw(())
+    noise = CounterNoise.of(seed_key(simulation.seed), jnp.uint32(path), simulation.normals == "float64")
+    stepper, components = stepper_for(simulation.solver), len(problem.Noise._fields)
+    start = step - step % noise.group(components)
+    return noise.draws(components, stepper.areas, jnp.uint32(start), step - start + 1)[-1]
+
+
+def increments_of(simulation: Simulation, draw: Draw) -> dict[str, float]:
+    """The Brownian increments of a step by name."""
+    problem, grid = simulation.problem, simulation.grid
+    if not isinstance(problem, AbstractSDE) or not isinstance(grid, Grid):
+        return {}
+    dt = jnp.asarray(grid.dt, simulation.precision)
+    found = brownian_increment(problem, dt, draw).W
+    return {f"d{name}": float(x) for name, x in found._asdict().items()}
+
+
+def _model(simulation: Simulation, t: float) -> Any:
+    """The problem as the solver meets it in the step from a time."""
+    problem, grid = simulation.problem, simulation.grid
+    if isinstance(grid, Grid):
+        calculus = info_of(simulation.solver).calculus
+        if isinstance(problem, AbstractSDE) and simulation.convert and calculus is not None:
+            problem = in_calculus(problem, calculus)
+        return as_solved(within(problem, t, t + float(grid.dt)))
+    return problem
+
+
+def _terms(
+    simulation: Simulation, t: float, before: dict[str, float], increments: dict[str, float]
+) -> dict[str, float]:
+    """The terms of the equation at a state: drift, and noise times its increments; of a network its rates."""
+    model, dtype = _model(simulation, t), simulation.precision
+    y = model.State(*(jnp.asarray(x, dtype) for x in before.values()))
+    time = jnp.asarray(t, dtype)
+    if isinstance(model, AbstractReactionNetwork) and isinstance(simulation.grid, JumpGrid):
+        rates = zip(model.reactions, model.propensities(time, y), strict=True)
+        return {f"rate of {name}": float(x) for name, x in rates}
+    found = {f"drift of {n}": float(x) for n, x in model.drift(time, y)._asdict().items()}
+    if isinstance(model, AbstractSDE) and increments:
+        dW = model.Noise(*(jnp.asarray(x, dtype) for x in increments.values()))
+        noise = model.noise(time, y, dW)._asdict()
+        found |= {f"noise of {name}": float(x) for name, x in noise.items()}
+    return found
+
+
+def _bad_terms(terms: dict[str, float]) -> str:
+    return ", ".join(name for name, x in terms.items() if not np.isfinite(x))
+
+
+def _of_step(simulation: Simulation, failure: Failure, before, increments, terms, draw: Draw) -> str:
+    """Which expression or operation of a step gave what is not finite."""
+    row = failure.row or 0
+    t, dtype = float(failure.times[row - 1]), simulation.precision
+    bad = _bad_terms(terms)
+    model = _model(simulation, t)
+    part = _of_text(model, terms, before | {"t": t}) if bad else None
+    if part is not None:
+        return part
+    stepper = stepper_for(simulation.solver)
+    y = model.State(*(jnp.asarray(x, dtype) for x in before.values()))
+    time, dt = jnp.asarray(t, dtype), jnp.asarray(simulation.grid.dt, dtype)  # pyright: ignore[reportAttributeAccessIssue]
+    if stepper.variates:
+        return f"{bad} is not finite" if bad else "the solver's own sampling"
+
+    def step(t, dt, y, draw):
+        return stepper.step(model, t, dt, y, draw, stepper.init(model, t, dt, y))[0]
+
+    operation = bad_operation(step, time, dt, y, draw)
+    if operation is not None:
+        return f"{bad + ': ' if bad else 'inside the step: '}{operation}"
+    return f"{bad} is not finite" if bad else "what happens after the step: its jumps or events"
+
+
+def _of_text(model: Any, terms: dict[str, float], values: dict[str, float]) -> str | None:
+    """The part of an equation in the file that is not finite."""
+    text = getattr(type(model), "_text", None)
+    if not isinstance(text, ModelText):
+        return None
+    values = {name: float(getattr(model, name)) for name in text.parameters} | values
+    for equation in text.equations:
+        factors: list[tuple[str, Expression]] = [(f"drift of {equation.variable}", equation.drift)]
+        factors += [(f"noise of {equation.variable}", factor) for _, factor in equation.noise]
+        for name, expression in factors:
+            part = None if np.isfinite(terms.get(name, 0.0)) else bad_part(expression, values)
+            if part is not None:
+                return f"{name}: {part}"
+    return None
+
+
+def _of_observables(simulation: Simulation, failure: Failure) -> str:
+    """Which part of an observable is not finite, and since when, where it is a functional's argument."""
+    observer, row = simulation.observer, failure.row or 0
+    if not isinstance(observer, Observer):
+        return "an observable"
+    return "; ".join(
+        f"{observable.name}: {_of_observable(simulation, failure, observable, row)}"
+        for observable in observer.observables
+        if observable.name in failure.broken
+    )
+
+
+def _of_observable(simulation: Simulation, failure: Failure, observable: Observable, row: int) -> str:
+    def values(i: int) -> dict[Any, Any]:
+        t = float(failure.times[i])
+        numbers = simulation.constants | parameters_at(simulation.problem, t)
+        state = {name: failure.rows[name][i] for name in simulation.problem.State._fields}
+        return {name: float(x) for name, x in (numbers | {"t": t} | state).items()}
+
+    for monitor in observable.monitors:
+        functional = monitor.functional
+        begin = 1 if functional.kind == "mean" else 0  # which leaves out t0
+        for i in range(begin, row + 1):
+            step = i * failure.every
+            if step != monitor.date if monitor.date is not None else step % monitor.every:
+                continue
+            part = bad_part(functional.argument, values(i))
+            if part is not None:
+                return f"{functional.kind}({functional.argument.text}) at t = {failure.times[i]:g}: {part}"
+    return bad_part(observable.expression, values(row)) or observable.expression.text

@@ -1,0 +1,88 @@
+"""The programs of a run at each stage of compilation, with XLA's own analyses and the time it took."""
+
+import dataclasses
+import time
+from typing import Any
+
+import jax
+
+from simkit.ensemble.programs import Request
+from simkit.machine.on_each_device import part_for
+
+
+@dataclasses.dataclass(frozen=True)
+class Memory:
+    """Bytes of a compiled program: what it is given, what it gives, what it needs between, and its code.
+
+    On several devices they are those of one.
+    """
+
+    arguments: int
+    outputs: int
+    temporaries: int
+    code: int
+
+
+@dataclasses.dataclass(frozen=True)
+class CompiledProgram:
+    """One program of a run at each stage, with XLA's analyses.
+
+    `cost` is XLA's, in which the body of a loop counts once, however often it runs, and integer operations
+    count as `flops`. The seconds are those to trace Python, to lower to StableHLO, and to compile that.
+    """
+
+    jaxpr: str
+    stablehlo: str
+    hlo: str
+    cost: dict[str, float]
+    memory: Memory
+    trace_s: float
+    lower_s: float
+    compile_s: float
+
+
+def compile_anew(request: Request) -> CompiledProgram:
+    """Trace, lower and compile the program of a request as a run would, and keep everything on the way."""
+
+    def simkit(*arguments):  # a function that no cache knows
+        return request.program(*arguments)
+
+    jitted, arguments = jax.jit(simkit), request.arguments
+    if request.mesh is not None:
+        first, *others = request.mesh.devices.flat
+        each = zip(arguments, request.specs, strict=True)
+        arguments = tuple(part_for(first, 1 + len(others), argument, spec) for argument, spec in each)
+    start = time.perf_counter()
+    traced = jitted.trace(*arguments)
+    traced_at = time.perf_counter()
+    lowered = traced.lower()
+    lowered_at = time.perf_counter()
+    compiled = lowered.compile()
+    end = time.perf_counter()
+    return CompiledProgram(
+        jaxpr=str(traced.jaxpr),
+        stablehlo=lowered.as_text(),
+        hlo=compiled.as_text() or "",
+        cost=_cost(compiled.cost_analysis()),
+        memory=_memory(compiled.memory_analysis()),
+        trace_s=traced_at - start,
+        lower_s=lowered_at - traced_at,
+        compile_s=end - lowered_at,
+    )
+
+
+def _cost(found: Any) -> dict[str, float]:
+    """XLA's totals by name, without those of single operands; empty where a backend has none."""
+    totals = ("flops", "transcendentals", "bytes accessed")
+    return {name: float(found[name]) for name in totals if found and name in found}
+
+
+def _memory(found: Any) -> Memory:
+    if found is None:
+        return Memory(0, 0, 0, 0)
+    return Memory(
+        arguments=int(found.argument_size_in_bytes),
+        outputs=int(found.output_size_in_bytes),
+        temporaries=int(found.temp_size_in_bytes),
+        code=int(found.generated_code_size_in_bytes),
+    )

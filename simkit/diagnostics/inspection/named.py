@@ -1,0 +1,40 @@
+"""The numbers in a problem by the names that its author gave them."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from simkit_solvers.problems.problem import AbstractODE
+
+INSIDE = frozenset({"original", "schedule", "parameters", "quantities"})  # of a problem made of another
+
+
+def labelled_numbers(problem: AbstractODE, dtype) -> tuple[list[str], list[jax.Array], Any]:
+    """The floating-point leaves of a problem: their names, as arrays, and how to put them back.
+
+    A leaf inside a parameter, such as a value of a curve, has the parameter's name.
+    """
+    numbers, others = eqx.partition(problem, _is_real)
+    found, structure = jax.tree_util.tree_flatten_with_path(numbers)
+    names = [_name(path) for path, _ in found]
+    arrays = [jnp.asarray(leaf, dtype) for _, leaf in found]
+
+    def rebuilt(leaves):
+        return eqx.combine(jax.tree.unflatten(structure, leaves), others)
+
+    return names, arrays, rebuilt
+
+
+def _is_real(leaf) -> bool:
+    known = isinstance(leaf, float | np.floating | np.ndarray | jax.Array)
+    return known and jnp.issubdtype(jnp.result_type(leaf), jnp.floating)
+
+
+def _name(path) -> str:
+    parts = [str(getattr(part, "name", getattr(part, "key", getattr(part, "idx", part)))) for part in path]
+    own = [part for part in parts if part not in INSIDE]
+    if own[:1] == ["events"]:
+        return f"event {int(own[1]) + 1}"
+    return own[0] if own else ".".join(parts)

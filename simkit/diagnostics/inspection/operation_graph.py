@@ -1,0 +1,227 @@
+"""The operations of one step, from what the step reads to the state after it."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
+from simkit_solvers.grids.grid import Grid
+from simkit_solvers.grids.jump_grid import JumpGrid
+from simkit_solvers.loops.step import stepper_for
+from simkit_solvers.methods.registry import info_of
+from simkit_solvers.problems.calculus import in_calculus
+from simkit_solvers.problems.problem import AbstractSDE
+from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
+from simkit_solvers.problems.schedule import as_solved, within
+from simkit_solvers.random.generator import Words
+from simkit_solvers.random.noise import Draw, Purpose, StepWords
+
+from simkit.diagnostics.inspection.flat import Flat, Number, Operation, Value, traced
+from simkit.diagnostics.inspection.graph import Graph, Kind, Node
+from simkit.diagnostics.inspection.named import labelled_numbers
+from simkit.ensemble.simulation import Simulation
+
+CHAINED = 80  # nodes above which a chain of operations is drawn as one
+LONGEST_CHAIN = 3
+PASSED = frozenset(
+    ["convert_element_type", "broadcast_in_dim", "reshape", "squeeze", "copy", "copy_p", "stop_gradient"]
+)
+SIGNS = {
+    "add": "+",
+    "sub": "−",
+    "mul": "×",
+    "div": "÷",
+    "pow": "^",
+    "lt": "<",
+    "le": "≤",
+    "gt": ">",
+    "ge": "≥",
+}
+SIGNS |= {"eq": "=", "ne": "≠", "and": "and", "or": "or", "add_any": "+"}
+WORDS = {"select_n": "where", "sqrt": "√", "neg": "−", "max": "max", "min": "min", "log1p": "log1p"}
+
+Inputs = list[tuple[Kind, str, Any]]
+
+
+def operation_graph(simulation: Simulation) -> Graph:
+    """What one step computes, calls written out; of what only changes shape or precision nothing is shown.
+
+    On a fixed grid and for adaptive stochastic steps it is the solver's step, for adaptive ordinary equations
+    the right-hand side, for a network event by event its propensities. Where there are more than 80 nodes,
+    chains of operations on one value are drawn as one; where there are still more, as in a method of many
+    stages, it is one evaluation of the equation.
+    """
+    with jax.enable_x64(True):
+        found = _operations(*step_of(simulation))
+        return found if len(found.nodes) <= CHAINED else _operations(*equation_of(simulation))
+
+
+def _operations(inputs: Inputs, outputs: list[str], function: Callable) -> Graph:
+    program, _ = traced(function, [value for _, _, value in inputs])
+    names = [Node(f"{kind} {name}", name, kind) for kind, name, _ in inputs]
+    found = _graph(program, names, outputs)
+    return found if len(found.nodes) <= CHAINED else _chained(found)
+
+
+def equation_of(simulation: Simulation) -> tuple[Inputs, list[str], Callable]:
+    """The same of one evaluation of the equation: drift, and noise times increments."""
+    problem, dtype = simulation.problem, jnp.dtype(simulation.precision)
+    names, numbers, rebuilt = labelled_numbers(problem, dtype)
+    fields, one = problem.State._fields, jnp.ones((), dtype)
+    noises = list(problem.Noise._fields) if isinstance(problem, AbstractSDE) else []
+    inputs = _given("parameter", dict(zip(_apart(names), numbers, strict=True)))
+    inputs += _given("variable", dict.fromkeys(fields, one)) + _given("time", {"t": one})
+    inputs += _given("noise", {f"d{name}": one for name in noises})
+    n, v = len(names), len(fields)
+
+    def equation(given):
+        model, y, t = rebuilt(given[:n]), problem.State(*given[n : n + v]), given[n + v]
+        if isinstance(simulation.grid, JumpGrid):
+            return model.propensities(t, y)
+        parts = [*model.drift(t, y)]
+        if not isinstance(model, AbstractSDE):
+            return parts
+        return [*parts, *model.noise(t, y, model.Noise(*given[n + v + 1 :]))]
+
+    if isinstance(problem, AbstractReactionNetwork) and isinstance(simulation.grid, JumpGrid):
+        return inputs, [f"rate of {name}" for name in problem.reactions], equation
+    return inputs, [f"{k} of {x}" for k in ("drift", "noise")[: 1 + bool(noises)] for x in fields], equation
+
+
+def step_of(simulation: Simulation) -> tuple[Inputs, list[str], Callable]:
+    """Inputs with kind, name and a value, names of the outputs, and a function of a list of the inputs."""
+    problem, dtype = simulation.problem, jnp.dtype(simulation.precision)
+    if not isinstance(simulation.grid, Grid | AdaptiveGrid):
+        return equation_of(simulation)
+    if isinstance(simulation.grid, AdaptiveGrid) and not isinstance(problem, AbstractSDE):
+        return equation_of(simulation)
+    calculus = info_of(simulation.solver).calculus
+    if isinstance(problem, AbstractSDE) and simulation.convert and calculus is not None:
+        problem = in_calculus(problem, calculus)
+    names, numbers, rebuilt = labelled_numbers(problem, dtype)
+    fields, one = problem.State._fields, jnp.ones((), dtype)
+    inputs = _given("parameter", dict(zip(_apart(names), numbers, strict=True)))
+    inputs += _given("variable", dict.fromkeys(fields, one)) + _given("time", {"t": one})
+    n, v = len(names), len(fields)
+
+    def parts(given):
+        return rebuilt(given[:n]), problem.State(*given[n : n + v]), given[n + v], given[n + v + 1 :]
+
+    stepper = stepper_for(simulation.solver)
+    inputs += _given("time", {"dt": one})
+    components = list(problem.Noise._fields) if isinstance(problem, AbstractSDE) else []
+    kinds = [
+        f"{kind} of {name}"
+        for kind in ("normal", "area", "second area")[: stepper.areas + 1]
+        for name in components
+    ]
+    inputs += _given("noise", dict.fromkeys(kinds, jnp.ones((), jnp.float32)))
+    if stepper.variates:
+        inputs += _given("noise", dict.fromkeys(("random key a", "random key b", "step"), jnp.uint32(1)))
+
+    def step(given):
+        model, y, t, (dt, *normals) = parts(given)
+        c = len(components)
+        drawn = [tuple(normals[i * c : (i + 1) * c]) for i in range(stepper.areas + 1)]
+        words = ()
+        if stepper.variates:
+            a, b, k = normals[-3:]
+            words = (StepWords(Words(a, b), k, jnp.uint32(int(Purpose.TRANSITION))),)
+        draw = Draw(drawn[0], *(drawn[i] if i < len(drawn) else () for i in (1, 2)), words)
+        during = as_solved(within(model, t, t + dt))
+        return stepper.step(during, t, dt, y, draw, stepper.init(during, t, dt, y))[0]
+
+    return inputs, [f"{name} after the step" for name in fields], step
+
+
+def _given(kind: Kind, values: Mapping[str, Any]) -> Inputs:
+    return [(kind, name, value) for name, value in values.items()]
+
+
+def _apart(names: list[str]) -> list[str]:
+    """Names of which none is there twice."""
+    return [
+        name if names.count(name) == 1 else f"{name} {names[:i].count(name)}" for i, name in enumerate(names)
+    ]
+
+
+def _graph(program: Flat, inputs: list[Node], outputs: list[str]) -> Graph:
+    """Only what the outputs depend on."""
+    names: dict[Value, str] = {x: node.name for x, node in zip(program.inputs, inputs, strict=True)}
+    values: dict[Value, Number] = {}  # constants that were only reshaped
+    nodes: list[Node] = []
+    edges: list[tuple[str, str]] = []
+    for number, operation in enumerate(program.operations):
+        given = [values.get(x, x) if isinstance(x, Value) else x for x in operation.inputs]
+        if operation.name in PASSED and len(given) == 1 and len(operation.outputs) == 1:
+            source = given[0]
+            if isinstance(source, Number):
+                values[operation.outputs[0]] = source
+            else:
+                names[operation.outputs[0]] = names[source]
+            continue
+        node = Node(f"operation {number}", _label(operation, given), "operation")
+        nodes.append(node)
+        edges += [(names[x], node.name) for x in given if isinstance(x, Value)]
+        names |= dict.fromkeys(operation.outputs, node.name)
+    ends = [Node(f"next {name}", name, "next") for name in outputs]
+    for node, value in zip(ends, program.outputs, strict=True):
+        value = values.get(value, value) if isinstance(value, Value) else value
+        if isinstance(value, Value):
+            edges.append((names[value], node.name))
+    needed = {node.name for node in ends}
+    for source, target in reversed(edges):  # in the order in which they are computed
+        if target in needed:
+            needed.add(source)
+    kept = [node for node in (*inputs, *nodes, *ends) if node.name in needed]
+    return Graph.of(kept, [(a, b) for a, b in edges if b in needed])
+
+
+def _label(operation: Operation, given: list[Value | Number]) -> str:
+    shown = [_shown(x.value) if isinstance(x, Number) else "·" for x in given]
+    if operation.name in ("integer_pow", "square"):
+        return f"·^{operation.equation.params.get('y', 2)}"
+    if operation.name in SIGNS and len(shown) == 2:
+        sign = SIGNS[operation.name]
+        return sign if shown == ["·", "·"] else f" {sign} ".join(shown)
+    word = WORDS.get(operation.name, operation.name)
+    return f"{word}({', '.join(shown)})" if any(x != "·" for x in shown) else word
+
+
+def _shown(value: Any) -> str:
+    if np.ndim(value):
+        return f"[{np.size(value)} numbers]"
+    number = np.asarray(value)[()]
+    return str(number) if number.dtype.kind in "biu" else f"{float(number):.4g}"
+
+
+def _chained(graph: Graph) -> Graph:
+    """The same with chains of operations, each read by the next alone, as one node."""
+    after: dict[str, list[str]] = {}
+    before: dict[str, list[str]] = {}
+    for a, b in graph.edges:
+        after.setdefault(a, []).append(b)
+        before.setdefault(b, []).append(a)
+    kinds = {node.name: node.kind for node in graph.nodes}
+    head: dict[str, str] = {}
+    labels: dict[str, list[str]] = {}
+    for node in graph.nodes:
+        own = before.get(node.name, [])
+        joins = node.kind == "operation" and len(own) == 1 and kinds[own[0]] == "operation"
+        joins = joins and after[own[0]] == [node.name]
+        head[node.name] = head[own[0]] if joins else node.name
+        labels.setdefault(head[node.name], []).append(node.label)
+    nodes = [
+        Node(node.name, _joined(labels[node.name]), node.kind)
+        for node in graph.nodes
+        if head[node.name] == node.name
+    ]
+    return Graph.of(nodes, [(head[a], head[b]) for a, b in graph.edges if head[a] != head[b]])
+
+
+def _joined(labels: list[str]) -> str:
+    if len(labels) <= LONGEST_CHAIN:
+        return " › ".join(labels)
+    return f"{labels[0]} › … {len(labels) - 2} more … › {labels[-1]}"

@@ -1,0 +1,32 @@
+"""The program that simulates one chunk of paths, of whatever grid: what the run and its step bias share."""
+
+import dataclasses
+
+from simkit.ensemble.paths import ACCEPTED, REJECTED, Inputs, PathProgram
+from simkit.ensemble.simulation import Simulation
+from simkit.observe.observables import waits
+
+
+def quantity_rows(simulation: Simulation) -> dict[str, int]:
+    """How many rows are kept of each quantity: of state variables all, of observables all or the last."""
+    rows = dict.fromkeys(simulation.problem.State._fields, simulation.grid.rows)
+    for name, info in simulation.observables.items():
+        rows[name] = simulation.grid.rows if info.at == "each" else 1
+    return rows
+
+
+@dataclasses.dataclass(frozen=True)
+class ChunkProgram:
+    """A function of (inputs, ids) that simulates one chunk: its quantities in order, and counts of each path.
+
+    These are the steps taken, and whether a hitting time still waits at the end.
+    """
+
+    paths: PathProgram
+    rows: tuple[tuple[str, int], ...]
+
+    def __call__(self, inputs: Inputs, ids):
+        everything = self.paths(inputs, ids)
+        values = tuple(everything[name][-count:] for name, count in self.rows)
+        counted = (ACCEPTED, REJECTED, *(waits(name) for name, _ in self.rows))
+        return values, {name: everything[name][-1:] for name in counted if name in everything}

@@ -1,0 +1,46 @@
+"""Whether paths could have other values of a quantity than the one that all of a run have, and which."""
+
+import numpy as np
+from simkit_solvers.grids.jump_grid import JumpGrid
+from simkit_solvers.problems.problem import AbstractSDE
+
+from simkit.ensemble.initial import differs_between_paths
+from simkit.ensemble.simulation import Simulation
+from simkit.expressions.value_range import value_range
+from simkit.observe.observables import Observable, Observer
+
+
+def is_random(simulation: Simulation) -> bool:
+    """Whether paths with the same parameters differ."""
+    random = isinstance(simulation.problem, AbstractSDE) or isinstance(simulation.grid, JumpGrid)
+    return random or differs_between_paths(simulation.initial.values())
+
+
+def observable_of(name: str, simulation: Simulation) -> Observable | None:
+    """The observable of this name; None for a state variable."""
+    observer = simulation.observer
+    each = observer.observables if isinstance(observer, Observer) else ()
+    return next((observable for observable in each if observable.name == name), None)
+
+
+def range_of(name: str, simulation: Simulation) -> tuple[float, float]:
+    """The least and the largest value that an observable can have, whatever the state is."""
+    observable = observable_of(name, simulation)
+    if observable is None:
+        return -np.inf, np.inf
+    times = float(simulation.grid.times[0]), float(simulation.grid.times[-1])
+    known = {"t": times} | {key: (float(x), float(x)) for key, x in simulation.constants.items()}
+    state = simulation.problem.State._fields
+    known = {key: ends for key, ends in known.items() if key not in state}
+    low, high = value_range(observable.expression.text, known)
+    return (min(low, 0.0), max(high, 0.0)) if observable.exercise else (low, high)
+
+
+def could_differ(name: str, value: float, simulation: Simulation) -> bool:
+    """Whether paths could have other values of an observable than this one, which all have."""
+    observable = observable_of(name, simulation)
+    if observable is None or not is_random(simulation):
+        return False
+    least, most = range_of(name, simulation)
+    depends = bool(observable.names & {*simulation.problem.State._fields})
+    return depends and least < most and bool(np.isfinite(least) or np.isfinite(most) or value == 0)

@@ -1,0 +1,207 @@
+"""Paths on which rights are studied: what they see at their dates, and what drives them in between."""
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+from simkit_solvers.grids.grid import Grid
+from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
+from simkit_solvers.problems.problem import AbstractSDE
+
+from simkit.ensemble.chunks import MOST_BYTES, Chunks, plan_chunks
+from simkit.ensemble.early_exercise.martingale import interval_of
+from simkit.ensemble.failures import failed_paths
+from simkit.ensemble.jump_law import JumpLaw, jump_law
+from simkit.ensemble.paths import Inputs, PathProgram, as_device_ids, path_program
+from simkit.ensemble.programs import Request, compiled
+from simkit.ensemble.simulation import ObservableInfo, Simulation
+from simkit.observe.exercise import MARTINGALE_PATHS, Exercise
+from simkit.observe.exercise_rows import ExerciseRows
+from simkit.observe.observables import Observable, Observer
+
+CHUNK = 16384  # paths at a time, of which all intervals are in memory
+LEAST_PATHS = 2048
+
+
+class Sample(NamedTuple):
+    """What was sampled of one right, in float64.
+
+    At the dates `values`, `(dates, paths)`, and `basis`, `(functions, dates, paths)`; by interval `starts`,
+    the basis where it starts, `(functions, intervals, paths)`, `normals`, `(components, intervals, paths)`,
+    and `marks`, `(1 or 0, intervals, paths)`, the sums of those of its jumps.
+    """
+
+    values: np.ndarray
+    basis: np.ndarray
+    starts: np.ndarray
+    normals: np.ndarray
+    marks: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class SampleProgram:
+    """A function of (inputs, ids): some rows of each of the named quantities."""
+
+    paths: PathProgram
+    rows: tuple[tuple[str, tuple[int, ...]], ...]
+
+    def __call__(self, inputs: Inputs, ids) -> dict[str, jax.Array]:
+        everything = self.paths(inputs, ids)
+        return {name: everything[name][np.asarray(rows)] for name, rows in self.rows}
+
+
+@dataclasses.dataclass(frozen=True)
+class Rights:
+    """The rights of a simulation with the same dates and as many paths to find a policy on.
+
+    `exercises` are by name; `parts` what each is made of, the value to be taken and then the basis, as
+    observables. Intervals have `every` steps.
+    """
+
+    simulation: Simulation
+    exercises: Mapping[str, Exercise]
+    parts: Mapping[str, tuple[Observable, ...]]
+    every: int
+
+    @property
+    def shared(self) -> Exercise:
+        """The exercise of one right, of which the others share dates and paths."""
+        return next(iter(self.exercises.values()))
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """The intervals that end at the dates, counted from 1."""
+        return tuple(step // self.every for step in self.shared.when)
+
+    @property
+    def components(self) -> int:
+        """How many normals drive a step."""
+        problem = self.simulation.problem
+        return len(problem.Noise._fields) if isinstance(problem, AbstractSDE) else 0
+
+    @functools.cached_property
+    def law(self) -> JumpLaw | None:
+        """The law of the marks of an interval, where there are jumps that the martingale can know."""
+        problem, grid = self.simulation.problem, self.simulation.grid
+        if (
+            not self.components
+            or not isinstance(problem, AbstractJumpDiffusion)
+            or not isinstance(grid, Grid)
+        ):
+            return None
+        return jump_law(problem, float(grid.t0), float(grid.dt) * self.every)
+
+    @property
+    def rows(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
+        """What is sampled, and at the ends of which intervals."""
+        rows = [(part.name, self.ends) for parts in self.parts.values() for part in parts]
+        if self.components:
+            intervals = tuple(range(self.ends[-1] + 1))
+            basis = [part.name for parts in self.parts.values() for part in parts[1:]]
+            rows += [(f"{name} after", intervals[:-1]) for name in basis]
+            rows += [(f"normal {i}", intervals[1:]) for i in range(self.components)]
+            rows += [("marks", intervals[1:])] if self.law else []
+        return tuple(rows)
+
+    @property
+    def martingale_paths(self) -> int:
+        """How many paths a martingale is fitted on: fewer where their intervals would fill the memory."""
+        values, paths = sum(len(rows) for _, rows in self.rows), MARTINGALE_PATHS
+        while 8 * values * paths > MOST_BYTES and paths > LEAST_PATHS:
+            paths //= 2
+        return paths
+
+    def sampled(self, first: int, count: int, mesh: Mesh) -> Iterator[dict[str, Sample]]:
+        """What each right sees on so many paths from an id, by chunks.
+
+        Raises `NumericalError` where something is not finite and `failures` is `stop`; else such paths are
+        left out.
+        """
+        request, plan = self._request(count, mesh)
+        (run,), _ = compiled(request)
+        inputs, _ = request.arguments
+        for number in range(plan.count):
+            done = number * plan.paths
+            found = run(inputs, as_device_ids(first + done, plan.leaves, plan.lanes, mesh))
+            flat = {
+                name: np.asarray(x, np.float64).reshape(len(x), -1)[:, : count - done]
+                for name, x in found.items()
+            }
+            finite = np.all([np.isfinite(x).all(axis=0) for x in flat.values()], axis=0)
+            if not finite.all():
+                if self.simulation.failures == "stop":
+                    raise failed_paths(self._observed, first + done + np.flatnonzero(~finite))
+                flat = {name: x[:, finite] for name, x in flat.items()}
+            yield {name: self._sample(name, flat) for name in self.parts}
+
+    def compile(self, count: int, mesh: Mesh) -> float:
+        """Compile what samples so many paths, and the seconds that this takes."""
+        return compiled(self._request(count, mesh)[0])[1]
+
+    def _sample(self, name: str, flat: Mapping[str, np.ndarray]) -> Sample:
+        value, *basis = (part.name for part in self.parts[name])
+        none = np.zeros((0, 0, flat[value].shape[1]))
+        if not self.components:
+            return Sample(flat[value], np.stack([flat[x] for x in basis]), none, none, none)
+        starts = np.stack([flat[f"{x} after"] for x in basis])
+        normals = np.stack([flat[f"normal {i}"] for i in range(self.components)])
+        marks = flat["marks"][None] if self.law else normals[:0]
+        return Sample(flat[value], np.stack([flat[x] for x in basis]), starts, normals, marks)
+
+    @property
+    def _observed(self) -> Simulation:
+        """The simulation with the parts for observables."""
+        observer, grid = self.simulation.observer, self.simulation.grid
+        if not isinstance(observer, Observer) or not isinstance(grid, Grid):
+            raise TypeError("only observers have rights, and only a fixed grid has their dates")
+        parts = tuple(part for each in self.parts.values() for part in each)
+        return dataclasses.replace(
+            self.simulation,
+            observer=Observer(observer.constants, parts),
+            observables={part.name: ObservableInfo("", "", "each") for part in parts},
+            grid=Grid(grid.t0, grid.dt, grid.steps, self.every),
+        )
+
+    def _request(self, count: int, mesh: Mesh) -> tuple[Request, Chunks]:
+        observed = self._observed
+        observer: Any = observed.observer
+        rows = ExerciseRows(observer, self.every, self.components, self.law is not None)
+        watched = dataclasses.replace(observed, observer=rows)
+        program, inputs = path_program(watched, watched.grid, mesh)
+        values = sum(len(rows) for _, rows in self.rows)
+        chunk = min(self.simulation.chunk or CHUNK, CHUNK)
+        plan = plan_chunks(count, self.shared.of, values, mesh.devices.size, chunk)
+        ids = as_device_ids(0, plan.leaves, plan.lanes, mesh)
+        return Request(SampleProgram(program, self.rows), (inputs, ids), mesh), plan
+
+
+def rights_of(simulation: Simulation) -> list[Rights]:
+    """The rights of a simulation, by dates and paths."""
+    observer, grid = simulation.observer, simulation.grid
+    if not isinstance(observer, Observer) or not isinstance(grid, Grid):
+        return []
+
+    def kind(exercised: tuple[Observable, Exercise]) -> tuple[tuple[int, ...], int]:
+        return exercised[1].when, exercised[1].paths
+
+    found = []
+    for _, group in itertools.groupby(sorted(observer.exercised, key=kind), kind):
+        exercised = list(group)
+        exercises = {observable.name: exercise for observable, exercise in exercised}
+        parts = {observable.name: _parts(observable, exercise) for observable, exercise in exercised}
+        found.append(Rights(simulation, exercises, parts, interval_of(exercised[0][1])))
+    return found
+
+
+def _parts(observable: Observable, exercise: Exercise) -> tuple[Observable, ...]:
+    """The value to be taken and the basis, as observables of their own."""
+    value = dataclasses.replace(observable, exercise=None)
+    basis = enumerate(exercise.basis)
+    return value, *(
+        dataclasses.replace(value, name=f"{observable.name} basis {i}", expression=x) for i, x in basis
+    )

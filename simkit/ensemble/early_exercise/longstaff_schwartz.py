@@ -1,0 +1,206 @@
+r"""Early exercise by regression on simulated paths.
+
+Backwards in time, the value of going on is regressed on functions of the state, over the paths on which
+exercising would pay; a path exercises where its value is the greater (Longstaff & Schwartz 2001,
+doi:10.1093/rfs/14.1.113). The policy so found is then an accumulator in the loop over other paths. Exercised
+on those it knows nothing of their future, so that the mean there is that of an admissible policy: at most
+the value of the right, but for its standard error. On its own paths it has seen what comes, and the mean
+there tends to be higher.
+
+Where Brownian noise drives the paths a martingale is found first, on paths of its own (`simkit.ensemble.early_exercise.martingale`).
+Its value on each path is subtracted from what the path is worth in the regressions, which leaves them little
+noise, and the mean of the largest value less the martingale is an upper bound of what the right is worth.
+"""
+
+import dataclasses
+import time
+from collections.abc import Mapping
+
+import numpy as np
+from jax.sharding import Mesh
+from simkit_solvers.grids.grid import Grid
+from simkit_solvers.problems.schedule import parameters_at, schedule_of
+
+from simkit.config.settings import MAX_PATHS
+from simkit.ensemble.early_exercise.exercise_sample import Rights, Sample, rights_of
+from simkit.ensemble.early_exercise.martingale import Martingale, fit_martingale, gains_of, shape_of
+from simkit.ensemble.early_exercise.regression import regressed
+from simkit.ensemble.simulation import Simulation
+from simkit.errors import InputError
+from simkit.observe.exercise import MARTINGALE_PATHS, PATHS_PER_TERM, Exercise, ExerciseFit, Policy
+from simkit.observe.observables import Observable, Observer
+
+
+def with_policies(
+    simulation: Simulation, mesh: Mesh
+) -> tuple[Simulation, dict[str, ExerciseFit], tuple[float, float]]:
+    """The simulation with a policy for each observable with early exercise, and what they were fitted to.
+
+    Also the seconds that this took, and those of compiling. The paths it uses have the last ids that there
+    are, whatever the size of the ensemble. Raises `InputError` where too few of them are in the money, and
+    `NumericalError` where one becomes NaN or infinite and `failures` is `stop`.
+    """
+    start = time.perf_counter()
+    ((changed, fits),), compile_s = independent_policies(simulation, mesh, 1)
+    return changed, fits, (time.perf_counter() - start - compile_s, compile_s)
+
+
+def independent_policies(
+    simulation: Simulation, mesh: Mesh, count: int
+) -> tuple[list[tuple[Simulation, dict[str, ExerciseFit]]], float]:
+    """The same with so many policies, each found on paths of its own, and the seconds of compiling.
+
+    The first is that of `with_policies`.
+    """
+    fits: list[dict[str, ExerciseFit]] = [{} for _ in range(count)]
+    compile_s = 0.0
+    for rights in rights_of(simulation):
+        paths = rights.shared.paths
+        compile_s += rights.compile(paths, mesh)
+        martingales = _martingales(rights, mesh)
+        for number, found in enumerate(fits):
+            first = MAX_PATHS - (number + 1) * paths
+            for name, sample, gains in _gathered(rights, martingales, first, paths, mesh):
+                exercise = rights.exercises[name]
+                fit = fit_policy(name, exercise, sample.values, sample.basis, gains)
+                policy = dataclasses.replace(fit.policy, held=_held(simulation, rights.parts[name], exercise))
+                found[name] = dataclasses.replace(fit, policy=policy, martingale=martingales.get(name))
+    return [_fitted(simulation, found) for found in fits], compile_s
+
+
+def _fitted(
+    simulation: Simulation, fits: Mapping[str, ExerciseFit]
+) -> tuple[Simulation, dict[str, ExerciseFit]]:
+    """The simulation with these policies, and the fits in the order of the observables."""
+    observer = simulation.observer
+    if not fits or not isinstance(observer, Observer):
+        return simulation, {}
+    ordered = {observable.name: fits[observable.name] for observable, _ in observer.exercised}
+    policies = {name: fit.policy for name, fit in ordered.items()}
+    observer = dataclasses.replace(observer, policies=policies)
+    return dataclasses.replace(simulation, observer=observer), ordered
+
+
+def with_upper_bounds(
+    simulation: Simulation, fits: Mapping[str, ExerciseFit], mesh: Mesh
+) -> tuple[dict[str, ExerciseFit], tuple[float, float]]:
+    """The fits with an upper bound of each value that has a martingale, from the first paths.
+
+    Also the seconds that this took, and those of compiling. Paths that are not finite are left out.
+    """
+    start, compile_s, changed = time.perf_counter(), 0.0, dict(fits)
+    for rights in rights_of(dataclasses.replace(simulation, failures="exclude")):
+        martingales = {name: fits[name].martingale for name in rights.parts if fits[name].martingale}
+        paths = min(simulation.paths, MARTINGALE_PATHS)
+        if not martingales:
+            continue
+        compile_s += rights.compile(paths, mesh)
+        for name, sample, gains in _gathered(rights, martingales, 0, paths, mesh):
+            if gains is None:
+                continue
+            most = np.max(np.maximum(sample.values, 0.0) - np.cumsum(gains, axis=0), axis=0)
+            error = float(most.std(ddof=1) / np.sqrt(len(most))) if len(most) > 1 else np.nan
+            changed[name] = dataclasses.replace(fits[name], upper=float(most.mean()), upper_stderr=error)
+    return changed, (time.perf_counter() - start - compile_s, compile_s)
+
+
+def _martingales(rights: Rights, mesh: Mesh) -> dict[str, Martingale]:
+    """The martingale of each right by name, none where no Brownian noise drives the paths."""
+    if not rights.components:
+        return {}
+    first, paths = MAX_PATHS - rights.shared.reserved, rights.martingale_paths
+    chunks = list(rights.sampled(first, paths, mesh))
+    found = {}
+    for name, exercise in rights.exercises.items():
+        shape = shape_of(exercise, rights.components, rights.every, rights.law is not None)
+        sample = Sample(*(np.concatenate(x, axis=-1) for x in zip(*(c[name] for c in chunks), strict=True)))
+        found[name] = fit_martingale(exercise, shape, sample, rights.ends, rights.law)
+    return found
+
+
+def _gathered(
+    rights: Rights, martingales: Mapping[str, Martingale], first: int, count: int, mesh: Mesh
+) -> list[tuple[str, Sample, np.ndarray | None]]:
+    """By right what its decisions see on these paths, and what its martingale gains, if it has one."""
+    found: dict[str, list[tuple[np.ndarray, ...]]] = {name: [] for name in rights.parts}
+    for chunk in rights.sampled(first, count, mesh):
+        for name, sample in chunk.items():
+            gains = ()
+            if name in martingales:
+                gains = (gains_of(martingales[name], sample, rights.ends),)
+            found[name].append((sample.values, sample.basis, *gains))
+    gathered = []
+    for name, parts in found.items():
+        values, basis, *gains = (np.concatenate(arrays, axis=-1) for arrays in zip(*parts, strict=True))
+        none = np.zeros((0, 0, values.shape[1]))
+        gathered.append((name, Sample(values, basis, none, none, none), gains[0] if gains else None))
+    return gathered
+
+
+def _held(simulation: Simulation, parts: tuple[Observable, ...], exercise: Exercise) -> dict[str, np.ndarray]:
+    """The numbers that a decision sees beside the state, by name, `(dates,)`, but for curves."""
+    observer, grid, problem = simulation.observer, simulation.grid, simulation.problem
+    if not isinstance(observer, Observer) or not isinstance(grid, Grid):
+        raise TypeError("only observers have rights, and only a fixed grid has their dates")
+    schedule = schedule_of(problem)
+    curves = {} if schedule is None else {**schedule.quantities, **schedule.parameters}
+    parameters = {name: x for name, x in parameters_at(problem, grid.t0).items() if name not in curves}
+    times = float(grid.t0) + float(grid.dt) * np.array(exercise.when)
+    numbers = {"t": times, **observer.constants, **parameters}
+    seen = {name for part in parts for name in part.names} - curves.keys() - set(problem.State._fields)
+    shape = (exercise.dates,)
+    return {n: np.broadcast_to(np.float64(x), shape) for n, x in numbers.items() if n in seen}
+
+
+def fit_policy(
+    name: str,
+    exercise: Exercise,
+    values: np.ndarray,
+    basis: np.ndarray,
+    gains: np.ndarray | None = None,
+) -> ExerciseFit:
+    """The policy for values to be taken, `(dates, paths)`, and a basis, `(functions, dates, paths)`.
+
+    `gains`, `(dates, paths)`, are those of a martingale up to each date from the one before. Regressions are
+    by QR in float64 on Hermite polynomials of the basis, at each date shifted and scaled to mean 0 and
+    variance 1 over the paths in the money. A date with fewer such paths than ten per polynomial is passed
+    over. Raises `InputError` where that is so at every date before the last, and where no path is in the
+    money at the last.
+    """
+    dates, functions, needed = exercise.dates, len(exercise.basis), PATHS_PER_TERM * exercise.terms
+    inside = values > 0
+    most = int(inside[:-1].sum(axis=1).max(initial=0))
+    if not inside.any() or (dates > 1 and most < needed):
+        raise InputError(
+            f"observe.{name}.early_exercise: of {values.shape[1]} paths at most {most} would be paid "
+            f"anything at a date before the end, and {exercise.terms} polynomials need {needed}; take more "
+            "early_exercise.paths, a lower degree or a smaller basis"
+        )
+    coefficients = np.zeros((dates, exercise.terms))
+    coefficients[:-1, 0] = np.inf
+    low, high, centre = (np.zeros((dates, functions)) for _ in range(3))
+    scale = np.ones((dates, functions))
+    taken = np.maximum(values[-1], 0.0)
+    future = taken.copy()
+    when = np.where(inside[-1], dates - 1, dates)
+    for j in reversed(range(dates - 1)):
+        if gains is not None:
+            future = future - gains[j + 1]
+        found = regressed(exercise, values[j], basis[:, j], future)
+        if found is None:
+            continue
+        low[j], high[j], centre[j], scale[j] = found.low, found.high, found.centre, found.scale
+        coefficients[j], now = found.coefficients, found.exercised
+        future[now] = taken[now] = values[j, now]
+        when[now] = j
+    policy = Policy(coefficients, centre, scale, low, high, exercise.degree)
+    first = [basis[0, j, when == j] for j in range(dates)]
+    return ExerciseFit(
+        policy=policy,
+        dates=exercise.shares,
+        mean=float(taken.mean()),
+        stderr=float(taken.std(ddof=1) / np.sqrt(len(taken))) if len(taken) > 1 else np.nan,
+        share=np.array([np.mean(when == j) for j in range(dates)]),
+        low=np.array([x.min(initial=np.inf) if len(x) else np.nan for x in first]),
+        high=np.array([x.max(initial=-np.inf) if len(x) else np.nan for x in first]),
+    )

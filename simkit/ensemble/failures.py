@@ -1,0 +1,215 @@
+"""What is said when paths become NaN or infinite."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
+from simkit_solvers.grids.grid import Grid
+from simkit_solvers.grids.jump_grid import JumpGrid
+from simkit_solvers.methods.jump.jump_method import (
+    BAD_COUNT,
+    BAD_EVENT,
+    BAD_PROPENSITY,
+    REASONS,
+    TOO_MANY_STEPS,
+)
+from simkit_solvers.problems.problem import AbstractSDE
+from simkit_solvers.problems.reaction_network import view
+
+from simkit.ensemble.grid_before_failure import culprit, moment
+from simkit.ensemble.paths import (
+    ACCEPTED,
+    FEWEST_LANES,
+    REACHED,
+    REJECTED,
+    STATUS,
+    as_device_ids,
+    path_mesh,
+    path_program,
+)
+from simkit.ensemble.programs import Request, compiled
+from simkit.ensemble.simulation import Simulation
+from simkit.errors import NumericalError
+from simkit.observe.observables import waits
+
+SHOWN = 3
+REMEDIES = {
+    BAD_PROPENSITY: "Write propensities that are at or above zero for all counts that there may be",
+    BAD_COUNT: "Write propensities that vanish where reactants are missing",
+    TOO_MANY_STEPS: "Take a larger time.max_steps",
+    BAD_EVENT: "Let events set whole numbers, such as floor(X/2) or maximum(X - 5, 0); large ones in float64",
+}
+REPLAY_ROWS = 10_000
+LANGEVIN = "chemical Langevin equation"
+DEBUG = ". `simkit debug FILE` shows which part of which equation it was"
+
+
+def failed_paths(simulation: Simulation, ids: np.ndarray) -> NumericalError:
+    """The error for paths that failed: their ids, and when and where the first ones did.
+
+    A path is a pure function of its id, so the first failures are run again with rows close together to find
+    the time, which costs the ensemble itself nothing.
+    """
+    found = [failure_of(simulation, int(path)) for path in ids[:SHOWN]]
+    more = f", and {len(ids) - SHOWN} more in the same chunk" if len(ids) > SHOWN else ""
+    remedy, known = "Take more steps or another solver", {}
+    if view(simulation.problem, False) == LANGEVIN:
+        remedy = "Small counts have no Langevin equation: take DirectMethod, or more steps"
+    if isinstance(simulation.grid, JumpGrid):
+        known = {each.status: REMEDIES[each.status] for each in found if each.status in REMEDIES}
+        remedy = "; ".join(known.values()) or "Take another solver"
+    if isinstance(simulation.grid, AdaptiveGrid):
+        remedy = "Take another solver, other tolerances or a larger time.max_steps"
+    if all(failure.observables_only for failure in found):
+        remedy = "The state is finite: write the observable so that it has a value there"
+    if simulation.paths > 1:  # or nothing would be left
+        remedy += ", or set `ensemble: {failures: exclude}` to leave such paths out and have them counted"
+    return NumericalError(f"{_said(found, more)}. {remedy}{'' if known.keys() - {BAD_PROPENSITY} else DEBUG}")
+
+
+def _said(found: "list[Failure]", more: str) -> str:
+    """What is known of each failure; a reason that several have stands once, behind the last of them."""
+    reasons = dict.fromkeys(each.reason for each in found)
+    groups = []
+    for reason in reasons:
+        places = "; ".join(
+            each.text.removesuffix(f": {reason}") for each in found if each.reason == reason
+        ) + (more if len(reasons) == 1 else "")
+        groups.append(f"{places}: {reason}" if reason else places)
+    return "; ".join(groups) + (more if len(reasons) > 1 else "")
+
+
+@dataclasses.dataclass(frozen=True)
+class Failure:
+    """The first saved row of a path at which something is not finite, in a replay with rows close together.
+
+    `rows` are all rows of the replay by name, `step` and `every` those of the row and between rows on a fixed
+    grid. A path with adaptive steps, or with events, that ended early has the time that it `reached`. `row`
+    is None where nothing was found. A path of events has the `status` with which it ended. `reason` is
+    the end of the text, where that says why and not only what.
+    """
+
+    path: int
+    text: str
+    row: int | None
+    rows: dict[str, np.ndarray]
+    times: np.ndarray
+    broken: dict[str, float] = dataclasses.field(default_factory=dict)
+    observables_only: bool = False
+    step: int | None = None
+    every: int = 1
+    reached: float | None = None
+    status: int | None = None
+    reason: str = ""
+
+
+def failure_of(simulation: Simulation, path: int) -> Failure:
+    """Path, time and values of a failure."""
+    grid, every = simulation.grid, 1
+    counts: dict[str, Any] = {}
+    if not isinstance(grid, Grid):
+        times = np.asarray(grid.times)
+        places = [f"t = {time:g}" for time in times]
+        values = replayed(simulation, grid, path)
+        counts = {n: values.pop(n)[0] for n in (ACCEPTED, REJECTED, REACHED, STATUS) if n in values}
+    else:
+        every = next(
+            n for n in range(max(1, grid.steps // REPLAY_ROWS), grid.steps + 1) if grid.steps % n == 0
+        )
+        replay = Grid(grid.t0, grid.dt, grid.steps, every)
+        values, times = replayed(simulation, replay, path), replay.times
+        places = [
+            f"t = {float(grid.t0) + step * float(grid.dt):g} (step {step} of {grid.steps})"
+            for step in range(0, grid.steps + 1, every)
+        ]
+    seen = {name: x.copy() for name, x in values.items()}
+    for name, info in simulation.observables.items():
+        if info.at == "end":
+            seen[name][:-1] = 0  # looked at nowhere else
+    bad = np.flatnonzero(~np.all([np.isfinite(x) for x in seen.values()], axis=0))
+    if not len(bad):
+        return Failure(path, f"path {path}: not finite", None, values, times)
+    row = int(bad[0])
+    broken = {name: float(x[row]) for name, x in seen.items() if not np.isfinite(x[row])}
+    last = [values[name][-1] for name in simulation.problem.State._fields]
+    if not isinstance(grid, Grid) and not np.all(np.isfinite(last)):
+        stochastic = isinstance(simulation.problem, AbstractSDE)
+        end = float(grid.t1)
+        reason = _why(grid, stochastic, counts)
+        named = _culprit(simulation, path, counts)
+        which = f", where {named}" if named else ""
+        return Failure(
+            path,
+            f"path {path}: stopped at t = {counts[REACHED]:.10g} of {end:g}{which}: {reason}",
+            row,
+            values,
+            times,
+            broken,
+            reached=float(counts[REACHED]),
+            status=int(counts[STATUS]) if STATUS in counts else None,
+            reason=reason,
+        )
+    names = ", ".join(f"{name} = {x:g}" for name, x in broken.items())
+    of_observables = broken.keys() <= simulation.observables.keys()
+    return Failure(
+        path,
+        f"path {path}: {names} at {places[row]}",
+        row,
+        values,
+        times,
+        broken,
+        observables_only=of_observables and not _blows_up(simulation, values, row),
+        step=row * every if isinstance(grid, Grid) else None,
+        every=every,
+    )
+
+
+def _blows_up(simulation: Simulation, values: dict[str, np.ndarray], row: int) -> bool:
+    """Whether the state itself grows without bound, which a power of it shows first."""
+    states = np.stack([np.abs(values[name]) for name in simulation.problem.State._fields])
+    huge = (1 + states[:, 0].max()) / np.finfo(simulation.precision).eps ** 2
+    return not np.isfinite(states[:, row:]).all() or bool(states[:, row].max() > huge)
+
+
+def replayed(
+    simulation: Simulation, grid: Grid | AdaptiveGrid | JumpGrid, path: int
+) -> dict[str, np.ndarray]:
+    """The rows of one path by name, from the program that the ensemble runs: the same bits."""
+    mesh = path_mesh(1)
+    program, inputs = path_program(simulation, grid, mesh)
+    ids = as_device_ids(path, 1, FEWEST_LANES, mesh)
+    (replay,), _ = compiled(Request(program, (inputs, ids), mesh))
+    rows = replay(inputs, ids)
+    others = {waits(name) for name in simulation.observables}
+    return {name: np.array(array)[:, 0, 0] for name, array in rows.items() if name not in others}
+
+
+def _why(grid: AdaptiveGrid | JumpGrid, stochastic: bool, counts: dict[str, Any]) -> str:
+    """Why a run with adaptive steps, or with events, ended early."""
+    if isinstance(grid, JumpGrid):
+        return REASONS[int(counts[STATUS])].replace("max_steps", f"max_steps = {grid.max_steps}")
+    taken = int(counts[ACCEPTED] + counts[REJECTED])
+    return (
+        f"max_steps = {grid.max_steps} were taken"
+        if taken >= grid.max_steps
+        else "the tolerances asked for a step too short for the clock; the solution may be infinite there"
+        if not stochastic
+        else "the tolerances asked for a step shorter than halving gives"
+    )
+
+
+def _culprit(simulation: Simulation, path: int, counts: dict[str, Any]) -> str | None:
+    """The reaction or event that ended a path, from its counts just before, which a shorter replay has."""
+    grid, status = simulation.grid, int(counts.get(STATUS, -1))
+    if not isinstance(grid, JumpGrid) or status not in (BAD_COUNT, BAD_EVENT):
+        return None
+    reached = float(counts[REACHED])
+    short = moment(grid, reached, status)
+    if short is None:
+        return None
+    rows = replayed(simulation, short, path)
+    before = {name: float(rows[name][-1]) for name in simulation.problem.State._fields}
+    if not all(map(np.isfinite, before.values())):
+        return None
+    return culprit(simulation.problem, before, grid, reached, status)

@@ -1,0 +1,96 @@
+"""Initial values that differ from path to path: drawn from the path's own stream, or given for each."""
+
+import dataclasses
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, get_args
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from simkit_solvers.random.generator import Stream, Words, block, stream_key
+from simkit_solvers.random.normal import standard_normal, standard_normal_float64, uniform
+
+Kind = Literal["normal", "lognormal", "uniform"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+
+class Distribution(eqx.Module):
+    """The law of one initial value.
+
+    `normal`: mean, standard deviation; `lognormal`: mean and standard deviation of the logarithm;
+    `uniform`: lower and upper end. Raises `ValueError` where the parameters admit no such law; traced ones
+    pass, which were checked where they were numbers.
+    """
+
+    kind: Kind = eqx.field(static=True)
+    a: Any
+    b: Any
+
+    def __check_init__(self):
+        if self.kind not in KINDS:
+            raise ValueError(f"{self.kind}: unknown distribution; choose one of {', '.join(KINDS)}")
+        if isinstance(self.a, Tracer) or isinstance(self.b, Tracer):
+            return
+        if not (math.isfinite(self.a) and math.isfinite(self.b)):
+            raise ValueError(f"{self.kind}: both parameters must be finite, got [{self.a:g}, {self.b:g}]")
+        if self.kind == "uniform" and not self.a < self.b:
+            raise ValueError(f"uniform: the lower end must be below the upper, got [{self.a:g}, {self.b:g}]")
+        if self.kind != "uniform" and not self.b >= 0:
+            raise ValueError(f"{self.kind}: the standard deviation must be >= 0, got {self.b:g}")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class PathValues:
+    """Initial values given for the paths: an array `(rows,)`, of which path i takes row i modulo rows."""
+
+    numbers: np.ndarray
+
+
+InitialLaw = float | Distribution | PathValues
+
+
+def fixed_value(law: InitialLaw) -> float:
+    """A number that stands for the initial value where only its kind is asked for."""
+    if isinstance(law, PathValues):
+        return float(law.numbers[0])
+    return law.a if isinstance(law, Distribution) else law
+
+
+def numbers_of(initial: Mapping[str, Any]) -> dict[str, Any]:
+    """The initial values as trees of numbers: one, a law's, or an array of one for each path."""
+    return {name: x.numbers if isinstance(x, PathValues) else x for name, x in initial.items()}
+
+
+def differs_between_paths(initial: Iterable[InitialLaw]) -> bool:
+    """Whether paths begin at different places."""
+    return any(isinstance(law, Distribution | PathValues) for law in initial)
+
+
+def draw_initial(initial: dict[str, Any], key: Words, path, dtype, float64_normals: bool):
+    """The initial value of each variable of one path, by name; component k of the stream is variable k.
+
+    A number is that of all paths, and an array `(rows,)` has one for each.
+    """
+    stream = stream_key(key, path, Stream.INITIAL)
+    values = {}
+    for component, (name, law) in enumerate(initial.items()):
+        if not isinstance(law, Distribution):
+            values[name] = given_value(jnp.asarray(law, dtype), path)
+            continue
+        words = block(stream, jnp.uint32(0), component)
+        if law.kind == "uniform":
+            share = uniform(words)
+            lower, upper = jnp.asarray(law.a, share.dtype), jnp.asarray(law.b, share.dtype)
+            values[name] = (lower + (upper - lower) * share).astype(dtype)
+        else:
+            z = standard_normal_float64(words) if float64_normals else standard_normal(words.a)
+            value = jnp.asarray(law.a, dtype) + jnp.asarray(law.b, dtype) * z.astype(dtype)
+            values[name] = jnp.exp(value) if law.kind == "lognormal" else value
+    return values
+
+
+def given_value(numbers, path):
+    """The number itself, or that of the path's row."""
+    return numbers if numbers.ndim == 0 else numbers[path % jnp.uint32(numbers.shape[0])]

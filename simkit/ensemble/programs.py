@@ -1,0 +1,122 @@
+"""Compiled programs, kept for later runs that differ in numbers alone."""
+
+import functools
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax.sharding import Mesh, PartitionSpec
+from simkit_solvers.numerics.traced import Static as Static
+
+from simkit.ensemble.stored_programs import file_of, store, stored
+from simkit.garbage import seldom_collected
+from simkit.machine.on_each_device import IDS, REPLICATED, lower
+
+KEPT = 64
+# Code that is made in half the time and runs ten times as long: LLVM leaves it as it is. The emitter of
+# fused loops costs a third more, and jax 0.12 has no other.
+QUICKLY_MADE: dict[str, bool | int] = {"xla_backend_optimization_level": 0}
+if jax.__version_info__ < (0, 11):
+    QUICKLY_MADE["xla_cpu_use_fusion_emitters"] = False
+
+_kept: OrderedDict[Hashable, Callable] = OrderedDict()
+_meanwhile: list[Callable[[], object]] = []
+
+
+class Request(NamedTuple):
+    """A program, and arguments of the shapes and types to compile it for.
+
+    With a mesh it is a program of one device, and runs on each for its own part of the arguments, which lie
+    on the mesh as `specs` say. One that runs a moment may be `quick` to make instead of quick to run, on
+    processors.
+    """
+
+    program: Callable
+    arguments: tuple
+    mesh: Mesh | None = None
+    specs: tuple[PartitionSpec, ...] = (REPLICATED, IDS)
+    quick: bool = False
+
+    @property
+    def key(self) -> Hashable:
+        """What tells compiled programs apart."""
+        leaves, structure = jax.tree.flatten(self.arguments)
+        types = tuple((np.shape(x), jax.numpy.result_type(x)) for x in leaves)
+        return self.program, self.mesh, self.specs, self.quick, structure, types
+
+
+@seldom_collected()
+def compiled(*requests: Request) -> tuple[list[Callable], float]:
+    """The programs compiled, and the seconds that this took; several at a time, while the next is traced.
+
+    Two programs are the same where they are equal: frozen dataclasses whose fields are all that their call
+    reads. The last ones used are kept.
+    """
+    start = time.perf_counter()
+    wanted = {request.key: request for request in requests}
+    found = {key: _kept.pop(key) for key in wanted if key in _kept}
+    new = [key for key in wanted if key not in found]
+    if len(new) == 1:  # here, where an interrupt reaches it
+        found[new[0]] = _lowered(wanted[new[0]])()
+    elif new:
+        with ThreadPoolExecutor(len(new)) as pool:
+            started = {key: pool.submit(_lowered(wanted[key])) for key in new}
+            while _meanwhile:
+                _meanwhile.pop()()
+        found |= {key: each.result() for key, each in started.items()}
+    for key in new:
+        found[key] = found[key] or _compiling(wanted[key], None)()
+    for key in wanted:
+        _kept[key] = found[key]
+    while len(_kept) > KEPT:
+        _kept.popitem(last=False)
+    return [found[request.key] for request in requests], time.perf_counter() - start
+
+
+def while_compiling(work: Callable[[], object]) -> None:
+    """Have work done when XLA next compiles several programs, all of them lowered: Python is idle then."""
+    _meanwhile.append(work)
+
+
+def _lowered(request: Request) -> Callable[[], Any]:
+    """What reads a stored program, or None where its file cannot be read; of another, what compiles it."""
+    file = file_of(request)
+    if file is not None and file.exists():
+        return functools.partial(stored, request, file)
+    return _compiling(request, file)
+
+
+def _compiling(request: Request, file: Path | None) -> Callable[[], Callable]:
+    """Trace and lower; what is returned compiles, and stores what it has compiled in a file."""
+    compile_it = _traced(request)
+    if file is None:
+        return compile_it
+
+    def compile_and_store() -> Callable:
+        program: Any = compile_it()
+        store(program, file)
+        return program
+
+    return compile_and_store
+
+
+def _traced(request: Request) -> Callable[[], Callable]:
+    """Trace and lower; what is returned compiles."""
+    quick = request.quick and jax.default_backend() == "cpu"
+    jitted = _quick_jit(request.program) if quick else _jit(request.program)
+    if request.mesh is None:
+        return jitted.lower(*request.arguments).compile
+    return lower(jitted, request.arguments, request.mesh, request.specs)
+
+
+def _jit(program: Callable) -> Any:
+    return jax.jit(program)
+
+
+def _quick_jit(program: Callable) -> Any:
+    return jax.jit(program, compiler_options=QUICKLY_MADE)

@@ -1,0 +1,198 @@
+"""Running an ensemble: chunks of paths over all local devices, reduced as they come."""
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding
+from simkit_solvers.grids.grid import Grid
+from simkit_solvers.grids.jump_grid import JumpGrid
+
+from simkit.ensemble.accumulator import Gathering
+from simkit.ensemble.chunk_program import ChunkProgram, quantity_rows
+from simkit.ensemble.chunks import Chunks, plan_chunks, planned_steps
+from simkit.ensemble.early_exercise.longstaff_schwartz import with_policies, with_upper_bounds
+from simkit.ensemble.paths import (
+    ACCEPTED,
+    REJECTED,
+    Inputs,
+    as_device_ids,
+    path_mesh,
+    path_program,
+    with_traced_steps,
+)
+from simkit.ensemble.programs import Request, compiled
+from simkit.ensemble.reducers import AbstractReducer, Covariance, Histogram, Moments
+from simkit.ensemble.simulation import EnsembleResult, Simulation, StepCounts
+from simkit.ensemble.step_bias.coupled_steps import (
+    BIAS_PATHS,
+    FinishedRun,
+    bias_run,
+    step_errors,
+    unknown_errors,
+)
+from simkit.errors import NumericalError
+from simkit.machine.on_each_device import ROWS
+
+IN_FLIGHT = 2  # chunks dispatched before the oldest is merged: the host counts while the devices step
+
+Progress = Callable[[int, int], None]
+
+
+def default_reducers(
+    rows: Mapping[str, int], quantiles: tuple[float, ...] = ()
+) -> dict[str, AbstractReducer]:
+    """The statistics that every run keeps of quantities with so many rows each."""
+    return {
+        "moments": Moments(rows),
+        "covariance": Covariance(rows),
+        "histogram": Histogram(rows, quantiles),
+    }
+
+
+def run_ensemble(
+    simulation: Simulation, progress: Progress | None = None, ends: int = BIAS_PATHS
+) -> EnsembleResult:
+    """Simulate all paths and give their statistics.
+
+    Statistics have the same bits for every number of devices and every chunk size. `progress` is called with
+    the paths done and the paths in all. The result has the final values of the first `ends` paths, at least
+    those that the step bias takes. Raises `NumericalError` when a path becomes NaN or infinite and `failures`
+    is `stop`.
+    """
+    with jax.enable_x64(True):
+        return _run(simulation, progress, max(ends, BIAS_PATHS))
+
+
+def chunk_plan(simulation: Simulation, devices: int) -> Chunks:
+    """How `run_ensemble` would cut this ensemble."""
+    values = sum(quantity_rows(simulation).values())
+    steps = planned_steps(simulation.grid)
+    return plan_chunks(simulation.paths, steps, values, devices, simulation.chunk)
+
+
+@dataclasses.dataclass(frozen=True)
+class Reduction:
+    """A function of (quantities of one chunk in order, how many of its paths count) that reduces them.
+
+    A program of its own, which reads no names: models that differ share it where as many rows are kept, and
+    a third less is compiled for each.
+    """
+
+    counts: tuple[int, ...]
+    mesh: Mesh
+
+    def __call__(self, values, remaining):
+        ids = values[0].shape[1:]
+        finite = jnp.ones(ids, bool)
+        for array in values:
+            finite &= jnp.all(jnp.isfinite(array), axis=0)
+        present = jnp.arange(math.prod(ids), dtype=jnp.int64).reshape(ids) < remaining
+        named = {str(place): array for place, array in enumerate(values)}
+        reducers = default_reducers({str(place): count for place, count in enumerate(self.counts)})
+        partials = {name: reducer.update(named, present & finite) for name, reducer in reducers.items()}
+        return partials, present & ~finite
+
+
+def chunk_requests(simulation: Simulation, plan: Chunks, mesh: Mesh) -> tuple[Request, Request]:
+    """The two programs of a run: the one that simulates a chunk of paths, and the one that reduces it.
+
+    Observables with early exercise must have their policies.
+    """
+    rows = quantity_rows(simulation)
+    grid = with_traced_steps(simulation.problem, simulation.grid)
+    paths, inputs = path_program(simulation, grid, mesh)
+    ids = as_device_ids(0, plan.leaves, plan.lanes, mesh)
+    simulated = Request(ChunkProgram(paths, tuple(rows.items())), (inputs, ids), mesh)
+    values = _values(simulation, ids.shape, mesh)
+    return simulated, Request(Reduction(tuple(rows.values()), mesh), (values, np.int64(0)))
+
+
+def _run(simulation: Simulation, progress: Progress | None, ends: int) -> EnsembleResult:
+    mesh = path_mesh(simulation.devices)
+    devices = mesh.devices.size
+    simulation, exercises, (fit_s, fit_compile_s) = with_policies(simulation, mesh)
+    plan = chunk_plan(simulation, devices)
+    rows = quantity_rows(simulation)
+    simulated, reduced = chunk_requests(simulation, plan, mesh)
+    bias = bias_run(simulation)
+    others = () if bias is None else bias.requests
+    (chunk, reduce, *run_again), compile_s = compiled(simulated, reduced, *others)
+
+    start = time.perf_counter()
+    kept = ends if bias is None else max(ends, bias.most)
+    gathering = Gathering(simulation, rows, default_reducers(rows, simulation.quantiles), kept)
+    inputs, _ = simulated.arguments
+    for first, outputs in _in_flight(chunk, reduce, inputs, simulation.paths, plan, mesh):
+        gathering.absorb(first, *outputs)
+        del outputs  # or three chunks would be in memory while the next is dispatched
+        if progress is not None:
+            progress(min(first + plan.paths, simulation.paths), simulation.paths)
+    if gathering.failed == simulation.paths:
+        raise NumericalError(
+            f"none of the {simulation.paths} paths has finite values: there is nothing to average"
+        )
+    statistics = gathering.statistics()
+    elapsed_s = time.perf_counter() - start
+
+    exercises, (bound_s, bound_compile_s) = with_upper_bounds(simulation, exercises, mesh)
+    grid = simulation.grid
+    steps = grid.steps if isinstance(grid, Grid) else gathering.step_counts(ACCEPTED, REJECTED)
+    each = steps.mean if isinstance(steps, StepCounts) else steps
+    start = time.perf_counter()
+    final = gathering.ends()
+    errors, shorter_s = unknown_errors(simulation), 0.0
+    if bias is not None:
+        finished = FinishedRun(simulation, final, statistics["moments"], each)
+        errors, shorter_s = step_errors(finished, bias, run_again)
+    bias_s = time.perf_counter() - start - shorter_s
+    return EnsembleResult(
+        times=grid.times,
+        statistics=statistics,
+        stored=gathering.stored(),
+        paths=simulation.paths,
+        failed=gathering.failed,
+        steps=steps,
+        bias=errors.errors,
+        variance_bias=errors.variances,
+        bias_left_out=errors.left_out,
+        elapsed_s=elapsed_s,
+        compile_s=compile_s + fit_compile_s + bound_compile_s + shorter_s,
+        bias_s=bias_s,
+        path_steps_per_s=simulation.paths * each / elapsed_s,
+        devices=devices,
+        exercises=exercises,
+        fit_s=fit_s + bound_s,
+        waiting=gathering.waiting(),
+        ends={name: values[: min(ends, simulation.paths)] for name, values in final.items()},
+    )
+
+
+def _in_flight(
+    chunk: Callable, reduce: Callable, inputs: Inputs, paths: int, plan: Chunks, mesh: Mesh
+) -> Iterator[tuple[int, tuple]]:
+    """The first path of each chunk and what its two programs give, while the devices step the next ones."""
+    waiting: list[tuple[int, tuple]] = []
+    for first in range(0, plan.count * plan.paths, plan.paths):
+        values, counts = chunk(inputs, as_device_ids(first, plan.leaves, plan.lanes, mesh))
+        waiting.append((first, (values, counts, *reduce(values, np.int64(paths - first)))))
+        if len(waiting) >= IN_FLIGHT:
+            yield waiting.pop(0)
+    yield from waiting
+
+
+def _values(simulation: Simulation, ids: tuple[int, ...], mesh: Mesh) -> tuple[jax.ShapeDtypeStruct, ...]:
+    """What `ChunkProgram` gives for such ids: shapes, types and how they lie on the devices."""
+    counted = simulation.problem.State._fields if isinstance(simulation.grid, JumpGrid) else ()
+    return tuple(
+        jax.ShapeDtypeStruct(
+            (count, *ids),
+            jnp.float64 if name in counted else jnp.dtype(simulation.precision),
+            sharding=NamedSharding(mesh, ROWS),
+        )
+        for name, count in quantity_rows(simulation).items()
+    )

@@ -1,0 +1,125 @@
+"""What a run is made of, and what it gives back: plain records between build, ensemble and dataset."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
+from simkit_solvers.grids.grid import Grid
+from simkit_solvers.grids.jump_grid import JumpGrid
+from simkit_solvers.problems.observe import AbstractObserver
+from simkit_solvers.problems.problem import AbstractODE
+from simkit_solvers.random.noise import AbstractNoise
+
+from simkit.ensemble.initial import InitialLaw
+from simkit.ensemble.step_bias.step_error import StepError
+from simkit.observe.exercise import ExerciseFit
+
+Driver = Callable[..., AbstractNoise]  # of key, path, and whether normals are float64
+
+STORED_PATHS = 20  # unless asked for otherwise; the picture shows some of them
+
+
+@dataclasses.dataclass(frozen=True)
+class ObservableInfo:
+    """What the result says of an observable: its unit, its expression, when it is kept, its exact value."""
+
+    unit: str
+    description: str
+    at: Literal["end", "each"]
+    exact: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Picture:
+    """What the picture shows over time, and which pairs against each other; empty for the usual."""
+
+    over_time: tuple[str, ...] = ()
+    portrait: tuple[tuple[str, str], ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Simulation:
+    """A validated experiment, ready to run.
+
+    `bind` rebuilds problem, initial values, observer and grid from named constants, so that a derivative with
+    respect to a constant reaches every place where the constant is used. `targets` are the values of all that
+    it can replace: constants, and single places such as `model.sigma`, `initial.S`, `time.t1`, which a second
+    mapping adds to what the constants give them. A step takes the sum of `draws_per_step` draws of the
+    noise. `convert` lets the problem be read in the solver's calculus. `derived` are the figures made of
+    means (`simkit.results.derived`).
+    """
+
+    problem: AbstractODE
+    solver: Any  # a diffrax solver, or a jump method where the grid is a `JumpGrid`
+    grid: Grid | AdaptiveGrid | JumpGrid
+    initial: dict[str, InitialLaw]
+    observer: AbstractObserver
+    observables: dict[str, ObservableInfo]
+    paths: int
+    seed: int
+    precision: Literal["float32", "float64"] = "float64"
+    normals: Literal["float32", "float64"] = "float32"
+    convert: bool = False
+    chunk: int | None = None
+    failures: Literal["stop", "exclude"] = "stop"
+    stored_paths: int = STORED_PATHS
+    quantiles: tuple[float, ...] = (0.05, 0.25, 0.5, 0.75, 0.95)
+    devices: int | None = None
+    picture: Picture = Picture()
+    constants: dict[str, float] = dataclasses.field(default_factory=dict)
+    targets: dict[str, float] = dataclasses.field(default_factory=dict)
+    bind: Callable | None = None
+    draws_per_step: int = 1
+    derived: tuple[Any, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class StepCounts:
+    """Steps, or events and leaps, that paths accepted and rejected: mean and most of one path."""
+
+    accepted_mean: float
+    accepted_max: int
+    rejected_mean: float
+    rejected_max: int
+
+    @property
+    def mean(self) -> float:
+        """Steps taken by a path, accepted or not."""
+        return self.accepted_mean + self.rejected_mean
+
+
+@dataclasses.dataclass(frozen=True)
+class EnsembleResult:
+    """Statistics of an ensemble and how they were come by.
+
+    `times` has one entry per saved row. Quantities kept at each row have arrays `(rows,)`, those kept at the
+    end `(1,)`. `stored` are the rows of the first paths, as many as were asked for: arrays `(paths, rows)` by
+    name. `ends` are the final values of the first paths, NaN where one failed. `bias` maps quantities at the
+    end to the error that steps leave in their means, `variance_bias` to that in their variances,
+    `bias_left_out` those for which some paths have no finite value on the grids that it is found by to how
+    many these are.
+    `waiting` are by hitting time the paths, of those that have not failed, that wait for it at the end.
+    `steps` is the number of steps of each path, or what adaptive paths took. `exercises` are the policies of
+    early exercise, which took `fit_s` seconds to find.
+    """
+
+    times: np.ndarray
+    statistics: dict[str, dict[str, np.ndarray]]
+    stored: dict[str, np.ndarray]
+    paths: int
+    failed: int
+    steps: int | StepCounts
+    bias: dict[str, StepError]
+    elapsed_s: float
+    compile_s: float
+    bias_s: float
+    path_steps_per_s: float
+    devices: int
+    exercises: dict[str, ExerciseFit] = dataclasses.field(default_factory=dict)
+    fit_s: float = 0.0
+    ends: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    bias_left_out: dict[str, int] = dataclasses.field(default_factory=dict)
+    variance_bias: dict[str, StepError] = dataclasses.field(default_factory=dict)
+    waiting: dict[str, int] = dataclasses.field(default_factory=dict)

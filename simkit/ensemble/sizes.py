@@ -1,0 +1,102 @@
+"""How much work a run would be, and how much memory and disk it would take."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from simkit.ensemble.simulation import Simulation
+from simkit.errors import InputError
+from simkit.machine.doctor import available_memory
+from simkit.progress import short_count
+
+# Of each saved value: mean, variance, their errors, least, greatest, and perhaps an exact mean.
+STATISTICS, PER_QUANTILE = 7, 3
+HISTOGRAM = 301  # of each quantity: counts, centres and edges of a hundred bins
+
+
+def estimate(simulation: Simulation) -> dict[str, Any]:
+    """Counts and bytes. Memory is what a chunk's saved rows, or the dates of the paths that find a policy of
+    early exercise, and the stored paths take, without jax itself.
+    """
+    from simkit.ensemble.early_exercise.exercise_sample import rights_of
+    from simkit.ensemble.paths import path_mesh
+    from simkit.ensemble.run import IN_FLIGHT, chunk_plan, quantity_rows
+
+    devices = int(path_mesh(simulation.devices).devices.size)
+    plan = chunk_plan(simulation, devices)
+    rows = quantity_rows(simulation)
+    values = sum(rows.values())
+    width = 8 if simulation.precision == "float64" else 4
+    statistics = 8 * (
+        values * (STATISTICS + PER_QUANTILE * len(simulation.quantiles)) + len(rows) * HISTOGRAM
+    )
+    stored = min(simulation.stored_paths, simulation.paths) * values * width
+    fitted = 0
+    for rights in rights_of(simulation):
+        dates = sum(right.dates * (2 + len(right.basis)) for right in rights.exercises.values())
+        intervals = sum(len(rows) for _, rows in rights.rows)
+        fitted += 8 * (rights.shared.paths * dates + rights.martingale_paths * intervals)
+    in_flight = min(plan.count, IN_FLIGHT) * plan.paths * values * width
+    return {
+        "paths": simulation.paths,
+        **_steps(simulation),
+        "saved_times": simulation.grid.rows,
+        "devices": devices,
+        "chunks": plan.count,
+        "paths_per_chunk": plan.paths,
+        "memory_bytes": max(in_flight, fitted) + stored,
+        "memory_available_bytes": available_memory(),
+        "output_bytes": statistics + stored,
+    }
+
+
+def _steps(simulation: Simulation) -> dict[str, Any]:
+    """The steps of a path and of all; of adaptive ones the most, and by which tolerances they are chosen."""
+    from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
+    from simkit_solvers.grids.jump_grid import JumpGrid
+
+    grid = simulation.grid
+    if isinstance(grid, JumpGrid):
+        return {"steps": None, "path_steps": None, "max_steps": grid.max_steps}
+    if isinstance(grid, AdaptiveGrid):
+        limits = {"rtol": float(grid.tolerances.rtol), "atol": float(grid.tolerances.atol)}
+        return {"steps": None, "path_steps": None, "max_steps": grid.max_steps, **limits}
+    return {"steps": grid.steps, "path_steps": simulation.paths * grid.steps}
+
+
+def check_memory(simulations: Mapping[str, Simulation]) -> None:
+    """Raise `InputError` where what is to be kept, of variants all, is more than the memory available."""
+    available = available_memory()
+    needed = sum(estimate(simulation)["memory_bytes"] for simulation in simulations.values())
+    if available is not None and needed > available:
+        raise InputError(
+            f"save: takes about {short_count(needed)}B of memory, and {short_count(available)}B are "
+            "available; store fewer paths (save.paths) or save fewer times (save.points)"
+        )
+
+
+def estimate_text(sizes: dict[str, Any]) -> str:
+    """The estimate as lines for a person."""
+    counts = {key: f"{value:,}" for key, value in sizes.items() if isinstance(value, int)}
+    steps = f"{counts['paths']} paths x "
+    if sizes["steps"] is None and "rtol" not in sizes:
+        steps += f"at most {counts['max_steps']} events or leaps"
+    elif sizes["steps"] is None:
+        steps += (
+            f"at most {counts['max_steps']} adaptive steps, rtol {sizes['rtol']:g}, atol {sizes['atol']:g}"
+        )
+    else:
+        steps += f"{counts['steps']} steps, {short_count(sizes['path_steps'])} path-steps"
+    memory, output = (short_count(sizes[key]) for key in ("memory_bytes", "output_bytes"))
+    available = sizes["memory_available_bytes"]
+    warning = ""
+    if available is not None and sizes["memory_bytes"] > available:
+        warning = (
+            f"\nwarning: a run would be refused: that is more than the {short_count(available)}B of memory "
+            "that are available: store fewer paths (save.paths) or save fewer times (save.points)"
+        )
+    return (
+        f"{steps}\n"
+        f"saved times: {counts['saved_times']}\n"
+        f"chunks: {counts['chunks']} of {counts['paths_per_chunk']} paths, devices: {counts['devices']}\n"
+        f"about {memory}B of memory beside jax itself, {output}B of output before compression{warning}"
+    )

@@ -1,0 +1,287 @@
+"""The step bias: how far means are from those of infinitely short steps, by the same paths on other grids.
+
+`step_levels` says which grids these are, `step_error` what follows from the values. The first 4096 paths run
+again, of adaptive steps no more than a tenth of the work of the run, and then as many more as it takes for
+the bias to be known as well as the mean, within that tenth. Where longer steps have no claim to an estimate,
+or no finite values, shorter ones are taken: they cost more, and say more of the run's own.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
+from simkit_solvers.grids.jump_grid import JumpGrid
+from simkit_solvers.methods.registry import samples_exactly, weak_order
+from simkit_solvers.problems.problem import AbstractSDE
+
+from simkit.ensemble.chunk_program import ChunkProgram, quantity_rows
+from simkit.ensemble.could_differ import could_differ, is_random, range_of
+from simkit.ensemble.paths import as_device_ids, lanes_for, path_mesh, path_program, with_traced_steps
+from simkit.ensemble.programs import Request, compiled
+from simkit.ensemble.simulation import Simulation
+from simkit.ensemble.step_bias.bias_paths import BiasRun, Ends
+from simkit.ensemble.step_bias.leap_bias import leap_run
+from simkit.ensemble.step_bias.resolution import OF_VALUE
+from simkit.ensemble.step_bias.rounding import rounding_error
+from simkit.ensemble.step_bias.step_error import NEAR, StepError, step_error
+from simkit.ensemble.step_bias.step_levels import Comparison, approximate, levels
+from simkit.observe.observables import OVER_TIME, Observer
+
+BIAS_PATHS = 4096
+MOST_BIAS_PATHS = 2**19  # 4 MB of final values for each quantity
+PART_OF_WORK = 0.1
+QUADRATURE_ORDER = 2.0
+MOST_LOST = 0.01  # of the paths: more that fail on another grid, and the others are no sample of all
+
+
+@dataclasses.dataclass(frozen=True)
+class StepErrors:
+    """Step errors of mean and variance by quantity, and how many paths are finite in the run only."""
+
+    errors: dict[str, StepError]
+    left_out: dict[str, int]
+    variances: dict[str, StepError] = dataclasses.field(default_factory=dict)
+
+
+def unknown_errors(simulation: Simulation) -> StepErrors:
+    """Those of a run without anything to compare with: unknown, none where the law is sampled exactly.
+
+    The former are runs whose jumps are not split between halves of a step, and whose number of steps or dates
+    rule out longer ones.
+    """
+    jumps = isinstance(simulation.grid, JumpGrid)
+    names = () if jumps else approximate_means(simulation)
+    return StepErrors(dict.fromkeys(names, UNKNOWN), {})
+
+
+def approximate_means(simulation: Simulation) -> tuple[str, ...]:
+    """The quantities whose means have a step error: of exact states those of functionals over time."""
+    if samples_exactly(simulation.solver, simulation.problem):
+        return approximate(simulation)
+    return *simulation.problem.State._fields, *simulation.observables
+
+
+def bias_run(simulation: Simulation, shorter: bool = False) -> BiasRun | None:
+    """How to find the step bias; None where there is nothing to compare with (`levels`)."""
+    if isinstance(simulation.grid, JumpGrid):
+        return leap_run(simulation, shorter, PART_OF_WORK, MOST_BIAS_PATHS)
+    others = levels(simulation, shorter)
+    if not others:
+        return None
+    cost = sum(other.cost for other in others)
+    random = is_random(simulation)
+    affordable = min(int(PART_OF_WORK * simulation.paths / cost), MOST_BIAS_PATHS)
+    first = BIAS_PATHS
+    if isinstance(simulation.grid, AdaptiveGrid):
+        first = min(lanes_for(affordable), BIAS_PATHS)  # all lanes are simulated in any case
+    paths = min(simulation.paths, first) if random else 1
+    most = max(paths, affordable) if random else 1
+    mesh = path_mesh(simulation.devices if most > paths else 1)
+    devices = mesh.devices.size
+    ids = as_device_ids(0, devices, lanes_for(-(-paths // devices)), mesh)
+
+    def request(other: Comparison) -> Request:
+        there = dataclasses.replace(simulation, observer=other.observer, grid=other.grid)
+        grid = with_traced_steps(simulation.problem, other.grid)
+        program, inputs = path_program(there, grid, mesh, other.driver)
+        return Request(ChunkProgram(program, tuple(quantity_rows(there).items())), (inputs, ids), mesh)
+
+    names = tuple(quantity_rows(simulation))
+
+    def ends(result) -> Ends:
+        values, _ = result
+        last = (np.asarray(array, np.float64)[-1].reshape(1, -1) for array in values)
+        return dict(zip(names, last, strict=True))
+
+    factors = tuple(other.factor for other in others if other.factor != 1)
+    requests = tuple(map(request, others))
+    return BiasRun(factors, requests, ends, orders(simulation), paths, most)
+
+
+def orders(simulation: Simulation) -> dict[str, float]:
+    """The order of each quantity's mean: the solver's, of integrals over steps no more than the trapezoid's.
+
+    Where nothing but the rule of the integral can be wrong, the order is that of the rule. Bridges between
+    exact states keep the volatility of their start, which leaves them order 1.
+    """
+    jumps = isinstance(simulation.grid, JumpGrid)
+    exact = samples_exactly(simulation.solver, simulation.problem)
+    chosen = jumps or isinstance(simulation.grid, AdaptiveGrid)  # lengths, for an order of 1
+    order = 1.0 if chosen or exact else weak_order(simulation.solver, simulation.problem)
+    state = {*simulation.problem.State._fields}
+    by_name = dict.fromkeys(approximate_means(simulation), order)
+    observer = simulation.observer
+    for observable in observer.observables if isinstance(observer, Observer) and not jumps else ():
+        kinds = {functional.kind for functional in observable.functionals}
+        if observable.name in by_name and not kinds.isdisjoint(OVER_TIME):
+            rule = not observable.names & state or (exact and "no_touch" not in kinds)
+            by_name[observable.name] = QUADRATURE_ORDER if rule else min(order, QUADRATURE_ORDER)
+    return by_name
+
+
+@dataclasses.dataclass(frozen=True)
+class FinishedRun:
+    """A simulation that has run: final values of the first paths, statistics of all, and steps of a path."""
+
+    simulation: Simulation
+    ends: Mapping[str, np.ndarray]
+    moments: Mapping[str, np.ndarray]
+    steps: float
+
+
+def step_errors(
+    finished: FinishedRun, bias: BiasRun, programs: Sequence[Callable]
+) -> tuple[StepErrors, float]:
+    """The step errors of all quantities at the end, and the seconds that it took to compile for them."""
+    found = _by_levels(finished, bias, programs)
+    without = [
+        name for name in bias.orders if _says_little(found, name, _Last.of(name, finished.moments).size)
+    ]
+    if bias.most == 1 and not {*without}.isdisjoint(finished.simulation.problem.State._fields):
+        without = list(bias.orders)  # of one path, whose variables depend on each other
+    shorter = bias_run(finished.simulation, shorter=True) if without else None
+    if shorter is None or shorter.factors == bias.factors:
+        unknown = dict.fromkeys(bias.orders, UNKNOWN)
+        return dataclasses.replace(found, errors=unknown | found.errors), 0.0
+    shorter = dataclasses.replace(shorter, orders=bias.orders)
+    programs, compile_s = compiled(*shorter.requests)
+    again = _by_levels(finished, shorter, programs)
+    errors = {name: again.errors.get(name, UNKNOWN) for name in without}
+    left_out = {name: again.left_out[name] for name in without if name in again.left_out}
+    variances = {name: again.variances.get(name, UNKNOWN) for name in without if name in found.variances}
+    return StepErrors(found.errors | errors, left_out, found.variances | variances), compile_s
+
+
+def _says_little(found: StepErrors, name: str, size: float) -> bool:
+    """Whether there is no estimate, or one whose error is larger than itself and matters."""
+    if name in found.left_out or name not in found.errors or found.errors[name].claim == "at least":
+        return True
+    error = found.errors[name]
+    return error.left_out > max(abs(error.bias), OF_VALUE * size)
+
+
+def _by_levels(finished: FinishedRun, bias: BiasRun, programs: Sequence[Callable]) -> StepErrors:
+    """The step errors by these grids, by as many paths as it takes."""
+    simulation = finished.simulation
+    last = {name: _Last.of(name, finished.moments) for name in bias.orders}
+    steps = 0.0 if isinstance(simulation.grid, JumpGrid) else finished.steps  # counts are not rounded
+
+    in_normals = rounding_of_normals(simulation)
+    unsure = unsure_order(simulation)
+
+    def errors(each: Mapping[str, np.ndarray]) -> StepErrors:
+        found = StepErrors({}, {})
+        for name, values in each.items():
+            size, order = last[name].size, bias.orders[name]
+            rounding = float(rounding_error(size, simulation, steps, last[name].spread))
+            rounding = max(rounding, in_normals * last[name].spread)
+            event = _event(name, last[name], simulation)
+            error, lost = step_error_of_paths(values, bias.factors, order, rounding, event, unsure)
+            if error is not None:
+                found.errors[name] = error
+            if lost:
+                found.left_out[name] = lost
+            if last[name].varies:
+                squares = _squares(values)
+                error, _ = step_error_of_paths(squares, bias.factors, order, size * rounding, 0.0, unsure)
+                if error is not None:
+                    found.variances[name] = error
+        return found
+
+    values = bias.values(programs, finished.ends, 0, bias.paths)
+    found = errors(values)
+    ratios = [
+        error.noise / last[name].stderr
+        for name, error in found.errors.items()
+        if 0 < last[name].stderr < math.inf and error.claim == "estimate" and math.isfinite(error.noise)
+    ]
+    paths = math.ceil(min(bias.paths * max(ratios, default=0) ** 2, bias.most))
+    if paths <= bias.paths:
+        return found
+    more = bias.values(programs, finished.ends, bias.paths, paths - bias.paths)
+    return errors({name: np.concatenate([x, more[name]]) for name, x in values.items()})
+
+
+def rounding_of_normals(simulation: Simulation) -> float:
+    """That of the normals that make the increments of other steps, in programs that may round otherwise."""
+    return float(np.finfo(simulation.normals).eps) if isinstance(simulation.problem, AbstractSDE) else 0.0
+
+
+def unsure_order(simulation: Simulation) -> float:
+    """How much less the order may be: adaptive steps go with their tolerances, but not exactly."""
+    return NEAR if isinstance(simulation.grid, AdaptiveGrid) else 0.0
+
+
+def step_error_of_paths(
+    values: np.ndarray,
+    factors: tuple[float, ...],
+    order: float,
+    rounding: float,
+    event: float,
+    unsure: float = 0.0,
+) -> tuple[StepError | None, int]:
+    """The step error, and how many paths are finite in the run alone, on the worst of the grids.
+
+    Of whole numbers, or one number, that no other grid changes on any of n paths, it may change one in n, by
+    `event`.
+    A grid on which too many are lost does not count, nor do longer steps: paths that survive are no sample of
+    all. Where no grid is left, or a finer one is lost, there is no estimate.
+    """
+    values = values[np.isfinite(values[:, 0])]
+    lost = (~np.isfinite(values)).sum(0)
+    good = lost <= MOST_LOST * len(values)
+    lengths = np.asarray([1.0, *factors])
+    good &= lengths < lengths[~good & (lengths > 1)].min(initial=np.inf)
+    if not len(values) or not good[1:].any() or not good[lengths < 1].all():
+        return None, int(lost.max(initial=0))
+    values = values[:, good]
+    discrete = bool(np.all(values == np.rint(values)) or np.ptp(values) == 0)
+    if event and discrete and not np.ptp(values, 1).any():
+        rounding = max(rounding, event / len(values))
+    error = step_error(values, lengths[1:][good[1:]].tolist(), order, rounding, unsure)
+    told = error is not None and math.isfinite(error.bias)
+    return (error if told else None), int(lost.max())
+
+
+def _event(name: str, last: "_Last", simulation: Simulation) -> float:
+    """By how much other steps change a path on which an event, or a count, is another; 0 if none can be.
+
+    Where all paths have one value, it is as far as from one end of what they could have to the other.
+    """
+    if last.varies:
+        return 1.0
+    least, most = range_of(name, simulation)
+    return most - least if could_differ(name, last.mean, simulation) else 0.0
+
+
+def _squares(values: np.ndarray) -> np.ndarray:
+    """Squared deviations, whose means are the variances at each length of step."""
+    finite = np.isfinite(values)
+    n = finite.sum(0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        means = np.where(finite, values, 0.0).sum(0) / np.maximum(n, 1)
+        return (values - means) ** 2 * (n / np.maximum(n - 1, 1))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Last:
+    """What the statistics say of a quantity at the end, and whether paths differ in it."""
+
+    mean: float
+    size: float
+    spread: float
+    stderr: float
+    varies: bool
+
+    @staticmethod
+    def of(name: str, moments: Mapping[str, np.ndarray]) -> "_Last":
+        mean, variance, stderr, low, high = (
+            float(moments[f"{name}_{key}"][-1]) for key in ("mean", "variance", "stderr", "min", "max")
+        )
+        spread = float(np.sqrt(np.nan_to_num(variance)))
+        return _Last(mean, math.hypot(mean, spread), spread, stderr, low < high)
+
+
+UNKNOWN = StepError(math.nan, math.nan, math.nan, "at least", math.nan)

@@ -1,0 +1,66 @@
+r"""The bias of tau-leaping: coupled paths whose leaps are longer or shorter than the run's.
+
+What leaps leave in a mean is of first order in their length. The paths are none of the run's, and share
+events with each other instead (`coupled_leaps`): what a leap draws by itself differs with its length.
+"""
+
+import dataclasses
+
+import jax.numpy as jnp
+import numpy as np
+from simkit_solvers.loops.coupled_leaps import coupled_leaps
+from simkit_solvers.methods.jump.tau_leaping import TauLeaping
+
+from simkit.ensemble.paths import PathProgram, as_device_ids, lanes_for, path_mesh, path_program, start_counts
+from simkit.ensemble.programs import Request
+from simkit.ensemble.simulation import Simulation
+from simkit.ensemble.step_bias.bias_paths import BiasRun, Ends
+
+LONGER, SHORTER = (2.0, 4.0), (0.5, 0.25)
+PIECE = 4  # leaps of the run that a piece of the joint sequence of times costs
+
+
+@dataclasses.dataclass(frozen=True)
+class LeapProgram:
+    """A function of ((inputs, factors), ids) that simulates coupled paths: values at the end by name.
+
+    They are arrays `(factors, leaves, lanes)`.
+    """
+
+    paths: PathProgram
+
+    def __call__(self, given, ids):
+        return self.paths.each(self._ends)(given, ids)
+
+    def _ends(self, given, path):
+        inputs, factors = given
+        network, observer, grid = self.paths.combined(inputs)
+        method, start = self.paths.parts.tree[3], start_counts(network, inputs.initial, path)
+        return coupled_leaps(network, method, factors, start, grid, inputs.key, path, observer).ends
+
+
+def leap_run(simulation: Simulation, shorter: bool, part_of_work: float, most: int) -> BiasRun | None:
+    """How to find the bias of leaps within a part of the run's work; None for another solver.
+
+    By leaps two and four times as long; with `shorter` half and a quarter as long.
+    """
+    if not isinstance(simulation.solver, TauLeaping):
+        return None
+    factors = SHORTER if shorter else LONGER
+    paths = coupled_paths(simulation.paths, factors, part_of_work, most)
+    mesh = path_mesh(1)
+    program, inputs = path_program(simulation, simulation.grid, mesh)
+    ids = as_device_ids(0, 1, lanes_for(paths), mesh)
+    request = Request(LeapProgram(program), ((inputs, jnp.asarray((1.0, *factors), jnp.float64)), ids), mesh)
+    names = (*simulation.problem.State._fields, *simulation.observables)
+    return BiasRun(factors, (request,), _ends, dict.fromkeys(names, 1.0), paths, paths)
+
+
+def coupled_paths(paths: int, factors: tuple[float, ...], part_of_work: float, most: int) -> int:
+    """How many coupled paths cost a part of the work of so many of the run; no lane is empty."""
+    cost = PIECE * sum(1 / factor for factor in (1.0, *factors))
+    return lanes_for(min(int(part_of_work * paths / cost), most))
+
+
+def _ends(result) -> Ends:
+    return {name: np.asarray(array).reshape(len(array), -1) for name, array in result.items()}

@@ -1,0 +1,53 @@
+"""Whether steps are short enough for a mean to be a result."""
+
+import dataclasses
+import math
+from typing import Literal
+
+from simkit.ensemble.step_bias.step_error import StepError
+
+MANY = 5.0  # standard errors
+OF_VALUE, OF_SPREAD = 0.05, 0.1  # a step bias that matters: a part of the value, or of a path's deviation
+COMPARABLE = 0.5  # a step bias that leaves nothing of the larger of the two
+COMPARABLE_AT_LEAST = 0.2  # the same where there is only a bound, beyond which the bias may lie far
+GOOD = 0.01  # of the value or its spread: what more steps are to make of the bias
+MORE = 4  # times as many steps where none can be foretold
+
+
+@dataclasses.dataclass(frozen=True)
+class Resolution:
+    """What the step bias leaves of a mean, and how many steps would leave more of it; 0 where these do."""
+
+    kind: Literal["resolved", "noticeable", "unresolved"]
+    steps: int = 0
+
+
+def resolution(error: StepError | None, size: float, spread: float, stderr: float, steps: int) -> Resolution:
+    """Judge a mean of this size after so many steps by its step error.
+
+    `spread` is the standard deviation over paths, 0 of a single one, and `stderr` the mean's standard error.
+    Noticeable is a bias of many standard errors, its own included, that is also a part of the value, or of
+    the spread, that matters. Unresolved is one as large as these, or one that no other grid could tell. What
+    its extrapolation leaves out counts as bias where it is larger.
+    """
+    if error is None:
+        return Resolution("resolved")
+    if math.isnan(error.bias):
+        return Resolution("unresolved", MORE * steps)
+    bias, larger = max(abs(error.bias), error.left_out), max(size, spread)
+    sure = bias > MANY * math.hypot(stderr, error.noise)
+    matters = bias > OF_VALUE * size or bias > max(OF_SPREAD * spread, GOOD * size)
+    if not (sure and matters):
+        return Resolution("resolved")
+    estimated = error.claim == "estimate"
+    if bias >= (COMPARABLE if estimated else COMPARABLE_AT_LEAST) * larger:
+        return Resolution("unresolved", MORE * steps)
+    wanted = max(stderr, GOOD * larger)
+    times = (bias / wanted) ** (1 / error.order) if estimated and wanted > 0 else MORE
+    return Resolution("noticeable", _rounded_up(steps * max(times, 1.5)))
+
+
+def _rounded_up(steps: float) -> int:
+    """To two digits."""
+    unit = 10 ** max(int(math.log10(steps)) - 1, 0)
+    return math.ceil(steps / unit) * unit

@@ -1,0 +1,205 @@
+"""The other grids on which paths of a run can be simulated again: longer steps, or shorter ones.
+
+The noise is the same: increments of longer steps are sums, areas and jumps included; those of shorter ones
+come from the Brownian bridge. A grid counts if it has all dates at which an observable looks at the path, all
+events, and all points of curves at which a step of the run ends: otherwise it would be another experiment.
+
+Adaptive steps are longer or shorter by other tolerances, which are traced, so that the program is the same.
+The error of an ordinary equation goes with its tolerances. Of a stochastic one steps go with their power 2/3,
+and its error with the steps.
+
+Where the law is sampled exactly, only what functionals over time make of the states is approximate: they see
+every second and fourth state of the same path, or those of a path on steps a fourth as long.
+"""
+
+import dataclasses
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import numpy as np
+from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
+from simkit_solvers.grids.grid import Grid
+from simkit_solvers.loops.compensated import loses_float32
+from simkit_solvers.methods.registry import samples_exactly, weak_order
+from simkit_solvers.problems.curve import INSIDE
+from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
+from simkit_solvers.problems.observe import AbstractObserver
+from simkit_solvers.problems.problem import AbstractSDE
+from simkit_solvers.problems.schedule import Schedule, schedule_of
+from simkit_solvers.random.generator import Words
+from simkit_solvers.random.noise import CoarsenedNoise, CounterNoise, HalvedNoise
+
+from simkit.ensemble.paths import Driver
+from simkit.ensemble.simulation import Simulation
+from simkit.observe.observables import Observer
+
+FEWEST = 4  # steps of a grid of which something is learnt about shorter ones
+LONGER = (2, 4), (3, 9)
+SHORTER = 0.5, 0.25
+HALVING = {0.5: HalvedNoise.of, 0.25: HalvedNoise.twice}
+TOLERANCES = (10.0, 0.1), (0.1, 0.01), (10.0, 100.0)
+FINEST = 8  # units in the last place, below which no relative tolerance is
+STOCHASTIC_POWER = 2 / 3  # of tolerances, by which stochastic steps become short
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """Another grid for the same paths: `factor` is its step over the run's, and `cost` its work.
+
+    `see` makes of the run's observer that of the grid.
+    """
+
+    factor: float
+    cost: float
+    grid: Grid | AdaptiveGrid
+    driver: Driver
+    observer: AbstractObserver
+    see: Callable[[Any], Any] = lambda observer: observer
+
+
+@dataclasses.dataclass(frozen=True)
+class LongerSteps:
+    """Makes the noise of a path on steps `factor` times as long."""
+
+    factor: int
+
+    def __call__(self, key: Words, path, float64: bool) -> CoarsenedNoise:
+        return CoarsenedNoise(CounterNoise.of(key, path, float64), self.factor)
+
+
+def levels(simulation: Simulation, shorter: bool = False) -> tuple[Comparison, ...]:
+    """Two grids beside the run's own, from which an order can be told; one or none where there are no more.
+
+    Steps of 2h and 4h, or 3h and 9h. Where dates or the number of steps rule these out, h/2 takes the place
+    of those that are missing, then h/4. With `shorter` it is h/2 and h/4, which say more of h and cost more.
+    Adaptive steps have those of tolerances ten times as large and a tenth as large; with `shorter`, where the
+    equation is ordinary, a tenth and a hundredth.
+    None for the jump process of a reaction network. Where the solver samples the law of the process exactly
+    they are of the same steps; with `shorter`, or where their number rules that out, three of shorter ones,
+    the first seen as the run's.
+    Jumps are not split between halves of a step, so that jump diffusions have longer steps only.
+    """
+    grid = simulation.grid
+    if isinstance(grid, AdaptiveGrid):
+        return _by_tolerances(simulation, grid, shorter)
+    if not isinstance(grid, Grid):
+        return ()
+    if samples_exactly(simulation.solver, simulation.problem):
+        return (() if shorter else _sparser(simulation, grid)) or _denser(simulation, grid)
+    halves = [level for factor in SHORTER if (level := _shorter(simulation, grid, factor)) is not None]
+    if shorter:
+        return tuple(halves)
+    pairs: list[Any] = [
+        [level for factor in pair if (level := _longer(simulation, grid, factor))] for pair in LONGER
+    ]
+    whole = next((pair for pair in pairs if len(pair) == 2 and pair[1].grid.steps >= FEWEST), None)
+    if whole is not None:
+        return tuple(whole)
+    longer = next((pair for pair in pairs if pair), [])
+    if not halves:
+        return tuple(longer)
+    return (halves[0], longer[0]) if longer else tuple(halves)
+
+
+def approximate(simulation: Simulation) -> tuple[str, ...]:
+    """The observables that are approximate also of exact states: those with functionals over time."""
+    observer = simulation.observer
+    each = observer.observables if isinstance(observer, Observer) else ()
+    return tuple(observable.name for observable in each if observable.approximates)
+
+
+def _sparser(simulation: Simulation, grid: Grid) -> tuple[Comparison, ...]:
+    """The paths of the run, of which functionals over time see fewer states."""
+    schedule = schedule_of(simulation.problem)
+    for pair in LONGER if approximate(simulation) else ():
+        last = pair[-1]
+        if grid.steps % last or grid.steps < FEWEST * last or not _keeps_dates(schedule, grid, last):
+            continue
+        found = [
+            Comparison(factor, 1.0, grid, CounterNoise.of, see(simulation.observer), see)
+            for factor in pair
+            for see in [operator.methodcaller("spaced", factor)]
+        ]
+        if all(each.observer is not None for each in found):
+            return tuple(found)
+    return ()
+
+
+def _denser(simulation: Simulation, grid: Grid) -> tuple[Comparison, ...]:
+    """Other paths of the same law on shorter steps, seen as in the run first."""
+    most = round(1 / min(SHORTER))
+    steps = most * grid.steps
+    if not approximate(simulation) or steps >= 2**31:
+        return ()
+    if loses_float32(simulation.solver, simulation.precision, steps):
+        return ()
+    finer = Grid(grid.t0, grid.dt / most, steps, steps)
+
+    def at(factor: float) -> Comparison:
+        def see(observer: Any) -> Any:
+            return observer.refined(most).spaced(round(most * factor))
+
+        return Comparison(factor, most, finer, CounterNoise.of, see(simulation.observer), see)
+
+    return tuple(map(at, (1.0, *SHORTER)))
+
+
+def _longer(simulation: Simulation, grid: Grid, factor: int) -> Comparison | None:
+    see = operator.methodcaller("coarsened", factor)
+    observer = see(simulation.observer)
+    if grid.steps % factor or grid.steps <= factor or observer is None:
+        return None
+    if not _keeps_dates(schedule_of(simulation.problem), grid, factor):
+        return None
+    steps = grid.steps // factor
+    longer = Grid(grid.t0, grid.dt * factor, steps, steps)
+    return Comparison(factor, 1 / factor, longer, LongerSteps(factor), observer, see)
+
+
+def _shorter(simulation: Simulation, grid: Grid, factor: float) -> Comparison | None:
+    times = round(1 / factor)
+    steps = times * grid.steps
+    if steps >= 2**31 or isinstance(simulation.problem, AbstractJumpDiffusion):
+        return None
+    if loses_float32(simulation.solver, simulation.precision, steps):
+        return None
+    see = operator.methodcaller("refined", times)
+    halves = Grid(grid.t0, grid.dt / times, steps, steps)
+    return Comparison(factor, times, halves, HALVING[factor], see(simulation.observer), see)
+
+
+def _by_tolerances(simulation: Simulation, grid: AdaptiveGrid, shorter: bool) -> tuple[Comparison, ...]:
+    """Two other tolerances, with a relative one below 1 that the precision can hold."""
+    stochastic = isinstance(simulation.problem, AbstractSDE)
+    rtol, finest = float(grid.tolerances.rtol), FINEST * float(np.finfo(simulation.precision).eps)
+    possible = [pair for pair in TOLERANCES if all(finest <= times * rtol < 1 for times in pair)]
+    if shorter and not stochastic:
+        possible = [pair for pair in possible if max(pair) < 1]
+    power = STOCHASTIC_POWER if stochastic else 1.0
+    of_steps = power if stochastic else 1 / weak_order(simulation.solver, simulation.problem)
+
+    def other(times: float) -> Comparison:
+        tolerances = eqx.tree_at(
+            lambda t: (t.rtol, t.atol),
+            grid.tolerances,
+            (times * grid.tolerances.rtol, times * grid.tolerances.atol),
+        )
+        there = eqx.tree_at(lambda g: g.tolerances, grid, tolerances)
+        return Comparison(times**power, times**-of_steps, there, CounterNoise.of, simulation.observer)
+
+    return tuple(map(other, possible[0])) if possible else ()
+
+
+def _keeps_dates(schedule: Schedule | None, grid: Grid, factor: int) -> bool:
+    """Whether longer steps end at the events, and at the points of curves at which the run's steps end."""
+    if schedule is None:
+        return True
+    if any(event.steps_of(grid.steps // factor) is None for event in schedule.events):
+        return False
+    nodes = np.concatenate([np.zeros(0), *(np.asarray(each, np.float64) for each in schedule.nodes)])
+    steps = (nodes - float(grid.t0)) / float(grid.dt)
+    steps = steps[(steps > 0) & (steps < grid.steps)]
+    met = np.rint(steps)[np.abs(steps - np.rint(steps)) < INSIDE]
+    return bool(np.all(met % factor == 0))

@@ -1,0 +1,117 @@
+"""The first look at an expression: is it made of numbers, names and operators, and not too deep?
+
+What passes holds no text in quotes, no brackets, no attributes and no words of Python, and its parentheses
+are few enough for any parser.
+"""
+
+import keyword
+import re
+import unicodedata
+from typing import NoReturn
+
+from simkit.errors import InputError
+from simkit.suggestions import shown
+
+MAX_LENGTH = 2000
+MAX_DEPTH = 50
+
+_TOKEN = re.compile(
+    r"(?P<space>[ \t\r\n]+)|(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)"
+    r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)|(?P<operator>\*\*|//|<=|>=|==|!=|:=|[-+*/(),<>=])"
+)
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?![0-9.])")
+_WHOLE_DATE = re.compile(
+    r"(?:19|20)[0-9]{2}([-/.])[01]?[0-9]\1[0-3]?[0-9]|[0-3]?[0-9]([-/.])[0-3]?[0-9]\2(?:19|20)[0-9]{2}"
+)
+_REFUSED = {
+    ".": "attributes (a.b) are not allowed; a function is called as max(S)",
+    "[": "indexing and lists ([) are not allowed",
+    "]": "indexing and lists (]) are not allowed",
+    "{": "braces are not allowed",
+    "}": "braces are not allowed",
+    "'": "text in quotes is not allowed",
+    '"': "text in quotes is not allowed",
+    "^": "a power is written ** and not ^",
+    "%": "% is not available; 5 per cent are 0.05, and a remainder is a - b*floor(a/b)",
+    "//": "// is not available; use floor(a/b)",
+    "&": "& is not available; use `and`",
+    "|": "| is not available; use `or`",
+    "~": "~ is not available; use `not`",
+    "!": "! is not available; use `not`",
+    ":=": "assignment (:=) is not allowed",
+    ":": "a colon is not allowed",
+    ";": "a semicolon is not allowed",
+}
+_WORDS = {
+    "if": "; a choice is written where(condition, a, b)",
+    "else": "; a choice is written where(condition, a, b)",
+    "True": "; write a comparison",
+    "False": "; write a comparison",
+}
+
+
+class ExpressionError(InputError):
+    """An expression that cannot be compiled; the message says at which of its columns, counted from 1."""
+
+
+def check_tokens(text: str, keywords: bool) -> None:
+    """Refuse everything but numbers, names and operators; `=` only where arguments may have `keywords`."""
+    if len(text) > MAX_LENGTH:
+        raise ExpressionError(f"an expression of {len(text)} characters; at most {MAX_LENGTH} are allowed")
+    if _WHOLE_DATE.fullmatch(text.strip()):
+        _fail_as_date(text, len(text) - len(text.lstrip()))
+    at = depth = 0
+    previous = operand = ""
+    while at < len(text):
+        found = _TOKEN.match(text, at)
+        token = found[0] if found else text[at]
+        if found is None or token in _REFUSED:
+            fail(at, _REFUSED.get(token) or _unknown(token))
+        if found["number"] and _DATE.match(text, at):
+            _fail_as_date(text, at)
+        if found["name"] and previous == "number":
+            number = "a number is written without underscores" if token[0] == "_" else "write * between them"
+            fail(at, f"{shown(token)} follows a number directly; {number}")
+        if found["number"] and previous == "number":
+            fail(at, "a number with two points")
+        if operand and (found["number"] or (found["name"] and not keyword.iskeyword(token))):
+            after = f"{shown(token)} follows {shown(operand)} without an operator"
+            fail(at, f"{after}; a product is written *, and a number without its unit")
+        if found["name"] and keyword.iskeyword(token) and token not in ("and", "or", "not"):
+            fail(at, f"{token!r} is a reserved word and not allowed{_WORDS.get(token, '')}")
+        if token == "=" and not keywords:
+            fail(at, "= is not allowed here; equality is ==, and arguments are given without names")
+        depth += (token == "(") - (token == ")")
+        if depth > MAX_DEPTH:
+            fail(at, f"nested more than {MAX_DEPTH} levels deep")
+        previous = found.lastgroup or ""
+        if not found["space"]:
+            operand = token if found["number"] or (found["name"] and not keyword.iskeyword(token)) else ""
+        at = found.end()
+
+
+def _fail_as_date(text: str, at: int) -> NoReturn:
+    """What is meant for a date would be a difference or a quotient of its numbers."""
+    date = text[at:].split()[0]
+    message = (
+        f"{shown(date)} looks like a date; times are numbers, such as years since t0, and arithmetic has"
+    )
+    fail(at, f"{message} spaces around its operators")
+
+
+def _unknown(letter: str) -> str:
+    """What is said of a character that no expression has; one that is Greek is spelt."""
+    spelt = re.fullmatch(r"GREEK (?:SMALL|CAPITAL) LETTER ([A-Z]+)", unicodedata.name(letter, ""))
+    if spelt:
+        return f"names are in plain letters: spell {letter} out as {spelt[1].lower()}"
+    return f"the character {letter!a} is not allowed"
+
+
+def place(offset: int) -> str:
+    """Where in an expression an offset is; its column is not that of the file."""
+    return f"(column {offset + 1} of the expression)"
+
+
+def fail(offset: int, message: str) -> NoReturn:
+    """Raise at an offset, which messages count from 1."""
+    raise ExpressionError(f"{message} {place(offset)}")

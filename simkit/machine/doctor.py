@@ -1,0 +1,178 @@
+"""Is this machine fit for simkit: versions, devices, vector width, a calculation that jax once got wrong."""
+
+import dataclasses
+import importlib.metadata
+import os
+import platform
+import sys
+from pathlib import Path
+from typing import Literal
+
+from simkit.errors import InputError
+from simkit.machine.compilation_cache import VARIABLE, cache_folder, fault_of
+from simkit.machine.xla_flags import has_avx512, reason_against_wide_vectors
+from simkit.version import simkit_version
+
+KNOWN_BAD_JAX = {
+    "0.10.2": "wrong numbers on CPU (jax issue 39103) and crashes on some reductions (39257)",
+    "0.11.0": "crashes on some reductions (jax issue 39257)",
+    "0.11.1": "scans that keep rows take quadratic time on CPU (jax issue 40101)",
+}
+PACKAGES = (
+    "jax",
+    "jaxlib",
+    "diffrax",
+    "equinox",
+    "optimistix",
+    "lineax",
+    "numpy",
+    "xarray",
+    "zarr",
+)
+REDUCTION_LENGTH = 16385  # the shortest at which jax 0.10.2 goes wrong in float64
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """One line of the examination. `failed` means that results cannot be trusted here."""
+
+    name: str
+    value: str
+    status: Literal["ok", "warning", "failed"] = "ok"
+
+
+def examine() -> list[Finding]:
+    """Everything that `simkit doctor` prints. Imports jax and runs a small calculation."""
+    vectors = _vectors()  # before jax is imported, while the decision is still open
+    return [
+        Finding("python", f"{platform.python_version()} ({sys.executable})"),
+        Finding("platform", platform.platform()),
+        Finding("simkit", simkit_version()),
+        *(_version(name) for name in PACKAGES),
+        _devices(),
+        vectors,
+        _float64(),
+        _reduction(),
+        _cache(),
+        _threads(),
+        _memory(),
+    ]
+
+
+def healthy(findings: list[Finding]) -> bool:
+    """Whether nothing failed; warnings are allowed."""
+    return all(finding.status != "failed" for finding in findings)
+
+
+def known_bad(name: str, version: str) -> str | None:
+    """What is wrong with this version of jax or jaxlib, or None."""
+    return KNOWN_BAD_JAX.get(version) if name in ("jax", "jaxlib") else None
+
+
+def reduction_error() -> float:
+    r"""Largest relative error of a jitted `vmap(lambda r: sum((M @ r)**2))` against NumPy, in float64 on CPU.
+
+    The reproducer of jax issue 39103: jax 0.10.2 returns 0.998 of the last element and says nothing.
+    """
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+
+    rows = np.arange(3.0 * REDUCTION_LENGTH).reshape(REDUCTION_LENGTH, 3)
+    matrix = np.eye(3)
+    with jax.enable_x64(True), jax.default_device(jax.devices("cpu")[0]):
+        found = jax.jit(jax.vmap(lambda row: jnp.sum((jnp.asarray(matrix) @ row) ** 2)))(jnp.asarray(rows))
+    expected = np.sum((rows @ matrix.T) ** 2, axis=1)
+    return float(np.max(np.abs(np.asarray(found) / expected - 1)))
+
+
+def _version(name: str) -> Finding:
+    try:
+        version = importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return Finding(name, "not installed", "warning")
+    fault = known_bad(name, version)
+    if fault is None:
+        return Finding(name, version)
+    return Finding(name, f"{version}: {fault}; install another version", "warning")
+
+
+def _devices() -> Finding:
+    import jax
+
+    try:
+        devices = jax.devices()
+    except RuntimeError as error:
+        return Finding("devices", str(error), "failed")
+    kinds = sorted({device.device_kind for device in devices})
+    return Finding("devices", f"{len(devices)} x {', '.join(kinds)} ({jax.default_backend()})")
+
+
+def _vectors() -> Finding:
+    flags = os.environ.get("XLA_FLAGS")
+    processor = "AVX-512" if has_avx512() else "no AVX-512"
+    chosen = (
+        f"XLA_FLAGS={flags}" if flags is not None else f"XLA's default, since {reason_against_wide_vectors()}"
+    )
+    return Finding("vector width", f"{processor}; {chosen}")
+
+
+def _float64() -> Finding:
+    import jax
+    import jax.numpy as jnp
+
+    with jax.enable_x64(True):
+        third = jnp.asarray(1.0) / 3
+    right = float(third) == 1 / 3
+    return Finding("float64", "available" if right else f"got {third.dtype}", "ok" if right else "failed")
+
+
+def _reduction() -> Finding:
+    error = reduction_error()
+    if error < 1e-12:
+        return Finding("reduction", f"right to {error:.1g} (the calculation of jax issue 39103)")
+    return Finding("reduction", f"wrong by {error:.1g} (jax issue 39103): install another jax", "failed")
+
+
+def _cache() -> Finding:
+    """Where `simkit run` keeps what it compiled."""
+    try:
+        folder = cache_folder()
+    except InputError as error:
+        return Finding("compiled programs", str(error), "warning")
+    if folder is None:
+        return Finding("compiled programs", f"not kept, since {VARIABLE} is off")
+    if not folder.exists():
+        return Finding("compiled programs", f"in {folder}, from the first run on")
+    fault = fault_of(folder)
+    if fault is not None:
+        return Finding("compiled programs", f"not kept: {folder} {fault}", "warning")
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    size = sum(path.stat().st_size for path in files) / 2**20
+    return Finding("compiled programs", f"{size:.0f} MiB in {folder}; {VARIABLE}=off keeps none")
+
+
+def _threads() -> Finding:
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return Finding("threads", str(usable))
+
+
+def available_memory() -> int | None:
+    """Bytes that programs could still get, `None` where the system does not say."""
+    meminfo = Path("/proc/meminfo")
+    if not meminfo.exists():
+        return None
+    amounts = dict(line.split(":") for line in meminfo.read_text().splitlines())
+    return int(amounts["MemAvailable"].split()[0]) * 1024
+
+
+def _memory() -> Finding:
+    """Physical memory and, on Linux, how much of it programs could still get."""
+    if not hasattr(os, "sysconf"):
+        return Finding("memory", "unknown")
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    text = f"{total / 2**30:.1f} GiB"
+    available = available_memory()
+    if available is not None:
+        text += f", {available / 2**30:.1f} GiB available"
+    return Finding("memory", text)

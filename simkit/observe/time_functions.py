@@ -1,0 +1,60 @@
+"""Expressions of time, and events written as expressions, for scheduled problems."""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+from simkit_solvers.numerics.scalar import Scalar
+from simkit_solvers.problems.curve import AbstractTimeFunction
+from simkit_solvers.problems.schedule import AbstractChange, parameters_at
+
+from simkit.expressions.expression import Expression
+
+
+class TimeExpression(AbstractTimeFunction):
+    """The value of an expression of curves, constants and `t`."""
+
+    constants: dict[str, Scalar]
+    curves: dict[str, AbstractTimeFunction | Scalar]
+    expression: Expression = eqx.field(static=True)
+
+    @property
+    def nodes(self):
+        return tuple(
+            nodes
+            for curve in self.curves.values()
+            if isinstance(curve, AbstractTimeFunction)
+            for nodes in curve.nodes
+        )
+
+    def __call__(self, t):
+        dtype = jnp.result_type(t)
+        curves = {n: c(t) if isinstance(c, AbstractTimeFunction) else c for n, c in self.curves.items()}
+        return jnp.asarray(self.expression({**self.constants, **curves, "t": t}), dtype)
+
+    def within(self, t0, t1):
+        curves: dict[str, Any] = {
+            n: c.within(t0, t1) if isinstance(c, AbstractTimeFunction) else c for n, c in self.curves.items()
+        }
+        changes = any(isinstance(c, AbstractTimeFunction) for c in curves.values())
+        if changes or "t" in self.expression.names:
+            return TimeExpression(self.constants, curves, self.expression)
+        return self.expression({**self.constants, **curves})
+
+    def prepared(self):
+        curves: dict[str, Any] = {
+            n: c.prepared() if isinstance(c, AbstractTimeFunction) else c for n, c in self.curves.items()
+        }
+        return TimeExpression(self.constants, curves, self.expression)
+
+
+class SetVariables(AbstractChange):
+    """Gives variables new values, all of them computed from the state before. `name` is the event's."""
+
+    constants: dict[str, Scalar]
+    values: tuple[tuple[str, Expression], ...] = eqx.field(static=True)
+    name: str = eqx.field(static=True, default="")
+
+    def __call__(self, problem, t, y):
+        known = {**self.constants, **parameters_at(problem, t), **y._asdict(), "t": t}
+        return y._replace(**{name: jnp.asarray(value(known), t.dtype) for name, value in self.values})

@@ -1,0 +1,122 @@
+r"""Figures made of means, such as the volatility that a price implies or a ratio, with their errors.
+
+With $\Sigma$ the covariance of the means, g the slope and H the curvature of the expression f at the means,
+the mean square error of f is to second order
+
+$$g^T \Sigma g + \tfrac12 \mathrm{tr}(H \Sigma H \Sigma) + \tfrac14 \mathrm{tr}(H \Sigma)^2,$$
+
+the delta method and what it leaves out where f bends within the errors of the means.
+Reference: Casella & Berger (2002), Statistical Inference, 5.5.4.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from simkit.ensemble.simulation import EnsembleResult, Simulation
+from simkit.ensemble.step_bias.rounding import rounding_error
+from simkit.ensemble.step_bias.step_error import StepError
+from simkit.expressions.expression import Expression, ExpressionError
+from simkit.results.dataset_errors import Variables, bias_variables, labels, standard_errors, steps_of, z_of
+
+
+@dataclasses.dataclass(frozen=True)
+class Derived:
+    """A figure made of means at the end; `constants` are the numbers in it."""
+
+    name: str
+    expression: Expression
+    constants: Mapping[str, float]
+    unit: str = ""
+    exact: float | None = None
+
+    def at(self, means: Mapping[str, Any]) -> Any:
+        """Its value where the means are these."""
+        return jnp.asarray(self.expression({**self.constants, **means}), jnp.float64)
+
+    def slopes(self, means: Mapping[str, float]) -> tuple[np.ndarray, np.ndarray]:
+        """Its gradient and its Hessian by the means, in their order."""
+        with jax.enable_x64(True):
+            point = jnp.asarray(list(means.values()), jnp.float64)
+
+            def value(point):
+                return self.at(dict(zip(means, point, strict=True)))
+
+            return np.asarray(jax.grad(value)(point)), np.asarray(jax.hessian(value)(point))
+
+
+def derived_variables(simulation: Simulation, result: EnsembleResult) -> Variables:
+    """For each figure `v` its `v_value` and `v_stderr`, step bias and distance from the exact value."""
+    found: Variables = {}
+    for each in simulation.derived:
+        found |= _figures(each, simulation, result)
+    return found
+
+
+def _figures(derived: Derived, simulation: Simulation, result: EnsembleResult) -> Variables:
+    name, unit, what = derived.name, derived.unit, derived.expression.text
+    moments = result.statistics["moments"]
+    quantities = [str(q) for q in result.statistics["covariance"]["quantity"]]
+    used = [q for q in quantities if q in derived.expression.names]
+    means = {q: float(moments[f"{q}_mean"][-1]) for q in used}
+    try:
+        value = float(derived.expression({**derived.constants, **means}))
+        reason = "" if np.isfinite(value) else f"{what} is {value} at these means"
+    except ExpressionError as error:
+        value, reason = np.nan, str(error)
+    n = {"n": int(moments["n"])}
+    about = labels(unit, what) | n | {"means": " ".join(used), "reason": reason}
+    if reason:
+        return {f"{name}_value": ((), np.nan, about)}
+    gradient, hessian = derived.slopes(means)
+    covariance = _covariance(used, quantities, simulation, result)
+    rounding = float(rounding_error(abs(value), simulation, steps_of(result)))
+    error = max(mean_square_error(gradient, hessian, covariance) ** 0.5, rounding)
+    found: Variables = {
+        f"{name}_value": ((), value, about),
+        f"{name}_stderr": ((), error, labels(unit, f"standard error of {name}_value") | n),
+    }
+    bias = _bias(dict(zip(used, gradient, strict=True)), result)
+    found |= bias_variables(f"{name}_bias", unit, what, bias)
+    if derived.exact is not None:
+        z = z_of(value - derived.exact, error, bias, rounding)
+        found[f"{name}_exact"] = ((), derived.exact, labels(unit, f"exact value of {name}"))
+        found[f"{name}_z"] = ((), z, labels("1", f"(value - bias - exact) / standard error of {name}"))
+    return found
+
+
+def mean_square_error(gradient: np.ndarray, hessian: np.ndarray, covariance: np.ndarray) -> float:
+    """That of a function of means with this covariance, to second order."""
+    curved = np.where(np.isfinite(hessian), hessian, 0.0) @ covariance
+    first, second = gradient @ covariance @ gradient, np.trace(curved @ curved)
+    return float(np.maximum(first, 0.0) + 0.5 * np.maximum(second, 0.0) + 0.25 * np.trace(curved) ** 2)
+
+
+def _covariance(
+    used: list[str], quantities: list[str], simulation: Simulation, result: EnsembleResult
+) -> np.ndarray:
+    """That of the means, whose variances are the squares of the standard errors shown."""
+    places = [quantities.index(q) for q in used]
+    covariance = np.asarray(result.statistics["covariance"]["covariance"])[np.ix_(places, places)]
+    shared = np.nan_to_num(covariance) / max(int(result.statistics["moments"]["n"]), 1)
+    errors = np.array([standard_errors(q, simulation, result)[-1] for q in used])
+    return np.where(np.eye(len(used), dtype=bool), errors**2, shared)
+
+
+def _bias(slopes: Mapping[str, float], result: EnsembleResult) -> StepError | None:
+    """The step bias to first order. Errors of the parts may go together, and are added."""
+    parts = [(g, result.bias[q]) for q, g in slopes.items() if q in result.bias and g != 0]
+    if not parts:
+        return None
+    if any(error.claim == "at least" for _, error in parts):
+        least = float(sum(abs(g * error.bias) for g, error in parts))
+        return StepError(least, np.nan, np.nan, "at least", np.nan)
+    bias, stderr, noise = (
+        float(sum(terms))
+        for terms in zip(*((g * e.bias, abs(g) * e.stderr, abs(g) * e.noise) for g, e in parts), strict=True)
+    )
+    return StepError(bias, stderr, noise, "estimate", min(error.order for _, error in parts))

@@ -1,0 +1,206 @@
+"""The picture of a run: quantiles over time, sample paths, distributions at the end."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from simkit.progress import steps_text
+from simkit.results.plots.plot_layout import (
+    BLUE,
+    COLOURS,
+    COLUMNS,
+    GREY,
+    VERMILION,
+    Panels,
+    arranged,
+    label,
+    shortened,
+)
+from simkit.results.plots.plot_shares import (
+    ceiling,
+    cut_above,
+    final_ends,
+    final_means,
+    final_shares,
+    is_truth,
+)
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+SAMPLES = 8
+HEADING = 132  # letters over the width of a picture
+NUMBER = 0.07  # of a panel's height, which a number needs beside a line
+MEANS: tuple[Any, ...] = (
+    {"color": VERMILION, "linewidth": 2, "label": "mean", "zorder": 4},
+    {"color": "black", "linewidth": 1.6, "linestyle": (0, (4, 3)), "label": "exact mean", "zorder": 5},
+)
+
+
+def plot_run(dataset: "xr.Dataset") -> "Figure":
+    """A row for each quantity over time, a portrait of pairs, then final distributions of the observables.
+
+    What stands over time and which pairs, the run's `plot` section says. A single path is drawn as a curve,
+    without quantiles or distributions. Variants are laid over each other.
+    """
+    if "variant" in dataset.dims:
+        from simkit.results.plots.plot_variants import plot_variants
+
+        return plot_variants(dataset)
+    single = int(dataset.attrs["paths"]) == 1
+
+    def over_time(axes, name: str, first: bool, last: bool) -> None:
+        if single:
+            _curve(axes, dataset, name)
+        else:
+            _fan(axes, dataset, name, first)
+
+    return arranged(
+        dataset,
+        _title(dataset),
+        Panels(
+            over_time,
+            sideways=lambda axes, name, extent, last: _sideways_histogram(axes, dataset, name, extent, last),
+            portrait=lambda axes, pairs: _portrait(axes, dataset, pairs),
+            distribution=lambda axes, name, first: _histogram(axes, dataset, name, first),
+            ends=lambda name: final_ends([dataset], name),
+        ),
+    )
+
+
+def _title(dataset: "xr.Dataset") -> str:
+    a = dataset.attrs
+    paths, failed = int(a["paths"]), int(a["failed_paths"])
+    size = "1 path" if paths == 1 else f"{paths:,} paths"
+    if failed:
+        size += f" ({failed:,} failed)"
+    steps = steps_text(a)
+    seed = f", seed {int(a['seed'])}" if a["kind"] in ("sde", "jump") or paths > 1 else ""
+    return f"{a['model']}   {size} × {steps}   {a['solver']}{seed}"
+
+
+def _curve(axes: "Axes", dataset: "xr.Dataset", name: str) -> None:
+    axes.plot(dataset["time"].values, dataset[f"{name}_mean"].values, color=BLUE, linewidth=1.4)
+    if f"{name}_exact" in dataset:
+        _exact(axes, dataset, name)
+
+
+def _portrait(axes: "Axes", dataset: "xr.Dataset", pairs: list[list[str]]) -> None:
+    """Quantities against each other along the first paths, from a dot where they begin."""
+    single = int(dataset.attrs["paths"]) == 1
+    for number, (across, up) in enumerate(pairs):
+        key = "mean" if single or f"{across}_path" not in dataset else "path"
+        xs, ys = (np.atleast_2d(dataset[f"{name}_{key}"].values)[:SAMPLES] for name in (across, up))
+        for i, (x, y) in enumerate(zip(xs, ys, strict=True)):
+            colour = COLOURS[(number if len(pairs) > 1 else i) % len(COLOURS)]
+            axes.plot(x, y, color=colour, linewidth=1.0 if len(x) > 300 else 1.4)
+            axes.plot(x[:1], y[:1], "o", color=colour, markersize=5)
+    names = pairs[0] if len(pairs) == 1 else None
+    labels = (
+        [label(dataset, name) for name in names] if names else [_listed(dataset, pairs, i) for i in (0, 1)]
+    )
+    axes.set_xlabel(labels[0])
+    axes.set_ylabel(labels[1])
+    wide, high = (np.ptp(limits()) for limits in (axes.get_xlim, axes.get_ylim))
+    if 1 / 4 < wide / high < 4:
+        axes.set_aspect("equal", adjustable="box")
+
+
+def _listed(dataset: "xr.Dataset", pairs: list[list[str]], side: int) -> str:
+    """The names along an axis, and their unit where it is that of all."""
+    names = [pair[side] for pair in pairs]
+    units = {str(dataset[f"{name}_mean"].attrs["units"]) for name in names} - {"", "1"}
+    return ", ".join(names) + (f" [{units.pop()}]" if len(units) == 1 else "")
+
+
+def _exact(axes: "Axes", dataset: "xr.Dataset", name: str) -> None:
+    if "time" not in dataset[f"{name}_exact"].dims:
+        return  # known at the end only, which the distribution there shows
+    values = dataset[f"{name}_exact"].values
+    axes.plot(dataset["time"].values, values, **MEANS[1])
+
+
+def _fan(axes: "Axes", dataset: "xr.Dataset", name: str, first: bool) -> None:
+    times, levels = dataset["time"].values, dataset["quantile"].values
+    if is_truth([dataset], name):  # whose quantiles and paths jump between nought and one
+        levels = levels[:0]
+    quantiles = dataset[f"{name}_quantile"].values
+    pairs = [
+        (i, j) for i, a in enumerate(levels) for j, b in enumerate(levels) if a < b and abs(a + b - 1) < 1e-9
+    ]
+    pairs.sort(key=lambda pair: levels[pair[0]])
+    for depth, (i, j) in enumerate(pairs):
+        shade = 0.18 + 0.2 * depth / max(len(pairs) - 1, 1)
+        text = f"{100 * levels[i]:g}–{100 * levels[j]:g} % of paths"
+        axes.fill_between(
+            times, quantiles[:, i], quantiles[:, j], color=BLUE, alpha=shade, linewidth=0, label=text
+        )
+    if f"{name}_path" in dataset and len(levels):
+        paths = dataset[f"{name}_path"].values[:SAMPLES]
+        lines = axes.plot(times, paths.T, color=GREY, linewidth=0.8, alpha=0.8, zorder=2.5)
+        if lines:
+            lines[0].set_label("sample paths")
+    marker = {"marker": "o", "markersize": 4.5} if len(times) < 5 else {}
+    middle = np.flatnonzero(np.abs(levels - 0.5) < 1e-9)
+    if len(middle):
+        axes.plot(times, quantiles[:, middle[0]], color=BLUE, linewidth=2, label="median", zorder=3, **marker)
+    mean = dataset[f"{name}_mean"].values
+    axes.plot(times, mean, **MEANS[0], **marker)
+    if f"{name}_exact" in dataset:
+        _exact(axes, dataset, name)
+    if len(times) < 5 and first:
+        note = f"only {len(times)} times were saved: set save.points for the shape between"
+        axes.set_title(note, loc="right", fontsize=9, color=GREY)
+
+
+def _sideways_histogram(axes: "Axes", dataset: "xr.Dataset", name: str, extent: float, last: bool) -> None:
+    shares, edges = final_shares(dataset, name, is_truth([dataset], name), extent)
+    if np.all(np.isfinite(edges)):
+        axes.stairs(shares, edges, orientation="horizontal", fill=True, color=BLUE, alpha=0.45, linewidth=0)
+    for value, style in zip(final_means(dataset, name), MEANS, strict=False):
+        axes.axhline(value, **style)
+    top, peak = ceiling(shares), int(np.argmax(shares))
+    axes.set_xlim(0, top)
+    if shares[peak] > top:
+        low, high = axes.get_ylim()
+        at = _beside(final_means(dataset, name), (edges[peak] + edges[peak + 1]) / 2, low, high)
+        style = {"fontsize": 9, "color": "black", "ha": "right", "va": "center", "zorder": 6}
+        place = {"xy": (top, at), "xytext": (-4, 0), "textcoords": "offset points"}
+        axes.annotate(f"{shares[peak]:.0f} %", **place, **style)
+    axes.locator_params(axis="x", nbins=4, integer=True)  # decimals find no room beside a portrait
+    if last:
+        axes.set_xlabel("% of paths per bin")
+
+
+def _beside(lines: list[float], wanted: float, low: float, high: float) -> float:
+    """Where none of the lines crosses a number between `low` and `high`, as near to `wanted` as can be."""
+    room = NUMBER * (high - low)
+    places = [wanted, *(line + side * room for line in lines for side in (-1, 1))]
+    clear = [p for p in places if all(abs(p - line) > 0.99 * room for line in lines)]
+    inside = [p for p in clear if low + room / 2 < p < high - room / 2]
+    return min(inside, key=lambda p: abs(p - wanted), default=wanted)
+
+
+def _histogram(axes: "Axes", dataset: "xr.Dataset", name: str, first: bool) -> None:
+    truth, means = is_truth([dataset], name), final_means(dataset, name)
+    low, high = final_ends([dataset], name)  # a rare large value may move the mean out of all bins
+    shares, edges = final_shares(dataset, name, truth, high - low)
+    for value, style in zip(means, MEANS, strict=False):
+        axes.axvline(value, **style)
+    if np.all(np.isfinite(edges)):
+        axes.stairs(shares, edges, fill=True, color=BLUE, alpha=0.45, linewidth=0)
+        low, high = min(edges[0], *means), max(edges[-1], *means)
+        margin = 0.05 * (high - low)
+        axes.set_xlim(low - margin * (low < edges[0]), high + margin * (high > edges[-1]))
+    cut_above(axes, shares, edges, truth)
+    attributes = dataset[f"{name}_mean"].attrs
+    axes.set_xlabel(f"{name} [{attributes['units']}]" if attributes["units"] else name)
+    if attributes["description"] != name:
+        place = axes.get_subplotspec()
+        columns = place.get_gridspec().ncols if place else COLUMNS
+        text = shortened(str(attributes["description"]), HEADING // columns)
+        axes.set_title(text, fontsize=9, loc="left", color=GREY)
+    if first:
+        axes.set_ylabel("% of paths per bin")

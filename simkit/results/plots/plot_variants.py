@@ -1,0 +1,165 @@
+"""The picture of variants: the same quantities laid over each other, a colour for each variant."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from simkit.results.plots.plot_layout import COLOURS, GREY, Panels, arranged, label, over_time_names
+from simkit.results.plots.plot_shares import (
+    are_whole,
+    ceiling,
+    final_ends,
+    final_mean,
+    final_shares,
+    final_variance,
+    is_truth,
+)
+from simkit.results.plots.plot_strong_order import plot_strong_orders, with_strong_orders
+from simkit.results.table import run_title
+from simkit.results.variant_dataset import each_variant
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+DASHES: tuple[Any, ...] = ("solid", (0, (5, 2)), (0, (1.5, 1.5)))  # of the first, second and third six
+BAND = 0.13
+
+
+def plot_variants(dataset: "xr.Dataset") -> "Figure":
+    """A row for each quantity over time, a portrait of pairs, then final distributions of the observables.
+
+    Over time there are the mean of each variant and the band between its outermost quantiles, of a single
+    path its curve. In a portrait each variant has its first path. Variants on the same Brownian paths would
+    hide each other: of those the picture shows the strong errors.
+    """
+    converging = with_strong_orders(dataset)
+    if converging:
+        return plot_strong_orders(dataset, converging)
+    variants = each_variant(dataset)
+    single = int(dataset.attrs["paths"]) == 1
+    names = [] if single else [*over_time_names(dataset), *dataset.attrs["observables"].split()]
+    what = {name: _what(variants, name) for name in names}
+    alike = len({*what.values()}) == 1
+    return arranged(
+        dataset,
+        _title(dataset),
+        Panels(
+            over_time=lambda axes, name, first, last: _over_time(axes, variants, name, single),
+            sideways=lambda axes, name, extent, last: _sideways(
+                axes, variants, name, extent, what[name] if last or not alike else ""
+            ),
+            portrait=lambda axes, pairs: _portrait(axes, dataset, variants, pairs),
+            distribution=lambda axes, name, first: _distributions(
+                axes, dataset, variants, name, what[name] if first or not alike else ""
+            ),
+            ends=lambda name: final_ends(variants.values(), name),
+        ),
+    )
+
+
+def _style(number: int) -> dict[str, Any]:
+    dashes = DASHES[number // len(COLOURS) % len(DASHES)]
+    return {"color": COLOURS[number % len(COLOURS)], "linestyle": dashes}
+
+
+def _over_time(axes: "Axes", variants: "dict[str, xr.Dataset]", name: str, single: bool) -> None:
+    banded = not single and not is_truth(variants.values(), name)
+    for number, (variant, one) in enumerate(variants.items()):
+        times, style = one["time"].values, _style(number)
+        marker = {"marker": "o", "markersize": 4.5} if len(times) < 5 else {}
+        levels = one["quantile"].values
+        if banded and len(levels) > 1:
+            quantiles = one[f"{name}_quantile"].values
+            shade = {"color": style["color"], "alpha": BAND, "linewidth": 0}
+            axes.fill_between(times, quantiles[:, 0], quantiles[:, -1], **shade)
+            text = f"means, and {100 * levels[0]:g}–{100 * levels[-1]:g} % of paths"
+            axes.set_title(text, loc="right", fontsize=9, color=GREY)
+        width = (1.2 if single else 1.8) * _width(number, len(variants))
+        values = one[f"{name}_mean"].values
+        axes.plot(times, values, label=variant, linewidth=width, zorder=3, **marker, **style)
+
+
+def _width(number: int, variants: int) -> float:
+    """The first is widest, so that it is seen below others that hide it."""
+    return 1 + 0.8 * (variants - 1 - number) / max(variants - 1, 1)
+
+
+def _outlines(
+    axes: "Axes", variants: "dict[str, xr.Dataset]", name: str, orientation: Any, extent: float
+) -> list[float]:
+    """Draw `_what` of each variant as a line around its bins, of equal values none. How high each is."""
+    truth = is_truth(variants.values(), name)
+    tops = []
+    for number, one in enumerate(variants.values()):
+        found, edges = final_shares(one, name, truth, extent)
+        if not truth and (final_variance(one, name) == 0 or not np.all(np.isfinite(edges))):
+            continue
+        if not truth:  # whose bars have a value each; bins of all else differ in width between variants
+            found = found / np.diff(edges)
+        tops.append(1.08 * found.max() if truth else ceiling(found))
+        axes.stairs(found, edges, orientation=orientation, linewidth=1.4, **_style(number))
+        fill = {"color": COLOURS[number % len(COLOURS)], "alpha": BAND, "linewidth": 0}
+        axes.stairs(found, edges, orientation=orientation, fill=True, **fill)
+    return tops
+
+
+def _what(variants: "dict[str, xr.Dataset]", name: str) -> str:
+    """What outlines show: of conditions and counts shares of each value, of all else a density."""
+    edges = [one[f"{name}_histogram_edge"].values for one in variants.values() if final_variance(one, name)]
+    if is_truth(variants.values(), name) or all(map(are_whole, edges)):
+        return "% of paths per value"
+    return "% of paths per unit"
+
+
+def _sideways(axes: "Axes", variants: "dict[str, xr.Dataset]", name: str, extent: float, text: str) -> None:
+    tops = _outlines(axes, variants, name, "horizontal", extent)
+    for number, one in enumerate(variants.values()):
+        axes.axhline(final_mean(one, name), linewidth=1.6, zorder=4, **_style(number))
+    axes.set_xlim(0, max(tops, default=1.0))
+    axes.tick_params(labelbottom=bool(tops))
+    axes.locator_params(axis="x", nbins=4)
+    axes.set_xlabel(text)
+
+
+def _distributions(
+    axes: "Axes", dataset: "xr.Dataset", variants: "dict[str, xr.Dataset]", name: str, text: str
+) -> None:
+    low, high = final_ends(variants.values(), name)
+    tops = _outlines(axes, variants, name, "vertical", high - low)
+    for number, one in enumerate(variants.values()):
+        axes.axvline(final_mean(one, name), linewidth=1.6, zorder=4, **_style(number))
+    axes.set_ylim(0, max(tops, default=1.0))
+    axes.tick_params(labelleft=bool(tops))
+    units = dataset[f"{name}_mean"].attrs["units"]
+    axes.set_xlabel(f"{name} [{units}]" if units else name)
+    axes.set_ylabel(text if tops else "")
+
+
+def _portrait(
+    axes: "Axes", dataset: "xr.Dataset", variants: "dict[str, xr.Dataset]", pairs: list[list[str]]
+) -> None:
+    """Quantities against each other along each variant's first path, from a dot where it begins."""
+    for across, up in pairs:
+        for number, (variant, one) in enumerate(variants.items()):
+            key = "path" if f"{across}_path" in one and one.sizes["path"] else "mean"
+            x, y = (np.atleast_2d(one[f"{name}_{key}"].values)[0] for name in (across, up))
+            width = (0.9 if len(x) > 300 else 1.3) * _width(number, len(variants))
+            axes.plot(x, y, linewidth=width, label=variant, **_style(number))
+            axes.plot(x[:1], y[:1], "o", color=_style(number)["color"], markersize=5)
+    if dataset.attrs["paths"] > 1:
+        axes.set_title("the first path of each", loc="right", fontsize=9, color=GREY)
+    sides = [", ".join(pair[side] for pair in pairs) for side in (0, 1)]
+    names = [label(dataset, name) for name in pairs[0]] if len(pairs) == 1 else sides
+    axes.set_xlabel(names[0])
+    axes.set_ylabel(names[1])
+
+
+def _title(dataset: "xr.Dataset") -> str:
+    a = dataset.attrs
+    paths = int(a["paths"])
+    random = a.get("kind") in ("sde", "jump") or paths > 1
+    seed = f", seed {int(a['seed'])}" if random and "seed" in a else ""
+    each = "1 path" if paths == 1 else f"{paths:,} paths"
+    return f"{run_title(dataset)}   {dataset.sizes['variant']} variants × {each}{seed}"

@@ -1,0 +1,43 @@
+"""What it takes to run an experiment again."""
+
+import os
+import platform
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any
+
+from simkit.config.settings import Experiment
+from simkit.version import simkit_version
+
+
+def provenance(experiment: Experiment) -> dict[str, str]:
+    """What it takes to run the experiment again: the full configuration, versions and platform."""
+    return provenance_of(experiment.resolved())
+
+
+def provenance_of(resolved: Mapping[str, Any]) -> dict[str, str]:
+    """The same of a configuration as plain data."""
+    import jax
+
+    configuration = dict(resolved)
+    configuration.pop("output", None)  # where it lies is not what it is
+    packages = ("jax", "jaxlib", "diffrax", "equinox", "numpy")
+    return {
+        "configuration": as_yaml(configuration),
+        "versions": " ".join(
+            [f"simkit={simkit_version()}", *(f"{name}={version(name)}" for name in packages)]
+        ),
+        "python": platform.python_version(),
+        "platform": f"{platform.system()} {platform.machine()}",
+        "backend": f"{jax.default_backend()}: {jax.local_devices()[0].device_kind}",
+        "xla_flags": os.environ.get("XLA_FLAGS", ""),
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def as_yaml(configuration: dict[str, Any]) -> str:
+    """A configuration as YAML, in its own order."""
+    import yaml
+
+    return yaml.safe_dump(configuration, sort_keys=False, allow_unicode=True)

@@ -1,0 +1,177 @@
+"""Lines below a table that say which figures steps, or too few paths, leave in doubt, and what to do."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+IMPLICIT = {"ode": "Rodas5P", "sde": "DriftImplicitEuler"}
+STIFF = ("Implicit", "Kvaerno", "Rodas", "Rosenbrock", "Sil3")  # in names of solvers for stiff problems
+
+
+def by_quantity(dataset: "xr.Dataset", attribute: str) -> dict[str, int]:
+    """An attribute such as `S 3, call 12`: a count for each quantity that it names."""
+    pairs = (each.split() for each in str(dataset.attrs.get(attribute, "")).split(", ") if each)
+    return {name: int(count) for name, count in pairs}
+
+
+def step_notes(dataset: "xr.Dataset") -> list[str]:
+    """What to say below the table, of each variant."""
+    from simkit.results.variant_dataset import each_variant
+
+    notes = []
+    for variant, one in each_variant(dataset).items():
+        notes += [*unresolved_notes(one, of_variant(variant)), *_others(one, of_variant(variant))]
+    return notes
+
+
+def all_unresolved(dataset: "xr.Dataset") -> list[str]:
+    """The quantities that are no result, of each variant."""
+    from simkit.results.variant_dataset import each_variant
+
+    each = each_variant(dataset).items()
+    return [note for variant, one in each for note in unresolved_notes(one, of_variant(variant))]
+
+
+def of_variant(variant: str) -> str:
+    return f" of variant {variant}" if variant else ""
+
+
+def unresolved_notes(dataset: "xr.Dataset", which: str = "") -> list[str]:
+    """Of a run by itself: the quantities that are no result."""
+    return no_result(dataset, by_quantity(dataset, "unresolved"), which)
+
+
+def no_result(dataset: "xr.Dataset", wanted: dict[str, int], which: str = "") -> list[str]:
+    """A line for the figures that are no result, given the steps wanted for each."""
+    if not wanted:
+        return []
+    accept = "" if _keeps_unresolved(dataset) else "; or accept it by ensemble: {unresolved: keep}"
+    return [
+        f"! {', '.join(wanted)}{which}: no result, the step bias is as large as the value; "
+        f"{more_steps(dataset, wanted)}{accept}"
+    ]
+
+
+def _keeps_unresolved(dataset: "xr.Dataset") -> bool:
+    """Whether the experiment accepts such figures already."""
+    import yaml
+
+    configuration = yaml.safe_load(dataset.attrs.get("configuration", "")) or {}
+    return configuration.get("ensemble", {}).get("unresolved") == "keep"
+
+
+def _others(dataset: "xr.Dataset", which: str) -> Iterable[str]:
+    noticeable = by_quantity(dataset, "noticeable_bias")
+    if noticeable:
+        yield f"! {', '.join(noticeable)}{which}: the step bias matters; {more_steps(dataset, noticeable)}"
+    names = [*dataset.attrs["observables"].split(), *dataset.attrs["state_variables"].split()]
+    bounds = {name: float(x) for name in names if (x := dataset.get(f"{name}_bias_bound")) is not None}
+    seen = [name for name in bounds if _has_no_order(dataset, name)]
+    if seen:
+        yield _no_estimate(dataset, f"{which} ({', '.join(seen)})")
+    if dataset.attrs.get("kind") == "jump":
+        yield from _spread(dataset, which)
+    chosen = "dt" not in dataset.attrs  # by tolerances, or by epsilon
+    failing = by_quantity(dataset, "unresolved")
+    unknown = [name for name in bounds if name not in seen and name not in failing]
+    counts = by_quantity(dataset, "bias_left_out")
+    if unknown:
+        reason = _why_unknown(dataset, not counts.keys().isdisjoint(unknown))
+        yield f"the step bias{which} is unknown ({', '.join(unknown)}): {reason}"
+    lost = ", ".join(f"{name}: {count:,}" for name, count in counts.items() if name not in unknown)
+    if lost:
+        others = "with other tolerances" if chosen else "at its other steps"
+        remedy = "a larger time.max_steps may help" if chosen else "take more steps"
+        yield f"the step bias{which} leaves out paths without a finite value {others} ({lost}); {remedy}"
+    yield from _censored(dataset, names, which)
+    empty = [
+        name for name in names if f"{name}_upper" in dataset and not np.isfinite(dataset[f"{name}_upper"])
+    ]
+    if empty:
+        yield (
+            f"{', '.join(empty)}{which}: 0 on all {int(dataset.attrs['paths']):,} paths, which sets no limit "
+            "to what rarer paths would add; take more paths"
+        )
+
+
+def _no_estimate(dataset: "xr.Dataset", of: str) -> str:
+    """What to say of step biases that have a bound alone."""
+    shrinks = "as that of any order, and is at least what the table says"
+    if "dt" in dataset.attrs:
+        return f"the steps are too long for an estimate of the step bias{of}: it does not shrink {shrinks}"
+    given = "the tolerances" if "rtol" in dataset.attrs else "epsilon"
+    smaller = "smaller rtol and atol" if "rtol" in dataset.attrs else "a smaller epsilon"
+    return (
+        f"no estimate of the step bias{of}: it does not shrink with {given} {shrinks}; where that is too "
+        f"much, take {smaller}"
+    )
+
+
+def _censored(dataset: "xr.Dataset", names: Iterable[str], which: str) -> Iterable[str]:
+    """How many paths a hitting time knows only to be later than the run."""
+    for name in names:
+        if np.isfinite(dataset.get(f"{name}_censored", np.nan)):
+            part, error = (100 * float(dataset[f"{name}_censored{end}"]) for end in ("", "_stderr"))
+            yield (
+                f"{name}{which}: {part:.1f} ± {error:.1f} % of the paths had not met the condition before "
+                "the end, and count with the time of the end"
+            )
+
+
+def _why_unknown(dataset: "xr.Dataset", failed: bool) -> str:
+    """The reason why there is no step bias: paths that have failed on other steps, or no other steps."""
+    adaptive = "rtol" in dataset.attrs
+    if "dt" in dataset.attrs:
+        return (
+            "jumps are not split between halves of a step, and no longer steps meet all dates; take an even "
+            "number of steps"
+        )
+    if adaptive and not failed:
+        precision = dataset.attrs["precision"]
+        remedy = "precision: float64" if precision == "float32" else "a larger rtol"
+        return f"there are no other tolerances below 1 that {precision} resolves; take {remedy}"
+    return f"paths fail with other {'tolerances' if adaptive else 'leaps'}; a larger time.max_steps may help"
+
+
+def _spread(dataset: "xr.Dataset", which: str) -> Iterable[str]:
+    """What leaps make of the variances of counts, which is often more than they make of the means."""
+    found = []
+    for name in dataset.attrs["state_variables"].split():
+        variance, bias = float(dataset[f"{name}_variance"][-1]), dataset.get(f"{name}_variance_bias")
+        if bias is not None and np.isfinite(bias) and variance > 0:
+            part, error = (100 * float(x) / variance for x in (bias, dataset[f"{name}_variance_bias_stderr"]))
+            found.append(f"{name} {part:+.1f} % ± {error:.1f} %")
+    if found:
+        yield f"leaps change the variance{which} by: {', '.join(found)}"
+
+
+def more_steps(dataset: "xr.Dataset", wanted: dict[str, int]) -> str:
+    """How many steps, and for steps that are no result what else may help; of adaptive steps tolerances.
+
+    Steps beyond the stability of a solver blow up as a power of their number. A solution of an ordinary
+    equation that changes with each length of step and shows no order is chaotic rather than stiff.
+    """
+    kind, solver, times = (
+        str(dataset.attrs.get("kind")),
+        str(dataset.attrs.get("solver")),
+        max(wanted.values()),
+    )
+    if kind == "jump":
+        return f"take an epsilon {times:,} times as small, or DirectMethod"
+    adaptive = "rtol" in dataset.attrs
+    smaller = f"take tolerances {times:,} times as small, or smaller ones"
+    text = smaller if adaptive else f"take {times:,} steps or more"
+    if kind == "ode" and any(_has_no_order(dataset, name) for name in wanted):
+        return f"{text}, or an earlier time.t1 if the solution is chaotic: errors grow exponentially there"
+    other = IMPLICIT.get(kind)
+    unsuitable = any(word in solver for word in (*STIFF, "ExactSampling"))
+    return text if adaptive or other is None or unsuitable else f"{text}, or {other} if the problem is stiff"
+
+
+def _has_no_order(dataset: "xr.Dataset", name: str) -> bool:
+    bound = dataset.get(f"{name}_bias_bound")
+    return bound is not None and bool(np.isfinite(bound))

@@ -1,0 +1,156 @@
+"""Datasets on disk: checked before the run, complete or absent after it."""
+
+import contextlib
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from simkit.errors import InputError, MissingFileError, OutputError
+
+if TYPE_CHECKING:  # a second to import, and checking a path needs none of it
+    import xarray as xr
+
+ZARR_MARKS = ("zarr.json", ".zgroup")
+
+
+def check_output(path: str | os.PathLike, overwrite: bool) -> None:
+    """Raise `OutputError` unless a dataset can be written at `path`.
+
+    It must end in .zarr, .nc or .csv, or an `InputError` is raised.
+    What exists is only replaced with `overwrite`, and a directory only if it is a Zarr group.
+    """
+    path = Path(path)
+    check_place(path)
+    if not os.path.lexists(path):
+        return
+    if not overwrite:
+        raise OutputError(
+            f"{path}: exists already; to replace it use --overwrite, from Python overwrite=True"
+        )
+    if path.suffix == ".zarr" and not any((path / mark).is_file() for mark in ZARR_MARKS):
+        raise OutputError(
+            f"{path}: is not a Zarr store, so it is left alone; remove it or choose another name"
+        )
+    if path.suffix in (".nc", ".csv") and path.is_dir():
+        raise OutputError(f"{path}: is a directory, so it is left alone; remove it or choose another name")
+
+
+def check_place(path: Path) -> None:
+    """Raise as `check_output` does where nothing can be written at `path`, whatever is there already."""
+    if path.suffix not in (".zarr", ".nc", ".csv"):
+        example = f"; name it {path.stem}.zarr, say" if path.stem.strip(".") else ""
+        raise InputError(f"{path}: must end in .zarr, .nc or .csv{example}")
+    folder = path.parent
+    if not folder.exists():
+        raise OutputError(
+            f"{path}: the directory {folder} does not exist; create it or choose another output"
+        )
+    if not folder.is_dir():
+        raise OutputError(f"{path}: {folder} is not a directory; choose another output")
+    check_folder_of(path, folder)
+
+
+def check_folder_of(path: Path, folder: Path) -> None:
+    """Raise `OutputError`, about `path`, unless something can be made in a folder."""
+    try:
+        # Only trying tells: permission bits say nothing about read-only disks, nor to root.
+        os.rmdir(tempfile.mkdtemp(prefix=f".{path.name}.", dir=folder))
+    except OSError as error:
+        raise OutputError(
+            f"{path}: cannot write in {folder}: {error.strerror}; choose another output"
+        ) from error
+
+
+def write_dataset(dataset: "xr.Dataset", path: str | os.PathLike, overwrite: bool = False) -> None:
+    """Write to .zarr (a directory) or .nc (NetCDF-4) under a temporary name, and rename it when complete.
+
+    A .csv gets the statistics alone, as a table for spreadsheets, and cannot be read again.
+    After any failure, Ctrl-C included, nothing new is left and what was at `path` is still there.
+    Raises `OutputError` when it cannot be written.
+    """
+    check_output(path, overwrite)
+    named, path = path, Path(os.path.realpath(path))
+    temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
+    try:
+        _remove(temporary)
+        if path.suffix == ".zarr":
+            # Format 2: the third has no stable specification of strings yet.
+            dataset.to_zarr(str(temporary), mode="w-", zarr_format=2, consolidated=True)
+        elif path.suffix == ".csv":
+            from simkit.results.statistics_csv import write_statistics
+
+            write_statistics(dataset, temporary)
+        else:
+            dataset.to_netcdf(str(temporary), engine="h5netcdf")
+        check_output(named, overwrite)  # it may have come into being meanwhile
+        _put_in_place(temporary, path)
+    except (OSError, RuntimeError) as error:  # HDF5 reports some failed writes as RuntimeError
+        if isinstance(error, OutputError):
+            raise
+        reason = getattr(error, "strerror", None) or str(error)
+        raise OutputError(f"{named}: could not be written: {reason}") from error
+    finally:
+        with contextlib.suppress(OSError):
+            _remove(temporary)
+
+
+def left_out(path: Path) -> str:
+    """What to say of a file that does not hold all of a dataset."""
+    return (
+        " (statistics only; .zarr or .nc holds paths and distributions too)" if path.suffix == ".csv" else ""
+    )
+
+
+def _put_in_place(temporary: Path, path: Path) -> None:
+    if not path.is_dir():
+        os.replace(temporary, path)
+        return
+    # A directory cannot be replaced in one call: step aside first, and back if the second step fails.
+    aside = path.with_name(f".{path.name}.old-{os.getpid()}")
+    try:
+        os.rename(path, aside)
+        os.rename(temporary, path)
+    except BaseException:
+        if aside.exists() and not path.exists():
+            os.rename(aside, path)
+        raise
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def read_dataset(path: str | Path) -> "xr.Dataset":
+    """A dataset that simkit wrote, in memory.
+
+    Raises `InputError` for a name that no dataset has, `OutputError` for anything else.
+    """
+    import xarray as xr
+
+    path = Path(path)
+    if not path.exists():
+        raise MissingFileError(f"{path}: no such file")
+    engines = {".zarr": {"engine": "zarr", "consolidated": True}, ".nc": {"engine": "h5netcdf"}}
+    if path.suffix == ".csv":
+        raise InputError(
+            f"{path}: a .csv is a table for spreadsheets, not a dataset; write .zarr or .nc to read it again "
+            "or to draw it"
+        )
+    if path.suffix not in engines:
+        remedy = f"; `simkit run {path} --out {path.stem}.zarr` writes one" if path.suffix == ".yaml" else ""
+        raise InputError(f"{path}: must end in .zarr or .nc to be a dataset of simkit{remedy}")
+    try:
+        # Times are plain numbers here, and a quantity in "days" is no duration.
+        with xr.open_dataset(str(path), decode_times=False, **engines[path.suffix]) as dataset:
+            dataset.load()
+    except (OSError, ValueError, KeyError, RuntimeError) as error:
+        raise OutputError(f"{path}: cannot be read as a dataset: {str(error).splitlines()[0]}") from error
+    if "simkit_format" not in dataset.attrs:
+        raise OutputError(f"{path}: was not written by simkit: it has no attribute simkit_format")
+    return dataset

@@ -1,0 +1,190 @@
+"""The datasets of variants as one, along a dimension `variant`."""
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from simkit.ensemble.coupling import strong_error, strong_order
+
+VARIANT = "variant"
+SOMETIMES = tuple(
+    f"_{known}"
+    for known in (
+        *("bias", "bias_stderr", "bias_order", "bias_bound"),
+        *("lower", "upper", "censored", "censored_stderr", "exact", "exact_variance", "z"),
+    )
+)
+NOT_ASYMPTOTIC = "not in the asymptotic regime"
+TOTALS = ("elapsed_s", "compile_s", "bias_s")
+
+
+def combined(
+    datasets: Mapping[str, xr.Dataset],
+    ends: Mapping[str, Mapping[str, np.ndarray]],
+    configuration: str,
+    draws_per_step: Mapping[str, int] | None = None,
+    claimed: float = math.inf,
+) -> xr.Dataset:
+    """One dataset of several with the same variables and times, stacked along `variant` in their order.
+
+    Where only some have a variable, such as an exact value, it is NaN for the others. Bins differ, so that
+    `S_bin` is not kept; `S_histogram_edge` has it all. For each quantity `S_difference` `(variant)` is its
+    mean at the end minus that of the first variant, and `S_difference_stderr` its standard error, from the
+    differences of the same paths, whose final values are `ends`. Where paths failed, both are of the pairs in
+    which neither did. Attributes that differ are kept by variant
+    in `variant_attributes` as JSON; times taken are sums. `configuration` is that of all variants.
+    Where paths are those of the finest steps, `draws_per_step` says how many of these make one of a variant,
+    and there are strong errors (`simkit.ensemble.coupling`); `claimed` is the order that the solvers claim for them.
+    """
+    each = list(datasets.values())
+    first = each[0]
+    names = dict.fromkeys(str(name) for dataset in each for name in dataset.data_vars)
+    variables = {name: _stacked(name, each) for name in names}
+    attributes = first.attrs
+    for quantity in (*attributes["state_variables"].split(), *attributes["observables"].split()):
+        variables |= _differences(quantity, datasets, ends)
+        if draws_per_step is not None:
+            variables |= _strong_errors(quantity, datasets, ends, draws_per_step, claimed)
+    coordinates: dict[str, Any] = {
+        name: first[name] for name in ("time", "quantile", "quantity", "quantity_2")
+    }
+    labels = {"units": "1", "long_name": "variant of the experiment"}
+    coordinates[VARIANT] = (VARIANT, np.array(list(datasets), object), labels)
+    return xr.Dataset(variables, coordinates, _attributes(datasets, configuration))
+
+
+def one_variant(dataset: xr.Dataset, name: str) -> xr.Dataset:
+    """A variant's own dataset out of one of several, with the labels and attributes of a run by itself."""
+    found = dataset.sel({VARIANT: name}, drop=True)
+    attributes = {key: value for key, value in dataset.attrs.items() if key != "variant_attributes"}
+    found.attrs = attributes | json.loads(dataset.attrs["variant_attributes"])[name]
+    counted = found.attrs["paths"] - found.attrs["failed_paths"]
+    for key, variable in found.variables.items():
+        variable.attrs = {k: counted if k == "n" else v for k, v in dataset[key].attrs.items()}
+    missing = [key for key in found.data_vars if _is_known(str(key)) and not np.isfinite(found[key]).any()]
+    return found.drop_vars(missing)
+
+
+def variant_names(dataset: xr.Dataset) -> list[str]:
+    """The variants in a dataset; none in that of a run by itself."""
+    return [str(name) for name in dataset[VARIANT].values] if VARIANT in dataset.dims else []
+
+
+def each_variant(dataset: xr.Dataset) -> dict[str, xr.Dataset]:
+    """The dataset of each variant by name; that of a run by itself has none."""
+    names = variant_names(dataset)
+    return {name: one_variant(dataset, name) for name in names} if names else {"": dataset}
+
+
+def _is_known(name: str) -> bool:
+    """Whether a variable is one that only some runs have."""
+    return name.endswith(SOMETIMES)
+
+
+def _stacked(name: str, datasets: list[xr.Dataset]) -> tuple:
+    known = [dataset[name] for dataset in datasets if name in dataset]
+    missing = np.full(known[0].shape, np.nan)
+    values = np.stack([dataset[name].values if name in dataset else missing for dataset in datasets])
+    labels = dict(known[0].attrs)
+    for key, value in known[0].attrs.items():
+        others = [each.attrs[key] for each in known]
+        if any(other != value for other in others):
+            labels[key] = others if key == "n" else ""
+    return (VARIANT, *known[0].dims), values, labels
+
+
+def _differences(
+    quantity: str, datasets: Mapping[str, xr.Dataset], ends: Mapping[str, Mapping[str, np.ndarray]]
+) -> dict[str, tuple]:
+    """Mean difference at the end from the first variant, and its standard error."""
+    mean = f"{quantity}_mean"
+    first = next(iter(datasets))
+    differences, errors = [], []
+    for name, dataset in datasets.items():
+        pairs = ends[name][quantity] - ends[first][quantity]
+        pairs = pairs[np.isfinite(pairs)]
+        count = len(pairs)
+        difference = _last(dataset[mean]) - _last(datasets[first][mean])
+        if dataset.attrs["failed_paths"] or datasets[first].attrs["failed_paths"]:
+            difference = pairs.mean() if count else np.nan  # the means are those of different paths
+        else:
+            count = int(dataset[mean].attrs["n"])
+        differences.append(difference)
+        errors.append(pairs.std(ddof=1) / np.sqrt(count) if len(pairs) > 1 else np.nan)
+    unit, what = datasets[first][mean].attrs["units"], f"mean of {quantity} at the end minus that of {first}"
+    labels = {"units": unit, "long_name": what}
+    return {
+        f"{quantity}_difference": ((VARIANT,), np.asarray(differences), labels),
+        f"{quantity}_difference_stderr": (
+            (VARIANT,),
+            np.asarray(errors),
+            {"units": unit, "long_name": f"standard error of {quantity}_difference"},
+        ),
+    }
+
+
+def _strong_errors(
+    quantity: str,
+    datasets: Mapping[str, xr.Dataset],
+    ends: Mapping[str, Mapping[str, np.ndarray]],
+    factors: Mapping[str, int],
+    claimed: float,
+) -> dict[str, tuple]:
+    """How far paths at the end are from those of the finest steps, and the order that this shows."""
+    finest = min(factors, key=lambda name: factors[name])
+    apart = {name: ends[name][quantity] - ends[finest][quantity] for name in datasets}
+    errors = [strong_error(apart[name]) if factors[name] > 1 else (0.0, 0.0) for name in datasets]
+    unit = datasets[finest][f"{quantity}_mean"].attrs["units"]
+    what = f"root mean square difference of {quantity} at the end from the same paths in steps as of {finest}"
+    found: dict[str, tuple] = {}
+    for suffix, values, label in (
+        ("strong_error", [error for error, _ in errors], what),
+        (
+            "strong_error_stderr",
+            [spread for _, spread in errors],
+            f"standard error of {quantity}_strong_error",
+        ),
+    ):
+        labels = {"units": unit, "long_name": label}
+        found[f"{quantity}_{suffix}"] = ((VARIANT,), np.asarray(values), labels)
+    longer = [name for name in datasets if factors[name] > 1]
+    if len({factors[name] for name in longer}) > 1:
+        order, error, asymptotic = strong_order(
+            [apart[name] for name in longer], [factors[name] for name in longer], claimed
+        )
+        label = {"units": "1", "long_name": f"strong order of convergence of {quantity} at the end"}
+        label |= {} if asymptotic else {"note": NOT_ASYMPTOTIC}
+        found[f"{quantity}_strong_order"] = ((), np.asarray(order), label)
+        label = {"units": "1", "long_name": f"standard error of {quantity}_strong_order"}
+        found[f"{quantity}_strong_order_stderr"] = ((), np.asarray(error), label)
+    return found
+
+
+def _last(values: xr.DataArray) -> float:
+    return float(np.atleast_1d(values.values)[-1])
+
+
+def _attributes(datasets: Mapping[str, xr.Dataset], configuration: str) -> dict[str, Any]:
+    each = [dataset.attrs for dataset in datasets.values()]
+    same = {
+        key: value
+        for key, value in each[0].items()
+        if key not in TOTALS and all(key in other and other[key] == value for other in each)
+    }
+    own = {
+        name: {key: value for key, value in dataset.attrs.items() if key not in same}
+        for name, dataset in datasets.items()
+    }
+    totals = {key: sum(attributes[key] for attributes in each) for key in TOTALS}
+    work = sum(attributes["path_steps_per_s"] * attributes["elapsed_s"] for attributes in each)
+    return {
+        **same,
+        "configuration": configuration,
+        **totals,
+        "path_steps_per_s": work / totals["elapsed_s"],
+        "variant_attributes": json.dumps(own, ensure_ascii=False),
+    }

@@ -1,0 +1,273 @@
+"""Studies of functions: Sobol' indices, elementary effects, derivatives, ranks and propagation.
+
+All take the `Options` of a study beside their own.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+
+from simkit.errors import InputError
+from simkit.studies.dataset import to_dataset
+from simkit.studies.distributions import ContinuousLaw, Law, law_of
+from simkit.studies.estimators import ESTIMATORS, Estimator
+from simkit.studies.functions import evaluate_function, function_of
+from simkit.studies.jumps import check_jumps
+from simkit.studies.methods import AbstractMethod, Derivatives, Morris, Propagate, Rank, Sobol
+from simkit.studies.study import BUDGET, Plan, check_budget, run_study
+from simkit.suggestions import did_you_mean, shown
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+Laws = Mapping[str, Law | Mapping[str, Any]] | Sequence[Law | Mapping[str, Any]]
+Groups = Mapping[str, Sequence[str]]
+
+
+class Options(TypedDict, total=False):
+    """How large a study is and when it ends.
+
+    `replicates` are independent scramblings, 16 unless said otherwise (8 of walks), at least 2; `seed` is
+    that of the points, 0; `confidence` that of the intervals, 0.95. With a `width`, points are doubled until
+    the widest interval is narrower, or `budget` evaluations, 2^24, would be exceeded.
+    """
+
+    replicates: int
+    seed: int
+    confidence: float
+    width: float | None
+    budget: int
+
+
+def sobol_indices(
+    function: Callable,
+    distributions: Laws,
+    *,
+    points: int = 2**12,
+    order: int = 1,
+    groups: Groups | None = None,
+    estimator: Estimator = "saltelli",
+    **options: Unpack[Options],
+) -> "xr.Dataset":
+    r"""Sobol' indices of a function of independent random parameters.
+
+    $S_i = \mathrm{Var}\,E[f|x_i] / V$, $S^T_i = E\,\mathrm{Var}[f|x_{\sim i}] / V$ and, with `order=2`,
+    $S_{ij} = \mathrm{Var}\,E[f|x_i, x_j]/V - S_i - S_j$, as `first`, `total` and `second` with half of the
+    interval beside each, as `first_halfwidth`. The function is written for JAX: `f(**parameters)` where
+    `distributions` is a mapping, `f(x)` with an array `(d,)` where it is a sequence; it gives a number or a
+    dictionary of them. Each of the `replicates` is an independent scrambling of `points` Sobol' points, a
+    power of two, and takes d + 2 evaluations of each (2d + 2 with `order=2`). The attribute `stopped` says
+    why the study ended. `groups` put parameters together. The estimators are in
+    `simkit.studies.estimators`, the other arguments in `Options`.
+
+    Raises `InputError` for laws, groups and numbers that make no sense, `NumericalError` where the function
+    is not finite. Sobol' (2001), doi:10.1016/S0378-4754(00)00270-6.
+    """
+    laws, named = laws_by_name(distributions)
+    method = sobol_method(laws, groups, estimator, order)
+    plan = checked_plan(points, **_known(options))
+    return _study(function, named, method, plan)
+
+
+def elementary_effects(
+    function: Callable,
+    distributions: Laws,
+    *,
+    walks: int = 64,
+    levels: int = 4,
+    **options: Unpack[Options],
+) -> "xr.Dataset":
+    """Morris' elementary effects: `mu`, `mu_star` and `sigma` of each parameter, in units of the output.
+
+    A walk changes one parameter after the other by half of its probability, and takes d + 1 evaluations.
+    Function and errors are as for `sobol_indices`. Campolongo et al. (2007),
+    doi:10.1016/j.envsoft.2006.10.004.
+    """
+    laws, named = laws_by_name(distributions)
+    method = morris_method(laws, levels)
+    plan = checked_plan(walks, **Options(replicates=8) | _known(options, "walks"), power=False)
+    return _study(function, named, method, plan)
+
+
+def derivative_measures(
+    function: Callable,
+    distributions: Laws,
+    *,
+    points: int = 2**10,
+    **options: Unpack[Options],
+) -> "xr.Dataset":
+    r"""Derivative-based measures: `nu` $= E[(\partial f/\partial x_i)^2]$ and `bound` $\ge S^T_i$.
+
+    By forward differentiation of the function, which may have kinks and must not jump: that is looked at
+    first, on segments as many as the runs, and refused with an `InputError`. Function and errors are as for
+    `sobol_indices`. Sobol' & Kucherenko (2009), doi:10.1016/j.matcom.2009.01.023.
+    """
+    laws, named = laws_by_name(distributions)
+    method = derivatives_method(laws)
+    return _study(function, named, method, checked_plan(points, **_known(options)))
+
+
+def rank_correlations(
+    function: Callable,
+    distributions: Laws,
+    *,
+    points: int = 2**10,
+    **options: Unpack[Options],
+) -> "xr.Dataset":
+    """Spearman's rank correlations `spearman`, and `partial` ones, of the output with each parameter.
+
+    Function and errors are as for `sobol_indices`.
+    """
+    laws, named = laws_by_name(distributions)
+    method = Rank(laws, each_alone(laws))
+    return _study(function, named, method, checked_plan(points, **_known(options)))
+
+
+def propagate(
+    function: Callable,
+    distributions: Laws,
+    *,
+    points: int = 2**12,
+    **options: Unpack[Options],
+) -> "xr.Dataset":
+    """What the laws of the parameters make of the output: `mean`, `sd` and `quantile` with intervals.
+
+    Function and errors are as for `sobol_indices`.
+    """
+    laws, named = laws_by_name(distributions)
+    method = Propagate(laws, each_alone(laws))
+    return _study(function, named, method, checked_plan(points, **_known(options)))
+
+
+def _study(function: Callable, named: bool, method: AbstractMethod, plan: Plan) -> "xr.Dataset":
+    check_budget(method, plan)
+    names = tuple(method.laws)
+    wrapped = function_of(function, names, named)
+    if method.wants_gradient:
+        check_jumps(wrapped, method.laws, plan.points * plan.replicates, plan.seed)
+    evaluate = evaluate_function(wrapped, names, method.wants_gradient, method.wants_each)
+    return to_dataset(method, plan, run_study(method, plan, evaluate))
+
+
+def _known(options: Options, size: str = "points") -> Options:
+    """The options of a study whose size is given by the argument `size`. Raises `InputError` for others."""
+    problems = []
+    for name in options.keys() - Options.__annotations__.keys():
+        other = name in ("points", "walks")
+        hint = f"; the size of this study is {size}" if other else did_you_mean(name, Options.__annotations__)
+        problems.append(f"{name}: no such argument{hint}")
+    if problems:
+        raise InputError(sorted(problems))
+    return options
+
+
+def laws_by_name(distributions: Laws) -> tuple[dict[str, Law], bool]:
+    """The laws by name, x1, x2, … for a sequence; and whether there were names. Raises `InputError`."""
+    named = isinstance(distributions, Mapping)
+    if isinstance(distributions, str) or not isinstance(distributions, Mapping | Sequence):
+        kind = type(distributions).__name__
+        raise InputError(f"distributions are a mapping or a list of distributions, not a {kind}")
+    given = (
+        dict(distributions)
+        if isinstance(distributions, Mapping)
+        else {f"x{i}": law for i, law in enumerate(distributions, 1)}
+    )
+    if not given:
+        raise InputError("there are no distributions; give each uncertain parameter one")
+    laws, problems = {}, []
+    for name, law in given.items():
+        if not isinstance(law, Mapping | Law):
+            problems.append(f"{name}: must be a distribution such as {{uniform: [0, 1]}}, got {shown(law)}")
+            continue
+        try:
+            laws[name] = law_of(law) if isinstance(law, Mapping) else law
+        except ValueError as error:
+            problems.append(f"{name}: {error}")
+    if problems:
+        raise InputError(problems)
+    return laws, named
+
+
+def each_alone(laws: Mapping[str, Law]) -> dict[str, list[int]]:
+    """Each parameter as a group of its own."""
+    return {name: [place] for place, name in enumerate(laws)}
+
+
+def grouped(laws: Mapping[str, Law], groups: Groups | None) -> dict[str, list[int]]:
+    """The groups, and each parameter that is in none as one of its own. Raises `InputError`."""
+    places = {name: place for place, name in enumerate(laws)}
+    found: dict[str, list[int]] = {}
+    of: dict[str, str] = {}
+    for group, members in (groups or {}).items():
+        if group in laws and list(members) != [group]:
+            raise InputError(f"groups: {group} is a parameter too; choose another name for the group")
+        if isinstance(members, str) or not members:
+            raise InputError(f"groups: {group} must be a list of parameters, got {shown(members)}")
+        for name in members:
+            if name not in places:
+                raise InputError(
+                    f"groups: {group}: unknown parameter {shown(name)}{did_you_mean(str(name), places)}"
+                )
+            if name in of:
+                raise InputError(f"groups: {name} is in {of[name]} and in {group}; it may be in one")
+            of[name] = group
+        found[group] = [places[name] for name in members]
+    return found | {name: [place] for name, place in places.items() if name not in of}
+
+
+def sobol_method(
+    laws: dict[str, Law], groups: Groups | None, estimator: Estimator = "saltelli", order: int = 1
+) -> Sobol:
+    """The method, checked. Raises `InputError`."""
+    if estimator not in ESTIMATORS:
+        raise InputError(f"estimator: must be one of {', '.join(ESTIMATORS)}, got {shown(estimator)}")
+    if order not in (1, 2):
+        raise InputError(f"order: must be 1 or 2, got {shown(order)}")
+    return Sobol(laws, grouped(laws, groups), estimator, order)
+
+
+def morris_method(laws: dict[str, Law], levels: int = 4) -> Morris:
+    """The method, checked. Raises `InputError`."""
+    if isinstance(levels, bool) or not isinstance(levels, int) or levels < 2 or levels % 2:
+        raise InputError(f"levels: must be an even number of at least 2, got {shown(levels)}")
+    return Morris(laws, each_alone(laws), levels)
+
+
+def derivatives_method(laws: dict[str, Law]) -> Derivatives:
+    """The method, checked: every law must have a density. Raises `InputError`."""
+    for name, law in laws.items():
+        if not isinstance(law, ContinuousLaw):
+            raise InputError(f"{name} is discrete, and has no derivative; choose the method sobol, or morris")
+    return Derivatives(laws, each_alone(laws))
+
+
+def checked_plan(
+    points: int,
+    *,
+    replicates: int = 16,
+    seed: int = 0,
+    confidence: float = 0.95,
+    width: float | None = None,
+    budget: int | None = None,
+    power: bool = True,
+) -> Plan:
+    """The plan, checked; `power` tells whether points must be a power of two. Raises `InputError`."""
+    problems = []
+    whole = isinstance(points, int) and not isinstance(points, bool)
+    if not whole or points < 2 or (power and points & (points - 1)):
+        kind = "a power of two, at least 2, which Sobol' points are balanced at" if power else "at least 2"
+        problems.append(f"points: must be {kind}, got {shown(points)}")
+    if not isinstance(replicates, int) or isinstance(replicates, bool) or replicates < 2:
+        problems.append(f"replicates: must be at least 2, as an interval takes, got {shown(replicates)}")
+    if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
+        problems.append(f"seed: must be a whole number of at least 0, got {shown(seed)}")
+    if not 0 < confidence < 1:
+        problems.append(f"confidence: must be between 0 and 1, got {shown(confidence)}")
+    if width is not None and not width > 0:
+        problems.append(f"width: must be > 0, got {shown(width)}")
+    if budget is not None and width is None:
+        problems.append("budget: says when to stop on the way to a width; add width, or remove it")
+    elif budget is not None and budget < 1:
+        problems.append(f"budget: must be at least 1, got {shown(budget)}")
+    if problems:
+        raise InputError(problems)
+    return Plan(points, replicates, seed, confidence, width, BUDGET if budget is None else budget)

@@ -1,0 +1,322 @@
+"""The methods of a study: the design that each takes, and what it measures on it."""
+
+import abc
+import dataclasses
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from simkit.results.table import rounding_in
+from simkit.studies.designs import (
+    Design,
+    morris_walks,
+    plain_design,
+    saltelli_design,
+    scrambled_sobol,
+    walk_design,
+)
+from simkit.studies.distributions import Law, poincare_slope
+from simkit.studies.estimators import (
+    Estimator,
+    Evaluated,
+    elementary_effects,
+    first_order,
+    second_order,
+    total_order,
+    variance,
+)
+from simkit.studies.ranks import rank_measures
+from simkit.studies.replicates import Measure
+from simkit.studies.values import Values
+
+TAIL = 0.01
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+NO_INFLUENCE = "no influence: no run changed with it"
+ONLY_NOISE = "may be noise alone: take more paths"
+NEVER_CHANGES = "never changes: its variance is zero, and so are all measures"
+
+
+class Inputs(NamedTuple):
+    """The base of a design: parameters `(replicates, rows, columns)`, and `order`, `up` of Morris' walks."""
+
+    base: np.ndarray
+    order: np.ndarray | None = None
+    up: np.ndarray | None = None
+
+    def and_more(self, more: "Inputs") -> "Inputs":
+        """With later rows."""
+        base = np.concatenate([self.base, more.base], 1)
+        if self.order is None or self.up is None or more.order is None or more.up is None:
+            return Inputs(base)
+        return Inputs(
+            base, np.concatenate([self.order, more.order], 1), np.concatenate([self.up, more.up], 1)
+        )
+
+
+Measures = dict[str, tuple[tuple[str, ...], Measure]]
+
+
+class Measured(NamedTuple):
+    """Measures by name with the dimensions of each, and for each group why it is zero, or nothing."""
+
+    measures: Measures
+    notes: list[str]
+
+
+PER_GROUP = ("parameter",)
+
+
+@dataclasses.dataclass(frozen=True)
+class AbstractMethod(abc.ABC):
+    """A method for `laws` of parameters, by name, put together in `groups` of their places."""
+
+    laws: dict[str, Law]
+    groups: dict[str, list[int]]
+
+    headline: ClassVar[tuple[str, ...]]  # the measures whose intervals a stopping rule looks at
+    width_unit: ClassVar[str] = ""  # what `scale` is, in words
+    wants_each: ClassVar[bool] = False
+    wants_gradient: ClassVar[bool] = False
+
+    @property
+    @abc.abstractmethod
+    def design(self) -> Design:
+        """How the runs of a row are made of its base."""
+
+    @abc.abstractmethod
+    def measured(self, values: Values, inputs: Inputs) -> Measured:
+        """What the runs of all replicates say of one observable that changes."""
+
+    def inputs(self, first: int, count: int, seed: int, replicates: int) -> Inputs:
+        """Rows `first`, … of all replicates."""
+        columns = self.design.columns
+        base = np.stack([scrambled_sobol(columns, first, count, seed, r) for r in range(replicates)])
+        return Inputs(self.quantiles(base))
+
+    def quantiles(self, base: np.ndarray) -> np.ndarray:
+        """Probabilities of all columns as values of the parameters."""
+        laws = list(self.laws.values())
+        return np.stack([laws[c % len(laws)].quantile(base[..., c]) for c in range(base.shape[-1])], -1)
+
+    def scale(self, name: str, estimates: dict[str, np.ndarray]) -> float:
+        """What the intervals of a headline measure are compared with: 1 for shares and correlations."""
+        return 1.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Sobol(AbstractMethod):
+    """Sobol' indices of first and total order, and of second order if asked for."""
+
+    estimator: Estimator = "saltelli"
+    order: int = 1
+
+    headline: ClassVar = ("first", "total")
+
+    @property
+    def design(self) -> Design:
+        return saltelli_design(list(self.groups.values()), len(self.laws), self.order == 2)
+
+    def measured(self, values: Values, inputs: Inputs) -> Measured:
+        """Indices of $E[f|x]$: noise is taken off what it adds to."""
+        evaluated = self.evaluated(values)
+        same = np.all(evaluated.AB - evaluated.A[..., None] == 0, (0, 1))
+        if values.difference_noise is not None:
+            same &= np.all(evaluated.difference_noise == 0, (0, 1))
+        evaluated = evaluated.centred()
+        first = _without(same, *first_order(evaluated, self.estimator))
+        total = _without(same, *total_order(evaluated))
+        found: Measures = {"first": (PER_GROUP, Measure(*first)), "total": (PER_GROUP, Measure(*total))}
+        if self.order == 2:
+            pairs, over = second_order(evaluated, self.estimator)
+            pairs = np.where(same[:, None] | same[None, :], pairs * 0.0, pairs)
+            found["second"] = ((*PER_GROUP, "parameter_2"), Measure(pairs, over))
+        return Measured(found | _moments(values, variance(evaluated)), _notes(same))
+
+    def evaluated(self, values: Values) -> Evaluated:
+        """The values by the letters of the design."""
+        count = len(self.groups)
+
+        def parts(array: np.ndarray):
+            return array[:, :, 0], array[:, :, 1], array[:, :, 2 : 2 + count]
+
+        A, B, AB = parts(values.mean)
+        BA = values.mean[:, :, 2 + count :] if self.order == 2 else None
+        if values.noise is None or values.difference_noise is None:
+            return Evaluated(A, B, AB, BA)
+        return Evaluated(A, B, AB, BA, *parts(values.noise), parts(values.difference_noise)[2])
+
+
+@dataclasses.dataclass(frozen=True)
+class Morris(AbstractMethod):
+    r"""Elementary effects: mu, mu_star (of absolute values) and sigma.
+
+    Walks are on a grid of `levels` of probability, from 0 to 1, or from 0.01 to 0.99 for laws with an
+    infinite end; a step is $\Delta = p / (2 (p - 1))$ of it for p levels.
+    """
+
+    levels: int = 4
+
+    headline: ClassVar = ("mu_star",)
+    width_unit: ClassVar = " of the largest mu_star"
+    wants_each: ClassVar = True
+
+    @property
+    def design(self) -> Design:
+        return walk_design(len(self.laws))
+
+    @property
+    def step(self) -> float:
+        """The step, as a part of the grid."""
+        return self.levels / (2 * (self.levels - 1))
+
+    def inputs(self, first: int, count: int, seed: int, replicates: int) -> Inputs:
+        d = len(self.laws)
+        walks = [morris_walks(d, self.levels, first, count, seed, r) for r in range(replicates)]
+        base, orders = (np.stack(parts) for parts in zip(*walks, strict=True))
+        change = np.diff(base.reshape(*base.shape[:2], d + 1, d), axis=2)
+        up = np.sign(np.take_along_axis(change, orders[..., None], -1)[..., 0])
+        ends = [law.quantile(np.asarray([0.0, 1.0])) for law in self.laws.values()]
+        tails = np.tile([0.0 if np.all(np.isfinite(x)) else TAIL for x in ends], d + 1)
+        return Inputs(self.quantiles(tails + (1 - 2 * tails) * base), orders, up)
+
+    def measured(self, values: Values, inputs: Inputs) -> Measured:
+        r"""Of means over paths, where all points of a walk meet the same noise.
+
+        What is left of it, `effect_noise`, is subtracted from the variance of the effects. Absolute values
+        keep it: without any influence `mu_star` is $\sqrt{2/\pi}$ of it. A note says where it may be that.
+        """
+        if inputs.order is None or inputs.up is None or values.each is None:
+            raise TypeError("elementary effects take the orders of the walks and the single paths")
+        effects = elementary_effects(values.mean, inputs.order, inputs.up, self.step)
+        noise = np.zeros_like(effects)
+        if values.noise is not None:
+            paths = np.moveaxis(values.each, -1, 0)
+            single = elementary_effects(paths, inputs.order[None], inputs.up[None], self.step)
+            noise = single.var(0, ddof=1) / values.paths
+        variance = effects.var(1, ddof=1) - noise.mean(1)
+        rounding = rounding_in("float64") * np.abs(values.mean).max() / self.step
+        measures: Measures = {
+            "mu": (PER_GROUP, Measure(effects.mean(1))),
+            "mu_star": (PER_GROUP, Measure(np.abs(effects).mean(1))),
+            "sigma": (PER_GROUP, Measure(np.where(variance <= rounding**2, 0.0, variance), root=True)),
+        }
+        if values.noise is not None:
+            measures["effect_noise"] = (PER_GROUP, Measure(noise.mean(1), root=True))
+        notes = _notes(np.all(effects == 0, (0, 1)))
+        if values.noise is not None:
+            star, half = measures["mu_star"][1].interval(0.95)
+            only = star - half <= np.sqrt(2 / np.pi * noise.mean((0, 1)))
+            notes = [note or (ONLY_NOISE if maybe else "") for note, maybe in zip(notes, only, strict=True)]
+        return Measured(measures, notes)
+
+    def scale(self, name: str, estimates: dict[str, np.ndarray]) -> float:
+        return float(np.max(estimates["mu_star"])) or 1.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Derivatives(AbstractMethod):
+    r"""Mean squared derivatives $\nu_i = E[(\partial f/\partial x_i)^2]$ and what they bound.
+
+    `bound` is $E[(w_i\, \partial f/\partial x_i)^2]/V \ge S^T_i$, with $w_i$ the `poincare_slope` of the law
+    (Sobol' & Kucherenko 2009, doi:10.1016/j.matcom.2009.01.023; Lamboni et al. 2013,
+    doi:10.1016/j.matcom.2013.02.002).
+    """
+
+    headline: ClassVar = ("bound",)
+    wants_gradient: ClassVar = True
+
+    @property
+    def design(self) -> Design:
+        return plain_design(len(self.laws))
+
+    def measured(self, values: Values, inputs: Inputs) -> Measured:
+        if values.gradient is None:
+            raise TypeError("derivative-based measures take gradients")
+        squares = values.gradient**2
+        if values.gradient_noise is not None:
+            squares = squares - values.gradient_noise
+        laws = list(self.laws.values())
+        slopes = np.stack([poincare_slope(law, inputs.base[..., i]) for i, law in enumerate(laws)], -1)
+        split = values.split()["parameters"]
+        over = np.broadcast_to(split[:, None], (len(split), len(laws)))
+        measures: Measures = {
+            "nu": (PER_GROUP, Measure(squares.mean(1))),
+            "bound": (PER_GROUP, Measure((slopes**2 * squares).mean(1), over)),
+            "derivative": (PER_GROUP, Measure(values.gradient.mean(1))),
+        }
+        zero = np.all(values.gradient == 0, (0, 1))
+        return Measured(measures | _moments(values, split), _notes(zero))
+
+
+@dataclasses.dataclass(frozen=True)
+class Rank(AbstractMethod):
+    r"""Spearman's rank correlation of $E[f|x]$ with each parameter, and the partial one."""
+
+    headline: ClassVar = ("spearman", "partial")
+    wants_each: ClassVar = True
+
+    @property
+    def design(self) -> Design:
+        return plain_design(len(self.laws))
+
+    def measured(self, values: Values, inputs: Inputs) -> Measured:
+        each = None if values.noise is None or values.each is None else values.each[:, :, 0]
+        found = rank_measures(inputs.base, values.mean[:, :, 0], each)
+        measures: Measures = {name: (PER_GROUP, measure) for name, measure in found.items()}
+        return Measured(measures | _moments(values, values.split()["parameters"]), [""] * len(self.groups))
+
+
+@dataclasses.dataclass(frozen=True)
+class Propagate(AbstractMethod):
+    """Moments and quantiles of the output, with the variance of a random simulation split in two."""
+
+    headline: ClassVar = ("mean",)
+    width_unit: ClassVar = " standard deviations of the output"
+    wants_each: ClassVar = True
+
+    @property
+    def design(self) -> Design:
+        return plain_design(len(self.laws))
+
+    def measured(self, values: Values, inputs: Inputs) -> Measured:
+        if values.each is None:
+            raise TypeError("quantiles take the values of single paths")
+        each = values.each.reshape(len(values.mean), -1)
+        quantiles = np.quantile(each, QUANTILES, axis=1).T
+        found: Measures = {"quantiles": (("quantile",), Measure(quantiles))}
+        return Measured(_moments(values, values.split()["parameters"]) | found, [""] * len(self.groups))
+
+    def scale(self, name: str, estimates: dict[str, np.ndarray]) -> float:
+        return float(estimates["sd"]) or 1.0
+
+
+METHODS: dict[str, type[AbstractMethod]] = {
+    "sobol": Sobol,
+    "morris": Morris,
+    "derivatives": Derivatives,
+    "rank": Rank,
+    "propagate": Propagate,
+}
+
+
+def _moments(values: Values, parameters: np.ndarray) -> Measures:
+    """Mean, standard deviation and, where the simulation is random, the parts of its variance."""
+    noise = values.split()["noise"]
+    found: Measures = {
+        "mean": ((), Measure(values.mean[:, :, 0].mean(1))),
+        "sd": ((), Measure(parameters + noise, root=True)),
+    }
+    if values.noise is not None:
+        found["parameter_variance"] = ((), Measure(parameters))
+        found["noise_variance"] = ((), Measure(noise))
+        found["noise_share"] = ((), Measure(noise, parameters + noise))
+    return found
+
+
+def _without(same: np.ndarray, part: np.ndarray, over: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Exactly zero for groups that change nothing."""
+    return np.where(same, 0.0, part), over
+
+
+def _notes(same: np.ndarray) -> list[str]:
+    return [NO_INFLUENCE if zero else "" for zero in same]

@@ -1,0 +1,177 @@
+"""Pictures of studies: bars of indices, the plane of elementary effects, the distribution of an output."""
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from simkit.results.plots.plot_layout import BLUE, COLOURS, COLUMNS, GREY, STYLE, VERMILION, figure_legend
+from simkit.results.plots.plot_shares import TRUTH_EDGES, count_of_bins, cut_above
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+BARS = {
+    "sobol": (("first", "first order", BLUE), ("total", "total", VERMILION)),
+    "derivatives": (("bound", "upper bound of the total index", BLUE),),
+    "rank": (("spearman", "rank correlation", BLUE), ("partial", "partial rank correlation", VERMILION)),
+}
+LIGHT = "#dfe4e8"
+GREEN = COLOURS[2]
+PAIRS = 6
+
+
+def plot_study(dataset: "xr.Dataset") -> "Figure":
+    """One panel for each observable: what the study's method measures, with intervals."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    names = [str(name) for name in dataset["observable"].values]
+    method = str(dataset.attrs["method"])
+    columns = min(COLUMNS, len(names))
+    rows = -(-len(names) // columns)
+    rows_of_bars = dataset.sizes["parameter"] + min(_count_of_pairs(dataset), PAIRS)
+    height = max(3.4, 0.62 * rows_of_bars + 1.6) if method in BARS else 4.2
+    with rc_context(STYLE):
+        layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1)
+        figure = Figure(figsize=(4.6 * columns + 2.4, height * rows + 0.9), layout=layout)
+        for number, name in enumerate(names):
+            axes = figure.add_subplot(rows, columns, number + 1)
+            one = dataset.sel(observable=name)
+            if method in BARS:
+                _bars(axes, one, BARS[method], first=number % columns == 0)
+            elif method == "morris":
+                _plane(axes, one)
+            else:
+                _distribution(axes, one, _unit(dataset, name))
+            axes.set_title(name, fontsize=11, loc="left", color="#222222")
+        figure.suptitle(_title(dataset), x=0.012, ha="left", fontsize=12, fontweight="bold")
+        figure_legend(figure)
+    return figure
+
+
+def _bars(axes: "Axes", one: "xr.Dataset", kinds: tuple, first: bool) -> None:
+    """Horizontal bars, the parameter with the largest measure on top; whiskers are intervals.
+
+    Below the parameters stand the pairs with the largest indices of second order.
+    """
+    leading = np.nan_to_num(np.abs(one[kinds[-1][0]].values))
+    order = np.argsort(-leading, kind="stable")
+    names = [str(name) for name in one["parameter"].values]
+    places = np.arange(len(order), dtype=float)
+    thick = 0.72 / len(kinds)
+    for number, (key, text, colour) in enumerate(kinds):
+        at = places + (number - (len(kinds) - 1) / 2) * thick
+        _row(axes, at, one[key].values[order], one[f"{key}_halfwidth"].values[order], thick, colour, text)
+    pairs = _largest_pairs(one)
+    if pairs:
+        values, half = (
+            one[key].values[tuple(zip(*pairs, strict=True))] for key in ("second", "second_halfwidth")
+        )
+        _row(axes, len(order) + np.arange(len(pairs)), values, half, thick, GREEN, "second order")
+    labels = [names[i] for i in order] + [f"{names[i]} × {names[j]}" for i, j in pairs]
+    axes.set_yticks(np.arange(len(labels)), labels)
+    axes.tick_params(axis="y", labelcolor="#222222", length=0)
+    axes.invert_yaxis()
+    axes.grid(axis="y", visible=False)
+    axes.axvline(0, color=GREY, linewidth=0.8)
+    low, high = axes.get_xlim()
+    axes.set_xlim(min(low, 0.0), high)
+    axes.set_xlabel("share of the variance" if kinds[0][0] in ("first", "bound") else "correlation")
+    if len(pairs) < _count_of_pairs(one):
+        text = f"the {len(pairs)} largest of {_count_of_pairs(one)} pairs"
+        axes.set_title(text, fontsize=9, loc="right", color=GREY)
+    for place, i in zip(places, order, strict=True):
+        if str(one["note"].values[i]):
+            text = str(one["note"].values[i]).split(":")[0]
+            axes.annotate(
+                text, (0, place), (6, 0), textcoords="offset points", va="center", fontsize=9, color=GREY
+            )
+
+
+def _row(axes: "Axes", at: np.ndarray, values, half, thick: float, colour: str, text: str) -> None:
+    axes.barh(at, values, height=0.9 * thick, color=colour, alpha=0.75, label=text)
+    axes.errorbar(values, at, xerr=half, fmt="none", ecolor="black", elinewidth=1.2, capsize=3)
+
+
+def _count_of_pairs(dataset: "xr.Dataset") -> int:
+    """How many indices of second order there are."""
+    count = dataset.sizes["parameter"]
+    return count * (count - 1) // 2 if "second" in dataset else 0
+
+
+def _largest_pairs(one: "xr.Dataset") -> list[tuple[int, int]]:
+    """The positions of the pairs of parameters whose indices are largest."""
+    if "second" not in one:
+        return []
+    second = np.nan_to_num(np.abs(one["second"].values))
+    pairs = itertools.combinations(range(len(second)), 2)
+    return sorted(pairs, key=lambda pair: -second[pair])[:PAIRS]
+
+
+def _plane(axes: "Axes", one: "xr.Dataset") -> None:
+    """Mean absolute effects against their standard deviation: to the right matters, up interacts or bends."""
+    style: dict[str, Any] = {"fmt": "o", "color": BLUE, "ecolor": GREY, "elinewidth": 1.1, "capsize": 2}
+    x, y = one["mu_star"].values, one["sigma"].values
+    axes.errorbar(x, y, one["sigma_halfwidth"].values, one["mu_star_halfwidth"].values, **style)
+    top = 1.15 * max(float(x.max()), float(y.max()), 1e-300)
+    axes.plot([0, top], [0, top], color=GREY, linewidth=0.9, linestyle=(0, (4, 3)), label="sigma = mu*")
+    for (right, up), names in _together(zip(x, y, strict=True), one["parameter"].values, 0.04 * top).items():
+        axes.annotate(", ".join(names), (right, up), xytext=(7, 5), textcoords="offset points", fontsize=10)
+    axes.set_xlim(-0.03 * top, top)
+    axes.set_ylim(-0.03 * top, top)
+    axes.set_xlabel("mu*, mean absolute effect")
+    axes.set_ylabel("sigma, its standard deviation")
+
+
+def _together(points, names, near: float) -> dict[tuple[float, float], list[str]]:
+    """The names at each point, and at those so near that theirs would be printed over them."""
+    found: dict[tuple[float, float], list[str]] = {}
+    for (x, y), name in zip(points, names, strict=True):
+        at = next((p for p in found if max(abs(p[0] - x), abs(p[1] - y)) < near), (float(x), float(y)))
+        found.setdefault(at, []).append(str(name))
+    return found
+
+
+def _distribution(axes: "Axes", one: "xr.Dataset", unit: str) -> None:
+    """Shares of the runs, with the mean and, unless they are true or false, the inner 90 and 50 per cent.
+
+    Shares, not a density: a value that many runs give, as those that pay nothing do, has none.
+    """
+    edges = one["histogram_edge"].values
+    shares = 100 * one["histogram"].values * np.diff(edges)
+    bars = count_of_bins(shares, edges)
+    shares, edges = shares[:bars], edges[: bars + 1]
+    truth = list(edges) == [-0.5, 0.5, 1.5]
+    if truth:
+        shares, edges = np.array([shares[0], 0.0, shares[1]]), TRUTH_EDGES
+    else:
+        quantiles = one["quantiles"].values
+        axes.axvspan(quantiles[0], quantiles[4], color=LIGHT, label="5–95 %", zorder=0)
+        axes.axvspan(quantiles[1], quantiles[3], color="#c3ccd3", label="25–75 %", zorder=0)
+    axes.stairs(shares, edges, fill=True, color=BLUE, alpha=0.6, linewidth=0)
+    axes.axvline(float(one["mean"]), color=VERMILION, linewidth=2, label="mean")
+    cut_above(axes, shares, edges, truth)
+    axes.set_xlabel(f"{one['observable'].item()}{f' [{unit}]' if unit else ''}")
+    axes.set_ylabel("% of runs per bin")
+
+
+def _unit(dataset: "xr.Dataset", name: str) -> str:
+    units = (entry.partition(": ") for entry in str(dataset.attrs.get("units", "")).split("; "))
+    return next((unit for key, _, unit in units if key == name), "")
+
+
+def _title(dataset: "xr.Dataset") -> str:
+    a = dataset.attrs
+    what = {
+        "sobol": "Sobol' indices",
+        "morris": "elementary effects",
+        "derivatives": "derivative-based bounds",
+        "rank": "rank correlations",
+        "propagate": "propagation",
+    }[str(a["method"])]
+    size = f"{int(a['runs']):,} runs in {int(a['replicates'])} replicates"
+    return f"{what}   {size}   intervals of {100 * float(a['confidence']):g} %"

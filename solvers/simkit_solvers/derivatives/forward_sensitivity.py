@@ -1,0 +1,185 @@
+r"""Forward sensitivities of ordinary equations, with their own error control.
+
+With $s_k = \partial y / \partial\theta_k$ the equation $dy/dt = f(t, y; \theta)$ is solved together with
+
+$$\frac{ds_k}{dt} = \frac{\partial f}{\partial y}\,s_k + \frac{\partial f}{\partial\theta_k},$$
+
+as one system, whose steps are as short as all of it needs. The derivative of an adaptive run as it is,
+`jax.jvp` of `integrate_adaptive`, takes the steps that y alone needs.
+
+Reference: Serban & Hindmarsh (2005), CVODES: the sensitivity-enabled ODE solver in SUNDIALS,
+doi:10.1115/DETC2005-85597.
+"""
+
+import functools
+from typing import Any, NamedTuple
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
+from simkit_solvers.loops.adaptive import integrate_adaptive
+from simkit_solvers.numerics.scalar import Scalar
+from simkit_solvers.numerics.tangents import along, as_tangent, is_real
+from simkit_solvers.problems.directions import Direction
+from simkit_solvers.problems.observe import AbstractObserver
+from simkit_solvers.problems.problem import AbstractODE
+from simkit_solvers.problems.schedule import schedule_of
+
+
+class Sensitivities(NamedTuple):
+    """Rows of an adaptive run and their derivatives, one dictionary a direction.
+
+    `accepted` and `rejected` count the steps of both together, `reached` is where the run ended.
+    """
+
+    rows: dict[str, Any]
+    derivatives: tuple[dict[str, Any], ...]
+    accepted: jax.Array
+    rejected: jax.Array
+    reached: jax.Array
+
+
+class WithSensitivities(AbstractODE):
+    """An ordinary equation together with its sensitivities in some directions, their states in a row."""
+
+    original: AbstractODE
+    tangents: tuple
+    State: type = eqx.field(static=True)
+
+    def __init__(self, original: AbstractODE, tangents: tuple):
+        self.original, self.tangents = original, tangents
+        self.State = _stacked(original.State._fields, len(tangents))
+
+    def joined(self, y, sensitivities) -> Any:
+        """One state of a state and its sensitivities."""
+        return self.State(*y, *(x for each in sensitivities for x in each))
+
+    def parted(self, joined) -> tuple[Any, list]:
+        """The state, and its sensitivities."""
+        species, size = self.original.State, len(self.original.State._fields)
+        parts = [species(*joined[i : i + size]) for i in range(0, len(joined), size)]
+        return parts[0], parts[1:]
+
+    def drift(self, t, y):
+        y, sensitivities = self.parted(y)
+
+        def drift(both):
+            problem, y = both
+            return jax.tree.map(lambda f, x: jnp.asarray(f, jnp.result_type(x)), problem.drift(t, y), y)
+
+        slope, slopes = drift((self.original, y)), []
+        for tangent, s in zip(self.tangents, sensitivities, strict=True):
+            slopes.append(along(drift, (self.original, y), (tangent, s))[1])
+        return self.joined(slope, slopes)
+
+
+class _Observed(AbstractObserver):
+    """What an observer keeps of the state, and the derivatives of that."""
+
+    observer: AbstractObserver
+    tangents: tuple
+
+    def init(self, problem, t, y):
+        y, sensitivities = problem.parted(y)
+
+        def init(both):
+            observer, problem, y = both
+            return observer.init(problem, t, y)
+
+        moved = zip(self.tangents, problem.tangents, sensitivities, strict=True)
+        slopes = [along(init, (self.observer, problem.original, y), each)[1] for each in moved]
+        return init((self.observer, problem.original, y)), tuple(slopes)
+
+    @property
+    def stops(self):
+        """Those of the observer."""
+        return self.observer.stops
+
+    def conditions(self, problem, t, y):
+        return self.observer.conditions(problem.original, t, problem.parted(y)[0])
+
+    def update(self, problem, acc, k, t, y, dt):
+        y, sensitivities = problem.parted(y)
+        acc, slopes = acc
+
+        def update(both):
+            observer, problem, acc, y = both
+            return observer.update(problem, acc, k, t, y, dt)
+
+        primal = self.observer, problem.original, acc, y
+        moved = zip(self.tangents, problem.tangents, slopes, sensitivities, strict=True)
+        return update(primal), tuple(along(update, primal, each)[1] for each in moved)
+
+    def held(self, problem, acc, which, t, y):
+        y, sensitivities = problem.parted(y)
+        acc, slopes = acc
+
+        def held(both):
+            observer, problem, acc, y = both
+            return observer.held(problem, acc, which, t, y)
+
+        primal = self.observer, problem.original, acc, y
+        moved = zip(self.tangents, problem.tangents, slopes, sensitivities, strict=True)
+        return held(primal), tuple(along(held, primal, each)[1] for each in moved)
+
+    def row(self, problem, acc, t, y):
+        y, sensitivities = problem.parted(y)
+        acc, slopes = acc
+
+        def row(both):
+            observer, problem, acc, y = both
+            return observer.row(problem, acc, t, y)
+
+        primal = self.observer, problem.original, acc, y
+        moved = zip(self.tangents, problem.tangents, slopes, sensitivities, strict=True)
+        return {"rows": row(primal), "derivatives": tuple(along(row, primal, each)[1] for each in moved)}
+
+    def coarsened(self, factor):
+        return None
+
+    def refined(self, factor):
+        return self
+
+
+def forward_sensitivities(
+    problem: AbstractODE,
+    solver: diffrax.AbstractSolver,
+    y0,
+    grid: AdaptiveGrid,
+    observer: AbstractObserver,
+    directions: tuple[Direction, ...],
+    **coefficients: Scalar,
+) -> Sensitivities:
+    r"""One path of `problem` from `y0` over `grid` with the derivatives of its rows in some directions.
+
+    The tolerances hold for the state and its sensitivities together: the error of a step is the root mean
+    square over all of them. A direction of the size of the parameter makes sensitivities of the size of the
+    variables, to which `atol` then applies as to these. Everything else is as in `integrate_adaptive`.
+    Raises `ValueError` for a scheduled problem, of which `jax.jvp` of `integrate_adaptive` is the derivative,
+    and for a tangent of another structure than what it is the tangent of.
+    """
+    if schedule_of(problem) is not None:
+        raise ValueError(
+            "forward_sensitivities: the problem is scheduled, and this system has no stops; take jax.jvp of "
+            "integrate_adaptive"
+        )
+    dtype = jnp.result_type(*jax.tree.leaves(y0))
+    problem, observer = jax.tree.map(
+        lambda x: jnp.asarray(x, dtype) if is_real(x) else x, (problem, observer)
+    )
+    tangents = tuple(as_tangent(problem, each.problem, dtype) for each in directions)
+    system = WithSensitivities(problem, tangents)
+    begin = system.joined(y0, [as_tangent(y0, each.y0, dtype) for each in directions])
+    watch = _Observed(observer, tuple(as_tangent(observer, each.observer, dtype) for each in directions))
+    run = integrate_adaptive(system, solver, begin, grid, watch, **coefficients)
+    return Sensitivities(run.rows["rows"], run.rows["derivatives"], run.accepted, run.rejected, run.reached)
+
+
+@functools.lru_cache(maxsize=64)
+def _stacked(names: tuple[str, ...], directions: int) -> type[tuple]:
+    sensitivities = [f"{name}_by_{k}" for k in range(directions) for name in names]
+    fields = [(name, Scalar) for name in (*names, *sensitivities)]
+    return NamedTuple("Stacked", fields)  # pyright: ignore[reportArgumentType]

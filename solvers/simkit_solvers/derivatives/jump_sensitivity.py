@@ -1,0 +1,275 @@
+r"""Derivatives of expectations of a jump process by the parameters of its network, path by path.
+
+Counts have no derivative along a path. Three ways around that give for each path numbers whose mean is
+$\partial_\theta E[f(X_t; \theta)]$, or near it:
+
+| function | idea | bias | variance |
+|---|---|---|---|
+| `girsanov` | $f Z$ with the score $Z$ of the path | none | grows with the number of events |
+| `weak_derivative` | one event more or less, and what becomes of it | none | grows with the time |
+| `finite_difference` | two coupled copies at $\theta \pm h$ | $O(h^2)$ | $O(1/h)$ |
+"""
+
+from typing import Any, Literal, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from simkit_solvers.derivatives.coupled_network import CoupledNetwork, ObservedPair
+from simkit_solvers.grids.jump_grid import JumpGrid
+from simkit_solvers.loops.jumps import JumpRun, integrate_jumps, observed
+from simkit_solvers.methods.jump.jump_method import AbstractJumpMethod, JumpNoise, check_rates
+from simkit_solvers.numerics.scalar import Scalar
+from simkit_solvers.numerics.tangents import along, as_tangent, moved
+from simkit_solvers.problems.directions import Along, Direction
+from simkit_solvers.problems.observe import AbstractObserver, States
+from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
+from simkit_solvers.problems.schedule import schedule_of
+from simkit_solvers.random.generator import Words, block, threefry2x32
+from simkit_solvers.random.variates import below_one
+
+Coupling = Literal["split", "noise"]
+# Keys of the streams of what branches off a path: the seed's key under these, with a last word that is no
+# stream of a path.
+_BRANCH, _APART = 1, 0xFFFFFFFF
+
+
+class Scored(NamedTuple):
+    """A path with what the likelihood ratio needs.
+
+    `run` is the path with its rows, and its score in each direction. `explicit` are for each direction the
+    derivatives of the rows with the counts held fixed, zero for observables that read no parameter.
+    """
+
+    run: JumpRun
+    explicit: tuple[dict[str, Any], ...]
+
+    @property
+    def along(self) -> Along:
+        """The same as of a path on a fixed grid: rows, their derivatives with the counts held, scores."""
+        return Along(self.run.rows, self.explicit, self.run.scores)
+
+    @property
+    def derivatives(self) -> tuple[dict[str, Any], ...]:
+        r"""$f Z + \partial_\theta f$ of each direction."""
+        return tuple(
+            jax.tree.map(lambda f, df, score=score: f * score + df, self.run.rows, explicit)
+            for score, explicit in zip(self.run.scores, self.explicit, strict=True)
+        )
+
+
+class Differentiated(NamedTuple):
+    """A path with numbers whose mean is the derivative of the rows' mean, one dictionary a direction.
+
+    `status` says why a path could not go on, as of a `JumpRun`; its rows are NaN from there on.
+    """
+
+    rows: dict[str, Any]
+    derivatives: tuple[dict[str, Any], ...]
+    status: jax.Array
+
+
+def girsanov(
+    network: AbstractReactionNetwork,
+    method: AbstractJumpMethod,
+    y0,
+    grid: JumpGrid,
+    noise: JumpNoise,
+    observer: AbstractObserver,
+    directions: tuple[Direction, ...],
+) -> Scored:
+    r"""One path with its scores: $\partial_\theta E[f] = E[f Z + \partial_\theta f]$, by any jump method.
+
+    The mean of $(f - c) Z$ is the same for every constant c, and least varied near $c = E[f]$: the covariance
+    of $f$ and $Z$ over an ensemble (`likelihood_ratio`). Of `TauLeaping` it is the derivative of what the
+    method computes with the lengths of its leaps as they are. The path is the one without directions, bit
+    for bit. A path at which no likelihood ratio exists, since a rate of zero changes, ends with a `status`.
+    References: those of `jump_scores`.
+    """
+    run = integrate_jumps(
+        network, method, y0, grid, noise, observer, tuple(each.problem for each in directions)
+    )
+    return Scored(run, tuple(_explicit(network, observer, grid, run, each) for each in directions))
+
+
+def likelihood_ratio(values, scores, explicit=0.0) -> tuple[jax.Array, jax.Array]:
+    r"""The derivative of a mean and its standard error, from $f$, $Z$ and $\partial_\theta f$ of n paths.
+
+    Arrays with the path first. The estimate is the sample covariance of f and Z plus the mean of
+    $\partial_\theta f$, which is unbiased: it equals the mean of $(f_i - \bar f_{-i}) Z_i$ with $\bar f_{-i}$
+    the mean of the other paths.
+    """
+    n = len(values)
+    centred = (values - jnp.mean(values, 0)) * (scores - jnp.mean(scores, 0)) * (n / (n - 1)) + explicit
+    return jnp.mean(centred, 0), jnp.std(centred, 0, ddof=1) / n**0.5
+
+
+def finite_difference(
+    network: AbstractReactionNetwork,
+    method: AbstractJumpMethod,
+    y0,
+    grid: JumpGrid,
+    noise: JumpNoise,
+    observer: AbstractObserver,
+    direction: Direction,
+    step: Scalar,
+    coupling: Coupling = "split",
+) -> Differentiated:
+    r"""$(f(X^{\theta + h}) - f(X^{\theta - h})) / 2h$ of two coupled paths, h the `step` along a direction.
+
+    `split` runs the two as one network in which they fire together where they can, see `coupled_network`.
+    `noise` runs them one after the other with the same noise: with `CommonReactionPaths` as the method these
+    meet the same unit Poisson processes, with `DirectMethod` they are common random numbers as most people
+    take them, and soon have little in common. The bias is $O(h^2)$, the variance $O(1/h)$, for `DirectMethod`
+    with the same noise $O(1/h^2)$. Rows are the means of the two.
+    Raises `ValueError` for a scheduled network with `split`.
+    """
+    if coupling == "split":
+        pair, watch = coupled_copies(network, grid, observer, direction, step)
+        run = integrate_jumps(pair, method, pair.joined(y0, y0), grid, noise, watch)
+        high, low, status = run.rows["first"], run.rows["second"], run.status
+    else:
+        sides = _sides(network, grid, observer, direction, step)
+        runs = [integrate_jumps(each, method, y0, grid, noise, watch) for each, watch in sides]
+        (high, low), status = (run.rows for run in runs), jnp.maximum(runs[0].status, runs[1].status)
+    slope = jax.tree.map(lambda x, y: (x - y) / (2 * step), high, low)
+    return Differentiated(jax.tree.map(lambda x, y: 0.5 * (x + y), high, low), (slope,), status)
+
+
+def coupled_copies(
+    network: AbstractReactionNetwork,
+    grid: JumpGrid,
+    observer: AbstractObserver,
+    direction: Direction,
+    step: Scalar,
+) -> tuple[CoupledNetwork, ObservedPair]:
+    """Two copies of a network that fire together, a `step` along a direction and against it, and their
+    observer. Raises `ValueError` for a scheduled network."""
+    _refuse_schedule("finite_difference, coupling split", network, "coupling='noise'")
+    (high, watch_high), (low, watch_low) = _sides(network, grid, observer, direction, step)
+    return CoupledNetwork(high, low), ObservedPair(watch_high, watch_low)
+
+
+def _sides(network, grid: JumpGrid, observer, direction: Direction, step: Scalar) -> list[tuple]:
+    """Network and observer a step along a direction, and against it."""
+    tangents = _tangents(network, observer, grid, direction)
+    return [moved((network, observer), tangents, by) for by in (step, -step)]
+
+
+def weak_derivative(
+    network: AbstractReactionNetwork,
+    method: AbstractJumpMethod,
+    y0,
+    grid: JumpGrid,
+    key: Words,
+    path,
+    observer: AbstractObserver,
+    directions: tuple[Direction, ...],
+) -> Differentiated:
+    r"""The measure-valued derivative: what one event more would have changed, at a random time.
+
+    $$\partial_\theta E[f(X_t)] = E \int_0^t \sum_j \partial_\theta a_j(X_s)\,
+    \bigl(E_{X_s + \nu_j}[f(X_{t-s})] - E_{X_s}[f(X_{t-s})]\bigr)\,ds + E[\partial_\theta f].$$
+
+    A time s is drawn uniformly, a reaction by $|\partial_\theta a_j(X_s)|$, and from there on two copies run
+    coupled, one with that event and one without. Without bias, at a rate of zero too; the variance grows in
+    proportion to the time, since most events are forgotten before its end. For a Poisson number it is
+    $dE[g(N)]/d\lambda = E[g(N + 1) - g(N)]$. The pair of each direction costs about as much as two paths.
+    Raises `ValueError` for a method that leaps and for a scheduled network.
+    References: Gupta & Khammash (2013), Unbiased estimation of parameter sensitivities for stochastic
+    chemical reaction networks, doi:10.1137/120898747; Heidergott & Vázquez-Abad (2008), Measure-valued
+    differentiation for Markov chains, doi:10.1007/s10957-007-9297-7.
+    """
+    if not method.exact:
+        raise ValueError(
+            f"weak_derivative: {type(method).__name__} takes many events at once, between which no other one "
+            "can be put; take DirectMethod, or girsanov"
+        )
+    _refuse_schedule("weak_derivative", network, "girsanov or finite_difference with coupling='noise'")
+    check_rates(network)
+    dtype = jnp.result_type(grid.t0, grid.span)
+    tangents = tuple(as_tangent(network, each.problem, dtype) for each in directions)
+    run = integrate_jumps(network, method, y0, grid, JumpNoise.of(key, path), observer)
+    explicit = tuple(_explicit(network, observer, grid, run, each) for each in directions)
+
+    apart = JumpNoise.of(threefry2x32(key, Words(jnp.uint32(_BRANCH), jnp.uint32(_APART))), path)
+    words = block(apart.inside, jnp.uint32(0), jnp.uint32(0))
+    span, start = jnp.asarray(grid.span, dtype), jnp.asarray(grid.t0, dtype)
+    share = (words.a.astype(dtype) + 0.5) * 2.0**-32
+    until = JumpGrid(start, start + share * span, 1, grid.max_steps)
+    until = eqx.tree_at(lambda g: g.span, until, share * span)
+    here = jax.tree.map(
+        lambda x: x[-1],
+        integrate_jumps(network, method, y0, until, JumpNoise.of(key, path), States()).counts,
+    )
+    there, weights = _one_event_more(network, tangents, start, here, below_one(words.b, dtype))
+    pair = CoupledNetwork(network, network)
+
+    def after(there):
+        return integrate_jumps(
+            pair,
+            method,
+            pair.joined(there, here),
+            grid,
+            apart,
+            ObservedPair(observer, observer),
+            begin=share * span,
+        )
+
+    runs = jax.vmap(after)(there)
+    late = (jnp.arange(grid.rows, dtype=dtype) / grid.points) >= share
+    derivatives = tuple(
+        jax.tree.map(
+            lambda with_it, without, df, i=i: (
+                df + jnp.where(late, weights[i] * span * (with_it[i] - without[i]), 0.0)
+            ),
+            runs.rows["first"],
+            runs.rows["second"],
+            each,
+        )
+        for i, each in enumerate(explicit)
+    )
+    return Differentiated(run.rows, derivatives, jnp.maximum(run.status, jnp.max(runs.status)))
+
+
+def _one_event_more(network: AbstractReactionNetwork, tangents: tuple, t, y, u):
+    r"""For each direction the counts after an event drawn by $|\partial a_j|$, and its weight with its sign.
+
+    Arrays with the direction first; `u` is uniform in [0, 1).
+    """
+    real = jax.tree.map(lambda x: x.astype(u.dtype), y)
+    slopes = jnp.stack(
+        [
+            jnp.stack(along(lambda network: network.propensities(t, real), network, each)[1])
+            for each in tangents
+        ]
+    )
+    sums = jnp.cumsum(jnp.abs(slopes), axis=1)
+    chosen = jnp.argmax(sums > u * sums[:, -1:], axis=1)  # the first where none is: of weight zero
+    sign = jnp.sign(jnp.take_along_axis(slopes, chosen[:, None], axis=1)[:, 0])
+    changes = [each.change for each in network.reactions.values()]
+    table = {name: jnp.asarray([c.get(name, 0) for c in changes], jnp.int32) for name in y._fields}
+    happens = sign != 0
+    there = {name: getattr(y, name) + jnp.where(happens, table[name][chosen], 0) for name in y._fields}
+    return type(y)(**there), sign * sums[:, -1]
+
+
+def _explicit(network, observer, grid, run: JumpRun, direction: Direction) -> dict[str, Any]:
+    """The derivatives of the rows with the counts held fixed, NaN where the rows are."""
+
+    def rows(both):
+        return observed(*both, grid, run.counts, run.watched)
+
+    _, found = along(rows, (network, observer), _tangents(network, observer, grid, direction))
+    return jax.tree.map(lambda x, df: jnp.where(jnp.isnan(x), x, df), run.rows, found)
+
+
+def _tangents(network, observer, grid: JumpGrid, direction: Direction) -> tuple[Any, Any]:
+    dtype = jnp.result_type(grid.t0, grid.span)
+    return as_tangent(network, direction.problem, dtype), as_tangent(observer, direction.observer, dtype)
+
+
+def _refuse_schedule(place: str, network, instead: str) -> None:
+    if schedule_of(network) is not None:
+        raise ValueError(f"{place}: the network is scheduled, and copies of it run without; take {instead}")

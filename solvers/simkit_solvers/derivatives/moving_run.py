@@ -1,0 +1,248 @@
+"""One path and its derivatives, as the fixed-grid loop steps through them."""
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from simkit_solvers.loops.path_run import PathRun, advanced_once, row_once
+from simkit_solvers.problems.directions import (
+    Along,
+    Direction,
+    Moving,
+    NoDensityError,
+    Release,
+    filled,
+    interval,
+    joined,
+    released,
+    share,
+)
+from simkit_solvers.problems.schedule import prepared
+
+
+def still_or_moving(changes: tuple, after: Callable[[tuple], tuple], carry) -> tuple:
+    """Derivatives of what a loop carries with zeros wherever some step makes them other than zero.
+
+    `after` gives the shapes of those after a step, None for zeros.
+    """
+    while True:
+        wider = tuple(map(joined, changes, after(changes)))
+        if jax.tree.structure(wider) == jax.tree.structure(changes):
+            return changes
+        changes = tuple(filled(change, like, carry) for change, like in zip(changes, wider, strict=True))
+
+
+def changes_along(run: PathRun, problem, directions: tuple[Direction, ...]) -> tuple[PathRun, ...]:
+    """The derivatives of a run of a problem along directions."""
+    still = jax.tree.map(lambda _: None, run)
+    return tuple(
+        still._replace(
+            problem=eqx.filter_jvp(prepared, (problem,), (each.problem,))[1],
+            observer=each.observer,
+            t0=each.t0,
+            dt=each.dt,
+        )
+        for each in directions
+    )
+
+
+def begun(run, changes: tuple, starts: tuple, y0, tables) -> tuple[Any, tuple]:
+    """What a run carries at step 0, and the derivatives of that along each change."""
+
+    def begin(run, y0):
+        return run.start(y0, tables)
+
+    moves = zip(changes, starts, strict=True)
+    return begin(run, y0), tuple(eqx.filter_jvp(begin, (run, y0), move)[1] for move in moves)
+
+
+def like_before(after: Moving, before: Moving) -> Moving:
+    """What a step gives with the same derivatives as before it; None stays None."""
+    pairs = zip(after.changes, before.changes, strict=True)
+    return after._replace(changes=tuple(filled(change, like, after.carry) for change, like in pairs))
+
+
+def rows_along(kept: Callable, run, changes: tuple, carried: Moving) -> tuple[dict, tuple[dict, ...]]:
+    """The rows that `kept` gives of a run and what it carries, and their derivatives."""
+    given = run, carried.carry
+    rows = kept(*given)
+    real = jax.tree.map(lambda x: x if eqx.is_inexact_array(x) else None, rows)
+    moves = zip(changes, carried.changes, strict=True)
+    return rows, tuple(filled(eqx.filter_jvp(kept, given, move)[1], real, rows) for move in moves)
+
+
+class MovingRun(NamedTuple):
+    """A run and its derivative along each direction, which ride along; methods as those of `PathRun`.
+
+    `every` says within how many steps each derivative is released, and is empty where none is.
+    """
+
+    run: PathRun
+    changes: tuple[PathRun, ...]
+    every: tuple[Any, ...]
+    starts: tuple[Any, ...]
+    driven: tuple[int, ...] = ()
+
+    @staticmethod
+    def along(
+        run: PathRun, problem, directions: tuple[Direction, ...], release: Release | None
+    ) -> "MovingRun":
+        """The run of a problem along directions."""
+        changes = changes_along(run, problem, directions)
+        every = () if release is None else (interval(release.every),) * len(directions)
+        return MovingRun(run, changes, every, tuple(each.y0 for each in directions))
+
+    @property
+    def noise(self):
+        """The path's driver."""
+        return self.run.noise
+
+    @property
+    def dt(self):
+        """The step."""
+        return self.run.dt
+
+    def start(self, y0, tables):
+        """As of the run; all derivatives are kept in the path and none is released."""
+        carry, changes = begun(self.run, self.changes, self.starts, y0, tables)
+        return Moving(carry, changes, tuple(jnp.zeros_like(self.dt) for _ in self.every))
+
+    def settled(self, start: Moving, draw, words, tables) -> tuple["MovingRun", Moving]:
+        """Ready for a loop: which variables noise drives, and what is carried of the derivatives.
+
+        That is None where no step makes anything but zero. Raises `NoDensityError` with the reason where
+        derivatives cannot be released.
+        """
+        k = jnp.uint32(0)
+        run = self
+        if self.every:
+            drifts = [self._drifts(start, i, k, draw) for i in range(len(self.changes))]
+            every = tuple(1 if drift else each for drift, each in zip(drifts, self.every, strict=True))
+            run = self._replace(driven=self._driven(start.carry, k, draw), every=every)
+
+        def after(changes):
+            carried = start._replace(changes=changes)
+            return jax.eval_shape(lambda: run.stepped(carried, k, draw, words, tables, False).changes)
+
+        changes = still_or_moving(start.changes, after, start.carry)
+        if self.every:
+            run._refuse(start, changes, k, words, tables)
+        return run, start._replace(changes=changes)
+
+    def _driven(self, carry, k, draw) -> tuple[int, ...]:
+        """The positions of the variables that the noise of a step reaches."""
+        y, state, _ = carry
+
+        def advance(W):
+            return advanced_once(self.run, y, state, k, draw._replace(W=W))[0]
+
+        moved = jax.eval_shape(lambda W: eqx.filter_jvp(advance, (W,), (W,))[1], draw.W)
+        leaves = jax.tree.leaves(moved, is_leaf=lambda x: x is None)
+        found = tuple(i for i, leaf in enumerate(leaves) if leaf is not None)
+        if not found:
+            raise NoDensityError("no normal drives the steps, so there is no density to differentiate")
+        if len(found) > len(draw.W):
+            raise NoDensityError(
+                f"{len(draw.W)} noises drive {len(found)} variables at once, so their law has no density"
+            )
+        return found
+
+    def _drifts(self, start: Moving, i: int, k, draw) -> bool:
+        """Whether direction i moves neither the initial state nor what the normals do."""
+        y, state, _ = start.carry
+        still = jax.tree.map(lambda _: None, (y, state))
+        if jax.tree.leaves(start.changes[i][0]):
+            return False
+
+        def along(W):
+            def advance(run, y, state):
+                return advanced_once(run, y, state, k, draw._replace(W=W))
+
+            return eqx.filter_jvp(advance, (self.run, y, state), (self.changes[i], *still))[1][0]
+
+        moved = jax.eval_shape(lambda W: eqx.filter_jvp(along, (W,), (W,))[1], draw.W)
+        return not jax.tree.leaves(moved)
+
+    def _refuse(self, start: Moving, changes, k, words, tables) -> None:
+        """What moves a variable in a way that shifted normals cannot make good."""
+        names = type(start.carry[0])._fields
+        for change, (dy, *_) in zip(self.changes, changes, strict=True):
+            for i, (name, moved) in enumerate(zip(names, dy, strict=True)):
+                if moved is not None and i not in self.driven:
+                    raise NoDensityError(f"{name} moves with it, and no noise drives {name}")
+
+            def moved_at_end(change=change):
+                def finish(run):
+                    return run.finished(*start.carry, k, words, tables)[0]
+
+                return eqx.filter_jvp(finish, (self.run,), (change,))[1]
+
+            for name, moved in zip(names, jax.eval_shape(moved_at_end), strict=True):
+                if moved is not None:
+                    raise NoDensityError(f"jumps or events of {name} depend on it, which no noise drives")
+
+    def step(self, carried: Moving, k, draw, words, tables):
+        """The path, its derivatives and the weights after step `k`; None stays None."""
+        return like_before(self.stepped(carried, k, draw, words, tables), carried)
+
+    def stepped(self, carried: Moving, k, draw, words, tables, weighed: bool = True) -> Moving:
+        """The same, with None for whatever this step makes zero; `weighed` is whether weights are wanted."""
+        y, state, acc = carried.carry
+
+        def advance(W, run=self.run, y=y, state=state):
+            return advanced_once(run, y, state, k, draw._replace(W=W))
+
+        moved, weights = [], []
+        for i, (change, (dy, ds, dacc)) in enumerate(zip(self.changes, carried.changes, strict=True)):
+
+            def along(W, move=(change, dy, ds)):
+                return eqx.filter_jvp(functools.partial(advance, W), (self.run, y, state), move)[1]
+
+            new, new_state = along(draw.W)
+            if self.every:
+                part = share(self.every[i], k, self.run.dt)
+                normals = tuple(z.astype(self.run.dt.dtype) for z in draw.W)
+                new, more = released(
+                    lambda W, f=advance: f(W)[0],
+                    lambda W, f=along: f(W)[0],
+                    normals,
+                    part,
+                    self.driven,
+                    weighed,
+                )
+                weights.append(carried.weights[i] + more)
+            moved.append((new, new_state, dacc))
+        y, state = advance(draw.W)
+
+        def finish(run, y, state, acc):
+            return run.finished(y, state, acc, k, words, tables)
+
+        now = self.run, y, state, acc
+        changes = tuple(
+            eqx.filter_jvp(finish, now, (change, *move))[1]
+            for change, move in zip(self.changes, moved, strict=True)
+        )
+        return Moving(finish(*now), changes, tuple(weights))
+
+    def row(self, carried: Moving, k):
+        """The rows of the path, their derivatives and the weights."""
+
+        def kept(run, carry):
+            return row_once(run, carry, k)
+
+        rows, changes = rows_along(kept, self.run, self.changes, carried)
+        weights = carried.weights or tuple(jnp.zeros_like(self.run.dt) for _ in changes)
+        return Along(rows, changes, weights)
+
+    def stepping(self):
+        """What a step reads of it."""
+        changes = tuple(each.stepping() for each in self.changes)
+        return self._replace(run=self.run.stepping(), changes=changes, starts=())
+
+    def per_path(self):
+        """The same for a reverse pass."""
+        return self._replace(run=self.run.per_path())

@@ -1,0 +1,177 @@
+"""One path and its derivatives, smoothed where values jump, as the fixed-grid loop steps through them."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from simkit_solvers.derivatives.moving_run import (
+    begun,
+    changes_along,
+    like_before,
+    rows_along,
+    still_or_moving,
+)
+from simkit_solvers.derivatives.smoothing import Smoothing, left_of, shifts_and_gains, shifts_of
+from simkit_solvers.loops.path_run import PathRun, row_once, stepped_once
+from simkit_solvers.problems.directions import Along, Direction, Moving, NoDensityError, interval
+
+
+class SmoothedRun(NamedTuple):
+    """A run and its derivative along each direction, which ride along; methods as those of `PathRun`.
+
+    The run may be such a run itself, of one direction: that gives second derivatives.
+    """
+
+    run: Any
+    changes: tuple[Any, ...]
+    edges: Callable[..., tuple]
+    every: tuple[Any, ...]
+    starts: tuple[Any, ...]
+
+    @staticmethod
+    def along(
+        run: PathRun, problem, directions: tuple[Direction, ...], smoothing: Smoothing
+    ) -> "SmoothedRun":
+        """The run of a problem along directions."""
+        changes = changes_along(run, problem, directions)
+        return SmoothedRun.of(run, changes, smoothing, tuple(each.y0 for each in directions))
+
+    @staticmethod
+    def of(run, changes: tuple, smoothing: Smoothing, starts: tuple) -> "SmoothedRun":
+        """The run with its derivatives, by direction, and those of its initial state."""
+        return SmoothedRun(run, changes, smoothing.edges, tuple(map(interval, smoothing.every)), starts)
+
+    @property
+    def noise(self):
+        """The path's driver."""
+        return self.run.noise
+
+    @property
+    def dt(self):
+        """The step."""
+        return self.run.dt
+
+    @property
+    def problem(self):
+        """What is solved."""
+        return self.run.problem
+
+    def start(self, y0, tables):
+        """As of the run."""
+        carry, changes = begun(self.run, self.changes, self.starts, y0, tables)
+        return Moving(carry, changes, tuple(jnp.zeros_like(self.dt) for _ in changes))
+
+    def settled(self, start: Moving, draw, words, tables) -> tuple["SmoothedRun", Moving]:
+        """Ready for a loop: what is carried of the derivatives is None where no step makes anything but zero.
+
+        Raises `NoDensityError` where no normal of a step moves what is compared.
+        """
+        k, run = jnp.uint32(0), self
+        if isinstance(self.run, SmoothedRun):
+            inner, carry = self.run.settled(start.carry, draw, words, tables)
+            run, start = self._replace(run=inner), start._replace(carry=carry)
+        run._refuse(start, k, draw, words, tables)
+
+        def after(changes):
+            carried = start._replace(changes=changes)
+            return jax.eval_shape(lambda: run._moved_anyhow(carried, k, draw, words, tables))
+
+        return run, start._replace(changes=still_or_moving(start.changes, after, start.carry))
+
+    def _refuse(self, start: Moving, k, draw, words, tables) -> None:
+        def distances(W):
+            carry = self._end(k, draw, words, tables)(W, self.run, start.carry)
+            return self.near(carry, k + jnp.uint32(1))
+
+        moved = jax.eval_shape(lambda W: eqx.filter_jvp(distances, (W,), (W,))[1], draw.W)
+        if any(each is None for each in moved):
+            raise NoDensityError("no noise of the same step drives what is compared")
+
+    def near(self, carry, k) -> tuple:
+        """How far values are from where they jump, for the run's carry after step `k`."""
+        run = self.run
+        while isinstance(run, SmoothedRun):
+            run, carry = run.run, carry.carry
+        y, _, acc = carry
+        return self.edges(run.observer, run.after(k), acc, k, run.time(k), y)
+
+    def step(self, carried: Moving, k, draw, words, tables):
+        """The path, its derivatives and the weights after step `k`; None stays None."""
+        return like_before(self.stepped(carried, k, draw, words, tables), carried)
+
+    def stepped(self, carried: Moving, k, draw, words, tables) -> Moving:
+        """The same, with None for whatever this step makes zero."""
+        normals = tuple(z.astype(self.dt.dtype) for z in draw.W)
+        end = self._end(k, draw, words, tables)
+        now = end(draw.W, self.run, carried.carry)
+        left = tuple(left_of(every, k + jnp.uint32(1), self.dt.dtype) for every in self.every)
+
+        def compared(W, run, carry):
+            return self._replace(run=run).near(end(W, run, carry), k + jnp.uint32(1))
+
+        moves = list(zip(self.changes, carried.changes, strict=True))
+
+        def moved(*W):
+            """The derivatives of what is compared, by direction."""
+            given = self.run, carried.carry
+            found = [
+                eqx.filter_jvp(lambda run, carry: compared(W, run, carry), given, move)[1] for move in moves
+            ]
+            return [tuple(jnp.zeros_like(W[0]) if x is None else x for x in each) for each in found]
+
+        def shifts(*W):
+            return shifts_of(lambda *W: compared(W, self.run, carried.carry), moved, left, W)
+
+        weights: tuple = carried.weights
+        against: list[tuple] = [tuple(None for _ in normals)] * len(moves)
+        if left:
+            found, stuck, gains = shifts_and_gains(shifts, normals)
+            weights = tuple(
+                weight + jnp.where(lost, jnp.nan, gain)
+                for weight, lost, gain in zip(weights, stuck, gains, strict=True)
+            )
+            against = [tuple(-x for x in u) for u in found]
+        return Moving(now, self._moved(carried, end, normals, against), weights)
+
+    @staticmethod
+    def _end(k, draw, words, tables) -> Callable:
+        """What the run carries after step `k`, of its normals, the run, and what it carried."""
+        return lambda W, run, carry: stepped_once(run, carry, k, draw._replace(W=W), words, tables)
+
+    def _moved(self, carried: Moving, end: Callable, normals: tuple, against: list[tuple]) -> tuple:
+        """The derivatives after a step whose normals are shifted by `against`, for each direction."""
+        given = normals, self.run, carried.carry
+        moves = zip(against, self.changes, carried.changes, strict=True)
+        return tuple(eqx.filter_jvp(end, given, move)[1] for move in moves)
+
+    def _moved_anyhow(self, carried: Moving, k, draw, words, tables) -> tuple:
+        """Derivatives as of `stepped`, but for their values: which are None does not depend on the shifts."""
+        normals = tuple(z.astype(self.dt.dtype) for z in draw.W)
+        end = self._end(k, draw, words, tables)
+        shift = normals if self.every else tuple(None for _ in normals)
+        return self._moved(carried, end, normals, [shift for _ in self.changes])
+
+    def row(self, carried: Moving, k) -> Along:
+        """The rows of the path, or the estimates of its derivative, their derivatives and the weights."""
+
+        def kept(run, carry):
+            found = row_once(run, carry, k)
+            if not isinstance(run, SmoothedRun):
+                return found
+            (change,), (weight,) = found.changes, found.weights
+            return {name: found.rows[name] * weight + x for name, x in change.items()}
+
+        rows, changes = rows_along(kept, self.run, self.changes, carried)
+        return Along(rows, changes, carried.weights)
+
+    def stepping(self):
+        """What a step reads of it."""
+        changes = tuple(each.stepping() for each in self.changes)
+        return self._replace(run=self.run.stepping(), changes=changes, starts=())
+
+    def per_path(self):
+        """The same for a reverse pass."""
+        return self._replace(run=self.run.per_path())

@@ -1,0 +1,86 @@
+r"""Scores of the Euler–Maruyama chain, read off its steps.
+
+A step of length h from y to y' has the density of $y' \sim N(y + hf,\ h\,GG^T)$, with G the columns of the
+noise. With $\varepsilon = G^{-1}(y' - y - hf)/\sqrt h$, the normals that were drawn, the score gains
+
+$$\Delta Z = \partial_\theta\bigl(-\tfrac12 \varepsilon^T \varepsilon - \log|\det G|\bigr)
+= \sqrt h\,\varepsilon^T G^{-1} \partial_\theta f + \varepsilon^T G^{-1} (\partial_\theta G)\,\varepsilon
+- \mathrm{tr}(G^{-1} \partial_\theta G).$$
+
+Reference: Glynn (1990), Likelihood ratio gradient estimation for stochastic systems, doi:10.1145/84537.84552.
+"""
+
+from typing import Any
+
+import jax.numpy as jnp
+
+from simkit_solvers.numerics.elimination import factorise, solve
+from simkit_solvers.numerics.tangents import along, as_tangent
+from simkit_solvers.problems.directions import Direction
+from simkit_solvers.problems.observe import AbstractObserver
+from simkit_solvers.problems.problem import AbstractSDE
+
+SCORE = "score"
+
+
+class WithScores(AbstractObserver):
+    """What an observer keeps, and the scores of a path under Euler–Maruyama in some directions.
+
+    Rows get the names `score 0`, `score 1`, … beside those of `observer`. Of a solver other than
+    `EulerMaruyama` these are its scores up to the order of the step. Raises `ValueError` unless the
+    problem has as many noises as variables; where its noise is singular the scores are not finite.
+    """
+
+    observer: AbstractObserver
+    directions: tuple[Direction, ...]
+
+    def init(self, problem, t, y):
+        if len(problem.Noise._fields) != len(problem.State._fields):
+            raise ValueError(
+                f"{type(problem).__name__} has {len(problem.State._fields)} variables and "
+                f"{len(problem.Noise._fields)} noises; a step has a density only where there are as many"
+            )
+        zero = jnp.zeros((), jnp.result_type(*y))
+        return self.observer.init(problem, t, y), y, tuple(zero for _ in self.directions)
+
+    def update(self, problem, acc, k, t, y, dt):
+        own, before, scores = acc
+        own = self.observer.update(problem, own, k, t, y, dt)
+        gained = (
+            along(
+                lambda p: _log_density(p, t - dt, dt, before, y),
+                problem,
+                as_tangent(problem, each.problem, dt.dtype),
+            )[1]
+            for each in self.directions
+        )
+        return own, y, tuple(z + gain for z, gain in zip(scores, gained, strict=True))
+
+    def changed(self, acc, k, t, before, after):
+        own, _, scores = acc
+        return self.observer.changed(own, k, t, before, after), after[1], scores
+
+    def row(self, problem, acc, t, y):
+        own, _, scores = acc
+        named = {f"{SCORE} {i}": z for i, z in enumerate(scores)}
+        return self.observer.row(problem, own, t, y) | named
+
+    def coarsened(self, factor):
+        return None
+
+    def refined(self, factor):
+        return WithScores(self.observer.refined(factor), self.directions)
+
+
+def _log_density(problem: AbstractSDE, t, h, y, after):
+    """The logarithm of the density of a step, but for what does not depend on the problem."""
+    names = problem.Noise._fields
+    one, zero = jnp.ones_like(h), jnp.zeros_like(h)
+    units = [problem.Noise(*(one if n == k else zero for n in names)) for k in names]
+    columns = [list(problem.noise(t, y, unit)) for unit in units]
+    rows = [[jnp.asarray(column[i], h.dtype) for column in columns] for i in range(len(names))]
+    moved = [x1 - x0 - h * f for x0, x1, f in zip(y, after, problem.drift(t, y), strict=True)]
+    factors = factorise(rows)
+    normals: list[Any] = solve(factors, moved)
+    log_det = sum(jnp.log(jnp.abs(factors.rows[i][i])) for i in range(len(names)))
+    return -0.5 * sum(e * e for e in normals) / h - log_det

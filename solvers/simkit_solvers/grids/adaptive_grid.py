@@ -1,0 +1,58 @@
+"""The times of a run whose steps are as long as its tolerances allow."""
+
+import equinox as eqx
+
+from simkit_solvers.grids.saved_times import AbstractSavedTimes, check_counts, check_positive
+from simkit_solvers.numerics.scalar import Scalar
+
+MAX_STEPS = 16**4  # derivatives nest loops of 16 turns: a power of 16 wastes none
+
+
+class Tolerances(eqx.Module):
+    r"""What the estimated error of a step may be: in the root mean square over the variables, each divided by
+    $\mathrm{atol} + \mathrm{rtol}\,|y|$, at most one.
+
+    Both are traced, so changing them compiles nothing. Reference: Hairer, Nørsett & Wanner (1993), Solving
+    Ordinary Differential Equations I, section II.4, doi:10.1007/978-3-540-78862-1.
+    """
+
+    rtol: Scalar
+    atol: Scalar
+
+
+class AdaptiveGrid(AbstractSavedTimes):
+    """Steps as long as the tolerances allow from `t0` to `t1`; `points` equally spaced times are saved.
+
+    Row 0 is `t0`, row r the time `t0 + r (t1 - t0) / points`. All but `points` and `max_steps` is traced.
+    `first_step` is chosen from the slope at `t0` unless given; on a stochastic problem it is the longest
+    step, and a saved interval unless given. Raises `ValueError` unless `points`, `max_steps`, `t1 - t0` and
+    `first_step` are positive, the latter two where they are no tracers.
+    """
+
+    t0: Scalar
+    span: Scalar
+    tolerances: Tolerances
+    first_step: Scalar | None
+    points: int = eqx.field(static=True)
+    max_steps: int = eqx.field(static=True)
+
+    def __init__(
+        self,
+        t0: Scalar,
+        t1: Scalar,
+        tolerances: Tolerances,
+        first_step: Scalar | None = None,
+        points: int = 1,
+        max_steps: int = MAX_STEPS,
+    ):
+        check_counts(points=points, max_steps=max_steps)
+        check_positive("t1 - t0", t1 - t0)
+        check_positive("first_step", first_step)
+        # Here, before anything takes the precision of the state: a late start would take the span's digits.
+        self.t0, self.span = t0, t1 - t0
+        self.tolerances, self.first_step, self.points, self.max_steps = (
+            tolerances,
+            first_step,
+            points,
+            max_steps,
+        )

@@ -1,0 +1,80 @@
+"""The fixed time grid."""
+
+from typing import Any
+
+import equinox as eqx
+import numpy as np
+
+from simkit_solvers.numerics.scalar import Scalar
+
+PERIOD = 8  # what the length of every block divides (`blocks.method_of`)
+# From here on rounding in float32 takes more from a stochastic equation than its steps are off.
+LONG = 10_000
+
+
+class Grid(eqx.Module):
+    """Steps of equal length `dt` from `t0`, of which every `every`-th is saved.
+
+    `t0` and `dt` are traced, so changing them compiles nothing; `steps` and `every` are static. Row 0 is
+    `t0`, row r is step `r * every`. Raises `ValueError` unless `steps` is a positive multiple of `every`.
+    """
+
+    t0: Scalar
+    dt: Scalar
+    steps: int = eqx.field(static=True)
+    every: int = eqx.field(static=True)
+
+    def __check_init__(self):
+        if not 0 < self.steps < 2**31:
+            raise ValueError(f"steps: must be from 1 to {2**31 - 1}, got {self.steps}")
+        if self.every < 1 or self.steps % self.every:
+            raise ValueError(f"every: {self.every} does not divide the {self.steps} steps; choose a divisor")
+
+    @property
+    def rows(self) -> int:
+        """How many rows are saved, the one at `t0` included."""
+        return self.steps // self.every + 1
+
+    @property
+    def times(self):
+        """The times of the saved rows as a float64 NumPy array."""
+        return float(self.t0) + np.arange(self.rows) * (self.every * float(self.dt))
+
+    @property
+    def long(self) -> bool:
+        """Whether there are more than `LONG` steps."""
+        return self.steps > LONG
+
+    @property
+    def phase(self) -> int:
+        """`every`, or what is the same for where rows fall in blocks."""
+        return self.every
+
+
+class TracedGrid(eqx.Module):
+    """A `Grid` whose numbers of steps are traced too, so that changing them compiles nothing.
+
+    What the code depends on stays static: how many rows are saved, where they fall in blocks, which is the
+    `phase`, `every` modulo `PERIOD`, and whether it is `long`. Two blocks or more lie between rows. A loop
+    over it is not differentiable in reverse mode, which needs a known number of steps.
+    """
+
+    t0: Scalar
+    dt: Scalar
+    every: Scalar  # uint32
+    rows: int = eqx.field(static=True)
+    phase: int = eqx.field(static=True)
+    long: bool = eqx.field(static=True)
+
+    @staticmethod
+    def of(grid: Grid) -> "Grid | TracedGrid":
+        """The grid with traced numbers of steps, or as it is where rows lie too close."""
+        if grid.every < 2 * PERIOD:
+            return grid
+        every: Any = np.uint32(grid.every)
+        return TracedGrid(grid.t0, grid.dt, every, grid.rows, grid.every % PERIOD, grid.long)
+
+    @property
+    def steps(self) -> Scalar:
+        """The number of steps, `uint32` as `every`."""
+        return np.uint32(self.rows - 1) * self.every

@@ -1,0 +1,47 @@
+"""The span of a run that has no common steps, and the times that are saved of it."""
+
+import equinox as eqx
+import numpy as np
+from jax.core import Tracer
+
+from simkit_solvers.numerics.scalar import Scalar
+
+
+class AbstractSavedTimes(eqx.Module):
+    """From `t0` over `span`, of which `points` equally spaced times are saved.
+
+    Row 0 is `t0`, row r the time `t0 + r span / points`.
+    """
+
+    t0: eqx.AbstractVar[Scalar]
+    span: eqx.AbstractVar[Scalar]
+    points: eqx.AbstractVar[int]
+
+    @property
+    def t1(self) -> Scalar:
+        """Where time ends."""
+        return self.t0 + self.span
+
+    @property
+    def rows(self) -> int:
+        """How many rows are saved, the one at `t0` included."""
+        return self.points + 1
+
+    @property
+    def times(self) -> np.ndarray:
+        """The times of the saved rows as a float64 array."""
+        t0, span = float(self.t0), float(self.span)
+        return t0 + np.arange(self.rows) / self.points * span
+
+
+def check_counts(**counts: int) -> None:
+    """Raise `ValueError` for a count that is not positive, or more than an `int32` holds."""
+    for name, value in counts.items():
+        if not 0 < value < 2**31:
+            raise ValueError(f"{name}: must be from 1 to {2**31 - 1}, got {value}")
+
+
+def check_positive(name: str, value: Scalar | None) -> None:
+    """Raise `ValueError` for a number that is known and not positive."""
+    if value is not None and not isinstance(value, Tracer) and not float(value) > 0:
+        raise ValueError(f"{name}: must be positive, got {float(value):g}")

@@ -1,0 +1,366 @@
+r"""Steps of adaptive length for stochastic equations, on the binary trees of a Brownian path.
+
+Each saved interval is cut into equal coarse ones, and each of these is the root of a tree. A trial compares
+one step over an interval with two over its halves; where they differ by more than the tolerance the interval
+is halved and its halves are tried, the left one first, else the two steps are kept. So the accepted steps
+consist of the very increments that were looked at. A controller that goes on to any time it likes leaves some
+of them out, and that changes the law of the path.
+
+Reference: Gaines & Lyons (1997), Variable step size control in the numerical solution of stochastic
+differential equations, doi:10.1137/S0036139995286515; Foster & Jelinčič (2024), On the convergence of
+adaptive approximations for stochastic differential equations, doi:10.48550/arXiv.2311.14201.
+"""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import equinox.internal as eqxi
+import jax
+import jax.numpy as jnp
+
+from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
+from simkit_solvers.loops.adaptive import AdaptiveRun, where_reached
+from simkit_solvers.loops.compensated import AbstractCompensatedStep, compensated
+from simkit_solvers.loops.first_hold import rows_along
+from simkit_solvers.loops.step import AbstractStepper, stepper_for
+from simkit_solvers.methods.model_solver import AbstractModelSolver
+from simkit_solvers.methods.registry import check_solver, info_of
+from simkit_solvers.methods.switched import Switched
+from simkit_solvers.numerics.scopes import STEPS
+from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
+from simkit_solvers.problems.observe import AbstractObserver
+from simkit_solvers.problems.problem import AbstractSDE
+from simkit_solvers.problems.schedule import as_solved, just_after, prepared, schedule_of, within
+from simkit_solvers.random.brownian_tree import FEWEST_LEVELS, BrownianTree
+from simkit_solvers.random.noise import Draw
+
+GROWTH = 1.5  # of a step's error with its length, as a power: the least, that of a method of order 1
+HOPELESS = 2.0  # expected errors above this are not tried; from 1 to 4 it makes little difference
+
+
+class _Node(NamedTuple):
+    """The interval to try next: number `index` of $2^{level}$ in a coarse interval, with its normals.
+
+    `pending` are the normals of the right halves that wait, one at most at each level.
+    """
+
+    interval: jax.Array
+    level: jax.Array
+    index: jax.Array
+    whole: Draw
+    pending: Draw
+
+
+class _State(NamedTuple):
+    """What a path's loop carries; `lost` is what rounding has taken from `y`, and empty in float64."""
+
+    y: Any
+    lost: Any
+    node: _Node
+    accepted: jax.Array
+    rejected: jax.Array
+    failed: jax.Array
+    rows: Any
+
+
+class _Run(NamedTuple):
+    """What a trial reads beside it."""
+
+    problem: Any
+    stepper: AbstractStepper
+    tree: BrownianTree
+    grid: AdaptiveGrid
+    start: jax.Array
+    length: jax.Array
+    per_row: jax.Array
+
+
+def integrate_adaptive_sde(
+    problem: AbstractSDE,
+    solver,
+    y0,
+    grid: AdaptiveGrid,
+    tree: BrownianTree,
+    observer: AbstractObserver,
+) -> AdaptiveRun:
+    """One path of `problem` from `y0` over `grid`: what `observer` keeps at each saved time.
+
+    A trial is accepted where the difference between its two steps and its one, in the root mean square over
+    the variables each divided by `atol + rtol max(|y|, |y1|)`, is at most one; what is not a number is not.
+    `grid.first_step` bounds the coarse intervals, one for each saved interval unless given; a step is one of
+    them over a power of two. `accepted` and `rejected` count trials, of which an accepted one is two steps.
+    A path that takes more than `max_steps` trials, or whose tree has no further level, ends where it is;
+    nothing is raised. Times take the dtype of `y0`; the observer's accumulators are those at `t0`.
+    Differentiable in both modes, the sequence of steps taken as given.
+    Raises `ValueError` for a solver that such steps could lead to a wrong limit (see `check_adaptive_sde`)
+    and for a problem with events.
+    """
+    check_adaptive_sde(solver, problem)
+    schedule = schedule_of(problem)
+    if schedule is not None and schedule.events:
+        raise ValueError(
+            "adaptive steps of stochastic equations halve intervals and do not end at the times of events; "
+            "give steps of equal length"
+        )
+    return _integrate(problem, solver, y0, grid, tree, observer)
+
+
+def check_adaptive_sde(solver, problem: AbstractSDE) -> None:
+    """Raise `ValueError`, with the reason and the remedy, for a solver that adaptive steps do not fit.
+
+    What a step leaves out must be of higher order than its length, or zero on average given the increments it
+    was chosen by (Foster & Jelinčič 2024). So the strong order on the problem's noise has to be 1 or more, or
+    the solver's record has to say `unbiased_area`. A solver must not carry anything but the state from one
+    step to the next, which is of another length. A choice between solvers fits where each of them does.
+    Jump diffusions are refused: the jumps inside an interval are not split between its halves.
+    """
+    if isinstance(problem, AbstractJumpDiffusion):
+        raise ValueError(
+            f"{type(problem).__name__} jumps, and adaptive steps halve intervals without knowing which "
+            "half a jump is in; give steps of equal length"
+        )
+    if isinstance(solver, AbstractModelSolver):
+        raise ValueError(
+            f"solver {info_of(solver).name} has no error estimate for adaptive steps; give steps of "
+            "equal length"
+        )
+    if problem.calculus == "stratonovich":
+        remedy = "SPaRK or Heun"
+    elif problem.noise_kind != "general":
+        remedy = "Milstein"
+    elif problem.smooth:
+        remedy = "SPaRK with convert: true"
+    else:
+        remedy = "EulerMaruyama with steps of equal length"
+    check_solver(solver, problem, instead=remedy)
+    if isinstance(solver, Switched):
+        for each in solver.solvers:
+            check_adaptive_sde(each, problem)
+        return
+    info, kind = info_of(solver), problem.noise_kind
+    if not info.has_right_limit(kind):
+        raise ValueError(
+            f"adaptive steps are chosen by looking at the increments, which can make {info.name} converge "
+            f"to a wrong limit on {kind} noise (Gaines & Lyons 1997); take {remedy}, or give steps of equal "
+            "length"
+        )
+    if info.carries:
+        raise ValueError(
+            f"solver {info.name} carries more than the state from step to step, and adaptive steps change "
+            f"their length; take {remedy}, or give steps of equal length"
+        )
+
+
+def _integrate(problem: AbstractSDE, solver, y0, grid: AdaptiveGrid, tree, observer) -> AdaptiveRun:
+    """The same without the check."""
+    stepper, dtype = stepper_for(solver), jnp.result_type(*jax.tree.leaves(y0))
+    if dtype == jnp.float32:
+        stepper = compensated(stepper)
+    levels = tree.levels(len(problem.Noise._fields), stepper.areas)
+    given = jax.tree.map(
+        lambda x: jnp.asarray(x, dtype) if isinstance(x, float) or eqx.is_inexact_array(x) else x,
+        (problem, stepper, tree, grid, y0),
+    )
+    numbers, others = eqx.partition(given, eqx.is_array)
+
+    def with_loop(differentiable):
+        def run(numbers):
+            problem, stepper, tree, grid, y0 = eqx.combine(numbers, others)
+            return _loop(_begun(prepared(problem), stepper, tree, grid, dtype), y0, levels, differentiable)
+
+        return run
+
+    # A plain loop for values; the loop that both modes of differentiation know only where one is asked for.
+    run = jax.custom_jvp(with_loop(False))
+
+    @run.defjvp
+    def _(primals, tangents):
+        return jax.jvp(with_loop(True), primals, tangents)
+
+    states, accepted, rejected, done = run(numbers)
+    problem, _, _, grid, y0 = given
+    start, span = jnp.asarray(grid.t0, dtype), jnp.asarray(grid.span, dtype)
+    times = start + jnp.arange(grid.rows, dtype=dtype) / grid.points * span
+    if observer.stops is None:
+        acc = observer.init(just_after(problem, start, start, span), start, y0)
+        rows = jax.vmap(lambda t, y: observer.row(just_after(problem, t, start, span), acc, t, y))(
+            times, states
+        )
+    else:
+
+        def at(t):
+            return just_after(problem, start + t, start, span)
+
+        rows = rows_along(observer, at, start, times - start, states, (), slice(None))
+    there = jnp.arange(grid.rows, dtype=jnp.int32) <= done.row
+    rows = where_reached(there, rows)
+    return AdaptiveRun(rows, accepted, rejected, start + done.time)
+
+
+class _Done(NamedTuple):
+    """The last row that was reached, and the time since t0."""
+
+    row: jax.Array
+    time: jax.Array
+
+
+def _begun(problem, stepper, tree, grid, dtype) -> _Run:
+    saved = jnp.asarray(grid.span, dtype) / grid.points
+    per_row = jnp.ones((), dtype)
+    if grid.first_step is not None:
+        # An interval that is a multiple of the first step but for rounding is that multiple.
+        wanted = jnp.ceil(saved / jnp.asarray(grid.first_step, dtype) - 1e-3)
+        per_row = jnp.clip(wanted, 1, (2**31 - 1) // grid.points)
+    start = jnp.asarray(grid.t0, dtype)
+    return _Run(problem, stepper, tree, grid, start, saved / per_row, per_row.astype(jnp.uint32))
+
+
+def _loop(run: _Run, y0, levels: int, differentiable: bool):
+    grid, dtype = run.grid, run.start.dtype
+    intervals = jnp.uint32(grid.points) * run.per_row
+    components, areas = len(run.problem.Noise._fields), run.stepper.areas
+
+    is_compensated = isinstance(run.stepper, AbstractCompensatedStep)
+    start = y0, jax.tree.map(jnp.zeros_like, y0) if is_compensated else ()
+
+    def root(interval) -> Draw:
+        return jax.tree.map(lambda z: z.astype(dtype), run.tree.root(components, areas, interval))
+
+    def unfinished(state: _State):
+        trials = state.accepted + state.rejected
+        return (state.node.interval < intervals) & ~state.failed & (trials < grid.max_steps)
+
+    @jax.named_scope(STEPS)
+    def body(state: _State) -> _State:
+        here, node = (state.y, state.lost), state.node
+        left, right = run.tree.halves(node.whole, node.interval, node.level, node.index)
+        count = (jnp.uint32(1) << node.level).astype(dtype)
+        h = run.length / (2 * count)
+        t = run.start + node.interval.astype(dtype) * run.length + 2 * node.index.astype(dtype) * h
+        coarse, _ = _step(run, t, 2 * h, here, node.whole)
+        fine = _two_steps(run, t, here, h, left, right)
+        error = _error(grid, state.y, coarse, fine[0])
+        accept = error <= 1
+        if differentiable:
+            # A trial that is not kept may have infinite derivatives, and zero times these would be NaN: a
+            # tiny step from the start is differentiated in its place.
+            tiny = (start, run.length * 2.0**-FEWEST_LEVELS, *jax.tree.map(jnp.zeros_like, (left, right)))
+            safe = _where(accept, (here, h, left, right), jax.lax.stop_gradient(tiny))
+            fine = _two_steps(run, t, *safe)
+        y, lost = _where(accept, fine, here)
+        after, done = _after(node)
+        down = _below(node, left, right)
+        node = _where(accept, after._replace(whole=_where(done, root(after.interval), after.whole)), down)
+        # By the error just seen, the next interval may be too long to be worth a trial.
+        longer = state.node.level.astype(dtype) - node.level.astype(dtype)
+        hopeless = (error * jnp.exp2(GROWTH * longer) > HOPELESS) & (node.level < levels - 1)
+        halves = run.tree.halves(node.whole, node.interval, node.level, node.index)
+        node = _where(hopeless, _below(node, *halves), node)
+        row = (node.interval // run.per_row).astype(jnp.int32)
+        saves = accept & done & (node.interval % run.per_row == 0)
+        rows = [
+            kept.at[row].set(x, pred=saves) for kept, x in zip(state.rows, jax.tree.leaves(y), strict=True)
+        ]
+        return _State(
+            y,
+            lost,
+            node,
+            state.accepted + accept.astype(jnp.int32),
+            state.rejected + (~accept).astype(jnp.int32),
+            ~accept & (state.node.level >= levels - 1),
+            rows,
+        )
+
+    zero = jnp.uint32(0)
+    whole = root(zero)
+    node = _Node(zero, zero, zero, whole, jax.tree.map(lambda z: jnp.zeros(levels, dtype), whole))
+    rows = [jnp.zeros((grid.rows, *y.shape), dtype).at[0].set(y) for y in jax.tree.leaves(y0)]
+    none = jnp.int32(0)
+    state = _State(*start, node, none, none, jnp.zeros((), bool), rows)
+    end = eqxi.while_loop(
+        unfinished,
+        body,
+        state,
+        max_steps=grid.max_steps if differentiable else None,
+        buffers=lambda state: state.rows,
+        kind="bounded" if differentiable else "lax",
+    )
+    node = end.node
+    part = node.index.astype(dtype) / (jnp.uint32(1) << node.level).astype(dtype)
+    time = (node.interval.astype(dtype) + part) * run.length
+    time = jnp.where(node.interval == intervals, jnp.asarray(grid.span, dtype), time)
+    reached = _Done((node.interval // run.per_row).astype(jnp.int32), time)
+    rows = jax.tree.unflatten(jax.tree.structure(y0), end.rows)
+    return rows, end.accepted, end.rejected, reached
+
+
+def _step(run: _Run, t, h, here, draw: Draw):
+    """One step by itself: what a solver would carry from the last one is made anew, but for what was lost.
+
+    `here` is a state and what rounding has taken from it.
+    """
+    y, lost = here
+    problem = as_solved(within(run.problem, t, t + h))
+    own = run.stepper.init(problem, t, h, y)
+    if isinstance(run.stepper, AbstractCompensatedStep):
+        y1, (lost, _) = run.stepper.step(problem, t, h, y, draw, (lost, own[1]))
+    else:
+        y1, _ = run.stepper.step(problem, t, h, y, draw, own)
+    return jax.tree.map(lambda new, old: jnp.asarray(new, old.dtype), (y1, lost), here)
+
+
+def _two_steps(run: _Run, t, here, h, left: Draw, right: Draw):
+    return _step(run, t + h, h, _step(run, t, h, here, left), right)
+
+
+def _error(grid: AdaptiveGrid, y, coarse, fine):
+    """The difference of the two results in units of the tolerance."""
+    tolerances = grid.tolerances
+
+    def squared(y, a, b):
+        scale = tolerances.atol + tolerances.rtol * jnp.maximum(jnp.abs(y), jnp.abs(b))
+        return ((a - b) / scale) ** 2
+
+    parts = jax.tree.leaves(jax.tree.map(squared, y, coarse, fine))
+    total, count = sum(jnp.sum(part) for part in parts), sum(part.size for part in parts)
+    return jax.lax.stop_gradient(jnp.sqrt(total / count))
+
+
+def _after(node: _Node) -> tuple[_Node, jax.Array]:
+    """The interval after an accepted one, and whether it is the next coarse one, whose normals it lacks.
+
+    To the right of number i on level l begins number $(i + 1)/2^k$ on level $l - k$, for the largest k that
+    divides; it is the right half that waits there.
+    """
+    after = node.index + jnp.uint32(1)
+    up = jax.lax.population_count((after & (~after + jnp.uint32(1))) - jnp.uint32(1))
+    level, index = node.level - up, after >> up
+    done = level == 0
+    whole = jax.tree.map(lambda slots: _slot(slots, level), node.pending)
+    interval = node.interval + done.astype(jnp.uint32)
+    index = jnp.where(done, jnp.uint32(0), index)
+    return _Node(interval, level, index, whole, node.pending), done
+
+
+def _below(node: _Node, left: Draw, right: Draw) -> _Node:
+    """The left half of an interval; the right one waits."""
+    level = node.level + jnp.uint32(1)
+
+    def keep(slots, z):
+        return jnp.where(_at(slots, level), z, slots)
+
+    pending = jax.tree.map(keep, node.pending, right)
+    return _Node(node.interval, level, node.index * jnp.uint32(2), left, pending)
+
+
+def _at(slots, level):
+    """Where a slot is that of a level: a comparison, which `vmap` keeps from becoming a scatter."""
+    return jnp.arange(slots.shape[0], dtype=jnp.uint32) == level
+
+
+def _slot(slots, level):
+    return jnp.sum(jnp.where(_at(slots, level), slots, 0))
+
+
+def _where(condition, one, other):
+    return jax.tree.map(lambda x, y: jnp.where(condition, x, y), one, other)

@@ -1,0 +1,92 @@
+"""How the fixed-grid loop is cut into blocks of unrolled steps."""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from simkit_solvers.grids.grid import PERIOD, Grid, TracedGrid
+from simkit_solvers.loops.compensated import AbstractCompensatedStep, check_float32, compensated
+from simkit_solvers.loops.step import AbstractStepper, stepper_for
+from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
+from simkit_solvers.problems.problem import AbstractSDE
+from simkit_solvers.random.noise import AbstractNoise
+
+# Enough to hide the loop, few enough that a row inside a block costs little; by the bytes of a number, since
+# in float64 the loop costs more.
+WORDS_PER_BLOCK = {4: 4, 8: 8}
+STEPS_PER_BLOCK = 2  # the same, where there is no noise
+WORDS_OF_JUMPS = 2
+
+
+class Method(NamedTuple):
+    """How steps are taken: `size` of them in a block, of noise in groups of `group` steps."""
+
+    stepper: AbstractStepper
+    components: int
+    group: int
+    size: int
+    dtype: Any
+
+
+def method_of(
+    problem, solver, y0, grid: Grid | TracedGrid, noise: AbstractNoise | None, released=False, forth=True
+) -> Method:
+    """Sums are compensated in float32, of stochastic equations where steps are many, unless steps are also
+    taken back (not `forth`).
+
+    Raises `ValueError` for a stochastic problem without noise, or with more steps than it can drive, where
+    the number is known; for noise in groups that do not fit a `TracedGrid`; and for many steps in float32 of
+    a solver whose sums cannot be compensated."""
+    stepper, dtype = stepper_for(solver), jnp.result_type(*jax.tree.leaves(y0))
+    components, group, words = 0, 1, 0
+    stochastic = isinstance(problem, AbstractSDE)
+    if forth and dtype == jnp.float32 and grid.long:
+        check_float32(solver)
+    if forth and dtype == jnp.float32 and (grid.long or not stochastic):
+        stepper = compensated(stepper)
+    if isinstance(problem, AbstractSDE):
+        if noise is None:
+            raise ValueError(f"{type(problem).__name__} is stochastic: `noise` must be a driver, not None")
+        if isinstance(grid, Grid) and grid.steps > noise.capacity:
+            raise ValueError(
+                f"steps: {grid.steps} exceed the {noise.capacity} that the noise can drive; use fewer"
+            )
+        components = len(problem.Noise._fields)
+        group = noise.group(components)
+        jumps = WORDS_OF_JUMPS if isinstance(problem, AbstractJumpDiffusion) else 0
+        words = (components + jumps) * noise.refinement
+        words *= 2 if released else 1  # a step is long, and takes long to compile
+    # Where more than the state is carried, normals are drawn into memory, for one group at a time.
+    one_group = stochastic and isinstance(stepper, AbstractCompensatedStep)
+    size = group if one_group or not stepper.unrolled else block_size(group, words, dtype)
+    if isinstance(grid, TracedGrid) and PERIOD % size:
+        raise ValueError(
+            f"grid: blocks of {size} steps do not divide {PERIOD}, as a TracedGrid has it; use Grid"
+        )
+    return Method(stepper, components, group, size, dtype)
+
+
+def turns_of(grid: Grid | TracedGrid, size: int) -> Any:
+    """Blocks of a row: a number that is traced where those of steps are."""
+    if isinstance(grid, TracedGrid):
+        return (grid.every + jnp.uint32(size - 1)) // jnp.uint32(size)
+    # At least two: the compiler takes a loop of one apart and mixes it with what is around.
+    return max(2, -(-grid.every // size))
+
+
+def block_size(group: int, words: int, dtype) -> int:
+    """Steps in a block of about `WORDS_PER_BLOCK` words, in whole groups; a step takes `words` of them."""
+    steps = WORDS_PER_BLOCK[dtype.itemsize] // words if words else STEPS_PER_BLOCK
+    return group * max(1, steps // group)
+
+
+def bytes_of(tree) -> int:
+    """Of all arrays, or of their shapes."""
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
+
+
+def strong(x):
+    """An array that is not weakly typed, so that a scan's carry keeps its type."""
+    return jnp.asarray(x, jnp.result_type(x)) if eqx.is_array_like(x) else x

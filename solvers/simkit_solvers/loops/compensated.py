@@ -1,0 +1,139 @@
+r"""Steps that lose nothing where increments are small: what rounding takes is brought back by the next step.
+
+In float32 $y + \Delta$ loses what of $\Delta$ lies below the last digit of $y$: half a unit in the last place
+at most, at each step, and always of the same sign where the increments are alike. Here a step is solved for
+the difference $u$ from its beginning, which starts with what the steps before have lost,
+
+$$u_0 = c,\qquad y_1 = y + u_1,\qquad c_1 = u_1 - (y_1 - y),$$
+
+so that $y + c$ carries about twice the digits.
+Reference: Kahan (1965), Pracniques: further remarks on reducing truncation errors, doi:10.1145/363707.363723.
+"""
+
+import abc
+from typing import Any
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from simkit_solvers.grids.grid import LONG
+from simkit_solvers.loops.step import LANGEVIN_SOLVERS, AbstractStepper, DiffraxStep, SwitchedStep
+from simkit_solvers.methods.model_solver import AbstractModelSolver
+from simkit_solvers.methods.switched import Switched
+from simkit_solvers.problems.origin import LangevinFrom, seen_from
+from simkit_solvers.problems.problem import halves
+
+TAKE_STATES = (AbstractModelSolver, diffrax.ReversibleHeun)
+
+
+class AbstractCompensatedStep(AbstractStepper):
+    """The step of another stepper, for the difference from its beginning."""
+
+    stepper: eqx.AbstractVar[AbstractStepper]
+
+    @property
+    def areas(self):
+        return self.stepper.areas
+
+    @property
+    def unrolled(self):
+        return self.stepper.unrolled
+
+    @property
+    def variates(self):
+        return self.stepper.variates
+
+    @abc.abstractmethod
+    def difference(self, problem, t, dt, y, lost, draw, own) -> tuple[Any, Any]:
+        """How far the step goes from `y`, given what was lost there, and the solver's own state after it."""
+
+    def step(self, problem, t, dt, y, draw, state):
+        lost, own = state
+        u, own = self.difference(problem, t, dt, y, lost, draw, own)
+        y1 = jax.tree.map(jnp.add, y, u)
+        return y1, (jax.tree.map(lambda u, y1, y: u - (y1 - y), u, y1, y), own)
+
+
+class CompensatedStep(AbstractCompensatedStep):
+    """The step of a solver that reads a problem by drift and noise."""
+
+    stepper: AbstractStepper
+
+    def init(self, problem, t, dt, y):
+        zero = jax.tree.map(jnp.zeros_like, y)
+        return zero, self.stepper.init(seen_from(problem, y), t, dt, zero)
+
+    def difference(self, problem, t, dt, y, lost, draw, own):
+        return self.stepper.step(seen_from(problem, y), t, dt, lost, draw, own)
+
+
+class CompensatedLangevinStep(AbstractCompensatedStep):
+    r"""The step of a solver of underdamped Langevin problems, which multiplies velocities by a factor.
+
+    All of them leave the velocity $p$ of a free particle at $e^{-\gamma h} p$; what the step adds to the rest
+    is small, as is $(e^{-\gamma h} - 1)\,p$.
+    """
+
+    stepper: AbstractStepper
+
+    def init(self, problem, t, dt, y):
+        zero = jax.tree.map(jnp.zeros_like, y)
+        there = LangevinFrom.of(problem, halves(y)[0])
+        return zero, self.stepper.init(there, t, dt, there.State(*zero, *zero))
+
+    def difference(self, problem, t, dt, y, lost, draw, own):
+        (q, p), (q_lost, p_lost) = halves(y), halves(lost)
+        there, still = LangevinFrom.of(problem, q), tuple(jnp.zeros_like(x) for x in q)
+        begin = there.State(*q_lost, *still, *p_lost, *p)
+        both = draw._replace(
+            **{
+                name: (*part, *(jnp.zeros_like(z) for z in part))
+                for name, part in draw._asdict().items()
+                if name in "WHK"
+            }
+        )
+        end, own = self.stepper.step(there, t, dt, begin, both, own)
+        n = len(q)
+        rest, free, kicked = end[:n], end[n : 2 * n], end[2 * n : 3 * n]
+        slowed = jnp.expm1(-problem.gamma * dt)
+        moved = [x + f for x, f in zip(rest, free, strict=True)]
+        return type(y)(*moved, *(v + slowed * x for v, x in zip(kicked, p, strict=True))), own
+
+
+def can_compensate(solver: diffrax.AbstractSolver | Switched) -> bool:
+    """Whether there are compensated sums of its steps: not where a solver takes states as such.
+
+    Those are the solvers of particular models, which step by laws, and reversible Heun, which carries a
+    state of its own.
+    """
+    if isinstance(solver, Switched):
+        return all(map(can_compensate, solver.solvers))
+    return not isinstance(solver, TAKE_STATES)
+
+
+def loses_float32(solver: diffrax.AbstractSolver | Switched, dtype, steps: int) -> bool:
+    """Whether float32 loses the state over so many steps."""
+    return steps > LONG and jnp.dtype(dtype) == jnp.float32 and not can_compensate(solver)
+
+
+def check_float32(solver: diffrax.AbstractSolver | Switched) -> None:
+    """Raise `ValueError` for a solver that loses the state where float32 takes more than `LONG` steps."""
+    if not can_compensate(solver):
+        each = solver.solvers if isinstance(solver, Switched) else (solver,)
+        names = " and ".join(type(x).__name__ for x in each if not can_compensate(x))
+        raise ValueError(
+            f"over more than {LONG} steps float32 loses the state under {names}, whose sums are not "
+            f"compensated; take precision: float64, or at most {LONG} steps"
+        )
+
+
+def compensated(stepper: AbstractStepper) -> AbstractStepper:
+    """The stepper with compensated sums, or as it is where its solver has none."""
+    if isinstance(stepper, SwitchedStep):
+        return SwitchedStep(tuple(map(compensated, stepper.steppers)), stepper.switched)
+    if isinstance(stepper, DiffraxStep) and not can_compensate(stepper.solver):
+        return stepper
+    langevin = isinstance(stepper, DiffraxStep) and isinstance(stepper.solver, LANGEVIN_SOLVERS)
+    return CompensatedLangevinStep(stepper) if langevin else CompensatedStep(stepper)

@@ -1,0 +1,188 @@
+"""When a condition first holds along the adaptive steps of an ordinary equation, by dense output.
+
+A step is examined at its end and at points between, and where a condition holds at one and not at the one
+before, what interpolates the step is kept; the time is then the end of an interval that bisection has made as
+short as the precision allows. What holds for less than the time between two points is not seen.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from simkit_solvers.problems.observe import AbstractObserver, stops_before
+
+POINTS = 8  # of a step: they cost evaluations of a polynomial
+
+
+class Hold(NamedTuple):
+    """Whether a condition has held, when first, and the state then; the end of time where it has not."""
+
+    held: jax.Array
+    time: jax.Array
+    y: Any
+
+
+class _Found(NamedTuple):
+    """For each condition whether it has held, the ends of the step in which it first did, which of the points
+    there, and what interpolates the step."""
+
+    held: jax.Array
+    t0: jax.Array
+    t1: jax.Array
+    point: jax.Array
+    dense: Any
+
+
+class Examined(diffrax.AbstractWrappedSolver):
+    """A solver that finds the first accepted step in which each condition holds.
+
+    `conditions` gives booleans `(conditions,)` of a time since t0 and a state.
+    """
+
+    solver: diffrax.AbstractSolver
+    conditions: Callable
+
+    @property
+    def term_structure(self):
+        return self.solver.term_structure
+
+    @property
+    def interpolation_cls(self):  # pyright: ignore
+        return self.solver.interpolation_cls
+
+    @property
+    def term_compatible_contr_kwargs(self):
+        return self.solver.term_compatible_contr_kwargs
+
+    @property
+    def scan_kind(self):
+        """That of a Runge-Kutta method, which diffrax sets by `tree_at`."""
+        return self.solver.scan_kind  # pyright: ignore[reportAttributeAccessIssue]
+
+    @property
+    def root_finder(self):
+        """That of an implicit method, of which diffrax reads the tolerances."""
+        return self.solver.root_finder  # pyright: ignore[reportAttributeAccessIssue]
+
+    def order(self, terms):
+        return self.solver.order(terms)
+
+    def strong_order(self, terms):
+        return self.solver.strong_order(terms)
+
+    def error_order(self, terms):
+        return self.solver.error_order(terms)
+
+    def func(self, terms, t0, y0, args):
+        return self.solver.func(terms, t0, y0, args)
+
+    def init(self, terms, t0, t1, y0, args):
+        state = self.solver.init(terms, t0, t1, y0, args)
+        step = eqx.filter_eval_shape(self.solver.step, terms, t0, t1, y0, args, state, False)
+        count, dtype = len(self.conditions(t0, y0)), jnp.result_type(t0)
+
+        def none(like):
+            return jnp.zeros((count, *like.shape), like.dtype)
+
+        zero = jnp.zeros(count, dtype)
+        found = _Found(jnp.zeros(count, bool), zero, zero, zero, jax.tree.map(none, step[2]))
+        return state, found
+
+    def step(self, terms, t0, t1, y0, args, solver_state, made_jump):
+        state, found = solver_state
+        y1, error, dense, state, result = self.solver.step(terms, t0, t1, y0, args, state, made_jump)
+        inside = self.interpolation_cls(t0=t0, t1=t1, **dense)
+        points = jnp.arange(1, POINTS + 1, dtype=jnp.result_type(t0))
+        times = jnp.where(points < POINTS, t0 + points / POINTS * (t1 - t0), t1)
+        holds = jax.vmap(lambda t: self.conditions(t, inside.evaluate(t)))(times)
+        first = points[jnp.argmax(holds, axis=0)]
+        now = _Found(
+            jnp.any(holds, axis=0),
+            jnp.broadcast_to(t0, first.shape),
+            jnp.broadcast_to(t1, first.shape),
+            first,
+            jax.tree.map(lambda x: jnp.broadcast_to(x, (*first.shape, *jnp.shape(x))), dense),
+        )
+        found = jax.tree.map(lambda new, old: _where(now.held & ~found.held, new, old), now, found)
+        return y1, error, dense, (state, found), result
+
+
+def first_holds(solver: Examined, found: _Found, end, y_end) -> tuple[Hold, ...]:
+    """The first time of each condition, from the state that such a solver ends with, at `end` in `y_end`."""
+    return tuple(
+        _bisected(solver, i, jax.tree.map(lambda x, i=i: x[i], found), end, y_end)
+        for i in range(len(found.held))
+    )
+
+
+def _bisected(solver: Examined, i: int, found: _Found, end, y_end) -> Hold:
+    inside = solver.interpolation_cls(
+        t0=found.t0, t1=jnp.where(found.held, found.t1, found.t0 + 1), **found.dense
+    )
+    length = (found.t1 - found.t0) / POINTS
+    low = found.t0 + (found.point - 1) * length
+    high = jnp.where(found.point < POINTS, low + length, found.t1)
+
+    def halved(_, ends):
+        low, high = ends
+        middle = low + 0.5 * (high - low)
+        holds = solver.conditions(middle, inside.evaluate(middle))[i]
+        return jnp.where(holds, low, middle), jnp.where(holds, middle, high)
+
+    _, time = jax.lax.fori_loop(0, jnp.finfo(high.dtype).nmant + 1, halved, (low, high))
+    y = jax.tree.map(lambda x, last: _where(found.held, x, last), inside.evaluate(time), y_end)
+    return Hold(found.held, jnp.where(found.held, time, end), y)
+
+
+def none_holds(observer: AbstractObserver, problem, t, y, end) -> tuple[Hold, ...]:
+    """What is known of the conditions of an observer before anything is."""
+    count = len(observer.conditions(problem, t, y))
+    return tuple(Hold(jnp.bool_(False), end, y) for _ in range(count))
+
+
+def earlier(one: Hold, other: Hold) -> Hold:
+    """The first of two that has held, which is the one if both have."""
+    return jax.tree.map(lambda a, b: _where(one.held, a, b), one, other)
+
+
+def rows_along(
+    observer: AbstractObserver, problem_at: Callable, start, times, states, holds: tuple[Hold, ...], saved
+) -> dict[str, Any]:
+    """What an observer keeps at the `saved` of some times since t0, shown these and the first times alone.
+
+    `problem_at` gives the problem after a time since t0.
+    """
+    everything = jnp.concatenate([*(each.time[None] for each in holds), times])
+    order = jnp.argsort(everything, stable=True)
+    places = jnp.argsort(order, stable=True)[len(holds) :]
+    states = jax.tree.map(
+        lambda y, *first: jnp.concatenate([*(x[None] for x in first), y])[order],
+        states,
+        *(each.y for each in holds),
+    )
+    numbers = [jnp.where(each.held, i, -1) for i, each in enumerate(holds)]
+    which = jnp.concatenate([*(x[None] for x in numbers), jnp.full(times.shape, -1)])[order]
+    times, span = everything[order], times[-1]
+    first = jax.tree.map(lambda x: x[places[0]], states)
+    acc = observer.init(problem_at(times[places[0]]), start, first)
+
+    def one(acc, seen):
+        time, y, which = seen
+        problem = problem_at(time)
+        acc = observer.update(problem, acc, stops_before(observer, time, span), start + time, y, 0.0 * time)
+        for i in range(len(holds)):
+            held = observer.held(problem, acc, i, start + time, y)
+            acc = jax.tree.map(lambda a, b, i=i: jnp.where(which == i, a, b), held, acc)
+        return acc, observer.row(problem, acc, start + time, y)
+
+    _, rows = jax.lax.scan(one, acc, (times, states, which))
+    return jax.tree.map(lambda x: x[places][saved], rows)
+
+
+def _where(condition, a, b):
+    condition = jnp.reshape(condition, (*jnp.shape(condition), *(1 for _ in a.shape[jnp.ndim(condition) :])))
+    return jnp.where(condition, a, b)

@@ -1,0 +1,63 @@
+"""What the reverse pass of the fixed-grid loop keeps, told before it runs."""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from simkit_solvers.grids.grid import Grid
+from simkit_solvers.loops.blocks import bytes_of, method_of, strong, turns_of
+from simkit_solvers.loops.checkpoints import Nesting, nesting
+from simkit_solvers.loops.path_run import PathRun, event_steps
+from simkit_solvers.problems.observe import AbstractObserver
+from simkit_solvers.problems.problem import AbstractODE
+from simkit_solvers.problems.schedule import prepared, schedule_of
+from simkit_solvers.random.noise import AbstractNoise
+
+REVERSE_BYTES = 2**14  # of one path: a thousand blocks of two float64 variables
+
+
+class ReversePass(NamedTuple):
+    """What the reverse pass of a loop keeps for one path, beside a few vectors of working memory."""
+
+    loops: Nesting
+    carry_bytes: int
+
+    @property
+    def bytes(self) -> int:
+        """All carries that are kept at a time."""
+        return self.loops.carries * self.carry_bytes
+
+    @property
+    def sweeps(self) -> int:
+        """How often each step is taken, before its derivative: the run itself among them."""
+        return self.loops.levels + 1
+
+
+def reverse_pass(
+    problem: AbstractODE,
+    solver,
+    y0,
+    grid: Grid,
+    noise: AbstractNoise | None,
+    observer: AbstractObserver,
+    memory: float = REVERSE_BYTES,
+) -> ReversePass:
+    """What the reverse pass of `integrate` with the same arguments will keep; nothing is computed.
+
+    Takes arrays or their shapes, and raises what `integrate` raises.
+    """
+
+    def carried(problem, y0, noise, observer):
+        method = method_of(problem, solver, y0, grid, noise)
+        t0, dt = (jnp.asarray(x, method.dtype) for x in (grid.t0, grid.dt))
+        schedule = schedule_of(problem)
+        tables = () if schedule is None else event_steps(schedule, grid)
+        run = PathRun(prepared(problem), method.stepper, observer, noise, t0, dt)
+        return jax.tree.map(strong, run.start(y0, tables))
+
+    start = eqx.filter_eval_shape(carried, problem, y0, noise, observer)
+    size = method_of(problem, solver, y0, grid, noise).size
+    carry_bytes = bytes_of(start)
+    return ReversePass(nesting(grid.rows - 1, turns_of(grid, size), memory / carry_bytes), carry_bytes)

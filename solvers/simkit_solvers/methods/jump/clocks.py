@@ -1,0 +1,65 @@
+"""Reactions with a clock each: what the next reaction methods share."""
+
+import abc
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from simkit_solvers.methods.jump.exact_events import AbstractExactMethod, event, proposal, waiting_time
+from simkit_solvers.methods.jump.jump_method import Jumps
+
+
+class Clocks(NamedTuple):
+    """What is `left` on the clock of each reaction; how often it was `wound`, if the method counts that."""
+
+    left: tuple
+    wound: tuple
+
+
+class Ring(NamedTuple):
+    """The next event, see `Event`, and the `fresh` time to which the clock that rings is wound."""
+
+    tau: jax.Array
+    number: jax.Array
+    fresh: jax.Array
+
+
+class AbstractClockMethod(AbstractExactMethod):
+    r"""The clock of reaction j runs at the rate $a_j(X)$ and rings after an exponential time of mean 1.
+
+    With $s_j$ what is left on it, the next event is that of the least $s_j / a_j$; the other clocks run on,
+    and that one is wound anew.
+    """
+
+    @abc.abstractmethod
+    def fresh(self, jumps: Jumps, clocks: Clocks, which, index) -> jax.Array:
+        """The exponential time to which clock `which`, a real number, is wound when it rings."""
+
+    def draw(self, jumps, y, state, index):
+        a = jumps.propensities(y)
+        waits = [waiting_time(s, each) for s, each in zip(state.left, a, strict=True)]
+        tau, which = waits[0], jnp.zeros_like(waits[0])
+        for j, wait in enumerate(waits[1:], 1):
+            sooner = wait < tau
+            tau, which = jnp.where(sooner, wait, tau), jnp.where(sooner, float(j), which)
+        fresh = self.fresh(jumps, state, which, index).astype(tau.dtype)
+        return Ring(*event(jumps, y, a, tau, which), fresh)
+
+    def propose(self, jumps, y, state, drawn):
+        rings = [drawn.number == j for j in range(len(state.left))]
+        passed = jnp.where(drawn.tau < jnp.inf, drawn.tau, 0.0)
+        left = tuple(
+            jnp.where(now, drawn.fresh, s)
+            for now, s in zip(rings, self._run_on(jumps, y, state, passed), strict=True)
+        )
+        wound = tuple(n + rings[j].astype(n.dtype) for j, n in enumerate(state.wound))
+        return proposal(jumps, drawn, Clocks(left, wound))
+
+    def interrupted(self, jumps, y, state, after):
+        return state._replace(left=self._run_on(jumps, y, state, after))
+
+    def _run_on(self, jumps: Jumps, y, state: Clocks, passed) -> tuple:
+        """What is left on the clocks after a time in which none rings."""
+        runs = zip(state.left, jumps.propensities(y), strict=True)
+        return tuple(jnp.maximum(s - jnp.where(a > 0, a * passed, 0.0), 0.0) for s, a in runs)

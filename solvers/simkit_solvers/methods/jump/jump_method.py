@@ -1,0 +1,166 @@
+"""What a method of the jump process is: it proposes the next event, or a leap over several."""
+
+import abc
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from simkit_solvers.problems.observe import AbstractObserver
+from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
+from simkit_solvers.problems.schedule import ScheduledNetwork, as_solved, within
+from simkit_solvers.random.generator import Stream, Words, stream_key
+
+RUNNING, WAITING, BAD_PROPENSITY, BAD_COUNT, TOO_MANY_STEPS, BAD_EVENT, NO_RATIO, MOVED_EVENT = range(8)
+LARGEST_COUNT = 2_000_000_000  # the bits of integers above 2 139 095 039 are those of NaN, which may change
+REASONS = {
+    BAD_PROPENSITY: "a propensity is negative or not finite",
+    BAD_COUNT: "a count would leave 0 … 2 000 000 000",
+    TOO_MANY_STEPS: "max_steps were taken",
+    BAD_EVENT: "an event sets a count that is not a whole number from 0 to 2 000 000 000, or one too large "
+    "for the precision",
+    NO_RATIO: "a propensity of zero changes with the parameter, so that paths of other values are impossible "
+    "here and have no likelihood ratio; take weak derivatives or finite differences",
+    MOVED_EVENT: "the parameter moves the time of an event, or the counts that it sets, which a likelihood "
+    "ratio does not see; take finite differences",
+}
+
+
+class JumpNoise(eqx.Module):
+    """The stream keys of one path: of its events, and of what is looked up inside a leap."""
+
+    events: Words
+    inside: Words
+
+    @staticmethod
+    def of(key: Words, path) -> "JumpNoise":
+        """The noise of one path id under a key."""
+        return JumpNoise(stream_key(key, path, Stream.JUMPS), stream_key(key, path, Stream.INSIDE_LEAPS))
+
+
+class Proposal(NamedTuple):
+    """What comes next: after the time `tau` the counts change by `change`, unless it is not `accepted`.
+
+    `fired` counts the events of each reaction in it, `inside` those of them that may lie anywhere in a leap.
+    It is `sound` if no count leaves 0 … `LARGEST_COUNT`. `state` is the method's own after it, `status` one
+    of the reasons why a path cannot go on, or `RUNNING`.
+    """
+
+    tau: jax.Array
+    change: Any
+    fired: tuple
+    inside: tuple
+    accepted: jax.Array
+    sound: jax.Array
+    state: Any
+    status: jax.Array
+
+
+class Leap(NamedTuple):
+    """What is kept of a leap that goes beyond a saved time, and so was accepted; see `Proposal`.
+
+    `fired` and `inside` have an element for each reaction.
+    """
+
+    tau: jax.Array
+    fired: jax.Array
+    inside: jax.Array
+
+
+class Jumps(NamedTuple):
+    """What a method reads beside the counts: the network, the noise, and the length of the run.
+
+    `directions` are tangents of the network in which the loop accumulates scores. `observer` is one that has
+    to see the path between saved times, with `seen`, the network with its schedule.
+    """
+
+    network: AbstractReactionNetwork
+    noise: JumpNoise
+    t0: jax.Array
+    span: jax.Array
+    directions: tuple = ()
+    observer: AbstractObserver | None = None
+    seen: Any = None
+
+    def propensities(self, y) -> tuple:
+        """The propensities of counts, in the precision of the run."""
+        real = jax.tree.map(lambda x: x.astype(self.span.dtype), y)
+        return self.network.propensities(self.t0, real)
+
+
+class AbstractJumpMethod(eqx.Module):
+    """How the next event of a network is found. `exact` methods sample the jump process itself."""
+
+    exact: eqx.AbstractClassVar[bool]
+
+    @abc.abstractmethod
+    def init(self, jumps: Jumps, y) -> Any:
+        """What it carries beside the counts."""
+
+    @abc.abstractmethod
+    def draw(self, jumps: Jumps, y, state, index) -> Any:
+        """What is drawn for the next event or leap from `y`: a few numbers, first those that cost most.
+
+        `index` (`uint32`) counts the proposals so far.
+        """
+
+    @abc.abstractmethod
+    def propose(self, jumps: Jumps, y, state, drawn) -> Proposal:
+        """The next event or leap from `y`, given what was drawn for it there."""
+
+    @abc.abstractmethod
+    def interrupted(self, jumps: Jumps, y, state, after) -> Any:
+        """What it carries on where, `after` a time in which nothing was taken, counts or rates change.
+
+        `jumps` and `y` are those of before. The next proposal has another index.
+        """
+
+    @abc.abstractmethod
+    def rejected(self, state) -> jax.Array:
+        """How many proposals were not accepted so far, as `int32`."""
+
+    @abc.abstractmethod
+    def start_looking(self, jumps: Jumps, y) -> Any:
+        """What `look` carries from one saved time to the next."""
+
+    @abc.abstractmethod
+    def keep(self, jumps: Jumps, ahead: Proposal | None) -> Any:
+        """What `look` needs of a proposal: a `Leap`, or nothing; what stands for it before the first."""
+
+    @abc.abstractmethod
+    def look(self, jumps: Jumps, y, ahead, index, elapsed, time, looked) -> tuple[Any, Any]:
+        """The counts at a saved `time`, before what is proposed from `elapsed` is complete.
+
+        `ahead` is what was kept of it.
+        """
+
+
+def check_rates(network: AbstractReactionNetwork) -> None:
+    """Raise `ValueError` when rates depend on time, which jump methods take as constant between events."""
+    piece: Any = as_solved(within(network, 0.0, 1.0))
+    if isinstance(piece, ScheduledNetwork):
+        raise ValueError(
+            f"{type(piece.original).__name__}: a rate changes all the time, and the jump methods take it "
+            "as constant between events; take interpolation: previous, or a solver for stochastic equations, "
+            "such as EulerMaruyama"
+        )
+    network = piece
+    y = network.State(*(jnp.ones(()) for _ in network.State._fields))
+    with jax.numpy_dtype_promotion("standard"):  # of whatever precision the parameters are
+        jaxpr = jax.make_jaxpr(lambda t: network.rates(t, y))(jnp.zeros(())).jaxpr
+    (time,) = jaxpr.invars
+    if any(time is x for x in [*jaxpr.outvars, *(x for eqn in jaxpr.eqns for x in eqn.invars)]):
+        raise ValueError(
+            f"{type(network).__name__}: a rate depends on t, and the jump methods take rates as constant "
+            "between events; make what depends on t a curve with interpolation: previous, which changes at "
+            "its times only, or take a solver for stochastic equations, such as EulerMaruyama"
+        )
+
+
+def sound(y) -> jax.Array:
+    """Whether all counts are in 0 … `LARGEST_COUNT`."""
+    most = jnp.uint32(0)  # a negative count is a large one, and so is one that wraps
+    for x in jax.tree.leaves(y):
+        most = jnp.maximum(most, x.astype(jnp.uint32))
+    return most <= jnp.uint32(LARGEST_COUNT)

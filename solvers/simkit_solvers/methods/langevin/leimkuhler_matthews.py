@@ -1,0 +1,63 @@
+"""The Leimkuhler–Matthews method."""
+
+from typing import ClassVar
+
+import diffrax
+import jax
+import jax.numpy as jnp
+
+from simkit_solvers.methods.solver_info import Orders, SolverInfo
+
+
+class LeimkuhlerMatthews(diffrax.AbstractItoSolver):
+    r"""Leimkuhler–Matthews method, the limit of BAOAB for strong friction, for additive noise:
+
+    $$y_{n+1} = y_n + f(t_n, y_n)\,h + \tfrac12 (g\,\Delta W_{n-1} + g\,\Delta W_n).$$
+
+    One drift and one noise evaluation a step; the noise is carried to the next, and the first step's
+    predecessor is zero. For overdamped Langevin problems (`AbstractOverdampedLangevin`, or any drift that is
+    a gradient under noise of one constant size) averages over the stationary law are of order 2, where those
+    of `EulerMaruyama` are of order 1; on the way there the order is 1. The path itself has strong order 0.5
+    only: half of the newest increment is still missing from it.
+    Reference: Leimkuhler & Matthews (2013), Rational construction of stochastic numerical methods for
+    molecular sampling, doi:10.1093/amrx/abs010; Leimkuhler, Matthews & Tretyakov (2014), On the long-time
+    integration of stochastic gradient systems, doi:10.1098/rspa.2014.0120.
+    """
+
+    term_structure: ClassVar = diffrax.MultiTerm[tuple[diffrax.AbstractTerm, diffrax.AbstractTerm]]
+    interpolation_cls: ClassVar = diffrax.LocalLinearInterpolation
+
+    def order(self, terms):
+        return 1
+
+    def strong_order(self, terms):
+        return 0.5
+
+    def init(self, terms, t0, t1, y0, args):
+        return jax.tree.map(jnp.zeros_like, y0)
+
+    def step(self, terms, t0, t1, y0, args, solver_state, made_jump):
+        drift, noise = terms.terms
+        change = drift.vf_prod(t0, y0, args, drift.contr(t0, t1))
+        spread = noise.vf_prod(t0, y0, args, noise.contr(t0, t1))
+        y1 = jax.tree.map(lambda y, f, a, b: y + f + 0.5 * (a + b), y0, change, solver_state, spread)
+        return y1, None, {"y0": y0, "y1": y1}, spread, diffrax.RESULTS.successful
+
+    def func(self, terms, t0, y0, args):
+        return terms.vf(t0, y0, args)
+
+
+LEIMKUHLER_MATTHEWS = SolverInfo(
+    name="LeimkuhlerMatthews",
+    cls=LeimkuhlerMatthews,
+    problem=("sde",),
+    summary="Euler's method with the mean of two successive noises, second order in the stationary averages "
+    "of overdamped Langevin problems.",
+    reference="Leimkuhler & Matthews (2013), Rational construction of stochastic numerical methods for "
+    "molecular sampling, doi:10.1093/amrx/abs010",
+    calculus="any",
+    strong=Orders(0.5),
+    weak=Orders(1.0),
+    carries=True,
+    origin="simkit",
+)

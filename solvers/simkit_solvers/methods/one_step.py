@@ -1,0 +1,82 @@
+"""What the solvers of this package have in common that carry nothing from step to step."""
+
+import abc
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import diffrax
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from simkit_solvers.problems.terms import NoiseTerm
+
+
+class AbstractOneStep(diffrax.AbstractSolver):
+    """A one-step method on a drift and a noise term; without memory, and linear in between.
+
+    `areas` counts the Lévy areas that a step reads beside the increments: none, H, or H and K.
+    """
+
+    term_structure: ClassVar = diffrax.AbstractTerm
+    interpolation_cls: ClassVar = diffrax.LocalLinearInterpolation
+    areas: ClassVar[int] = 0
+
+    @abc.abstractmethod
+    def advance(self, terms, t0, t1, y0, args) -> Any:
+        """The state at `t1` from that at `t0`."""
+
+    def init(self, terms, t0, t1, y0, args):
+        return None
+
+    def step(self, terms, t0, t1, y0, args, solver_state, made_jump):
+        y1 = self.advance(terms, t0, t1, y0, args)
+        return y1, None, {"y0": y0, "y1": y1}, None, diffrax.RESULTS.successful
+
+    def func(self, terms, t0, y0, args):
+        return terms.vf(t0, y0, args)
+
+
+def components(control) -> tuple[list, Callable[[Sequence], Any]]:
+    """The scalars in a noise control, and the function that puts as many back into its shape."""
+    leaves, tree = jax.tree.flatten(control)
+    scalars = [leaf[index] for leaf in leaves for index in np.ndindex(leaf.shape)]
+
+    def assembled(scalars):
+        rest, found = list(scalars), []
+        for leaf in leaves:
+            own, rest = rest[: leaf.size], rest[leaf.size :]
+            found.append(jnp.stack(own).reshape(leaf.shape) if leaf.shape else own[0])
+        return jax.tree.unflatten(tree, found)
+
+    return scalars, assembled
+
+
+def groups(noise: diffrax.AbstractTerm, count: int) -> list[list[int]]:
+    """The components of a noise that can be displaced together: all of diagonal noise, else one at a time."""
+    if isinstance(noise, NoiseTerm) and noise.problem.noise_kind == "diagonal":
+        return [list(range(count))]
+    return [[j] for j in range(count)]
+
+
+def directions(noise: diffrax.AbstractTerm, dW, h) -> list[tuple[Any, Any]]:
+    r"""The pairs $(e_j, \Delta W_j\,\Delta W - h\,e_j)$ over which Milstein's double sum runs.
+
+    With commutative noise $\sum_{jk} (g_j\cdot\nabla) g_k\,I_{jk} = \tfrac12 \sum_j (g_j\cdot\nabla)\,
+    g\,(\Delta W_j\,\Delta W - h\,e_j)$, where $g\,v$ is the noise term's product. Diagonal noise needs one
+    pair for all components, $(1, \Delta W^2 - h)$ entry by entry.
+    """
+    w, assembled = components(dW)
+    one, zero = jnp.ones_like(w[0]), jnp.zeros_like(w[0])
+    pairs = []
+    for group in groups(noise, len(w)):
+        unit = [one if k in group else zero for k in range(len(w))]
+        weight = [x * (x if k in group else w[group[0]]) for k, x in enumerate(w)]
+        weight = [x - h if k in group else x for k, x in enumerate(weight)]
+        pairs.append((assembled(unit), assembled(weight)))
+    return pairs
+
+
+def total(first, *rest, scale: Any = 1.0):
+    """`first + scale * (the sum of rest)`, for pytrees of one structure."""
+    return jax.tree.map(lambda y, *terms: y + scale * sum(terms[1:], terms[0]), first, *rest)

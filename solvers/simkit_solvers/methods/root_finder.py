@@ -1,0 +1,113 @@
+"""Root finding inside implicit solvers: tolerances, and when an iteration has arrived."""
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optimistix as optx
+
+from simkit_solvers.grids.adaptive_grid import Tolerances
+
+ROOT_TOLERANCE = {jnp.dtype(jnp.float32): 1e-4, jnp.dtype(jnp.float64): 1e-9}
+UNSET = diffrax.with_stepsize_controller_tols(optx.Newton)().rtol  # diffrax's mark of a tolerance left open
+
+
+class Settled(optx.AbstractRootFinder):
+    """A Newton or chord iteration that has also arrived when its last change is `kappa` of the tolerance.
+
+    diffrax's own gives up after two rounds unless they were enough, and judges by the ratio of the last two
+    changes, which on an easy equation are both rounding errors. This one goes on until it diverges or runs
+    out of rounds.
+    """
+
+    finder: diffrax.VeryChord | optx.Chord | optx.Newton
+
+    @property
+    def rtol(self):
+        return self.finder.rtol
+
+    @property
+    def atol(self):
+        return self.finder.atol
+
+    @property
+    def norm(self):
+        return self.finder.norm
+
+    def init(self, *args, **kwargs):
+        return self.finder.init(*args, **kwargs)
+
+    def step(self, *args, **kwargs):
+        return self.finder.step(*args, **kwargs)
+
+    def terminate(self, fn, y, args, options, state, tags):
+        stop, result = self.finder.terminate(fn, y, args, options, state, tags)
+        result = optx.RESULTS.where(stop, result, optx.RESULTS.successful)
+        settled = (state.diffsize < self.finder.kappa) & (state.result == optx.RESULTS.successful)
+        return stop | settled, optx.RESULTS.where(settled, optx.RESULTS.successful, result)
+
+    def postprocess(self, *args, **kwargs):
+        return self.finder.postprocess(*args, **kwargs)
+
+
+def with_tolerances(solver, y, dt):
+    """A solver for a step of length `dt` from `y`, the tolerances of its root finder chosen where left open.
+
+    diffrax would take those from the adaptive step-size controller, and a fixed grid has none. Ours are
+    relative to the largest variable: rounding errors are, and no absolute one suits every unit. A solver that
+    is not implicit is returned as it is.
+    """
+    if not isinstance(solver, diffrax.AbstractImplicitSolver):
+        return solver
+    leaves = jax.tree.leaves(y)
+    dtype = jnp.result_type(*leaves)
+    rtol = ROOT_TOLERANCE[dtype]
+    largest = jnp.max(jnp.stack([jnp.max(jnp.abs(x)) for x in leaves]))
+    # The unknowns are slopes, but for the implicit Euler methods, which ask for the change of the state.
+    changes = isinstance(solver, diffrax.ImplicitEuler | diffrax.AbstractItoSolver)
+    size = largest if changes else largest / dt
+    atol = jax.lax.stop_gradient(rtol * size) + float(jnp.finfo(dtype).tiny)
+    finder = _filled(solver.root_finder, rtol, atol, optx.max_norm)
+    if isinstance(finder, diffrax.VeryChord | optx.Chord | optx.Newton):
+        finder = Settled(finder)
+    return _with_finder(solver, finder)
+
+
+def no_finer_than(finder, y):
+    """A root finder whose absolute tolerance is not below its relative one of the largest number in `y`.
+
+    Where noise moves a state from zero, what it was before tells nothing of the rounding of what it becomes.
+    """
+    largest = jnp.max(jnp.stack([jnp.max(jnp.abs(x)) for x in jax.tree.leaves(y)]))
+    atol = jnp.maximum(finder.atol, finder.rtol * jax.lax.stop_gradient(largest))
+    if isinstance(finder, Settled):
+        return Settled(eqx.tree_at(lambda f: f.atol, finder.finder, atol))
+    return eqx.tree_at(lambda f: f.atol, finder, atol)
+
+
+def for_adaptive_steps(solver, tolerances: Tolerances):
+    """A solver for steps of adaptive length, whose Newton iteration ends by its changes.
+
+    By itself it would end where residuals are below `atol`. These are slopes: with time in nanoseconds
+    rounding alone is larger and steps fail, with time in years they are below it unsolved. A solver with
+    another root finder, or that is not implicit, is returned as it is.
+    """
+    if not (
+        isinstance(solver, diffrax.AbstractImplicitSolver) and isinstance(solver.root_finder, optx.Newton)
+    ):
+        return solver
+    finder = _filled(solver.root_finder, tolerances.rtol, tolerances.atol, optx.rms_norm)
+    return _with_finder(solver, Settled(eqx.tree_at(lambda f: f.cauchy_termination, finder, False)))
+
+
+def _filled(finder, rtol, atol, norm):
+    """A root finder with what it leaves open."""
+    chosen = [
+        default if value is UNSET else value
+        for value, default in zip((finder.rtol, finder.atol, finder.norm), (rtol, atol, norm), strict=True)
+    ]
+    return eqx.tree_at(lambda f: (f.rtol, f.atol, f.norm), finder, chosen, is_leaf=lambda x: x is UNSET)
+
+
+def _with_finder(solver, finder):
+    return eqx.tree_at(lambda s: s.root_finder, solver, finder, is_leaf=lambda x: x is solver.root_finder)

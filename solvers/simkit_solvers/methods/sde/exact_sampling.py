@@ -1,0 +1,66 @@
+"""Sampling from a model's transition law."""
+
+import abc
+from typing import Any, ClassVar
+
+import equinox as eqx
+
+from simkit_solvers.methods.model_solver import AbstractModelSolver
+from simkit_solvers.methods.solver_info import SolverInfo
+from simkit_solvers.random.noise import StepWords
+
+
+class AbstractExactTransition(eqx.Module):
+    """Mix-in for stochastic models whose law after a step of any length is known and can be drawn from.
+
+    Of a jump diffusion it is the law without the jumps.
+    """
+
+    @abc.abstractmethod
+    def transition(self, t, h, y, dW, words: StepWords) -> Any:
+        r"""A `State` drawn from the law of $y_{t+h}$ given $y_t = y$.
+
+        `dW` is a `Noise` of independent normals with variance h, `words` give the blocks of random
+        words that other variates need.
+        """
+
+
+class ExactSampling(AbstractModelSolver):
+    r"""Exact sampling: $y_{n+1}$ is drawn from the law of $y_{t+h}$ given $y_t = y_n$, whatever h is.
+
+    The states at the ends of steps have the joint law of the process, so there is no step bias and none is
+    reported; one step is as good as a thousand. What an observable makes of the path between, an `integral`
+    or `no_touch`, has a step bias of its own. For models that give their law
+    (`AbstractExactTransition`); of jump diffusions the part without jumps, which the loop adds.
+    Reference: Glasserman (2003), Monte Carlo Methods in Financial Engineering,
+    doi:10.1007/978-0-387-21617-1, sections 3.2 to 3.5.
+    """
+
+    variates: ClassVar[bool] = True
+
+    def order(self, terms):
+        return None
+
+    def check(self, problem):
+        if not isinstance(problem, AbstractExactTransition):
+            raise ValueError(
+                f"solver ExactSampling draws from the transition law of the model, and "
+                f"{type(problem).__name__} gives none (AbstractExactTransition)"
+            )
+
+    def advance(self, terms, t0, t1, y0, args):
+        _, noise = terms.terms
+        dW = noise.contr(t0, t1)
+        return noise.problem.transition(noise.start + t0, t1 - t0, y0, dW, noise.words[0])
+
+
+EXACT_SAMPLING = SolverInfo(
+    name="ExactSampling",
+    cls=ExactSampling,
+    problem=("model",),
+    summary="Draws from the transition law of models that know it: no step bias at any length of step.",
+    reference="Glasserman (2003), Monte Carlo Methods in Financial Engineering, "
+    "doi:10.1007/978-0-387-21617-1",
+    exact=True,
+    origin="simkit",
+)

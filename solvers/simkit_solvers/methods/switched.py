@@ -1,0 +1,59 @@
+"""A solver that is chosen while the program runs."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.core import Tracer
+
+from simkit_solvers.numerics.scalar import Scalar
+
+
+class Switched(eqx.Module):
+    """One of several solvers, each path its own, chosen inside the compiled program.
+
+    `which` is an integer or a boolean scalar, the position in `solvers`: a number that is traced, so that
+    another one compiles nothing, and that `vmap` may map over paths. Or it is a function of `(problem, y)`
+    that returns one and is asked before each step; where its answer changes, the solver that takes over
+    starts afresh from there. One with traced numbers of its own has to be an equinox module with these as
+    fields. The solvers need not be of one kind, but each must fit the problem; the noise
+    has the Lévy areas that the most demanding one wants. A traced position outside is taken to be the nearest
+    one.
+
+    For one path only the chosen solver is computed. Under `vmap` with a position of each path's own all are,
+    and one is kept. A choice that changes along a path makes the step map discontinuous: a symplectic solver
+    is then symplectic in between only.
+
+    This is for `integrate`; the records of the registry are of its parts. Raises `ValueError` for no solvers,
+    for a position that is not a whole number, and for a known one that is not in the range.
+    """
+
+    solvers: tuple
+    which: Scalar | Callable[[Any, Any], Any]
+
+    def __check_init__(self):
+        if not self.solvers:
+            raise ValueError("Switched.solvers: give at least one solver, got none")
+        if callable(self.which):
+            return
+        position = self._whole(self.which)
+        if not isinstance(position, Tracer) and not 0 <= int(position) < len(self.solvers):
+            raise ValueError(
+                f"Switched.which: must be from 0 to {len(self.solvers) - 1} for {len(self.solvers)} solvers, "
+                f"got {int(position)}"
+            )
+
+    def position(self, problem, y) -> jax.Array:
+        """Which solver takes the step from the state `y`, an int32 scalar."""
+        return self._whole(self.which(problem, y) if callable(self.which) else self.which)
+
+    def _whole(self, value) -> jax.Array:
+        kind, shape = jnp.result_type(value), jnp.shape(value)
+        if shape or not (jnp.issubdtype(kind, jnp.integer) or kind == jnp.bool_):
+            raise ValueError(
+                f"Switched.which: must be an integer or boolean scalar, got {kind.name} of shape {shape}; "
+                "map over paths by `vmap`, and turn an energy into a choice by comparing it"
+            )
+        return jnp.asarray(value, jnp.int32)

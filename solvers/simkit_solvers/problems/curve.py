@@ -1,0 +1,185 @@
+"""Numbers that change with time, and curves through given points."""
+
+import abc
+from typing import Literal, get_args
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+
+from simkit_solvers.numerics.scalar import Scalar
+
+Interpolation = Literal["linear", "previous", "cubic"]
+FEW_NODES = 64  # up to so many are compared with t all at once; of more the interval is found by halving
+INSIDE = 1 / 64  # of a step: a node as near to its end as this is taken to lie there
+
+
+class AbstractTimeFunction(eqx.Module):
+    """A number that changes with time."""
+
+    @property
+    @abc.abstractmethod
+    def nodes(self) -> tuple[jax.Array | np.ndarray, ...]:
+        """The times at which it is not smooth, as arrays of any length."""
+
+    @abc.abstractmethod
+    def __call__(self, t) -> jax.Array:
+        """The value at a scalar time, and after the jump where there is one."""
+
+    @abc.abstractmethod
+    def within(self, t0, t1) -> "Scalar | AbstractTimeFunction":
+        """The same from `t0` to `t1`, where a node at an end lies outside: just a number if it is constant.
+
+        A solver's stage at the end of a step then sees the value before a jump there, and the clock's
+        rounding does not decide on which side of a node a step lies.
+        """
+
+    @abc.abstractmethod
+    def prepared(self) -> "AbstractTimeFunction":
+        """The same with all computed that does not depend on time: for a loop over many times."""
+
+
+class Curve(AbstractTimeFunction):
+    r"""A curve through the points (`times`, `values`), constant before the first and after the last.
+
+    `linear` joins them by straight lines, `previous` keeps each value until the next time, `cubic` is the
+    piecewise cubic with a continuous slope that stays between neighbouring values (PCHIP). At an inner point
+    with slopes $\delta_-, \delta_+$ of the lines over intervals of lengths $h_-, h_+$ its slope is
+
+    $$d = \frac{3 (h_- + h_+)\,\delta_- \delta_+}{(2 h_+ + h_-)\,\delta_+ + (h_+ + 2 h_-)\,\delta_-},$$
+
+    and zero where these differ in sign. Times and values are arrays of floats, and differentiable.
+    Raises `ValueError` unless there are as many times as values, two or more (one of `previous`), and the
+    times increase, where they are no tracers.
+    Reference: Fritsch & Butland (1984), A method for constructing local monotone piecewise cubic
+    interpolants, doi:10.1137/0905021.
+    """
+
+    times: jax.Array | np.ndarray
+    values: jax.Array | np.ndarray
+    interpolation: Interpolation = eqx.field(static=True, default="linear")
+
+    def __check_init__(self):
+        known = get_args(Interpolation)
+        if self.interpolation not in known:
+            raise ValueError(f"Curve.interpolation: must be {' or '.join(known)}, got {self.interpolation!r}")
+        shape, least = np.shape(self.times), 1 if self.interpolation == "previous" else 2
+        if len(shape) != 1 or np.shape(self.values) != shape or shape[0] < least:
+            raise ValueError(
+                f"Curve: needs as many times as values, {least} or more, got {shape} and "
+                f"{np.shape(self.values)}"
+            )
+        if not isinstance(self.times, Tracer):
+            steps = np.diff(np.asarray(self.times))
+            if not np.all(steps > 0):
+                first = int(np.argmin(steps > 0))
+                raise ValueError(
+                    f"Curve.times: must increase, got {float(self.times[first]):g} and then "
+                    f"{float(self.times[first + 1]):g}"
+                )
+
+    @property
+    def nodes(self):
+        return (self.times,)
+
+    def __call__(self, t):
+        return self.prepared()(t)
+
+    def within(self, t0, t1):
+        return self.prepared().within(t0, t1)
+
+    def prepared(self):
+        times, values = jnp.asarray(self.times), jnp.asarray(self.values)
+        if self.interpolation == "previous":
+            return _Pieces(times, (values,))
+        h = jnp.diff(times)
+        slope = jnp.diff(values) / h
+        if self.interpolation == "linear":
+            return _Pieces(times, (values[:-1], slope))
+        ends = _monotone_slopes(h, slope)
+        left, right = ends[:-1], ends[1:]
+        cubic = (values[:-1], left, (3 * slope - 2 * left - right) / h, (left + right - 2 * slope) / (h * h))
+        return _Pieces(times, cubic)
+
+
+class _Pieces(AbstractTimeFunction):
+    """Polynomials of the time since each node, by their coefficients, the constant ones first."""
+
+    times: jax.Array
+    coefficients: tuple[jax.Array, ...]
+
+    @property
+    def nodes(self):
+        return (self.times,)
+
+    def __call__(self, t):
+        return self.value(t, t)
+
+    def within(self, t0, t1):
+        if len(self.coefficients) == 1:
+            return self(0.5 * (t0 + t1))
+        return _PiecesWithin(self, t0, t1)
+
+    def prepared(self):
+        return self
+
+    def value(self, t, seen_from):
+        """The value at `t` of the piece in which another time lies."""
+        dtype = jnp.result_type(t)
+        times = jnp.asarray(self.times, dtype)
+        method = "compare_all" if len(times) <= FEW_NODES else "scan_unrolled"
+        i = jnp.searchsorted(times, seen_from, side="right", method=method) - 1
+        i = jnp.clip(i, 0, len(self.coefficients[0]) - 1)
+        *rest, value = (jnp.asarray(each, dtype)[i] for each in self.coefficients)
+        if rest:
+            # Not jnp.clip, whose slope at an end is a half: implicit methods differentiate by the time.
+            t = jnp.where(t < times[0], times[0], jnp.where(t > times[-1], times[-1], t))
+            s = t - times[i]
+            for coefficient in reversed(rest):
+                value = coefficient + s * value
+        return value
+
+
+class _PiecesWithin(AbstractTimeFunction):
+    """Pieces from `t0` to `t1`: those that only touch this interval are not seen."""
+
+    pieces: _Pieces
+    t0: Scalar
+    t1: Scalar
+
+    @property
+    def nodes(self):
+        return self.pieces.nodes
+
+    def __call__(self, t):
+        margin = INSIDE * (self.t1 - self.t0)
+        seen_from = jnp.minimum(jnp.maximum(t, self.t0 + margin), self.t1 - margin)
+        return self.pieces.value(t, seen_from)
+
+    def within(self, t0, t1):
+        return self.pieces.within(t0, t1)
+
+    def prepared(self):
+        return self
+
+
+def _monotone_slopes(h, slope):
+    """The slopes of the monotone cubic at the nodes, given lengths and slopes of the lines between them."""
+    if len(h) == 1:
+        return jnp.concatenate([slope, slope])
+    before, after, h_before, h_after = slope[:-1], slope[1:], h[:-1], h[1:]
+    same = before * after > 0
+    weighted = (2 * h_after + h_before) * after + (h_after + 2 * h_before) * before
+    inner = jnp.where(same, 3 * (h_before + h_after) * before * after / jnp.where(same, weighted, 1.0), 0.0)
+    first, last = (_end_slope(h[i], h[j], slope[i], slope[j]) for i, j in ((0, 1), (-1, -2)))
+    return jnp.concatenate([first[None], inner, last[None]])
+
+
+def _end_slope(h, h_next, here, following):
+    """That of the parabola through three points, kept from overshooting."""
+    slope = ((2 * h + h_next) * here - h * following) / (h + h_next)
+    slope = jnp.where(slope * here <= 0, 0.0, slope)
+    too_steep = (here * following < 0) & (jnp.abs(slope) > 3 * jnp.abs(here))
+    return jnp.where(too_steep, 3 * here, slope)

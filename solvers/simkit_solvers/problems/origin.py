@@ -1,0 +1,101 @@
+"""A problem seen from a state: what a solver integrates is the difference from there."""
+
+import functools
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from simkit_solvers.numerics.scalar import Scalar
+from simkit_solvers.problems.langevin import AbstractUnderdampedLangevin
+from simkit_solvers.problems.problem import AbstractODE, AbstractSDE, Calculus, NoiseKind
+
+
+class ODEFrom(AbstractODE):
+    r"""$du/dt = f(t, o + u)$, from the origin $o$."""
+
+    original: AbstractODE
+    origin: tuple
+    State: type = eqx.field(static=True)
+
+    def drift(self, t, y):
+        return self.original.drift(t, _sum(self.origin, y))
+
+
+class SDEFrom(AbstractSDE):
+    r"""$du = f(t, o + u)\,dt + g(t, o + u)\,dW$, from the origin $o$."""
+
+    original: AbstractSDE
+    origin: tuple
+    State: type = eqx.field(static=True)
+    Noise: type = eqx.field(static=True)
+    calculus: Calculus = eqx.field(static=True)
+    noise_kind: NoiseKind = eqx.field(static=True)
+
+    def drift(self, t, y):
+        return self.original.drift(t, _sum(self.origin, y))
+
+    def noise(self, t, y, dW):
+        return self.original.noise(t, _sum(self.origin, y), dW)
+
+
+class LangevinFrom(AbstractUnderdampedLangevin):
+    r"""An underdamped Langevin problem from the positions $o$: those of a free particle, and the rest.
+
+    A free particle has the velocity of the beginning and feels neither force nor noise. The rest starts from
+    nothing, in the force at $o$ plus both positions. Solvers that are linear in positions and velocities, as
+    all for these problems are, give the path as the sum of the two.
+    """
+
+    original: AbstractUnderdampedLangevin
+    origin: tuple
+    gamma: Scalar
+    u: Scalar
+    State: type = eqx.field(static=True)
+    Noise: type = eqx.field(static=True)
+
+    @staticmethod
+    def of(problem: AbstractUnderdampedLangevin, positions: tuple) -> "LangevinFrom":
+        """The problem from some positions."""
+        state, noise = (_twice(each._fields) for each in (problem.State, problem.Noise))
+        numbers: Any = {"gamma": problem.gamma, "u": problem.u}
+        return LangevinFrom(original=problem, origin=positions, State=state, Noise=noise, **numbers)
+
+    def grad_f(self, q):
+        rest, free = q[: len(q) // 2], q[len(q) // 2 :]
+        moved = tuple(jax.tree.map(jnp.add, free, rest))
+        force = self.original.grad_f(tuple(_sum(self.origin, moved)))
+        return *force, *(jnp.zeros_like(x) for x in free)
+
+
+@functools.lru_cache(maxsize=64)
+def _twice(names: tuple[str, ...]) -> type:
+    """A class of states for two particles, with names that no one reads."""
+    return NamedTuple("Both", [(f"x{i}", Scalar) for i in range(2 * len(names))])  # pyright: ignore[reportArgumentType]
+
+
+SeenFrom = ODEFrom | SDEFrom
+
+
+def seen_from(problem: AbstractODE, origin) -> AbstractODE:
+    """The problem for the differences of a state from `origin`, a `State`."""
+    if isinstance(problem, AbstractSDE):
+        return SDEFrom(
+            original=problem,
+            origin=origin,
+            State=problem.State,
+            Noise=problem.Noise,
+            calculus=problem.calculus,
+            noise_kind=problem.noise_kind,
+        )
+    return ODEFrom(original=problem, origin=origin, State=problem.State)
+
+
+def scale_of(problem: AbstractODE, y):
+    """A state of the size of what is solved: `y` itself, or the origin from which it is seen."""
+    return problem.origin if isinstance(problem, SeenFrom) else y
+
+
+def _sum(origin, y):
+    return jax.tree.map(jnp.add, origin, y)

@@ -1,0 +1,235 @@
+"""What is integrated: ordinary and stochastic differential equations as equinox modules.
+
+A model's fields are its parameters, so `jax.grad` and `vmap` over parameters need no adapter. State and
+noise are `NamedTuple`s of scalars, one field a variable, so that under `vmap` each becomes one contiguous
+vector over paths.
+"""
+
+import abc
+import dataclasses
+import typing
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import equinox as eqx
+import jax
+from jax.core import Tracer
+
+from simkit_solvers.numerics.scalar import Scalar
+
+Calculus = Literal["ito", "stratonovich", "any"]
+NoiseKind = Literal["additive", "scalar", "diagonal", "commutative", "general"]
+
+
+class Quantity(NamedTuple):
+    """Unit and description of a variable: `S: Annotated[Scalar, Quantity("currency", "asset price")]`.
+
+    `at_least` is the least value at which it may begin, where there is one.
+    """
+
+    unit: str
+    description: str
+    at_least: float | None = None
+
+
+class Roughness(NamedTuple):
+    """A place where drift or noise jumps, or where their slope does (`kink`).
+
+    `names` are the variables and parameters, and `t`, that are compared there. `noise` tells that the noise
+    has it: solvers that read the slope of the noise jump at its kinks.
+    """
+
+    names: frozenset[str]
+    kink: bool = False
+    noise: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Parameter:
+    """Unit, description and admissible range of one model parameter."""
+
+    unit: str
+    description: str
+    above: float | None = None
+    at_least: float | None = None
+    below: float | None = None
+    at_most: float | None = None
+
+    @property
+    def range(self) -> str:
+        """The admissible range in words, such as `> 0`; empty when every number is allowed."""
+        bounds = {">": self.above, ">=": self.at_least, "<": self.below, "<=": self.at_most}
+        return " and ".join(f"{sign} {bound:g}" for sign, bound in bounds.items() if bound is not None)
+
+    def admits(self, value: float) -> bool:
+        """Whether a concrete number lies in the range; NaN never does."""
+        return (
+            (self.above is None or value > self.above)
+            and (self.at_least is None or value >= self.at_least)
+            and (self.below is None or value < self.below)
+            and (self.at_most is None or value <= self.at_most)
+            and value == value
+        )
+
+
+def parameter(
+    unit: str,
+    description: str,
+    *,
+    above: float | None = None,
+    at_least: float | None = None,
+    below: float | None = None,
+    at_most: float | None = None,
+) -> Any:
+    """A model field with its unit, description and admissible range, read by YAML, CLI, datasets and docs."""
+    return eqx.field(metadata={"parameter": Parameter(unit, description, above, at_least, below, at_most)})
+
+
+class AbstractODE(eqx.Module):
+    r"""An ordinary differential equation $dy/dt = f(t, y)$.
+
+    `State` is the `NamedTuple` class of `y`; `drift` takes a scalar `t` and a `State` and returns a `State`.
+    `example` and `example_initial` are parameters and initial values to show it with, `example_time` a grid
+    that suits them, as under `time` in YAML, and `example_solver` the name of a solver, where the usual one
+    would not do.
+    """
+
+    example: ClassVar[dict[str, float]] = {}
+    example_initial: ClassVar[dict[str, float]] = {}
+    example_time: ClassVar[dict[str, float]] = {"t1": 1.0, "steps": 252}
+    example_solver: ClassVar[str] = ""
+
+    State: eqx.AbstractVar[type]
+
+    @abc.abstractmethod
+    def drift(self, t, y) -> Any:
+        """$f(t, y)$ as a `State`."""
+
+    def rough_with(self) -> tuple[Roughness, ...]:
+        """Where drift or noise jumps, or their slope: nowhere, in most models.
+
+        A derivative along a path does not see a jump, nor a second one a kink, so an estimator that does is
+        taken instead. A parameter at a value at which paths have no slope in it is named too.
+        """
+        return ()
+
+
+class AbstractSDE(AbstractODE):
+    r"""A stochastic differential equation $dy = f(t, y)\,dt + \sum_k g_k(t, y)\,dW_k$.
+
+    The diffusion is given as the product `noise(t, y, dW)` $= \sum_k g_k(t, y)\,dW_k$, linear in `dW`, a
+    `Noise` (the `NamedTuple` class that names the independent Brownian motions). `calculus` says how the
+    integral is meant (`any` where Itô and Stratonovich agree), `noise_kind` what the solver may assume:
+    `additive` (independent of y), `scalar` (one component), `diagonal` (component k drives variable k only
+    and depends on it alone), `commutative`, or `general`. `smooth` says whether the noise has a derivative in
+    the state wherever a path may go: a square root has none at zero, and a model with one is not converted to
+    the other calculus.
+    """
+
+    smooth: ClassVar[bool] = True
+
+    Noise: eqx.AbstractVar[type]
+    calculus: eqx.AbstractVar[Calculus]
+    noise_kind: eqx.AbstractVar[NoiseKind]
+
+    @abc.abstractmethod
+    def noise(self, t, y, dW) -> Any:
+        r"""$\sum_k g_k(t, y)\,dW_k$ as a `State`."""
+
+    def correlations(self) -> dict[tuple[int, int], Scalar]:
+        """Those that it makes between noises i and j, where their matrix has a range of its own.
+
+        None in most models: the range of a single correlation is that of its parameter.
+        """
+        return {}
+
+
+class AbstractExactMoments(eqx.Module):
+    """Mix-in for models whose mean and variance are known in closed form from a fixed initial value."""
+
+    @abc.abstractmethod
+    def exact_mean(self, t, y0) -> Any:
+        """$E[y_t]$ as a `State` of scalars, `None` in a field where no closed form is known."""
+
+    @abc.abstractmethod
+    def exact_variance(self, t, y0) -> Any:
+        """$Var[y_t]$ as a `State` of scalars, `None` in a field where no closed form is known."""
+
+
+def parameters_of(model: type[AbstractODE] | AbstractODE) -> dict[str, Parameter]:
+    """The parameters of a model class by name, in the order of its fields."""
+    return {f.name: f.metadata["parameter"] for f in dataclasses.fields(model) if "parameter" in f.metadata}
+
+
+def variables_of(model: type[AbstractODE] | AbstractODE) -> dict[str, Quantity]:
+    """The state variables of a model by name; unit and description are empty where the class gives none."""
+    hints = typing.get_type_hints(model.State, include_extras=True)
+    found = {}
+    for name in model.State._fields:
+        extras = getattr(hints.get(name), "__metadata__", ())
+        found[name] = next((extra for extra in extras if isinstance(extra, Quantity)), Quantity("", ""))
+    return found
+
+
+def halves(y) -> tuple[tuple, tuple]:
+    """The first and the second half of a state's variables: positions and momenta, say."""
+    return tuple(y[: len(y) // 2]), tuple(y[len(y) // 2 :])
+
+
+def check_parameters(model: AbstractODE) -> None:
+    """Raise `ValueError` when a concrete parameter lies outside its admissible range.
+
+    Traced values pass: their range was checked where they were numbers.
+    """
+    for name, spec in parameters_of(model).items():
+        value = getattr(model, name)
+        if not isinstance(value, Tracer) and not spec.admits(float(value)):
+            wanted = spec.range or "a number"
+            raise ValueError(f"{type(model).__name__}.{name}: must be {wanted}, got {float(value):g}")
+
+
+def check_shapes(model: AbstractODE, y0) -> None:
+    """Raise `ValueError` when drift or noise do not return a state like `y0`, a `State` of numbers.
+
+    Nothing is computed. A model that fails by itself does so here, and the error says how to write it.
+    """
+    calls = {"drift": lambda t, y: model.drift(t, y)}
+    if isinstance(model, AbstractSDE):
+        dW = model.Noise(*[0.0] * len(model.Noise._fields))
+        calls["noise"] = lambda t, y: model.noise(t, y, dW)
+    shapes = jax.tree.map(jax.numpy.shape, y0)
+    for name, call in calls.items():
+        try:
+            shaped = jax.eval_shape(call, 0.0, y0)
+        except (TypeError, AttributeError, NameError, jax.errors.JAXTypeError) as error:
+            raise ValueError(f"{type(model).__name__}.{name}: {_in_own_words(error, model, name)}") from error
+        found = jax.tree.map(lambda x: x.shape, shaped)
+        if found != shapes or type(found) is not type(y0):
+            wanted = f"a {type(y0).__name__} with a number for each of {', '.join(y0._fields)}"
+            raise ValueError(f"{type(model).__name__}.{name}: must return {wanted}, got {_in_words(found)}")
+
+
+def _in_own_words(error: Exception, model: AbstractODE, name: str) -> str:
+    """What a model's own function failed with, and how to write it instead."""
+    if isinstance(error, jax.errors.TracerBoolConversionError):
+        return "`if`, `and`, `or` and `not` know no value yet; write jnp.where(condition, a, b)"
+    if isinstance(error, (jax.errors.TracerArrayConversionError, jax.errors.ConcretizationTypeError)):
+        return "numpy, math and float() know no value yet; take the same function of jax.numpy"
+    reason = f"{type(error).__name__}: {error}".splitlines()[0]
+    variables = ", ".join(f"y.{field}" for field in model.State._fields)
+    if not isinstance(model, AbstractSDE) or name != "noise":
+        return f"{reason}; it is {name}(self, t, y), with the variables {variables}"
+    increments = ", ".join(f"dW.{field}" for field in model.Noise._fields)
+    return (
+        f"{reason}; it is noise(self, t, y, dW), with the variables {variables} and increments {increments}"
+    )
+
+
+def _in_words(shapes) -> str:
+    """What a function returned, given the shapes in place of its arrays."""
+    if isinstance(shapes, tuple) and all(isinstance(n, int) for n in shapes):
+        return f"an array of shape {shapes}" if shapes else "one number"
+    fields = getattr(shapes, "_fields", None)
+    if fields is None:
+        return f"a {type(shapes).__name__}"
+    parts = [f"{name} {_in_words(shape)}" for name, shape in zip(fields, shapes, strict=True)]
+    return f"a {type(shapes).__name__} with {', '.join(parts)}"

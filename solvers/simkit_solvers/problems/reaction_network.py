@@ -1,0 +1,144 @@
+"""Reaction networks: one definition, and three processes that follow from it.
+
+The jump process of whole counts (`DirectMethod`, `NextReaction`, `TauLeaping`), the chemical Langevin
+equation (`ChemicalLangevin`, for solvers of Itô equations) and the rate equation, which is the network itself
+as an ordinary equation.
+"""
+
+import abc
+import functools
+import math
+from typing import Any, ClassVar, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from simkit_solvers.numerics.scalar import Scalar
+from simkit_solvers.numerics.square_root import sqrt_positive
+from simkit_solvers.problems.problem import AbstractODE, AbstractSDE, NoiseKind
+from simkit_solvers.problems.reaction import Reaction
+
+
+class AbstractReactionNetwork(AbstractODE):
+    r"""Well-mixed reactions between species: counts jump by $\nu_j$ at the rate $a_j(X)$, the propensity.
+
+    `State` names the species, `reactions` the reactions, each with its equation: `{"decay":
+    reaction("X -> 0")}`. `rates` gives one number $c_j$ for each reaction, in their order. Under mass action
+
+    $$a_j(X) = c_j \prod_i \binom{X_i}{r_{ij}},$$
+
+    with $r_{ij}$ molecules of species i going into reaction j: $c X$ for `X -> 0`, $c\,X(X-1)/2$ for
+    `2 X -> 0`. A reaction made with `mass_action=False` has the propensity $a_j = c_j$, which may depend on
+    the state in any way and must vanish where molecules that react are missing.
+
+    As an ordinary equation a network is its rate equation, the limit of large counts,
+    $dx/dt = \sum_j \nu_j c_j \prod_i x_i^{r_{ij}} / r_{ij}!$. Raises `ValueError` for a reaction of a
+    species that `State` lacks.
+    Reference: Gillespie (2007), Stochastic simulation of chemical kinetics,
+    doi:10.1146/annurev.physchem.58.032806.104637.
+    """
+
+    example_time: ClassVar[dict[str, float]] = {"t1": 1.0}
+
+    reactions: eqx.AbstractClassVar[dict[str, Reaction]]
+
+    def __check_init__(self):
+        for name, each in self.reactions.items():
+            unknown = [species for species in each.species if species not in self.State._fields]
+            if unknown:
+                raise ValueError(
+                    f"{type(self).__name__}.reactions[{name!r}]: unknown species {unknown[0]!r}; the state "
+                    f"has {', '.join(self.State._fields)}"
+                )
+
+    @abc.abstractmethod
+    def rates(self, t, y) -> tuple[Any, ...]:
+        """$c_j$ of every reaction, for a `State` of real numbers."""
+
+    def propensities(self, t, y) -> tuple[Any, ...]:
+        """$a_j$ of every reaction, for counts as real numbers."""
+        return self._laws(t, y, _combinations)
+
+    def drift(self, t, y):
+        return self.change(self._laws(t, y, _powers), y)
+
+    def copies(self, y) -> tuple[tuple["AbstractReactionNetwork", Any, tuple[str, ...]], ...]:
+        """The networks whose propensities leaps follow, each with its counts in `y` and their names there."""
+        return ((self, y, y._fields),)
+
+    def change(self, fired, y) -> Any:
+        r"""$\sum_j \nu_j k_j$ as a `State`, for one number $k_j$ a reaction; zeros take the type of `y`."""
+        changes = [each.change for each in self.reactions.values()]
+        found = {}
+        for name, like in zip(self.State._fields, y, strict=True):
+            terms = [(change.get(name, 0), k) for change, k in zip(changes, fired, strict=True)]
+            parts = [k if n == 1 else -k if n == -1 else n * k for n, k in terms if n]
+            found[name] = sum(parts[1:], parts[0]) if parts else jnp.zeros_like(like)
+        return self.State(**found)
+
+    def _laws(self, t, y, ways):
+        values, dtype = y._asdict(), jnp.result_type(*y)
+        found = []
+        for each, rate in zip(self.reactions.values(), self.rates(t, y), strict=True):
+            for name, number in each.reactants if each.mass_action else ():
+                rate = rate * ways(values[name], number)
+            found.append(jnp.asarray(rate, dtype))
+        return tuple(found)
+
+
+class ChemicalLangevin(AbstractSDE):
+    r"""The chemical Langevin equation of a network, $dX = \sum_j \nu_j \bigl(a_j(X)\,dt +
+    \sqrt{\max(a_j(X), 0)}\,dW_j\bigr)$, for solvers of Itô equations.
+
+    One noise a reaction. The state is real and may pass below zero: with propensities that are linear the
+    mean, and where none turns negative the variance, are then those of the jump process, which clipping the
+    state would bias.
+    Reference: Gillespie (2000), The chemical Langevin equation, doi:10.1063/1.481811.
+    """
+
+    smooth: ClassVar[bool] = False
+
+    original: AbstractReactionNetwork
+    State: type = eqx.field(static=True)
+    Noise: type = eqx.field(static=True)
+    noise_kind: NoiseKind = eqx.field(static=True)
+    calculus = "ito"
+
+    def __init__(self, original: AbstractReactionNetwork):
+        self.original, self.State = original, original.State
+        self.Noise = _noises(tuple(original.reactions))
+        self.noise_kind = "scalar" if len(original.reactions) == 1 else "general"
+
+    def drift(self, t, y):
+        return self.original.change(self.original.propensities(t, y), y)
+
+    def noise(self, t, y, dW):
+        sizes = (sqrt_positive(a) for a in self.original.propensities(t, y))
+        return self.original.change([size * w for size, w in zip(sizes, dW, strict=True)], y)
+
+
+@functools.lru_cache(maxsize=64)
+def _noises(names: tuple[str, ...]) -> type[tuple]:
+    return NamedTuple("Noise", [(name, Scalar) for name in names])  # pyright: ignore[reportArgumentType]
+
+
+def _combinations(x, number: int):
+    """x over `number`."""
+    found = x
+    for i in range(1, number):
+        found = found * (x - float(i)) * (1 / (i + 1))
+    return found
+
+
+def _powers(x, number: int):
+    return x if number == 1 else jax.lax.integer_pow(x, number) * (1 / math.factorial(number))
+
+
+def view(problem: AbstractODE, jumps: bool) -> str | None:
+    """Which of the three processes of a reaction network a problem is; `None` of any other model."""
+    if isinstance(problem, AbstractSDE):
+        return "chemical Langevin equation" if isinstance(problem, ChemicalLangevin) else None
+    if not isinstance(problem, AbstractReactionNetwork):
+        return None
+    return "jump process" if jumps else "rate equation"

@@ -1,0 +1,339 @@
+r"""Brownian noise as a pure function of (key, path, stream, step, component).
+
+Per step and component the loop asks for up to three independent standard normals: $W$ of the increment, $H$
+and $K$ of the space-time and space-time-time Lévy areas. With steps of length $h$,
+
+$$\Delta W = \sqrt{h}\,W,\qquad
+H_h = \tfrac1h\int_0^h \bigl(B_r - \tfrac rh B_h\bigr)dr = \sqrt{h/12}\,H,\qquad
+K_h = \tfrac1{h^2}\int_0^h \bigl(B_r - \tfrac rh B_h\bigr)\bigl(\tfrac h2 - r\bigr)dr = \sqrt{h/720}\,K.$$
+
+Words come two at a time, so when a step needs an odd number of them, two steps share a block: `group` says
+how many steps do, and `draws` starts where a group does.
+
+Reference: Foster, Lyons & Oberhauser (2020), An optimal polynomial approximation of Brownian motion,
+doi:10.1137/19M1261912.
+"""
+
+import abc
+import functools
+import math
+from enum import IntEnum
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+
+from simkit_solvers.random.generator import Stream, Words, block, stream_key
+from simkit_solvers.random.normal import standard_normal, standard_normal_float64
+
+H_SCALE = math.sqrt(1 / 12)
+K_SCALE = math.sqrt(1 / 720)
+
+
+class Draw(NamedTuple):
+    """Standard normals of one step: a tuple over components each; `H` and `K` empty unless asked for.
+
+    `words` are of a solver that draws other variates: random words, for each equal part of the step.
+    """
+
+    W: tuple
+    H: tuple = ()
+    K: tuple = ()
+    words: tuple = ()
+
+
+class Purpose(IntEnum):
+    """What the random words of a step beside its normals are for."""
+
+    TRANSITION = 0
+    JUMPS = 1
+
+
+class StepWords(NamedTuple):
+    """Random words of one step for one purpose, as many blocks of two as are asked for.
+
+    They are computed where they are used: what a loop reads are the few numbers here, not the words.
+    """
+
+    key: Words
+    step: jax.Array
+    purpose: jax.Array
+
+    def block(self, n) -> Words:
+        """Block number n, from 0 to 2^31 - 1, an integer or a `uint32` that may be traced."""
+        return block(self.key, self.step, jnp.uint32(len(Purpose)) * jnp.uint32(n) + self.purpose)
+
+
+class AbstractNoise(eqx.Module):
+    """The source of a path's standard normals; quasi-random and antithetic drivers have the same shape."""
+
+    @property
+    @abc.abstractmethod
+    def capacity(self) -> int:
+        """How many steps it can drive before a counter would wrap."""
+
+    @property
+    @abc.abstractmethod
+    def refinement(self) -> int:
+        """How many draws of the generator make one of its own, by which the loop sizes its blocks."""
+
+    @abc.abstractmethod
+    def group(self, components: int) -> int:
+        """How many consecutive steps share random blocks."""
+
+    @abc.abstractmethod
+    def draws(self, components: int, areas: int, first, count: int) -> list[Draw]:
+        """The normals of steps `first`, …, `first + count - 1`.
+
+        `first` is a `uint32`, usually traced, and a multiple of `group`; `areas` is 0, 1 (H) or 2 (H and K).
+        `ValueError` where `first` is known and inside a group, or the steps exceed `capacity`.
+        """
+
+    @abc.abstractmethod
+    def words(self, purpose: Purpose, first, count: int) -> list[tuple[StepWords, ...]]:
+        """Random words of the same steps, for variates other than normals, for each equal part of a step.
+
+        A part is a step of the grid on which the words are drawn, so that a longer step has all that happens
+        in those it is made of. `ValueError` where a step cannot be cut like this.
+        """
+
+
+class CounterNoise(AbstractNoise):
+    """Independent normals from the counter-based generator, float32 unless `float64` is set.
+
+    The stream keys are those of the path: `CounterNoise.of(key, path)`.
+    """
+
+    increments: Words
+    areas: Words
+    float64: bool = eqx.field(static=True, default=False)
+    variates: Words | None = None
+
+    @staticmethod
+    def of(key: Words, path, float64: bool = False) -> "CounterNoise":
+        """The noise of one path id under a key."""
+        streams = Stream.INCREMENTS, Stream.AREAS, Stream.VARIATES
+        increments, areas, variates = (stream_key(key, path, stream) for stream in streams)
+        return CounterNoise(increments, areas, float64, variates)
+
+    @property
+    def refinement(self):
+        return 1
+
+    @property
+    def capacity(self):
+        return 2**32
+
+    def group(self, components):
+        return 1 if self.float64 or components % 2 == 0 else 2
+
+    def draws(self, components, areas, first, count):
+        _check_steps(self, components, first, count)
+        W = self._normals(self.increments, components, first, count)
+        HK = self._normals(self.areas, areas * components, first, count)
+        return [
+            Draw(W[i], HK[i][:components] if areas else (), HK[i][components:] if areas > 1 else ())
+            for i in range(count)
+        ]
+
+    def words(self, purpose, first, count):
+        if self.variates is None:
+            raise ValueError("noise: has no key for variates; make it by CounterNoise.of(key, path)")
+        place = jnp.uint32(int(purpose))
+        return [(StepWords(self.variates, first + jnp.uint32(i), place),) for i in range(count)]
+
+    def _normals(self, key, per_step, first, count):
+        """`count` tuples of `per_step` normals from step `first`, where a group starts."""
+        if not per_step:
+            return [()] * count
+        if self.float64:
+            return [
+                tuple(standard_normal_float64(block(key, first + jnp.uint32(i), c)) for c in range(per_step))
+                for i in range(count)
+            ]
+        group = self.group(per_step)
+        start = first >> jnp.uint32(group - 1)
+        blocks: dict[tuple[int, int], Words] = {}
+
+        def normal(word):
+            which = divmod(word, group * per_step)
+            index = which[0], which[1] // 2
+            if index not in blocks:
+                blocks[index] = block(key, start + jnp.uint32(index[0]), index[1])
+            return standard_normal(blocks[index][which[1] % 2])
+
+        return [tuple(normal(i * per_step + c) for c in range(per_step)) for i in range(count)]
+
+
+class CoarsenedNoise(AbstractNoise):
+    """The same Brownian path on a grid `factor` times coarser, areas included: sums of the fine draws.
+
+    Raises `ValueError` unless `factor` is positive.
+    """
+
+    fine: AbstractNoise
+    factor: int = eqx.field(static=True)
+
+    def __check_init__(self):
+        if self.factor < 1:
+            raise ValueError(f"factor: must be at least 1, got {self.factor}")
+
+    @property
+    def refinement(self):
+        return self.factor * self.fine.refinement
+
+    @property
+    def capacity(self):
+        return self.fine.capacity // self.factor
+
+    def group(self, components):
+        group = self.fine.group(components)
+        return group // math.gcd(group, self.factor)
+
+    def draws(self, components, areas, first, count):
+        _check_steps(self, components, first, count)
+        fine = self.fine.draws(components, areas, first * jnp.uint32(self.factor), count * self.factor)
+        return [_join(fine[i * self.factor : (i + 1) * self.factor], components, areas) for i in range(count)]
+
+    def words(self, purpose, first, count):
+        fine = self.fine.words(purpose, first * jnp.uint32(self.factor), count * self.factor)
+        parts = [fine[i * self.factor : (i + 1) * self.factor] for i in range(count)]
+        return [sum(part, ()) for part in parts]
+
+
+class HalvedNoise(AbstractNoise):
+    """The same Brownian path on a grid of half the step, areas included: each step by `split`, with the
+    normals of `bridge`.
+    """
+
+    whole: AbstractNoise
+    bridge: AbstractNoise
+
+    @staticmethod
+    def of(key: Words, path, float64: bool = False) -> "HalvedNoise":
+        """The halved noise of one path id under a key."""
+        bridge = (stream_key(key, path, stream) for stream in (Stream.BRIDGE, Stream.BRIDGE_AREAS))
+        return HalvedNoise(CounterNoise.of(key, path, float64), CounterNoise(*bridge, float64))
+
+    @staticmethod
+    def twice(key: Words, path, float64: bool = False) -> "HalvedNoise":
+        """The same with each half split once more."""
+        streams = Stream.SECOND_BRIDGE, Stream.SECOND_BRIDGE_AREAS
+        bridge = (stream_key(key, path, stream) for stream in streams)
+        return HalvedNoise(HalvedNoise.of(key, path, float64), CounterNoise(*bridge, float64))
+
+    @property
+    def refinement(self):
+        return self.whole.refinement
+
+    @property
+    def capacity(self):
+        return min(2 * self.whole.capacity, 2**32)
+
+    def group(self, components):
+        return 2 * math.lcm(self.whole.group(components), self.bridge.group(components))
+
+    def draws(self, components, areas, first, count):
+        _check_steps(self, components, first, count)
+        start, wholes = first >> jnp.uint32(1), (count + 1) // 2
+        parts = [noise.draws(components, areas, start, wholes) for noise in (self.whole, self.bridge)]
+        halves = [half for whole, fresh in zip(*parts, strict=True) for half in split(whole, fresh)]
+        return halves[:count]
+
+    def words(self, purpose, first, count):
+        raise ValueError(
+            "noise: the jumps and other variates of a step are not split between its halves; take "
+            "CoarsenedNoise, whose steps are longer"
+        )
+
+
+def on_sums(noise: AbstractNoise, factor: int) -> AbstractNoise:
+    """The noise whose own draws, from which others may be made, are sums of `factor` finer ones each."""
+    if isinstance(noise, CoarsenedNoise):
+        return CoarsenedNoise(on_sums(noise.fine, factor), noise.factor)
+    if isinstance(noise, HalvedNoise):
+        return HalvedNoise(on_sums(noise.whole, factor), noise.bridge)
+    return CoarsenedNoise(noise, factor)
+
+
+def split(whole: Draw, fresh: Draw) -> tuple[Draw, Draw]:
+    r"""The draws of a step's two halves, given its own and as many fresh standard normals.
+
+    Let $L$ be the matrix that makes the normals of a step of those of its halves (`CoarsenedNoise`); its rows
+    are orthonormal. With $N$ an orthonormal basis of what they leave over, the halves are
+    $L^T\,\mathrm{whole} + N^T\,\mathrm{fresh}$, independent standard normals that join to the whole. For
+    increments alone this is the Brownian bridge, $(W \pm Z)/\sqrt2$.
+    Reference: Jelinčič, Foster & Kidger (2024), Single-seed generation of Brownian paths and integrals for
+    adaptive and high order SDE solvers, doi:10.48550/arXiv.2405.06464.
+    """
+    components, areas = len(whole.W), bool(whole.H) + bool(whole.K)
+    kinds = [*whole[: areas + 1], *fresh[: areas + 1]]
+    weights = _split_weights(areas)
+
+    def part(row):
+        terms = [(w, kind) for w, kind in zip(row, kinds, strict=True) if w]
+        return tuple(sum(w * kind[c] for w, kind in terms) for c in range(components))
+
+    left, right = (Draw(*(part(row) for row in weights[half : half + areas + 1])) for half in (0, areas + 1))
+    return left, right
+
+
+@functools.cache
+def _split_weights(areas: int) -> list[list[float]]:
+    """Rows: W, H, K of the left half, then of the right one; columns: those of the whole, then the fresh."""
+    size = areas + 1
+    columns = []
+    for i in range(2 * size):
+        units = [Draw(*((float(half * size + kind == i),) for kind in range(size))) for half in (0, 1)]
+        columns.append([kind[0] for kind in _join(units, 1, areas)[:size]])
+    basis = list(np.array(columns).T)
+    for unit in np.eye(2 * size):
+        rest = unit
+        for _ in range(2):  # twice, for the last digits
+            for row in basis:
+                rest = rest - (rest @ row) * row
+        if np.linalg.norm(rest) > 0.1:
+            basis.append(rest / np.linalg.norm(rest))
+    return [[0.0 if abs(x) < 1e-12 else float(x) for x in row] for row in np.array(basis).T]
+
+
+def _check_steps(noise: AbstractNoise, components, first, count):
+    """Refuse a start inside a group or a counter that would wrap, where the step is known."""
+    if isinstance(first, Tracer):
+        return
+    group = noise.group(components)
+    if int(first) % group:
+        raise ValueError(f"first: step {first} is inside a group of {group}; start at a multiple of it")
+    if int(first) + count > noise.capacity:
+        raise ValueError(f"steps: {count} from step {first} exceed the noise's {noise.capacity}; use fewer")
+
+
+def _join(parts: list[Draw], components: int, areas: int) -> Draw:
+    """The draw of one long step from those of its equal parts.
+
+    With the moments $M_j = \\int_0^1 r^j\\,dB_r$ of the unit step, $B = M_0$, $H = M_0/2 - M_1$ and
+    $K = M_0/12 - M_1/2 + M_2/2$ (integration by parts); a part's moments enter shifted and scaled.
+    """
+    n = len(parts)
+    joined: tuple[list, list, list] = ([], [], [])
+    for c in range(components):
+        moments = [0.0, 0.0, 0.0]
+        for j, part in enumerate(parts):
+            m0 = part.W[c]
+            moments[0] = moments[0] + m0
+            if areas:
+                m1 = 0.5 * m0 - H_SCALE * part.H[c]
+                moments[1] = moments[1] + (j * m0 + m1) / n
+                if areas > 1:
+                    m2 = 2 * K_SCALE * part.K[c] - m0 / 6 + m1
+                    moments[2] = moments[2] + (j * j * m0 + 2 * j * m1 + m2) / n**2
+        scale = 1 / math.sqrt(n)
+        joined[0].append(scale * moments[0])
+        if areas:
+            joined[1].append(scale / H_SCALE * (0.5 * moments[0] - moments[1]))
+        if areas > 1:
+            joined[2].append(scale / K_SCALE * (moments[0] / 12 - moments[1] / 2 + moments[2] / 2))
+    return Draw(*(tuple(x) for x in joined))

@@ -1,0 +1,104 @@
+"""Iterations that say when they diverge."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optimistix as optx
+
+from simkit_solvers.roots.picard import common_dtype, size_of
+
+RISES = 3  # one step that overshoots, as Newton's may, is no divergence
+
+
+class _WatchState(eqx.Module):
+    """The solver's own state, the last residual, the first, and how often in a row it has risen."""
+
+    inner: Any
+    residual: Any
+    first: Any
+    rises: Any
+
+
+def _init(solver, fn, y, args, options, f_struct, aux_struct, tags):
+    zero = jnp.zeros((), common_dtype(y))
+    inner = solver.init(fn, y, args, options, f_struct, aux_struct, tags)
+    return _WatchState(inner, zero + jnp.inf, zero, jnp.asarray(0))
+
+
+def _step(watched, residual_of, fn, y, args, options, state, tags):
+    """One step of the inner solver, which evaluates `fn` once; the residual is taken on the way."""
+
+    def with_residual(y, args):
+        value, aux = fn(y, args)
+        return value, (aux, jax.lax.stop_gradient(residual_of(value, y)))
+
+    y, inner, (aux, residual) = watched.solver.step(with_residual, y, args, options, state.inner, tags)
+    residual = size_of(watched.solver, residual)
+    first = jnp.where(jnp.isinf(state.residual), jnp.maximum(residual, watched.solver.atol), state.first)
+    rises = jnp.where(residual > state.residual, state.rises + 1, 0)
+    return y, _WatchState(inner, residual, first, rises), aux
+
+
+def _terminate(watched, fn, y, args, options, state, tags):
+    stop, result = watched.solver.terminate(fn, y, args, options, state.inner, tags)
+    diverged = (state.rises >= RISES) & (state.residual > watched.growth * state.first)
+    result = optx.RESULTS.where(diverged, optx.RESULTS.nonlinear_divergence, result)
+    return stop | diverged, result
+
+
+def _postprocess(watched, fn, y, aux, args, options, state, tags, result):
+    y, aux, stats = watched.solver.postprocess(fn, y, aux, args, options, state.inner, tags, result)
+    return y, aux, stats | {"residual": state.residual}
+
+
+class _Watched(eqx.Module):
+    """What the two kinds of solver share: tolerances of the solver inside, and divergence told."""
+
+    solver: eqx.AbstractVar[Any]
+    growth: eqx.AbstractVar[float]
+
+    @property
+    def rtol(self):
+        return self.solver.rtol
+
+    @property
+    def atol(self):
+        return self.solver.atol
+
+    @property
+    def norm(self):
+        return self.solver.norm
+
+    def init(self, *args):
+        return _init(self.solver, *args)
+
+    def terminate(self, *args):
+        return _terminate(self, *args)
+
+    def postprocess(self, *args):
+        return _postprocess(self, *args)
+
+
+class WatchedFixedPoint(_Watched, optx.AbstractFixedPointSolver):
+    """A fixed-point solver that stops when $|g(y) - y|$ grows, and gives it among `stats`.
+
+    It has diverged when the residual rose three times in a row to more than `growth` times the first.
+    """
+
+    solver: optx.AbstractFixedPointSolver
+    growth: float
+
+    def step(self, *args):
+        return _step(self, lambda g, y: jax.tree.map(jnp.subtract, g, y), *args)
+
+
+class WatchedRoot(_Watched, optx.AbstractRootFinder):
+    """The same for a root finder, with $|F(y)|$."""
+
+    solver: optx.AbstractRootFinder
+    growth: float
+
+    def step(self, *args):
+        return _step(self, lambda f, y: f, *args)
