@@ -9,7 +9,7 @@ so few lanes costs more a lane.
 import dataclasses
 import sys
 
-from simkit.machine.xla_flags import prefer_wide_vectors
+from simkit import prefer_wide_vectors
 
 if not prefer_wide_vectors():
     print("not asking XLA for 512-bit vectors: see `simkit doctor`", file=sys.stderr)
@@ -22,9 +22,7 @@ import jax.numpy as jnp
 from ours import bare_loop, end_moments, experiment, moments
 from report import Finding, options, report
 from rounds import interleaved
-from simkit_solvers.grids.adaptive_grid import AdaptiveGrid, Tolerances
-from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.problems.problem import AbstractODE
+from simkit_solvers import AbstractODE, AdaptiveGrid, Scalar, Tolerances
 
 from simkit.ensemble.initial import Distribution
 

@@ -11,7 +11,7 @@ for the slowest under one `vmap`, should need ten times as long.
 import dataclasses
 import sys
 
-from simkit.machine.xla_flags import prefer_wide_vectors
+from simkit import prefer_wide_vectors
 
 if not prefer_wide_vectors():
     print("not asking XLA for 512-bit vectors: see `simkit doctor`", file=sys.stderr)
@@ -27,12 +27,16 @@ from ours import end_moments, experiment
 from report import Finding, options, report
 from rounds import interleaved
 from simkit_physics import GBM
-from simkit_solvers.grids.adaptive_grid import AdaptiveGrid, Tolerances
-from simkit_solvers.grids.grid import Grid
-from simkit_solvers.methods.registry import make_solver
-from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.problems.problem import AbstractSDE
-from simkit_solvers.random.noise import CoarsenedNoise, CounterNoise
+from simkit_solvers import (
+    AbstractSDE,
+    AdaptiveGrid,
+    CoarsenedNoise,
+    CounterNoise,
+    Grid,
+    Scalar,
+    Tolerances,
+    make_solver,
+)
 
 from simkit.ensemble.paths import (
     ACCEPTED,

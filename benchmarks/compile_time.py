@@ -12,7 +12,7 @@ import functools
 import sys
 import time
 
-from simkit.machine.xla_flags import prefer_wide_vectors
+from simkit import load, prefer_wide_vectors
 
 if not prefer_wide_vectors():
     print("not asking XLA for 512-bit vectors: see `simkit doctor`", file=sys.stderr)
@@ -24,20 +24,24 @@ from report import Finding, options, report
 from rich.console import Console
 from rich.table import Table
 from simkit_physics import MODELS
-from simkit_solvers.grids.adaptive_grid import AdaptiveGrid, Tolerances
-from simkit_solvers.grids.grid import Grid
-from simkit_solvers.loops.adaptive import integrate_adaptive
-from simkit_solvers.loops.integrate import integrate
+from simkit_solvers import (
+    SOLVERS,
+    AbstractSDE,
+    AdaptiveGrid,
+    CounterNoise,
+    Grid,
+    States,
+    Tolerances,
+    check_solver,
+    in_calculus,
+    integrate,
+    integrate_adaptive,
+    make_solver,
+    seed_key,
+)
 from simkit_solvers.methods.ode.rosenbrock import AbstractRosenbrock
-from simkit_solvers.methods.registry import SOLVERS, check_solver, make_solver
-from simkit_solvers.problems.calculus import in_calculus
-from simkit_solvers.problems.observe import States
-from simkit_solvers.problems.problem import AbstractSDE
-from simkit_solvers.random.generator import seed_key
-from simkit_solvers.random.noise import CounterNoise
 
 from simkit.build.assembly import build
-from simkit.build.experiment import load
 from simkit.ensemble.paths import as_device_ids, path_mesh, path_program
 
 PATHS, STEPS, GROUP = 1024, 1000, 32

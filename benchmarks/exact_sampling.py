@@ -6,7 +6,7 @@ With more than one degree of freedom simkit draws a normal and a gamma variate, 
 
 import sys
 
-from simkit.machine.xla_flags import prefer_wide_vectors
+from simkit import prefer_wide_vectors
 
 if not prefer_wide_vectors():
     print("not asking XLA for 512-bit vectors: see `simkit doctor`", file=sys.stderr)
@@ -16,7 +16,7 @@ from ours import bare_loop, experiment
 from report import Finding, options, report
 from rounds import interleaved, processor_time, timed
 from simkit_physics import CIR
-from simkit_solvers.methods.sde.exact_sampling import ExactSampling
+from simkit_solvers import ExactSampling
 
 KAPPA, THETA, START, TIME = 1.5, 0.04, 0.09, 0.7
 

@@ -8,7 +8,7 @@ arithmetic binds, not memory.
 
 import sys
 
-from simkit.machine.xla_flags import prefer_wide_vectors
+from simkit import prefer_wide_vectors
 
 if not prefer_wide_vectors():
     print("not asking XLA for 512-bit vectors: see `simkit doctor`", file=sys.stderr)
@@ -20,7 +20,7 @@ from ours import end_moments, experiment, moments
 from report import Finding, by_jax, options, report
 from rounds import interleaved
 from simkit_physics import GBM
-from simkit_solvers.methods.sde.euler_maruyama import EulerMaruyama
+from simkit_solvers import EulerMaruyama
 
 MU, SIGMA, S0 = 0.05, 0.2, 100.0
 

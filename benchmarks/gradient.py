@@ -6,7 +6,7 @@ mode at once, in forward mode one or three directions at a time.
 
 import sys
 
-from simkit.machine.xla_flags import prefer_wide_vectors
+from simkit import prefer_wide_vectors
 
 if not prefer_wide_vectors():
     print("not asking XLA for 512-bit vectors: see `simkit doctor`", file=sys.stderr)
@@ -17,7 +17,7 @@ from ours import experiment
 from report import Finding, options, report
 from rounds import interleaved
 from simkit_physics import GBM
-from simkit_solvers.methods.sde.euler_maruyama import EulerMaruyama
+from simkit_solvers import EulerMaruyama
 
 from simkit.ensemble.chunks import LEAF
 from simkit.ensemble.paths import as_device_ids, path_mesh, path_program

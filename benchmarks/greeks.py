@@ -1,6 +1,6 @@
 """Greeks of a call on geometric Brownian motion with standard errors, against back-propagation by the peers.
 
-Delta, vega, rho and gamma by Euler–Maruyama steps in float64. simkit is one call of `simkit.sensitivities`
+Delta, vega, rho and gamma by Euler–Maruyama steps in float64. simkit is one call of `simkit.sensitivity`
 from the second on: what it compiled is reused, and its time is all of the call's. The peers take the gradient
 of each path's payoff by initial price, volatility and rate through the solver, which gives the first three
 with errors; and gamma as the central difference of the deltas of each path at S0 ± 1 under the same noise,
@@ -11,7 +11,7 @@ torchsde takes part where it can be imported, on the CPU.
 
 import sys
 
-from simkit.machine.xla_flags import prefer_wide_vectors
+from simkit import CLOSED_FORMS, prefer_wide_vectors
 
 if not prefer_wide_vectors():
     print("not asking XLA for 512-bit vectors: see `simkit doctor`", file=sys.stderr)
@@ -27,7 +27,6 @@ from report import Finding, options, report
 from rounds import interleaved
 
 import simkit
-from simkit.closed_forms import CLOSED_FORMS
 
 try:
     import torch
@@ -54,7 +53,7 @@ def by_simkit(paths: int, steps: int):
     experiment = EXPERIMENT | {"time": {"t1": 1.0, "steps": steps}, "ensemble": {"paths": paths, "seed": 1}}
 
     def run():
-        found = simkit.sensitivities(experiment)
+        found = simkit.sensitivity(experiment)
         means = [*found["call_derivative"].values, *found["call_second"].values]
         errors = [*found["call_derivative_stderr"].values, *found["call_second_stderr"].values]
         return np.asarray(means), np.asarray(errors)

@@ -8,7 +8,7 @@ draws it twice.
 
 import sys
 
-from simkit.machine.xla_flags import prefer_wide_vectors
+from simkit import prefer_wide_vectors
 
 if not prefer_wide_vectors():
     print("not asking XLA for 512-bit vectors: see `simkit doctor`", file=sys.stderr)
@@ -21,7 +21,7 @@ from ours import end_moments, experiment, moments
 from report import Finding, by_jax, options, report
 from rounds import interleaved
 from simkit_physics import Heston
-from simkit_solvers.methods.sde.euler_maruyama import EulerMaruyama
+from simkit_solvers import EulerMaruyama
 
 PARAMETERS = {"mu": 0.05, "kappa": 2.0, "theta": 0.04, "xi": 0.3, "rho": -0.7}
 S0, V0 = 100.0, 0.04

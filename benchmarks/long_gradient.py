@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 
-from simkit.machine.xla_flags import prefer_wide_vectors
+from simkit import prefer_wide_vectors
 
 if not prefer_wide_vectors():
     print("not asking XLA for 512-bit vectors: see `simkit doctor`", file=sys.stderr)
@@ -20,7 +20,7 @@ from ours import experiment
 from report import Finding, options, report
 from rounds import interleaved
 from simkit_physics import Heston
-from simkit_solvers.methods.sde.euler_maruyama import EulerMaruyama
+from simkit_solvers import EulerMaruyama
 
 from simkit.ensemble.chunks import LEAF
 from simkit.ensemble.paths import as_device_ids, path_mesh, path_program

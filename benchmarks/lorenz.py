@@ -7,7 +7,7 @@ depends on all stages of the others: a compiler that makes a kernel of each comp
 
 import sys
 
-from simkit.machine.xla_flags import prefer_wide_vectors
+from simkit import prefer_wide_vectors
 
 if not prefer_wide_vectors():
     print("not asking XLA for 512-bit vectors: see `simkit doctor`", file=sys.stderr)
@@ -20,8 +20,7 @@ import jax.numpy as jnp
 from ours import end_moments, experiment, moments
 from report import Finding, options, report
 from rounds import interleaved
-from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.problems.problem import AbstractODE, parameter
+from simkit_solvers import AbstractODE, Scalar, parameter
 
 from simkit.ensemble.initial import Distribution
 

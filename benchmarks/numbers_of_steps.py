@@ -7,7 +7,8 @@ give the same numbers. Seconds are the processors'.
 import functools
 import sys
 
-from simkit.machine.xla_flags import prefer_wide_vectors
+from simkit import prefer_wide_vectors
+from simkit import run as ensemble
 
 if not prefer_wide_vectors():
     print("not asking XLA for 512-bit vectors: see `simkit doctor`", file=sys.stderr)
@@ -18,7 +19,6 @@ from rounds import processor_time, timed
 
 import simkit
 from simkit.ensemble import programs
-from simkit.ensemble import run as ensemble
 from simkit.ensemble.step_bias import coupled_steps as bias
 
 STEPS = (64, 96, 128, 192, 256, 384, 512, 768, 1024, 2048)

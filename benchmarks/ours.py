@@ -4,8 +4,7 @@ from collections.abc import Callable, Mapping
 
 import jax
 import jax.numpy as jnp
-from simkit_solvers.grids.grid import Grid
-from simkit_solvers.problems.observe import States
+from simkit_solvers import Grid, States
 
 from simkit.ensemble.chunks import LEAF
 from simkit.ensemble.paths import as_device_ids, lanes_for, path_mesh, path_program

@@ -11,7 +11,7 @@ import math
 import os
 import sys
 
-from simkit.machine.xla_flags import prefer_wide_vectors
+from simkit import load, prefer_wide_vectors
 
 if not prefer_wide_vectors():
     print("not asking XLA for 512-bit vectors: see `simkit doctor`", file=sys.stderr)
@@ -25,7 +25,6 @@ from report import Finding, options, report
 from rounds import processor_time, timed
 
 from simkit.build.assembly import build
-from simkit.build.experiment import load
 from simkit.ensemble.paths import as_device_ids, path_mesh, path_program
 from simkit.ensemble.programs import Request, compiled
 

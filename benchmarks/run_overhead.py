@@ -6,7 +6,7 @@ the first ones; its own `elapsed_s` leaves compilation out.
 
 import sys
 
-from simkit.machine.xla_flags import prefer_wide_vectors
+from simkit import prefer_wide_vectors
 
 if not prefer_wide_vectors():
     print("not asking XLA for 512-bit vectors: see `simkit doctor`", file=sys.stderr)
@@ -15,7 +15,7 @@ from ours import bare_loop, experiment
 from report import Finding, options, report
 from rounds import timed, waited_for
 from simkit_physics import GBM
-from simkit_solvers.methods.sde.euler_maruyama import EulerMaruyama
+from simkit_solvers import EulerMaruyama
 
 from simkit.ensemble.run import run_ensemble
 

@@ -7,7 +7,7 @@ a step is worth it where its error is smaller by more: see the work-precision di
 
 import sys
 
-from simkit.machine.xla_flags import prefer_wide_vectors
+from simkit import prefer_wide_vectors
 
 if not prefer_wide_vectors():
     print("not asking XLA for 512-bit vectors: see `simkit doctor`", file=sys.stderr)
@@ -16,7 +16,7 @@ from ours import end_moments, experiment
 from report import Finding, options, report
 from rounds import interleaved
 from simkit_physics import GBM, OrnsteinUhlenbeck
-from simkit_solvers.methods.registry import make_solver
+from simkit_solvers import make_solver
 
 TARGETS = {"Milstein": 0.4, "SRIW1": 0.4, "SRA1": 0.4, "ShARK": 0.4}
 NOISY = ("EulerMaruyama", "Milstein", "DerivativeFreeMilstein", "SRIW1", "PlatenWeak2", "TamedEuler")

@@ -8,7 +8,7 @@ digital's derivatives, by the gradual release of derivatives into weights and by
 
 import sys
 
-from simkit.machine.xla_flags import prefer_wide_vectors
+from simkit import load, prefer_wide_vectors
 
 if not prefer_wide_vectors():
     print("not asking XLA for 512-bit vectors: see `simkit doctor`", file=sys.stderr)
@@ -17,11 +17,10 @@ import jax
 import numpy as np
 from report import Finding, options, report
 from rounds import processor_time, ratio, timed
+from simkit_solvers import Release
 from simkit_solvers.derivatives.smoothing import Smoothing
-from simkit_solvers.problems.directions import Release
 
 from simkit.build.assembly import build
-from simkit.build.experiment import load
 from simkit.derivatives.derivative_program import DerivativeProgram, Moves
 from simkit.derivatives.edges import smoothing_of
 from simkit.derivatives.part import IN_CACHE

@@ -7,7 +7,7 @@ more accurate one, or nothing is reported: the errors are against SciPy's Radau.
 
 import sys
 
-from simkit.machine.xla_flags import prefer_wide_vectors
+from simkit import prefer_wide_vectors
 
 if not prefer_wide_vectors():
     print("not asking XLA for 512-bit vectors: see `simkit doctor`", file=sys.stderr)
@@ -21,8 +21,7 @@ import numpy as np
 from report import Finding, options, report
 from rounds import interleaved
 from scipy.integrate import solve_ivp
-from simkit_solvers.methods.ode.rodas5p import Rodas5P
-from simkit_solvers.numerics.scalar import Scalar
+from simkit_solvers import Rodas5P, Scalar
 
 T1 = 1e3
 PROGRAMS = {"Rodas5P": (Rodas5P(), 1e-6), "Kvaerno5": (diffrax.Kvaerno5(), 1e-3)}

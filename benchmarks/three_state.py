@@ -8,7 +8,7 @@ normal a step is expected.
 
 import sys
 
-from simkit.machine.xla_flags import prefer_wide_vectors
+from simkit import prefer_wide_vectors
 
 if not prefer_wide_vectors():
     print("not asking XLA for 512-bit vectors: see `simkit doctor`", file=sys.stderr)
@@ -20,9 +20,7 @@ import jax.numpy as jnp
 from ours import experiment, moments
 from report import Finding, options, report
 from rounds import timed, waited_for
-from simkit_solvers.methods.sde.euler_maruyama import EulerMaruyama
-from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.problems.problem import AbstractSDE, parameter
+from simkit_solvers import AbstractSDE, EulerMaruyama, Scalar, parameter
 
 from simkit.ensemble.run import run_ensemble
 

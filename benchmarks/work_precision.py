@@ -10,7 +10,7 @@ ensemble divided by its members, without compilation. Draws `docs/images/work_pr
 import sys
 from pathlib import Path
 
-from simkit.machine.xla_flags import prefer_wide_vectors
+from simkit import load, prefer_wide_vectors
 
 if not prefer_wide_vectors():
     print("not asking XLA for 512-bit vectors: see `simkit doctor`", file=sys.stderr)
@@ -24,19 +24,25 @@ import matplotlib
 import numpy as np
 from report import Finding, options, report
 from rounds import waited_for
-from simkit_solvers.grids.adaptive_grid import AdaptiveGrid, Tolerances
-from simkit_solvers.grids.grid import Grid
-from simkit_solvers.loops.adaptive import integrate_adaptive
-from simkit_solvers.loops.integrate import integrate
+from simkit_solvers import (
+    SOLVERS,
+    AbstractNoise,
+    AdaptiveGrid,
+    CoarsenedNoise,
+    CounterNoise,
+    Draw,
+    Grid,
+    States,
+    Tolerances,
+    in_calculus,
+    integrate,
+    integrate_adaptive,
+    make_solver,
+    seed_key,
+)
 from simkit_solvers.loops.step import stepper_for
-from simkit_solvers.methods.registry import SOLVERS, make_solver
-from simkit_solvers.problems.calculus import in_calculus
-from simkit_solvers.problems.observe import States
-from simkit_solvers.random.generator import seed_key
-from simkit_solvers.random.noise import AbstractNoise, CoarsenedNoise, CounterNoise, Draw
 
 from simkit.build.assembly import build
-from simkit.build.experiment import load
 
 PICTURE = Path(__file__).parents[1] / "docs/images/work_precision.png"
 # Okabe and Ito's colours, which the colour-blind tell apart: Wong (2011), doi:10.1038/nmeth.1618.

@@ -9,11 +9,11 @@ sys.path.insert(0, str(HERE))
 from gallery import draw_pictures
 from generate import generate
 
-from simkit.version import simkit_version
+from simkit import __version__
 
 project = "simkit"
 author = "the simkit maintainers"
-release = version = simkit_version()
+release = version = __version__
 
 extensions = ["myst_nb", "sphinx.ext.mathjax"]
 myst_enable_extensions = ["dollarmath"]

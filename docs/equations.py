@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 import diffrax
-from simkit_solvers.methods.solver_info import SolverInfo
+from simkit_solvers import SolverInfo
 
 EULER = r"y_1 = y + f(t, y)\,h + g(t, y)\,\Delta W"
 EXPLICIT = r"""z_i = y + \sum_{j<i} a_{ij} k_j, \qquad

@@ -58,11 +58,11 @@ def draw_pictures(folder: Path) -> None:
 
 def _draw(experiment: dict, picture: Path) -> None:
     import simkit
-    from simkit.pictures import save_picture
+    from simkit import save_picture
     from simkit.studies.plan import has_distributions
 
     if has_distributions(experiment):
-        save_picture(simkit.uncertainty_of(experiment), picture)
+        save_picture(simkit.uncertainty(experiment), picture)
         return
 
     ensemble = experiment.get("ensemble", {})

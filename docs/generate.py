@@ -11,18 +11,27 @@ from equations import equation
 from gallery import gallery_page, picture_of
 from keys import yaml_page
 from simkit_physics import MODELS, models_by_field
-from simkit_solvers.methods.registry import SOLVERS, check_solver, make_solver, solvers_by_problem
-from simkit_solvers.methods.solver_info import SolverInfo
-from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
-from simkit_solvers.problems.problem import AbstractExactMoments, AbstractSDE, parameters_of, variables_of
-from simkit_solvers.problems.reaction import Reaction
-from simkit_solvers.problems.reaction_network import AbstractReactionNetwork, ChemicalLangevin
+from simkit_solvers import (
+    SOLVERS,
+    AbstractExactMoments,
+    AbstractJumpDiffusion,
+    AbstractReactionNetwork,
+    AbstractSDE,
+    ChemicalLangevin,
+    Reaction,
+    SolverInfo,
+    check_solver,
+    make_solver,
+    parameters_of,
+    solvers_by_problem,
+    variables_of,
+)
 from tables import linked, table
 
+from simkit import CLOSED_FORMS
 from simkit.build.inline.reaction_plan import takes_langevin
 from simkit.cli.catalogue import opening
 from simkit.cli.describe import model_snippet
-from simkit.closed_forms import CLOSED_FORMS
 from simkit.config.settings import Solver
 from simkit.expressions.functions import FUNCTIONALS, FUNCTIONS
 

@@ -2,18 +2,17 @@
 
 from pathlib import Path
 
-from simkit.machine.xla_flags import prefer_wide_vectors
+from simkit import prefer_wide_vectors, save_picture
 
 prefer_wide_vectors()  # before jax is imported
 
 import simkit
-from simkit.pictures import save_picture
 from simkit.results.table import with_error
 
 EXPERIMENT = Path(__file__).with_name("epidemic_peak.yaml")
 
 if __name__ == "__main__":
-    found = simkit.sensitivities(EXPERIMENT)
+    found = simkit.sensitivity(EXPERIMENT)
     mean = float(found["peak_mean"])
     for label in found["parameter"].values:
         one = found.sel(parameter=label)

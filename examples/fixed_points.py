@@ -10,10 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import optimistix as optx
 from matplotlib.figure import Figure
-from simkit_solvers.roots.anderson import Anderson
-from simkit_solvers.roots.fixed_point import fixed_point
-from simkit_solvers.roots.newton_krylov import NewtonKrylov
-from simkit_solvers.roots.picard import Picard
+from simkit_solvers import Anderson, NewtonKrylov, Picard, fixed_point
 
 POINTS, EDGE, G, STEPS = 64, 6.0, 5.0, 25
 x = np.linspace(-EDGE, EDGE, POINTS)

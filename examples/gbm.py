@@ -1,6 +1,6 @@
 """The run of gbm.yaml as a Python script: `python examples/gbm.py`."""
 
-from simkit.machine.xla_flags import prefer_wide_vectors
+from simkit import prefer_wide_vectors
 
 prefer_wide_vectors()  # before jax is imported
 

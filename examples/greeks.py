@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from simkit.machine.xla_flags import prefer_wide_vectors
+from simkit import prefer_wide_vectors
 
 prefer_wide_vectors()  # before jax is imported
 
@@ -11,7 +11,7 @@ import simkit
 EXPERIMENT = Path(__file__).with_name("greeks.yaml")
 
 if __name__ == "__main__":
-    greeks = simkit.sensitivities(EXPERIMENT)
+    greeks = simkit.sensitivity(EXPERIMENT)
     for name in ("call", "digital"):
         print(f"{name} {float(greeks[name + '_mean']):.4f} ± {float(greeks[name + '_mean_stderr']):.4f}")
         for label in greeks["parameter"].values:

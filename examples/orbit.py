@@ -10,14 +10,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from matplotlib.figure import Figure
-from simkit_solvers.grids.grid import Grid
-from simkit_solvers.loops.integrate import integrate
-from simkit_solvers.methods.registry import make_solver
-from simkit_solvers.methods.switched import Switched
-from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.problems.hamiltonian import AbstractHamiltonian
-from simkit_solvers.problems.observe import States
-from simkit_solvers.problems.problem import Quantity, parameter
+from simkit_solvers import (
+    AbstractHamiltonian,
+    Grid,
+    Quantity,
+    Scalar,
+    States,
+    Switched,
+    integrate,
+    make_solver,
+    parameter,
+)
 
 NAMES = ("Leapfrog", "Yoshida6")
 SPEEDS = np.linspace(0.5, 1.2, 8)

@@ -2,10 +2,7 @@
 
 import importlib.metadata
 
-
-def simkit_version() -> str:
-    """The installed version, or `source` when the packages are used from a checkout without installing it."""
-    try:
-        return importlib.metadata.version("simkit")
-    except importlib.metadata.PackageNotFoundError:
-        return "source"
+try:
+    __version__ = importlib.metadata.version("simkit")
+except importlib.metadata.PackageNotFoundError:  # used from a checkout without installing it
+    __version__ = "source"

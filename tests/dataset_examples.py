@@ -6,7 +6,7 @@ import jax
 import numpy as np
 from quick_code import quick_jit
 from simkit_physics import GBM, OrnsteinUhlenbeck
-from simkit_solvers.grids.grid import Grid
+from simkit_solvers import Grid
 
 from simkit.ensemble.reducers import Covariance, Histogram, Moments
 from simkit.ensemble.simulation import EnsembleResult, ObservableInfo, Simulation

@@ -4,9 +4,7 @@ import dataclasses
 
 import numpy as np
 from simkit_physics import GBM
-from simkit_solvers.grids.grid import Grid
-from simkit_solvers.methods.sde.euler_maruyama import EulerMaruyama
-from simkit_solvers.problems.observe import States
+from simkit_solvers import EulerMaruyama, Grid, States
 
 from simkit.ensemble.paths import PathProgram, as_device_ids, path_mesh, path_program
 from simkit.ensemble.programs import Request, compiled

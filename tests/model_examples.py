@@ -2,9 +2,7 @@
 
 import jax
 import jax.numpy as jnp
-from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
-from simkit_solvers.problems.problem import AbstractSDE
-from simkit_solvers.problems.reaction_network import AbstractReactionNetwork, ChemicalLangevin
+from simkit_solvers import AbstractJumpDiffusion, AbstractReactionNetwork, AbstractSDE, ChemicalLangevin
 
 
 def build(model, dtype=None):

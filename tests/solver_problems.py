@@ -5,15 +5,20 @@ from typing import ClassVar, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from simkit_solvers.methods.sde.andersen_qe import AbstractSquareRootVariance, SquareRootCoefficients
-from simkit_solvers.methods.sde.exact_sampling import AbstractExactTransition
-from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.problems.langevin import AbstractUnderdampedLangevin
-from simkit_solvers.problems.problem import AbstractODE, AbstractSDE
-from simkit_solvers.problems.reaction import reaction
-from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
-from simkit_solvers.random.noise import AbstractNoise, Draw
-from simkit_solvers.random.variates import exponential
+from simkit_solvers import (
+    AbstractExactTransition,
+    AbstractNoise,
+    AbstractODE,
+    AbstractReactionNetwork,
+    AbstractSDE,
+    AbstractSquareRootVariance,
+    AbstractUnderdampedLangevin,
+    Draw,
+    Scalar,
+    SquareRootCoefficients,
+    exponential,
+    reaction,
+)
 
 
 class PairState(NamedTuple):

@@ -11,12 +11,18 @@ import pytest
 from quick_code import quick_jit
 from scipy.integrate import solve_ivp
 from simkit_physics import GBM
-from simkit_solvers.grids.adaptive_grid import AdaptiveGrid, Tolerances
-from simkit_solvers.loops.adaptive import check_adaptive, integrate_adaptive, solution
-from simkit_solvers.methods.registry import SOLVERS, make_solver
-from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.problems.observe import States
-from simkit_solvers.problems.problem import AbstractODE
+from simkit_solvers import (
+    SOLVERS,
+    AbstractODE,
+    AdaptiveGrid,
+    Scalar,
+    States,
+    Tolerances,
+    integrate_adaptive,
+    make_solver,
+    solution,
+)
+from simkit_solvers.loops.adaptive import check_adaptive
 from solver_problems import Driven, PairState, Relaxing
 
 ESTIMATING = [

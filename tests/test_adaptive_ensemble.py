@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 
 import simkit
+from simkit import NumericalError, load
 from simkit.build.assembly import build
-from simkit.build.experiment import load
 from simkit.ensemble.chunks import LEAF
 from simkit.ensemble.paths import as_device_ids, path_mesh, path_program
 from simkit.ensemble.run import run_ensemble
 from simkit.ensemble.sizes import estimate, estimate_text
-from simkit.errors import NumericalError
 from simkit.results.table import closing_line, summary
 
 quick = pytest.mark.usefixtures("quick_programs")

@@ -10,25 +10,26 @@ import pytest
 import simkit_solvers.random.brownian_tree
 from quick_code import quick_jit
 from scipy import stats
-from simkit_solvers.grids.adaptive_grid import AdaptiveGrid, Tolerances
-from simkit_solvers.grids.grid import Grid
-from simkit_solvers.loops.adaptive_sde import (
-    _begun,
-    _error,
-    _integrate,
-    check_adaptive_sde,
+from simkit_solvers import (
+    SOLVERS,
+    AbstractSDE,
+    AdaptiveGrid,
+    BrownianTree,
+    CoarsenedNoise,
+    Draw,
+    Grid,
+    Scalar,
+    States,
+    Tolerances,
+    in_calculus,
+    integrate,
     integrate_adaptive_sde,
+    make_solver,
+    seed_key,
 )
-from simkit_solvers.loops.integrate import integrate
+from simkit_solvers.loops.adaptive_sde import _begun, _error, _integrate, check_adaptive_sde
 from simkit_solvers.loops.step import stepper_for
-from simkit_solvers.methods.registry import SOLVERS, make_solver
-from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.problems.calculus import in_calculus
-from simkit_solvers.problems.observe import States
-from simkit_solvers.problems.problem import AbstractSDE
-from simkit_solvers.random.brownian_tree import BrownianTree
-from simkit_solvers.random.generator import seed_key
-from simkit_solvers.random.noise import H_SCALE, CoarsenedNoise, Draw
+from simkit_solvers.random.noise import H_SCALE
 from solver_problems import (
     Additive,
     Commutative,

@@ -2,8 +2,7 @@
 
 import pytest
 
-from simkit.build.experiment import load
-from simkit.errors import InputError
+from simkit import InputError, load
 
 GOOD = {
     "constants": "{r: 0.05, K: 100.0}",

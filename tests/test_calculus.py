@@ -6,15 +6,11 @@ import numpy as np
 import pytest
 from quick_code import quick_jit
 from simkit_physics import GBM
-from simkit_solvers.grids.grid import Grid
-from simkit_solvers.loops.integrate import integrate
-from simkit_solvers.methods.registry import check_solver, make_solver
-from simkit_solvers.problems.calculus import in_calculus
-from simkit_solvers.problems.observe import States
+from simkit_solvers import Grid, States, check_solver, in_calculus, integrate, make_solver
 from solver_problems import Additive, Commutative, Diagonal, General, Given, ScalarNoise
 
 import simkit
-from simkit.errors import InputError
+from simkit import InputError
 
 KINDS = (ScalarNoise, Diagonal, Commutative, General)
 

@@ -15,15 +15,18 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from simkit_physics import Heston
-from simkit_solvers.grids.grid import Grid
+from simkit_solvers import (
+    AbstractODE,
+    AbstractSDE,
+    CounterNoise,
+    EulerMaruyama,
+    Grid,
+    Scalar,
+    States,
+    integrate,
+    seed_key,
+)
 from simkit_solvers.loops.checkpoints import nested_scan, nesting
-from simkit_solvers.loops.integrate import integrate
-from simkit_solvers.methods.sde.euler_maruyama import EulerMaruyama
-from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.problems.observe import States
-from simkit_solvers.problems.problem import AbstractODE, AbstractSDE
-from simkit_solvers.random.generator import seed_key
-from simkit_solvers.random.noise import CounterNoise
 
 from simkit.ensemble.paths import as_device_ids, path_mesh, path_program
 from simkit.ensemble.simulation import Simulation

@@ -21,7 +21,7 @@ import typer
 import xarray as xr
 import yaml
 from simkit_physics import MODELS
-from simkit_solvers.methods.registry import SOLVERS
+from simkit_solvers import SOLVERS
 from typer.testing import CliRunner
 
 import simkit
@@ -29,15 +29,13 @@ import simkit.api
 import simkit.ensemble.sizes
 import simkit.machine.doctor
 import simkit.pictures
+from simkit import CLOSED_FORMS, OutputError, load
 from simkit.build.assembly import build
-from simkit.build.experiment import load
 from simkit.cli import app, main
 from simkit.cli.catalogue import KINDS, first_sentence
 from simkit.cli.completion import template_names
 from simkit.cli.failures import reported
-from simkit.closed_forms import CLOSED_FORMS
 from simkit.config.settings import Experiment
-from simkit.errors import OutputError
 from simkit.expressions.functions import FUNCTIONS
 from simkit.schema import experiment_schema
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad, solve_ivp
 
-from simkit.closed_forms import CLOSED_FORMS
+from simkit import CLOSED_FORMS
 from simkit.closed_forms import black_scholes as bs
 from simkit.closed_forms.barrier import down_and_out_call
 from simkit.closed_forms.bonds import cir_bond, hull_white_bond, vasicek_bond

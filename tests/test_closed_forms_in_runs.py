@@ -10,10 +10,9 @@ import pytest
 from test_kinks_and_times import LIMIT, derivative
 
 import simkit
+from simkit import CLOSED_FORMS, InputError, load
 from simkit.build.assembly import build
-from simkit.build.experiment import load
-from simkit.closed_forms import CLOSED_FORMS, OF_NUMBERS
-from simkit.errors import InputError
+from simkit.closed_forms import OF_NUMBERS
 
 MARKET = {"S": 100.0, "r": 0.03, "q": 0.01}
 ARGUMENTS = {

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from simkit.errors import InputError
+from simkit import InputError
 from simkit.machine import compilation_cache
 from simkit.machine.compilation_cache import cache_folder, fault_of, keep_compiled_programs, machine
 from simkit.machine.doctor import _cache

@@ -8,19 +8,24 @@ import pytest
 from quick_code import quick_jit
 from scipy import stats
 from simkit_physics import ImmigrationDeath
+from simkit_solvers import (
+    AbstractChange,
+    Curve,
+    Direction,
+    Event,
+    JumpGrid,
+    JumpNoise,
+    States,
+    TauLeaping,
+    coupled_leaps,
+    girsanov,
+    integrate_jumps,
+    scheduled,
+    seed_key,
+)
 from simkit_solvers.derivatives.coupled_network import CoupledNetwork
-from simkit_solvers.derivatives.jump_sensitivity import girsanov
-from simkit_solvers.grids.jump_grid import JumpGrid
-from simkit_solvers.loops.coupled_leaps import coupled_leaps
-from simkit_solvers.loops.jumps import integrate_jumps
-from simkit_solvers.methods.jump.jump_method import RUNNING, JumpNoise, Jumps
-from simkit_solvers.methods.jump.tau_leaping import TauLeaping
+from simkit_solvers.methods.jump.jump_method import RUNNING, Jumps
 from simkit_solvers.numerics.tangents import is_real
-from simkit_solvers.problems.curve import Curve
-from simkit_solvers.problems.directions import Direction
-from simkit_solvers.problems.observe import States
-from simkit_solvers.problems.schedule import AbstractChange, Event, scheduled
-from simkit_solvers.random.generator import seed_key
 from test_reactions import Tangled
 
 PATHS, GROUP = 8192, 64

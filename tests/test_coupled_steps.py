@@ -4,19 +4,17 @@ import json
 
 import numpy as np
 import pytest
-from simkit_solvers.random.generator import seed_key
-from simkit_solvers.random.noise import CounterNoise, HalvedNoise, on_sums
+from simkit_solvers import CounterNoise, HalvedNoise, seed_key
+from simkit_solvers.random.noise import on_sums
 from test_plot import assert_nothing_overlaps
 from typer.testing import CliRunner
 
 import simkit
+from simkit import InputError, load, plot_dataset
 from simkit.build.assembly import build
-from simkit.build.experiment import load
 from simkit.cli import app
 from simkit.ensemble.coupling import claimed_order, strong_order
 from simkit.ensemble.step_bias.step_levels import LongerSteps
-from simkit.errors import InputError
-from simkit.pictures import plot_dataset
 from simkit.results.table import strong_order_notes
 
 quick = pytest.mark.usefixtures("quick_programs")

@@ -11,22 +11,25 @@ import pytest
 import yaml
 from grids import factors
 from scipy.interpolate import PchipInterpolator
-from simkit_solvers.grids.adaptive_grid import AdaptiveGrid, Tolerances
-from simkit_solvers.grids.grid import Grid
-from simkit_solvers.loops.adaptive import integrate_adaptive
-from simkit_solvers.loops.integrate import integrate
-from simkit_solvers.methods.registry import make_solver
-from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.problems.curve import Curve
-from simkit_solvers.problems.observe import States
-from simkit_solvers.problems.problem import AbstractODE, parameter
-from simkit_solvers.problems.schedule import scheduled
+from simkit_solvers import (
+    AbstractODE,
+    AdaptiveGrid,
+    Curve,
+    Grid,
+    Scalar,
+    States,
+    Tolerances,
+    integrate,
+    integrate_adaptive,
+    make_solver,
+    parameter,
+    scheduled,
+)
 
 import simkit
+from simkit import InputError, load
 from simkit.build.assembly import build
-from simkit.build.experiment import load
 from simkit.ensemble import programs
-from simkit.errors import InputError
 
 
 class DecayState(NamedTuple):

@@ -8,14 +8,11 @@ import pytest
 from dataset_examples import LEVELS, PROVENANCE, gbm, gbm_dataset, one_curve_dataset
 
 import simkit
+from simkit import InputError, load, read_dataset, sensitivity
 from simkit.build.assembly import build
-from simkit.build.experiment import load
-from simkit.derivatives import sensitivities
 from simkit.ensemble.initial import Distribution
-from simkit.errors import InputError
 from simkit.results.dataset import to_dataset
 from simkit.results.result_names import clash
-from simkit.results.storage import read_dataset
 
 
 def test_dimensions_are_named():
@@ -158,7 +155,7 @@ def test_observables_may_be_called_what_they_like(tmp_path):
         np.testing.assert_allclose(found[f"{name}_mean"], found["S_mean"][:, -1] + i, rtol=1e-12)
         np.testing.assert_array_equal(found[f"{name}_mean"], again[f"{name}_mean"])
     alone = {key: value for key, value in experiment.items() if key != "variants"}
-    slopes = sensitivities({**alone, "sensitivity": {"wrt": ["initial.S"], "of": list(ODD)}})
+    slopes = sensitivity({**alone, "sensitivity": {"wrt": ["initial.S"], "of": list(ODD)}})
     for name in ODD:
         assert float(slopes[f"{name}_derivative"][0]) == pytest.approx(float(slopes.max_derivative[0]))
 

@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 import yaml
 from simkit_physics.finance.gbm import GBM
-from simkit_solvers.random.generator import seed_key
-from simkit_solvers.random.noise import CounterNoise
+from simkit_solvers import CounterNoise, seed_key
 from typer.testing import CliRunner
 
 import simkit
+from simkit import InputError, load
 from simkit.build.assembly import build
-from simkit.build.experiment import load
 from simkit.build.variants import build_loaded, load_variants
 from simkit.cli import app
 from simkit.diagnostics.debugging.cause import bad_operation, bad_part
@@ -28,7 +27,6 @@ from simkit.ensemble import failures
 from simkit.ensemble.paths import path_mesh
 from simkit.ensemble.programs import compiled
 from simkit.ensemble.run import chunk_plan, chunk_requests
-from simkit.errors import InputError
 from simkit.expressions.expression import compile_expression
 
 EXAMPLES = Path(__file__).parent.parent / "examples"

@@ -9,9 +9,8 @@ import pytest
 from test_cli import simkit_command
 
 import simkit
+from simkit import InputError, load
 from simkit.build.assembly import build
-from simkit.build.experiment import load
-from simkit.errors import InputError
 from simkit.results.derived import mean_square_error
 from simkit.results.table import make_table, print_table, summary
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm, poisson
 
-from simkit.derivatives import sensitivities
+from simkit import sensitivity
 from simkit.derivatives.differences import (
     first_difference,
     is_too_long,
@@ -97,7 +97,7 @@ def test_a_step_is_too_long_where_orders_differ_by_more_than_noise_explains(
 
 def test_a_target_of_0_has_steps_that_its_paths_can_follow():
     """The paths spread by a thousandth, and steps of 0.02 would carry all of them across."""
-    found = sensitivities(PULLED)
+    found = sensitivity(PULLED)
     decay = (1 - T1 / STEPS) ** STEPS
     sd = NARROW * math.sqrt(T1 / STEPS * (1 - decay**2) / (1 - (1 - T1 / STEPS) ** 2))
     wanted = (1 - decay) * norm.pdf(0.0005 / sd) / sd
@@ -109,7 +109,7 @@ def test_a_target_of_0_has_steps_that_its_paths_can_follow():
 
 def test_a_value_that_no_path_reaches_has_no_slope():
     """Of steps to 0.04 alone the longest would, and give a slope of the wrong sign."""
-    found = sensitivities({**PULLED, "observe": {"above": "X > 0.03"}})
+    found = sensitivity({**PULLED, "observe": {"above": "X > 0.03"}})
     assert found["above_derivative"].item() == 0
     assert found["above_derivative_step_error"].item() == 0
 
@@ -125,14 +125,14 @@ def test_a_smooth_value_that_bends_within_a_step(precision):
         "observe": {"wave": "x*sin(1000*m)", "line": "3*m*x", "above": "2 + m*x"},
         "sensitivity": {"wrt": ["m"], "method": "finite_differences"},
     }
-    found = sensitivities(experiment)
+    found = sensitivity(experiment)
     x = math.exp(-1)
     exact, step = found["wave_derivative"].item(), found["wave_derivative_step_error"].item()
     assert exact == pytest.approx(1000 * x, rel=1e-3)
     assert abs(exact - 1000 * x) < step
     assert found["line_derivative"].item() == pytest.approx(3 * x, rel=1e-5)
     assert found["line_derivative_step_error"].item() < 1e-5
-    alone = sensitivities({**experiment, "sensitivity": {**experiment["sensitivity"], "of": ["above"]}})
+    alone = sensitivity({**experiment, "sensitivity": {**experiment["sensitivity"], "of": ["above"]}})
     assert alone["above_derivative"].item() == found["above_derivative"].item()  # its steps stay long
 
 
@@ -144,7 +144,7 @@ def test_steps_in_time_are_shares_of_how_long_it_is():
         "time": {"t0": 1000.0, "t1": 1001.0, "steps": 20},
         "sensitivity": {"wrt": ["t1", "t0"], "method": "finite_differences"},
     }
-    found = sensitivities(experiment)["x_derivative"].values[:, -1]
+    found = sensitivity(experiment)["x_derivative"].values[:, -1]
     assert found == pytest.approx([-math.exp(-1), math.exp(-1)], rel=1e-7)
 
 
@@ -159,7 +159,7 @@ def test_steps_of_values_with_noise_stay_long():
         "observe": {"digital": "S > 100"},
         "sensitivity": {"wrt": ["S"], "method": "finite_differences"},
     }
-    found = sensitivities(experiment)
+    found = sensitivity(experiment)
     z = np.random.default_rng(1).standard_normal(10**6)
     h = 2.0
     up = [(s * np.exp(0.03 + 0.2 * z) > 100) for s in (100 + h, 100 - h, 100 + 2 * h, 100 - 2 * h)]
@@ -177,10 +177,10 @@ def test_differences_on_adaptive_steps_have_the_error_of_both():
         "time": {"t1": 3.0, "rtol": 1e-3, "atol": 1e-4},
         "sensitivity": {"wrt": ["mu", "x"], "of": ["x"]},
     }
-    rough = sensitivities(
+    rough = sensitivity(
         {**experiment, "sensitivity": {**experiment["sensitivity"], "method": "finite_differences"}}
     )
-    fine = sensitivities({**experiment, "time": {"t1": 3.0, "rtol": 1e-10, "atol": 1e-11}})
+    fine = sensitivity({**experiment, "time": {"t1": 3.0, "rtol": 1e-10, "atol": 1e-11}})
     off = np.abs(rough["x_derivative"].values - fine["x_derivative"].values)[:, -1]
     assert np.all(off > 1e-4)
     assert np.all(off < 3 * rough["x_derivative_step_error"].values[:, -1])
@@ -201,7 +201,7 @@ def test_rounding_is_no_reason_for_shorter_steps():
         "observe": {"rounded": "1e6*x + sin(1e3*m) * 3e-10", "other": "0.7*x + n"},
         "sensitivity": {"wrt": ["m"], "method": "finite_differences"},
     }
-    found = sensitivities(experiment)
+    found = sensitivity(experiment)
     assert found["other_derivative"].item() == 0
     assert found["rounded_derivative"].item() == pytest.approx(3e-7, rel=0.3)
 
@@ -211,7 +211,7 @@ def test_copies_that_are_too_far_apart_come_nearer(monkeypatch):
     """P(N > n) of Poisson's law: at 0.8 sd to either side a difference is off by 10 %, at 0.2 sd by 0.7 %."""
     monkeypatch.setattr("simkit.derivatives.parts._first_part.__defaults__", (0.04,))
     mean = 400
-    found = sensitivities(
+    found = sensitivity(
         {
             "constants": {"c": float(mean)},
             "model": {"reactions": {"arrival": {"equation": "0 -> N", "rate": "c"}}},

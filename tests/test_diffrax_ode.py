@@ -11,12 +11,7 @@ import optimistix as optx
 import pytest
 from quick_code import quick_jit
 from scipy.integrate import solve_ivp
-from simkit_solvers.grids.grid import Grid
-from simkit_solvers.loops.integrate import integrate
-from simkit_solvers.methods.registry import SOLVERS, make_solver
-from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.problems.observe import States
-from simkit_solvers.problems.problem import AbstractODE
+from simkit_solvers import SOLVERS, AbstractODE, Grid, Scalar, States, integrate, make_solver
 from simkit_solvers.problems.terms import takes_halves
 from solver_problems import Driven, PairState, Relaxing
 

@@ -7,12 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from quick_code import quick_jit
-from simkit_solvers.grids.grid import Grid
-from simkit_solvers.loops.integrate import integrate
+from simkit_solvers import SOLVERS, Grid, States, integrate, make_solver
 from simkit_solvers.loops.step import stepper_for
-from simkit_solvers.methods.registry import SOLVERS, make_solver
 from simkit_solvers.methods.root_finder import with_tolerances
-from simkit_solvers.problems.observe import States
 from solver_problems import (
     Additive,
     Commutative,

@@ -20,8 +20,7 @@ from unittest import mock
 
 import pytest
 from simkit_physics import MODELS
-from simkit_solvers.methods.registry import SOLVERS
-from simkit_solvers.problems.problem import parameters_of, variables_of
+from simkit_solvers import SOLVERS, parameters_of, variables_of
 from typer.testing import CliRunner
 
 import simkit

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from simkit import InputError, OutputError
 from simkit.config.documents import MAX_BYTES, parse_text, parse_value, read_document
 from simkit.config.overrides import apply_overrides
-from simkit.errors import InputError, OutputError
 
 
 def scalar(text):

@@ -11,11 +11,10 @@ from ensemble_examples import rows_of
 from quick_code import quick_jit
 
 import simkit
+from simkit import InputError, NumericalError, load
 from simkit.build.assembly import build
-from simkit.build.experiment import load
 from simkit.ensemble.early_exercise.longstaff_schwartz import fit_policy, with_policies
 from simkit.ensemble.paths import path_mesh
-from simkit.errors import InputError, NumericalError
 from simkit.expressions.expression import compile_expression
 from simkit.observe.exercise import Exercise, Policy, polynomials
 from simkit.schema import experiment_schema
@@ -370,11 +369,11 @@ def test_a_constant_that_moves_a_date_is_no_target():
     early = {"dates": ["c", "T"], "degree": 2, "paths": 2048}
     moved = experiment(early, **given, time=time, sensitivity={"wrt": ["c"]})
     with pytest.raises(InputError, match="c moves the dates of exercise of put against the steps"):
-        simkit.sensitivities(moved)
+        simkit.sensitivity(moved)
     whole = experiment(
         {**early, "dates": ["T/2", "T"]}, **given, time=time, sensitivity={"wrt": ["T"]}
     )  # all dates in proportion, as a number of dates
-    assert float(simkit.sensitivities(whole)["put_derivative"][0]) > 1
+    assert float(simkit.sensitivity(whole)["put_derivative"][0]) > 1
 
 
 @quick

@@ -11,10 +11,8 @@ import pytest
 from scipy.stats import norm
 
 import simkit
+from simkit import InputError, sensitivity, uncertainty
 from simkit.closed_forms import merton_call
-from simkit.derivatives import sensitivities
-from simkit.errors import InputError
-from simkit.studies.experiments import uncertainty_of
 
 LIMIT = 4.0
 OU = {
@@ -30,7 +28,7 @@ DECAY = (1 - 2.0 / 40) ** 40
 
 def derivative(experiment, wrt, of, **section):
     """Mean, standard error and estimator of one derivative."""
-    found = sensitivities({**experiment, "sensitivity": {"wrt": [wrt], "of": [of], **section}})
+    found = sensitivity({**experiment, "sensitivity": {"wrt": [wrt], "of": [of], **section}})
     return tuple(found[f"{of}_derivative{part}"].values.item() for part in ("", "_stderr", "_estimator"))
 
 
@@ -61,7 +59,7 @@ def test_second_derivatives_see_how_a_law_bends():
         "ensemble": {"paths": 40_000, "seed": 1},
     }
     section = {"wrt": ["m"], "second": ["m"]}
-    found = sensitivities({**experiment, "sensitivity": section})
+    found = sensitivity({**experiment, "sensitivity": section})
     start = math.exp(0.7 + 0.1**2 / 2) * DECAY
     for kind in ("derivative", "second"):
         assert abs(found[f"end_{kind}"].item() - start) < LIMIT * found[f"end_{kind}_stderr"].item()
@@ -86,7 +84,7 @@ uncertainty: {method: propagate, points: 256, paths: 4}
 
 
 def test_uncertainty_sees_the_law_of_an_initial_value():
-    found = uncertainty_of(LAW)
+    found = uncertainty(LAW)
     sd = float(found["sd"].sel(observable="x"))
     assert sd == pytest.approx(math.exp(-1) / 12**0.5, rel=0.03)
 
@@ -100,7 +98,7 @@ time: {t1: 1, steps: 8}
 uncertainty: {method: propagate, points: 64, paths: 4}
 """
     with pytest.raises(InputError, match=r"initial.r: must be >= 0, and the distributions give it -0.009"):
-        uncertainty_of(text)
+        uncertainty(text)
 
 
 def test_a_constant_in_an_initial_number_is_refused():
@@ -113,7 +111,7 @@ def test_a_constant_in_an_initial_number_is_refused():
     }
     for method in ("auto", "score", "finite_differences"):
         with pytest.raises(InputError, match="a is in the initial number of X, which is whole"):
-            sensitivities({**experiment, "sensitivity": {"wrt": ["a"], "method": method}})
+            sensitivity({**experiment, "sensitivity": {"wrt": ["a"], "method": method}})
 
 
 MERTON = {
@@ -148,7 +146,7 @@ def test_differences_stay_in_the_range_of_an_initial_value():
         "time": {"t1": 1.0, "steps": 1},
         "ensemble": {"paths": 2**16, "seed": 3},
     }
-    found = sensitivities({**experiment, "sensitivity": {"wrt": ["initial.r"]}})
+    found = sensitivity({**experiment, "sensitivity": {"wrt": ["initial.r"]}})
     assert found["r_derivative_estimator"].item() == "finite differences"
     slope, error = (found[f"r_derivative{part}"].values[0, -1] for part in ("", "_stderr"))
     assert abs(slope - math.exp(-1.5)) < LIMIT * error
@@ -204,7 +202,7 @@ def test_the_mean_beside_coupled_copies_is_that_of_the_run():
         "time": {"t1": 5.0},
         "ensemble": {"paths": 500, "seed": 1},
     }
-    found = sensitivities({**experiment, "sensitivity": {"wrt": ["model.birth_rate"]}})
+    found = sensitivity({**experiment, "sensitivity": {"wrt": ["model.birth_rate"]}})
     assert found["X_derivative_estimator"].values.item() == "coupled differences"
     assert float(found["X_mean"][-1]) == pytest.approx(float(simkit.run(experiment)["X_mean"][-1]), rel=1e-12)
 
@@ -249,7 +247,7 @@ def test_a_strike_moves_no_date_of_exercise():
         name: {"value": f"exp(-r*t) * ({value})", "early_exercise": {"dates": 10, "basis": [basis]}}
         for name, (value, basis) in ways.items()
     }
-    found = sensitivities({**BERMUDAN, "observe": observe, "sensitivity": {"wrt": ["S", "K"]}})
+    found = sensitivity({**BERMUDAN, "observe": observe, "sensitivity": {"wrt": ["S", "K"]}})
     for name in ("scaled", "bare"):
         assert found[f"{name}_derivative"].values == pytest.approx(found["put_derivative"].values, rel=1e-9)
     price = float(found["put_mean"])
@@ -266,13 +264,13 @@ def test_a_strike_moves_no_date_of_exercise():
 )
 def test_second_derivatives_in_what_moves_the_best_policy_are_refused(second, moved):
     with pytest.raises(InputError, match=f"its best policy moves with {moved}, where the one found is held"):
-        sensitivities({**BERMUDAN, "sensitivity": {"wrt": ["K", "sigma", "r", "t1"], "second": second}})
+        sensitivity({**BERMUDAN, "sensitivity": {"wrt": ["K", "sigma", "r", "t1"], "second": second}})
 
 
 @pytest.mark.more
 def test_second_derivatives_in_where_paths_begin_need_no_other_policy():
     experiment = {**BERMUDAN, "sensitivity": {"wrt": ["S", "K"], "second": ["S", ["S", "K"]]}}
-    found = sensitivities(experiment)
+    found = sensitivity(experiment)
     gamma, mixed = found["put_second"].values.ravel()
     assert abs(gamma + mixed) < 4 * np.hypot(*found["put_second_stderr"].values.ravel())
 
@@ -292,9 +290,9 @@ CURVE = {
 @pytest.mark.parametrize("wrt", ["tau", "time.t1"])
 def test_jumps_of_a_curve_do_not_move_against_steps(wrt):
     with pytest.raises(InputError, match="moves the jumps of a curve against the steps"):
-        sensitivities({**CURVE, "sensitivity": {"wrt": [wrt]}})
+        sensitivity({**CURVE, "sensitivity": {"wrt": [wrt]}})
     adaptive = {**CURVE, "time": {"t1": 1.0, "rtol": 1e-8, "atol": 1e-8}, "sensitivity": {"wrt": [wrt]}}
-    found = sensitivities(adaptive)["x_derivative"].values[0, -1]
+    found = sensitivity(adaptive)["x_derivative"].values[0, -1]
     assert found == pytest.approx({"tau": -1.0, "time.t1": 1.0}[wrt], abs=1e-6)
 
 
@@ -309,7 +307,7 @@ def test_events_do_not_move_against_steps(wrt):
         "sensitivity": {"wrt": [wrt]},
     }
     with pytest.raises(InputError, match=f"wrt: {wrt} moves events against the steps"):
-        sensitivities(experiment)
+        sensitivity(experiment)
 
 
 def test_uncertain_numbers_of_molecules_are_whole():
@@ -321,4 +319,4 @@ time: {t1: 1}
 uncertainty: {method: propagate, points: 16, paths: 4}
 """
     with pytest.raises(InputError, match=r"initial.X: must be a whole number of molecules"):
-        uncertainty_of(text)
+        uncertainty(text)

@@ -12,19 +12,16 @@ from ensemble_examples import gbm
 from hypothesis import given
 from hypothesis import strategies as st
 from simkit_physics import CIR, GBM, Heston, OrnsteinUhlenbeck
-from simkit_solvers.grids.grid import Grid
-from simkit_solvers.methods.registry import make_solver
-from simkit_solvers.problems.problem import AbstractODE
-from simkit_solvers.random.generator import Stream, block, seed_key, stream_key
+from simkit_solvers import AbstractODE, Grid, Stream, make_solver, seed_key, stream_key
+from simkit_solvers.random.generator import block
 from simkit_solvers.random.normal import standard_normal_float64
 
 import simkit
+from simkit import NumericalError, load
 from simkit.build.assembly import build
-from simkit.build.experiment import load
 from simkit.ensemble.chunks import LEAF, plan_chunks
 from simkit.ensemble.initial import Distribution
 from simkit.ensemble.run import run_ensemble
-from simkit.errors import NumericalError
 
 quick = pytest.mark.usefixtures("quick_programs")
 

@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 import simkit
+from simkit import load
 from simkit.build.assembly import build
-from simkit.build.experiment import load
 from simkit.cli import app
 from simkit.derivatives.error_controlled import with_tighter_tolerances
 from simkit.derivatives.targets import program_of
@@ -41,7 +41,7 @@ def exact(t, k=3.0):
 
 
 def check(solver, within):
-    found = simkit.sensitivities(REST, overrides={"solver": solver})
+    found = simkit.sensitivity(REST, overrides={"solver": solver})
     t = found["time"].values
     for name, values in exact(t).items():
         for i, value in enumerate(values):
@@ -117,7 +117,7 @@ def test_steps_of_fixed_length_tell_the_error_of_what_bends(method, quick_progra
         "observe": {"bent": "y*1", "area": "integral(maximum(x - 1, 0))"},
         "sensitivity": {"wrt": ["k"], "method": method},
     }
-    found = simkit.sensitivities(experiment)
+    found = simkit.sensitivity(experiment)
     x = math.exp(k * t1) / 8
     y = (x - 1) / k - (t1 - math.log(8) / k)
     for name in ("bent", "area"):
@@ -129,7 +129,7 @@ def test_steps_of_fixed_length_tell_the_error_of_what_bends(method, quick_progra
 def test_steps_of_fixed_length_tell_the_error_at_every_time(quick_programs):
     """Heun's is of second order: twice as many steps take away three quarters of it, of second ones too."""
     k = 1.3
-    found = simkit.sensitivities(
+    found = simkit.sensitivity(
         {
             "model": {"ode": {"x": "k*x"}, "parameters": {"k": k}},
             "initial": {"x": 1.0},
@@ -148,7 +148,7 @@ def test_steps_of_fixed_length_tell_the_error_at_every_time(quick_programs):
 
 def test_extremes_of_steps_have_no_step_error(quick_programs):
     """The largest of twice as many steps is often the same; that of dates asked for is what is meant."""
-    found = simkit.sensitivities(
+    found = simkit.sensitivity(
         {
             "model": {"ode": {"x": "v", "v": "-w*w*x"}, "parameters": {"w": 1.0}},
             "initial": {"x": 0.0, "v": 1.0},

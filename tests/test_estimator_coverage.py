@@ -15,7 +15,7 @@ def over_seeds(experiment, paths: int, changes: dict) -> dict[tuple[str, str], t
     found: dict = {}
     for seed in range(SEEDS):
         overrides = {"ensemble.seed": seed, "ensemble.paths": paths} | changes
-        dataset = simkit.sensitivities(experiment, overrides=overrides)
+        dataset = simkit.sensitivity(experiment, overrides=overrides)
         for name in dataset.attrs["quantities"].split():
             for kind, along in (("derivative", "parameter"), ("second", "pair")):
                 labels = dataset[along].values if f"{name}_{kind}" in dataset else ()
@@ -103,7 +103,7 @@ def test_a_mean_over_one_noise_by_hand_varies_less():
         "observe": {"call": f"black_scholes_call(S={spot}, K=105, r=0.03, T=t, sigma={sigma})"},
     }
     changes = {"time.steps": 32, "ensemble.paths": 8192}
-    plain, by_hand = (simkit.sensitivities(each, overrides=changes) for each in (WILD, given_variance))
+    plain, by_hand = (simkit.sensitivity(each, overrides=changes) for each in (WILD, given_variance))
     for label, a, b in zip(("v", "xi", "rho"), of(plain, "call"), of(by_hand, "call"), strict=True):
         assert abs(a[0] - b[0]) < 4.5 * np.hypot(a[1], b[1]), label
         assert b[2] < 0.6 * a[2], label

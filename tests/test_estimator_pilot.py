@@ -71,7 +71,7 @@ def heston_slopes() -> dict[str, float]:
 @pytest.mark.usefixtures("quick_programs")
 def test_a_variance_that_may_touch_zero_leaves_derivatives_with_small_errors():
     """Along the path the standard error of the first is larger than the derivative, and no error either."""
-    dataset = simkit.sensitivities(WILD)
+    dataset = simkit.sensitivity(WILD)
     exact = heston_slopes()
     for label, (mean, error, _, estimator, reason) in zip(exact, of(dataset, "call"), strict=True):
         assert estimator == "finite differences"
@@ -80,7 +80,7 @@ def test_a_variance_that_may_touch_zero_leaves_derivatives_with_small_errors():
     assert of(dataset, "call")[0][1] < 0.025 * exact["v"]
     assert of(dataset, "call")[1][1] < 0.06 * abs(exact["xi"])
     # One seed more, so that the error itself is seen to be right.
-    other = simkit.sensitivities(WILD, overrides={"ensemble.seed": 2})
+    other = simkit.sensitivity(WILD, overrides={"ensemble.seed": 2})
     apart = dataset["call_derivative"] - other["call_derivative"]
     assert np.all(
         abs(apart) < 4.5 * np.hypot(dataset["call_derivative_stderr"], other["call_derivative_stderr"])
@@ -90,7 +90,7 @@ def test_a_variance_that_may_touch_zero_leaves_derivatives_with_small_errors():
 @pytest.mark.usefixtures("quick_programs")
 def test_a_variance_that_stays_away_from_zero_keeps_the_pathwise_derivative():
     calm = {"model.xi": 0.2, "model.kappa": 2.0, "time.steps": 32, "ensemble.paths": 4096}
-    dataset = simkit.sensitivities(WILD, overrides=calm)
+    dataset = simkit.sensitivity(WILD, overrides=calm)
     assert [each[3:] for each in of(dataset, "call")] == [("pathwise", "continuous in the path")] * 3
 
 
@@ -98,7 +98,7 @@ def test_a_variance_that_stays_away_from_zero_keeps_the_pathwise_derivative():
 def test_what_grows_as_steps_become_shorter_is_refused():
     """Sixteen steps, and a sample whose tail alone says nothing: it is the same paths on eight that do."""
     coarse = {"time.steps": 16, "ensemble.paths": 4096, "ensemble.seed": 17}
-    ((_, _, _, estimator, reason),) = of(simkit.sensitivities(WILD, "v", overrides=coarse), "call")
+    ((_, _, _, estimator, reason),) = of(simkit.sensitivity(WILD, "v", overrides=coarse), "call")
     assert estimator == "finite differences"
     assert "it grows as steps become shorter" in reason
 
@@ -106,7 +106,7 @@ def test_what_grows_as_steps_become_shorter_is_refused():
 @pytest.mark.more
 @pytest.mark.usefixtures("quick_programs")
 def test_differences_asked_for_take_the_steps_that_have_a_variance():
-    dataset = simkit.sensitivities(WILD, "v", overrides={"sensitivity.method": "finite_differences"})
+    dataset = simkit.sensitivity(WILD, "v", overrides={"sensitivity.method": "finite_differences"})
     (mean, error, _, _, reason), exact = of(dataset, "call")[0], heston_slopes()["v"]
     assert "with short steps a few paths make the variance" in reason
     assert abs(mean - exact) < 4.5 * error < 0.2 * exact
@@ -115,7 +115,7 @@ def test_differences_asked_for_take_the_steps_that_have_a_variance():
 @pytest.mark.more
 @pytest.mark.usefixtures("quick_programs")
 def test_the_method_that_was_asked_for_is_taken():
-    dataset = simkit.sensitivities(WILD, "v", overrides={"sensitivity.method": "pathwise", "time.steps": 32})
+    dataset = simkit.sensitivity(WILD, "v", overrides={"sensitivity.method": "pathwise", "time.steps": 32})
     assert of(dataset, "call")[0][3] == "pathwise"
 
 
@@ -144,7 +144,7 @@ def test_where_a_score_is_infinite_the_value_is_smoothed():
         return (calls[0] - calls[1]) / (2 * h)
 
     exact = (price(0.0305) - price(0.0295)) / 0.001
-    ((mean, error, sd, estimator, reason),) = of(simkit.sensitivities(digital), "digital")
+    ((mean, error, sd, estimator, reason),) = of(simkit.sensitivity(digital), "digital")
     assert (estimator, reason) == ("smoothing", "score: not finite on some paths")
     assert abs(mean - exact) < 4.5 * error
     assert sd < 4.0  # differences over 2 % of r vary 44
@@ -179,7 +179,7 @@ def test_second_derivatives_at_barriers_are_smoothed_twice():
         "watched": [watched_barrier(S, 4) for S in places],
         "continuous": [up_and_out_call(S=S, **form) for S in places],
     }
-    dataset = simkit.sensitivities({**BARRIER, "sensitivity": {"wrt": ["S"], "second": ["S"]}})
+    dataset = simkit.sensitivity({**BARRIER, "sensitivity": {"wrt": ["S"], "second": ["S"]}})
     spread = {"watched": 0.08, "continuous": 0.03}  # differences over 2 % vary 1.5, scores 0.24
     for name, (down, here, up) in exact.items():
         assert abs(float(dataset[f"{name}_mean"]) - here) < 4.5 * float(dataset[f"{name}_mean_stderr"])
@@ -196,9 +196,9 @@ def test_a_continuous_barrier_is_smoothed_where_it_may_be_touched():
     """Along the path the delta varies five times as much, and more with shorter steps."""
     given = {**BARRIER, "time": {"t1": 1.0, "steps": 50}, "sensitivity": {"wrt": ["S", "r", "K"]}}
     given["sensitivity"]["of"] = ["continuous"]
-    found = of(simkit.sensitivities(given), "continuous")
+    found = of(simkit.sensitivity(given), "continuous")
     assert [each[3] for each in found] == ["smoothing", "score", "pathwise"]
-    along = of(simkit.sensitivities(given, overrides={"sensitivity.method": "pathwise"}), "continuous")
+    along = of(simkit.sensitivity(given, overrides={"sensitivity.method": "pathwise"}), "continuous")
     assert [each[3] for each in along] == ["pathwise"] * 3
     assert found[0][2] < 0.35 * along[0][2]
     assert found[1][2] < 0.2 * along[1][2]
@@ -218,9 +218,9 @@ def master_equation(c1: float, c2: float) -> tuple[float, float]:
 @pytest.mark.more
 def test_a_network_takes_the_estimator_with_the_least_variance_for_its_cost():
     """And the numbers are those of the master equation."""
-    auto = simkit.sensitivities(NETWORK)
+    auto = simkit.sensitivity(NETWORK)
     methods = ("coupled_differences", "weak_derivative", "score")
-    others = [simkit.sensitivities(NETWORK, overrides={"sensitivity.method": each}) for each in methods]
+    others = [simkit.sensitivity(NETWORK, overrides={"sensitivity.method": each}) for each in methods]
     at, h = np.array([0.02, 0.3]), 1e-5
     slopes = [
         (np.array(master_equation(*(at + h * e))) - np.array(master_equation(*(at - h * e)))) / (2 * h)
@@ -238,17 +238,15 @@ def test_a_network_takes_the_estimator_with_the_least_variance_for_its_cost():
 @pytest.mark.usefixtures("quick_programs")
 def test_an_estimator_that_costs_more_is_not_taken(monkeypatch):
     few = {"ensemble.paths": 1024}
-    assert {each[3] for each in of(simkit.sensitivities(NETWORK, overrides=few), "avg")} == {"score"}
+    assert {each[3] for each in of(simkit.sensitivity(NETWORK, overrides=few), "avg")} == {"score"}
     monkeypatch.setitem(COSTS, "score", 100.0)
-    assert {each[3] for each in of(simkit.sensitivities(NETWORK, overrides=few), "avg")} == {
-        "weak derivative"
-    }
+    assert {each[3] for each in of(simkit.sensitivity(NETWORK, overrides=few), "avg")} == {"weak derivative"}
 
 
 @pytest.mark.more
 def test_the_choice_and_its_bits_are_the_same_on_four_devices():
     few = {"time.steps": 63, "ensemble.paths": 5000}
-    one, four = (simkit.sensitivities(WILD, overrides={**few, "ensemble.devices": n}) for n in (1, 4))
+    one, four = (simkit.sensitivity(WILD, overrides={**few, "ensemble.devices": n}) for n in (1, 4))
     for name in ("derivative", "derivative_stderr", "derivative_estimator", "derivative_reason"):
         np.testing.assert_array_equal(one[f"call_{name}"].values, four[f"call_{name}"].values)
     assert set(one["call_derivative_estimator"].values) == {"finite differences"}

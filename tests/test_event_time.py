@@ -7,10 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from simkit_solvers.derivatives.event_time import event_time
-from simkit_solvers.grids.grid import Grid
-from simkit_solvers.loops.integrate import integrate
-from simkit_solvers.problems.observe import States
+from simkit_solvers import Grid, States, event_time, integrate
 from solver_problems import Driven, PairState
 
 GRAVITY = 9.81

@@ -10,26 +10,36 @@ import pytest
 from grids import factors
 from quick_code import quick_jit
 from simkit_physics import GBM, ImmigrationDeath
-from simkit_solvers.grids.adaptive_grid import AdaptiveGrid, Tolerances
-from simkit_solvers.grids.grid import Grid
-from simkit_solvers.grids.jump_grid import JumpGrid
-from simkit_solvers.loops.adaptive import integrate_adaptive, solution
-from simkit_solvers.loops.integrate import integrate
-from simkit_solvers.loops.jumps import integrate_jumps
-from simkit_solvers.methods.jump.jump_method import REASONS, JumpNoise
-from simkit_solvers.methods.registry import make_solver
-from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.problems.curve import Curve
-from simkit_solvers.problems.observe import AbstractObserver, States
-from simkit_solvers.problems.problem import AbstractODE, parameter
-from simkit_solvers.problems.schedule import ROW, AbstractChange, Event, Schedule, scheduled, stops_of
-from simkit_solvers.random.generator import seed_key
-from simkit_solvers.random.noise import CounterNoise
+from simkit_solvers import (
+    AbstractChange,
+    AbstractObserver,
+    AbstractODE,
+    AdaptiveGrid,
+    CounterNoise,
+    Curve,
+    Event,
+    Grid,
+    JumpGrid,
+    JumpNoise,
+    Scalar,
+    Schedule,
+    States,
+    Tolerances,
+    integrate,
+    integrate_adaptive,
+    integrate_jumps,
+    make_solver,
+    parameter,
+    scheduled,
+    seed_key,
+    solution,
+)
+from simkit_solvers.methods.jump.jump_method import REASONS
+from simkit_solvers.problems.schedule import ROW, stops_of
 
 import simkit
+from simkit import InputError, load
 from simkit.build.assembly import build
-from simkit.build.experiment import load
-from simkit.errors import InputError
 
 pytestmark = pytest.mark.usefixtures("quick_programs")
 

@@ -10,10 +10,14 @@ from model_examples import build, columns, state, time
 from quick_code import quick_jit
 from scipy.integrate import solve_ivp
 from simkit_physics import CIR, MODELS, Heston, OrnsteinUhlenbeck
-from simkit_physics.decay import mean_decay
-from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
-from simkit_solvers.problems.problem import AbstractExactMoments, parameters_of
-from simkit_solvers.problems.reaction_network import AbstractReactionNetwork, ChemicalLangevin
+from simkit_solvers import (
+    AbstractExactMoments,
+    AbstractJumpDiffusion,
+    AbstractReactionNetwork,
+    ChemicalLangevin,
+    mean_decay,
+    parameters_of,
+)
 
 every_exact = pytest.mark.parametrize(
     "model", [m for m in MODELS.values() if issubclass(m, AbstractExactMoments)], ids=lambda m: m.__name__

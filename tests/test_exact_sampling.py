@@ -11,26 +11,32 @@ from grids import factors
 from quick_code import quick_jit
 from scipy import stats
 from simkit_physics import CIR, MODELS, Heston, MultiAssetGBM, OrnsteinUhlenbeck
-from simkit_solvers.grids.grid import Grid
-from simkit_solvers.loops.integrate import integrate
+from simkit_solvers import (
+    AbstractExactTransition,
+    AbstractJumpDiffusion,
+    AndersenQE,
+    CounterNoise,
+    Draw,
+    EulerMaruyama,
+    ExactSampling,
+    Grid,
+    States,
+    Switched,
+    integrate,
+    mean_decay,
+    seed_key,
+)
 from simkit_solvers.loops.step import stepper_for
-from simkit_solvers.methods.sde.andersen_qe import PSI_C, AndersenQE
-from simkit_solvers.methods.sde.euler_maruyama import EulerMaruyama
-from simkit_solvers.methods.sde.exact_sampling import AbstractExactTransition, ExactSampling
-from simkit_solvers.methods.switched import Switched
-from simkit_solvers.numerics.decay import mean_decay
-from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
-from simkit_solvers.problems.observe import States
-from simkit_solvers.random.generator import Words, seed_key
-from simkit_solvers.random.noise import CounterNoise, Draw, StepWords
+from simkit_solvers.methods.sde.andersen_qe import PSI_C
+from simkit_solvers.random.generator import Words
+from simkit_solvers.random.noise import StepWords
 
 import simkit
+from simkit import InputError, load
 from simkit.build.assembly import build
-from simkit.build.experiment import load
 from simkit.closed_forms.bonds import vasicek_bond
 from simkit.derivatives.table import summary
 from simkit.ensemble.run import run_ensemble
-from simkit.errors import InputError
 
 LIMIT = 5  # in standard errors: once in a million
 GAUSSIAN = [
@@ -287,7 +293,7 @@ def test_derivatives_of_an_integral_over_exact_states_have_a_step_error(quick_pr
     given = experiment("GBM", {"S": 1.0}, "ExactSampling", 16, observe={"area": "integral(S)", "end": "S"})
     given |= {"ensemble": {"paths": 2000, "devices": 1}, "sensitivity": {"wrt": ["mu"]}}
     given["model"] = {"type": "GBM", "mu": 2.0, "sigma": 0.1}
-    found = summary(simkit.sensitivities(given))["quantities"]
+    found = summary(simkit.sensitivity(given))["quantities"]
     area, end = (found[name]["derivatives"]["mu"] for name in ("area", "end"))
     truth = trapezoid(16, lambda t: t * np.exp(2 * t)) - (np.exp(2) + 1) / 4
     assert abs(area["bias"] - truth) < 4 * area["bias_stderr"]
@@ -306,7 +312,7 @@ def test_derivatives_over_a_few_exact_steps_are_right_less_their_bias(quick_prog
     z_of_bias, z = [], []
     for seed in range(6):
         ensemble = {"paths": 1000, "seed": seed, "devices": 1}
-        found = summary(simkit.sensitivities(given | {"ensemble": ensemble}))["quantities"]
+        found = summary(simkit.sensitivity(given | {"ensemble": ensemble}))["quantities"]
         area, end = (found[name]["derivatives"]["mu"] for name in ("area", "end"))
         assert "bias" not in end
         assert "not measured" not in area["reason"]
@@ -325,7 +331,7 @@ def test_where_fewer_exact_states_say_little_a_derivative_is_compared_on_more(qu
     given["model"] = {"type": "OrnsteinUhlenbeck", "theta": 30.0, "mu": 0.0, "sigma": 0.1}
     given |= {"ensemble": {"paths": 500, "devices": 1, "unresolved": "keep"}}
     given["sensitivity"] = {"wrt": ["theta"], "of": ["area"], "method": method}
-    row = summary(simkit.sensitivities(given))["quantities"]["area"]["derivatives"]["theta"]
+    row = summary(simkit.sensitivity(given))["quantities"]["area"]["derivatives"]["theta"]
     exact = -(1 - 31 * np.exp(-30.0)) / 900
     truth = trapezoid(16, lambda t: -t * np.exp(-30 * t)) - exact
     assert abs(row["bias"] - truth) < 2 * row["bias_stderr"] < truth

@@ -10,10 +10,9 @@ import yaml
 from typer.testing import CliRunner
 
 import simkit
+from simkit import load, plot_dataset
 from simkit.build.assembly import build
-from simkit.build.experiment import load
 from simkit.cli import app
-from simkit.pictures import plot_dataset
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 pytestmark = pytest.mark.usefixtures("quick_programs")
@@ -83,8 +82,8 @@ def test_gallery_runs_and_agrees_with_its_exact_values(path):
 @pytest.mark.more
 def test_sensitivities_of_a_peak_are_drawn(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    sensitivities = simkit.sensitivities
-    monkeypatch.setattr(simkit, "sensitivities", lambda path: sensitivities(path, overrides=FEW))
+    sensitivities = simkit.sensitivity
+    monkeypatch.setattr(simkit, "sensitivity", lambda path: sensitivities(path, overrides=FEW))
     runpy.run_path(str(EXAMPLES / "epidemic_peak.py"), run_name="__main__")
     shares = [
         float(line.split("peak by ")[1].split(" ±")[0]) for line in capsys.readouterr().out.splitlines()
@@ -97,14 +96,14 @@ def test_sensitivities_of_a_peak_are_drawn(tmp_path, monkeypatch, capsys):
 @pytest.mark.more
 def test_greeks_of_a_basket_agree_with_those_of_a_script(monkeypatch, capsys):
     """The digital's derivative by strike and prices together: its value does not depend on the currency."""
-    sensitivities = simkit.sensitivities
+    sensitivities = simkit.sensitivity
     found = []
 
     def kept(path):
         found.append(sensitivities(path, ["S1", "S2", "S3", "K"], overrides={"sensitivity.second": "null"}))
         return found[0]
 
-    monkeypatch.setattr(simkit, "sensitivities", kept)
+    monkeypatch.setattr(simkit, "sensitivity", kept)
     runpy.run_path(str(EXAMPLES / "greeks.py"), run_name="__main__")
     assert "smoothing" in capsys.readouterr().out
     for name, degree in (("call", 1), ("digital", 0)):

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 import simkit
-from simkit import sensitivities
+from simkit import load, sensitivity
 from simkit.build.assembly import build
-from simkit.build.experiment import load
 from simkit.derivatives.moments import Found, pooled
 from simkit.ensemble.early_exercise.exercise_sample import Sample, rights_of
 from simkit.ensemble.early_exercise.longstaff_schwartz import (
@@ -258,7 +257,7 @@ def test_a_martingale_takes_the_noise_off_the_policy():
 
 
 def independent(right, seed, wrt, paths):
-    found = sensitivities(
+    found = sensitivity(
         {
             "constants": {"K": 105.0, "r": 0.05},
             "model": {"type": "GBM", "mu": "r", "sigma": 0.25},
@@ -327,9 +326,9 @@ def test_a_number_that_moves_no_path_is_differentiated_along_paths():
         "observe": {"put": {"value": "exp(-r*t) * maximum(K - S, 0)", "early_exercise": right}},
         "sensitivity": {"wrt": ["K", "r"], "check": True},
     }
-    found = sensitivities(settings)
+    found = sensitivity(settings)
     assert list(found["put_derivative_estimator"].values) == ["pathwise", "finite differences"]
     assert abs(float(found["put_derivative_z"][0])) < 1
     observe = {"hit": {"value": "exp(-r*t) * (S < K)", "early_exercise": right}}
-    jumps = sensitivities(settings | {"observe": observe, "sensitivity": {"wrt": ["K"]}})
+    jumps = sensitivity(settings | {"observe": observe, "sensitivity": {"wrt": ["K"]}})
     assert jumps["hit_derivative_estimator"].values.item() == "finite differences"

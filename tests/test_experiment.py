@@ -9,16 +9,14 @@ import pytest
 import yaml
 from simkit_physics import MODELS, DoubleWellLangevin
 from simkit_physics.sized import is_sized
-from simkit_solvers.methods.registry import SOLVERS, make_solver
-from simkit_solvers.problems.problem import parameters_of
+from simkit_solvers import SOLVERS, make_solver, parameters_of
 
+from simkit import InputError, load
 from simkit.build.assembly import build
-from simkit.build.experiment import load
 from simkit.build.indexed_names import numbered_names, pair_names
 from simkit.build.variants import load_variants
 from simkit.config.documents import read_document
 from simkit.ensemble.initial import Distribution
-from simkit.errors import InputError
 from simkit.schema import experiment_schema
 from simkit.studies.plan import load_uncertain
 

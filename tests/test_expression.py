@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from simkit.errors import InputError
+from simkit import InputError
 from simkit.expressions.expression import ExpressionError, check_name, compile_expression
 from simkit.expressions.functions import NUMERIC
 

@@ -9,11 +9,8 @@ from test_kinks_and_times import LIMIT, derivative, last
 from test_observables import STEPS, rows, simulation
 
 import simkit
+from simkit import CLOSED_FORMS, InputError, load, sensitivity
 from simkit.build.assembly import build
-from simkit.build.experiment import load
-from simkit.closed_forms import CLOSED_FORMS
-from simkit.derivatives import sensitivities
-from simkit.errors import InputError
 from simkit.results.table import print_table
 
 DATES = 4
@@ -145,7 +142,7 @@ def test_derivatives_of_first_times(wrt):
     name = wrt.removeprefix("initial.").replace("x", "start")
     numbers, step = {"start": 0.0, **MARKET}, 1e-4
     up, down = (exact(**{**numbers, name: numbers[name] + h}) for h in (step, -step))
-    found = sensitivities({**WATCHED, "sensitivity": {"wrt": [wrt], "of": list(up)}})
+    found = sensitivity({**WATCHED, "sensitivity": {"wrt": [wrt], "of": list(up)}})
     for of in up:
         wanted = (up[of] - down[of]) / (2 * step)
         value, error = last(found, f"{of}_derivative"), last(found, f"{of}_derivative_stderr")

@@ -9,9 +9,8 @@ from scipy.stats import gamma
 from test_kinks_and_times import LIMIT, derivative
 
 import simkit
+from simkit import InputError, load
 from simkit.build.assembly import build
-from simkit.build.experiment import load
-from simkit.errors import InputError
 
 END = 3.0
 EXACT = ("DirectMethod", "NextReaction")
@@ -248,8 +247,8 @@ def test_a_path_functional_leaves_the_weak_derivative_of_another_observable_as_i
         "sensitivity": {"wrt": ["birth_rate"], "of": ["square"], "method": "weak_derivative"},
     }
     watching = {"highest": "max(X)", "late": "hitting_time(X >= 8)", "then": "at(X, 1)"}
-    alone = simkit.sensitivities(case)
-    found = simkit.sensitivities({**case, "observe": {**case["observe"], **watching}})
+    alone = simkit.sensitivity(case)
+    found = simkit.sensitivity({**case, "observe": {**case["observe"], **watching}})
     for name in ("mean", "derivative", "derivative_stderr"):
         np.testing.assert_array_equal(found[f"square_{name}"], alone[f"square_{name}"])
 

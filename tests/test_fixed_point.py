@@ -8,10 +8,8 @@ import numpy as np
 import optimistix as optx
 import pytest
 from quick_code import quick_jit
-from simkit_solvers.roots.anderson import Anderson, least_squares
-from simkit_solvers.roots.fixed_point import fixed_point, root
-from simkit_solvers.roots.newton_krylov import NewtonKrylov
-from simkit_solvers.roots.picard import Picard
+from simkit_solvers import Anderson, NewtonKrylov, Picard, fixed_point, root
+from simkit_solvers.roots.anderson import least_squares
 
 SOLVERS = {
     "Picard": Picard,

@@ -10,27 +10,32 @@ import numpy as np
 import pytest
 from quick_code import quick_jit
 from simkit_physics import GBM, DoubleWellLangevin, Heston, ImmigrationDeath, OrnsteinUhlenbeck
-from simkit_solvers.grids.grid import LONG, Grid, TracedGrid
-from simkit_solvers.grids.jump_grid import JumpGrid
+from simkit_solvers import (
+    BAOAB,
+    SOLVERS,
+    AbstractODE,
+    AbstractSDE,
+    CounterNoise,
+    EulerMaruyama,
+    Grid,
+    JumpGrid,
+    JumpNoise,
+    Scalar,
+    States,
+    TracedGrid,
+    integrate,
+    integrate_jumps,
+    make_solver,
+    seed_key,
+)
+from simkit_solvers.grids.grid import LONG
 from simkit_solvers.loops.blocks import method_of
 from simkit_solvers.loops.compensated import AbstractCompensatedStep, can_compensate
-from simkit_solvers.loops.integrate import integrate
-from simkit_solvers.loops.jumps import integrate_jumps
-from simkit_solvers.methods.jump.jump_method import JumpNoise
-from simkit_solvers.methods.langevin.baoab import BAOAB
-from simkit_solvers.methods.registry import SOLVERS, make_solver
-from simkit_solvers.methods.sde.euler_maruyama import EulerMaruyama
-from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.problems.observe import States
-from simkit_solvers.problems.problem import AbstractODE, AbstractSDE
-from simkit_solvers.random.generator import seed_key
-from simkit_solvers.random.noise import CounterNoise
 
 import simkit
+from simkit import InputError, load
 from simkit.build.assembly import build
-from simkit.build.experiment import load
 from simkit.ensemble.run import run_ensemble
-from simkit.errors import InputError
 from simkit.results.dataset import to_dataset
 
 ULP = 2.0**-23

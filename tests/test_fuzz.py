@@ -9,9 +9,8 @@ import yaml
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from simkit.build.experiment import load
+from simkit import InputError, load
 from simkit.config.documents import read_document
-from simkit.errors import InputError
 from simkit.expressions.expression import compile_expression
 from simkit.expressions.functions import FUNCTIONS
 

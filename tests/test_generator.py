@@ -6,7 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from simkit_solvers.random.generator import Stream, Words, block, seed_key, stream_key, threefry2x32
+from simkit_solvers import Stream, seed_key, stream_key
+from simkit_solvers.random.generator import Words, block, threefry2x32
 
 
 def words(a, b):

@@ -8,9 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
-from simkit_solvers.random.generator import Stream, block, seed_key, stream_key
-from simkit_solvers.random.noise import CounterNoise
-from simkit_solvers.random.normal import standard_normal
+from simkit_solvers import CounterNoise, Stream, seed_key, standard_normal, stream_key
+from simkit_solvers.random.generator import block
 
 from simkit.ensemble.initial import Distribution, draw_initial
 

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 import simkit
+from simkit import InputError, load
 from simkit.build.assembly import build
-from simkit.build.experiment import load
-from simkit.errors import InputError
 
 pytestmark = pytest.mark.usefixtures("quick_programs")
 

@@ -7,12 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from simkit_physics import HenonHeiles, Pendulum
-from simkit_solvers.problems.hamiltonian import AbstractHamiltonian
+from simkit_solvers import AbstractHamiltonian
 
 import simkit
+from simkit import InputError, load
 from simkit.build.assembly import build
-from simkit.build.experiment import load
-from simkit.errors import InputError
 from simkit.schema import experiment_schema
 
 PENDULUM = {

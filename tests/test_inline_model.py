@@ -5,10 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from simkit_physics import CIR, GBM, Heston
-from simkit_solvers.problems.problem import AbstractODE, AbstractSDE, parameters_of, variables_of
+from simkit_solvers import AbstractODE, AbstractSDE, parameters_of, variables_of
 
+from simkit import load
 from simkit.build.assembly import build
-from simkit.build.experiment import load
 from simkit.build.inline.inline_model import cholesky
 
 GBM_TEXT = {

@@ -17,8 +17,8 @@ from simkit_solvers.numerics.scopes import STEPS
 from typer.testing import CliRunner
 
 import simkit
+from simkit import InputError, OutputError, load
 from simkit.build.assembly import build
-from simkit.build.experiment import load
 from simkit.build.variants import build_loaded, load_variants
 from simkit.cli import app
 from simkit.diagnostics.inspection.drawing import save_graph
@@ -34,7 +34,6 @@ from simkit.diagnostics.inspection.report import as_dict, text, write
 from simkit.ensemble import programs
 from simkit.ensemble.paths import path_mesh
 from simkit.ensemble.run import chunk_plan, chunk_requests
-from simkit.errors import InputError, OutputError
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted(path for path in (ROOT / "examples").rglob("*.yaml") if path.stem != "uncertainty")

@@ -11,14 +11,19 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from quick_code import quick_jit
-from simkit_solvers.grids.grid import Grid, TracedGrid
-from simkit_solvers.loops.integrate import integrate
-from simkit_solvers.methods.sde.euler_maruyama import EulerMaruyama
-from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.problems.observe import AbstractObserver, States
-from simkit_solvers.problems.problem import AbstractODE, AbstractSDE
-from simkit_solvers.random.generator import seed_key
-from simkit_solvers.random.noise import CounterNoise
+from simkit_solvers import (
+    AbstractObserver,
+    AbstractODE,
+    AbstractSDE,
+    CounterNoise,
+    EulerMaruyama,
+    Grid,
+    Scalar,
+    States,
+    TracedGrid,
+    integrate,
+    seed_key,
+)
 from solver_problems import Commutative, Driven, PairState
 
 

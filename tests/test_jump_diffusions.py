@@ -12,25 +12,35 @@ from grids import factors
 from quick_code import quick_jit
 from scipy import stats
 from simkit_physics import MODELS, Kou, Merton
-from simkit_solvers.grids.grid import Grid
+from simkit_solvers import (
+    AbstractJumpDiffusion,
+    CoarsenedNoise,
+    CounterNoise,
+    DoubleExponentialMarks,
+    EulerMaruyama,
+    Grid,
+    HalvedNoise,
+    NormalMarks,
+    Scalar,
+    States,
+    in_calculus,
+    integrate,
+    make_solver,
+    parameter,
+    seed_key,
+    weak_order,
+)
 from simkit_solvers.loops.adaptive_sde import check_adaptive_sde
-from simkit_solvers.loops.integrate import integrate
-from simkit_solvers.methods.registry import make_solver, samples_exactly, weak_order
-from simkit_solvers.methods.sde.euler_maruyama import EulerMaruyama
-from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.problems.calculus import in_calculus
-from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion, with_jumps
-from simkit_solvers.problems.marks import DoubleExponentialMarks, NormalMarks, jump_count
-from simkit_solvers.problems.observe import States
-from simkit_solvers.problems.problem import parameter
-from simkit_solvers.random.generator import Words, seed_key
-from simkit_solvers.random.noise import CoarsenedNoise, CounterNoise, HalvedNoise, Purpose, StepWords
+from simkit_solvers.methods.registry import samples_exactly
+from simkit_solvers.problems.jump_diffusion import with_jumps
+from simkit_solvers.problems.marks import jump_count
+from simkit_solvers.random.generator import Words
+from simkit_solvers.random.noise import Purpose, StepWords
 
 import simkit
+from simkit import InputError, load
 from simkit.build.assembly import build
-from simkit.build.experiment import load
 from simkit.closed_forms.jump_diffusions import bates_call, kou_call
-from simkit.errors import InputError
 
 pytestmark = pytest.mark.usefixtures("quick_programs")
 

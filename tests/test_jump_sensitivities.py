@@ -12,29 +12,32 @@ import pytest
 from quick_code import quick_jit
 from scipy import stats
 from simkit_physics import ImmigrationDeath, Kou, Merton, Schlogl
-from simkit_solvers.derivatives.coupled_network import CoupledNetwork
-from simkit_solvers.derivatives.extra_jump import extra_jump
-from simkit_solvers.derivatives.jump_sensitivity import (
-    Coupling,
-    Differentiated,
+from simkit_solvers import (
+    AbstractChange,
+    CounterNoise,
+    Curve,
+    Direction,
+    Event,
+    Grid,
+    JumpGrid,
+    JumpNoise,
+    States,
+    extra_jump,
     finite_difference,
     girsanov,
+    integrate,
+    integrate_jumps,
     likelihood_ratio,
+    make_solver,
+    scheduled,
+    seed_key,
     weak_derivative,
 )
-from simkit_solvers.grids.grid import Grid
-from simkit_solvers.grids.jump_grid import JumpGrid
-from simkit_solvers.loops.integrate import integrate
-from simkit_solvers.loops.jumps import _Path, _turn, integrate_jumps
-from simkit_solvers.methods.jump.jump_method import MOVED_EVENT, NO_RATIO, WAITING, JumpNoise, Jumps
-from simkit_solvers.methods.registry import make_solver
+from simkit_solvers.derivatives.coupled_network import CoupledNetwork
+from simkit_solvers.derivatives.jump_sensitivity import Coupling, Differentiated
+from simkit_solvers.loops.jumps import _Path, _turn
+from simkit_solvers.methods.jump.jump_method import MOVED_EVENT, NO_RATIO, WAITING, Jumps
 from simkit_solvers.numerics.tangents import as_tangent
-from simkit_solvers.problems.curve import Curve
-from simkit_solvers.problems.directions import Direction
-from simkit_solvers.problems.observe import States
-from simkit_solvers.problems.schedule import AbstractChange, Event, scheduled
-from simkit_solvers.random.generator import seed_key
-from simkit_solvers.random.noise import CounterNoise
 
 from simkit.closed_forms.jump_diffusions import kou_call, merton_call
 

@@ -7,14 +7,11 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from simkit import InputError, NumericalError, load, sensitivity, uncertainty
 from simkit.build.assembly import build
-from simkit.build.experiment import load
-from simkit.derivatives import sensitivities
 from simkit.derivatives.choice import first_offer, second_offer
 from simkit.derivatives.facts import Facts
 from simkit.derivatives.targets import admitted, changes, find_target, program_of
-from simkit.errors import InputError, NumericalError
-from simkit.studies.experiments import uncertainty_of
 
 LIMIT = 4.0
 
@@ -27,7 +24,7 @@ def last(found, name):
 def derivative(experiment, wrt, of, kind="derivative", **section):
     """Mean, standard error, estimator and reason of one derivative, or one second derivative."""
     second = {"second": [wrt]} if kind == "second" else {}
-    found = sensitivities({**experiment, "sensitivity": {"wrt": [wrt], "of": [of], **second, **section}})
+    found = sensitivity({**experiment, "sensitivity": {"wrt": [wrt], "of": [of], **second, **section}})
     texts = (found[f"{of}_{kind}_{part}"].values.item() for part in ("estimator", "reason"))
     return last(found, f"{of}_{kind}"), last(found, f"{of}_{kind}_stderr"), *texts
 
@@ -75,7 +72,7 @@ def test_a_kink_that_one_of_two_parameters_leaves_alone_bends_nothing():
         "observe": {"price": "S**2"},
         "sensitivity": {"wrt": ["S", "v"], "second": ["S", ["S", "v"], "v"]},
     }
-    found = sensitivities(experiment)
+    found = sensitivity(experiment)
     chosen = dict(zip(found["pair"].values, found["price_second_estimator"].values, strict=True))
     assert chosen == {"S, S": "pathwise", "S, v": "pathwise", "v, v": "finite differences"}
 
@@ -179,7 +176,7 @@ def test_a_path_that_rests_where_the_value_jumps_has_no_weight():
         "sensitivity": {"wrt": ["c"], "method": "smoothing"},
     }
     with pytest.raises(NumericalError, match="the noise vanishes where the path is looked at"):
-        sensitivities(experiment)
+        sensitivity(experiment)
 
 
 @pytest.mark.parametrize(
@@ -212,7 +209,7 @@ def test_conditions_on_time_do_not_move_against_steps(changed, wrt, second):
     with pytest.raises(
         InputError, match=f"wrt: {wrt} moves (a condition on [tc]|the bends of c) against the"
     ):
-        sensitivities({**experiment, "sensitivity": section})
+        sensitivity({**experiment, "sensitivity": section})
 
 
 @pytest.mark.more
@@ -321,7 +318,7 @@ def test_at_a_rate_of_zero_one_event_more_tells():
         assert estimator == "weak derivative"
         assert abs(found - (1 - math.exp(-1))) < LIMIT * error
     section = {"wrt": ["alpha"], "of": ["count"], "check": True}
-    checked = sensitivities({**ARRIVALS, "model": written, "sensitivity": section})
+    checked = sensitivity({**ARRIVALS, "model": written, "sensitivity": section})
     assert float(checked["count_derivative_check_stderr"][0]) > 0
     assert abs(float(checked["count_derivative_z"][0])) < LIMIT
     # From two molecules the third to come is one too many, if both live.
@@ -455,7 +452,7 @@ time: {t1: 1, steps: 2}
 uncertainty: {method: propagate, points: 16, paths: 4}
 """
     with pytest.raises(InputError, match="the least eigenvalue of the correlations: must be >= -1e-12"):
-        uncertainty_of(text)
+        uncertainty(text)
 
 
 SPREAD = {
@@ -491,7 +488,7 @@ def test_no_noise_drives_the_look_at_a_random_start(wrt):
 
 @pytest.mark.more
 def test_a_random_start_has_its_density_in_derivatives():
-    found = sensitivities({**SPREAD, "sensitivity": {"wrt": ["m", "b"], "of": ["each"]}})
+    found = sensitivity({**SPREAD, "sensitivity": {"wrt": ["m", "b"], "of": ["each"]}})
     for row, wanted in enumerate((norm.pdf(0.4, 0, 0.5), norm.pdf(0.4, 0.1, math.sqrt(1.25)))):
         slopes, errors = (found[f"each_derivative{x}"].values[:, row] for x in ("", "_stderr"))
         assert np.all(np.abs(slopes - [wanted, -wanted]) < LIMIT * errors)

@@ -10,18 +10,22 @@ from jax.flatten_util import ravel_pytree
 from quick_code import quick_jit
 from scipy.linalg import expm, solve_continuous_lyapunov, solve_discrete_lyapunov
 from simkit_physics import DoubleWell, DoubleWellLangevin
-from simkit_solvers.grids.grid import Grid
-from simkit_solvers.loops.integrate import integrate
+from simkit_solvers import (
+    BAOAB,
+    AbstractHamiltonian,
+    AbstractOverdampedLangevin,
+    AbstractUnderdampedLangevin,
+    CounterNoise,
+    Draw,
+    Grid,
+    Scalar,
+    States,
+    integrate,
+    make_solver,
+    seed_key,
+)
 from simkit_solvers.loops.step import stepper_for
-from simkit_solvers.methods.langevin.baoab import BAOAB
-from simkit_solvers.methods.registry import make_solver
-from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.problems.hamiltonian import AbstractHamiltonian
-from simkit_solvers.problems.langevin import AbstractOverdampedLangevin, AbstractUnderdampedLangevin
-from simkit_solvers.problems.observe import States
 from simkit_solvers.problems.terms import brownian_increment, langevin_terms
-from simkit_solvers.random.generator import seed_key
-from simkit_solvers.random.noise import CounterNoise, Draw
 from solver_problems import PairNoise, PairState, QuadState, Wells
 
 PATHS, STEPS = 2048, 4000

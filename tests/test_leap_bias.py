@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.linalg import expm
 
+from simkit import load
 from simkit.build.assembly import build
-from simkit.build.experiment import load
 from simkit.ensemble.run import run_ensemble
 from simkit.results.dataset import to_dataset
 from simkit.results.table import print_table

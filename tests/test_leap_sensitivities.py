@@ -58,7 +58,7 @@ def pairs():
 
 def figures(experiment, **overrides):
     """Those of each derivative, by quantity and parameter."""
-    each = summary(simkit.sensitivities(experiment, overrides=overrides))["quantities"].items()
+    each = summary(simkit.sensitivity(experiment, overrides=overrides))["quantities"].items()
     return {f"{name} by {label}": row for name, x in each for label, row in x["derivatives"].items()}
 
 

@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 from simkit_physics import GBM
 
+from simkit import InputError, OutputError, load
 from simkit.build.assembly import build
-from simkit.build.experiment import load
 from simkit.build.variants import load_variants
 from simkit.config.diagnostics import placed
 from simkit.config.documents import read_document
 from simkit.config.overrides import apply_overrides
-from simkit.errors import InputError, OutputError
 from simkit.studies import elementary_effects, sobol_indices
 from simkit.suggestions import shown
 

@@ -39,14 +39,16 @@ from simkit_physics import (
 from simkit_physics.nonlinear.kuramoto import AbstractKuramoto
 from simkit_physics.nonlinear.lorenz96 import AbstractLorenz96
 from simkit_physics.sized import of_size
-from simkit_solvers.grids.grid import Grid
-from simkit_solvers.loops.integrate import integrate
-from simkit_solvers.methods.registry import make_solver
-from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.problems.hamiltonian import AbstractHamiltonian
-from simkit_solvers.problems.observe import States
-from simkit_solvers.random.generator import seed_key
-from simkit_solvers.random.noise import CounterNoise
+from simkit_solvers import (
+    AbstractHamiltonian,
+    CounterNoise,
+    Grid,
+    Scalar,
+    States,
+    integrate,
+    make_solver,
+    seed_key,
+)
 
 
 def slope(problem, quantity, y, t=0.3):

@@ -8,8 +8,7 @@ float32 ones differently in the last bit.
 import numpy as np
 import pytest
 from simkit_physics import MODELS
-from simkit_solvers.problems.problem import parameters_of
-from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
+from simkit_solvers import AbstractReactionNetwork, parameters_of
 
 import simkit
 
@@ -48,16 +47,16 @@ def test_forward_reverse_and_differences_agree(name):
     if not given["sensitivity"]["wrt"]:
         assert not parameters_of(MODELS[name])
         return
-    found = simkit.sensitivities(given)
+    found = simkit.sensitivity(given)
     forward = found["total_derivative"].values
     smooth = found["total_derivative_estimator"].values == "pathwise"
     smooth |= found["total_derivative_reason"].values == "no path changes with it"
     assert np.all(smooth | (found["total_derivative_estimator"].values == "weak derivative"))
-    differences = simkit.sensitivities(given, overrides={"sensitivity.method": "finite_differences"})
+    differences = simkit.sensitivity(given, overrides={"sensitivity.method": "finite_differences"})
     scale = np.max(np.abs(forward)) + 1e-12
     np.testing.assert_allclose(
         forward[smooth], differences["total_derivative"].values[smooth], rtol=1e-5, atol=1e-8 * scale
     )
     if np.all(smooth):
-        reverse = simkit.sensitivities(given, overrides={"sensitivity.method": "reverse"})
+        reverse = simkit.sensitivity(given, overrides={"sensitivity.method": "reverse"})
         np.testing.assert_allclose(forward, reverse["total_derivative"].values, rtol=1e-7, atol=1e-9 * scale)

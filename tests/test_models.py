@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from model_examples import build, columns, functions, state, time
 from quick_code import quick_jit
 from simkit_physics import MODELS
-from simkit_solvers.problems.problem import AbstractSDE, check_parameters, parameters_of, variables_of
+from simkit_solvers import AbstractSDE, check_parameters, parameters_of, variables_of
 
 import simkit
+from simkit import load
 from simkit.build.assembly import build as build_simulation
-from simkit.build.experiment import load
 from simkit.cli.describe import model_snippet
 
 

@@ -12,9 +12,16 @@ import simkit_solvers.random.noise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from simkit_solvers.random.generator import Words, block, seed_key
-from simkit_solvers.random.noise import AbstractNoise, CoarsenedNoise, CounterNoise, Draw, HalvedNoise
-from simkit_solvers.random.normal import standard_normal
+from simkit_solvers import (
+    AbstractNoise,
+    CoarsenedNoise,
+    CounterNoise,
+    Draw,
+    HalvedNoise,
+    seed_key,
+    standard_normal,
+)
+from simkit_solvers.random.generator import Words, block
 
 H_DEVIATION, K_DEVIATION = np.sqrt(1 / 12), np.sqrt(1 / 720)  # of the areas of a unit step
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 from scipy.special import ndtri
-from simkit_solvers.random.generator import Stream, Words, block, seed_key, stream_key
-from simkit_solvers.random.normal import standard_normal, standard_normal_float64, uniform
+from simkit_solvers import Stream, seed_key, standard_normal, stream_key
+from simkit_solvers.random.generator import Words, block
+from simkit_solvers.random.normal import standard_normal_float64, uniform
 
 ERROR = 1.3e-6
 HALVES = 2**31  # patterns of one sign; half i has two-sided tail probability (i + 1/2) / 2**31

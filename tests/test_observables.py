@@ -5,11 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from quick_code import quick_jit
-from simkit_solvers.grids.grid import Grid
-from simkit_solvers.loops.integrate import integrate
+from simkit_solvers import Grid, integrate
 
+from simkit import load
 from simkit.build.assembly import build
-from simkit.build.experiment import load
 from simkit.expressions.expression import compile_expression
 from simkit.observe.observables import Observable, Observer
 

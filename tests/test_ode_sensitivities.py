@@ -11,27 +11,33 @@ import numpy as np
 import pytest
 from scipy import signal, special
 from simkit_physics import DoubleWell, ImmigrationDeath, OrnsteinUhlenbeck, Robertson
-from simkit_solvers.derivatives.crossing import Crossing, crossing
-from simkit_solvers.derivatives.forward_sensitivity import forward_sensitivities
-from simkit_solvers.derivatives.jump_sensitivity import girsanov
-from simkit_solvers.derivatives.ode_gradient import RETURNS_WITHIN, ode_gradient
-from simkit_solvers.derivatives.stationary import stationary_derivative
+from simkit_solvers import (
+    AbstractODE,
+    AdaptiveGrid,
+    CounterNoise,
+    Crossing,
+    Direction,
+    EulerMaruyama,
+    Grid,
+    JumpGrid,
+    JumpNoise,
+    Scalar,
+    States,
+    Tolerances,
+    crossing,
+    forward_sensitivities,
+    girsanov,
+    integrate,
+    integrate_adaptive,
+    make_solver,
+    ode_gradient,
+    parameter,
+    scheduled,
+    seed_key,
+    stationary_derivative,
+)
+from simkit_solvers.derivatives.ode_gradient import RETURNS_WITHIN
 from simkit_solvers.derivatives.transition_scores import WithScores
-from simkit_solvers.grids.adaptive_grid import AdaptiveGrid, Tolerances
-from simkit_solvers.grids.grid import Grid
-from simkit_solvers.grids.jump_grid import JumpGrid
-from simkit_solvers.loops.adaptive import integrate_adaptive
-from simkit_solvers.loops.integrate import integrate
-from simkit_solvers.methods.jump.jump_method import JumpNoise
-from simkit_solvers.methods.registry import make_solver
-from simkit_solvers.methods.sde.euler_maruyama import EulerMaruyama
-from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.problems.directions import Direction
-from simkit_solvers.problems.observe import States
-from simkit_solvers.problems.problem import AbstractODE, parameter
-from simkit_solvers.problems.schedule import scheduled
-from simkit_solvers.random.generator import seed_key
-from simkit_solvers.random.noise import CounterNoise
 
 KEY = seed_key(2)
 

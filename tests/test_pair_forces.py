@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from simkit_physics.pair_forces import pair_energy, pair_forces
-from simkit_solvers.numerics.self_adjoint import self_adjoint
+from simkit_solvers import self_adjoint
 
 CUTOFF = 2.0
 ARGS = {"depth": jnp.asarray(1.3), "diameter": jnp.asarray(0.9)}

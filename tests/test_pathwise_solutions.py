@@ -8,15 +8,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from quick_code import quick_jit
-from simkit_solvers.grids.grid import Grid
-from simkit_solvers.loops.integrate import integrate
-from simkit_solvers.methods.registry import SOLVERS, make_solver
-from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.problems.calculus import in_calculus
-from simkit_solvers.problems.observe import States
-from simkit_solvers.problems.problem import AbstractSDE
-from simkit_solvers.random.generator import seed_key
-from simkit_solvers.random.noise import CounterNoise
+from simkit_solvers import (
+    SOLVERS,
+    AbstractSDE,
+    CounterNoise,
+    Grid,
+    Scalar,
+    States,
+    in_calculus,
+    integrate,
+    make_solver,
+    seed_key,
+)
 from solver_problems import Given
 
 STEPS, PATHS = (32, 128), 8000

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from ensemble_examples import rows_of
 
+from simkit import CLOSED_FORMS, load
 from simkit.build.assembly import build
-from simkit.build.experiment import load
-from simkit.closed_forms import CLOSED_FORMS
 
 BLACK_SCHOLES = {"S": 100.0, "K": 100.0, "r": 0.05, "sigma": 0.2, "T": 1.0}
 CALL, PUT = "exp(-r*t) * maximum(exp(x) - K, 0)", "exp(-r*t) * maximum(K - exp(x), 0)"

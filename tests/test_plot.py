@@ -10,9 +10,7 @@ from dataset_examples import gbm_dataset, one_curve_dataset
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from simkit.errors import InputError, OutputError
-from simkit.pictures import plot_dataset, save_picture
-from simkit.results.storage import read_dataset, write_dataset
+from simkit import InputError, OutputError, plot_dataset, read_dataset, save_picture, write_dataset
 
 
 def labels(figure):

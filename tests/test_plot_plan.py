@@ -2,9 +2,8 @@
 
 import pytest
 
+from simkit import InputError, load
 from simkit.build.assembly import build
-from simkit.build.experiment import load
-from simkit.errors import InputError
 
 
 def experiment(plot):

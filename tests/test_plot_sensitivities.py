@@ -5,7 +5,7 @@ import pytest
 import xarray as xr
 from test_plot import assert_nothing_overlaps
 
-from simkit.pictures import plot_dataset
+from simkit import plot_dataset
 
 BANDS = "bands: two standard errors, where wider than the lines"
 LABELS, PAIRS = ["R0", "latent"], ["R0, R0", "R0, latent"]

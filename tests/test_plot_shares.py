@@ -6,7 +6,7 @@ from dataset_examples import gbm_dataset
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from test_plot import assert_nothing_overlaps
 
-from simkit.pictures import plot_dataset
+from simkit import plot_dataset
 from simkit.results.variant_dataset import combined
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import simkit
+from simkit import load
 from simkit.build.assembly import build
-from simkit.build.experiment import load
 from simkit.ensemble import programs
 from simkit.ensemble.paths import path_mesh, path_program
 from simkit.ensemble.run import ChunkProgram, Reduction, quantity_rows

@@ -8,17 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from simkit_physics import SIR, ImmigrationDeath
-from simkit_solvers.grids.jump_grid import JumpGrid
-from simkit_solvers.problems.calculus import in_calculus
-from simkit_solvers.problems.problem import parameters_of
-from simkit_solvers.problems.reaction_network import ChemicalLangevin
+from simkit_solvers import ChemicalLangevin, JumpGrid, in_calculus, parameters_of
 
 import simkit
+from simkit import InputError, NumericalError, load
 from simkit.build.assembly import build
-from simkit.build.experiment import load
 from simkit.ensemble.chunks import LEAF
 from simkit.ensemble.run import run_ensemble
-from simkit.errors import InputError, NumericalError
 from simkit.results.table import closing_line, summary
 
 quick = pytest.mark.usefixtures("quick_programs")

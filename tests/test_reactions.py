@@ -13,26 +13,30 @@ from hypothesis import strategies as st
 from quick_code import quick_jit
 from scipy import stats
 from simkit_physics import SIR, BirthDeath, ImmigrationDeath, Repressilator, Schlogl
-from simkit_solvers.grids.grid import Grid
-from simkit_solvers.grids.jump_grid import JumpGrid
-from simkit_solvers.loops.integrate import integrate
-from simkit_solvers.loops.jumps import integrate_jumps
-from simkit_solvers.methods.jump.jump_method import (
-    BAD_COUNT,
-    BAD_PROPENSITY,
-    TOO_MANY_STEPS,
+from simkit_solvers import (
+    AbstractReactionNetwork,
+    ChemicalLangevin,
+    CounterNoise,
+    EulerMaruyama,
+    Grid,
+    JumpGrid,
     JumpNoise,
-    check_rates,
+    Scalar,
+    States,
+    binomial,
+    exponential,
+    gamma,
+    integrate,
+    integrate_jumps,
+    make_solver,
+    parameter,
+    parameters_of,
+    poisson,
+    reaction,
+    seed_key,
 )
-from simkit_solvers.methods.registry import make_solver
-from simkit_solvers.methods.sde.euler_maruyama import EulerMaruyama
-from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.problems.observe import States
-from simkit_solvers.problems.problem import parameter, parameters_of
-from simkit_solvers.problems.reaction import reaction
-from simkit_solvers.problems.reaction_network import AbstractReactionNetwork, ChemicalLangevin
-from simkit_solvers.random.generator import Words, block, seed_key
-from simkit_solvers.random.noise import CounterNoise
+from simkit_solvers.methods.jump.jump_method import BAD_COUNT, BAD_PROPENSITY, TOO_MANY_STEPS, check_rates
+from simkit_solvers.random.generator import Words, block
 from simkit_solvers.random.variates import (
     LARGEST_INVERTED,
     _binomial_hat,
@@ -41,11 +45,7 @@ from simkit_solvers.random.variates import (
     _log_poisson,
     _poisson_hat,
     below_one,
-    binomial,
-    exponential,
-    gamma,
     inverted,
-    poisson,
 )
 
 METHODS = ("DirectMethod", "NextReaction", "TauLeaping")

@@ -10,27 +10,31 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from quick_code import quick_jit
-from simkit_solvers.grids.grid import Grid
-from simkit_solvers.grids.jump_grid import JumpGrid
-from simkit_solvers.loops.integrate import integrate
-from simkit_solvers.loops.jumps import integrate_jumps
-from simkit_solvers.loops.step import stepper_for
-from simkit_solvers.methods.jump.jump_method import AbstractJumpMethod, JumpNoise
-from simkit_solvers.methods.model_solver import AbstractModelSolver
-from simkit_solvers.methods.registry import (
+from simkit_solvers import (
     SOLVERS,
+    AbstractJumpMethod,
+    AbstractODE,
+    AbstractSDE,
+    Draw,
+    Grid,
+    JumpGrid,
+    JumpNoise,
+    SolverInfo,
+    States,
     check_solver,
+    integrate,
+    integrate_jumps,
     make_solver,
+    seed_key,
     solvers_by_problem,
     strong_order,
     weak_order,
 )
-from simkit_solvers.methods.solver_info import SolverInfo
-from simkit_solvers.problems.observe import States
-from simkit_solvers.problems.problem import AbstractODE, AbstractSDE
+from simkit_solvers.loops.step import stepper_for
+from simkit_solvers.methods.model_solver import AbstractModelSolver
 from simkit_solvers.problems.terms import takes_halves
-from simkit_solvers.random.generator import Words, seed_key
-from simkit_solvers.random.noise import Draw, StepWords
+from simkit_solvers.random.generator import Words
+from simkit_solvers.random.noise import StepWords
 from solver_problems import (
     MODEL_PROBLEMS,
     Additive,

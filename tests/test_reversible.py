@@ -10,17 +10,22 @@ import numpy as np
 import pytest
 from quick_code import quick_jit
 from simkit_physics import GBM, HenonHeiles, Lorenz63, Merton
-from simkit_solvers.derivatives.reversible import end_state
-from simkit_solvers.grids.grid import Grid
-from simkit_solvers.loops.integrate import integrate
-from simkit_solvers.methods.ode.symplectic import Leapfrog, Yoshida4
-from simkit_solvers.methods.sde.euler_maruyama import EulerMaruyama
-from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.problems.calculus import in_calculus
-from simkit_solvers.problems.observe import States
-from simkit_solvers.problems.problem import AbstractODE, AbstractSDE, parameter
-from simkit_solvers.random.generator import seed_key
-from simkit_solvers.random.noise import CounterNoise
+from simkit_solvers import (
+    AbstractODE,
+    AbstractSDE,
+    CounterNoise,
+    EulerMaruyama,
+    Grid,
+    Leapfrog,
+    Scalar,
+    States,
+    Yoshida4,
+    end_state,
+    in_calculus,
+    integrate,
+    parameter,
+    seed_key,
+)
 
 START = HenonHeiles.State(*map(jnp.asarray, (0.1, -0.2, 0.3, 0.1)))
 

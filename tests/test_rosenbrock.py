@@ -13,10 +13,8 @@ import numpy as np
 import pytest
 from quick_code import quick_jit
 from scipy.integrate import solve_ivp
-from simkit_solvers.methods.ode.rodas5p import Rodas5P
-from simkit_solvers.methods.ode.rosenbrock23 import Rosenbrock23
+from simkit_solvers import Rodas5P, Rosenbrock23, Scalar
 from simkit_solvers.numerics.elimination import factorise, inverse, solve, solve_sparse
-from simkit_solvers.numerics.scalar import Scalar
 
 SOLVERS = (Rodas5P(), Rosenbrock23())
 HIRES_END = (

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import simkit
-from simkit.build.experiment import load
-from simkit.errors import InputError
+from simkit import InputError, load
 
 pytestmark = pytest.mark.usefixtures("quick_programs")
 

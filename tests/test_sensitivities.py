@@ -17,8 +17,8 @@ from scipy.stats import multivariate_normal
 from typer.testing import CliRunner
 
 import simkit
+from simkit import InputError, NumericalError, load
 from simkit.build.assembly import build
-from simkit.build.experiment import load
 from simkit.cli import app
 from simkit.closed_forms import black_scholes_gamma, black_scholes_vanna, merton_call
 from simkit.derivatives.choice import first_offer, release_interval, smooth
@@ -30,7 +30,6 @@ from simkit.derivatives.table import print_table, summary
 from simkit.derivatives.targets import Target, changes, find_target, program_of
 from simkit.ensemble.chunks import Chunks
 from simkit.ensemble.paths import path_mesh
-from simkit.errors import InputError, NumericalError
 from simkit.expressions.expression import compile_expression
 
 EXACT = {
@@ -78,7 +77,7 @@ SCORED = {"sensitivity.method": "score", "sensitivity.of": "[digital]", "sensiti
 
 @pytest.fixture(scope="module")
 def greeks():
-    return simkit.sensitivities(EXACT)
+    return simkit.sensitivity(EXACT)
 
 
 @pytest.mark.more
@@ -94,7 +93,7 @@ def test_greeks_and_deviations_per_path_are_the_published_ones(greeks, name, lab
 
 @pytest.mark.more
 def test_the_score_has_its_published_deviation_and_smoothing_less(greeks):
-    found = derivatives(simkit.sensitivities(EXACT, ["S", "sigma"], overrides=SCORED), "digital")
+    found = derivatives(simkit.sensitivity(EXACT, ["S", "sigma"], overrides=SCORED), "digital")
     smoothed = derivatives(greeks, "digital")
     for label, value, sd in (("S", 0.0187620173458469, 0.0279292), ("sigma", -0.656670607104641, 4.507927)):
         mean, stderr, deviation, used = found[label]
@@ -107,7 +106,7 @@ def test_the_score_has_its_published_deviation_and_smoothing_less(greeks):
 @pytest.mark.more
 def test_greeks_away_from_the_money():
     """Where gamma and the digital's delta are not equal; no program is compiled anew for it."""
-    found = simkit.sensitivities(EXACT, overrides={"initial.S": 112.0})
+    found = simkit.sensitivity(EXACT, overrides={"initial.S": 112.0})
     numbers = {"S": 112.0, "K": 100.0, "r": 0.05, "sigma": 0.2, "T": 1.0}
     d2 = (np.log(1.12) + 0.05 - 0.02) / 0.2
     exact = {
@@ -133,7 +132,7 @@ STEPS = {
 @pytest.mark.more
 def test_gradual_release_keeps_the_variance_of_one_step():
     """The score of the scheme's own steps would have √50 times the deviation in S and more in sigma."""
-    found = derivatives(simkit.sensitivities(STEPS, overrides=SCORED), "digital")
+    found = derivatives(simkit.sensitivity(STEPS, overrides=SCORED), "digital")
     for label, value, one_step in (("S", 0.0187620173, 0.0279292), ("sigma", -0.656670607, 4.507927)):
         mean, stderr, sd, estimator = found[label]
         assert estimator == "score"
@@ -160,7 +159,7 @@ def test_smoothing_at_a_barrier_and_in_strikes():
 
     On many paths the variance is cut off at zero, where a score of both variables would be infinite.
     """
-    dataset = simkit.sensitivities(BARRIER)
+    dataset = simkit.sensitivity(BARRIER)
     found = derivatives(dataset, "out")
     assert {estimator for *_, estimator in found.values()} == {"smoothing"}
     amounts = {"S": 100.0, "K": 100.0, "B": 115.0}
@@ -189,7 +188,7 @@ def test_forward_reverse_and_differences_agree():
     smooth["ensemble"] |= {"devices": 1, "normals": "float64"}
     methods = ("auto", "reverse", "finite_differences")
     means = [
-        simkit.sensitivities(smooth, overrides={"sensitivity.method": each})["asian_derivative"].values
+        simkit.sensitivity(smooth, overrides={"sensitivity.method": each})["asian_derivative"].values
         for each in methods
     ]
     np.testing.assert_allclose(means[0], means[1], rtol=1e-9)
@@ -199,7 +198,7 @@ def test_forward_reverse_and_differences_agree():
 @pytest.mark.more
 def test_bits_do_not_depend_on_chunks():
     whole, cut = (
-        simkit.sensitivities(STEPS, ["sigma"], overrides={"ensemble.paths": 8192, "ensemble.chunk": chunk})
+        simkit.sensitivity(STEPS, ["sigma"], overrides={"ensemble.paths": 8192, "ensemble.chunk": chunk})
         for chunk in (8192, 2048)
     )
     for name in ("digital_derivative", "digital_derivative_stderr", "digital_mean"):
@@ -221,12 +220,12 @@ def test_a_score_needs_noise_where_the_parameter_acts():
         "observe": {"far": "x > 0.3"},
         "sensitivity": {"wrt": ["c", "s"]},
     }
-    dataset = simkit.sensitivities(hidden)
+    dataset = simkit.sensitivity(hidden)
     assert list(dataset["far_derivative_estimator"].values) == ["finite differences", "score"]
     assert "x moves with c, and no noise drives x" in str(dataset["far_derivative_reason"].values[0])
     hidden["model"]["sde"]["v"]["drift"] = "-v + c + where(v > 1, 1, 0)"
     hidden["observe"] = {"both": "x * v"}
-    assert simkit.sensitivities(hidden)["both_derivative_reason"].values[0] == (
+    assert simkit.sensitivity(hidden)["both_derivative_reason"].values[0] == (
         "the equations jump; no score: x moves with c, and no noise drives x; no smoothing: the equations "
         "jump with v"
     )
@@ -244,22 +243,22 @@ def test_where_a_weight_would_be_infinite_there_is_an_error():
         "sensitivity": {"wrt": ["c"]},
     }
     with pytest.raises(NumericalError, match="the noise vanishes"):
-        simkit.sensitivities(still, overrides={"sensitivity.method": "score"})
+        simkit.sensitivity(still, overrides={"sensitivity.method": "score"})
     still["model"]["sde"]["x"]["drift"] = "where(x > 5, -c, c)"
-    dataset = simkit.sensitivities(still)
+    dataset = simkit.sensitivity(still)
     assert list(dataset["up_derivative_estimator"].values) == ["finite differences"]
 
 
 @pytest.mark.more
 def test_nothing_is_silently_zero():
     with pytest.raises(InputError, match="pathwise derivative of digital in S would be wrong"):
-        simkit.sensitivities(STEPS, overrides={"sensitivity.method": "pathwise"})
+        simkit.sensitivity(STEPS, overrides={"sensitivity.method": "pathwise"})
     with pytest.raises(InputError, match="no score for digital in K: K is in the condition itself"):
-        simkit.sensitivities(STEPS, ["K"], overrides={"sensitivity.method": "score"})
+        simkit.sensitivity(STEPS, ["K"], overrides={"sensitivity.method": "score"})
     with pytest.raises(InputError, match="Milstein is not one to one"):
-        simkit.sensitivities(STEPS, overrides={"sensitivity.method": "score", "solver": "Milstein"})
+        simkit.sensitivity(STEPS, overrides={"sensitivity.method": "score", "solver": "Milstein"})
     changes = {"observe.fixed": "3 + 0*S", "sensitivity.of": "[S, fixed]", "sensitivity.second": "null"}
-    idle = simkit.sensitivities(EXACT, ["K"], overrides=changes | {"ensemble.paths": 64})
+    idle = simkit.sensitivity(EXACT, ["K"], overrides=changes | {"ensemble.paths": 64})
     for name, mean in (("S", None), ("fixed", 3.0)):
         assert np.all(idle[f"{name}_derivative"].values == 0)
         assert list(idle[f"{name}_derivative_reason"].values) == ["no path changes with it"]
@@ -272,7 +271,7 @@ def test_nothing_is_silently_zero():
         "sensitivity": {"wrt": ["xi"], "of": ["S"], "method": "pathwise"},
     }
     with pytest.raises(InputError, match="S in xi would be wrong: AndersenQE goes over from one law"):
-        simkit.sensitivities(by_moments)
+        simkit.sensitivity(by_moments)
 
 
 def test_a_single_place_moves_with_the_constants_behind_it():
@@ -289,7 +288,7 @@ def test_a_single_place_moves_with_the_constants_behind_it():
             "check": True,
         },
     }
-    found = simkit.sensitivities(moved)
+    found = simkit.sensitivity(moved)
     mean = float(found["end_mean"])
     for suffix in ("", "_check"):
         first, second = found[f"end_derivative{suffix}"].values, found[f"end_second{suffix}"].values
@@ -310,15 +309,15 @@ def test_the_root_of_a_square_has_a_kink():
         "observe": {"far": "sqrt((x - K)**2)"},
         "sensitivity": {"wrt": ["K", "x"], "second": ["K", "x"]},
     }
-    found = simkit.sensitivities(rooted)
+    found = simkit.sensitivity(rooted)
     away = found["far_second"].values - 2 / np.sqrt(2 * np.pi)
     assert np.all(abs(away) < 4.9 * found["far_second_stderr"].values)
     assert list(found["far_second_estimator"].values) == ["finite differences", "mixed"]
     changes = {"observe.far": "sqrt((integral(x) - K)**2)", "ensemble.paths": 8}
-    held = simkit.sensitivities(rooted, overrides=changes)["far_second_reason"].values
+    held = simkit.sensitivity(rooted, overrides=changes)["far_second_reason"].values
     assert held[1] == "the slope jumps, and x moves the integral along the path at once, before any noise"
     model = {"sde": {"x": {"drift": "sqrt((x - K)**2)", "noise": {"W": 1.0}}}}
-    found = simkit.sensitivities(rooted | {"model": model}, overrides={"observe": None, "ensemble.paths": 8})
+    found = simkit.sensitivity(rooted | {"model": model}, overrides={"observe": None, "ensemble.paths": 8})
     assert list(found["x_second_estimator"].values) == ["finite differences"] * 2
 
 
@@ -332,7 +331,7 @@ def test_rounding_is_no_standard_error():
         "observe": {"end": "1*X"},
         "sensitivity": {"wrt": ["mu", "theta"], "second": ["mu"], "check": True},
     }
-    found = simkit.sensitivities(linear)
+    found = simkit.sensitivity(linear)
     assert float(found["end_derivative_check_stderr"][0]) > 0
     assert np.isnan(found["end_derivative_z"][0])
     assert np.isnan(found["end_second_z"][0])
@@ -411,16 +410,16 @@ def test_quantities_stand_in_the_order_of_the_file(quick_programs):
     names = ["plain", "digital", "square", "above"]
     observe = dict(zip(names, ["S", "where(S > 100, 1, 0)", "S**2", "where(S > 90, 1, 0)"], strict=True))
     experiment = {**EXACT, "observe": observe, "sensitivity": {"wrt": ["S"]}}
-    found = simkit.sensitivities(experiment, overrides={"ensemble.paths": 64})
+    found = simkit.sensitivity(experiment, overrides={"ensemble.paths": 64})
     assert found.attrs["quantities"].split() == names
     reverse = {**experiment, "sensitivity": {"wrt": ["S"], "of": names[::-1]}}
-    found = simkit.sensitivities(reverse, overrides={"ensemble.paths": 64})
+    found = simkit.sensitivity(reverse, overrides={"ensemble.paths": 64})
     assert found.attrs["quantities"].split() == names[::-1]
 
 
 def test_bad_names_are_told_as_they_were_given(tmp_path):
     with pytest.raises(InputError, match=r"(?m)^wrt: sensitivity.wrt\[0\]: unknown name 'sgima'"):
-        simkit.sensitivities(EXACT, "sgima")
+        simkit.sensitivity(EXACT, "sgima")
     (tmp_path / "e.yaml").write_text(json.dumps(EXACT | {"output": "e.zarr"}))
     told = CliRunner().invoke(app, ["sensitivity", str(tmp_path / "e.yaml"), "--wrt", "sgima"])
     assert told.exit_code == 2
@@ -436,7 +435,7 @@ def test_a_method_that_would_be_wrong_is_placed_in_the_file(tmp_path):
     with pytest.raises(
         InputError, match=r"digital.yaml:5:33: sensitivity.method: the pathwise derivative of"
     ):
-        simkit.sensitivities(file)
+        simkit.sensitivity(file)
 
 
 def test_a_curve_has_no_single_number_to_move():
@@ -456,7 +455,7 @@ def test_an_ordinary_equation_says_why_a_derivative_is_0_and_how_far_differences
         "observe": {"big": "x > 5", "one": "1 + 0*x", "y": "x"},
         "sensitivity": {"wrt": ["a", "idle"], "check": True},
     }
-    found = simkit.sensitivities(experiment)
+    found = simkit.sensitivity(experiment)
     unused = "nothing in the experiment uses it"
     for name, reason in (
         ("big", "the value is a step, and flat around here"),
@@ -481,8 +480,8 @@ def test_differences_are_set_beside_the_derivatives():
         "ensemble": {"paths": 2**13, "seed": 1, "devices": 1},
     }
     checked["sensitivity"] = {"wrt": ["K"], "of": ["digital"], "check": True}
-    found = simkit.sensitivities(checked)
-    by_differences = simkit.sensitivities(
+    found = simkit.sensitivity(checked)
+    by_differences = simkit.sensitivity(
         checked, overrides={"sensitivity.method": "finite_differences", "sensitivity.check": False}
     )
     assert found["digital_derivative_check"].values == by_differences["digital_derivative"].values
@@ -508,7 +507,7 @@ def test_an_extreme_that_may_be_the_initial_value_is_not_released():
         "observe": {"high": "max(X)"},
         "sensitivity": {"wrt": ["X", "sigma"], "second": ["X", ["X", "sigma"]], "check": True},
     }
-    found = simkit.sensitivities(experiment)
+    found = simkit.sensitivity(experiment)
     assert list(found["high_second_estimator"].values) == ["finite differences", "mixed"]
     assert abs(float(found["high_second_z"][1])) < 4
     assert abs(float(found["high_second"][0]) - 0.83) < 0.06
@@ -523,8 +522,8 @@ def test_variants_have_sensitivities_of_their_own(tmp_path, monkeypatch):
         "ensemble": {"paths": 4096, "seed": 5},
         "sensitivity": {"wrt": ["S", "sigma"], "of": ["call"]},
     }
-    alone = simkit.sensitivities(whole, overrides={"model.sigma": 0.1})
-    found = simkit.sensitivities(whole | {"variants": variants})
+    alone = simkit.sensitivity(whole, overrides={"model.sigma": 0.1})
+    found = simkit.sensitivity(whole | {"variants": variants})
     calm = found.sel(variant="calm")
     assert np.array_equal(calm["call_derivative"], alone["call_derivative"])
     assert list(calm["parameter_value"].values) == [100.0, 0.1]
@@ -549,7 +548,7 @@ def test_variants_have_sensitivities_of_their_own(tmp_path, monkeypatch):
 
     apart = {"usual": None, "calm": {"sensitivity.wrt": ["S"]}}
     with pytest.raises(InputError, match=r"variant calm: has sensitivity\.wrt: \['S'\], and usual has"):
-        simkit.sensitivities(whole | {"variants": apart})
+        simkit.sensitivity(whole | {"variants": apart})
 
 
 @pytest.mark.more
@@ -565,7 +564,7 @@ def test_bits_do_not_depend_on_what_is_saved(method):
         "sensitivity": {"wrt": ["mu", "xi"], "of": ["up"], "method": method},
     }
     found = [
-        simkit.sensitivities(experiment, overrides={"save.points": points})["up_derivative"].values
+        simkit.sensitivity(experiment, overrides={"save.points": points})["up_derivative"].values
         for points in (1, 4, 12)
     ]
     assert np.array_equal(found[0], found[1])
@@ -617,7 +616,7 @@ def test_counts_by_copies_and_by_likelihood(method, estimators):
     m = alpha / mu * (1 - left)
     slopes = np.array([m / alpha, -m / mu + alpha / mu * t * left])
     exact = {"square": (1 + 2 * m) * slopes, "many": np.exp(n * np.log(m) - m - gammaln(n + 1)) * slopes}
-    found = simkit.sensitivities(network)
+    found = simkit.sensitivity(network)
     for (name, values), estimator in zip(exact.items(), estimators, strict=True):
         assert set(found[f"{name}_derivative_estimator"].values) == {estimator}
         z = (found[f"{name}_derivative"].values - values) / found[f"{name}_derivative_stderr"].values
@@ -643,7 +642,7 @@ def test_copies_are_refused_where_there_are_none():
         with pytest.raises(
             InputError, match=rf"sensitivity.method: no {method.replace('_', ' ')} .*: {reason}"
         ):
-            simkit.sensitivities(experiment, overrides={"sensitivity.method": method, **settings})
+            simkit.sensitivity(experiment, overrides={"sensitivity.method": method, **settings})
 
 
 @pytest.mark.more
@@ -659,7 +658,7 @@ def test_the_number_of_jumps_of_a_jump_diffusion():
         "observe": {"put": "exp(-r*t) * maximum(100 - S, 0)"},
         "sensitivity": {"wrt": ["rate", "r"]},
     }
-    found = simkit.sensitivities(jumps)
+    found = simkit.sensitivity(jumps)
     assert list(found["put_derivative_estimator"].values) == ["weak derivative", "pathwise"]
 
     def put(rate, r):
@@ -688,7 +687,7 @@ def test_equations_that_jump_have_no_pathwise_derivative():
         "sensitivity": {"wrt": ["a", "c"]},
     }
     given, checked = (
-        simkit.sensitivities(switched, overrides={"sensitivity.method": method})
+        simkit.sensitivity(switched, overrides={"sensitivity.method": method})
         for method in ("auto", "finite_differences")
     )
     assert list(given["x_derivative_estimator"].values) == ["score", "finite differences"]
@@ -823,7 +822,7 @@ def test_no_path_at_all_is_no_table():
         "sensitivity": {"wrt": ["k"]},
     }
     with pytest.raises(NumericalError, match=r"^none of the 3 paths has finite values and derivatives"):
-        simkit.sensitivities(lost)
+        simkit.sensitivity(lost)
 
 
 def test_coupled_copies_are_so_close_that_their_bias_is_small():
@@ -848,7 +847,7 @@ def test_scores_share_out_noises_that_drive_all_variables(noises):
         "observe": {"both": "(x < 0.3)*(y < 0.2)"},
         "sensitivity": {"wrt": ["a", "x"], "method": "score"},
     }
-    found = simkit.sensitivities(experiment)
+    found = simkit.sensitivity(experiment)
     law = multivariate_normal(cov=matrix @ matrix.T)
     first, last = (
         (law.cdf([0.2 + h, 0.4 + g]) - law.cdf([0.2 - h, 0.4 - g])) / 2e-3 for h, g in ((1e-3, 0), (0, 1e-3))

@@ -58,7 +58,7 @@ def covered(experiment, exact, seeds, crossing=(), **overrides):
     """
     with_bias, without, unclaimed = {}, {}, set()
     for seed in range(seeds):
-        found = rows(simkit.sensitivities(experiment, overrides={"ensemble.seed": seed} | overrides))
+        found = rows(simkit.sensitivity(experiment, overrides={"ensemble.seed": seed} | overrides))
         for key, value in exact.items():
             row = found[key]
             off = row["derivative"] - value
@@ -135,7 +135,7 @@ def test_processes_that_revert(model, moments, variable, start, parameters, quic
 
 def test_the_mean_has_the_step_bias_of_a_run(quick_programs):
     changes = {"sensitivity.of": ["square"], "sensitivity.wrt": ["r"], "sensitivity.second": None}
-    found, run = simkit.sensitivities(GBM, overrides=changes), simkit.run(GBM)
+    found, run = simkit.sensitivity(GBM, overrides=changes), simkit.run(GBM)
     for suffix in ("bias", "bias_stderr"):
         assert found[f"square_{suffix}"].item() == pytest.approx(run[f"square_{suffix}"].item(), rel=1e-3)
     file = io.StringIO()
@@ -156,7 +156,7 @@ def requests_of_study(monkeypatch, **overrides):
     monkeypatch.setattr(study, "compiled", asked)
     changes = {"sensitivity.of": ["square"], "sensitivity.wrt": ["r"], "sensitivity.second": None} | overrides
     with pytest.raises(AskedError) as raised:
-        simkit.sensitivities(GBM, overrides=changes)
+        simkit.sensitivity(GBM, overrides=changes)
     return raised.value.args[0]
 
 
@@ -175,9 +175,9 @@ def test_code_is_made_quickly_for_levels_of_few_paths_alone(monkeypatch):
 def test_step_errors_do_not_depend_on_how_code_is_made(monkeypatch):
     """But for the last digit of normals in float32, which a compiler may round in one way or another."""
     changes = {"sensitivity.of": ["square"], "sensitivity.wrt": ["r"], "sensitivity.second": None}
-    quick = rows(simkit.sensitivities(GBM, overrides=changes))["square", "r"]
+    quick = rows(simkit.sensitivity(GBM, overrides=changes))["square", "r"]
     monkeypatch.setattr(part, "FEW_PATH_STEPS", 0)
-    full = rows(simkit.sensitivities(GBM, overrides=changes))["square", "r"]
+    full = rows(simkit.sensitivity(GBM, overrides=changes))["square", "r"]
     for key in ("derivative", "stderr"):
         assert quick[key] == full[key]
     for key in ("bias", "bias_stderr"):
@@ -193,8 +193,8 @@ def test_where_dates_are_those_of_steps_they_stay_when_steps_are_halved(quick_pr
         "ensemble": {"paths": 2**15, "devices": 1},
         "time": {"t1": 1.0, "steps": 4},
     }
-    euler = rows(simkit.sensitivities(GBM | changes))
-    exact = rows(simkit.sensitivities(GBM | changes, overrides={"solver": "ExactSampling"}))
+    euler = rows(simkit.sensitivity(GBM | changes))
+    exact = rows(simkit.sensitivity(GBM | changes, overrides={"solver": "ExactSampling"}))
     assert euler["knocked", "S"]["estimator"] == "smoothing"
     for key, row in euler.items():
         off = row["derivative"] - row["bias"] - exact[key]["derivative"]
@@ -204,7 +204,7 @@ def test_where_dates_are_those_of_steps_they_stay_when_steps_are_halved(quick_pr
 
 def test_an_exact_law_has_no_step_error(quick_programs):
     changes = {"solver": "ExactSampling", "sensitivity.of": ["call"], "sensitivity.second": None}
-    found = simkit.sensitivities(GBM, overrides=changes)
+    found = simkit.sensitivity(GBM, overrides=changes)
     assert not [name for name in found if "bias" in name or "step_error" in name]
 
 
@@ -215,7 +215,7 @@ def test_bits_do_not_depend_on_devices_and_chunks(quick_programs):
         "sensitivity": {"wrt": ["S", "sigma"], "of": ["digital"]},
     }
     found = [
-        simkit.sensitivities(GBM | changes, overrides=overrides)
+        simkit.sensitivity(GBM | changes, overrides=overrides)
         for overrides in ({"ensemble.devices": 1}, {"ensemble.devices": 2, "ensemble.chunk": 5000})
     ]
     for name in ("bias", "derivative_bias", "derivative_bias_stderr", "derivative_tail_index"):
@@ -263,12 +263,12 @@ def test_a_derivative_that_its_step_bias_makes_ends_the_command_with_3(quick_pro
 
 def test_python_warns_of_a_mean_and_a_derivative_that_step_biases_make(quick_programs):
     with pytest.warns(UserWarning, match=r"^! y, y by x: no result") as told:
-        found = simkit.sensitivities(STEEP, overrides={"observe.y": "x"})
+        found = simkit.sensitivity(STEEP, overrides={"observe.y": "x"})
     assert len(told) == 1
     assert json.loads(found.attrs["unresolved"]) == {"y": 88, "y by x": 88}
     variants = STEEP | {"variants": {"few": {}, "enough": {"time.steps": 200}}}
     with pytest.warns(UserWarning, match=r"^! y by x of variant few: no result") as told:
-        simkit.sensitivities(variants)
+        simkit.sensitivity(variants)
     assert "enough" not in str(told[0].message)
 
 
@@ -283,7 +283,7 @@ def test_a_derivative_of_nothing_but_rounding_is_a_result(quick_programs):
         "observe": {"y": "x"},
         "sensitivity": {"wrt": ["theta"], "of": ["y"]},
     }
-    found = simkit.sensitivities(experiment)
+    found = simkit.sensitivity(experiment)
     assert json.loads(found.attrs["unresolved"]) == json.loads(found.attrs["too_few_steps"]) == {}
 
 
@@ -295,7 +295,7 @@ def test_steps_that_matter_are_told(quick_programs):
         "sensitivity.of": ["square"],
         "sensitivity.second": None,
     }
-    found = simkit.sensitivities(GBM, overrides=changes | {"model.mu": 0.5, "constants.r": 0.5})
+    found = simkit.sensitivity(GBM, overrides=changes | {"model.mu": 0.5, "constants.r": 0.5})
     assert "square by S" in json.loads(found.attrs["too_few_steps"])
     file = io.StringIO()
     print_table(found, file)
@@ -320,7 +320,7 @@ FELLER = {
 @pytest.mark.more
 def test_an_estimator_whose_variance_grows_with_the_steps_is_no_result(quick_programs):
     """Heston where the variance touches zero: 228 ± 263 was printed where 49.34 is right."""
-    found = simkit.sensitivities(FELLER, overrides={"sensitivity.method": "reverse"})
+    found = simkit.sensitivity(FELLER, overrides={"sensitivity.method": "reverse"})
     row = rows(found)["call", "v"]
     assert row["flag"] == "no result"
     assert row["derivative"] is None
@@ -333,7 +333,7 @@ def test_an_estimator_whose_variance_grows_with_the_steps_is_no_result(quick_pro
     assert "! no result: call by v" in file.getvalue()
     values, errors, *_ = relative(found, "call", "derivative")
     assert np.isnan([*values, *errors]).all()
-    remedied = rows(simkit.sensitivities(FELLER, overrides={"solver": "AndersenQE", "time.steps": 32}))[
+    remedied = rows(simkit.sensitivity(FELLER, overrides={"solver": "AndersenQE", "time.steps": 32}))[
         "call", "v"
     ]
     assert remedied["flag"] == ""
@@ -357,7 +357,7 @@ def test_a_heavy_tail_is_flagged(quick_programs, monkeypatch):
         "observe": {"f": "S > 105"},
         "sensitivity": {"wrt": ["S"], "second": ["S"]},
     }
-    found = simkit.sensitivities(FELLER | digital)
+    found = simkit.sensitivity(FELLER | digital)
     first, second = rows(found)["f", "S"], rows(found)["f", "S, S"]
     assert (first["flag"], second["flag"]) == ("", "heavy tail")
     assert second["tail_index"] < 2 < first["tail_index"]
@@ -379,7 +379,7 @@ def test_a_derivative_has_an_order_of_its_own(quick_programs, steps):
         "observe": {"f": "X**2"},
         "sensitivity": {"wrt": ["s"]},
     }
-    row = rows(simkit.sensitivities(fast))["f", "s"]
+    row = rows(simkit.sensitivity(fast))["f", "s"]
     error = np.hypot(row["stderr"], row["bias_stderr"])
     assert abs(row["derivative"] - row["bias"] - 2 * 0.1 / 100) < 4 * error
     assert row["bias_stderr"] < 0.003
@@ -403,7 +403,7 @@ def test_what_the_mean_does_not_see_is_seen_by_its_derivative(quick_programs):
         "observe": {"f": "X + part*Y**2"},
         "sensitivity": {"wrt": ["part"]},
     }
-    row = rows(simkit.sensitivities(hidden))["f", "part"]
+    row = rows(simkit.sensitivity(hidden))["f", "part"]
     assert row["resolved"] is False
     assert row.get("bias_stderr") is None
     assert 0.003 < row["bias_bound"] < 0.0417
@@ -420,7 +420,7 @@ def test_where_longer_steps_say_little_shorter_ones_are_taken(method, quick_prog
         "precision": "float64",
         "sensitivity": {"wrt": ["x"], "of": ["x"], "method": method},
     }
-    row = rows(simkit.sensitivities(swinging))["x", "x"]
+    row = rows(simkit.sensitivity(swinging))["x", "x"]
     assert abs(row["derivative"] - np.exp(-30.0)) < 1e-9
     assert row.get("bias") is None  # no order fits shorter steps either, and the bound is from these
     assert row["bias_bound"] < 1e-9

@@ -32,7 +32,7 @@ def test_a_step_is_traced_seldom_whatever_is_differentiated(monkeypatch):
     for name, second in (("call", {}), ("digital", {}), ("digital", gamma), ("call", gamma)):
         section = {"wrt": ["S1", "S2", "S3", "mu1"], "of": [name]} | second
         steps.clear()
-        simkit.sensitivities(experiment | {"sensitivity": section})
+        simkit.sensitivity(experiment | {"sensitivity": section})
         counts[name, bool(second)] = len(steps)
     assert counts["call", False] <= 8
     assert counts["digital", False] <= 18

@@ -8,12 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from simkit_physics import MODELS
-from simkit_solvers.problems.noise_check import check_noise
-from simkit_solvers.problems.problem import AbstractODE, AbstractSDE, check_shapes
+from simkit_solvers import AbstractODE, AbstractSDE, check_noise
+from simkit_solvers.problems.problem import check_shapes
 from solver_problems import PairNoise, PairState
 
 import simkit
-from simkit.errors import InputError
+from simkit import InputError
 
 
 class Other(NamedTuple):

@@ -7,9 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from quick_code import quick_jit
+from simkit_solvers import SOLVERS, Draw, make_solver
 from simkit_solvers.loops.step import stepper_for
-from simkit_solvers.methods.registry import SOLVERS, make_solver
-from simkit_solvers.random.noise import Draw
 from solver_problems import Additive, Commutative, Diagonal, Driven, General, PairState, QuadState, Wells
 
 T, H = 0.3, 0.07

@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 from simkit_physics import MODELS
 from simkit_physics.sized import is_sized, of_size, pair_name
-from simkit_solvers.problems.problem import check_parameters, parameters_of, variables_of
+from simkit_solvers import check_parameters, parameters_of, variables_of
 
 import simkit
+from simkit import InputError, load
 from simkit.build.assembly import build
-from simkit.build.experiment import load
-from simkit.errors import InputError
 from simkit.schema import experiment_schema
 
 SIZED = {name: model for name, model in MODELS.items() if is_sized(model)}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from model_examples import columns
 from simkit_physics import CIR, Heston
-from simkit_physics.square_root import sqrt_positive
+from simkit_solvers import sqrt_positive
 
 
 @pytest.fixture(autouse=True)

@@ -8,10 +8,7 @@ import pytest
 from test_cli import simkit_command
 
 import simkit
-from simkit.derivatives import sensitivities
-from simkit.errors import InputError, OutputError
-from simkit.results.storage import read_dataset, write_dataset
-from simkit.studies.experiments import uncertainty_of
+from simkit import InputError, OutputError, read_dataset, sensitivity, uncertainty, write_dataset
 
 RUN = {
     "constants": {"K": 100.0},
@@ -62,7 +59,7 @@ def test_variants_are_a_column(tmp_path):
 
 
 def test_sensitivities_and_studies_are_tables_too(tmp_path):
-    found = sensitivities(
+    found = sensitivity(
         {**RUN, "sensitivity": {"wrt": ["model.sigma", "initial.S"], "of": ["call", "square"]}}
     )
     write_dataset(found, tmp_path / "greeks.csv")
@@ -85,7 +82,7 @@ def test_sensitivities_and_studies_are_tables_too(tmp_path):
         "observe": {"end": "x"},
         "uncertainty": {"method": "sobol", "points": 32},
     }
-    found = uncertainty_of(experiment)
+    found = uncertainty(experiment)
     write_dataset(found, tmp_path / "study.csv")
     lines = {(x["measure"], x["parameter"]): x for x in lines_of(tmp_path / "study.csv")}
     for i, name in enumerate(laws):
@@ -121,7 +118,7 @@ def test_no_command_drops_paths_that_are_asked_for(command, tmp_path, monkeypatc
     assert "save.paths: found.csv holds statistics only; write .zarr or .nc" in result.stderr
     if command == "uncertainty":
         with pytest.raises(InputError, match="holds statistics only"):
-            uncertainty_of(experiment, out=tmp_path / "found.csv")
+            uncertainty(experiment, out=tmp_path / "found.csv")
 
 
 def test_statistics_are_no_initial_values(tmp_path, quick_programs):

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import simkit
+from simkit import load
 from simkit.build.assembly import build
-from simkit.build.experiment import load
 from simkit.cli.app import app
 from simkit.ensemble.run import run_ensemble
 from simkit.ensemble.step_bias.coupled_steps import BIAS_PATHS, bias_run, orders

@@ -4,9 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from simkit_solvers import Draw, make_solver
 from simkit_solvers.loops.step import stepper_for
-from simkit_solvers.methods.registry import make_solver
-from simkit_solvers.random.noise import Draw
 from solver_problems import Diagonal, PairState
 
 T, H = 0.3, 0.2

@@ -8,9 +8,9 @@ import pytest
 import xarray as xr
 from dataset_examples import gbm_dataset
 
-from simkit.errors import InputError, OutputError
+from simkit import InputError, OutputError, read_dataset, write_dataset
 from simkit.results import storage
-from simkit.results.storage import check_output, read_dataset, write_dataset
+from simkit.results.storage import check_output
 
 ENDINGS = (".zarr", ".nc")
 

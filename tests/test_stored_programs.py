@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import simkit
+from simkit import load
 from simkit.build.assembly import build as build_simulation
-from simkit.build.experiment import load
 from simkit.derivatives import study
 from simkit.ensemble import programs, stored_programs
 from simkit.ensemble.chunk_program import ChunkProgram
@@ -43,7 +43,7 @@ def first_request(overrides=()):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(study, "compiled", asked)
         with pytest.raises(AskedError) as raised:
-            simkit.sensitivities(GBM, overrides=overrides)
+            simkit.sensitivity(GBM, overrides=overrides)
     return raised.value.args[0][0]
 
 
@@ -71,7 +71,7 @@ def kept(monkeypatch, tmp_path):
 def figures():
     """The derivative with all its errors, as bytes, by programs that are not in memory."""
     programs._kept.clear()
-    found = simkit.sensitivities(GBM)
+    found = simkit.sensitivity(GBM)
     return {name: np.asarray(x).tobytes() for name, x in found.data_vars.items() if x.dtype.kind == "f"}
 
 

@@ -8,14 +8,19 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from quick_code import quick_jit
-from simkit_solvers.grids.grid import Grid
-from simkit_solvers.loops.integrate import integrate
+from simkit_solvers import (
+    SOLVERS,
+    AbstractSDE,
+    CoarsenedNoise,
+    Draw,
+    Grid,
+    Scalar,
+    States,
+    integrate,
+    make_solver,
+    strong_order,
+)
 from simkit_solvers.loops.step import stepper_for
-from simkit_solvers.methods.registry import SOLVERS, make_solver, strong_order
-from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.problems.observe import States
-from simkit_solvers.problems.problem import AbstractSDE
-from simkit_solvers.random.noise import CoarsenedNoise, Draw
 from solver_problems import Additive, Commutative, Diagonal, General, Given, ScalarNoise, Wells
 
 PATHS, FINE = 1000, 512

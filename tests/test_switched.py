@@ -8,13 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from quick_code import quick_jit
-from simkit_solvers.grids.grid import Grid
-from simkit_solvers.loops.integrate import integrate
+from simkit_solvers import AbstractODE, Grid, States, Switched, check_solver, integrate, make_solver
 from simkit_solvers.loops.step import stepper_for
-from simkit_solvers.methods.registry import check_solver, make_solver
-from simkit_solvers.methods.switched import Switched
-from simkit_solvers.problems.observe import States
-from simkit_solvers.problems.problem import AbstractODE
 from solver_problems import Additive, Commutative, Driven, Given, PairState
 
 SPLITTING = tuple(make_solver(name) for name in ("SemiImplicitEuler", "Leapfrog", "Yoshida6"))

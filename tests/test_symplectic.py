@@ -9,15 +9,19 @@ import numpy as np
 import pytest
 from quick_code import quick_jit
 from scipy.integrate import solve_ivp
-from simkit_solvers.grids.grid import Grid
-from simkit_solvers.loops.integrate import integrate
+from simkit_solvers import (
+    SOLVERS,
+    AbstractHamiltonian,
+    Draw,
+    Grid,
+    Scalar,
+    States,
+    check_solver,
+    integrate,
+    make_solver,
+)
 from simkit_solvers.loops.step import stepper_for
-from simkit_solvers.methods.registry import SOLVERS, check_solver, make_solver
-from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.problems.hamiltonian import AbstractHamiltonian
-from simkit_solvers.problems.observe import States
 from simkit_solvers.problems.terms import HalfTerm, takes_halves
-from simkit_solvers.random.noise import Draw
 from solver_problems import PairState, QuadState
 
 SPLITTING = [name for name, info in SOLVERS.items() if info.problem == ("ode",) and takes_halves(info.cls)]

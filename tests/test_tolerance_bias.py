@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 import pytest
-from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
+from simkit_solvers import AdaptiveGrid
 
 import simkit
+from simkit import load
 from simkit.build.assembly import build
-from simkit.build.experiment import load
 from simkit.ensemble.paths import path_mesh
 from simkit.ensemble.run import chunk_plan, chunk_requests, run_ensemble
 from simkit.ensemble.step_bias.coupled_steps import bias_run

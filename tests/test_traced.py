@@ -9,15 +9,19 @@ import numpy as np
 import pytest
 import scipy.special
 from simkit_physics import GBM
-from simkit_solvers.derivatives.integrate_along import integrate_along
+from simkit_solvers import (
+    CounterNoise,
+    Direction,
+    EulerMaruyama,
+    Grid,
+    Release,
+    States,
+    integrate_along,
+    seed_key,
+)
 from simkit_solvers.derivatives.smoothing import Smoothing
-from simkit_solvers.grids.grid import Grid
-from simkit_solvers.methods.sde.euler_maruyama import EulerMaruyama
 from simkit_solvers.numerics.traced import traced_once
-from simkit_solvers.problems.directions import Direction, Release
-from simkit_solvers.problems.observe import States
-from simkit_solvers.random.generator import seed_key
-from simkit_solvers.random.noise import CounterNoise, on_sums
+from simkit_solvers.random.noise import on_sums
 
 from simkit.derivatives.moments import MomentsReduction
 from simkit.ensemble.paths import path_mesh

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from simkit.errors import InputError, NumericalError
+from simkit import InputError, NumericalError
 from simkit.transforms import (
     Checkpoint,
     Grad,

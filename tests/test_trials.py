@@ -5,15 +5,17 @@ import functools
 import jax
 import jax.numpy as jnp
 import pytest
-from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
-from simkit_solvers.loops.adaptive import Tolerances
-from simkit_solvers.loops.adaptive_sde import integrate_adaptive_sde
-from simkit_solvers.methods.sde.milstein import Milstein
-from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.problems.observe import States
-from simkit_solvers.problems.problem import AbstractSDE
-from simkit_solvers.random.brownian_tree import BrownianTree
-from simkit_solvers.random.generator import seed_key
+from simkit_solvers import (
+    AbstractSDE,
+    AdaptiveGrid,
+    BrownianTree,
+    Milstein,
+    Scalar,
+    States,
+    Tolerances,
+    integrate_adaptive_sde,
+    seed_key,
+)
 from solver_problems import PairNoise, PairState
 
 TREE = BrownianTree.of(seed_key(0), 0)

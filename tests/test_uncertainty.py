@@ -13,7 +13,7 @@ from matplotlib.patches import StepPatch
 from scipy import stats
 from test_plot import assert_nothing_overlaps
 
-from simkit.errors import InputError, NumericalError
+from simkit import InputError, NumericalError
 from simkit.studies import (
     derivative_measures,
     elementary_effects,

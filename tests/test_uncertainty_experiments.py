@@ -10,12 +10,11 @@ import yaml
 from typer.testing import CliRunner
 
 import simkit
-from simkit.build.experiment import load
+from simkit import InputError, NumericalError, OutputError, load, uncertainty
 from simkit.cli import app
-from simkit.errors import InputError, NumericalError, OutputError
 from simkit.studies import simulations
 from simkit.studies.distributions import Normal, Uniform
-from simkit.studies.experiments import UNUSED, uncertainty_of
+from simkit.studies.experiments import UNUSED
 from simkit.studies.methods import NEVER_CHANGES, NO_INFLUENCE, ONLY_NOISE
 from simkit.studies.plan import load_uncertain
 from simkit.studies.simulations import evaluate_simulation
@@ -42,7 +41,7 @@ uncertainty: {method: propagate, points: 1024}
 
 @pytest.fixture(scope="module")
 def sobol():
-    return uncertainty_of(NOISY)
+    return uncertainty(NOISY)
 
 
 def within(dataset, name, observable, exact, times=3.0, **place):
@@ -81,14 +80,14 @@ def test_what_has_no_influence_is_exactly_zero_and_says_why(sobol):
 
 @pytest.mark.parametrize("changes", [{"ensemble.devices": 1}, {"ensemble.chunk": 2048}])
 def test_neither_devices_nor_chunks_change_a_bit(sobol, changes):
-    other = uncertainty_of(NOISY, overrides=changes)
+    other = uncertainty(NOISY, overrides=changes)
     for name in sobol.data_vars:
         assert np.array_equal(sobol[name].values, other[name].values), name
 
 
 def test_derivatives_along_paths_are_exact():
     """dy/dk = x and dy/dtheta = k; E[E[x|theta]²] = 1.25 without the noise in x."""
-    found = uncertainty_of(NOISY, overrides={"uncertainty.method": "derivatives", "uncertainty.of": "[y, z]"})
+    found = uncertainty(NOISY, overrides={"uncertainty.method": "derivatives", "uncertainty.of": "[y, z]"})
     assert within(found, "nu", "y", 1.25, parameter="k")
     assert within(found, "nu", "y", 4 + 1 / 3, parameter="theta")
     assert within(found, "derivative", "y", 2.0, parameter="theta")
@@ -98,7 +97,7 @@ def test_derivatives_along_paths_are_exact():
 
 
 def test_propagation_through_an_ordinary_equation_is_exact():
-    found = uncertainty_of(GROWTH)
+    found = uncertainty(GROWTH)
     variance = math.exp(0.6 + 0.04) * math.expm1(0.04)
     assert within(found, "mean", "x", math.exp(0.3 + 0.02))
     assert within(found, "sd", "x", math.sqrt(variance))
@@ -136,7 +135,7 @@ initial: {X: start}
 time: {t1: 1}
 uncertainty: {points: 64, replicates: 4, paths: 4}
 """
-    found = uncertainty_of(reactions)
+    found = uncertainty(reactions)
     gone = math.exp(-1)
     assert within(found, "mean", "X", 20 * (1 - gone) + 10 * gone, times=4)
     assert within(found, "parameter_variance", "X", (1 - gone) ** 2 * 400 / 12 + gone**2 * 25, times=4)
@@ -146,7 +145,7 @@ uncertainty: {points: 64, replicates: 4, paths: 4}
 
 @pytest.mark.slow
 def test_an_adaptive_equation_can_be_studied():
-    adaptive = uncertainty_of(
+    adaptive = uncertainty(
         GROWTH, overrides={"time": "{t1: 1, rtol: 1e-8, atol: 1e-8}", "uncertainty.points": 64}
     )
     assert float(adaptive["mean"][0]) == pytest.approx(math.exp(0.32), rel=1e-2)
@@ -188,7 +187,7 @@ class TestFiles:
         budget = {"uncertainty.width": 0.1, "uncertainty.budget": 9}
         where = r"uncertainty.budget: must be at least the 10,240 runs .* 5 runs of 4 paths, got 9$"
         with pytest.raises(InputError, match=where):
-            simkit.uncertainty_of(tmp_path / "noisy.yaml", overrides=budget)
+            simkit.uncertainty(tmp_path / "noisy.yaml", overrides=budget)
 
     def test_command(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
@@ -219,15 +218,15 @@ class TestFiles:
 
     def test_a_study_that_cannot_be_written_is_not_begun(self, tmp_path):
         with pytest.raises(OutputError, match="does not exist"):
-            uncertainty_of(NOISY, out=tmp_path / "none" / "x.nc")
+            uncertainty(NOISY, out=tmp_path / "none" / "x.nc")
 
     @pytest.mark.parametrize("method", ["morris", "rank", "propagate"])
     def test_each_method_has_a_table_and_a_picture(self, method, tmp_path):
-        from simkit.pictures import save_picture
+        from simkit import save_picture
         from simkit.studies.table import print_table
 
         changes = {"uncertainty.method": method, "uncertainty.points": 32, "uncertainty.of": "[y, z]"}
-        found = uncertainty_of(NOISY, overrides=changes)
+        found = uncertainty(NOISY, overrides=changes)
         save_picture(found, tmp_path / "picture.png")
         assert (tmp_path / "picture.png").stat().st_size > 10_000
         with (tmp_path / "table.txt").open("w", encoding="ascii") as file:
@@ -255,7 +254,7 @@ uncertainty: {method: rank, points: 256, paths: 64}
 
 def test_noise_does_not_lower_rank_correlations():
     """E[S] grows with mu and does not depend on sigma: 1 and 0, where ranks of noisy means give 0.75."""
-    found = uncertainty_of(PRICED).sel(observable="stock")
+    found = uncertainty(PRICED).sel(observable="stock")
     value, half = found["spearman"].values, found["spearman_halfwidth"].values
     assert np.all(np.abs(value - [1, 0]) <= half)
     assert np.all(half < 0.2)
@@ -263,14 +262,14 @@ def test_noise_does_not_lower_rank_correlations():
     with pytest.raises(
         InputError, match=r"paths: must be at least 4 where paths differ, whose quarters .* 3"
     ):
-        uncertainty_of(PRICED, overrides={"uncertainty.paths": 3})
+        uncertainty(PRICED, overrides={"uncertainty.paths": 3})
 
 
 def test_effects_that_may_be_noise_say_so():
     """sigma does not change the mean of S; mu does."""
     from simkit.studies.table import print_table
 
-    found = uncertainty_of(PRICED, overrides={"uncertainty": "{method: morris, points: 16, paths: 64}"})
+    found = uncertainty(PRICED, overrides={"uncertainty": "{method: morris, points: 16, paths: 64}"})
     assert list(found["note"].values[0]) == ["", ONLY_NOISE]
     with io.StringIO() as file:
         print_table(found, file)
@@ -327,7 +326,7 @@ def test_a_distribution_may_use_constants_that_are_not_uncertain():
 )
 def test_wrong_studies_are_refused(changes, message):
     with pytest.raises(InputError, match=message):
-        uncertainty_of(NOISY, overrides=changes)
+        uncertainty(NOISY, overrides=changes)
 
 
 @pytest.mark.parametrize(
@@ -372,7 +371,7 @@ def test_wrong_studies_are_refused(changes, message):
 def test_derivatives_of_paths_that_jump_are_refused(source, message):
     settings = {"time": {"t1": 1, "steps": 4}, "uncertainty": {"method": "derivatives"}}
     with pytest.raises(InputError, match=message):
-        uncertainty_of(source | settings)
+        uncertainty(source | settings)
 
 
 def test_paths_that_are_all_one_are_refused():
@@ -386,25 +385,25 @@ def test_paths_that_are_all_one_are_refused():
     with pytest.raises(
         InputError, match=r"uncertainty.paths: 16 paths of the same parameters would all be one"
     ):
-        uncertainty_of(source)
+        uncertainty(source)
 
 
 def test_laws_that_leave_the_range_of_a_parameter_are_refused():
     model = {"type": "OrnsteinUhlenbeck", "theta": {"normal": [1, 1]}, "mu": 0, "sigma": 1}
     source = {"model": model, "initial": {"X": 0}, "time": {"t1": 1, "steps": 4}}
     with pytest.raises(InputError, match=r"model.theta: must be >= 0, and the distributions give it -"):
-        uncertainty_of(source)
+        uncertainty(source)
     model["theta"], model["mu"] = 1, {"normal": [0, 1]}
     with pytest.raises(InputError, match=r"mu is a constant too"):
-        uncertainty_of({**source, "constants": {"mu": 1}})
+        uncertainty({**source, "constants": {"mu": 1}})
 
 
 def test_runs_that_are_not_finite_are_named():
     with pytest.raises(NumericalError, match=r"x is nan in 8,192 of 8,192 runs, first at mu = "):
-        uncertainty_of(GROWTH, overrides={"model.parameters.mu": "{uniform: [0, 1e60]}"})
+        uncertainty(GROWTH, overrides={"model.parameters.mu": "{uniform: [0, 1e60]}"})
 
 
 def test_early_exercise_is_refused():
     put = "{value: maximum(1 - x, 0), early_exercise: {dates: 2, paths: 64}}"
     with pytest.raises(InputError, match="early exercise finds a policy for one set of parameters"):
-        uncertainty_of(NOISY, overrides={"observe.put": put})
+        uncertainty(NOISY, overrides={"observe.put": put})

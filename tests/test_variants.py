@@ -10,12 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 import simkit
-from simkit.build.experiment import load
+from simkit import InputError, NumericalError, load, plot_dataset, read_dataset
 from simkit.build.variants import build_together, load_variants
 from simkit.cli import app
-from simkit.errors import InputError, NumericalError
-from simkit.pictures import plot_dataset
-from simkit.results.storage import read_dataset
 from simkit.results.table import print_table, with_error
 from simkit.results.variant_dataset import combined, one_variant
 

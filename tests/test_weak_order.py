@@ -14,10 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from quick_code import quick_jit
+from simkit_solvers import SOLVERS, Draw, LeimkuhlerMatthews, make_solver, weak_order
 from simkit_solvers.loops.step import stepper_for
-from simkit_solvers.methods.langevin.leimkuhler_matthews import LeimkuhlerMatthews
-from simkit_solvers.methods.registry import SOLVERS, make_solver, weak_order
-from simkit_solvers.random.noise import Draw
 from solver_problems import Additive, Commutative, Diagonal, General, ScalarNoise, Wells
 
 PROBLEMS = {

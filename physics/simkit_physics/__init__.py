@@ -3,7 +3,7 @@
 import importlib
 from collections.abc import Mapping
 
-from simkit_solvers.problems.problem import AbstractODE
+from simkit_solvers import AbstractODE
 
 from simkit_physics.biology.fitzhugh_nagumo import FitzHughNagumo as FitzHughNagumo
 from simkit_physics.biology.hodgkin_huxley import HodgkinHuxley as HodgkinHuxley

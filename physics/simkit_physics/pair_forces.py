@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from simkit_solvers.numerics.self_adjoint import self_adjoint
+from simkit_solvers import self_adjoint
 
 
 class Given(NamedTuple):

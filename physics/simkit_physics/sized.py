@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import equinox as eqx
-from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.problems.problem import AbstractODE, Parameter, Quantity
+from simkit_solvers import AbstractODE, Parameter, Quantity, Scalar
 
 
 class Parts(NamedTuple):

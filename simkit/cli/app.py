@@ -20,7 +20,7 @@ from simkit.cli.templates import new
 from simkit.cli.uncertainty import uncertainty
 from simkit.errors import INTERRUPTED, InputError
 from simkit.machine.xla_flags import prefer_wide_vectors
-from simkit.version import simkit_version
+from simkit.version import __version__
 
 app = typer.Typer(
     name="simkit",
@@ -44,7 +44,7 @@ app.command()(doctor)
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        print(f"simkit {simkit_version()}")
+        print(f"simkit {__version__}")
         raise typer.Exit
 
 

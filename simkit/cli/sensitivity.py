@@ -50,7 +50,7 @@ def sensitivity(
     with reported(as_json):
         prepare(quiet)
         from simkit.build.variants import build_loaded, keeps_unresolved, load_variants, refuse_paths
-        from simkit.derivatives import run_studies
+        from simkit.derivatives.sensitivity import run_studies
 
         given: list = list(overrides or [])
         if wrt:

@@ -11,7 +11,7 @@ from typing import Literal
 from simkit.errors import InputError
 from simkit.machine.compilation_cache import VARIABLE, cache_folder, fault_of
 from simkit.machine.xla_flags import has_avx512, reason_against_wide_vectors
-from simkit.version import simkit_version
+from simkit.version import __version__
 
 KNOWN_BAD_JAX = {
     "0.10.2": "wrong numbers on CPU (jax issue 39103) and crashes on some reductions (39257)",
@@ -47,7 +47,7 @@ def examine() -> list[Finding]:
     return [
         Finding("python", f"{platform.python_version()} ({sys.executable})"),
         Finding("platform", platform.platform()),
-        Finding("simkit", simkit_version()),
+        Finding("simkit", __version__),
         *(_version(name) for name in PACKAGES),
         _devices(),
         vectors,

@@ -8,7 +8,7 @@ from importlib.metadata import version
 from typing import Any
 
 from simkit.config.settings import Experiment
-from simkit.version import simkit_version
+from simkit.version import __version__
 
 
 def provenance(experiment: Experiment) -> dict[str, str]:
@@ -25,9 +25,7 @@ def provenance_of(resolved: Mapping[str, Any]) -> dict[str, str]:
     packages = ("jax", "jaxlib", "diffrax", "equinox", "numpy")
     return {
         "configuration": as_yaml(configuration),
-        "versions": " ".join(
-            [f"simkit={simkit_version()}", *(f"{name}={version(name)}" for name in packages)]
-        ),
+        "versions": " ".join([f"simkit={__version__}", *(f"{name}={version(name)}" for name in packages)]),
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
         "backend": f"{jax.default_backend()}: {jax.local_devices()[0].device_kind}",

@@ -38,7 +38,8 @@ def combined(
     which neither did. Attributes that differ are kept by variant
     in `variant_attributes` as JSON; times taken are sums. `configuration` is that of all variants.
     Where paths are those of the finest steps, `draws_per_step` says how many of these make one of a variant,
-    and there are strong errors (`simkit.ensemble.coupling`); `claimed` is the order that the solvers claim for them.
+    and there are strong errors (`simkit.ensemble.coupling`); `claimed` is the order that the solvers
+    claim for them.
     """
     each = list(datasets.values())
     first = each[0]

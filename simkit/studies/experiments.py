@@ -37,7 +37,7 @@ PATHS = 16
 UNUSED = "no influence: nothing in the experiment uses it"
 
 
-def uncertainty_of(
+def uncertainty(
     source: str | os.PathLike | Mapping[str, Any],
     *,
     overrides: Overrides = (),

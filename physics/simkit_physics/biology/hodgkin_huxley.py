@@ -1,10 +1,7 @@
 from typing import Annotated, ClassVar, NamedTuple
 
 import jax.numpy as jnp
-from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.problems.problem import AbstractODE, Quantity, parameter
-
-from simkit_physics.decay import mean_decay
+from simkit_solvers import AbstractODE, Quantity, Scalar, mean_decay, parameter
 
 
 class HodgkinHuxleyState(NamedTuple):

@@ -1,11 +1,16 @@
 from typing import Annotated, ClassVar, NamedTuple
 
 import jax.numpy as jnp
-from simkit_solvers.methods.sde.andersen_qe import AbstractSquareRootVariance, SquareRootCoefficients
-from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
-from simkit_solvers.problems.marks import NormalMarks
-from simkit_solvers.problems.problem import AbstractExactMoments, Quantity, parameter
+from simkit_solvers import (
+    AbstractExactMoments,
+    AbstractJumpDiffusion,
+    AbstractSquareRootVariance,
+    NormalMarks,
+    Quantity,
+    Scalar,
+    SquareRootCoefficients,
+    parameter,
+)
 
 from simkit_physics.finance.heston import Heston
 

@@ -1,8 +1,7 @@
 from typing import Annotated, ClassVar, NamedTuple
 
 import jax.numpy as jnp
-from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.problems.problem import AbstractExactMoments, AbstractSDE, Quantity, Roughness, parameter
+from simkit_solvers import AbstractExactMoments, AbstractSDE, Quantity, Roughness, Scalar, parameter
 
 from simkit_physics.power import power_positive
 

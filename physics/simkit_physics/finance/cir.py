@@ -2,14 +2,21 @@ from typing import Annotated, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from simkit_solvers.methods.sde.andersen_qe import AbstractSquareRootVariance, SquareRootCoefficients
-from simkit_solvers.methods.sde.exact_sampling import AbstractExactTransition
-from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.problems.problem import AbstractExactMoments, AbstractSDE, Quantity, Roughness, parameter
-from simkit_solvers.random.variates import gamma, poisson
-
-from simkit_physics.decay import mean_decay
-from simkit_physics.square_root import sqrt_positive
+from simkit_solvers import (
+    AbstractExactMoments,
+    AbstractExactTransition,
+    AbstractSDE,
+    AbstractSquareRootVariance,
+    Quantity,
+    Roughness,
+    Scalar,
+    SquareRootCoefficients,
+    gamma,
+    mean_decay,
+    parameter,
+    poisson,
+    sqrt_positive,
+)
 
 TINY = 1e-30
 LARGEST_MEAN = 1e9

@@ -1,12 +1,20 @@
 from typing import Annotated, ClassVar, NamedTuple
 
 import jax.numpy as jnp
-from simkit_solvers.methods.sde.andersen_qe import AbstractSquareRootVariance, SquareRootCoefficients
-from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.problems.problem import AbstractExactMoments, AbstractSDE, Quantity, Roughness, parameter
+from simkit_solvers import (
+    AbstractExactMoments,
+    AbstractSDE,
+    AbstractSquareRootVariance,
+    Quantity,
+    Roughness,
+    Scalar,
+    SquareRootCoefficients,
+    mean_decay,
+    parameter,
+    sqrt_positive,
+)
 
-from simkit_physics.decay import mean_decay
-from simkit_physics.square_root import rough_correlation, sqrt_positive
+from simkit_physics.correlation import rough_correlation
 
 
 class HestonState(NamedTuple):

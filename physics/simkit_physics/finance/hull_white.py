@@ -1,11 +1,15 @@
 from typing import Annotated, ClassVar, NamedTuple
 
 import jax.numpy as jnp
-from simkit_solvers.methods.sde.exact_sampling import AbstractExactTransition
-from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.problems.problem import AbstractExactMoments, AbstractSDE, Quantity, parameter
-
-from simkit_physics.decay import mean_decay
+from simkit_solvers import (
+    AbstractExactMoments,
+    AbstractExactTransition,
+    AbstractSDE,
+    Quantity,
+    Scalar,
+    mean_decay,
+    parameter,
+)
 
 
 class HullWhiteState(NamedTuple):

@@ -2,10 +2,7 @@
 
 import equinox as eqx
 import jax.numpy as jnp
-from simkit_solvers.methods.sde.exact_sampling import AbstractExactTransition
-from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
-from simkit_solvers.problems.problem import AbstractExactMoments
+from simkit_solvers import AbstractExactMoments, AbstractExactTransition, AbstractJumpDiffusion, Scalar
 
 
 class AbstractJumpingPrice(AbstractJumpDiffusion, AbstractExactMoments, AbstractExactTransition):

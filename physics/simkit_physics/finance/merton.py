@@ -1,8 +1,6 @@
 from typing import Annotated, ClassVar, NamedTuple
 
-from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.problems.marks import NormalMarks
-from simkit_solvers.problems.problem import Quantity, parameter
+from simkit_solvers import NormalMarks, Quantity, Scalar, parameter
 
 from simkit_physics.finance.jumping_price import AbstractJumpingPrice
 

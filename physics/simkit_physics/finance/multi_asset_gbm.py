@@ -5,19 +5,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from simkit_solvers.methods.sde.exact_sampling import AbstractExactTransition
-from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.problems.problem import (
+from simkit_solvers import (
     AbstractExactMoments,
+    AbstractExactTransition,
     AbstractSDE,
     Parameter,
     Quantity,
     Roughness,
+    Scalar,
     parameter,
+    sqrt_positive,
 )
 
 from simkit_physics.sized import AbstractSized, Parts, numbered, pair_name
-from simkit_physics.square_root import sqrt_positive
 
 WRITTEN_OUT = 9  # up to this size the root is, which takes XLA minutes at 20
 SHOWN = 6  # names of correlations in a message

@@ -1,11 +1,18 @@
 from typing import Annotated, ClassVar, NamedTuple
 
 import jax.numpy as jnp
-from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.problems.problem import AbstractExactMoments, AbstractSDE, Quantity, Roughness, parameter
+from simkit_solvers import (
+    AbstractExactMoments,
+    AbstractSDE,
+    Quantity,
+    Roughness,
+    Scalar,
+    parameter,
+    sqrt_positive,
+)
 
+from simkit_physics.correlation import rough_correlation
 from simkit_physics.power import power_positive
-from simkit_physics.square_root import rough_correlation, sqrt_positive
 
 
 class SABRState(NamedTuple):

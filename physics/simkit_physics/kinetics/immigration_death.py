@@ -1,12 +1,15 @@
 from typing import Annotated, ClassVar, NamedTuple
 
 import jax.numpy as jnp
-from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.problems.problem import AbstractExactMoments, Quantity, parameter
-from simkit_solvers.problems.reaction import reaction
-from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
-
-from simkit_physics.decay import mean_decay
+from simkit_solvers import (
+    AbstractExactMoments,
+    AbstractReactionNetwork,
+    Quantity,
+    Scalar,
+    mean_decay,
+    parameter,
+    reaction,
+)
 
 
 class ImmigrationDeathState(NamedTuple):

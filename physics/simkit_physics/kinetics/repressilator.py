@@ -1,9 +1,6 @@
 from typing import Annotated, ClassVar, NamedTuple
 
-from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.problems.problem import Quantity, parameter
-from simkit_solvers.problems.reaction import reaction
-from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
+from simkit_solvers import AbstractReactionNetwork, Quantity, Scalar, parameter, reaction
 
 
 class RepressilatorState(NamedTuple):

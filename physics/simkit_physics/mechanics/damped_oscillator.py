@@ -1,7 +1,6 @@
 from typing import Annotated, ClassVar, NamedTuple
 
-from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.problems.problem import AbstractODE, Quantity, parameter
+from simkit_solvers import AbstractODE, Quantity, Scalar, parameter
 
 from simkit_physics.mechanics.energies import kinetic_energy, momentum, spring_energy
 

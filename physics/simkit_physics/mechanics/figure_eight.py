@@ -1,7 +1,6 @@
 from typing import Annotated, ClassVar, NamedTuple
 
-from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.problems.problem import Quantity, parameter
+from simkit_solvers import Quantity, Scalar, parameter
 
 from simkit_physics.mechanics.n_body import AbstractPlanarBodies
 

@@ -1,9 +1,7 @@
 from typing import Annotated, ClassVar, NamedTuple
 
 import jax.numpy as jnp
-from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.problems.hamiltonian import AbstractHamiltonian
-from simkit_solvers.problems.problem import AbstractExactMoments, Quantity, parameter
+from simkit_solvers import AbstractExactMoments, AbstractHamiltonian, Quantity, Scalar, parameter
 
 from simkit_physics.mechanics.energies import kinetic_energy, spring_energy
 

@@ -1,8 +1,6 @@
 from typing import Annotated, ClassVar, NamedTuple
 
-from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.problems.hamiltonian import AbstractHamiltonian
-from simkit_solvers.problems.problem import Quantity, parameter
+from simkit_solvers import AbstractHamiltonian, Quantity, Scalar, parameter
 
 from simkit_physics.mechanics.energies import kinetic_energy, spring_energy
 

@@ -1,9 +1,7 @@
 from typing import Annotated, ClassVar, NamedTuple
 
 import jax.numpy as jnp
-from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.problems.hamiltonian import AbstractHamiltonian
-from simkit_solvers.problems.problem import Quantity, parameter
+from simkit_solvers import AbstractHamiltonian, Quantity, Scalar, parameter
 
 from simkit_physics.mechanics.energies import gravitational_energy, kinetic_energy
 

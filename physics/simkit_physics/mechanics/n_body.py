@@ -4,9 +4,7 @@ from typing import Annotated, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
-from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.problems.hamiltonian import AbstractHamiltonian
-from simkit_solvers.problems.problem import Parameter, Quantity, parameter
+from simkit_solvers import AbstractHamiltonian, Parameter, Quantity, Scalar, parameter
 
 from simkit_physics.mechanics.energies import gravitational_energy, kinetic_energy
 from simkit_physics.sized import AbstractSized, Parts, numbered

@@ -1,8 +1,7 @@
 from typing import Annotated, ClassVar, NamedTuple
 
 import jax.numpy as jnp
-from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.problems.problem import AbstractODE, Quantity, parameter
+from simkit_solvers import AbstractODE, Quantity, Scalar, parameter
 
 
 class DuffingState(NamedTuple):

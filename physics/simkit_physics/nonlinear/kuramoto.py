@@ -3,8 +3,7 @@ from typing import Annotated, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
-from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.problems.problem import AbstractSDE, Parameter, Quantity, parameter
+from simkit_solvers import AbstractSDE, Parameter, Quantity, Scalar, parameter
 
 from simkit_physics.sized import AbstractSized, Parts, numbered
 

@@ -1,8 +1,7 @@
 from typing import Annotated, ClassVar, NamedTuple
 
 import equinox as eqx
-from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.problems.problem import AbstractODE, Parameter, Quantity, parameter
+from simkit_solvers import AbstractODE, Parameter, Quantity, Scalar, parameter
 
 from simkit_physics.sized import AbstractSized, Parts, numbered
 

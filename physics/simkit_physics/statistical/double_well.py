@@ -1,8 +1,12 @@
 from typing import Annotated, ClassVar, NamedTuple
 
-from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.problems.langevin import AbstractOverdampedLangevin, AbstractUnderdampedLangevin
-from simkit_solvers.problems.problem import Quantity, parameter
+from simkit_solvers import (
+    AbstractOverdampedLangevin,
+    AbstractUnderdampedLangevin,
+    Quantity,
+    Scalar,
+    parameter,
+)
 
 
 class DoubleWellState(NamedTuple):

@@ -1,8 +1,7 @@
 from typing import Annotated, ClassVar, NamedTuple
 
 import jax.numpy as jnp
-from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.problems.problem import AbstractSDE, Quantity, parameter
+from simkit_solvers import AbstractSDE, Quantity, Scalar, parameter
 
 
 class StochasticResonanceState(NamedTuple):

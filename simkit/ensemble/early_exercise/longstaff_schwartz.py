@@ -7,8 +7,8 @@ on those it knows nothing of their future, so that the mean there is that of an 
 the value of the right, but for its standard error. On its own paths it has seen what comes, and the mean
 there tends to be higher.
 
-Where Brownian noise drives the paths a martingale is found first, on paths of its own (`simkit.ensemble.early_exercise.martingale`).
-Its value on each path is subtracted from what the path is worth in the regressions, which leaves them little
+Where Brownian noise drives the paths a martingale is found first, on paths of its own (`martingale`). Its
+value on each path is subtracted from what the path is worth in the regressions, which leaves them little
 noise, and the mean of the largest value less the martingale is an upper bound of what the right is worth.
 """
 

@@ -19,8 +19,8 @@ import optimistix as optx
 def event_time(condition: Callable, t0, t1, args=None, *, throw: bool = True):
     r"""The time between `t0` and `t1` at which `condition(t, args)` crosses zero, a scalar.
 
-    `condition` takes a time and gives a scalar: a closed form, dense output (of `solution` in
-    `simkit_solvers.loops.adaptive`), or a whole run up to that time. Numbers that it depends on stand in `args`, a
+    `condition` takes a time and gives a scalar: a closed form, dense output (of
+    `simkit_solvers.solution`), or a whole run up to that time. Numbers that it depends on stand in `args`, a
     pytree, or are closed over; derivatives are taken with respect to both. Times and the condition take the
     dtype of `t0`, a float. Bisection halves the interval until its ends are neighbouring numbers; of several
     crossings it finds one.

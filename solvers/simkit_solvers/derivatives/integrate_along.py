@@ -36,8 +36,8 @@ def integrate_along(
 ) -> Along:
     """One path as by `integrate`, and its derivatives along directions, in one loop.
 
-    With `release`, derivatives become weights (`simkit_solvers.problems.directions`): the derivative of the mean of a
-    kept value f is then that of `f * weight + change`. Without, the weights are zeros. A path costs about
+    With `release`, derivatives become weights (`problems.directions`): the derivative of the mean of a kept
+    value f is then that of `f * weight + change`. Without, the weights are zeros. A path costs about
     half as much again for each direction; differentiate the result once more for second derivatives.
     Raises `ValueError` as `integrate`, and `NoDensityError` where a derivative cannot be released.
     """

@@ -1,0 +1,124 @@
+"""Derivatives of the means of a simulation, each with its standard error.
+
+`sensitivity("gbm.yaml")` is what `simkit sensitivity gbm.yaml` does and returns the labelled results.
+"""
+
+import os
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from simkit.build.variants import Variants, build_loaded, keeps_unresolved, load_variants
+from simkit.config.diagnostics import placed
+from simkit.config.overrides import Overrides
+from simkit.config.settings import Experiment, Sensitivity
+from simkit.derivatives.study import find_sensitivities
+from simkit.ensemble.simulation import Simulation
+from simkit.errors import InputError, NumericalError, UnresolvedWarning
+from simkit.results.provenance import provenance
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+def sensitivity(
+    source: str | os.PathLike | Mapping[str, Any],
+    wrt: str | Iterable[str] | None = None,
+    *,
+    overrides: Overrides = (),
+    variants: Iterable[str] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> "xr.Dataset":
+    r"""The derivatives $\partial_\theta E[f]$ of an experiment, each with its standard error.
+
+    `source` and `overrides` are as those of `simkit.run`; `wrt` is a name or names to differentiate with
+    respect to, in place of the experiment's `sensitivity.wrt`. An experiment with variants gives one dataset
+    of all, or of those named in `variants`, with a dimension `variant`. Raises `InputError` that lists every
+    mistake, or says why an estimator that was asked for would be wrong, and `NumericalError` when a path or
+    its derivative becomes NaN or infinite. Warns with `UnresolvedWarning` of means and derivatives that steps
+    are too long for, unless the experiment says `ensemble: {unresolved: keep}`. Nothing is written.
+    """
+    given: list[Any] = []
+    if isinstance(overrides, Mapping):
+        given += [(str(key), value) for key, value in overrides.items()]
+    else:
+        given += [overrides] if isinstance(overrides, str) else overrides
+    if wrt is not None:
+        names = [wrt] if isinstance(wrt, str) else wrt
+        given.append(("sensitivity.wrt", f"[{', '.join(map(str, names))}]", "wrt"))
+    loaded = load_variants(source, given, None if variants is None else list(variants))
+    dataset = run_studies(loaded, build_loaded(loaded), progress)
+    from simkit.derivatives.table import all_unresolved  # after the run, as xarray
+
+    notes = [] if keeps_unresolved(loaded) else all_unresolved(dataset)
+    if notes:
+        warnings.warn("\n".join(notes), UnresolvedWarning, stacklevel=2)
+    return dataset
+
+
+def run_studies(
+    loaded: Experiment | Variants,
+    built: Simulation | Mapping[str, Simulation],
+    progress: Callable[[int, int], None] | None = None,
+) -> "xr.Dataset":
+    """Find the sensitivities of what was built from an experiment, or from its variants, and label them.
+
+    Raises `InputError` where variants ask for other derivatives, and a `NumericalError` names the variant.
+    """
+    if isinstance(loaded, Experiment) and isinstance(built, Simulation):
+        return run_study(loaded, built, asked(loaded), progress)
+    if isinstance(loaded, Experiment) or isinstance(built, Simulation):
+        raise TypeError("an experiment goes with its simulation, and variants with theirs")
+    sections = {name: asked(experiment) for name, experiment in loaded.items()}
+    first = next(iter(sections))
+    for name, section in sections.items():
+        for key in ("wrt", "of", "second", "check"):
+            own, others = getattr(section, key), getattr(sections[first], key)
+            if own != others:
+                raise InputError(
+                    f"variant {name}: has sensitivity.{key}: {own}, and {first} has {others}; give both the "
+                    "same, or make files of them"
+                )
+    total, done = sum(simulation.paths for simulation in built.values()), 0
+    found = {}
+    for name, section in sections.items():
+        simulation = built[name]
+
+        def progressed(paths, _, before=done):
+            if progress is not None:
+                progress(before + paths, total)
+
+        try:
+            found[name] = run_study(loaded[name], simulation, section, progressed)
+        except InputError as error:
+            raise InputError([f"variant {name}: {problem}" for problem in error.problems]) from error
+        except NumericalError as error:
+            raise NumericalError(f"variant {name}: {error}") from error
+        done += simulation.paths
+    from simkit.derivatives.result import of_variants
+
+    return of_variants(found)
+
+
+def asked(experiment: Experiment) -> Sensitivity:
+    """The section of the experiment. Raises `InputError` where there is none."""
+    if experiment.sensitivity is None:
+        raise InputError(
+            "sensitivity: is missing; say what to differentiate with respect to, as in "
+            "sensitivity: {wrt: [sigma]}, or --wrt sigma"
+        )
+    return experiment.sensitivity
+
+
+def run_study(
+    experiment: Experiment,
+    simulation: Simulation,
+    section: Sensitivity,
+    progress: Callable[[int, int], None] | None = None,
+) -> "xr.Dataset":
+    """Find the sensitivities of what was built, and label them; nothing is written."""
+    with placed(experiment.document):
+        study = find_sensitivities(simulation, section, progress)
+    from simkit.derivatives.result import to_dataset  # imports xarray, which a command does meanwhile
+
+    return to_dataset(simulation, study, provenance(experiment))
