@@ -41,8 +41,8 @@ from simkit_solvers import (
 )
 from simkit_solvers.methods.ode.rosenbrock import AbstractRosenbrock
 
-from simkit.build.assembly import build
 from simkit.ensemble.paths import as_device_ids, path_mesh, path_program
+from simkit.experiments.assembly import build
 
 PATHS, STEPS, GROUP = 1024, 1000, 32
 TARGET = 5.0

@@ -24,9 +24,9 @@ import numpy as np
 from report import Finding, options, report
 from rounds import processor_time, timed
 
-from simkit.build.assembly import build
 from simkit.ensemble.paths import as_device_ids, path_mesh, path_program
 from simkit.ensemble.programs import Request, compiled
+from simkit.experiments.assembly import build
 
 try:
     import numba

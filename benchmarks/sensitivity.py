@@ -20,7 +20,6 @@ from rounds import processor_time, ratio, timed
 from simkit_solvers import Release
 from simkit_solvers.derivatives.smoothing import Smoothing
 
-from simkit.build.assembly import build
 from simkit.derivatives.derivative_program import DerivativeProgram, Moves
 from simkit.derivatives.edges import smoothing_of
 from simkit.derivatives.part import IN_CACHE
@@ -28,6 +27,7 @@ from simkit.derivatives.targets import changes, find_target, program_of
 from simkit.ensemble.chunks import LEAF
 from simkit.ensemble.paths import as_device_ids
 from simkit.ensemble.run import ChunkProgram
+from simkit.experiments.assembly import build
 from simkit.observe.observables import Observer
 
 MODELS = {

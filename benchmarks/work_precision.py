@@ -42,7 +42,7 @@ from simkit_solvers import (
 )
 from simkit_solvers.loops.step import stepper_for
 
-from simkit.build.assembly import build
+from simkit.experiments.assembly import build
 
 PICTURE = Path(__file__).parents[1] / "docs/images/work_precision.png"
 # Okabe and Ito's colours, which the colour-blind tell apart: Wong (2011), doi:10.1038/nmeth.1618.

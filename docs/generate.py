@@ -29,10 +29,10 @@ from simkit_solvers import (
 from tables import linked, table
 
 from simkit import CLOSED_FORMS
-from simkit.build.inline.reaction_plan import takes_langevin
 from simkit.cli.catalogue import opening
 from simkit.cli.describe import model_snippet
 from simkit.config.settings import Solver
+from simkit.experiments.inline.reaction_plan import takes_langevin
 from simkit.expressions.functions import FUNCTIONALS, FUNCTIONS
 
 PROBLEMS = {

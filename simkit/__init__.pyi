@@ -1,7 +1,6 @@
 from . import studies as studies
 from . import transforms as transforms
 from .api import run as run
-from .build.experiment import load as load
 from .closed_forms import CLOSED_FORMS as CLOSED_FORMS
 from .derivatives.sensitivity import sensitivity as sensitivity
 from .diagnostics.debugging.debug import debug as debug
@@ -10,6 +9,7 @@ from .errors import InputError as InputError
 from .errors import NumericalError as NumericalError
 from .errors import OutputError as OutputError
 from .errors import UnresolvedWarning as UnresolvedWarning
+from .experiments.experiment import load as load
 from .machine.xla_flags import prefer_wide_vectors as prefer_wide_vectors
 from .pictures import plot_dataset as plot_dataset
 from .pictures import save_picture as save_picture

@@ -5,7 +5,13 @@ import warnings
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from simkit.build.variants import (
+from simkit.config.overrides import Overrides
+from simkit.config.settings import Experiment
+from simkit.ensemble.run import Progress, run_ensemble
+from simkit.ensemble.simulation import EnsembleResult, Simulation
+from simkit.ensemble.sizes import check_memory
+from simkit.errors import NumericalError, UnresolvedWarning
+from simkit.experiments.variants import (
     Variants,
     build_loaded,
     keeps_unresolved,
@@ -14,12 +20,6 @@ from simkit.build.variants import (
     refuse_paths,
     together,
 )
-from simkit.config.overrides import Overrides
-from simkit.config.settings import Experiment
-from simkit.ensemble.run import Progress, run_ensemble
-from simkit.ensemble.simulation import EnsembleResult, Simulation
-from simkit.ensemble.sizes import check_memory
-from simkit.errors import NumericalError, UnresolvedWarning
 from simkit.results.provenance import as_yaml, provenance
 from simkit.results.step_notes import all_unresolved
 

@@ -51,7 +51,7 @@ def _model_schema(name: str, model, about: str) -> dict[str, Any]:
     from simkit_physics.sized import is_sized
     from simkit_solvers.problems.problem import parameters_of
 
-    from simkit.build.indexed_names import numbered_names, pair_names
+    from simkit.experiments.indexed_names import numbered_names, pair_names
 
     properties: dict[str, Any] = {"type": {"const": name, "description": about}}
     for key, spec in parameters_of(model).items():

@@ -25,7 +25,7 @@ def validate(
     """Check an experiment without running it. Every mistake is listed with its line and column."""
     with reported(as_json):
         prefer_wide_vectors()
-        from simkit.build.variants import build_loaded, load_variants, output_of
+        from simkit.experiments.variants import build_loaded, load_variants, output_of
         from simkit.studies.plan import has_distributions
 
         if variant is None and has_distributions(experiment, overrides or []):

@@ -39,7 +39,7 @@ def run(
     """Run an experiment: print a table with error bars, write the dataset and a picture beside it."""
     with reported(as_json):
         prepare(quiet, keep=not dry_run)
-        from simkit.build.variants import (
+        from simkit.experiments.variants import (
             build_loaded,
             keeps_unresolved,
             load_variants,

@@ -49,8 +49,8 @@ def sensitivity(
     """
     with reported(as_json):
         prepare(quiet)
-        from simkit.build.variants import build_loaded, keeps_unresolved, load_variants, refuse_paths
         from simkit.derivatives.sensitivity import run_studies
+        from simkit.experiments.variants import build_loaded, keeps_unresolved, load_variants, refuse_paths
 
         given: list = list(overrides or [])
         if wrt:

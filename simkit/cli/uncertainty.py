@@ -21,7 +21,7 @@ def uncertainty(
     """Study an experiment whose parameters are distributions: which of them matter, and how much."""
     with reported(as_json):
         prepare(quiet)
-        from simkit.build.variants import refuse_paths
+        from simkit.experiments.variants import refuse_paths
         from simkit.studies.experiments import build_uncertain, study_experiment
         from simkit.studies.plan import load_uncertain
 

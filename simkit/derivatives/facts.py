@@ -24,7 +24,6 @@ from simkit_solvers.problems.schedule import model_of, schedule_of
 from simkit_solvers.random.generator import Words
 from simkit_solvers.random.noise import CounterNoise, StepWords
 
-from simkit.build.inline.inline_model import roughness
 from simkit.derivatives.derivative_program import like
 from simkit.derivatives.differences import COUPLED, step_of
 from simkit.derivatives.edges import EXTREMES
@@ -36,6 +35,7 @@ from simkit.ensemble.paths import Driver, Inputs, PathProgram
 from simkit.ensemble.simulation import Simulation
 from simkit.ensemble.step_bias.step_levels import levels
 from simkit.errors import InputError
+from simkit.experiments.inline.inline_model import roughness
 from simkit.observe.observables import Observable, Observer
 from simkit.observe.time_functions import SetVariables
 

@@ -8,13 +8,13 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from simkit.build.variants import Variants, build_loaded, keeps_unresolved, load_variants
 from simkit.config.diagnostics import placed
 from simkit.config.overrides import Overrides
 from simkit.config.settings import Experiment, Sensitivity
 from simkit.derivatives.study import find_sensitivities
 from simkit.ensemble.simulation import Simulation
 from simkit.errors import InputError, NumericalError, UnresolvedWarning
+from simkit.experiments.variants import Variants, build_loaded, keeps_unresolved, load_variants
 from simkit.results.provenance import provenance
 
 if TYPE_CHECKING:

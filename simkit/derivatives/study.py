@@ -9,7 +9,6 @@ import numpy as np
 from simkit_solvers.grids.jump_grid import JumpGrid
 from simkit_solvers.problems.problem import AbstractSDE
 
-from simkit.build.sensitivity_names import named_pairs
 from simkit.config.settings import Sensitivity
 from simkit.derivatives.asked import offer_asked
 from simkit.derivatives.choice import Choice, second_offer
@@ -38,6 +37,7 @@ from simkit.ensemble.simulation import Simulation
 from simkit.ensemble.step_bias.coupled_steps import approximate_means, bias_run, unknown_errors
 from simkit.ensemble.step_bias.step_error import StepError
 from simkit.errors import NumericalError
+from simkit.experiments.sensitivity_names import named_pairs
 from simkit.garbage import seldom_collected
 from simkit.observe.exercise import POLICIES
 

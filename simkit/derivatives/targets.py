@@ -15,12 +15,12 @@ from simkit_solvers.problems.problem import parameters_of, variables_of
 from simkit_solvers.problems.schedule import UnknownTimesError, model_of
 from simkit_solvers.random.noise import CounterNoise
 
-from simkit.build.sensitivity_names import full_name
 from simkit.ensemble.initial import numbers_of
 from simkit.ensemble.paths import Driver, Inputs, PathProgram, path_mesh, path_program
 from simkit.ensemble.ranges import ranged_values, ranges_of
 from simkit.ensemble.simulation import Simulation
 from simkit.errors import InputError
+from simkit.experiments.sensitivity_names import full_name
 from simkit.observe.observables import Observer
 from simkit.suggestions import did_you_mean, shown
 
@@ -72,7 +72,7 @@ def _bound(simulation: Simulation, values: dict[str, Any]) -> Any:
     """
     if simulation.bind is None:
         raise ValueError(
-            "a simulation without `bind` knows no targets: take one from `simkit.build.assembly.build`"
+            "a simulation without `bind` knows no targets: take one from `simkit.experiments.assembly.build`"
         )
     places = {name: x - simulation.targets[name] for name, x in values.items() if "." in name}
     bound = simulation.bind({name: x for name, x in values.items() if name not in places}, places)

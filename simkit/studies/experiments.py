@@ -10,8 +10,6 @@ import jax
 import numpy as np
 from simkit_solvers.grids.jump_grid import JumpGrid
 
-from simkit.build.assembly import build
-from simkit.build.variants import refuse_paths
 from simkit.config.diagnostics import placed
 from simkit.config.overrides import Overrides
 from simkit.derivatives.facts import Facts, not_smooth
@@ -19,6 +17,8 @@ from simkit.derivatives.targets import changes, find_target, program_of
 from simkit.ensemble.could_differ import is_random
 from simkit.ensemble.simulation import Simulation
 from simkit.errors import InputError
+from simkit.experiments.assembly import build
+from simkit.experiments.variants import refuse_paths
 from simkit.observe.observables import Observer
 from simkit.results.provenance import provenance_of
 from simkit.studies.api import each_alone, grouped

@@ -4,13 +4,13 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from simkit.build.constants import Constants
-from simkit.build.experiment import VARIANTS, checked
 from simkit.config.diagnostics import Mistakes
 from simkit.config.documents import Document, KeyPath, read_document
 from simkit.config.overrides import Overrides, apply_overrides
 from simkit.config.settings import DISTRIBUTIONS, Experiment, Uncertainty
 from simkit.errors import InputError
+from simkit.experiments.constants import Constants
+from simkit.experiments.experiment import VARIANTS, checked
 from simkit.studies.distributions import ContinuousLaw, Law, law_of, plain
 from simkit.suggestions import did_you_mean, shown
 

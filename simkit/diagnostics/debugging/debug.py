@@ -8,7 +8,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from simkit.build.assembly import build
 from simkit.config.overrides import Overrides
 from simkit.diagnostics.debugging.finding import Finding, find
 from simkit.diagnostics.debugging.key_reuse import KeyReport, check_keys
@@ -20,6 +19,7 @@ from simkit.ensemble.programs import compiled
 from simkit.ensemble.run import chunk_plan, chunk_requests
 from simkit.ensemble.simulation import Simulation
 from simkit.errors import InputError
+from simkit.experiments.assembly import build
 
 SCREENED = 10_000
 EXPLAINED = 3

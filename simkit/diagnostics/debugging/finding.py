@@ -18,10 +18,10 @@ from simkit_solvers.problems.terms import brownian_increment
 from simkit_solvers.random.generator import seed_key
 from simkit_solvers.random.noise import CounterNoise, Draw
 
-from simkit.build.inline.inline_model import ModelText
 from simkit.diagnostics.debugging.cause import bad_operation, bad_part
 from simkit.ensemble.failures import Failure, failure_of, replayed
 from simkit.ensemble.simulation import Simulation
+from simkit.experiments.inline.inline_model import ModelText
 from simkit.expressions.expression import Expression
 from simkit.observe.observables import Observable, Observer
 

@@ -7,11 +7,11 @@ import numpy as np
 from simkit_solvers.grids.grid import Grid
 from simkit_solvers.problems.problem import AbstractSDE
 
-from simkit.build.divisors import does_not_divide
 from simkit.diagnostics.debugging.finding import draw_of, increments_of
 from simkit.ensemble.failures import replayed
 from simkit.ensemble.simulation import Simulation
 from simkit.errors import InputError
+from simkit.experiments.divisors import does_not_divide
 from simkit.suggestions import did_you_mean
 
 ROWS = 20  # about so many, unless asked for otherwise

@@ -13,8 +13,6 @@ from simkit_solvers.problems.problem import AbstractSDE
 from simkit_solvers.random.generator import seed_key
 from simkit_solvers.random.noise import CounterNoise
 
-from simkit.build.assembly import build
-from simkit.build.variants import load_variants
 from simkit.config.overrides import Overrides
 from simkit.config.settings import Experiment
 from simkit.diagnostics.inspection.compiled import CompiledProgram, compile_anew
@@ -29,6 +27,8 @@ from simkit.ensemble.paths import GROUP, JUMP_GROUP, STOCHASTIC_GROUP, path_mesh
 from simkit.ensemble.run import chunk_plan, chunk_requests
 from simkit.ensemble.simulation import Simulation
 from simkit.errors import InputError
+from simkit.experiments.assembly import build
+from simkit.experiments.variants import load_variants
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,0 +1,63 @@
+"""Times that must be ends of steps, and what to say where one is not."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from simkit_solvers.problems.schedule import ON_STEP
+
+from simkit.config.diagnostics import Mistakes
+from simkit.config.documents import KeyPath
+from simkit.experiments.constants import Constants, compiled, evaluated
+from simkit.expressions.expression import Expression
+
+INTERVALS = {"steps": "steps", "points": "saved intervals"}
+MOST_STEPS = 10  # times as many steps are looked through for a number that meets all times
+
+
+def increasing_times(
+    texts: Mapping[KeyPath, float | str], constants: Constants, mistakes: Mistakes
+) -> list[tuple[KeyPath, Expression, float]] | None:
+    """Times by the place where they are given, expressions of constants; `None` where one is wrong."""
+    found, last = [], -math.inf
+    for place, text in texts.items():
+        expression = compiled(mistakes, place, text, constants.names)
+        time = evaluated(mistakes, place, expression, constants.values)
+        if expression is None or time is None:
+            return None
+        if not time > last:
+            mistakes.add(place, f"must increase, got {time:g} after {last:g}")
+            return None
+        found.append((place, expression, time))
+        last = time
+    return found
+
+
+def inside_a_step(
+    times: Sequence[float], ends: tuple[float, float], steps: int, otherwise: str, key: str = "steps"
+) -> str | None:
+    """What is wrong with the first of the times that is not the end of a step, and the remedy.
+
+    With the key `points` it is a saved interval in place of a step.
+    """
+    t0, span = ends[0], ends[1] - ends[0]
+    shares = (np.asarray(times, np.float64) - t0) / span
+    if _met(shares, steps):
+        return None
+    near = _nearest_steps(shares, steps)
+    remedy = f"{key}: {' or '.join(map(str, near))}" if near else f"{otherwise}, or more {key}"
+    wrong = next(s for s in shares if not _met(np.asarray([s]), steps))
+    return f"the time {t0 + wrong * span:g} is inside one of the {steps} {INTERVALS[key]}; take {remedy}"
+
+
+def _met(shares: np.ndarray, steps: int) -> bool:
+    """Whether each time, as a share of the run, is the end of a step."""
+    exact = shares * steps
+    return bool(np.all(np.abs(exact - np.rint(exact)) <= ON_STEP))
+
+
+def _nearest_steps(shares: np.ndarray, steps: int) -> list[int]:
+    """The numbers of steps next to a given one that meet all times."""
+    below = next((n for n in range(steps - 1, 0, -1) if _met(shares, n)), None)
+    above = next((n for n in range(steps + 1, MOST_STEPS * steps + 1000) if _met(shares, n)), None)
+    return [n for n in (below, above) if n is not None]

@@ -1,0 +1,111 @@
+"""What a solver sees of a reaction network, and the times of a run whose events come when they come."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from simkit_solvers.grids.jump_grid import MAX_STEPS, JumpGrid
+from simkit_solvers.methods.jump.jump_method import LARGEST_COUNT
+from simkit_solvers.methods.registry import SOLVERS
+from simkit_solvers.problems.reaction_network import AbstractReactionNetwork, ChemicalLangevin
+
+from simkit.config.diagnostics import Mistakes
+from simkit.config.settings import ObservableSettings, Save, Solver, Time
+from simkit.ensemble.initial import Distribution, PathValues
+from simkit.experiments.constants import Constants
+from simkit.experiments.sections.adaptive_plan import MakeGrid
+from simkit.experiments.sections.initial_plan import InitialValue
+from simkit.experiments.sections.model_plan import ModelPlan
+
+
+def solves_jumps(section: Solver | None) -> bool:
+    """Whether a solver is for the jump process of a reaction network."""
+    return section is not None and section.type in SOLVERS and "jump" in SOLVERS[section.type].problem
+
+
+def takes_langevin(section: Solver) -> bool:
+    """Whether a solver takes the chemical Langevin equation of a network, rather than its rate equation."""
+    info = SOLVERS.get(section.type)
+    if info is None or "sde" not in info.problem:
+        return False
+    return "ode" not in info.problem or info.calculus == "ito"
+
+
+def seen_by(section: Solver | None, plan: ModelPlan | None) -> ModelPlan | None:
+    """The plan of what a solver solves.
+
+    Of a network it is the chemical Langevin equation for a solver of Itô equations, and for one that knows no
+    ordinary ones, else the network itself, which is its rate equation to solvers of ordinary equations.
+    """
+    network = None if plan is None else plan.problem
+    if plan is None or section is None or not isinstance(network, AbstractReactionNetwork):
+        return plan
+    if not takes_langevin(section):
+        return plan
+    cls, bind = type(network), plan.bind
+    return dataclasses.replace(
+        plan,
+        problem=ChemicalLangevin(network),
+        make=lambda **values: ChemicalLangevin(cls(**values)),
+        bind=None if bind is None else lambda constants, grid: _langevin(bind(constants, grid)),
+    )
+
+
+def _langevin(network: Any) -> ChemicalLangevin:
+    return ChemicalLangevin(network)
+
+
+def plan_jumps(section: Time | None, save: Save | None, mistakes: Mistakes) -> MakeGrid | None:
+    """How the saved times follow from t0 and t1; keys about steps are mistakes."""
+    given = mistakes.document.data.get("time")
+    keys: set[str] = set(given) if isinstance(given, dict) else set()
+    if section is not None:
+        keys |= section.model_dump(exclude_none=True).keys()
+    for key in ("steps", "rtol", "atol", "first_step"):
+        if key in keys:
+            message = (
+                "the solver simulates the events of a reaction network when they come; remove it and give "
+                "save.points, or take EulerMaruyama for the chemical Langevin equation, Tsit5 for the rate "
+                "equation"
+            )
+            mistakes.add(("time", key), message, at_key=True)
+    if save is not None and save.every is not None:
+        mistakes.add(("save", "every"), "events come when they come; give points")
+    if section is None or save is None:
+        return None
+    points, max_steps = save.points or 1, section.max_steps or MAX_STEPS
+
+    def make_grid(t0, t1, values: Mapping[str, Any]) -> JumpGrid:
+        return JumpGrid(t0, t1, points, max_steps)
+
+    return make_grid
+
+
+def refuse_jumps(
+    section: Solver | None,
+    initial: Mapping[str, InitialValue],
+    observe: Mapping[str, ObservableSettings] | None,
+    constants: Constants,
+    mistakes: Mistakes,
+) -> None:
+    """What counts cannot be: random by these laws, parts of one, exercised early."""
+    if section is not None and section.convert:
+        mistakes.add(("solver", "convert"), "has no effect: the jump process has no calculus", at_key=True)
+    for name, value in initial.items():
+        bound = value.bound(constants.values)
+        path = ("initial", name)
+        if isinstance(bound, Distribution):
+            mistakes.add(path, "must be a whole number of molecules, and these laws are of real ones")
+            continue
+        counts = np.atleast_1d(bound.numbers if isinstance(bound, PathValues) else bound)
+        wrong = np.flatnonzero((counts != counts // 1) | (counts < 0) | (counts > LARGEST_COUNT))
+        if len(wrong):
+            wanted = f"a whole number from 0 to {LARGEST_COUNT}, the molecules of {name}"
+            mistakes.add(path, f"{value.place(wrong[0])}must be {wanted}, got {counts[wrong[0]]:g}")
+    for name, settings in (observe or {}).items():
+        if settings.early_exercise is not None:
+            message = (
+                "events have no common dates; take EulerMaruyama for the chemical Langevin equation, on steps"
+            )
+            mistakes.add(("observe", name, "early_exercise"), message)

@@ -1,0 +1,166 @@
+"""From the `curves` section to functions of time that can be made again for other constants."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from simkit_solvers.problems.curve import Curve, Interpolation
+
+from simkit.config.diagnostics import Mistakes
+from simkit.config.documents import KeyPath
+from simkit.config.number_table import read_table
+from simkit.config.settings import CurveSettings, Experiment
+from simkit.experiments.constants import Constants, compiled, evaluated
+from simkit.expressions.expression import Expression, check_name
+
+MAX_ROWS = 9000  # an experiment with its curves written out has at most 20 000 values
+BEYOND = 1e-9  # of the span: rounding of a time that is the curve's end
+
+
+@dataclasses.dataclass(frozen=True)
+class CurvePlan:
+    """A curve: its times and values as expressions of constants, and as numbers."""
+
+    times: tuple[Expression, ...]
+    values: tuple[Expression, ...]
+    interpolation: Interpolation
+    numbers: tuple[tuple[float, ...], tuple[float, ...]]
+
+    def bound(self, constants: Mapping[str, Any]) -> Curve:
+        """The curve for other constants."""
+        times, values = (_array([e(constants) for e in part]) for part in (self.times, self.values))
+        return Curve(times, values, self.interpolation)
+
+    def sampled(self, t: np.ndarray) -> np.ndarray:
+        """The values at times; of a monotone cubic those of the lines, which have the same range."""
+        times, values = self.numbers
+        if self.interpolation == "previous":
+            i = np.searchsorted(times, t, side="right") - 1
+            return np.asarray(values)[np.clip(i, 0, len(values) - 1)]
+        return np.interp(t, times, values)
+
+
+def _array(numbers: Sequence[Any]):
+    if all(isinstance(number, float) for number in numbers):
+        return np.asarray(numbers, np.float64)
+    return jnp.stack([jnp.asarray(number) for number in numbers])
+
+
+def with_curve_numbers(experiment: Experiment, mistakes: Mistakes) -> Experiment:
+    """The experiment with the numbers of its curves in place of the files they are in.
+
+    A curve whose file is wrong stays as it is, and the mistake goes to the list.
+    """
+    read = {name: _from_file(name, curve, mistakes) or curve for name, curve in experiment.curves.items()}
+    if all(read[name] is experiment.curves[name] for name in read):
+        return experiment
+    changed = experiment.model_copy(update={"curves": read})
+    changed._document = experiment._document
+    return changed
+
+
+def _from_file(name: str, curve: CurveSettings, mistakes: Mistakes) -> CurveSettings | None:
+    """The curve with the numbers in its file, `None` where it is wrong."""
+    if curve.file is None:
+        return curve
+    place = ("curves", name)
+    for key, given in (("times", curve.times), ("values", curve.values)):
+        if given is not None:
+            mistakes.add((*place, key), "the numbers are in the file; give file, or times and values")
+            return None
+    columns = []
+    for key, column in (("time", curve.time), ("value", curve.value)):
+        if column is None:
+            mistakes.add_missing((*place, key), f"is missing; the name of the file's column of {key}s")
+        else:
+            columns.append(column)
+    if len(columns) < 2:
+        return None
+    folder = Path(mistakes.document.name).parent if mistakes.document.name else Path()
+    try:
+        table = read_table(folder / curve.file, curve.file)
+        if len(table.rows) > MAX_ROWS:
+            raise ValueError(f"{curve.file}: has more than {MAX_ROWS} rows; leave out some of them")
+        times, values = (table.column(column).tolist() for column in columns)
+    except ValueError as error:
+        mistakes.add((*place, "file"), str(error))
+        return None
+    plain: dict[str, Any] = {"file": None, "time": None, "value": None, "times": times, "values": values}
+    return curve.model_copy(update=plain)
+
+
+def plan_curves(
+    section: Mapping[str, CurveSettings] | None,
+    constants: Constants,
+    span: tuple[float, float] | None,
+    mistakes: Mistakes,
+) -> dict[str, CurvePlan]:
+    """The curves that are right; `span` is from t0 to t1, `None` where they could not be read."""
+    found = {}
+    for name, settings in (section or {}).items():
+        reason = check_name(name)
+        if name in constants.names:
+            reason = f"{name} is a constant; choose another name"
+        if reason:
+            mistakes.add(("curves", name), reason, at_key=True)
+        before = len(mistakes.found)
+        read = _from_file(name, settings, mistakes)
+        curve = None if read is None else _plan(("curves", name), read, constants, mistakes)
+        if curve is not None and len(mistakes.found) == before:
+            if span is not None and settings.outside == "refuse":
+                _check_span(("curves", name), curve, span, mistakes)
+            found[name] = curve
+    return found
+
+
+def _plan(
+    place: KeyPath, settings: CurveSettings, constants: Constants, mistakes: Mistakes
+) -> CurvePlan | None:
+    for key in ("time", "value"):
+        if getattr(settings, key) is not None:
+            mistakes.add((*place, key), "has no effect without file", at_key=True)
+    if settings.times is None or settings.values is None:
+        for key in ("times", "values"):
+            if getattr(settings, key) is None:
+                mistakes.add_missing((*place, key), "is missing; give times and values, or a file")
+        return None
+    parts = []
+    for key, texts in (("times", settings.times), ("values", settings.values)):
+        expressions, numbers = [], []
+        for i, text in enumerate(texts):
+            # A number needs no compiler, and a file has thousands.
+            expression = compiled(mistakes, (*place, key, i), text, constants.names)
+            number = evaluated(mistakes, (*place, key, i), expression, constants.values)
+            if expression is None or number is None:
+                return None
+            expressions.append(expression)
+            numbers.append(number)
+        parts.append((tuple(expressions), tuple(numbers)))
+    (times, at), (values, those) = parts
+    if len(at) != len(those):
+        mistakes.add((*place, "values"), f"must be as many as the {len(at)} times, got {len(those)}")
+        return None
+    least = 1 if settings.interpolation == "previous" else 2
+    if len(at) < least:
+        mistakes.add((*place, "times"), f"needs at least {least} for {settings.interpolation}, got {len(at)}")
+        return None
+    for i in range(1, len(at)):
+        if not at[i] > at[i - 1]:
+            mistakes.add((*place, "times", i), f"must increase, got {at[i]:g} after {at[i - 1]:g}")
+            return None
+    return CurvePlan(times, values, settings.interpolation, (at, those))
+
+
+def _check_span(place: KeyPath, curve: CurvePlan, span: tuple[float, float], mistakes: Mistakes) -> None:
+    (t0, t1), (first, last) = span, (curve.numbers[0][0], curve.numbers[0][-1])
+    beyond = BEYOND * (t1 - t0)
+    if t0 < first - beyond or t1 > last + beyond:
+        mistakes.add(
+            place,
+            f"goes from t = {first:g} to {last:g}, and the run from {t0:g} to {t1:g}; give more points, or "
+            "outside: hold, which keeps its first and last value",
+            at_key=True,
+        )

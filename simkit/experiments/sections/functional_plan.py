@@ -1,0 +1,153 @@
+"""Which path functionals a run knows, and the times of those that look once."""
+
+import dataclasses
+from collections.abc import Collection, Sequence
+from typing import Literal
+
+import numpy as np
+from simkit_solvers.problems.schedule import ON_STEP
+
+from simkit.config.diagnostics import Mistakes
+from simkit.config.documents import KeyPath
+from simkit.experiments.constants import Constants, evaluated
+from simkit.experiments.ends_of_steps import inside_a_step
+from simkit.expressions.expression import Functional
+from simkit.observe.monitors import OVER_TIME
+from simkit.observe.observables import Observable
+
+Clock = Literal["steps", "events", "ordinary", "stochastic"]
+
+KNOWN = {
+    "events": ("first", "hitting_time", "at", "max", "min", "integral"),
+    "ordinary": ("first", "hitting_time", "at"),
+    "stochastic": ("at",),
+}
+ADAPTIVE = (
+    "looks at the path step by step, and adaptive steps have no common times; give time.steps in place of "
+    "rtol and atol"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Seen:
+    """How paths go on: by `steps` of equal length, by the events of a network, or by adaptive steps.
+
+    `ends` are t0 and t1, `points` the saved intervals, `moving` the names of what changes between events.
+    What is `None` could not be read.
+    """
+
+    clock: Clock
+    ends: tuple[float, float] | None
+    steps: int | None = None
+    points: int | None = None
+    moving: frozenset[str] = frozenset()
+
+
+def check_functionals(observable: Observable, seen: Seen, path: KeyPath, mistakes: Mistakes) -> None:
+    """Add a mistake for each functional that the run does not know, and for an `every` that does not fit."""
+    kinds = {f.kind for f in observable.functionals}
+    if seen.clock != "steps":
+        for kind in sorted(kinds - {*KNOWN[seen.clock]}):
+            mistakes.add((*path, "value"), f"{kind}(…) {_reason(kind, seen.clock)}")
+    if seen.clock == "events":
+        _refuse_moving(observable, seen.moving, (*path, "value"), mistakes)
+    every, steps = observable.every, seen.steps
+    if every is None:
+        return
+    path = (*path, "every")
+    if not kinds - {"at"}:
+        mistakes.add(path, "has no effect: value has no path functional that looks at every step")
+    elif seen.clock != "steps":
+        mistakes.add(path, "paths have no common steps to count; leave it out")
+    elif steps is not None and every > steps:
+        mistakes.add(path, f"must be at most the {steps} steps, got {every}")
+    elif steps is not None and steps % every:
+        for kind in kinds & set(OVER_TIME):
+            message = f"{every} does not divide the {steps} steps, and the {kind} would end early"
+            mistakes.add(path, message)
+
+
+def _reason(kind: str, clock: Clock) -> str:
+    if clock != "events":
+        return ADAPTIVE
+    if kind == "mean":
+        return (
+            "averages over the ends of steps, and events have no common times; divide integral(…) by the time"
+        )
+    return "knows paths that a noise drives without pause; take the condition itself, as in hitting_time(…)"
+
+
+def _refuse_moving(
+    observable: Observable, moving: Collection[str], path: KeyPath, mistakes: Mistakes
+) -> None:
+    """What changes between events is seen at events only: no condition may be made of it, and no extreme."""
+    for each in observable.functionals:
+        watched = each.arguments[-1] if each.kind in ("first", "hitting_time") else each.argument
+        found = watched.names & {*moving} if each.kind != "at" else frozenset()
+        if found:
+            message = (
+                f"{each.kind}(…): {min(found)} in {watched.text} changes between events, and the path is "
+                "seen when they happen; take counts, constants and curves with interpolation: previous there"
+            )
+            mistakes.add(path, message)
+
+
+def dates_of_functionals(
+    observable: Observable, constants: Constants, seen: Seen, path: KeyPath, mistakes: Mistakes
+) -> dict[Functional, float]:
+    """When each functional `at` looks, as a fraction of the run."""
+    found = {}
+    for functional in dict.fromkeys(f for f in observable.functionals if f.kind == "at"):
+        text = functional.arguments[1]
+        what = f"at({functional.argument.text}, {text.text})"
+        strange = text.names - set(constants.names)
+        if strange:
+            message = f"{what}: the time is an expression of constants, and {min(strange)} is none"
+            mistakes.add(path, message)
+            continue
+        date = evaluated(mistakes, path, text, constants.values)
+        if date is None or seen.ends is None:
+            continue
+        t0, t1 = seen.ends
+        if not t0 <= date <= t1:
+            mistakes.add(path, f"{what}: the time must be from t0 = {t0:g} to t1 = {t1:g}, got {date:g}")
+            continue
+        reason = _between(date, seen)
+        if reason is not None:
+            mistakes.add(path, f"{what}: {reason}")
+            continue
+        found[functional] = (date - t0) / (t1 - t0)
+    return found
+
+
+def _between(date: float, seen: Seen) -> str | None:
+    """Why a run does not look at a time: adaptive steps of a stochastic equation end at saved times only."""
+    if seen.ends is None:
+        return None
+    if seen.clock == "steps" and seen.steps is not None:
+        return inside_a_step([date], seen.ends, seen.steps, "another time")
+    if seen.clock == "stochastic" and seen.points is not None:
+        return inside_a_step([date], seen.ends, seen.points, "another time", "points")
+    return None
+
+
+def with_dates(
+    observables: Sequence[Observable], dates: Sequence[dict[Functional, float]], seen: Seen
+) -> tuple[tuple[Observable, ...], tuple[float, ...]]:
+    """The observables with the steps at which functionals look; without steps, with the numbers of stops.
+
+    The stops are fractions of the run. Those nearer to each other than `ON_STEP` are one.
+    """
+    every = sorted({fraction for each in dates for fraction in each.values()})
+    stops = tuple(f for i, f in enumerate(every) if i == 0 or f - every[i - 1] > ON_STEP)
+
+    def number(fraction: float) -> int:
+        if seen.clock == "steps":
+            return round(fraction * (seen.steps or 0))
+        return int(np.argmin(np.abs(np.asarray(stops) - fraction)))
+
+    dated = tuple(
+        dataclasses.replace(observable, dates=tuple((f, number(at)) for f, at in each.items()))
+        for observable, each in zip(observables, dates, strict=True)
+    )
+    return dated, () if seen.clock == "steps" else stops

@@ -1,0 +1,318 @@
+"""From curves, expressions of `t` and the `events` section to a scheduled problem."""
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
+from simkit_solvers.grids.grid import Grid
+from simkit_solvers.grids.jump_grid import JumpGrid
+from simkit_solvers.problems.curve import AbstractTimeFunction
+from simkit_solvers.problems.problem import AbstractODE, parameters_of
+from simkit_solvers.problems.schedule import Event, scheduled
+
+from simkit.closed_forms import CLOSED_FORMS
+from simkit.config.diagnostics import Mistakes
+from simkit.config.documents import KeyPath
+from simkit.config.settings import EventSettings, ObservableSettings
+from simkit.experiments.constants import Constants, compiled, evaluated
+from simkit.experiments.ends_of_steps import increasing_times, inside_a_step
+from simkit.experiments.sections.curve_plan import CurvePlan
+from simkit.experiments.sections.model_plan import ModelPlan, bound_parameters, refuse_ambiguous
+from simkit.expressions.expression import Expression, ExpressionError, compile_expression
+from simkit.observe.time_functions import SetVariables, TimeExpression
+from simkit.suggestions import did_you_mean
+
+SAMPLES = 200  # times, beside the points of curves, at which a parameter's range is checked
+MOST_TIMES = 100_000
+ON_TIME = 1e-9  # of the span: what rounding makes of a time
+
+Span = tuple[Expression, Expression]
+AnyGrid = Grid | AdaptiveGrid | JumpGrid
+
+
+@dataclasses.dataclass(frozen=True)
+class EventPlan:
+    """An event: its name, its times as expressions of constants, and what it sets."""
+
+    name: str
+    times: tuple[Callable[[Mapping[str, Any]], Any], ...]
+    values: tuple[tuple[str, Expression], ...]
+
+    def bound(self, constants: Mapping[str, Any], own: Iterable[str], grid: AnyGrid) -> Event:
+        """The event for other constants, of which the model has its `own`, on a grid."""
+        used = {name for _, value in self.values for name in value.names} - {*own}
+        change = SetVariables(
+            {n: constants[n] for n in sorted(used) if n in constants}, self.values, self.name
+        )
+        numbers = [time(constants) for time in self.times]
+        plain = all(isinstance(number, float) for number in numbers)
+        times = np.asarray(numbers, np.float64) if plain else jnp.stack([jnp.asarray(n) for n in numbers])
+        event = Event(change, times)
+        return event.on(grid) if isinstance(grid, Grid) else event
+
+
+def at_start(curves: Mapping[str, CurvePlan], span: Span | None, constants: Constants) -> dict[str, float]:
+    """Curves and `t` at the time t0, for what is checked before the run."""
+    t0 = float(span[0](constants.values)) if span else 0.0
+    return {name: float(curve.sampled(np.asarray([t0]))[0]) for name, curve in curves.items()} | {"t": t0}
+
+
+def plan_events(
+    section: Mapping[str, EventSettings] | None,
+    plan: ModelPlan | None,
+    constants: Constants,
+    curves: Iterable[str],
+    span: Span | None,
+    mistakes: Mistakes,
+) -> tuple[EventPlan, ...]:
+    """The events that are right, in the order of the file."""
+    found = []
+    for name, settings in (section or {}).items():
+        place = ("events", name)
+        before = len(mistakes.found)
+        times = _times(place, settings, constants, span, mistakes)
+        values = []
+        if not settings.set:
+            mistakes.add((*place, "set"), "needs at least one state variable")
+        for variable, text in settings.set.items():
+            path = (*place, "set", variable)
+            names = None
+            if plan is not None:
+                names = [*plan.variables, *plan.parameters, *constants.names, *curves, "t"]
+                if variable not in plan.variables:
+                    hint = did_you_mean(variable, plan.variables)
+                    mistakes.add(path, f"unknown variable of the model{hint}", at_key=True)
+            value = compiled(mistakes, path, text, names)
+            refuse_ambiguous(mistakes, path, value, frozenset() if plan is None else plan.ambiguous)
+            if value is not None:
+                values.append((variable, value))
+        if times is not None and len(mistakes.found) == before:
+            found.append(EventPlan(name, times, tuple(values)))
+    return tuple(found)
+
+
+def _times(
+    place: KeyPath,
+    settings: EventSettings,
+    constants: Constants,
+    span: Span | None,
+    mistakes: Mistakes,
+) -> tuple[Callable[[Mapping[str, Any]], Any], ...] | None:
+    """The times as functions of the constants, `None` where they are wrong."""
+    if (settings.at is None) == (settings.every is None):
+        mistakes.add_missing((*place, "at"), "give either at, the times, or every, the time between them")
+        return None
+    ends = None if span is None else tuple(float(end(constants.values)) for end in span)
+    if settings.at is None:
+        return _regular(place, settings, constants, span, ends, mistakes)
+    for key in ("first", "last"):
+        if getattr(settings, key) is not None:
+            mistakes.add((*place, key), "has no effect without every", at_key=True)
+    given = mistakes.document.data.get("events", {}).get(place[1], {})
+    several = isinstance(given.get("at") if isinstance(given, dict) else None, list)
+    texts = {(*place, "at", i) if several else (*place, "at"): text for i, text in enumerate(settings.at)}
+    found = increasing_times(texts, constants, mistakes)
+    for path, _, time in found or ():
+        if ends is not None and not ends[0] <= time <= ends[1]:
+            mistakes.add(path, f"must be from t0 = {ends[0]:g} to t1 = {ends[1]:g}, got {time:g}")
+            return None
+    return None if found is None else tuple(expression for _, expression, _ in found)
+
+
+def _regular(
+    place: KeyPath,
+    settings: EventSettings,
+    constants: Constants,
+    span: Span | None,
+    ends: tuple[float, ...] | None,
+    mistakes: Mistakes,
+) -> tuple[Callable[[Mapping[str, Any]], Any], ...] | None:
+    """Equally spaced times; how many there are follows from the constants in the file."""
+    texts = {"every": settings.every, "first": settings.first, "last": settings.last}
+    expressions: dict[str, Expression] = {}
+    numbers: dict[str, float] = {}
+    for key, text in texts.items():
+        if text is None:
+            continue
+        expression = compiled(mistakes, (*place, key), text, constants.names)
+        number = evaluated(mistakes, (*place, key), expression, constants.values)
+        if expression is None or number is None:
+            return None
+        expressions[key], numbers[key] = expression, number
+    if span is None or ends is None:
+        return None
+    every, (t0, t1) = numbers["every"], ends
+    if not every > 0:
+        mistakes.add((*place, "every"), f"must be positive, got {every:g}")
+        return None
+    rounding = ON_TIME * (t1 - t0)
+    first = numbers.get("first", t0 + every)
+    last = numbers.get("last", t1 - 2 * rounding)
+    for key, time in (("first", first), ("last", last)):
+        if key in numbers and not t0 <= time <= t1:
+            mistakes.add((*place, key), f"must be from t0 = {t0:g} to t1 = {t1:g}, got {time:g}")
+            return None
+    count = math.floor((last - first + rounding) / every) + 1
+    if count < 1:
+        mistakes.add((*place, "every"), f"the first time would be {first:g}, after the last, {last:g}")
+        return None
+    if count > MOST_TIMES:
+        mistakes.add((*place, "every"), f"gives {count} times; there may be {MOST_TIMES}")
+        return None
+    start, step = span[0], expressions["every"]
+
+    def occurrence(i: int):
+        def at(values):
+            begin = expressions["first"](values) if "first" in expressions else start(values) + step(values)
+            return begin + i * step(values)
+
+        return at
+
+    return tuple(occurrence(i) for i in range(count))
+
+
+def refuse_events(
+    events: tuple[EventPlan, ...],
+    constants: Constants,
+    grid: AnyGrid | None,
+    stochastic: bool,
+    mistakes: Mistakes,
+) -> None:
+    """What a grid cannot meet: times inside a step, and any events where steps are those of a tree."""
+    if not events or grid is None:
+        return
+    if isinstance(grid, AdaptiveGrid) and stochastic:
+        mistakes.add(
+            ("events",),
+            "adaptive steps of stochastic equations halve intervals and do not end at given times; give "
+            "time.steps in place of rtol and atol",
+            at_key=True,
+        )
+    if not isinstance(grid, Grid):
+        return
+    times = [float(time(constants.values)) for event in events for time in event.times]
+    reason = inside_a_step(times, _ends(grid), grid.steps, "other times")
+    if reason is not None:
+        mistakes.add(("events",), reason, at_key=True)
+
+
+def refuse_jumps_inside(curves: Mapping[str, CurvePlan], grid: AnyGrid | None, mistakes: Mistakes) -> None:
+    """Jumps of curves that are inside a step of a fixed grid, where the whole step would take one value."""
+    if not isinstance(grid, Grid):
+        return
+    t0, t1 = _ends(grid)
+    for name, curve in curves.items():
+        if curve.interpolation == "previous":
+            times = [t for t in curve.numbers[0] if t0 < t < t1]
+            reason = inside_a_step(times, (t0, t1), grid.steps, "other times, or interpolation: linear")
+            if reason is not None:
+                mistakes.add(("curves", name), f"jumps inside a step: {reason}", at_key=True)
+
+
+def plan_schedule(
+    plan: ModelPlan | None,
+    curves: Mapping[str, CurvePlan],
+    events: tuple[EventPlan, ...],
+    observe: Mapping[str, ObservableSettings] | None,
+    span: Span | None,
+    constants: Constants,
+    mistakes: Mistakes,
+) -> ModelPlan | None:
+    """The plan with what changes with time.
+
+    A parameter's range is checked at every point of the
+    curves, and at `SAMPLES` other times. Without events, and where nothing that is used changes, the plan is
+    the same but for the names of the curves.
+    """
+    if plan is None:
+        return None
+    plan = dataclasses.replace(plan, curves=tuple(curves))
+    moving = {name: e for name, e in plan.expressions.items() if e.names & {*curves, "t"}}
+    observed = _names_in(observe) | {n for event in events for _, text in event.values for n in text.names}
+    read = [name for name in curves if name in observed and name not in plan.parameters]
+    plan = dataclasses.replace(plan, changing=frozenset([*moving, *curves]))
+    if plan.problem is None or span is None or not (moving or read or events):
+        return plan
+    t0, t1 = (float(end(constants.values)) for end in span)
+    _check_range(plan, moving, curves, (t0, t1), constants, mistakes)
+    fixed = {name: e for name, e in plan.expressions.items() if name not in moving}
+    start = {name: plan.values[name] for name in moving}
+    make: Any = plan.make or type(plan.problem)
+
+    def bind(values: Mapping[str, Any], grid: AnyGrid) -> AbstractODE:
+        original = make(**start, **bound_parameters(fixed, values))
+        given = {name: curve.bound(values) for name, curve in curves.items()}
+        parameters = {name: _function(text, values, given) for name, text in moving.items()}
+        happening = tuple(event.bound(values, plan.parameters, grid) for event in events)
+        return scheduled(original, parameters, {name: given[name] for name in read}, happening)
+
+    used = {name for text in moving.values() for name in text.names}
+    steady = "t" not in used and all(curves[n].interpolation == "previous" for n in used if n in curves)
+    problem = plan.problem if steady else scheduled(plan.problem, _functions(moving, curves, constants))
+    return dataclasses.replace(plan, bind=bind, problem=problem)
+
+
+def _names_in(observe: Mapping[str, ObservableSettings] | None) -> set[str]:
+    """The names in observables, but for those that cannot be read."""
+    found: set[str] = set()
+    for settings in (observe or {}).values():
+        try:
+            found |= compile_expression(
+                settings.value, None, functionals=True, closed_forms=CLOSED_FORMS
+            ).names
+        except ExpressionError:
+            continue
+    return found
+
+
+def _functions(moving, curves, constants: Constants) -> dict[str, AbstractTimeFunction]:
+    given = {name: curve.bound(constants.values) for name, curve in curves.items()}
+    return {name: _function(text, constants.values, given) for name, text in moving.items()}
+
+
+def _function(text: Expression, values: Mapping[str, Any], curves: Mapping[str, Any]) -> AbstractTimeFunction:
+    if text.text in curves:
+        return curves[text.text]
+    used = {name: curves[name] for name in sorted(text.names) if name in curves}
+    return TimeExpression({n: values[n] for n in sorted(text.names - {*used, "t"})}, used, text)
+
+
+def _check_range(
+    plan: ModelPlan,
+    moving: Mapping[str, Expression],
+    curves: Mapping[str, CurvePlan],
+    span: tuple[float, float],
+    constants: Constants,
+    mistakes: Mistakes,
+) -> None:
+    """Each parameter that changes is a finite number in its range, whenever."""
+    specs = {} if plan.problem is None else parameters_of(plan.problem)
+    for name, text in moving.items():
+        used = [curves[each] for each in sorted(text.names) if each in curves]
+        nodes = [t for curve in used for t in curve.numbers[0] if span[0] <= t <= span[1]]
+        times = np.unique([*nodes, *np.linspace(*span, SAMPLES + 1)])
+        sampled = {each: curves[each].sampled(times) for each in text.names if each in curves}
+        place = ("model", name) if _is_named(mistakes) else ("model", "parameters", name)
+        for i, t in enumerate(times):
+            known = {each: float(values[i]) for each, values in sampled.items()}
+            value = evaluated(mistakes, place, text, {**constants.values, **known, "t": float(t)})
+            if value is None:
+                break
+            if name in specs and not specs[name].admits(value):
+                message = f"must be {specs[name].range}, got {value:g} at t = {t:g}"
+                mistakes.add(place, message)
+                break
+
+
+def _is_named(mistakes: Mistakes) -> bool:
+    model = mistakes.document.data.get("model")
+    return isinstance(model, dict) and "type" in model
+
+
+def _ends(grid: Grid) -> tuple[float, float]:
+    """t0 and t1."""
+    return float(grid.t0), float(grid.t0) + float(grid.dt) * grid.steps

@@ -1,0 +1,72 @@
+"""The names in the `sensitivity` section: what derivatives are taken of, and with respect to."""
+
+from collections.abc import Collection
+
+from simkit.config.diagnostics import Mistakes
+from simkit.config.settings import Sensitivity
+from simkit.experiments.sections.model_plan import ModelPlan
+from simkit.suggestions import did_you_mean, shown
+
+PREFIXES = ("model.", "initial.", "time.")
+
+
+def full_name(label: str, targets: Collection[str]) -> str | None:
+    """What a name means: a constant, else a parameter, an initial value, t0 or t1; None for nothing."""
+    return next(
+        (name for name in (label, *(f"{prefix}{label}" for prefix in PREFIXES)) if name in targets), None
+    )
+
+
+def named_pairs(section: Sensitivity) -> list[tuple[str, str]]:
+    """The pairs of names of the second derivatives."""
+    given = (each if isinstance(each, list) else [each, each] for each in section.second or ())
+    return [(str(first), str(last)) for first, last in given]
+
+
+def check_sensitivity(
+    section: Sensitivity | None,
+    targets: Collection[str],
+    plan: ModelPlan,
+    observables: Collection[str],
+    mistakes: Mistakes,
+) -> None:
+    """Add a mistake for each name that means nothing, or that no derivative can be taken in."""
+    if section is None:
+        return
+    known = list(dict.fromkeys(name.split(".", 1)[-1] for name in targets))
+    meant: dict[str, str] = {}
+    for i, label in enumerate(section.wrt):
+        bare = label.split(".", 1)[-1]
+        place = ("sensitivity", "wrt", i)
+        name = full_name(label, targets)
+        if name is not None:
+            if name in meant:
+                mistakes.add(place, _twice(label, meant[name]))
+            meant.setdefault(name, label)
+        elif bare in plan.changing:
+            mistakes.add(place, f"{label} changes with time; take the constants that its curve is made of")
+        elif bare in plan.variables:
+            message = (
+                f"{label} differs from path to path; write its initial value with a constant, and take that"
+            )
+            mistakes.add(place, message)
+        else:
+            mistakes.add(place, f"unknown name {shown(label)}{did_you_mean(label, known)}")
+    quantities = [*observables, *plan.variables]
+    of = section.of or []
+    for i, name in enumerate(of):
+        if name not in quantities:
+            mistakes.add(
+                ("sensitivity", "of", i), f"unknown name {shown(name)}{did_you_mean(name, quantities)}"
+            )
+        elif name in of[:i]:
+            mistakes.add(("sensitivity", "of", i), _twice(name, name))
+    for i, pair in enumerate(named_pairs(section)):
+        for name in dict.fromkeys(pair):
+            if name not in section.wrt:
+                message = f"{shown(name)} is not in wrt{did_you_mean(name, section.wrt)}"
+                mistakes.add(("sensitivity", "second", i), message)
+
+
+def _twice(name: str, before: str) -> str:
+    return f"{name} is there twice" if name == before else f"{name} is {before}, which is there already"

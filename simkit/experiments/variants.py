@@ -1,0 +1,273 @@
+"""Several experiments in one file: each variant is the file with some settings changed."""
+
+import copy
+import dataclasses
+import itertools
+import os
+import re
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from simkit.config.diagnostics import Mistakes
+from simkit.config.documents import Document, KeyPath, read_document
+from simkit.config.overrides import Overrides, apply_overrides, replace_key
+from simkit.config.settings import Experiment
+from simkit.ensemble.coupling import coupled
+from simkit.ensemble.simulation import Simulation
+from simkit.errors import InputError
+from simkit.experiments.assembly import build
+from simkit.experiments.experiment import VARIANTS, add_unreadable, checked
+from simkit.observe.exercise import Exercise
+from simkit.observe.observables import Observer
+from simkit.suggestions import did_you_mean, shown
+
+OF_THE_FILE = ("output", "plot", VARIANTS)  # what a file has once for all its variants
+LONGEST_NAME = 40
+
+Variants = dict[str, Experiment]
+
+
+def load_variants(
+    source: Any, overrides: Overrides = (), chosen: Collection[str] | None = None
+) -> Experiment | Variants:
+    """Read and check an experiment, or all variants of one: a mapping by name where the file has some.
+
+    `overrides` change the file, before the variants do. `chosen` are the names of those wanted, in the order
+    of the file. Raises one `InputError` with every mistake in every variant wanted; what is wrong with the
+    file itself is told once.
+    """
+    document = read_document(source)
+    apply_overrides(document, overrides)
+    if VARIANTS not in document.data:
+        if chosen:
+            name = next(iter(chosen))
+            raise InputError(f"there is no variant {shown(name)}: the experiment has no variants")
+        experiment = checked(document)
+        if experiment.ensemble.couple:
+            raise InputError(
+                "ensemble.couple: is for variants that differ in time.steps, and there are none; add "
+                "variants, or leave it out"
+            )
+        return experiment
+    changes = _changes(document, chosen)
+    _refuse_unused(document, changes)
+    found: Variants = {}
+    problems: dict[str, list[str]] = {}
+    for name in changes:
+        try:
+            found[name] = checked(_changed(document, changes[name]))
+        except InputError as error:
+            problems[name] = error.problems
+    if problems:
+        raise InputError(_labelled(document, problems, len(changes)))
+    return found
+
+
+def build_together(variants: Variants) -> dict[str, Simulation]:
+    """The simulations of all variants. Raises `InputError` unless their results fit into one dataset."""
+    simulations = {name: build(experiment) for name, experiment in variants.items()}
+    first = next(iter(simulations))
+    problems = [
+        f"variant {name}: {reason}; give both the same, or make files of them"
+        for name, simulation in simulations.items()
+        if (reason := _difference(simulation, name, simulations[first], first))
+    ]
+    if not problems and any(experiment.ensemble.couple for experiment in variants.values()):
+        simulations, problems = coupled(simulations)
+    if problems:
+        raise InputError(problems)
+    return simulations
+
+
+def together(variants: Variants) -> dict[str, Any]:
+    """One configuration for all variants, as plain data: the first one, and what the others change."""
+    plain = {name: _without_output(experiment) for name, experiment in variants.items()}
+    first = next(iter(plain.values()))
+    return first | {VARIANTS: {name: _changes_from(first, other) for name, other in plain.items()}}
+
+
+def _without_output(experiment: Experiment) -> dict[str, Any]:
+    configuration = experiment.resolved()
+    configuration.pop("output", None)
+    return configuration
+
+
+def _changes_from(first: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """What to set for one configuration to become another; None takes a key away."""
+    changes: dict[str, Any] = {key: None for key in first if key not in other}
+    for key, value in other.items():
+        before = first.get(key)
+        if isinstance(value, dict) and isinstance(before, dict):
+            inside = _changes_from(before, value)
+            if inside:
+                changes[key] = inside
+        elif key not in first or value != before:
+            changes[key] = value
+    return changes
+
+
+def _difference(one: Simulation, name: str, first: Simulation, first_name: str) -> str | None:
+    """Why two results do not fit into one dataset."""
+
+    def facts(simulation: Simulation) -> dict[str, Any]:
+        kept = {key: info.at for key, info in simulation.observables.items()}
+        observer = simulation.observer
+        exercised = observer.exercised if isinstance(observer, Observer) else ()
+        rights = [f"{_dates_text(exercise)} of {each.name}" for each, exercise in exercised]
+        return {
+            "the variables": ", ".join(simulation.problem.State._fields),
+            "the observables": ", ".join(f"{key} ({at})" for key, at in kept.items()) or "none",
+            "the dates of exercise": ", ".join(rights) or "none",
+            "so many paths": simulation.paths,
+            "so many stored paths": simulation.stored_paths,
+            "the quantiles": ", ".join(f"{level:g}" for level in simulation.quantiles),
+            "so many saved times": len(simulation.grid.times),
+        }
+
+    here, there = facts(one), facts(first)
+    for what, value in here.items():
+        if value != there[what]:
+            return f"has {what}: {value}, and {first_name} has {there[what]}"
+    times, others = np.asarray(one.grid.times), np.asarray(first.grid.times)
+    if not np.allclose(times, others, rtol=1e-9, atol=1e-9 * float(np.ptp(others))):
+        return (
+            f"runs from {times[0]:g} to {times[-1]:g}, and {first_name} from {others[0]:g} to {others[-1]:g}"
+        )
+    return None
+
+
+def _dates_text(exercise: Exercise) -> str:
+    """How many there are, and at which parts of the run where they do not lie equally apart."""
+    apart = {b - a for a, b in itertools.pairwise((0, *exercise.when))}
+    if len(apart) == 1 and exercise.when[-1] == exercise.of:
+        return str(exercise.dates)
+    return f"{exercise.dates} (at {', '.join(f'{share:.6g}' for share in exercise.shares)} of the time)"
+
+
+def _changes(document: Document, chosen: Collection[str] | None) -> dict[str, dict[KeyPath, tuple]]:
+    """For each variant wanted the keys that it sets: target, then value and its place in the document."""
+    section = document.data[VARIANTS]
+    mistakes = Mistakes(dataclasses.replace(document, mistakes=[]))  # the others are told with each variant
+    if not isinstance(section, dict) or not section:
+        mistakes.add((VARIANTS,), f"must be a mapping of names to settings, got {shown(section)}")
+        mistakes.raise_if_any()
+    unknown = [name for name in chosen or () if name not in section]
+    if unknown:
+        raise InputError([f"there is no variant {shown(n)}{did_you_mean(n, section)}" for n in unknown])
+    found = {}
+    for name, settings in section.items():
+        path = (VARIANTS, name)
+        if not re.fullmatch(r"\S(.*\S)?", name) or len(name) > LONGEST_NAME or not name.isprintable():
+            mistakes.add(path, f"must be a name of at most {LONGEST_NAME} characters", at_key=True)
+        if not isinstance(settings, dict | None):
+            mistakes.add(path, f"must be a mapping of settings, got {shown(settings)}")
+            continue
+        changes: dict[KeyPath, tuple[Any, KeyPath]] = {}
+        for target, value, place in _settings(settings or {}, (), path):
+            if not all(target):
+                mistakes.add(place, "must be a key such as model.sigma", at_key=True)
+            elif target[0] in OF_THE_FILE:
+                mistakes.add(place, f"{target[0]} is that of all variants; give it outside", at_key=True)
+            elif any(target[: len(old)] == old or old[: len(target)] == target for old in changes):
+                mistakes.add(place, f"{'.'.join(target)} is set twice", at_key=True)
+            else:
+                changes[target] = value, place
+        if not chosen or name in chosen:
+            found[name] = changes
+    mistakes.raise_if_any()
+    return found
+
+
+def _refuse_unused(document: Document, changes: Mapping[str, Mapping[KeyPath, tuple]]) -> None:
+    """Raise `InputError` for values that every variant replaces: options, and what could not be read."""
+
+    def sets(variant: Mapping[KeyPath, tuple], path: KeyPath) -> bool:
+        return any(path[: len(target)] == target for target in variant)
+
+    replaced = {t for own in changes.values() for t in own if all(sets(x, t) for x in changes.values())}
+    mistakes = Mistakes(dataclasses.replace(document, mistakes=[]))
+    for path in document.options:
+        if path[0] != VARIANTS and sets(dict.fromkeys(replaced, ()), path):
+            mistakes.add(path, "changes nothing, since every variant sets it; change it in the variants")
+    add_unreadable(document, replaced, mistakes)
+    mistakes.raise_if_any()
+
+
+def _settings(
+    section: Mapping[str, Any], above: tuple[str, ...], place: KeyPath
+) -> Iterator[tuple[tuple[str, ...], Any, KeyPath]]:
+    """Every single value in a section, where it goes, and where it stands."""
+    for key, value in section.items():
+        target, here = (*above, *key.split(".")), (*place, key)
+        if isinstance(value, dict) and value:
+            yield from _settings(value, target, here)
+        else:
+            yield target, value, here
+
+
+def _changed(document: Document, changes: Mapping[KeyPath, tuple[Any, KeyPath]]) -> Document:
+    """The document with a variant's settings, which keep the places where they stand in the file."""
+    changed = copy.deepcopy(document)
+    del changed.data[VARIANTS]
+    for target, (value, place) in changes.items():
+        path = tuple(str(part) for part in target)
+        try:
+            *made, where = replace_key(changed, path, copy.deepcopy(value), wholly=len(place) > 3)
+        except ValueError as error:
+            changed.mistakes.append((document.keys.get(place, (0, 0)), target, str(error)))
+            continue
+        for section in made:
+            changed.keys[section] = changed.values[section] = document.keys.get(place, (0, 0))
+        for old, new in ((document.values, changed.values), (document.keys, changed.keys)):
+            for mark in [mark for mark in old if mark[: len(place)] == place]:
+                new[(*where, *mark[len(place) :])] = old[mark]
+        for option in [option for option in document.options if option[: len(place)] == place]:
+            changed.options[(*where, *option[len(place) :])] = document.options[option]
+    return changed
+
+
+def _labelled(document: Document, problems: Mapping[str, list[str]], variants: int) -> list[str]:
+    """The problems of all variants; those that are not common to all say which variant has them."""
+    place = re.compile(
+        rf"({re.escape(document.name)}:\d+:\d+: )?(.*)" if document.name else "()(.*)", re.DOTALL
+    )
+    found = []
+    for name, lines in problems.items():
+        for line in lines:
+            if (
+                variants > 1
+                and len(problems) == variants
+                and all(line in other for other in problems.values())
+            ):
+                found.append(line)
+            elif (parts := place.fullmatch(line)) is not None:
+                found.append(f"{parts[1] or ''}variant {name}: {parts[2]}")
+    return list(dict.fromkeys(found))
+
+
+def keeps_unresolved(loaded: Experiment | Variants) -> bool:
+    """Whether figures that are no result are shown without a warning or an exit code."""
+    each = [loaded] if isinstance(loaded, Experiment) else loaded.values()
+    return all(experiment.ensemble.unresolved == "keep" for experiment in each)
+
+
+def output_of(loaded: Experiment | Variants) -> str | None:
+    """Where the file says that the dataset goes."""
+    return (loaded if isinstance(loaded, Experiment) else next(iter(loaded.values()))).output
+
+
+def refuse_paths(loaded: Experiment | Variants, target: str | os.PathLike | None) -> None:
+    """Raise `InputError` where paths are to be saved and the file is to be a table of statistics."""
+    each = [loaded] if isinstance(loaded, Experiment) else loaded.values()
+    if target is not None and Path(target).suffix == ".csv" and any(x.save.paths is not None for x in each):
+        raise InputError(
+            f"save.paths: {target} holds statistics only; write .zarr or .nc, or leave save.paths out"
+        )
+
+
+def build_loaded(loaded: Experiment | Variants) -> Simulation | dict[str, Simulation]:
+    """The simulation of an experiment, or those of its variants by name, whose results fit together."""
+    return build(loaded) if isinstance(loaded, Experiment) else build_together(loaded)

@@ -1,0 +1,288 @@
+"""Every block of code on the pages runs as it stands, and the pages say what the code says.
+
+On one page, in order: `python` blocks share a namespace. A `yaml` block that is a whole experiment is built
+and run on few paths; any other is a part, and is built in place of the same sections of the experiment before
+it on the page (of examples/gbm.yaml where there is none). A first line `# name.yaml` makes it a file. In a
+`console` block each `$ simkit …` is run, on few paths, and what is shown under it must be printed, up to
+numbers and `…`. `bash` is make and pip, which are not run. `text` is prose. Nothing else is allowed. The
+generated pages' experiments are built but not run: other tests run every model and solver. test_readme.py
+runs the README. What runs whole pages is marked `more`, and the four long
+tutorials and one guide `slow`.
+"""
+
+import itertools
+import re
+import shlex
+import sys
+import types
+from pathlib import Path
+from unittest import mock
+
+import pytest
+from checkout import ROOT
+from simkit_physics import MODELS
+from simkit_solvers import SOLVERS, parameters_of, variables_of
+from typer.testing import CliRunner
+
+import simkit
+from simkit.cli import app
+from simkit.config.documents import read_document
+from simkit.experiments.variants import build_loaded, load_variants
+from simkit.schema import experiment_schema
+from simkit.studies.experiments import build_uncertain
+from simkit.studies.plan import has_distributions, load_uncertain
+
+DOCS = ROOT / "docs"
+ROOMS = [
+    ROOT / room / "README.md" for room in ("solvers", "physics", "simkit", "examples", "tests", "benchmarks")
+]
+GENERATED = (
+    "reference/models/",
+    "reference/solvers/",
+    "reference/tables/",
+    "reference/yaml.md",
+    "reference/gallery.md",
+)
+WRITTEN = [
+    path
+    for path in sorted(DOCS.rglob("*.md"))
+    if not path.relative_to(DOCS).as_posix().startswith((*GENERATED, "_build/"))
+]
+PICTURES = {
+    *(path.stem for path in (ROOT / "examples").rglob("*.yaml")),
+    *(f"model_{name}" for name in MODELS),
+}
+DIRECTIVES = ("{toctree}", "{include}")
+NOT_RUN = ("make", "pip")
+LONG_GUIDES = ("sensitivities_of_jump_processes_and_odes",)
+FEW = 64
+
+
+@pytest.fixture(scope="module")
+def generated(tmp_path_factory) -> Path:
+    """A folder with the generated pages, as `make docs` would put them into docs/reference."""
+    folder = tmp_path_factory.mktemp("docs") / "reference"
+    sys.path.insert(0, str(DOCS))
+    try:
+        from generate import generate
+
+        generate(folder)
+    finally:
+        sys.path.remove(str(DOCS))
+    return folder.parent
+
+
+def blocks(text: str):
+    """(tag, first line's number, code) of every fenced block."""
+    found = None
+    for number, line in enumerate(text.splitlines(), 1):
+        fence = re.match(r"\s*(```+)\s*(\S*)", line)
+        if found is None and fence:
+            found = fence[1], fence[2], number + 1, []
+        elif found is not None and line.strip() == found[0]:
+            yield found[1], found[2], "\n".join(found[3]) + "\n"
+            found = None
+        elif found is not None:
+            found[3].append(line)
+    assert found is None, f"the block from line {found and found[2]} is not closed"
+
+
+class Page:
+    """One page while its blocks are run in the current directory."""
+
+    def __init__(self, path: Path, module: types.ModuleType):
+        self.path, self.module = path, module
+        self.text = path.read_text(encoding="utf-8")
+        self.experiment = load_plain((ROOT / "examples/gbm.yaml").read_text(encoding="utf-8"))
+        self.commanded = re.findall(r"^\$ simkit run (\S+)", self.text, re.MULTILINE)
+
+    def run(self):
+        rules = {"python": self.python, "yaml": self.yaml, "console": self.console, "bash": self.bash}
+        for tag, line, code in blocks(self.text):
+            if tag in ("text", *DIRECTIVES):
+                continue
+            run = rules.get(tag)
+            assert run is not None, f"{self.path}:{line}: no rule for a block tagged {tag!r}; prose is `text`"
+            run(line, code)
+
+    def python(self, line: int, code: str):
+        source = "\n" * (line - 1) + code  # so that a traceback has the page's line
+        exec(compile(source, str(self.path), "exec", dont_inherit=True), vars(self.module))
+
+    def yaml(self, line: int, code: str):
+        given = load_plain(code)
+        whole = {"model", "initial", "time"} <= given.keys()
+        experiment = given if whole else self.experiment | given
+        name = re.match(r"# (\S+\.yaml)\n", code)
+        if name:
+            Path(name[1]).write_text(code, encoding="utf-8")
+        if has_distributions(experiment):
+            build_uncertain(load_uncertain(experiment))
+            self.experiment = experiment
+            return
+        build_loaded(load_variants(experiment))
+        if whole:
+            self.experiment = experiment
+            if name is None or name[1] not in self.commanded:
+                few_paths = [] if is_single(experiment) else [f"ensemble.paths={FEW}"]
+                simkit.run(code, overrides=["ensemble.devices=1", "output=null", *few_paths])
+
+    def console(self, line: int, code: str):
+        shown = re.split(r"^\$ ", code, flags=re.MULTILINE)
+        assert shown[0] == "", f"{self.path}:{line}: a console block begins with a command"
+        for entry in shown[1:]:
+            command, _, expected = entry.partition("\n")
+            program, *arguments = shlex.split(command)
+            assert program == "simkit", f"{self.path}:{line}: no rule for the command {program!r}"
+            if arguments[0] in ("run", "sensitivity") and "--dry-run" not in arguments:
+                arguments += ["--set", f"ensemble.paths={FEW}", "--set", "ensemble.devices=1"]
+            if arguments[0] == "uncertainty":
+                arguments += ["--set", "uncertainty.points=16", "--set", "uncertainty.replicates=4"]
+            result = CliRunner().invoke(app, arguments)
+            assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+            printed = [skeleton(text) for text in result.output.splitlines()]
+            for text in expected.splitlines():
+                assert text == "…" or any(skeleton(text) in each for each in printed), (
+                    f"{self.path}:{line}: {command}\ndid not print {text!r}, but\n{result.output}"
+                )
+
+    def bash(self, line: int, code: str):
+        for command in code.splitlines():
+            assert command.split()[0] in NOT_RUN, f"{self.path}:{line}: no rule for the command {command!r}"
+
+
+def load_plain(code: str) -> dict:
+    """An experiment or a part of one as plain data, read by simkit's own loader."""
+    return read_document(code + "\n").data
+
+
+def is_single(experiment: dict) -> bool:
+    built = build_loaded(load_variants(experiment))
+    return all(each.paths == 1 for each in (built.values() if isinstance(built, dict) else [built]))
+
+
+def skeleton(line: str) -> str:
+    """A line without its numbers, frames and widths, which change with the number of paths."""
+    line = re.sub(r"[-+]?\(?[-+]?\d[\d,]*(\.\d+)?(e[-+]?\d+)?(M|kB)?", "#", line)
+    return " ".join(re.sub(r"[┏┓┗┛━┳┻┃┡┩╇│├┤─┼└┘┴()]|e[-+]#", " ", line).split())
+
+
+@pytest.mark.more
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, marks=pytest.mark.slow)
+        if path.parent.name == "tutorials" or path.stem in LONG_GUIDES
+        else path
+        for path in (*WRITTEN, *ROOMS)
+    ],
+    ids=lambda path: path.relative_to(ROOT).as_posix(),
+)
+def test_every_block_runs(path, tmp_path, monkeypatch, quick_programs):
+    monkeypatch.chdir(tmp_path)
+    module = types.ModuleType("page")
+    monkeypatch.setitem(sys.modules, "page", module)
+    with mock.patch.dict(MODELS), mock.patch.dict(SOLVERS):  # what a page adds is gone after it
+        Page(path, module).run()
+
+
+@pytest.mark.more
+def test_generated_blocks_are_valid(generated):
+    for path in generated.rglob("*.md"):
+        for tag, line, code in blocks(path.read_text(encoding="utf-8")):
+            place = f"{path.relative_to(generated)}:{line}"
+            if tag == "python":
+                exec(compile(code, place, "exec", dont_inherit=True), {"__name__": "page"})
+            elif tag == "yaml" and has_distributions(load_plain(code)):
+                assert build_uncertain(load_uncertain(load_plain(code))).grid.rows > 1, place
+            elif tag == "yaml" and path.name != "yaml.md":
+                built = build_loaded(load_variants(load_plain(code)))
+                for each in built.values() if isinstance(built, dict) else [built]:
+                    assert each.grid.rows > 1, place
+            else:
+                assert tag in ("yaml", "text", *DIRECTIVES), f"{place}: no rule for a block tagged {tag!r}"
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_each_model_has_a_page(name, generated):
+    text = (generated / f"reference/models/{name}.md").read_text(encoding="utf-8")
+    assert text.startswith(f"# {name}\n")
+    assert "$" in text
+    assert re.search(r"References?: .*\bdoi:10\.", text, re.DOTALL)
+    assert re.search(rf"^!\[{name}\]\(\.\./pictures/\w+\.png\)$", text, re.MULTILINE)
+    for key, spec in parameters_of(MODELS[name]).items():
+        assert re.search(
+            rf"\| `{key}` \| `{re.escape(spec.unit)}` \| .*{re.escape(spec.description)}", text
+        ), key
+    for key, quantity in variables_of(MODELS[name]).items():
+        assert f"| `{key}` | `{quantity.unit}` | {quantity.description} |" in text
+    assert f"[{name}]({name}.md)" in (generated / "reference/models/index.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_each_solver_has_a_page(name, generated):
+    text = (generated / f"reference/solvers/{name}.md").read_text(encoding="utf-8")
+    assert text.startswith(f"# {name}\n")
+    assert "$" in text
+    assert re.search(r"References?: .*\bdoi:10\.", text, re.DOTALL)
+    for key in SOLVERS[name].options:
+        assert f"| `{key}` |" in text
+    assert f"[{name}]({name}.md)" in (generated / "reference/solvers/index.md").read_text(encoding="utf-8")
+
+
+def test_each_yaml_key_is_explained(generated):
+    text = (generated / "reference/yaml.md").read_text(encoding="utf-8")
+    schema = experiment_schema()
+    sections = [schema, *(spec for name, spec in schema["$defs"].items() if name not in MODELS)]
+    for key in itertools.chain.from_iterable(section["properties"] for section in sections):
+        row = re.search(rf"^\| `{key}` \|(.*)\|$", text, flags=re.MULTILINE)
+        assert row, key
+        assert re.split(r"(?<!\\)\|", row[1])[2].strip(), f"{key} has no meaning"
+
+
+@pytest.mark.parametrize(
+    "path", [ROOT / "README.md", *WRITTEN, *ROOMS], ids=lambda path: path.relative_to(ROOT).as_posix()
+)
+def test_links_lead_somewhere(path, generated):
+    check_links(path, path.read_text(encoding="utf-8"), generated)
+
+
+def test_links_of_generated_pages_lead_somewhere(generated):
+    for path in generated.rglob("*.md"):
+        place = path.relative_to(generated)
+        folder = (
+            place.parent.parent if place.parent.name == "tables" else place.parent
+        )  # where it is included
+        check_links(DOCS / folder / place.name, path.read_text(encoding="utf-8"), generated)
+
+
+def check_links(path: Path, text: str, generated: Path):
+    """Each relative link is a file there, written or generated, and its anchor a heading in that file."""
+    for target in re.findall(r"\]\((?!<?https?:)([^)\s]+)\)", re.sub(r"`[^`\n]*`", "", text)):
+        name, _, anchor = target.partition("#")
+        if "pictures/" in name:  # drawn from these when the pages are built
+            assert Path(name).stem in PICTURES, f"{path}: {target}"
+            continue
+        file = (path.parent / name).resolve() if name else path.resolve()
+        if not file.exists() or (file.is_relative_to(DOCS) and (generated / file.relative_to(DOCS)).exists()):
+            assert file.is_relative_to(DOCS), f"{path}: {target}"
+            file = generated / file.relative_to(DOCS)
+        assert file.exists(), f"{path}: {target}"
+        if anchor:
+            there = file.read_text(encoding="utf-8")
+            headings = {slug(heading) for heading in re.findall(r"^#+ (.+)$", there, flags=re.MULTILINE)}
+            assert anchor in headings | set(re.findall(r"^\((\S+)\)=$", there, re.MULTILINE)), (
+                f"{path}: {target}"
+            )
+
+
+def slug(heading: str) -> str:
+    """The anchor that MyST gives a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def test_every_page_is_in_the_contents():
+    listed = set()
+    for code in (code for tag, _, code in blocks((DOCS / "index.md").read_text()) if tag == "{toctree}"):
+        listed |= {line for line in code.splitlines() if line and not line.startswith(":")}
+    assert {path.relative_to(DOCS).with_suffix("").as_posix() for path in WRITTEN} - {"index"} <= listed

@@ -1,0 +1,324 @@
+"""What newcomers do wrong gives one message each, which says what to do."""
+
+import diffrax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from simkit_physics import GBM
+
+from simkit import InputError, OutputError, load
+from simkit.config.diagnostics import placed
+from simkit.config.documents import read_document
+from simkit.config.overrides import apply_overrides
+from simkit.experiments.assembly import build
+from simkit.experiments.variants import load_variants
+from simkit.studies import elementary_effects, sobol_indices
+from simkit.suggestions import shown
+
+TIME = {"t1": 1.0, "steps": 4}
+PRICE = {"model": {"type": "GBM", "mu": 0.05, "sigma": 0.2}, "initial": {"S": 100.0}, "time": TIME}
+REST = "initial: {S: 100}\ntime: {t1: 1, steps: 4}\n"
+ASSETS = (
+    "model: {{type: MultiAssetGBM, size: 3, mu: 0, sigma: {sigma}, rho: {rho}}}\n"
+    "initial: {{S: {start}}}\ntime: {{t1: 1, steps: 4}}\n"
+)
+HESTON = {"type": "Heston", "mu": 0, "kappa": 1, "theta": 0.04, "xi": 0.3, "rho": -0.5}
+CASES = {
+    "a parameter of another model": (
+        PRICE | {"model": {"type": "CIR", "kappa": 1, "theta": 1, "mu": 0}, "initial": {"r": 1}},
+        [
+            "model.mu: unknown parameter of CIR; known: kappa, theta, sigma",
+            "model.sigma: is missing; volatility (1/time)",
+        ],
+    ),
+    "no space after the colon": (
+        "model: {type: GBM, mu:0.05, sigma: 0.2}\n" + REST,
+        ["<text>:1:20: model.mu: a space is missing after the colon; write mu: 0.05"],
+    ),
+    "a name and equations": (
+        "model: {type: GBM, sde: {S: {drift: -S, noise: {W: 1}}}}\n" + REST,
+        ["<text>:1:20: model.sde: give type or sde, not both"],
+    ),
+    "the time as a variable": (
+        "model: {ode: {t: -t}}\ninitial: {t: 1}\ntime: {t1: 1, steps: 4}\n",
+        ["<text>:1:15: model.ode.t: 't' is the time; choose another name"],
+    ),
+    "a Greek letter": (
+        "model: {ode: {S: -α*S}}\n" + REST,
+        [
+            "<text>:1:18: model.ode.S: names are in plain letters: spell α out as alpha"
+            " (column 2 of the expression)"
+        ],
+    ),
+    "another type": (
+        3,
+        ["an experiment is the path of a YAML file, its text or a dictionary, not a value of type int"],
+    ),
+    "a solver that nobody named": (
+        {"model": HESTON, "initial": {"S": 100, "v": 0.04}, "time": {"t1": 1, "rtol": 1e-3, "atol": 1e-4}},
+        [
+            "solver: Milstein is what rtol and atol mean without a solver: solver Milstein is for additive, "
+            "scalar, diagonal or commutative noise, Heston has general noise; take EulerMaruyama with steps "
+            "of equal length"
+        ],
+    ),
+    "a dictionary from PyYAML": (
+        PRICE | {"time": {"t1": 1.0, "rtol": "1e-6", "atol": "1e6"}},
+        [
+            "time.rtol: '1e-6' is text, not a number; PyYAML takes this for text: write 1.0e-6 in the "
+            "file, or give simkit the file's name",
+            "time.atol: '1e6' is text, not a number; PyYAML takes this for text: write 1.0e+6 in the "
+            "file, or give simkit the file's name",
+        ],
+    ),
+    "dates as times": (
+        "model: {type: GBM, mu: 0.05, sigma: 0.2}\ninitial: {S: 100}\ntime: {t1: 2026-12-31, steps: 4}\n"
+        "events: {cut: {at: [2026-06-30], set: {S: 0.9*S}}}\n",
+        [
+            "<text>:3:12: time.t1: '2026-12-31' looks like a date; times are numbers, such as years since "
+            "t0, and arithmetic has spaces around its operators (column 1 of the expression)",
+            "<text>:4:21: events.cut.at[0]: '2026-06-30' looks like a date; times are numbers, such as years "
+            "since t0, and arithmetic has spaces around its operators (column 1 of the expression)",
+        ],
+    ),
+    "underscores in numbers": (
+        "model: {type: GBM, mu: 0.05, sigma: 0.2}\ninitial: {S: 1_000}\ntime: {t1: 1, steps: 4}\n"
+        "ensemble: {paths: 1_000}\n",
+        [
+            "<text>:2:14: initial.S: must be a number or an expression, got '1_000'; write 1000, without "
+            "underscores",
+            "<text>:4:19: ensemble.paths: must be a whole number, got '1_000'; write 1000, without "
+            "underscores",
+        ],
+    ),
+    "decimal commas": (
+        "model: {type: GBM, mu: 0,05, sigma: 0.2}\ninitial: {S: 1,000}\ntime: {t1: 1, steps: 4}\n"
+        "solver:\n  type: EulerMaruyama\nensemble:\n  paths: 10,000\nobserve:\n  x: 1,5e3\n",
+        [
+            "<text>:1:24: model.mu: 0,05 is not a number; write a decimal point: 0.05",
+            "<text>:2:14: initial.S: 1,000 is not a number; write 1000, or with a decimal point 1.000",
+            "<text>:7:10: ensemble.paths: must be a whole number, got '10,000'; write 10000, or with a "
+            "decimal point 10.000",
+            "<text>:9:6: observe.x: must be a number or an expression, got '1,5e3'; write a decimal "
+            "point: 1.5e3",
+        ],
+    ),
+    "an arrow that is none": (
+        "model: {reactions: {a: {equation: A + B => C, rate: 1}, b: {equation: C -> 0, propensity: A*C}}}\n"
+        "initial: {A: 10, B: 5, C: 0}\ntime: {t1: 1}\nobserve: {all: A + B + C}\n",
+        [
+            "<text>:1:35: model.reactions.a.equation: 'A + B => C' is not a reaction: write reactants -> "
+            "products, such as S + I -> 2 I, and two directions as two reactions",
+        ],
+    ),
+    "two assets of a model of three": (
+        {
+            "model": {"type": "MultiAssetGBM", "mu": 0.05, "sigma1": 0.3, "sigma2": 0.2, "rho12": 0.5},
+            "initial": {"S1": 100, "S2": 95},
+            "time": {"t1": 1, "steps": 4},
+        },
+        ["model.size: is missing: these are the parameters of size 2, not of 3; add size: 2"],
+    ),
+    "lists that are too short": (
+        ASSETS.format(sigma="[0.2, 0.3]", rho=0.5, start="[100, 100]"),
+        [
+            "<text>:1:53: model.sigma: has 2 values, and there are 3, sigma1 to sigma3",
+            "<text>:2:14: initial.S: has 2 values, and there are 3, S1 to S3",
+        ],
+    ),
+    "a correlation of all pairs": (
+        ASSETS.format(sigma=0.2, rho=1.5, start=100),
+        ["<text>:1:63: model.rho: must be >= -1 and <= 1, got 1.5"],
+    ),
+    "an entry of a list": (
+        ASSETS.format(sigma="[0.2, -0.3, 0.1]", rho=0.5, start=100),
+        ["<text>:1:59: model.sigma[1]: must be >= 0, got -0.3"],
+    ),
+    "a pair the other way round": (
+        ASSETS.format(sigma=0.2, rho="0.5, rho21: 0.1", start=100),
+        ["<text>:1:68: model.rho21: unknown parameter of MultiAssetGBM; did you mean 'rho12'?"],
+    ),
+    "several distributions": (
+        "model: {type: GBM, mu: 0.05, sigma: {uniform: [0.1, 0.2]}}\nconstants: {K: {normal: [100, 1]}}\n"
+        + REST,
+        [
+            "<text>:2:16: constants.K: study this file by `simkit uncertainty`, which takes distributions; "
+            "to run it, give one number here, as by --set constants.K=NUMBER, and so for model.sigma",
+        ],
+    ),
+    "a rate in quotes": (
+        {
+            "model": {"reactions": {"decay": {"equation": "X -> 0", "rate": "0.5"}}},
+            "initial": {"X": 10},
+            "time": {"t1": 1},
+        },
+        ["model.reactions.decay.rate: '0.5' is text, not a number; remove the quotes"],
+    ),
+    "a model as an object": (
+        PRICE | {"model": GBM(0.05, 0.2)},
+        [
+            "model: must be a number, text, list or dict, got a value of type GBM; give it by name: "
+            "{type: GBM, ...}"
+        ],
+    ),
+    "a solver as an object": (
+        PRICE | {"solver": diffrax.Euler()},
+        [
+            "solver: must be a number, text, list or dict, got a value of type Euler; give it by name: "
+            "{type: Euler, ...}"
+        ],
+    ),
+    "a solver of networks for another model": (
+        PRICE | {"solver": "TauLeaping", "save": {"every": 2}, "observe": {"top": "max(S)"}},
+        ["solver: solver TauLeaping is for reaction networks, and GBM is not one; take EulerMaruyama"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_mistake_is_named_once(name):
+    source, lines = CASES[name]
+    with pytest.raises(InputError) as caught:
+        load(source)
+    assert caught.value.problems == lines
+
+
+def test_an_override_from_python_is_not_called_an_option():
+    with pytest.raises(InputError, match=r"^override model\.sigm: unknown parameter of GBM"):
+        load(PRICE, {"model.sigm": 0.3})
+    with pytest.raises(InputError, match=r"^--set model\.sigm: unknown parameter of GBM"):
+        load(PRICE, ["model.sigm=0.3"])
+
+
+def test_a_mistake_inside_an_option_has_no_place_in_the_file():
+    text = "model: {type: GBM, mu: 0.05, sigma: 0.2}\ninitial: {S: 1}\ntime: {t1: 1, steps: 4}\n"
+    with pytest.raises(InputError) as caught:
+        load(text, ["initial={S: 1,5}"])
+    assert caught.value.problems == [
+        "--set initial: initial.S: 1,5 is not a number; write a decimal point: 1.5"
+    ]
+
+
+def test_a_missing_file_is_what_python_calls_one():
+    with pytest.raises(FileNotFoundError, match=r"^missing\.yaml: no such file"):
+        load("missing.yaml")
+    with pytest.raises(OutputError):
+        load("missing.yaml")
+
+
+@pytest.mark.parametrize("number", [jnp.float32(0.5), jnp.asarray(0.5), np.array(0.5), np.float32(0.5)])
+def test_a_single_number_in_an_array_is_a_number(number):
+    problem = build(load(PRICE | {"model": {"type": "GBM", "mu": number, "sigma": 0.2}})).problem
+    assert problem.mu == 0.5  # pyright: ignore[reportAttributeAccessIssue]
+    with pytest.raises(InputError, match=r"model\.mu: must be a number, text, list or dict"):
+        load(PRICE | {"model": {"type": "GBM", "mu": jnp.zeros(2), "sigma": 0.2}})
+
+
+OPTIONAL = {
+    "constants": {"K": 100.0, "unused": 1.0},
+    "ensemble": {"paths": 8},
+    "save": {"points": 2},
+    "observe": {"call": "maximum(S - K, 0)", "put": {"value": "maximum(K - S, 0)", "unit": "EUR"}},
+    "sensitivity": {"wrt": ["S"]},
+    "output": "price.zarr",
+}
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "constants.unused",
+        "ensemble",
+        "ensemble.paths",
+        "save",
+        "observe",
+        "observe.put",
+        "observe.put.unit",
+        "sensitivity",
+        "output",
+        "variants",
+    ],
+)
+def test_null_takes_away_any_key_that_is_there(key):
+    source = PRICE | OPTIONAL | ({"variants": {"calm": {"model.sigma": 0.1}}} if key == "variants" else {})
+    expected = {name: dict(part) if isinstance(part, dict) else part for name, part in source.items()}
+    *above, last = key.split(".")
+    section = expected
+    for part in above:
+        section = section[part]
+        if part == "observe" and key == "observe.put.unit":
+            section["put"] = dict(section["put"])
+    del section[last]
+    assert load(source, [f"{key}=null"]).resolved() == load(expected).resolved()
+
+
+@pytest.mark.parametrize(
+    ("key", "line"),
+    [
+        ("observe.pot", "observe.pot: is not there to be taken away; did you mean 'put'?"),
+        ("ensembel", "ensembel: unknown key; did you mean 'ensemble'?"),
+        ("curves.rate", "curves.rate: is not there to be taken away"),
+        ("time", "time: is missing; the grid of times, such as {t1: 1.0, steps: 252}"),
+        (
+            "constants.K",
+            "observe.call: unknown name 'K'"
+            " (column 13 of the expression); known: S, mu, sigma, unused, t, pi, e",
+        ),
+    ],
+)
+def test_null_for_what_is_not_there_or_is_needed_is_refused(key, line):
+    with pytest.raises(InputError) as caught:
+        load(PRICE | OPTIONAL, [f"{key}=null"])
+    assert caught.value.problems[0].removeprefix("--set ") == line
+
+
+def test_a_variant_takes_away_what_is_there_only():
+    source = PRICE | OPTIONAL | {"variants": {"bare": {"observe.pot": None}}}
+    with pytest.raises(
+        InputError,
+        match=r"^variant bare: observe\.pot: must be a mapping with the keys value, .*, got nothing",
+    ):
+        load_variants(source)
+
+
+def test_a_list_in_a_message_is_shown():
+    assert shown([]) == "an empty list"
+    assert shown([1, "S", [None, True, {}]]) == "[1, 'S', [nothing, true, a mapping]]"
+    assert shown(list(range(10**6))) == shown(list(range(100)))
+    assert shown(list(range(100))).startswith("[0, 1, 2, ")
+    assert shown(list(range(100))).endswith("…]")
+    assert len(shown([[1] * 1000] * 1000)) <= 60
+
+
+@pytest.mark.parametrize(
+    ("override", "problem", "line"),
+    [
+        ("sensitivity.method=score", "sensitivity.method: no", "--set sensitivity.method: no"),
+        ("model.sigma=0.3", "model.sigma: no", "--set model.sigma: no"),
+        (
+            "sensitivity={wrt: [S], method: score}",
+            "sensitivity.method: no",
+            "--set sensitivity: sensitivity.method: no",
+        ),
+        ("time.steps=8", "model.sigma: no", "<text>:1:34: model.sigma: no"),
+        ("time.steps=8", "path 3, 4: no", "<text>:1:1: path 3, 4: no"),
+    ],
+)
+def test_what_is_found_later_is_told_where_it_was_given(override, problem, line):
+    document = read_document("model: {type: GBM, mu: 0, sigma: 0.2}\n" + REST)
+    apply_overrides(document, [override])
+    with pytest.raises(InputError) as caught, placed(document):
+        raise InputError(problem)
+    assert caught.value.problems == [line]
+
+
+def test_the_size_of_a_study_is_named_by_its_own_argument():
+    law = [{"uniform": [0, 1]}]
+    with pytest.raises(InputError, match=r"^points: no such argument; the size of this study is walks$"):
+        elementary_effects(lambda x: x[0], law, points=16)  # pyright: ignore[reportCallIssue]
+    with pytest.raises(InputError) as caught:
+        sobol_indices(lambda x: x[0], law, walks=16, replicate=8)  # pyright: ignore[reportCallIssue]
+    assert caught.value.problems == [
+        "replicate: no such argument; did you mean 'replicates'?",
+        "walks: no such argument; the size of this study is points",
+    ]

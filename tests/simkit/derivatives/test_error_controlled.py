@@ -1,0 +1,171 @@
+"""Sensitivities of ordinary equations from a file: solved beside the state, with an honest error."""
+
+import json
+import math
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import simkit
+from simkit import load
+from simkit.cli import app
+from simkit.derivatives.error_controlled import with_tighter_tolerances
+from simkit.derivatives.targets import program_of
+from simkit.experiments.assembly import build
+
+# At rest the state needs no steps at all, and its derivatives do.
+REST = {
+    "model": {
+        "ode": {"x": "-k*(x - c)", "y": "x - y"},
+        "parameters": {"k": 3.0, "c": 1.0},
+    },
+    "initial": {"x": 1.0, "y": 1.0},
+    "solver": "Tsit5",
+    "time": {"t1": 2.0, "rtol": 1e-7, "atol": 1e-9},
+    "save": {"points": 4},
+    "observe": {"x_over_time": {"value": "x", "at": "each"}, "scaled": "c*y"},
+    "sensitivity": {"wrt": ["x", "c", "k"]},
+}
+
+
+def exact(t, k=3.0):
+    """The derivatives of x by its start and by c, and of c y by its three."""
+    fast, slow = np.exp(-k * t), np.exp(-t)
+    y_by_x = (slow - fast) / (k - 1)
+    y_by_c = 1 - slow - y_by_x
+    return {"x_over_time": [fast, 1 - fast, 0 * t], "scaled": [y_by_x, 1 + y_by_c, 0 * t]}
+
+
+def check(solver, within):
+    found = simkit.sensitivity(REST, overrides={"solver": solver})
+    t = found["time"].values
+    for name, values in exact(t).items():
+        for i, value in enumerate(values):
+            derivative = found[f"{name}_derivative"].values[i]
+            error = np.abs(derivative - (value if derivative.ndim else value[-1]))
+            reported = found[f"{name}_derivative_step_error"].values[i]
+            assert np.all(error <= within), (name, i, error)
+            assert np.all(error <= 3 * reported + 1e-12), (name, i, error, reported)
+            assert np.all(reported <= 10 * within)
+
+
+@pytest.mark.more
+def test_derivatives_take_the_steps_that_they_need(quick_programs):
+    """Those of the state would be off by more than the derivative."""
+    check("Tsit5", 2e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("solver", ["Rodas5P", "Kvaerno5"])
+def test_the_same_by_implicit_steps(solver, quick_programs):
+    check(solver, 2e-5)
+
+
+@pytest.mark.more
+def test_the_end_of_time_moves_the_state_along_its_slope(tmp_path, monkeypatch, quick_programs):
+    """By the command, whose table and figures have the error of the steps."""
+    monkeypatch.chdir(tmp_path)
+    decay = {
+        "model": {"ode": {"x": "-k*x"}, "parameters": {"k": 0.5}},
+        "initial": {"x": 2.0},
+        "time": {"t1": 2.0, "rtol": 1e-6, "atol": 1e-8},
+        "sensitivity": {"wrt": ["t1", "k"]},
+    }
+    (tmp_path / "decay.yaml").write_text(json.dumps(decay))
+    result = CliRunner().invoke(app, ["sensitivity", "decay.yaml", "--json"])
+    assert result.exit_code == 0, result.output
+    rows = json.loads(result.stdout)["quantities"]["x"]["derivatives"]
+    for label, value in (("t1", -math.exp(-1)), ("k", -4 * math.exp(-1))):
+        off = abs(rows[label]["derivative"] - value)
+        assert off < 1e-5
+        assert off < 3 * rows[label]["step_error"] < 1e-4
+
+
+def test_the_run_that_tells_the_error_has_both_tolerances_a_tenth_of_the_run_s():
+    """Down to what the precision resolves."""
+    with jax.enable_x64(True):
+        _, inputs = program_of(build(load(REST)))
+        tighter = with_tighter_tolerances(inputs, "float64")
+        own, found = inputs.grid.tolerances, tighter.grid.tolerances
+        assert float(own.rtol) == 1e-7
+        assert float(own.atol) == 1e-9
+        assert float(found.rtol) == pytest.approx(1e-8)
+        assert float(found.atol) == pytest.approx(1e-10)
+        assert float(tighter.grid.span) == float(inputs.grid.span)
+        finest = inputs._replace(
+            grid=eqx.tree_at(lambda g: g.tolerances.rtol, inputs.grid, jnp.asarray(1e-15))
+        )
+        assert float(with_tighter_tolerances(finest, "float64").grid.tolerances.rtol) == 8 * 2.0**-52
+
+
+@pytest.mark.parametrize("method", ["auto", "finite_differences"])
+def test_steps_of_fixed_length_tell_the_error_of_what_bends(method, quick_programs):
+    """y, the integral of x - 1, bends as x = e^(kt)/8 passes 1: dy/dk = (t x - y - t) / k.
+
+    No step of the grid, nor of the finer one, ends there.
+    """
+    k, t1 = 1.3, 2.0
+    experiment = {
+        "model": {"ode": {"x": "k*x", "y": "maximum(x - 1, 0)"}, "parameters": {"k": k}},
+        "initial": {"x": 1 / 8, "y": 0.0},
+        "solver": "Tsit5",
+        "time": {"t1": t1, "steps": 50},
+        "observe": {"bent": "y*1", "area": "integral(maximum(x - 1, 0))"},
+        "sensitivity": {"wrt": ["k"], "method": method},
+    }
+    found = simkit.sensitivity(experiment)
+    x = math.exp(k * t1) / 8
+    y = (x - 1) / k - (t1 - math.log(8) / k)
+    for name in ("bent", "area"):
+        off = abs(found[f"{name}_derivative"].item() - (t1 * x - y - t1) / k)
+        reported = found[f"{name}_derivative_step_error"].item()
+        assert 1e-6 < off < 4 * reported < 40 * off, (name, off, reported)
+
+
+def test_steps_of_fixed_length_tell_the_error_at_every_time(quick_programs):
+    """Heun's is of second order: twice as many steps take away three quarters of it, of second ones too."""
+    k = 1.3
+    found = simkit.sensitivity(
+        {
+            "model": {"ode": {"x": "k*x"}, "parameters": {"k": k}},
+            "initial": {"x": 1.0},
+            "solver": "Heun",
+            "time": {"t1": 2.0, "steps": 100},
+            "save": {"points": 4},
+            "sensitivity": {"wrt": ["k"], "second": [["k", "k"]]},
+        }
+    )
+    t = found["time"].values
+    for kind, exact in (("derivative", t * np.exp(k * t)), ("second", t**2 * np.exp(k * t))):
+        off = np.abs(found[f"x_{kind}"].values[0] - exact)
+        assert found[f"x_{kind}_step_error"].values[0] == pytest.approx(0.75 * off, rel=0.05)
+        assert off[-1] > 1e-4 * exact[-1]
+
+
+def test_extremes_of_steps_have_no_step_error(quick_programs):
+    """The largest of twice as many steps is often the same; that of dates asked for is what is meant."""
+    found = simkit.sensitivity(
+        {
+            "model": {"ode": {"x": "v", "v": "-w*w*x"}, "parameters": {"w": 1.0}},
+            "initial": {"x": 0.0, "v": 1.0},
+            "solver": "Tsit5",
+            "time": {"t1": 2.7, "steps": 30},
+            "observe": {
+                "all": "max(x)",
+                "some": {"value": "max(x)", "every": 10},
+                "area": "integral(maximum(x - 0.5, 0))",
+                "average": "mean(x)",
+            },
+            "sensitivity": {"wrt": ["w"]},
+        }
+    )
+    assert "all_derivative_step_error" not in found
+    assert "the extreme is that of a step" in found["all_derivative_reason"].item()
+    assert found["some_derivative_step_error"].item() < 1e-6
+    assert found["some_derivative_reason"].item() == "continuous in the path"
+    assert 1e-5 < found["area_derivative_step_error"].item() < 0.1
+    assert found["average_derivative_step_error"].item() > 1e-3

@@ -1,0 +1,123 @@
+"""The picture of sensitivities: units, second derivatives, and what can be compared."""
+
+import numpy as np
+import pytest
+import xarray as xr
+from pictures import assert_nothing_overlaps
+
+from simkit import plot_dataset
+
+BANDS = "bands: two standard errors, where wider than the lines"
+LABELS, PAIRS = ["R0", "latent"], ["R0, R0", "R0, latent"]
+
+
+def sensitivities(values=(2.5, 3.0), mean=100.0, unit="people"):
+    """A quantity with first and second derivatives at two times."""
+    times = np.array([0.0, 1.0])
+    over_time = np.array([[0.0, 8.0], [0.0, -2.0]])
+    second = np.array([[0.0, 6.0], [0.0, -9.0]])
+    variables = {"ill_mean": ("time", np.array([1.0, mean]), {"units": unit})}
+    for kind, along, array in (("derivative", "parameter", over_time), ("second", "pair", second)):
+        variables[f"ill_{kind}"] = ((along, "time"), array)
+        variables[f"ill_{kind}_stderr"] = ((along, "time"), 0.1 + 0 * array)
+    coordinates = {
+        "time": times,
+        "parameter": LABELS,
+        "parameter_value": ("parameter", list(values)),
+        "parameter_unit": ("parameter", ["", "days"]),
+        "pair": PAIRS,
+    }
+    attributes = {
+        "simkit_kind": "sensitivity",
+        "quantities": "ill",
+        "model": "SEIR",
+        "solver": "Tsit5",
+        "t1": 1.0,
+    }
+    return xr.Dataset(variables, coordinates, attributes)
+
+
+def bars(axes):
+    names = [label.get_text() for label in axes.get_yticklabels()]
+    return dict(zip(names, [bar.get_width() for bar in axes.patches], strict=True))
+
+
+def legend(axes):
+    return [text.get_text() for text in axes.get_legend().get_texts()]
+
+
+def test_changes_over_time_have_the_unit_of_the_quantity():
+    figure = plot_dataset(sensitivities())
+    first, _, over_time, _ = figure.axes
+    assert first.get_xlabel() == "change of the mean of ill in %, for 1 % more"
+    assert bars(first) == pytest.approx({"R0": 0.2, "latent": -0.06})
+    assert over_time.get_title("left") == f"change of the mean of ill [people], for 1 % more\n{BANDS}"
+    assert legend(over_time) == LABELS
+    assert_nothing_overlaps(figure)
+
+
+def test_second_derivatives_have_bars_of_their_own():
+    """Multiplied by both parameters over the mean, the largest first, as thick as those of derivatives."""
+    first, second, *_ = plot_dataset(sensitivities()).axes
+    assert bars(second) == pytest.approx({"R0, latent": -0.675, "R0, R0": 0.375})
+    assert next(iter(bars(second))) == "R0, latent"
+    assert second.get_xlabel() == "second derivative of the mean of ill,\ntimes both parameters over the mean"
+    assert second.get_ylim() == first.get_ylim()
+    without = sensitivities().drop_vars(["ill_second", "ill_second_stderr", "pair"])
+    assert len(plot_dataset(without).axes) == 2
+
+
+@pytest.mark.parametrize("change", [{"values": (0.0, 3.0)}, {"mean": 0.0}])
+def test_what_cannot_be_compared_is_shown_in_its_unit(change):
+    figure = plot_dataset(sensitivities(**change))
+    first, second, over_time, second_over_time = figure.axes
+    text = "derivative of the mean of ill [people per unit of the parameter]"
+    assert first.get_xlabel() == text
+    assert bars(first) == {"R0": 8.0, "latent [days]": -2.0}
+    assert second.get_xlabel() == "second derivative of the mean of ill\n[people per unit of each parameter]"
+    assert bars(second) == {"R0, latent": -9.0, "R0, R0": 6.0}
+    if "values" in change:
+        assert over_time.get_title("left") == f"{text}\n{BANDS}"
+        assert second_over_time.get_title("left") == f"{second.get_xlabel()}\n{BANDS}"
+        assert legend(over_time) == ["R0", "latent [days]"]
+    assert_nothing_overlaps(figure)
+
+
+@pytest.mark.parametrize("unit", ["", "1"])
+def test_a_number_has_no_unit(unit):
+    _, _, over_time, second = plot_dataset(sensitivities(unit=unit)).axes
+    assert over_time.get_title("left") == f"change of the mean of ill, for 1 % more\n{BANDS}"
+    text = "second derivative of the mean of ill, times both parameters"
+    assert second.get_title("left") == f"{text}\n{BANDS}"
+
+
+def test_derivatives_over_time_lie_in_bands_of_two_standard_errors():
+    """Of both orders, in the quantity's unit: times a hundredth of the parameter, or times both of a pair."""
+    dataset = sensitivities()
+    panels = plot_dataset(dataset).axes[2:]
+    sizes = {"derivative": [0.025, 0.03], "second": [6.25, 7.5]}
+    for axes, (kind, scales) in zip(panels, sizes.items(), strict=True):
+        for line, band, row, scale in zip(
+            axes.get_lines(), axes.collections, dataset[f"ill_{kind}"].values, scales, strict=False
+        ):
+            np.testing.assert_allclose(line.get_ydata(), scale * row)
+            ends = band.get_paths()[0].vertices[:, 1]
+            assert np.ptp(ends[np.isclose(band.get_paths()[0].vertices[:, 0], 1)]) == pytest.approx(
+                2 * 1.96 * 0.1 * scale
+            )
+    assert legend(panels[1]) == PAIRS
+    assert [len(axes.collections) for axes in panels] == [2, 2]
+
+
+def test_the_largest_of_many_derivatives_over_time_are_drawn_and_the_others_counted():
+    count = 9
+    rows = np.array([[0.0, i] for i in range(count)])
+    plain = sensitivities().drop_vars(["ill_second", "ill_second_stderr", "pair"])
+    dataset = plain.isel(parameter=[0] * count).assign_coords(parameter=[f"k{i}" for i in range(count)])
+    for suffix, values in (("", rows), ("_stderr", 0.1 + 0 * rows)):
+        dataset[f"ill_derivative{suffix}"] = (("parameter", "time"), values)
+    figure = plot_dataset(dataset)
+    over_time = figure.axes[-1]
+    assert legend(over_time) == [f"k{i}" for i in range(3, 9)]
+    assert over_time.get_title("left").endswith(f"{BANDS}; the 6 largest of 9")
+    assert_nothing_overlaps(figure)

@@ -1,0 +1,223 @@
+"""Ensembles with adaptive steps: the same bits however cut, what is reported, failures, derivatives."""
+
+import dataclasses
+import json
+import re
+
+import jax
+import numpy as np
+import pytest
+
+import simkit
+from simkit import NumericalError, load
+from simkit.ensemble.chunks import LEAF
+from simkit.ensemble.paths import as_device_ids, path_mesh, path_program
+from simkit.ensemble.run import run_ensemble
+from simkit.ensemble.sizes import estimate, estimate_text
+from simkit.experiments.assembly import build
+from simkit.results.table import closing_line, summary
+
+quick = pytest.mark.usefixtures("quick_programs")
+
+VAN_DER_POL = {
+    "constants": {"tol": 1e-5},
+    "model": {"ode": {"x": "y", "y": "mu*(1 - x**2)*y - x"}, "parameters": {"mu": 4.0}},
+    "initial": {"x": {"uniform": [-2, 2]}, "y": 0.0},
+    "time": {"t1": 3.0, "rtol": "tol", "atol": "tol/100"},
+    "ensemble": {"paths": LEAF + 100, "seed": 3},
+    "save": {"points": 3, "paths": "all"},
+    "observe": {"energy": "(x**2 + y**2)/2"},
+}
+
+
+@pytest.fixture(scope="module")
+def reference():
+    return run_ensemble(dataclasses.replace(build(load(VAN_DER_POL)), devices=1))
+
+
+@pytest.mark.more
+@pytest.mark.parametrize(
+    "change", [{"devices": 4}, pytest.param({"devices": 1, "chunk": 1}, marks=pytest.mark.slow)], ids=str
+)
+def test_devices_and_chunks_leave_every_bit(reference, change):
+    found = run_ensemble(dataclasses.replace(build(load(VAN_DER_POL)), **change))
+    for kind, statistics in reference.statistics.items():
+        for name, array in statistics.items():
+            np.testing.assert_array_equal(found.statistics[kind][name], array, err_msg=f"{kind} {name}")
+    np.testing.assert_array_equal(found.stored["x"], reference.stored["x"])
+    assert found.steps == reference.steps
+    assert found.bias == reference.bias
+
+
+@pytest.mark.more
+def test_few_paths_are_the_first_of_many(reference):
+    few = run_ensemble(dataclasses.replace(build(load(VAN_DER_POL)), paths=40, stored_paths=40, devices=1))
+    np.testing.assert_array_equal(few.stored["y"], reference.stored["y"][:40])
+
+
+@quick
+def test_what_it_took_is_reported():
+    result = simkit.run(VAN_DER_POL, overrides=["ensemble.paths=50", "ensemble.devices=1"])
+    taken = result.attrs
+    assert (taken["rtol"], taken["atol"], taken["max_steps"]) == (1e-5, 1e-5 / 100, 65536)
+    assert taken["accepted_steps_max"] > taken["accepted_steps_mean"] > 10
+    assert "steps" not in taken
+    assert abs(float(result["x_bias"])) < 1e-3
+    content = json.loads(json.dumps(summary(result)))
+    assert content["steps"] is None
+    assert content["accepted_steps"]["max"] == taken["accepted_steps_max"]
+    assert content["rejected_steps"]["mean"] == taken["rejected_steps_mean"]
+    mean, most = taken["accepted_steps_mean"], taken["accepted_steps_max"]
+    expected = f"50 paths × {mean:,.0f} adaptive steps on average (at most {most}, "
+    assert closing_line(result).startswith(expected)
+    total = 50 * (mean + taken["rejected_steps_mean"])
+    assert taken["path_steps_per_s"] * taken["elapsed_s"] == pytest.approx(total)
+    lines = estimate_text(estimate(build(load(VAN_DER_POL)))).splitlines()
+    assert lines[0] == "2,148 paths x at most 65,536 adaptive steps, rtol 1e-05, atol 1e-07"
+    assert lines[1] == "saved times: 4"
+
+
+DOUBLE_WELL = {
+    "model": {"sde": {"x": {"drift": "x - x**3", "noise": {"W": "0.3 + 0.4*x"}}}},
+    "initial": {"x": {"uniform": [-2, 2]}},
+    "time": {"t1": 1.0, "rtol": 1e-2, "atol": 1e-2},
+    "ensemble": {"paths": LEAF + 100, "seed": 3},
+    "save": {"points": 2, "paths": "all"},
+}
+
+
+@pytest.mark.more
+def test_devices_and_chunks_leave_every_bit_of_stochastic_paths():
+    one, four, cut = (
+        run_ensemble(dataclasses.replace(build(load(DOUBLE_WELL)), **change))
+        for change in ({"devices": 1}, {"devices": 4}, {"devices": 1, "chunk": 1})
+    )
+    assert one.steps.rejected_max > 4
+    for found in (four, cut):
+        for kind, statistics in one.statistics.items():
+            for name, array in statistics.items():
+                np.testing.assert_array_equal(found.statistics[kind][name], array, err_msg=f"{kind} {name}")
+        np.testing.assert_array_equal(found.stored["x"], one.stored["x"])
+        assert found.steps == one.steps
+        assert found.bias == one.bias
+
+
+@pytest.mark.more
+@quick
+def test_stochastic_paths_take_milstein_and_meet_exact_moments():
+    """And an Itô model may be converted for a Stratonovich solver, on the same paths at the saved times."""
+    experiment = {
+        "model": {"type": "GBM", "mu": 0.3, "sigma": 0.6},
+        "initial": {"S": 1.0},
+        "time": {"t1": 1.0, "rtol": 1e-3, "atol": 1e-3},
+        "ensemble": {"paths": 4000, "seed": 5, "devices": 1},
+        "save": {"paths": 100},
+    }
+    result = simkit.run(experiment)
+    assert result.attrs["solver"] == "Milstein"
+    assert abs(float(result["S_z"])) < 5
+    other = simkit.run(experiment | {"solver": {"type": "Heun", "convert": True}})
+    difference = (other["S_path"] - result["S_path"])[:, -1]
+    assert float(np.sqrt((difference**2).mean())) < 0.02
+
+
+@quick
+@pytest.mark.slow
+def test_normals_in_float64_reach_the_tree():
+    """Where the path begins and where it is halved, the same normals to float32's accuracy and no better."""
+    ends = [
+        run_ensemble(
+            dataclasses.replace(build(load(DOUBLE_WELL)), paths=64, devices=1, normals=normals)
+        ).stored
+        for normals in ("float32", "float64")
+    ]
+    assert (ends[0]["x"][:, 1] != ends[1]["x"][:, 1]).all()
+
+
+@quick
+def test_a_stochastic_path_that_fails_is_named():
+    steep = {
+        "model": {"sde": {"x": {"drift": "x**2", "noise": {"W": 0.01}}}},
+        "initial": {"x": 1.6},
+        "time": {"t1": 1.0, "rtol": 1e-3, "atol": 1e-3},
+        "ensemble": {"paths": 1, "devices": 1},
+    }
+    with pytest.raises(NumericalError) as caught:
+        simkit.run(steep)
+    said = re.match(
+        r"path 0: stopped at t = (\S+) of 1: the tolerances asked for a step shorter than halving gives",
+        str(caught.value),
+    )
+    assert said
+    assert float(said[1]) == pytest.approx(1 / 1.6, rel=0.05)
+
+
+EXPLODING = {
+    "model": {"ode": {"x": "x**2"}},
+    "initial": {"x": {"uniform": [0.5, 1.2]}},
+    "time": {"t1": 1.0, "rtol": 1e-6, "atol": 1e-9},
+    "ensemble": {"paths": 40, "seed": 1, "devices": 1},
+}
+
+
+@pytest.mark.more
+@quick
+def test_a_failed_path_is_named_or_left_out():
+    result = simkit.run(EXPLODING, overrides=["ensemble.failures=exclude", "save.paths=all"])
+    starts = result["x_path"].values[:, 0]
+    assert result.attrs["failed_paths"] == np.sum(starts >= 1) > 0
+    assert float(result["x_min"][-1]) == pytest.approx(float(1 / (1 / starts.min() - 1)), rel=1e-3)
+    with pytest.raises(NumericalError) as caught:
+        simkit.run(EXPLODING)
+    first = int(np.flatnonzero(starts >= 1)[0])
+    said = re.match(rf"path {first}: stopped at t = (\S+) of 1; path ", str(caught.value))
+    assert said
+    assert str(caught.value).count(": the tolerances asked for a step too short for the clock") == 1
+    assert float(said[1]) == pytest.approx(1 / starts[first], rel=1e-4)
+
+
+@quick
+@pytest.mark.slow
+def test_a_path_that_takes_too_many_steps_is_named():
+    with pytest.raises(
+        NumericalError, match=r"^path 0: stopped at t = 0\.\d+ of 1; .*: max_steps = 2 were taken"
+    ):
+        simkit.run(EXPLODING, overrides=["time.max_steps=2"])
+
+
+@quick
+@pytest.mark.parametrize(
+    "time",
+    [
+        {"t1": 1.0, "rtol": 1e-6, "atol": 1e-9},
+        pytest.param({"t1": 1.0, "steps": 50}, marks=pytest.mark.slow),
+    ],
+    ids=str,
+)
+def test_implicit_solvers_run_on_every_device(time):
+    """lineax compares types: nothing in them may tell of the mesh."""
+    decay = {"model": {"ode": {"x": "-x"}}, "initial": {"x": 1.0}, "solver": "Kvaerno3", "time": time}
+    result = simkit.run(decay, overrides=["ensemble.paths=4", "ensemble.devices=2"])
+    assert float(result["x_mean"][-1]) == pytest.approx(np.exp(-1), abs=1e-5)
+
+
+@pytest.mark.slow
+def test_constants_reach_tolerances_and_derivatives():
+    """The derivative of an ensemble's mean by a parameter, through groups of paths."""
+    short = ["time.t1=1.0", "time.max_steps=256", "ensemble.paths=64", "constants.tol=1e-9"]
+    simulation = build(load(VAN_DER_POL, short))
+    assert simulation.bind({"tol": 1e-3}).grid.tolerances.rtol == 1e-3
+    with jax.enable_x64(True):
+        mesh = path_mesh(1)
+        program, inputs = path_program(simulation, simulation.grid, mesh)
+        ids = as_device_ids(0, 1, 64, mesh)
+
+        @jax.jit
+        def mean(mu):
+            problem = dataclasses.replace(inputs.problem, mu=mu)
+            return program(inputs._replace(problem=problem), ids)["x"][-1].mean()
+
+        h = 1e-3
+        difference = (mean(4.0 + h) - mean(4.0 - h)) / (2 * h)
+        _, forward = jax.jit(lambda mu: jax.jvp(mean, (mu,), (1.0,)))(4.0)
+        assert float(forward) == pytest.approx(float(difference), rel=1e-4)

@@ -1,0 +1,220 @@
+"""Compiled programs in files: found where they are the same, never where anything differs."""
+
+import functools
+import os
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import simkit
+from simkit import load
+from simkit.derivatives import study
+from simkit.ensemble import programs, stored_programs
+from simkit.ensemble.chunk_program import ChunkProgram
+from simkit.ensemble.program_digest import UntoldError, told
+from simkit.experiments.assembly import build as build_simulation
+
+GBM = {
+    "constants": {"r": 0.05, "K": 100.0},
+    "model": {"type": "GBM", "mu": "r", "sigma": 0.2},
+    "initial": {"S": 100.0},
+    "solver": "EulerMaruyama",
+    "time": {"t1": 1.0, "steps": 8},
+    "ensemble": {"paths": 64, "seed": 1, "devices": 1},
+    "observe": {"call": "maximum(S - K, 0)"},
+    "sensitivity": {"wrt": ["S"], "method": "pathwise"},
+}
+
+
+class AskedError(Exception):
+    """The programs of a study, in place of its results."""
+
+
+def first_request(overrides=()):
+    """The program of the run's own paths in a study, which is not compiled."""
+
+    def asked(*requests):
+        raise AskedError(requests)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(study, "compiled", asked)
+        with pytest.raises(AskedError) as raised:
+            simkit.sensitivity(GBM, overrides=overrides)
+    return raised.value.args[0][0]
+
+
+def told_of(overrides=()):
+    """What is told of that program."""
+    request = first_request(overrides)
+    return told((request.program, request.quick))
+
+
+@pytest.fixture
+def kept(monkeypatch, tmp_path):
+    """A folder for programs, and the list of those that were traced; none is in memory."""
+    traced, trace = [], programs._traced
+
+    def recorded(request):
+        traced.append(request.program)
+        return trace(request)
+
+    monkeypatch.setattr(stored_programs, "folder_of_programs", lambda: tmp_path)
+    monkeypatch.setattr(programs, "_kept", type(programs._kept)())
+    monkeypatch.setattr(programs, "_traced", recorded)
+    return tmp_path, traced
+
+
+def figures():
+    """The derivative with all its errors, as bytes, by programs that are not in memory."""
+    programs._kept.clear()
+    found = simkit.sensitivity(GBM)
+    return {name: np.asarray(x).tobytes() for name, x in found.data_vars.items() if x.dtype.kind == "f"}
+
+
+def test_a_stored_program_is_not_traced_and_gives_the_same_bits(kept, monkeypatch):
+    folder, traced = kept
+    first = figures()
+    assert len(traced) == len(list(folder.glob("*.program"))) > 3
+    traced.clear()
+    assert figures() == first
+    assert not traced
+
+    for i, file in enumerate(sorted(folder.glob("*.program"))):
+        content = bytearray(file.read_bytes())
+        content[len(content) // 2] ^= 1
+        file.write_bytes(content[:100] if i % 2 else content)
+    assert figures() == first
+    assert len(traced) == len(list(folder.glob("*.program")))
+
+    traced.clear()
+    monkeypatch.setattr(stored_programs, "_code", lambda: "another version")
+    assert figures() == first
+    assert len(traced) > 3
+
+
+def test_another_request_has_another_file(kept):
+    """Of another type, to be made another way, or by jax with another setting."""
+    request = first_request()
+    floats = jax.tree.map(
+        lambda x: jnp.asarray(x, jnp.float32) if jnp.result_type(x) == jnp.float64 else x, request.arguments
+    )
+    others = [request, request._replace(quick=True), request._replace(arguments=floats)]
+    files = [stored_programs.file_of(each) for each in others]
+    jax.config.update("jax_default_matmul_precision", "highest")
+    try:
+        files.append(stored_programs.file_of(request))
+    finally:
+        jax.config.update("jax_default_matmul_precision", None)
+    assert None not in files
+    assert len({*files}) == len(files)
+
+
+def test_a_full_disk_leaves_nothing_behind(kept, monkeypatch):
+    folder, _ = kept
+
+    def full(*_):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(stored_programs.os, "replace", full)
+    assert figures()
+    assert not list(folder.iterdir())
+
+
+def test_what_differs_is_told_apart():
+    same = told_of()
+    assert told_of() == same
+    assert told_of({"ensemble.seed": 5}) == same  # an argument of the program
+    changes = [
+        {"observe.call": "maximum(S - 2*K, 0)"},
+        {"observe.call": "maximum(S - K, 1)"},
+        {"observe.call": "maximum(K - S, 0)"},
+        {"time.steps": 16},
+        {"solver": "Milstein"},
+        {"precision": "float32"},
+        {"ensemble.normals": "float64"},
+        {"sensitivity.method": "reverse"},
+        {"sensitivity.wrt": ["S", "r"], "sensitivity.method": "score"},
+    ]
+    assert len({same, *map(told_of, changes)}) == 1 + len(changes)
+    assert told((1, 2)) != told((12,)) != told(("1", "2"))
+    assert len({told(x) for x in (1, 1.0, True, np.float64(1), np.float32(1), "1", [1], (1,))}) == 8
+    assert told({"a", "b", "c"}) == told({"c", "b", "a"})
+    assert len({told(x) for x in (np.zeros(2), np.ones(2), np.zeros((2, 1)), np.zeros(2, np.float32))}) == 4
+    assert len({told(x) for x in ({"a": 1}, {"a": 2}, {"b": 1}, {"a": 1, "b": 1})}) == 4
+
+
+def equation_of(drift):
+    return {"sde": {"S": {"drift": drift, "noise": {"W1": "sigma * S"}}}, "parameters": {"sigma": 0.2}}
+
+
+def reactions_of(rate):
+    return {"reactions": {"birth": {"equation": "0 -> S", "rate": rate}}, "parameters": {"sigma": 0.2}}
+
+
+def energies_of(potential):
+    energy = {"kinetic": "p**2 / 2", "potential": potential}
+    return {"hamiltonian": energy, "coordinates": {"S": "p"}, "parameters": {"sigma": 0.2}}
+
+
+@pytest.mark.parametrize(
+    ("model", "texts"),
+    [
+        (equation_of, ("0.05 * S", "0.06 * S", "0.05 + S")),
+        (reactions_of, ("sigma", "2 * sigma", "sigma + 1")),
+        (energies_of, ("S**2", "2 * S**2", "S**4")),
+    ],
+)
+def test_a_model_in_the_file_is_told_by_its_text(model, texts):
+    def class_of(text):
+        given = {"S": 100.0} | ({"p": 0.0} if model is energies_of else {})
+        grid = {"t1": 1.0} | ({} if model is reactions_of else {"steps": 8})
+        return type(build_simulation(load({"model": model(text), "initial": given, "time": grid})).problem)
+
+    assert told(class_of(texts[0])) == told(class_of(texts[0]))
+    assert len({told(class_of(text)) for text in texts}) == 3
+
+
+def test_a_program_that_calls_python_is_not_stored(kept):
+    """Adaptive steps of an ordinary equation do, where they fail."""
+    folder, traced = kept
+    ode = {"model": {"type": "VanDerPol", "mu": 1.0}, "initial": {"x": 1.0, "v": 0.5}, "solver": "Tsit5"}
+    run = {"time": {"t1": 1.0, "rtol": 1e-6, "atol": 1e-8}, "ensemble": {"paths": 64, "devices": 1}}
+    simkit.run(ode | run)
+    adaptive = [program for program in traced if isinstance(program, ChunkProgram)]
+    assert adaptive
+    assert len(list(folder.glob("*.program"))) <= len(traced) - len(adaptive)
+
+
+def test_what_says_nothing_of_what_it_does_is_not_told():
+    def local(x):
+        return x
+
+    def pretended(x):
+        return x
+
+    pretended.__module__ = "simkit.ensemble.program_digest"
+    for thing in (local, pretended, lambda x: x, functools.partial(local, 1), object(), pytest.approx(1)):
+        with pytest.raises(UntoldError):
+            told((1, thing))
+    assert told(np.sin) != told(np.cos)
+
+
+@pytest.mark.more
+def test_another_process_tells_the_same():
+    """Whatever the order of its sets."""
+    code = "import jax; jax.config.update('jax_enable_x64', True); import test_stored_programs as tests\n"
+    names = {
+        subprocess.run(
+            [sys.executable, "-c", code + "print(tests.told_of())"],
+            env=os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(names) == 1

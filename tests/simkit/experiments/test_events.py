@@ -1,0 +1,360 @@
+"""Changes of the state at given times."""
+
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from grids import factors
+from quick_code import quick_jit
+from simkit_physics import GBM, ImmigrationDeath
+from simkit_solvers import (
+    AbstractChange,
+    AbstractObserver,
+    AbstractODE,
+    AdaptiveGrid,
+    CounterNoise,
+    Curve,
+    Event,
+    Grid,
+    JumpGrid,
+    JumpNoise,
+    Scalar,
+    Schedule,
+    States,
+    Tolerances,
+    integrate,
+    integrate_adaptive,
+    integrate_jumps,
+    make_solver,
+    parameter,
+    scheduled,
+    seed_key,
+    solution,
+)
+from simkit_solvers.methods.jump.jump_method import REASONS
+from simkit_solvers.problems.schedule import ROW, stops_of
+
+import simkit
+from simkit import InputError, load
+from simkit.experiments.assembly import build
+
+pytestmark = pytest.mark.usefixtures("quick_programs")
+
+DOSES = np.array([0.0, 1.0, 2.5])
+
+
+class Amount(NamedTuple):
+    A: Scalar
+
+
+class Elimination(AbstractODE):
+    """One compartment, $dA/dt = -k A$."""
+
+    State = Amount
+
+    k: Scalar = parameter("1/time", "rate of elimination")
+
+    def drift(self, t, y):
+        return Amount(-self.k * y.A)
+
+
+class Dose(AbstractChange):
+    amount: Scalar
+
+    def __call__(self, problem, t, y):
+        return y._replace(**{y._fields[0]: y[0] + self.amount})
+
+
+def superposed(k, dose, t):
+    """What is left of all doses, those at `t` included."""
+    left = [jnp.where(t >= float(s), dose * jnp.exp(-k * (t - float(s))), 0.0) for s in DOSES]
+    return jnp.sum(jnp.stack(left), axis=0)
+
+
+def dosed(k, dose, t0=0.0):
+    return scheduled(Elimination(k), events=(Event(Dose(dose), DOSES + t0),))
+
+
+def on_steps(k, dose, solver="Dopri8"):
+    grid = Grid(0.0, 0.05, 80, 10)
+    start = Amount(jnp.zeros(()))
+    return integrate(dosed(k, dose), make_solver(solver), start, grid, None, States())["A"]
+
+
+def adaptive(k, dose):
+    grid = AdaptiveGrid(2020.3, 2024.3, Tolerances(1e-10, 1e-10), points=8)
+    start = Amount(jnp.zeros(()))
+    return integrate_adaptive(dosed(k, dose, 2020.3), make_solver("Tsit5"), start, grid, States()).rows["A"]
+
+
+@pytest.mark.more
+@pytest.mark.parametrize(
+    ("run", "close"), [(on_steps, 1e-10), (adaptive, 1e-6)], ids=["equal steps", "adaptive"]
+)
+def test_doses_superpose(run, close):
+    """Values at every row, those of the doses among them, and derivatives in both modes."""
+    t = jnp.linspace(0.0, 4.0, 9)
+    np.testing.assert_allclose(quick_jit(run)(0.7, 100.0), superposed(0.7, 100.0, t), rtol=0, atol=close)
+
+    def total(run):
+        return lambda k, dose: jnp.sum(run(k, dose))
+
+    exact = jax.grad(total(lambda k, dose: superposed(k, dose, t)), (0, 1))(0.7, 100.0)
+    for derivative in (jax.grad, jax.jacfwd):
+        np.testing.assert_allclose(quick_jit(derivative(total(run), (0, 1)))(0.7, 100.0), exact, rtol=close)
+
+
+@pytest.mark.more
+def test_steps_from_stop_to_stop_count_together():
+    """A run out of steps has failed from there on, though no part of it took as many."""
+
+    def run(max_steps):
+        grid = AdaptiveGrid(0.0, 4.0, Tolerances(1e-4, 1e-4), points=8, max_steps=max_steps)
+        start = Amount(jnp.zeros(()))
+        return integrate_adaptive(dosed(0.7, 100.0), make_solver("Bosh3"), start, grid, States())
+
+    whole = quick_jit(run, static_argnums=0)(256)
+    needed = int(whole.accepted + whole.rejected)
+    assert np.isfinite(whole.rows["A"]).all()
+    short = quick_jit(run, static_argnums=0)(needed - 1)
+    assert np.isfinite(short.rows["A"][:-1]).all()
+    assert np.isnan(short.rows["A"][-1])
+
+
+def test_a_solver_with_a_memory_starts_afresh_after_an_event():
+    """Kvaerno5 carries the slope at the end of a step, which a dose changes."""
+    exact = superposed(0.7, 100.0, jnp.linspace(0.0, 4.0, 9))
+    np.testing.assert_allclose(on_steps(0.7, 100.0, "Kvaerno5"), exact, rtol=1e-8)
+
+
+def test_an_event_at_a_saved_time_comes_before_its_row_whatever_the_rounding():
+    times = jnp.arange(8.0) / 7 * 0.7
+    for start in (0.0, 0.1, 2020.3):
+        schedule = Schedule({}, {}, (Event(Dose(1.0), np.arange(1, 8) / 10 + start),))
+        stops = stops_of(schedule, jnp.asarray(start), times)
+        np.testing.assert_array_equal(stops.times[stops.rows], times)
+        np.testing.assert_array_equal(stops.which, [ROW, *[0, ROW] * 7])
+
+
+EVENTS = {
+    "model": {"ode": {"x": 0, "y": 0}},
+    "initial": {"x": 1.0, "y": 2.0},
+    "time": {"t1": 4.0, "steps": 4},
+    "save": {"points": 4},
+    "events": {
+        "swap": {"every": 1, "set": {"x": "y", "y": "x"}},
+        "add": {"at": [2, 4], "set": {"x": "x + 10*t"}},
+    },
+    "observe": {"most": "max(x)", "least": "min(x)", "area": "integral(x)", "average": "mean(x)"},
+}
+
+
+def test_what_rows_and_path_functionals_see():
+    """Right-hand sides see the state before; the first event of the file is first; `every` ends before t1."""
+    found = simkit.run(EVENTS)
+    np.testing.assert_array_equal(found["x_mean"], [1, 2, 21, 2, 42])
+    np.testing.assert_array_equal(found["y_mean"], [2, 1, 2, 21, 21])
+    assert float(found["most_mean"]) == 42
+    assert float(found["least_mean"]) == 1
+    assert float(found["area_mean"]) == 1 + 2 + 21 + 2
+    assert float(found["average_mean"]) == (2 + 21 + 2 + 42) / 4
+
+
+def test_a_change_without_a_derivative_elsewhere_leaves_derivatives_finite():
+    """Where an event is not due its expression may have no derivative, nor a value."""
+    experiment = {
+        "constants": {"c": 2.0},
+        "model": {"ode": {"x": 1}},
+        "initial": {"x": 0.0},
+        "solver": "Euler",
+        "time": {"t1": 4.0, "steps": 4},
+        "events": {"root": {"at": 3, "set": {"x": "log(x - c) + c"}}},
+    }
+    simulation = build(load(experiment))
+
+    def end(c):
+        bound = simulation.bind({"c": c})
+        start = bound.problem.State(x=jnp.zeros(()))
+        return integrate(bound.problem, simulation.solver, start, bound.grid, None, States())["x"][-1]
+
+    assert float(quick_jit(end)(2.0)) == pytest.approx(3)  # log(3 - 2) + 2 + 1
+    for derivative in (jax.grad, jax.jacfwd):
+        assert float(quick_jit(derivative(end))(2.0)) == pytest.approx(-1 + 1)
+
+
+@pytest.mark.more
+def test_saved_times_and_company_change_no_bit():
+    event = Event(Dose(5.0), np.array([3.0, 7.0]) / 16)
+    model = scheduled(
+        GBM(mu=0.1, sigma=0.4), {"mu": Curve(np.array([0, 0.5]), np.array([0.1, 2.0]))}, {}, (event,)
+    )
+    start, key = GBM.State(S=jnp.full((), 100.0)), seed_key(5)
+
+    def ends(every, paths):
+        def one(path):
+            grid = Grid(0.0, 1 / 16, 16, every)
+            noise = CounterNoise.of(key, path)
+            return integrate(model, make_solver("EulerMaruyama"), start, grid, noise, States())["S"][-1]
+
+        return np.asarray(jax.jit(jax.vmap(one))(jnp.arange(paths, dtype=jnp.uint32)))
+
+    few = ends(16, 64)
+    np.testing.assert_array_equal(few, ends(2, 128)[:64])
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("method", ["DirectMethod", "NextReaction"])
+def test_doses_and_jumping_rates_of_a_jump_process(method):
+    """Molecules die independently: a binomial number of each dose lives, beside a Poisson number.
+
+    The many stops at which nothing changes must change nothing.
+    """
+    times = np.arange(30) / 10
+    network = scheduled(
+        ImmigrationDeath(alpha=50.0, mu=1.0),
+        {"alpha": Curve(times, np.where(times < 1.5, 0.0, 4.0), "previous")},
+        {},
+        (Event(Dose(3.0), np.array([2.0, 2.3])),),
+    )
+    grid = JumpGrid(0.0, 3.0, points=3)
+    start = ImmigrationDeath.State(X=0)
+
+    def one(path):
+        noise = JumpNoise.of(seed_key(2), path)
+        return integrate_jumps(network, make_solver(method), start, grid, noise, States()).counts.X
+
+    paths = 4000
+    counts = np.asarray(jax.jit(jax.vmap(one))(jnp.arange(paths, dtype=jnp.uint32)), float)
+    t = np.arange(4.0)
+    means, variances = np.zeros(4), np.zeros(4)
+    for given, number in ((2.0, 3), (2.3, 3)):
+        alive = np.where(t >= given, np.exp(-(t - given)), 0.0)
+        means, variances = means + number * alive, variances + number * alive * (1 - alive)
+    born = 4 * (1 - np.exp(-np.maximum(t - 1.5, 0)))
+    means, variances = means + born, variances + born
+    assert (counts[:, :2] == 0).all()
+    z = (counts.mean(0) - means)[2:] / np.sqrt(variances[2:] / paths)
+    assert np.abs(z).max() < 5
+    np.testing.assert_allclose(counts.var(0)[2:], variances[2:], rtol=5 * math.sqrt(3 / paths))
+
+
+@pytest.mark.more
+def test_counts_stay_whole():
+    network = scheduled(ImmigrationDeath(alpha=10.0, mu=1.0), events=(Event(Dose(0.5), np.array([1.0])),))
+    start, noise = ImmigrationDeath.State(X=5), JumpNoise.of(seed_key(0), jnp.uint32(0))
+    run = integrate_jumps(network, make_solver("DirectMethod"), start, JumpGrid(0.0, 2.0), noise, States())
+    assert "an event sets a count that is not a whole number" in REASONS[int(run.status)]
+    assert float(run.reached) == 1
+    assert np.isnan(float(run.rows["X"][-1]))
+
+
+def test_the_step_bias_meets_the_events():
+    decay = {
+        "model": {"ode": {"A": "-A"}},
+        "initial": {"A": 0.0},
+        "solver": "Euler",
+        "time": {"t1": 1.0, "steps": 100},
+        "events": {"dose": {"at": [0, 0.5], "set": {"A": "A + 1"}}},
+    }
+    found = simkit.run(decay)
+    error = float(found["A_mean"][-1]) - (math.exp(-1) + math.exp(-0.5))
+    assert float(found["A_bias"]) == pytest.approx(error, rel=0.02)
+    assert factors(build(load(decay, {"events.dose.at": [0, 0.5]}))) == (0.5, 2)
+    assert factors(build(load(decay, {"events.dose.at": [0, 0.4]}))) == (2, 4)
+    assert factors(build(load(decay, {"events.dose.at": [0, 0.15]}))) == (0.5, 0.25)
+    assert factors(build(load(decay, {"events.dose.at": [0, 0.1], "time.steps": 90}))) == (3, 9)
+    assert factors(build(load(decay, {"events.dose.at": [0, 0.1], "time.steps": 30}))) == (0.5, 3)
+
+
+def test_a_jump_diffusion_keeps_its_jumps_under_a_schedule():
+    """Sampled exactly, with rates of growth and of jumps that jump, and a dividend."""
+    model = {"type": "Merton", "mu": "r", "sigma": 0.2, "lam": "l", "m": -0.3, "delta": 0.1}
+    often = {"times": [0, 0.5], "interpolation": "previous", "outside": "hold"}
+    found = simkit.run(
+        {
+            "curves": {"r": often | {"values": [0.3, -0.1]}, "l": often | {"values": [0.5, 4]}},
+            "model": model,
+            "initial": {"S": 100.0},
+            "solver": "ExactSampling",
+            "time": {"t1": 1.0, "steps": 4},
+            "events": {"dividend": {"at": 0.25, "set": {"S": "S*0.9"}}},
+            "ensemble": {"paths": 10000, "seed": 2, "devices": 1},
+        }
+    )
+    z = (found["S_mean"][-1] - 90 * math.exp(0.5 * 0.3 - 0.5 * 0.1)) / found["S_stderr"][-1]
+    assert abs(float(z)) < 5
+    squared = 0.2**2 + 2.25 * (math.exp(2 * 0.1**2 - 0.6) - 2 * math.exp(0.1**2 / 2 - 0.3) + 1)
+    variance = (90 * math.exp(0.1)) ** 2 * math.expm1(squared)
+    assert float(found["S_variance"][-1]) == pytest.approx(variance, rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"at": [0, 1.5]}, "events: the time 1.5 is inside one of the 4 steps; take steps: 8"),
+        ({"at": [1, 1]}, "events.add.at[1]: must increase, got 1 after 1"),
+        ({"at": 5}, "events.add.at: must be from t0 = 0 to t1 = 4, got 5"),
+        ({"at": []}, "events.add.at: must be a list of numbers"),
+        ({}, "events.add.at: give either at, the times, or every"),
+        ({"at": 1, "every": 1}, "give either at, the times, or every"),
+        ({"at": 1, "first": 1}, "events.add.first: has no effect without every"),
+        ({"every": 0}, "events.add.every: must be positive, got 0"),
+        ({"every": 5}, "events.add.every: the first time would be 5, after the last, 4"),
+        ({"every": 1, "last": 5}, "events.add.last: must be from t0 = 0 to t1 = 4, got 5"),
+        ({"every": 1e-6}, "events.add.every: gives 3999999 times; there may be 100000"),
+        ({"at": 1, "set": {"z": 1}}, "events.add.set.z: unknown variable of the model"),
+        ({"at": 1, "set": {"x": "x + q"}}, "events.add.set.x: unknown name 'q'"),
+        ({"at": 1, "set": {}}, "events.add.set: needs at least one state variable"),
+        ({"at": 1, "on": 1}, "events.add.on: unknown key"),
+    ],
+)
+def test_what_is_wrong_with_an_event(change, message):
+    event = {"set": {"x": "x + 10"}} | change
+    with pytest.raises(InputError) as caught:
+        load(EVENTS | {"events": {"add": event}})
+    assert message in str(caught.value)
+
+
+def test_where_events_are_refused():
+    noisy = {
+        "model": {"type": "GBM", "mu": 0.1, "sigma": 0.2},
+        "initial": {"S": 1.0},
+        "time": {"t1": 1.0, "rtol": 1e-2, "atol": 1e-2},
+        "events": {"pay": {"at": 0.5, "set": {"S": "S/2"}}},
+    }
+    with pytest.raises(InputError, match=r"events: adaptive steps of stochastic .* give time.steps in place"):
+        load(noisy)
+    grid = AdaptiveGrid(0.0, 4.0, Tolerances(1e-3, 1e-3))
+    with pytest.raises(ValueError, match="take integrate_adaptive"):
+        solution(dosed(0.7, 1.0), make_solver("Tsit5"), Amount(jnp.zeros(())), grid)
+    with pytest.raises(ValueError, match=r"the time 2.5 is not the end of one of the 4 steps"):
+        Event(Dose(1.0), DOSES).on(Grid(0.0, 1.0, 4, 4))
+
+    class Largest(AbstractObserver):
+        def init(self, problem, t, y):
+            return y.A
+
+        def update(self, problem, acc, k, t, y, dt):
+            return jnp.maximum(acc, y.A)
+
+        def row(self, problem, acc, t, y):
+            return {"most": acc}
+
+        def coarsened(self, factor):
+            return self
+
+        def refined(self, factor):
+            return self
+
+    with pytest.raises(ValueError, match="Largest does not say what it sees of events"):
+        integrate(
+            dosed(0.7, 1.0),
+            make_solver("Euler"),
+            Amount(jnp.zeros(())),
+            Grid(0.0, 0.5, 8, 8),
+            None,
+            Largest(),
+        )

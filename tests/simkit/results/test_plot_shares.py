@@ -1,0 +1,198 @@
+"""Final distributions in pictures: bars that can be seen, numbers that can be read, shares that add up."""
+
+import numpy as np
+import pytest
+from dataset_examples import gbm_dataset
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from pictures import assert_nothing_overlaps
+
+from simkit import plot_dataset
+from simkit.results.variant_dataset import combined
+
+
+def as_in_a_file(figure):
+    figure.set_dpi(150)
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    return canvas.get_renderer()
+
+
+def thickness(axes, upright):
+    """Pixels between the edges of the bars."""
+    edges = axes.patches[0].get_data().edges
+    points = np.column_stack([edges, 0 * edges] if upright else [0 * edges, edges])
+    return np.diff(axes.transData.transform(points)[:, 0 if upright else 1])
+
+
+def ending(dataset, name, edges, counts, n):
+    """The dataset with another final distribution of a quantity."""
+    found = dataset.copy(deep=True)
+    found[f"{name}_histogram_edge"][:] = edges
+    found[f"{name}_histogram"][:] = counts
+    found[f"{name}_histogram"].attrs["n"] = n
+    return found
+
+
+@pytest.mark.parametrize("share", [0.001, 0.05, 0.15, 0.3, 1.0])
+def test_no_bar_beside_a_row_is_thinner_than_two_pixels(share):
+    plain = gbm_dataset()
+    bottom, top = plot_dataset(plain).axes[0].get_ylim()
+    middle = float(plain["S_mean"][-1])
+    ends = middle - share * (middle - bottom), middle + share * (top - middle)
+    dataset = ending(plain, "S", np.linspace(*ends, 101), 10_000, 1_000_000)
+    dataset["S_exact"][-1] = middle
+    figure = plot_dataset(dataset)
+    row, end = figure.axes[:2]
+    as_in_a_file(figure)
+    assert thickness(end, upright=False).min() >= 2
+    assert end.patches[0].get_data().values.sum() == pytest.approx(100)
+    assert end.get_title("left") == ("at t = 1, enlarged" if share < 0.1 else "at t = 1")
+    own = np.ptp(end.get_ylim()) < 2 * (ends[1] - ends[0])
+    assert own if share < 0.1 else end.get_ylim() == row.get_ylim()
+    assert_nothing_overlaps(figure)
+
+
+def test_equal_values_at_the_end_are_a_line_on_the_scale_of_their_row():
+    dataset = ending(gbm_dataset(), "S", np.linspace(99.9, 100.1, 101), 0, 2000)
+    dataset["S_histogram"][50] = 2000
+    dataset["S_variance"][-1] = 0.0
+    dataset["S_mean"][-1] = 100.0
+    row, end = plot_dataset(dataset).axes[:2]
+    assert end.get_ylim() == row.get_ylim()
+
+
+def test_no_bar_is_thinner_where_the_mean_lies_far_outside_the_bins():
+    dataset = ending(gbm_dataset(), "call", np.linspace(0, 10, 101), 10_000, 1_000_000)
+    dataset["call_mean"][...] = 300.0
+    figure = plot_dataset(dataset)
+    as_in_a_file(figure)
+    assert thickness(figure.axes[4], upright=True).min() >= 2
+
+
+@pytest.mark.parametrize(("mean", "exact"), [(0.5, 0.5), (0.0, 1.0), (0.3, 0.7), (0.6, -0.5)])
+@pytest.mark.parametrize("peak", [0, 24])
+def test_no_mean_crosses_the_number_of_a_bar_that_is_cut_off(mean, exact, peak):
+    """Means in it, at its edges and below, in shares of its height."""
+    dataset = gbm_dataset()
+    edges = dataset["S_histogram_edge"].values
+    dataset = ending(dataset, "S", edges, 6, 2000)
+    dataset["S_histogram"][4 * peak] += 1400
+    low, high = edges[4 * peak], edges[min(4 * peak + 4, 100)]
+    dataset["S_mean"][-1] = low + mean * (high - low)
+    dataset["S_exact"][-1] = low + exact * (high - low)
+    figure = plot_dataset(dataset)
+    renderer = as_in_a_file(figure)
+    end = figure.axes[1]
+    (text,) = end.texts
+    box = text.get_window_extent(renderer)
+    assert end.get_window_extent(renderer).contains(*box.min)
+    assert end.get_window_extent(renderer).contains(*box.max)
+    for line in end.get_lines():
+        y = end.transData.transform((0, line.get_ydata()[0]))[1]
+        half = line.get_linewidth() / 2 * 150 / 72
+        assert not box.y0 < y + half or not y - half < box.y1, (box, y)
+
+
+def test_a_number_in_a_distribution_stands_before_the_means():
+    dataset = gbm_dataset()
+    dataset["call_mean"][...] = dataset["call_histogram_edge"][-10]
+    call = plot_dataset(dataset).axes[4]
+    (text,) = call.texts
+    behind = text.get_bbox_patch()
+    assert behind is not None
+    assert behind.get_facecolor() == (1, 1, 1, 1)
+    assert all(text.get_zorder() > line.get_zorder() for line in call.get_lines())
+
+
+def whether(dataset, share, stored):
+    """The dataset with a level that is 1 on a share of the paths and 0 on all others."""
+    found = dataset.copy(deep=True)
+    found["level_path"][:] = stored
+    found["level_min"][:], found["level_max"][:] = stored.min(), stored.max()
+    found["level_mean"][:] = share
+    found["level_variance"][:] = share * (1 - share)
+    counts = np.zeros(100, int)
+    counts[[0, -1]] = np.rint([2000 * (1 - share), 2000 * share])
+    return ending(found, "level", np.linspace(0, 1, 101), counts, 2000)
+
+
+def half(dataset):
+    return np.arange(dataset["level_path"].size).reshape(dataset["level_path"].shape) % 2
+
+
+def test_of_a_condition_the_shares_stand_at_its_two_values():
+    dataset = gbm_dataset()
+    end = plot_dataset(whether(dataset, 0.3, half(dataset))).axes[3]
+    bars = end.patches[0].get_data()
+    np.testing.assert_allclose(bars.values, [70, 0, 30])
+    np.testing.assert_allclose((bars.edges[1:] + bars.edges[:-1]) / 2, [0, 0.5, 1])
+
+
+def together(**variants):
+    none = {name: np.zeros(4) for name in ("S", "call", "level")}
+    return combined(variants, dict.fromkeys(variants, none), "")
+
+
+def outlines(axes):
+    """What was drawn of each variant; the fills repeat the lines."""
+    return [patch.get_data() for patch in axes.patches[::2]]
+
+
+def test_of_a_condition_variants_show_the_share_of_each_value():
+    one = gbm_dataset()
+    none = np.zeros_like(one["level_path"].values)
+    shares = {"mixed": 0.3, "never": 0.0, "rare": 0.004}
+    paths = {"mixed": half(one), "never": none, "rare": half(one)}
+    figure = plot_dataset(together(**{k: whether(one, p, paths[k]) for k, p in shares.items()}))
+    row, end = figure.axes[2:4]
+    assert end.get_xlabel() == "% of paths per value"
+    assert figure.axes[1].get_xlabel() == figure.axes[4].get_ylabel() == "% of paths per unit"
+    assert not row.collections  # bands between quantiles that jump
+    for share, bars in zip(shares.values(), outlines(end), strict=True):
+        np.testing.assert_allclose(bars.values, [100 - 100 * share, 0, 100 * share])
+    assert_nothing_overlaps(figure)
+
+
+def test_of_a_condition_no_bar_of_variants_is_cut_off():
+    """Nothing would say how long it is."""
+    one = gbm_dataset()
+    figure = plot_dataset(together(rare=whether(one, 0.004, half(one)), rarer=whether(one, 0.002, half(one))))
+    assert figure.axes[3].get_xlim()[1] > 99.8
+
+
+def test_of_counts_variants_show_the_share_of_each_value():
+    """In bins of 1 and of 3 numbers, of which the second hold three times as many paths."""
+    few, many = (ending(gbm_dataset(), "call", -0.5 + width * np.arange(101), 20, 2000) for width in (1, 3))
+    call = plot_dataset(together(few=few, many=many)).axes[4]
+    assert call.get_ylabel() == "% of paths per value"
+    for bars, width in zip(outlines(call), (1, 3), strict=True):
+        np.testing.assert_allclose(bars.values, 1 / width)
+        assert (bars.values * np.diff(bars.edges)).sum() == pytest.approx(100)
+
+
+def test_variants_have_bars_that_can_be_seen():
+    wide, narrow = (
+        ending(gbm_dataset(), "call", np.linspace(0, top, 101), 10_000, 1_000_000) for top in (1000, 20)
+    )
+    for one in (wide, narrow):
+        one.attrs["paths"] = 1_000_000
+    figure = plot_dataset(together(wide=wide, narrow=narrow))
+    as_in_a_file(figure)
+    call = figure.axes[4]
+    for bars in outlines(call):
+        pixels = call.transData.transform(np.column_stack([bars.edges, 0 * bars.edges]))[:, 0]
+        assert np.diff(pixels).min() >= 2
+
+
+@pytest.mark.parametrize("observables", [1, 2])
+def test_a_heading_is_cut_only_where_there_is_no_room(observables):
+    dataset = gbm_dataset()
+    formula = "integral(central)/V + (gut + central + tissue)/CL"
+    dataset["call_mean"].attrs["description"] = formula
+    if observables == 2:
+        names = [str(key) for key in dataset.variables if str(key).startswith("call_")]
+        dataset = dataset.merge(dataset[names].rename({name: f"other_{name}" for name in names}))
+        dataset.attrs["observables"] += " other_call"
+    figure = plot_dataset(dataset)
+    assert [axes.get_title("left") for axes in figure.axes[4:]] == [formula] * observables
+    assert_nothing_overlaps(figure)

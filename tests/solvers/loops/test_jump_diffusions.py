@@ -1,0 +1,387 @@
+"""Jump diffusions: laws of the jumps, their coupling on longer steps, moments, prices and derivatives."""
+
+import functools
+from typing import ClassVar, NamedTuple
+from unittest import mock
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from grids import factors
+from quick_code import quick_jit
+from scipy import stats
+from simkit_physics import MODELS, Kou, Merton
+from simkit_solvers import (
+    AbstractJumpDiffusion,
+    CoarsenedNoise,
+    CounterNoise,
+    DoubleExponentialMarks,
+    EulerMaruyama,
+    Grid,
+    HalvedNoise,
+    NormalMarks,
+    Scalar,
+    States,
+    in_calculus,
+    integrate,
+    make_solver,
+    parameter,
+    seed_key,
+    weak_order,
+)
+from simkit_solvers.loops.adaptive_sde import check_adaptive_sde
+from simkit_solvers.methods.registry import samples_exactly
+from simkit_solvers.problems.jump_diffusion import with_jumps
+from simkit_solvers.problems.marks import jump_count
+from simkit_solvers.random.generator import Words
+from simkit_solvers.random.noise import Purpose, StepWords
+
+import simkit
+from simkit import InputError, load
+from simkit.closed_forms.jump_diffusions import bates_call, kou_call
+from simkit.experiments.assembly import build
+
+pytestmark = pytest.mark.usefixtures("quick_programs")
+
+LIMIT = 5  # in standard errors: once in a million
+JUMPY = {"sigma": 0.0, "lam": 6.0, "m": -0.1, "delta": 0.3}
+STILL = JUMPY | {"mu": 6.0 * np.expm1(-0.1 + 0.3**2 / 2)}  # no drift between jumps
+
+
+def random_words(count, seed=0):
+    zeros = jnp.zeros(count, jnp.uint32)
+    key = jnp.asarray(np.random.default_rng(seed).integers(2**32, size=(2, count), dtype=np.uint32))
+    return StepWords(Words(*key), zeros, zeros)
+
+
+def some_words():
+    return StepWords(Words(*jnp.uint32([1, 2])), jnp.uint32(0), jnp.uint32(0))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_few_jumps_are_counted_to_the_last_bits(dtype):
+    """N is at least k for the words below P(N >= k), also where that is so small that 1 - P is 1."""
+    means = np.array([1e-6, 1e-4, 0.01, 0.2])
+    tails = stats.poisson.sf(np.array([[0], [1]]), means)  # P(N >= 1) and P(N >= 2)
+    places = tails * 2.0**31
+    inside, outside = np.floor(places * (1 - 2e-6) - 1.5), np.ceil(places * (1 + 2e-6) + 0.5)
+    words = 2 * np.stack([np.maximum(inside, 0), outside]).astype(np.uint32)
+    count = jax.jit(jax.vmap(lambda w, m: jump_count(w, some_words(), 1, m)))
+    for k in (0, 1):
+        low, high = (np.asarray(count(row, jnp.asarray(means, dtype))) for row in words[:, k])
+        assert (low[inside[k] >= 0] > k).all()
+        assert (high <= k).all()
+
+
+def test_jumps_of_a_step_follow_poisson_and_their_sum_its_law():
+    """Mean and variance of the number and of the compound sum, over the change from inversion to times."""
+    means = jnp.asarray([0.02, 0.25, 0.3, 4.0, 40.0])
+    laws = {
+        "normal": (NormalMarks(-0.1, 0.3), (-0.1, 0.1, -(0.1**3) - 3 * 0.1 * 0.09, 0.0406)),
+        "Kou": (DoubleExponentialMarks(0.4, 10.0, 5.0), (0.04 - 0.12, 0.056, None, 24 * (4e-5 + 0.6 / 625))),
+    }
+    count = 2**15
+
+    @jax.jit
+    def draws(words):
+        def one(words, mean):
+            number = jump_count(words.block(0).a, words, 1, mean)
+            return {"number": number} | {name: law.total(words, mean) for name, (law, _) in laws.items()}
+
+        return jax.vmap(lambda m: jax.vmap(lambda w: one(w, m))(words))(means)
+
+    found = draws(random_words(count))
+    moments = {"number": (1.0, 1.0, None, 1.0)} | {name: known for name, (_, known) in laws.items()}
+    for name, (first, second, _, fourth) in moments.items():
+        x, mean, variance = np.asarray(found[name]), np.asarray(means) * first, np.asarray(means) * second
+        spread = np.sqrt((np.asarray(means) * fourth + 2 * variance**2) / count)
+        assert (np.abs(x.mean(axis=1) - mean) < LIMIT * np.sqrt(variance / count)).all(), name
+        assert (np.abs(((x - mean[:, None]) ** 2).mean(axis=1) - variance) < LIMIT * spread).all(), name
+
+
+@functools.cache
+def merton_program(factor, every):
+    """Parameters, path ids -> prices of paths of 6 steps, their noise joined to longer steps."""
+    taken = 6 // factor
+    grid = Grid(0.0, 1 / taken, taken, every)
+
+    def one(model, path):
+        noise = CounterNoise.of(seed_key(3), path)
+        noise = noise if factor == 1 else CoarsenedNoise(noise, factor)
+        start = Merton.State(S=jnp.asarray(1.0))
+        return integrate(model, EulerMaruyama(), start, grid, noise, States())["S"]
+
+    return jax.jit(jax.vmap(one, in_axes=(None, 0)))
+
+
+def merton_ends(values, factor=1, every=None, first=0):
+    ids = jnp.arange(first, first + 64, dtype=jnp.uint32)
+    model = Merton(**{name: jnp.asarray(x) for name, x in values.items()})
+    return np.asarray(merton_program(factor, every or 6 // factor)(model, ids))
+
+
+@pytest.fixture(scope="module")
+def fine():
+    return merton_ends(STILL)
+
+
+@pytest.mark.parametrize("factor", [2, pytest.param(3, marks=pytest.mark.slow)])
+def test_a_longer_step_has_the_jumps_of_those_it_is_made_of(factor, fine):
+    assert np.ptp(fine[:, -1]) > 0.5
+    np.testing.assert_allclose(merton_ends(STILL, factor)[:, -1], fine[:, -1], rtol=1e-13)
+
+
+def test_a_path_does_not_depend_on_what_is_saved_nor_on_its_neighbours(fine):
+    every = merton_ends(STILL, every=1)
+    np.testing.assert_array_equal(every[:, -1], fine[:, -1])
+    np.testing.assert_array_equal(merton_ends(STILL, first=32)[:32], fine[32:])
+    steps = np.diff(np.log(every), axis=1)
+    assert abs(np.corrcoef(steps.T)[np.triu_indices(6, 1)]).max() < 0.55  # each has jumps of its own
+    assert (steps != steps[:, :1]).any(axis=1).all()
+
+
+def test_jumps_have_their_own_words():
+    noise = CounterNoise.of(seed_key(3), 7)
+    words = [noise.words(purpose, jnp.uint32(4), 3) for purpose in Purpose]
+    blocks = {
+        tuple(map(int, part.block(n)))
+        for steps in words
+        for parts in steps
+        for part in parts
+        for n in range(2)
+    }
+    assert len(blocks) == 12
+    joined = CoarsenedNoise(noise, 3).words(Purpose.JUMPS, jnp.uint32(2), 1)[0]
+    assert joined == tuple(part for step in noise.words(Purpose.JUMPS, jnp.uint32(6), 3) for part in step)
+    with pytest.raises(ValueError, match="not split between its halves; take CoarsenedNoise"):
+        HalvedNoise.of(seed_key(3), 7).words(Purpose.JUMPS, jnp.uint32(0), 2)
+    with pytest.raises(ValueError, match=r"no key for variates; make it by CounterNoise.of\(key, path\)"):
+        CounterNoise(seed_key(1), seed_key(2)).words(Purpose.JUMPS, jnp.uint32(0), 2)
+
+
+@pytest.mark.parametrize("mode", [jax.grad, pytest.param(jax.jacfwd, marks=pytest.mark.slow)])
+def test_derivatives_along_the_path_are_those_of_the_same_jumps(mode):
+    """They are central differences in all parameters but the intensity."""
+    values = {"mu": 0.05, "sigma": 0.2, "lam": 2.0, "m": -0.1, "delta": 0.3}
+    ids = jnp.arange(64, dtype=jnp.uint32)
+
+    def mean_price(model):
+        return jnp.mean(merton_program(1, 6)(model, ids)[:, -1])
+
+    found = quick_jit(mode(mean_price))(Merton(**{name: jnp.asarray(x) for name, x in values.items()}))
+    h = 1e-6
+    for name in ("mu", "sigma", "m", "delta"):
+        there, here = (merton_ends(values | {name: values[name] + d})[:, -1].mean() for d in (h, -h))
+        assert float(getattr(found, name)) == pytest.approx((there - here) / (2 * h), rel=1e-6), name
+    assert jnp.isfinite(found.lam)
+
+
+class ShotState(NamedTuple):
+    x: Scalar
+
+
+class ShotNoise(NamedTuple):
+    W: Scalar
+
+
+class Shots(AbstractJumpDiffusion):
+    """Decay, and jumps of 1/2 upwards that come more often the higher it is."""
+
+    State = ShotState
+    Noise = ShotNoise
+    calculus = "ito"
+    noise_kind = "additive"
+    example: ClassVar[dict[str, float]] = {"a": 3.0, "base": 1.0, "rise": 0.8}
+
+    a: Scalar = parameter("1", "decay")
+    base: Scalar = parameter("1", "intensity at zero")
+    rise: Scalar = parameter("1", "what a unit adds to it")
+
+    def drift(self, t, y):
+        return ShotState(-self.a * y.x)
+
+    def noise(self, t, y, dW):
+        return ShotState(0.0 * dW.W)
+
+    def intensity(self, t, y):
+        return self.base + self.rise * y.x
+
+    def marks(self, t):
+        return NormalMarks(0.5, 0.0)
+
+    def jump(self, t, y, z):
+        return ShotState(y.x + z)
+
+
+@pytest.mark.more
+def test_the_step_bias_of_an_intensity_that_depends_on_the_state():
+    """The mean obeys a linear equation, and that of the scheme a linear recursion: the bias is known."""
+    a, base, rise = Shots.example.values()
+    steps, start = 10, 5.0
+    with mock.patch.dict(MODELS, {"Shots": Shots}):
+        experiment = {"model": {"type": "Shots", **Shots.example}, "initial": {"x": start}}
+        experiment |= {"time": {"t1": 1.0, "steps": steps}, "ensemble": {"paths": 8192, "seed": 2}}
+        result = simkit.run(experiment)
+    rate = 0.5 * rise - a
+    level = -0.5 * base / rate
+    exact = level + (start - level) * np.exp(rate)
+    mean, h = start, 1 / steps
+    for _ in range(steps):
+        mean = mean * (1 - a * h)
+        mean += 0.5 * h * (base + rise * mean)
+    assert abs(float(result["x_mean"][-1]) - mean) < LIMIT * float(result["x_stderr"][-1])
+    wide = start
+    for _ in range(steps // 2):
+        wide = wide * (1 - 2 * a * h)
+        wide += h * (base + rise * wide)
+    bias, error = float(result["x_bias"]), float(result["x_bias_stderr"])
+    assert error < 0.25 * abs(mean - exact)
+    assert abs(bias - (wide - mean)) < LIMIT * error
+    assert abs(bias - (mean - exact)) < 2 * error  # what one longer step leaves out counts as well
+
+
+def test_what_jumps_do_to_the_order():
+    merton, shots = Merton(**Merton.example), Shots(**Shots.example)
+    assert weak_order(make_solver("PlatenWeak2"), merton) == 2
+    assert weak_order(make_solver("PlatenWeak2"), shots) == 1
+    assert samples_exactly(make_solver("ExactSampling"), merton)
+    with pytest.raises(ValueError, match="solver ExactSampling samples Merton exactly and has no order"):
+        weak_order(make_solver("ExactSampling"), merton)
+
+
+@pytest.mark.parametrize("rate", [-1.0, np.nan, 1e9])
+def test_a_bad_intensity_ends_the_path(rate):
+    shots = Shots(a=1.0, base=rate, rise=0.0)
+    end = with_jumps(shots, 0.0, jnp.asarray(0.1), ShotState(jnp.asarray(1.0)), (some_words(),))
+    assert jnp.isnan(end.x)
+
+
+def test_a_jump_gives_a_state():
+    class Wrong(Shots):
+        def jump(self, t, y, z):
+            return z
+
+    with pytest.raises(ValueError, match=r"^Wrong.jump: must return a ShotState of numbers in the state's"):
+        with_jumps(
+            Wrong(1.0, 1.0, 0.0),
+            0.0,
+            jnp.asarray(0.1),
+            ShotState(jnp.asarray(1.0)),
+            (some_words(),),
+        )
+
+
+def experiment(model, initial, time, **more):
+    return {"model": {"type": model, **MODELS[model].example}, "initial": initial, "time": time} | more
+
+
+REFUSED = [
+    ({"time": {"t1": 1.0, "rtol": 1e-3, "atol": 1e-3}}, "Merton jumps, and adaptive steps halve intervals"),
+    (
+        {"solver": {"type": "SPaRK", "convert": True}},
+        "Merton cannot be converted to the other calculus: it jumps",
+    ),
+    ({"solver": "AndersenQE"}, "solver AndersenQE is for variances .*Merton has none .*; take SRIW1"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), REFUSED)
+def test_what_is_refused(change, message):
+    with pytest.raises(InputError, match=message):
+        build(load(experiment("Merton", {"S": 100.0}, {"t1": 1.0, "steps": 4}) | change))
+
+
+def test_refusals_from_python():
+    merton = Merton(**Merton.example)
+    with pytest.raises(ValueError, match="Merton jumps, and adaptive steps"):
+        check_adaptive_sde(make_solver("Milstein"), merton)
+    with pytest.raises(ValueError, match="Merton cannot be converted"):
+        in_calculus(merton, "stratonovich")
+
+
+def test_no_bias_is_shown_where_only_halves_would_do():
+    whole = build(load(experiment("Merton", {"S": 100.0}, {"t1": 1.0, "steps": 4})))
+    assert factors(whole) == (2,)
+    assert factors(build(load(experiment("Merton", {"S": 100.0}, {"t1": 1.0, "steps": 8})))) == (2, 4)
+    assert factors(build(load(experiment("Merton", {"S": 100.0}, {"t1": 1.0, "steps": 5})))) == ()
+    assert factors(build(load(experiment("GBM", {"S": 100.0}, {"t1": 1.0, "steps": 5})))) == (0.5, 0.25)
+
+
+KOU = {
+    "S": 100.0,
+    "K": 98.0,
+    "r": 0.05,
+    "T": 0.5,
+    "sigma": 0.16,
+    "lam": 1.0,
+    "p": 0.4,
+    "eta1": 10.0,
+    "eta2": 5.0,
+}
+BATES = {"kappa": 2.0, "theta": 0.06, "xi": 0.5, "rho": -0.6, "lam": 1.0, "m": -0.1, "delta": 0.15}
+
+
+def priced(model, parameters, initial, exact, at, **more):
+    call = {"value": f"exp(-{at['r']}*{at['T']})*maximum(S - {at['K']}, 0)", "exact": exact}
+    return simkit.run(
+        {"model": {"type": model, "mu": at["r"], **parameters}, "initial": initial, "observe": {"call": call}}
+        | more
+    )
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("solver", ["ExactSampling", "EulerMaruyama"])
+def test_merton_has_the_price_that_quantlib_gives(solver):
+    """Where a quarter of the variance 0.25^2 is that of jumps: Merton76 of QuantLib, and a series besides."""
+    at = {"r": 0.08, "T": 0.25, "K": 100}
+    parameters = {"sigma": 0.25 * 0.75**0.5, "lam": 1.0, "m": -(0.125**2) / 2, "delta": 0.125}
+    result = priced(
+        "Merton", parameters, {"S": 100.0}, 5.8753140278, at,
+        solver=solver, time={"t1": 0.25, "steps": 8}, ensemble={"paths": 400_000, "seed": 3},
+    )  # fmt: skip
+    assert float(result["call_stderr"]) < 0.015
+    assert abs(float(result["call_z"])) < 3
+
+
+@pytest.mark.slow
+def test_kou_by_one_exact_step():
+    parameters = {name: KOU[name] for name in list(Kou.example) if name != "mu"}
+    result = priced(
+        "Kou", parameters, {"S": 100.0}, kou_call(**KOU), KOU,
+        solver="ExactSampling", time={"t1": 0.5, "steps": 1}, ensemble={"paths": 100_000, "seed": 3},
+    )  # fmt: skip
+    assert abs(float(result["call_z"])) < LIMIT
+    assert abs(float(result["S_z"])) < LIMIT
+    assert "call_bias" not in result
+    variance, exact = float(result["S_variance"][-1]), float(result["S_exact_variance"][-1])
+    assert variance == pytest.approx(exact, rel=0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("solver", ["AndersenQE", "EulerMaruyama"])
+def test_bates(solver):
+    at = {"S": 100.0, "K": 105.0, "r": 0.03, "T": 1.0}
+    exact = bates_call(**at, **BATES, v0=0.04)
+    result = priced(
+        "Bates", BATES, {"S": 100.0, "v": 0.04}, exact, at,
+        solver=solver, time={"t1": 1.0, "steps": 64}, ensemble={"paths": 400_000, "seed": 3},
+    )  # fmt: skip
+    for name in ("call", "S", "v"):
+        assert abs(float(result[f"{name}_z"])) < LIMIT, name
+
+
+@pytest.mark.slow
+def test_kou_by_euler_s_steps_on_one_device_and_four_in_any_chunk():
+    parameters = {name: KOU[name] for name in list(Kou.example) if name != "mu"}
+    runs = [
+        priced(
+            "Kou", parameters, {"S": 100.0}, kou_call(**KOU), KOU,
+            time={"t1": 0.5, "steps": 20}, ensemble={"paths": 20_000, "seed": 3, **how},
+        )
+        for how in ({"devices": 1, "chunk": 4096}, {"devices": 4})
+    ]  # fmt: skip
+    assert abs(float(runs[0]["call_z"])) < LIMIT
+    assert abs(float(runs[0]["call_bias"])) < 0.2
+    for name in ("call_mean", "S_mean", "S_variance", "call_bias"):
+        assert float(runs[0][name].values.reshape(-1)[-1]) == float(runs[1][name].values.reshape(-1)[-1])
