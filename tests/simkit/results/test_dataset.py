@@ -9,8 +9,8 @@ from dataset_examples import LEVELS, PROVENANCE, gbm, gbm_dataset, one_curve_dat
 
 import simkit
 from simkit import InputError, load, read_dataset, sensitivity
-from simkit.build.assembly import build
 from simkit.ensemble.initial import Distribution
+from simkit.experiments.assembly import build
 from simkit.results.dataset import to_dataset
 from simkit.results.result_names import clash
 

@@ -10,7 +10,7 @@ from command import simkit_command
 
 import simkit
 from simkit import InputError, load
-from simkit.build.assembly import build
+from simkit.experiments.assembly import build
 from simkit.results.derived import mean_square_error
 from simkit.results.table import make_table, print_table, summary
 
