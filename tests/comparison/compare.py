@@ -1,11 +1,13 @@
 """Compares the results of two checkouts on this machine: saved arrays bit by bit, tables, JSON and messages.
 
     python tests/comparison/compare.py BEFORE AFTER [--only TEXT] [--tolerance 1e-12] [--jobs 2]
+    python tests/comparison/compare.py CHECKOUT --save FOLDER
 
-BEFORE and AFTER are folders with a checkout each. The cases are the examples and the gallery, each model at
-its documented example, each solver on the first problem that it accepts, sensitivities, studies, and files
-with mistakes, all in float64 and float32. Cases are told to both checkouts by their command line only, so
-that modules may move in between. Exits 1 where results differ, and prints where.
+BEFORE and AFTER are folders with a checkout each, or BEFORE is one in which results were saved. The cases
+are the examples and the gallery, each model at its documented example, each solver on the first problem that
+it accepts, sensitivities, studies, and files with mistakes, all in float64 and float32. Cases are told to
+both checkouts by their command line only, so that modules may move in between. Exits 1 where results differ,
+and prints where.
 """
 
 import argparse
@@ -21,6 +23,7 @@ import numpy as np
 from cases import Case, all_cases
 
 WORKER = Path(__file__).with_name("worker.py")
+SAVED = "results.json"
 
 
 def results(checkout: Path, cases: list[Case], folder: Path, jobs: int) -> dict[str, dict]:
@@ -42,6 +45,20 @@ def results(checkout: Path, cases: list[Case], folder: Path, jobs: int) -> dict[
 
     with ThreadPoolExecutor(jobs) as pool:
         return {result["name"]: result for portion in pool.map(run, range(jobs)) for result in portion}
+
+
+def save(checkout: Path, cases: list[Case], folder: Path, jobs: int) -> None:
+    """The results of a checkout in a new folder, to be compared with later."""
+    found = results(checkout, cases, folder, jobs)
+    record = [{"case": case._asdict(), "result": found[case.name]} for case in cases]
+    (folder / SAVED).write_text(json.dumps(record), "utf-8")
+
+
+def saved(folder: Path) -> tuple[list[Case], dict[str, dict]]:
+    """The cases and the results in a folder."""
+    record = json.loads((folder / SAVED).read_text("utf-8"))
+    cases = [Case(**each["case"]) for each in record]
+    return cases, {each["result"]["name"]: each["result"] for each in record}
 
 
 def differences(before: dict, after: dict, tolerance: float) -> list[str]:
@@ -91,16 +108,25 @@ def _first_difference(old: str, new: str) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("before", type=Path)
-    parser.add_argument("after", type=Path)
+    parser.add_argument("after", type=Path, nargs="?")
+    parser.add_argument("--save", type=Path, metavar="FOLDER", help="only save the results of one checkout")
     parser.add_argument("--only", default="", help="cases whose name contains this")
     parser.add_argument("--tolerance", type=float, default=0.0, help="relative; 0 means the same bits")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     given = parser.parse_args()
 
-    before, after = given.before.resolve(), given.after.resolve()
-    cases = [case for case in all_cases(before) if given.only in case.name]
+    before = given.before.resolve()
+    cases, old = saved(before) if (before / SAVED).exists() else (all_cases(before), None)
+    cases = [case for case in cases if given.only in case.name]
+    if given.save:
+        save(before, cases, given.save.resolve(), given.jobs)
+        return 0
+    if given.after is None:
+        parser.error("name a second checkout, or --save FOLDER")
+    after = given.after.resolve()
     with tempfile.TemporaryDirectory() as folder:
-        old = results(before, cases, Path(folder, "before"), given.jobs)
+        if old is None:
+            old = results(before, cases, Path(folder, "before"), given.jobs)
         new = results(after, cases, Path(folder, "after"), given.jobs)
         different = 0
         for case in cases:
