@@ -1,3 +1,5 @@
+"""Options on the geometric mean of geometric Brownian motion."""
+
 import math
 
 from simkit.closed_forms.arguments import finite, nonnegative

@@ -1,0 +1,1 @@
+"""Checked sections become one `Simulation`."""

@@ -1,0 +1,1 @@
+"""The computer that simkit runs on."""

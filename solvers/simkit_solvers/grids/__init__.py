@@ -1,0 +1,1 @@
+"""When steps are taken and rows are saved."""

@@ -1,0 +1,1 @@
+"""Small kernels without a notion of time or noise."""

@@ -1,0 +1,1 @@
+"""From a key to words, to variates, to the noise of a path."""

@@ -1,0 +1,1 @@
+"""Fixed points and roots, with derivatives by the implicit function theorem."""

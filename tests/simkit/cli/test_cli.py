@@ -82,7 +82,7 @@ OWN = """
 from typing import NamedTuple
 
 from simkit_physics import MODELS
-from simkit_solvers.problems.problem import AbstractODE, parameter
+from simkit_solvers import AbstractODE, parameter
 
 
 class State(NamedTuple):

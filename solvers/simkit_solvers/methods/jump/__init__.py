@@ -1,0 +1,1 @@
+"""Solvers of the jump process of reaction networks."""

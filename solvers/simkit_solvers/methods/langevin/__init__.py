@@ -1,0 +1,1 @@
+"""Solvers of Langevin equations with inertia or without."""

@@ -1,0 +1,1 @@
+"""Solvers of ordinary equations that diffrax has not."""

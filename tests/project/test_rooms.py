@@ -1,0 +1,141 @@
+"""Rooms: none imports one above it, each README names its files, and outsiders import public names."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from checkout import ROOT
+
+PACKAGES = {
+    "simkit_solvers": ROOT / "solvers/simkit_solvers",
+    "simkit_physics": ROOT / "physics/simkit_physics",
+    "simkit": ROOT / "simkit",
+}
+# From low to high; what stands together may import each other.
+ROOMS = {
+    "simkit_solvers": ["numerics", "random", "grids", "problems", "roots", "methods", "loops", "derivatives"],
+    "simkit": [
+        ("errors", "version", "suggestions", "progress", "garbage"),
+        *[
+            "machine",
+            "closed_forms",
+            "expressions",
+            "config",
+            "observe",
+            "ensemble",
+            "results",
+            "experiments",
+        ],
+        *["derivatives", "studies", "diagnostics", "transforms"],
+        ("api", "pictures", "schema"),
+        "cli",
+    ],
+}
+READMES = [
+    room
+    for package, rooms in ROOMS.items()
+    for each in rooms
+    if isinstance(each, str)
+    for room in [PACKAGES[package] / each]
+]
+
+
+def imports(source: str) -> Iterator[str]:
+    """The full names of what is imported, wherever in the source; relative imports are not used."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def height(package: str, module: str) -> int | None:
+    """How high the room of a module stands; `None` of a package's own names."""
+    for i, each in enumerate(ROOMS[package]):
+        if module in each if isinstance(each, tuple) else module == each:
+            return i
+    return None
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_package_imports_one_above_it(package):
+    above = list(PACKAGES)[list(PACKAGES).index(package) + 1 :]
+    files = sorted(PACKAGES[package].rglob("*.py"))
+    assert files
+    wrong = [
+        (file.relative_to(ROOT), name)
+        for file in files
+        for name in imports(file.read_text("utf-8"))
+        if name.split(".")[0] in above
+    ]
+    assert not wrong
+
+
+@pytest.mark.parametrize("package", ROOMS)
+def test_no_room_imports_one_above_it(package):
+    wrong = []
+    for file in sorted(PACKAGES[package].rglob("*.py")):
+        own = height(package, file.relative_to(PACKAGES[package]).with_suffix("").parts[0])
+        if own is None:
+            assert file.parent.name in (package, "simkit_solvers", "templates"), f"{file} is in no room"
+            continue
+        for name in imports(file.read_text("utf-8")):
+            top, _, rest = name.partition(".")
+            other = height(package, rest.split(".")[0]) if top == package else None
+            if other is not None and other > own:
+                wrong.append((file.relative_to(ROOT), name))
+    assert not wrong
+
+
+def test_the_check_sees_every_form_of_import():
+    lines = ("def f():", "    import simkit.run as r", "    from simkit_physics.gbm import GBM")
+    lines += ("from simkit import api",)
+    source = "\n".join(lines)
+    assert set(imports(source)) == {"simkit.run", "simkit_physics.gbm.GBM", "simkit.api"}
+    assert height("simkit", "cli") > height("simkit", "api") > height("simkit", "errors")
+
+
+@pytest.mark.parametrize("room", READMES, ids=lambda room: f"{room.parent.name}-{room.name}")
+def test_the_readme_of_a_room_names_all_its_files_and_no_others(room):
+    text = (room / "README.md").read_text("utf-8")
+    assert "To add " in text
+    assert "Not here: " in text
+    named = re.findall(r"^\| `([^`]+\.py)` \| \S", text, re.M)
+    files = {str(file.relative_to(room)) for file in room.rglob("*.py")} - {"__init__.py"}
+    assert sorted(named) == sorted(name for name in files if not name.endswith("/__init__.py"))
+
+
+def public_names(package: str) -> set[str]:
+    """What a package exports, by its stub."""
+    tree = ast.parse((PACKAGES[package] / "__init__.pyi").read_text("utf-8"))
+    return {alias.name for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+
+
+@pytest.mark.parametrize("package", ROOMS)
+def test_who_stands_outside_imports_public_names_from_the_package(package):
+    """Other packages, examples, benchmarks and tests, and the blocks of the documentation."""
+    names, wrong = public_names(package), []
+    folders = [ROOT / each for each in ("physics", "examples", "benchmarks", "tests", "docs")]
+    texts: dict[Path, str] = {}
+    for folder in folders:
+        texts |= {file: file.read_text("utf-8") for file in folder.rglob("*.py")}
+        for page in [*folder.rglob("*.md"), ROOT / "README.md"]:
+            texts[page] = "\n".join(
+                re.findall(r"^\s*from simkit\S* import .*", page.read_text("utf-8"), re.M)
+            )
+    for file, text in texts.items():
+        for line in re.findall(rf"^\s*from {package}\.(?!studies )\S+ import ([\w, ]+)$", text, re.M):
+            wrong += [(file.relative_to(ROOT), name) for name in re.split(r"[,\s]+", line) if name in names]
+    assert not wrong
+
+
+@pytest.mark.parametrize("package", ROOMS)
+def test_every_public_name_is_there_and_documented(package):
+    module = __import__(package)
+    for name in public_names(package):
+        thing = getattr(module, name)
+        assert name in dir(module)
+        assert isinstance(thing, dict | str | type(None)) or thing.__doc__ or name == "Scalar", name
