@@ -18,7 +18,7 @@ from simkit_solvers.problems.problem import AbstractSDE
 from simkit_solvers.problems.schedule import schedule_of
 
 from simkit.derivatives.derivative_program import check_density, like
-from simkit.derivatives.edges import EXTREMES, smoothing_of
+from simkit.derivatives.edges import smoothing_of
 from simkit.derivatives.facts import RATE, Facts, not_smooth, seen
 from simkit.observe.observables import Observable
 
@@ -377,11 +377,11 @@ def _held_at_start(facts: Facts, observable: Observable | None, kind: str) -> st
     for edge in observable.expression.edges:
         if edge.kink and kind == "jumps":
             continue
-        looks = [f.kind for f in edge.functionals if f.kind in (*EXTREMES, "integral", "first")]
+        looks = [f for f in edge.functionals if f.keeps_start]
         alone = len(edge.functionals) == 1 and not edge.names & facts.variables
-        if looks and not (alone and looks[0] in EXTREMES):
-            return looks[0]
+        if looks and not (alone and looks[0].kink == "extreme"):
+            return looks[0].name
     # An extreme has a kink itself: between the initial state and the others. So has the root of an integral.
-    held = (*EXTREMES, "integral") if observable.expression.roots else EXTREMES
-    extremes = [f.kind for f in observable.functionals if f.kind in held]
-    return extremes[0] if extremes and kind == "kinks" else None
+    roots, looks = observable.expression.roots, [f for f in observable.functionals if f.keeps_start]
+    held = [f.name for f in looks if f.kink or (roots and not f.conditional)]
+    return held[0] if held and kind == "kinks" else None

@@ -26,7 +26,6 @@ from simkit_solvers.random.noise import CounterNoise, StepWords
 
 from simkit.derivatives.derivative_program import like
 from simkit.derivatives.differences import COUPLED, step_of
-from simkit.derivatives.edges import EXTREMES
 from simkit.derivatives.error_controlled import with_half_steps
 from simkit.derivatives.other_steps import on_steps
 from simkit.derivatives.targets import ADAPTIVE, Target, admitted, changes, program_of
@@ -129,7 +128,7 @@ class Facts:
         observable = self.observable(quantity)
         if observable is None or observable.every is not None or self.finer is None:
             return False
-        return any(each.kind in EXTREMES for each in observable.functionals)
+        return any(each.kink == "extreme" for each in observable.functionals)
 
     def look_interval(self, quantity: str) -> int:
         """At every how many steps a quantity looks at the path."""
@@ -156,7 +155,7 @@ class Facts:
         inside = () if observable is None else observable.functionals
         moved = [self.moved_names(target) | self.moved_variables(target) for target in targets]
         return any(
-            each.kind == "no_touch" and each.names & self.variables and each.names & names
+            each.kink == "barrier" and each.names & self.variables and each.names & names
             for each in inside
             for names in moved
         )
@@ -297,16 +296,16 @@ class Facts:
         edges = [
             (edge.kink, edge.names.union(*(f.names for f in edge.functionals)))
             for edge in expression.edges
-            if always or any(f.kind in (*EXTREMES, "no_touch") for f in edge.functionals)
+            if always or any(f.kink for f in edge.functionals)
         ]
         edges += [
             (edge.kink, edge.names)
             for f in expression.functionals
-            if always or f.kind != "mean"
+            if always or f.sees_start
             for each in f.arguments
             for edge in each.edges
         ]
-        edges += [(True, f.names) for f in expression.functionals if f.kind == "no_touch"]
+        edges += [(True, f.names) for f in expression.functionals if f.kink == "barrier"]
         met = [names & drawn for kink, names in edges if (kinks or not kink) and names & moved]
         return min(frozenset().union(*met), default=None)
 
@@ -320,10 +319,10 @@ class Facts:
         inner = [x for each in inside for x in each.arguments]
         labels = ", ".join(self.targets[target].label for target in dict.fromkeys(targets))
         for each in inside:
-            if each.kind != "at":
+            if each.time is None:
                 continue
-            if any(self.moves_times(i) or each.arguments[1].names & self.moved_names(i) for i in targets):
-                what = f"the time of {each.kind}({each.argument.text}, {each.arguments[1].text})"
+            if any(self.moves_times(i) or each.time.names & self.moved_names(i) for i in targets):
+                what = f"the time of {each.text}"
                 if isinstance(self.simulation.grid, Grid):
                     raise InputError(self._moves_against_steps(labels, what, quantity))
                 raise InputError(

@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Collection, Sequence
-from typing import Literal
 
 import numpy as np
 from simkit_solvers.problems.schedule import ON_STEP
@@ -11,21 +10,8 @@ from simkit.config.diagnostics import Mistakes
 from simkit.config.documents import KeyPath
 from simkit.experiments.constants import Constants, evaluated
 from simkit.experiments.ends_of_steps import inside_a_step
-from simkit.expressions.expression import Functional
-from simkit.observe.monitors import OVER_TIME
+from simkit.functionals.functional import AbstractFunctional, Clock
 from simkit.observe.observables import Observable
-
-Clock = Literal["steps", "events", "ordinary", "stochastic"]
-
-KNOWN = {
-    "events": ("first", "hitting_time", "at", "max", "min", "integral"),
-    "ordinary": ("first", "hitting_time", "at"),
-    "stochastic": ("at",),
-}
-ADAPTIVE = (
-    "looks at the path step by step, and adaptive steps have no common times; give time.steps in place of "
-    "rtol and atol"
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,36 +31,27 @@ class Seen:
 
 def check_functionals(observable: Observable, seen: Seen, path: KeyPath, mistakes: Mistakes) -> None:
     """Add a mistake for each functional that the run does not know, and for an `every` that does not fit."""
-    kinds = {f.kind for f in observable.functionals}
-    if seen.clock != "steps":
-        for kind in sorted(kinds - {*KNOWN[seen.clock]}):
-            mistakes.add((*path, "value"), f"{kind}(…) {_reason(kind, seen.clock)}")
+    kinds = sorted({type(f) for f in observable.functionals}, key=lambda kind: kind.name)
+    for kind in kinds:
+        reason = kind.refusal(seen.clock)
+        if reason is not None:
+            mistakes.add((*path, "value"), f"{kind.name}(…) {reason}")
     if seen.clock == "events":
         _refuse_moving(observable, seen.moving, (*path, "value"), mistakes)
     every, steps = observable.every, seen.steps
     if every is None:
         return
     path = (*path, "every")
-    if not kinds - {"at"}:
+    if all(f.time is not None for f in observable.functionals):
         mistakes.add(path, "has no effect: value has no path functional that looks at every step")
     elif seen.clock != "steps":
         mistakes.add(path, "paths have no common steps to count; leave it out")
     elif steps is not None and every > steps:
         mistakes.add(path, f"must be at most the {steps} steps, got {every}")
     elif steps is not None and steps % every:
-        for kind in kinds & set(OVER_TIME):
-            message = f"{every} does not divide the {steps} steps, and the {kind} would end early"
+        for kind in (kind for kind in kinds if kind.order is not None):
+            message = f"{every} does not divide the {steps} steps, and the {kind.name} would end early"
             mistakes.add(path, message)
-
-
-def _reason(kind: str, clock: Clock) -> str:
-    if clock != "events":
-        return ADAPTIVE
-    if kind == "mean":
-        return (
-            "averages over the ends of steps, and events have no common times; divide integral(…) by the time"
-        )
-    return "knows paths that a noise drives without pause; take the condition itself, as in hitting_time(…)"
 
 
 def _refuse_moving(
@@ -82,11 +59,11 @@ def _refuse_moving(
 ) -> None:
     """What changes between events is seen at events only: no condition may be made of it, and no extreme."""
     for each in observable.functionals:
-        watched = each.arguments[-1] if each.kind in ("first", "hitting_time") else each.argument
-        found = watched.names & {*moving} if each.kind != "at" else frozenset()
+        watched = each.condition or each.argument
+        found = watched.names & {*moving} if each.time is None else frozenset()
         if found:
             message = (
-                f"{each.kind}(…): {min(found)} in {watched.text} changes between events, and the path is "
+                f"{each.name}(…): {min(found)} in {watched.text} changes between events, and the path is "
                 "seen when they happen; take counts, constants and curves with interpolation: previous there"
             )
             mistakes.add(path, message)
@@ -94,12 +71,11 @@ def _refuse_moving(
 
 def dates_of_functionals(
     observable: Observable, constants: Constants, seen: Seen, path: KeyPath, mistakes: Mistakes
-) -> dict[Functional, float]:
-    """When each functional `at` looks, as a fraction of the run."""
+) -> dict[AbstractFunctional, float]:
+    """When each functional of one time looks, as a fraction of the run."""
     found = {}
-    for functional in dict.fromkeys(f for f in observable.functionals if f.kind == "at"):
-        text = functional.arguments[1]
-        what = f"at({functional.argument.text}, {text.text})"
+    for functional in dict.fromkeys(f for f in observable.functionals if f.time is not None):
+        text, what = functional.time, functional.text
         strange = text.names - set(constants.names)
         if strange:
             message = f"{what}: the time is an expression of constants, and {min(strange)} is none"
@@ -132,7 +108,7 @@ def _between(date: float, seen: Seen) -> str | None:
 
 
 def with_dates(
-    observables: Sequence[Observable], dates: Sequence[dict[Functional, float]], seen: Seen
+    observables: Sequence[Observable], dates: Sequence[dict[AbstractFunctional, float]], seen: Seen
 ) -> tuple[tuple[Observable, ...], tuple[float, ...]]:
     """The observables with the steps at which functionals look; without steps, with the numbers of stops.
 
