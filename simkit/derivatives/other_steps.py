@@ -16,7 +16,7 @@ def on_steps(simulation: Simulation, level: Comparison) -> Simulation:
     whole = simulation.bind
     if whole is None:
         raise ValueError(
-            "a simulation without `bind` knows no targets: take one from `simkit.experiments.assembly.build`"
+            "a simulation without `bind` knows no targets: take one from `simkit.load`"
         )
 
     own: Any = simulation.grid

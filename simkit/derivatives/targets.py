@@ -72,7 +72,7 @@ def _bound(simulation: Simulation, values: dict[str, Any]) -> Any:
     """
     if simulation.bind is None:
         raise ValueError(
-            "a simulation without `bind` knows no targets: take one from `simkit.experiments.assembly.build`"
+            "a simulation without `bind` knows no targets: take one from `simkit.load`"
         )
     places = {name: x - simulation.targets[name] for name, x in values.items() if "." in name}
     bound = simulation.bind({name: x for name, x in values.items() if name not in places}, places)
