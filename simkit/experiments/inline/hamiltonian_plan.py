@@ -1,13 +1,16 @@
 """From energies in the file to a Hamiltonian system that can be made again for other constants."""
 
-from typing import Any
-
 from simkit.config.diagnostics import SettingError
 from simkit.config.documents import KeyPath
 from simkit.config.settings import InlineHamiltonian
 from simkit.experiments.constants import Constants
 from simkit.experiments.inline.inline_hamiltonian import RESERVED, HamiltonianText, make_hamiltonian
-from simkit.experiments.sections.model_plan import ModelPlan, check_parameter_names, parameter_values
+from simkit.experiments.sections.model_plan import (
+    ModelPlan,
+    check_parameter_names,
+    parameter_values,
+    plan_of_equations,
+)
 from simkit.expressions.expression import Expression, check_name
 
 ENERGIES = {"kinetic": "momenta", "potential": "positions"}  # and what each may depend on
@@ -36,17 +39,16 @@ def plan_hamiltonian(section: InlineHamiltonian, constants: Constants) -> ModelP
                 _check_separate(path, name, energy, positions, momenta)
                 energies[name] = energy
 
+    def make(parameters: tuple[str, ...]) -> type | None:
+        if len(diagnostics.found) > before:
+            return None
+        return make_hamiltonian(
+            HamiltonianText(positions, momenta, energies["kinetic"], energies["potential"], parameters)
+        )
+
     used = {name for energy in energies.values() for name in energy.names}
-    found = own.with_borrowed(used, section.parameters, constants, RESERVED)
-    parameters = tuple(dict.fromkeys([*section.parameters, *found.expressions]))
-    problem = None
-    if len(diagnostics.found) == before and found.values.keys() == set(parameters):
-        text = HamiltonianText(positions, momenta, energies["kinetic"], energies["potential"], parameters)
-        model: Any = make_hamiltonian(text)
-        problem = model(**found.values)
-    return ModelPlan(
-        (*positions, *momenta), parameters, found.ambiguous, found.expressions, found.values, problem
-    )
+    variables, given = (*positions, *momenta), tuple(section.parameters)
+    return plan_of_equations(variables, own, given, used, constants, RESERVED, make)
 
 
 def _check_coordinates(section: InlineHamiltonian, constants: Constants) -> None:

@@ -20,6 +20,7 @@ from simkit.experiments.sections.model_plan import (
     ParameterValues,
     check_parameter_names,
     parameter_values,
+    plan_of_equations,
 )
 from simkit.expressions.expression import Expression, check_name
 
@@ -98,15 +99,15 @@ def plan_network(section: InlineNetwork, constants: Constants) -> ModelPlan | No
                 rates[name] = rate
     if not complete:
         return None
-    used = {name for rate in rates.values() for name in rate.names}
-    found = own.with_borrowed(used, section.parameters, constants, RESERVED)
-    parameters = tuple(dict.fromkeys([*section.parameters, *found.expressions]))
-    problem = None
-    if len(diagnostics.found) == before and found.values.keys() == set(parameters):
+
+    def make(parameters: tuple[str, ...]) -> type | None:
+        if len(diagnostics.found) > before:
+            return None
         lines = tuple((n, section.reactions[n].equation, equations[n], rate) for n, rate in rates.items())
-        cls: Any = make_network(NetworkText(lines, parameters))
-        problem = cls(**found.values)
-    return ModelPlan(species, parameters, found.ambiguous, found.expressions, found.values, problem)
+        return make_network(NetworkText(lines, parameters))
+
+    used = {name for rate in rates.values() for name in rate.names}
+    return plan_of_equations(species, own, tuple(section.parameters), used, constants, RESERVED, make)
 
 
 def _equation(place: KeyPath, name: str, each: ReactionSettings, constants: Constants) -> Reaction:

@@ -1,7 +1,6 @@
 """From equations in the file to a problem that can be made again for other constants."""
 
 from collections.abc import Collection
-from typing import Any
 
 import numpy as np
 
@@ -10,7 +9,13 @@ from simkit.config.settings import InlineODE, InlineSDE
 from simkit.ensemble.ranges import SMALLEST_EIGENVALUE
 from simkit.experiments.constants import Constants
 from simkit.experiments.inline.inline_model import RESERVED, Equation, ModelText, make_model
-from simkit.experiments.sections.model_plan import ModelPlan, check_parameter_names, parameter_values
+from simkit.experiments.sections.model_plan import (
+    ModelPlan,
+    borrowed_names,
+    check_parameter_names,
+    parameter_values,
+    plan_of_equations,
+)
 from simkit.expressions.expression import Expression, check_name
 from simkit.suggestions import did_you_mean, shown
 
@@ -40,13 +45,13 @@ class _Inline:
 
     def plan(self) -> ModelPlan:
         self.check_names()
-        own = self.section.parameters
-        given = parameter_values(own, ("model", "parameters"), self.constants)
-        self.ambiguous = given.ambiguous
+        given = tuple(self.section.parameters)
+        own = parameter_values(self.section.parameters, ("model", "parameters"), self.constants)
+        self.ambiguous = own.ambiguous
         self.changing = self.constants.changing | {
-            name for name, text in given.expressions.items() if text.names & self.constants.changing
+            name for name, text in own.expressions.items() if text.names & self.constants.changing
         }
-        names = [*self.variables, *own, *self.diagnostics.written("model", "parameters")]
+        names = [*self.variables, *given, *self.diagnostics.written("model", "parameters")]
         self.names = tuple(dict.fromkeys([*names, *self.constants.names, "t"]))
         equations = self.equations()
         noises = tuple(dict.fromkeys(name for _, _, noise in equations for name, _ in noise))
@@ -54,24 +59,20 @@ class _Inline:
             self.diagnostics.add_missing(("model", "sde"), HAS_NO_NOISE)
         correlation = self.correlation(noises)
 
-        found = given.with_borrowed(self.used, own, self.constants, RESERVED)
-        parameters = tuple(dict.fromkeys([*own, *found.expressions]))
-        self.check_correlation(noises, correlation, found.values)
-        self.check_constant_parts(equations, found.values)
+        borrowed = borrowed_names(self.used, given, self.constants)
+        values = own.values | {name: self.constants.values[name] for name in borrowed}
+        self.check_correlation(noises, correlation, values)
+        self.check_constant_parts(equations, values)
 
-        problem = None
-        known = {*self.variables, *parameters, *self.constants.expressions, "t"}
-        sound = len(self.diagnostics.found) == self.before and self.used <= known
-        sound = sound and len(equations) == len(self.variables)
-        if sound and found.values.keys() == set(parameters):
+        def make(parameters: tuple[str, ...]) -> type | None:
+            if len(self.diagnostics.found) > self.before or len(equations) < len(self.variables):
+                return None
             calculus = self.section.calculus if isinstance(self.section, InlineSDE) else "ito"
             lines = tuple(Equation(*equation) for equation in equations)
             rhos = tuple((a, b, rho) for a, b, rho, _ in correlation)
-            model: Any = make_model(ModelText(lines, parameters, rhos, calculus))
-            problem = model(**found.values)
-        return ModelPlan(
-            self.variables, parameters, found.ambiguous, found.expressions, found.values, problem
-        )
+            return make_model(ModelText(lines, parameters, rhos, calculus))
+
+        return plan_of_equations(self.variables, own, given, self.used, self.constants, RESERVED, make)
 
     def check_names(self) -> None:
         if not self.variables:

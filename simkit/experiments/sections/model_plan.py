@@ -62,21 +62,7 @@ class ParameterValues:
 
     expressions: dict[str, Expression]
     values: dict[str, float]
-    ambiguous: frozenset[str] = frozenset()
-
-    def with_borrowed(
-        self, used: Collection[str], own: Collection[str], constants: Constants, reserved: Collection[str]
-    ) -> "ParameterValues":
-        """These and the constants that equations use, which become parameters, for derivatives."""
-        borrowed = [name for name in constants.expressions if name in used and name not in own]
-        for name in borrowed:
-            if name in reserved:
-                constants.diagnostics.add(constants.place(name), reserved_name(name), at_key=True)
-        return ParameterValues(
-            self.expressions | {name: itself(name) for name in borrowed},
-            self.values | {name: constants.values[name] for name in borrowed},
-            self.ambiguous,
-        )
+    ambiguous: frozenset[str]
 
 
 def parameter_values(
@@ -98,6 +84,38 @@ def parameter_values(
         if number is not None:
             values[name] = number
     return ParameterValues(expressions, values, frozenset(ambiguous))
+
+
+def plan_of_equations(
+    variables: tuple[str, ...],
+    own: ParameterValues,
+    given: Collection[str],
+    used: Collection[str],
+    constants: Constants,
+    reserved: Collection[str],
+    make: Callable[[tuple[str, ...]], type | None],
+) -> ModelPlan:
+    """The plan of a model written in the file, whose equations have `used` these names.
+
+    Beside its `own` parameters, of which those are `given`, constants that it uses become parameters, so that
+    derivatives reach them. `make` gives the model's class for all of them, `None` where it is wrong.
+    """
+    borrowed = borrowed_names(used, given, constants)
+    for name in borrowed:
+        if name in reserved:
+            constants.diagnostics.add(constants.place(name), reserved_name(name), at_key=True)
+    expressions = own.expressions | {name: itself(name) for name in borrowed}
+    values = own.values | {name: constants.values[name] for name in borrowed}
+    parameters = (*given, *borrowed)
+    complete = values.keys() == {*parameters} and {*used} <= {*variables, *parameters, "t"}
+    model = make(parameters) if complete else None
+    problem = None if model is None else model(**values)
+    return ModelPlan(variables, parameters, own.ambiguous, expressions, values, problem)
+
+
+def borrowed_names(used: Collection[str], given: Collection[str], constants: Constants) -> list[str]:
+    """The constants among the names that equations have used."""
+    return [name for name in constants.expressions if name in used and name not in given]
 
 
 def reserved_name(name: str) -> str:

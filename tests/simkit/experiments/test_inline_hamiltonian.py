@@ -152,6 +152,13 @@ def test_a_mistake_is_named_with_its_remedy(path, value, message):
     assert any(line.startswith(message) for line in str(caught.value).splitlines())
 
 
+def test_a_mistake_in_a_constant_of_the_energies_is_the_only_one():
+    wrong = {"hamiltonian": {"kinetic": "p**2/2", "potential": "k*q**2/2"}, "coordinates": {"q": "p"}}
+    experiment = {"constants": {"k": "1/"}, "model": wrong, "initial": {"q": 1, "p": 0}}
+    with pytest.raises(InputError, match=r"^constants.k: not an expression: it ends too early[^\n]*$"):
+        load({**experiment, "time": {"t1": 1, "steps": 4}})
+
+
 def test_the_schema_describes_it():
     schema = experiment_schema()
     definitions = schema["$defs"]

@@ -220,6 +220,7 @@ MISTAKES = [
     (["model", "parameters", "S"], 1.0, r"parameters.S: S is a species of the reactions"),
     (["model", "parameters", "rates"], 1.0, r"parameters.rates: 'rates' is the name of a part of a model"),
     (["model", "reactions"], {}, r"model.reactions: needs at least one reaction"),
+    (["constants", "N"], "1000/", r"^constants.N: not an expression: it ends too early[^\n]*$"),
 ]
 
 
