@@ -10,6 +10,7 @@ runs the README. What runs whole pages is marked `more`, and the four long
 tutorials and one guide `slow`.
 """
 
+import importlib
 import itertools
 import re
 import shlex
@@ -27,9 +28,8 @@ from typer.testing import CliRunner
 import simkit
 from simkit.cli import app
 from simkit.config.documents import read_document
-from simkit.experiments.variants import build_loaded, load_variants
+from simkit.experiments.variants import load_variants
 from simkit.schema import experiment_schema
-from simkit.studies.experiments import build_uncertain
 from simkit.studies.plan import has_distributions, load_uncertain
 
 DOCS = ROOT / "docs"
@@ -40,6 +40,7 @@ GENERATED = (
     "reference/models/",
     "reference/solvers/",
     "reference/tables/",
+    "reference/api/",
     "reference/yaml.md",
     "reference/gallery.md",
 )
@@ -117,10 +118,10 @@ class Page:
         if name:
             Path(name[1]).write_text(code, encoding="utf-8")
         if has_distributions(experiment):
-            build_uncertain(load_uncertain(experiment))
+            load_uncertain(experiment)
             self.experiment = experiment
             return
-        build_loaded(load_variants(experiment))
+        load_variants(experiment)
         if whole:
             self.experiment = experiment
             if name is None or name[1] not in self.commanded:
@@ -157,7 +158,7 @@ def load_plain(code: str) -> dict:
 
 
 def is_single(experiment: dict) -> bool:
-    built = build_loaded(load_variants(experiment))
+    built = load_variants(experiment)
     return all(each.paths == 1 for each in (built.values() if isinstance(built, dict) else [built]))
 
 
@@ -194,9 +195,9 @@ def test_generated_blocks_are_valid(generated):
             if tag == "python":
                 exec(compile(code, place, "exec", dont_inherit=True), {"__name__": "page"})
             elif tag == "yaml" and has_distributions(load_plain(code)):
-                assert build_uncertain(load_uncertain(load_plain(code))).grid.rows > 1, place
+                assert load_uncertain(load_plain(code)).simulation.grid.rows > 1, place
             elif tag == "yaml" and path.name != "yaml.md":
-                built = build_loaded(load_variants(load_plain(code)))
+                built = load_variants(load_plain(code))
                 for each in built.values() if isinstance(built, dict) else [built]:
                     assert each.grid.rows > 1, place
             else:
@@ -228,6 +229,38 @@ def test_each_solver_has_a_page(name, generated):
     for key in SOLVERS[name].options:
         assert f"| `{key}` |" in text
     assert f"[{name}]({name}.md)" in (generated / "reference/solvers/index.md").read_text(encoding="utf-8")
+
+
+def exported(module: types.ModuleType) -> set[str]:
+    """The names of `__all__`; without one, those of its own that are neither private nor modules."""
+    return set(getattr(module, "__all__", ())) or {
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_")
+        and not isinstance(value, types.ModuleType)
+        and getattr(value, "__module__", module.__name__).startswith(module.__name__)
+    }
+
+
+@pytest.mark.parametrize(
+    ("package", "page"),
+    [
+        ("simkit", "simkit"),
+        ("simkit.transforms", "transforms"),
+        ("simkit.studies", "studies"),
+        ("simkit_solvers", "solvers"),
+        ("simkit_physics", "physics"),
+    ],
+)
+def test_the_pages_of_the_interface_list_what_is_exported(package, page, generated):
+    module = importlib.import_module(package)
+    text = (generated / f"reference/api/{page}.md").read_text(encoding="utf-8")
+    sections = dict(re.findall(r"^## (\S+)\n\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL))
+    assert sections.keys() == exported(module)
+    for name, section in sections.items():
+        if callable(getattr(module, name)) and name != "Scalar":
+            assert section.startswith(f"```text\n{name}("), name
+            assert re.search(r"^```\n\n\S", section, re.MULTILINE), f"{name} has no docstring"
 
 
 def test_each_yaml_key_is_explained(generated):
