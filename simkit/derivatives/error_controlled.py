@@ -13,7 +13,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from simkit_solvers.derivatives.forward_sensitivity import forward_sensitivities
-from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
 from simkit_solvers.grids.grid import Grid
 from simkit_solvers.loops.compensated import loses_float32
 from simkit_solvers.methods.ode.rosenbrock import AbstractRosenbrock
@@ -33,13 +32,13 @@ RESOLUTIONS = 8  # no tolerance is finer than so many units in the last place
 
 def is_ordinary_and_adaptive(simulation: Simulation) -> bool:
     """Whether tolerances are what decides how exact the paths of a run are."""
-    return isinstance(simulation.grid, AdaptiveGrid) and not isinstance(simulation.problem, AbstractSDE)
+    return simulation.grid.tolerances is not None and not isinstance(simulation.problem, AbstractSDE)
 
 
 def with_half_steps(simulation: Simulation) -> Simulation | None:
     """The same run with twice as many steps, where steps of fixed length decide how exact its paths are."""
     grid, whole = simulation.grid, simulation.bind
-    if not isinstance(grid, Grid) or isinstance(simulation.problem, AbstractSDE) or whole is None:
+    if grid.steps is None or isinstance(simulation.problem, AbstractSDE) or whole is None:
         return None
     if loses_float32(simulation.solver, simulation.precision, 2 * grid.steps):
         return None
@@ -86,7 +85,7 @@ def solved_beside(
     implicit one, whose work grows as the cube of the variables, each direction is a system with the state.
     """
     problem, observer, grid = paths.combined(inputs)
-    solver, y0 = paths.parts.tree[3], paths.start(inputs, problem, path)
+    solver, y0 = paths.solver, paths.start(inputs, problem, path)
     dtype = jnp.dtype(paths.precision)
 
     def tangent(tree, move, size):

@@ -4,7 +4,6 @@ import dataclasses
 from typing import Any
 
 import equinox as eqx
-from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
 from simkit_solvers.grids.grid import Grid
 
 from simkit.ensemble.simulation import Simulation
@@ -21,7 +20,7 @@ def on_steps(simulation: Simulation, level: Comparison) -> Simulation:
 
     def bind(*given):
         bound = whole(*given)
-        if isinstance(level.grid, AdaptiveGrid):
+        if level.grid.tolerances is not None:
             tolerances = level.grid.tolerances
             return bound._replace(grid=eqx.tree_at(lambda grid: grid.tolerances, bound.grid, tolerances))
         steps = level.grid.steps

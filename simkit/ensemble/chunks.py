@@ -35,7 +35,7 @@ class Chunks:
 
 def planned_steps(grid: Grid | AdaptiveGrid | JumpGrid) -> int:
     """The steps of a path, for a guess at its time."""
-    return grid.steps if isinstance(grid, Grid) else ADAPTIVE_WORK
+    return grid.steps or ADAPTIVE_WORK
 
 
 def plan_chunks(

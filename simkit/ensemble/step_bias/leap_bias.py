@@ -11,10 +11,11 @@ import numpy as np
 from simkit_solvers.loops.coupled_leaps import coupled_leaps
 from simkit_solvers.methods.registry import info_of
 
-from simkit.ensemble.paths import PathProgram, as_device_ids, lanes_for, path_mesh, path_program, start_counts
+from simkit.ensemble.paths import PathProgram, as_device_ids, lanes_for, path_mesh, path_program
 from simkit.ensemble.programs import Request
 from simkit.ensemble.simulation import Simulation
 from simkit.ensemble.step_bias.bias_paths import BiasRun, Ends
+from simkit.ensemble.stepping import start_counts
 
 LONGER, SHORTER = (2.0, 4.0), (0.5, 0.25)
 PIECE = 4  # leaps of the run that a piece of the joint sequence of times costs
@@ -35,7 +36,7 @@ class LeapProgram:
     def _ends(self, given, path):
         inputs, factors = given
         network, observer, grid = self.paths.combined(inputs)
-        method, start = self.paths.parts.tree[3], start_counts(network, inputs.initial, path)
+        method, start = self.paths.solver, start_counts(network, inputs.initial, path)
         return coupled_leaps(network, method, factors, start, grid, inputs.key, path, observer).ends
 
 

@@ -64,8 +64,8 @@ def _refuse_moving(functional: AbstractFunctional, moving: Collection[str], path
     if changing:
         raise SettingError(
             path,
-            f"{functional.name}(…): {min(changing)} in {watched.text} changes between events, and the path is "
-            "seen when they happen; take counts, constants and curves with interpolation: previous there",
+            f"{functional.name}(…): {min(changing)} in {watched.text} changes between events, and the path "
+            "is seen when they happen; take counts, constants and curves with interpolation: previous there",
         )
 
 
