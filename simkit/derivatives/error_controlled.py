@@ -8,14 +8,13 @@ tenth as large, or on steps of fixed length by one with twice as many.
 import dataclasses
 from typing import Any
 
-import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from simkit_solvers.derivatives.forward_sensitivity import forward_sensitivities
 from simkit_solvers.grids.grid import Grid
 from simkit_solvers.loops.compensated import loses_float32
-from simkit_solvers.methods.ode.rosenbrock import AbstractRosenbrock
+from simkit_solvers.methods.registry import info_of
 from simkit_solvers.numerics.tangents import as_tangent
 from simkit_solvers.problems.directions import Direction
 from simkit_solvers.problems.observe import AbstractObserver
@@ -110,7 +109,7 @@ def solved_beside(
         run = forward_sensitivities(problem, solver, y0, grid, observer, directions)
         return run.rows, run.derivatives
 
-    if isinstance(solver, diffrax.AbstractImplicitSolver | AbstractRosenbrock):
+    if info_of(solver).stiff:
         stacked = jax.tree.map(lambda *x: jnp.stack(x), *directions)
         rows, (slopes,) = jax.vmap(solved)(stacked)
         rows = jax.tree.map(lambda x: x[0], rows)
