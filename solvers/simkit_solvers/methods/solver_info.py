@@ -61,7 +61,7 @@ class SolverInfo:
     the integral that it converges to. `cls` is a diffrax solver, of problem `jump` an `AbstractJumpMethod`.
     Problem `model` is for particular stochastic models and `cls` an `AbstractModelSolver`: one that is
     `exact`, which means that the ends of steps have the law of the process, or that has a weak order.
-    `langevin` solvers take an `AbstractUnderdampedLangevin` only, `overdamped` ones additive noise on a force.
+    `langevin` solvers take an `AbstractUnderdampedLangevin` only, `overdamped` ones a force and its noise.
     `unbiased_area` says that what a step leaves out of the second order on general noise, the Lévy area minus
     its mean given the normals that the step reads, is zero on average. `carries` says that a step depends on
     earlier ones by more than the state, `reads_slopes` that it reads derivatives of the noise, `one_to_one`
