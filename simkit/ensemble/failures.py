@@ -170,7 +170,8 @@ def replayed(
 
 def _culprit(simulation: Simulation, path: int, counts: dict[str, Any]) -> str | None:
     """The reaction or event that ended a path, from its counts just before, which a shorter replay has."""
-    grid, status = simulation.grid, int(counts.get(STATUS, -1))
+    grid: Any = simulation.grid
+    status = int(counts.get(STATUS, -1))
     if status not in (BAD_COUNT, BAD_EVENT):
         return None
     reached = float(counts[REACHED])
