@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 GROUPS := .venv/groups
+PYTEST := -n auto --dist loadfile --durations=25
 
 .PHONY: run test test-more test-slow lint types docs bench clean
 
@@ -9,13 +10,13 @@ run: .venv/installed
 	$(BIN)/simkit run examples/gbm.yaml --overwrite
 
 test: $(GROUPS)-tests
-	$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow and not more"
+	$(BIN)/python -m pytest $(PYTEST) -m "not slow and not more"
 
 test-more: $(GROUPS)-tests
-	$(BIN)/python -m pytest -n auto --dist loadfile -m "more and not slow"
+	$(BIN)/python -m pytest $(PYTEST) -m "more and not slow"
 
 test-slow: $(GROUPS)-tests
-	$(BIN)/python -m pytest -n auto --dist loadfile -m slow
+	$(BIN)/python -m pytest $(PYTEST) -m slow
 
 lint: $(GROUPS)-dev
 	$(BIN)/ruff check .

@@ -1,4 +1,4 @@
-"""The reference pages that follow from the code: models, solvers, YAML keys, functions, commands.
+"""The reference pages made from the code: models, solvers, YAML keys, functions, commands, public names.
 
 `conf.py` calls `generate` before Sphinx reads the pages, so that nothing here can disagree with the code.
 """
@@ -10,6 +10,7 @@ from commands import command_tables
 from equations import equation
 from gallery import gallery_page, picture_of
 from keys import yaml_page
+from public_names import interface_pages
 from simkit_physics import MODELS, models_by_field
 from simkit_solvers import (
     SOLVERS,
@@ -60,16 +61,17 @@ initial: {q: 1.0, p: 0.0}
 
 
 def generate(folder: Path) -> None:
-    """Write every generated page below `folder`, and remove those of models and solvers that are gone."""
+    """Write every generated page below `folder`, and remove those whose subject is gone."""
     pages = {"yaml.md": yaml_page(), "gallery.md": gallery_page()}
     pages |= {f"models/{name}.md": model_page(name) for name in MODELS}
     pages |= {f"solvers/{name}.md": solver_page(SOLVERS[name]) for name in SOLVERS}
+    pages |= interface_pages()
     pages["models/index.md"] = models_index()
     pages["solvers/index.md"] = solvers_index()
     pages["tables/functions.md"] = functions_table()
     pages["tables/closed_forms.md"] = closed_forms_list()
     pages["tables/commands.md"] = command_tables()
-    for part in ("models", "solvers", "tables"):
+    for part in ("models", "solvers", "tables", "api"):
         (folder / part).mkdir(parents=True, exist_ok=True)
         for old in (folder / part).glob("*.md"):
             if f"{part}/{old.name}" not in pages:

@@ -10,6 +10,7 @@ runs the README. What runs whole pages is marked `more`, and the four long
 tutorials and one guide `slow`.
 """
 
+import importlib
 import itertools
 import re
 import shlex
@@ -39,6 +40,7 @@ GENERATED = (
     "reference/models/",
     "reference/solvers/",
     "reference/tables/",
+    "reference/api/",
     "reference/yaml.md",
     "reference/gallery.md",
 )
@@ -227,6 +229,38 @@ def test_each_solver_has_a_page(name, generated):
     for key in SOLVERS[name].options:
         assert f"| `{key}` |" in text
     assert f"[{name}]({name}.md)" in (generated / "reference/solvers/index.md").read_text(encoding="utf-8")
+
+
+def exported(module: types.ModuleType) -> set[str]:
+    """The names of `__all__`; without one, those of its own that are neither private nor modules."""
+    return set(getattr(module, "__all__", ())) or {
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_")
+        and not isinstance(value, types.ModuleType)
+        and getattr(value, "__module__", module.__name__).startswith(module.__name__)
+    }
+
+
+@pytest.mark.parametrize(
+    ("package", "page"),
+    [
+        ("simkit", "simkit"),
+        ("simkit.transforms", "transforms"),
+        ("simkit.studies", "studies"),
+        ("simkit_solvers", "solvers"),
+        ("simkit_physics", "physics"),
+    ],
+)
+def test_the_pages_of_the_interface_list_what_is_exported(package, page, generated):
+    module = importlib.import_module(package)
+    text = (generated / f"reference/api/{page}.md").read_text(encoding="utf-8")
+    sections = dict(re.findall(r"^## (\S+)\n\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL))
+    assert sections.keys() == exported(module)
+    for name, section in sections.items():
+        if callable(getattr(module, name)) and name != "Scalar":
+            assert section.startswith(f"```text\n{name}("), name
+            assert re.search(r"^```\n\n\S", section, re.MULTILINE), f"{name} has no docstring"
 
 
 def test_each_yaml_key_is_explained(generated):

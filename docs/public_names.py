@@ -1,0 +1,180 @@
+"""The pages about the Python interface: every public name of a package, with its signature and docstring."""
+
+import ast
+import dataclasses
+import importlib
+import inspect
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+from simkit_physics import MODELS
+from simkit_solvers import SOLVERS
+from tables import linked, table
+
+from simkit.cli.catalogue import opening
+
+PACKAGES = {  # package: name of its page
+    "simkit": "simkit",
+    "simkit.transforms": "transforms",
+    "simkit.studies": "studies",
+    "simkit_solvers": "solvers",
+    "simkit_physics": "physics",
+}
+VALUES = {  # what has no docstring of its own
+    "__version__": "The version, a text.",
+    "CLOSED_FORMS": "Closed forms by name ([list](../expressions.md)), functions of numbers or arrays.",
+    "MODELS": "Models by class name. Add your own class here to use it in experiments.",
+    "SOLVERS": "Solvers by class name, each a `SolverInfo`. Add your own here to use it in experiments.",
+    "Scalar": "Type of one number of one path: a `float` or an array without dimensions.",
+}
+TITLE = "# {package}\n\n{about}\n\n`from {package} import …` is the only supported way to import these names."
+
+
+def interface_pages() -> dict[str, str]:
+    """The index, and a page for each package, by file name below `reference/`."""
+    pages = {f"api/{page}.md": package_page(package) for package, page in PACKAGES.items()}
+    rows = [(f"[{package}]({page}.md)", _about(package)) for package, page in PACKAGES.items()]
+    contents = "```{toctree}\n:hidden:\n\n" + "\n".join(PACKAGES.values()) + "\n```"
+    index = (
+        "# Python interface\n\nThese pages list all public names. Anything else may change without notice."
+    )
+    return pages | {"api/index.md": "\n\n".join([index, table(("package", "what"), rows), contents]) + "\n"}
+
+
+def package_page(package: str) -> str:
+    """The public names of one package, in the order of the rooms that define them."""
+    module = importlib.import_module(package)
+    parts = [TITLE.format(package=package, about=linked(inspect.getdoc(module) or ""))]
+    for name in public_names(module):
+        parts.append(f"## {name}")
+        parts += list(_entry(name, getattr(module, name)))
+    return "\n\n".join(parts) + "\n"
+
+
+def public_names(module: ModuleType) -> list[str]:
+    """What a package exports: names that its stub, or its `__init__`, imports as themselves or defines."""
+    file = Path(str(module.__file__))
+    stub = file.with_suffix(".pyi")
+    names: list[str] = []
+    for node in ast.parse((stub if stub.exists() else file).read_text("utf-8")).body:
+        if isinstance(node, ast.ImportFrom):
+            names += [alias.name for alias in node.names if alias.asname == alias.name]
+        elif isinstance(node, ast.AnnAssign | ast.FunctionDef):
+            names.append(node.target.id if isinstance(node, ast.AnnAssign) else node.name)
+    return names
+
+
+def _about(package: str) -> str:
+    return (inspect.getdoc(importlib.import_module(package)) or "").partition("\n")[0]
+
+
+def _entry(name: str, thing: object) -> Iterator[str]:
+    """Signature and docstring; of a model or solver, which has a page, the first sentence and a link."""
+    if name in VALUES:
+        yield VALUES[name]
+        return
+    if isinstance(thing, ModuleType):
+        yield f"{opening(inspect.getdoc(thing) or '')}. [Its names]({PACKAGES[thing.__name__]}.md)."
+        return
+    assert callable(thing)
+    yield f"```text\n{signature(name, thing)}\n```"
+    folder = "models" if MODELS.get(name) is thing else "solvers" if _is_solver(name, thing) else None
+    if folder:
+        yield f"{opening(inspect.getdoc(thing) or '')}. [More](../{folder}/{name}.md)."
+        return
+    yield linked(inspect.getdoc(thing) or "")
+    if isinstance(thing, type):
+        rows = [
+            (f"`{' '.join(signature(key, method).split())}`", opening(inspect.getdoc(method) or ""))
+            for key, method in _methods(thing)
+        ]
+        if rows:
+            yield table(("method", "what"), rows)
+
+
+def _is_solver(name: str, thing: object) -> bool:
+    return name in SOLVERS and SOLVERS[name].cls is thing
+
+
+def _methods(cls: type) -> Iterator[tuple[str, object]]:
+    """Public methods with a docstring, of the class and of what it inherits within simkit."""
+    seen = set()
+    for each in cls.__mro__:
+        if not each.__module__.startswith("simkit"):
+            continue
+        for key, value in vars(each).items():
+            method = inspect.unwrap(getattr(value, "__func__", value))
+            if not key.startswith("_") and key not in seen and inspect.isfunction(method) and method.__doc__:
+                seen.add(key)
+                yield key, method
+
+
+def signature(name: str, thing: object) -> str:
+    """How it is called, with annotations as the source has them; one argument a line where it is long."""
+    function = inspect.unwrap(vars(thing).get("__init__", thing) if isinstance(thing, type) else thing)
+    if isinstance(thing, type) and not _is_written(function):
+        arguments, result = _fields(thing), ""
+    else:
+        node = _parsed(function)
+        arguments = _arguments(node.args)
+        result = f" -> {ast.unparse(node.returns)}" if node.returns and not isinstance(thing, type) else ""
+        if arguments and arguments[0] in ("self", "cls"):
+            arguments = arguments[1:]
+    line = f"{name}({', '.join(arguments)}){result}"
+    if len(line) <= 100:
+        return line
+    return f"{name}(\n" + "".join(f"    {each},\n" for each in arguments) + f"){result}"
+
+
+def _is_written(function) -> bool:
+    """Whether the source has this `__init__`, which that of a dataclass is not."""
+    return inspect.isfunction(function) and function.__code__.co_filename != "<string>"
+
+
+def _parsed(thing) -> ast.FunctionDef | ast.ClassDef:
+    return ast.parse(textwrap.dedent(inspect.getsource(thing))).body[0]
+
+
+def _arguments(args: ast.arguments) -> list[str]:
+    """Each argument as text, with the marks `*` and `/`."""
+    shown = []
+    defaults = [None] * (len(args.args) - len(args.defaults)) + list(args.defaults)
+    for each, default in zip(args.args, defaults, strict=True):
+        shown.append(_argument(each, default))
+    if args.vararg:
+        shown.append(f"*{_argument(args.vararg, None)}")
+    elif args.kwonlyargs:
+        shown.append("*")
+    shown += [
+        _argument(each, default) for each, default in zip(args.kwonlyargs, args.kw_defaults, strict=True)
+    ]
+    if args.kwarg:
+        shown.append(f"**{_argument(args.kwarg, None)}")
+    return shown
+
+
+def _argument(each: ast.arg, default: ast.expr | None) -> str:
+    text = ast.unparse(each)
+    if default is None:
+        return text
+    return f"{text} = {ast.unparse(default)}" if each.annotation else f"{text}={ast.unparse(default)}"
+
+
+def _fields(cls: type) -> list[str]:
+    """The arguments of a dataclass, a named tuple or an exception, with annotations as written."""
+    written: dict[str, str] = {}
+    for each in reversed(cls.__mro__):
+        if not each.__module__.startswith("simkit"):
+            continue
+        for node in _parsed(each).body:
+            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+                written[node.target.id] = ast.unparse(node.annotation)
+    if not (dataclasses.is_dataclass(cls) or hasattr(cls, "_fields")):
+        return [] if not issubclass(cls, BaseException) else ["message"]
+    shown = []
+    for name, each in inspect.signature(cls).parameters.items():
+        default = "" if each.default is each.empty else f" = {each.default!r}"
+        shown.append(f"{name}: {written[name]}{default}" if name in written else f"{name}{default}")
+    return shown
