@@ -308,6 +308,7 @@ def assemble(parts: Parts, mistakes: Mistakes) -> Assembled | None:
         stored_paths=stored,
         quantiles=tuple(save.quantiles),
         devices=ensemble.devices,
+        threads=ensemble.threads,
         picture=picture,
         constants=constants.values,
         targets=targets,
