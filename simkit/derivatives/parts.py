@@ -29,7 +29,16 @@ from simkit.derivatives.error_controlled import (
 from simkit.derivatives.facts import Facts
 from simkit.derivatives.leaps import leaps_along
 from simkit.derivatives.moments import Found
-from simkit.derivatives.part import Errors, Part, of_paths, on_half_steps, rows_of, some_ids, with_levels
+from simkit.derivatives.part import (
+    Errors,
+    Part,
+    devices_of,
+    of_paths,
+    on_half_steps,
+    rows_of,
+    some_ids,
+    with_levels,
+)
 from simkit.derivatives.targets import admitted, changes
 from simkit.ensemble.programs import Request
 from simkit.ensemble.run import ChunkProgram
@@ -198,7 +207,7 @@ def _second_part(facts: Facts, group: list[Choice], look: int) -> Part:
 
 
 def _one_program(facts, program, moves, counts, found, values, cost) -> Part:
-    request = Request(program, (moves, some_ids(facts)), facts.program.mesh)
+    request = Request(program, (moves, some_ids(facts)), devices_of(facts))
 
     def simulate(run, ids, moves=moves):
         return run(moves, ids)
@@ -214,7 +223,7 @@ def _one_program(facts, program, moves, counts, found, values, cost) -> Part:
 def _plain(facts: Facts, names: list[str]) -> Part:
     """The values alone."""
     rows = rows_of(facts, names)
-    request = Request(ChunkProgram(facts.program, rows), (facts.inputs, some_ids(facts)), facts.program.mesh)
+    request = Request(ChunkProgram(facts.program, rows), (facts.inputs, some_ids(facts)), devices_of(facts))
 
     def simulate(run, ids):
         return run(facts.inputs, ids)[0]
