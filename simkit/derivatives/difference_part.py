@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 from simkit_solvers.grids.jump_grid import JumpGrid
 
-from simkit.derivatives.choice import Choice
 from simkit.derivatives.differences import (
     ROUGH,
     ROUNDINGS,
@@ -27,6 +26,7 @@ from simkit.derivatives.differences import (
     step_of,
 )
 from simkit.derivatives.error_controlled import is_ordinary_and_adaptive, with_tighter_tolerances
+from simkit.derivatives.estimator import Choice
 from simkit.derivatives.facts import Facts
 from simkit.derivatives.leaps import leaps_at
 from simkit.derivatives.moments import Found, shapes_of

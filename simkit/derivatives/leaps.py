@@ -16,10 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 from simkit_solvers.derivatives.jump_sensitivity import coupled_copies
 from simkit_solvers.loops.coupled_leaps import coupled_leaps
-from simkit_solvers.methods.jump.tau_leaping import TauLeaping
+from simkit_solvers.methods.registry import info_of
 
-from simkit.derivatives.choice import Choice
-from simkit.derivatives.derivative_program import Kind, Moves, network_of
+from simkit.derivatives.derivative_program import Estimate, Moves, counts, network_of
+from simkit.derivatives.estimator import Choice
 from simkit.derivatives.facts import Facts
 from simkit.ensemble.chunks import LEAF, path_ids
 from simkit.ensemble.paths import Inputs, PathProgram, path_program
@@ -118,20 +118,20 @@ class LeapDerivatives:
 
 
 def leaps_along(
-    facts: Facts, kind: Kind, moves: Moves, numbers: Sequence[int], group: Sequence[Choice]
+    facts: Facts, estimate: Estimate, moves: Moves, numbers: Sequence[int], group: Sequence[Choice]
 ) -> Leaps | None:
     """Those of copies or scores in the targets `numbers`; None where paths do not leap."""
-    if not isinstance(facts.simulation.solver, TauLeaping):
+    if not info_of(facts.simulation.solver).leaps:
         return None
     names = list(dict.fromkeys(choice.quantity for choice in group))
     places = [(numbers.index(choice.targets[0]), names.index(choice.quantity)) for choice in group]
-    joined = _scored if kind == "counts" else _differences
+    joined = _scored if estimate is counts else _differences
 
     def combined(found: list[tuple[np.ndarray, ...]]) -> Values:
         each = joined(found[0], len(names))
         return {choice: each[i][q] for choice, (i, q) in zip(group, places, strict=True)}
 
-    program = LeapDerivatives(_program(facts), tuple(names), kind == "counts")
+    program = LeapDerivatives(_program(facts), tuple(names), estimate is counts)
     return Leaps(facts.simulation, program, (moves,), combined)
 
 
@@ -139,7 +139,7 @@ def leaps_at(
     facts: Facts, given: Sequence[Inputs], weights: Sequence[float], group: Sequence[Choice]
 ) -> Leaps | None:
     """Those of differences of the runs with the inputs `given`; None where paths do not leap."""
-    if not isinstance(facts.simulation.solver, TauLeaping):
+    if not info_of(facts.simulation.solver).leaps:
         return None
 
     def combined(found: list[dict[str, np.ndarray]]) -> Values:

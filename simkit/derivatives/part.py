@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 import jax
 import numpy as np
 
-from simkit.derivatives.choice import Choice, at_level
+from simkit.derivatives.estimator import Choice
 from simkit.derivatives.facts import Facts
 from simkit.derivatives.leaps import Leaps
 from simkit.derivatives.moments import SAMPLE, Found, MomentsReduction
+from simkit.derivatives.validity import at_level
 from simkit.ensemble.chunks import LEAF, MOST_PATHS, Chunks, lanes_for, path_ids, plan_chunks, planned_steps
 from simkit.ensemble.programs import Request
 from simkit.ensemble.run import quantity_rows

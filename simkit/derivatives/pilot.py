@@ -15,11 +15,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from simkit_solvers.methods.sde.andersen_qe import AbstractSquareRootVariance, AndersenQE
+from simkit_solvers.methods.registry import info_of
+from simkit_solvers.methods.sde.andersen_qe import AbstractSquareRootVariance
 from simkit_solvers.problems.schedule import model_of
 
 from simkit.config.settings import MAX_PATHS
-from simkit.derivatives.choice import Choice, Method, Offer
+from simkit.derivatives.estimator import Choice, Offer
+from simkit.derivatives.estimators import DIFFERENCES
 from simkit.derivatives.facts import Facts
 from simkit.derivatives.part import (
     FEW_PATH_STEPS,
@@ -39,19 +41,6 @@ from simkit.ensemble.work import in_order, workers_of
 PILOT = 4096  # paths, or as many as the run has
 FEWEST = 256  # paths that tell a variance
 BETTER = 1.5  # times the product of the best is as good
-# What a path costs, in plain runs, as in the tables of docs/guides/which_derivative.md and of
-# docs/guides/sensitivities_of_jump_processes_and_odes.md.
-COSTS: dict[Method, float] = {
-    "pathwise": 1.3,
-    "reverse": 2.4,
-    "smoothing": 2.4,
-    "mixed": 2.0,
-    "score": 1.1,
-    "weak derivative": 3.0,
-    "coupled differences": 1.3,
-    "finite differences": 4.4,
-}
-
 
 Plan = Callable[[list[Choice]], tuple[list[Part], list[Request]]]
 
@@ -81,7 +70,7 @@ def picked(facts: Facts, offers: Sequence[Offer], planned: Plan) -> tuple[list[C
     # With what may be picked in their place: else a method's program for some derivatives would be compiled,
     # and then that for all of them. Differences share theirs anyway.
     rivals_and_others = [choice for offer in offers for choice in (*offer.rivals, *offer.instead)]
-    grouped = [c for c in rivals_and_others if c in rivals or c.method != "finite differences"]
+    grouped = [c for c in rivals_and_others if c in rivals or c.estimator is not DIFFERENCES]
     usual = {offer.rivals[0] for offer in offers}
     measured, seconds = _measured(facts, grouped, rivals, usual)
     compared: set[Choice] = set()
@@ -166,7 +155,7 @@ def _reason(facts: Facts, best: Choice, candidates: list[Choice], measured: dict
 def remedy(facts: Facts) -> str:
     """Which solver has a variance where no estimator has; nothing where none is known."""
     square_root = isinstance(model_of(facts.simulation.problem), AbstractSquareRootVariance)
-    other = square_root and not isinstance(facts.simulation.solver, AndersenQE)
+    other = square_root and not info_of(facts.simulation.solver).switches
     return "take solver: AndersenQE" if other else ""
 
 
@@ -189,7 +178,7 @@ def _measured(
     seconds += compiled(*(request for part in parts for request in part.requests))[1]
     for part in parts:
         samples = _sample(facts, part)
-        found |= {c: _statistics(samples[i], COSTS[c.method]) for c, i in part.found if c in wanted}
+        found |= {c: _statistics(samples[i], c.estimator.cost) for c, i in part.found if c in wanted}
     return found, seconds
 
 

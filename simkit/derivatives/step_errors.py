@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from simkit_solvers.grids.jump_grid import JumpGrid
 
-from simkit.derivatives.choice import Choice
+from simkit.derivatives.estimator import Choice
 from simkit.derivatives.moments import Found
 from simkit.derivatives.part import Part, affordable_paths, ids_of_level, workers_of_levels
 from simkit.derivatives.tails import Tail, tail_of

@@ -10,11 +10,12 @@ from simkit_solvers.grids.jump_grid import JumpGrid
 from simkit_solvers.problems.problem import AbstractSDE
 
 from simkit.config.settings import Sensitivity
-from simkit.derivatives.asked import offer_asked
-from simkit.derivatives.choice import Choice, second_offer
 from simkit.derivatives.differences import SMOOTH, step_of
+from simkit.derivatives.estimator import Choice
+from simkit.derivatives.estimators import DIFFERENCES
 from simkit.derivatives.facts import Facts
 from simkit.derivatives.moments import Found, MomentsReduction, average, pooled
+from simkit.derivatives.offers import offer_asked, second_offer
 from simkit.derivatives.part import Errors, Part, chunks_of, requests_of
 from simkit.derivatives.parts import parts_of
 from simkit.derivatives.pilot import picked, remedy
@@ -198,16 +199,16 @@ def _without_weight(simulation: Simulation, choice: Choice) -> Choice:
     reason = "the noise vanishes on some paths, where the weight is infinite"
     if isinstance(simulation.grid, JumpGrid):
         reason = "some paths are impossible at other values, so there is no score"
-    return Choice(choice.quantity, choice.targets, "finite differences", reason)
+    return Choice(choice.quantity, choice.targets, DIFFERENCES, reason)
 
 
 def _check_of(choice: Choice) -> Choice:
     """The same derivative by finite differences."""
-    return Choice(choice.quantity, choice.targets, "finite differences", "checks another")
+    return Choice(choice.quantity, choice.targets, DIFFERENCES, "checks another")
 
 
 def _differs(choice: Choice) -> bool:
-    return choice.method == "finite differences"
+    return choice.estimator is DIFFERENCES
 
 
 def _explained(facts: Facts, found: Derivative) -> Derivative:
@@ -316,7 +317,7 @@ def _of_policies(part, programs, reduction, paths, plan, workers, progress) -> F
 
 def _is_weighted(part: Part) -> bool:
     """Whether it weighs values with a derivative of a density, which is infinite where there is no noise."""
-    return any(choice.method in ("smoothing", "score", "mixed") for choice, _ in part.found)
+    return any(choice.estimator.weighted for choice, _ in part.found)
 
 
 def _share(progress: Progress | None, paths: int, done: float, weight: float) -> Callable[[int], None] | None:

@@ -30,7 +30,7 @@ from simkit.ensemble.step_bias.step_error import NEAR, StepError, step_error
 from simkit.ensemble.step_bias.step_levels import Comparison, approximate, levels
 from simkit.ensemble.work import workers_on
 from simkit.machine.on_each_device import local_devices
-from simkit.observe.observables import OVER_TIME, Observer
+from simkit.observe.observables import Observer
 
 BIAS_PATHS = 4096
 MOST_BIAS_PATHS = 2**19  # 4 MB of final values for each quantity
@@ -117,10 +117,10 @@ def orders(simulation: Simulation) -> dict[str, float]:
     by_name = dict.fromkeys(approximate_means(simulation), order)
     observer = simulation.observer
     for observable in observer.observables if isinstance(observer, Observer) and not jumps else ():
-        kinds = {functional.kind for functional in observable.functionals}
-        if observable.name in by_name and not kinds.isdisjoint(OVER_TIME):
-            rule = not observable.names & state or (exact and "no_touch" not in kinds)
-            by_name[observable.name] = QUADRATURE_ORDER if rule else min(order, QUADRATURE_ORDER)
+        own = [functional.order for functional in observable.functionals if functional.order is not None]
+        if observable.name in by_name and own:
+            of_states = QUADRATURE_ORDER if not observable.names & state else min(own) if exact else order
+            by_name[observable.name] = min(of_states, QUADRATURE_ORDER)
     return by_name
 
 

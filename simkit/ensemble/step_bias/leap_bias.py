@@ -9,7 +9,7 @@ import dataclasses
 import jax.numpy as jnp
 import numpy as np
 from simkit_solvers.loops.coupled_leaps import coupled_leaps
-from simkit_solvers.methods.jump.tau_leaping import TauLeaping
+from simkit_solvers.methods.registry import info_of
 
 from simkit.ensemble.chunks import LEAF, lanes_for, path_ids
 from simkit.ensemble.paths import PathProgram, path_program, start_counts
@@ -47,7 +47,7 @@ def leap_run(simulation: Simulation, shorter: bool, part_of_work: float, most: i
 
     By leaps two and four times as long; with `shorter` half and a quarter as long.
     """
-    if not isinstance(simulation.solver, TauLeaping):
+    if not info_of(simulation.solver).leaps:
         return None
     factors = SHORTER if shorter else LONGER
     paths = coupled_paths(simulation.paths, factors, part_of_work, most)

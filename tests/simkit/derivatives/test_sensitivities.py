@@ -20,13 +20,14 @@ import simkit
 from simkit import InputError, NumericalError, load
 from simkit.cli import app
 from simkit.closed_forms import black_scholes_gamma, black_scholes_vanna, merton_call
-from simkit.derivatives.choice import first_offer, release_interval, smooth
 from simkit.derivatives.derivative_program import _centred
 from simkit.derivatives.differences import COUPLED, step_of
 from simkit.derivatives.facts import Facts
 from simkit.derivatives.moments import MomentsReduction, average
+from simkit.derivatives.offers import first_offer
 from simkit.derivatives.table import print_table, summary
 from simkit.derivatives.targets import Target, changes, find_target, program_of
+from simkit.derivatives.validity import release_interval, smooth
 from simkit.ensemble.chunks import Chunks
 from simkit.ensemble.work import workers_on
 from simkit.expressions.expression import compile_expression
