@@ -28,4 +28,11 @@ html_title = f"simkit {release}"
 
 def setup(app):
     app.connect("builder-inited", lambda app: generate(HERE / "reference"))
-    app.connect("builder-inited", lambda app: draw_pictures(HERE / "reference" / "pictures"))
+    app.add_config_value("draw_pictures", True, "")
+    app.connect("builder-inited", draw)
+
+
+def draw(app):
+    """The pictures of examples and models, six minutes of processor time where none is there yet."""
+    if app.config.draw_pictures:
+        draw_pictures(HERE / "reference" / "pictures")
