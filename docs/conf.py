@@ -18,7 +18,7 @@ release = version = __version__
 extensions = ["myst_nb", "sphinx.ext.mathjax"]
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
-# The tests run what stands on these pages; building them runs nothing.
+# The tests run the code on these pages; building them runs nothing.
 nb_execution_mode = "off"
 exclude_patterns = ["_build", "reference/tables"]
 
