@@ -42,7 +42,6 @@ from simkit_solvers import (
 from simkit_solvers.methods.ode.rosenbrock import AbstractRosenbrock
 
 from simkit.ensemble.paths import as_device_ids, path_mesh, path_program
-from simkit.experiments.assembly import build
 
 PATHS, STEPS, GROUP = 1024, 1000, 32
 TARGET = 5.0
@@ -65,7 +64,7 @@ INITIAL = {"x": 0.4, "y": -0.9, "z": 0.1}
 def inline(model, initial):
     """The problem that equations in a file would be."""
     experiment = {"model": model, "initial": initial, "time": {"t1": 1, "steps": 1}}
-    return build(load(experiment)).problem
+    return load(experiment).problem
 
 
 def problem_for(name: str, kind: str):
@@ -117,7 +116,7 @@ def in_an_experiment(name: str, model: dict, initial: dict, dtype):
         "precision": dtype.name,
         "ensemble": {"paths": PATHS},
     }
-    simulation, mesh = build(load(file)), path_mesh(1)
+    simulation, mesh = load(file), path_mesh(1)
     program, inputs = path_program(simulation, simulation.grid, mesh)
     return program, inputs, as_device_ids(0, 1, PATHS, mesh)
 

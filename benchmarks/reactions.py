@@ -26,7 +26,6 @@ from rounds import processor_time, timed
 
 from simkit.ensemble.paths import as_device_ids, path_mesh, path_program
 from simkit.ensemble.programs import Request, compiled
-from simkit.experiments.assembly import build
 
 try:
     import numba
@@ -60,7 +59,7 @@ def many(molecules: int) -> dict:
 
 def ours(experiment: dict, solver, paths: int):
     """A compiled run of all paths on every core: the rows by name."""
-    simulation = build(load({**experiment, "solver": solver}))
+    simulation = load({**experiment, "solver": solver})
     mesh = path_mesh(None)
     devices = mesh.devices.size
     lanes = 32 * -(-paths // (32 * devices))

@@ -27,7 +27,6 @@ from simkit.derivatives.targets import changes, find_target, program_of
 from simkit.ensemble.chunks import LEAF
 from simkit.ensemble.paths import as_device_ids
 from simkit.ensemble.run import ChunkProgram
-from simkit.experiments.assembly import build
 from simkit.observe.observables import Observer
 
 MODELS = {
@@ -43,22 +42,20 @@ MODELS = {
 def programs(model: str, steps: int, precision: str, leaves: int):
     """The programs by name, each to be called without arguments, and how many parameters each moves."""
     section, initial, names = MODELS[model]
-    simulation = build(
-        load(
-            {
-                "constants": {"r": 0.05, "K": 100.0},
-                "model": section,
-                "initial": initial,
-                "solver": "EulerMaruyama",
-                "time": {"t1": 1.0, "steps": steps},
-                "ensemble": {"paths": leaves * LEAF, "devices": 1},
-                "precision": precision,
-                "observe": {
-                    "call": "exp(-r*t) * maximum(S - K, 0)",
-                    "digital": "exp(-r*t) * (S > K)",
-                },
-            }
-        )
+    simulation = load(
+        {
+            "constants": {"r": 0.05, "K": 100.0},
+            "model": section,
+            "initial": initial,
+            "solver": "EulerMaruyama",
+            "time": {"t1": 1.0, "steps": steps},
+            "ensemble": {"paths": leaves * LEAF, "devices": 1},
+            "precision": precision,
+            "observe": {
+                "call": "exp(-r*t) * maximum(S - K, 0)",
+                "digital": "exp(-r*t) * (S > K)",
+            },
+        }
     )
     paths, inputs = program_of(simulation)
     first, _ = changes(simulation, [find_target(simulation, name) for name in names])

@@ -42,8 +42,6 @@ from simkit_solvers import (
 )
 from simkit_solvers.loops.step import stepper_for
 
-from simkit.experiments.assembly import build
-
 PICTURE = Path(__file__).parents[1] / "docs/images/work_precision.png"
 # Okabe and Ito's colours, which the colour-blind tell apart: Wong (2011), doi:10.1038/nmeth.1618.
 MARKS = (("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "^"), ("#CC79A7", "D"), ("#000000", "v"))
@@ -207,7 +205,7 @@ QUESTIONS = {
 def problem_of(equations: Mapping, kind: str, initial: Mapping[str, float]):
     """The problem that equations in a file would be."""
     experiment = {"model": {kind: equations}, "initial": initial, "time": {"t1": 1, "steps": 1}}
-    return build(load(experiment)).problem
+    return load(experiment).problem
 
 
 def best(program: Callable[[], object], rounds: int) -> float:

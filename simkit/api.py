@@ -6,14 +6,12 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from simkit.config.overrides import Overrides
-from simkit.config.settings import Experiment
 from simkit.ensemble.run import Progress, run_ensemble
-from simkit.ensemble.simulation import EnsembleResult, Simulation
+from simkit.ensemble.simulation import EnsembleResult, Simulation, experiment_of
 from simkit.ensemble.sizes import check_memory
 from simkit.errors import NumericalError, UnresolvedWarning
 from simkit.experiments.variants import (
     Variants,
-    build_loaded,
     keeps_unresolved,
     load_variants,
     output_of,
@@ -55,7 +53,7 @@ def run(
 
         check_output(target, overwrite)
         refuse_paths(loaded, target)
-    dataset = run_built(loaded, build_loaded(loaded), progress)
+    dataset = run_loaded(loaded, progress)
     notes = [] if keeps_unresolved(loaded) else all_unresolved(dataset)
     if notes:
         warnings.warn("\n".join(notes), UnresolvedWarning, stacklevel=2)
@@ -66,27 +64,20 @@ def run(
     return dataset
 
 
-def run_built(
-    loaded: Experiment | Variants,
-    built: Simulation | Mapping[str, Simulation],
-    progress: Progress | None = None,
-) -> "xr.Dataset":
-    """Run what was built from an experiment, or from its variants; nothing is written.
+def run_loaded(loaded: Simulation | Variants, progress: Progress | None = None) -> "xr.Dataset":
+    """Run what was loaded, an experiment or its variants, and label the results; nothing is written.
 
     Raises `InputError` where what is to be kept does not fit into memory.
     """
-    check_memory(built if isinstance(built, Mapping) else {"": built})
-    if isinstance(loaded, Experiment) and isinstance(built, Simulation):
-        return run_experiment(loaded, built, progress)
-    if isinstance(loaded, Experiment) or isinstance(built, Simulation):
-        raise TypeError("an experiment goes with its simulation, and variants with theirs")
-    return run_variants(loaded, built, progress)
+    if isinstance(loaded, Simulation):
+        check_memory({"": loaded})
+        return run_experiment(loaded, progress)
+    check_memory(loaded)
+    return run_variants(loaded, progress)
 
 
-def run_variants(
-    variants: Variants, simulations: Mapping[str, Simulation], progress: Progress | None = None
-) -> "xr.Dataset":
-    """Run what was built from variants and label the results; nothing is written.
+def run_variants(simulations: Variants, progress: Progress | None = None) -> "xr.Dataset":
+    """Run variants and label the results; nothing is written.
 
     Where the seed is the same, path i of all variants meets the same noise. Raises `NumericalError` that
     names the variant.
@@ -104,10 +95,10 @@ def run_variants(
     from simkit.results.variant_dataset import combined
 
     datasets = {
-        name: to_dataset(simulations[name], results[name], provenance(experiment))
-        for name, experiment in variants.items()
+        name: to_dataset(each, results[name], provenance(experiment_of(each)))
+        for name, each in simulations.items()
     }
-    ends, described = {name: result.ends for name, result in results.items()}, as_yaml(together(variants))
+    ends, described = {name: result.ends for name, result in results.items()}, as_yaml(together(simulations))
     draws = {name: simulation.draws_per_step for name, simulation in simulations.items()}
     if max(draws.values()) == 1:
         return combined(datasets, ends, described)
@@ -119,11 +110,9 @@ def _beginning_at(before: int, total: int, progress: Progress | None) -> Progres
     return None if progress is None else lambda done, _: progress(before + done, total)
 
 
-def run_experiment(
-    experiment: Experiment, simulation: Simulation, progress: Progress | None = None
-) -> "xr.Dataset":
-    """Run what was built from an experiment and label the results; nothing is written."""
+def run_experiment(simulation: Simulation, progress: Progress | None = None) -> "xr.Dataset":
+    """Run what was loaded from an experiment and label the results; nothing is written."""
     result = run_ensemble(simulation, progress)
     from simkit.results.dataset import to_dataset
 
-    return to_dataset(simulation, result, provenance(experiment))
+    return to_dataset(simulation, result, provenance(experiment_of(simulation)))

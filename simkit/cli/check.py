@@ -25,37 +25,38 @@ def validate(
     """Check an experiment without running it. Every mistake is listed with its line and column."""
     with reported(as_json):
         prefer_wide_vectors()
-        from simkit.experiments.variants import build_loaded, load_variants, output_of
+        from simkit.experiments.variants import load_variants, output_of
         from simkit.studies.plan import has_distributions
 
         if variant is None and has_distributions(experiment, overrides or []):
             _validate_uncertain(experiment, overrides, as_json)
             return
         loaded = load_variants(experiment, overrides or [], variant)
-        built = build_loaded(loaded)
         _check_place_of(output_of(loaded))
-        if not isinstance(built, dict):
-            print_json({"valid": True, **_facts(built)}) if as_json else print(_line(str(experiment), built))
+        if not isinstance(loaded, dict):
+            print_json({"valid": True, **_facts(loaded)}) if as_json else print(
+                _line(str(experiment), loaded)
+            )
         elif as_json:
-            print_json({"valid": True, "variants": {name: _facts(each) for name, each in built.items()}})
+            print_json({"valid": True, "variants": {name: _facts(each) for name, each in loaded.items()}})
         else:
-            for name, each in built.items():
+            for name, each in loaded.items():
                 print(_line(f"{experiment}: variant {name}", each))
 
 
 def _validate_uncertain(experiment: ExperimentFile, overrides: Overrides, as_json: bool) -> None:
     """The same for an experiment with uncertain parameters."""
-    from simkit.studies.experiments import build_uncertain
+    from simkit.experiments.variants import output_of
     from simkit.studies.plan import load_uncertain
 
     loaded = load_uncertain(experiment, overrides or [])
-    built = build_uncertain(loaded)
-    _check_place_of(loaded.experiment.output)
+    simulation = loaded.simulation
+    _check_place_of(output_of(simulation))
     if as_json:
         facts = {"uncertain": list(loaded.laws), "method": loaded.settings.method}
-        print_json({"valid": True, **_facts(built), **facts})
+        print_json({"valid": True, **_facts(simulation), **facts})
         return
-    print(_line(str(experiment), built))
+    print(_line(str(experiment), simulation))
     count = counted(len(loaded.laws), "uncertain parameter")
     print(f"{count}: {', '.join(loaded.laws)} (method {loaded.settings.method})")
 

@@ -39,32 +39,25 @@ def run(
     """Run an experiment: print a table with error bars, write the dataset and a picture beside it."""
     with reported(as_json):
         prepare(quiet, keep=not dry_run)
-        from simkit.experiments.variants import (
-            build_loaded,
-            keeps_unresolved,
-            load_variants,
-            output_of,
-            refuse_paths,
-        )
+        from simkit.experiments.variants import keeps_unresolved, load_variants, output_of, refuse_paths
         from simkit.results.storage import check_place
 
         loaded = load_variants(experiment, overrides or [], variant)
-        built = build_loaded(loaded)
         named = output_of(loaded)
         target = out or (Path(named) if named else None)
         refuse_paths(loaded, target)
         if dry_run:
             if target:
                 check_place(target)
-            _print_estimate(built, target, as_json)
+            _print_estimate(loaded, target, as_json)
             return
         outputs = Outputs.checked(target, no_plot, overwrite, quiet, as_json)
 
-        from simkit.api import run_built
+        from simkit.api import run_loaded
 
         outputs.import_meanwhile()
         with progress_bar(enabled=not (quiet or as_json)) as progress:
-            dataset = run_built(loaded, built, progress)
+            dataset = run_loaded(loaded, progress)
         from simkit.results import table
         from simkit.results.step_notes import all_unresolved
 
@@ -76,18 +69,18 @@ def run(
             end_on_unresolved(all_unresolved(dataset), quiet or as_json)
 
 
-def _print_estimate(built, target: Path | None, as_json: bool) -> None:
+def _print_estimate(loaded, target: Path | None, as_json: bool) -> None:
     from simkit.ensemble.sizes import estimate, estimate_text
 
     output = {"output": target and str(target)}
-    if isinstance(built, dict):
-        each = {name: estimate(simulation) for name, simulation in built.items()}
+    if isinstance(loaded, dict):
+        each = {name: estimate(simulation) for name, simulation in loaded.items()}
         if as_json:
             print_json({"variants": each} | output)
         else:
             print("\n".join(f"variant {name}: {estimate_text(sizes)}" for name, sizes in each.items()))
         return
-    sizes = estimate(built)
+    sizes = estimate(loaded)
     if as_json:
         print_json(sizes | output)
     else:

@@ -50,7 +50,7 @@ def sensitivity(
     with reported(as_json):
         prepare(quiet)
         from simkit.derivatives.sensitivity import run_studies
-        from simkit.experiments.variants import build_loaded, keeps_unresolved, load_variants, refuse_paths
+        from simkit.experiments.variants import experiments_of, keeps_unresolved, load_variants, refuse_paths
 
         given: list = list(overrides or [])
         if wrt:
@@ -59,9 +59,7 @@ def sensitivity(
             given.append(("sensitivity.check", "true", "--check"))
         loaded = load_variants(experiment, given, variant)
         refuse_paths(loaded, out)
-        built = build_loaded(loaded)
-        experiments = loaded.values() if isinstance(loaded, dict) else [loaded]
-        unused = next((each.output for each in experiments if each.output is not None), None)
+        unused = next((each.output for each in experiments_of(loaded) if each.output is not None), None)
         if out is None and unused is not None and not quiet:
             typer.echo(
                 f"note: nothing is written: output: {unused} is for the dataset of `simkit run`, and --out "
@@ -71,7 +69,7 @@ def sensitivity(
         outputs = Outputs.checked(out, no_plot, overwrite, quiet, as_json)
         outputs.import_meanwhile("simkit.derivatives.table")
         with progress_bar(enabled=not (quiet or as_json)) as progress:
-            dataset = run_studies(loaded, built, progress)
+            dataset = run_studies(loaded, progress)
         from simkit.derivatives import table
 
         outputs.show(dataset, table)

@@ -21,18 +21,17 @@ def uncertainty(
     """Study an experiment whose parameters are distributions: which of them matter, and how much."""
     with reported(as_json):
         prepare(quiet)
-        from simkit.experiments.variants import refuse_paths
-        from simkit.studies.experiments import build_uncertain, study_experiment
+        from simkit.experiments.variants import output_of, refuse_paths
+        from simkit.studies.experiments import study_experiment
         from simkit.studies.plan import load_uncertain
 
         loaded = load_uncertain(experiment, overrides or [])
-        simulation = build_uncertain(loaded)
-        named = loaded.experiment.output
+        named = output_of(loaded.simulation)
         target = out or (Path(named) if named else None)
-        refuse_paths(loaded.experiment, target)
+        refuse_paths(loaded.simulation, target)
         outputs = Outputs.checked(target, no_plot, overwrite, quiet, as_json)
         with progress_bar(enabled=not (quiet or as_json)) as progress:
-            dataset = study_experiment(loaded, simulation, progress)
+            dataset = study_experiment(loaded, progress)
         from simkit.studies import table
 
         outputs.show(dataset, table)

@@ -1,7 +1,6 @@
-"""All mistakes of an experiment, collected before any is raised."""
+"""What is wrong with an experiment, collected before any of it is raised."""
 
 import contextlib
-import dataclasses
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -11,13 +10,26 @@ from simkit.errors import InputError
 from simkit.suggestions import shown
 
 
-class Mistakes:
-    """Collects `file:line:column: key: message` lines for one document."""
+class SettingError(Exception):
+    """One thing that is wrong with the value at a key path, or with the key; `Diagnostics` collect it."""
 
-    def __init__(self, document: Document):
+    def __init__(self, path: KeyPath, message: str, *, at_key: bool = False):
+        super().__init__(message)
+        self.path, self.at_key = path, at_key
+
+
+class Diagnostics:
+    """Collects `file:line:column: key: message` lines for one document.
+
+    Whoever checks several things adds what is wrong and goes on; whoever can go no further raises a
+    `SettingError`, which ends the part of the work that is done within `collecting`. What was wrong with the
+    text of the document is there from the start, unless `with_text` is not set.
+    """
+
+    def __init__(self, document: Document, *, with_text: bool = True):
         self.document = document
         self.found: list[tuple[KeyPath, tuple[float, float], str]] = []
-        for (line, column), path, message in document.mistakes:
+        for (line, column), path, message in document.diagnostics if with_text else ():
             if line:
                 self._keep(path, (line, column), self._file_place(line, column), message)
             else:  # from Python or an option
@@ -40,6 +52,14 @@ class Mistakes:
                 return
         self._keep(path, (0, 0), "", message)
 
+    @contextlib.contextmanager
+    def collecting(self) -> Iterator[None]:
+        """Within it a `SettingError` is collected, and ends the block."""
+        try:
+            yield
+        except SettingError as error:
+            self.add(error.path, str(error), at_key=error.at_key)
+
     def add_missing(self, path: KeyPath, message: str) -> None:
         """Add that something is not there, unless it was there and has been complained about."""
         if not self.at_or_below(path):
@@ -59,6 +79,13 @@ class Mistakes:
         if self.found:
             lines = [line for _, _, line in sorted(self.found, key=lambda entry: entry[1])]
             raise InputError(list(dict.fromkeys(lines)))
+
+    def written(self, *path: str | int) -> dict[str, Any]:
+        """What stands at a path of the document, empty where that is no mapping."""
+        value: Any = self.document.data
+        for part in path:
+            value = value.get(part) if isinstance(value, dict) else None
+        return value if isinstance(value, dict) else {}
 
     def _existing(self, path: KeyPath) -> KeyPath:
         """The path without a last key that a shorthand leaves out: `solver` for `solver.type`."""
@@ -88,12 +115,12 @@ def placed(document: Document) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        mistakes = Mistakes(dataclasses.replace(document, mistakes=[]))
+        diagnostics = Diagnostics(document, with_text=False)
         for problem in error.problems:
             key, _, message = problem.partition(": ")
             path = tuple(key.split("."))
-            mistakes.add(*((path, message) if _leads_somewhere(document.data, path) else ((), problem)))
-        mistakes.raise_if_any()
+            diagnostics.add(*((path, message) if _leads_somewhere(document.data, path) else ((), problem)))
+        diagnostics.raise_if_any()
 
 
 def _leads_somewhere(data: Any, path: KeyPath) -> bool:

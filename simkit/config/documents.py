@@ -45,7 +45,7 @@ _CORE_SCHEMA = (
 
 @dataclasses.dataclass
 class Document:
-    """Plain data with the places it came from; `mistakes` are those found while reading, by key path.
+    """Plain data with the places it came from; `diagnostics` are what was wrong with the text, by key path.
 
     `folder` is where the files that it names are looked for. `options` are the places of values from outside,
     as `--set model.sigma`.
@@ -57,7 +57,7 @@ class Document:
     values: dict[KeyPath, Mark] = dataclasses.field(default_factory=dict)
     keys: dict[KeyPath, Mark] = dataclasses.field(default_factory=dict)
     options: dict[KeyPath, str] = dataclasses.field(default_factory=dict)
-    mistakes: list[tuple[Mark, KeyPath, str]] = dataclasses.field(default_factory=list)
+    diagnostics: list[tuple[Mark, KeyPath, str]] = dataclasses.field(default_factory=list)
 
 
 class _RefusedError(Exception):
@@ -300,7 +300,7 @@ class _Construction:
         return text
 
     def _mistake(self, mark: Mark, path: KeyPath, message: str) -> None:
-        self.document.mistakes.append((mark, path, message))
+        self.document.diagnostics.append((mark, path, message))
 
 
 def _with_comma(before, key) -> str:
@@ -345,7 +345,7 @@ def _plain_mapping(document: Document, mapping: Mapping, path: KeyPath) -> dict[
     found = {}
     for key, item in mapping.items():
         if not isinstance(key, str):
-            document.mistakes.append(((0, 0), path, f"a key must be a string, got {shown(key)}"))
+            document.diagnostics.append(((0, 0), path, f"a key must be a string, got {shown(key)}"))
         elif isinstance(item, _PLAIN) or _is_single(item):
             found[key] = _plain(document, item, (*path, key))
         else:
@@ -353,7 +353,7 @@ def _plain_mapping(document: Document, mapping: Mapping, path: KeyPath) -> dict[
             message = f"must be a number, text, list or dict, got a value of type {kind}"
             if (*path, key) in (("model",), ("solver",)):
                 message += f"; give it by name: {{type: {kind}, ...}}"
-            document.mistakes.append(((0, 0), (*path, key), message))
+            document.diagnostics.append(((0, 0), (*path, key), message))
     return found
 
 

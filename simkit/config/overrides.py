@@ -46,7 +46,9 @@ def apply_overrides(document: Document, overrides: Overrides) -> None:
             continue
         try:
             value, inside = parse_value("null" if text is None else str(text), label)
-            document.mistakes += [((0, 0), (*path, *within), text) for _, within, text in inside.mistakes]
+            document.diagnostics += [
+                ((0, 0), (*path, *within), text) for _, within, text in inside.diagnostics
+            ]
             document.options |= dict.fromkeys(replace_key(document, path, value), label)
         except InputError as error:
             problems += error.problems

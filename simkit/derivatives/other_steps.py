@@ -15,9 +15,7 @@ def on_steps(simulation: Simulation, level: Comparison) -> Simulation:
     """The run on the steps of a level, which its targets move as they move its own; on one device."""
     whole = simulation.bind
     if whole is None:
-        raise ValueError(
-            "a simulation without `bind` knows no targets: take one from `simkit.experiments.assembly.build`"
-        )
+        raise ValueError("a simulation without `bind` knows no targets: take one from `simkit.load`")
 
     own: Any = simulation.grid
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from simkit.config.diagnostics import placed
 from simkit.config.overrides import Overrides
-from simkit.config.settings import Experiment, Sensitivity
+from simkit.config.settings import Sensitivity
 from simkit.derivatives.study import find_sensitivities
-from simkit.ensemble.simulation import Simulation
+from simkit.ensemble.simulation import Simulation, experiment_of
 from simkit.errors import InputError, NumericalError, UnresolvedWarning
-from simkit.experiments.variants import Variants, build_loaded, keeps_unresolved, load_variants
+from simkit.experiments.variants import Variants, keeps_unresolved, load_variants
 from simkit.results.provenance import provenance
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def sensitivity(
         names = [wrt] if isinstance(wrt, str) else wrt
         given.append(("sensitivity.wrt", f"[{', '.join(map(str, names))}]", "wrt"))
     loaded = load_variants(source, given, None if variants is None else list(variants))
-    dataset = run_studies(loaded, build_loaded(loaded), progress)
+    dataset = run_studies(loaded, progress)
     from simkit.derivatives.table import all_unresolved  # after the run, as xarray
 
     notes = [] if keeps_unresolved(loaded) else all_unresolved(dataset)
@@ -57,19 +57,15 @@ def sensitivity(
 
 
 def run_studies(
-    loaded: Experiment | Variants,
-    built: Simulation | Mapping[str, Simulation],
-    progress: Callable[[int, int], None] | None = None,
+    loaded: Simulation | Variants, progress: Callable[[int, int], None] | None = None
 ) -> "xr.Dataset":
-    """Find the sensitivities of what was built from an experiment, or from its variants, and label them.
+    """Find the sensitivities of an experiment, or of its variants, and label them; nothing is written.
 
     Raises `InputError` where variants ask for other derivatives, and a `NumericalError` names the variant.
     """
-    if isinstance(loaded, Experiment) and isinstance(built, Simulation):
-        return run_study(loaded, built, asked(loaded), progress)
-    if isinstance(loaded, Experiment) or isinstance(built, Simulation):
-        raise TypeError("an experiment goes with its simulation, and variants with theirs")
-    sections = {name: asked(experiment) for name, experiment in loaded.items()}
+    if isinstance(loaded, Simulation):
+        return _run_study(loaded, progress)
+    sections = {name: asked(simulation) for name, simulation in loaded.items()}
     first = next(iter(sections))
     for name, section in sections.items():
         for key in ("wrt", "of", "second", "check"):
@@ -79,17 +75,16 @@ def run_studies(
                     f"variant {name}: has sensitivity.{key}: {own}, and {first} has {others}; give both the "
                     "same, or make files of them"
                 )
-    total, done = sum(simulation.paths for simulation in built.values()), 0
+    total, done = sum(simulation.paths for simulation in loaded.values()), 0
     found = {}
-    for name, section in sections.items():
-        simulation = built[name]
+    for name, simulation in loaded.items():
 
         def progressed(paths, _, before=done):
             if progress is not None:
                 progress(before + paths, total)
 
         try:
-            found[name] = run_study(loaded[name], simulation, section, progressed)
+            found[name] = _run_study(simulation, progressed)
         except InputError as error:
             raise InputError([f"variant {name}: {problem}" for problem in error.problems]) from error
         except NumericalError as error:
@@ -100,25 +95,21 @@ def run_studies(
     return of_variants(found)
 
 
-def asked(experiment: Experiment) -> Sensitivity:
+def asked(simulation: Simulation) -> Sensitivity:
     """The section of the experiment. Raises `InputError` where there is none."""
-    if experiment.sensitivity is None:
+    section = experiment_of(simulation).sensitivity
+    if section is None:
         raise InputError(
             "sensitivity: is missing; say what to differentiate with respect to, as in "
             "sensitivity: {wrt: [sigma]}, or --wrt sigma"
         )
-    return experiment.sensitivity
+    return section
 
 
-def run_study(
-    experiment: Experiment,
-    simulation: Simulation,
-    section: Sensitivity,
-    progress: Callable[[int, int], None] | None = None,
-) -> "xr.Dataset":
-    """Find the sensitivities of what was built, and label them; nothing is written."""
+def _run_study(simulation: Simulation, progress: Callable[[int, int], None] | None = None) -> "xr.Dataset":
+    experiment = experiment_of(simulation)
     with placed(experiment.document):
-        study = find_sensitivities(simulation, section, progress)
+        study = find_sensitivities(simulation, asked(simulation), progress)
     from simkit.derivatives.result import to_dataset  # imports xarray, which a command does meanwhile
 
     return to_dataset(simulation, study, provenance(experiment))

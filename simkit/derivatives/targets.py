@@ -71,9 +71,7 @@ def _bound(simulation: Simulation, values: dict[str, Any]) -> Any:
     A single place moves from where the constants put it, so that these move it too where both are targets.
     """
     if simulation.bind is None:
-        raise ValueError(
-            "a simulation without `bind` knows no targets: take one from `simkit.experiments.assembly.build`"
-        )
+        raise ValueError("a simulation without `bind` knows no targets: take one from `simkit.load`")
     places = {name: x - simulation.targets[name] for name, x in values.items() if "." in name}
     bound = simulation.bind({name: x for name, x in values.items() if name not in places}, places)
     policies = simulation.observer.policies if isinstance(simulation.observer, Observer) else {}

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
@@ -12,6 +12,7 @@ from simkit_solvers.problems.observe import AbstractObserver
 from simkit_solvers.problems.problem import AbstractODE
 from simkit_solvers.random.noise import AbstractNoise
 
+from simkit.config.settings import Experiment
 from simkit.ensemble.initial import InitialLaw
 from simkit.ensemble.step_bias.step_error import StepError
 from simkit.observe.exercise import ExerciseFit
@@ -39,14 +40,24 @@ class Picture:
     portrait: tuple[tuple[str, str], ...] = ()
 
 
+class Run(NamedTuple):
+    """What a run is made of: for numbers as they are, for traced ones, or for the leaves of a program."""
+
+    problem: AbstractODE
+    observer: AbstractObserver
+    initial: dict[str, InitialLaw]
+    grid: Grid | AdaptiveGrid | JumpGrid
+    solver: Any  # a diffrax solver, or a jump method where the grid is a `JumpGrid`
+
+
 @dataclasses.dataclass(frozen=True)
 class Simulation:
-    """A validated experiment, ready to run.
+    """A validated experiment, ready to run; `experiment` is the one that it was made of.
 
-    `bind` rebuilds problem, initial values, observer and grid from named constants, so that a derivative with
-    respect to a constant reaches every place where the constant is used. `targets` are the values of all that
-    it can replace: constants, and single places such as `model.sigma`, `initial.S`, `time.t1`, which a second
-    mapping adds to what the constants give them. A step takes the sum of `draws_per_step` draws of the
+    `bind` makes problem, initial values, observer and grid again from named constants, so that a derivative
+    with respect to a constant reaches every place where the constant is used. `targets` are the values of all
+    that it can replace: constants, and single places such as `model.sigma`, `initial.S`, `time.t1`, which a
+    second mapping adds to what the constants give them. A step takes the sum of `draws_per_step` draws of the
     noise. `convert` lets the problem be read in the solver's calculus. `derived` are the figures made of
     means (`simkit.results.derived`).
     """
@@ -70,9 +81,17 @@ class Simulation:
     picture: Picture = Picture()
     constants: dict[str, float] = dataclasses.field(default_factory=dict)
     targets: dict[str, float] = dataclasses.field(default_factory=dict)
-    bind: Callable | None = None
+    bind: Callable[..., Run] | None = None
     draws_per_step: int = 1
     derived: tuple[Any, ...] = ()
+    experiment: Experiment | None = dataclasses.field(default=None, compare=False, repr=False)
+
+
+def experiment_of(simulation: Simulation) -> Experiment:
+    """The experiment that a simulation was made of. Raises `ValueError` where it was made by hand."""
+    if simulation.experiment is None:
+        raise ValueError("a simulation made by hand has no experiment; take one from `simkit.load`")
+    return simulation.experiment
 
 
 @dataclasses.dataclass(frozen=True)

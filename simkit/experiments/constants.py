@@ -1,4 +1,4 @@
-"""Expressions in the fields of an experiment; what is wrong with them goes to the list of mistakes."""
+"""The named constants of an experiment, and expressions of them in its fields."""
 
 import copy
 import math
@@ -6,52 +6,22 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from simkit.closed_forms import CLOSED_FORMS
-from simkit.config.diagnostics import Mistakes
+from simkit.config.diagnostics import Diagnostics
 from simkit.config.documents import KeyPath
 from simkit.expressions.expression import Expression, ExpressionError, check_name, compile_expression
 
-
-def compiled(
-    mistakes: Mistakes,
-    path: KeyPath,
-    text: float | str,
-    names: Collection[str] | None,
-    *,
-    functionals: bool = False,
-    closed_forms: Mapping[str, Callable[..., float]] | None = None,
-) -> Expression | None:
-    """The expression in a field, `None` where it is wrong."""
-    try:
-        return compile_expression(text, names, functionals=functionals, closed_forms=closed_forms)
-    except ExpressionError as error:
-        mistakes.add(path, str(error))
-        return None
-
-
-def evaluated(
-    mistakes: Mistakes, path: KeyPath, expression: Expression | None, values: Mapping[str, float]
-) -> float | None:
-    """The number that a field means, `None` where it is wrong or depends on something wrong."""
-    if expression is None or not expression.names <= values.keys():
-        return None
-    try:
-        number = float(expression(values))
-    except ExpressionError as error:
-        mistakes.add(path, str(error))
-        return None
-    if not math.isfinite(number):
-        mistakes.add(path, f"must be finite, but {expression.text} is {number}")
-        return None
-    return number
+OWN = ("the constants",)  # no names: these hold a space
 
 
 class Constants:
     """The named constants: `names` are all that were given, `values` those that could be evaluated.
 
-    `changing` are names among them whose values change with time, see `beside`.
+    `changing` are names among them whose values change with time, see `beside`. What is wrong with a field is
+    added to `diagnostics`.
     """
 
-    def __init__(self, given: Mapping[str, float | str], names: Collection[str], mistakes: Mistakes):
+    def __init__(self, given: Mapping[str, float | str], names: Collection[str], diagnostics: Diagnostics):
+        self.diagnostics = diagnostics
         self.names = tuple(names)
         self.changing: frozenset[str] = frozenset()
         self.expressions: dict[str, Expression] = {}
@@ -60,20 +30,72 @@ class Constants:
             path = ("constants", name)
             reason = check_name(name)
             if reason:
-                mistakes.add(path, reason, at_key=True)
-            expression = compiled(mistakes, path, text, self.names, closed_forms=CLOSED_FORMS)
+                diagnostics.add(path, reason, at_key=True)
+            expression = self.compiled(path, text, closed_forms=CLOSED_FORMS)
             if expression is None:
                 continue
             later = expression.names - set(self.names[: self.names.index(name)])
             if name in later:
-                mistakes.add(path, f"{name} is defined by itself")
+                diagnostics.add(path, f"{name} is defined by itself")
             elif later:
-                mistakes.add(path, f"uses {min(later)}, which is defined further down; move {min(later)} up")
+                first = min(later)
+                diagnostics.add(path, f"uses {first}, which is defined further down; move {first} up")
             else:
-                number = evaluated(mistakes, path, expression, self.values)
+                number = self.evaluated(path, expression)
                 if number is not None:
                     self.expressions[name] = expression
                     self.values[name] = number
+
+    def compiled(
+        self,
+        path: KeyPath,
+        text: float | str,
+        names: Collection[str] | None = OWN,
+        *,
+        ambiguous: Collection[str] = (),
+        functionals: bool = False,
+        closed_forms: Mapping[str, Callable[..., float]] | None = None,
+    ) -> Expression | None:
+        """The expression in a field, of the constants or of other `names`, any for `None`.
+
+        It is `None` where it is wrong. The `ambiguous` names are those of a constant and of a parameter too.
+        """
+        names = self.names if names is OWN else names
+        try:
+            expression = compile_expression(text, names, functionals=functionals, closed_forms=closed_forms)
+        except ExpressionError as error:
+            self.diagnostics.add(path, str(error))
+            return None
+        for name in sorted(expression.names & {*ambiguous}):
+            self.diagnostics.add(
+                path,
+                f"{name} is a constant and also a parameter of the model; rename the constant, or give the "
+                f"parameter as {name}: {name}",
+            )
+        return expression
+
+    def evaluated(
+        self, path: KeyPath, expression: Expression | None, values: Mapping[str, float] | None = None
+    ) -> float | None:
+        """The number that a field means, `None` where it is wrong or depends on something wrong."""
+        values = self.values if values is None else values
+        if expression is None or not expression.names <= values.keys():
+            return None
+        try:
+            number = float(expression(values))
+        except ExpressionError as error:
+            self.diagnostics.add(path, str(error))
+            return None
+        if not math.isfinite(number):
+            self.diagnostics.add(path, f"must be finite, but {expression.text} is {number}")
+            return None
+        return number
+
+    def number(self, path: KeyPath, text: float | str) -> tuple[Expression, float] | None:
+        """A field of constants alone, and the number that it means; `None` where it is wrong."""
+        expression = self.compiled(path, text)
+        number = self.evaluated(path, expression)
+        return None if expression is None or number is None else (expression, number)
 
     def beside(self, curves: Collection[str], start: Mapping[str, float]) -> "Constants":
         """The constants and, beside them, curves and `t`, with their values at the start of the run."""

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from simkit_solvers.problems.schedule import ON_STEP
 
-from simkit.config.diagnostics import Mistakes
+from simkit.config.diagnostics import SettingError
 from simkit.config.documents import KeyPath
-from simkit.experiments.constants import Constants, compiled, evaluated
+from simkit.experiments.constants import Constants
 from simkit.expressions.expression import Expression
 
 INTERVALS = {"steps": "steps", "points": "saved intervals"}
@@ -16,18 +16,20 @@ MOST_STEPS = 10  # times as many steps are looked through for a number that meet
 
 
 def increasing_times(
-    texts: Mapping[KeyPath, float | str], constants: Constants, mistakes: Mistakes
+    texts: Mapping[KeyPath, float | str], constants: Constants
 ) -> list[tuple[KeyPath, Expression, float]] | None:
-    """Times by the place where they are given, expressions of constants; `None` where one is wrong."""
+    """Times by the place where they are given, expressions of constants; `None` where one is wrong.
+
+    Raises `SettingError` where they do not increase.
+    """
     found, last = [], -math.inf
     for place, text in texts.items():
-        expression = compiled(mistakes, place, text, constants.names)
-        time = evaluated(mistakes, place, expression, constants.values)
-        if expression is None or time is None:
+        number = constants.number(place, text)
+        if number is None:
             return None
+        expression, time = number
         if not time > last:
-            mistakes.add(place, f"must increase, got {time:g} after {last:g}")
-            return None
+            raise SettingError(place, f"must increase, got {time:g} after {last:g}")
         found.append((place, expression, time))
         last = time
     return found

@@ -6,7 +6,7 @@ from typing import Any
 
 from simkit_physics.sized import pair_name
 
-from simkit.config.diagnostics import Mistakes
+from simkit.config.diagnostics import Diagnostics, SettingError
 from simkit.config.documents import KeyPath
 
 ROUNDING = 1e-12
@@ -60,57 +60,59 @@ def _same(a: float | str, b: float | str) -> bool:
     return a == b or (isinstance(a, float) and isinstance(b, float) and abs(a - b) < ROUNDING)
 
 
-def _of_matrix(
-    rows: Sequence[Any], names: Mapping[tuple[int, int], str], place: KeyPath, mistakes: Mistakes
-) -> dict[str, Any]:
+def _of_matrix(rows: Sequence[Any], names: Mapping[tuple[int, int], str], place: KeyPath) -> dict[str, Any]:
     """The entries of a symmetric matrix with ones on its diagonal, by single names."""
     size = max(j for _, j in names)
     if len(rows) != size or any(not isinstance(row, list) or len(row) != size for row in rows):
-        mistakes.add(place, f"must be one value, or {size} rows of {size} values: a matrix")
-        return {}
+        raise SettingError(place, f"must be one value, or {size} rows of {size} values: a matrix")
     for i, row in enumerate(rows):
         if not _same(row[i], 1.0):
-            mistakes.add((*place, i, i), f"must be 1, the correlation of {i + 1} with itself, got {row[i]}")
-            return {}
+            message = f"must be 1, the correlation of {i + 1} with itself, got {row[i]}"
+            raise SettingError((*place, i, i), message)
         for j in range(i):
             if not _same(row[j], rows[j][i]):
                 message = f"must be {rows[j][i]}, as in row {j + 1}: the matrix is symmetric; got {row[j]}"
-                mistakes.add((*place, i, j), message)
-                return {}
+                raise SettingError((*place, i, j), message)
     return {name: rows[i - 1][j - 1] for (i, j), name in names.items()}
 
 
 def written_out(
-    given: Mapping[str, Any], known: Collection[str], place: KeyPath, mistakes: Mistakes
+    given: Mapping[str, Any], known: Collection[str], place: KeyPath, diagnostics: Diagnostics
 ) -> dict[str, Any]:
     """The entries by single names: one value for all numbered ones or a list of them, single ones on top.
 
     Of pairs it is one value or a symmetric matrix. A list of another length, or for a single name, goes to
-    the mistakes and is left out.
+    the diagnostics and is left out.
     """
     found: dict[str, Any] = {}
-    for name, value in given.items():
-        pairs = pair_names(name, known)
-        names = names_for(name, known)
-        if names and given.keys() >= {*names}:
-            message = f"has no effect: {names[0]} to {names[-1]} are given one by one; leave it out, or those"
-            mistakes.add((*place, name), message)
-        elif pairs and isinstance(value, list):
-            found |= _of_matrix(value, pairs, (*place, name), mistakes)
-        elif not isinstance(value, list):
-            found |= dict.fromkeys(names, value) if names else {}
-        elif not names:
-            mistakes.add((*place, name), "must be a single value: a list is for numbered names")
-        elif any(isinstance(each, list) for each in value):
-            mistakes.add((*place, name), "must be one value, or a list of values")
-        elif len(value) != len(names):
-            there = f"{len(names)}, {names[0]} to {names[-1]}"
-            mistakes.add((*place, name), f"has {len(value)} values, and there are {there}")
-        else:
-            found |= dict(zip(names, value, strict=True))
+    for name in given:
+        with diagnostics.collecting():
+            found |= _written_out(name, given, known, (*place, name))
     single = {
         name: value
         for name, value in given.items()
         if not isinstance(value, list) and not names_for(name, known)
     }
     return found | single
+
+
+def _written_out(
+    name: str, given: Mapping[str, Any], known: Collection[str], place: KeyPath
+) -> dict[str, Any]:
+    """What a short form stands for, nothing where the name is no short form."""
+    value, names, pairs = given[name], names_for(name, known), pair_names(name, known)
+    if names and given.keys() >= {*names}:
+        message = f"has no effect: {names[0]} to {names[-1]} are given one by one; leave it out, or those"
+        raise SettingError(place, message)
+    if pairs and isinstance(value, list):
+        return _of_matrix(value, pairs, place)
+    if not isinstance(value, list):
+        return dict.fromkeys(names, value)
+    if not names:
+        raise SettingError(place, "must be a single value: a list is for numbered names")
+    if any(isinstance(each, list) for each in value):
+        raise SettingError(place, "must be one value, or a list of values")
+    if len(value) != len(names):
+        there = f"{len(names)}, {names[0]} to {names[-1]}"
+        raise SettingError(place, f"has {len(value)} values, and there are {there}")
+    return dict(zip(names, value, strict=True))

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from simkit.config.diagnostics import Mistakes
+from simkit.config.diagnostics import Diagnostics
 from simkit.config.settings import Sensitivity
 from simkit.experiments.sections.model_plan import ModelPlan
 from simkit.suggestions import did_you_mean, shown
@@ -28,7 +28,7 @@ def check_sensitivity(
     targets: Collection[str],
     plan: ModelPlan,
     observables: Collection[str],
-    mistakes: Mistakes,
+    diagnostics: Diagnostics,
 ) -> None:
     """Add a mistake for each name that means nothing, or that no derivative can be taken in."""
     if section is None:
@@ -41,31 +41,31 @@ def check_sensitivity(
         name = full_name(label, targets)
         if name is not None:
             if name in meant:
-                mistakes.add(place, _twice(label, meant[name]))
+                diagnostics.add(place, _twice(label, meant[name]))
             meant.setdefault(name, label)
         elif bare in plan.changing:
-            mistakes.add(place, f"{label} changes with time; take the constants that its curve is made of")
+            diagnostics.add(place, f"{label} changes with time; take the constants that its curve is made of")
         elif bare in plan.variables:
             message = (
                 f"{label} differs from path to path; write its initial value with a constant, and take that"
             )
-            mistakes.add(place, message)
+            diagnostics.add(place, message)
         else:
-            mistakes.add(place, f"unknown name {shown(label)}{did_you_mean(label, known)}")
+            diagnostics.add(place, f"unknown name {shown(label)}{did_you_mean(label, known)}")
     quantities = [*observables, *plan.variables]
     of = section.of or []
     for i, name in enumerate(of):
         if name not in quantities:
-            mistakes.add(
+            diagnostics.add(
                 ("sensitivity", "of", i), f"unknown name {shown(name)}{did_you_mean(name, quantities)}"
             )
         elif name in of[:i]:
-            mistakes.add(("sensitivity", "of", i), _twice(name, name))
+            diagnostics.add(("sensitivity", "of", i), _twice(name, name))
     for i, pair in enumerate(named_pairs(section)):
         for name in dict.fromkeys(pair):
             if name not in section.wrt:
                 message = f"{shown(name)} is not in wrt{did_you_mean(name, section.wrt)}"
-                mistakes.add(("sensitivity", "second", i), message)
+                diagnostics.add(("sensitivity", "second", i), message)
 
 
 def _twice(name: str, before: str) -> str:

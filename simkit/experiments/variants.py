@@ -1,7 +1,6 @@
 """Several experiments in one file: each variant is the file with some settings changed."""
 
 import copy
-import dataclasses
 import itertools
 import os
 import re
@@ -11,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from simkit.config.diagnostics import Mistakes
+from simkit.config.diagnostics import Diagnostics
 from simkit.config.documents import Document, KeyPath, read_document
 from simkit.config.overrides import Overrides, apply_overrides, replace_key
 from simkit.config.settings import Experiment
 from simkit.ensemble.coupling import coupled
-from simkit.ensemble.simulation import Simulation
+from simkit.ensemble.simulation import Simulation, experiment_of
 from simkit.errors import InputError
-from simkit.experiments.assembly import build
-from simkit.experiments.experiment import VARIANTS, add_unreadable, checked
+from simkit.experiments.experiment import VARIANTS, simulation_of
+from simkit.experiments.reading import add_unreadable
 from simkit.observe.exercise import Exercise
 from simkit.observe.observables import Observer
 from simkit.suggestions import did_you_mean, shown
@@ -27,38 +26,55 @@ from simkit.suggestions import did_you_mean, shown
 OF_THE_FILE = ("output", "plot", VARIANTS)  # what a file has once for all its variants
 LONGEST_NAME = 40
 
-Variants = dict[str, Experiment]
+Variants = dict[str, Simulation]
 
 
 def load_variants(
     source: Any, overrides: Overrides = (), chosen: Collection[str] | None = None
-) -> Experiment | Variants:
-    """Read and check an experiment, or all variants of one: a mapping by name where the file has some.
+) -> Simulation | Variants:
+    """Read, check and build an experiment, or all variants of one: a mapping by name where the file has some.
 
     `overrides` change the file, before the variants do. `chosen` are the names of those wanted, in the order
     of the file. Raises one `InputError` with every mistake in every variant wanted; what is wrong with the
-    file itself is told once.
+    file itself is told once. Raises it too where the results of variants do not fit into one dataset.
     """
+    loaded = _load_each(source, overrides, chosen)
+    return loaded if isinstance(loaded, Simulation) else fitted(loaded)
+
+
+def load_one(source: Any, overrides: Overrides = (), variant: str | None = None) -> Simulation:
+    """The simulation of a source, or of the variant that is named. Raises `InputError` unless it is one."""
+    loaded = _load_each(source, overrides, None if variant is None else [variant])
+    if isinstance(loaded, Simulation):
+        return loaded
+    if len(loaded) > 1:
+        names = ", ".join(loaded)
+        raise InputError(f"the experiment has variants, and this looks at one: choose --variant of {names}")
+    return next(iter(loaded.values()))
+
+
+def _load_each(source: Any, overrides: Overrides, chosen: Collection[str] | None) -> Simulation | Variants:
+    """The simulation, or those of the variants wanted, each for itself."""
     document = read_document(source)
     apply_overrides(document, overrides)
     if VARIANTS not in document.data:
         if chosen:
             name = next(iter(chosen))
             raise InputError(f"there is no variant {shown(name)}: the experiment has no variants")
-        experiment = checked(document)
-        if experiment.ensemble.couple:
+        simulation = simulation_of(document)
+        if experiment_of(simulation).ensemble.couple:
             raise InputError(
                 "ensemble.couple: is for variants that differ in time.steps, and there are none; add "
                 "variants, or leave it out"
             )
-        return experiment
+        return simulation
     changes = _changes(document, chosen)
     _refuse_unused(document, changes)
     found: Variants = {}
     problems: dict[str, list[str]] = {}
     for name in changes:
         try:
-            found[name] = checked(_changed(document, changes[name]))
+            found[name] = simulation_of(_changed(document, changes[name]))
         except InputError as error:
             problems[name] = error.problems
     if problems:
@@ -66,16 +82,15 @@ def load_variants(
     return found
 
 
-def build_together(variants: Variants) -> dict[str, Simulation]:
-    """The simulations of all variants. Raises `InputError` unless their results fit into one dataset."""
-    simulations = {name: build(experiment) for name, experiment in variants.items()}
+def fitted(simulations: Variants) -> Variants:
+    """The variants, coupled where they ask for it. Raises `InputError` unless their results fit together."""
     first = next(iter(simulations))
     problems = [
         f"variant {name}: {reason}; give both the same, or make files of them"
         for name, simulation in simulations.items()
         if (reason := _difference(simulation, name, simulations[first], first))
     ]
-    if not problems and any(experiment.ensemble.couple for experiment in variants.values()):
+    if not problems and any(experiment_of(each).ensemble.couple for each in simulations.values()):
         simulations, problems = coupled(simulations)
     if problems:
         raise InputError(problems)
@@ -84,7 +99,7 @@ def build_together(variants: Variants) -> dict[str, Simulation]:
 
 def together(variants: Variants) -> dict[str, Any]:
     """One configuration for all variants, as plain data: the first one, and what the others change."""
-    plain = {name: _without_output(experiment) for name, experiment in variants.items()}
+    plain = {name: _without_output(experiment_of(each)) for name, each in variants.items()}
     first = next(iter(plain.values()))
     return first | {VARIANTS: {name: _changes_from(first, other) for name, other in plain.items()}}
 
@@ -150,10 +165,10 @@ def _dates_text(exercise: Exercise) -> str:
 def _changes(document: Document, chosen: Collection[str] | None) -> dict[str, dict[KeyPath, tuple]]:
     """For each variant wanted the keys that it sets: target, then value and its place in the document."""
     section = document.data[VARIANTS]
-    mistakes = Mistakes(dataclasses.replace(document, mistakes=[]))  # the others are told with each variant
+    diagnostics = Diagnostics(document, with_text=False)  # the others are told with each variant
     if not isinstance(section, dict) or not section:
-        mistakes.add((VARIANTS,), f"must be a mapping of names to settings, got {shown(section)}")
-        mistakes.raise_if_any()
+        diagnostics.add((VARIANTS,), f"must be a mapping of names to settings, got {shown(section)}")
+        diagnostics.raise_if_any()
     unknown = [name for name in chosen or () if name not in section]
     if unknown:
         raise InputError([f"there is no variant {shown(n)}{did_you_mean(n, section)}" for n in unknown])
@@ -161,23 +176,23 @@ def _changes(document: Document, chosen: Collection[str] | None) -> dict[str, di
     for name, settings in section.items():
         path = (VARIANTS, name)
         if not re.fullmatch(r"\S(.*\S)?", name) or len(name) > LONGEST_NAME or not name.isprintable():
-            mistakes.add(path, f"must be a name of at most {LONGEST_NAME} characters", at_key=True)
+            diagnostics.add(path, f"must be a name of at most {LONGEST_NAME} characters", at_key=True)
         if not isinstance(settings, dict | None):
-            mistakes.add(path, f"must be a mapping of settings, got {shown(settings)}")
+            diagnostics.add(path, f"must be a mapping of settings, got {shown(settings)}")
             continue
         changes: dict[KeyPath, tuple[Any, KeyPath]] = {}
         for target, value, place in _settings(settings or {}, (), path):
             if not all(target):
-                mistakes.add(place, "must be a key such as model.sigma", at_key=True)
+                diagnostics.add(place, "must be a key such as model.sigma", at_key=True)
             elif target[0] in OF_THE_FILE:
-                mistakes.add(place, f"{target[0]} is that of all variants; give it outside", at_key=True)
+                diagnostics.add(place, f"{target[0]} is that of all variants; give it outside", at_key=True)
             elif any(target[: len(old)] == old or old[: len(target)] == target for old in changes):
-                mistakes.add(place, f"{'.'.join(target)} is set twice", at_key=True)
+                diagnostics.add(place, f"{'.'.join(target)} is set twice", at_key=True)
             else:
                 changes[target] = value, place
         if not chosen or name in chosen:
             found[name] = changes
-    mistakes.raise_if_any()
+    diagnostics.raise_if_any()
     return found
 
 
@@ -188,12 +203,12 @@ def _refuse_unused(document: Document, changes: Mapping[str, Mapping[KeyPath, tu
         return any(path[: len(target)] == target for target in variant)
 
     replaced = {t for own in changes.values() for t in own if all(sets(x, t) for x in changes.values())}
-    mistakes = Mistakes(dataclasses.replace(document, mistakes=[]))
+    diagnostics = Diagnostics(document, with_text=False)
     for path in document.options:
         if path[0] != VARIANTS and sets(dict.fromkeys(replaced, ()), path):
-            mistakes.add(path, "changes nothing, since every variant sets it; change it in the variants")
-    add_unreadable(document, replaced, mistakes)
-    mistakes.raise_if_any()
+            diagnostics.add(path, "changes nothing, since every variant sets it; change it in the variants")
+    add_unreadable(replaced, diagnostics)
+    diagnostics.raise_if_any()
 
 
 def _settings(
@@ -217,7 +232,7 @@ def _changed(document: Document, changes: Mapping[KeyPath, tuple[Any, KeyPath]])
         try:
             *made, where = replace_key(changed, path, copy.deepcopy(value), wholly=len(place) > 3)
         except ValueError as error:
-            changed.mistakes.append((document.keys.get(place, (0, 0)), target, str(error)))
+            changed.diagnostics.append((document.keys.get(place, (0, 0)), target, str(error)))
             continue
         for section in made:
             changed.keys[section] = changed.values[section] = document.keys.get(place, (0, 0))
@@ -248,26 +263,26 @@ def _labelled(document: Document, problems: Mapping[str, list[str]], variants: i
     return list(dict.fromkeys(found))
 
 
-def keeps_unresolved(loaded: Experiment | Variants) -> bool:
+def experiments_of(loaded: Simulation | Variants) -> list[Experiment]:
+    """The experiment of a simulation, or those of the variants."""
+    return [experiment_of(each) for each in (loaded.values() if isinstance(loaded, dict) else [loaded])]
+
+
+def keeps_unresolved(loaded: Simulation | Variants) -> bool:
     """Whether figures that are no result are shown without a warning or an exit code."""
-    each = [loaded] if isinstance(loaded, Experiment) else loaded.values()
-    return all(experiment.ensemble.unresolved == "keep" for experiment in each)
+    return all(experiment.ensemble.unresolved == "keep" for experiment in experiments_of(loaded))
 
 
-def output_of(loaded: Experiment | Variants) -> str | None:
+def output_of(loaded: Simulation | Variants) -> str | None:
     """Where the file says that the dataset goes."""
-    return (loaded if isinstance(loaded, Experiment) else next(iter(loaded.values()))).output
+    return experiments_of(loaded)[0].output
 
 
-def refuse_paths(loaded: Experiment | Variants, target: str | os.PathLike | None) -> None:
+def refuse_paths(loaded: Simulation | Variants, target: str | os.PathLike | None) -> None:
     """Raise `InputError` where paths are to be saved and the file is to be a table of statistics."""
-    each = [loaded] if isinstance(loaded, Experiment) else loaded.values()
-    if target is not None and Path(target).suffix == ".csv" and any(x.save.paths is not None for x in each):
+    if target is None or Path(target).suffix != ".csv":
+        return
+    if any(experiment.save.paths is not None for experiment in experiments_of(loaded)):
         raise InputError(
             f"save.paths: {target} holds statistics only; write .zarr or .nc, or leave save.paths out"
         )
-
-
-def build_loaded(loaded: Experiment | Variants) -> Simulation | dict[str, Simulation]:
-    """The simulation of an experiment, or those of its variants by name, whose results fit together."""
-    return build(loaded) if isinstance(loaded, Experiment) else build_together(loaded)

@@ -4,14 +4,16 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from simkit.config.diagnostics import Mistakes
+from simkit.config.diagnostics import Diagnostics, placed
 from simkit.config.documents import Document, KeyPath, read_document
 from simkit.config.overrides import Overrides, apply_overrides
-from simkit.config.settings import DISTRIBUTIONS, Experiment, Uncertainty
+from simkit.config.settings import DISTRIBUTIONS, Uncertainty
+from simkit.ensemble.simulation import Simulation, experiment_of
 from simkit.errors import InputError
 from simkit.experiments.constants import Constants
-from simkit.experiments.experiment import VARIANTS, checked
+from simkit.experiments.experiment import VARIANTS, simulation_of
 from simkit.studies.distributions import ContinuousLaw, Law, law_of, plain
+from simkit.studies.limits import beyond_a_study
 from simkit.suggestions import did_you_mean, shown
 
 POINTS = {"sobol": 1024, "morris": 16, "derivatives": 256, "rank": 256, "propagate": 1024}
@@ -20,15 +22,15 @@ ONLY_SOBOL = ("order", "groups", "estimator")
 
 @dataclasses.dataclass(frozen=True)
 class UncertainExperiment:
-    """An experiment in which uncertain constants have a value at the centre, their laws, and the settings."""
+    """The simulation at the centre of the uncertain constants, their laws, and the settings."""
 
-    experiment: Experiment
+    simulation: Simulation
     laws: dict[str, Law]
     settings: Uncertainty
 
     def resolved(self) -> dict[str, Any]:
         """The experiment as plain data, with the distributions. Loading it gives the same study."""
-        found = self.experiment.resolved()
+        found = experiment_of(self.simulation).resolved()
         constants = {
             name: plain(self.laws[name]) if name in self.laws else value
             for name, value in found["constants"].items()
@@ -48,33 +50,37 @@ def has_distributions(source: Any, overrides: Overrides = ()) -> bool:
 
 
 def load_uncertain(source: Any, overrides: Overrides = ()) -> UncertainExperiment:
-    """Read and check an experiment with distributions in place of numbers.
+    """Read, check and build an experiment with distributions in place of numbers.
 
     They may stand under `constants` and for parameters of the model, which become constants of their own
     name. Raises one `InputError` that lists the mistakes.
     """
     document = read_document(source)
     apply_overrides(document, overrides)
-    mistakes = Mistakes(dataclasses.replace(document, mistakes=[]))
+    diagnostics = Diagnostics(document, with_text=False)
     if VARIANTS in document.data:
         message = "a study takes one experiment; remove variants, or make files of them"
-        mistakes.add((VARIANTS,), message, at_key=True)
-        mistakes.raise_if_any()
-    laws = _taken(document, mistakes)
-    mistakes.raise_if_any()
+        diagnostics.add((VARIANTS,), message, at_key=True)
+        diagnostics.raise_if_any()
+    laws = _taken(diagnostics)
+    diagnostics.raise_if_any()
     if not laws:
         place = f"{document.name}: " if document.name else ""
         raise InputError(
             f"{place}nothing is uncertain: give a constant or a parameter of the model a distribution, such "
             "as sigma: {uniform: [0.1, 0.3]}, or use `simkit run`"
         )
-    experiment = checked(document)
-    settings = experiment.uncertainty or Uncertainty()
+    simulation = simulation_of(document)
+    settings = experiment_of(simulation).uncertainty or Uncertainty()
     if settings.points is None:
         settings = settings.model_copy(update={"points": POINTS[settings.method]})
-    _refuse(settings, laws, mistakes)
-    mistakes.raise_if_any()
-    return UncertainExperiment(experiment, laws, settings)
+    _refuse(settings, laws, diagnostics)
+    diagnostics.raise_if_any()
+    problems = beyond_a_study(simulation, settings, laws)
+    if problems:
+        with placed(document):
+            raise InputError(problems)
+    return UncertainExperiment(simulation, laws, settings)
 
 
 def _places(data: Mapping[str, Any]) -> list[KeyPath]:
@@ -95,9 +101,10 @@ def _places(data: Mapping[str, Any]) -> list[KeyPath]:
     ]
 
 
-def _taken(document: Document, mistakes: Mistakes) -> dict[str, Law]:
+def _taken(diagnostics: Diagnostics) -> dict[str, Law]:
     """The laws by name; in the document stand their centres, and names for the model's parameters."""
     laws: dict[str, Law] = {}
+    document = diagnostics.document
     known = _known_constants(document.data)
     for path in _places(document.data):
         section: Any = document.data
@@ -107,7 +114,7 @@ def _taken(document: Document, mistakes: Mistakes) -> dict[str, Law]:
         try:
             law = law_of(section[name], known)
         except ValueError as error:
-            mistakes.add(path, str(error))
+            diagnostics.add(path, str(error))
             continue
         laws[name] = law
         if path[0] == "constants":
@@ -118,7 +125,7 @@ def _taken(document: Document, mistakes: Mistakes) -> dict[str, Law]:
             message = (
                 f"{name} is a constant too; give the constant the distribution, and write {name}: {name}"
             )
-            mistakes.add(path, message)
+            diagnostics.add(path, message)
             continue
         constants[name] = law.centre
         section[name] = name
@@ -133,47 +140,47 @@ def _known_constants(data: Mapping[str, Any]) -> dict[str, float]:
     constants = data.get("constants")
     given = constants if isinstance(constants, dict) else {}
     known = {name: value for name, value in given.items() if isinstance(value, int | float | str)}
-    return Constants(known, list(known), Mistakes(Document({}))).values
+    return Constants(known, list(known), Diagnostics(Document({}))).values
 
 
-def _refuse(settings: Uncertainty, laws: Mapping[str, Law], mistakes: Mistakes) -> None:
+def _refuse(settings: Uncertainty, laws: Mapping[str, Law], diagnostics: Diagnostics) -> None:
     """Add what of the section does not go together with the method or the parameters."""
     given = settings.model_fields_set
     for key in (k for k in ONLY_SOBOL if k in given and settings.method != "sobol"):
-        mistakes.add(
+        diagnostics.add(
             ("uncertainty", key), f"is for method sobol, not for {settings.method}; remove it", at_key=True
         )
     if "levels" in given and settings.method != "morris":
-        mistakes.add(
+        diagnostics.add(
             ("uncertainty", "levels"),
             f"is for method morris, not for {settings.method}; remove it",
             at_key=True,
         )
     if "budget" in given and settings.width is None:
         message = "says when to stop on the way to a width; add uncertainty.width, or remove it"
-        mistakes.add(("uncertainty", "budget"), message, at_key=True)
+        diagnostics.add(("uncertainty", "budget"), message, at_key=True)
     if settings.levels % 2:
-        mistakes.add(("uncertainty", "levels"), f"must be even, got {settings.levels}")
+        diagnostics.add(("uncertainty", "levels"), f"must be even, got {settings.levels}")
     points = settings.points or 2
     if settings.method != "morris" and points & (points - 1):
         below = 1 << (points.bit_length() - 1)
         message = (
             f"must be a power of two, which Sobol' points are balanced at, such as {below} or {2 * below}"
         )
-        mistakes.add(("uncertainty", "points"), f"{message}, got {points}")
+        diagnostics.add(("uncertainty", "points"), f"{message}, got {points}")
     seen: dict[str, str] = {}
     for group, members in (settings.groups or {}).items():
         place = ("uncertainty", "groups", group)
         if group in laws:
-            mistakes.add(place, f"{group} is a parameter; choose another name for the group", at_key=True)
+            diagnostics.add(place, f"{group} is a parameter; choose another name for the group", at_key=True)
         for name in members:
             if name not in laws:
-                mistakes.add(place, f"no uncertain parameter {shown(name)}{did_you_mean(name, laws)}")
+                diagnostics.add(place, f"no uncertain parameter {shown(name)}{did_you_mean(name, laws)}")
             elif name in seen:
-                mistakes.add(place, f"{name} is in {seen[name]} too; it may be in one group")
+                diagnostics.add(place, f"{name} is in {seen[name]} too; it may be in one group")
             seen[name] = group
     if settings.method == "derivatives":
         for name, law in laws.items():
             if not isinstance(law, ContinuousLaw):
                 message = "is discrete, and has no derivative; choose method sobol or morris"
-                mistakes.add(("constants", name), message)
+                diagnostics.add(("constants", name), message)

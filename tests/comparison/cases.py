@@ -83,6 +83,7 @@ def told(checkout: Path, *arguments: str) -> dict:
     answer = subprocess.run(
         [sys.executable, "-m", "simkit", *arguments, "--json"],
         env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
+        cwd=checkout,  # which comes first where Python looks for packages
         capture_output=True,
         text=True,
         check=True,

@@ -20,7 +20,6 @@ from simkit_solvers import AbstractSDE, check_parameters, parameters_of, variabl
 import simkit
 from simkit import load
 from simkit.cli.describe import model_snippet
-from simkit.experiments.assembly import build as build_simulation
 
 
 def of_each(models):
@@ -171,7 +170,7 @@ def test_derivatives_are_finite_and_agree(model, dtype):
 @every_model
 def test_its_yaml_runs_as_it_says(model):
     """The documented example is an experiment, whose solver fits."""
-    simulation = build_simulation(load(model_snippet(model.__name__, model)))
+    simulation = load(model_snippet(model.__name__, model))
     assert eqx.tree_equal(simulation.problem, build(model))
     assert simulation.initial == model.example_initial
     if model.example_solver:

@@ -28,9 +28,8 @@ from typer.testing import CliRunner
 import simkit
 from simkit.cli import app
 from simkit.config.documents import read_document
-from simkit.experiments.variants import build_loaded, load_variants
+from simkit.experiments.variants import load_variants
 from simkit.schema import experiment_schema
-from simkit.studies.experiments import build_uncertain
 from simkit.studies.plan import has_distributions, load_uncertain
 
 DOCS = ROOT / "docs"
@@ -119,10 +118,10 @@ class Page:
         if name:
             Path(name[1]).write_text(code, encoding="utf-8")
         if has_distributions(experiment):
-            build_uncertain(load_uncertain(experiment))
+            load_uncertain(experiment)
             self.experiment = experiment
             return
-        build_loaded(load_variants(experiment))
+        load_variants(experiment)
         if whole:
             self.experiment = experiment
             if name is None or name[1] not in self.commanded:
@@ -159,7 +158,7 @@ def load_plain(code: str) -> dict:
 
 
 def is_single(experiment: dict) -> bool:
-    built = build_loaded(load_variants(experiment))
+    built = load_variants(experiment)
     return all(each.paths == 1 for each in (built.values() if isinstance(built, dict) else [built]))
 
 
@@ -196,9 +195,9 @@ def test_generated_blocks_are_valid(generated):
             if tag == "python":
                 exec(compile(code, place, "exec", dont_inherit=True), {"__name__": "page"})
             elif tag == "yaml" and has_distributions(load_plain(code)):
-                assert build_uncertain(load_uncertain(load_plain(code))).grid.rows > 1, place
+                assert load_uncertain(load_plain(code)).simulation.grid.rows > 1, place
             elif tag == "yaml" and path.name != "yaml.md":
-                built = build_loaded(load_variants(load_plain(code)))
+                built = load_variants(load_plain(code))
                 for each in built.values() if isinstance(built, dict) else [built]:
                     assert each.grid.rows > 1, place
             else:

@@ -13,7 +13,6 @@ from typer.testing import CliRunner
 import simkit
 from simkit import load, plot_dataset
 from simkit.cli import app
-from simkit.experiments.assembly import build
 
 pytestmark = pytest.mark.usefixtures("quick_programs")
 
@@ -59,7 +58,7 @@ def test_the_study_runs_and_agrees_with_a_law(tmp_path, monkeypatch):
 @pytest.mark.parametrize("path", GALLERY, ids=lambda path: path.stem)
 def test_gallery_is_valid(path):
     """The pictures, too: what stands over time and in portraits is kept."""
-    simulation = build(load(path))
+    simulation = load(path)
     assert path.read_text("utf-8").startswith("# ")
     assert set(simulation.picture.over_time) <= {*simulation.problem.State._fields, *simulation.observables}
 
@@ -68,7 +67,7 @@ def test_gallery_is_valid(path):
 @pytest.mark.more
 @pytest.mark.parametrize("path", GALLERY, ids=lambda path: path.stem)
 def test_gallery_runs_and_agrees_with_its_exact_values(path):
-    simulation = build(load(path))
+    simulation = load(path)
     paths = min(simulation.paths, 4000)
     result = simkit.run(path, overrides={"ensemble.paths": paths})
     plot_dataset(result)

@@ -7,7 +7,6 @@ import pytest
 from ensemble_examples import rows_of
 
 from simkit import CLOSED_FORMS, load
-from simkit.experiments.assembly import build
 
 BLACK_SCHOLES = {"S": 100.0, "K": 100.0, "r": 0.05, "sigma": 0.2, "T": 1.0}
 CALL, PUT = "exp(-r*t) * maximum(exp(x) - K, 0)", "exp(-r*t) * maximum(K - exp(x), 0)"
@@ -49,7 +48,7 @@ PAYOFFS = {  # value, every, exact, bias of the exact value
 
 def ends(experiment, paths):
     """The observables of so many paths at the end, by name."""
-    simulation = build(load(experiment))
+    simulation = load(experiment)
     return {name: x[-1] for name, x in rows_of(simulation, paths, simulation.observables).items()}
 
 

@@ -6,7 +6,6 @@ import numpy as np
 from simkit_solvers import integrate
 
 from simkit import load
-from simkit.experiments.assembly import build
 
 # x = 3 cos(2t) + t, whatever the solver does with it: the observers see the solver's own values.
 MODEL = {"ode": {"x": "-2*a*y + 1", "y": "2*a*(x - t)"}, "parameters": {"a": 1.0}}
@@ -15,18 +14,16 @@ STEPS = 24
 
 def simulation(observe, save=None, constants=None, **changes):
     """The simulation of what is observed."""
-    return build(
-        load(
-            {
-                "constants": {"c": 0.5, **(constants or {})},
-                "model": MODEL,
-                "initial": {"x": 3.0, "y": 0.0},
-                "time": {"t0": 0.5, "t1": 2.5, "steps": STEPS},
-                "save": save or {"points": STEPS},
-                "observe": observe,
-                **changes,
-            }
-        )
+    return load(
+        {
+            "constants": {"c": 0.5, **(constants or {})},
+            "model": MODEL,
+            "initial": {"x": 3.0, "y": 0.0},
+            "time": {"t0": 0.5, "t1": 2.5, "steps": STEPS},
+            "save": save or {"points": STEPS},
+            "observe": observe,
+            **changes,
+        }
     )
 
 

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from pydantic import Discriminator, Field, PlainValidator, PrivateAttr, Tag, WithJsonSchema
+from pydantic import Discriminator, Field, PlainValidator, Tag, WithJsonSchema
 
 from simkit.config.settings.tags import FROM_FILE, LISTED, PER_PATH, PLAIN, RANDOM
 from simkit.config.settings.values import Number, Pair, Section, Text, plain_number, wrong
@@ -60,8 +60,6 @@ class FromFile(Section):
         None,
         description="Checksum that the file must have; a resolved configuration has it.",
     )
-
-    _origin: Any = PrivateAttr(None)  # the column, read once
 
 
 def _initial_tag(value: Any) -> str:

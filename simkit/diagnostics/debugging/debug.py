@@ -12,14 +12,13 @@ from simkit.config.overrides import Overrides
 from simkit.diagnostics.debugging.finding import Finding, find
 from simkit.diagnostics.debugging.key_reuse import KeyReport, check_keys
 from simkit.diagnostics.debugging.trace import Trace, trace
-from simkit.diagnostics.inspection.inspection import one_experiment
 from simkit.ensemble.early_exercise.longstaff_schwartz import with_policies
 from simkit.ensemble.paths import as_device_ids, path_mesh
 from simkit.ensemble.programs import compiled
 from simkit.ensemble.run import chunk_plan, chunk_requests
 from simkit.ensemble.simulation import Simulation
 from simkit.errors import InputError
-from simkit.experiments.assembly import build
+from simkit.experiments.variants import load_one
 
 SCREENED = 10_000
 EXPLAINED = 3
@@ -64,7 +63,7 @@ def debug(
     and Brownian increments (`dW`) whose values at every `every`-th step are wanted, all of them for an empty
     list; of path 0 if none is named. `keys` looks for random words that are used twice. Raises `InputError`.
     """
-    simulation = build(one_experiment(source, overrides, variant))
+    simulation = load_one(source, overrides, variant)
     return debug_simulation(simulation, path=path, paths=paths, values=values, every=every, keys=keys)
 
 

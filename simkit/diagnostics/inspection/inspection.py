@@ -14,7 +14,6 @@ from simkit_solvers.random.generator import seed_key
 from simkit_solvers.random.noise import CounterNoise
 
 from simkit.config.overrides import Overrides
-from simkit.config.settings import Experiment
 from simkit.diagnostics.inspection.compiled import CompiledProgram, compile_anew
 from simkit.diagnostics.inspection.graph import Graph
 from simkit.diagnostics.inspection.hlo import parse
@@ -26,9 +25,7 @@ from simkit.ensemble.early_exercise.longstaff_schwartz import with_policies
 from simkit.ensemble.paths import GROUP, JUMP_GROUP, STOCHASTIC_GROUP, path_mesh
 from simkit.ensemble.run import chunk_plan, chunk_requests
 from simkit.ensemble.simulation import Simulation
-from simkit.errors import InputError
-from simkit.experiments.assembly import build
-from simkit.experiments.variants import load_variants
+from simkit.experiments.variants import load_one
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,18 +94,7 @@ def inspect(
     Without `compiling` there are the graphs alone. Policies of early exercise are found first, since the
     program has them in it. Raises `InputError`.
     """
-    return inspect_simulation(build(one_experiment(source, overrides, variant)), compiling)
-
-
-def one_experiment(source: Any, overrides: Overrides = (), variant: str | None = None) -> Experiment:
-    """The experiment of a source, or the variant that is named. Raises `InputError` unless it is one."""
-    loaded = load_variants(source, overrides, None if variant is None else [variant])
-    if isinstance(loaded, Experiment):
-        return loaded
-    if len(loaded) > 1:
-        names = ", ".join(loaded)
-        raise InputError(f"the experiment has variants, and this looks at one: choose --variant of {names}")
-    return next(iter(loaded.values()))
+    return inspect_simulation(load_one(source, overrides, variant), compiling)
 
 
 def inspect_simulation(simulation: Simulation, compiling: bool = True) -> Inspection:

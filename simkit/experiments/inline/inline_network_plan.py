@@ -10,13 +10,18 @@ from simkit_solvers.problems.problem import Roughness, parameter
 from simkit_solvers.problems.reaction import Reaction, reaction
 from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
 
-from simkit.config.diagnostics import Mistakes
+from simkit.config.diagnostics import SettingError
 from simkit.config.documents import KeyPath
 from simkit.config.settings import InlineNetwork, ReactionSettings
-from simkit.experiments.constants import Constants, compiled, evaluated, itself
+from simkit.experiments.constants import Constants
 from simkit.experiments.inline.inline_model import roughness, scalars
-from simkit.experiments.inline.inline_plan import reserved
-from simkit.experiments.sections.model_plan import ModelPlan, parameter_values, refuse_ambiguous
+from simkit.experiments.sections.model_plan import (
+    ModelPlan,
+    ParameterValues,
+    check_parameter_names,
+    parameter_values,
+    plan_of_equations,
+)
 from simkit.expressions.expression import Expression, check_name
 
 RESERVED = frozenset({"State", "reactions", "rates", "propensities", "drift", "change", "rough_with"})
@@ -66,75 +71,61 @@ def make_network(text: NetworkText) -> type[AbstractReactionNetwork]:
     )
 
 
-def plan_network(section: InlineNetwork, constants: Constants, mistakes: Mistakes) -> ModelPlan | None:
+def plan_network(section: InlineNetwork, constants: Constants) -> ModelPlan | None:
     """The plan of a network in the file; `None` where an equation, and so which species there are, is wrong.
 
-    Names in rates are parameters, constants and `t`, in propensities the species too. A constant that is used
-    becomes a parameter of the network, so that derivatives reach it.
+    Names in rates are parameters, constants and `t`, in propensities the species too.
     """
-    before = len(mistakes.found)
+    diagnostics = constants.diagnostics
+    before = len(diagnostics.found)
     if not section.reactions:
-        mistakes.add(("model", "reactions"), "needs at least one reaction")
-    found = parameter_values(section.parameters, ("model", "parameters"), constants, mistakes)
-    equations = {
-        name: _equation(("model", "reactions", name), name, each, mistakes)
-        for name, each in section.reactions.items()
-    }
-    species = tuple(dict.fromkeys(s for each in equations.values() if each for s in each.species))
-    _check_names(species, section, mistakes)
-    model = mistakes.document.data.get("model")
-    given = model.get("parameters") if isinstance(model, dict) else None
-    fixed = [*section.parameters, *(given if isinstance(given, dict) else ()), *constants.names, "t"]
-    complete = all(equations.values())
-    names = [*fixed, *species] if complete else None
-    lines = []
-    used: set[str] = set()
+        diagnostics.add(("model", "reactions"), "needs at least one reaction")
+    own = parameter_values(section.parameters, ("model", "parameters"), constants)
+    equations: dict[str, Reaction] = {}
     for name, each in section.reactions.items():
-        place = ("model", "reactions", name)
-        rate = _rate(place, each, names, species, found.ambiguous, found.values, constants, mistakes)
-        used |= rate.names if rate else set()
-        equation = equations[name]
-        if rate is not None and equation is not None:
-            lines.append((name, each.equation, equation, rate))
+        with diagnostics.collecting():
+            equations[name] = _equation(("model", "reactions", name), name, each, constants)
+    species = tuple(dict.fromkeys(s for each in equations.values() for s in each.species))
+    _check_species(species, section, constants)
+    check_parameter_names(section.parameters, species, RESERVED, constants, "a species of the reactions")
+    given = [*section.parameters, *diagnostics.written("model", "parameters")]
+    complete = equations.keys() == section.reactions.keys()
+    names = [*given, *constants.names, "t", *species] if complete else None
+    rates: dict[str, Expression] = {}
+    for name, each in section.reactions.items():
+        with diagnostics.collecting():
+            rate = _rate(("model", "reactions", name), each, names, species, own, constants)
+            if rate is not None:
+                rates[name] = rate
     if not complete:
         return None
-    borrowed = [n for n in constants.expressions if n in used and n not in section.parameters]
-    for name in borrowed:
-        if name in RESERVED:
-            mistakes.add(constants.place(name), reserved(name), at_key=True)
-    expressions = found.expressions | {name: itself(name) for name in borrowed}
-    values = found.values | {n: constants.values[n] for n in borrowed if n in constants.values}
-    parameters = (*section.parameters, *borrowed)
-    problem = None
-    if len(mistakes.found) == before and values.keys() == set(parameters):
-        cls: Any = make_network(NetworkText(tuple(lines), parameters))
-        problem = cls(**values)
-    return ModelPlan(species, parameters, found.ambiguous, expressions, values, problem)
+
+    def make(parameters: tuple[str, ...]) -> type | None:
+        if len(diagnostics.found) > before:
+            return None
+        lines = tuple((n, section.reactions[n].equation, equations[n], rate) for n, rate in rates.items())
+        return make_network(NetworkText(lines, parameters))
+
+    used = {name for rate in rates.values() for name in rate.names}
+    return plan_of_equations(species, own, tuple(section.parameters), used, constants, RESERVED, make)
 
 
-def _equation(place: KeyPath, name: str, each: ReactionSettings, mistakes: Mistakes) -> Reaction | None:
+def _equation(place: KeyPath, name: str, each: ReactionSettings, constants: Constants) -> Reaction:
     reason = check_name(name)
     if reason:
-        mistakes.add(place, reason, at_key=True)
+        constants.diagnostics.add(place, reason, at_key=True)
     try:
         return reaction(each.equation, mass_action=each.propensity is None)
     except ValueError as error:
-        mistakes.add((*place, "equation"), str(error))
-        return None
+        raise SettingError((*place, "equation"), str(error)) from error
 
 
-def _check_names(species: tuple[str, ...], section: InlineNetwork, mistakes: Mistakes) -> None:
+def _check_species(species: tuple[str, ...], section: InlineNetwork, constants: Constants) -> None:
     for name in species:
         reason = check_name(name)
         if reason:
             first = next(n for n, each in section.reactions.items() if name in each.equation)
-            mistakes.add(("model", "reactions", first, "equation"), reason)
-    for name in section.parameters:
-        reason = check_name(name) or (reserved(name) if name in RESERVED else None)
-        if name in species:
-            reason = f"{name} is a species of the reactions; choose another name"
-        if reason:
-            mistakes.add(("model", "parameters", name), reason, at_key=True)
+            constants.diagnostics.add(("model", "reactions", first, "equation"), reason)
 
 
 def _rate(
@@ -142,33 +133,29 @@ def _rate(
     each: ReactionSettings,
     names: list[str] | None,
     species: tuple[str, ...],
-    ambiguous: frozenset[str],
-    values: dict[str, float],
+    parameters: ParameterValues,
     constants: Constants,
-    mistakes: Mistakes,
 ) -> Expression | None:
     if (each.rate is None) == (each.propensity is None):
-        mistakes.add_missing((*place, "rate"), "give either rate, for mass action, or propensity")
+        message = "give either rate, for mass action, or propensity"
+        constants.diagnostics.add_missing((*place, "rate"), message)
         return None
     key, text = ("rate", each.rate) if each.rate is not None else ("propensity", each.propensity)
     path = (*place, key)
-    expression = compiled(mistakes, path, 0.0 if text is None else text, names)
-    refuse_ambiguous(mistakes, path, expression, ambiguous)
+    text = 0.0 if text is None else text
+    expression = constants.compiled(path, text, names, ambiguous=parameters.ambiguous)
     if expression is None or key == "propensity":
         return expression
     seen = [name for name in species if name in expression.names]
     if seen:
-        message = (
+        raise SettingError(
+            path,
             f"depends on {seen[0]}, and mass action multiplies it by the reactants anyway; give the "
-            "constant, or all of it as propensity"
+            "constant, or all of it as propensity",
         )
-        mistakes.add(path, message)
-        return None
-    everything = {**constants.values, **values}
-    if expression.names <= everything.keys():
-        number = evaluated(mistakes, path, expression, everything)
-        if number is not None and number < 0:
-            mistakes.add(path, f"must be at least 0, got {number:g}")
+    number = constants.evaluated(path, expression, {**constants.values, **parameters.values})
+    if number is not None and number < 0:
+        constants.diagnostics.add(path, f"must be at least 0, got {number:g}")
     return expression
 
 

@@ -1,28 +1,31 @@
 """From equations in the file to a problem that can be made again for other constants."""
 
 from collections.abc import Collection
-from typing import Any
 
 import numpy as np
 
-from simkit.config.diagnostics import Mistakes
 from simkit.config.documents import KeyPath
 from simkit.config.settings import InlineODE, InlineSDE
 from simkit.ensemble.ranges import SMALLEST_EIGENVALUE
-from simkit.experiments.constants import Constants, compiled, evaluated, itself
+from simkit.experiments.constants import Constants
 from simkit.experiments.inline.inline_model import RESERVED, Equation, ModelText, make_model
-from simkit.experiments.sections.model_plan import ModelPlan, parameter_values, refuse_ambiguous
+from simkit.experiments.sections.model_plan import (
+    ModelPlan,
+    borrowed_names,
+    check_parameter_names,
+    parameter_values,
+    plan_of_equations,
+)
 from simkit.expressions.expression import Expression, check_name
 from simkit.suggestions import did_you_mean, shown
 
 
-def plan_inline(section: InlineSDE | InlineODE, constants: Constants, mistakes: Mistakes) -> ModelPlan:
+def plan_inline(section: InlineSDE | InlineODE, constants: Constants) -> ModelPlan:
     """The plan of a model written in the file.
 
-    Names in equations are state variables, parameters, constants and `t`. A constant that an equation uses
-    becomes a parameter of the model, so that derivatives reach it.
+    Names in equations are state variables, parameters, constants and `t`.
     """
-    return _Inline(section, constants, mistakes).plan()
+    return _Inline(section, constants).plan()
 
 
 HAS_NO_NOISE = (
@@ -31,78 +34,59 @@ HAS_NO_NOISE = (
 
 
 class _Inline:
-    def __init__(self, section: InlineSDE | InlineODE, constants: Constants, mistakes: Mistakes):
-        self.section, self.constants, self.mistakes = section, constants, mistakes
-        self.before = len(mistakes.found)
+    def __init__(self, section: InlineSDE | InlineODE, constants: Constants):
+        self.section, self.constants, self.diagnostics = section, constants, constants.diagnostics
+        self.before = len(self.diagnostics.found)
         self.kind = "sde" if isinstance(section, InlineSDE) else "ode"
         self.section_variables = section.sde if isinstance(section, InlineSDE) else section.ode
-        self.variables = tuple(dict.fromkeys([*self.section_variables, *self.written(self.kind)]))
+        written = self.diagnostics.written("model", self.kind)
+        self.variables = tuple(dict.fromkeys([*self.section_variables, *written]))
         self.used: set[str] = set()
 
     def plan(self) -> ModelPlan:
         self.check_names()
-        place = ("model", "parameters")
-        found = parameter_values(self.section.parameters, place, self.constants, self.mistakes)
-        self.ambiguous = found.ambiguous
+        given = tuple(self.section.parameters)
+        own = parameter_values(self.section.parameters, ("model", "parameters"), self.constants)
+        self.ambiguous = own.ambiguous
         self.changing = self.constants.changing | {
-            name for name, text in found.expressions.items() if text.names & self.constants.changing
+            name for name, text in own.expressions.items() if text.names & self.constants.changing
         }
-        given = [*self.section.parameters, *self.written("parameters")]
-        names = [*self.variables, *given, *self.constants.names, "t"]
-        self.names = tuple(dict.fromkeys(names))
+        names = [*self.variables, *given, *self.diagnostics.written("model", "parameters")]
+        self.names = tuple(dict.fromkeys([*names, *self.constants.names, "t"]))
         equations = self.equations()
         noises = tuple(dict.fromkeys(name for _, _, noise in equations for name, _ in noise))
         if self.kind == "sde" and not noises:
-            self.mistakes.add_missing(("model", "sde"), HAS_NO_NOISE)
+            self.diagnostics.add_missing(("model", "sde"), HAS_NO_NOISE)
         correlation = self.correlation(noises)
 
-        own = self.section.parameters
-        borrowed = [n for n in self.constants.expressions if n in self.used and n not in own]
-        for name in borrowed:
-            if name in RESERVED:
-                self.mistakes.add(self.constants.place(name), reserved(name), at_key=True)
-        expressions = found.expressions | {name: itself(name) for name in borrowed}
-        values = found.values | {name: self.constants.values[name] for name in borrowed}
+        borrowed = borrowed_names(self.used, given, self.constants)
+        values = own.values | {name: self.constants.values[name] for name in borrowed}
         self.check_correlation(noises, correlation, values)
         self.check_constant_parts(equations, values)
 
-        parameters = (*own, *borrowed)
-        problem = None
-        known = {*self.variables, *parameters, *self.constants.expressions, "t"}
-        sound = len(self.mistakes.found) == self.before and self.used <= known
-        sound = sound and len(equations) == len(self.variables)
-        if sound and values.keys() == set(parameters):
+        def make(parameters: tuple[str, ...]) -> type | None:
+            if len(self.diagnostics.found) > self.before or len(equations) < len(self.variables):
+                return None
             calculus = self.section.calculus if isinstance(self.section, InlineSDE) else "ito"
             lines = tuple(Equation(*equation) for equation in equations)
             rhos = tuple((a, b, rho) for a, b, rho, _ in correlation)
-            model: Any = make_model(ModelText(lines, parameters, rhos, calculus))
-            problem = model(**values)
-        return ModelPlan(self.variables, parameters, found.ambiguous, expressions, values, problem)
+            return make_model(ModelText(lines, parameters, rhos, calculus))
+
+        return plan_of_equations(self.variables, own, given, self.used, self.constants, RESERVED, make)
 
     def check_names(self) -> None:
         if not self.variables:
-            self.mistakes.add(("model", self.kind), "needs at least one variable")
+            self.diagnostics.add(("model", self.kind), "needs at least one variable")
         for name in self.variables:
             self.refuse_name(("model", self.kind, name), check_name(name))
-        for name in self.section.parameters:
-            reason = check_name(name) or (reserved(name) if name in RESERVED else None)
-            if name in self.variables:
-                reason = f"{name} is a state variable; choose another name"
-            self.refuse_name(("model", "parameters", name), reason)
+        check_parameter_names(self.section.parameters, self.variables, RESERVED, self.constants)
 
     def refuse_name(self, path: KeyPath, reason: str | None) -> None:
         if reason:
-            self.mistakes.add(path, reason, at_key=True)
-
-    def written(self, key: str) -> list[str]:
-        """The names in a part of the model as it stands in the file, those too whose values are wrong."""
-        model = self.mistakes.document.data.get("model")
-        part = model.get(key) if isinstance(model, dict) else None
-        return [name for name in part if isinstance(name, str)] if isinstance(part, dict) else []
+            self.diagnostics.add(path, reason, at_key=True)
 
     def expression(self, path: KeyPath, text: float | str, names: Collection[str]) -> Expression | None:
-        expression = compiled(self.mistakes, path, text, names)
-        refuse_ambiguous(self.mistakes, path, expression, self.ambiguous)
+        expression = self.constants.compiled(path, text, names, ambiguous=self.ambiguous)
         self.used |= expression.names if expression else set()
         return expression
 
@@ -156,29 +140,24 @@ class _Inline:
             own = (*place, "drift") if self.kind == "sde" else place
             for path, expression in [(own, drift), *(((*place, "noise", name), x) for name, x in noise)]:
                 if expression is not None and not expression.names & self.changing:
-                    evaluated(self.mistakes, path, expression, values)
+                    self.constants.evaluated(path, expression, values)
 
     def check_correlation(self, noises, correlation, values) -> None:
         """Each entry in [-1, 1], and all of them together those of some random variables."""
         matrix = np.eye(len(noises))
         for a, b, expression, path in correlation:
-            rho = evaluated(self.mistakes, path, expression, values)
+            rho = self.constants.evaluated(path, expression, values)
             if rho is None:
                 return
             if not -1 <= rho <= 1:
-                self.mistakes.add(path, f"must be from -1 to 1, got {rho:g}")
+                self.diagnostics.add(path, f"must be from -1 to 1, got {rho:g}")
                 return
             i, j = noises.index(a), noises.index(b)
             matrix[i, j] = matrix[j, i] = rho
         smallest = np.linalg.eigvalsh(matrix)[0] if correlation else 0.0
         if smallest < SMALLEST_EIGENVALUE:
-            self.mistakes.add(
+            self.diagnostics.add(
                 ("model", "correlation"),
                 "no random variables have these correlations: the matrix must be positive semi-definite, and "
                 f"its smallest eigenvalue is {smallest:.3g}; make the entries smaller",
             )
-
-
-def reserved(name: str) -> str:
-    """Why a parameter cannot have the name of a part of a model."""
-    return f"{name!r} is the name of a part of a model; choose another"

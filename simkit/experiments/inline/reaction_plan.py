@@ -10,7 +10,7 @@ from simkit_solvers.methods.jump.jump_method import LARGEST_COUNT
 from simkit_solvers.methods.registry import SOLVERS
 from simkit_solvers.problems.reaction_network import AbstractReactionNetwork, ChemicalLangevin
 
-from simkit.config.diagnostics import Mistakes
+from simkit.config.diagnostics import Diagnostics
 from simkit.config.settings import ObservableSettings, Save, Solver, Time
 from simkit.ensemble.initial import Distribution, PathValues
 from simkit.experiments.constants import Constants
@@ -56,10 +56,9 @@ def _langevin(network: Any) -> ChemicalLangevin:
     return ChemicalLangevin(network)
 
 
-def plan_jumps(section: Time | None, save: Save | None, mistakes: Mistakes) -> MakeGrid | None:
+def plan_jumps(section: Time | None, save: Save | None, diagnostics: Diagnostics) -> MakeGrid | None:
     """How the saved times follow from t0 and t1; keys about steps are mistakes."""
-    given = mistakes.document.data.get("time")
-    keys: set[str] = set(given) if isinstance(given, dict) else set()
+    keys = {*diagnostics.written("time")}
     if section is not None:
         keys |= section.model_dump(exclude_none=True).keys()
     for key in ("steps", "rtol", "atol", "first_step"):
@@ -69,9 +68,9 @@ def plan_jumps(section: Time | None, save: Save | None, mistakes: Mistakes) -> M
                 "save.points, or take EulerMaruyama for the chemical Langevin equation, Tsit5 for the rate "
                 "equation"
             )
-            mistakes.add(("time", key), message, at_key=True)
+            diagnostics.add(("time", key), message, at_key=True)
     if save is not None and save.every is not None:
-        mistakes.add(("save", "every"), "events come when they come; give points")
+        diagnostics.add(("save", "every"), "events come when they come; give points")
     if section is None or save is None:
         return None
     points, max_steps = save.points or 1, section.max_steps or MAX_STEPS
@@ -87,25 +86,25 @@ def refuse_jumps(
     initial: Mapping[str, InitialValue],
     observe: Mapping[str, ObservableSettings] | None,
     constants: Constants,
-    mistakes: Mistakes,
 ) -> None:
     """What counts cannot be: random by these laws, parts of one, exercised early."""
+    diagnostics = constants.diagnostics
     if section is not None and section.convert:
-        mistakes.add(("solver", "convert"), "has no effect: the jump process has no calculus", at_key=True)
+        diagnostics.add(("solver", "convert"), "has no effect: the jump process has no calculus", at_key=True)
     for name, value in initial.items():
         bound = value.bound(constants.values)
         path = ("initial", name)
         if isinstance(bound, Distribution):
-            mistakes.add(path, "must be a whole number of molecules, and these laws are of real ones")
+            diagnostics.add(path, "must be a whole number of molecules, and these laws are of real ones")
             continue
         counts = np.atleast_1d(bound.numbers if isinstance(bound, PathValues) else bound)
         wrong = np.flatnonzero((counts != counts // 1) | (counts < 0) | (counts > LARGEST_COUNT))
         if len(wrong):
             wanted = f"a whole number from 0 to {LARGEST_COUNT}, the molecules of {name}"
-            mistakes.add(path, f"{value.place(wrong[0])}must be {wanted}, got {counts[wrong[0]]:g}")
+            diagnostics.add(path, f"{value.place(wrong[0])}must be {wanted}, got {counts[wrong[0]]:g}")
     for name, settings in (observe or {}).items():
         if settings.early_exercise is not None:
             message = (
                 "events have no common dates; take EulerMaruyama for the chemical Langevin equation, on steps"
             )
-            mistakes.add(("observe", name, "early_exercise"), message)
+            diagnostics.add(("observe", name, "early_exercise"), message)

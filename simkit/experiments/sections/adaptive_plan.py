@@ -14,9 +14,9 @@ from simkit_solvers.methods.registry import info_of
 from simkit_solvers.problems.calculus import in_calculus
 from simkit_solvers.problems.problem import AbstractSDE
 
-from simkit.config.diagnostics import Mistakes
+from simkit.config.diagnostics import Diagnostics
 from simkit.config.settings import ObservableSettings, Save, Time
-from simkit.experiments.constants import Constants, compiled, evaluated
+from simkit.experiments.constants import Constants
 from simkit.experiments.sections.model_plan import ModelPlan
 from simkit.expressions.expression import Expression
 
@@ -27,17 +27,16 @@ RESOLUTIONS = 8  # an rtol of fewer units in the last place asks for more than r
 MakeGrid = Callable[[Any, Any, Mapping[str, Any]], Grid | AdaptiveGrid | JumpGrid]
 
 
-def is_adaptive(section: Time | None, mistakes: Mistakes) -> bool:
+def is_adaptive(section: Time | None, diagnostics: Diagnostics) -> bool:
     """Whether steps follow from tolerances. Keys of both kinds together, or of one in part, are mistakes."""
-    given = mistakes.document.data.get("time")
-    keys: set[str] = set(given) if isinstance(given, dict) else set()
+    keys = {*diagnostics.written("time")}
     if section is not None:
         keys |= section.model_dump(exclude_none=True).keys()
     tolerances = [key for key in TOLERANCES if key in keys]
     if "steps" in keys:
         for key in (*tolerances, *(key for key in BESIDE if key in keys)):
             message = "steps are given, and are of equal length; give steps, or rtol and atol"
-            mistakes.add(("time", key), message, at_key=True)
+            diagnostics.add(("time", key), message, at_key=True)
         return False
     for key in TOLERANCES if tolerances else ():
         if key not in keys:
@@ -45,11 +44,11 @@ def is_adaptive(section: Time | None, mistakes: Mistakes) -> bool:
                 "rtol": "the error allowed relative to a variable",
                 "atol": "the error allowed where it is near zero",
             }[key]
-            mistakes.add_missing(("time", key), f"is missing; {what}")
+            diagnostics.add_missing(("time", key), f"is missing; {what}")
     if not tolerances:
         for key in BESIDE:
             if key in keys:
-                mistakes.add(("time", key), "has no effect without rtol and atol", at_key=True)
+                diagnostics.add(("time", key), "has no effect without rtol and atol", at_key=True)
     return bool(tolerances)
 
 
@@ -58,25 +57,23 @@ def plan_adaptive(
     save: Save | None,
     precision: Literal["float32", "float64"] | None,
     constants: Constants,
-    mistakes: Mistakes,
 ) -> MakeGrid | None:
     """How the adaptive grid follows from t0, t1 and the constants."""
+    diagnostics = constants.diagnostics
     if save is not None and save.every is not None:
-        mistakes.add(("save", "every"), "adaptive steps differ from path to path; give points")
+        diagnostics.add(("save", "every"), "adaptive steps differ from path to path; give points")
     if section is None:
         return None
-    rtol, atol, first_step = (
-        _positive(section, key, constants, mistakes) for key in (*TOLERANCES, "first_step")
-    )
+    rtol, atol, first_step = (_positive(section, key, constants) for key in (*TOLERANCES, "first_step"))
     if rtol is not None and precision is not None:
         finest = RESOLUTIONS * float(np.finfo(precision).eps)
         value = float(rtol(constants.values))
         if value >= 1:
-            mistakes.add(("time", "rtol"), f"must be below 1, got {value:g}: nothing would be refused")
+            diagnostics.add(("time", "rtol"), f"must be below 1, got {value:g}: nothing would be refused")
         if value < finest:
             wider = ", or precision: float64" if precision == "float32" else ""
             message = f"{value:g} is finer than {precision} resolves; take at least {finest:.1g}{wider}"
-            mistakes.add(("time", "rtol"), message)
+            diagnostics.add(("time", "rtol"), message)
     if rtol is None or atol is None or save is None:
         return None
     points, max_steps = save.points or 1, section.max_steps or MAX_STEPS
@@ -94,7 +91,7 @@ def refuse_adaptive(
     plan: ModelPlan | None,
     observe: Mapping[str, ObservableSettings] | None,
     convert: bool,
-    mistakes: Mistakes,
+    diagnostics: Diagnostics,
 ) -> None:
     """What fits a fixed grid only: solvers without error estimate or with a wrong limit, early exercise."""
     problem = None if plan is None else plan.problem
@@ -106,22 +103,24 @@ def refuse_adaptive(
             else:
                 check_adaptive(solver, problem)
         except ValueError as error:
-            named = "solver" in mistakes.document.data
+            named = "solver" in diagnostics.document.data
             usual = "" if named else f"{info_of(solver).name} is what rtol and atol mean without a solver: "
-            mistakes.add(("solver", "type") if named else ("solver",), f"{usual}{error}")
+            diagnostics.add(("solver", "type") if named else ("solver",), f"{usual}{error}")
     for name, settings in (observe or {}).items():
         if settings.early_exercise is not None:
             message = "adaptive steps have no common dates; give time.steps in place of rtol and atol"
-            mistakes.add(("observe", name, "early_exercise"), message)
+            diagnostics.add(("observe", name, "early_exercise"), message)
 
 
-def _positive(section: Time, key: str, constants: Constants, mistakes: Mistakes) -> Expression | None:
+def _positive(section: Time, key: str, constants: Constants) -> Expression | None:
     text = {"rtol": section.rtol, "atol": section.atol, "first_step": section.first_step}[key]
     if text is None:
         return None
-    found = compiled(mistakes, ("time", key), text, constants.names)
-    value = evaluated(mistakes, ("time", key), found, constants.values)
-    if value is not None and not value > 0:
-        mistakes.add(("time", key), f"must be positive, got {value:g}")
+    number = constants.number(("time", key), text)
+    if number is None:
         return None
-    return found if value is not None else None
+    expression, value = number
+    if not value > 0:
+        constants.diagnostics.add(("time", key), f"must be positive, got {value:g}")
+        return None
+    return expression

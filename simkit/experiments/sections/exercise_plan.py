@@ -4,13 +4,13 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from simkit.closed_forms import CLOSED_FORMS
-from simkit.config.diagnostics import Mistakes
+from simkit.config.diagnostics import SettingError
 from simkit.config.documents import KeyPath
 from simkit.config.settings import MAX_PATHS, EarlyExercise, Ensemble, ObservableSettings
-from simkit.experiments.constants import Constants, compiled
+from simkit.experiments.constants import Constants
 from simkit.experiments.divisors import does_not_divide
 from simkit.experiments.ends_of_steps import increasing_times, inside_a_step
-from simkit.experiments.sections.model_plan import ModelPlan, refuse_ambiguous
+from simkit.experiments.sections.model_plan import ModelPlan
 from simkit.expressions.expression import Expression
 from simkit.observe.exercise import PATHS_PER_TERM, Exercise
 from simkit.observe.observables import Observable
@@ -24,21 +24,23 @@ def plan_exercise(
     ends: tuple[float, float] | None,
     constants: Constants,
     path: KeyPath,
-    mistakes: Mistakes,
 ) -> Exercise | None:
     """The right of one observable at `path`, `None` where it has none or it is wrong."""
+    diagnostics = constants.diagnostics
     section = settings.early_exercise
     if section is None:
         return None
     place = (*path, "early_exercise")
     if settings.at == "each":
-        mistakes.add(
+        diagnostics.add(
             (*path, "at"), "has no effect: a right that is exercised early has one value, at the end"
         )
-    basis = _basis(section, plan, names, place, mistakes)
+    basis = _basis(section, plan, names, place, constants)
     if steps is None or plan is None:
         return None
-    dated = _when(section.dates, steps, ends, constants, (*place, "dates"), mistakes)
+    dated = None
+    with diagnostics.collecting():
+        dated = _when(section.dates, steps, ends, constants, (*place, "dates"))
     if dated is None:
         return None
     exercise = Exercise(dated[0], steps, basis, section.degree, section.paths, dated[1])
@@ -47,7 +49,7 @@ def plan_exercise(
             f"{section.degree} makes {exercise.terms} polynomials, which need {PATHS_PER_TERM} paths each, "
             f"and there are {section.paths}; take a lower degree, a smaller basis or more paths"
         )
-        mistakes.add((*place, "degree"), message)
+        diagnostics.add((*place, "degree"), message)
     return exercise
 
 
@@ -57,28 +59,26 @@ def _when(
     ends: tuple[float, float] | None,
     constants: Constants,
     place: KeyPath,
-    mistakes: Mistakes,
 ) -> tuple[tuple[int, ...], tuple[Expression, ...]] | None:
     """The steps at whose ends the dates are, and the dates where constants give them."""
     if isinstance(dates, int):
         if steps % dates:
-            mistakes.add(place, does_not_divide("dates", dates, steps))
-            return None
+            raise SettingError(place, does_not_divide("dates", dates, steps))
         return tuple(range(steps // dates, steps + 1, steps // dates)), ()
-    found = increasing_times({(*place, i): text for i, text in enumerate(dates)}, constants, mistakes)
+    found = increasing_times({(*place, i): text for i, text in enumerate(dates)}, constants)
     if ends is None or found is None:
         return None
     t0, t1 = ends
     for where, _, date in found:
         if not t0 < date <= t1:
             hint = "; compare with the value at t0 yourself" if date == t0 else ""
-            mistakes.add(where, f"must be after t0 = {t0:g} and at most t1 = {t1:g}, got {date:g}{hint}")
-            return None
+            raise SettingError(
+                where, f"must be after t0 = {t0:g} and at most t1 = {t1:g}, got {date:g}{hint}"
+            )
     times = [time for _, _, time in found]
     reason = inside_a_step(times, ends, steps, "other dates")
     if reason is not None:
-        mistakes.add(place, reason)
-        return None
+        raise SettingError(place, reason)
     given = tuple(expression for _, expression, _ in found)
     named = any(expression.names for expression in given)
     return tuple(round((time - t0) / (t1 - t0) * steps) for time in times), given if named else ()
@@ -102,7 +102,7 @@ def _basis(
     plan: ModelPlan | None,
     names: Collection[str] | None,
     place: KeyPath,
-    mistakes: Mistakes,
+    constants: Constants,
 ) -> tuple[Expression, ...]:
     """The given basis, or all state variables."""
     given = section.basis
@@ -110,26 +110,27 @@ def _basis(
         given = [] if plan is None else list(plan.variables)
     found = []
     for i, text in enumerate(given):
-        expression = compiled(
-            mistakes, (*place, "basis", i), text, names, functionals=True, closed_forms=CLOSED_FORMS
-        )
-        refuse_ambiguous(
-            mistakes, (*place, "basis", i), expression, frozenset() if plan is None else plan.ambiguous
+        expression = constants.compiled(
+            (*place, "basis", i),
+            text,
+            names,
+            ambiguous=() if plan is None else plan.ambiguous,
+            functionals=True,
+            closed_forms=CLOSED_FORMS,
         )
         if expression is not None:
             found.append(expression)
     return tuple(found)
 
 
-def refuse_too_many(observables: Iterable[Observable], ensemble: Ensemble | None, mistakes: Mistakes) -> None:
-    """Policies are found on the last path ids, which the ensemble must leave free."""
-    for observable in observables:
-        if observable.exercise is None or ensemble is None or ensemble.paths is None:
-            continue
-        needed = observable.exercise.reserved
-        if ensemble.paths + needed > MAX_PATHS:
-            message = (
-                f"{observable.exercise.paths} reserve {needed} paths for policies, which with the ensemble's "
-                f"{ensemble.paths} are more than the {MAX_PATHS} that there are; take fewer"
-            )
-            mistakes.add(("observe", observable.name, "early_exercise", "paths"), message)
+def refuse_too_many(observable: Observable, ensemble: Ensemble | None) -> None:
+    """Raise `SettingError` unless the ensemble leaves the last path ids free, on which policies are found."""
+    if observable.exercise is None or ensemble is None or ensemble.paths is None:
+        return
+    needed = observable.exercise.reserved
+    if ensemble.paths + needed > MAX_PATHS:
+        raise SettingError(
+            ("observe", observable.name, "early_exercise", "paths"),
+            f"{observable.exercise.paths} reserve {needed} paths for policies, which with the ensemble's "
+            f"{ensemble.paths} are more than the {MAX_PATHS} that there are; take fewer",
+        )

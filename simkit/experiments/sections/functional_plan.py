@@ -7,9 +7,9 @@ from typing import Literal
 import numpy as np
 from simkit_solvers.problems.schedule import ON_STEP
 
-from simkit.config.diagnostics import Mistakes
+from simkit.config.diagnostics import SettingError
 from simkit.config.documents import KeyPath
-from simkit.experiments.constants import Constants, evaluated
+from simkit.experiments.constants import Constants
 from simkit.experiments.ends_of_steps import inside_a_step
 from simkit.expressions.expression import Functional
 from simkit.observe.monitors import OVER_TIME
@@ -43,28 +43,31 @@ class Seen:
     moving: frozenset[str] = frozenset()
 
 
-def check_functionals(observable: Observable, seen: Seen, path: KeyPath, mistakes: Mistakes) -> None:
+def check_functionals(observable: Observable, seen: Seen, path: KeyPath, constants: Constants) -> None:
     """Add a mistake for each functional that the run does not know, and for an `every` that does not fit."""
+    diagnostics = constants.diagnostics
     kinds = {f.kind for f in observable.functionals}
     if seen.clock != "steps":
         for kind in sorted(kinds - {*KNOWN[seen.clock]}):
-            mistakes.add((*path, "value"), f"{kind}(…) {_reason(kind, seen.clock)}")
+            diagnostics.add((*path, "value"), f"{kind}(…) {_reason(kind, seen.clock)}")
     if seen.clock == "events":
-        _refuse_moving(observable, seen.moving, (*path, "value"), mistakes)
+        for each in observable.functionals:
+            with diagnostics.collecting():
+                _refuse_moving(each, seen.moving, (*path, "value"))
     every, steps = observable.every, seen.steps
     if every is None:
         return
     path = (*path, "every")
     if not kinds - {"at"}:
-        mistakes.add(path, "has no effect: value has no path functional that looks at every step")
+        diagnostics.add(path, "has no effect: value has no path functional that looks at every step")
     elif seen.clock != "steps":
-        mistakes.add(path, "paths have no common steps to count; leave it out")
+        diagnostics.add(path, "paths have no common steps to count; leave it out")
     elif steps is not None and every > steps:
-        mistakes.add(path, f"must be at most the {steps} steps, got {every}")
+        diagnostics.add(path, f"must be at most the {steps} steps, got {every}")
     elif steps is not None and steps % every:
         for kind in kinds & set(OVER_TIME):
             message = f"{every} does not divide the {steps} steps, and the {kind} would end early"
-            mistakes.add(path, message)
+            diagnostics.add(path, message)
 
 
 def _reason(kind: str, clock: Clock) -> str:
@@ -77,47 +80,49 @@ def _reason(kind: str, clock: Clock) -> str:
     return "knows paths that a noise drives without pause; take the condition itself, as in hitting_time(…)"
 
 
-def _refuse_moving(
-    observable: Observable, moving: Collection[str], path: KeyPath, mistakes: Mistakes
-) -> None:
+def _refuse_moving(functional: Functional, moving: Collection[str], path: KeyPath) -> None:
     """What changes between events is seen at events only: no condition may be made of it, and no extreme."""
-    for each in observable.functionals:
-        watched = each.arguments[-1] if each.kind in ("first", "hitting_time") else each.argument
-        found = watched.names & {*moving} if each.kind != "at" else frozenset()
-        if found:
-            message = (
-                f"{each.kind}(…): {min(found)} in {watched.text} changes between events, and the path is "
-                "seen when they happen; take counts, constants and curves with interpolation: previous there"
-            )
-            mistakes.add(path, message)
+    kind = functional.kind
+    watched = functional.arguments[-1] if kind in ("first", "hitting_time") else functional.argument
+    changing = watched.names & {*moving} if kind != "at" else frozenset()
+    if changing:
+        raise SettingError(
+            path,
+            f"{kind}(…): {min(changing)} in {watched.text} changes between events, and the path is "
+            "seen when they happen; take counts, constants and curves with interpolation: previous there",
+        )
 
 
 def dates_of_functionals(
-    observable: Observable, constants: Constants, seen: Seen, path: KeyPath, mistakes: Mistakes
+    observable: Observable, constants: Constants, seen: Seen, path: KeyPath
 ) -> dict[Functional, float]:
     """When each functional `at` looks, as a fraction of the run."""
-    found = {}
+    dates: dict[Functional, float] = {}
     for functional in dict.fromkeys(f for f in observable.functionals if f.kind == "at"):
-        text = functional.arguments[1]
-        what = f"at({functional.argument.text}, {text.text})"
-        strange = text.names - set(constants.names)
-        if strange:
-            message = f"{what}: the time is an expression of constants, and {min(strange)} is none"
-            mistakes.add(path, message)
-            continue
-        date = evaluated(mistakes, path, text, constants.values)
-        if date is None or seen.ends is None:
-            continue
-        t0, t1 = seen.ends
-        if not t0 <= date <= t1:
-            mistakes.add(path, f"{what}: the time must be from t0 = {t0:g} to t1 = {t1:g}, got {date:g}")
-            continue
-        reason = _between(date, seen)
-        if reason is not None:
-            mistakes.add(path, f"{what}: {reason}")
-            continue
-        found[functional] = (date - t0) / (t1 - t0)
-    return found
+        with constants.diagnostics.collecting():
+            fraction = _date_of(functional, constants, seen, path)
+            if fraction is not None:
+                dates[functional] = fraction
+    return dates
+
+
+def _date_of(functional: Functional, constants: Constants, seen: Seen, path: KeyPath) -> float | None:
+    text = functional.arguments[1]
+    what = f"at({functional.argument.text}, {text.text})"
+    strange = text.names - set(constants.names)
+    if strange:
+        message = f"{what}: the time is an expression of constants, and {min(strange)} is none"
+        raise SettingError(path, message)
+    date = constants.evaluated(path, text)
+    if date is None or seen.ends is None:
+        return None
+    t0, t1 = seen.ends
+    if not t0 <= date <= t1:
+        raise SettingError(path, f"{what}: the time must be from t0 = {t0:g} to t1 = {t1:g}, got {date:g}")
+    reason = _between(date, seen)
+    if reason is not None:
+        raise SettingError(path, f"{what}: {reason}")
+    return (date - t0) / (t1 - t0)
 
 
 def _between(date: float, seen: Seen) -> str | None:

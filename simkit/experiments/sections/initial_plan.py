@@ -3,15 +3,16 @@
 import dataclasses
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
-from simkit.config.diagnostics import Mistakes
+from simkit.config.diagnostics import Diagnostics, SettingError
 from simkit.config.documents import Document, KeyPath
 from simkit.config.settings import Ensemble, FromFile, Initial, PerPath, RandomValue
 from simkit.ensemble.initial import Distribution, Kind, PathValues
-from simkit.experiments.constants import Constants, compiled, evaluated
+from simkit.experiments.constants import Constants
 from simkit.experiments.indexed_names import places, written_out
 from simkit.experiments.sections.model_plan import ModelPlan
 from simkit.experiments.start_files import StartFile, read_start_file
@@ -55,18 +56,16 @@ class InitialValue:
 class StartFiles:
     """The files of one experiment, each read once."""
 
-    def __init__(self, mistakes: Mistakes):
-        self.mistakes = mistakes
+    def __init__(self, folder: Path):
+        self.folder = folder
         self.read: dict[tuple[str, str | None], StartFile] = {}
 
-    def column(self, section: FromFile, variable: str, path: KeyPath) -> Origin | None:
-        """The numbers that a section names; `None` and a mistake where they cannot be had."""
-        if section._origin is not None:
-            return section._origin
+    def column(self, section: FromFile, variable: str, path: KeyPath) -> Origin:
+        """The numbers that a section at a path names."""
         key = section.file, section.variant
         try:
             if key not in self.read:
-                where = self.mistakes.document.folder / section.file
+                where = self.folder / section.file
                 self.read[key] = read_start_file(where, section.file, section.variant)
             file = self.read[key]
             if section.sha256 not in (None, file.sha256):
@@ -76,40 +75,40 @@ class StartFiles:
                 )
             return Origin(section, file, file.column(section.column or variable))
         except ValueError as error:
-            self.mistakes.add(path, str(error))
-            return None
+            raise SettingError(path, str(error)) from error
 
 
 def plan_initial(
-    section: dict[str, Initial] | None, plan: ModelPlan | None, constants: Constants, mistakes: Mistakes
+    section: dict[str, Initial] | None, plan: ModelPlan | None, constants: Constants
 ) -> dict[str, InitialValue]:
     """The initial values that are right, in the order of the model's variables."""
-    found = {}
-    files = StartFiles(mistakes)
+    found: dict[str, InitialValue] = {}
+    diagnostics = constants.diagnostics
+    files = StartFiles(diagnostics.document.folder)
     given, others = _without_file(section or {})
     where = places(given, () if plan is None else plan.variables)
     if plan is not None:
-        given = written_out(given, plan.variables, ("initial",), mistakes)
+        given = written_out(given, plan.variables, ("initial",), diagnostics)
     for name, value in given.items():
         path = ("initial", *where[name])
         if plan is not None and name not in plan.variables:
             rest = [known for known in plan.variables if known not in given]
             hint = did_you_mean(name, rest or plan.variables)
-            mistakes.add(path, f"unknown variable of the model{hint}", at_key=True)
-        initial = _initial_value(name, value, path, constants, files, mistakes)
-        if initial is not None:
-            found[name] = initial
+            diagnostics.add(path, f"unknown variable of the model{hint}", at_key=True)
+        with diagnostics.collecting():
+            initial = _initial_value(name, value, path, constants, files)
+            if initial is not None:
+                found[name] = initial
     if plan is None or section is None:
         return found
     for name in plan.variables:
         if name in given or name in where:
             continue
         if others is None:
-            mistakes.add_missing(("initial", name), f"is missing; the value of {name} at t0")
+            diagnostics.add_missing(("initial", name), f"is missing; the value of {name} at t0")
             continue
-        initial = _from_file(name, FromFile(file=others), ("initial", ALL_OTHERS), files)
-        if initial is not None:
-            found[name] = initial
+        with diagnostics.collecting():
+            found[name] = _from_file(name, FromFile(file=others), ("initial", ALL_OTHERS), files)
     return {name: found[name] for name in plan.variables if name in found}
 
 
@@ -120,30 +119,26 @@ def starts_per_path(section: Mapping[str, Initial]) -> bool:
     )
 
 
-def plan_paths(
-    ensemble: Ensemble | None, initial: Mapping[str, InitialValue], default: int, mistakes: Mistakes
-) -> Ensemble | None:
+def plan_paths(ensemble: Ensemble, initial: Mapping[str, InitialValue], default: int | None) -> Ensemble:
     """The ensemble with its number of paths, which a number of rows must divide and is the default of.
 
-    A run that stored some of its paths is not taken for all of them.
+    Without a default it stays without a number of paths. A run that stored some of its paths is not taken for
+    all of them.
     """
     for name, value in initial.items():
         origin = value.origin
         stored = 0 if origin is None else len(origin.numbers)
-        wanted = None if ensemble is None else ensemble.paths
+        wanted = ensemble.paths
         if origin is not None and stored < origin.file.paths and (wanted is None or wanted > stored):
             message = (
                 f"{origin.section.file} holds {stored} of the {origin.file.paths} paths; make it again with "
                 f"`save: {{paths: all}}`, or begin from these with `ensemble: {{paths: {stored}}}`"
             )
-            mistakes.add(("initial", name), message)
-            return ensemble
+            raise SettingError(("initial", name), message)
     rows = {name: len(value.rows.numbers) for name, value in initial.items() if value.rows is not None}
-    if ensemble is None or (ensemble.paths is not None and not rows):
-        return ensemble
-    if ensemble.paths is None and mistakes.found:
-        return ensemble
     if ensemble.paths is None:
+        if default is None:
+            return ensemble
         return ensemble.model_copy(update={"paths": math.lcm(*rows.values()) if rows else default})
     for name, count in rows.items():
         if ensemble.paths % count:
@@ -152,25 +147,19 @@ def plan_paths(
             message = (
                 f"{ensemble.paths} is not a multiple of the {count} initial values of {name}; take {choices}"
             )
-            mistakes.add(("ensemble", "paths"), message)
-            break
+            raise SettingError(("ensemble", "paths"), message)
     return ensemble
 
 
-def refuse_seed(
-    ensemble: Ensemble | None, initial: Mapping[str, InitialValue], stochastic: bool, mistakes: Mistakes
-) -> None:
-    """The seed of the run that made the initial values: the noise they depend on would come again."""
-    if not stochastic or ensemble is None:
-        return
+def refuse_seed(ensemble: Ensemble, initial: Mapping[str, InitialValue]) -> None:
+    """Raise `SettingError` for the seed of the run that made the initial values, whose noise would return."""
     for value in initial.values():
         if value.origin is not None and value.origin.file.seed == ensemble.seed:
             message = (
                 f"{ensemble.seed} is also the seed of {value.origin.section.file}: these paths would meet "
                 "the noise that made their initial values; take another seed"
             )
-            mistakes.add(("ensemble", "seed"), message)
-            return
+            raise SettingError(("ensemble", "seed"), message)
 
 
 def resolved_initial(
@@ -180,7 +169,7 @@ def resolved_initial(
     origins = {name: value.origin for name, value in planned.items() if value.origin is not None}
     many = {name: origin for name, origin in origins.items() if len(origin.numbers) > 1}
     short = sum(len(origin.numbers) for origin in many.values()) <= INLINE
-    given = written_out(_without_file(section)[0], planned.keys(), ("initial",), Mistakes(Document({})))
+    given = written_out(_without_file(section)[0], planned.keys(), ("initial",), Diagnostics(Document({})))
     found: dict[str, Initial] = {}
     for name in planned:
         origin = origins.get(name)
@@ -192,9 +181,7 @@ def resolved_initial(
             found[name] = PerPath(values=origin.numbers.tolist())
         else:
             column = origin.section.column or name
-            long = origin.section.model_copy(update={"column": column, "sha256": origin.file.sha256})
-            long._origin = origin
-            found[name] = long
+            found[name] = origin.section.model_copy(update={"column": column, "sha256": origin.file.sha256})
     return found
 
 
@@ -207,7 +194,7 @@ def _without_file(section: Mapping[str, Initial]) -> tuple[dict[str, Initial], s
 
 
 def _initial_value(
-    name: str, value: Initial, path: KeyPath, constants: Constants, files: StartFiles, mistakes: Mistakes
+    name: str, value: Initial, path: KeyPath, constants: Constants, files: StartFiles
 ) -> InitialValue | None:
     if isinstance(value, FromFile):
         return _from_file(name, value, path, files)
@@ -218,30 +205,27 @@ def _initial_value(
     if isinstance(value, RandomValue):
         given = {kind: pair for kind, pair in value if pair is not None}
         if len(given) != 1:
-            mistakes.add_missing(path, "must have exactly one of normal, lognormal and uniform")
+            constants.diagnostics.add_missing(path, "must have exactly one of normal, lognormal and uniform")
             return None
         ((kind, texts),) = given.items()
         places = [(*path, kind, i) for i in range(len(texts))]
     else:
         kind, texts, places = None, [value], [path]
-    expressions = [
-        compiled(mistakes, p, text, constants.names) for p, text in zip(places, texts, strict=True)
-    ]
-    numbers = [evaluated(mistakes, p, e, constants.values) for p, e in zip(places, expressions, strict=True)]
-    if any(number is None for number in numbers):
+    numbers = [constants.number(place, text) for place, text in zip(places, texts, strict=True)]
+    expressions = tuple(number[0] for number in numbers if number is not None)
+    if len(expressions) < len(numbers):
         return None
-    initial = InitialValue(cast(Kind | None, kind), tuple(e for e in expressions if e is not None))
+    initial = InitialValue(cast(Kind | None, kind), expressions)
     try:
         initial.bound(constants.values)
     except ValueError as error:
-        mistakes.add((*path, kind or ""), str(error).removeprefix(f"{kind}: "))
-        return None
+        raise SettingError((*path, kind or ""), str(error).removeprefix(f"{kind}: ")) from error
     return initial
 
 
-def _from_file(name: str, section: FromFile, path: KeyPath, files: StartFiles) -> InitialValue | None:
+def _from_file(name: str, section: FromFile, path: KeyPath, files: StartFiles) -> InitialValue:
     origin = files.column(section, name, path)
-    return None if origin is None else _of_rows(origin.numbers, origin)
+    return _of_rows(origin.numbers, origin)
 
 
 def _of_rows(numbers: np.ndarray, origin: Origin | None) -> InitialValue:

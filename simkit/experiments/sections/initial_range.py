@@ -7,7 +7,6 @@ from simkit_solvers.problems.problem import AbstractODE, variables_of
 from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
 from simkit_solvers.problems.schedule import model_of
 
-from simkit.config.diagnostics import Mistakes
 from simkit.config.documents import KeyPath
 from simkit.ensemble.initial import Distribution, PathValues
 from simkit.experiments.constants import Constants
@@ -18,7 +17,6 @@ def refuse_out_of_range(
     initial: Mapping[str, InitialValue],
     problem: AbstractODE | None,
     constants: Constants,
-    mistakes: Mistakes,
 ) -> None:
     """Values below the least that a variable may have at t0; of a law with bounds, its lower one.
 
@@ -42,4 +40,4 @@ def refuse_out_of_range(
         below = np.flatnonzero(numbers < least)
         if len(below):
             wanted = f"must be >= {least:g}, {quantity.description or f'the amount of {name}'}"
-            mistakes.add(path, f"{value.place(below[0])}{wanted}; got {numbers[below[0]]:g}")
+            constants.diagnostics.add(path, f"{value.place(below[0])}{wanted}; got {numbers[below[0]]:g}")

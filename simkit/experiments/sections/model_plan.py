@@ -1,19 +1,19 @@
 """From the `model` section to a problem that can be made again for other constants."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from simkit_physics import MODELS
 from simkit_physics.sized import is_sized, of_size
 from simkit_solvers.problems.problem import AbstractODE, parameters_of
 
-from simkit.config.diagnostics import Mistakes
+from simkit.config.diagnostics import Diagnostics, SettingError
 from simkit.config.documents import Document, KeyPath
 from simkit.config.settings import NamedModel
-from simkit.experiments.constants import Constants, compiled, evaluated
+from simkit.experiments.constants import Constants, itself
 from simkit.experiments.indexed_names import pair_names, places, turned_pairs, written_out
-from simkit.expressions.expression import Expression
+from simkit.expressions.expression import Expression, check_name
 from simkit.suggestions import did_you_mean, shown
 
 
@@ -56,18 +56,6 @@ def bound_parameters(expressions: Mapping[str, Expression], constants: Mapping[s
     }
 
 
-def refuse_ambiguous(
-    mistakes: Mistakes, path: KeyPath, expression: Expression | None, ambiguous: frozenset[str]
-) -> None:
-    """Add a mistake when an expression uses a name that could mean a constant or a parameter."""
-    for name in sorted(expression.names & ambiguous) if expression else ():
-        mistakes.add(
-            path,
-            f"{name} is a constant and also a parameter of the model; rename the constant, or give the "
-            f"parameter as {name}: {name}",
-        )
-
-
 @dataclasses.dataclass(frozen=True)
 class ParameterValues:
     """Parameters as expressions of constants, those that could be evaluated, and the ambiguous names."""
@@ -81,15 +69,14 @@ def parameter_values(
     given: Mapping[str, float | str],
     place: KeyPath,
     constants: Constants,
-    mistakes: Mistakes,
     places: Mapping[str, KeyPath] | None = None,
 ) -> ParameterValues:
     """Compile and evaluate the parameters given at a place, or for short forms at `places` below it."""
     expressions, values, ambiguous = {}, {}, set()
     for name, text in given.items():
         path = (*place, *(places or {}).get(name, (name,)))
-        expression = compiled(mistakes, path, text, constants.names)
-        number = evaluated(mistakes, path, expression, constants.values)
+        expression = constants.compiled(path, text)
+        number = constants.evaluated(path, expression)
         if expression is not None:
             expressions[name] = expression
             if name in constants.names and expression.text != name:
@@ -99,25 +86,76 @@ def parameter_values(
     return ParameterValues(expressions, values, frozenset(ambiguous))
 
 
-def _sized(cls: Any, size: Any, mistakes: Mistakes) -> Any:
-    """The class of the size asked for; `None` and a mistake where there is none."""
+def plan_of_equations(
+    variables: tuple[str, ...],
+    own: ParameterValues,
+    given: Collection[str],
+    used: Collection[str],
+    constants: Constants,
+    reserved: Collection[str],
+    make: Callable[[tuple[str, ...]], type | None],
+) -> ModelPlan:
+    """The plan of a model written in the file, whose equations have `used` these names.
+
+    Beside its `own` parameters, of which those are `given`, constants that it uses become parameters, so that
+    derivatives reach them. `make` gives the model's class for all of them, `None` where it is wrong.
+    """
+    borrowed = borrowed_names(used, given, constants)
+    for name in borrowed:
+        if name in reserved:
+            constants.diagnostics.add(constants.place(name), reserved_name(name), at_key=True)
+    expressions = own.expressions | {name: itself(name) for name in borrowed}
+    values = own.values | {name: constants.values[name] for name in borrowed}
+    parameters = (*given, *borrowed)
+    complete = values.keys() == {*parameters} and {*used} <= {*variables, *parameters, "t"}
+    model = make(parameters) if complete else None
+    problem = None if model is None else model(**values)
+    return ModelPlan(variables, parameters, own.ambiguous, expressions, values, problem)
+
+
+def borrowed_names(used: Collection[str], given: Collection[str], constants: Constants) -> list[str]:
+    """The constants among the names that equations have used."""
+    return [name for name in constants.expressions if name in used and name not in given]
+
+
+def reserved_name(name: str) -> str:
+    """Why a parameter cannot have the name of a part of a model."""
+    return f"{name!r} is the name of a part of a model; choose another"
+
+
+def check_parameter_names(
+    given: Collection[str],
+    variables: Collection[str],
+    reserved: Collection[str],
+    constants: Constants,
+    variable: str = "a state variable",
+) -> None:
+    """Add what is wrong with the names of parameters under `model.parameters`."""
+    for name in given:
+        reason = check_name(name) or (reserved_name(name) if name in reserved else None)
+        if name in variables:
+            reason = f"{name} is {variable}; choose another name"
+        if reason:
+            constants.diagnostics.add(("model", "parameters", name), reason, at_key=True)
+
+
+def _sized(cls: Any, size: Any) -> Any:
+    """The class of the size asked for."""
     smallest, largest = cls.sizes
     if not isinstance(size, float) or size != size // 1:
         message = f"must be a whole number from {smallest} to {largest}, got {shown(size)}"
-        mistakes.add(("model", "size"), message)
-        return None
+        raise SettingError(("model", "size"), message)
     try:
         return of_size(cls, int(size))
     except ValueError as error:
-        mistakes.add(("model", "size"), str(error))
-        return None
+        raise SettingError(("model", "size"), str(error)) from error
 
 
 def _missing_size(cls: Any, given: Mapping[str, Any]) -> str | None:
     """What to say where the parameters are those of another size than the class has."""
 
     def fits(size: int) -> bool:
-        names, ignored = cls.parts(size).parameters, Mistakes(Document({}))
+        names, ignored = cls.parts(size).parameters, Diagnostics(Document({}))
         return written_out(given, names, (), ignored).keys() == names.keys() and not ignored.found
 
     smallest, largest = cls.sizes
@@ -139,25 +177,24 @@ def _missing_pairs(given: Mapping[str, Any], specs: Mapping[str, Any]) -> dict[s
     return found
 
 
-def plan_named(section: NamedModel, constants: Constants, mistakes: Mistakes) -> ModelPlan | None:
-    """The plan of a registered model; `None` for an unknown name."""
+def plan_named(section: NamedModel, constants: Constants) -> ModelPlan | None:
+    """The plan of a registered model, `None` where its size is missing. Raises `SettingError` for an unknown
+    name or size."""
+    diagnostics = constants.diagnostics
     cls: Any = MODELS.get(section.type)
     if cls is None:
         hint = did_you_mean(section.type, MODELS)
         own = "; `simkit --import MODULE run ...` enters your own"
-        mistakes.add(("model", "type"), f"unknown model {shown(section.type)}{hint or own}")
-        return None
+        raise SettingError(("model", "type"), f"unknown model {shown(section.type)}{hint or own}")
     given = dict(section.__pydantic_extra__ or {})
     if "size" in given and is_sized(cls):
-        cls = _sized(cls, given.pop("size"), mistakes)
-        if cls is None:
-            return None
+        cls = _sized(cls, given.pop("size"))
     elif is_sized(cls) and (message := _missing_size(cls, given)):
-        mistakes.add_missing(("model", "size"), message)
+        diagnostics.add_missing(("model", "size"), message)
         return None
     specs = parameters_of(cls)
     where = places(given, specs)
-    given = written_out(given, specs, ("model",), mistakes)
+    given = written_out(given, specs, ("model",), diagnostics)
     turned = turned_pairs(specs)
     for name in given:
         if name not in specs:
@@ -165,28 +202,28 @@ def plan_named(section: NamedModel, constants: Constants, mistakes: Mistakes) ->
             hint = did_you_mean(turned.get(name, name), [turned[name]] if name in turned else rest or specs)
             if "did you mean" not in hint:
                 hint = f"; known: {', '.join(specs)}" if len(specs) <= 12 else ""
-            mistakes.add(("model", name), f"unknown parameter of {section.type}{hint}", at_key=True)
+            diagnostics.add(("model", name), f"unknown parameter of {section.type}{hint}", at_key=True)
     pairs = _missing_pairs(given, specs)
     for key, names in pairs.items():
         what = f"the correlation of all pairs, their matrix, or {names[0]} to {names[-1]} one by one"
-        mistakes.add_missing(("model", key), f"is missing; {what}")
+        diagnostics.add_missing(("model", key), f"is missing; {what}")
     listed = {name for names in pairs.values() for name in names}
     for name, spec in specs.items():
         if name not in where and name not in listed:
-            mistakes.add_missing(("model", name), f"is missing; {spec.description} ({spec.unit})")
+            diagnostics.add_missing(("model", name), f"is missing; {spec.description} ({spec.unit})")
     known = {name: text for name, text in given.items() if name in specs}
-    found = parameter_values(known, ("model",), constants, mistakes, where)
+    found = parameter_values(known, ("model",), constants, where)
     admitted = True
     for name, value in found.values.items():
         if not specs[name].admits(value):
             admitted = False
-            mistakes.add(("model", *where[name]), f"must be {specs[name].range}, got {value:g}")
+            diagnostics.add(("model", *where[name]), f"must be {specs[name].range}, got {value:g}")
     problem = None
     if admitted and found.values.keys() == specs.keys():
         try:
             problem = cls(**found.values)
         except ValueError as error:  # what a model says of parameters that do not go together
-            mistakes.add(("model",), str(error))
+            diagnostics.add(("model",), str(error))
     return ModelPlan(
         tuple(cls.State._fields), tuple(specs), found.ambiguous, found.expressions, found.values, problem
     )

@@ -1,14 +1,14 @@
 """From the `observe` section to compiled observables."""
 
+import functools
 from typing import NamedTuple
 
 from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
 
 from simkit.closed_forms import CLOSED_FORMS
-from simkit.config.diagnostics import Mistakes
 from simkit.config.settings import ObservableSettings
 from simkit.ensemble.simulation import ObservableInfo
-from simkit.experiments.constants import Constants, compiled, evaluated
+from simkit.experiments.constants import Constants
 from simkit.experiments.sections.exercise_plan import plan_exercise
 from simkit.experiments.sections.functional_plan import (
     Seen,
@@ -16,7 +16,7 @@ from simkit.experiments.sections.functional_plan import (
     dates_of_functionals,
     with_dates,
 )
-from simkit.experiments.sections.model_plan import ModelPlan, refuse_ambiguous
+from simkit.experiments.sections.model_plan import ModelPlan
 from simkit.expressions.expression import check_spelling
 from simkit.observe.observables import Observable
 from simkit.results.result_names import clash
@@ -35,14 +35,15 @@ def plan_observables(
     plan: ModelPlan | None,
     constants: Constants,
     seen: Seen,
-    mistakes: Mistakes,
 ) -> PlannedObservables:
     """The observables that are right."""
+    diagnostics = constants.diagnostics
     observables, dates = [], []
     info = {}
     fixed = None if plan is None else [*plan.parameters, *constants.names, "t"]
     names = None if plan is None or fixed is None else [*plan.variables, *fixed, *plan.curves]
     ambiguous = frozenset() if plan is None else plan.ambiguous
+    compiled = functools.partial(constants.compiled, ambiguous=ambiguous, closed_forms=CLOSED_FORMS)
     values = {} if plan is None else {**constants.values, **plan.values}
     if seen.ends is not None:
         values["t"] = seen.ends[1]
@@ -57,32 +58,29 @@ def plan_observables(
                 both = f"{clashing[0]} and {name} would both have a result {clashing[1]}"
                 reason = f"{both} in the dataset; choose another name"
         if reason:
-            mistakes.add(path, reason, at_key=True)
-        place = (*path, "value")
-        value = compiled(mistakes, place, settings.value, names, functionals=True, closed_forms=CLOSED_FORMS)
-        refuse_ambiguous(mistakes, place, value, ambiguous)
+            diagnostics.add(path, reason, at_key=True)
+        value = compiled((*path, "value"), settings.value, names, functionals=True)
         exact = None
         if settings.exact is not None:
             place = (*path, "exact")
-            expression = compiled(mistakes, place, settings.exact, fixed, closed_forms=CLOSED_FORMS)
-            refuse_ambiguous(mistakes, place, expression, ambiguous)
+            expression = compiled(place, settings.exact, fixed)
             changing = expression.names & plan.changing if expression and plan else frozenset()
             if changing:
-                mistakes.add(place, f"{min(changing)} changes with time; write the exact value without it")
-            exact = evaluated(mistakes, place, expression, values)
+                diagnostics.add(place, f"{min(changing)} changes with time; write the exact value without it")
+            exact = constants.evaluated(place, expression, values)
         jumps = plan is not None and isinstance(plan.problem, AbstractJumpDiffusion)
         if jumps and value is not None and any(f.kind == "no_touch" for f in value.functionals):
-            mistakes.add(
+            diagnostics.add(
                 (*path, "value"),
                 "no_touch knows paths without jumps between the steps, and the model jumps; watch at the "
                 "ends of steps, such as min(S) > B",
             )
         if value is not None:
             steps = seen.steps
-            exercise = plan_exercise(settings, plan, names, steps, seen.ends, constants, path, mistakes)
+            exercise = plan_exercise(settings, plan, names, steps, seen.ends, constants, path)
             observable = Observable(name, value, settings.every, exercise)
-            check_functionals(observable, seen, path, mistakes)
-            dates.append(dates_of_functionals(observable, constants, seen, (*path, "value"), mistakes))
+            check_functionals(observable, seen, path, constants)
+            dates.append(dates_of_functionals(observable, constants, seen, (*path, "value")))
             observables.append(observable)
             info[name] = ObservableInfo(settings.unit, value.text, settings.at, exact)
     return PlannedObservables(*with_dates(observables, dates, seen), info)

@@ -15,13 +15,13 @@ from simkit_solvers.problems.problem import AbstractODE, parameters_of
 from simkit_solvers.problems.schedule import Event, scheduled
 
 from simkit.closed_forms import CLOSED_FORMS
-from simkit.config.diagnostics import Mistakes
+from simkit.config.diagnostics import SettingError
 from simkit.config.documents import KeyPath
 from simkit.config.settings import EventSettings, ObservableSettings
-from simkit.experiments.constants import Constants, compiled, evaluated
+from simkit.experiments.constants import Constants
 from simkit.experiments.ends_of_steps import increasing_times, inside_a_step
 from simkit.experiments.sections.curve_plan import CurvePlan
-from simkit.experiments.sections.model_plan import ModelPlan, bound_parameters, refuse_ambiguous
+from simkit.experiments.sections.model_plan import ModelPlan, bound_parameters
 from simkit.expressions.expression import Expression, ExpressionError, compile_expression
 from simkit.observe.time_functions import SetVariables, TimeExpression
 from simkit.suggestions import did_you_mean
@@ -67,17 +67,18 @@ def plan_events(
     constants: Constants,
     curves: Iterable[str],
     span: Span | None,
-    mistakes: Mistakes,
 ) -> tuple[EventPlan, ...]:
     """The events that are right, in the order of the file."""
-    found = []
+    found, diagnostics = [], constants.diagnostics
+    ambiguous = frozenset() if plan is None else plan.ambiguous
     for name, settings in (section or {}).items():
         place = ("events", name)
-        before = len(mistakes.found)
-        times = _times(place, settings, constants, span, mistakes)
-        values = []
+        before = len(diagnostics.found)
+        times, values = None, []
+        with diagnostics.collecting():
+            times = _times(place, settings, constants, span)
         if not settings.set:
-            mistakes.add((*place, "set"), "needs at least one state variable")
+            diagnostics.add((*place, "set"), "needs at least one state variable")
         for variable, text in settings.set.items():
             path = (*place, "set", variable)
             names = None
@@ -85,41 +86,35 @@ def plan_events(
                 names = [*plan.variables, *plan.parameters, *constants.names, *curves, "t"]
                 if variable not in plan.variables:
                     hint = did_you_mean(variable, plan.variables)
-                    mistakes.add(path, f"unknown variable of the model{hint}", at_key=True)
-            value = compiled(mistakes, path, text, names)
-            refuse_ambiguous(mistakes, path, value, frozenset() if plan is None else plan.ambiguous)
+                    diagnostics.add(path, f"unknown variable of the model{hint}", at_key=True)
+            value = constants.compiled(path, text, names, ambiguous=ambiguous)
             if value is not None:
                 values.append((variable, value))
-        if times is not None and len(mistakes.found) == before:
+        if times is not None and len(diagnostics.found) == before:
             found.append(EventPlan(name, times, tuple(values)))
     return tuple(found)
 
 
 def _times(
-    place: KeyPath,
-    settings: EventSettings,
-    constants: Constants,
-    span: Span | None,
-    mistakes: Mistakes,
+    place: KeyPath, settings: EventSettings, constants: Constants, span: Span | None
 ) -> tuple[Callable[[Mapping[str, Any]], Any], ...] | None:
     """The times as functions of the constants, `None` where they are wrong."""
+    diagnostics = constants.diagnostics
     if (settings.at is None) == (settings.every is None):
-        mistakes.add_missing((*place, "at"), "give either at, the times, or every, the time between them")
+        diagnostics.add_missing((*place, "at"), "give either at, the times, or every, the time between them")
         return None
     ends = None if span is None else tuple(float(end(constants.values)) for end in span)
     if settings.at is None:
-        return _regular(place, settings, constants, span, ends, mistakes)
+        return _regular(place, settings, constants, span, ends)
     for key in ("first", "last"):
         if getattr(settings, key) is not None:
-            mistakes.add((*place, key), "has no effect without every", at_key=True)
-    given = mistakes.document.data.get("events", {}).get(place[1], {})
-    several = isinstance(given.get("at") if isinstance(given, dict) else None, list)
+            diagnostics.add((*place, key), "has no effect without every", at_key=True)
+    several = isinstance(diagnostics.written(*place).get("at"), list)
     texts = {(*place, "at", i) if several else (*place, "at"): text for i, text in enumerate(settings.at)}
-    found = increasing_times(texts, constants, mistakes)
+    found = increasing_times(texts, constants)
     for path, _, time in found or ():
         if ends is not None and not ends[0] <= time <= ends[1]:
-            mistakes.add(path, f"must be from t0 = {ends[0]:g} to t1 = {ends[1]:g}, got {time:g}")
-            return None
+            raise SettingError(path, f"must be from t0 = {ends[0]:g} to t1 = {ends[1]:g}, got {time:g}")
     return None if found is None else tuple(expression for _, expression, _ in found)
 
 
@@ -129,7 +124,6 @@ def _regular(
     constants: Constants,
     span: Span | None,
     ends: tuple[float, ...] | None,
-    mistakes: Mistakes,
 ) -> tuple[Callable[[Mapping[str, Any]], Any], ...] | None:
     """Equally spaced times; how many there are follows from the constants in the file."""
     texts = {"every": settings.every, "first": settings.first, "last": settings.last}
@@ -138,31 +132,27 @@ def _regular(
     for key, text in texts.items():
         if text is None:
             continue
-        expression = compiled(mistakes, (*place, key), text, constants.names)
-        number = evaluated(mistakes, (*place, key), expression, constants.values)
-        if expression is None or number is None:
+        both = constants.number((*place, key), text)
+        if both is None:
             return None
-        expressions[key], numbers[key] = expression, number
+        expressions[key], numbers[key] = both
     if span is None or ends is None:
         return None
     every, (t0, t1) = numbers["every"], ends
     if not every > 0:
-        mistakes.add((*place, "every"), f"must be positive, got {every:g}")
-        return None
+        raise SettingError((*place, "every"), f"must be positive, got {every:g}")
     rounding = ON_TIME * (t1 - t0)
     first = numbers.get("first", t0 + every)
     last = numbers.get("last", t1 - 2 * rounding)
     for key, time in (("first", first), ("last", last)):
         if key in numbers and not t0 <= time <= t1:
-            mistakes.add((*place, key), f"must be from t0 = {t0:g} to t1 = {t1:g}, got {time:g}")
-            return None
+            raise SettingError((*place, key), f"must be from t0 = {t0:g} to t1 = {t1:g}, got {time:g}")
     count = math.floor((last - first + rounding) / every) + 1
     if count < 1:
-        mistakes.add((*place, "every"), f"the first time would be {first:g}, after the last, {last:g}")
-        return None
+        message = f"the first time would be {first:g}, after the last, {last:g}"
+        raise SettingError((*place, "every"), message)
     if count > MOST_TIMES:
-        mistakes.add((*place, "every"), f"gives {count} times; there may be {MOST_TIMES}")
-        return None
+        raise SettingError((*place, "every"), f"gives {count} times; there may be {MOST_TIMES}")
     start, step = span[0], expressions["every"]
 
     def occurrence(i: int):
@@ -178,15 +168,14 @@ def _regular(
 def refuse_events(
     events: tuple[EventPlan, ...],
     constants: Constants,
-    grid: AnyGrid | None,
+    grid: AnyGrid,
     stochastic: bool,
-    mistakes: Mistakes,
 ) -> None:
-    """What a grid cannot meet: times inside a step, and any events where steps are those of a tree."""
-    if not events or grid is None:
+    """Raise `SettingError` for times inside a step, and for events where steps are those of a tree."""
+    if not events:
         return
     if isinstance(grid, AdaptiveGrid) and stochastic:
-        mistakes.add(
+        raise SettingError(
             ("events",),
             "adaptive steps of stochastic equations halve intervals and do not end at given times; give "
             "time.steps in place of rtol and atol",
@@ -197,20 +186,18 @@ def refuse_events(
     times = [float(time(constants.values)) for event in events for time in event.times]
     reason = inside_a_step(times, _ends(grid), grid.steps, "other times")
     if reason is not None:
-        mistakes.add(("events",), reason, at_key=True)
+        raise SettingError(("events",), reason, at_key=True)
 
 
-def refuse_jumps_inside(curves: Mapping[str, CurvePlan], grid: AnyGrid | None, mistakes: Mistakes) -> None:
-    """Jumps of curves that are inside a step of a fixed grid, where the whole step would take one value."""
-    if not isinstance(grid, Grid):
+def refuse_jumps_inside(name: str, curve: CurvePlan, grid: AnyGrid) -> None:
+    """Raise `SettingError` where a curve jumps inside a fixed step, all of which would take one value."""
+    if not isinstance(grid, Grid) or curve.interpolation != "previous":
         return
     t0, t1 = _ends(grid)
-    for name, curve in curves.items():
-        if curve.interpolation == "previous":
-            times = [t for t in curve.numbers[0] if t0 < t < t1]
-            reason = inside_a_step(times, (t0, t1), grid.steps, "other times, or interpolation: linear")
-            if reason is not None:
-                mistakes.add(("curves", name), f"jumps inside a step: {reason}", at_key=True)
+    times = [t for t in curve.numbers[0] if t0 < t < t1]
+    reason = inside_a_step(times, (t0, t1), grid.steps, "other times, or interpolation: linear")
+    if reason is not None:
+        raise SettingError(("curves", name), f"jumps inside a step: {reason}", at_key=True)
 
 
 def plan_schedule(
@@ -220,13 +207,11 @@ def plan_schedule(
     observe: Mapping[str, ObservableSettings] | None,
     span: Span | None,
     constants: Constants,
-    mistakes: Mistakes,
 ) -> ModelPlan | None:
     """The plan with what changes with time.
 
-    A parameter's range is checked at every point of the
-    curves, and at `SAMPLES` other times. Without events, and where nothing that is used changes, the plan is
-    the same but for the names of the curves.
+    A parameter's range is checked at every point of the curves, and at `SAMPLES` other times. Without events,
+    and where nothing that is used changes, the plan is the same but for the names of the curves.
     """
     if plan is None:
         return None
@@ -238,7 +223,7 @@ def plan_schedule(
     if plan.problem is None or span is None or not (moving or read or events):
         return plan
     t0, t1 = (float(end(constants.values)) for end in span)
-    _check_range(plan, moving, curves, (t0, t1), constants, mistakes)
+    _check_range(plan, moving, curves, (t0, t1), constants)
     fixed = {name: e for name, e in plan.expressions.items() if name not in moving}
     start = {name: plan.values[name] for name in moving}
     make: Any = plan.make or type(plan.problem)
@@ -287,7 +272,6 @@ def _check_range(
     curves: Mapping[str, CurvePlan],
     span: tuple[float, float],
     constants: Constants,
-    mistakes: Mistakes,
 ) -> None:
     """Each parameter that changes is a finite number in its range, whenever."""
     specs = {} if plan.problem is None else parameters_of(plan.problem)
@@ -296,21 +280,17 @@ def _check_range(
         nodes = [t for curve in used for t in curve.numbers[0] if span[0] <= t <= span[1]]
         times = np.unique([*nodes, *np.linspace(*span, SAMPLES + 1)])
         sampled = {each: curves[each].sampled(times) for each in text.names if each in curves}
-        place = ("model", name) if _is_named(mistakes) else ("model", "parameters", name)
+        named = "type" in constants.diagnostics.written("model")
+        place = ("model", name) if named else ("model", "parameters", name)
         for i, t in enumerate(times):
             known = {each: float(values[i]) for each, values in sampled.items()}
-            value = evaluated(mistakes, place, text, {**constants.values, **known, "t": float(t)})
+            value = constants.evaluated(place, text, {**constants.values, **known, "t": float(t)})
             if value is None:
                 break
             if name in specs and not specs[name].admits(value):
                 message = f"must be {specs[name].range}, got {value:g} at t = {t:g}"
-                mistakes.add(place, message)
+                constants.diagnostics.add(place, message)
                 break
-
-
-def _is_named(mistakes: Mistakes) -> bool:
-    model = mistakes.document.data.get("model")
-    return isinstance(model, dict) and "type" in model
 
 
 def _ends(grid: Grid) -> tuple[float, float]:

@@ -35,7 +35,6 @@ from simkit.cli.catalogue import KINDS, first_sentence
 from simkit.cli.completion import template_names
 from simkit.cli.failures import reported
 from simkit.config.settings import Experiment
-from simkit.experiments.assembly import build
 from simkit.expressions.functions import FUNCTIONS
 from simkit.schema import experiment_schema
 
@@ -509,7 +508,7 @@ class TestOtherCommands:
         content = json.loads(simkit_command("describe", name, "--json").stdout)
         assert "doi:" in content["reference"]
         assert all(row["unit"] and row["description"] for row in content["parameters"])
-        simulation = build(load(content["yaml"]))
+        simulation = load(content["yaml"])
         assert type(simulation.problem).__name__ == name
         assert f"  {content['yaml'].splitlines()[0]}\n" in simkit_command("describe", name).stdout
 

@@ -12,7 +12,6 @@ from derivative_examples import LIMIT, derivative
 import simkit
 from simkit import CLOSED_FORMS, InputError, load
 from simkit.closed_forms import OF_NUMBERS
-from simkit.experiments.assembly import build
 
 MARKET = {"S": 100.0, "r": 0.03, "q": 0.01}
 ARGUMENTS = {
@@ -162,7 +161,7 @@ def test_closed_forms_of_numbers_say_so():
     with pytest.raises(
         InputError, match="heston_call is computed from numbers before the run, and S is a name"
     ):
-        build(load({**RUN, "observe": {"q": value}}))
+        load({**RUN, "observe": {"q": value}})
     constants = {**RUN["constants"], "heston": RUN["constants"]["heston"].replace("r=0.05", "r=r")}
     with pytest.raises(InputError, match=r"heston_call is computed from plain numbers .* has no derivative"):
         derivative({**RUN, "constants": constants}, "r", "error")
@@ -172,4 +171,4 @@ def test_arbitrage_in_constants_is_an_error_of_the_file():
     with pytest.raises(
         InputError, match=r"constants\.quoted: implied_volatility: price: no volatility gives 200"
     ):
-        build(load({**RUN, "constants": {**RUN["constants"], "P": 200}}))
+        load({**RUN, "constants": {**RUN["constants"], "P": 200}})

@@ -139,13 +139,13 @@ def test_refused_texts(text):
     assert str(caught.value) == REFUSED[text]
 
 
-def mistakes(text):
-    return [(mark, message) for mark, _, message in read_document(text).mistakes]
+def diagnostics(text):
+    return [(mark, message) for mark, _, message in read_document(text).diagnostics]
 
 
 def test_mistakes_that_leave_the_rest_readable_are_collected():
     text = 'a: 1\na: 2\n1: x\nb: {<<: {c: 1}, c: 2, c: 3}\n[x]: 3\nd: "\\ud800"\n'
-    assert mistakes(text) == [
+    assert diagnostics(text) == [
         ((2, 1), "duplicate key; it was first given in line 1"),
         ((3, 1), "a key must be text, got 1; put it in quotes"),
         ((4, 5), "merge keys (<<) are not supported; write the keys out"),

@@ -10,7 +10,6 @@ from simkit import InputError, OutputError, load
 from simkit.config.diagnostics import placed
 from simkit.config.documents import read_document
 from simkit.config.overrides import apply_overrides
-from simkit.experiments.assembly import build
 from simkit.experiments.variants import load_variants
 from simkit.studies import elementary_effects, sobol_indices
 from simkit.suggestions import shown
@@ -208,7 +207,7 @@ def test_a_missing_file_is_what_python_calls_one():
 
 @pytest.mark.parametrize("number", [jnp.float32(0.5), jnp.asarray(0.5), np.array(0.5), np.float32(0.5)])
 def test_a_single_number_in_an_array_is_a_number(number):
-    problem = build(load(PRICE | {"model": {"type": "GBM", "mu": number, "sigma": 0.2}})).problem
+    problem = load(PRICE | {"model": {"type": "GBM", "mu": number, "sigma": 0.2}}).problem
     assert problem.mu == 0.5  # pyright: ignore[reportAttributeAccessIssue]
     with pytest.raises(InputError, match=r"model\.mu: must be a number, text, list or dict"):
         load(PRICE | {"model": {"type": "GBM", "mu": jnp.zeros(2), "sigma": 0.2}})
@@ -249,7 +248,7 @@ def test_null_takes_away_any_key_that_is_there(key):
         if part == "observe" and key == "observe.put.unit":
             section["put"] = dict(section["put"])
     del section[last]
-    assert load(source, [f"{key}=null"]).resolved() == load(expected).resolved()
+    assert load(source, [f"{key}=null"]).experiment.resolved() == load(expected).experiment.resolved()
 
 
 @pytest.mark.parametrize(

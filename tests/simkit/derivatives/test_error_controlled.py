@@ -15,7 +15,6 @@ from simkit import load
 from simkit.cli import app
 from simkit.derivatives.error_controlled import with_tighter_tolerances
 from simkit.derivatives.targets import program_of
-from simkit.experiments.assembly import build
 
 # At rest the state needs no steps at all, and its derivatives do.
 REST = {
@@ -88,7 +87,7 @@ def test_the_end_of_time_moves_the_state_along_its_slope(tmp_path, monkeypatch, 
 def test_the_run_that_tells_the_error_has_both_tolerances_a_tenth_of_the_run_s():
     """Down to what the precision resolves."""
     with jax.enable_x64(True):
-        _, inputs = program_of(build(load(REST)))
+        _, inputs = program_of(load(REST))
         tighter = with_tighter_tolerances(inputs, "float64")
         own, found = inputs.grid.tolerances, tighter.grid.tolerances
         assert float(own.rtol) == 1e-7

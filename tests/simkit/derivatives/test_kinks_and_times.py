@@ -12,7 +12,6 @@ from simkit import InputError, NumericalError, load, sensitivity, uncertainty
 from simkit.derivatives.choice import first_offer, second_offer
 from simkit.derivatives.facts import Facts
 from simkit.derivatives.targets import admitted, changes, find_target, program_of
-from simkit.experiments.assembly import build
 
 BENT = {
     "constants": {"b": 0.5},
@@ -118,7 +117,7 @@ def test_a_kink_is_met_by_way_of_other_variables():
 
 def facts_of(experiment, wrt):
     """What a choice depends on."""
-    simulation = build(load({**experiment, "sensitivity": {"wrt": [wrt]}}))
+    simulation = load({**experiment, "sensitivity": {"wrt": [wrt]}})
     program, inputs = program_of(simulation)
     targets = [find_target(simulation, wrt)]
     return Facts(simulation, program, inputs, targets, changes(simulation, targets)[0])
@@ -144,7 +143,7 @@ def test_of_a_uniform_law_the_lower_end_stays_in_the_range():
         "time": {"t1": 1.0, "steps": 2},
     }
     with jax.enable_x64(True):
-        simulation = build(load(experiment))
+        simulation = load(experiment)
         targets = [find_target(simulation, "low")]
         assert [admitted(simulation, targets, [step]) for step in (0.001, -0.001)] == [True, False]
 

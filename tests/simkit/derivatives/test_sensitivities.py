@@ -29,7 +29,6 @@ from simkit.derivatives.table import print_table, summary
 from simkit.derivatives.targets import Target, changes, find_target, program_of
 from simkit.ensemble.chunks import Chunks
 from simkit.ensemble.paths import path_mesh
-from simkit.experiments.assembly import build
 from simkit.expressions.expression import compile_expression
 
 EXACT = {
@@ -367,7 +366,7 @@ def test_expressions_say_where_they_jump(text, jumps, kinks):
 
 
 def test_binding_single_places():
-    simulation = build(load(EXACT))
+    simulation = load(EXACT)
     assert simulation.bind is not None
     assert simulation.targets == {
         "r": 0.05, "K": 100.0, "model.mu": 0.05, "model.sigma": 0.2, "initial.S": 100.0,
@@ -708,7 +707,7 @@ def test_early_exercise_of_a_value_that_jumps_is_not_pathwise():
         "observe": {"hit": {"value": "exp(-r*t) * (S < 95)", "early_exercise": {"dates": 4, "basis": ["S"]}}},
         "sensitivity": {"wrt": ["S"]},
     }
-    simulation = build(load(early))
+    simulation = load(early)
     with jax.enable_x64(True):
         program, inputs = program_of(simulation)
         targets = [find_target(simulation, "S")]
@@ -734,7 +733,7 @@ def test_what_moves_the_number_of_jumps_is_neither_pathwise_nor_a_score(model, r
         "observe": {"price": "S", "above": "S > 100"},
         "sensitivity": {"wrt": ["c"]},
     }
-    simulation = build(load(given))
+    simulation = load(given)
     with jax.enable_x64(True):
         program, inputs = program_of(simulation)
         targets = [find_target(simulation, "c")]
@@ -754,7 +753,7 @@ def test_the_score_of_few_counts_leaves_each_out_of_its_own_mean():
 
 def facts_of(experiment, label) -> Facts:
     """What the choice of an estimator in one target depends on."""
-    simulation = build(load(experiment))
+    simulation = load(experiment)
     program, inputs = program_of(simulation)
     targets = [find_target(simulation, label)]
     return Facts(simulation, program, inputs, targets, changes(simulation, targets)[0])

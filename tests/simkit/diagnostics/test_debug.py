@@ -25,8 +25,7 @@ from simkit.ensemble import failures
 from simkit.ensemble.paths import path_mesh
 from simkit.ensemble.programs import compiled
 from simkit.ensemble.run import chunk_plan, chunk_requests
-from simkit.experiments.assembly import build
-from simkit.experiments.variants import build_loaded, load_variants
+from simkit.experiments.variants import load_variants
 from simkit.expressions.expression import compile_expression
 
 STEPS, DT, PATHS = 40, 0.05, 64
@@ -93,7 +92,7 @@ def test_the_first_nan_is_that_of_a_replay_in_numpy():
 
 
 def test_printed_values_are_the_bits_of_the_stored_rows():
-    simulation = build(load(CROSSING))
+    simulation = load(CROSSING)
     with jax.enable_x64(True):
         request, _ = chunk_requests(simulation, chunk_plan(simulation, 1), path_mesh(1))
         (chunk,), _ = compiled(request)  # that of the run, which stores what it gives
@@ -110,9 +109,9 @@ def test_printed_values_are_the_bits_of_the_stored_rows():
 
 
 def test_a_step_between_rows_far_apart_is_found(monkeypatch):
-    exact = find(build(load(EXPLOSION)), 0)
+    exact = find(load(EXPLOSION), 0)
     monkeypatch.setattr(failures, "REPLAY_ROWS", 10)
-    halved = find(build(load(EXPLOSION)), 0)
+    halved = find(load(EXPLOSION), 0)
     assert exact is not None
     assert exact == halved
     assert exact.step == 11
@@ -121,7 +120,7 @@ def test_a_step_between_rows_far_apart_is_found(monkeypatch):
 
 def test_an_observable_is_told_by_its_part():
     observe = {"never": "log(S - 1000)", "average": "mean(sqrt(S - 1000))", "fine": "S"}
-    (finding,) = debug_simulation(build(load(PRICES | {"observe": observe})), path=2).findings
+    (finding,) = debug_simulation(load(PRICES | {"observe": observe}), path=2).findings
     assert set(finding.values) == {"never", "average"}
     assert "never: log(S - 1000) = nan, with S = " in finding.cause
     assert "average: mean(sqrt(S - 1000)) at t = 0.25: sqrt(S - 1000) = nan, with S = " in finding.cause
@@ -171,7 +170,7 @@ def test_the_words_of_a_value_are_followed_through_a_choice():
 
 @pytest.mark.parametrize("example", ["heston", "merton", "epidemic", "langevin"])
 def test_no_word_of_an_example_is_used_twice(example):
-    built = build_loaded(load_variants(EXAMPLES / f"{example}.yaml"))
+    built = load_variants(EXAMPLES / f"{example}.yaml")
     assert not isinstance(built, dict)
     report = check_keys(built)
     assert report.reused == ()
@@ -180,7 +179,7 @@ def test_no_word_of_an_example_is_used_twice(example):
 
 @pytest.mark.slow
 def test_no_word_of_adaptive_steps_is_used_twice():
-    built = build_loaded(load_variants(EXAMPLES / "adaptive_sde.yaml"))
+    built = load_variants(EXAMPLES / "adaptive_sde.yaml")
     assert not isinstance(built, dict)
     report = check_keys(built)
     assert report.reused == ()
@@ -212,7 +211,7 @@ def same_for_neighbours(key, path, wide):
     ],
 )
 def test_a_noise_that_uses_a_word_twice_is_found(driver, said):
-    assert said in check_keys(build(load(PRICES)), driver).reused
+    assert said in check_keys(load(PRICES), driver).reused
 
 
 class SameEveryStep(GBM):
@@ -248,7 +247,7 @@ class TwiceInAStep(GBM):
     ],
 )
 def test_keys_of_a_model_of_ones_own_are_checked(model, said):
-    simulation = dataclasses.replace(build(load(PRICES)), problem=model(mu=0.05, sigma=0.2))
+    simulation = dataclasses.replace(load(PRICES), problem=model(mu=0.05, sigma=0.2))
     reused = check_keys(simulation).reused
     assert len(reused) == 1
     assert said in reused[0]
@@ -268,7 +267,7 @@ def test_keys_of_a_model_of_ones_own_are_checked(model, said):
 )
 def test_what_cannot_be_shown_is_refused_before_anything_runs(options, said):
     with pytest.raises(InputError, match=said):
-        debug_simulation(build(load(PRICES)), **options)
+        debug_simulation(load(PRICES), **options)
 
 
 def test_the_command_says_where_and_exits_with_3(tmp_path):

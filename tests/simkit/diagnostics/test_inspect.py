@@ -33,8 +33,7 @@ from simkit.diagnostics.inspection.report import as_dict, text, write
 from simkit.ensemble import programs
 from simkit.ensemble.paths import path_mesh
 from simkit.ensemble.run import chunk_plan, chunk_requests
-from simkit.experiments.assembly import build
-from simkit.experiments.variants import build_loaded, load_variants
+from simkit.experiments.variants import load_variants
 
 FILES = sorted(path for path in EXAMPLES.rglob("*.yaml") if path.stem != "uncertainty")
 GBM = {
@@ -138,7 +137,7 @@ def test_what_is_inspected_is_what_a_run_compiles():
         "precision": "float32",
     }
     simkit.run(decay)
-    simulation = build(load(decay))
+    simulation = load(decay)
     with jax.enable_x64(True):
         requests = chunk_requests(simulation, chunk_plan(simulation, 1), path_mesh(1))
         keys = [request.key for request in requests]
@@ -172,7 +171,7 @@ KINDS = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_loop_over_steps_is_found_in_every_kind_of_run(kind):
     experiment = {"ensemble": {"paths": 64, "devices": 1}} | KINDS[kind]
-    found = inspect_simulation(build(load(experiment)))
+    found = inspect_simulation(load(experiment))
     assert found.step is not None
     assert found.step.kernels > 0
     assert found.step.floating + found.step.integer > 0
@@ -182,7 +181,7 @@ def test_the_loop_over_steps_is_found_in_every_kind_of_run(kind):
 
 @pytest.mark.parametrize(("precision", "steps"), [("float32", 4), ("float64", 8)])
 def test_steps_of_a_turn_follow_the_block_of_the_integrator(precision, steps):
-    assert steps_of_a_turn(build(load(GBM | {"precision": precision}))) == steps
+    assert steps_of_a_turn(load(GBM | {"precision": precision})) == steps
 
 
 def is_sorted(graph: Graph) -> bool:
@@ -192,7 +191,7 @@ def is_sorted(graph: Graph) -> bool:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_graphs_of_every_example_are_in_topological_order(path):
-    built = build_loaded(load_variants(path))
+    built = load_variants(path)
     simulation = next(iter(built.values())) if isinstance(built, dict) else built
     model, operations = model_graph(simulation), operation_graph(simulation)
     assert is_sorted(model)
@@ -218,7 +217,7 @@ def test_the_graph_of_a_model_has_exactly_its_dependencies():
         "time": {"t1": 1.0, "steps": 8},
         "observe": {"far": "K * max(x*v) + x"},
     }
-    graph = model_graph(build(load(experiment)))
+    graph = model_graph(load(experiment))
     assert {(a, b) for a, b in graph.edges} == {
         ("constant r", "parameter a"),
         ("parameter a", "term drift of x"),
@@ -241,7 +240,7 @@ def test_the_graph_of_a_model_has_exactly_its_dependencies():
 
 
 def test_a_network_event_by_event_has_its_reactions():
-    graph = model_graph(build(load(KINDS["jumps"] | {"ensemble": {"paths": 2}})))
+    graph = model_graph(load(KINDS["jumps"] | {"ensemble": {"paths": 2}}))
     rates = {node.label for node in graph.nodes if node.kind == "term"}
     assert rates == {"rate of immigration", "rate of death"}
     assert set(graph.before("next X")) == {"variable X", *(f"term {rate}" for rate in rates)}
@@ -301,7 +300,7 @@ def test_dot_has_every_node_and_edge(graph):
 
 
 def test_the_picture_is_the_same_file_every_time(tmp_path):
-    graph = model_graph(build(load(GBM)))
+    graph = model_graph(load(GBM))
     for name in ("one.svg", "two.svg"):
         save_graph(graph, tmp_path / name)
     assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
@@ -356,4 +355,4 @@ def test_one_variant_is_asked_for():
         simkit.inspect(variants, compiling=False)
     found = simkit.inspect(variants, variant="calm", compiling=False)
     assert found.programs == {}
-    assert found.model == model_graph(build(load(GBM)))
+    assert found.model == model_graph(load(GBM))

@@ -14,7 +14,6 @@ from simkit.ensemble.chunks import LEAF
 from simkit.ensemble.paths import as_device_ids, path_mesh, path_program
 from simkit.ensemble.run import run_ensemble
 from simkit.ensemble.sizes import estimate, estimate_text
-from simkit.experiments.assembly import build
 from simkit.results.table import closing_line, summary
 
 quick = pytest.mark.usefixtures("quick_programs")
@@ -32,7 +31,7 @@ VAN_DER_POL = {
 
 @pytest.fixture(scope="module")
 def reference():
-    return run_ensemble(dataclasses.replace(build(load(VAN_DER_POL)), devices=1))
+    return run_ensemble(dataclasses.replace(load(VAN_DER_POL), devices=1))
 
 
 @pytest.mark.more
@@ -40,7 +39,7 @@ def reference():
     "change", [{"devices": 4}, pytest.param({"devices": 1, "chunk": 1}, marks=pytest.mark.slow)], ids=str
 )
 def test_devices_and_chunks_leave_every_bit(reference, change):
-    found = run_ensemble(dataclasses.replace(build(load(VAN_DER_POL)), **change))
+    found = run_ensemble(dataclasses.replace(load(VAN_DER_POL), **change))
     for kind, statistics in reference.statistics.items():
         for name, array in statistics.items():
             np.testing.assert_array_equal(found.statistics[kind][name], array, err_msg=f"{kind} {name}")
@@ -51,7 +50,7 @@ def test_devices_and_chunks_leave_every_bit(reference, change):
 
 @pytest.mark.more
 def test_few_paths_are_the_first_of_many(reference):
-    few = run_ensemble(dataclasses.replace(build(load(VAN_DER_POL)), paths=40, stored_paths=40, devices=1))
+    few = run_ensemble(dataclasses.replace(load(VAN_DER_POL), paths=40, stored_paths=40, devices=1))
     np.testing.assert_array_equal(few.stored["y"], reference.stored["y"][:40])
 
 
@@ -72,7 +71,7 @@ def test_what_it_took_is_reported():
     assert closing_line(result).startswith(expected)
     total = 50 * (mean + taken["rejected_steps_mean"])
     assert taken["path_steps_per_s"] * taken["elapsed_s"] == pytest.approx(total)
-    lines = estimate_text(estimate(build(load(VAN_DER_POL)))).splitlines()
+    lines = estimate_text(estimate(load(VAN_DER_POL))).splitlines()
     assert lines[0] == "2,148 paths x at most 65,536 adaptive steps, rtol 1e-05, atol 1e-07"
     assert lines[1] == "saved times: 4"
 
@@ -89,7 +88,7 @@ DOUBLE_WELL = {
 @pytest.mark.more
 def test_devices_and_chunks_leave_every_bit_of_stochastic_paths():
     one, four, cut = (
-        run_ensemble(dataclasses.replace(build(load(DOUBLE_WELL)), **change))
+        run_ensemble(dataclasses.replace(load(DOUBLE_WELL), **change))
         for change in ({"devices": 1}, {"devices": 4}, {"devices": 1, "chunk": 1})
     )
     assert one.steps.rejected_max > 4
@@ -126,9 +125,7 @@ def test_stochastic_paths_take_milstein_and_meet_exact_moments():
 def test_normals_in_float64_reach_the_tree():
     """Where the path begins and where it is halved, the same normals to float32's accuracy and no better."""
     ends = [
-        run_ensemble(
-            dataclasses.replace(build(load(DOUBLE_WELL)), paths=64, devices=1, normals=normals)
-        ).stored
+        run_ensemble(dataclasses.replace(load(DOUBLE_WELL), paths=64, devices=1, normals=normals)).stored
         for normals in ("float32", "float64")
     ]
     assert (ends[0]["x"][:, 1] != ends[1]["x"][:, 1]).all()
@@ -205,7 +202,7 @@ def test_implicit_solvers_run_on_every_device(time):
 def test_constants_reach_tolerances_and_derivatives():
     """The derivative of an ensemble's mean by a parameter, through groups of paths."""
     short = ["time.t1=1.0", "time.max_steps=256", "ensemble.paths=64", "constants.tol=1e-9"]
-    simulation = build(load(VAN_DER_POL, short))
+    simulation = load(VAN_DER_POL, short)
     assert simulation.bind({"tol": 1e-3}).grid.tolerances.rtol == 1e-3
     with jax.enable_x64(True):
         mesh = path_mesh(1)

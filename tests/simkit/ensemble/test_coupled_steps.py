@@ -14,7 +14,6 @@ from simkit import InputError, load, plot_dataset
 from simkit.cli import app
 from simkit.ensemble.coupling import claimed_order, strong_order
 from simkit.ensemble.step_bias.step_levels import LongerSteps
-from simkit.experiments.assembly import build
 from simkit.results.table import strong_order_notes
 
 quick = pytest.mark.usefixtures("quick_programs")
@@ -153,7 +152,7 @@ def test_an_order_beyond_the_claim_of_the_solver_has_an_error_that_reaches_it(dr
 
 
 def test_the_largest_claim_of_variants_counts():
-    simulations = [build(load(GBM_ALONE | {"solver": solver})) for solver in ("EulerMaruyama", "Milstein")]
+    simulations = [load(GBM_ALONE | {"solver": solver}) for solver in ("EulerMaruyama", "Milstein")]
     assert claimed_order(simulations[:1]) == 0.5
     assert claimed_order(simulations) == 1.0
 

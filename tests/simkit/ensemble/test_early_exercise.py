@@ -14,7 +14,6 @@ import simkit
 from simkit import InputError, NumericalError, load
 from simkit.ensemble.early_exercise.longstaff_schwartz import fit_policy, with_policies
 from simkit.ensemble.paths import path_mesh
-from simkit.experiments.assembly import build
 from simkit.expressions.expression import compile_expression
 from simkit.observe.exercise import Exercise, Policy, polynomials
 from simkit.schema import experiment_schema
@@ -49,7 +48,7 @@ def bermudan(dates, paths, steps):
             "put": {"value": PUT, "early_exercise": {"dates": dates, "basis": ["exp(x)"], "paths": paths}},
         },
     )
-    simulation, fits, _ = with_policies(build(load(settings)), path_mesh(1))
+    simulation, fits, _ = with_policies(load(settings), path_mesh(1))
     return rows_of(simulation, 2**17, ("european", "put", "x")), fits["put"]
 
 
@@ -172,7 +171,7 @@ def test_the_policy_knows_nothing_of_the_paths_it_is_priced_on():
 @pytest.mark.more
 def test_policy_is_the_same_for_every_ensemble():
     """It depends on seed and experiment, not on how many paths are priced, nor on how many devices."""
-    simulation = build(load(experiment({"dates": 2, "paths": 8192}, time={"t1": 1.0, "steps": 16})))
+    simulation = load(experiment({"dates": 2, "paths": 8192}, time={"t1": 1.0, "steps": 16}))
     larger = dataclasses.replace(simulation, paths=100_000)
     one = with_policies(simulation, path_mesh(1))[1]["put"]
     for other in (with_policies(s, path_mesh(n))[1]["put"] for s, n in ((larger, 1), (simulation, 4))):
@@ -214,7 +213,7 @@ def test_polynomials_are_orthonormal_up_to_scale():
 
 def test_derivatives_of_what_is_taken():
     """At a fixed policy it moves with the state at the date: forwards, in reverse, and in float32 too."""
-    simulation = build(load(experiment({"dates": 2}, time={"t1": 1.0, "steps": 4})))
+    simulation = load(experiment({"dates": 2}, time={"t1": 1.0, "steps": 4}))
     never = np.array([[np.inf], [0.0]])
     blank, one = np.zeros((2, 1)), np.ones((2, 1))
     for numbers, step in ((never, 4), (blank, 2)):
@@ -249,9 +248,7 @@ def test_derivatives_of_what_is_taken():
 
 
 def test_what_is_not_a_number_is_taken_rather_than_passed_over():
-    simulation = build(
-        load(experiment(None, observe={"put": {"value": "log(x)", "early_exercise": {"dates": 1}}}))
-    )
+    simulation = load(experiment(None, observe={"put": {"value": "log(x)", "early_exercise": {"dates": 1}}}))
     blank, one = np.zeros((1, 1)), np.ones((1, 1))
     policy = Policy(np.zeros((1, 5)), blank, one, blank, one, degree=4)
     observer = dataclasses.replace(simulation.observer, policies={"put": policy})
@@ -263,7 +260,7 @@ def test_what_is_not_a_number_is_taken_rather_than_passed_over():
 
 @quick
 def test_step_bias_keeps_the_dates():
-    observer = build(load(experiment({"dates": 5, "paths": 4096}, time={"t1": 1.0, "steps": 20}))).observer
+    observer = load(experiment({"dates": 5, "paths": 4096}, time={"t1": 1.0, "steps": 20})).observer
     assert observer.exercised[0][1].when == (4, 8, 12, 16, 20)
     assert observer.coarsened(2).exercised[0][1].when == (2, 4, 6, 8, 10)
     assert observer.coarsened(3) is None
@@ -271,7 +268,7 @@ def test_step_bias_keeps_the_dates():
 
 
 def test_without_a_policy_there_is_no_value():
-    simulation = build(load(experiment({"dates": 5})))
+    simulation = load(experiment({"dates": 5}))
     problem, y = simulation.problem, simulation.problem.State(x=jnp.asarray(4.5))
     acc = simulation.observer.init(problem, 0.0, y)
     with pytest.raises(ValueError, match=r"^put: early exercise takes a policy; run the ensemble"):
@@ -355,7 +352,7 @@ def test_too_few_paths_in_the_money():
 
 def test_dates_are_expressions_of_constants():
     given = {"constants": {"K": 100.0, "r": 0.05, "vol": 0.25, "T": 1.0, "c": 0.4}}
-    found = build(load(experiment({"dates": ["c/2", "T - 3/10", 1], "paths": 4096}, **given))).observer
+    found = load(experiment({"dates": ["c/2", "T - 3/10", 1], "paths": 4096}, **given)).observer
     assert found.exercised[0][1].when == (2, 7, 10)
     with pytest.raises(InputError, match=r"early_exercise\.dates\[1\]: must be after t0 = 0 and at most"):
         load(experiment({"dates": ["c", "T + c"]}, **given))

@@ -21,7 +21,6 @@ from simkit import NumericalError, load
 from simkit.ensemble.chunks import LEAF, plan_chunks
 from simkit.ensemble.initial import Distribution
 from simkit.ensemble.run import run_ensemble
-from simkit.experiments.assembly import build
 
 quick = pytest.mark.usefixtures("quick_programs")
 
@@ -373,16 +372,14 @@ def test_wild_paths_leave_the_step_bias_without_a_warning():
 
 def with_observable(text: str, **ensemble):
     """GBM from YAML with one observable at the end."""
-    return build(
-        load(
-            {
-                "model": {"type": "GBM", "mu": 0.05, "sigma": 0.2},
-                "initial": {"S": 100.0},
-                "time": {"t1": 1.0, "steps": 20},
-                "ensemble": {"paths": 100, "devices": 1, **ensemble},
-                "observe": {"x": text},
-            }
-        )
+    return load(
+        {
+            "model": {"type": "GBM", "mu": 0.05, "sigma": 0.2},
+            "initial": {"S": 100.0},
+            "time": {"t1": 1.0, "steps": 20},
+            "ensemble": {"paths": 100, "devices": 1, **ensemble},
+            "observe": {"x": text},
+        }
     )
 
 
@@ -411,9 +408,9 @@ def test_a_power_of_a_state_that_blows_up_is_no_matter_of_the_observable():
     with pytest.raises(
         NumericalError, match=r"y = inf at t = 1 \(step 4 of 4\).*Take more steps or another"
     ) as several:
-        run_ensemble(build(load(experiment)))
+        run_ensemble(load(experiment))
     with pytest.raises(NumericalError, match=r"Take more steps or another") as single:
-        run_ensemble(build(load(experiment, {"ensemble.paths": 1})))
+        run_ensemble(load(experiment, {"ensemble.paths": 1}))
     assert "failures: exclude" in str(several.value)
     assert "failures: exclude" not in str(single.value)  # or nothing would be left
 

@@ -19,7 +19,6 @@ from simkit.ensemble.early_exercise.longstaff_schwartz import (
 from simkit.ensemble.early_exercise.martingale import Martingale, Shape, fit_martingale, gains_of, shape_of
 from simkit.ensemble.jump_law import functions_of_marks
 from simkit.ensemble.paths import path_mesh
-from simkit.experiments.assembly import build
 from simkit.expressions.expression import compile_expression
 from simkit.observe.exercise import Exercise
 
@@ -194,7 +193,7 @@ def test_what_is_taken_for_the_mean_of_jumps_is(name, rate):
         "ensemble": {"paths": 16, "devices": 1},
         "observe": {"put": {"value": "maximum(100 - S, 0)", "early_exercise": early}},
     }
-    (rights,) = rights_of(build(load(experiment)))
+    (rights,) = rights_of(load(experiment))
     (chunk,) = rights.sampled(0, 8192, path_mesh(1))
     law, marks = rights.law, chunk["put"].marks[0].ravel()
     found = np.array(functions_of_marks(marks, law.knots, np))
@@ -225,7 +224,7 @@ def test_the_bound_knows_jumps(quick_programs):
 @pytest.mark.more
 def test_every_martingale_gives_a_bound_and_the_fitted_one_the_least():
     """Of nothing at all it is the mean of the best moment in hindsight."""
-    with_one = build(load(PUT))
+    with_one = load(PUT)
     simulation, fits, _ = with_policies(with_one, path_mesh(1))
     fitted = fits["put"].martingale
     bounds = {}
@@ -241,7 +240,7 @@ def test_every_martingale_gives_a_bound_and_the_fitted_one_the_least():
 @pytest.mark.more
 def test_a_martingale_takes_the_noise_off_the_policy():
     """What going on is worth near the boundary, from independent policies: it spreads far less."""
-    simulation = build(load(PUT, {"observe.put.early_exercise.paths": 4096}))
+    simulation = load(PUT, {"observe.put.early_exercise.paths": 4096})
     fits = [found["put"] for _, found in independent_policies(simulation, path_mesh(1), 6)[0]]
     assert len({fit.mean for fit in fits}) == 6
     (rights,) = rights_of(simulation)

@@ -10,7 +10,6 @@ from scipy.linalg import expm
 
 from simkit import load
 from simkit.ensemble.run import run_ensemble
-from simkit.experiments.assembly import build
 from simkit.results.dataset import to_dataset
 from simkit.results.table import print_table
 
@@ -60,7 +59,7 @@ def pairs():
 @pytest.mark.parametrize(("experiment", "exact"), [(ARRIVALS, arrivals), (PAIRS, pairs)])
 def test_means_and_variances_are_exact_but_for_the_bias(experiment, exact):
     """Off by many standard errors without it, and by what chance would do with it."""
-    simulation, z, plain = build(load(experiment)), [], []
+    simulation, z, plain = load(experiment), [], []
     for seed in SEEDS:
         result = run_ensemble(dataclasses.replace(simulation, seed=seed))
         moments = result.statistics["moments"]
@@ -80,7 +79,7 @@ def test_means_and_variances_are_exact_but_for_the_bias(experiment, exact):
 
 @quick
 def test_the_table_and_the_dataset_show_the_bias_of_the_variance():
-    simulation = build(load(ARRIVALS))
+    simulation = load(ARRIVALS)
     result = run_ensemble(simulation)
     dataset = to_dataset(simulation, result, {})
     bias, error = float(dataset["X_variance_bias"]), float(dataset["X_variance_bias_stderr"])
@@ -100,10 +99,10 @@ def test_the_table_and_the_dataset_show_the_bias_of_the_variance():
 
 @quick
 def test_exact_events_have_no_step_bias():
-    simulation = build(load(ARRIVALS | {"solver": "DirectMethod"}))
+    simulation = load(ARRIVALS | {"solver": "DirectMethod"})
     result = run_ensemble(dataclasses.replace(simulation, paths=100))
     assert (result.bias, result.variance_bias) == ({}, {})
-    few = build(load(ARRIVALS | {"model": {"type": "ImmigrationDeath", "alpha": 5.0, "mu": 1.0}}))
+    few = load(ARRIVALS | {"model": {"type": "ImmigrationDeath", "alpha": 5.0, "mu": 1.0}})
     error = run_ensemble(dataclasses.replace(few, paths=100)).bias["X"]
     assert error.bias == 0
     assert error.stderr == pytest.approx(1 / 64)  # of so many paths none differed
@@ -119,7 +118,7 @@ def test_a_jump_diffusion_without_longer_steps_says_that_its_step_bias_is_unknow
         "time": {"t1": 1.0, "steps": 7},
         "ensemble": {"paths": 100, "devices": 1},
     }
-    simulation = build(load(experiment))
+    simulation = load(experiment)
     dataset = to_dataset(simulation, run_ensemble(simulation), {})
     assert math.isnan(float(dataset["S_bias"]))
     assert "unresolved" not in dataset.attrs

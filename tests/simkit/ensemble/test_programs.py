@@ -12,7 +12,6 @@ from simkit import load
 from simkit.ensemble import programs
 from simkit.ensemble.paths import path_mesh, path_program
 from simkit.ensemble.run import ChunkProgram, Reduction, quantity_rows
-from simkit.experiments.assembly import build
 
 BASE = {
     "constants": {"K": 1.0, "s": 0.3},
@@ -64,7 +63,7 @@ def test_other_numbers_of_steps_compile_nothing(change):
 
 
 def program_of(*changes: str, **fields):
-    simulation = dataclasses.replace(build(load(BASE, list(changes))), **fields)
+    simulation = dataclasses.replace(load(BASE, list(changes)), **fields)
     with jax.enable_x64(True):
         paths, inputs = path_program(simulation, simulation.grid, path_mesh(simulation.devices))
         program = ChunkProgram(paths, tuple(quantity_rows(simulation).items()))
@@ -101,7 +100,7 @@ def test_another_program_is_not_taken_for_the_same(change):
 
 def test_fields_without_a_key_in_the_file_tell_programs_apart_too():
     assert program_of(convert=True) != program_of()
-    simulation = build(load(BASE))
+    simulation = load(BASE)
     turned = dict(reversed(list(simulation.initial.items())))
     assert program_of(initial=turned) != program_of()  # the position in it is that of the noise
 

@@ -21,7 +21,6 @@ from simkit.ensemble.step_bias.coupled_steps import BIAS_PATHS, bias_run, orders
 from simkit.ensemble.step_bias.coupled_steps import step_error_of_paths as error_of_values
 from simkit.ensemble.step_bias.resolution import resolution
 from simkit.ensemble.step_bias.step_error import StepError
-from simkit.experiments.assembly import build
 from simkit.results.dataset import to_dataset
 from simkit.results.table import print_table, summary
 
@@ -60,7 +59,7 @@ def table(dataset) -> str:
 @settings(max_examples=200)
 @given(st.integers(1, 400))
 def test_other_grids_have_the_same_times_and_enough_steps(steps):
-    simulation = build(load(GROWTH | {"time": {"t1": 1.0, "steps": steps}}))
+    simulation = load(GROWTH | {"time": {"t1": 1.0, "steps": steps}})
     found = factors(simulation)
     assert len(found) == 2
     pairs = {(2, 4): 4, (3, 9): 9}
@@ -81,7 +80,7 @@ def test_all_grids_see_the_same_path(quick_programs, steps):
         "time": {"t1": 1.0, "steps": steps},
         "ensemble": {"paths": 64, "devices": 1},
     }
-    step = run_ensemble(build(load(brownian))).bias["X"]
+    step = run_ensemble(load(brownian)).bias["X"]
     assert abs(step.bias) < 1e-6
 
 
@@ -92,7 +91,7 @@ def test_its_error_covers_a_known_bias(quick_programs, solver, steps):
 
     With little the next order is most of the error, and has one sign.
     """
-    simulation = build(load(GROWTH | {"solver": solver, "time": {"t1": 1.0, "steps": steps}}))
+    simulation = load(GROWTH | {"solver": solver, "time": {"t1": 1.0, "steps": steps}})
     truth = MEANS[solver](1 / steps) ** steps - math.exp(0.5)
     for sigma, seeds in ((0.3, 40), (0.003, 20)):
         problem = dataclasses.replace(simulation.problem, sigma=sigma)
@@ -128,9 +127,9 @@ def test_a_stiff_mean_has_a_bound_and_no_z(quick_programs):
 def test_an_integral_along_the_path_has_the_order_of_its_own_rule(quick_programs):
     """The trapezoidal rule of t² over 8 steps to 2 is off by 1/48, whatever solver is beside it."""
     observe = {"I": {"value": "integral(t**2)", "exact": 8 / 3}, "A": "integral(S)", "S2": "S**2"}
-    simulation = build(load(GROWTH | {"time": {"t1": 2.0, "steps": 8}, "observe": observe}))
+    simulation = load(GROWTH | {"time": {"t1": 2.0, "steps": 8}, "observe": observe})
     assert orders(simulation) == {"S": 1, "I": 2, "A": 1, "S2": 1}
-    assert orders(build(load(GROWTH | {"solver": "PlatenWeak2", "observe": observe})))["A"] == 2
+    assert orders(load(GROWTH | {"solver": "PlatenWeak2", "observe": observe}))["A"] == 2
     result = simkit.run(GROWTH | {"time": {"t1": 2.0, "steps": 8}, "observe": observe})
     assert float(result["I_bias"]) == pytest.approx(1 / 48, rel=1e-9)
     assert abs(float(result["I_z"])) < 5
@@ -162,7 +161,7 @@ def test_rounding_is_no_distance_from_an_exact_value(quick_programs):
 @pytest.mark.more
 def test_the_bias_takes_as_many_paths_as_make_it_as_good_as_the_mean(quick_programs):
     """Within a tenth of the work, the same on one device and four; at first, and of few paths, 4096."""
-    many = build(load(GROWTH | {"observe": {"digital": "S > 1.5"}, "ensemble": {"paths": 120_000}}))
+    many = load(GROWTH | {"observe": {"digital": "S > 1.5"}, "ensemble": {"paths": 120_000}})
     each = [
         run_ensemble(dataclasses.replace(many, devices=devices, chunk=chunk))
         for devices, chunk in ((1, 9000), (4, None))
@@ -187,7 +186,7 @@ def test_where_longer_steps_fail_shorter_ones_tell(quick_programs):
         "time": {"t1": 24.0, "steps": 16},
         "ensemble": {"paths": 64, "devices": 1, "unresolved": "keep"},
     }
-    assert factors(build(load(cubic))) == (2, 4)
+    assert factors(load(cubic)) == (2, 4)
     result = simkit.run(cubic)
     truth = 1 / 7  # to the second order in the width of the start
     step = float(result["x_mean"][-1]) - truth

@@ -16,7 +16,6 @@ from simkit.derivatives import study
 from simkit.ensemble import programs, stored_programs
 from simkit.ensemble.chunk_program import ChunkProgram
 from simkit.ensemble.program_digest import UntoldError, told
-from simkit.experiments.assembly import build as build_simulation
 
 GBM = {
     "constants": {"r": 0.05, "K": 100.0},
@@ -172,7 +171,7 @@ def test_a_model_in_the_file_is_told_by_its_text(model, texts):
     def class_of(text):
         given = {"S": 100.0} | ({"p": 0.0} if model is energies_of else {})
         grid = {"t1": 1.0} | ({} if model is reactions_of else {"steps": 8})
-        return type(build_simulation(load({"model": model(text), "initial": given, "time": grid})).problem)
+        return type(load({"model": model(text), "initial": given, "time": grid}).problem)
 
     assert told(class_of(texts[0])) == told(class_of(texts[0]))
     assert len({told(class_of(text)) for text in texts}) == 3

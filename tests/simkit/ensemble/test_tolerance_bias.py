@@ -14,7 +14,6 @@ from simkit.ensemble.paths import path_mesh
 from simkit.ensemble.run import chunk_plan, chunk_requests, run_ensemble
 from simkit.ensemble.step_bias.coupled_steps import bias_run
 from simkit.ensemble.step_bias.step_levels import levels
-from simkit.experiments.assembly import build
 from simkit.results.dataset import to_dataset
 from simkit.results.table import print_table
 
@@ -46,7 +45,7 @@ SWING = {
 
 
 def with_tolerance(experiment, tol):
-    return build(load(experiment | {"constants": {"tol": tol}}))
+    return load(experiment | {"constants": {"tol": tol}})
 
 
 @quick

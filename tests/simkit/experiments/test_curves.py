@@ -29,7 +29,6 @@ from simkit_solvers import (
 import simkit
 from simkit import InputError, load
 from simkit.ensemble import programs
-from simkit.experiments.assembly import build
 
 
 class DecayState(NamedTuple):
@@ -176,7 +175,7 @@ def test_what_changes_with_time_has_no_exact_moments(gbm):
     only_watched = GBM | {"model": {"type": "GBM", "mu": 0.1, "sigma": 0.2}, "observe": {"rate": "r"}}
     from simkit.results.dataset import exact_moments
 
-    assert "S" in exact_moments(build(load(only_watched)), np.array([0.0, 1.0]))
+    assert "S" in exact_moments(load(only_watched), np.array([0.0, 1.0]))
 
 
 def test_other_values_compile_nothing(gbm):
@@ -197,7 +196,7 @@ def test_derivative_by_a_constant_in_a_curve():
         "solver": "Bosh3",
         "time": {"t1": 1.0, "steps": 20},
     }
-    simulation = build(load(experiment))
+    simulation = load(experiment)
 
     def end(high):
         bound = simulation.bind({"high": high})
@@ -214,10 +213,10 @@ def test_derivative_by_a_constant_in_a_curve():
 def test_the_step_bias_keeps_the_points_of_curves():
     """Twice the step would miss a jump at the end of an odd step, and the difference would be no bias."""
     plain = GBM | {"observe": {}}
-    simulation = build(load(plain))
+    simulation = load(plain)
     assert factors(simulation) == (0.5, 0.25)  # 0.25 is the end of step 5
-    assert factors(build(load(plain, "time.steps=40"))) == (0.5, 2)  # and here of step 10
-    assert factors(build(load(plain, "time.steps=80"))) == (2, 4)
+    assert factors(load(plain, "time.steps=40")) == (0.5, 2)  # and here of step 10
+    assert factors(load(plain, "time.steps=80")) == (2, 4)
     odd = dataclasses.replace(simulation, grid=Grid(0.0, 1 / 6, 6, 6))  # no jump at the end of a step but 0.5
     assert factors(odd) == (0.5, 3)
 
@@ -235,15 +234,15 @@ initial: {W: 1.0}
 time: {t1: 2.5, steps: 10}
 """
     (tmp_path / "wet.yaml").write_text(text, encoding="utf-8")
-    experiment = load(tmp_path / "wet.yaml")
+    experiment = load(tmp_path / "wet.yaml").experiment
     (tmp_path / "rain.csv").unlink()
     resolved = experiment.resolved()
     assert resolved["curves"]["rain"]["times"] == [0.0, 1.0, 2.5]
     assert resolved["curves"]["rain"]["values"] == [2.5, 0.5, 10.0]
     assert "file" not in resolved["curves"]["rain"]
     again = load(yaml.safe_dump(resolved))
-    assert again.resolved() == resolved
-    curve = build(again).problem.schedule.parameters["rain"]
+    assert again.experiment.resolved() == resolved
+    curve = again.problem.schedule.parameters["rain"]
     np.testing.assert_array_equal(curve.values, [2.5, 0.5, 10.0])
 
 

@@ -39,7 +39,6 @@ from simkit_solvers.problems.schedule import ROW, stops_of
 
 import simkit
 from simkit import InputError, load
-from simkit.experiments.assembly import build
 
 pytestmark = pytest.mark.usefixtures("quick_programs")
 
@@ -173,7 +172,7 @@ def test_a_change_without_a_derivative_elsewhere_leaves_derivatives_finite():
         "time": {"t1": 4.0, "steps": 4},
         "events": {"root": {"at": 3, "set": {"x": "log(x - c) + c"}}},
     }
-    simulation = build(load(experiment))
+    simulation = load(experiment)
 
     def end(c):
         bound = simulation.bind({"c": c})
@@ -262,11 +261,11 @@ def test_the_step_bias_meets_the_events():
     found = simkit.run(decay)
     error = float(found["A_mean"][-1]) - (math.exp(-1) + math.exp(-0.5))
     assert float(found["A_bias"]) == pytest.approx(error, rel=0.02)
-    assert factors(build(load(decay, {"events.dose.at": [0, 0.5]}))) == (0.5, 2)
-    assert factors(build(load(decay, {"events.dose.at": [0, 0.4]}))) == (2, 4)
-    assert factors(build(load(decay, {"events.dose.at": [0, 0.15]}))) == (0.5, 0.25)
-    assert factors(build(load(decay, {"events.dose.at": [0, 0.1], "time.steps": 90}))) == (3, 9)
-    assert factors(build(load(decay, {"events.dose.at": [0, 0.1], "time.steps": 30}))) == (0.5, 3)
+    assert factors(load(decay, {"events.dose.at": [0, 0.5]})) == (0.5, 2)
+    assert factors(load(decay, {"events.dose.at": [0, 0.4]})) == (2, 4)
+    assert factors(load(decay, {"events.dose.at": [0, 0.15]})) == (0.5, 0.25)
+    assert factors(load(decay, {"events.dose.at": [0, 0.1], "time.steps": 90})) == (3, 9)
+    assert factors(load(decay, {"events.dose.at": [0, 0.1], "time.steps": 30})) == (0.5, 3)
 
 
 def test_a_jump_diffusion_keeps_its_jumps_under_a_schedule():

@@ -10,16 +10,17 @@ from simkit_physics import MODELS, DoubleWellLangevin
 from simkit_physics.sized import is_sized
 from simkit_solvers import SOLVERS, make_solver, parameters_of
 
+import simkit
 from simkit import InputError, load
 from simkit.config.documents import read_document
 from simkit.ensemble.initial import Distribution
-from simkit.experiments.assembly import build
+from simkit.experiments import assembly
 from simkit.experiments.indexed_names import numbered_names, pair_names
-from simkit.experiments.variants import load_variants
+from simkit.experiments.variants import load_one
 from simkit.schema import experiment_schema
 from simkit.studies.plan import load_uncertain
 
-EXAMPLES = sorted(path for path in EXAMPLES.glob("*.yaml") if path.stem != "uncertainty")
+FILES = sorted(path for path in EXAMPLES.glob("*.yaml") if path.stem != "uncertainty")
 
 GBM = """
 constants: {r: 0.05, K: 100.0}        # names for use anywhere below; differentiable and sweepable
@@ -40,18 +41,21 @@ output: gbm.zarr
 def comparable(simulation):
     """Everything in a simulation that can be compared."""
     leaves, tree = jax.tree.flatten((simulation.problem, simulation.observer, simulation.grid))
-    fields = {k: v for k, v in vars(simulation).items() if k not in ("problem", "observer", "grid", "bind")}
+    fields = {
+        k: v
+        for k, v in vars(simulation).items()
+        if k not in ("problem", "observer", "grid", "bind", "experiment")
+    }
     return [np.asarray(leaf).tolist() for leaf in leaves], str(tree), str(fields)
 
 
 @pytest.mark.parametrize("overrides", ["model.sigma=0.3", ["model.sigma=0.3"], {"model.sigma": 0.3}], ids=str)
 def test_overrides_come_as_a_text_several_or_a_mapping(overrides):
-    assert load(GBM, overrides=overrides).model.__pydantic_extra__["sigma"] == 0.3
+    assert load(GBM, overrides=overrides).experiment.model.__pydantic_extra__["sigma"] == 0.3
 
 
 def test_the_experiment_of_the_manual():
-    experiment = load(GBM)
-    built = build(experiment)
+    built = load(GBM)
     assert (type(built.problem).__name__, built.problem.mu, built.problem.sigma) == ("GBM", 0.05, 0.2)
     assert (built.grid.steps, built.grid.every, built.grid.rows, built.grid.dt) == (252, 21, 13, 1 / 252)
     assert built.initial == {"S": 100.0}
@@ -60,34 +64,34 @@ def test_the_experiment_of_the_manual():
     assert built.observables["call"].exact == pytest.approx(10.4505835721856, rel=1e-13)
     assert built.observables["asian"].description == "exp(-r*t) * maximum(mean(S) - K, 0)"
     assert built.observer.constants == {"r": 0.05, "K": 100.0}
-    assert experiment.output == "gbm.zarr"
+    assert built.experiment.output == "gbm.zarr"
 
 
-def experiments(path):
-    """The experiment in a file, or its variants."""
-    loaded = load_variants(path)
-    return loaded.values() if isinstance(loaded, dict) else [loaded]
+def simulations(path):
+    """The simulation of a file, or those of its variants, each by itself."""
+    names = read_document(path).data.get("variants", [None])
+    return [load_one(path, variant=name) for name in names]
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=[path.stem for path in EXAMPLES])
+@pytest.mark.parametrize("path", FILES, ids=[path.stem for path in FILES])
 def test_what_is_resolved_builds_the_same_simulation(path):
-    for experiment in experiments(path):
-        resolved = experiment.resolved()
+    for simulation in simulations(path):
+        resolved = simulation.experiment.resolved()
         assert resolved["solver"]["type"]
         assert resolved["ensemble"]["paths"] > 0
         again = load(yaml.safe_dump(resolved, sort_keys=False))
-        assert again.resolved() == resolved
-        assert comparable(build(again)) == comparable(build(experiment))
+        assert again.experiment.resolved() == resolved
+        assert comparable(again) == comparable(simulation)
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=[path.stem for path in EXAMPLES])
+@pytest.mark.parametrize("path", FILES, ids=[path.stem for path in FILES])
 def test_examples_and_what_they_resolve_to_fit_the_schema(path):
     schema = experiment_schema()
     jsonschema.Draft202012Validator.check_schema(schema)
     validator = jsonschema.Draft202012Validator(schema)
     validator.validate(read_document(path).data)
-    for experiment in experiments(path):
-        validator.validate(experiment.resolved())
+    for simulation in simulations(path):
+        validator.validate(simulation.experiment.resolved())
 
 
 def test_a_study_and_what_it_resolves_to_fit_the_schema():
@@ -167,19 +171,19 @@ LINEAR = {"ode": {"x": "-x"}}
 
 
 def test_defaults():
-    sde = build(load(minimal()))
+    sde = load(minimal())
     assert (type(sde.solver).__name__, sde.paths, sde.grid.rows) == ("EulerMaruyama", 10_000, 2)
     assert (sde.seed, sde.failures, sde.stored_paths, sde.chunk, sde.devices) == (0, "stop", 20, None, None)
     assert sde.quantiles == (0.05, 0.25, 0.5, 0.75, 0.95)
-    ode = build(load(minimal(model=LINEAR, initial={"x": 1})))
+    ode = load(minimal(model=LINEAR, initial={"x": 1}))
     assert (type(ode.solver).__name__, ode.paths) == ("Tsit5", 1)
-    spread = build(load(minimal(model=LINEAR, initial={"x": {"uniform": [0, 1]}})))
+    spread = load(minimal(model=LINEAR, initial={"x": {"uniform": [0, 1]}}))
     assert spread.paths == 10_000
     heun = {"sde": {"x": {"noise": {"W": "x"}}}, "calculus": "stratonovich"}
-    assert type(build(load(minimal(model=heun, initial={"x": 1}))).solver).__name__ == "EulerHeun"
+    assert type(load(minimal(model=heun, initial={"x": 1})).solver).__name__ == "EulerHeun"
     wells = {"type": "DoubleWellLangevin", **DoubleWellLangevin.example}
     start = DoubleWellLangevin.example_initial
-    assert type(build(load(minimal(model=wells, initial=start))).solver).__name__ == "BAOAB"
+    assert type(load(minimal(model=wells, initial=start)).solver).__name__ == "BAOAB"
 
 
 def test_constants_may_be_used_everywhere():
@@ -190,7 +194,7 @@ def test_constants_may_be_used_everywhere():
         time={"t0": "-a", "t1": "a", "steps": 4},
         observe={"x": {"value": "S*c", "exact": "c*a"}},
     )
-    built = build(load(source))
+    built = load(source)
     assert (built.problem.mu, built.problem.sigma) == (-0.5, 0.5)
     assert built.initial == {"S": Distribution("normal", 20.0, 0.5)}
     assert (built.grid.t0, built.grid.dt) == (-2.0, 1.0)
@@ -199,21 +203,21 @@ def test_constants_may_be_used_everywhere():
 
 def test_exact_values_follow_parameters_and_the_end_time():
     observe = {"x": {"value": "S", "exact": "gbm_mean(S=100, mu=mu, T=t) + 0*sigma"}}
-    built = build(load(minimal(observe=observe), ["model.mu=0.1", "time.t1=2"]))
+    built = load(minimal(observe=observe), ["model.mu=0.1", "time.t1=2"])
     assert built.observables["x"].exact == pytest.approx(122.14027581601698, rel=1e-14)
 
 
 def test_a_parameter_may_have_the_name_of_the_constant_that_it_is():
     source = minimal(constants={"sigma": 0.3}, observe={"x": "S*sigma"})
     source["model"]["sigma"] = "sigma"
-    assert build(load(source)).problem.sigma == 0.3
+    assert load(source).problem.sigma == 0.3
 
 
 def test_overrides_win_over_the_file(tmp_path):
     path = tmp_path / "gbm.yaml"
     path.write_text(GBM)
     overrides = ["model.sigma=0.3", ("constants.K", "90"), "observe.asian.at=each", "save.paths=all"]
-    built = build(load(path, overrides))
+    built = load(path, overrides)
     assert built.problem.sigma == 0.3
     assert built.constants["K"] == 90
     assert built.observables["asian"].at == "each"
@@ -221,19 +225,28 @@ def test_overrides_win_over_the_file(tmp_path):
 
 
 def test_whole_numbers_may_be_written_as_floats():
-    assert load(minimal(ensemble={"paths": 1e6})).ensemble.paths == 1_000_000
+    assert load(minimal(ensemble={"paths": 1e6})).experiment.ensemble.paths == 1_000_000
 
 
 def test_solver_options():
-    built = build(load(minimal(model=LINEAR, initial={"x": 1}, solver={"type": "Kvaerno3", "rtol": 1e-7})))
+    built = load(minimal(model=LINEAR, initial={"x": 1}, solver={"type": "Kvaerno3", "rtol": 1e-7}))
     assert built.solver.root_finder.rtol == 1e-7
 
 
-def test_build_finds_mistakes_of_an_experiment_changed_by_hand():
-    experiment = load(minimal())
+def test_loading_finds_mistakes_of_an_experiment_changed_by_hand():
+    experiment = load(minimal()).experiment
     changed = experiment.model_copy(update={"initial": {}})
     with pytest.raises(InputError, match=r"initial\.S: is missing"):
-        build(changed)
+        load(changed.resolved())
+
+
+@pytest.mark.parametrize("take", [simkit.load, simkit.run])
+def test_an_experiment_is_built_once(monkeypatch, take):
+    built = []
+    planned = assembly.plan_observables
+    monkeypatch.setattr(assembly, "plan_observables", lambda *given: built.append(given) or planned(*given))
+    take(minimal(ensemble={"paths": 64, "devices": 1}))
+    assert len(built) == 1
 
 
 def file_with(solver):
@@ -261,6 +274,6 @@ def test_a_solver_comes_back_from_the_file(name):
     given = file_with(name)
     wanted = make_solver(name, {key: value for key, value in given["solver"].items() if key != "type"})
     assert not SOLVERS[name].options or wanted != make_solver(name)
-    experiment = load(yaml.safe_dump(given))
-    assert build(experiment).solver == wanted
-    assert build(load(yaml.safe_dump(experiment.resolved()))).solver == wanted
+    simulation = load(yaml.safe_dump(given))
+    assert simulation.solver == wanted
+    assert load(yaml.safe_dump(simulation.experiment.resolved())).solver == wanted

@@ -8,7 +8,6 @@ import pytest
 
 import simkit
 from simkit import InputError, load
-from simkit.experiments.assembly import build
 
 pytestmark = pytest.mark.usefixtures("quick_programs")
 
@@ -73,7 +72,7 @@ def test_another_file_of_the_same_length_compiles_nothing():
 
 def test_one_row_is_a_number_for_all_paths_and_the_number_of_paths_is_the_usual_one():
     write("start.csv", [[1.25, 0.5]])
-    experiment = load({**STILL, "initial": {"file": "start.csv", "y": 3.0}})
+    experiment = load({**STILL, "initial": {"file": "start.csv", "y": 3.0}}).experiment
     assert experiment.initial == {"x": 1.25, "y": 3.0}
     assert experiment.ensemble.paths == 10_000
 
@@ -109,17 +108,18 @@ def test_the_resolved_configuration_repeats_the_run(folder, rows, inline):
     checksum = hashlib.sha256((folder / "start.csv").read_bytes()).hexdigest()
     listed = {"values": ROWS[:rows, 0].tolist()}
     wanted = listed if inline else {"file": "start.csv", "column": "x", "sha256": checksum}
-    assert first.resolved()["initial"]["x"] == wanted
-    again = load(first.resolved())
-    assert again.resolved() == first.resolved()
-    for experiment in (first, again):
-        np.testing.assert_array_equal(build(experiment).initial["x"].numbers, ROWS[:rows, 0])
+    resolved = first.experiment.resolved()
+    assert resolved["initial"]["x"] == wanted
+    again = load(resolved)
+    assert again.experiment.resolved() == resolved
+    for simulation in (first, again):
+        np.testing.assert_array_equal(simulation.initial["x"].numbers, ROWS[:rows, 0])
     write("start.csv", 1 + ROWS[:rows])
     if inline:
-        load(first.resolved())
+        load(resolved)
     else:
         with pytest.raises(InputError, match=r"start\.csv is not the file that the run began from"):
-            load(first.resolved())
+            load(resolved)
 
 
 def test_a_file_is_looked_for_beside_the_experiment(folder):
@@ -127,7 +127,7 @@ def test_a_file_is_looked_for_beside_the_experiment(folder):
     write("study/start.csv", ROWS)
     text = "model: {ode: {x: -x, y: x}}\ninitial: {y: 1, x: {file: start.csv}}\ntime: {t1: 1.0, steps: 4}\n"
     (folder / "study" / "decay.yaml").write_text(text)
-    simulation = build(load(folder / "study" / "decay.yaml"))
+    simulation = load(folder / "study" / "decay.yaml")
     assert simulation.paths == 96
     np.testing.assert_array_equal(simulation.initial["x"].numbers, ROWS[:, 0])
 
@@ -197,4 +197,4 @@ def test_some_of_a_run_s_paths_are_not_taken_for_all():
     for ensemble in ({"seed": 2}, {"seed": 2, "paths": 8}):
         with pytest.raises(InputError, match=r"few\.nc holds 4 of the \d+ paths; .*paths: all.*paths: 4"):
             load({**few, "ensemble": ensemble})
-    assert load({**few, "ensemble": {"seed": 2, "paths": 4}}).ensemble.paths == 4
+    assert load({**few, "ensemble": {"seed": 2, "paths": 4}}).experiment.ensemble.paths == 4

@@ -11,7 +11,6 @@ from simkit_solvers import AbstractHamiltonian
 
 import simkit
 from simkit import InputError, load
-from simkit.experiments.assembly import build
 from simkit.schema import experiment_schema
 
 PENDULUM = {
@@ -49,7 +48,7 @@ STAR = {
 )
 def test_the_equations_follow_from_the_energies(experiment, model, dtype):
     """They are those of the model written in Python, in the same precision."""
-    problem = build(load(experiment)).problem
+    problem = load(experiment).problem
     numbers = np.random.default_rng(1).normal(size=len(model.State._fields))
     y = [jnp.asarray(x, dtype) for x in numbers]
     assert isinstance(problem, AbstractHamiltonian)
@@ -69,7 +68,7 @@ def test_a_symplectic_run_keeps_the_energy():
 
 
 def test_derivatives_reach_constants_in_the_energies():
-    simulation = build(load(PENDULUM))
+    simulation = load(PENDULUM)
     assert simulation.bind is not None
 
     def pull(g):
@@ -151,6 +150,13 @@ def test_a_mistake_is_named_with_its_remedy(path, value, message):
     with pytest.raises(InputError) as caught:
         load(changed(path, value))
     assert any(line.startswith(message) for line in str(caught.value).splitlines())
+
+
+def test_a_mistake_in_a_constant_of_the_energies_is_the_only_one():
+    wrong = {"hamiltonian": {"kinetic": "p**2/2", "potential": "k*q**2/2"}, "coordinates": {"q": "p"}}
+    experiment = {"constants": {"k": "1/"}, "model": wrong, "initial": {"q": 1, "p": 0}}
+    with pytest.raises(InputError, match=r"^constants.k: not an expression: it ends too early[^\n]*$"):
+        load({**experiment, "time": {"t1": 1, "steps": 4}})
 
 
 def test_the_schema_describes_it():

@@ -8,7 +8,6 @@ from simkit_physics import CIR, GBM, Heston
 from simkit_solvers import AbstractODE, AbstractSDE, parameters_of, variables_of
 
 from simkit import load
-from simkit.experiments.assembly import build
 from simkit.experiments.inline.inline_model import cholesky
 
 GBM_TEXT = {
@@ -32,7 +31,7 @@ CIR_TEXT = {
 def problem(model, constants=None):
     variables = [*model.get("sde", ()), *model.get("ode", ())]
     source = {"constants": constants or {}, "model": model, "time": {"t1": 1, "steps": 4}}
-    return build(load({**source, "initial": dict.fromkeys(variables, 1.0)})).problem
+    return load({**source, "initial": dict.fromkeys(variables, 1.0)}).problem
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 import pytest
 
 from simkit import InputError, load
-from simkit.experiments.assembly import build
 
 
 def experiment(plot):
@@ -17,16 +16,16 @@ def experiment(plot):
 
 
 def test_names_and_pairs_reach_the_picture():
-    picture = build(load(experiment({"over_time": ["energy", "v"], "portrait": ["x", "v"]}))).picture
+    picture = load(experiment({"over_time": ["energy", "v"], "portrait": ["x", "v"]})).picture
     assert picture.over_time == ("energy", "v")
     assert picture.portrait == (("x", "v"),)
-    several = build(load(experiment({"portrait": [["x", "v"], ["v", "energy"]]}))).picture
+    several = load(experiment({"portrait": [["x", "v"], ["v", "energy"]]})).picture
     assert several.portrait == (("x", "v"), ("v", "energy"))
 
 
 def test_a_resolved_experiment_has_the_same_picture():
     loaded = load(experiment({"portrait": ["x", "v"]}))
-    assert build(load(loaded.resolved())).picture == build(loaded).picture
+    assert load(loaded.experiment.resolved()).picture == loaded.picture
 
 
 @pytest.mark.parametrize(

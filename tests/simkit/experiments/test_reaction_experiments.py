@@ -14,7 +14,6 @@ import simkit
 from simkit import InputError, NumericalError, load
 from simkit.ensemble.chunks import LEAF
 from simkit.ensemble.run import run_ensemble
-from simkit.experiments.assembly import build
 from simkit.results.table import closing_line, summary
 
 quick = pytest.mark.usefixtures("quick_programs")
@@ -101,7 +100,7 @@ def test_the_solver_says_which_process_is_meant(experiment, view, kind):
 )
 def test_solvers_of_both_kinds_of_equation(solver, expected):
     """Those of Itô equations take the chemical Langevin equation, the others the rate equation."""
-    assert isinstance(build(load(with_steps(solver))).problem, expected)
+    assert isinstance(load(with_steps(solver)).problem, expected)
 
 
 @quick
@@ -121,7 +120,7 @@ def test_events_are_counted_and_told():
 @pytest.mark.more
 def test_the_same_bits_however_cut():
     """On four devices in small chunks as on one in a large one."""
-    simulation = dataclasses.replace(build(load(ARRIVALS)), paths=2 * LEAF + 5)
+    simulation = dataclasses.replace(load(ARRIVALS), paths=2 * LEAF + 5)
     one = run_ensemble(simulation)
     other = run_ensemble(dataclasses.replace(simulation, devices=4, chunk=LEAF))
     assert one.steps == other.steps
@@ -140,7 +139,7 @@ def test_counts_beyond_float32_are_whole_in_float32():
 
 @quick
 def test_a_network_in_the_file_is_that_of_the_class():
-    inline = build(load(EPIDEMIC)).problem
+    inline = load(EPIDEMIC).problem
     named = SIR(beta=0.4, gamma=0.1, N=1000.0)
     assert list(parameters_of(inline)) == ["gamma", "beta", "N"]
     assert tuple(inline.reactions.values()) == tuple(named.reactions.values())
@@ -155,7 +154,7 @@ def test_a_network_in_the_file_is_that_of_the_class():
 def test_observables_know_the_parameters_of_every_view():
     y = ImmigrationDeath.State(X=jnp.asarray(50.0))
     for experiment in (ARRIVALS, with_steps("EulerMaruyama"), with_steps("Tsit5")):
-        simulation = build(load(experiment | {"observe": {"share": "X*mu/alpha"}}))
+        simulation = load(experiment | {"observe": {"share": "X*mu/alpha"}})
         observer, problem = simulation.observer, simulation.problem
         row = observer.row(problem, observer.init(problem, jnp.asarray(0.0), y), jnp.asarray(0.0), y)
         assert float(row["share"]) == 0.5
@@ -170,7 +169,7 @@ def test_observables_know_the_parameters_of_a_converted_model():
         "time": {"t1": 1.0, "steps": 4},
         "observe": {"share": "S*sigma"},
     }
-    simulation = build(load(walk))
+    simulation = load(walk)
     observer, y = simulation.observer, simulation.problem.State(S=jnp.asarray(2.0))
     problem = in_calculus(simulation.problem, "stratonovich")
     row = observer.row(problem, observer.init(problem, jnp.asarray(0.0), y), jnp.asarray(0.0), y)
@@ -221,13 +220,14 @@ MISTAKES = [
     (["model", "parameters", "S"], 1.0, r"parameters.S: S is a species of the reactions"),
     (["model", "parameters", "rates"], 1.0, r"parameters.rates: 'rates' is the name of a part of a model"),
     (["model", "reactions"], {}, r"model.reactions: needs at least one reaction"),
+    (["constants", "N"], "1000/", r"^constants.N: not an expression: it ends too early[^\n]*$"),
 ]
 
 
 @pytest.mark.parametrize(("path", "value", "said"), MISTAKES)
 def test_mistakes_name_place_and_remedy(path, value, said):
     with pytest.raises(InputError, match=said):
-        build(load(but(JUMPS, path, value)))
+        load(but(JUMPS, path, value))
 
 
 @pytest.mark.parametrize("solver", ["EulerMaruyama", "Tsit5"])
@@ -239,9 +239,9 @@ def test_no_species_begins_below_zero(solver, amount, place, named):
     experiment = {**EPIDEMIC, "solver": solver, "time": {"t1": 5.0, "steps": 50}}
     if named:
         experiment["model"] = {"type": "SIR", "beta": "beta", "gamma": 0.1, "N": "N"}
-    build(load(but(experiment, ["initial", "I"], 0)))
+    load(but(experiment, ["initial", "I"], 0))
     with pytest.raises(InputError, match=rf"{place}: must be >= 0, .*; got -1$"):
-        build(load(but(experiment, ["initial", "I"], amount)))
+        load(but(experiment, ["initial", "I"], amount))
 
 
 @quick
@@ -253,20 +253,20 @@ def test_solvers_and_models_of_other_kinds():
         "solver": "DirectMethod",
     }
     with pytest.raises(InputError, match="is for reaction networks, and GBM is not one; take EulerMaruyama"):
-        build(load(walk))
+        load(walk)
     with pytest.raises(InputError, match=r"time.steps: is missing"):
-        build(load({**ARRIVALS, "solver": "Tsit5"}))
+        load({**ARRIVALS, "solver": "Tsit5"})
     with pytest.raises(InputError, match="converges to the Stratonovich solution"):
-        build(load(with_steps("SPaRK")))
+        load(with_steps("SPaRK"))
 
 
 @quick
 def test_a_network_takes_the_direct_method_unless_told():
-    simulation = build(load({key: ARRIVALS[key] for key in ("model", "initial", "time")}))
+    simulation = load({key: ARRIVALS[key] for key in ("model", "initial", "time")})
     assert type(simulation.solver).__name__ == "DirectMethod"
     assert isinstance(simulation.grid, JumpGrid)
     assert simulation.paths == 10_000
-    assert build(load(but(with_steps("Tsit5"), ["ensemble"], None))).paths == 1
+    assert load(but(with_steps("Tsit5"), ["ensemble"], None)).paths == 1
 
 
 FAILURES = [
@@ -338,9 +338,9 @@ def test_an_event_that_breaks_a_count_says_what_to_write():
 
 @quick
 def test_constants_reach_rates():
-    simulation = build(load(EPIDEMIC))
+    simulation = load(EPIDEMIC)
     bound = simulation.bind({"N": 500.0})
     assert float(bound.problem.N) == 500
     assert bound.initial["S"] == 490
-    langevin = build(load({**EPIDEMIC, "solver": "EulerMaruyama", "time": {"t1": 5.0, "steps": 50}}))
+    langevin = load({**EPIDEMIC, "solver": "EulerMaruyama", "time": {"t1": 5.0, "steps": 50}})
     assert langevin.bind({"N": 500.0}).problem.original.N == 500

@@ -14,7 +14,6 @@ from simkit_solvers import check_parameters, parameters_of, variables_of
 
 import simkit
 from simkit import InputError, load
-from simkit.experiments.assembly import build
 from simkit.schema import experiment_schema
 
 SIZED = {name: model for name, model in MODELS.items() if is_sized(model)}
@@ -124,23 +123,23 @@ def test_all_sites_at_the_forcing_rest():
 
 
 def test_one_value_or_a_list_stands_for_numbered_names():
-    every = build(load(lorenz({"x": 8.0, "x3": 8.01}, size=6)))
+    every = load(lorenz({"x": 8.0, "x3": 8.01}, size=6))
     assert every.initial == {f"x{i}": 8.01 if i == 3 else 8.0 for i in range(1, 7)}
     listed = load(lorenz({"x": [1, "2*3", 3, 4]}, size=4))
-    assert list(build(listed).initial.values()) == [1, 6, 3, 4]
-    assert build(load(listed.resolved())).initial == build(listed).initial
+    assert list(listed.initial.values()) == [1, 6, 3, 4]
+    assert load(listed.experiment.resolved()).initial == listed.initial
     assets = {"type": "MultiAssetGBM", "mu": 0.05, "sigma": [0.2, 0.3, 0.25]}
     assets |= {"rho12": 0.5, "rho13": 0.0, "rho23": 0.0}
-    problem = build(load({"model": assets, "initial": {"S": 100.0}, "time": TIME})).problem
+    problem = load({"model": assets, "initial": {"S": 100.0}, "time": TIME}).problem
     assert [problem.mu1, problem.mu3, problem.sigma2] == [0.05, 0.05, 0.3]
     bodies = {"type": "NBody", "size": 2, "G": 1, "softening": 0.1, "m": [1.0, 0.01]}
     starts = {"x": [0, 1], "y": 0, "px": 0, "py": [-0.01, 0.01]}
-    built = build(load({"model": bodies, "initial": starts, "time": TIME}))
+    built = load({"model": bodies, "initial": starts, "time": TIME})
     assert (built.problem.m1, built.problem.m2) == (1.0, 0.01)
     assert list(built.initial) == ["x1", "y1", "x2", "y2", "px1", "py1", "px2", "py2"]
     phases = {"type": "Kuramoto", "size": 3, "K": 2, "omega": ["-w", 0, "w"], "gamma": 0, "D": 0}
     given = {"constants": {"w": 0.4}, "model": phases, "initial": {"theta": [0, 1, 2]}, "time": TIME}
-    problem = build(load(given)).problem
+    problem = load(given).problem
     assert [problem.omega1, problem.omega2, problem.omega3] == [-0.4, 0, 0.4]
     schema = experiment_schema()
     for model in (assets, bodies, phases, lorenz({}, size=40)["model"]):
@@ -200,22 +199,22 @@ def test_an_unknown_name_beside_many_shows_some_of_them():
 @pytest.mark.more
 def test_one_correlation_or_a_matrix_stands_for_all_pairs():
     rho = np.corrcoef(np.random.default_rng(3).standard_normal((12, 30)))
-    same = build(load(assets(12, rho=0.3))).problem
+    same = load(assets(12, rho=0.3)).problem
     assert (same.rho12, same.rho3_10, same.rho11_12) == (0.3, 0.3, 0.3)
-    mixed = build(load(assets(3, rho=0.3, rho13=-0.1))).problem
+    mixed = load(assets(3, rho=0.3, rho13=-0.1)).problem
     assert (mixed.rho12, mixed.rho13, mixed.rho23) == (0.3, -0.1, 0.3)
     full = load(assets(12, rho=rho.tolist()))
-    found = build(full).problem
+    found = full.problem
     assert all(
         getattr(found, pair_name("rho", i + 1, j + 1)) == rho[i, j]
         for i, j in itertools.combinations(range(12), 2)
     )
-    again = build(load(full.resolved())).problem
+    again = load(full.experiment.resolved()).problem
     assert jax.tree.leaves(again) == jax.tree.leaves(found)
     for given in (0.3, rho.tolist()):
         jsonschema.validate(assets(12, rho=given), experiment_schema())
     named = {"constants": {"c": 0.4}, **assets(2, rho=[[1, "c"], ["c", 1]])}
-    assert build(load(named)).problem.rho12 == 0.4
+    assert load(named).problem.rho12 == 0.4
 
 
 @pytest.mark.parametrize(
@@ -232,7 +231,7 @@ def test_many_assets_have_the_correlations_asked_for(size):
     if size == 1:
         settings["model"] = {key: x for key, x in settings["model"].items() if key not in ("mu", "sigma")}
         settings["initial"] = {"S1": 100.0}
-    problem = build(load(settings)).problem
+    problem = load(settings).problem
     prices = type(problem).State(*([1.0] * size))
     noise = jax.jit(jax.vmap(lambda unit: problem.noise(0.0, prices, problem.Noise(*unit))))
     columns = np.asarray(noise(jnp.eye(size)))
@@ -257,14 +256,14 @@ def test_many_assets_have_the_correlations_asked_for(size):
 )
 def test_mistakes_in_correlations(given, message):
     with pytest.raises(InputError, match=message):
-        build(load(assets(2, **given)))
+        load(assets(2, **given))
 
 
 def test_correlations_that_cannot_be_and_that_are_missing_are_told_once():
     with pytest.raises(InputError, match=r"rho12, rho13, .*, …, rho11_12: .* must be >= 0, got -4\.5;"):
-        build(load(assets(12, rho=-0.5)))
+        load(assets(12, rho=-0.5))
     with pytest.raises(InputError) as error:
-        build(load(assets(12)))
+        load(assets(12))
     assert str(error.value).count("is missing") == 1
     assert "model.rho: is missing; the correlation of all pairs, their matrix, or rho12 to rho11_12" in str(
         error.value

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import simkit
 from simkit import InputError, NumericalError, load, plot_dataset, read_dataset
 from simkit.cli import app
-from simkit.experiments.variants import build_together, load_variants
+from simkit.experiments.variants import load_one, load_variants
 from simkit.results.table import print_table, with_error
 from simkit.results.variant_dataset import combined, one_variant
 
@@ -77,7 +77,10 @@ def test_each_variant_is_the_file_with_its_settings_changed(together):
             np.testing.assert_array_equal(alone[key].values, one[key].values, err_msg=key)
             assert alone[key].attrs == one[key].attrs
         assert alone.attrs.keys() == one.attrs.keys()
-        assert load(one.attrs["configuration"]).resolved() == load(alone.attrs["configuration"]).resolved()
+        assert (
+            load(one.attrs["configuration"]).experiment.resolved()
+            == load(alone.attrs["configuration"]).experiment.resolved()
+        )
 
 
 def test_variants_that_differ_in_numbers_compile_once(compiled_for_others):
@@ -132,11 +135,11 @@ def test_a_changed_section_is_replaced_where_there_was_a_value_and_merged_where_
         "  solver: {solver: {type: Milstein}}\n"
         "  item: {save.quantiles: [0.1, 0.9], time: {steps: null, rtol: 1e-3, atol: 1e-3}, solver: SRIW1}\n"
     )
-    law, solver, item = load_variants(text).values()
-    assert law.resolved()["initial"]["x"] == {"uniform": [1.0, 2.0]}
-    assert solver.solver.type == "Milstein"
-    assert item.time.steps is None
-    assert item.save.quantiles == [0.1, 0.9]
+    law, solver, item = (load_one(text, variant=name) for name in ("law", "solver", "item"))
+    assert law.experiment.resolved()["initial"]["x"] == {"uniform": [1.0, 2.0]}
+    assert solver.experiment.solver.type == "Milstein"
+    assert item.experiment.time.steps is None
+    assert item.experiment.save.quantiles == [0.1, 0.9]
 
 
 @pytest.mark.parametrize(
@@ -191,12 +194,12 @@ class TestWhatEveryVariantSets:
             load_variants(TEXT, "constants.K=9", chosen=["wide"])
 
     def test_an_option_that_one_variant_keeps_is_not(self):
-        values = [x.constants["K"] for x in load_variants(TEXT, "constants.K=9").values()]
+        values = [x.experiment.constants["K"] for x in load_variants(TEXT, "constants.K=9").values()]
         assert values == [9, 9, 1.1]
 
     def test_an_option_reaches_into_a_variant(self):
         options = ["variants.low.constants.K=8", "variants.high.constants.K=9"]
-        assert [x.constants["K"] for x in load_variants(self.text, options).values()] == [8, 9]
+        assert [x.experiment.constants["K"] for x in load_variants(self.text, options).values()] == [8, 9]
 
     def test_a_value_that_cannot_be_read_is_refused_though_no_variant_keeps_it(self):
         text = self.text.replace("{K: 1.0}", "{K: [10, 20]}")
@@ -227,14 +230,13 @@ def test_a_mistake_of_the_file_is_told_once_and_of_no_variant():
     ],
 )
 def test_results_that_do_not_fit_together_are_refused_before_the_run(change, message):
-    variants = load_variants(with_variants(f"variants: {{a: , b: {{{change}}}}}\n"))
     with pytest.raises(InputError, match=message):
-        build_together(variants)
+        load_variants(with_variants(f"variants: {{a: , b: {{{change}}}}}\n"))
 
 
 def test_other_steps_and_another_solver_fit_together():
     text = "variants: {a: , b: {time.steps: 16}, c: {solver: Milstein}, d: {precision: float32}}\n"
-    assert list(build_together(load_variants(with_variants(text)))) == list("abcd")
+    assert list(load_variants(with_variants(text))) == list("abcd")
 
 
 def test_names_that_are_not_there():
@@ -276,7 +278,7 @@ def test_from_the_file_to_table_dataset_and_picture(together, tmp_path, monkeypa
 
     go_on = {"x": {"file": "study.nc", "variant": "fast"}}
     one = load(with_variants(""), {"initial": json.dumps(go_on), "ensemble.seed": 5})
-    assert one.ensemble.paths == 2000
+    assert one.experiment.ensemble.paths == 2000
     with pytest.raises(
         InputError, match=r"study\.nc holds several variants; name one for each variable, .*variant: base"
     ):

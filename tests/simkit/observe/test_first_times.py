@@ -10,7 +10,6 @@ from functional_examples import STEPS, rows, simulation
 
 import simkit
 from simkit import CLOSED_FORMS, InputError, load, sensitivity
-from simkit.experiments.assembly import build
 from simkit.results.table import print_table
 
 DATES = 4
@@ -230,12 +229,12 @@ def test_a_time_that_moves_is_refused(wrt):
 )
 def test_what_cannot_be_watched_is_refused(text, message):
     with pytest.raises(InputError, match=message):
-        build(load({**FORWARD, "observe": {"q": text}}))
+        load({**FORWARD, "observe": {"q": text}})
 
 
 def test_every_says_nothing_to_a_value_at_a_time():
     with pytest.raises(InputError, match="has no effect"):
-        build(load({**FORWARD, "observe": {"q": {"value": "at(S, 0.5)", "every": 2}}}))
+        load({**FORWARD, "observe": {"q": {"value": "at(S, 0.5)", "every": 2}}})
 
 
 @pytest.mark.parametrize(
@@ -249,7 +248,7 @@ def test_every_says_nothing_to_a_value_at_a_time():
 def test_adaptive_steps_of_stochastic_equations_have_no_first_times(text, message):
     adaptive = {"solver": "Milstein", "time": {"t1": 1.0, "rtol": 1e-3, "atol": 1e-3}}
     with pytest.raises(InputError, match=message):
-        build(load({**FORWARD, **adaptive, "observe": {"q": text}}))
+        load({**FORWARD, **adaptive, "observe": {"q": text}})
 
 
 def test_paths_that_still_wait_at_the_end_are_counted(quick_programs):

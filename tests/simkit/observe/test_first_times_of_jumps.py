@@ -10,7 +10,6 @@ from scipy.stats import gamma
 
 import simkit
 from simkit import InputError, load
-from simkit.experiments.assembly import build
 
 END = 3.0
 EXACT = ("DirectMethod", "NextReaction")
@@ -226,13 +225,13 @@ def test_derivatives_that_would_be_wrong_are_refused(wrt, method, message):
 def test_what_events_do_not_show_is_refused(text, message):
     curves = {"ramp": {"times": [0, 3], "values": [0, 1]}}
     with pytest.raises(InputError, match=message):
-        build(load({**POISSON, "curves": curves, "observe": {"q": text}}))
+        load({**POISSON, "curves": curves, "observe": {"q": text}})
 
 
 def test_events_have_no_steps_to_count():
     observe = {"q": {"value": "max(X)", "every": 2}}
     with pytest.raises(InputError, match="paths have no common steps to count"):
-        build(load({**POISSON, "observe": observe}))
+        load({**POISSON, "observe": observe})
 
 
 @pytest.mark.usefixtures("quick_programs")

@@ -10,7 +10,6 @@ from dataset_examples import LEVELS, PROVENANCE, gbm, gbm_dataset, one_curve_dat
 import simkit
 from simkit import InputError, load, read_dataset, sensitivity
 from simkit.ensemble.initial import Distribution
-from simkit.experiments.assembly import build
 from simkit.results.dataset import to_dataset
 from simkit.results.result_names import clash
 
@@ -176,4 +175,4 @@ def test_observables_may_be_called_what_they_like(tmp_path):
 def test_names_that_are_refused_say_why(names, message):
     experiment = {"model": {"type": "GBM", "mu": 0.05, "sigma": 0.2}, "initial": {"S": 100.0}}
     with pytest.raises(InputError, match=message):
-        build(load({**experiment, "time": {"t1": 1.0, "steps": 2}, "observe": dict.fromkeys(names, "S")}))
+        load({**experiment, "time": {"t1": 1.0, "steps": 2}, "observe": dict.fromkeys(names, "S")})

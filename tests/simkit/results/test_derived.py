@@ -10,7 +10,6 @@ from command import simkit_command
 
 import simkit
 from simkit import InputError, load
-from simkit.experiments.assembly import build
 from simkit.results.derived import mean_square_error
 from simkit.results.table import make_table, print_table, summary
 
@@ -171,7 +170,7 @@ def test_a_figure_without_a_value_is_told(quick_programs, capsys):
 )
 def test_what_is_no_figure_of_means_is_refused(derived, message):
     with pytest.raises(InputError, match=message):
-        build(load({**MARKET, "derived": derived}))
+        load({**MARKET, "derived": derived})
 
 
 def test_the_command_takes_them_from_the_file_and_by_set(tmp_path, monkeypatch):

@@ -109,11 +109,10 @@ def test_propagation_through_an_ordinary_equation_is_exact():
 def test_every_point_of_a_row_meets_the_same_paths(monkeypatch):
     """Those of one stream; others, and other rows, meet their own."""
     loaded = load_uncertain(NOISY)
-    from simkit.experiments.assembly import build
     from simkit.studies.designs import saltelli_design
 
     evaluate, unused = evaluate_simulation(
-        build(loaded.experiment), ("theta", "k", "spare"), ("z",), 2, 4, keep=True
+        loaded.simulation, ("theta", "k", "spare"), ("z",), 2, 4, keep=True
     )
     design = saltelli_design([[0], [1], [2]], 3, False)
     values = evaluate(design, np.ones((4, 16, 6)), 0)["z"].each
@@ -157,7 +156,7 @@ class TestFiles:
         short = yaml.safe_load(NOISY)
         short["constants"]["theta"] = {"normal": [1, 0.5]}
         assert load_uncertain(short).laws == loaded.laws
-        assert loaded.experiment.constants == {"theta": 1.0, "k": 2.0, "spare": 0.5}
+        assert loaded.simulation.experiment.constants == {"theta": 1.0, "k": 2.0, "spare": 0.5}
         named = {
             "model": {"type": "GBM", "mu": 0.05, "sigma": {"uniform": [0.1, 0.3]}},
             "initial": {"S": 100},
@@ -165,7 +164,7 @@ class TestFiles:
         }
         found = load_uncertain(named)
         assert list(found.laws) == ["sigma"]
-        assert found.experiment.constants == {"sigma": 0.2}
+        assert found.simulation.experiment.constants == {"sigma": 0.2}
 
     def test_the_resolved_configuration_gives_the_same_study(self, sobol):
         loaded = load_uncertain(sobol.attrs["configuration"])
@@ -180,7 +179,7 @@ class TestFiles:
             ):
                 take(NOISY)
         numbers = {f"constants.{name}": 1 for name in ("theta", "k", "spare")}
-        assert load(NOISY, numbers).constants["k"] == 1
+        assert load(NOISY, numbers).experiment.constants["k"] == 1
 
     def test_a_budget_below_the_first_runs_is_refused(self, tmp_path):
         (tmp_path / "noisy.yaml").write_text(NOISY)

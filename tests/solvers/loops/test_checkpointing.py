@@ -190,9 +190,9 @@ def test_what_is_told_grows_as_the_root_of_the_steps():
 
 
 def test_an_adaptive_run_has_no_such_plan():
-    from simkit.experiments.variants import build_loaded, load_variants
+    from simkit.experiments.variants import load_variants
 
-    built = build_loaded(load_variants(ROOT / "examples/arenstorf.yaml"))
+    built = load_variants(ROOT / "examples/arenstorf.yaml")
     mesh = path_mesh(1)
     program, inputs = path_program(built, built.grid, mesh)
     with pytest.raises(

@@ -35,7 +35,6 @@ from simkit_solvers.loops.compensated import AbstractCompensatedStep, can_compen
 import simkit
 from simkit import InputError, load
 from simkit.ensemble.run import run_ensemble
-from simkit.experiments.assembly import build
 from simkit.results.dataset import to_dataset
 
 ULP = 2.0**-23
@@ -292,18 +291,16 @@ def test_adaptive_steps_of_a_stochastic_equation_lose_nothing(noise, quick_progr
 @pytest.mark.parametrize(("noise", "most"), [(1e-7, 1e-3), (1e-3, 2e-4)])
 def test_an_error_covers_roundings_that_no_noise_makes_random(noise, most, quick_programs):
     """x' = 0.1 from 1, over steps too few to be compensated: up to 23 of the errors of random roundings."""
-    simulation = build(
-        load(
-            {
-                "model": {"sde": {"x": {"drift": 0.1, "noise": {"W": noise}}}},
-                "initial": {"x": 1},
-                "solver": "EulerMaruyama",
-                "precision": "float32",
-                "time": {"t1": 1, "steps": 10_000},
-                "ensemble": {"paths": 64, "devices": 1, "unresolved": "keep"},
-                "observe": {"y": {"value": "x", "exact": 1.1}},
-            }
-        )
+    simulation = load(
+        {
+            "model": {"sde": {"x": {"drift": 0.1, "noise": {"W": noise}}}},
+            "initial": {"x": 1},
+            "solver": "EulerMaruyama",
+            "precision": "float32",
+            "time": {"t1": 1, "steps": 10_000},
+            "ensemble": {"paths": 64, "devices": 1, "unresolved": "keep"},
+            "observe": {"y": {"value": "x", "exact": 1.1}},
+        }
     )
     off, z = [], []
     for steps in (3400, 5120, 7000, 9000, 9600, 10_000):
@@ -350,5 +347,5 @@ def test_a_solver_that_float32_would_fail_is_refused(solver, model, start):
     }
     with pytest.raises(InputError, match=rf"precision: .*{solver}.* float64"):
         load(experiment)
-    assert build(load(experiment | {"precision": "float64"})).precision == "float64"
-    assert build(load(experiment | {"time": {"t1": 1, "steps": LONG}})).precision == "float32"
+    assert load(experiment | {"precision": "float64"}).experiment.precision == "float64"
+    assert load(experiment | {"time": {"t1": 1, "steps": LONG}}).experiment.precision == "float32"

@@ -40,7 +40,6 @@ from simkit_solvers.random.noise import Purpose, StepWords
 import simkit
 from simkit import InputError, load
 from simkit.closed_forms.jump_diffusions import bates_call, kou_call
-from simkit.experiments.assembly import build
 
 pytestmark = pytest.mark.usefixtures("quick_programs")
 
@@ -289,7 +288,7 @@ REFUSED = [
 @pytest.mark.parametrize(("change", "message"), REFUSED)
 def test_what_is_refused(change, message):
     with pytest.raises(InputError, match=message):
-        build(load(experiment("Merton", {"S": 100.0}, {"t1": 1.0, "steps": 4}) | change))
+        load(experiment("Merton", {"S": 100.0}, {"t1": 1.0, "steps": 4}) | change)
 
 
 def test_refusals_from_python():
@@ -301,11 +300,11 @@ def test_refusals_from_python():
 
 
 def test_no_bias_is_shown_where_only_halves_would_do():
-    whole = build(load(experiment("Merton", {"S": 100.0}, {"t1": 1.0, "steps": 4})))
+    whole = load(experiment("Merton", {"S": 100.0}, {"t1": 1.0, "steps": 4}))
     assert factors(whole) == (2,)
-    assert factors(build(load(experiment("Merton", {"S": 100.0}, {"t1": 1.0, "steps": 8})))) == (2, 4)
-    assert factors(build(load(experiment("Merton", {"S": 100.0}, {"t1": 1.0, "steps": 5})))) == ()
-    assert factors(build(load(experiment("GBM", {"S": 100.0}, {"t1": 1.0, "steps": 5})))) == (0.5, 0.25)
+    assert factors(load(experiment("Merton", {"S": 100.0}, {"t1": 1.0, "steps": 8}))) == (2, 4)
+    assert factors(load(experiment("Merton", {"S": 100.0}, {"t1": 1.0, "steps": 5}))) == ()
+    assert factors(load(experiment("GBM", {"S": 100.0}, {"t1": 1.0, "steps": 5}))) == (0.5, 0.25)
 
 
 KOU = {

@@ -36,7 +36,6 @@ from simkit import InputError, load
 from simkit.closed_forms.bonds import vasicek_bond
 from simkit.derivatives.table import summary
 from simkit.ensemble.run import run_ensemble
-from simkit.experiments.assembly import build
 
 LIMIT = 5  # in standard errors: once in a million
 GAUSSIAN = [
@@ -232,8 +231,8 @@ def experiment(model, initial, solver, steps, **more):
 
 
 def test_exact_samples_have_no_step_bias():
-    assert factors(build(load(experiment("CIR", {"r": 0.1}, "ExactSampling", 4)))) == ()
-    assert factors(build(load(experiment("CIR", {"r": 0.1}, "AndersenQE", 16)))) == (2, 4)
+    assert factors(load(experiment("CIR", {"r": 0.1}, "ExactSampling", 4))) == ()
+    assert factors(load(experiment("CIR", {"r": 0.1}, "AndersenQE", 16))) == (2, 4)
 
 
 def trapezoid(steps, f):
@@ -251,7 +250,7 @@ def test_the_error_of_an_integral_over_exact_states_covers_a_known_one(quick_pro
     given = experiment("GBM", {"S": 1.0}, "ExactSampling", steps, observe=observe)
     given |= {"ensemble": {"paths": 500, "devices": 1}}
     given["model"] = {"type": "GBM", "mu": 2.0, "sigma": 0.1}
-    simulation = build(load(given))
+    simulation = load(given)
     truth = trapezoid(steps, lambda t: np.exp(2 * t)) - (np.exp(2) - 1) / 2
     found = [run_ensemble(dataclasses.replace(simulation, seed=seed)).bias for seed in range(20)]
     for name in ("area", "both"):
@@ -358,7 +357,7 @@ def test_what_is_refused(model, solver, change, message):
     given = experiment(name, initial, solver, 4)
     given["model"] |= change
     with pytest.raises(InputError, match=message):
-        build(load(given))
+        load(given)
 
 
 def test_adaptive_steps_are_refused():
@@ -368,7 +367,7 @@ def test_adaptive_steps_are_refused():
     with pytest.raises(
         InputError, match="solver ExactSampling has no error estimate for adaptive steps; give"
     ):
-        build(load(given))
+        load(given)
 
 
 @pytest.mark.slow

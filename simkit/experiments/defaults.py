@@ -1,0 +1,30 @@
+"""The defaults of an experiment that depend on its model."""
+
+from typing import Any
+
+from simkit_solvers.problems.problem import AbstractSDE
+
+from simkit.config.settings import Experiment, InlineSDE, RandomValue
+from simkit.experiments.inline.reaction_plan import solves_jumps, takes_langevin
+from simkit.experiments.sections.initial_plan import starts_per_path
+from simkit.experiments.sections.solver_plan import is_network, model_class, usual_solver
+
+PATHS = 10_000  # unless said otherwise, where they differ
+
+
+def with_defaults(experiment: Experiment) -> Experiment:
+    """The experiment with the defaults that depend on its model filled in."""
+    changes: dict[str, Any] = {}
+    model, cls = experiment.model, model_class(experiment.model)
+    stochastic = isinstance(model, InlineSDE) or (cls is not None and issubclass(cls, AbstractSDE))
+    solver = experiment.solver
+    if solver is None:
+        solver = changes["solver"] = usual_solver(model, adaptive=experiment.time.steps is None)
+    if is_network(model):
+        stochastic = solves_jumps(solver) or takes_langevin(solver)
+    if experiment.ensemble.paths is None and not starts_per_path(experiment.initial):
+        random = stochastic or any(isinstance(value, RandomValue) for value in experiment.initial.values())
+        changes["ensemble"] = experiment.ensemble.model_copy(update={"paths": PATHS if random else 1})
+    if experiment.save.points is None and experiment.save.every is None:
+        changes["save"] = experiment.save.model_copy(update={"points": 1})
+    return experiment.model_copy(update=changes) if changes else experiment

@@ -1,0 +1,112 @@
+"""From the `solver` section, or from the model where there is none, to a solver that fits the problem."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from simkit_physics import MODELS
+from simkit_solvers.methods.registry import REFUSED, SOLVERS, check_solver, make_solver
+from simkit_solvers.problems.calculus import in_calculus
+from simkit_solvers.problems.langevin import AbstractUnderdampedLangevin
+from simkit_solvers.problems.noise_check import check_noise
+from simkit_solvers.problems.problem import AbstractODE, AbstractSDE, check_shapes
+from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
+
+from simkit.config.diagnostics import SettingError
+from simkit.config.settings import InlineNetwork, InlineSDE, Model, NamedModel, Solver
+from simkit.ensemble.initial import fixed_value
+from simkit.experiments.constants import Constants
+from simkit.experiments.sections.initial_plan import InitialValue
+from simkit.experiments.sections.model_plan import ModelPlan
+from simkit.suggestions import did_you_mean, shown
+
+
+def model_class(model: Model | None) -> type | None:
+    """The class of a model that is named."""
+    return MODELS.get(model.type) if isinstance(model, NamedModel) else None
+
+
+def is_network(model: Model | None) -> bool:
+    """Whether it is a network of reactions."""
+    cls = model_class(model)
+    return isinstance(model, InlineNetwork) or (cls is not None and issubclass(cls, AbstractReactionNetwork))
+
+
+def usual_solver(model: Model, adaptive: bool) -> Solver:
+    """The solver of a model that names none."""
+    cls = model_class(model)
+    if is_network(model):
+        return Solver(type="DirectMethod")
+    if cls is not None and issubclass(cls, AbstractUnderdampedLangevin):
+        return Solver(type="BAOAB")
+    if isinstance(model, InlineSDE):
+        calculus = model.calculus
+    elif cls is not None and issubclass(cls, AbstractSDE):
+        calculus = cls.calculus
+    else:
+        return Solver(type="Tsit5")
+    if calculus == "stratonovich":
+        return Solver(type="EulerHeun")
+    return Solver(type="Milstein" if adaptive else "EulerMaruyama")
+
+
+def plan_solver(
+    section: Solver | None,
+    plan: ModelPlan | None,
+    initial: Mapping[str, InitialValue],
+    constants: Constants,
+    adaptive: bool,
+) -> Any:
+    """The solver with its options. Raises `SettingError` where its name or the model is wrong."""
+    if section is None:
+        return None
+    name, options = section.type, dict(section.__pydantic_extra__ or {})
+    if name not in SOLVERS:
+        reason = (
+            f"{name} does not run on a fixed grid: {REFUSED[name]}"
+            if name in REFUSED
+            else f"unknown solver {shown(name)}{did_you_mean(name, SOLVERS)}"
+        )
+        raise SettingError(("solver", "type"), reason)
+    sound = {}
+    for key, value in options.items():
+        try:
+            make_solver(name, {key: value})
+            sound[key] = value
+        except ValueError as error:
+            reason = str(error).removeprefix(f"{name}.{key}: ")
+            known = key in SOLVERS[name].options
+            constants.diagnostics.add(("solver", key), reason, at_key=not known)
+    solver = make_solver(name, sound)
+    if plan is None or plan.problem is None:
+        return solver
+    state = _state(plan.problem, initial, constants)
+    if state is not None:
+        _check_state(plan.problem, state)
+    if not (adaptive and isinstance(plan.problem, AbstractSDE)):
+        with constants.diagnostics.collecting():
+            _check_fit(solver, section, plan.problem, state)
+    return solver
+
+
+def _state(problem: AbstractODE, initial: Mapping[str, InitialValue], constants: Constants) -> Any:
+    """A state to try the problem on, `None` where initial values are missing."""
+    numbers = [fixed_value(value.bound(constants.values)) for value in initial.values()]
+    return problem.State(*numbers) if len(numbers) == len(problem.State._fields) else None
+
+
+def _check_state(problem: AbstractODE, state: Any) -> None:
+    try:
+        check_shapes(problem, state)
+        if isinstance(problem, AbstractSDE):
+            check_noise(problem, state)
+    except ValueError as error:
+        raise SettingError(("model", "type"), str(error)) from error
+
+
+def _check_fit(solver: Any, section: Solver, problem: AbstractODE, state: Any) -> None:
+    try:
+        if section.convert and isinstance(problem, AbstractSDE):
+            problem = in_calculus(problem, SOLVERS[section.type].calculus or "any")
+        check_solver(solver, problem, state)
+    except ValueError as error:
+        raise SettingError(("solver", "type"), str(error)) from error

@@ -1,0 +1,78 @@
+"""What a study cannot do with a simulation, or with the settings it is given."""
+
+from collections.abc import Iterable
+
+import jax
+from simkit_solvers.grids.jump_grid import JumpGrid
+
+from simkit.config.settings import Uncertainty
+from simkit.derivatives.facts import Facts, not_smooth
+from simkit.derivatives.targets import changes, find_target, program_of
+from simkit.ensemble.could_differ import is_random
+from simkit.ensemble.simulation import Simulation
+from simkit.observe.observables import Observer
+from simkit.studies.ranks import FEWEST_PATHS
+from simkit.suggestions import did_you_mean, shown
+
+PATHS = 16
+
+
+def beyond_a_study(simulation: Simulation, settings: Uncertainty, uncertain: Iterable[str]) -> list[str]:
+    """What a study of the `uncertain` constants cannot do, as `key: message`."""
+    problems = []
+    known = [*simulation.observables, *simulation.problem.State._fields]
+    for name in settings.of or ():
+        if name not in known:
+            problems.append(
+                f"uncertainty.of: no observable or state variable {shown(name)}{did_you_mean(name, known)}"
+            )
+    if isinstance(simulation.observer, Observer) and simulation.observer.exercised:
+        problems.append(
+            "uncertainty: early exercise finds a policy for one set of parameters; remove early_exercise"
+        )
+    fewest, why = 2, "to tell noise from parameters"
+    if settings.method == "rank":
+        fewest, why = FEWEST_PATHS, "whose quarters say what noise does to ranks"
+    if is_random(simulation) and (settings.paths or PATHS) < fewest:
+        problems.append(
+            f"uncertainty.paths: must be at least {fewest} where paths differ, {why}, got {settings.paths}"
+        )
+    if not is_random(simulation) and (settings.paths or 1) > 1:
+        problems.append(
+            f"uncertainty.paths: {settings.paths} paths of the same parameters would all be one, since "
+            "nothing else is random; leave it out"
+        )
+    if settings.method == "derivatives" and isinstance(simulation.grid, JumpGrid):
+        problems.append(
+            "uncertainty.method: events jump, and have no derivative along a path; choose sobol, or the rate "
+            "equation by a solver such as Tsit5"
+        )
+    if settings.method == "derivatives" and isinstance(simulation.observer, Observer):
+        for observable in simulation.observer.observables:
+            wanted = settings.of is None or observable.name in settings.of
+            if wanted and observable.expression.jumps - {"t"}:
+                problems.append(
+                    f"observe.{observable.name}: a condition jumps, and the derivative along a path is 0 "
+                    "where the mean's is not; name others in uncertainty.of, or choose method sobol"
+                )
+    if settings.method == "derivatives" and not isinstance(simulation.grid, JumpGrid):
+        problems += [
+            f"uncertainty.method: a path has no derivative in {name}: {reason}; choose sobol or morris"
+            for name, reason in _not_differentiable(simulation, uncertain).items()
+        ]
+    return problems
+
+
+def _not_differentiable(simulation: Simulation, names: Iterable[str]) -> dict[str, str]:
+    """Why paths jump as parameters move, under their own random numbers, by name."""
+    with jax.enable_x64(True):
+        targets = [find_target(simulation, name) for name in names]
+        program, inputs = program_of(simulation)
+        facts = Facts(simulation, program, inputs, targets, changes(simulation, targets)[0])
+        found = {}
+        for i, target in enumerate(targets):
+            broken = facts.model_jumps(i)
+            reason = f"the equations jump with {broken}" if broken else not_smooth(facts, i)
+            if reason is not None:
+                found[target.label] = reason
+    return found
