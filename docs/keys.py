@@ -7,7 +7,7 @@ from simkit_physics import MODELS
 from simkit_physics.sized import is_sized
 from tables import table
 
-from simkit.experiments.experiment import Experiment
+from simkit.config.settings import Experiment
 from simkit.schema import experiment_schema
 
 INTRODUCTION = """\
