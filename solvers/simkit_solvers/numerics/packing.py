@@ -52,5 +52,5 @@ class Paired(eqx.Module):
         pack, unpack = packing(numbers)
         return cls(pack(numbers), unpack)
 
-    def apart(self):
+    def unpacked(self):
         return self.unpack(self.packed)
