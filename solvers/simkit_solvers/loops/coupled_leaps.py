@@ -23,8 +23,9 @@ import jax.numpy as jnp
 
 from simkit_solvers.grids.jump_grid import JumpGrid
 from simkit_solvers.loops.jump_scores import has_likelihood, score_gained
+from simkit_solvers.loops.jump_stops import after_event, over
 from simkit_solvers.loops.jump_watch import Watched, before_its_end, first_seen, shown
-from simkit_solvers.loops.jumps import after_event, observed, over
+from simkit_solvers.loops.jumps import observed
 from simkit_solvers.methods.jump.direct_method import running_sums
 from simkit_solvers.methods.jump.exact_events import are_propensities, waiting_time
 from simkit_solvers.methods.jump.jump_method import (
