@@ -21,7 +21,7 @@ import jax.numpy as jnp
 from jaxtyping import PyTree
 
 from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
-from simkit_solvers.loops.adaptive import AdaptiveRun, where_reached
+from simkit_solvers.loops.adaptive_run import AdaptiveRun, where_reached
 from simkit_solvers.loops.compensated import AbstractCompensatedStep, compensated
 from simkit_solvers.loops.first_hold import rows_along
 from simkit_solvers.loops.step import AbstractStepper, stepper_for
@@ -185,18 +185,12 @@ def _integrate(problem: AbstractSDE, solver, y0, grid: AdaptiveGrid, tree, obser
     states, accepted, rejected, done = run(numbers)
     problem, _, _, grid, y0 = given
     start, span = jnp.asarray(grid.t0, dtype), jnp.asarray(grid.span, dtype)
-    times = start + jnp.arange(grid.rows, dtype=dtype) / grid.points * span
-    if observer.stops is None:
-        acc = observer.init(just_after(problem, start, start, span), start, y0)
-        rows = jax.vmap(lambda t, y: observer.row(just_after(problem, t, start, span), acc, t, y))(
-            times, states
-        )
-    else:
+    times = jnp.arange(grid.rows, dtype=dtype) / grid.points * span
 
-        def at(t):
-            return just_after(problem, start + t, start, span)
+    def at(t):
+        return just_after(problem, start + t, start, span)
 
-        rows = rows_along(observer, at, start, times - start, states, (), slice(None))
+    rows = rows_along(observer, at, start, times, states, (), slice(None))
     there = jnp.arange(grid.rows, dtype=jnp.int32) <= done.row
     rows = where_reached(there, rows)
     return AdaptiveRun(rows, accepted, rejected, start + done.time)
