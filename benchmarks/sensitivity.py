@@ -24,8 +24,7 @@ from simkit.derivatives.derivative_program import DerivativeProgram, Moves, alon
 from simkit.derivatives.edges import smoothing_of
 from simkit.derivatives.part import IN_CACHE
 from simkit.derivatives.targets import changes, find_target, program_of
-from simkit.ensemble.chunks import LEAF
-from simkit.ensemble.paths import as_device_ids
+from simkit.ensemble.chunks import LEAF, path_ids
 from simkit.ensemble.run import ChunkProgram
 from simkit.observe.observables import Observer
 
@@ -59,7 +58,7 @@ def programs(model: str, steps: int, precision: str, leaves: int):
     )
     paths, inputs = program_of(simulation)
     first, _ = changes(simulation, [find_target(simulation, name) for name in names])
-    ids = as_device_ids(0, leaves, LEAF, paths.mesh)
+    ids = path_ids(0, leaves, LEAF)
     call, digital = (("call", 1),), (("digital", 1),)
     every = Moves(inputs, first)
     observer = simulation.observer

@@ -26,7 +26,7 @@ from simkit.derivatives.estimator import Choice
 from simkit.derivatives.facts import Facts
 from simkit.derivatives.leaps import leaps_along
 from simkit.derivatives.moments import Found
-from simkit.derivatives.part import Errors, Part, of_paths, on_half_steps, rows_of, some_ids
+from simkit.derivatives.part import Errors, Part, devices_of, of_paths, on_half_steps, rows_of, some_ids
 from simkit.derivatives.targets import admitted, changes
 from simkit.ensemble.programs import Request
 
@@ -139,7 +139,7 @@ def second_part(facts: Facts, group: list[Choice]) -> Part:
 
 
 def _one_program(facts, program, moves, counts, found, values, cost) -> Part:
-    request = Request(program, (moves, some_ids(facts)), facts.program.mesh)
+    request = Request(program, (moves, some_ids(facts)), devices_of(facts))
 
     def simulate(run, ids, moves=moves):
         return run(moves, ids)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from simkit.derivatives.estimator import Choice
 from simkit.derivatives.facts import Facts
-from simkit.derivatives.part import Part, rows_of, some_ids, with_levels
+from simkit.derivatives.part import Part, devices_of, rows_of, some_ids, with_levels
 from simkit.ensemble.programs import Request
 from simkit.ensemble.run import ChunkProgram
 
@@ -51,7 +51,7 @@ def _parts(facts: Facts, choices: list[Choice], quantities: list[str]) -> list[P
 def _plain(facts: Facts, names: list[str]) -> Part:
     """The values alone."""
     rows = rows_of(facts, names)
-    request = Request(ChunkProgram(facts.program, rows), (facts.inputs, some_ids(facts)), facts.program.mesh)
+    request = Request(ChunkProgram(facts.program, rows), (facts.inputs, some_ids(facts)), devices_of(facts))
 
     def simulate(run, ids):
         return run(facts.inputs, ids)[0]

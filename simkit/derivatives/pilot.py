@@ -23,12 +23,20 @@ from simkit.config.settings import MAX_PATHS
 from simkit.derivatives.estimator import Choice, Offer
 from simkit.derivatives.estimators import DIFFERENCES
 from simkit.derivatives.facts import Facts
-from simkit.derivatives.part import FEW_PATH_STEPS, Part, chunks_of, ids_of_level, of_paths, quickly_made
+from simkit.derivatives.part import (
+    FEW_PATH_STEPS,
+    Part,
+    chunks_of,
+    ids_of_level,
+    of_paths,
+    quickly_made,
+    workers_of_levels,
+)
 from simkit.derivatives.parts import parts_of
 from simkit.derivatives.tails import tail_of
-from simkit.ensemble.chunks import planned_steps
-from simkit.ensemble.paths import as_device_ids, lanes_for, path_mesh
+from simkit.ensemble.chunks import lanes_for, planned_steps
 from simkit.ensemble.programs import Request, compiled
+from simkit.ensemble.work import in_order, workers_of
 
 PILOT = 4096  # paths, or as many as the run has
 FEWEST = 256  # paths that tell a variance
@@ -206,20 +214,26 @@ def _paths_of(facts: Facts) -> int:
 def _sample(facts: Facts, part: Part) -> list[np.ndarray]:
     """The arrays of a part over the paths of the pilot, `(rows, paths)`."""
     plan, count = chunks_of(facts.simulation), _paths_of(facts)
-    programs, mesh = compiled(*part.requests)[0], path_mesh(facts.simulation.devices)
-    arrays = []
-    for first in range(0, count, plan.paths):
-        ids = as_device_ids(MAX_PATHS - count + first, plan.leaves, plan.lanes, mesh)
-        arrays.append(of_paths(part.run(programs, ids), count - first))
+    programs, workers = compiled(*part.requests)[0], workers_of(facts.simulation)
+
+    def work(first: int) -> list[np.ndarray]:
+        return of_paths(part.run(programs, plan.ids(MAX_PATHS - count + first)), count - first)
+
+    arrays = in_order(work, range(0, count, plan.paths), workers)
     return [np.concatenate(each, axis=1).astype(float) for each in zip(*arrays, strict=True)]
 
 
 def _sample_of_level(facts: Facts, part: Part, level: Part) -> list[np.ndarray]:
     """The arrays of the same paths on the steps of a level."""
     programs = compiled(*part.all_requests)[0][len(part.requests) :]
-    leaves, lanes = ids_of_level(facts.simulation, 0).shape
-    ids = as_device_ids(MAX_PATHS - _paths_of(facts), leaves, lanes, path_mesh(1))
-    return of_paths(level.run(programs, ids), _paths_of(facts))
+    count, size = _paths_of(facts), ids_of_level(facts.simulation).size
+
+    def work(first: int) -> list[np.ndarray]:
+        ids = ids_of_level(facts.simulation, MAX_PATHS - count + first)
+        return of_paths(level.run(programs, ids), count - first)
+
+    arrays = in_order(work, range(0, count, size), workers_of_levels(facts.simulation))
+    return [np.concatenate(each, axis=1) for each in zip(*arrays, strict=True)]
 
 
 def _statistics(rows: np.ndarray, cost: float) -> Measured:

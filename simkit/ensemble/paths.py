@@ -9,7 +9,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, NamedSharding
 from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
 from simkit_solvers.grids.grid import Grid, TracedGrid
 from simkit_solvers.grids.jump_grid import JumpGrid
@@ -30,32 +29,9 @@ from simkit.ensemble.programs import Static
 from simkit.ensemble.simulation import Driver as Driver
 from simkit.ensemble.simulation import Simulation
 from simkit.ensemble.stepping import AbstractStepping, stepping
-from simkit.errors import InputError
-from simkit.machine.on_each_device import IDS, PATHS
+from simkit.ensemble.work import workers_of
 
-FEWEST_LANES = 64
-REVERSE_BYTES = 2**28  # per device: what a run of 1 GB leaves beside Python, the compiler and the paths
-
-
-def path_mesh(devices: int | None) -> Mesh:
-    """A mesh over the first `devices` local devices, all of them by default."""
-    local = jax.local_devices()
-    if devices is not None and not 1 <= devices <= len(local):
-        raise InputError(
-            f"ensemble.devices: asked for {devices}, and this process has {len(local)}; leave it out for all"
-        )
-    return Mesh(np.array(local[:devices]), (PATHS,))
-
-
-def lanes_for(paths: int) -> int:
-    """A power of two, at least 64, that holds a number of paths: other widths may have other bits."""
-    return max(FEWEST_LANES, 1 << max(paths - 1, 0).bit_length())
-
-
-def as_device_ids(first: int, leaves: int, lanes: int, mesh: Mesh):
-    """The path ids `first`, … as `uint32` `(leaves, lanes)`, the leaves laid over the devices."""
-    ids = (first + np.arange(leaves * lanes, dtype=np.uint64)).astype(np.uint32).reshape(leaves, lanes)
-    return jax.device_put(ids, NamedSharding(mesh, IDS))
+REVERSE_BYTES = 2**28  # of all threads: what a run of 1 GB leaves beside Python, the compiler and the paths
 
 
 class Inputs(NamedTuple):
@@ -82,8 +58,7 @@ class PathProgram:
     and `REACHED` with one row each, for a jump process `STATUS` as well. `parts` are problem, observer, grid
     and solver without the inputs' numbers; `initial` are the names of the initial values in their order.
     `driver` makes a path's noise on a fixed grid of key, path and whether its normals are float64.
-    The reverse pass of a fixed grid keeps about `reverse_bytes` of what its loop carries. It is the program
-    of one device; a `Request` has it run on each of the mesh.
+    The reverse pass of a fixed grid keeps about `reverse_bytes` of what its loop carries.
     """
 
     parts: Static
@@ -92,7 +67,6 @@ class PathProgram:
     wide: bool
     convert: bool
     driver: Driver
-    mesh: Mesh
     reverse_bytes: int = REVERSE_BYTES
 
     def __call__(self, inputs: Inputs, ids) -> dict[str, jax.Array]:
@@ -175,7 +149,7 @@ class PathProgram:
             problem, observer, grid = self.combined(inputs)
             problem = self.in_solvers_calculus(problem)
             y0, noise = self.start(inputs, problem, path), self.noise(inputs, problem, path)
-            memory = self.reverse_bytes * self.mesh.devices.size / ids.size
+            memory = self.reverse_bytes / ids.size
             return reverse_pass(problem, self.solver, y0, grid, noise, observer, memory)
 
         return eqx.filter_eval_shape(kept, inputs, jnp.uint32(0))
@@ -188,9 +162,8 @@ class PathProgram:
 def path_program(
     simulation: Simulation,
     grid: Grid | TracedGrid | AdaptiveGrid | JumpGrid,
-    mesh: Mesh,
     driver: Driver = CounterNoise.of,
-    reverse_bytes: int = REVERSE_BYTES,
+    reverse_bytes: int | None = None,
 ) -> tuple[PathProgram, Inputs]:
     """The program of a simulation's paths on this grid, and what to call it with beside path ids."""
     dtype = jnp.dtype(simulation.precision)
@@ -209,8 +182,7 @@ def path_program(
         simulation.normals == "float64",
         simulation.convert,
         driver if simulation.draws_per_step == 1 else OnSums(driver, simulation.draws_per_step),
-        mesh,
-        reverse_bytes,
+        reverse_bytes or REVERSE_BYTES // len(workers_of(simulation)),
     )
     return program, Inputs(*numbers, seed_key(simulation.seed))
 

@@ -20,11 +20,11 @@ from simkit.diagnostics.inspection.model_graph import model_graph
 from simkit.diagnostics.inspection.operation_graph import operation_graph
 from simkit.ensemble.chunks import Chunks
 from simkit.ensemble.early_exercise.longstaff_schwartz import with_policies
-from simkit.ensemble.paths import path_mesh
 from simkit.ensemble.run import chunk_plan, chunk_requests
 from simkit.ensemble.simulation import Simulation
 from simkit.ensemble.stepping import stepping
 from simkit.experiments.variants import load_one
+from simkit.machine.on_each_device import local_devices
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,17 +99,16 @@ def inspect(
 def inspect_simulation(simulation: Simulation, compiling: bool = True) -> Inspection:
     """The same of what was built from an experiment."""
     with jax.enable_x64(True):
-        mesh = path_mesh(simulation.devices)
-        devices = int(mesh.devices.size)
-        plan, count = chunk_plan(simulation, devices), simulation.paths
+        devices = len(local_devices(simulation.devices))
+        plan, count = chunk_plan(simulation), simulation.paths
         model, operations = model_graph(simulation), operation_graph(simulation)
         if not compiling:
             return Inspection({}, (), None, count, plan.count, plan.paths, devices, model, operations)
-        simulation, _, _ = with_policies(simulation, mesh)
-        simulated, reduced = chunk_requests(simulation, plan, mesh)
+        simulation, _, _ = with_policies(simulation)
+        simulated, reduced = chunk_requests(simulation, plan)
         requests = {"simulation": simulated, "statistics": reduced}
         programs = {name: compile_anew(request) for name, request in requests.items()}
-        lanes = _lanes(simulation, plan, devices)
+        lanes = _lanes(simulation, plan)
         size = steps_of_a_turn(simulation)
         loops = tuple(
             _counted(loop, simulation.grid, size)
@@ -139,9 +138,9 @@ def steps_of_a_turn(simulation: Simulation) -> int:
     return method_of(problem, simulation.solver, y0, simulation.grid, noise).size
 
 
-def _lanes(simulation: Simulation, plan: Chunks, devices: int) -> int:
-    """How many paths one device computes at once."""
-    return stepping(simulation.problem, simulation.grid).group or plan.paths // devices
+def _lanes(simulation: Simulation, plan: Chunks) -> int:
+    """How many paths a thread computes at once."""
+    return stepping(simulation.problem, simulation.grid).group or plan.paths
 
 
 def _step_cost(loop: Loop | None, steps: int, lanes: int) -> StepCost | None:
