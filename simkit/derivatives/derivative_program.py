@@ -156,7 +156,7 @@ def _given(paths: PathProgram, moves: Moves, path) -> tuple[tuple, list[Directio
     if not isinstance(grid, Grid):
         raise TypeError("derivatives ride along the loop of a fixed grid only")
     y0, noise = paths.start(inputs, problem, path), paths.noise(inputs, problem, path)
-    run = (paths.in_solvers_calculus(problem), paths.parts.tree[3], y0, grid, noise, observer)
+    run = (paths.in_solvers_calculus(problem), paths.solver, y0, grid, noise, observer)
     return run, _directions(paths, inputs, moves.first, path)
 
 
@@ -240,7 +240,7 @@ def with_extra_jump(program: DerivativeProgram, moves: Moves, path) -> tuple[jax
     )
     noise: Any = paths.noise(inputs, problem, path)
     y0 = paths.start(inputs, problem, path)
-    solver = paths.parts.tree[3]
+    solver = paths.solver
     _, missing = extra_jump(problem, solver, y0, grid, noise, inputs.key, path, observer, directions)
     found = list(along(program, moves, path))
     width = 1 + len(directions)
@@ -258,7 +258,7 @@ def network_of(paths: PathProgram, moves: Moves, path) -> tuple:
         Direction(like(network, move.problem), like(observer, move.observer)) for move in moves.first
     )
     noise = JumpNoise.of(moves.inputs.key, path)
-    method = paths.parts.tree[3]
+    method = paths.solver
     return (network, method, network.State(**start), grid, noise, observer), directions
 
 

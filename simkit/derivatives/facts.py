@@ -8,8 +8,6 @@ from typing import Any
 
 import jax
 from simkit_solvers.derivatives.smoothing import Smoothing
-from simkit_solvers.grids.grid import Grid
-from simkit_solvers.grids.jump_grid import JumpGrid
 from simkit_solvers.loops.path_run import event_steps
 from simkit_solvers.methods.registry import info_of
 from simkit_solvers.problems.curve import Curve
@@ -127,7 +125,7 @@ class Facts:
     def look_interval(self, quantity: str) -> int:
         """At every how many steps a quantity looks at the path."""
         grid, observable = self.simulation.grid, self.observable(quantity)
-        if not isinstance(grid, Grid):
+        if grid.steps is None:
             raise TypeError("only a fixed grid has steps that are the same for all paths")
         looks = [grid.every]
         if observable is not None:
@@ -269,7 +267,7 @@ class Facts:
         grid = self.simulation.grid
         if (
             schedule is not None
-            and isinstance(grid, Grid)
+            and grid.steps is not None
             and any(0 in x for x in event_steps(schedule, grid))
         ):
             drawn, moved = self.variables, moved | self.variables  # an event may make one of another
@@ -294,7 +292,7 @@ class Facts:
 def not_smooth(facts: Facts, target: int) -> str | None:
     """Why a path does not change continuously with a target under its own random numbers; None if it does."""
     simulation = facts.simulation
-    if isinstance(simulation.grid, JumpGrid):
+    if simulation.grid.has_events:
         return "numbers of molecules jump with the rates"
     if isinstance(simulation.problem, AbstractSDE):
         info = info_of(simulation.solver)

@@ -8,8 +8,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from simkit_solvers.grids.grid import Grid
-from simkit_solvers.grids.jump_grid import JumpGrid
 from simkit_solvers.problems.curve import Curve
 from simkit_solvers.problems.problem import parameters_of, variables_of
 from simkit_solvers.problems.schedule import UnknownTimesError, model_of
@@ -49,7 +47,7 @@ def find_target(simulation: Simulation, label: str) -> Target:
         raise InputError(
             f"sensitivity.wrt: unknown name {shown(label)}{did_you_mean(label, simulation.targets)}"
         )
-    if isinstance(simulation.grid, JumpGrid) and name.startswith("initial."):
+    if simulation.grid.has_events and name.startswith("initial."):
         raise InputError(f"sensitivity.wrt: {label} is a number of molecules, and has no derivative")
     value = float(simulation.targets[name])
     return Target(label, name, value, _unit(simulation, name), abs(value) or 1.0)
@@ -113,7 +111,7 @@ def changes(
         return lambda *values: jax.jvp(numbers, values, unit(i))[1]
 
     first = tuple(_first_moved(simulation, target, along(i), point) for i, target in enumerate(targets))
-    if isinstance(simulation.grid, JumpGrid):
+    if simulation.grid.has_events:
         for target, move in zip(targets, first, strict=True):
             counts = [name for name, x in move.initial.items() if x is not None]
             if counts:
@@ -141,7 +139,7 @@ def _first_moved(simulation: Simulation, target: Target, along, point) -> Inputs
                     "steps, and each is at the end of one; leave it out, or give the dates a constant of "
                     "their own"
                 )
-    if isinstance(simulation.grid, Grid):
+    if simulation.grid.steps is not None:
         parts = jax.tree.leaves(found.problem, is_leaf=lambda x: isinstance(x, Curve))
         curves = [x for x in parts if isinstance(x, Curve) and x.interpolation == "previous"]
         if any(x.times is not None for x in curves) or (curves and jax.tree.leaves(found.grid)):

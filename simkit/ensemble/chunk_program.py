@@ -2,8 +2,9 @@
 
 import dataclasses
 
-from simkit.ensemble.paths import ACCEPTED, REJECTED, Inputs, PathProgram
+from simkit.ensemble.paths import Inputs, PathProgram
 from simkit.ensemble.simulation import Simulation
+from simkit.ensemble.stepping import ACCEPTED, REJECTED
 from simkit.observe.observables import waits
 
 

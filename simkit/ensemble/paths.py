@@ -12,34 +12,26 @@ import numpy as np
 from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
 from simkit_solvers.grids.grid import Grid, TracedGrid
 from simkit_solvers.grids.jump_grid import JumpGrid
-from simkit_solvers.loops.adaptive import integrate_adaptive
-from simkit_solvers.loops.adaptive_sde import integrate_adaptive_sde
-from simkit_solvers.loops.integrate import integrate
-from simkit_solvers.loops.jumps import integrate_jumps
 from simkit_solvers.loops.reverse_pass import REVERSE_BYTES as PATH_BYTES
 from simkit_solvers.loops.reverse_pass import ReversePass, reverse_pass
-from simkit_solvers.methods.jump.jump_method import JumpNoise
 from simkit_solvers.methods.registry import info_of
 from simkit_solvers.numerics.tangents import along, as_tangent
 from simkit_solvers.problems.calculus import in_calculus
 from simkit_solvers.problems.observe import AbstractObserver
 from simkit_solvers.problems.problem import AbstractODE, AbstractSDE
 from simkit_solvers.problems.schedule import schedule_of
-from simkit_solvers.random.brownian_tree import BrownianTree
 from simkit_solvers.random.generator import Words, seed_key
 from simkit_solvers.random.noise import AbstractNoise, CounterNoise
 
-from simkit.ensemble.chunks import GROUP, JUMP_GROUP, STOCHASTIC_GROUP
 from simkit.ensemble.coupling import OnSums
-from simkit.ensemble.initial import draw_initial, given_value, numbers_of
+from simkit.ensemble.initial import draw_initial, numbers_of
 from simkit.ensemble.programs import Static
 from simkit.ensemble.simulation import Driver as Driver
 from simkit.ensemble.simulation import Simulation
+from simkit.ensemble.stepping import AbstractStepping, stepping
 from simkit.ensemble.work import workers_of
 
 REVERSE_BYTES = 2**28  # of all threads: what a run of 1 GB leaves beside Python, the compiler and the paths
-# No names of observables: these hold spaces.
-ACCEPTED, REJECTED, REACHED, STATUS = "accepted steps", "rejected steps", "time reached", "why it ended"
 
 
 class Inputs(NamedTuple):
@@ -89,15 +81,24 @@ class PathProgram:
 
     def _grouped(self, one_path: Callable, inputs, ids):
         paths = jax.vmap(lambda path: one_path(inputs, path), out_axes=1)
-        problem, _, grid, _ = self.parts.tree
-        if not isinstance(grid, Grid | TracedGrid):
-            stochastic = isinstance(problem, AbstractSDE)
-            size = JUMP_GROUP if isinstance(grid, JumpGrid) else STOCHASTIC_GROUP if stochastic else GROUP
+        size = self.stepping.group
+        if size is None:
+            rows = paths(ids.reshape(-1))
+        else:
             groups = jax.lax.map(paths, ids.reshape(-1, size))
             rows = jax.tree.map(lambda x: jnp.moveaxis(x, 0, 1), groups)
-        else:
-            rows = paths(ids.reshape(-1))
         return jax.tree.map(lambda x: x.reshape(-1, *ids.shape), rows)
+
+    @property
+    def stepping(self) -> AbstractStepping:
+        """How its paths go on in time."""
+        problem, _, grid, _ = self.parts.tree
+        return stepping(problem, grid)
+
+    @property
+    def solver(self) -> Any:
+        """The solver, or the method of a jump process."""
+        return self.parts.tree[3]
 
     def combined(self, inputs: Inputs) -> tuple[Any, Any, Any]:
         """Problem, observer and grid with the inputs' numbers."""
@@ -106,7 +107,7 @@ class PathProgram:
 
     def in_solvers_calculus(self, problem):
         """The problem as the solver integrates it."""
-        calculus = info_of(self.parts.tree[3]).calculus
+        calculus = info_of(self.solver).calculus
         if isinstance(problem, AbstractSDE) and self.convert and calculus is not None:
             return in_calculus(problem, calculus)
         return problem
@@ -130,21 +131,7 @@ class PathProgram:
 
     def one_path(self, inputs: Inputs, path, memory: float = PATH_BYTES) -> dict[str, jax.Array]:
         """The rows of one path, by name."""
-        problem, observer, grid = self.combined(inputs)
-        solver = self.parts.tree[3]
-        if isinstance(grid, JumpGrid):
-            return _jumps(problem, solver, grid, observer, inputs.initial, inputs.key, path)
-        problem = self.in_solvers_calculus(problem)
-        y0 = self.start(inputs, problem, path)
-        if isinstance(grid, AdaptiveGrid):
-            if isinstance(problem, AbstractSDE):
-                tree = BrownianTree.of(inputs.key, path, self.wide)
-                run = integrate_adaptive_sde(problem, solver, y0, grid, tree, observer)
-            else:
-                run = integrate_adaptive(problem, solver, y0, grid, observer)
-            counts = {ACCEPTED: run.accepted, REJECTED: run.rejected, REACHED: run.reached}
-            return run.rows | {name: x[None] for name, x in counts.items()}
-        return integrate(problem, solver, y0, grid, self.noise(inputs, problem, path), observer, memory)
+        return self.stepping.rows(self, inputs, path, memory)
 
     def reverse_pass(self, inputs: Inputs, ids) -> ReversePass:
         """What a reverse pass of such a call will keep for each path; nothing is computed.
@@ -163,7 +150,7 @@ class PathProgram:
             problem = self.in_solvers_calculus(problem)
             y0, noise = self.start(inputs, problem, path), self.noise(inputs, problem, path)
             memory = self.reverse_bytes / ids.size
-            return reverse_pass(problem, self.parts.tree[3], y0, grid, noise, observer, memory)
+            return reverse_pass(problem, self.solver, y0, grid, noise, observer, memory)
 
         return eqx.filter_eval_shape(kept, inputs, jnp.uint32(0))
 
@@ -186,7 +173,7 @@ def path_program(
     numbers = jax.tree.map(
         lambda x: x if isinstance(x, np.unsignedinteger) else jnp.asarray(x, dtype), numbers
     )
-    if isinstance(grid, JumpGrid):  # whole numbers, which float32 may not hold
+    if stepping(simulation.problem, grid).whole:  # which float32 may not hold
         numbers = (*numbers[:3], {name: jnp.asarray(x, jnp.float64) for name, x in initial.items()})
     program = PathProgram(
         Static((*static, simulation.solver)),
@@ -198,11 +185,6 @@ def path_program(
         reverse_bytes or REVERSE_BYTES // len(workers_of(simulation)),
     )
     return program, Inputs(*numbers, seed_key(simulation.seed))
-
-
-def start_counts(network, start: dict[str, Any], path):
-    """The counts with which a path of a jump process begins."""
-    return network.State(**{name: given_value(x, path).astype(jnp.int32) for name, x in start.items()})
 
 
 def with_traced_steps(problem: AbstractODE, grid):
@@ -218,15 +200,3 @@ def with_traced_steps(problem: AbstractODE, grid):
 def _is_given(leaf: Any) -> bool:
     """Whether a program is given a leaf rather than made for it: a real number, or a number of steps."""
     return eqx.is_inexact_array_like(leaf) or isinstance(leaf, np.unsignedinteger)
-
-
-def _jumps(network, method, grid: JumpGrid, observer, start, key, path) -> dict[str, jax.Array]:
-    """The rows of one path of a jump process, its counts in float64, which holds them whole."""
-    y0 = start_counts(network, start, path)
-    run = integrate_jumps(network, method, y0, grid, JumpNoise.of(key, path), observer)
-    whole = {
-        name: jnp.where(jnp.isnan(run.rows[name]), jnp.nan, x.astype(jnp.float64))
-        for name, x in run.counts._asdict().items()
-    }
-    ends = {ACCEPTED: run.steps, REJECTED: run.rejected, REACHED: run.reached, STATUS: run.status}
-    return run.rows | whole | {name: x[None] for name, x in ends.items()}

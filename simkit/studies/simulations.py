@@ -9,10 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from simkit_solvers.grids.grid import Grid
-from simkit_solvers.grids.jump_grid import JumpGrid
 
-from simkit.ensemble.chunks import JUMP_GROUP, MOST_BYTES, plan_chunks, planned_steps
+from simkit.ensemble.chunks import MOST_BYTES, plan_chunks, planned_steps
 from simkit.ensemble.could_differ import is_random
 from simkit.ensemble.initial import numbers_of
 from simkit.ensemble.paths import Inputs, PathProgram, path_program
@@ -24,6 +22,8 @@ from simkit.errors import InputError, NumericalError
 from simkit.machine.on_each_device import local_devices
 from simkit.studies.designs import Design
 from simkit.studies.values import Values
+
+JUMP_GROUP = 32
 
 
 class Lanes(NamedTuple):
@@ -55,7 +55,7 @@ class DesignProgram:
         flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), lanes)
         runs = jax.vmap(lambda lane: self._one_run(inputs, lane), out_axes=1)
         _, _, grid, _ = self.paths.parts.tree
-        if isinstance(grid, Grid):
+        if grid.steps is not None:
             rows = runs(flat)
         else:
             grouped = jax.tree.map(lambda x: x.reshape(-1, JUMP_GROUP, *x.shape[1:]), flat)
@@ -259,7 +259,7 @@ def _check_ranges(simulation: Simulation, parameters: tuple[str, ...], points: n
     def ranged(point):
         return ranged_values(bind({name: point[i] for i, name in enumerate(parameters)}))
 
-    if isinstance(simulation.grid, JumpGrid):
+    if simulation.grid.has_events:
         starts = jax.vmap(lambda point: numbers_of(bind(dict(zip(parameters, point, strict=True))).initial))
         for name, counts in starts(points).items():
             parts = np.flatnonzero(np.asarray(counts) != np.rint(counts))

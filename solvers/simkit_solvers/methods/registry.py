@@ -19,10 +19,9 @@ from simkit_solvers.methods.jump.jump_method import check_rates
 from simkit_solvers.methods.jump.next_reaction import NEXT_REACTION
 from simkit_solvers.methods.jump.tau_leaping import TAU_LEAPING
 from simkit_solvers.methods.langevin.baoab import BAOAB_INFO
-from simkit_solvers.methods.langevin.leimkuhler_matthews import LEIMKUHLER_MATTHEWS, LeimkuhlerMatthews
+from simkit_solvers.methods.langevin.leimkuhler_matthews import LEIMKUHLER_MATTHEWS
 from simkit_solvers.methods.model_solver import AbstractModelSolver
 from simkit_solvers.methods.ode.rodas5p import RODAS5P
-from simkit_solvers.methods.ode.rosenbrock import AbstractRosenbrock
 from simkit_solvers.methods.ode.rosenbrock23 import ROSENBROCK23
 from simkit_solvers.methods.ode.symplectic import SYMPLECTIC_SOLVERS
 from simkit_solvers.methods.sde.andersen_qe import ANDERSEN_QE
@@ -212,7 +211,7 @@ def solvers_by_problem(solvers: Iterable[SolverInfo]) -> dict[str, list[SolverIn
         )
     }
     for info in solvers:
-        if info.langevin or issubclass(info.cls, LeimkuhlerMatthews):
+        if info.langevin or info.overdamped:
             groups["Langevin equations"].append(info)
         elif "jump" in info.problem:
             groups["reaction networks"].append(info)
@@ -221,8 +220,7 @@ def solvers_by_problem(solvers: Iterable[SolverInfo]) -> dict[str, list[SolverIn
         elif "sde" in info.problem:
             groups[f"{_WORDS[str(info.calculus)]} equations"].append(info)
         if "ode" in info.problem:
-            stiff = issubclass(info.cls, diffrax.AbstractImplicitSolver | AbstractRosenbrock)
-            kind = "stiff " if stiff else "separable " if takes_halves(info.cls) else ""
+            kind = "stiff " if info.stiff else "separable " if takes_halves(info.cls) else ""
             groups[f"{kind}ordinary equations"].append(info)
     return groups
 

@@ -59,5 +59,6 @@ LEIMKUHLER_MATTHEWS = SolverInfo(
     strong=Orders(0.5),
     weak=Orders(1.0),
     carries=True,
+    overdamped=True,
     origin="simkit",
 )
