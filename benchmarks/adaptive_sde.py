@@ -38,15 +38,8 @@ from simkit_solvers import (
     make_solver,
 )
 
-from simkit.ensemble.paths import (
-    ACCEPTED,
-    REJECTED,
-    STOCHASTIC_GROUP,
-    as_device_ids,
-    lanes_for,
-    path_mesh,
-    path_program,
-)
+from simkit.ensemble.chunks import STOCHASTIC_GROUP, lanes_for, path_ids
+from simkit.ensemble.paths import ACCEPTED, REJECTED, path_program
 from simkit.ensemble.simulation import Simulation
 
 T1, TOLERANCE, SPAN = 4.0, 1e-2, 1.0
@@ -109,10 +102,9 @@ def fixed_grid(steps: int) -> Grid:
 
 def rows_of(simulation: Simulation, *driver) -> dict[str, np.ndarray]:
     """The last rows of all paths of one lane's width."""
-    mesh = path_mesh(1)
     with jax.enable_x64(True):
-        program, inputs = path_program(simulation, simulation.grid, mesh, *driver)
-        rows = jax.jit(program)(inputs, as_device_ids(0, 1, lanes_for(simulation.paths), mesh))
+        program, inputs = path_program(simulation, simulation.grid, *driver)
+        rows = jax.jit(program)(inputs, path_ids(0, 1, lanes_for(simulation.paths)))
     return {name: np.asarray(values[-1]).reshape(-1) for name, values in rows.items()}
 
 

@@ -41,7 +41,8 @@ from simkit_solvers import (
 )
 from simkit_solvers.methods.ode.rosenbrock import AbstractRosenbrock
 
-from simkit.ensemble.paths import as_device_ids, path_mesh, path_program
+from simkit.ensemble.chunks import path_ids
+from simkit.ensemble.paths import path_program
 
 PATHS, STEPS, GROUP = 1024, 1000, 32
 TARGET = 5.0
@@ -116,9 +117,9 @@ def in_an_experiment(name: str, model: dict, initial: dict, dtype):
         "precision": dtype.name,
         "ensemble": {"paths": PATHS},
     }
-    simulation, mesh = load(file), path_mesh(1)
-    program, inputs = path_program(simulation, simulation.grid, mesh)
-    return program, inputs, as_device_ids(0, 1, PATHS, mesh)
+    simulation = load(file)
+    program, inputs = path_program(simulation, simulation.grid)
+    return program, inputs, path_ids(0, 1, PATHS)
 
 
 def start(problem, path, dtype):

@@ -19,8 +19,8 @@ from rounds import interleaved
 from simkit_physics import GBM
 from simkit_solvers import EulerMaruyama
 
-from simkit.ensemble.chunks import LEAF
-from simkit.ensemble.paths import as_device_ids, path_mesh, path_program
+from simkit.ensemble.chunks import LEAF, path_ids
+from simkit.ensemble.paths import path_program
 
 MU, SIGMA, S0, STRIKE = 0.05, 0.2, 100.0, 100.0
 
@@ -28,9 +28,8 @@ MU, SIGMA, S0, STRIKE = 0.05, 0.2, 100.0, 100.0
 def call_price(paths: int, steps: int, precision: str):
     """The mean discounted payoff as a function of (mu, sigma, S0), and a point to take it at."""
     model = experiment(GBM(MU, SIGMA), EulerMaruyama(), {"S": S0}, steps, 1.0, paths, precision)
-    mesh = path_mesh(1)
-    program, inputs = path_program(model, model.grid, mesh)
-    ids = as_device_ids(0, -(-paths // LEAF), LEAF, mesh)
+    program, inputs = path_program(model, model.grid)
+    ids = path_ids(0, -(-paths // LEAF), LEAF)
 
     def price(theta):
         mu, sigma, start = theta

@@ -22,8 +22,8 @@ from rounds import interleaved
 from simkit_physics import Heston
 from simkit_solvers import EulerMaruyama
 
-from simkit.ensemble.chunks import LEAF
-from simkit.ensemble.paths import as_device_ids, path_mesh, path_program
+from simkit.ensemble.chunks import LEAF, path_ids
+from simkit.ensemble.paths import path_program
 
 MODEL = Heston(0.05, 4.0, 0.25, 1.0, -0.5)
 BYTES = 1 if sys.platform == "darwin" else 1024
@@ -33,10 +33,9 @@ ALONE = "--alone"  # the gradient in this process, and nothing else
 def programs(paths: int, steps: int):
     """The mean call, its gradient, the point to take them at, and gigabytes that the reverse pass keeps."""
     model = experiment(MODEL, EulerMaruyama(), {"S": 100.0, "v": 0.04}, steps, 1.0, paths, "float64")
-    mesh = path_mesh(1)
-    ids = as_device_ids(0, -(-paths // LEAF), LEAF, mesh)
-    program, inputs = path_program(model, model.grid, mesh)
-    everything, _ = path_program(model, model.grid, mesh, reverse_bytes=2**60)
+    ids = path_ids(0, -(-paths // LEAF), LEAF)
+    program, inputs = path_program(model, model.grid)
+    everything, _ = path_program(model, model.grid, reverse_bytes=2**60)
 
     def call(problem):
         S = program(inputs._replace(problem=problem), ids)["S"][-1]

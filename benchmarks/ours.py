@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 from simkit_solvers import Grid, States
 
-from simkit.ensemble.chunks import LEAF
-from simkit.ensemble.paths import as_device_ids, lanes_for, path_mesh, path_program
+from simkit.ensemble.chunks import LEAF, lanes_for, path_ids
+from simkit.ensemble.paths import path_program
 from simkit.ensemble.simulation import Simulation
 
 
@@ -43,9 +43,8 @@ def _one_chunk(simulation: Simulation, keep: Callable) -> Callable:
     """The paths of whole leaves, a few more than asked for."""
     lanes = min(LEAF, lanes_for(simulation.paths))
     with jax.enable_x64(True):
-        mesh = path_mesh(1)
-        program, inputs = path_program(simulation, simulation.grid, mesh)
-        ids = as_device_ids(0, -(-simulation.paths // lanes), lanes, mesh)
+        program, inputs = path_program(simulation, simulation.grid)
+        ids = path_ids(0, -(-simulation.paths // lanes), lanes)
         compiled = jax.jit(lambda inputs, ids: keep(program(inputs, ids))).lower(inputs, ids).compile()
     return lambda: compiled(inputs, ids)
 

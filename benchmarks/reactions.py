@@ -24,8 +24,10 @@ import numpy as np
 from report import Finding, options, report
 from rounds import processor_time, timed
 
-from simkit.ensemble.paths import as_device_ids, path_mesh, path_program
+from simkit.ensemble.chunks import path_ids
+from simkit.ensemble.paths import path_program
 from simkit.ensemble.programs import Request, compiled
+from simkit.ensemble.work import in_order, workers_of
 
 try:
     import numba
@@ -60,14 +62,18 @@ def many(molecules: int) -> dict:
 def ours(experiment: dict, solver, paths: int):
     """A compiled run of all paths on every core: the rows by name."""
     simulation = load({**experiment, "solver": solver})
-    mesh = path_mesh(None)
-    devices = mesh.devices.size
-    lanes = 32 * -(-paths // (32 * devices))
+    workers = workers_of(simulation)
+    lanes = 32 * -(-paths // (32 * len(workers)))
     with jax.enable_x64(True):
-        program, numbers = path_program(simulation, simulation.grid, mesh)
-        ids = as_device_ids(0, devices, lanes, mesh)
-        (run,), _ = compiled(Request(program, (numbers, ids), mesh))
-    return lambda number=0: run(numbers, as_device_ids(number * paths, devices, lanes, mesh))
+        program, numbers = path_program(simulation, simulation.grid)
+        (run,), _ = compiled(Request(program, (numbers, path_ids(0, 1, lanes))))
+
+    def all_paths(number: int = 0) -> dict[str, np.ndarray]:
+        firsts = [number * paths + lanes * place for place in range(len(workers))]
+        parts = list(in_order(lambda first: run(numbers, path_ids(first, 1, lanes)), firsts, workers))
+        return {name: np.concatenate([part[name] for part in parts], axis=1) for name in parts[0]}
+
+    return all_paths
 
 
 @numba.njit(parallel=True)

@@ -20,12 +20,11 @@ from rounds import processor_time, ratio, timed
 from simkit_solvers import Release
 from simkit_solvers.derivatives.smoothing import Smoothing
 
-from simkit.derivatives.derivative_program import DerivativeProgram, Moves
+from simkit.derivatives.derivative_program import DerivativeProgram, Moves, along, reverse, smoothed
 from simkit.derivatives.edges import smoothing_of
 from simkit.derivatives.part import IN_CACHE
 from simkit.derivatives.targets import changes, find_target, program_of
-from simkit.ensemble.chunks import LEAF
-from simkit.ensemble.paths import as_device_ids
+from simkit.ensemble.chunks import LEAF, path_ids
 from simkit.ensemble.run import ChunkProgram
 from simkit.observe.observables import Observer
 
@@ -59,7 +58,7 @@ def programs(model: str, steps: int, precision: str, leaves: int):
     )
     paths, inputs = program_of(simulation)
     first, _ = changes(simulation, [find_target(simulation, name) for name in names])
-    ids = as_device_ids(0, leaves, LEAF, paths.mesh)
+    ids = path_ids(0, leaves, LEAF)
     call, digital = (("call", 1),), (("digital", 1),)
     every = Moves(inputs, first)
     observer = simulation.observer
@@ -70,33 +69,33 @@ def programs(model: str, steps: int, precision: str, leaves: int):
     wanted = {
         "plain run": (ChunkProgram(paths, call), (inputs, ids), 0),
         "pathwise, 1 parameter": (
-            DerivativeProgram(paths, call, "along"),
+            DerivativeProgram(paths, call, along),
             (Moves(inputs, first[:1]), ids),
             1,
         ),
         f"pathwise, {len(names)} parameters": (
-            DerivativeProgram(paths, call, "along"),
+            DerivativeProgram(paths, call, along),
             (every, ids),
             len(names),
         ),
-        f"reverse, {len(names)} parameters": (DerivativeProgram(paths, call, "reverse"), (every, ids), 0),
+        f"reverse, {len(names)} parameters": (DerivativeProgram(paths, call, reverse), (every, ids), 0),
         "score, drift": (
-            DerivativeProgram(paths, digital, "along", Release(steps)),
+            DerivativeProgram(paths, digital, along, Release(steps)),
             (Moves(inputs, first[:1]), ids),
             0,
         ),
         "score, volatility": (
-            DerivativeProgram(paths, digital, "along", Release(steps)),
+            DerivativeProgram(paths, digital, along, Release(steps)),
             (Moves(inputs, first[1:2]), ids),
             0,
         ),
         "smoothing, volatility": (
-            DerivativeProgram(paths, digital, "smoothed", edges),
+            DerivativeProgram(paths, digital, smoothed, edges),
             (Moves(inputs, first[1:2]), ids),
             0,
         ),
         "score step by step, volatility": (
-            DerivativeProgram(paths, digital, "along", Release(1)),
+            DerivativeProgram(paths, digital, along, Release(1)),
             (Moves(inputs, first[1:2]), ids),
             0,
         ),

@@ -34,7 +34,8 @@ from simkit.cli.catalogue import opening
 from simkit.cli.describe import model_snippet
 from simkit.config.settings import Solver
 from simkit.experiments.inline.reaction_plan import takes_langevin
-from simkit.expressions.functions import FUNCTIONALS, FUNCTIONS
+from simkit.expressions.functions import functions
+from simkit.functionals import FUNCTIONALS
 
 PROBLEMS = {
     "ode": "ordinary equations",
@@ -230,10 +231,10 @@ def solvers_index() -> str:
 
 def functions_table() -> str:
     """Functions and path functionals."""
-    plain = [(f"`{name}`", text) for name, text in FUNCTIONS.items() if name not in FUNCTIONALS]
+    plain = [(f"`{name}`", text) for name, text in functions().items() if name not in FUNCTIONALS]
     along = [
         (f"`{name}`", text.removesuffix("; in observables"))
-        for name, text in FUNCTIONS.items()
+        for name, text in functions().items()
         if name in FUNCTIONALS
     ]
     return (

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -23,19 +23,6 @@ from simkit.observe.observables import Observer
 Rows = tuple[tuple[str, int], ...]
 
 
-Kind = Literal[
-    "along",
-    "smoothed",
-    "forward",
-    "reverse",
-    "equations",
-    "extra jump",
-    "counts",
-    "coupled",
-    "one event more",
-]
-
-
 class Moves(NamedTuple):
     """Inputs, how they move along each direction, and along pairs of directions.
 
@@ -48,45 +35,29 @@ class Moves(NamedTuple):
     steps: tuple[jax.Array, ...] = ()
 
 
+Estimate = Callable[["DerivativeProgram", Moves, Any], tuple[jax.Array, ...]]
+
+
 @dataclasses.dataclass(frozen=True)
 class DerivativeProgram:
     """A function of (moves, ids): each quantity, then its derivative along each direction.
 
-    Arrays `(rows, leaves, lanes)`, quantity by quantity, each followed by its derivatives. `kind` is
-    `along` (derivatives ride along the loop of a fixed grid, released into weights where `release` says so),
-    `smoothed` (the same, released where values jump), `forward` (any grid), `reverse`, `equations` (solved
-    beside an adaptive ordinary one), `extra jump` (along the path, and what one jump more would change), for
-    jump processes `counts` (likelihood ratio), `coupled` (differences of coupled copies) or `one event more`
-    (the weak derivative).
+    Arrays `(rows, leaves, lanes)`, quantity by quantity, each followed by its derivatives. `estimate` gives
+    those of a path: one of the functions below. `release` says where derivatives become weights.
     """
 
     paths: PathProgram
     rows: Rows
-    kind: Kind
+    estimate: Estimate
     release: Release | Smoothing | None = None
 
     def __call__(self, moves: Moves, ids) -> tuple[jax.Array, ...]:
-        kinds = {
-            "along": along,
-            "smoothed": smoothed,
-            "forward": forward,
-            "reverse": reverse,
-            "equations": equations,
-            "extra jump": with_extra_jump,
-            "counts": counts,
-            "coupled": coupled,
-            "one event more": one_event_more,
-        }
-
         def one(moves: Moves, path):
-            return kinds[self.kind](self, moves, path)
+            return self.estimate(self, moves, path)
 
         found = self.paths.each(one)(moves, ids)
-        return (
-            _centred(found, len(self.rows), len(moves.first))
-            if self.kind in ("smoothed", "counts")
-            else found
-        )
+        joined = self.estimate not in TO_BE_JOINED
+        return found if joined else _centred(found, len(self.rows), len(moves.first))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,12 +71,11 @@ class SecondProgram:
     paths: PathProgram
     rows: Rows
     pairs: tuple[tuple[int, int], ...]
-    kind: Literal["along", "forward"]
+    estimate: Estimate
     release: Release | None = None
 
     def __call__(self, moves: Moves, ids) -> tuple[jax.Array, ...]:
-        first = DerivativeProgram(self.paths, self.rows, self.kind, self.release)
-        estimate = along if self.kind == "along" else forward
+        first = DerivativeProgram(self.paths, self.rows, self.estimate, self.release)
 
         def one(moves: Moves, path):
             found = []
@@ -114,7 +84,7 @@ class SecondProgram:
                 def at(step, i=i, j=j, both=both):
                     inputs = _plus(moves.inputs, moves.first[j], step)
                     direction = _plus(moves.first[i], both, step)
-                    return estimate(first, Moves(inputs, (direction,)), path)
+                    return self.estimate(first, Moves(inputs, (direction,)), path)
 
                 zero = jnp.zeros((), self.paths.precision)
                 _, change = jax.jvp(at, (zero,), (zero + 1,))
@@ -302,6 +272,9 @@ def counts(program: DerivativeProgram, moves: Moves, path) -> tuple[jax.Array, .
         values += [change[name][-count:] for change in found.changes]
         values += [score[-count:] for score in found.weights]
     return tuple(values)
+
+
+TO_BE_JOINED = (smoothed, counts)  # whose weights multiply values less their mean
 
 
 def _centred(found: tuple[jax.Array, ...], quantities: int, directions: int) -> tuple[jax.Array, ...]:

@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 from simkit_solvers.grids.jump_grid import JumpGrid
 
-from simkit.derivatives.choice import Choice
 from simkit.derivatives.differences import (
     ROUGH,
     ROUNDINGS,
@@ -27,15 +26,15 @@ from simkit.derivatives.differences import (
     step_of,
 )
 from simkit.derivatives.error_controlled import is_ordinary_and_adaptive, with_tighter_tolerances
+from simkit.derivatives.estimator import Choice
 from simkit.derivatives.facts import Facts
 from simkit.derivatives.leaps import leaps_at
-from simkit.derivatives.moments import Found, on_mesh
-from simkit.derivatives.part import Errors, Part, on_half_steps, rows_of, some_ids, with_levels
+from simkit.derivatives.moments import Found, shapes_of
+from simkit.derivatives.part import Errors, Part, devices_of, on_half_steps, rows_of, some_ids, with_levels
 from simkit.derivatives.targets import Target, admitted, shifted
 from simkit.ensemble.programs import Request
 from simkit.ensemble.run import ChunkProgram
 from simkit.errors import InputError
-from simkit.machine.on_each_device import REPLICATED, ROWS
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -84,11 +83,11 @@ def difference_part(facts: Facts, group: list[Choice], share: float | None = Non
     given = [shifted(facts.simulation, targets, _times(point, steps)) for point in stencil.points]
     weights = [jnp.asarray(each, jnp.float64) for each in (stencil.weights, stencil.rough)]
     ids = some_ids(facts)
-    mesh = facts.program.mesh
-    run = Request(ChunkProgram(facts.program, rows), (facts.inputs, ids), mesh)
-    shapes = on_mesh([count for _, count in rows], ids.shape, facts.simulation.precision, mesh)
+    devices = devices_of(facts)
+    run = Request(ChunkProgram(facts.program, rows), (facts.inputs, ids), devices)
+    shapes = shapes_of([count for _, count in rows], ids.shape, facts.simulation.precision)
     given_shapes = (shapes,) * len(given), *weights
-    added = Request(Weighted(len(given)), given_shapes, mesh, (ROWS, REPLICATED, REPLICATED))
+    added = Request(Weighted(len(given)), given_shapes, devices)
 
     def simulate(run, add, ids, given=given):
         return add(tuple(run(inputs, ids)[0] for inputs in given), *weights)

@@ -7,12 +7,10 @@ import jax.numpy as jnp
 from simkit_solvers.derivatives.smoothing import Smoothing
 from simkit_solvers.problems.schedule import schedule_of
 
-from simkit.expressions.expression import CONDITIONAL, Functional
 from simkit.expressions.expression import Edge as Difference
+from simkit.functionals.functional import AbstractFunctional
 from simkit.observe.monitors import Monitor
 from simkit.observe.observables import Observable
-
-EXTREMES = ("max", "min")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,7 +24,7 @@ class Look:
 
     difference: Difference
     monitors: tuple[Monitor, ...]
-    extreme: Functional | None = None
+    extreme: AbstractFunctional | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,14 +59,14 @@ def smoothing_of(
         own = edge.names & variables
         if (edge.kink and not kinks) or not (own or edge.functionals):
             continue
-        if any(f.kind in CONDITIONAL for f in edge.functionals):
+        if any(f.conditional for f in edge.functionals):
             return "what is compared is that of the first time at which a condition holds"
-        if not own and any(f.kind == "at" for f in edge.functionals):
+        if not own and any(f.time is not None for f in edge.functionals):
             return "what is compared is that of an earlier time"
-        extremes = [f for f in edge.functionals if f.kind in (*EXTREMES, "no_touch")]
+        extremes = [f for f in edge.functionals if f.kink]
         if not extremes:
             looks.append((Look(edge, monitors), every))
-        elif len(edge.functionals) > 1 or own or extremes[0].kind not in EXTREMES:
+        elif len(edge.functionals) > 1 or own or extremes[0].kink != "extreme":
             return "an extreme is compared with what is random too"
         elif "t" in edge.names or schedule_of(problem) is not None:
             return "an extreme is compared with what changes with time"
@@ -78,24 +76,24 @@ def smoothing_of(
         functional = monitor.functional
         if monitor.date == 0:
             continue
-        smooth = functional.kind in ("mean", "integral", "at", "no_touch")
-        if kinks and not smooth and (functional.kind not in EXTREMES or functional in expression.outside):
-            return f"the slope jumps with the {functional.kind} along the path"
-        if functional.kind == "no_touch" and functional.names & variables:
+        smooth = functional.kink in (None, "barrier") and not functional.conditional
+        if kinks and not smooth and (functional.kink != "extreme" or functional in expression.outside):
+            return f"the slope jumps with the {functional.name} along the path"
+        if functional.kink == "barrier" and functional.names & variables:
             if "t" in functional.names or schedule_of(problem) is not None:
                 return "a barrier changes with time"
             looks.append((Look(_touched(functional), monitors, functional), monitor.interval))
         edges = [edge for each in functional.arguments for edge in each.edges]
         edges = [edge for edge in edges if edge.names & variables and (kinks or not edge.kink)]
-        # Where what is compared changes at once, these two see what it is then, as `near` does, others both.
-        if functional.kind not in ("mean", "at") and any(_changes_at_once(problem, edge) for edge in edges):
-            return f"the {functional.kind} along the path sees it before an event and after it"
+        # Where what is compared changes at once, most see it before and after, and `near` sees it after.
+        if functional.sees_both and any(_changes_at_once(problem, edge) for edge in edges):
+            return f"the {functional.name} along the path sees it before an event and after it"
         looks += [(Look(edge, monitors), monitor.interval) for edge in edges]
     different = list(dict.fromkeys(looks))
     return Smoothing(Edges(tuple(look for look, _ in different)), tuple(every for _, every in different))
 
 
-def _touched(functional: Functional) -> Difference:
+def _touched(functional: AbstractFunctional) -> Difference:
     """Where the chance not to touch a barrier has a kink, and the steeper a slope the shorter the steps."""
     return Difference("no_touch", 0, True, frozenset(), (functional,), lambda values: values[functional])
 

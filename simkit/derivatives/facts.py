@@ -6,35 +6,28 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
 from simkit_solvers.derivatives.smoothing import Smoothing
 from simkit_solvers.grids.grid import Grid
 from simkit_solvers.grids.jump_grid import JumpGrid
 from simkit_solvers.loops.path_run import event_steps
 from simkit_solvers.methods.registry import info_of
-from simkit_solvers.methods.sde.andersen_qe import AndersenQE
-from simkit_solvers.methods.sde.exact_sampling import AbstractExactTransition, ExactSampling
-from simkit_solvers.numerics.traced import traced_once
 from simkit_solvers.problems.curve import Curve
 from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
 from simkit_solvers.problems.problem import AbstractODE, AbstractSDE, Roughness
 from simkit_solvers.problems.schedule import model_of, schedule_of
-from simkit_solvers.random.generator import Words
-from simkit_solvers.random.noise import CounterNoise, StepWords
+from simkit_solvers.random.noise import CounterNoise
 
 from simkit.derivatives.derivative_program import like
 from simkit.derivatives.differences import COUPLED, step_of
-from simkit.derivatives.edges import EXTREMES
 from simkit.derivatives.error_controlled import with_half_steps
+from simkit.derivatives.moved import asks_for_words, moved_variables, moves_intensity
 from simkit.derivatives.other_steps import on_steps
-from simkit.derivatives.targets import ADAPTIVE, Target, admitted, changes, program_of
+from simkit.derivatives.targets import Target, admitted, changes, program_of
 from simkit.ensemble.initial import Distribution
 from simkit.ensemble.paths import Driver, Inputs, PathProgram
 from simkit.ensemble.simulation import Simulation
 from simkit.ensemble.step_bias.step_levels import levels
-from simkit.errors import InputError
 from simkit.experiments.inline.inline_model import roughness
 from simkit.observe.observables import Observable, Observer
 from simkit.observe.time_functions import SetVariables
@@ -129,7 +122,7 @@ class Facts:
         observable = self.observable(quantity)
         if observable is None or observable.every is not None or self.finer is None:
             return False
-        return any(each.kind in EXTREMES for each in observable.functionals)
+        return any(each.kink == "extreme" for each in observable.functionals)
 
     def look_interval(self, quantity: str) -> int:
         """At every how many steps a quantity looks at the path."""
@@ -156,7 +149,7 @@ class Facts:
         inside = () if observable is None else observable.functionals
         moved = [self.moved_names(target) | self.moved_variables(target) for target in targets]
         return any(
-            each.kind == "no_touch" and each.names & self.variables and each.names & names
+            each.kink == "barrier" and each.names & self.variables and each.names & names
             for each in inside
             for names in moved
         )
@@ -258,21 +251,8 @@ class Facts:
         if self.moves_times(target) or (schedule is not None and schedule.events):
             return self.variables
         problem, _, _ = self.program.combined(self.inputs)
-        zero = jnp.zeros((), self.simulation.precision)
-        y = problem.State(*[zero] * len(problem.State._fields))
-
-        def made(problem, y):
-            return traced_once(_right_side, problem, zero, y)
-
-        change = like(problem, move.problem)
-        moved = frozenset(name for name, x in move.initial.items() if jax.tree.leaves(x))
-        while True:
-            dy = type(y)(**{name: zero if name in moved else None for name in y._fields})
-            after = jax.eval_shape(lambda dy=dy: eqx.filter_jvp(made, (problem, y), (change, dy))[1])
-            wider = moved.union(name for part in after for name, x in part._asdict().items() if x is not None)
-            if wider == moved:
-                return moved
-            moved = wider
+        initial = frozenset(name for name, x in move.initial.items() if jax.tree.leaves(x))
+        return moved_variables(problem, like(problem, move.problem), initial, self.simulation.precision)
 
     def meets_start(self, quantity: str, target: int, kinks: bool) -> str | None:
         """A variable with a law at t0, where a quantity jumps, or with `kinks` bends, as a target moves.
@@ -297,88 +277,18 @@ class Facts:
         edges = [
             (edge.kink, edge.names.union(*(f.names for f in edge.functionals)))
             for edge in expression.edges
-            if always or any(f.kind in (*EXTREMES, "no_touch") for f in edge.functionals)
+            if always or any(f.kink for f in edge.functionals)
         ]
         edges += [
             (edge.kink, edge.names)
             for f in expression.functionals
-            if always or f.kind != "mean"
+            if always or f.sees_start
             for each in f.arguments
             for edge in each.edges
         ]
-        edges += [(True, f.names) for f in expression.functionals if f.kind == "no_touch"]
+        edges += [(True, f.names) for f in expression.functionals if f.kink == "barrier"]
         met = [names & drawn for kink, names in edges if (kinks or not kink) and names & moved]
         return min(frozenset().union(*met), default=None)
-
-    def refuse_moved_times(self, quantity: str, targets: Sequence[int], kinks: bool) -> None:
-        """Raise `InputError` where targets move conditions on the time, or kinks in it, against fixed steps.
-
-        No path changes at once with them, and its mean only as one passes a step.
-        """
-        observable, clock = self.observable(quantity), {"t", *self.curves}
-        inside = [] if observable is None else observable.functionals
-        inner = [x for each in inside for x in each.arguments]
-        labels = ", ".join(self.targets[target].label for target in dict.fromkeys(targets))
-        for each in inside:
-            if each.kind != "at":
-                continue
-            if any(self.moves_times(i) or each.arguments[1].names & self.moved_names(i) for i in targets):
-                what = f"the time of {each.kind}({each.argument.text}, {each.arguments[1].text})"
-                if isinstance(self.simulation.grid, Grid):
-                    raise InputError(self._moves_against_steps(labels, what, quantity))
-                raise InputError(
-                    f"sensitivity.wrt: {labels} moves {what}, which is held; take differences of runs, or "
-                    "leave it out"
-                )
-        if not isinstance(self.simulation.grid, Grid):
-            return
-        moved = [self.moved_names(target) for target in targets]
-        for each in (*self.roughness, *roughness(*inner)):
-            timed = each.names & clock and not each.names & self.variables
-            if timed and (kinks or not each.kink) and all(each.names & names for names in moved):
-                what = f"a condition on {min(each.names & clock)}"
-                raise InputError(self._moves_against_steps(labels, what, quantity))
-        bends = frozenset.intersection(*(self.moved_bends(target) for target in targets))
-        if kinks and bends:
-            raise InputError(self._moves_against_steps(labels, f"the bends of {min(bends)}", quantity))
-
-    def refuse_moved_policy(self, quantity: str, pair: tuple[int, int]) -> None:
-        """Raise `InputError` where both targets move the best policy of an early exercise, which is held.
-
-        A first derivative does not see that it moves, since nothing is better; a second one does. The best
-        policy hangs on states, wherever paths begin.
-        """
-        observable = self.observable(quantity)
-        if observable is None or observable.exercise is None:
-            return
-        moves = [self.moves[target] for target in pair]
-        numbers = [self.moved_names(target) & observable.names for target in pair]
-        if all(found or jax.tree.leaves(move.problem) for found, move in zip(numbers, moves, strict=True)):
-            labels = " and ".join(dict.fromkeys(self.targets[target].label for target in pair))
-            raise InputError(
-                f"sensitivity.second: {quantity} is exercised early, and its best policy moves with "
-                f"{labels}, where the one found is held; take an initial value for one of the two, or "
-                "differences of runs"
-            )
-
-    def _moves_against_steps(self, labels: str, what: str, quantity: str) -> str:
-        return (
-            f"sensitivity.wrt: {labels} moves {what} against the steps, and {quantity} changes only as one "
-            f"passes a step; {ADAPTIVE}, or leave it out"
-        )
-
-
-def _right_side(problem, t, y) -> list:
-    """All that moves the state of a problem, for noise and marks of no matter what size."""
-    found = [problem.drift(t, y)]
-    if isinstance(problem, AbstractSDE):
-        found.append(problem.noise(t, y, problem.Noise(*[t] * len(problem.Noise._fields))))
-    if isinstance(problem, AbstractJumpDiffusion):
-        whole = jnp.uint32(0)
-        words = StepWords(Words(whole, whole), whole, whole)
-        marks = [mark for _, mark in problem.marks(t).kinds(words, t.dtype)]
-        found.append(problem.jump(t, y, sum(marks)))
-    return found
 
 
 def not_smooth(facts: Facts, target: int) -> str | None:
@@ -386,38 +296,18 @@ def not_smooth(facts: Facts, target: int) -> str | None:
     simulation = facts.simulation
     if isinstance(simulation.grid, JumpGrid):
         return "numbers of molecules jump with the rates"
-    if isinstance(simulation.solver, AndersenQE):
-        return "AndersenQE goes over from one law to another"
-    if isinstance(simulation.solver, ExactSampling) and _asks_for_words(facts):
-        return "ExactSampling draws variates that jump with their parameters"
+    if isinstance(simulation.problem, AbstractSDE):
+        info = info_of(simulation.solver)
+        if info.switches:
+            return f"{info.name} {info.switches}"
+        if info.exact and asks_for_words(simulation.problem):
+            return f"{info.name} draws variates that jump with their parameters"
     if isinstance(simulation.problem, AbstractJumpDiffusion):
-        of_target, of_state = _moves_intensity(facts, target)
+        problem, _, _ = facts.program.combined(facts.inputs)
+        change = like(problem, facts.moves[target].problem)
+        of_target, of_state = moves_intensity(problem, change, simulation.precision)
         return RATE_OF_STATE if of_state else RATE if of_target or facts.moves_times(target) else None
     return None
-
-
-def _moves_intensity(facts: Facts, target: int) -> tuple[bool, bool]:
-    """Whether the rate of jumps moves with a target, and with the state."""
-    problem, _, _ = facts.program.combined(facts.inputs)
-    zero = jnp.zeros((), facts.simulation.precision)
-    y = problem.State(*[zero] * len(problem.State._fields))
-    move = facts.moves[target].problem
-    still = jax.tree.map(lambda _: None, y)
-
-    whole = jnp.uint32(0)
-    words = StepWords(Words(whole, whole), whole, whole)
-
-    def rate(problem, y):
-        """Of all jumps, and of each kind of them."""
-        kinds = problem.marks(zero).kinds(words, zero.dtype)
-        return problem.intensity(zero, y), [share for share, _ in kinds]
-
-    def moved(change, dy):
-        return eqx.filter_jvp(rate, (problem, y), (change, dy))[1]
-
-    of_state = jax.eval_shape(lambda: moved(jax.tree.map(lambda _: None, problem), y))
-    of_target = jax.eval_shape(lambda: moved(like(problem, move), still))
-    return bool(jax.tree.leaves(of_target)), bool(jax.tree.leaves(of_state))
 
 
 def seen(observable: Observable | None, kind: str) -> frozenset[str]:
@@ -426,26 +316,6 @@ def seen(observable: Observable | None, kind: str) -> frozenset[str]:
         return frozenset()
     expression = observable.expression
     return expression.jumps if kind == "jumps" else expression.jumps | expression.kinks
-
-
-def _asks_for_words(facts: Facts) -> bool:
-    """Whether a model's transition law takes more than normals."""
-    asked = []
-
-    class Asked(StepWords):
-        def block(self, n):
-            asked.append(n)
-            return super().block(n)
-
-    problem: Any = model_of(facts.simulation.problem)
-    if not isinstance(problem, AbstractExactTransition) or not isinstance(problem, AbstractSDE):
-        return False
-    one, whole = jnp.float32(1), jnp.uint32(0)
-    words = Asked(Words(whole, whole), whole, whole)
-    y = problem.State(*[one] * len(problem.State._fields))
-    dW = problem.Noise(*[one] * len(problem.Noise._fields))
-    jax.eval_shape(lambda: problem.transition(one, one, y, dW, words))
-    return bool(asked)
 
 
 def _curves_of(problem: AbstractODE) -> dict[str, Any]:

@@ -7,6 +7,7 @@ with the scores of all paths, or at all points of the differences.
 """
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,16 +16,19 @@ import jax.numpy as jnp
 import numpy as np
 from simkit_solvers.derivatives.jump_sensitivity import coupled_copies
 from simkit_solvers.loops.coupled_leaps import coupled_leaps
-from simkit_solvers.methods.jump.tau_leaping import TauLeaping
+from simkit_solvers.methods.registry import info_of
 
-from simkit.derivatives.choice import Choice
-from simkit.derivatives.derivative_program import Kind, Moves, network_of
+from simkit.derivatives.derivative_program import Estimate, Moves, counts, network_of
+from simkit.derivatives.estimator import Choice
 from simkit.derivatives.facts import Facts
-from simkit.ensemble.paths import Inputs, PathProgram, as_device_ids, path_mesh, path_program
+from simkit.ensemble.chunks import LEAF, path_ids
+from simkit.ensemble.paths import Inputs, PathProgram, path_program
 from simkit.ensemble.programs import Request
 from simkit.ensemble.simulation import Simulation
 from simkit.ensemble.step_bias.coupled_steps import MOST_BIAS_PATHS, PART_OF_WORK
 from simkit.ensemble.step_bias.leap_bias import LONGER, SHORTER, LeapProgram, coupled_paths
+from simkit.ensemble.work import in_order, workers_on
+from simkit.machine.on_each_device import local_devices
 
 Values = dict[Choice, np.ndarray]
 
@@ -49,16 +53,30 @@ class Leaps:
         return dataclasses.replace(self, factors=SHORTER)
 
     @property
+    def paths(self) -> int:
+        """As many as a part of the work of the run allows."""
+        return coupled_paths(self.simulation.paths, self.factors, PART_OF_WORK, MOST_BIAS_PATHS)
+
+    @property
     def request(self) -> Request:
-        """The program, for as many paths as a part of the work of the run allows."""
-        paths = coupled_paths(self.simulation.paths, self.factors, PART_OF_WORK, MOST_BIAS_PATHS)
-        lengths, mesh = jnp.asarray((1.0, *self.factors), jnp.float64), path_mesh(1)
-        return Request(self.program, ((self.given[0], lengths), as_device_ids(0, 1, paths, mesh)), mesh)
+        """The program, for a leaf of the paths."""
+        lengths = jnp.asarray((1.0, *self.factors), jnp.float64)
+        ids = path_ids(0, 1, min(LEAF, self.paths))
+        return Request(self.program, ((self.given[0], lengths), ids), local_devices(1))
 
     def values(self, run: Callable) -> Values:
         """By the compiled program."""
         (_, lengths), ids = self.request.arguments
-        return self.combined([jax.tree.map(_by_path, run((each, lengths), ids)) for each in self.given])
+        firsts = range(0, self.paths, ids.size)
+
+        def work(unit: tuple[int, int]) -> Any:
+            number, first = unit
+            return jax.tree.map(_by_path, run((self.given[number], lengths), path_ids(first, *ids.shape)))
+
+        units = itertools.product(range(len(self.given)), firsts)
+        leaves = list(in_order(work, units, workers_on(local_devices(1), self.simulation.threads)))
+        each = [leaves[i : i + len(firsts)] for i in range(0, len(leaves), len(firsts))]
+        return self.combined([jax.tree.map(lambda *xs: np.concatenate(xs, 1), *some) for some in each])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,20 +118,20 @@ class LeapDerivatives:
 
 
 def leaps_along(
-    facts: Facts, kind: Kind, moves: Moves, numbers: Sequence[int], group: Sequence[Choice]
+    facts: Facts, estimate: Estimate, moves: Moves, numbers: Sequence[int], group: Sequence[Choice]
 ) -> Leaps | None:
     """Those of copies or scores in the targets `numbers`; None where paths do not leap."""
-    if not isinstance(facts.simulation.solver, TauLeaping):
+    if not info_of(facts.simulation.solver).leaps:
         return None
     names = list(dict.fromkeys(choice.quantity for choice in group))
     places = [(numbers.index(choice.targets[0]), names.index(choice.quantity)) for choice in group]
-    joined = _scored if kind == "counts" else _differences
+    joined = _scored if estimate is counts else _differences
 
     def combined(found: list[tuple[np.ndarray, ...]]) -> Values:
         each = joined(found[0], len(names))
         return {choice: each[i][q] for choice, (i, q) in zip(group, places, strict=True)}
 
-    program = LeapDerivatives(_program(facts), tuple(names), kind == "counts")
+    program = LeapDerivatives(_program(facts), tuple(names), estimate is counts)
     return Leaps(facts.simulation, program, (moves,), combined)
 
 
@@ -121,7 +139,7 @@ def leaps_at(
     facts: Facts, given: Sequence[Inputs], weights: Sequence[float], group: Sequence[Choice]
 ) -> Leaps | None:
     """Those of differences of the runs with the inputs `given`; None where paths do not leap."""
-    if not isinstance(facts.simulation.solver, TauLeaping):
+    if not info_of(facts.simulation.solver).leaps:
         return None
 
     def combined(found: list[dict[str, np.ndarray]]) -> Values:
@@ -134,8 +152,8 @@ def leaps_at(
 
 
 def _program(facts: Facts) -> PathProgram:
-    """That of the run's paths, on one device."""
-    return path_program(facts.simulation, facts.simulation.grid, path_mesh(1))[0]
+    """That of the run's paths."""
+    return path_program(facts.simulation, facts.simulation.grid)[0]
 
 
 def _by_path(array) -> np.ndarray:

@@ -8,16 +8,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, NamedSharding
 
 from simkit.ensemble.chunks import Chunks
-from simkit.ensemble.paths import as_device_ids
 from simkit.ensemble.programs import Request
 from simkit.ensemble.reducers import Moments
 from simkit.ensemble.reducers.moments import MomentNodes
-from simkit.machine.on_each_device import ROWS
+from simkit.ensemble.work import in_order
+from simkit.machine.on_each_device import Devices
 
-IN_FLIGHT = 2
 SAMPLE = 2**16  # paths whose values are kept, to compare them with others and to see their tails
 
 
@@ -67,13 +65,13 @@ class MomentsReduction:
             pairs += zip(places[::2], [*places[1::2], *places[len(places) - len(places) % 2 :]], strict=True)
         return pairs
 
-    def requests(self, ids: tuple[int, ...], dtype, mesh: Mesh) -> list[Request]:
+    def requests(self, ids: tuple[int, ...], dtype, devices: Devices) -> list[Request]:
         """For each number of rows the two programs, of so many paths."""
         valid = jax.ShapeDtypeStruct((1, *ids), jnp.dtype(bool))
         found = []
         for count in dict.fromkeys(self.counts):
-            arguments = on_mesh((count, count), ids, dtype, mesh), valid
-            found += [Request(each, arguments, mesh, (ROWS, ROWS)) for each in (FinitePaths(), PairMoments())]
+            arguments = shapes_of((count, count), ids, dtype), valid
+            found += [Request(each, arguments, devices) for each in (FinitePaths(), PairMoments())]
         return found
 
     def compiled(self, programs: Sequence[Callable]) -> "MomentsReduction":
@@ -102,12 +100,9 @@ class MomentsReduction:
         return MomentNodes(np.asarray(found[0][0])[0], *(np.concatenate(each).T for each in ordered))
 
 
-def on_mesh(
-    counts: Sequence[int], ids: tuple[int, ...], dtype, mesh: Mesh
-) -> tuple[jax.ShapeDtypeStruct, ...]:
+def shapes_of(counts: Sequence[int], ids: tuple[int, ...], dtype) -> tuple[jax.ShapeDtypeStruct, ...]:
     """The arrays of so many rows each that a program of paths gives for such ids."""
-    sharding = NamedSharding(mesh, ROWS)
-    return tuple(jax.ShapeDtypeStruct((count, *ids), jnp.dtype(dtype), sharding=sharding) for count in counts)
+    return tuple(jax.ShapeDtypeStruct((count, *ids), jnp.dtype(dtype)) for count in counts)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,7 +135,7 @@ def average(
     reduction: MomentsReduction,
     paths: int,
     plan: Chunks,
-    mesh: Mesh,
+    workers: Devices,
     progress: Callable[[int], None] | None = None,
     begin: int = 0,
 ) -> Found:
@@ -153,31 +148,20 @@ def average(
     reducer = reduction.reducer
     state = reducer.init()
     failed: list[np.ndarray] = []
-    waiting: list[tuple[int, tuple, Any]] = []
 
-    def absorb(number: int, arrays, outputs):
-        nonlocal state
-        partial, present, valid = outputs
-        if number * plan.paths < sampled:
+    def work(first: int) -> tuple:
+        arrays = tuple(simulate(plan.ids(begin + first)))
+        present = np.arange(plan.paths).reshape(plan.leaves, plan.lanes) < paths - first
+        return first, arrays, present, *reduction(arrays, present)
+
+    for first, arrays, present, partial, valid in in_order(work, range(0, paths, plan.paths), workers):
+        if first < sampled:
             for values, array in zip(sample, arrays, strict=True):
                 values.append(np.array(array[-1]).reshape(-1))
         state = reducer.merge(state, reduction.nodes(partial))
-        broken = present & ~np.asarray(valid)[0]
-        failed.append(begin + number * plan.paths + np.flatnonzero(broken))
+        failed.append(begin + first + np.flatnonzero(present & ~np.asarray(valid)[0]))
         if progress is not None:
-            progress(min((number + 1) * plan.paths, paths))
-
-    for number in range(-(-paths // plan.paths)):
-        first = number * plan.paths
-        ids = as_device_ids(begin + first, plan.leaves, plan.lanes, mesh)
-        arrays = tuple(simulate(ids))
-        present = np.arange(plan.paths).reshape(plan.leaves, plan.lanes) < paths - first
-        partial, valid = reduction(arrays, present)
-        waiting.append((number, arrays, (partial, present, valid)))
-        if len(waiting) >= IN_FLIGHT:
-            absorb(*waiting.pop(0))
-    for item in waiting:
-        absorb(*item)
+            progress(min(first + plan.paths, paths))
     statistics = reducer.finish(state)
     kinds = [
         [statistics[f"{place}_{kind}"] for place in range(len(reduction.counts))]

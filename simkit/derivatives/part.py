@@ -6,19 +6,21 @@ from collections.abc import Callable, Sequence
 import jax
 import numpy as np
 
-from simkit.derivatives.choice import Choice, at_level
+from simkit.derivatives.estimator import Choice
 from simkit.derivatives.facts import Facts
 from simkit.derivatives.leaps import Leaps
 from simkit.derivatives.moments import SAMPLE, Found, MomentsReduction
-from simkit.ensemble.chunks import LEAF, MOST_PATHS, Chunks, plan_chunks, planned_steps
-from simkit.ensemble.paths import as_device_ids, lanes_for, path_mesh
+from simkit.derivatives.validity import at_level
+from simkit.ensemble.chunks import LEAF, MOST_PATHS, Chunks, lanes_for, path_ids, plan_chunks, planned_steps
 from simkit.ensemble.programs import Request
 from simkit.ensemble.run import quantity_rows
 from simkit.ensemble.simulation import Simulation
 from simkit.ensemble.step_bias.coupled_steps import BIAS_PATHS, PART_OF_WORK, approximate_means
+from simkit.ensemble.work import workers_of, workers_on
+from simkit.machine.on_each_device import Devices, local_devices
 
 Errors = dict[Choice, np.ndarray]
-# Paths of a chunk on each processor device: what their loops carry is read by many kernels.
+# Paths of a chunk on a processor: what their loops carry is read by many kernels.
 IN_CACHE = 32 * LEAF
 # Of a level, up to which its code had better be made quickly: half a second of compiling against 0.2 s.
 FEW_PATH_STEPS = 2**20
@@ -131,30 +133,37 @@ def rows_of(facts: Facts, names: list[str]) -> tuple[tuple[str, int], ...]:
 def some_ids(facts: Facts):
     """The paths of the first chunk."""
     if facts.is_level:
-        return ids_of_level(facts.simulation, 0)
-    plan = chunks_of((facts.run or facts).simulation)
-    return as_device_ids(0, plan.leaves, plan.lanes, facts.program.mesh)
+        return ids_of_level(facts.simulation)
+    return chunks_of((facts.run or facts).simulation).ids()
 
 
-def ids_of_level(simulation: Simulation, batch: int):
-    """Some of the paths that run on steps of another length too, in leaves like those of the run."""
-    lanes = min(LEAF, lanes_for(simulation.paths))
-    leaves = min(BIAS_PATHS // lanes, -(-simulation.paths // lanes))
-    return as_device_ids(batch * leaves * lanes, leaves, lanes, path_mesh(1))
+def devices_of(facts: Facts) -> Devices:
+    """Where programs run: those of levels, which are short, on one device."""
+    return local_devices(1 if facts.is_level else facts.simulation.devices)
+
+
+def workers_of_levels(simulation: Simulation) -> Devices:
+    """The device of each thread that simulates levels."""
+    return workers_on(local_devices(1), simulation.threads)
+
+
+def ids_of_level(simulation: Simulation, first: int = 0) -> np.ndarray:
+    """Some of the paths that run on steps of another length too, in a leaf like those of the run."""
+    return path_ids(first, 1, min(LEAF, lanes_for(simulation.paths)))
 
 
 def chunks_of(simulation: Simulation) -> Chunks:
     """The chunks in which derivatives are taken."""
-    devices = path_mesh(simulation.devices).devices
+    workers = workers_of(simulation)
     values = 4 * sum(quantity_rows(simulation).values())
     steps = 4 * planned_steps(simulation.grid)
-    most = MOST_PATHS if devices.flat[0].platform != "cpu" else IN_CACHE * devices.size
-    return plan_chunks(simulation.paths, steps, values, devices.size, simulation.chunk, most)
+    most = MOST_PATHS if workers[0].platform != "cpu" else IN_CACHE
+    return plan_chunks(simulation.paths, steps, values, len(workers), simulation.chunk, most)
 
 
 def requests_of(simulation: Simulation, part: Part) -> tuple[Request, ...]:
     """The programs of a part, and those that average what they give."""
-    plan, mesh = chunks_of(simulation), path_mesh(simulation.devices)
+    plan, devices = chunks_of(simulation), local_devices(simulation.devices)
     dtype = simulation.precision if len(part.requests) == 1 else "float64"
-    reduction = MomentsReduction(part.counts).requests((plan.leaves, plan.lanes), dtype, mesh)
+    reduction = MomentsReduction(part.counts).requests((plan.leaves, plan.lanes), dtype, devices)
     return *part.all_requests, *reduction

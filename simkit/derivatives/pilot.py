@@ -15,35 +15,32 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from simkit_solvers.methods.sde.andersen_qe import AbstractSquareRootVariance, AndersenQE
+from simkit_solvers.methods.registry import info_of
+from simkit_solvers.methods.sde.andersen_qe import AbstractSquareRootVariance
 from simkit_solvers.problems.schedule import model_of
 
 from simkit.config.settings import MAX_PATHS
-from simkit.derivatives.choice import Choice, Method, Offer
+from simkit.derivatives.estimator import Choice, Offer
+from simkit.derivatives.estimators import DIFFERENCES
 from simkit.derivatives.facts import Facts
-from simkit.derivatives.part import FEW_PATH_STEPS, Part, chunks_of, ids_of_level, of_paths, quickly_made
+from simkit.derivatives.part import (
+    FEW_PATH_STEPS,
+    Part,
+    chunks_of,
+    ids_of_level,
+    of_paths,
+    quickly_made,
+    workers_of_levels,
+)
 from simkit.derivatives.parts import parts_of
 from simkit.derivatives.tails import tail_of
-from simkit.ensemble.chunks import planned_steps
-from simkit.ensemble.paths import as_device_ids, lanes_for, path_mesh
+from simkit.ensemble.chunks import lanes_for, planned_steps
 from simkit.ensemble.programs import Request, compiled
+from simkit.ensemble.work import in_order, workers_of
 
 PILOT = 4096  # paths, or as many as the run has
 FEWEST = 256  # paths that tell a variance
 BETTER = 1.5  # times the product of the best is as good
-# What a path costs, in plain runs, as in the tables of docs/guides/which_derivative.md and of
-# docs/guides/sensitivities_of_jump_processes_and_odes.md.
-COSTS: dict[Method, float] = {
-    "pathwise": 1.3,
-    "reverse": 2.4,
-    "smoothing": 2.4,
-    "mixed": 2.0,
-    "score": 1.1,
-    "weak derivative": 3.0,
-    "coupled differences": 1.3,
-    "finite differences": 4.4,
-}
-
 
 Plan = Callable[[list[Choice]], tuple[list[Part], list[Request]]]
 
@@ -73,7 +70,7 @@ def picked(facts: Facts, offers: Sequence[Offer], planned: Plan) -> tuple[list[C
     # With what may be picked in their place: else a method's program for some derivatives would be compiled,
     # and then that for all of them. Differences share theirs anyway.
     rivals_and_others = [choice for offer in offers for choice in (*offer.rivals, *offer.instead)]
-    grouped = [c for c in rivals_and_others if c in rivals or c.method != "finite differences"]
+    grouped = [c for c in rivals_and_others if c in rivals or c.estimator is not DIFFERENCES]
     usual = {offer.rivals[0] for offer in offers}
     measured, seconds = _measured(facts, grouped, rivals, usual)
     compared: set[Choice] = set()
@@ -158,7 +155,7 @@ def _reason(facts: Facts, best: Choice, candidates: list[Choice], measured: dict
 def remedy(facts: Facts) -> str:
     """Which solver has a variance where no estimator has; nothing where none is known."""
     square_root = isinstance(model_of(facts.simulation.problem), AbstractSquareRootVariance)
-    other = square_root and not isinstance(facts.simulation.solver, AndersenQE)
+    other = square_root and not info_of(facts.simulation.solver).switches
     return "take solver: AndersenQE" if other else ""
 
 
@@ -181,7 +178,7 @@ def _measured(
     seconds += compiled(*(request for part in parts for request in part.requests))[1]
     for part in parts:
         samples = _sample(facts, part)
-        found |= {c: _statistics(samples[i], COSTS[c.method]) for c, i in part.found if c in wanted}
+        found |= {c: _statistics(samples[i], c.estimator.cost) for c, i in part.found if c in wanted}
     return found, seconds
 
 
@@ -217,20 +214,26 @@ def _paths_of(facts: Facts) -> int:
 def _sample(facts: Facts, part: Part) -> list[np.ndarray]:
     """The arrays of a part over the paths of the pilot, `(rows, paths)`."""
     plan, count = chunks_of(facts.simulation), _paths_of(facts)
-    programs, mesh = compiled(*part.requests)[0], path_mesh(facts.simulation.devices)
-    arrays = []
-    for first in range(0, count, plan.paths):
-        ids = as_device_ids(MAX_PATHS - count + first, plan.leaves, plan.lanes, mesh)
-        arrays.append(of_paths(part.run(programs, ids), count - first))
+    programs, workers = compiled(*part.requests)[0], workers_of(facts.simulation)
+
+    def work(first: int) -> list[np.ndarray]:
+        return of_paths(part.run(programs, plan.ids(MAX_PATHS - count + first)), count - first)
+
+    arrays = in_order(work, range(0, count, plan.paths), workers)
     return [np.concatenate(each, axis=1).astype(float) for each in zip(*arrays, strict=True)]
 
 
 def _sample_of_level(facts: Facts, part: Part, level: Part) -> list[np.ndarray]:
     """The arrays of the same paths on the steps of a level."""
     programs = compiled(*part.all_requests)[0][len(part.requests) :]
-    leaves, lanes = ids_of_level(facts.simulation, 0).shape
-    ids = as_device_ids(MAX_PATHS - _paths_of(facts), leaves, lanes, path_mesh(1))
-    return of_paths(level.run(programs, ids), _paths_of(facts))
+    count, size = _paths_of(facts), ids_of_level(facts.simulation).size
+
+    def work(first: int) -> list[np.ndarray]:
+        ids = ids_of_level(facts.simulation, MAX_PATHS - count + first)
+        return of_paths(level.run(programs, ids), count - first)
+
+    arrays = in_order(work, range(0, count, size), workers_of_levels(facts.simulation))
+    return [np.concatenate(each, axis=1) for each in zip(*arrays, strict=True)]
 
 
 def _statistics(rows: np.ndarray, cost: float) -> Measured:

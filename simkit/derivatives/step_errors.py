@@ -8,15 +8,16 @@ paths of their own (`leaps`).
 """
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from simkit_solvers.grids.jump_grid import JumpGrid
 
-from simkit.derivatives.choice import Choice
+from simkit.derivatives.estimator import Choice
 from simkit.derivatives.moments import Found
-from simkit.derivatives.part import Part, affordable_paths, ids_of_level
+from simkit.derivatives.part import Part, affordable_paths, ids_of_level, workers_of_levels
 from simkit.derivatives.tails import Tail, tail_of
 from simkit.ensemble.chunks import planned_steps
 from simkit.ensemble.programs import compiled
@@ -34,6 +35,7 @@ from simkit.ensemble.step_bias.coupled_steps import (
 from simkit.ensemble.step_bias.resolution import OF_VALUE
 from simkit.ensemble.step_bias.rounding import rounding_error
 from simkit.ensemble.step_bias.step_error import StepError
+from simkit.ensemble.work import in_order
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,7 +107,8 @@ def bias_of_part(simulation: Simulation, part: Part) -> BiasRun:
     paths, most = min(simulation.paths, BIAS_PATHS), affordable_paths(simulation.paths, cost)
     requests = tuple(level.requests[0] for level in part.levels)
     factors = tuple(level.factor for level in part.levels if level.factor != 1)
-    return BiasRun(factors, requests, ends, orders(simulation), paths, most)
+    workers = workers_of_levels(simulation)
+    return BiasRun(factors, requests, ends, orders(simulation), paths, most, workers)
 
 
 def coupled_values(
@@ -166,11 +169,21 @@ def _coupled(
     few, cost = min(len(found.sample[0]), BIAS_PATHS), sum(level.cost for level in part.levels)
     most = min(affordable_paths(simulation.paths, cost / part.cost), len(found.sample[0]))
     known, coupled = np.zeros((len(part.found), len(factors), 0)), {}
-    for batch in range(-(-most // few)):
-        ids, rest, each = ids_of_level(simulation, batch), programs, []
-        for level in part.levels:
-            arrays, rest = level.run(rest, ids), rest[len(level.requests) :]
-            each.append(np.stack([np.asarray(arrays[i][-1]).reshape(-1) for _, i in level.found]))
+    counts = [len(level.requests) for level in part.levels]
+    ends = itertools.accumulate(counts)
+    own = [programs[end - count : end] for count, end in zip(counts, ends, strict=True)]
+    runs = list(zip(part.levels, own, strict=True))
+    size, workers = ids_of_level(simulation).size, workers_of_levels(simulation)
+
+    def work(unit: tuple[tuple[Part, Sequence[Callable]], int]) -> np.ndarray:
+        (level, own), first = unit
+        arrays = level.run(own, ids_of_level(simulation, first))
+        return np.stack([np.asarray(arrays[i][-1]).reshape(-1) for _, i in level.found])
+
+    for batch in range(0, most, few):
+        firsts = range(batch, min(batch + few, most), size)
+        results = list(in_order(work, itertools.product(runs, firsts), workers))
+        each = [np.concatenate(results[i : i + len(firsts)], 1) for i in range(0, len(results), len(firsts))]
         known = np.concatenate([known, np.stack(each, 1)], 2)[..., :most]
         for (choice, i), there in zip(part.found, known, strict=True):
             own, levels = (there[0], there[1:]) if factors[0] == 1 else (None, there)

@@ -10,11 +10,12 @@ from simkit_solvers.grids.jump_grid import JumpGrid
 from simkit_solvers.problems.problem import AbstractSDE
 
 from simkit.config.settings import Sensitivity
-from simkit.derivatives.asked import offer_asked
-from simkit.derivatives.choice import Choice, second_offer
 from simkit.derivatives.differences import SMOOTH, step_of
+from simkit.derivatives.estimator import Choice
+from simkit.derivatives.estimators import DIFFERENCES
 from simkit.derivatives.facts import Facts
 from simkit.derivatives.moments import Found, MomentsReduction, average, pooled
+from simkit.derivatives.offers import offer_asked, second_offer
 from simkit.derivatives.part import Errors, Part, chunks_of, requests_of
 from simkit.derivatives.parts import parts_of
 from simkit.derivatives.pilot import picked, remedy
@@ -31,11 +32,11 @@ from simkit.derivatives.tails import FAULTS, Tail, Verdict
 from simkit.derivatives.targets import Target, changes, find_target, in_time, program_of, shifted
 from simkit.ensemble.early_exercise.longstaff_schwartz import independent_policies
 from simkit.ensemble.failures import failed_paths
-from simkit.ensemble.paths import as_device_ids, path_mesh
 from simkit.ensemble.programs import Request, compiled
 from simkit.ensemble.simulation import Simulation
 from simkit.ensemble.step_bias.coupled_steps import approximate_means, bias_run, unknown_errors
 from simkit.ensemble.step_bias.step_error import StepError
+from simkit.ensemble.work import workers_of
 from simkit.errors import NumericalError
 from simkit.experiments.sensitivity_names import named_pairs
 from simkit.garbage import seldom_collected
@@ -102,8 +103,7 @@ def find_sensitivities(
 
 
 def _find(simulation: Simulation, section: Sensitivity, progress: Progress | None) -> Study:
-    mesh = path_mesh(simulation.devices)
-    simulation, others, compile_s = _with_policies(simulation, mesh)
+    simulation, others, compile_s = _with_policies(simulation)
     targets = tuple(find_target(simulation, label) for label in section.wrt)
     labels = [target.label for target in targets]
     pairs = [(labels.index(a), labels.index(b)) for a, b in named_pairs(section)]
@@ -199,16 +199,16 @@ def _without_weight(simulation: Simulation, choice: Choice) -> Choice:
     reason = "the noise vanishes on some paths, where the weight is infinite"
     if isinstance(simulation.grid, JumpGrid):
         reason = "some paths are impossible at other values, so there is no score"
-    return Choice(choice.quantity, choice.targets, "finite differences", reason)
+    return Choice(choice.quantity, choice.targets, DIFFERENCES, reason)
 
 
 def _check_of(choice: Choice) -> Choice:
     """The same derivative by finite differences."""
-    return Choice(choice.quantity, choice.targets, "finite differences", "checks another")
+    return Choice(choice.quantity, choice.targets, DIFFERENCES, "checks another")
 
 
 def _differs(choice: Choice) -> bool:
-    return choice.method == "finite differences"
+    return choice.estimator is DIFFERENCES
 
 
 def _explained(facts: Facts, found: Derivative) -> Derivative:
@@ -260,8 +260,7 @@ def _run(
     simulation: Simulation, part: Part, progress: Callable[[int], None] | None
 ) -> tuple[Found, Errors, dict[Choice, Coupled], Sequence[Callable], float]:
     """What a part gives, the programs of its levels, and the seconds to compile."""
-    plan, mesh = chunks_of(simulation), path_mesh(simulation.devices)
-    ids = as_device_ids(0, plan.leaves, plan.lanes, mesh)
+    plan, workers = chunks_of(simulation), workers_of(simulation)
     programs, seconds = compiled(*requests_of(simulation, part))
     programs, averaging = programs[: len(part.all_requests)], programs[len(part.all_requests) :]
     own, levels = programs[: len(part.requests)], programs[len(part.requests) :]
@@ -274,21 +273,21 @@ def _run(
         return part.run(programs, ids)
 
     if part.replicates:
-        found = _of_policies(part, programs, reduction, simulation.paths, plan, mesh, progress)
+        found = _of_policies(part, programs, reduction, simulation.paths, plan, workers, progress)
     else:
-        found = average(simulate, reduction, simulation.paths, plan, mesh, progress)
-    errors = part.step_errors(found, programs, ids, simulation.paths)
+        found = average(simulate, reduction, simulation.paths, plan, workers, progress)
+    errors = part.step_errors(found, programs, plan.ids(), simulation.paths)
     pairs, more = coupled_values(simulation, part, programs, found)
     return found, errors, pairs, levels, seconds + more
 
 
-def _with_policies(simulation: Simulation, mesh) -> tuple[Simulation, list[Simulation], float]:
+def _with_policies(simulation: Simulation) -> tuple[Simulation, list[Simulation], float]:
     """The simulation with a policy for what is exercised early, others with policies of their own, seconds.
 
     Their chunks are as long as the paths of one policy.
     """
     count = POLICIES if simulation.paths >= POLICIES * FEWEST else 1
-    found, compile_s = independent_policies(simulation, mesh, count)
+    found, compile_s = independent_policies(simulation, count)
     if not found[0][1]:
         return simulation, [], compile_s
     each = -(-simulation.paths // count)
@@ -297,7 +296,7 @@ def _with_policies(simulation: Simulation, mesh) -> tuple[Simulation, list[Simul
     return first, others, compile_s
 
 
-def _of_policies(part, programs, reduction, paths, plan, mesh, progress) -> Found:
+def _of_policies(part, programs, reduction, paths, plan, workers, progress) -> Found:
     """The paths in equal parts, each with a policy of its own."""
     replicates = (part, *part.replicates)
     ends = [paths * i // len(replicates) for i in range(len(replicates) + 1)]
@@ -312,13 +311,13 @@ def _of_policies(part, programs, reduction, paths, plan, mesh, progress) -> Foun
             if progress is not None:
                 progress(first + done)
 
-        found.append(average(simulate, reduction, count, plan, mesh, progressed, first))
+        found.append(average(simulate, reduction, count, plan, workers, progressed, first))
     return pooled(found, counts)
 
 
 def _is_weighted(part: Part) -> bool:
     """Whether it weighs values with a derivative of a density, which is infinite where there is no noise."""
-    return any(choice.method in ("smoothing", "score", "mixed") for choice, _ in part.found)
+    return any(choice.estimator.weighted for choice, _ in part.found)
 
 
 def _share(progress: Progress | None, paths: int, done: float, weight: float) -> Callable[[int], None] | None:

@@ -16,7 +16,7 @@ from simkit_solvers.problems.schedule import UnknownTimesError, model_of
 from simkit_solvers.random.noise import CounterNoise
 
 from simkit.ensemble.initial import numbers_of
-from simkit.ensemble.paths import Driver, Inputs, PathProgram, path_mesh, path_program
+from simkit.ensemble.paths import Driver, Inputs, PathProgram, path_program
 from simkit.ensemble.ranges import ranged_values, ranges_of
 from simkit.ensemble.simulation import Simulation
 from simkit.errors import InputError
@@ -187,9 +187,9 @@ def shifted(simulation: Simulation, targets: Sequence[Target], steps: Sequence[f
     moved = dataclasses.replace(
         simulation, problem=bound.problem, observer=bound.observer, initial=bound.initial
     )
-    return path_program(moved, bound.grid, path_mesh(simulation.devices))[1]
+    return path_program(moved, bound.grid)[1]
 
 
 def program_of(simulation: Simulation, driver: Driver = CounterNoise.of) -> tuple[PathProgram, Inputs]:
     """The program of the run's paths and its inputs."""
-    return path_program(simulation, simulation.grid, path_mesh(simulation.devices), driver)
+    return path_program(simulation, simulation.grid, driver)

@@ -17,20 +17,13 @@ from simkit_solvers.methods.jump.jump_method import (
 from simkit_solvers.problems.problem import AbstractSDE
 from simkit_solvers.problems.reaction_network import view
 
+from simkit.ensemble.chunks import FEWEST_LANES, LEAF, path_ids
 from simkit.ensemble.grid_before_failure import culprit, moment
-from simkit.ensemble.paths import (
-    ACCEPTED,
-    FEWEST_LANES,
-    REACHED,
-    REJECTED,
-    STATUS,
-    as_device_ids,
-    path_mesh,
-    path_program,
-)
+from simkit.ensemble.paths import ACCEPTED, REACHED, REJECTED, STATUS, path_program
 from simkit.ensemble.programs import Request, compiled
 from simkit.ensemble.simulation import Simulation
 from simkit.errors import NumericalError
+from simkit.machine.on_each_device import local_devices
 from simkit.observe.observables import waits
 
 SHOWN = 3
@@ -49,10 +42,12 @@ def failed_paths(simulation: Simulation, ids: np.ndarray) -> NumericalError:
     """The error for paths that failed: their ids, and when and where the first ones did.
 
     A path is a pure function of its id, so the first failures are run again with rows close together to find
-    the time, which costs the ensemble itself nothing.
+    the time, which costs the ensemble itself nothing. Named and counted are those of the first block of paths
+    with a failure, which are the same however the ensemble is cut.
     """
+    ids = ids[ids // LEAF == ids[0] // LEAF]
     found = [failure_of(simulation, int(path)) for path in ids[:SHOWN]]
-    more = f", and {len(ids) - SHOWN} more in the same chunk" if len(ids) > SHOWN else ""
+    more = f", and {len(ids) - SHOWN} more in the same block of {LEAF} paths" if len(ids) > SHOWN else ""
     remedy, known = "Take more steps or another solver", {}
     if view(simulation.problem, False) == LANGEVIN:
         remedy = "Small counts have no Langevin equation: take DirectMethod, or more steps"
@@ -176,10 +171,9 @@ def replayed(
     simulation: Simulation, grid: Grid | AdaptiveGrid | JumpGrid, path: int
 ) -> dict[str, np.ndarray]:
     """The rows of one path by name, from the program that the ensemble runs: the same bits."""
-    mesh = path_mesh(1)
-    program, inputs = path_program(simulation, grid, mesh)
-    ids = as_device_ids(path, 1, FEWEST_LANES, mesh)
-    (replay,), _ = compiled(Request(program, (inputs, ids), mesh))
+    program, inputs = path_program(simulation, grid)
+    ids = path_ids(path, 1, FEWEST_LANES)
+    (replay,), _ = compiled(Request(program, (inputs, ids), local_devices(1)))
     rows = replay(inputs, ids)
     others = {waits(name) for name in simulation.observables}
     return {name: np.array(array)[:, 0, 0] for name, array in rows.items() if name not in others}

@@ -9,7 +9,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, NamedSharding
 from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
 from simkit_solvers.grids.grid import Grid, TracedGrid
 from simkit_solvers.grids.jump_grid import JumpGrid
@@ -30,44 +29,17 @@ from simkit_solvers.random.brownian_tree import BrownianTree
 from simkit_solvers.random.generator import Words, seed_key
 from simkit_solvers.random.noise import AbstractNoise, CounterNoise
 
+from simkit.ensemble.chunks import GROUP, JUMP_GROUP, STOCHASTIC_GROUP
 from simkit.ensemble.coupling import OnSums
 from simkit.ensemble.initial import draw_initial, given_value, numbers_of
 from simkit.ensemble.programs import Static
 from simkit.ensemble.simulation import Driver as Driver
 from simkit.ensemble.simulation import Simulation
-from simkit.errors import InputError
-from simkit.machine.on_each_device import IDS, PATHS
+from simkit.ensemble.work import workers_of
 
-FEWEST_LANES = 64
-# Adaptive paths under one `vmap`, all of which wait for the slowest: fewer wait less, and take longer a step.
-# Two groups or more in the fewest lanes: the compiler takes a loop of one apart, and bits may differ.
-GROUP = 32
-STOCHASTIC_GROUP = 8  # their numbers of steps differ more
-REVERSE_BYTES = 2**28  # per device: what a run of 1 GB leaves beside Python, the compiler and the paths
-JUMP_GROUP = 32  # an event is short: so many share the loop's own cost
+REVERSE_BYTES = 2**28  # of all threads: what a run of 1 GB leaves beside Python, the compiler and the paths
 # No names of observables: these hold spaces.
 ACCEPTED, REJECTED, REACHED, STATUS = "accepted steps", "rejected steps", "time reached", "why it ended"
-
-
-def path_mesh(devices: int | None) -> Mesh:
-    """A mesh over the first `devices` local devices, all of them by default."""
-    local = jax.local_devices()
-    if devices is not None and not 1 <= devices <= len(local):
-        raise InputError(
-            f"ensemble.devices: asked for {devices}, and this process has {len(local)}; leave it out for all"
-        )
-    return Mesh(np.array(local[:devices]), (PATHS,))
-
-
-def lanes_for(paths: int) -> int:
-    """A power of two, at least 64, that holds a number of paths: other widths may have other bits."""
-    return max(FEWEST_LANES, 1 << max(paths - 1, 0).bit_length())
-
-
-def as_device_ids(first: int, leaves: int, lanes: int, mesh: Mesh):
-    """The path ids `first`, … as `uint32` `(leaves, lanes)`, the leaves laid over the devices."""
-    ids = (first + np.arange(leaves * lanes, dtype=np.uint64)).astype(np.uint32).reshape(leaves, lanes)
-    return jax.device_put(ids, NamedSharding(mesh, IDS))
 
 
 class Inputs(NamedTuple):
@@ -94,8 +66,7 @@ class PathProgram:
     and `REACHED` with one row each, for a jump process `STATUS` as well. `parts` are problem, observer, grid
     and solver without the inputs' numbers; `initial` are the names of the initial values in their order.
     `driver` makes a path's noise on a fixed grid of key, path and whether its normals are float64.
-    The reverse pass of a fixed grid keeps about `reverse_bytes` of what its loop carries. It is the program
-    of one device; a `Request` has it run on each of the mesh.
+    The reverse pass of a fixed grid keeps about `reverse_bytes` of what its loop carries.
     """
 
     parts: Static
@@ -104,7 +75,6 @@ class PathProgram:
     wide: bool
     convert: bool
     driver: Driver
-    mesh: Mesh
     reverse_bytes: int = REVERSE_BYTES
 
     def __call__(self, inputs: Inputs, ids) -> dict[str, jax.Array]:
@@ -192,7 +162,7 @@ class PathProgram:
             problem, observer, grid = self.combined(inputs)
             problem = self.in_solvers_calculus(problem)
             y0, noise = self.start(inputs, problem, path), self.noise(inputs, problem, path)
-            memory = self.reverse_bytes * self.mesh.devices.size / ids.size
+            memory = self.reverse_bytes / ids.size
             return reverse_pass(problem, self.parts.tree[3], y0, grid, noise, observer, memory)
 
         return eqx.filter_eval_shape(kept, inputs, jnp.uint32(0))
@@ -205,9 +175,8 @@ class PathProgram:
 def path_program(
     simulation: Simulation,
     grid: Grid | TracedGrid | AdaptiveGrid | JumpGrid,
-    mesh: Mesh,
     driver: Driver = CounterNoise.of,
-    reverse_bytes: int = REVERSE_BYTES,
+    reverse_bytes: int | None = None,
 ) -> tuple[PathProgram, Inputs]:
     """The program of a simulation's paths on this grid, and what to call it with beside path ids."""
     dtype = jnp.dtype(simulation.precision)
@@ -226,8 +195,7 @@ def path_program(
         simulation.normals == "float64",
         simulation.convert,
         driver if simulation.draws_per_step == 1 else OnSums(driver, simulation.draws_per_step),
-        mesh,
-        reverse_bytes,
+        reverse_bytes or REVERSE_BYTES // len(workers_of(simulation)),
     )
     return program, Inputs(*numbers, seed_key(simulation.seed))
 

@@ -15,7 +15,6 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import Mesh, PartitionSpec
 from simkit_solvers.numerics.traced import Static
 
 KNOWN = ("builtins", "simkit", "simkit_solvers", "simkit_physics", "jax", "jaxlib", "numpy")
@@ -43,13 +42,10 @@ def _parts(x: Any) -> Iterator[bytes]:
         array = np.asarray(x)
         yield f"{kind.__name__} {array.dtype.str} {array.shape}".encode()
         yield array.tobytes()
-    elif isinstance(x, np.dtype | PartitionSpec | jax.ShapeDtypeStruct):
+    elif isinstance(x, np.dtype | jax.ShapeDtypeStruct):
         yield repr(x).encode()
     elif isinstance(x, enum.Enum):
         yield from _several(kind, (x.name,))
-    elif isinstance(x, Mesh):
-        devices = [(d.platform, d.device_kind, d.id) for d in x.devices.flat]
-        yield from _several(kind, (x.axis_names, x.devices.shape, devices))
     elif isinstance(x, frozenset | set):
         yield from _several(kind, sorted(map(told, x)))
     elif isinstance(x, tuple | list):

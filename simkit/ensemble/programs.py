@@ -10,12 +10,11 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jax.sharding import Mesh, PartitionSpec
 from simkit_solvers.numerics.traced import Static as Static
 
 from simkit.ensemble.stored_programs import file_of, store, stored
 from simkit.garbage import seldom_collected
-from simkit.machine.on_each_device import IDS, REPLICATED, lower
+from simkit.machine.on_each_device import Devices, local_devices, lower
 
 KEPT = 64
 # Code that is made in half the time and runs ten times as long: LLVM leaves it as it is. The emitter of
@@ -31,15 +30,13 @@ _meanwhile: list[Callable[[], object]] = []
 class Request(NamedTuple):
     """A program, and arguments of the shapes and types to compile it for.
 
-    With a mesh it is a program of one device, and runs on each for its own part of the arguments, which lie
-    on the mesh as `specs` say. One that runs a moment may be `quick` to make instead of quick to run, on
-    processors.
+    It is compiled for each of `devices`, the first one unless given. One that runs a moment may be `quick` to
+    make instead of quick to run, on processors.
     """
 
     program: Callable
     arguments: tuple
-    mesh: Mesh | None = None
-    specs: tuple[PartitionSpec, ...] = (REPLICATED, IDS)
+    devices: Devices = ()
     quick: bool = False
 
     @property
@@ -47,7 +44,7 @@ class Request(NamedTuple):
         """What tells compiled programs apart."""
         leaves, structure = jax.tree.flatten(self.arguments)
         types = tuple((np.shape(x), jax.numpy.result_type(x)) for x in leaves)
-        return self.program, self.mesh, self.specs, self.quick, structure, types
+        return self.program, self.devices, self.quick, structure, types
 
 
 @seldom_collected()
@@ -109,9 +106,7 @@ def _traced(request: Request) -> Callable[[], Callable]:
     """Trace and lower; what is returned compiles."""
     quick = request.quick and jax.default_backend() == "cpu"
     jitted = _quick_jit(request.program) if quick else _jit(request.program)
-    if request.mesh is None:
-        return jitted.lower(*request.arguments).compile
-    return lower(jitted, request.arguments, request.mesh, request.specs)
+    return lower(jitted, request.arguments, request.devices or local_devices(1))
 
 
 def _jit(program: Callable) -> Any:

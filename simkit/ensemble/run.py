@@ -1,14 +1,13 @@
-"""Running an ensemble: chunks of paths over all local devices, reduced as they come."""
+"""Running an ensemble: chunks of paths in several threads, reduced as they come."""
 
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, NamedSharding
 from simkit_solvers.grids.grid import Grid
 from simkit_solvers.grids.jump_grid import JumpGrid
 
@@ -19,9 +18,6 @@ from simkit.ensemble.early_exercise.longstaff_schwartz import with_policies, wit
 from simkit.ensemble.paths import (
     ACCEPTED,
     REJECTED,
-    Inputs,
-    as_device_ids,
-    path_mesh,
     path_program,
     with_traced_steps,
 )
@@ -35,10 +31,9 @@ from simkit.ensemble.step_bias.coupled_steps import (
     step_errors,
     unknown_errors,
 )
+from simkit.ensemble.work import in_order, workers_of
 from simkit.errors import NumericalError
-from simkit.machine.on_each_device import ROWS
-
-IN_FLIGHT = 2  # chunks dispatched before the oldest is merged: the host counts while the devices step
+from simkit.machine.on_each_device import local_devices
 
 Progress = Callable[[int, int], None]
 
@@ -59,20 +54,20 @@ def run_ensemble(
 ) -> EnsembleResult:
     """Simulate all paths and give their statistics.
 
-    Statistics have the same bits for every number of devices and every chunk size. `progress` is called with
-    the paths done and the paths in all. The result has the final values of the first `ends` paths, at least
-    those that the step bias takes. Raises `NumericalError` when a path becomes NaN or infinite and `failures`
-    is `stop`.
+    Statistics have the same bits for every number of threads and devices, and every chunk size. `progress` is
+    called with the paths done and the paths in all. The result has the final values of the first `ends`
+    paths, at least those that the step bias takes. Raises `NumericalError` when a path becomes NaN or
+    infinite and `failures` is `stop`.
     """
     with jax.enable_x64(True):
         return _run(simulation, progress, max(ends, BIAS_PATHS))
 
 
-def chunk_plan(simulation: Simulation, devices: int) -> Chunks:
+def chunk_plan(simulation: Simulation) -> Chunks:
     """How `run_ensemble` would cut this ensemble."""
     values = sum(quantity_rows(simulation).values())
     steps = planned_steps(simulation.grid)
-    return plan_chunks(simulation.paths, steps, values, devices, simulation.chunk)
+    return plan_chunks(simulation.paths, steps, values, len(workers_of(simulation)), simulation.chunk)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,7 +79,6 @@ class Reduction:
     """
 
     counts: tuple[int, ...]
-    mesh: Mesh
 
     def __call__(self, values, remaining):
         ids = values[0].shape[1:]
@@ -98,27 +92,27 @@ class Reduction:
         return partials, present & ~finite
 
 
-def chunk_requests(simulation: Simulation, plan: Chunks, mesh: Mesh) -> tuple[Request, Request]:
+def chunk_requests(simulation: Simulation, plan: Chunks) -> tuple[Request, Request]:
     """The two programs of a run: the one that simulates a chunk of paths, and the one that reduces it.
 
     Observables with early exercise must have their policies.
     """
     rows = quantity_rows(simulation)
     grid = with_traced_steps(simulation.problem, simulation.grid)
-    paths, inputs = path_program(simulation, grid, mesh)
-    ids = as_device_ids(0, plan.leaves, plan.lanes, mesh)
-    simulated = Request(ChunkProgram(paths, tuple(rows.items())), (inputs, ids), mesh)
-    values = _values(simulation, ids.shape, mesh)
-    return simulated, Request(Reduction(tuple(rows.values()), mesh), (values, np.int64(0)))
+    devices = local_devices(simulation.devices)
+    paths, inputs = path_program(simulation, grid)
+    ids = plan.ids()
+    simulated = Request(ChunkProgram(paths, tuple(rows.items())), (inputs, ids), devices)
+    values = _values(simulation, ids.shape)
+    return simulated, Request(Reduction(tuple(rows.values())), (values, np.int64(0)), devices)
 
 
 def _run(simulation: Simulation, progress: Progress | None, ends: int) -> EnsembleResult:
-    mesh = path_mesh(simulation.devices)
-    devices = mesh.devices.size
-    simulation, exercises, (fit_s, fit_compile_s) = with_policies(simulation, mesh)
-    plan = chunk_plan(simulation, devices)
+    workers = workers_of(simulation)
+    simulation, exercises, (fit_s, fit_compile_s) = with_policies(simulation)
+    plan = chunk_plan(simulation)
     rows = quantity_rows(simulation)
-    simulated, reduced = chunk_requests(simulation, plan, mesh)
+    simulated, reduced = chunk_requests(simulation, plan)
     bias = bias_run(simulation)
     others = () if bias is None else bias.requests
     (chunk, reduce, *run_again), compile_s = compiled(simulated, reduced, *others)
@@ -127,9 +121,14 @@ def _run(simulation: Simulation, progress: Progress | None, ends: int) -> Ensemb
     kept = ends if bias is None else max(ends, bias.most)
     gathering = Gathering(simulation, rows, default_reducers(rows, simulation.quantiles), kept)
     inputs, _ = simulated.arguments
-    for first, outputs in _in_flight(chunk, reduce, inputs, simulation.paths, plan, mesh):
+
+    def work(first: int) -> tuple:
+        values, counts = chunk(inputs, plan.ids(first))
+        return first, (values, counts, *reduce(values, np.int64(simulation.paths - first)))
+
+    for first, outputs in in_order(work, plan.firsts(), workers):
         gathering.absorb(first, *outputs)
-        del outputs  # or three chunks would be in memory while the next is dispatched
+        del outputs  # or it would be in memory while the next one is awaited
         if progress is not None:
             progress(min(first + plan.paths, simulation.paths), simulation.paths)
     if gathering.failed == simulation.paths:
@@ -139,7 +138,7 @@ def _run(simulation: Simulation, progress: Progress | None, ends: int) -> Ensemb
     statistics = gathering.statistics()
     elapsed_s = time.perf_counter() - start
 
-    exercises, (bound_s, bound_compile_s) = with_upper_bounds(simulation, exercises, mesh)
+    exercises, (bound_s, bound_compile_s) = with_upper_bounds(simulation, exercises)
     grid = simulation.grid
     steps = grid.steps if isinstance(grid, Grid) else gathering.step_counts(ACCEPTED, REJECTED)
     each = steps.mean if isinstance(steps, StepCounts) else steps
@@ -164,7 +163,7 @@ def _run(simulation: Simulation, progress: Progress | None, ends: int) -> Ensemb
         compile_s=compile_s + fit_compile_s + bound_compile_s + shorter_s,
         bias_s=bias_s,
         path_steps_per_s=simulation.paths * each / elapsed_s,
-        devices=devices,
+        devices=len({*workers}),
         exercises=exercises,
         fit_s=fit_s + bound_s,
         waiting=gathering.waiting(),
@@ -172,27 +171,12 @@ def _run(simulation: Simulation, progress: Progress | None, ends: int) -> Ensemb
     )
 
 
-def _in_flight(
-    chunk: Callable, reduce: Callable, inputs: Inputs, paths: int, plan: Chunks, mesh: Mesh
-) -> Iterator[tuple[int, tuple]]:
-    """The first path of each chunk and what its two programs give, while the devices step the next ones."""
-    waiting: list[tuple[int, tuple]] = []
-    for first in range(0, plan.count * plan.paths, plan.paths):
-        values, counts = chunk(inputs, as_device_ids(first, plan.leaves, plan.lanes, mesh))
-        waiting.append((first, (values, counts, *reduce(values, np.int64(paths - first)))))
-        if len(waiting) >= IN_FLIGHT:
-            yield waiting.pop(0)
-    yield from waiting
-
-
-def _values(simulation: Simulation, ids: tuple[int, ...], mesh: Mesh) -> tuple[jax.ShapeDtypeStruct, ...]:
-    """What `ChunkProgram` gives for such ids: shapes, types and how they lie on the devices."""
+def _values(simulation: Simulation, ids: tuple[int, ...]) -> tuple[jax.ShapeDtypeStruct, ...]:
+    """What `ChunkProgram` gives for such ids: shapes and types."""
     counted = simulation.problem.State._fields if isinstance(simulation.grid, JumpGrid) else ()
     return tuple(
         jax.ShapeDtypeStruct(
-            (count, *ids),
-            jnp.float64 if name in counted else jnp.dtype(simulation.precision),
-            sharding=NamedSharding(mesh, ROWS),
+            (count, *ids), jnp.float64 if name in counted else jnp.dtype(simulation.precision)
         )
         for name, count in quantity_rows(simulation).items()
     )

@@ -78,6 +78,7 @@ class Simulation:
     stored_paths: int = STORED_PATHS
     quantiles: tuple[float, ...] = (0.05, 0.25, 0.5, 0.75, 0.95)
     devices: int | None = None
+    threads: int | None = None
     picture: Picture = Picture()
     constants: dict[str, float] = dataclasses.field(default_factory=dict)
     targets: dict[str, float] = dataclasses.field(default_factory=dict)

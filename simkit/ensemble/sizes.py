@@ -18,11 +18,11 @@ def estimate(simulation: Simulation) -> dict[str, Any]:
     early exercise, and the stored paths take, without jax itself.
     """
     from simkit.ensemble.early_exercise.exercise_sample import rights_of
-    from simkit.ensemble.paths import path_mesh
-    from simkit.ensemble.run import IN_FLIGHT, chunk_plan, quantity_rows
+    from simkit.ensemble.run import chunk_plan, quantity_rows
+    from simkit.ensemble.work import most_in_memory, workers_of
 
-    devices = int(path_mesh(simulation.devices).devices.size)
-    plan = chunk_plan(simulation, devices)
+    workers = workers_of(simulation)
+    plan = chunk_plan(simulation)
     rows = quantity_rows(simulation)
     values = sum(rows.values())
     width = 8 if simulation.precision == "float64" else 4
@@ -35,12 +35,13 @@ def estimate(simulation: Simulation) -> dict[str, Any]:
         dates = sum(right.dates * (2 + len(right.basis)) for right in rights.exercises.values())
         intervals = sum(len(rows) for _, rows in rights.rows)
         fitted += 8 * (rights.shared.paths * dates + rights.martingale_paths * intervals)
-    in_flight = min(plan.count, IN_FLIGHT) * plan.paths * values * width
+    in_flight = min(plan.count, most_in_memory(len(workers))) * plan.paths * values * width
     return {
         "paths": simulation.paths,
         **_steps(simulation),
         "saved_times": simulation.grid.rows,
-        "devices": devices,
+        "devices": len({*workers}),
+        "threads": len(workers),
         "chunks": plan.count,
         "paths_per_chunk": plan.paths,
         "memory_bytes": max(in_flight, fitted) + stored,
@@ -97,6 +98,7 @@ def estimate_text(sizes: dict[str, Any]) -> str:
     return (
         f"{steps}\n"
         f"saved times: {counts['saved_times']}\n"
-        f"chunks: {counts['chunks']} of {counts['paths_per_chunk']} paths, devices: {counts['devices']}\n"
+        f"chunks: {counts['chunks']} of {counts['paths_per_chunk']} paths, devices: {counts['devices']}, "
+        f"threads: {counts['threads']}\n"
         f"about {memory}B of memory beside jax itself, {output}B of output before compression{warning}"
     )

@@ -36,13 +36,12 @@ def file_of(request: Any) -> Path | None:
     Of one processor device only, since others are nobody's to test here.
     """
     folder = folder_of_programs()
-    if folder is None or request.mesh is None or request.mesh.devices.size > 1:
-        return None
-    if request.mesh.devices.flat[0].platform != "cpu":
+    if folder is None or len(request.devices) != 1 or request.devices[0].platform != "cpu":
         return None
     types = jax.tree.map(lambda x: jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)), request.arguments)
     try:
-        name = told((_surroundings(), request.program, types, request.mesh, request.specs, request.quick))
+        kind = request.devices[0].device_kind
+        name = told((_surroundings(), request.program, types, kind, request.quick))
     except UntoldError:
         return None
     return folder / f"{name}.program"
@@ -54,13 +53,12 @@ def stored(request: Any, file: Path) -> Callable | None:
     try:
         # By its checksum a damaged file is told, whose machine code might run and give any number.
         payload, out_tree = pickle.loads(zlib.decompress(file.read_bytes()))
-        devices = list(request.mesh.devices.flat)
-        executable = deserialize_and_load(payload, in_tree, out_tree, execution_devices=devices)
+        executable = deserialize_and_load(payload, in_tree, out_tree, execution_devices=request.devices)
     except Exception:  # whatever is wrong with the file, the program can be compiled
         return None
     with contextlib.suppress(OSError):
         os.utime(file)
-    return OnEachDevice((executable,), request.mesh, request.specs)
+    return OnEachDevice(request.devices, (executable,))
 
 
 def store(program: OnEachDevice, file: Path) -> None:

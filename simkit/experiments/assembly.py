@@ -131,6 +131,7 @@ class _Assembly:
             stored_paths=stored,
             quantiles=tuple(experiment.save.quantiles),
             devices=ensemble.devices,
+            threads=ensemble.threads,
             picture=picture,
             constants=self.constants.values,
             targets=binding.targets,

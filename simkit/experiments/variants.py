@@ -1,6 +1,7 @@
 """Several experiments in one file: each variant is the file with some settings changed."""
 
 import copy
+import dataclasses
 import itertools
 import os
 import re
@@ -225,8 +226,7 @@ def _settings(
 
 def _changed(document: Document, changes: Mapping[KeyPath, tuple[Any, KeyPath]]) -> Document:
     """The document with a variant's settings, which keep the places where they stand in the file."""
-    changed = copy.deepcopy(document)
-    del changed.data[VARIANTS]
+    changed = _common(document)
     for target, (value, place) in changes.items():
         path = tuple(str(part) for part in target)
         try:
@@ -242,6 +242,22 @@ def _changed(document: Document, changes: Mapping[KeyPath, tuple[Any, KeyPath]])
         for option in [option for option in document.options if option[: len(place)] == place]:
             changed.options[(*where, *option[len(place) :])] = document.options[option]
     return changed
+
+
+def _common(document: Document) -> Document:
+    """A copy of the document without its variants."""
+    values, keys = (
+        {path: mark for path, mark in marks.items() if path[:1] != (VARIANTS,)}
+        for marks in (document.values, document.keys)
+    )
+    return dataclasses.replace(
+        document,
+        data=copy.deepcopy({key: value for key, value in document.data.items() if key != VARIANTS}),
+        values=values,
+        keys=keys,
+        options=dict(document.options),
+        diagnostics=list(document.diagnostics),
+    )
 
 
 def _labelled(document: Document, problems: Mapping[str, list[str]], variants: int) -> list[str]:

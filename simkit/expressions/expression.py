@@ -14,14 +14,13 @@ import operator
 import re
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Literal, NoReturn, cast
+from typing import Any, NoReturn, cast
 
 from simkit.closed_forms import KINKED_AT_EXPIRY, OF_NUMBERS, SMOOTH
 from simkit.closed_forms.numbers import is_plain
 from simkit.expressions.functions import (
-    FUNCTIONALS,
-    FUNCTIONS,
     KINKED,
+    MONOTONE,
     NUMBERS,
     NUMERIC,
     STEPS,
@@ -29,12 +28,16 @@ from simkit.expressions.functions import (
     both,
     divide,
     either,
+    functions,
     integer_power,
+    is_function,
     negation,
     power,
     where,
 )
 from simkit.expressions.tokens import MAX_DEPTH, ExpressionError, check_tokens, fail, place
+from simkit.functionals import FUNCTIONALS
+from simkit.functionals.functional import AbstractFunctional
 from simkit.suggestions import did_you_mean, shown
 
 MAX_INTEGER_POWER = 1000
@@ -43,7 +46,6 @@ NO_DERIVATIVE = (
     "is computed from plain numbers before the run and has no derivative; leave what it depends on out of "
     "sensitivity.wrt"
 )
-CONDITIONAL = ("first", "hitting_time")  # whose last argument is a condition
 
 _ELSEWHERE = {"ln": "log", "pow": "**", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "fabs": "abs"}
 _ARITHMETIC = {
@@ -62,28 +64,6 @@ _COMPARISONS = {
 }
 
 Environment = Mapping[Any, Any]
-Kind = Literal["mean", "max", "min", "integral", "no_touch", "first", "hitting_time", "at"]
-
-
-@dataclasses.dataclass(frozen=True)
-class Functional:
-    """A path functional in an expression, such as `mean(S)`. Its value is looked up under itself.
-
-    `arguments` begin with what is watched; those of `hitting_time(c)` are `t` and the condition.
-    """
-
-    kind: Kind
-    arguments: tuple["Expression", ...]
-
-    @property
-    def argument(self) -> "Expression":
-        """What is watched along the path."""
-        return self.arguments[0]
-
-    @property
-    def names(self) -> frozenset[str]:
-        """The names in all arguments."""
-        return frozenset().union(*(each.names for each in self.arguments))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,7 +77,7 @@ class Edge:
     place: int
     kink: bool
     names: frozenset[str]
-    functionals: tuple[Functional, ...]
+    functionals: tuple[AbstractFunctional, ...]
     difference: Callable[[Environment], Any] = dataclasses.field(compare=False, repr=False)
 
 
@@ -118,15 +98,15 @@ class Expression:
 
     text: str
     names: frozenset[str]
-    functionals: tuple[Functional, ...]
+    functionals: tuple[AbstractFunctional, ...]
     evaluate: Callable[[Environment], Any] = dataclasses.field(compare=False, repr=False)
     jumps: frozenset[str] = frozenset()
     kinks: frozenset[str] = frozenset()
     roots: frozenset[str] = frozenset()
     hidden: frozenset[str] = frozenset()
     edges: tuple[Edge, ...] = dataclasses.field(default=(), compare=False, repr=False)
-    outside: frozenset[Functional] = dataclasses.field(default=frozenset(), compare=False, repr=False)
-    whole: Functional | None = dataclasses.field(default=None, compare=False, repr=False)
+    outside: frozenset[AbstractFunctional] = dataclasses.field(default=frozenset(), compare=False, repr=False)
+    whole: AbstractFunctional | None = dataclasses.field(default=None, compare=False, repr=False)
 
     def __call__(self, environment: Environment):
         return self.evaluate(environment)
@@ -174,7 +154,7 @@ def check_name(name: str) -> str | None:
         return reason
     if keyword.iskeyword(name):
         return f"{name!r} is a reserved word; choose another name, such as {name + '_'!r}"
-    if name in FUNCTIONS:
+    if is_function(name):
         return f"{name!r} is a function; choose another name"
     if name in NUMBERS:
         return f"{name!r} is the number {NUMBERS[name]:.4f}…; choose another name"
@@ -225,14 +205,16 @@ class _Compiler:
         self.kinks: set[str] = set()
         self.roots: set[str] = set()
         self.hidden: set[str] = set()
-        self.found: list[Functional] = []
+        self.found: list[AbstractFunctional] = []
         self.edges: list[Edge] = []
-        self.called: dict[int, Functional] = {}
-        self.outside: set[Functional] = set()
+        self.called: dict[int, AbstractFunctional] = {}
+        self.outside: set[AbstractFunctional] = set()
         self.comparing = 0
         self.inside: str = ""
 
-    def expression(self, text: str, evaluate: Callable, functionals: tuple[Functional, ...]) -> Expression:
+    def expression(
+        self, text: str, evaluate: Callable, functionals: tuple[AbstractFunctional, ...]
+    ) -> Expression:
         """What was translated."""
         jumps, kinks = self.jumps | self.hidden, self.kinks | self.roots
         used, *rough = map(frozenset, (self.used, jumps, kinks, self.roots, self.hidden))
@@ -297,7 +279,7 @@ class _Compiler:
             value = NUMBERS[name]
             return lambda environment: value
         if self.names is not None and name not in self.names:
-            if name in FUNCTIONS or name in self.closed_forms:
+            if is_function(name) or name in self.closed_forms:
                 fail(node.col_offset, f"{name} is a function; write {name}(…)")
             known = [*self.names, *NUMBERS]
             hint = did_you_mean(name, known) or f"; known: {', '.join(known[:SHOWN])}, …"
@@ -375,7 +357,7 @@ class _Compiler:
                 fail(argument.col_offset, "* before an argument is not allowed")
         if name in self.closed_forms:
             return self.closed_form(node, name, depth)
-        if name not in FUNCTIONS:
+        if not is_function(name):
             self.unknown_function(node, name)
         if node.keywords:
             fail(node.keywords[0].col_offset, f"the arguments of {name} are given without names, not as here")
@@ -416,7 +398,7 @@ class _Compiler:
             if isinstance(node, ast.Name):
                 names.add(node.id)
             waiting += ast.iter_child_nodes(node)
-        own = frozenset(names - FUNCTIONS.keys() - NUMBERS.keys())
+        own = frozenset(names - functions().keys() - NUMBERS.keys())
         functionals = tuple(dict.fromkeys(self.called[id(call)] for call in calls))
         self.edges.append(Edge(self.text, len(self.edges), kink, own, functionals, difference))
 
@@ -429,29 +411,30 @@ class _Compiler:
         raise ExpressionError(f"unknown function {shown(name)} {where}{hint}")
 
     def functional(self, node: ast.Call, name: str):
-        at = node.col_offset
-        if name in ("max", "min") and len(node.args) != 1:
-            fail(at, f"{name} takes one argument, along the path; of two numbers use {name}imum(a, b)")
+        at, kind = node.col_offset, FUNCTIONALS[name]
+        hint = f"; of two numbers use {kind.of_two_numbers}" if kind.of_two_numbers else ""
+        if hint and len(node.args) != kind.takes:
+            fail(at, f"{name} takes one argument, along the path{hint}")
         if not self.functionals:
-            hint = f"; of two numbers use {name}imum(a, b)" if name in ("max", "min") else ""
             fail(at, f"{name}(…) runs along a path and is for observables only{hint}")
-        _count(node, name, 2 if name in ("no_touch", "first", "at") else 1)
+        _count(node, name, kind.takes)
         if self.inside:
             fail(at, f"{name}(…) inside {self.inside}(…): path functionals cannot be nested")
-        if name == "first" and _is_condition(node.args[0]) and not _is_condition(node.args[1]):
-            fail(at, "first(x, c) takes the condition last, as in first(S, S > 120)")
-        arguments = [TIME] if name == "hitting_time" else []
+        first, last = node.args[0], node.args[-1]
+        if kind.conditional and first is not last and _is_condition(first) and not _is_condition(last):
+            fail(at, f"{name}(x, c) takes the condition last, as in {name}(S, S > 120)")
+        arguments = [TIME] if kind.of_time else []
         for argument in node.args:
             inner = _Compiler(self.text, self.names, True, self.closed_forms)
             inner.inside = name
-            condition = name in CONDITIONAL and argument is node.args[-1]
+            condition = kind.conditional and argument is last
             evaluate = (inner.condition if condition else inner.number)(argument, 1)
             arguments.append(inner.expression(ast.unparse(argument), evaluate, ()))
             self.jumps |= inner.jumps
             self.roots |= inner.roots
             self.hidden |= inner.hidden
-            self.kinks |= inner.used if name in ("max", "min", "no_touch") else inner.kinks
-        found = Functional(cast(Kind, name), tuple(arguments))
+            self.kinks |= inner.used if kind.kink else inner.kinks
+        found = kind(tuple(arguments))
         self.used |= found.names
         if found not in self.found:
             self.found.append(found)
@@ -516,7 +499,7 @@ def _is_condition(node: ast.expr) -> bool:
 def _names(node: ast.AST) -> set[str]:
     """All names below a node, those of functions and numbers not."""
     found = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
-    return found - FUNCTIONS.keys() - NUMBERS.keys()
+    return found - functions().keys() - NUMBERS.keys()
 
 
 def _may_touch_zero(node: ast.AST) -> bool:
@@ -528,13 +511,14 @@ def _may_touch_zero(node: ast.AST) -> bool:
     for each in ast.walk(node):
         if isinstance(each, ast.Pow) or (isinstance(each, ast.Call) and not _is_monotone(each)):
             return True
-        if isinstance(each, ast.Name) and each.id not in FUNCTIONS and each.id not in NUMBERS:
+        if isinstance(each, ast.Name) and not is_function(each.id) and each.id not in NUMBERS:
             names.append(each.id)
     return len(names) > len(set(names))
 
 
 def _is_monotone(call: ast.Call) -> bool:
-    return isinstance(call.func, ast.Name) and call.func.id in ("exp", "log", "sqrt", "mean", "integral")
+    name = call.func.id if isinstance(call.func, ast.Name) else ""
+    return name in MONOTONE or (name in FUNCTIONALS and FUNCTIONALS[name].monotone)
 
 
 def _difference(a: Callable, b: Callable) -> Callable[[Environment], Any]:

@@ -12,6 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from simkit.functionals import FUNCTIONALS
+
 
 class Function(NamedTuple):
     """A function of `arguments` numbers: for plain numbers, for arrays, and a line about it."""
@@ -79,28 +81,22 @@ NUMERIC: dict[str, Function] = {
 STEPS = ("sign", "floor", "ceil")  # which jump
 KINKED = ("abs", "maximum", "minimum", "clip")  # whose slope jumps
 
-FUNCTIONALS: dict[str, str] = {
-    "mean": "mean(x), average along the path over the ends of steps, t0 excluded; in observables",
-    "max": "max(x), largest value along the path, t0 included; in observables",
-    "min": "min(x), smallest value along the path, t0 included; in observables",
-    "integral": "integral(x), over time from t0 by the trapezoidal rule; in observables",
-    "no_touch": "no_touch(x, s), probability that x > 0, of volatility s, stayed above 0 between the times "
-    "looked at, given its values there, t0 included; in observables",
-    "first": "first(x, c), x when the condition c first holds along the path, t0 included, and 0 before; in "
-    "observables",
-    "hitting_time": "hitting_time(c), when the condition c first holds along the path, t0 included, and t "
-    "before; in observables",
-    "at": "at(x, s), x at the time s, a number or an expression of constants, and the present x before; in "
-    "observables",
-}
-
 NUMBERS = {"pi": math.pi, "e": math.e}
 
-FUNCTIONS: dict[str, str] = {
-    **{name: function.summary for name, function in NUMERIC.items()},
-    "where": "where(condition, a, b), a where the condition holds and b elsewhere",
-    **FUNCTIONALS,
-}
+MONOTONE = ("exp", "log", "sqrt")
+WHERE = "where(condition, a, b), a where the condition holds and b elsewhere"
+
+
+def functions() -> dict[str, str]:
+    """All that expressions may call but closed forms, with a line about each."""
+    numeric = {name: function.summary for name, function in NUMERIC.items()}
+    return {**numeric, "where": WHERE, **{name: each.summary for name, each in FUNCTIONALS.items()}}
+
+
+def is_function(name: str) -> bool:
+    """Whether expressions may call this, closed forms aside."""
+    return name in NUMERIC or name in FUNCTIONALS or name == "where"
+
 
 divide = Function(2, np.divide, jnp.true_divide, "")
 power = Function(2, np.power, jnp.power, "")

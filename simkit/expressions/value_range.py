@@ -5,9 +5,9 @@ import math
 from collections.abc import Callable, Mapping
 
 from simkit.expressions.functions import NUMBERS
+from simkit.functionals import FUNCTIONALS
+from simkit.functionals.functional import ANY, Range
 
-Range = tuple[float, float]
-ANY: Range = (-math.inf, math.inf)
 TRUTH: Range = (0.0, 1.0)
 
 
@@ -32,8 +32,10 @@ def _of(node: ast.expr, known: Mapping[str, Range]) -> Range:
             return _of(node.operand, known)
         case ast.BinOp():
             return _combined(node.op, _of(node.left, known), _of(node.right, known))
-        case ast.Call(func=ast.Name(id="hitting_time")) if "t" in known:
-            return known["t"]
+        case ast.Call(func=ast.Name(id=name)) if name in FUNCTIONALS:
+            return FUNCTIONALS[name].bounds(
+                *(_of(part, known) for part in node.args), time=known.get("t", ANY)
+            )
         case ast.Call(func=ast.Name(id=name)) if name in CALLS:
             return CALLS[name](*(_of(part, known) for part in node.args))
     return ANY
@@ -77,10 +79,4 @@ CALLS: dict[str, Callable[..., Range]] = {
     "clip": lambda x, low, high: (min(max(x[0], low[0]), high[0]), min(max(x[1], low[1]), high[1])),
     "exp": _exp,
     "abs": _abs,
-    "max": lambda x: x,
-    "min": lambda x: x,
-    "mean": lambda x: x,
-    "at": lambda x, _: x,
-    "first": lambda x, _: _hull(*x, 0.0),
-    "no_touch": lambda *_: TRUTH,
 }

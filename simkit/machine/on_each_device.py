@@ -7,78 +7,58 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import SingleDeviceSharding
 
-PATHS = "paths"
-REPLICATED = PartitionSpec()
-IDS = PartitionSpec(PATHS)
-ROWS = PartitionSpec(None, PATHS)
+from simkit.errors import InputError
+
+Devices = tuple[Any, ...]
 
 
-def on_one(device: Any) -> NamedSharding:
-    """The place of an array that is whole on one device."""
-    return NamedSharding(Mesh(np.array([device]), (PATHS,)), REPLICATED)
+def local_devices(count: int | None) -> Devices:
+    """The first `count` devices of this process, all of them by default."""
+    local = jax.local_devices()
+    if count is not None and not 1 <= count <= len(local):
+        raise InputError(
+            f"ensemble.devices: asked for {count}, and this process has {len(local)}; leave it out for all"
+        )
+    return tuple(local[:count])
 
 
-def part_for(device: Any, devices: int, argument: Any, spec: PartitionSpec) -> Any:
-    """Shapes and types of what one of so many devices is given of an argument that lies as `spec` says."""
-    axis = spec.index(PATHS) if PATHS in spec else None
-
-    def own(x) -> jax.ShapeDtypeStruct:
-        shape = tuple(n // devices if i == axis else n for i, n in enumerate(jnp.shape(x)))
-        return jax.ShapeDtypeStruct(shape, jnp.result_type(x), sharding=on_one(device))
-
-    return jax.tree.map(own, argument)
+def shapes_on(device: Any, arguments: Any) -> Any:
+    """Shapes and types of arguments, on one device."""
+    place = SingleDeviceSharding(device)
+    return jax.tree.map(
+        lambda x: jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x), sharding=place), arguments
+    )
 
 
 @dataclasses.dataclass(frozen=True)
 class OnEachDevice:
-    """A compiled program for each device of a mesh, called with arrays laid over them as `specs` say.
+    """A compiled program for each of some devices. A call runs the one for jax's default device.
 
-    There is no communication, and what comes out lies as `ROWS` say.
+    That differs from thread to thread. Where it is none of `devices`, the call runs on the first of them.
     """
 
+    devices: Devices
     executables: tuple[Callable, ...]
-    mesh: Mesh
-    specs: tuple[PartitionSpec, ...]
 
     def __call__(self, *arguments):
-        laid = [
-            jax.device_put(argument, NamedSharding(self.mesh, spec))
-            for argument, spec in zip(arguments, self.specs, strict=True)
-        ]
-        found = []
-        for device, executable in zip(self.mesh.devices.flat, self.executables, strict=True):
-            own = jax.tree.map(lambda x, device=device: _part_on(x, device), laid)
-            found.append(executable(*jax.device_put(own, on_one(device))))
-        return jax.tree.map(self._together, *found)
-
-    def _together(self, *parts: jax.Array) -> jax.Array:
-        rows, leaves, *rest = parts[0].shape
-        shape = rows, leaves * len(parts), *rest
-        return jax.make_array_from_single_device_arrays(shape, NamedSharding(self.mesh, ROWS), list(parts))
+        if len(self.devices) == 1:
+            return self.executables[0](*arguments)
+        current = jax.config.jax_default_device  # pyright: ignore[reportAttributeAccessIssue]
+        place = self.devices.index(current) if current in self.devices else 0
+        return self.executables[place](*jax.device_put(arguments, self.devices[place]))
 
 
-def _part_on(array: jax.Array, device) -> jax.Array:
-    return next(shard.data for shard in array.addressable_shards if shard.device == device)
-
-
-def lower(jitted: Any, arguments: tuple, mesh: Mesh, specs: tuple[PartitionSpec, ...]) -> Callable[[], Any]:
-    """Trace and lower a jitted function for each device of a mesh; what is returned compiles it."""
-    devices = list(mesh.devices.flat)
-
-    def lowered(device):
-        each = zip(arguments, specs, strict=True)
-        own = [part_for(device, len(devices), argument, spec) for argument, spec in each]
-        return jitted.trace(*own).lower()  # traced once: the types are the same on every device
-
-    each = [lowered(device) for device in devices]
+def lower(jitted: Any, arguments: tuple, devices: Devices) -> Callable[[], OnEachDevice]:
+    """Trace and lower a jitted function for each device; what is returned compiles it."""
+    # Traced once: the types are the same on every device.
+    each = [jitted.trace(*shapes_on(device, arguments)).lower() for device in devices]
 
     def compile_each() -> OnEachDevice:
         if len(each) == 1:  # here, where an interrupt reaches it
-            return OnEachDevice((each[0].compile(),), mesh, specs)
+            return OnEachDevice(devices, (each[0].compile(),))
         with ThreadPoolExecutor(len(each)) as pool:
-            return OnEachDevice(tuple(pool.map(lambda one: one.compile(), each)), mesh, specs)
+            return OnEachDevice(devices, tuple(pool.map(lambda one: one.compile(), each)))
 
     return compile_each

@@ -11,9 +11,10 @@ from simkit_solvers.numerics.scalar import Scalar
 from simkit_solvers.problems.observe import AbstractObserver
 from simkit_solvers.problems.schedule import parameters_at, schedule_of
 
-from simkit.expressions.expression import Expression, Functional
+from simkit.expressions.expression import Expression
+from simkit.functionals.functional import AbstractFunctional
 from simkit.observe.exercise import Exercise, Policy
-from simkit.observe.monitors import OVER_TIME, Monitor, value_of
+from simkit.observe.monitors import Monitor, value_of
 
 
 def waits(name: str) -> str:
@@ -34,7 +35,7 @@ class Observable:
     expression: Expression
     every: int | None = None
     exercise: Exercise | None = None
-    dates: tuple[tuple[Functional, int], ...] = ()
+    dates: tuple[tuple[AbstractFunctional, int], ...] = ()
     spacing: int | None = None
 
     @property
@@ -43,7 +44,7 @@ class Observable:
         return (self.expression, *(self.exercise.basis if self.exercise else ()))
 
     @property
-    def functionals(self) -> tuple[Functional, ...]:
+    def functionals(self) -> tuple[AbstractFunctional, ...]:
         """The path functionals in all of them."""
         return tuple(functional for expression in self.expressions for functional in expression.functionals)
 
@@ -55,26 +56,26 @@ class Observable:
             Monitor(f, 1, dates[f]) if f in dates else Monitor(f, self._interval(f)) for f in self.functionals
         )
 
-    def _interval(self, functional: Functional) -> int:
-        own = self.spacing if functional.kind in OVER_TIME else None
+    def _interval(self, functional: AbstractFunctional) -> int:
+        own = self.spacing if functional.over_time else None
         return own or self.every or 1
 
     @property
     def approximates(self) -> bool:
         """Whether it has a functional over time that takes in as many steps as there are."""
         free = self.every is None or self.spacing is not None
-        return free and any(functional.kind in OVER_TIME for functional in self.functionals)
+        return free and any(functional.over_time for functional in self.functionals)
 
     @property
     def is_dated(self) -> bool:
         """Whether one of them looks at every step, or each so many-th, as such rather than over time."""
-        return any(m.date is None and m.functional.kind not in OVER_TIME for m in self.monitors)
+        return any(m.date is None and not m.functional.over_time for m in self.monitors)
 
     @property
     def hitting_time(self) -> Monitor | None:
         """The accumulator of the hitting time that it is, if it is nothing else."""
         whole = None if self.exercise else self.expression.whole
-        return Monitor(whole, self._interval(whole)) if whole and whole.kind == "hitting_time" else None
+        return Monitor(whole, self._interval(whole)) if whole and whole.waits else None
 
     @property
     def names(self) -> frozenset[str]:
@@ -126,15 +127,17 @@ class Observer(AbstractObserver):
 
     def held(self, problem, acc, which, t, y):
         values, dtype = self._environment(problem, t, y)
+        awaited = self._awaited[which]
         kept = (
-            monitor.held(before, values, dtype) if monitor.awaits == self._awaited[which] else before
+            monitor.held(before, values, dtype) if monitor.functional.condition == awaited else before
             for monitor, before in zip(self.monitors, acc[1], strict=True)
         )
         return acc[0], tuple(kept), *acc[2:]
 
     @property
     def _awaited(self) -> tuple[Expression, ...]:
-        return tuple(dict.fromkeys(monitor.awaits for monitor in self.monitors if monitor.awaits))
+        conditions = (monitor.functional.condition for monitor in self.monitors)
+        return tuple(dict.fromkeys(each for each in conditions if each is not None))
 
     @property
     def monitors(self) -> tuple[Monitor, ...]:
@@ -322,6 +325,6 @@ class Observer(AbstractObserver):
         return {"t": t, **values, **y._asdict()}, dtype
 
 
-def _seen(observable: Observable, found: dict[Monitor, Any]) -> dict[Functional, Any]:
+def _seen(observable: Observable, found: dict[Monitor, Any]) -> dict[AbstractFunctional, Any]:
     """Of all functionals those that the observable sees."""
     return {each.functional: found[each] for each in observable.monitors}

@@ -10,7 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from simkit.ensemble.programs import Request, compiled
+from simkit.ensemble.work import in_order, workers_on
 from simkit.errors import InputError, NumericalError
+from simkit.machine.on_each_device import local_devices
 from simkit.studies.designs import Design
 from simkit.studies.values import Values
 
@@ -87,10 +89,12 @@ def in_blocks(program: Callable, rows: Any, evaluations: int) -> Any:
                 "the function must be written for JAX, with jax.numpy in place of math and numpy and "
                 "jax.numpy.where in place of if"
             ) from error
-        parts = []
-        for start in range(0, count, width):
-            some = np.minimum(np.arange(start, start + width), count - 1)
-            parts.append(run(jax.tree.map(lambda x, some=some: x[some], rows)))
+
+    def work(start: int) -> Any:
+        some = np.minimum(np.arange(start, start + width), count - 1)
+        return run(jax.tree.map(lambda x: x[some], rows))
+
+    parts = list(in_order(work, range(0, count, width), workers_on(local_devices(1), None)))
     return jax.tree.map(lambda *xs: np.concatenate([np.asarray(x) for x in xs])[:count], *parts)
 
 

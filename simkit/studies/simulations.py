@@ -1,4 +1,4 @@
-"""Designs evaluated on simulations: runs x paths under one `vmap`, laid over the devices like paths."""
+"""Designs evaluated on simulations: runs x paths under one `vmap`, chunk by chunk in several threads."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -9,23 +9,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jax.sharding import NamedSharding
 from simkit_solvers.grids.grid import Grid
 from simkit_solvers.grids.jump_grid import JumpGrid
 
-from simkit.ensemble.chunks import LEAF, MOST_BYTES, MOST_PATHS, TARGET_PATH_STEPS, planned_steps
+from simkit.ensemble.chunks import JUMP_GROUP, MOST_BYTES, plan_chunks, planned_steps
 from simkit.ensemble.could_differ import is_random
 from simkit.ensemble.initial import numbers_of
-from simkit.ensemble.paths import Inputs, PathProgram, lanes_for, path_mesh, path_program
+from simkit.ensemble.paths import Inputs, PathProgram, path_program
 from simkit.ensemble.programs import Request, compiled
 from simkit.ensemble.ranges import ranged_values, ranges_of
 from simkit.ensemble.simulation import Simulation
+from simkit.ensemble.work import in_order, workers_of
 from simkit.errors import InputError, NumericalError
-from simkit.machine.on_each_device import IDS
+from simkit.machine.on_each_device import local_devices
 from simkit.studies.designs import Design
 from simkit.studies.values import Values
-
-JUMP_GROUP = 32
 
 
 class Lanes(NamedTuple):
@@ -143,12 +141,11 @@ def evaluate_simulation(
     """How a study evaluates the last values of the quantities `names`; and the parameters that nothing uses.
 
     Members of a row with the same stream meet the same `paths` paths, and all others their own, whose ids
-    follow from replicate and row: the values depend neither on devices nor on chunks.
+    follow from replicate and row: the values depend neither on threads and devices nor on chunks.
     """
-    mesh = path_mesh(simulation.devices)
     random = is_random(simulation)
     with jax.enable_x64(True):
-        program, inputs = path_program(simulation, simulation.grid, mesh)
+        program, inputs = path_program(simulation, simulation.grid)
         found = bindings(simulation, inputs, parameters)
     jobs = DesignProgram(program, names, found.varying, len(parameters) if gradient else 0)
 
@@ -200,10 +197,10 @@ def _run_all(
     progress: Callable[[int, int], None] | None,
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """The values of all lanes `(lanes,)`, and the derivatives `(d, lanes)`, chunk by chunk."""
-    mesh = jobs.paths.mesh
-    spread = NamedSharding(mesh, IDS)
-    leaves, lanes = _shape(len(ids), planned_steps(simulation.grid), mesh.devices.size, simulation.chunk)
-    count = leaves * lanes
+    workers, values_of_lane = workers_of(simulation), len(jobs.names) * (1 + jobs.directions)
+    steps = planned_steps(simulation.grid)
+    plan = plan_chunks(len(ids), steps, values_of_lane, len(workers), simulation.chunk)
+    leaves, lanes, count = plan.leaves, plan.lanes, plan.paths
     numbers_of, slopes_of = jax.vmap(found.numbers), jax.vmap(jax.jacfwd(found.numbers))
 
     def chunk(start: int) -> Lanes:
@@ -217,21 +214,21 @@ def _run_all(
         )
 
         def laid(x):
-            return jax.device_put(np.asarray(x)[place].reshape(leaves, lanes, *x.shape[1:]), spread)
+            return np.asarray(x)[place].reshape(leaves, lanes, *x.shape[1:])
 
         numbers = [laid(x) for x in numbers_of(padded)]
         tangents = []
         if jobs.directions:
             tangents = [laid(np.moveaxis(np.asarray(x), -1, 1)) for x in slopes_of(padded)]
-        return Lanes(jax.device_put(ids[which].reshape(leaves, lanes), spread), numbers, tangents)
+        return Lanes(ids[which].reshape(leaves, lanes), numbers, tangents)
 
-    lane = chunk(0)
-    (run,), _ = compiled(Request(jobs, (inputs, lane), mesh))
+    first = chunk(0)
+    (run,), _ = compiled(Request(jobs, (inputs, first), local_devices(simulation.devices)))
     values: dict[str, list[np.ndarray]] = {name: [] for name in jobs.names}
     slopes: dict[str, list[np.ndarray]] = {name: [] for name in jobs.names}
-    for start in range(0, len(ids), count):
+    units = ((start, chunk(start) if start else first) for start in plan.firsts())
+    for start, (last, along) in in_order(lambda unit: (unit[0], run(inputs, unit[1])), units, workers):
         left = min(count, len(ids) - start)
-        last, along = run(inputs, lane if start == 0 else chunk(start))
         for name in jobs.names:
             values[name].append(np.asarray(last[name], np.float64).reshape(-1)[:left])
             if along is not None:
@@ -242,15 +239,6 @@ def _run_all(
             progress(start + left, len(ids))
     found_slopes = {name: np.concatenate(parts, -1) for name, parts in slopes.items() if parts}
     return {name: np.concatenate(parts) for name, parts in values.items()}, found_slopes
-
-
-def _shape(lanes: int, steps: int, devices: int, asked: int | None) -> tuple[int, int]:
-    """Leaves and lanes of a chunk: whole leaves for each device, or one of fewer lanes on a single device."""
-    if lanes < LEAF and devices == 1:
-        return 1, lanes_for(lanes)
-    wanted = asked or min(TARGET_PATH_STEPS // max(steps, 1), MOST_PATHS)
-    leaves = min(-(-lanes // LEAF), max(1, wanted // LEAF))
-    return -(-leaves // devices) * devices, LEAF
 
 
 def _check_ids(replicates: int, rows: int, paths: int) -> None:

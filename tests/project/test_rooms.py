@@ -21,6 +21,7 @@ ROOMS = {
         *[
             "machine",
             "closed_forms",
+            "functionals",
             "expressions",
             "config",
             "observe",

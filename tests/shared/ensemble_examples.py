@@ -6,7 +6,8 @@ import numpy as np
 from simkit_physics import GBM
 from simkit_solvers import EulerMaruyama, Grid, States
 
-from simkit.ensemble.paths import PathProgram, as_device_ids, path_mesh, path_program
+from simkit.ensemble.chunks import path_ids
+from simkit.ensemble.paths import PathProgram, path_program
 from simkit.ensemble.programs import Request, compiled
 from simkit.ensemble.simulation import Simulation
 
@@ -41,8 +42,7 @@ class Rows:
 
 def rows_of(simulation: Simulation, paths: int, names) -> dict[str, np.ndarray]:
     """`(rows, paths)` of each name, without an ensemble's statistics, which take longer to compile."""
-    mesh = path_mesh(1)
-    program, inputs = path_program(simulation, simulation.grid, mesh)
-    ids = as_device_ids(0, paths // 2048, 2048, mesh)
+    program, inputs = path_program(simulation, simulation.grid)
+    ids = path_ids(0, paths // 2048, 2048)
     (run,), _ = compiled(Request(Rows(program, tuple(names)), (inputs, ids)))
     return {name: np.asarray(x).reshape(len(x), -1) for name, x in run(inputs, ids).items()}

@@ -95,8 +95,8 @@ class ObservableSettings(Section):
     """An observable."""
 
     value: Number = Field(
-        description="An expression of state variables, parameters, constants, t, closed forms and the path "
-        "functionals mean, max, min, integral, no_touch, first, hitting_time and at.",
+        description="An expression of state variables, parameters, constants, t, closed forms and path "
+        "functionals such as mean(x), max(x) and hitting_time(c), all of which `simkit list` names.",
         examples=["exp(-r*t) * maximum(S - K, 0)"],
     )
     at: Annotated[Literal["end", "each"], *choice("end", "each")] = Field(

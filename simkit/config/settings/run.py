@@ -116,14 +116,20 @@ class Ensemble(Section):
     )
     chunk: Annotated[int, *whole(1, MAX_PATHS)] | None = Field(
         None,
-        description="Paths in memory at a time, rounded up to whole blocks; chosen by itself unless given. "
-        "Results do not depend on it.",
+        description="Paths that a thread simulates at a time, rounded up to whole blocks; chosen by itself "
+        "unless given. Results do not depend on it.",
         examples=[65536],
     )
     devices: Annotated[int, *whole(1)] | None = Field(
         None,
         description="How many local devices to use; all unless given. Results do not depend on it.",
         examples=[1],
+    )
+    threads: Annotated[int, *whole(1)] | None = Field(
+        None,
+        description="How many threads simulate on processors, each a chunk of paths at a time; one for each "
+        "core unless given. Results do not depend on it.",
+        examples=[4],
     )
     failures: Annotated[Literal["stop", "exclude"], *choice("stop", "exclude")] = Field(
         "stop",

@@ -1,6 +1,7 @@
 """`simkit.debug`: what went wrong in which path, and what single paths did step by step."""
 
 import dataclasses
+import itertools
 import os
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -13,10 +14,10 @@ from simkit.diagnostics.debugging.finding import Finding, find
 from simkit.diagnostics.debugging.key_reuse import KeyReport, check_keys
 from simkit.diagnostics.debugging.trace import Trace, trace
 from simkit.ensemble.early_exercise.longstaff_schwartz import with_policies
-from simkit.ensemble.paths import as_device_ids, path_mesh
 from simkit.ensemble.programs import compiled
 from simkit.ensemble.run import chunk_plan, chunk_requests
 from simkit.ensemble.simulation import Simulation
+from simkit.ensemble.work import in_order, workers_of
 from simkit.errors import InputError
 from simkit.experiments.variants import load_one
 
@@ -88,7 +89,7 @@ def debug_simulation(
     if every is not None and values is None:
         raise InputError(f"every {every}: is for values to print, and none are asked for")
     with jax.enable_x64(True):
-        simulation, _, _ = with_policies(simulation, path_mesh(simulation.devices))
+        simulation, _, _ = with_policies(simulation)
     shown = [] if values is None else [trace(simulation, each, list(values), every) for each in chosen or [0]]
     findings: list[Finding]
     if chosen:
@@ -106,16 +107,15 @@ def failed_among(simulation: Simulation, paths: int) -> tuple[int, ...]:
     """Which of the first paths keep something that is not finite, by the program of the ensemble."""
     simulation = dataclasses.replace(simulation, paths=paths)
     with jax.enable_x64(True):
-        mesh = path_mesh(simulation.devices)
-        plan = chunk_plan(simulation, int(mesh.devices.size))
-        request, _ = chunk_requests(simulation, plan, mesh)
+        plan = chunk_plan(simulation)
+        request, _ = chunk_requests(simulation, plan)
         (chunk,), _ = compiled(request)
         inputs, _ = request.arguments
-        failed: list[int] = []
-        for number in range(plan.count):
-            first = number * plan.paths
-            ids = as_device_ids(first, plan.leaves, plan.lanes, mesh)
-            values, _ = chunk(inputs, ids)
-            finite = np.all([np.isfinite(np.asarray(x)).all(axis=0) for x in values], axis=0).reshape(-1)
-            failed += (first + np.flatnonzero(~finite)).tolist()
+
+    def work(first: int) -> list[int]:
+        values, _ = chunk(inputs, plan.ids(first))
+        finite = np.all([np.isfinite(np.asarray(x)).all(axis=0) for x in values], axis=0).reshape(-1)
+        return (first + np.flatnonzero(~finite)).tolist()
+
+    failed = itertools.chain.from_iterable(in_order(work, plan.firsts(), workers_of(simulation)))
     return tuple(each for each in failed if each < paths)

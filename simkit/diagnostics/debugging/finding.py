@@ -231,12 +231,11 @@ def _of_observable(simulation: Simulation, failure: Failure, observable: Observa
 
     for monitor in observable.monitors:
         functional = monitor.functional
-        begin = 1 if functional.kind == "mean" else 0  # which leaves out t0
-        for i in range(begin, row + 1):
+        for i in range(0 if functional.sees_start else 1, row + 1):
             step = i * failure.every
             if step != monitor.date if monitor.date is not None else step % monitor.every:
                 continue
             part = bad_part(functional.argument, values(i))
             if part is not None:
-                return f"{functional.kind}({functional.argument.text}) at t = {failure.times[i]:g}: {part}"
+                return f"{functional.name}({functional.argument.text}) at t = {failure.times[i]:g}: {part}"
     return bad_part(observable.expression, values(row)) or observable.expression.text

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 
 from simkit.ensemble.programs import Request
-from simkit.machine.on_each_device import part_for
+from simkit.machine.on_each_device import local_devices, shapes_on
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,11 +47,8 @@ def compile_anew(request: Request) -> CompiledProgram:
     def simkit(*arguments):  # a function that no cache knows
         return request.program(*arguments)
 
-    jitted, arguments = jax.jit(simkit), request.arguments
-    if request.mesh is not None:
-        first, *others = request.mesh.devices.flat
-        each = zip(arguments, request.specs, strict=True)
-        arguments = tuple(part_for(first, 1 + len(others), argument, spec) for argument, spec in each)
+    device, *_ = request.devices or local_devices(1)
+    jitted, arguments = jax.jit(simkit), shapes_on(device, request.arguments)
     start = time.perf_counter()
     traced = jitted.trace(*arguments)
     traced_at = time.perf_counter()

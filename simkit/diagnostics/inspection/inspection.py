@@ -20,12 +20,12 @@ from simkit.diagnostics.inspection.hlo import parse
 from simkit.diagnostics.inspection.loops import Loop, loops_of, step_loop
 from simkit.diagnostics.inspection.model_graph import model_graph
 from simkit.diagnostics.inspection.operation_graph import operation_graph
-from simkit.ensemble.chunks import Chunks
+from simkit.ensemble.chunks import GROUP, JUMP_GROUP, STOCHASTIC_GROUP, Chunks
 from simkit.ensemble.early_exercise.longstaff_schwartz import with_policies
-from simkit.ensemble.paths import GROUP, JUMP_GROUP, STOCHASTIC_GROUP, path_mesh
 from simkit.ensemble.run import chunk_plan, chunk_requests
 from simkit.ensemble.simulation import Simulation
 from simkit.experiments.variants import load_one
+from simkit.machine.on_each_device import local_devices
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,17 +100,16 @@ def inspect(
 def inspect_simulation(simulation: Simulation, compiling: bool = True) -> Inspection:
     """The same of what was built from an experiment."""
     with jax.enable_x64(True):
-        mesh = path_mesh(simulation.devices)
-        devices = int(mesh.devices.size)
-        plan, count = chunk_plan(simulation, devices), simulation.paths
+        devices = len(local_devices(simulation.devices))
+        plan, count = chunk_plan(simulation), simulation.paths
         model, operations = model_graph(simulation), operation_graph(simulation)
         if not compiling:
             return Inspection({}, (), None, count, plan.count, plan.paths, devices, model, operations)
-        simulation, _, _ = with_policies(simulation, mesh)
-        simulated, reduced = chunk_requests(simulation, plan, mesh)
+        simulation, _, _ = with_policies(simulation)
+        simulated, reduced = chunk_requests(simulation, plan)
         requests = {"simulation": simulated, "statistics": reduced}
         programs = {name: compile_anew(request) for name, request in requests.items()}
-        lanes = _lanes(simulation, plan, devices)
+        lanes = _lanes(simulation, plan)
         size = steps_of_a_turn(simulation)
         loops = tuple(
             _counted(loop, simulation.grid, size)
@@ -140,10 +139,10 @@ def steps_of_a_turn(simulation: Simulation) -> int:
     return method_of(problem, simulation.solver, y0, simulation.grid, noise).size
 
 
-def _lanes(simulation: Simulation, plan: Chunks, devices: int) -> int:
-    """How many paths one device computes at once."""
+def _lanes(simulation: Simulation, plan: Chunks) -> int:
+    """How many paths a thread computes at once."""
     if isinstance(simulation.grid, Grid):
-        return plan.paths // devices
+        return plan.paths
     if isinstance(simulation.grid, JumpGrid):
         return JUMP_GROUP
     return STOCHASTIC_GROUP if isinstance(simulation.problem, AbstractSDE) else GROUP

@@ -15,7 +15,7 @@ from simkit.diagnostics.inspection.flat import influences, traced
 from simkit.diagnostics.inspection.graph import Graph, Kind, Node
 from simkit.diagnostics.inspection.named import labelled_numbers
 from simkit.ensemble.simulation import Simulation
-from simkit.expressions.expression import TIME, Functional
+from simkit.functionals.functional import AbstractFunctional
 from simkit.observe.observables import Observable, Observer
 
 
@@ -149,18 +149,18 @@ def _observable(draft: _Draft, simulation: Simulation, observable: Observable) -
             draft.edge(source, target)
 
 
-def _functional(draft: _Draft, simulation: Simulation, functional: Functional) -> str:
+def _functional(draft: _Draft, simulation: Simulation, functional: AbstractFunctional) -> str:
     """The node of a path functional, with its edges."""
-    parts = functional.arguments
-    text = ", ".join(part.text for part in parts if part is not TIME)
-    node = draft.node("functional", f"{functional.kind}({text})")
-    for part in parts:
+    node = draft.node("functional", functional.text)
+    for part in functional.arguments:
         for source in _read(draft, simulation, part, {}):
             draft.edge(source, node)
     return node
 
 
-def _read(draft: _Draft, simulation: Simulation, expression, functionals: dict[Functional, str]) -> list[str]:
+def _read(
+    draft: _Draft, simulation: Simulation, expression, functionals: dict[AbstractFunctional, str]
+) -> list[str]:
     """The nodes that an expression depends on."""
     names = sorted(expression.names)
     used = [each for each in expression.functionals if each in functionals]

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jax.sharding import Mesh
 from simkit_solvers.grids.grid import Grid
 from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
 from simkit_solvers.problems.problem import AbstractSDE
@@ -17,9 +16,11 @@ from simkit.ensemble.chunks import MOST_BYTES, Chunks, plan_chunks
 from simkit.ensemble.early_exercise.martingale import interval_of
 from simkit.ensemble.failures import failed_paths
 from simkit.ensemble.jump_law import JumpLaw, jump_law
-from simkit.ensemble.paths import Inputs, PathProgram, as_device_ids, path_program
+from simkit.ensemble.paths import Inputs, PathProgram, path_program
 from simkit.ensemble.programs import Request, compiled
 from simkit.ensemble.simulation import ObservableInfo, Simulation
+from simkit.ensemble.work import in_order, workers_of
+from simkit.machine.on_each_device import local_devices
 from simkit.observe.exercise import MARTINGALE_PATHS, Exercise
 from simkit.observe.exercise_rows import ExerciseRows
 from simkit.observe.observables import Observable, Observer
@@ -116,22 +117,22 @@ class Rights:
             paths //= 2
         return paths
 
-    def sampled(self, first: int, count: int, mesh: Mesh) -> Iterator[dict[str, Sample]]:
+    def sampled(self, first: int, count: int) -> Iterator[dict[str, Sample]]:
         """What each right sees on so many paths from an id, by chunks.
 
         Raises `NumericalError` where something is not finite and `failures` is `stop`; else such paths are
         left out.
         """
-        request, plan = self._request(count, mesh)
+        request, plan = self._request(count)
         (run,), _ = compiled(request)
         inputs, _ = request.arguments
-        for number in range(plan.count):
-            done = number * plan.paths
-            found = run(inputs, as_device_ids(first + done, plan.leaves, plan.lanes, mesh))
-            flat = {
-                name: np.asarray(x, np.float64).reshape(len(x), -1)[:, : count - done]
-                for name, x in found.items()
-            }
+
+        def work(done: int) -> tuple[int, dict[str, np.ndarray]]:
+            found = run(inputs, plan.ids(first + done))
+            flat = {name: np.asarray(x, np.float64).reshape(len(x), -1) for name, x in found.items()}
+            return done, {name: x[:, : count - done] for name, x in flat.items()}
+
+        for done, flat in in_order(work, plan.firsts(), workers_of(self.simulation)):
             finite = np.all([np.isfinite(x).all(axis=0) for x in flat.values()], axis=0)
             if not finite.all():
                 if self.simulation.failures == "stop":
@@ -139,9 +140,9 @@ class Rights:
                 flat = {name: x[:, finite] for name, x in flat.items()}
             yield {name: self._sample(name, flat) for name in self.parts}
 
-    def compile(self, count: int, mesh: Mesh) -> float:
+    def compile(self, count: int) -> float:
         """Compile what samples so many paths, and the seconds that this takes."""
-        return compiled(self._request(count, mesh)[0])[1]
+        return compiled(self._request(count)[0])[1]
 
     def _sample(self, name: str, flat: Mapping[str, np.ndarray]) -> Sample:
         value, *basis = (part.name for part in self.parts[name])
@@ -167,17 +168,17 @@ class Rights:
             grid=Grid(grid.t0, grid.dt, grid.steps, self.every),
         )
 
-    def _request(self, count: int, mesh: Mesh) -> tuple[Request, Chunks]:
+    def _request(self, count: int) -> tuple[Request, Chunks]:
         observed = self._observed
         observer: Any = observed.observer
         rows = ExerciseRows(observer, self.every, self.components, self.law is not None)
         watched = dataclasses.replace(observed, observer=rows)
-        program, inputs = path_program(watched, watched.grid, mesh)
+        program, inputs = path_program(watched, watched.grid)
         values = sum(len(rows) for _, rows in self.rows)
         chunk = min(self.simulation.chunk or CHUNK, CHUNK)
-        plan = plan_chunks(count, self.shared.of, values, mesh.devices.size, chunk)
-        ids = as_device_ids(0, plan.leaves, plan.lanes, mesh)
-        return Request(SampleProgram(program, self.rows), (inputs, ids), mesh), plan
+        plan = plan_chunks(count, self.shared.of, values, len(workers_of(self.simulation)), chunk)
+        devices = local_devices(self.simulation.devices)
+        return Request(SampleProgram(program, self.rows), (inputs, plan.ids()), devices), plan
 
 
 def rights_of(simulation: Simulation) -> list[Rights]:

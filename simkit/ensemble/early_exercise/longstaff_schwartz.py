@@ -17,7 +17,6 @@ import time
 from collections.abc import Mapping
 
 import numpy as np
-from jax.sharding import Mesh
 from simkit_solvers.grids.grid import Grid
 from simkit_solvers.problems.schedule import parameters_at, schedule_of
 
@@ -32,7 +31,7 @@ from simkit.observe.observables import Observable, Observer
 
 
 def with_policies(
-    simulation: Simulation, mesh: Mesh
+    simulation: Simulation,
 ) -> tuple[Simulation, dict[str, ExerciseFit], tuple[float, float]]:
     """The simulation with a policy for each observable with early exercise, and what they were fitted to.
 
@@ -41,12 +40,12 @@ def with_policies(
     `NumericalError` where one becomes NaN or infinite and `failures` is `stop`.
     """
     start = time.perf_counter()
-    ((changed, fits),), compile_s = independent_policies(simulation, mesh, 1)
+    ((changed, fits),), compile_s = independent_policies(simulation, 1)
     return changed, fits, (time.perf_counter() - start - compile_s, compile_s)
 
 
 def independent_policies(
-    simulation: Simulation, mesh: Mesh, count: int
+    simulation: Simulation, count: int
 ) -> tuple[list[tuple[Simulation, dict[str, ExerciseFit]]], float]:
     """The same with so many policies, each found on paths of its own, and the seconds of compiling.
 
@@ -56,11 +55,11 @@ def independent_policies(
     compile_s = 0.0
     for rights in rights_of(simulation):
         paths = rights.shared.paths
-        compile_s += rights.compile(paths, mesh)
-        martingales = _martingales(rights, mesh)
+        compile_s += rights.compile(paths)
+        martingales = _martingales(rights)
         for number, found in enumerate(fits):
             first = MAX_PATHS - (number + 1) * paths
-            for name, sample, gains in _gathered(rights, martingales, first, paths, mesh):
+            for name, sample, gains in _gathered(rights, martingales, first, paths):
                 exercise = rights.exercises[name]
                 fit = fit_policy(name, exercise, sample.values, sample.basis, gains)
                 policy = dataclasses.replace(fit.policy, held=_held(simulation, rights.parts[name], exercise))
@@ -82,7 +81,7 @@ def _fitted(
 
 
 def with_upper_bounds(
-    simulation: Simulation, fits: Mapping[str, ExerciseFit], mesh: Mesh
+    simulation: Simulation, fits: Mapping[str, ExerciseFit]
 ) -> tuple[dict[str, ExerciseFit], tuple[float, float]]:
     """The fits with an upper bound of each value that has a martingale, from the first paths.
 
@@ -94,8 +93,8 @@ def with_upper_bounds(
         paths = min(simulation.paths, MARTINGALE_PATHS)
         if not martingales:
             continue
-        compile_s += rights.compile(paths, mesh)
-        for name, sample, gains in _gathered(rights, martingales, 0, paths, mesh):
+        compile_s += rights.compile(paths)
+        for name, sample, gains in _gathered(rights, martingales, 0, paths):
             if gains is None:
                 continue
             most = np.max(np.maximum(sample.values, 0.0) - np.cumsum(gains, axis=0), axis=0)
@@ -104,12 +103,12 @@ def with_upper_bounds(
     return changed, (time.perf_counter() - start - compile_s, compile_s)
 
 
-def _martingales(rights: Rights, mesh: Mesh) -> dict[str, Martingale]:
+def _martingales(rights: Rights) -> dict[str, Martingale]:
     """The martingale of each right by name, none where no Brownian noise drives the paths."""
     if not rights.components:
         return {}
     first, paths = MAX_PATHS - rights.shared.reserved, rights.martingale_paths
-    chunks = list(rights.sampled(first, paths, mesh))
+    chunks = list(rights.sampled(first, paths))
     found = {}
     for name, exercise in rights.exercises.items():
         shape = shape_of(exercise, rights.components, rights.every, rights.law is not None)
@@ -119,11 +118,11 @@ def _martingales(rights: Rights, mesh: Mesh) -> dict[str, Martingale]:
 
 
 def _gathered(
-    rights: Rights, martingales: Mapping[str, Martingale], first: int, count: int, mesh: Mesh
+    rights: Rights, martingales: Mapping[str, Martingale], first: int, count: int
 ) -> list[tuple[str, Sample, np.ndarray | None]]:
     """By right what its decisions see on these paths, and what its martingale gains, if it has one."""
     found: dict[str, list[tuple[np.ndarray, ...]]] = {name: [] for name in rights.parts}
-    for chunk in rights.sampled(first, count, mesh):
+    for chunk in rights.sampled(first, count):
         for name, sample in chunk.items():
             gains = ()
             if name in martingales:

@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from simkit.ensemble.paths import as_device_ids
+from simkit.ensemble.chunks import path_ids
 from simkit.ensemble.programs import Request
+from simkit.ensemble.work import in_order
+from simkit.machine.on_each_device import Devices
 
 Ends = dict[str, np.ndarray]
 
@@ -26,24 +28,32 @@ class BiasRun:
     orders: Mapping[str, float]
     paths: int
     most: int
+    workers: Devices
 
     def values(
         self, programs: Sequence[Callable], run: Mapping[str, np.ndarray], first: int, paths: int
     ) -> Ends:
         """The final values of so many paths `(paths, 1 + levels)` by name, first by steps as the run's."""
-        each = [self._simulated(*both, first, paths) for both in zip(self.requests, programs, strict=True)]
+        each = self._simulated(programs, first, paths)
         if len(each) == len(self.factors):
             each.insert(0, {name: run[name][None, first : first + paths] for name in self.orders})
         levels = {name: np.concatenate([x[name] for x in each]) for name in self.orders}
         return {name: np.ascontiguousarray(x.T) for name, x in levels.items()}
 
-    def _simulated(self, request: Request, program: Callable, first: int, paths: int) -> Ends:
-        """Of paths from `first`, in as many calls as it takes."""
-        inputs, ids = request.arguments
-        if request.mesh is None:
-            raise TypeError("the step bias takes programs of paths, which run on a mesh")
-        starts = range(first, first + paths, ids.size)
-        each = [
-            self.ends(program(inputs, as_device_ids(start, *ids.shape, request.mesh))) for start in starts
+    def _simulated(self, programs: Sequence[Callable], first: int, paths: int) -> list[Ends]:
+        """Of paths from `first`, by each of the programs, in as many calls as it takes."""
+
+        def work(unit: tuple[int, int]) -> Ends:
+            number, start = unit
+            inputs, ids = self.requests[number].arguments
+            return self.ends(programs[number](inputs, path_ids(start, *ids.shape)))
+
+        starts = [range(first, first + paths, each.arguments[1].size) for each in self.requests]
+        units = [(number, start) for number, each in enumerate(starts) for start in each]
+        found: list[list[Ends]] = [[] for _ in self.requests]
+        for (number, _), ends in zip(units, in_order(work, units, self.workers), strict=True):
+            found[number].append(ends)
+        return [
+            {name: np.concatenate([x[name] for x in each], 1)[:, :paths] for name in self.orders}
+            for each in found
         ]
-        return {name: np.concatenate([x[name] for x in each], 1)[:, :paths] for name in self.orders}

@@ -17,8 +17,9 @@ from simkit_solvers.methods.registry import samples_exactly, weak_order
 from simkit_solvers.problems.problem import AbstractSDE
 
 from simkit.ensemble.chunk_program import ChunkProgram, quantity_rows
+from simkit.ensemble.chunks import LEAF, lanes_for, path_ids
 from simkit.ensemble.could_differ import could_differ, is_random, range_of
-from simkit.ensemble.paths import as_device_ids, lanes_for, path_mesh, path_program, with_traced_steps
+from simkit.ensemble.paths import path_program, with_traced_steps
 from simkit.ensemble.programs import Request, compiled
 from simkit.ensemble.simulation import Simulation
 from simkit.ensemble.step_bias.bias_paths import BiasRun, Ends
@@ -27,7 +28,9 @@ from simkit.ensemble.step_bias.resolution import OF_VALUE
 from simkit.ensemble.step_bias.rounding import rounding_error
 from simkit.ensemble.step_bias.step_error import NEAR, StepError, step_error
 from simkit.ensemble.step_bias.step_levels import Comparison, approximate, levels
-from simkit.observe.observables import OVER_TIME, Observer
+from simkit.ensemble.work import workers_on
+from simkit.machine.on_each_device import local_devices
+from simkit.observe.observables import Observer
 
 BIAS_PATHS = 4096
 MOST_BIAS_PATHS = 2**19  # 4 MB of final values for each quantity
@@ -78,15 +81,14 @@ def bias_run(simulation: Simulation, shorter: bool = False) -> BiasRun | None:
         first = min(lanes_for(affordable), BIAS_PATHS)  # all lanes are simulated in any case
     paths = min(simulation.paths, first) if random else 1
     most = max(paths, affordable) if random else 1
-    mesh = path_mesh(simulation.devices if most > paths else 1)
-    devices = mesh.devices.size
-    ids = as_device_ids(0, devices, lanes_for(-(-paths // devices)), mesh)
+    devices = local_devices(simulation.devices if most > paths else 1)
+    ids = path_ids(0, 1, min(LEAF, lanes_for(paths)))
 
     def request(other: Comparison) -> Request:
         there = dataclasses.replace(simulation, observer=other.observer, grid=other.grid)
         grid = with_traced_steps(simulation.problem, other.grid)
-        program, inputs = path_program(there, grid, mesh, other.driver)
-        return Request(ChunkProgram(program, tuple(quantity_rows(there).items())), (inputs, ids), mesh)
+        program, inputs = path_program(there, grid, other.driver)
+        return Request(ChunkProgram(program, tuple(quantity_rows(there).items())), (inputs, ids), devices)
 
     names = tuple(quantity_rows(simulation))
 
@@ -97,7 +99,8 @@ def bias_run(simulation: Simulation, shorter: bool = False) -> BiasRun | None:
 
     factors = tuple(other.factor for other in others if other.factor != 1)
     requests = tuple(map(request, others))
-    return BiasRun(factors, requests, ends, orders(simulation), paths, most)
+    workers = workers_on(devices, simulation.threads)
+    return BiasRun(factors, requests, ends, orders(simulation), paths, most, workers)
 
 
 def orders(simulation: Simulation) -> dict[str, float]:
@@ -114,10 +117,10 @@ def orders(simulation: Simulation) -> dict[str, float]:
     by_name = dict.fromkeys(approximate_means(simulation), order)
     observer = simulation.observer
     for observable in observer.observables if isinstance(observer, Observer) and not jumps else ():
-        kinds = {functional.kind for functional in observable.functionals}
-        if observable.name in by_name and not kinds.isdisjoint(OVER_TIME):
-            rule = not observable.names & state or (exact and "no_touch" not in kinds)
-            by_name[observable.name] = QUADRATURE_ORDER if rule else min(order, QUADRATURE_ORDER)
+        own = [functional.order for functional in observable.functionals if functional.order is not None]
+        if observable.name in by_name and own:
+            of_states = QUADRATURE_ORDER if not observable.names & state else min(own) if exact else order
+            by_name[observable.name] = min(of_states, QUADRATURE_ORDER)
     return by_name
 
 

@@ -9,12 +9,15 @@ import dataclasses
 import jax.numpy as jnp
 import numpy as np
 from simkit_solvers.loops.coupled_leaps import coupled_leaps
-from simkit_solvers.methods.jump.tau_leaping import TauLeaping
+from simkit_solvers.methods.registry import info_of
 
-from simkit.ensemble.paths import PathProgram, as_device_ids, lanes_for, path_mesh, path_program, start_counts
+from simkit.ensemble.chunks import LEAF, lanes_for, path_ids
+from simkit.ensemble.paths import PathProgram, path_program, start_counts
 from simkit.ensemble.programs import Request
 from simkit.ensemble.simulation import Simulation
 from simkit.ensemble.step_bias.bias_paths import BiasRun, Ends
+from simkit.ensemble.work import workers_on
+from simkit.machine.on_each_device import local_devices
 
 LONGER, SHORTER = (2.0, 4.0), (0.5, 0.25)
 PIECE = 4  # leaps of the run that a piece of the joint sequence of times costs
@@ -44,16 +47,18 @@ def leap_run(simulation: Simulation, shorter: bool, part_of_work: float, most: i
 
     By leaps two and four times as long; with `shorter` half and a quarter as long.
     """
-    if not isinstance(simulation.solver, TauLeaping):
+    if not info_of(simulation.solver).leaps:
         return None
     factors = SHORTER if shorter else LONGER
     paths = coupled_paths(simulation.paths, factors, part_of_work, most)
-    mesh = path_mesh(1)
-    program, inputs = path_program(simulation, simulation.grid, mesh)
-    ids = as_device_ids(0, 1, lanes_for(paths), mesh)
-    request = Request(LeapProgram(program), ((inputs, jnp.asarray((1.0, *factors), jnp.float64)), ids), mesh)
+    program, inputs = path_program(simulation, simulation.grid)
+    ids = path_ids(0, 1, min(LEAF, lanes_for(paths)))
+    devices = local_devices(1)
+    given = (inputs, jnp.asarray((1.0, *factors), jnp.float64)), ids
+    request = Request(LeapProgram(program), given, devices)
     names = (*simulation.problem.State._fields, *simulation.observables)
-    return BiasRun(factors, (request,), _ends, dict.fromkeys(names, 1.0), paths, paths)
+    workers = workers_on(devices, simulation.threads)
+    return BiasRun(factors, (request,), _ends, dict.fromkeys(names, 1.0), paths, paths, workers)
 
 
 def coupled_paths(paths: int, factors: tuple[float, ...], part_of_work: float, most: int) -> int:

@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Collection, Sequence
-from typing import Literal
 
 import numpy as np
 from simkit_solvers.problems.schedule import ON_STEP
@@ -11,21 +10,8 @@ from simkit.config.diagnostics import SettingError
 from simkit.config.documents import KeyPath
 from simkit.experiments.constants import Constants
 from simkit.experiments.ends_of_steps import inside_a_step
-from simkit.expressions.expression import Functional
-from simkit.observe.monitors import OVER_TIME
+from simkit.functionals.functional import AbstractFunctional, Clock
 from simkit.observe.observables import Observable
-
-Clock = Literal["steps", "events", "ordinary", "stochastic"]
-
-KNOWN = {
-    "events": ("first", "hitting_time", "at", "max", "min", "integral"),
-    "ordinary": ("first", "hitting_time", "at"),
-    "stochastic": ("at",),
-}
-ADAPTIVE = (
-    "looks at the path step by step, and adaptive steps have no common times; give time.steps in place of "
-    "rtol and atol"
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,10 +32,11 @@ class Seen:
 def check_functionals(observable: Observable, seen: Seen, path: KeyPath, constants: Constants) -> None:
     """Add a mistake for each functional that the run does not know, and for an `every` that does not fit."""
     diagnostics = constants.diagnostics
-    kinds = {f.kind for f in observable.functionals}
-    if seen.clock != "steps":
-        for kind in sorted(kinds - {*KNOWN[seen.clock]}):
-            diagnostics.add((*path, "value"), f"{kind}(…) {_reason(kind, seen.clock)}")
+    kinds = sorted({type(f) for f in observable.functionals}, key=lambda kind: kind.name)
+    for kind in kinds:
+        reason = kind.refusal(seen.clock)
+        if reason is not None:
+            diagnostics.add((*path, "value"), f"{kind.name}(…) {reason}")
     if seen.clock == "events":
         for each in observable.functionals:
             with diagnostics.collecting():
@@ -58,47 +45,36 @@ def check_functionals(observable: Observable, seen: Seen, path: KeyPath, constan
     if every is None:
         return
     path = (*path, "every")
-    if not kinds - {"at"}:
+    if all(f.time is not None for f in observable.functionals):
         diagnostics.add(path, "has no effect: value has no path functional that looks at every step")
     elif seen.clock != "steps":
         diagnostics.add(path, "paths have no common steps to count; leave it out")
     elif steps is not None and every > steps:
         diagnostics.add(path, f"must be at most the {steps} steps, got {every}")
     elif steps is not None and steps % every:
-        for kind in kinds & set(OVER_TIME):
-            message = f"{every} does not divide the {steps} steps, and the {kind} would end early"
+        for kind in (kind for kind in kinds if kind.order is not None):
+            message = f"{every} does not divide the {steps} steps, and the {kind.name} would end early"
             diagnostics.add(path, message)
 
 
-def _reason(kind: str, clock: Clock) -> str:
-    if clock != "events":
-        return ADAPTIVE
-    if kind == "mean":
-        return (
-            "averages over the ends of steps, and events have no common times; divide integral(…) by the time"
-        )
-    return "knows paths that a noise drives without pause; take the condition itself, as in hitting_time(…)"
-
-
-def _refuse_moving(functional: Functional, moving: Collection[str], path: KeyPath) -> None:
+def _refuse_moving(functional: AbstractFunctional, moving: Collection[str], path: KeyPath) -> None:
     """What changes between events is seen at events only: no condition may be made of it, and no extreme."""
-    kind = functional.kind
-    watched = functional.arguments[-1] if kind in ("first", "hitting_time") else functional.argument
-    changing = watched.names & {*moving} if kind != "at" else frozenset()
+    watched = functional.condition or functional.argument
+    changing = watched.names & {*moving} if functional.time is None else frozenset()
     if changing:
         raise SettingError(
             path,
-            f"{kind}(…): {min(changing)} in {watched.text} changes between events, and the path is "
-            "seen when they happen; take counts, constants and curves with interpolation: previous there",
+            f"{functional.name}(…): {min(changing)} in {watched.text} changes between events, and the path "
+            "is seen when they happen; take counts, constants and curves with interpolation: previous there",
         )
 
 
 def dates_of_functionals(
     observable: Observable, constants: Constants, seen: Seen, path: KeyPath
-) -> dict[Functional, float]:
-    """When each functional `at` looks, as a fraction of the run."""
-    dates: dict[Functional, float] = {}
-    for functional in dict.fromkeys(f for f in observable.functionals if f.kind == "at"):
+) -> dict[AbstractFunctional, float]:
+    """When each functional of one time looks, as a fraction of the run."""
+    dates: dict[AbstractFunctional, float] = {}
+    for functional in dict.fromkeys(f for f in observable.functionals if f.time is not None):
         with constants.diagnostics.collecting():
             fraction = _date_of(functional, constants, seen, path)
             if fraction is not None:
@@ -106,14 +82,13 @@ def dates_of_functionals(
     return dates
 
 
-def _date_of(functional: Functional, constants: Constants, seen: Seen, path: KeyPath) -> float | None:
-    text = functional.arguments[1]
-    what = f"at({functional.argument.text}, {text.text})"
-    strange = text.names - set(constants.names)
+def _date_of(functional: AbstractFunctional, constants: Constants, seen: Seen, path: KeyPath) -> float | None:
+    time, what = functional.time, functional.text
+    strange = time.names - set(constants.names)
     if strange:
         message = f"{what}: the time is an expression of constants, and {min(strange)} is none"
         raise SettingError(path, message)
-    date = constants.evaluated(path, text)
+    date = constants.evaluated(path, time)
     if date is None or seen.ends is None:
         return None
     t0, t1 = seen.ends
@@ -137,7 +112,7 @@ def _between(date: float, seen: Seen) -> str | None:
 
 
 def with_dates(
-    observables: Sequence[Observable], dates: Sequence[dict[Functional, float]], seen: Seen
+    observables: Sequence[Observable], dates: Sequence[dict[AbstractFunctional, float]], seen: Seen
 ) -> tuple[tuple[Observable, ...], tuple[float, ...]]:
     """The observables with the steps at which functionals look; without steps, with the numbers of stops.
 

@@ -69,12 +69,9 @@ def plan_observables(
                 diagnostics.add(place, f"{min(changing)} changes with time; write the exact value without it")
             exact = constants.evaluated(place, expression, values)
         jumps = plan is not None and isinstance(plan.problem, AbstractJumpDiffusion)
-        if jumps and value is not None and any(f.kind == "no_touch" for f in value.functionals):
-            diagnostics.add(
-                (*path, "value"),
-                "no_touch knows paths without jumps between the steps, and the model jumps; watch at the "
-                "ends of steps, such as min(S) > B",
-            )
+        if jumps and value is not None:
+            for reason in dict.fromkeys(f.not_with_jumps for f in value.functionals if f.not_with_jumps):
+                diagnostics.add((*path, "value"), reason)
         if value is not None:
             steps = seen.steps
             exercise = plan_exercise(settings, plan, names, steps, seen.ends, constants, path)

@@ -63,7 +63,10 @@ class SolverInfo:
     `langevin` solvers take an `AbstractUnderdampedLangevin` only.
     `unbiased_area` says that what a step leaves out of the second order on general noise, the Lévy area minus
     its mean given the normals that the step reads, is zero on average. `carries` says that a step depends on
-    earlier ones by more than the state, `reads_slopes` that it reads derivatives of the noise.
+    earlier ones by more than the state, `reads_slopes` that it reads derivatives of the noise, `one_to_one`
+    that given the state before a step, its end is a smooth invertible function of as many normals. `switches`
+    says how a step changes at once as a parameter moves and the random numbers stay; `leaps` is of a method
+    for jumps that takes many events at once.
     Raises `ValueError` where a kind of problem lacks what it needs: `order` an ordinary one, `calculus`,
     `strong` and `weak` a stochastic one, `exact` or `weak` a model.
     """
@@ -81,6 +84,9 @@ class SolverInfo:
     unbiased_area: bool = False
     carries: bool = False
     reads_slopes: bool = False
+    one_to_one: bool = False
+    switches: str = ""
+    leaps: bool = False
     exact: bool = False
     origin: Literal["simkit", "diffrax"] = "diffrax"
 

@@ -35,7 +35,7 @@ from simkit.cli.catalogue import KINDS, first_sentence
 from simkit.cli.completion import template_names
 from simkit.cli.failures import reported
 from simkit.config.settings import Experiment
-from simkit.expressions.functions import FUNCTIONS
+from simkit.expressions.functions import functions
 from simkit.schema import experiment_schema
 
 EXPERIMENT = """\
@@ -55,7 +55,7 @@ time: {t1: 100.0, steps: 100}
 output: small.zarr
 """
 KEYS = list(Experiment.model_fields)
-NAMES = [*MODELS, *SOLVERS, *CLOSED_FORMS, *FUNCTIONS, *KEYS]
+NAMES = [*MODELS, *SOLVERS, *CLOSED_FORMS, *functions(), *KEYS]
 
 
 @pytest.fixture

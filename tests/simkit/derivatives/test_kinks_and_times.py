@@ -9,8 +9,8 @@ from derivative_examples import LIMIT, derivative
 from scipy.stats import norm
 
 from simkit import InputError, NumericalError, load, sensitivity, uncertainty
-from simkit.derivatives.choice import first_offer, second_offer
 from simkit.derivatives.facts import Facts
+from simkit.derivatives.offers import first_offer, second_offer
 from simkit.derivatives.targets import admitted, changes, find_target, program_of
 
 BENT = {

@@ -20,16 +20,18 @@ import simkit
 from simkit import InputError, NumericalError, load
 from simkit.cli import app
 from simkit.closed_forms import black_scholes_gamma, black_scholes_vanna, merton_call
-from simkit.derivatives.choice import first_offer, release_interval, smooth
 from simkit.derivatives.derivative_program import _centred
 from simkit.derivatives.differences import COUPLED, step_of
 from simkit.derivatives.facts import Facts
 from simkit.derivatives.moments import MomentsReduction, average
+from simkit.derivatives.offers import first_offer
 from simkit.derivatives.table import print_table, summary
 from simkit.derivatives.targets import Target, changes, find_target, program_of
+from simkit.derivatives.validity import release_interval, smooth
 from simkit.ensemble.chunks import Chunks
-from simkit.ensemble.paths import path_mesh
+from simkit.ensemble.work import workers_on
 from simkit.expressions.expression import compile_expression
+from simkit.machine.on_each_device import local_devices
 
 EXACT = {
     "constants": {"r": 0.05, "K": 100.0},
@@ -801,13 +803,13 @@ def test_an_extreme_is_not_smoothed_against_what_changes_with_time(changed):
 
 def test_failed_paths_are_known_by_their_ids_in_every_chunk():
     """Of three chunks of four paths, the last one partly empty; the means are those of the others."""
-    plan, mesh, reduction = Chunks(3, 1, 4), path_mesh(1), MomentsReduction((1,))
+    plan, reduction = Chunks(3, 1, 4), MomentsReduction((1,))
 
     def simulate(ids):
         value = jnp.asarray(ids, jnp.float64)
         return (jnp.where((ids % 4 == 1) | (ids == 6), jnp.nan, value)[None],)
 
-    found = average(simulate, reduction, 10, plan, mesh)
+    found = average(simulate, reduction, 10, plan, workers_on(local_devices(1), 2))
     assert list(found.failed) == [1, 5, 6, 9]
     assert found.mean[0] == pytest.approx(np.mean([0, 2, 3, 4, 7, 8]))
 

@@ -22,7 +22,6 @@ from simkit.diagnostics.debugging.finding import find
 from simkit.diagnostics.debugging.key_reuse import check_keys
 from simkit.diagnostics.debugging.words import following
 from simkit.ensemble import failures
-from simkit.ensemble.paths import path_mesh
 from simkit.ensemble.programs import compiled
 from simkit.ensemble.run import chunk_plan, chunk_requests
 from simkit.experiments.variants import load_variants
@@ -94,7 +93,7 @@ def test_the_first_nan_is_that_of_a_replay_in_numpy():
 def test_printed_values_are_the_bits_of_the_stored_rows():
     simulation = load(CROSSING)
     with jax.enable_x64(True):
-        request, _ = chunk_requests(simulation, chunk_plan(simulation, 1), path_mesh(1))
+        request, _ = chunk_requests(simulation, chunk_plan(simulation))
         (chunk,), _ = compiled(request)  # that of the run, which stores what it gives
         ((rows,), _) = chunk(*request.arguments)
     number = min(set(range(PATHS)) - set(replayed_in_numpy()))

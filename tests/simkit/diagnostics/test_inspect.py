@@ -31,7 +31,6 @@ from simkit.diagnostics.inspection.model_graph import model_graph
 from simkit.diagnostics.inspection.operation_graph import operation_graph
 from simkit.diagnostics.inspection.report import as_dict, text, write
 from simkit.ensemble import programs
-from simkit.ensemble.paths import path_mesh
 from simkit.ensemble.run import chunk_plan, chunk_requests
 from simkit.experiments.variants import load_variants
 
@@ -139,11 +138,11 @@ def test_what_is_inspected_is_what_a_run_compiles():
     simkit.run(decay)
     simulation = load(decay)
     with jax.enable_x64(True):
-        requests = chunk_requests(simulation, chunk_plan(simulation, 1), path_mesh(1))
+        requests = chunk_requests(simulation, chunk_plan(simulation))
         keys = [request.key for request in requests]
         assert all(key in programs._kept for key in keys)
         other = dataclasses.replace(simulation, precision="float64")
-        requests = chunk_requests(other, chunk_plan(other, 1), path_mesh(1))
+        requests = chunk_requests(other, chunk_plan(other))
         assert not any(request.key in keys for request in requests)
 
 

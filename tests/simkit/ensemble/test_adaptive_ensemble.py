@@ -10,8 +10,8 @@ import pytest
 
 import simkit
 from simkit import NumericalError, load
-from simkit.ensemble.chunks import LEAF
-from simkit.ensemble.paths import as_device_ids, path_mesh, path_program
+from simkit.ensemble.chunks import LEAF, path_ids
+from simkit.ensemble.paths import path_program
 from simkit.ensemble.run import run_ensemble
 from simkit.ensemble.sizes import estimate, estimate_text
 from simkit.results.table import closing_line, summary
@@ -192,7 +192,7 @@ def test_a_path_that_takes_too_many_steps_is_named():
     ids=str,
 )
 def test_implicit_solvers_run_on_every_device(time):
-    """lineax compares types: nothing in them may tell of the mesh."""
+    """lineax compares types: nothing in them may say where they are."""
     decay = {"model": {"ode": {"x": "-x"}}, "initial": {"x": 1.0}, "solver": "Kvaerno3", "time": time}
     result = simkit.run(decay, overrides=["ensemble.paths=4", "ensemble.devices=2"])
     assert float(result["x_mean"][-1]) == pytest.approx(np.exp(-1), abs=1e-5)
@@ -205,9 +205,8 @@ def test_constants_reach_tolerances_and_derivatives():
     simulation = load(VAN_DER_POL, short)
     assert simulation.bind({"tol": 1e-3}).grid.tolerances.rtol == 1e-3
     with jax.enable_x64(True):
-        mesh = path_mesh(1)
-        program, inputs = path_program(simulation, simulation.grid, mesh)
-        ids = as_device_ids(0, 1, 64, mesh)
+        program, inputs = path_program(simulation, simulation.grid)
+        ids = path_ids(0, 1, 64)
 
         @jax.jit
         def mean(mu):

@@ -13,7 +13,6 @@ from quick_code import quick_jit
 import simkit
 from simkit import InputError, NumericalError, load
 from simkit.ensemble.early_exercise.longstaff_schwartz import fit_policy, with_policies
-from simkit.ensemble.paths import path_mesh
 from simkit.expressions.expression import compile_expression
 from simkit.observe.exercise import Exercise, Policy, polynomials
 from simkit.schema import experiment_schema
@@ -48,7 +47,7 @@ def bermudan(dates, paths, steps):
             "put": {"value": PUT, "early_exercise": {"dates": dates, "basis": ["exp(x)"], "paths": paths}},
         },
     )
-    simulation, fits, _ = with_policies(load(settings), path_mesh(1))
+    simulation, fits, _ = with_policies(load(settings))
     return rows_of(simulation, 2**17, ("european", "put", "x")), fits["put"]
 
 
@@ -173,10 +172,11 @@ def test_policy_is_the_same_for_every_ensemble():
     """It depends on seed and experiment, not on how many paths are priced, nor on how many devices."""
     simulation = load(experiment({"dates": 2, "paths": 8192}, time={"t1": 1.0, "steps": 16}))
     larger = dataclasses.replace(simulation, paths=100_000)
-    one = with_policies(simulation, path_mesh(1))[1]["put"]
-    for other in (with_policies(s, path_mesh(n))[1]["put"] for s, n in ((larger, 1), (simulation, 4))):
+    one = with_policies(simulation)[1]["put"]
+    four = dataclasses.replace(simulation, devices=4)
+    for other in (with_policies(s)[1]["put"] for s in (larger, four)):
         assert jax.tree.all(jax.tree.map(np.array_equal, one.policy, other.policy))
-    reseeded = with_policies(dataclasses.replace(simulation, seed=4), path_mesh(1))[1]["put"]
+    reseeded = with_policies(dataclasses.replace(simulation, seed=4))[1]["put"]
     assert reseeded.mean != one.mean
 
 

@@ -170,18 +170,19 @@ def test_another_seed_is_another_sample():
 
 
 @given(st.integers(1, 10**9), st.integers(1, 10**6), st.integers(1, 500), st.integers(1, 8), st.data())
-def test_chunks_cover_every_path_once_with_little_to_spare(paths, steps, values, devices, data):
-    asked = data.draw(st.none() | st.integers(1, 10**7))
-    most = data.draw(st.integers(1, 64)) * LEAF * devices
-    plan = plan_chunks(paths, steps, values, devices, asked, most)
-    assert asked is not None or plan.paths <= most
+def test_chunks_cover_every_path_once_and_workers_finish_together(paths, steps, values, workers, data):
+    chunk = data.draw(st.none() | st.integers(1, 10**7))
+    most = data.draw(st.integers(1, 64)) * LEAF
+    plan = plan_chunks(paths, steps, values, workers, chunk, most)
+    assert chunk is not None or plan.paths <= most
     assert plan.count * plan.paths >= paths
     assert (plan.count - 1) * plan.paths < paths
-    assert plan.leaves % devices == 0
     assert plan.lanes == LEAF or plan.count == plan.leaves == 1
-    if asked is None and paths > LEAF:
-        # No more than one leaf a device and chunk is empty.
-        assert plan.count * plan.paths - paths <= (plan.count + 1) * devices * LEAF
+    if chunk is None and paths > LEAF:
+        # The busiest worker has at most a third more to do than its part, or one leaf.
+        busiest = -(-plan.count // workers) * plan.leaves
+        part = -(-paths // LEAF) / workers
+        assert busiest < max(4 / 3 * part, part + 1)
 
 
 @quick
@@ -318,8 +319,10 @@ def test_excluded_failures_are_counted_and_leave_no_trace():
     assert 0 < result.failed == (~good).sum()
     assert moments["n"] == good.sum()
     assert moments["x_mean"][-1] == pytest.approx(result.stored["x"][good, -1].mean(), rel=1e-12)
-    with pytest.raises(NumericalError, match=rf", and {result.failed - 3} more in the same chunk\."):
-        run_ensemble(simulation)
+    early = (~good[:LEAF]).sum() - 3
+    for chunk in (None, 4000, LEAF):  # which changes no word
+        with pytest.raises(NumericalError, match=rf", and {early} more in the same block of 2048 paths\."):
+            run_ensemble(dataclasses.replace(simulation, chunk=chunk))
 
 
 @quick

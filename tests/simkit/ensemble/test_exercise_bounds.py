@@ -18,7 +18,6 @@ from simkit.ensemble.early_exercise.longstaff_schwartz import (
 )
 from simkit.ensemble.early_exercise.martingale import Martingale, Shape, fit_martingale, gains_of, shape_of
 from simkit.ensemble.jump_law import functions_of_marks
-from simkit.ensemble.paths import path_mesh
 from simkit.expressions.expression import compile_expression
 from simkit.observe.exercise import Exercise
 
@@ -194,7 +193,7 @@ def test_what_is_taken_for_the_mean_of_jumps_is(name, rate):
         "observe": {"put": {"value": "maximum(100 - S, 0)", "early_exercise": early}},
     }
     (rights,) = rights_of(load(experiment))
-    (chunk,) = rights.sampled(0, 8192, path_mesh(1))
+    (chunk,) = rights.sampled(0, 8192)
     law, marks = rights.law, chunk["put"].marks[0].ravel()
     found = np.array(functions_of_marks(marks, law.knots, np))
     z = (found.mean(1) - law.means(law.knots)) / found.std(1) * math.sqrt(marks.size)
@@ -225,13 +224,13 @@ def test_the_bound_knows_jumps(quick_programs):
 def test_every_martingale_gives_a_bound_and_the_fitted_one_the_least():
     """Of nothing at all it is the mean of the best moment in hindsight."""
     with_one = load(PUT)
-    simulation, fits, _ = with_policies(with_one, path_mesh(1))
+    simulation, fits, _ = with_policies(with_one)
     fitted = fits["put"].martingale
     bounds = {}
     for name, scale in (("none", 0.0), ("half", 0.5), ("fitted", 1.0), ("too much", 1.5)):
         changed = dataclasses.replace(fitted, coefficients=scale * fitted.coefficients)
         given = {"put": dataclasses.replace(fits["put"], martingale=changed)}
-        found = with_upper_bounds(simulation, given, path_mesh(1))[0]["put"]
+        found = with_upper_bounds(simulation, given)[0]["put"]
         bounds[name] = found.upper
         assert found.upper + 3 * found.upper_stderr > TEN
     assert bounds["none"] > bounds["half"] > bounds["fitted"] < bounds["too much"]
@@ -241,12 +240,12 @@ def test_every_martingale_gives_a_bound_and_the_fitted_one_the_least():
 def test_a_martingale_takes_the_noise_off_the_policy():
     """What going on is worth near the boundary, from independent policies: it spreads far less."""
     simulation = load(PUT, {"observe.put.early_exercise.paths": 4096})
-    fits = [found["put"] for _, found in independent_policies(simulation, path_mesh(1), 6)[0]]
+    fits = [found["put"] for _, found in independent_policies(simulation, 6)[0]]
     assert len({fit.mean for fit in fits}) == 6
     (rights,) = rights_of(simulation)
     plain = []
     for number in range(6):
-        (sample,) = rights.sampled(10**6 + 4096 * number, 4096, path_mesh(1))
+        (sample,) = rights.sampled(10**6 + 4096 * number, 4096)
         plain.append(fit_policy("put", rights.shared, sample["put"].values, sample["put"].basis))
     spreads = [
         np.std([np.asarray(fit.policy.continuation(6, [np.array([80.0])])) for fit in each])

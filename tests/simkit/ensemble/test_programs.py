@@ -10,7 +10,7 @@ import pytest
 import simkit
 from simkit import load
 from simkit.ensemble import programs
-from simkit.ensemble.paths import path_mesh, path_program
+from simkit.ensemble.paths import path_program
 from simkit.ensemble.run import ChunkProgram, Reduction, quantity_rows
 
 BASE = {
@@ -65,7 +65,7 @@ def test_other_numbers_of_steps_compile_nothing(change):
 def program_of(*changes: str, **fields):
     simulation = dataclasses.replace(load(BASE, list(changes)), **fields)
     with jax.enable_x64(True):
-        paths, inputs = path_program(simulation, simulation.grid, path_mesh(simulation.devices))
+        paths, inputs = path_program(simulation, simulation.grid)
         program = ChunkProgram(paths, tuple(quantity_rows(simulation).items()))
         return programs.Request(program, (inputs,)).key
 

@@ -10,7 +10,6 @@ from simkit_solvers import AdaptiveGrid
 
 import simkit
 from simkit import load
-from simkit.ensemble.paths import path_mesh
 from simkit.ensemble.run import chunk_plan, chunk_requests, run_ensemble
 from simkit.ensemble.step_bias.coupled_steps import bias_run
 from simkit.ensemble.step_bias.step_levels import levels
@@ -93,7 +92,7 @@ def test_the_bias_of_ordinary_equations_covers_the_truth(solver):
 def test_a_run_of_one_path_compiles_no_other_program():
     """Tolerances are numbers that the program is given."""
     simulation = with_tolerance(SWING, 1e-6)
-    run = chunk_requests(simulation, chunk_plan(simulation, 1), path_mesh(1))
+    run = chunk_requests(simulation, chunk_plan(simulation))
     bias = bias_run(simulation)
     assert len({request.key for request in bias.requests}) == 1
     assert bias.requests[0].key == run[0].key

@@ -106,7 +106,7 @@ def test_what_it_remembers():
         "a*mean(S  - a) + max(t) + mean(S - a)", ["a", "S", "t"], functionals=True
     )
     assert expression.names == {"a", "S", "t"}
-    assert [(f.kind, f.argument.text) for f in expression.functionals] == [("mean", "S - a"), ("max", "t")]
+    assert [(f.name, f.argument.text) for f in expression.functionals] == [("mean", "S - a"), ("max", "t")]
     assert expression.text == "a*mean(S - a) + max(t) + mean(S - a)"
     twin = compile_expression("a*mean(S - a) + max(t) + mean(S - a)", ["a", "S", "t"], functionals=True)
     assert expression == twin

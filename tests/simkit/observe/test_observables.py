@@ -90,7 +90,7 @@ def test_equal_functionals_share_an_accumulator():
     observer = simulation(
         {"a": "mean(x) + max(x)", "b": "mean( x )*2", "c": {"value": "mean(x)", "every": 2}}
     ).observer
-    assert [(m.functional.kind, m.every) for m in observer.monitors] == [("mean", 1), ("max", 1), ("mean", 2)]
+    assert [(m.functional.name, m.every) for m in observer.monitors] == [("mean", 1), ("max", 1), ("mean", 2)]
 
 
 def test_float32_throughout():

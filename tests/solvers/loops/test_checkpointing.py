@@ -28,7 +28,8 @@ from simkit_solvers import (
 )
 from simkit_solvers.loops.checkpoints import nested_scan, nesting
 
-from simkit.ensemble.paths import as_device_ids, path_mesh, path_program
+from simkit.ensemble.chunks import path_ids
+from simkit.ensemble.paths import path_program
 from simkit.ensemble.simulation import Simulation
 
 
@@ -152,9 +153,8 @@ def heston(steps: int, precision: str = "float64", paths: int = 10_240) -> Simul
 
 def reverse(simulation: Simulation, budget: int):
     """The mean call as a function of the model, its arguments, and what the reverse pass should keep."""
-    mesh = path_mesh(1)
-    program, inputs = path_program(simulation, simulation.grid, mesh, reverse_bytes=budget)
-    ids = as_device_ids(0, simulation.paths // 2048, 2048, mesh)
+    program, inputs = path_program(simulation, simulation.grid, reverse_bytes=budget)
+    ids = path_ids(0, simulation.paths // 2048, 2048)
 
     def call(problem):
         S = program(inputs._replace(problem=problem), ids)["S"][-1]
@@ -193,12 +193,11 @@ def test_an_adaptive_run_has_no_such_plan():
     from simkit.experiments.variants import load_variants
 
     built = load_variants(ROOT / "examples/arenstorf.yaml")
-    mesh = path_mesh(1)
-    program, inputs = path_program(built, built.grid, mesh)
+    program, inputs = path_program(built, built.grid)
     with pytest.raises(
         ValueError, match="says what the steps of a fixed grid keep, and this is AdaptiveGrid"
     ):
-        program.reverse_pass(inputs, as_device_ids(0, 1, 64, mesh))
+        program.reverse_pass(inputs, path_ids(0, 1, 64))
 
 
 LONG = """

@@ -24,7 +24,6 @@ from simkit_solvers.numerics.traced import traced_once
 from simkit_solvers.random.noise import on_sums
 
 from simkit.derivatives.moments import MomentsReduction
-from simkit.ensemble.paths import path_mesh
 from simkit.ensemble.programs import compiled
 from simkit.ensemble.step_bias.step_error import student_quantile
 from simkit.garbage import OBJECTS, seldom_collected
@@ -132,17 +131,17 @@ def from_strike(observer, problem, acc, k, t, y) -> tuple:
 @pytest.mark.parametrize("counts", [(1,), (1, 1), (1, 1, 1), (3, 1, 3, 1, 3)])
 def test_any_number_of_arrays_is_averaged_by_the_programs_of_two(counts):
     """With means as of NumPy, each in its place, over the paths where all are finite."""
-    rng, mesh, ids = np.random.default_rng(1), path_mesh(1), (2, 64)
+    rng, ids = np.random.default_rng(1), (2, 64)
     arrays = [rng.standard_normal((count, *ids)) for count in counts]
     arrays[-1][0, 1, 5] = np.nan
     present = np.arange(128).reshape(ids) < 120
     with jax.enable_x64(True):
         reduction = MomentsReduction(counts)
-        requests = reduction.requests(ids, "float64", mesh)
+        requests = reduction.requests(ids, "float64", ())
         assert {request.key for request in requests} == {
             request.key
             for count in counts
-            for request in MomentsReduction((count,) * 2).requests(ids, "float64", mesh)
+            for request in MomentsReduction((count,) * 2).requests(ids, "float64", ())
         }
         found, valid = reduction.compiled(compiled(*requests)[0])([jnp.asarray(x) for x in arrays], present)
         reducer = reduction.reducer

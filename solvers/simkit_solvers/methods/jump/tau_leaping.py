@@ -272,5 +272,6 @@ TAU_LEAPING = SolverInfo(
     summary="Tau-leaping: many events of a reaction network at once, where they change little.",
     reference="Cao, Gillespie & Petzold (2006), Efficient step size selection for the tau-leaping simulation "
     "method, doi:10.1063/1.2159468",
+    leaps=True,
     origin="simkit",
 )

@@ -154,5 +154,6 @@ ANDERSEN_QE = SolverInfo(
     reference="Andersen (2008), Simple and efficient simulation of the Heston stochastic volatility model, "
     "doi:10.21314/JCF.2008.189",
     weak=Orders(1.0, 1.0, 1.0),
+    switches="goes over from one law to another",
     origin="simkit",
 )

@@ -50,5 +50,6 @@ EULER_MARUYAMA = SolverInfo(
     strong=Orders(1.0, 0.5, 0.5),
     weak=Orders(1.0, 1.0, 1.0),
     order=1,
+    one_to_one=True,
     origin="simkit",
 )

@@ -61,6 +61,7 @@ EXACT_SAMPLING = SolverInfo(
     summary="Draws from the transition law of models that know it: no step bias at any length of step.",
     reference="Glasserman (2003), Monte Carlo Methods in Financial Engineering, "
     "doi:10.1007/978-0-387-21617-1",
+    one_to_one=True,
     exact=True,
     origin="simkit",
 )

@@ -47,5 +47,6 @@ TAMED_EULER = SolverInfo(
     calculus="ito",
     strong=Orders(1.0, 0.5, 0.5),
     weak=Orders(1.0, 1.0, 1.0),
+    one_to_one=True,
     origin="simkit",
 )

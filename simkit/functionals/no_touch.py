@@ -1,0 +1,55 @@
+"""The probability that a barrier was not touched between steps."""
+
+import jax.numpy as jnp
+
+from simkit.functionals.functional import AbstractFunctional
+
+
+class NoTouch(AbstractFunctional):
+    """The product over the monitored steps of the chances that Brownian bridges between them stay above 0."""
+
+    name = "no_touch"
+    summary = (
+        "no_touch(x, s), probability that x > 0, of volatility s, stayed above 0 between the times "
+        "looked at, given its values there, t0 included; in observables"
+    )
+    takes = 2
+    not_on_events = (
+        "knows paths that a noise drives without pause; take the condition itself, as in hitting_time(…)"
+    )
+    not_with_jumps = (
+        "no_touch knows paths without jumps between the steps, and the model jumps; watch at the "
+        "ends of steps, such as min(S) > B"
+    )
+    order = 1.0  # bridges between exact states keep the volatility of their start
+    kink = "barrier"
+    keeps_start = False
+
+    def begin(self, at):
+        x = at(self.argument)
+        above = jnp.where(x > 0, jnp.ones_like(x), jnp.zeros_like(x))
+        return above, x, at(self.arguments[1])
+
+    def add(self, kept, at):
+        alive, previous, volatility = kept
+        x = at(self.argument)
+        missed = _untouched(previous, x, volatility**2 * at.interval)
+        return alive * missed, x, at(self.arguments[1])
+
+    def change(self, kept, before, after):
+        x = after(self.argument)
+        return jnp.where(x > 0, kept[0], 0.0), x, after(self.arguments[1])
+
+    @staticmethod
+    def bounds(*arguments, time):
+        return 0.0, 1.0
+
+
+def _untouched(a, b, variance):
+    """The probability that a Brownian bridge from a to b of this variance stays above 0."""
+    inside = (a > 0) & (b > 0)
+    still = variance <= 0
+    # In place of values that would make NaN of derivatives on paths whose values are finite.
+    product = jnp.where(inside, a * b, 1.0)
+    missed = -jnp.expm1(-2 * product / jnp.where(still, 1.0, variance))
+    return jnp.where(inside, jnp.where(still, 1.0, missed), 0.0)

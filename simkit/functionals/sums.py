@@ -1,0 +1,83 @@
+"""Averages and integrals along a path."""
+
+import jax.numpy as jnp
+
+from simkit.functionals.functional import AbstractFunctional
+
+
+class Mean(AbstractFunctional):
+    """The average over the monitored steps, t0 excluded."""
+
+    name = "mean"
+    summary = "mean(x), average along the path over the ends of steps, t0 excluded; in observables"
+    monotone = True
+    not_on_events = (
+        "averages over the ends of steps, and events have no common times; divide integral(…) by the time"
+    )
+    sees_start = False
+    sees_both = False
+    kink = None
+    keeps_start = False
+
+    def begin(self, at):
+        return (_empty_sum(at.dtype),)
+
+    def add(self, kept, at):
+        return (_added(kept[0], at(self.argument)),)
+
+    def change(self, kept, before, after):
+        return (_added(kept[0], after(self.argument) - before(self.argument)),)
+
+    def value(self, kept, at):
+        count, present = at.count, at(self.argument)
+        average = sum(kept[0]) / jnp.maximum(count, jnp.uint32(1)).astype(at.dtype)
+        return jnp.where(count > 0, average, present)
+
+    @staticmethod
+    def bounds(*arguments, time):
+        return arguments[0]
+
+
+class Integral(AbstractFunctional):
+    """The integral over time from t0, by the trapezoidal rule."""
+
+    name = "integral"
+    summary = "integral(x), over time from t0 by the trapezoidal rule; in observables"
+    monotone = True
+    clocks = ("steps", "events")
+    order = 2.0
+    kink = None
+
+    def begin(self, at):
+        return _empty_sum(at.dtype), at(self.argument)
+
+    def add(self, kept, at):
+        total, previous = kept
+        x = at(self.argument)
+        return _added(total, 0.5 * (previous + x) * at.interval), x
+
+    def change(self, kept, before, after):
+        return kept[0], after(self.argument)
+
+    def value(self, kept, at):
+        return sum(kept[0])
+
+
+def _empty_sum(dtype) -> tuple:
+    """A sum of nothing: its value, and in float32 also what rounding has taken from it.
+
+    Float64 holds without over any number of steps, and each number carried through the loop costs time.
+    """
+    zero = jnp.zeros((), dtype)
+    return (zero,) if dtype == jnp.float64 else (zero, zero)
+
+
+def _added(parts: tuple, x) -> tuple:
+    """The sum with one more term. What rounding takes is brought back by the next term (Kahan, Knuth)."""
+    if len(parts) == 1:
+        return (parts[0] + x,)
+    total, lost = parts
+    x = x + lost
+    new = total + x
+    added = new - total
+    return new, (total - (new - added)) + (x - added)

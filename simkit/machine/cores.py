@@ -1,0 +1,49 @@
+"""How many processor cores this process may use: affinity, and the limit of its control group."""
+
+import math
+import os
+from pathlib import Path
+
+
+def usable_cores(root: Path = Path("/")) -> int:
+    """The cores that the scheduler gives this process, and no more than its control group pays for."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    limit = group_limit(root)
+    return cores if limit is None else max(1, min(cores, math.ceil(limit)))
+
+
+def group_limit(root: Path = Path("/")) -> float | None:
+    """The cores that the control group of this process, or one above it, allows; None without a limit.
+
+    Version 2 writes quota and period of a group into `cpu.max`, version 1 into two files.
+    """
+    limits = [limit for folder in _groups(root) if (limit := _limit(folder)) is not None]
+    return min(limits, default=None)
+
+
+def _groups(root: Path) -> list[Path]:
+    """The folders of the groups of this process, and of those above them."""
+    try:
+        lines = (root / "proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        lines = []
+    mount = root / "sys/fs/cgroup"
+    folders = [mount, mount / "cpu", mount / "cpu,cpuacct"]  # where a container sees its own group
+    for line in lines:
+        _, controllers, group = line.split(":", 2)
+        place = mount / controllers if controllers else mount
+        if not controllers or "cpu" in controllers.split(","):
+            own = place / group.strip("/")
+            folders += [own, *(above for above in own.parents if above.is_relative_to(place))]
+    return folders
+
+
+def _limit(folder: Path) -> float | None:
+    try:
+        if (folder / "cpu.max").exists():
+            quota, period = (folder / "cpu.max").read_text().split()
+        else:
+            quota, period = ((folder / f"cpu.cfs_{key}_us").read_text() for key in ("quota", "period"))
+        return int(quota) / int(period) if int(quota) > 0 else None
+    except (OSError, ValueError):  # no such files, or "max" for no limit
+        return None
