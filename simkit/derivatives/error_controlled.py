@@ -21,8 +21,8 @@ from simkit_solvers.problems.observe import AbstractObserver
 from simkit_solvers.problems.problem import AbstractSDE
 from simkit_solvers.problems.schedule import schedule_of
 
-from simkit.ensemble.paths import Inputs, PathProgram
-from simkit.ensemble.simulation import Simulation
+from simkit.ensemble.paths import PathProgram
+from simkit.ensemble.simulation import Run, Simulation
 from simkit.observe.observables import Observer
 
 TIGHTER = 0.1  # tolerances, of the run that tells the error: its own is an order of magnitude less
@@ -64,7 +64,7 @@ def _on_half_steps(observer: AbstractObserver) -> AbstractObserver:
     return dataclasses.replace(finer, observables=looking)
 
 
-def has_equations(simulation: Simulation, move: Inputs) -> bool:
+def has_equations(simulation: Simulation, move: Run) -> bool:
     """Whether a derivative has an equation to be solved beside the run's.
 
     Not where the target moves the times themselves, nor for a problem with a schedule, whose derivatives jump
@@ -75,7 +75,7 @@ def has_equations(simulation: Simulation, move: Inputs) -> bool:
 
 
 def solved_beside(
-    paths: PathProgram, inputs: Inputs, moves: tuple[Inputs, ...], sizes: tuple[jax.Array, ...], path
+    paths: PathProgram, inputs: Run, moves: tuple[Run, ...], sizes: tuple[jax.Array, ...], path
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The rows of one path by name, and their derivatives along each move.
 
@@ -83,7 +83,8 @@ def solved_beside(
     size of the variables, as `atol` is. An explicit solver steps through all equations as one system. For an
     implicit one, whose work grows as the cube of the variables, each direction is a system with the state.
     """
-    problem, observer, grid = paths.combined(inputs)
+    whole = paths.combined(inputs)
+    problem, observer, grid = whole.problem, whole.observer, whole.grid
     solver, y0 = paths.solver, paths.start(inputs, problem, path)
     dtype = jnp.dtype(paths.precision)
 
@@ -121,7 +122,7 @@ def solved_beside(
     ]
 
 
-def with_tighter_tolerances(inputs: Inputs, precision: str) -> Inputs:
+def with_tighter_tolerances(inputs: Run, precision: str) -> Run:
     """The inputs of the same program for the run that tells the error."""
     tolerances: Any = inputs.grid
     finest = RESOLUTIONS * float(jnp.finfo(precision).eps)

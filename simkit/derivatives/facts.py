@@ -23,8 +23,8 @@ from simkit.derivatives.moved import asks_for_words, moved_variables, moves_inte
 from simkit.derivatives.other_steps import on_steps
 from simkit.derivatives.targets import Target, admitted, changes, program_of
 from simkit.ensemble.initial import Distribution
-from simkit.ensemble.paths import Driver, Inputs, PathProgram
-from simkit.ensemble.simulation import Simulation
+from simkit.ensemble.paths import Driver, PathProgram
+from simkit.ensemble.simulation import Run, Simulation
 from simkit.ensemble.step_bias.step_levels import levels
 from simkit.experiments.inline.inline_model import roughness
 from simkit.observe.observables import Observable, Observer
@@ -45,9 +45,9 @@ class Facts:
 
     simulation: Simulation
     program: PathProgram
-    inputs: Inputs
+    inputs: Run
     targets: Sequence[Target]
-    moves: Sequence[Inputs]
+    moves: Sequence[Run]
     refusals: dict[Smoothing, str | None] = dataclasses.field(default_factory=dict)
     run: "Facts | None" = None
     factor: float = 1.0
@@ -248,7 +248,7 @@ class Facts:
         move, schedule = self.moves[target], schedule_of(self.simulation.problem)
         if self.moves_times(target) or (schedule is not None and schedule.events):
             return self.variables
-        problem, _, _ = self.program.combined(self.inputs)
+        problem = self.program.combined(self.inputs).problem
         initial = frozenset(name for name, x in move.initial.items() if jax.tree.leaves(x))
         return moved_variables(problem, like(problem, move.problem), initial, self.simulation.precision)
 
@@ -301,7 +301,7 @@ def not_smooth(facts: Facts, target: int) -> str | None:
         if info.exact and asks_for_words(simulation.problem):
             return f"{info.name} draws variates that jump with their parameters"
     if isinstance(simulation.problem, AbstractJumpDiffusion):
-        problem, _, _ = facts.program.combined(facts.inputs)
+        problem = facts.program.combined(facts.inputs).problem
         change = like(problem, facts.moves[target].problem)
         of_target, of_state = moves_intensity(problem, change, simulation.precision)
         return RATE_OF_STATE if of_state else RATE if of_target or facts.moves_times(target) else None

@@ -14,9 +14,9 @@ from simkit_solvers.problems.schedule import UnknownTimesError, model_of
 from simkit_solvers.random.noise import CounterNoise
 
 from simkit.ensemble.initial import numbers_of
-from simkit.ensemble.paths import Driver, Inputs, PathProgram, path_program
+from simkit.ensemble.paths import Driver, PathProgram, path_program
 from simkit.ensemble.ranges import ranged_values, ranges_of
-from simkit.ensemble.simulation import Simulation
+from simkit.ensemble.simulation import Run, Simulation
 from simkit.errors import InputError
 from simkit.experiments.sensitivity_names import full_name
 from simkit.observe.observables import Observer
@@ -76,11 +76,11 @@ def _bound(simulation: Simulation, values: dict[str, Any]) -> Any:
     return bound._replace(observer=dataclasses.replace(bound.observer, policies=policies))
 
 
-def numbers_at(simulation: Simulation, values: dict[str, Any]) -> Inputs:
+def numbers_at(simulation: Simulation, values: dict[str, Any]) -> Run:
     """The inputs of the run's program, in float64, with these values of the targets, traced ones too."""
     bound = _bound(simulation, values)
-    real = eqx.filter((bound.problem, bound.observer, bound.grid, numbers_of(bound.initial)), _is_real)
-    return Inputs(*jax.tree.map(lambda x: jnp.asarray(x, jnp.float64), real), None)
+    real = eqx.filter(bound._replace(initial=numbers_of(bound.initial), solver=None), _is_real)
+    return jax.tree.map(lambda x: jnp.asarray(x, jnp.float64), real)
 
 
 def _is_real(x) -> bool:
@@ -92,7 +92,7 @@ def _is_real(x) -> bool:
 
 def changes(
     simulation: Simulation, targets: Sequence[Target], pairs: Sequence[tuple[int, int]] = ()
-) -> tuple[tuple[Inputs, ...], tuple[Inputs, ...]]:
+) -> tuple[tuple[Run, ...], tuple[Run, ...]]:
     """The derivatives of all numbers along each target, and the second ones along pairs of targets.
 
     Exact zeros are None, so that what a target does not move costs nothing. Raises `InputError` where there
@@ -123,7 +123,7 @@ def changes(
     return first, second
 
 
-def _first_moved(simulation: Simulation, target: Target, along, point) -> Inputs:
+def _first_moved(simulation: Simulation, target: Target, along, point) -> Run:
     try:
         found = _moved(simulation, along(*point))
     except UnknownTimesError:
@@ -150,12 +150,12 @@ def _first_moved(simulation: Simulation, target: Target, along, point) -> Inputs
     return found
 
 
-def _moved(simulation: Simulation, tangent: Inputs) -> Inputs:
+def _moved(simulation: Simulation, tangent: Run) -> Run:
     dtype = jnp.dtype(simulation.precision)
     return jax.tree.map(lambda x: jnp.asarray(x, dtype) if np.any(np.asarray(x)) else None, tangent)
 
 
-def in_time(simulation: Simulation, targets: Sequence[Target], moves: Sequence[Inputs]) -> tuple[Target, ...]:
+def in_time(simulation: Simulation, targets: Sequence[Target], moves: Sequence[Run]) -> tuple[Target, ...]:
     """The targets, of those that move the ends of time with the time between them for a scale."""
     times = np.asarray(simulation.grid.times)
     span = float(times[-1] - times[0])
@@ -178,7 +178,7 @@ def admitted(simulation: Simulation, targets: Sequence[Target], steps: Sequence[
     return all(ranges[name].admits(float(value)) for name, value in ranged_values(bound).items())
 
 
-def shifted(simulation: Simulation, targets: Sequence[Target], steps: Sequence[float]) -> Inputs:
+def shifted(simulation: Simulation, targets: Sequence[Target], steps: Sequence[float]) -> Run:
     """The inputs of the run's program with targets moved by so much."""
     values = {t.name: t.value + step for t, step in zip(targets, steps, strict=True)}
     bound = _bound(simulation, values)
@@ -188,6 +188,6 @@ def shifted(simulation: Simulation, targets: Sequence[Target], steps: Sequence[f
     return path_program(moved, bound.grid)[1]
 
 
-def program_of(simulation: Simulation, driver: Driver = CounterNoise.of) -> tuple[PathProgram, Inputs]:
+def program_of(simulation: Simulation, driver: Driver = CounterNoise.of) -> tuple[PathProgram, Run]:
     """The program of the run's paths and its inputs."""
     return path_program(simulation, simulation.grid, driver)

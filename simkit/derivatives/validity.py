@@ -113,7 +113,7 @@ def moves_drift_alone(facts: Facts, target: int) -> bool:
     move = facts.moves[target]
     if jax.tree.leaves((move.initial, move.grid)) or not jax.tree.leaves(move.problem):
         return False
-    problem, _, _ = facts.program.combined(facts.inputs)
+    problem = facts.program.combined(facts.inputs).problem
     zero = jnp.zeros((), facts.simulation.precision)
     y = problem.State(*[zero] * len(problem.State._fields))
     dW = problem.Noise(*[zero] * len(problem.Noise._fields))

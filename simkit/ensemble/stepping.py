@@ -77,7 +77,8 @@ class FixedSteps(AbstractStepping):
     remedy = "Take more steps or another solver"
 
     def rows(self, program, inputs, path, memory):
-        problem, observer, grid = program.combined(inputs)
+        whole = program.combined(inputs)
+        problem, observer, grid = whole.problem, whole.observer, whole.grid
         problem = program.in_solvers_calculus(problem)
         y0, noise = program.start(inputs, problem, path), program.noise(inputs, problem, path)
         return integrate(problem, program.solver, y0, grid, noise, observer, memory)
@@ -99,7 +100,8 @@ class AbstractTolerances(AbstractStepping):
     too_short: ClassVar[str]
 
     def rows(self, program, inputs, path, memory):
-        problem, observer, grid = program.combined(inputs)
+        whole = program.combined(inputs)
+        problem, observer, grid = whole.problem, whole.observer, whole.grid
         problem = program.in_solvers_calculus(problem)
         run = self.run(program, inputs, problem, program.start(inputs, problem, path), grid, observer, path)
         counts = {ACCEPTED: run.accepted, REJECTED: run.rejected, REACHED: run.reached}
@@ -165,7 +167,8 @@ class Events(AbstractStepping):
 
     def rows(self, program, inputs, path, memory):
         """Counts in float64, which holds them whole."""
-        network, observer, grid = program.combined(inputs)
+        whole = program.combined(inputs)
+        network, observer, grid = whole.problem, whole.observer, whole.grid
         noise, y0 = JumpNoise.of(inputs.key, path), start_counts(network, inputs.initial, path)
         run = integrate_jumps(network, program.solver, y0, grid, noise, observer)
         whole = {

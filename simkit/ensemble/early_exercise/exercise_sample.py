@@ -16,9 +16,9 @@ from simkit.ensemble.chunks import MOST_BYTES, Chunks, plan_chunks
 from simkit.ensemble.early_exercise.martingale import interval_of
 from simkit.ensemble.failures import failed_paths
 from simkit.ensemble.jump_law import JumpLaw, jump_law
-from simkit.ensemble.paths import Inputs, PathProgram, path_program
+from simkit.ensemble.paths import PathProgram, path_program
 from simkit.ensemble.programs import Request, compiled
-from simkit.ensemble.simulation import ObservableInfo, Simulation
+from simkit.ensemble.simulation import ObservableInfo, Run, Simulation
 from simkit.ensemble.work import in_order, workers_of
 from simkit.machine.on_each_device import local_devices
 from simkit.observe.exercise import MARTINGALE_PATHS, Exercise
@@ -51,7 +51,7 @@ class SampleProgram:
     paths: PathProgram
     rows: tuple[tuple[str, tuple[int, ...]], ...]
 
-    def __call__(self, inputs: Inputs, ids) -> dict[str, jax.Array]:
+    def __call__(self, inputs: Run, ids) -> dict[str, jax.Array]:
         everything = self.paths(inputs, ids)
         return {name: everything[name][np.asarray(rows)] for name, rows in self.rows}
 

@@ -38,7 +38,8 @@ class LeapProgram:
 
     def _ends(self, given, path):
         inputs, factors = given
-        network, observer, grid = self.paths.combined(inputs)
+        whole = self.paths.combined(inputs)
+        network, observer, grid = whole.problem, whole.observer, whole.grid
         method, start = self.paths.solver, start_counts(network, inputs.initial, path)
         return coupled_leaps(network, method, factors, start, grid, inputs.key, path, observer).ends
 
