@@ -31,6 +31,7 @@ ORDER = (
     "greeks",
     "global_sensitivity",
     "run_overhead",
+    "threads",
     "compile_time",
     "first_table",
     "numbers_of_steps",

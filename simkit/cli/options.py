@@ -41,4 +41,18 @@ NoPlot = Annotated[bool, typer.Option("--no-plot", metavar="", help="No picture 
 Overwrite = Annotated[
     bool, typer.Option("--overwrite", metavar="", help="Replace an existing dataset and picture.")
 ]
+Threads = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        help="So many threads simulate on processors, in place of one for each core.",
+        show_default=False,
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", metavar="", help="Print nothing but errors.")]
+
+
+def with_threads(overrides: list[str] | None, threads: int | None) -> list:
+    """The overrides, and with them the number of threads."""
+    given: list = list(overrides or [])
+    return given if threads is None else [*given, ("ensemble.threads", str(threads), "--threads")]

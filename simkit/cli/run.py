@@ -16,6 +16,8 @@ from simkit.cli.options import (
     Overrides,
     Overwrite,
     Quiet,
+    Threads,
+    with_threads,
 )
 from simkit.cli.outputs import Outputs
 from simkit.cli.prepare import prepare
@@ -29,6 +31,7 @@ def run(
     out: Out = None,
     no_plot: NoPlot = False,
     overwrite: Overwrite = False,
+    threads: Threads = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
     dry_run: Annotated[
@@ -42,7 +45,7 @@ def run(
         from simkit.experiments.variants import keeps_unresolved, load_variants, output_of, refuse_paths
         from simkit.results.storage import check_place
 
-        loaded = load_variants(experiment, overrides or [], variant)
+        loaded = load_variants(experiment, with_threads(overrides, threads), variant)
         named = output_of(loaded)
         target = out or (Path(named) if named else None)
         refuse_paths(loaded, target)

@@ -6,7 +6,17 @@ from typing import Annotated
 import typer
 
 from simkit.cli.failures import end_on_unresolved, reported
-from simkit.cli.options import AsJson, ChosenVariants, ExperimentFile, NoPlot, Overrides, Overwrite, Quiet
+from simkit.cli.options import (
+    AsJson,
+    ChosenVariants,
+    ExperimentFile,
+    NoPlot,
+    Overrides,
+    Overwrite,
+    Quiet,
+    Threads,
+    with_threads,
+)
 from simkit.cli.outputs import Outputs
 from simkit.cli.prepare import prepare
 from simkit.progress import progress_bar
@@ -39,6 +49,7 @@ def sensitivity(
     ] = None,
     no_plot: NoPlot = False,
     overwrite: Overwrite = False,
+    threads: Threads = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -52,7 +63,7 @@ def sensitivity(
         from simkit.derivatives.sensitivity import run_studies
         from simkit.experiments.variants import experiments_of, keeps_unresolved, load_variants, refuse_paths
 
-        given: list = list(overrides or [])
+        given = with_threads(overrides, threads)
         if wrt:
             given.append(("sensitivity.wrt", f"[{', '.join(wrt)}]", "--wrt"))
         if check:

@@ -3,7 +3,17 @@
 from pathlib import Path
 
 from simkit.cli.failures import reported
-from simkit.cli.options import AsJson, ExperimentFile, NoPlot, Out, Overrides, Overwrite, Quiet
+from simkit.cli.options import (
+    AsJson,
+    ExperimentFile,
+    NoPlot,
+    Out,
+    Overrides,
+    Overwrite,
+    Quiet,
+    Threads,
+    with_threads,
+)
 from simkit.cli.outputs import Outputs
 from simkit.cli.prepare import prepare
 from simkit.progress import progress_bar
@@ -15,6 +25,7 @@ def uncertainty(
     out: Out = None,
     no_plot: NoPlot = False,
     overwrite: Overwrite = False,
+    threads: Threads = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -25,7 +36,7 @@ def uncertainty(
         from simkit.studies.experiments import study_experiment
         from simkit.studies.plan import load_uncertain
 
-        loaded = load_uncertain(experiment, overrides or [])
+        loaded = load_uncertain(experiment, with_threads(overrides, threads))
         named = output_of(loaded.simulation)
         target = out or (Path(named) if named else None)
         refuse_paths(loaded.simulation, target)

@@ -10,7 +10,8 @@ from typing import Literal
 
 from simkit.errors import InputError
 from simkit.machine.compilation_cache import VARIABLE, cache_folder, fault_of
-from simkit.machine.xla_flags import has_avx512, reason_against_wide_vectors
+from simkit.machine.cores import group_limit, usable_cores
+from simkit.machine.xla_flags import VECTOR_WIDTH, has_avx512, reason_against_wide_vectors
 from simkit.version import __version__
 
 KNOWN_BAD_JAX = {
@@ -109,11 +110,10 @@ def _devices() -> Finding:
 
 
 def _vectors() -> Finding:
-    flags = os.environ.get("XLA_FLAGS")
     processor = "AVX-512" if has_avx512() else "no AVX-512"
-    chosen = (
-        f"XLA_FLAGS={flags}" if flags is not None else f"XLA's default, since {reason_against_wide_vectors()}"
-    )
+    reason = reason_against_wide_vectors()
+    flags = os.environ.get("XLA_FLAGS", "")
+    chosen = f"XLA_FLAGS={flags}" if VECTOR_WIDTH in flags else f"XLA's default, since {reason}"
     return Finding("vector width", f"{processor}; {chosen}")
 
 
@@ -153,8 +153,10 @@ def _cache() -> Finding:
 
 
 def _threads() -> Finding:
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return Finding("threads", str(usable))
+    """How many threads simulate, and the limit of the control group where there is one."""
+    limit = group_limit()
+    text = "" if limit is None else f", of {os.cpu_count()} cores; the control group allows {limit:g}"
+    return Finding("threads", f"{usable_cores()}{text}")
 
 
 def available_memory() -> int | None:

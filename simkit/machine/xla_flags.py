@@ -11,7 +11,8 @@ import platform
 import sys
 from pathlib import Path
 
-WIDE_VECTORS = "--xla_cpu_prefer_vector_width=512"
+VECTOR_WIDTH = "--xla_cpu_prefer_vector_width"
+WIDE_VECTORS = f"{VECTOR_WIDTH}=512"
 TESTED_JAXLIB = ("0.10.1", "0.12.0", "0.12.0.1")
 
 
@@ -27,9 +28,9 @@ def has_avx512(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
 
 
 def reason_against_wide_vectors() -> str | None:
-    """Why `prefer_wide_vectors` would leave `XLA_FLAGS` alone, or None when it would set it."""
-    if "XLA_FLAGS" in os.environ:
-        return "XLA_FLAGS is already set"
+    """Why `prefer_wide_vectors` would leave `XLA_FLAGS` alone, or None when it would add to it."""
+    if any(flag.partition("=")[0] == VECTOR_WIDTH for flag in _flags()):
+        return "XLA_FLAGS already says which"
     if "jaxlib" in sys.modules:
         return "jax is already imported"
     try:
@@ -46,10 +47,14 @@ def reason_against_wide_vectors() -> str | None:
 def prefer_wide_vectors() -> bool:
     """Let XLA use 512-bit vectors where that is known to be safe; returns whether they are asked for now.
 
-    Call it before the first import of jax. It sets the environment variable `XLA_FLAGS`, never overrides one
-    that is there, and does nothing on other processors or with an untested jaxlib. The command line calls it;
-    a script that wants the same speed calls it in its first lines.
+    Call it before the first import of jax. It adds a flag to the environment variable `XLA_FLAGS`, unless one
+    of that name is there, and does nothing on other processors or with an untested jaxlib. The command line
+    calls it; a script that wants the same speed calls it in its first lines.
     """
     if reason_against_wide_vectors() is None:
-        os.environ["XLA_FLAGS"] = WIDE_VECTORS
-    return WIDE_VECTORS in os.environ.get("XLA_FLAGS", "").split()
+        os.environ["XLA_FLAGS"] = " ".join([*_flags(), WIDE_VECTORS])
+    return WIDE_VECTORS in _flags()
+
+
+def _flags() -> list[str]:
+    return os.environ.get("XLA_FLAGS", "").split()

@@ -48,10 +48,21 @@ def test_wide_vectors_are_asked_for_on_avx512():
 
 
 @pytest.mark.usefixtures("avx512_machine")
-def test_flags_of_the_user_are_left_alone(monkeypatch):
+def test_flags_of_the_user_are_kept_beside_the_vector_width(monkeypatch):
     monkeypatch.setenv("XLA_FLAGS", "--xla_force_host_platform_device_count=4")
+    for _ in range(2):
+        assert xla_flags.prefer_wide_vectors() is True
+        assert os.environ["XLA_FLAGS"] == (
+            "--xla_force_host_platform_device_count=4 --xla_cpu_prefer_vector_width=512"
+        )
+
+
+@pytest.mark.usefixtures("avx512_machine")
+def test_a_vector_width_of_the_user_is_left_alone(monkeypatch):
+    monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_prefer_vector_width=256")
     assert xla_flags.prefer_wide_vectors() is False
-    assert os.environ["XLA_FLAGS"] == "--xla_force_host_platform_device_count=4"
+    assert os.environ["XLA_FLAGS"] == "--xla_cpu_prefer_vector_width=256"
+    assert xla_flags.reason_against_wide_vectors() == "XLA_FLAGS already says which"
 
 
 @pytest.mark.usefixtures("avx512_machine")

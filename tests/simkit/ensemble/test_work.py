@@ -1,0 +1,203 @@
+"""Units of work in threads: results in order, few in memory, and the same bits for any number of threads."""
+
+import threading
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from ensemble_examples import gbm
+
+import simkit
+from simkit.ensemble import work
+from simkit.ensemble.chunks import LEAF
+from simkit.ensemble.run import run_ensemble
+from simkit.ensemble.work import in_order, most_in_memory, workers_of, workers_on
+from simkit.errors import NumericalError
+from simkit.machine.on_each_device import local_devices
+
+CPU = local_devices(1)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_results_come_in_order_however_long_units_take(threads):
+    """The first units take longest, so that later ones finish before them."""
+
+    def slow(unit: int) -> int:
+        time.sleep(0.02 if unit % threads == 0 else 0)
+        return unit
+
+    assert list(in_order(slow, range(20), CPU * threads)) == list(range(20))
+
+
+def test_units_run_at_the_same_time():
+    """Each waits for the other, and would wait for ever if they came one after the other."""
+    together = threading.Barrier(2, timeout=20)
+    assert len(list(in_order(lambda _: together.wait(), range(2), CPU * 2))) == 2
+
+
+def test_no_more_units_are_begun_than_memory_holds():
+    begun, most = 0, 0
+
+    def units():
+        nonlocal begun
+        for unit in range(40):
+            begun += 1
+            yield unit
+
+    for merged, _ in enumerate(in_order(lambda unit: unit, units(), CPU * 3)):
+        most = max(most, begun - merged)
+    assert begun == 40
+    assert most <= most_in_memory(3)
+
+
+def test_an_error_ends_all_in_the_order_of_the_units():
+    """The second unit's error is raised, though the third fails earlier, and later units do not begin."""
+    begun = []
+
+    def failing(unit: int) -> int:
+        begun.append(unit)
+        if unit == 1:
+            time.sleep(0.05)
+        if unit in (1, 2):
+            raise NumericalError(f"unit {unit}")
+        return unit
+
+    results = in_order(failing, range(1000), CPU * 2)
+    assert next(results) == 0
+    with pytest.raises(NumericalError, match="unit 1"):
+        next(results)
+    assert len(begun) <= most_in_memory(2)
+
+
+def test_an_interrupt_waits_for_no_unit_and_begins_no_other():
+    release, begun = threading.Event(), []
+
+    def waiting(unit: int) -> None:
+        begun.append(unit)
+        if unit:
+            release.wait(20)
+
+    results = in_order(waiting, range(100), CPU * 2)
+    next(results)
+    with pytest.raises(KeyboardInterrupt):
+        results.throw(KeyboardInterrupt)
+    assert not release.is_set()
+    release.set()
+    assert len(begun) <= most_in_memory(2)
+
+
+def test_each_worker_has_its_device_and_64_bit_types():
+    def place(_) -> tuple:
+        time.sleep(0.02)
+        x = jnp.arange(2.0)
+        return x.dtype, next(iter(x.devices()))
+
+    with jax.enable_x64(False):
+        found = list(in_order(place, range(12), local_devices(3)))
+    assert {device for _, device in found} == {*local_devices(3)}
+    assert {dtype for dtype, _ in found} == {jnp.dtype("float64")}
+
+
+@pytest.mark.parametrize(
+    ("devices", "threads", "expected"), [(1, 3, [0, 0, 0]), (2, 3, [0, 1, 0]), (3, 1, [0, 1, 2])]
+)
+def test_threads_are_dealt_to_the_devices(devices, threads, expected):
+    local = local_devices(devices)
+    assert workers_on(local, threads) == tuple(local[i] for i in expected)
+
+
+def test_unless_given_there_is_a_thread_for_each_core(monkeypatch):
+    monkeypatch.setattr(work, "usable_cores", lambda: 5)
+    assert len(workers_of(gbm(10, 1))) == 5
+    assert len(workers_of(gbm(10, 1, threads=2))) == 2
+
+
+PATHS = 3 * LEAF + 77
+STOCHASTIC = {
+    "model": {"type": "GBM", "mu": 0.05, "sigma": 0.2},
+    "initial": {"S": 100.0},
+    "time": {"t1": 1.0, "steps": 6},
+    "observe": {"digital": "S > 100"},
+    "sensitivity": {"wrt": ["model.sigma"]},
+}
+ADAPTIVE = STOCHASTIC | {"time": {"t1": 1.0, "rtol": 0.05, "atol": 0.05}}
+JUMPS = {
+    "model": {"type": "ImmigrationDeath", "alpha": 6.0, "mu": 1.0},
+    "initial": {"X": 3},
+    "time": {"t1": 1.0},
+    "solver": "DirectMethod",
+    "sensitivity": {"wrt": ["model.mu"]},
+}
+LEAPS = JUMPS | {"solver": "TauLeaping"}
+EXERCISED = {
+    "model": {"type": "GBM", "mu": 0.05, "sigma": 0.2},
+    "initial": {"S": 100.0},
+    "time": {"t1": 1.0, "steps": 4},
+    "observe": {"put": {"value": "maximum(105 - S, 0)", "early_exercise": {"basis": ["S"], "paths": 5000}}},
+}
+STUDY = {
+    "constants": {"vol": {"uniform": [0.1, 0.3]}},
+    "model": {"type": "GBM", "mu": 0.05, "sigma": "vol"},
+    "initial": {"S": 100.0},
+    "time": {"t1": 1.0, "steps": 4},
+    "observe": {"call": "maximum(S - 100, 0)"},
+    "uncertainty": {"samples": 64},
+}
+CASES = {
+    "fixed steps": (simkit.run, STOCHASTIC),
+    "adaptive steps": (simkit.run, ADAPTIVE),
+    "jumps": (simkit.run, JUMPS),
+    "leaps": (simkit.run, LEAPS),
+    "early exercise": (simkit.run, EXERCISED),
+    "derivatives": (simkit.sensitivity, STOCHASTIC),
+    "derivatives of jumps": (simkit.sensitivity, JUMPS),
+    "study": (simkit.uncertainty, STUDY),
+}
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("name", CASES)
+def test_threads_devices_and_chunks_leave_every_bit(name):
+    function, given = CASES[name]
+    given = given | {"ensemble": {"paths": 64 if name == "study" else PATHS, "seed": 3}}
+
+    def found(**settings):
+        return function(given, overrides={f"ensemble.{key}": x for key, x in settings.items()})
+
+    one = found(devices=1, threads=1)
+    for settings in (
+        {"devices": 1, "threads": 2},
+        {"devices": 1, "threads": 4, "chunk": LEAF},
+        {"devices": 4},
+        {"devices": 1, "threads": 2, "chunk": 2 * LEAF},
+    ):
+        other = found(**settings)
+        for variable in one.variables:
+            np.testing.assert_array_equal(one[variable].values, other[variable].values, f"{settings}")
+
+
+def test_a_failing_path_names_the_same_path_for_any_number_of_threads():
+    given = STOCHASTIC | {
+        "model": {"sde": {"x": {"drift": "where(x > 2.9, sqrt(-x), 0)", "noise": {"W": 1.0}}}},
+        "initial": {"x": 0.0},
+        "observe": {},
+        "ensemble": {"paths": 8 * LEAF, "seed": 3, "devices": 1, "chunk": LEAF},
+    }
+    del given["sensitivity"]
+    messages = set()
+    for threads in (1, 2, 4):
+        with pytest.raises(NumericalError) as error:
+            simkit.run(given, overrides={"ensemble.threads": threads})
+        messages.add(str(error.value))
+    assert len(messages) == 1
+
+
+def test_threads_leave_every_bit_of_an_ensemble():
+    results = [run_ensemble(gbm(PATHS, 42, threads=threads, chunk=LEAF)) for threads in (1, 2, 4)]
+    for result in results[1:]:
+        for reducer, statistics in results[0].statistics.items():
+            for name, array in statistics.items():
+                np.testing.assert_array_equal(array, result.statistics[reducer][name], name)
+        assert result.bias == results[0].bias
