@@ -10,11 +10,11 @@ import pytest
 from ensemble_examples import gbm
 
 import simkit
+from simkit import NumericalError
 from simkit.ensemble import work
 from simkit.ensemble.chunks import LEAF
 from simkit.ensemble.run import run_ensemble
 from simkit.ensemble.work import in_order, most_in_memory, workers_of, workers_on
-from simkit.errors import NumericalError
 from simkit.machine.on_each_device import local_devices
 
 CPU = local_devices(1)
