@@ -26,7 +26,7 @@ types: $(GROUPS)-dev
 	$(BIN)/pyright
 
 docs: $(GROUPS)-docs
-	$(BIN)/python -m sphinx -W -b html docs docs/_build/html
+	$(BIN)/python -m sphinx -W $(SPHINX) -b html docs docs/_build/html
 
 bench: $(GROUPS)-benchmarks
 	$(BIN)/python benchmarks

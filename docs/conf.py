@@ -18,7 +18,7 @@ release = version = __version__
 extensions = ["myst_nb", "sphinx.ext.mathjax"]
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
-# The tests run what stands on these pages; building them runs nothing.
+# The tests run the code on these pages; building them runs nothing.
 nb_execution_mode = "off"
 exclude_patterns = ["_build", "reference/tables"]
 
@@ -28,4 +28,11 @@ html_title = f"simkit {release}"
 
 def setup(app):
     app.connect("builder-inited", lambda app: generate(HERE / "reference"))
-    app.connect("builder-inited", lambda app: draw_pictures(HERE / "reference" / "pictures"))
+    app.add_config_value("draw_pictures", True, "")
+    app.connect("builder-inited", draw)
+
+
+def draw(app):
+    """The pictures of examples and models, six minutes of processor time where none is there yet."""
+    if app.config.draw_pictures:
+        draw_pictures(HERE / "reference" / "pictures")

@@ -43,7 +43,7 @@ y_1 = y + f(t, y)\,h + \tfrac12 \bigl(g(t, y) + g(t, z)\bigr) \Delta W""",
 
 
 def equation(info: SolverInfo) -> str:
-    """What stands under "Method" on a solver's page: a formula, and what its letters mean."""
+    """The section "Method" of a solver's page: a formula, and what its letters mean."""
     if info.name in OWN:
         return f"$$\n{OWN[info.name]}\n$$"
     if info.langevin:
@@ -60,8 +60,8 @@ def equation(info: SolverInfo) -> str:
     if issubclass(info.cls, diffrax.AbstractERK):
         formula = EXPLICIT if "sde" in info.problem else EXPLICIT_ODE
         return f"$$\n{formula}\n$${tableau(info.cls.tableau)}"
-    found = "Each $k_i$ is found by Newton iterations. The coefficients are in the reference."
-    return f"$$\n{IMPLICIT}\n$$\n\n{found}"
+    newton = "Each $k_i$ is computed by Newton iterations. The coefficients are in the reference."
+    return f"$$\n{IMPLICIT}\n$$\n\n{newton}"
 
 
 def tableau(coefficients: diffrax.ButcherTableau) -> str:
@@ -74,7 +74,7 @@ def tableau(coefficients: diffrax.ButcherTableau) -> str:
     last = " & ".join(["", *(number(x) for x in b)])
     columns = "c" * len(b)
     return (
-        "\n\nwith $c_i$ on the left, $a_{ij}$ beside them and $b_i$ in the last row:\n\n$$\n"
+        "\n\nwith $c_i$ on the left, $a_{ij}$ next to them and $b_i$ in the last row:\n\n$$\n"
         rf"\begin{{array}}{{c|{columns}}} {lines} \\ \hline {last} \end{{array}}" + "\n$$"
     )
 

@@ -15,9 +15,9 @@ ROWS = 400  # saved times of a model's picture
 INTRODUCTION = """\
 # Gallery
 
-Each picture is what `simkit run` draws beside the dataset, of at most 10 000 paths, from the file below it
-(`simkit uncertainty` where it has distributions);
-the files lie in `examples/`, and `simkit run examples/gallery/kepler.yaml --out kepler.zarr` makes one."""
+Each picture is drawn by `simkit run`, with at most 10 000 paths, from the file below it
+(by `simkit uncertainty` if it has distributions). The files are in `examples/`: try
+`simkit run examples/gallery/kepler.yaml --out kepler.zarr`."""
 
 
 def example_files() -> dict[str, Path]:

@@ -45,7 +45,7 @@ PROBLEMS = {
 }
 CALCULUS = {"ito": "Itô", "stratonovich": "Stratonovich", "any": "Itô and Stratonovich alike"}
 JUMPS = (
-    "It jumps beside; solvers take the part between jumps, and the loop adds the jumps of each step "
+    "Solvers integrate the equation between jumps, and the loop adds the jumps of each step "
     "([how](../../guides/jumps_and_exact_sampling.md))."
 )
 STRATONOVICH = """\
@@ -109,7 +109,7 @@ def model_page(name: str) -> str:
     fitting = ", ".join(f"[{solver}](../solvers/{solver}.md)" for solver in _fitting_solvers(model))
     parts += ["## Solvers that fit", fitting + "."]
     if issubclass(model, AbstractExactMoments):
-        parts.append("Mean and variance from fixed initial values are known and shown beside the estimates.")
+        parts.append("Exact mean and variance from fixed initial values are shown next to the estimates.")
     parts += ["## In YAML", f"```yaml\n{model_snippet(name, model)}```"]
     arguments = ", ".join(f"{key}={value}" for key, value in model.example.items())
     parts += [
@@ -156,8 +156,8 @@ def solver_page(info: SolverInfo) -> str:
     parts += ["## In YAML", f"```yaml\n{_solver_example(info)}```"]
     if info.langevin:
         parts.append(
-            "Equations in the file are not known to be of this kind; "
-            "[a class is](../../guides/add_a_model.md#underdamped-langevin-dynamics)."
+            "Equations in the file do not work with this solver; use "
+            "[a class](../../guides/add_a_model.md#underdamped-langevin-dynamics)."
         )
     return "\n\n".join(parts) + "\n"
 
@@ -193,7 +193,7 @@ def _first_lines(model: str) -> str:
 
 def models_index() -> str:
     """All models with the first sentence about each."""
-    more = "One more: [add a model](../../guides/add_a_model.md)."
+    more = "To add your own, see [add a model](../../guides/add_a_model.md)."
     parts = [f"# Models\n\nA model is a class; `type:` in YAML is its name. {more}"]
     for field, models in models_by_field(MODELS).items():
         rows = [
@@ -208,11 +208,11 @@ def models_index() -> str:
 def solvers_index() -> str:
     """All solvers with their orders, by the problems that they solve."""
     text = (
-        "`solver:` in YAML takes a name or `{type: name, option: …}`. `order` is that on ordinary equations; "
-        "`strong` and `weak` are for the most general noise that the solver takes, its page has the others. "
-        "A solver that does not fit a model is refused with the reason. Separable are equations whose first "
-        "half of the variables changes by the second half alone and the other way round, such as Hamiltonian "
-        "ones. One more: [add a solver](../../guides/add_a_solver.md)."
+        "`solver:` in YAML is a name or `{type: name, option: …}`. `order` is for ordinary equations; "
+        "`strong` and `weak` are for the most general noise of the solver, its page has the others. "
+        "A solver that does not fit a model is refused with the reason. Equations are separable if the first "
+        "half of the variables changes depending on the second half only, and vice versa, as in Hamiltonian "
+        "systems. To add your own, see [add a solver](../../guides/add_a_solver.md)."
     )
     parts = [f"# Solvers\n\n{text}"]
     for problems, solvers in solvers_by_problem(SOLVERS.values()).items():
@@ -239,7 +239,7 @@ def functions_table() -> str:
     ]
     return (
         f"## Functions\n\n{table(('function', 'what'), plain)}\n\n"
-        "## Path functionals\n\nIn observables only, and not inside one another.\n\n"
+        "## Path functionals\n\nThey are for observables only, and cannot be nested.\n\n"
         f"{table(('functional', 'what'), along)}\n"
     )
 
@@ -264,14 +264,14 @@ def closed_forms_list() -> str:
 
 def _fitting_solvers(model) -> list[str]:
     network = model(**model.example)
-    found = []
+    fitting = []
     for name in SOLVERS:
         problem = network
         if isinstance(network, AbstractReactionNetwork) and takes_langevin(Solver(type=name)):
             problem = ChemicalLangevin(network)
         if _fits(make_solver(name), problem):
-            found.append(name)
-    return found
+            fitting.append(name)
+    return fitting
 
 
 def _fits(solver, problem) -> bool:

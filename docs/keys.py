@@ -7,26 +7,26 @@ from simkit_physics import MODELS
 from simkit_physics.sized import is_sized
 from tables import table
 
-from simkit.experiments.experiment import Experiment
+from simkit.config.settings import Experiment
 from simkit.schema import experiment_schema
 
 INTRODUCTION = """\
 # YAML keys
 
 An experiment has the keys below; `model`, `initial` and `time` are required. A key that is not listed is an
-error, and so is a key given twice. Wherever a number is expected an [expression](expressions.md) of the
-constants may stand, but in whole numbers such as `steps`, `paths` and `seed`, which are plain numbers.
+error, and so is a key given twice. Numbers may be [expressions](expressions.md) of the constants, except
+integers such as `steps`, `paths` and `seed`, which are plain numbers.
 
-Numbers are those of YAML 1.2, so `1e-3` is a number; a number in quotes is refused. Anchors (`&`) and aliases
-(`*`) work; tags (`!`), merge keys (`<<`) and a second document are refused. A file has at most a million
-characters. Inside `{}` and `[]` a comma between parentheses belongs to the expression, as in
+Numbers follow YAML 1.2, so `1e-3` is a number; a number in quotes is refused. Anchors (`&`) and aliases
+(`*`) work; tags (`!`), merge keys (`<<`) and a second document are refused. A file may have up to a million
+characters. Inside `{}` and `[]` a comma in parentheses belongs to the expression, as in
 `{call: maximum(S - K, 0)}`.
 
 `time` has either `steps`, or `rtol` and `atol` for adaptive steps, of
 [ordinary](../guides/adaptive_odes.md) and of [stochastic](../guides/adaptive_sdes.md) equations; the keys
-below them in its table go with the latter. Solvers of the jump process of a
-[reaction network](../guides/reaction_networks.md) take none of them, but for `max_steps`.
-`curves` and `events` have a [guide](../guides/time_and_events.md) of their own.
+below them in its table are for adaptive steps. Solvers of the jump process of a
+[reaction network](../guides/reaction_networks.md) use only `max_steps`.
+`curves` and `events` have their own [guide](../guides/time_and_events.md).
 
 `simkit schema` prints the same as JSON Schema, for editors."""
 
@@ -35,7 +35,7 @@ SECTIONS = {  # definition in the schema: heading
     "Ensemble": "ensemble",
     "Save": "save",
     "ObservableSettings": "observe: one observable",
-    "DerivedSettings": "derived: one figure made of means",
+    "DerivedSettings": "derived: one quantity derived from means",
     "EarlyExercise": "observe: early exercise",
     "CurveSettings": "curves: one curve",
     "EventSettings": "events: one event",
@@ -70,9 +70,9 @@ def yaml_page() -> str:
     names = ", ".join(f"[{name}](models/{name}.md)" for name in MODELS)
     parts += [
         "## model: by name",
-        f"`type` and the model's parameters: {names}. All parameters are required. Where they are numbered, "
-        "as `m1`, `m2`, …, the key `m` has the value of all, or a list of them. `size` is how many parts "
-        f"{', '.join(name for name, model in MODELS.items() if is_sized(model))} have.",
+        f"`type` and the model's parameters: {names}. All parameters are required. For numbered "
+        "ones, `m1`, `m2`, …, the key `m` has one value for all, or a list. `size` is the number of parts of "
+        f"{', '.join(name for name, model in MODELS.items() if is_sized(model))}.",
         "```yaml\nmodel: {type: GBM, mu: 0.05, sigma: 0.2}\n```",
     ]
     for name, heading in SECTIONS.items():

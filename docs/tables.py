@@ -15,8 +15,8 @@ def linked(text: str) -> str:
     return re.sub(r"doi:(10\.\d{4,}/[^\s,;]+)", _link, text)
 
 
-def _link(found: re.Match) -> str:
-    doi = found[1]
+def _link(match: re.Match) -> str:
+    doi = match[1]
     tail = ""
     while doi[-1] in ".:" or (doi[-1] == ")" and doi.count(")") > doi.count("(")):
         doi, tail = doi[:-1], doi[-1] + tail

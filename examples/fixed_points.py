@@ -1,4 +1,4 @@
-"""Five ways to one fixed point, and a picture of how fast they get there: `python examples/fixed_points.py`.
+"""Five ways to one fixed point, and a picture of their convergence: `python examples/fixed_points.py`.
 
 The ground state of a Bose–Einstein condensate in a trap (Gross & Pitaevskii 1961): particles that repel each
 other spread out in the potential x^2/2 + x^3/20 + g n, to which their own density n adds, and whose lowest

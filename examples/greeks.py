@@ -1,4 +1,4 @@
-"""The Greeks of greeks.yaml from Python, and which estimator each is by: `python examples/greeks.py`."""
+"""The Greeks of greeks.yaml from Python, with the estimator of each: `python examples/greeks.py`."""
 
 from pathlib import Path
 

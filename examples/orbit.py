@@ -1,4 +1,4 @@
-"""Planets on orbits of their own, each by the integrator that suits its energy: `python examples/orbit.py`.
+"""Planets on different orbits, each with an integrator that suits its energy: `python examples/orbit.py`.
 
 They start at one place at different speeds. The slow ones fall close to the sun and take Yoshida's method of
 order 6, the fast ones the leapfrog: one compiled program, the choice made inside it. Draws orbit.png.

@@ -25,6 +25,7 @@ from simkit_solvers.methods.jump.jump_method import (
 from simkit_solvers.problems.problem import AbstractSDE
 from simkit_solvers.random.brownian_tree import BrownianTree
 
+from simkit.ensemble.chunks import GROUP, JUMP_GROUP, STOCHASTIC_GROUP
 from simkit.ensemble.initial import given_value
 from simkit.ensemble.simulation import StepCounts
 
@@ -42,9 +43,7 @@ REMEDIES = {
 class AbstractStepping(abc.ABC):
     """The paths of a grid.
 
-    `group` paths go on under one `vmap` and wait for the slowest of them, None of a grid where all end
-    together: fewer wait less, and take longer a step. There are two groups or more in the fewest lanes, since
-    the compiler takes a loop of one apart, and bits may differ.
+    `group` paths go on under one `vmap` and wait for the slowest of them; None where all end together.
     """
 
     grid: Any
@@ -140,7 +139,7 @@ class AbstractTolerances(AbstractStepping):
 class Tolerances(AbstractTolerances):
     """Of ordinary equations."""
 
-    group = 32
+    group = GROUP
     too_short = "too short for the clock; the solution may be infinite there"
 
     def run(self, program, inputs, problem, y0, grid, observer, path):
@@ -150,7 +149,7 @@ class Tolerances(AbstractTolerances):
 class StochasticTolerances(AbstractTolerances):
     """Of stochastic equations."""
 
-    group = 8  # whose numbers of steps differ more
+    group = STOCHASTIC_GROUP
     too_short = "shorter than halving gives"
 
     def run(self, program, inputs, problem, y0, grid, observer, path):
@@ -161,7 +160,7 @@ class StochasticTolerances(AbstractTolerances):
 class Events(AbstractStepping):
     """The events of a reaction network, or leaps over many of them."""
 
-    group = 32  # an event is short: so many share the loop's own cost
+    group = JUMP_GROUP
     words = "events as they come"
     remedy = "Take another solver"
     whole = True

@@ -11,6 +11,7 @@ from .derivatives.jump_sensitivity import weak_derivative as weak_derivative
 from .derivatives.ode_gradient import ode_gradient as ode_gradient
 from .derivatives.reversible import end_state as end_state
 from .derivatives.stationary import stationary_derivative as stationary_derivative
+from .derivatives.transition_scores import WithScores as WithScores
 from .grids.adaptive_grid import AdaptiveGrid as AdaptiveGrid
 from .grids.adaptive_grid import Tolerances as Tolerances
 from .grids.grid import Grid as Grid
@@ -65,6 +66,7 @@ from .numerics.scalar import Scalar as Scalar
 from .numerics.self_adjoint import self_adjoint as self_adjoint
 from .numerics.square_root import sqrt_positive as sqrt_positive
 from .problems.calculus import in_calculus as in_calculus
+from .problems.curve import AbstractTimeFunction as AbstractTimeFunction
 from .problems.curve import Curve as Curve
 from .problems.directions import Along as Along
 from .problems.directions import Direction as Direction
@@ -73,6 +75,7 @@ from .problems.hamiltonian import AbstractHamiltonian as AbstractHamiltonian
 from .problems.jump_diffusion import AbstractJumpDiffusion as AbstractJumpDiffusion
 from .problems.langevin import AbstractOverdampedLangevin as AbstractOverdampedLangevin
 from .problems.langevin import AbstractUnderdampedLangevin as AbstractUnderdampedLangevin
+from .problems.marks import AbstractMarks as AbstractMarks
 from .problems.marks import DoubleExponentialMarks as DoubleExponentialMarks
 from .problems.marks import NormalMarks as NormalMarks
 from .problems.noise_check import check_noise as check_noise

@@ -1,5 +1,6 @@
 """One path and its derivatives along directions, in the loop of `integrate`."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,14 +13,13 @@ from simkit_solvers.derivatives.smoothed_run import SmoothedRun
 from simkit_solvers.derivatives.smoothing import Smoothing
 from simkit_solvers.grids.grid import Grid
 from simkit_solvers.loops.blocks import method_of, strong
-from simkit_solvers.loops.integrate import driven_by, integrate_run
-from simkit_solvers.loops.path_run import PathRun, event_steps
+from simkit_solvers.loops.integrate import integrate_run
+from simkit_solvers.loops.path_run import path_run
 from simkit_solvers.loops.reverse_pass import REVERSE_BYTES
 from simkit_solvers.problems.directions import Along, Direction, Release
-from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
 from simkit_solvers.problems.observe import AbstractObserver
 from simkit_solvers.problems.problem import AbstractODE
-from simkit_solvers.problems.schedule import prepared, schedule_of
+from simkit_solvers.problems.schedule import prepared
 from simkit_solvers.random.noise import AbstractNoise
 
 
@@ -71,7 +71,8 @@ def integrate_along_twice(
 
     def moving(run):
         def begun(problem, observer, t0, dt, first):
-            plain = run._replace(problem=prepared(problem), observer=observer, t0=t0, dt=dt)
+            model: Any = prepared(problem)
+            plain = dataclasses.replace(run, problem=model, observer=observer, t0=t0, dt=dt)
             return SmoothedRun.along(plain, problem, (first,), smoothings[0])
 
         given = problem, observer, run.t0, run.dt, first
@@ -92,12 +93,9 @@ def check_released(
     release: Release | Smoothing,
 ) -> None:
     """Raises what `integrate_along` raises of one step, `NoDensityError` among it, without its loop."""
-    stepper, components, group, _, dtype = method_of(problem, solver, y0, grid, noise, released=True)
-    jumps, schedule = isinstance(problem, AbstractJumpDiffusion), schedule_of(problem)
-    t0, dt = jnp.asarray(grid.t0, dtype), jnp.asarray(grid.dt, dtype)
-    plain = PathRun(prepared(problem), stepper, observer, noise if components else None, t0, dt)
-    tables = () if schedule is None else event_steps(schedule, grid)
+    method = method_of(problem, solver, y0, grid, noise, released=True)
+    plain, tables = path_run(problem, method, grid, noise, observer)
     kind: Any = SmoothedRun if isinstance(release, Smoothing) else MovingRun
     run = kind.along(plain, problem, tuple(directions), release)
     start = jax.tree.map(strong, run.start(y0, tables))
-    run.settled(start, *driven_by(run, stepper, components, jumps, jnp.uint32(0), group)[0], tables)
+    run.settled(start, *method.driving(run.noise, jnp.uint32(0), method.group)[0], tables)

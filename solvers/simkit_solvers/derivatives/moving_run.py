@@ -1,14 +1,17 @@
 """One path and its derivatives, as the fixed-grid loop steps through them."""
 
+import abc
+import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jaxtyping import PyTree
 
-from simkit_solvers.loops.path_run import PathRun, advanced_once, row_once
+from simkit_solvers.loops.path_run import AbstractRun, PathRun, Tables, Words, advanced_once, row_once
 from simkit_solvers.problems.directions import (
     Along,
     Direction,
@@ -21,7 +24,9 @@ from simkit_solvers.problems.directions import (
     released,
     share,
 )
+from simkit_solvers.problems.problem import AbstractODE
 from simkit_solvers.problems.schedule import prepared
+from simkit_solvers.random.noise import Draw
 
 
 def still_or_moving(changes: tuple, after: Callable[[tuple], tuple], carry) -> tuple:
@@ -36,11 +41,14 @@ def still_or_moving(changes: tuple, after: Callable[[tuple], tuple], carry) -> t
         changes = tuple(filled(change, like, carry) for change, like in zip(changes, wider, strict=True))
 
 
-def changes_along(run: PathRun, problem, directions: tuple[Direction, ...]) -> tuple[PathRun, ...]:
+def changes_along(
+    run: PathRun, problem: AbstractODE, directions: tuple[Direction, ...]
+) -> tuple[PathRun, ...]:
     """The derivatives of a run of a problem along directions."""
     still = jax.tree.map(lambda _: None, run)
     return tuple(
-        still._replace(
+        dataclasses.replace(
+            still,
             problem=eqx.filter_jvp(prepared, (problem,), (each.problem,))[1],
             observer=each.observer,
             t0=each.t0,
@@ -50,51 +58,16 @@ def changes_along(run: PathRun, problem, directions: tuple[Direction, ...]) -> t
     )
 
 
-def begun(run, changes: tuple, starts: tuple, y0, tables) -> tuple[Any, tuple]:
-    """What a run carries at step 0, and the derivatives of that along each change."""
+class AbstractMovingRun(AbstractRun):
+    """A run and its derivative along each direction, which are carried along.
 
-    def begin(run, y0):
-        return run.start(y0, tables)
-
-    moves = zip(changes, starts, strict=True)
-    return begin(run, y0), tuple(eqx.filter_jvp(begin, (run, y0), move)[1] for move in moves)
-
-
-def like_before(after: Moving, before: Moving) -> Moving:
-    """What a step gives with the same derivatives as before it; None stays None."""
-    pairs = zip(after.changes, before.changes, strict=True)
-    return after._replace(changes=tuple(filled(change, like, after.carry) for change, like in pairs))
-
-
-def rows_along(kept: Callable, run, changes: tuple, carried: Moving) -> tuple[dict, tuple[dict, ...]]:
-    """The rows that `kept` gives of a run and what it carries, and their derivatives."""
-    given = run, carried.carry
-    rows = kept(*given)
-    real = jax.tree.map(lambda x: x if eqx.is_inexact_array(x) else None, rows)
-    moves = zip(changes, carried.changes, strict=True)
-    return rows, tuple(filled(eqx.filter_jvp(kept, given, move)[1], real, rows) for move in moves)
-
-
-class MovingRun(NamedTuple):
-    """A run and its derivative along each direction, which ride along; methods as those of `PathRun`.
-
-    `every` says within how many steps each derivative is released, and is empty where none is.
+    `changes` are the derivatives of the run, `starts` those of its initial state.
     """
 
-    run: PathRun
-    changes: tuple[PathRun, ...]
-    every: tuple[Any, ...]
-    starts: tuple[Any, ...]
-    driven: tuple[int, ...] = ()
-
-    @staticmethod
-    def along(
-        run: PathRun, problem, directions: tuple[Direction, ...], release: Release | None
-    ) -> "MovingRun":
-        """The run of a problem along directions."""
-        changes = changes_along(run, problem, directions)
-        every = () if release is None else (interval(release.every),) * len(directions)
-        return MovingRun(run, changes, every, tuple(each.y0 for each in directions))
+    run: eqx.AbstractVar[AbstractRun]
+    changes: eqx.AbstractVar[tuple[Any, ...]]
+    starts: eqx.AbstractVar[tuple[Any, ...]]
+    carries_derivatives = True
 
     @property
     def noise(self):
@@ -106,23 +79,86 @@ class MovingRun(NamedTuple):
         """The step."""
         return self.run.dt
 
+    @property
+    def problem(self):
+        """What is solved."""
+        return self.run.problem
+
+    def with_problem(self, problem):
+        return dataclasses.replace(self, run=self.run.with_problem(problem))
+
+    @abc.abstractmethod
+    def stepped(self, carry: Moving, k: jax.Array, draw: Draw, words: Words | None, tables: Tables) -> Moving:
+        """The path, its derivatives and the weights after step `k`; None for what the step makes zero."""
+
+    def step(self, carry, k, draw, words, tables):
+        after = self.stepped(carry, k, draw, words, tables)
+        pairs = zip(after.changes, carry.changes, strict=True)
+        return after._replace(changes=tuple(filled(change, like, after.carry) for change, like in pairs))
+
+    def begun(self, y0: PyTree, tables: Tables) -> tuple[PyTree, tuple[PyTree, ...]]:
+        """What the run carries at step 0, and the derivatives of that."""
+
+        def begin(run, y0):
+            return run.start(y0, tables)
+
+        moves = zip(self.changes, self.starts, strict=True)
+        return begin(self.run, y0), tuple(eqx.filter_jvp(begin, (self.run, y0), move)[1] for move in moves)
+
+    def rows_along(self, kept: Callable, carry: Moving) -> tuple[dict, tuple[dict, ...]]:
+        """The rows that `kept` gives of the run and what it carries, and their derivatives."""
+        given = self.run, carry.carry
+        rows = kept(*given)
+        real = jax.tree.map(lambda x: x if eqx.is_inexact_array(x) else None, rows)
+        moves = zip(self.changes, carry.changes, strict=True)
+        return rows, tuple(filled(eqx.filter_jvp(kept, given, move)[1], real, rows) for move in moves)
+
+    def stepping(self):
+        changes = tuple(each.stepping() for each in self.changes)
+        return dataclasses.replace(self, run=self.run.stepping(), changes=changes, starts=())
+
+    def per_path(self):
+        return dataclasses.replace(self, run=self.run.per_path())
+
+
+class MovingRun(AbstractMovingRun):
+    """A run and its derivatives, all of which are pathwise unless they are released.
+
+    `every` says within how many steps each derivative is released, and is empty where none is; `driven` are
+    the positions of the variables that noise drives.
+    """
+
+    run: PathRun
+    changes: tuple[PathRun, ...]
+    every: tuple[Any, ...]
+    starts: tuple[Any, ...]
+    driven: tuple[int, ...] = ()
+
+    @staticmethod
+    def along(
+        run: PathRun, problem: AbstractODE, directions: tuple[Direction, ...], release: Release | None
+    ) -> "MovingRun":
+        """The run of a problem along directions."""
+        changes = changes_along(run, problem, directions)
+        every = () if release is None else (interval(release.every),) * len(directions)
+        return MovingRun(run, changes, every, tuple(each.y0 for each in directions))
+
     def start(self, y0, tables):
-        """As of the run; all derivatives are kept in the path and none is released."""
-        carry, changes = begun(self.run, self.changes, self.starts, y0, tables)
+        carry, changes = self.begun(y0, tables)
         return Moving(carry, changes, tuple(jnp.zeros_like(self.dt) for _ in self.every))
 
     def settled(self, start: Moving, draw, words, tables) -> tuple["MovingRun", Moving]:
-        """Ready for a loop: which variables noise drives, and what is carried of the derivatives.
+        """Which variables noise drives, and what is carried of the derivatives.
 
         That is None where no step makes anything but zero. Raises `NoDensityError` with the reason where
         derivatives cannot be released.
         """
         k = jnp.uint32(0)
-        run = self
+        run: MovingRun = self
         if self.every:
             drifts = [self._drifts(start, i, k, draw) for i in range(len(self.changes))]
             every = tuple(1 if drift else each for drift, each in zip(drifts, self.every, strict=True))
-            run = self._replace(driven=self._driven(start.carry, k, draw), every=every)
+            run = dataclasses.replace(self, driven=self._driven(start.carry, k, draw), every=every)
 
         def after(changes):
             carried = start._replace(changes=changes)
@@ -185,12 +221,8 @@ class MovingRun(NamedTuple):
                 if moved is not None:
                     raise NoDensityError(f"jumps or events of {name} depend on it, which no noise drives")
 
-    def step(self, carried: Moving, k, draw, words, tables):
-        """The path, its derivatives and the weights after step `k`; None stays None."""
-        return like_before(self.stepped(carried, k, draw, words, tables), carried)
-
     def stepped(self, carried: Moving, k, draw, words, tables, weighed: bool = True) -> Moving:
-        """The same, with None for whatever this step makes zero; `weighed` is whether weights are wanted."""
+        """As of any such run; `weighed` is whether weights are wanted."""
         y, state, acc = carried.carry
 
         def advance(W, run=self.run, y=y, state=state):
@@ -228,21 +260,7 @@ class MovingRun(NamedTuple):
         )
         return Moving(finish(*now), changes, tuple(weights))
 
-    def row(self, carried: Moving, k):
-        """The rows of the path, their derivatives and the weights."""
-
-        def kept(run, carry):
-            return row_once(run, carry, k)
-
-        rows, changes = rows_along(kept, self.run, self.changes, carried)
+    def row(self, carried, k):
+        rows, changes = self.rows_along(lambda run, carry: row_once(run, carry, k), carried)
         weights = carried.weights or tuple(jnp.zeros_like(self.run.dt) for _ in changes)
         return Along(rows, changes, weights)
-
-    def stepping(self):
-        """What a step reads of it."""
-        changes = tuple(each.stepping() for each in self.changes)
-        return self._replace(run=self.run.stepping(), changes=changes, starts=())
-
-    def per_path(self):
-        """The same for a reverse pass."""
-        return self._replace(run=self.run.per_path())

@@ -1,26 +1,21 @@
 """One path and its derivatives, smoothed where values jump, as the fixed-grid loop steps through them."""
 
+import dataclasses
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from simkit_solvers.derivatives.moving_run import (
-    begun,
-    changes_along,
-    like_before,
-    rows_along,
-    still_or_moving,
-)
+from simkit_solvers.derivatives.moving_run import AbstractMovingRun, changes_along, still_or_moving
 from simkit_solvers.derivatives.smoothing import Smoothing, left_of, shifts_and_gains, shifts_of
 from simkit_solvers.loops.path_run import PathRun, row_once, stepped_once
 from simkit_solvers.problems.directions import Along, Direction, Moving, NoDensityError, interval
 
 
-class SmoothedRun(NamedTuple):
-    """A run and its derivative along each direction, which ride along; methods as those of `PathRun`.
+class SmoothedRun(AbstractMovingRun):
+    """A run and its derivatives, smoothed where values jump.
 
     The run may be such a run itself, of one direction: that gives second derivatives.
     """
@@ -44,35 +39,19 @@ class SmoothedRun(NamedTuple):
         """The run with its derivatives, by direction, and those of its initial state."""
         return SmoothedRun(run, changes, smoothing.edges, tuple(map(interval, smoothing.every)), starts)
 
-    @property
-    def noise(self):
-        """The path's driver."""
-        return self.run.noise
-
-    @property
-    def dt(self):
-        """The step."""
-        return self.run.dt
-
-    @property
-    def problem(self):
-        """What is solved."""
-        return self.run.problem
-
     def start(self, y0, tables):
-        """As of the run."""
-        carry, changes = begun(self.run, self.changes, self.starts, y0, tables)
+        carry, changes = self.begun(y0, tables)
         return Moving(carry, changes, tuple(jnp.zeros_like(self.dt) for _ in changes))
 
     def settled(self, start: Moving, draw, words, tables) -> tuple["SmoothedRun", Moving]:
-        """Ready for a loop: what is carried of the derivatives is None where no step makes anything but zero.
+        """What is carried of the derivatives: None where no step makes anything but zero.
 
         Raises `NoDensityError` where no normal of a step moves what is compared.
         """
         k, run = jnp.uint32(0), self
         if isinstance(self.run, SmoothedRun):
             inner, carry = self.run.settled(start.carry, draw, words, tables)
-            run, start = self._replace(run=inner), start._replace(carry=carry)
+            run, start = dataclasses.replace(self, run=inner), start._replace(carry=carry)
         run._refuse(start, k, draw, words, tables)
 
         def after(changes):
@@ -98,19 +77,14 @@ class SmoothedRun(NamedTuple):
         y, _, acc = carry
         return self.edges(run.observer, run.after(k), acc, k, run.time(k), y)
 
-    def step(self, carried: Moving, k, draw, words, tables):
-        """The path, its derivatives and the weights after step `k`; None stays None."""
-        return like_before(self.stepped(carried, k, draw, words, tables), carried)
-
     def stepped(self, carried: Moving, k, draw, words, tables) -> Moving:
-        """The same, with None for whatever this step makes zero."""
         normals = tuple(z.astype(self.dt.dtype) for z in draw.W)
         end = self._end(k, draw, words, tables)
         now = end(draw.W, self.run, carried.carry)
         left = tuple(left_of(every, k + jnp.uint32(1), self.dt.dtype) for every in self.every)
 
         def compared(W, run, carry):
-            return self._replace(run=run).near(end(W, run, carry), k + jnp.uint32(1))
+            return dataclasses.replace(self, run=run).near(end(W, run, carry), k + jnp.uint32(1))
 
         moves = list(zip(self.changes, carried.changes, strict=True))
 
@@ -164,14 +138,5 @@ class SmoothedRun(NamedTuple):
             (change,), (weight,) = found.changes, found.weights
             return {name: found.rows[name] * weight + x for name, x in change.items()}
 
-        rows, changes = rows_along(kept, self.run, self.changes, carried)
+        rows, changes = self.rows_along(kept, carried)
         return Along(rows, changes, carried.weights)
-
-    def stepping(self):
-        """What a step reads of it."""
-        changes = tuple(each.stepping() for each in self.changes)
-        return self._replace(run=self.run.stepping(), changes=changes, starts=())
-
-    def per_path(self):
-        """The same for a reverse pass."""
-        return self._replace(run=self.run.per_path())

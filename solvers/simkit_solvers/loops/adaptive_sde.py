@@ -11,22 +11,26 @@ differential equations, doi:10.1137/S0036139995286515; Foster & Jelinčič (2024
 adaptive approximations for stochastic differential equations, doi:10.48550/arXiv.2311.14201.
 """
 
+import functools
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import equinox.internal as eqxi
 import jax
 import jax.numpy as jnp
+from jaxtyping import PyTree
 
 from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
-from simkit_solvers.loops.adaptive import AdaptiveRun, where_reached
+from simkit_solvers.loops.adaptive_run import AdaptiveRun, where_reached
 from simkit_solvers.loops.compensated import AbstractCompensatedStep, compensated
 from simkit_solvers.loops.first_hold import rows_along
 from simkit_solvers.loops.step import AbstractStepper, stepper_for
+from simkit_solvers.loops.tree_intervals import Interval
 from simkit_solvers.methods.model_solver import AbstractModelSolver
 from simkit_solvers.methods.registry import check_solver, info_of
 from simkit_solvers.methods.switched import Switched
 from simkit_solvers.numerics.scopes import STEPS
+from simkit_solvers.numerics.tree_where import tree_where
 from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
 from simkit_solvers.problems.observe import AbstractObserver
 from simkit_solvers.problems.problem import AbstractSDE
@@ -38,25 +42,12 @@ GROWTH = 1.5  # of a step's error with its length, as a power: the least, that o
 HOPELESS = 2.0  # expected errors above this are not tried; from 1 to 4 it makes little difference
 
 
-class _Node(NamedTuple):
-    """The interval to try next: number `index` of $2^{level}$ in a coarse interval, with its normals.
-
-    `pending` are the normals of the right halves that wait, one at most at each level.
-    """
-
-    interval: jax.Array
-    level: jax.Array
-    index: jax.Array
-    whole: Draw
-    pending: Draw
-
-
 class _State(NamedTuple):
     """What a path's loop carries; `lost` is what rounding has taken from `y`, and empty in float64."""
 
     y: Any
     lost: Any
-    node: _Node
+    interval: Interval
     accepted: jax.Array
     rejected: jax.Array
     failed: jax.Array
@@ -73,6 +64,20 @@ class _Run(NamedTuple):
     start: jax.Array
     length: jax.Array
     per_row: jax.Array
+
+    def root(self, interval: jax.Array) -> Draw:
+        """The normals of a coarse interval."""
+        components, areas = len(self.problem.Noise._fields), self.stepper.areas
+        normals = self.tree.root(components, areas, interval)
+        return jax.tree.map(lambda z: z.astype(self.start.dtype), normals)
+
+    def first_half(self, interval: Interval) -> tuple[jax.Array, jax.Array]:
+        """When the first half of an interval begins, and its length."""
+        dtype = self.start.dtype
+        count = (jnp.uint32(1) << interval.level).astype(dtype)
+        h = self.length / (2 * count)
+        t = self.start + interval.coarse.astype(dtype) * self.length + 2 * interval.index.astype(dtype) * h
+        return t, h
 
 
 def integrate_adaptive_sde(
@@ -166,7 +171,7 @@ def _integrate(problem: AbstractSDE, solver, y0, grid: AdaptiveGrid, tree, obser
     def with_loop(differentiable):
         def run(numbers):
             problem, stepper, tree, grid, y0 = eqx.combine(numbers, others)
-            return _loop(_begun(prepared(problem), stepper, tree, grid, dtype), y0, levels, differentiable)
+            return _loop(_run_of(prepared(problem), stepper, tree, grid, dtype), y0, levels, differentiable)
 
         return run
 
@@ -180,18 +185,12 @@ def _integrate(problem: AbstractSDE, solver, y0, grid: AdaptiveGrid, tree, obser
     states, accepted, rejected, done = run(numbers)
     problem, _, _, grid, y0 = given
     start, span = jnp.asarray(grid.t0, dtype), jnp.asarray(grid.span, dtype)
-    times = start + jnp.arange(grid.rows, dtype=dtype) / grid.points * span
-    if observer.stops is None:
-        acc = observer.init(just_after(problem, start, start, span), start, y0)
-        rows = jax.vmap(lambda t, y: observer.row(just_after(problem, t, start, span), acc, t, y))(
-            times, states
-        )
-    else:
+    times = jnp.arange(grid.rows, dtype=dtype) / grid.points * span
 
-        def at(t):
-            return just_after(problem, start + t, start, span)
+    def at(t):
+        return just_after(problem, start + t, start, span)
 
-        rows = rows_along(observer, at, start, times - start, states, (), slice(None))
+    rows = rows_along(observer, at, start, times, states, (), slice(None))
     there = jnp.arange(grid.rows, dtype=jnp.int32) <= done.row
     rows = where_reached(there, rows)
     return AdaptiveRun(rows, accepted, rejected, start + done.time)
@@ -204,7 +203,7 @@ class _Done(NamedTuple):
     time: jax.Array
 
 
-def _begun(problem, stepper, tree, grid, dtype) -> _Run:
+def _run_of(problem, stepper, tree, grid, dtype) -> _Run:
     saved = jnp.asarray(grid.span, dtype) / grid.points
     per_row = jnp.ones((), dtype)
     if grid.first_step is not None:
@@ -215,83 +214,84 @@ def _begun(problem, stepper, tree, grid, dtype) -> _Run:
     return _Run(problem, stepper, tree, grid, start, saved / per_row, per_row.astype(jnp.uint32))
 
 
-def _loop(run: _Run, y0, levels: int, differentiable: bool):
-    grid, dtype = run.grid, run.start.dtype
+def _loop(run: _Run, y0: PyTree, levels: int, differentiable: bool):
+    """The states at the saved times, the trials accepted and rejected, and how far the path came."""
+    grid, dtype, none = run.grid, run.start.dtype, jnp.int32(0)
     intervals = jnp.uint32(grid.points) * run.per_row
-    components, areas = len(run.problem.Noise._fields), run.stepper.areas
-
     is_compensated = isinstance(run.stepper, AbstractCompensatedStep)
     start = y0, jax.tree.map(jnp.zeros_like, y0) if is_compensated else ()
 
-    def root(interval) -> Draw:
-        return jax.tree.map(lambda z: z.astype(dtype), run.tree.root(components, areas, interval))
-
     def unfinished(state: _State):
         trials = state.accepted + state.rejected
-        return (state.node.interval < intervals) & ~state.failed & (trials < grid.max_steps)
+        return (state.interval.coarse < intervals) & ~state.failed & (trials < grid.max_steps)
 
-    @jax.named_scope(STEPS)
-    def body(state: _State) -> _State:
-        here, node = (state.y, state.lost), state.node
-        left, right = run.tree.halves(node.whole, node.interval, node.level, node.index)
-        count = (jnp.uint32(1) << node.level).astype(dtype)
-        h = run.length / (2 * count)
-        t = run.start + node.interval.astype(dtype) * run.length + 2 * node.index.astype(dtype) * h
-        coarse, _ = _step(run, t, 2 * h, here, node.whole)
-        fine = _two_steps(run, t, here, h, left, right)
-        error = _error(grid, state.y, coarse, fine[0])
-        accept = error <= 1
-        if differentiable:
-            # A trial that is not kept may have infinite derivatives, and zero times these would be NaN: a
-            # tiny step from the start is differentiated in its place.
-            tiny = (start, run.length * 2.0**-FEWEST_LEVELS, *jax.tree.map(jnp.zeros_like, (left, right)))
-            safe = _where(accept, (here, h, left, right), jax.lax.stop_gradient(tiny))
-            fine = _two_steps(run, t, *safe)
-        y, lost = _where(accept, fine, here)
-        after, done = _after(node)
-        down = _below(node, left, right)
-        node = _where(accept, after._replace(whole=_where(done, root(after.interval), after.whole)), down)
-        # By the error just seen, the next interval may be too long to be worth a trial.
-        longer = state.node.level.astype(dtype) - node.level.astype(dtype)
-        hopeless = (error * jnp.exp2(GROWTH * longer) > HOPELESS) & (node.level < levels - 1)
-        halves = run.tree.halves(node.whole, node.interval, node.level, node.index)
-        node = _where(hopeless, _below(node, *halves), node)
-        row = (node.interval // run.per_row).astype(jnp.int32)
-        saves = accept & done & (node.interval % run.per_row == 0)
-        rows = [
-            kept.at[row].set(x, pred=saves) for kept, x in zip(state.rows, jax.tree.leaves(y), strict=True)
-        ]
-        return _State(
-            y,
-            lost,
-            node,
-            state.accepted + accept.astype(jnp.int32),
-            state.rejected + (~accept).astype(jnp.int32),
-            ~accept & (state.node.level >= levels - 1),
-            rows,
-        )
-
-    zero = jnp.uint32(0)
-    whole = root(zero)
-    node = _Node(zero, zero, zero, whole, jax.tree.map(lambda z: jnp.zeros(levels, dtype), whole))
+    interval = Interval.first(run.root(jnp.uint32(0)), levels)
     rows = [jnp.zeros((grid.rows, *y.shape), dtype).at[0].set(y) for y in jax.tree.leaves(y0)]
-    none = jnp.int32(0)
-    state = _State(*start, node, none, none, jnp.zeros((), bool), rows)
     end = eqxi.while_loop(
         unfinished,
-        body,
-        state,
+        functools.partial(_after_trial, run, levels, start if differentiable else None),
+        _State(*start, interval, none, none, jnp.zeros((), bool), rows),
         max_steps=grid.max_steps if differentiable else None,
         buffers=lambda state: state.rows,
         kind="bounded" if differentiable else "lax",
     )
-    node = end.node
-    part = node.index.astype(dtype) / (jnp.uint32(1) << node.level).astype(dtype)
-    time = (node.interval.astype(dtype) + part) * run.length
-    time = jnp.where(node.interval == intervals, jnp.asarray(grid.span, dtype), time)
-    reached = _Done((node.interval // run.per_row).astype(jnp.int32), time)
+    interval = end.interval
+    part = interval.index.astype(dtype) / (jnp.uint32(1) << interval.level).astype(dtype)
+    time = (interval.coarse.astype(dtype) + part) * run.length
+    time = jnp.where(interval.coarse == intervals, jnp.asarray(grid.span, dtype), time)
+    reached = _Done((interval.coarse // run.per_row).astype(jnp.int32), time)
     rows = jax.tree.unflatten(jax.tree.structure(y0), end.rows)
     return rows, end.accepted, end.rejected, reached
+
+
+@jax.named_scope(STEPS)
+def _after_trial(run: _Run, levels: int, safe_start, state: _State) -> _State:
+    """One step over the next interval against two over its halves.
+
+    With `safe_start`, a state and what rounding has taken from it, the trial is to be differentiated.
+    """
+    here, interval = (state.y, state.lost), state.interval
+    halves = run.tree.halves(interval.whole, interval.coarse, interval.level, interval.index)
+    t, h = run.first_half(interval)
+    coarse, _ = _step(run, t, 2 * h, here, interval.whole)
+    fine = _two_steps(run, t, here, h, *halves)
+    error = _error(run.grid, state.y, coarse, fine[0])
+    accept = error <= 1
+    if safe_start is not None:
+        # A trial that is not kept may have infinite derivatives, and zero times these would be NaN: a
+        # tiny step from the start is differentiated in its place.
+        tiny = (safe_start, run.length * 2.0**-FEWEST_LEVELS, *jax.tree.map(jnp.zeros_like, halves))
+        safe = tree_where(accept, (here, h, *halves), jax.lax.stop_gradient(tiny))
+        fine = _two_steps(run, t, *safe)
+    y, lost = tree_where(accept, fine, here)
+    interval, done = _next(run, interval, halves, error, levels)
+    row = (interval.coarse // run.per_row).astype(jnp.int32)
+    saves = accept & done & (interval.coarse % run.per_row == 0)
+    rows = [kept.at[row].set(x, pred=saves) for kept, x in zip(state.rows, jax.tree.leaves(y), strict=True)]
+    return _State(
+        y,
+        lost,
+        interval,
+        state.accepted + accept.astype(jnp.int32),
+        state.rejected + (~accept).astype(jnp.int32),
+        ~accept & (state.interval.level >= levels - 1),
+        rows,
+    )
+
+
+def _next(
+    run: _Run, interval: Interval, halves: tuple[Draw, Draw], error, levels: int
+) -> tuple[Interval, jax.Array]:
+    """The interval to try after a trial with an error, and whether that follows a whole coarse one."""
+    accept, dtype = error <= 1, run.start.dtype
+    after, done = interval.after()
+    fresh = after._replace(whole=tree_where(done, run.root(after.coarse), after.whole))
+    following = tree_where(accept, fresh, interval.left_half(*halves))
+    # By the error just seen, the next interval may be too long to be worth a trial.
+    longer = interval.level.astype(dtype) - following.level.astype(dtype)
+    hopeless = (error * jnp.exp2(GROWTH * longer) > HOPELESS) & (following.level < levels - 1)
+    halves = run.tree.halves(following.whole, following.coarse, following.level, following.index)
+    return tree_where(hopeless, following.left_half(*halves), following), done
 
 
 def _step(run: _Run, t, h, here, draw: Draw):
@@ -324,43 +324,3 @@ def _error(grid: AdaptiveGrid, y, coarse, fine):
     parts = jax.tree.leaves(jax.tree.map(squared, y, coarse, fine))
     total, count = sum(jnp.sum(part) for part in parts), sum(part.size for part in parts)
     return jax.lax.stop_gradient(jnp.sqrt(total / count))
-
-
-def _after(node: _Node) -> tuple[_Node, jax.Array]:
-    """The interval after an accepted one, and whether it is the next coarse one, whose normals it lacks.
-
-    To the right of number i on level l begins number $(i + 1)/2^k$ on level $l - k$, for the largest k that
-    divides; it is the right half that waits there.
-    """
-    after = node.index + jnp.uint32(1)
-    up = jax.lax.population_count((after & (~after + jnp.uint32(1))) - jnp.uint32(1))
-    level, index = node.level - up, after >> up
-    done = level == 0
-    whole = jax.tree.map(lambda slots: _slot(slots, level), node.pending)
-    interval = node.interval + done.astype(jnp.uint32)
-    index = jnp.where(done, jnp.uint32(0), index)
-    return _Node(interval, level, index, whole, node.pending), done
-
-
-def _below(node: _Node, left: Draw, right: Draw) -> _Node:
-    """The left half of an interval; the right one waits."""
-    level = node.level + jnp.uint32(1)
-
-    def keep(slots, z):
-        return jnp.where(_at(slots, level), z, slots)
-
-    pending = jax.tree.map(keep, node.pending, right)
-    return _Node(node.interval, level, node.index * jnp.uint32(2), left, pending)
-
-
-def _at(slots, level):
-    """Where a slot is that of a level: a comparison, which `vmap` keeps from becoming a scatter."""
-    return jnp.arange(slots.shape[0], dtype=jnp.uint32) == level
-
-
-def _slot(slots, level):
-    return jnp.sum(jnp.where(_at(slots, level), slots, 0))
-
-
-def _where(condition, one, other):
-    return jax.tree.map(lambda x, y: jnp.where(condition, x, y), one, other)

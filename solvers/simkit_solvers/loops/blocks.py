@@ -11,7 +11,7 @@ from simkit_solvers.loops.compensated import AbstractCompensatedStep, check_floa
 from simkit_solvers.loops.step import AbstractStepper, stepper_for
 from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
 from simkit_solvers.problems.problem import AbstractSDE
-from simkit_solvers.random.noise import AbstractNoise
+from simkit_solvers.random.noise import AbstractNoise, Draw, Purpose, StepWords
 
 # Enough to hide the loop, few enough that a row inside a block costs little; by the bytes of a number, since
 # in float64 the loop costs more.
@@ -28,6 +28,21 @@ class Method(NamedTuple):
     group: int
     size: int
     dtype: Any
+    jumps: bool
+
+    def driving(
+        self, noise: AbstractNoise | None, first: jax.Array, count: int
+    ) -> list[tuple[Draw, tuple[StepWords, ...] | None]]:
+        """For each step from `first`: its normals and further words, and the words of its jumps."""
+        draws = [Draw(())] * count
+        if noise is None:
+            return [(draw, None) for draw in draws]
+        draws = noise.draws(self.components, self.stepper.areas, first, count)
+        if self.stepper.variates:
+            words = noise.words(Purpose.TRANSITION, first, count)
+            draws = [draw._replace(words=w) for draw, w in zip(draws, words, strict=True)]
+        of_jumps = noise.words(Purpose.JUMPS, first, count) if self.jumps else [None] * count
+        return list(zip(draws, of_jumps, strict=True))
 
 
 def method_of(
@@ -65,7 +80,7 @@ def method_of(
         raise ValueError(
             f"grid: blocks of {size} steps do not divide {PERIOD}, as a TracedGrid has it; use Grid"
         )
-    return Method(stepper, components, group, size, dtype)
+    return Method(stepper, components, group, size, dtype, isinstance(problem, AbstractJumpDiffusion))
 
 
 def turns_of(grid: Grid | TracedGrid, size: int) -> Any:

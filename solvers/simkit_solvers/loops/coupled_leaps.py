@@ -20,13 +20,15 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jaxtyping import PyTree
 
 from simkit_solvers.grids.jump_grid import JumpGrid
+from simkit_solvers.loops.joint_events import JointEvents, Layers, joint_events
 from simkit_solvers.loops.jump_scores import has_likelihood, score_gained
+from simkit_solvers.loops.jump_stops import after_event, over
 from simkit_solvers.loops.jump_watch import Watched, before_its_end, first_seen, shown
-from simkit_solvers.loops.jumps import after_event, observed, over
-from simkit_solvers.methods.jump.direct_method import running_sums
-from simkit_solvers.methods.jump.exact_events import are_propensities, waiting_time
+from simkit_solvers.loops.jumps import observed
+from simkit_solvers.methods.jump.exact_events import are_propensities
 from simkit_solvers.methods.jump.jump_method import (
     BAD_COUNT,
     BAD_EVENT,
@@ -39,15 +41,15 @@ from simkit_solvers.methods.jump.jump_method import (
     Jumps,
     check_rates,
 )
-from simkit_solvers.methods.jump.tau_leaping import MOST_EVENTS, TauLeaping
+from simkit_solvers.methods.jump.tau_leaping import TauLeaping
 from simkit_solvers.numerics.scopes import STEPS
 from simkit_solvers.numerics.tangents import along, as_tangent
+from simkit_solvers.numerics.tree_where import tree_where
 from simkit_solvers.problems.directions import Direction
 from simkit_solvers.problems.observe import AbstractObserver, with_stops
 from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
 from simkit_solvers.problems.schedule import ROW, just_after, schedule_of, stops_of
-from simkit_solvers.random.generator import Stream, Words, block, stream_key
-from simkit_solvers.random.variates import below_one, exponential, poisson
+from simkit_solvers.random.generator import Stream, Words, stream_key
 
 
 class CoupledLeaps(NamedTuple):
@@ -67,14 +69,14 @@ class CoupledLeaps(NamedTuple):
 class _Path(NamedTuple):
     """One of the paths.
 
-    It has the counts `y` since `begun`, where its leap starts, and is driven up to `reached`; `fired` counts
-    the events of each reaction in between. `refused` counts the leaps refused in a row, `seen` are the counts
-    at the last stop inside the leap. `watched` is empty unless an observer has to see the path. `scores` are
-    those of all that was drawn.
+    It has the counts `y` at the time `since`, where its leap starts, and is driven up to `reached`; `fired`
+    counts the events of each reaction in between. `refused` counts the leaps refused in a row, `seen` are the
+    counts at the last stop inside the leap. `watched` is empty unless an observer has to see the path.
+    `scores` are those of all that was drawn.
     """
 
     y: Any
-    begun: jax.Array
+    since: jax.Array
     reached: jax.Array
     fired: jax.Array
     refused: jax.Array
@@ -145,44 +147,52 @@ def coupled_leaps(
     if watch is not None:
         watched = jax.vmap(lambda y: Watched(first_seen(jumps, zero, y), zero))(everywhere)
     scores = tuple(jnp.zeros_like(factors) for _ in directions)
-    joint = _Joint(_begun(jumps, everywhere, zero, watched, scores), jnp.uint32(0), running)
+    joint = _Joint(_initial(jumps, everywhere, zero, watched, scores), jnp.uint32(0), running)
     most = min(len(factors) * grid.max_steps, 2**32 - 1)
 
-    def stop(carry, where):
-        joint, last = carry
-        time, which = where
-        during = over(jumps, last, time)
-        joint = jax.lax.while_loop(
-            lambda joint: jnp.any(joint.paths.begun < time) & (joint.status == RUNNING),
-            lambda joint: _driven(during, method, factors, joint, time, most),
-            joint,
-        )
-        counts, sound = jax.vmap(lambda y: after_event(jumps, time, which, y))(joint.paths.seen)
-        status = _first(joint.status, (~jnp.all(sound), BAD_EVENT))
-        watched = _watched_at_stop(jumps, during, joint.paths, counts, time)
-        begun = _begun(jumps, counts, time, watched, joint.paths.scores)
-        return (_Joint(begun, joint.steps, status), time), None
-
-    # Two times or more: the compiler takes a loop of one apart and mixes it with what is around.
+    through = functools.partial(_through_stop, jumps, method, factors, most)
+    # Two times or more: the compiler inlines a loop of one and mixes it with what is around.
     times, _ = with_stops(observer, jnp.stack([zero, span]))
     schedule = schedule_of(network)
     stops = (times, jnp.full(times.shape, ROW)) if schedule is None else stops_of(schedule, start, times)[:2]
-    (joint, _), _ = jax.lax.scan(stop, (joint, zero), stops)
-
-    def end(watches, y, watched):
-        counts = jax.tree.map(lambda a, b: jnp.stack([a, b]), y0, y)
-        acc = jax.tree.map(lambda x: jnp.stack([x, x]), watched.acc) if watch is not None else None
-        rows = observed(*watches, JumpGrid(start, start + span, 1, grid.max_steps), counts, acc)
-        return jax.tree.map(lambda x: jnp.where(joint.status == RUNNING, x[-1], jnp.nan), rows)
+    (joint, _), _ = jax.lax.scan(through, (joint, zero), stops)
+    last = JumpGrid(start, start + span, 1, grid.max_steps)
 
     def ends(watches):
-        return jax.vmap(functools.partial(end, watches))(joint.paths.y, joint.paths.watched)
+        return jax.vmap(functools.partial(_end, watches, y0, last, joint.status))(joint.paths)
 
     watches, explicit = (network, observer), []
     for each, tangent in zip(directions, tangents, strict=True):
         both = tangent, as_tangent(observer, each.observer, span.dtype)
         explicit.append(along(ends, watches, both)[1])
     return CoupledLeaps(ends(watches), joint.steps, joint.status, joint.paths.scores, tuple(explicit))
+
+
+def _through_stop(jumps: Jumps, method: TauLeaping, factors, most: int, carry: tuple, stop: tuple) -> tuple:
+    """All paths until a stop, and after what happens there; the time of the last stop is carried too."""
+    joint, last = carry
+    time, which = stop
+    during = over(jumps, last, time)
+    joint = jax.lax.while_loop(
+        lambda joint: jnp.any(joint.paths.since < time) & (joint.status == RUNNING),
+        lambda joint: _driven(during, method, factors, joint, time, most),
+        joint,
+    )
+    counts, sound = jax.vmap(lambda y: after_event(jumps, time, which, y))(joint.paths.seen)
+    status = _first(joint.status, (~jnp.all(sound), BAD_EVENT))
+    watched = _watched_at_stop(jumps, during, joint.paths, counts, time)
+    initial = _initial(jumps, counts, time, watched, joint.paths.scores)
+    return (_Joint(initial, joint.steps, status), time), None
+
+
+def _end(watches: tuple, y0: PyTree, grid: JumpGrid, status: jax.Array, path: _Path) -> dict[str, Any]:
+    """What the observer keeps at the end of a path; `watches` are the network and the observer."""
+    counts = jax.tree.map(lambda a, b: jnp.stack([a, b]), y0, path.y)
+    acc = None
+    if isinstance(path.watched, Watched):
+        acc = jax.tree.map(lambda x: jnp.stack([x, x]), path.watched.acc)
+    rows = observed(*watches, grid, counts, acc)
+    return jax.tree.map(lambda x: jnp.where(status == RUNNING, x[-1], jnp.nan), rows)
 
 
 def _watched_at_stop(jumps: Jumps, during: Jumps, paths: _Path, counts, time) -> Watched | tuple:
@@ -192,13 +202,13 @@ def _watched_at_stop(jumps: Jumps, during: Jumps, paths: _Path, counts, time) ->
     problem = just_after(jumps.network, jumps.t0 + time, jumps.t0, jumps.span)
 
     def seen(watched, y, after):
-        changed, begun = shown(during, watched, time, y, after, problem), first_seen(jumps, time, after)
-        return changed._replace(acc=_where(time > 0, changed.acc, begun))
+        changed, initial = shown(during, watched, time, y, after, problem), first_seen(jumps, time, after)
+        return changed._replace(acc=tree_where(time > 0, changed.acc, initial))
 
     return jax.vmap(seen)(paths.watched, paths.seen, counts)
 
 
-def _begun(jumps: Jumps, y, time, watched, scores) -> _Path:
+def _initial(jumps: Jumps, y, time, watched, scores) -> _Path:
     """Paths that go on from the counts `y` at a time."""
     size = jax.tree.leaves(y)[0].shape
     times, none = jnp.broadcast_to(time, size), jnp.zeros(size, jnp.int32)
@@ -215,45 +225,18 @@ def _driven(jumps: Jumps, method: TauLeaping, factors, joint: _Joint, stop, most
     paths = joint.paths
     plans = jax.vmap(functools.partial(method.planned, jumps))(paths.y, paths.refused)
     a, critical = jnp.stack(plans.propensities, 1), jnp.stack(plans.critical, 1)
-    ends = paths.begun + jnp.where(plans.single, jnp.inf, factors * plans.length)
-    clocks = jnp.where(paths.begun < stop, paths.reached, jnp.inf)
+    ends = paths.since + jnp.where(plans.single, jnp.inf, factors * plans.length)
+    clocks = jnp.where(paths.since < stop, paths.reached, jnp.inf)
     now = jnp.min(clocks)
     active = clocks <= now
     until = jnp.min(jnp.where(active, ends, clocks))
     until = jnp.where(now < stop, jnp.minimum(until, stop), until)
-
-    # Layers of marks, each between two propensities that are neighbours; a path fires in those below its own.
     a = jnp.where(active[:, None], a, 0.0)
-    tops = jnp.stack(_in_order(list(a)))
-    rates = tops - jnp.concatenate([jnp.zeros_like(tops[:1]), tops[:-1]])
-    fires_in = a[:, None] >= tops
-    by_itself = plans.single[:, None] | critical
-    timed = jnp.any(fires_in & by_itself[:, None], 0)
-
-    shape, largest = rates.shape, MOST_EVENTS[8]
-    sums = running_sums(list(jnp.where(timed, rates, 0.0).reshape(-1)))
-    words = block(jumps.noise.events, joint.steps, jnp.uint32(0))
-    event = now + waiting_time(exponential(words.a).astype(now.dtype), sums[-1])
-    time = jnp.minimum(event, until)
-    level, below = below_one(words.b, now.dtype) * sums[-1], jnp.stack(sums)
-    before = jnp.concatenate([jnp.zeros_like(below[:1]), below[:-1]])
-    which = ((event <= until) & (before <= level) & (level < below)).reshape(shape)
-
-    means = jnp.where(timed, 0.0, rates * (time - now))
-    count = jnp.arange(means.size, dtype=jnp.uint32) + jnp.uint32(1)
-    keys = jax.lax.optimization_barrier(jax.vmap(lambda j: block(jumps.noise.events, joint.steps, j))(count))
-    leapt = jax.vmap(poisson)(keys, jnp.minimum(means, largest).reshape(-1)).reshape(shape)
-    layers = leapt + which.astype(jnp.int32)
-
-    cut = jnp.any(which & fires_in & by_itself[:, None], (1, 2))
-    done = (time >= ends) | cut | (plans.single & (time >= stop))
-    fired = jnp.sum(jnp.where(fires_in, layers, 0), 1, dtype=jnp.int32)
-    everywhere = jnp.broadcast_to(time, done.shape)
-    last = jnp.sum(jnp.where(fires_in, which, False), 1, dtype=jnp.int32)
-    at_stop, beyond = everywhere == stop, everywhere > stop
-    piece = _Piece(everywhere, fired, last, done, plans.single, at_stop, beyond)
+    layers = Layers.of(a, plans.single[:, None] | critical)
+    events = joint_events(jumps, layers, joint.steps, now, until)
+    piece = _piece(layers, events, ends, plans.single, stop)
     # What is refused in the end was drawn all the same, and what comes next depends on it.
-    gained = jax.vmap(lambda y, k: score_gained(jumps, y, tuple(k), time - now))(paths.y, fired)
+    gained = jax.vmap(lambda y, k: score_gained(jumps, y, tuple(k), events.time - now))(paths.y, piece.fired)
     scored = paths._replace(scores=jax.tree.map(jnp.add, paths.scores, gained))
     after, small = jax.vmap(functools.partial(_after, jumps))(scored, piece)
     sure = jnp.bool_(True)
@@ -263,11 +246,23 @@ def _driven(jumps: Jumps, method: TauLeaping, factors, joint: _Joint, stop, most
         joint.status,
         (~are_propensities(list(a.reshape(-1))), BAD_PROPENSITY),
         (jnp.any(active & ~sure), NO_RATIO),
-        (jnp.any(active & ~small) | jnp.any(means >= largest), BAD_COUNT),
+        (jnp.any(active & ~small) | ~events.few, BAD_COUNT),
         (joint.steps + jnp.uint32(1) >= jnp.uint32(most), TOO_MANY_STEPS),
     )
-    kept = jax.vmap(_where)(active, after, paths)
-    return _Joint(kept, joint.steps + jnp.uint32(1), status)
+    return _Joint(jax.vmap(tree_where)(active, after, paths), joint.steps + jnp.uint32(1), status)
+
+
+def _piece(
+    layers: Layers, events: JointEvents, ends: jax.Array, single: jax.Array, stop: jax.Array
+) -> _Piece:
+    """What a piece is for each path, whose leap ends at `ends`; `single` ones are never refused."""
+    time, fires_in = events.time, layers.fires_in
+    cut = jnp.any(events.single & fires_in & layers.by_itself[:, None], (1, 2))
+    done = (time >= ends) | cut | (single & (time >= stop))
+    fired = jnp.sum(jnp.where(fires_in, events.count, 0), 1, dtype=jnp.int32)
+    last = jnp.sum(jnp.where(fires_in, events.single, False), 1, dtype=jnp.int32)
+    everywhere = jnp.broadcast_to(time, done.shape)
+    return _Piece(everywhere, fired, last, done, single, everywhere == stop, everywhere > stop)
 
 
 def _after(jumps: Jumps, path: _Path, piece: _Piece) -> tuple[_Path, jax.Array]:
@@ -289,26 +284,18 @@ def _after(jumps: Jumps, path: _Path, piece: _Piece) -> tuple[_Path, jax.Array]:
     if isinstance(watched, Watched):
         before = before_its_end(jumps, path.y, [*(fired - piece.last)])
         seen = shown(jumps, watched, piece.time, before, there)
-        watched = _where(accepted & ~piece.beyond, seen, watched)
+        watched = tree_where(accepted & ~piece.beyond, seen, watched)
     after = _Path(
-        _where(accepted, there, path.y),
-        jnp.where(accepted, piece.time, path.begun),
-        jnp.where(refused, path.begun, piece.time),
+        tree_where(accepted, there, path.y),
+        jnp.where(accepted, piece.time, path.since),
+        jnp.where(refused, path.since, piece.time),
         jnp.where(piece.done, 0, fired),
         jnp.where(piece.done, jnp.where(refused, path.refused + 1, 0), path.refused),
-        _where(piece.at_stop, _where(enough, there, path.y), path.seen),
+        tree_where(piece.at_stop, tree_where(enough, there, path.y), path.seen),
         watched,
         path.scores,
     )
     return after, small | ~piece.done
-
-
-def _in_order(rows: list) -> list:
-    """Arrays sorted elementwise: a few comparisons, where a sort is a call for each lane."""
-    for i in range(len(rows)):
-        for j in range(i + 1, len(rows)):
-            rows[i], rows[j] = jnp.minimum(rows[i], rows[j]), jnp.maximum(rows[i], rows[j])
-    return rows
 
 
 def _first(status, *reasons) -> jax.Array:
@@ -316,7 +303,3 @@ def _first(status, *reasons) -> jax.Array:
     for holds, reason in reasons:
         status = jnp.where((status == RUNNING) & holds, jnp.int32(reason), status)
     return status
-
-
-def _where(condition, one, other):
-    return jax.tree.map(lambda x, y: jnp.where(condition, x, y), one, other)

@@ -154,8 +154,12 @@ def rows_along(
 ) -> dict[str, Any]:
     """What an observer keeps at the `saved` of some times since t0, shown these and the first times alone.
 
-    `problem_at` gives the problem after a time since t0.
+    `problem_at` gives the problem after a time since t0. An observer without `stops` is shown nothing.
     """
+    if observer.stops is None:
+        times, states = jax.tree.map(lambda x: x[saved], (times, states))
+        acc = observer.init(problem_at(jnp.zeros_like(times[0])), start, jax.tree.map(lambda x: x[0], states))
+        return jax.vmap(lambda t, y: observer.row(problem_at(t), acc, start + t, y))(times, states)
     everything = jnp.concatenate([*(each.time[None] for each in holds), times])
     order = jnp.argsort(everything, stable=True)
     places = jnp.argsort(order, stable=True)[len(holds) :]

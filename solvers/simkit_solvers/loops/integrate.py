@@ -6,6 +6,7 @@ may contract other products and sums to fused multiply-adds, and the last bit di
 a block is reached from the block's start, by steps that are taken for this row alone.
 """
 
+import dataclasses
 import functools
 import math
 from collections.abc import Callable
@@ -15,20 +16,21 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
 
 from simkit_solvers.grids.grid import Grid, TracedGrid
-from simkit_solvers.loops.blocks import bytes_of, method_of, strong, turns_of
+from simkit_solvers.loops.blocks import Method, bytes_of, method_of, strong, turns_of
 from simkit_solvers.loops.checkpoints import Nesting, nested_scan, nesting
 from simkit_solvers.loops.compensated import AbstractCompensatedStep
-from simkit_solvers.loops.path_run import PathRun, event_steps, row_once, stepped_once
+from simkit_solvers.loops.path_run import AbstractRun, PathRun, Tables, path_run, row_once, stepped_once
 from simkit_solvers.loops.reverse_pass import REVERSE_BYTES
+from simkit_solvers.numerics.kernels import by_itself, own_number
 from simkit_solvers.numerics.packing import Paired, packing
 from simkit_solvers.numerics.scopes import STEPS
-from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
+from simkit_solvers.numerics.tree_where import tree_where
 from simkit_solvers.problems.observe import AbstractObserver
 from simkit_solvers.problems.problem import AbstractODE
-from simkit_solvers.problems.schedule import prepared, schedule_of
-from simkit_solvers.random.noise import AbstractNoise, Draw, Purpose
+from simkit_solvers.random.noise import AbstractNoise
 
 NO_STEP = 2**32 - 1
 
@@ -64,104 +66,180 @@ def integrate(
 def integrate_run(
     problem: AbstractODE,
     solver,
-    y0,
+    y0: PyTree,
     grid: Grid | TracedGrid,
     noise: AbstractNoise | None,
     observer: AbstractObserver,
-    moving: Callable[[PathRun], Any] | None = None,
+    moving: Callable[[PathRun], AbstractRun] | None = None,
     released: bool = False,
     memory: float = REVERSE_BYTES,
 ) -> Any:
     """As `integrate`, of the run that `moving` makes of the plain one: one that carries derivatives too.
 
-    It has the methods of `PathRun`, and `settled`. `released` is whether its steps are differentiated by
-    their normals.
+    `released` is whether its steps are differentiated by their normals.
     """
-    stepper, components, group, size, dtype = method_of(problem, solver, y0, grid, noise, released=released)
-    jumps = isinstance(problem, AbstractJumpDiffusion)
-    if not components:
-        noise = None
-    stochastic = noise is not None
-    t0, dt = jnp.asarray(grid.t0, dtype), jnp.asarray(grid.dt, dtype)
-    known = isinstance(grid, Grid)
-    # Not arrays where they are known: a rule of derivatives may not close over what jit traces.
-    every, last_step = (np.uint32(x) if known else x for x in (grid.every, grid.steps))
-    plain = PathRun(prepared(problem), stepper, observer, noise, t0, dt)
-    run: Any = plain if moving is None else moving(plain)
-    schedule = schedule_of(problem)
-    tables = () if schedule is None else event_steps(schedule, grid)
-    numbers, others = eqx.partition(run, eqx.is_array)
+    method = method_of(problem, solver, y0, grid, noise, released=released)
+    plain, tables = path_run(problem, method, grid, noise, observer)
+    run = plain if moving is None else moving(plain)
+    start = jax.tree.map(strong, run.start(y0, tables))
+    if run.carries_derivatives:
+        shapes = jax.eval_shape(lambda: method.driving(run.noise, jnp.uint32(0), method.group)[0])
+        run, start = run.settled(start, *zeros(shapes), tables)
+        start = jax.tree.map(lambda x: own_number(x, run.noise), start)
+    return _Loop.of(run, method, grid, tables, start, memory).all_rows(run, start)
 
-    def whole(numbers):
-        if isinstance(_problem(numbers), Paired):
-            numbers = _with_problem(numbers, _problem(numbers).apart())
-        return eqx.combine(numbers, others)
 
-    def driven(run, first, count):
-        return driven_by(run, stepper, components, jumps, first, count)
+_recomputed = functools.partial(jax.checkpoint, prevent_cse=False)
 
-    def drawn_apart(run, first, count):
-        """The same, its normals in memory: drawn in a branch, always taken, out of which nothing is fused.
 
-        There is no step of this number, which the compiler does not know, also where `run` is constants.
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Loop:
+    """The loop over rows and, between two of them, over blocks of steps.
+
+    What is traced is passed to its methods: `numbers` are the arrays of the run, of which the rest are the
+    `constants`, and `carry` what the run carries, packed. With `in_memory` normals are drawn into memory.
+    """
+
+    method: Method
+    grid: Grid | TracedGrid
+    tables: Tables
+    constants: Any
+    pack: Callable
+    unpack: Callable
+    in_memory: bool
+    size: int
+    memory: float
+
+    @staticmethod
+    def of(run: AbstractRun, method: Method, grid, tables: Tables, start: PyTree, memory: float) -> "_Loop":
+        """The loop of a run that carries `start` at its beginning."""
+        pack, unpack = packing(start)
+        # XLA's CPU compiler makes a kernel of each array that is carried, and would draw the normals in all.
+        kernels = len(jax.tree.leaves(jax.eval_shape(pack, start)))
+        long = run.carries_derivatives or isinstance(method.stepper, AbstractCompensatedStep)
+        in_memory = long and run.noise is not None and kernels > 1
+        size = method.group if in_memory else method.size
+        constants = eqx.filter(run, eqx.is_array, inverse=True)
+        return _Loop(method, grid, tables, constants, pack, unpack, in_memory, size, memory)
+
+    def all_rows(self, run: AbstractRun, start: PyTree) -> PyTree:
+        """What is kept at each saved row, stacked."""
+        numbers, start = eqx.filter(run, eqx.is_array), self.pack(start)
+        end, counted, between = self.whole_blocks(numbers, start)
+        end = self.rest(numbers, end, counted)
+        # The first row is always taken here, and the loop's dropped, lest its bits depend on how many there
+        # are.
+        nothing = jax.tree.map(lambda x: jnp.zeros(x.shape[1:], x.dtype), between)
+
+        def row(carry, k):
+            always = run.dt == run.dt
+            return by_itself(always, lambda c: self.row(numbers, c, k), lambda c: nothing, carry)
+
+        first, last = row(start, jnp.uint32(0)), row(end, jnp.asarray(self.steps))
+        return jax.tree.map(lambda a, b, c: jnp.concatenate([a[None], b[1:], c[None]]), first, between, last)
+
+    def whole_blocks(self, numbers, start) -> tuple[PyTree, jax.Array, PyTree]:
+        """What `trajectory` gives, differentiable in both modes where the number of steps is known."""
+
+        def plain(numbers, start):
+            loops = Nesting((self.grid.rows - 1,), (self.turns,), True)
+            return self.trajectory(self.branch, numbers, start, loops)
+
+        if not self.known:
+            return plain(numbers, start)
+        run = jax.custom_jvp(plain)
+
+        @run.defjvp
+        def _(primals, tangents):
+            return jax.jvp(self.differentiable, primals, tangents)
+
+        return run(numbers, start)
+
+    def differentiable(self, numbers, start):
+        """The same for derivatives, which a reverse pass may take too."""
+        run = eqx.combine(numbers, self.constants).per_path()
+        numbers = eqx.filter(run, eqx.is_array)
+        numbers = numbers.with_problem(Paired.of(numbers.problem))
+        loops = nesting(self.grid.rows - 1, self.turns, self.memory / bytes_of(start))
+        return self.trajectory(_recomputed(self.selection), numbers, start, loops)
+
+    def trajectory(self, block: Callable, numbers, start, loops: Nesting) -> tuple[PyTree, jax.Array, PyTree]:
+        """The carry at the end of the last whole block, blocks in a row, and the rows but the last.
+
+        `block` is the kind of block. Loops may be longer than they need to: their last rows and blocks are
+        then none. The blocks of a row are counted, as a number that the compiler does not know.
         """
+        between, at_row = self.grid.rows - 1, _recomputed(self.at_row)
+        padded = math.prod(loops.rows) > between
 
-        def normals():
-            return eqx.filter(driven(run, first, count), eqx.is_inexact_array)
+        def row_then_blocks(state, r):
+            # The row first: it reads what the loop carries; after the steps it would compute them again.
+            k = r * self.every
+            here = state[0], k, k + self.every
+            if padded:
+                # A row that is none is the first one, as a block that is not needed is in `selection`.
+                here = tree_where(r < jnp.uint32(between), here, (jax.lax.stop_gradient(start), 0, 0))
+            carry, at, end = here
+            kept = self.row(numbers, at_row(numbers, carry, at), at)
+            if self.known and self.grid.steps < self.size:
+                return state, kept
 
-        shapes = jax.eval_shape(normals)
-        pack, unpack = packing(shapes)
-        none = zeros(jax.eval_shape(pack, shapes))
-        drawn = unpack(jax.lax.cond(first != jnp.uint32(NO_STEP), lambda: pack(normals()), lambda: none))
-        kinds = jax.eval_shape(lambda: driven(run, first, count))
-        others = jax.tree.structure(kinds) != jax.tree.structure(shapes)
-        return eqx.combine(drawn, driven(run, first, count)) if others else drawn
+            @jax.named_scope(STEPS)
+            def one_block(state, b):
+                carry, counted = state
+                first = k - k % jnp.uint32(self.size) + b * jnp.uint32(self.size)
+                return (block(numbers, carry, start, first, end), counted + jnp.uint32(1)), None
 
-    def steps(numbers, carry, first, count, backwards=False):
-        """`count` unrolled steps from step `first`, where a group starts."""
-        run, carried = whole(numbers), unpack(carry)
-        driving = (drawn_apart if apart or backwards else driven)(run, first, count)
-        for i, (draw, words) in enumerate(driving):
-            k = first + jnp.uint32(i)
-            if moving is None:
-                carried = run.step(carried, k, draw, words, tables)
-            else:
-                carried = stepped_once(run, carried, k, draw, words, tables)
-        return pack(carried)
+            # Two in an iteration where blocks are short: the second writes where the first has read; no
+            # copies.
+            begin = state[0], jnp.uint32(0)
+            return nested_scan(one_block, begin, loops.blocks, 2 if self.in_memory else 1)[0], kept
 
-    def branch(numbers, carry, start, first, end):
-        """The block from step `first`, if it ends no later than `end`; `start` is for `selection`."""
-        needed = first + jnp.uint32(size) <= end
-        return jax.lax.cond(needed, lambda c: steps(numbers, c, first, size), lambda c: c, carry)
+        if not loops.joined:
+            row_then_blocks = _recomputed(row_then_blocks)
+        (end, counted), rows = nested_scan(row_then_blocks, (start, jnp.uint32(0)), loops.rows)
+        return end, counted, jax.tree.map(lambda x: x[:between], rows) if padded else rows
 
-    @functools.partial(jax.checkpoint, prevent_cse=False)
-    def selection(numbers, carry, start, first, end):
+    def branch(self, numbers, carry, start, first, end):
+        """The block from step `first`, if it ends no later than `end`."""
+        needed = first + jnp.uint32(self.size) <= end
+        return jax.lax.cond(needed, lambda c: self.block(numbers, c, first, self.size), lambda c: c, carry)
+
+    def selection(self, numbers, carry, start, first, end):
         """The same without a branch, which in reverse mode would copy all that it reads, at every block.
 
-        `start` is the carry at step 0.
+        A block that is not needed is the one from `start`, at step 0, again: steps that the problem admits,
+        whose derivatives are finite, since in reverse mode nothing times infinity would be NaN.
         """
-        needed = first + jnp.uint32(size) <= end
+        needed = first + jnp.uint32(self.size) <= end
+        begin = tree_where(needed, carry, jax.lax.stop_gradient(start))
+        first = tree_where(needed, first, jnp.uint32(0))
+        return tree_where(needed, self.block(numbers, begin, first, self.size, backwards=True), carry)
 
-        def chosen(one, other):
-            return jax.tree.map(lambda x, y: jnp.where(needed, x, y), one, other)
+    def block(self, numbers, carry, first, count: int, backwards: bool = False):
+        """`count` unrolled steps from step `first`, where a group starts."""
+        run, carry = self._run(numbers), self.unpack(carry)
+        in_memory = (self.in_memory or backwards) and run.noise is not None
+        driving = (self._normals_in_memory if in_memory else self._driving)(run, first, count)
+        step = stepped_once if run.carries_derivatives else type(run).step
+        for i, (draw, words) in enumerate(driving):
+            carry = step(run, carry, first + jnp.uint32(i), draw, words, self.tables)
+        return self.pack(carry)
 
-        # A block that is not needed is the first one again: steps that the problem admits, whose derivatives
-        # are finite, since in reverse mode nothing times infinity would be NaN.
-        begin = chosen(carry, jax.lax.stop_gradient(start))
-        return chosen(steps(numbers, begin, chosen(first, jnp.uint32(0)), size, stochastic), carry)
+    def row(self, numbers, carry, k):
+        """What is kept at step `k`."""
+        run = self._run(numbers)
+        return (row_once if run.carries_derivatives else type(run).row)(run, self.unpack(carry), k)
 
-    def row(numbers, carry, k):
-        run = whole(numbers)
-        return run.row(unpack(carry), k) if moving is None else row_once(run, unpack(carry), k)
-
-    @functools.partial(jax.checkpoint, prevent_cse=False)
-    def at_row(numbers, carry, k):
+    def at_row(self, numbers, carry, k):
         """The carry at step `k` from that at the start of its block."""
+        grid, group, size = self.grid, self.method.group, self.size
         if grid.phase % size == 0 or grid.rows == 2:  # of two rows the first is of no block, and dropped
             return carry
+        half = group * -(-size // (2 * group))  # of a block, in whole groups
 
-        def hop(carry, first, count, counts):
-            ways = [lambda c, n=n: steps(numbers, c, first, n) for n in counts]
+        def hop(carry, first, count, counts: range):
+            ways = [lambda c, n=n: self.block(numbers, c, first, n) for n in counts]
             return jax.lax.switch(count // jnp.uint32(counts.step), ways, carry)
 
         within = k % jnp.uint32(size)
@@ -169,132 +247,69 @@ def integrate_run(
         carry = hop(carry, k - within, within - short, range(0, size, half))
         return hop(carry, k - short, short, range(0, half, math.gcd(grid.phase, half)))
 
-    def loop(block, numbers, start, loops):
-        """The carry at the end of the last whole block, `turns`, and the rows but the last.
-
-        `block` is the kind of block. The turns are counted here, as a number that the compiler does not know.
-        Loops may be longer than they need to: their last rows and blocks are then none.
-        """
-        between = grid.rows - 1
-        filled = math.prod(loops.rows) > between
-
-        def body(state, r):
-            # The row first: it reads what the loop carries; after the steps it would compute them again.
-            carry, counted = state
-            k = r * every
-            first, end = k - k % jnp.uint32(size), k + every
-            if filled:
-                # A row that is none is the first one, as a block that is not needed is in `selection`.
-                real = r < jnp.uint32(between)
-                shown = jax.tree.map(lambda c, s: jnp.where(real, c, s), carry, jax.lax.stop_gradient(start))
-                kept = row(numbers, at_row(numbers, shown, jnp.where(real, k, 0)), jnp.where(real, k, 0))
-                end = jnp.where(real, end, 0)
-            else:
-                kept = row(numbers, at_row(numbers, carry, k), k)
-            if known and grid.steps < size:
-                return (carry, counted), kept
-
-            @jax.named_scope(STEPS)
-            def turn(state, b):
-                carry, counted = state
-                carry = block(numbers, carry, start, first + b * jnp.uint32(size), end)
-                return (carry, counted + jnp.uint32(1)), None
-
-            # Two in a turn where blocks are short: the second writes where the first has read; no copies.
-            return nested_scan(turn, (carry, jnp.uint32(0)), loops.blocks, 2 if apart else 1)[0], kept
-
-        if not loops.joined:
-            body = jax.checkpoint(body, prevent_cse=False)
-        (end, counted), rows = nested_scan(body, (start, jnp.uint32(0)), loops.rows)
-        return end, counted, jax.tree.map(lambda x: x[:between], rows) if filled else rows
-
-    def plain_loop(numbers, start):
-        return loop(branch, numbers, start, Nesting((grid.rows - 1,), (turns,), True))
-
-    run_loop = jax.custom_jvp(plain_loop)
-
-    @run_loop.defjvp
-    def _(primals, tangents):
-        def differentiable(numbers, start):
-            numbers = eqx.filter(eqx.combine(numbers, others).per_path(), eqx.is_array)
-            numbers = _with_problem(numbers, Paired.of(_problem(numbers)))
-            return loop(selection, numbers, start, nesting(grid.rows - 1, turns, memory / bytes_of(start)))
-
-        return jax.jvp(differentiable, primals, tangents)
-
-    start = jax.tree.map(strong, run.start(y0, tables))
-    if moving is not None:
-        step = jax.eval_shape(lambda: driven(run, jnp.uint32(0), group)[0])  # its types do
-        run, start = run.settled(start, *zeros(step), tables)
-        numbers, others = eqx.partition(run, eqx.is_array)
-        start = start if noise is None else _own(start, noise)
-    pack, unpack = packing(start)
-    start = pack(start)
-    # XLA's CPU compiler makes a kernel of each array that is carried, and would draw the normals in all.
-    more = moving is not None or isinstance(stepper, AbstractCompensatedStep)
-    apart = more and stochastic and len(jax.tree.leaves(start)) > 1
-    if apart:
-        size = group
-    turns = turns_of(grid, size)
-    half = group * -(-size // (2 * group))  # of a block, in whole groups
-    end, counted, between = (run_loop if known else plain_loop)(numbers, start)
-    rest = grid.phase * (grid.rows - 1) % size
-    if rest:
+    def rest(self, numbers, carry, counted):
+        """The carry at the last step, from that at the end of the last whole block."""
+        rest = self.grid.phase * (self.grid.rows - 1) % self.size
+        if not rest:
+            return carry
 
         def finish(carry):
-            return steps(numbers, carry, last_step - jnp.uint32(rest), rest)
+            return self.block(numbers, carry, self.steps - jnp.uint32(rest), rest)
 
-        if not known or grid.steps > size:
-            # Always taken, unknown to the compiler, which would take these steps anew for each quantity kept.
-            end = jax.lax.cond(counted == jnp.asarray(turns, jnp.uint32), finish, lambda c: c, end)
-        else:
-            end = finish(end)
-    # The first row is always taken here, and the loop's dropped, lest its bits depend on how many there are.
-    # Each in a branch, always taken: beside the other rows the compiler may contract it in other ways.
-    always = dt == dt
-    nothing = jax.tree.map(lambda x: jnp.zeros(x.shape[1:], x.dtype), between)
+        if self.known and self.grid.steps <= self.size:
+            return finish(carry)
+        # Beside the loop they would be taken anew for each quantity kept.
+        return by_itself(counted == jnp.asarray(self.turns, jnp.uint32), finish, lambda c: c, carry)
 
-    def alone(carry, k):
-        return jax.lax.cond(always, lambda c: row(numbers, c, k), lambda c: nothing, carry)
+    def _run(self, numbers) -> Any:
+        if isinstance(numbers.problem, Paired):
+            numbers = numbers.with_problem(numbers.problem.unpacked())
+        return eqx.combine(numbers, self.constants)
 
-    first = alone(start, jnp.uint32(0))
-    last = alone(end, jnp.asarray(last_step))
-    return jax.tree.map(_in_order, first, between, last)
+    def _driving(self, run, first, count: int) -> list:
+        return self.method.driving(run.noise, first, count)
+
+    def _normals_in_memory(self, run, first, count: int) -> list:
+        """The same, its normals drawn by themselves: else they would be drawn in each kernel of the steps.
+
+        There is no step of the number compared, which the compiler does not know, also where `run` is
+        constants.
+        """
+
+        def normals():
+            return eqx.filter(self._driving(run, first, count), eqx.is_inexact_array)
+
+        shapes = jax.eval_shape(normals)
+        pack, unpack = packing(shapes)
+        nothing = zeros(jax.eval_shape(pack, shapes))
+        drawn = unpack(by_itself(first != jnp.uint32(NO_STEP), lambda: pack(normals()), lambda: nothing))
+        kinds = jax.eval_shape(lambda: self._driving(run, first, count))
+        if jax.tree.structure(kinds) == jax.tree.structure(shapes):
+            return drawn
+        return eqx.combine(drawn, self._driving(run, first, count))
+
+    @property
+    def known(self) -> bool:
+        """Whether the number of steps is."""
+        return isinstance(self.grid, Grid)
+
+    # Not arrays where they are known: a rule of derivatives may not close over what jit traces.
+    @property
+    def every(self) -> Any:
+        """Steps from row to row."""
+        return np.uint32(self.grid.every) if self.known else self.grid.every
+
+    @property
+    def steps(self) -> Any:
+        """Steps in all."""
+        return np.uint32(self.grid.steps) if self.known else self.grid.steps
+
+    @property
+    def turns(self) -> Any:
+        """Blocks of a row."""
+        return turns_of(self.grid, self.size)
 
 
-def driven_by(run, stepper, components: int, jumps: bool, first, count: int) -> list:
-    """For each step what drives it: normals and further words, and the words of its jumps."""
-    draws = [Draw(())] * count
-    if run.noise is None:
-        return [(draw, None) for draw in draws]
-    draws = run.noise.draws(components, stepper.areas, first, count)
-    if stepper.variates:
-        words = run.noise.words(Purpose.TRANSITION, first, count)
-        draws = [draw._replace(words=w) for draw, w in zip(draws, words, strict=True)]
-    happening = run.noise.words(Purpose.JUMPS, first, count) if jumps else [None] * count
-    return list(zip(draws, happening, strict=True))
-
-
-def zeros(shapes):
+def zeros(shapes: PyTree) -> PyTree:
+    """Zeros of given shapes and types."""
     return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
-
-
-def _own(tree, noise: AbstractNoise):
-    """Numbers of this path's own, lest `vmap` trace the loop once more to learn which become so in a step."""
-    word = jnp.ravel(next(leaf for leaf in jax.tree.leaves(noise) if eqx.is_array(leaf)))[0]
-    return jax.tree.map(lambda x: jnp.where(word == word, x, x), tree)
-
-
-def _in_order(first, between, last):
-    """All rows of one kept value; the loop's first one is not taken."""
-    return jnp.concatenate([jnp.asarray(first)[None], between[1:], jnp.asarray(last)[None]])
-
-
-def _problem(run):
-    return run.problem if isinstance(run, PathRun) else _problem(run.run)
-
-
-def _with_problem(run, problem):
-    if isinstance(run, PathRun):
-        return run._replace(problem=problem)
-    return run._replace(run=_with_problem(run.run, problem))

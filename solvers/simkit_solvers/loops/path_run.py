@@ -1,22 +1,76 @@
 """One path as the fixed-grid loop steps through it."""
 
-from typing import Any, NamedTuple
+import abc
+import dataclasses
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
 
+from simkit_solvers.grids.grid import Grid, TracedGrid
+from simkit_solvers.loops.blocks import Method
 from simkit_solvers.loops.step import AbstractStepper
+from simkit_solvers.numerics.kernels import own_number
+from simkit_solvers.numerics.scalar import Scalar
 from simkit_solvers.numerics.traced import traced_once
 from simkit_solvers.problems.jump_diffusion import jumps_of_step
 from simkit_solvers.problems.observe import AbstractObserver
-from simkit_solvers.problems.schedule import Schedule, as_solved, schedule_of, within
-from simkit_solvers.random.noise import AbstractNoise
+from simkit_solvers.problems.problem import AbstractODE
+from simkit_solvers.problems.schedule import Schedule, as_solved, prepared, schedule_of, within
+from simkit_solvers.random.noise import AbstractNoise, Draw, StepWords
+
+Words = tuple[StepWords, ...]
+Tables = tuple[np.ndarray, ...]  # for each event, the steps after which it happens
 
 
-class PathRun(NamedTuple):
-    """What a step reads beside the carry."""
+class AbstractRun(eqx.Module):
+    """What the fixed-grid loop steps through: a path, alone or with derivatives that are carried along.
+
+    It holds what a step reads beside the carry. Steps count from 0; `words` are of a step's jumps.
+    """
+
+    noise: eqx.AbstractVar[AbstractNoise | None]
+    dt: eqx.AbstractVar[Scalar]
+    problem: eqx.AbstractVar[Any]
+    # Such steps are long: each is traced once for all, and normals are drawn into memory.
+    carries_derivatives: eqx.AbstractClassVar[bool]
+
+    @abc.abstractmethod
+    def with_problem(self, problem) -> "AbstractRun":
+        """The same with another form of the problem."""
+
+    @abc.abstractmethod
+    def start(self, y0: PyTree, tables: Tables) -> PyTree:
+        """What is carried at step 0, after events."""
+
+    @abc.abstractmethod
+    def settled(
+        self, start: PyTree, draw: Draw, words: Words | None, tables: Tables
+    ) -> tuple["AbstractRun", PyTree]:
+        """Ready for a loop, given what is carried at its start and what drives a step, of which types do."""
+
+    @abc.abstractmethod
+    def step(self, carry: PyTree, k: jax.Array, draw: Draw, words: Words | None, tables: Tables) -> PyTree:
+        """What is carried after step `k`."""
+
+    @abc.abstractmethod
+    def row(self, carry: PyTree, k: jax.Array) -> PyTree:
+        """What is kept at step `k`."""
+
+    @abc.abstractmethod
+    def stepping(self) -> "AbstractRun":
+        """What a step reads of it."""
+
+    @abc.abstractmethod
+    def per_path(self) -> "AbstractRun":
+        """The same for a reverse pass, each parameter a number of this path's own."""
+
+
+class PathRun(AbstractRun):
+    """One path; it carries the state, the solver's own state and the observer's accumulators."""
 
     problem: Any
     stepper: AbstractStepper
@@ -24,9 +78,12 @@ class PathRun(NamedTuple):
     noise: AbstractNoise | None
     t0: jax.Array
     dt: jax.Array
+    carries_derivatives = False
+
+    def with_problem(self, problem):
+        return dataclasses.replace(self, problem=problem)
 
     def start(self, y0, tables):
-        """State, solver's state and accumulators at step 0, after events."""
         begin, schedule = self.after(jnp.uint32(0)), schedule_of(self.problem)
         if schedule is not None:
             due = [jnp.bool_(0 in table) for table in tables]
@@ -34,18 +91,22 @@ class PathRun(NamedTuple):
         state = self.stepper.init(as_solved(begin), self.t0, self.dt, y0)
         return y0, state, self.observer.init(begin, self.t0, y0)
 
+    def settled(self, start, draw, words, tables):
+        return self, start
+
     def step(self, carry, k, draw, words, tables):
-        """The same after step `k`; `words` are of its jumps, `tables` the steps after which events happen."""
         y, state, acc = carry
         acc = self.observer.driven(acc, k, draw)
         return self.finished(*self.advanced(y, state, k, draw), acc, k, words, tables)
 
-    def advanced(self, y, state, k, draw):
+    def advanced(self, y: PyTree, state: PyTree, k: jax.Array, draw: Draw) -> tuple[PyTree, PyTree]:
         """State and solver's state at the end of the solver's step."""
         return self.stepper.step(as_solved(self.after(k)), self.time(k), self.dt, y, draw, state)
 
-    def finished(self, y, state, acc, k, words, tables):
-        """State, solver's state and accumulators after jumps, a look at the path, and events."""
+    def finished(
+        self, y: PyTree, state: PyTree, acc: PyTree, k: jax.Array, words: Words | None, tables: Tables
+    ) -> tuple[PyTree, PyTree, PyTree]:
+        """State, solver's state and accumulators after jumps, the observer's update, and events."""
         during: Any = self.after(k)
         if words is not None:
             y, marks = jumps_of_step(during, self.time(k), self.dt, y, words)
@@ -54,43 +115,61 @@ class PathRun(NamedTuple):
         acc = self.observer.update(during, acc, k, self.time(k), y, self.dt)
         if schedule_of(self.problem) is not None:
             due = [_is_in(k, table) for table in tables]
-            y, state, acc = _turned(self, k, due, during, y, state, acc)
+            y, state, acc = _after_events(self, k, due, during, y, state, acc)
         return y, state, acc
 
     def row(self, carry, k):
-        """What the observer keeps at step `k`."""
         y, _, acc = carry
         return self.observer.row(self.after(k), acc, self.time(k), y)
 
     def stepping(self):
-        """What a step reads of it."""
-        return self._replace(noise=None)
+        return dataclasses.replace(self, noise=None)
 
     def per_path(self):
-        """The same for a reverse pass."""
-        return self._replace(problem=_per_path(self.problem, self.noise))
+        def own(x):
+            return own_number(x, self.noise) if eqx.is_inexact_array(x) and x.shape == () else x
 
-    def time(self, k):
+        return self.with_problem(jax.tree.map(own, self.problem))
+
+    def time(self, k: jax.Array) -> jax.Array:
+        """When step `k` begins."""
         return self.t0 + k.astype(self.t0.dtype) * self.dt
 
-    def after(self, k):
+    def after(self, k: jax.Array) -> AbstractODE:
         """The problem over the step that begins at step `k`."""
         if schedule_of(self.problem) is None:
             return self.problem
         return within(self.problem, self.time(k), self.time(k) + self.dt)
 
 
-def stepped_once(run, carry, k, draw, words, tables):
+def path_run(
+    problem: AbstractODE,
+    method: Method,
+    grid: Grid | TracedGrid,
+    noise: AbstractNoise | None,
+    observer: AbstractObserver,
+) -> tuple[PathRun, Tables]:
+    """The run of a problem over a grid, and the steps after which its events happen."""
+    t0, dt = jnp.asarray(grid.t0, method.dtype), jnp.asarray(grid.dt, method.dtype)
+    schedule = schedule_of(problem)
+    tables = () if schedule is None else tuple(event_steps(schedule, grid))
+    driver = noise if method.components else None
+    return PathRun(prepared(problem), method.stepper, observer, driver, t0, dt), tables
+
+
+def stepped_once(
+    run: AbstractRun, carry: PyTree, k: jax.Array, draw: Draw, words: Words | None, tables: Tables
+) -> PyTree:
     """`run.step`, traced once for all steps and all runs that step alike."""
     return traced_once(_step, run.stepping(), carry, k, draw, words, tables)
 
 
-def advanced_once(run: PathRun, y, state, k, draw):
+def advanced_once(run: PathRun, y: PyTree, state: PyTree, k: jax.Array, draw: Draw) -> tuple[PyTree, PyTree]:
     """`run.advanced`, the same."""
     return traced_once(_advanced, run.stepping(), y, state, k, draw)
 
 
-def row_once(run, carry, k):
+def row_once(run: AbstractRun, carry: PyTree, k: jax.Array) -> PyTree:
     """`run.row`, the same."""
     return traced_once(_row, run.stepping(), carry, k)
 
@@ -107,7 +186,7 @@ def _advanced(run, y, state, k, draw):
     return run.advanced(y, state, k, draw)
 
 
-def event_steps(schedule: Schedule, grid: Any) -> list[np.ndarray]:
+def event_steps(schedule: Schedule, grid: Grid | TracedGrid) -> list[np.ndarray]:
     """The steps after which each event happens."""
     tables = []
     for event in schedule.events:
@@ -131,7 +210,7 @@ def _with_events(schedule: Schedule, due, problem, t, y):
     return y
 
 
-def _turned(run: PathRun, k, due, before, y, state, acc):
+def _after_events(run: PathRun, k, due, before, y, state, acc):
     """State, solver's state and accumulators as the step from `k` on finds them.
 
     `before` is the problem over the step that ended. A solver that carries something starts afresh where a
@@ -150,19 +229,3 @@ def _turned(run: PathRun, k, due, before, y, state, acc):
             lambda b, s: jnp.where(afresh, jnp.asarray(b, s.dtype), s) if eqx.is_array(s) else s, begun, state
         )
     return new, state, acc
-
-
-def _per_path(problem, noise):
-    """The same problem, each parameter a number of this path's own, which `vmap` turns into a vector.
-
-    In reverse mode a parameter shared by all paths would cost a reduction over the paths at every use; a
-    path's own accumulates along the path, and the paths are summed once.
-    """
-    words = [leaf for leaf in jax.tree.leaves(noise) if eqx.is_array(leaf)]
-    if not words:
-        return problem
-    word = jnp.ravel(words[0])[0]
-    same = word == word
-    return jax.tree.map(
-        lambda p: jax.lax.select(same, p, p) if eqx.is_inexact_array(p) and p.shape == () else p, problem
-    )

@@ -4,15 +4,13 @@ from typing import NamedTuple
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 
 from simkit_solvers.grids.grid import Grid
 from simkit_solvers.loops.blocks import bytes_of, method_of, strong, turns_of
 from simkit_solvers.loops.checkpoints import Nesting, nesting
-from simkit_solvers.loops.path_run import PathRun, event_steps
+from simkit_solvers.loops.path_run import path_run
 from simkit_solvers.problems.observe import AbstractObserver
 from simkit_solvers.problems.problem import AbstractODE
-from simkit_solvers.problems.schedule import prepared, schedule_of
 from simkit_solvers.random.noise import AbstractNoise
 
 REVERSE_BYTES = 2**14  # of one path: a thousand blocks of two float64 variables
@@ -51,10 +49,7 @@ def reverse_pass(
 
     def carried(problem, y0, noise, observer):
         method = method_of(problem, solver, y0, grid, noise)
-        t0, dt = (jnp.asarray(x, method.dtype) for x in (grid.t0, grid.dt))
-        schedule = schedule_of(problem)
-        tables = () if schedule is None else event_steps(schedule, grid)
-        run = PathRun(prepared(problem), method.stepper, observer, noise, t0, dt)
+        run, tables = path_run(problem, method, grid, noise, observer)
         return jax.tree.map(strong, run.start(y0, tables))
 
     start = eqx.filter_eval_shape(carried, problem, y0, noise, observer)

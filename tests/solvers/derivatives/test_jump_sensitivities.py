@@ -35,7 +35,7 @@ from simkit_solvers import (
 )
 from simkit_solvers.derivatives.coupled_network import CoupledNetwork
 from simkit_solvers.derivatives.jump_sensitivity import Coupling, Differentiated
-from simkit_solvers.loops.jumps import _Path, _turn
+from simkit_solvers.loops.jump_path import JumpPath, after_proposal
 from simkit_solvers.methods.jump.jump_method import MOVED_EVENT, NO_RATIO, WAITING, Jumps
 from simkit_solvers.numerics.tangents import as_tangent
 
@@ -434,17 +434,17 @@ def test_scores_of_one_leap_have_mean_zero_where_some_leaps_are_refused():
 
     @quick_jit
     @jax.vmap
-    def turned(path):
+    def proposed(path):
         zero, none = jnp.zeros((), dtype), jnp.int32(0)
         noise, y = JumpNoise.of(KEY, path), ImmigrationDeath.State(X=jnp.int32(20))
         jumps = Jumps(network, noise, zero, jnp.asarray(100.0, dtype), (direction,))
         state = solver.init(jumps, y)
         drawn = solver.draw(jumps, y, state, jnp.uint32(0))
-        start = _Path(drawn, y, zero, (), state, none, none, (), (zero,))
-        end = _turn(jumps, solver, start, jumps.span, 10)
+        start = JumpPath(drawn, y, zero, (), state, none, none, (), (zero,))
+        end = after_proposal(jumps, solver, start, jumps.span, 10)
         return end.scores[0], end.steps
 
-    scores, steps = (np.asarray(x) for x in turned(jnp.arange(PATHS, dtype=jnp.uint32)))
+    scores, steps = (np.asarray(x) for x in proposed(jnp.arange(PATHS, dtype=jnp.uint32)))
     refused = steps == 0
     assert 0.02 < refused.mean() < 0.5
     assert_near(scores.mean(), scores.std() / PATHS**0.5, 0.0)

@@ -24,6 +24,7 @@ from simkit_solvers import (
     Scalar,
     States,
     Tolerances,
+    WithScores,
     crossing,
     forward_sensitivities,
     girsanov,
@@ -37,7 +38,6 @@ from simkit_solvers import (
     stationary_derivative,
 )
 from simkit_solvers.derivatives.ode_gradient import RETURNS_WITHIN
-from simkit_solvers.derivatives.transition_scores import WithScores
 
 KEY = seed_key(2)
 

@@ -27,7 +27,7 @@ from simkit_solvers import (
     make_solver,
     seed_key,
 )
-from simkit_solvers.loops.adaptive_sde import _begun, _error, _integrate, check_adaptive_sde
+from simkit_solvers.loops.adaptive_sde import _error, _integrate, _run_of, check_adaptive_sde
 from simkit_solvers.loops.step import stepper_for
 from simkit_solvers.random.noise import H_SCALE
 from solver_problems import (
@@ -466,7 +466,7 @@ def test_a_multiple_of_the_first_step_but_for_rounding_is_that_multiple():
     for t1, steps in ((2.1, 7), (2.12, 8)):
         grid = AdaptiveGrid(0.0, t1, Tolerances(1e-3, 1e-3), first_step=0.3)
         assert t1 / 0.3 > 7
-        assert _begun(None, None, None, grid, jnp.float64).per_row == steps
+        assert _run_of(None, None, None, grid, jnp.float64).per_row == steps
 
 
 def test_the_error_of_a_step_is_the_mean_square_over_its_numbers_in_tolerances():

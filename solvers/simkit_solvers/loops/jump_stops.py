@@ -1,0 +1,106 @@
+"""Where a path of the jump process stops: what scheduled rates and events do to it there."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import PyTree
+
+from simkit_solvers.loops.jump_path import JumpPath
+from simkit_solvers.loops.jump_scores import event_moves, pushed
+from simkit_solvers.loops.jump_watch import Watched, first_seen, in_real_numbers, shown
+from simkit_solvers.methods.jump.jump_method import (
+    BAD_EVENT,
+    LARGEST_COUNT,
+    MOVED_EVENT,
+    WAITING,
+    AbstractJumpMethod,
+    Jumps,
+)
+from simkit_solvers.numerics.tree_where import tree_where
+from simkit_solvers.problems.schedule import ROW, as_solved, just_after, schedule_of, within
+
+
+def over(jumps: Jumps, begin: jax.Array, end: jax.Array) -> Jumps:
+    """The same with the rates between two times since `t0`."""
+
+    def piece(network):
+        return as_solved(within(network, jumps.t0 + begin, jumps.t0 + end))
+
+    directions = pushed(piece, jumps.network, jumps.directions)
+    seen = within(jumps.network, jumps.t0 + begin, jumps.t0 + end)
+    return jumps._replace(network=piece(jumps.network), directions=directions, seen=seen)
+
+
+def after_stop(
+    jumps: Jumps,
+    method: AbstractJumpMethod,
+    during: Jumps,
+    path: JumpPath,
+    y: PyTree,
+    scores: tuple[jax.Array, ...],
+    time: jax.Array,
+    which: jax.Array,
+) -> tuple[JumpPath, PyTree]:
+    """The path as it goes on after a stop, at which the counts are `y`, and the counts then.
+
+    `during` has the rates of before.
+    """
+    real, (counts, sound) = in_real_numbers(y, time.dtype), after_event(jumps, time, which, y)
+    going = path.status <= WAITING
+    happens = going & (which >= 0)
+    interrupted = going & (which != ROW)
+    state = method.interrupted(during, path.y, path.state, time - path.elapsed)
+    counts = tree_where(happens & sound, counts, y)
+    status = jnp.where(happens & ~sound, jnp.int32(BAD_EVENT), path.status)
+    moved = event_moves(_event(jumps, time, which), jumps.network, jumps.directions, real)
+    watched = path.watched
+    if isinstance(watched, Watched):
+        acc = _seen(jumps, during, watched, time, y, counts)
+        watched = Watched(tree_where(interrupted, acc, watched.acc), time)
+    path = path._replace(
+        y=tree_where(interrupted, counts, path.y),
+        elapsed=jnp.where(interrupted, time, path.elapsed),
+        lost=tuple(jnp.where(interrupted, 0.0, lost) for lost in path.lost),
+        state=tree_where(interrupted, state, path.state),
+        status=jnp.where(happens & moved, jnp.int32(MOVED_EVENT), status) if jumps.directions else status,
+        interruptions=tuple(n + interrupted.astype(jnp.int32) for n in path.interruptions),
+        scores=tree_where(interrupted, scores, path.scores),
+        watched=watched,
+    )
+    return path, tree_where(interrupted, counts, y)
+
+
+def _seen(jumps: Jumps, during: Jumps, watched: Watched, time, y, counts) -> Any:
+    """What an observer has accumulated once a stop has changed the counts."""
+    after = just_after(jumps.network, jumps.t0 + time, jumps.t0, jumps.span)
+    changed = shown(during, watched, time, y, counts, after).acc
+    return tree_where(time > 0, changed, first_seen(jumps, time, counts))
+
+
+def after_event(jumps: Jumps, time: jax.Array, which: jax.Array, y: PyTree) -> tuple[PyTree, jax.Array]:
+    """The counts as event number `which` leaves those at a time since `t0`, and whether they are sound.
+
+    Where they are not they are 0. A negative number is that of no event.
+    """
+    real = _event(jumps, time, which)(jumps.network, in_real_numbers(y, time.dtype))
+    most = min(LARGEST_COUNT, 2 ** (jnp.finfo(time.dtype).nmant + 1))
+    sound = jnp.bool_(True)
+    for x in jax.tree.leaves(real):
+        sound = sound & (jnp.round(x) == x) & (x >= 0) & (x <= most)
+    return jax.tree.map(lambda x: jnp.where(sound, x, 0.0).astype(jnp.int32), real), sound
+
+
+def _event(jumps: Jumps, time, which) -> Callable:
+    """What event number `which` does, as a function of a network and of its state in real numbers."""
+    t = jumps.t0 + time
+
+    def after(network, real):
+        problem = just_after(network, t, jumps.t0, jumps.span)
+        events = () if (own := schedule_of(network)) is None else own.events
+        for i, event in enumerate(events):
+            real = event.applied(which == i, problem, t, real)
+        return real
+
+    return after

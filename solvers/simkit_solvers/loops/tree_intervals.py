@@ -1,0 +1,61 @@
+"""The intervals on a Brownian tree in the order in which adaptive steps try them."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from simkit_solvers.random.noise import Draw
+
+
+class Interval(NamedTuple):
+    """Number `index` of the $2^{level}$ equal parts of coarse interval number `coarse`, with its normals.
+
+    `pending` are the normals of the right halves that wait, one at most at each level.
+    """
+
+    coarse: jax.Array
+    level: jax.Array
+    index: jax.Array
+    whole: Draw
+    pending: Draw
+
+    @staticmethod
+    def first(whole: Draw, levels: int) -> "Interval":
+        """The first coarse interval, on a tree of so many levels."""
+        zero = jnp.uint32(0)
+        return Interval(zero, zero, zero, whole, jax.tree.map(lambda z: jnp.zeros(levels, z.dtype), whole))
+
+    def after(self) -> tuple["Interval", jax.Array]:
+        """The interval after an accepted one, and whether it is the next coarse one, whose normals it lacks.
+
+        To the right of number i on level l begins number $(i + 1)/2^k$ on level $l - k$, for the largest k
+        that divides; it is the right half that waits there.
+        """
+        after = self.index + jnp.uint32(1)
+        up = jax.lax.population_count((after & (~after + jnp.uint32(1))) - jnp.uint32(1))
+        level, index = self.level - up, after >> up
+        done = level == 0
+        whole = jax.tree.map(lambda slots: _slot(slots, level), self.pending)
+        coarse = self.coarse + done.astype(jnp.uint32)
+        index = jnp.where(done, jnp.uint32(0), index)
+        return Interval(coarse, level, index, whole, self.pending), done
+
+    def left_half(self, left: Draw, right: Draw) -> "Interval":
+        """Its left half, given the normals of both; the right one waits."""
+        level = self.level + jnp.uint32(1)
+
+        def keep(slots, z):
+            return jnp.where(_at(slots, level), z, slots)
+
+        pending = jax.tree.map(keep, self.pending, right)
+        return Interval(self.coarse, level, self.index * jnp.uint32(2), left, pending)
+
+
+def _at(slots, level):
+    """Where a slot is that of a level: a comparison, which `vmap` keeps from becoming a scatter."""
+    return jnp.arange(slots.shape[0], dtype=jnp.uint32) == level
+
+
+def _slot(slots, level):
+    return jnp.sum(jnp.where(_at(slots, level), slots, 0))

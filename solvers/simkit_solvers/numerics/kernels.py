@@ -1,0 +1,35 @@
+"""Where XLA's CPU compiler would mix, repeat or reduce what a loop computes, and how it is kept from that."""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import PyTree
+
+from simkit_solvers.numerics.scalar import Scalar
+
+
+def by_itself(always: Scalar, function: Callable, otherwise: Callable, *operands: PyTree) -> PyTree:
+    """`function(*operands)`, compiled by itself: in a branch that is always taken.
+
+    The compiler fuses nothing into or out of a branch. Beside other code it contracts other products and
+    sums to fused multiply-adds, so that last bits depend on that code, and what several results share it
+    computes once for each of them. `always` is true, which the compiler must not be able to find out;
+    `otherwise` gives the same shapes.
+    """
+    return jax.lax.cond(always, function, otherwise, *operands)
+
+
+def own_number(x: jax.Array, noise: PyTree) -> jax.Array:
+    """The same number, which `vmap` makes one for each path, as it has made the random key of `noise`.
+
+    In reverse mode a number that all paths share costs a sum over the paths at every use; a path's own
+    accumulates along the path, and is summed over the paths once. A loop that starts from shared numbers and
+    makes one for each path of them is traced twice by `vmap`, which only then learns that it does.
+    """
+    words = [leaf for leaf in jax.tree.leaves(noise) if eqx.is_array(leaf)]
+    if not words:
+        return x
+    word = jnp.ravel(words[0])[0]
+    return jnp.where(word == word, x, x)
