@@ -17,8 +17,8 @@ class SimkitError(Exception):
 class InputError(SimkitError, ValueError):
     """The experiment, an option or a name is wrong. Nothing has been run.
 
-    `problems` holds one line for each mistake, as `gbm.yaml:6:10: model.sigma: must be > 0`, and the message
-    is all of them.
+    `problems` has one line for each mistake, such as `gbm.yaml:6:10: model.sigma: must be > 0`; the message
+    has all of them.
     """
 
     exit_code = 2
@@ -39,14 +39,14 @@ class NumericalError(SimkitError, RuntimeError):
 
 
 class OutputError(SimkitError, OSError):
-    """A file could not be read or written. What was there before is still there."""
+    """A file could not be read or written. An existing file is unchanged."""
 
     exit_code = 4
 
 
 class MissingFileError(OutputError, FileNotFoundError):
-    """A file that is to be read is not there."""
+    """A file to be read does not exist."""
 
 
 class UnresolvedWarning(UserWarning):
-    """Steps are so long that the step bias of a mean or a derivative is as large as that: it is no result."""
+    """The steps are so long that a mean or a derivative is no larger than its step bias: it is no result."""

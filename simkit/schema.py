@@ -112,8 +112,8 @@ def _distribution_schema() -> dict[str, Any]:
         properties[name] = {"anyOf": options, "description": f"{text} Keys: {', '.join(keys)}."}
     return {
         "type": "object",
-        "description": "The law of an uncertain parameter, for `simkit uncertainty`; exactly one key, with "
-        "its numbers as a mapping or in this order as a list.",
+        "description": "The distribution of an uncertain parameter, for `simkit uncertainty`: exactly one "
+        "key, with its numbers as a mapping or in this order as a list.",
         "properties": properties,
         "additionalProperties": False,
         "minProperties": 1,

@@ -13,12 +13,12 @@ def template_names() -> list[str]:
 
 
 def complete_template(incomplete: str) -> list[str]:
-    """Templates that begin like this."""
+    """Templates that start like this."""
     return [name for name in template_names() if name.startswith(incomplete)]
 
 
 def complete_name(incomplete: str) -> list[str]:
-    """Models, solvers, closed forms and keys that begin like this."""
+    """Models, solvers, closed forms and keys that start like this."""
     forms = _reexports("simkit", "closed_forms")
     names = [*_reexports("simkit_physics"), *_solvers(), *forms, *_keys()]
     return [name for name in names if name.startswith(incomplete)]
@@ -48,7 +48,7 @@ def _keys() -> list[str]:
     """The top-level keys of an experiment."""
     return [
         node.target.id
-        for section in _syntax_tree("simkit", "settings", "experiment.py").body
+        for section in _syntax_tree("simkit", "config", "settings", "experiment.py").body
         if isinstance(section, ast.ClassDef) and section.name == "Experiment"
         for node in section.body
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id[0] != "_"
@@ -58,7 +58,7 @@ def _keys() -> list[str]:
 def _solvers() -> list[str]:
     """Names of the records in `simkit_solvers`: `SolverInfo(name="…")`, and calls on a class of diffrax."""
     package = importlib.util.find_spec("simkit_solvers")
-    files = sorted(Path(package.origin).parent.glob("*.py")) if package and package.origin else []
+    files = sorted(Path(package.origin).parent.rglob("*.py")) if package and package.origin else []
     names = []
     for node in (node for file in files for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))):
         match node:

@@ -1,15 +1,15 @@
-r"""Options with a barrier B that is watched continuously, on geometric Brownian motion.
+r"""Options with a continuously monitored barrier B, on geometric Brownian motion.
 
-A knock-out dies, and a knock-in comes to life, where the price touches B on the way. By reflection, with
-$p = 2(r - q)/\sigma^2 - 1$ and $V(S)$, $D(S)$ the prices without barrier of the payoff where $S_T$ ends on
-the living side of B and on the other one,
+A knock-out expires, and a knock-in becomes active, when the price touches B. By reflection, with $p = 2(r -
+q)/\sigma^2 - 1$ and $V(S)$, $D(S)$ the prices without barrier of the payoff where $S_T$ ends on the active
+side of B and on the other one,
 
 $$\text{out} = V(S) - (B/S)^p\,V(B^2/S), \qquad \text{in} = D(S) + (B/S)^p\,V(B^2/S).$$
 
-A simulation watches only at its grid points, so that its knock-outs come out higher and its knock-ins
-lower: watch by `no_touch`, move the barrier by `discrete_barrier`, or compare as dt goes to 0. Arguments as
-in `black_scholes_call`, in currency, 1/time and time; at $\sigma = 0$ or $T = 0$ the limit; `ValueError`
-where S, K, B, sigma or T is negative.
+A simulation monitors only at its grid points, so its knock-outs are worth more and its knock-ins less: use
+`no_touch`, move the barrier by `discrete_barrier`, or compare as dt goes to 0. Arguments as in
+`black_scholes_call`, in currency, 1/time and time; at $\sigma = 0$ or $T = 0$ the limit; `ValueError` where
+S, K, B, sigma or T is negative.
 References: Merton (1973), doi:10.2307/3003143; Reiner & Rubinstein (1991), Risk 4(8), 28–35.
 """
 
@@ -25,28 +25,28 @@ BROADIE_GLASSERMAN_KOU = 0.5825971579390107  # -zeta(1/2)/sqrt(2 pi)
 def down_and_out_call(
     *, S: float, K: float, B: float, r: float, sigma: float, T: float, q: float = 0.0
 ) -> float:
-    r"""Call that dies where the price falls to B: $V(S) - (B/S)^p\,V(B^2/S)$. Zero where $S \le B$."""
+    r"""Call that expires when the price falls to B: $V(S) - (B/S)^p\,V(B^2/S)$. Zero where $S \le B$."""
     return _knock_out(1, "down", S, K, B, r, sigma, T, q)
 
 
 def down_and_out_put(
     *, S: float, K: float, B: float, r: float, sigma: float, T: float, q: float = 0.0
 ) -> float:
-    r"""Put that dies where the price falls to B: $V(S) - (B/S)^p\,V(B^2/S)$. Zero where $S \le B$."""
+    r"""Put that expires when the price falls to B: $V(S) - (B/S)^p\,V(B^2/S)$. Zero where $S \le B$."""
     return _knock_out(-1, "down", S, K, B, r, sigma, T, q)
 
 
 def up_and_out_call(
     *, S: float, K: float, B: float, r: float, sigma: float, T: float, q: float = 0.0
 ) -> float:
-    r"""Call that dies where the price rises to B: $V(S) - (B/S)^p\,V(B^2/S)$. Zero where $S \ge B$."""
+    r"""Call that expires when the price rises to B: $V(S) - (B/S)^p\,V(B^2/S)$. Zero where $S \ge B$."""
     return _knock_out(1, "up", S, K, B, r, sigma, T, q)
 
 
 def up_and_out_put(
     *, S: float, K: float, B: float, r: float, sigma: float, T: float, q: float = 0.0
 ) -> float:
-    r"""Put that dies where the price rises to B: $V(S) - (B/S)^p\,V(B^2/S)$. Zero where $S \ge B$."""
+    r"""Put that expires when the price rises to B: $V(S) - (B/S)^p\,V(B^2/S)$. Zero where $S \ge B$."""
     return _knock_out(-1, "up", S, K, B, r, sigma, T, q)
 
 
@@ -77,10 +77,10 @@ def up_and_in_put(*, S: float, K: float, B: float, r: float, sigma: float, T: fl
 
 
 def discrete_barrier(*, S: float, B: float, sigma: float, dt: float) -> float:
-    r"""The level whose continuous watch is nearest to watching B each dt: $B e^{\pm\beta\sigma\sqrt{dt}}$.
+    r"""The continuously monitored level equivalent to monitoring B each dt: $B e^{\pm\beta\sigma\sqrt{dt}}$.
 
     With $\beta = -\zeta(1/2)/\sqrt{2\pi} \approx 0.5826$, upwards where $B > S$ and downwards where $B < S$;
-    in currency. A barrier option watched each dt is worth one watched continuously at this level, up to
+    in currency. A barrier option monitored each dt is worth one monitored continuously at this level, up to
     $o(\sqrt{dt})$. `ValueError` where S, B, sigma or dt is negative.
     Reference: Broadie, Glasserman & Kou (1997), doi:10.1111/1467-9965.00035.
     """

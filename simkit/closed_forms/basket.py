@@ -27,10 +27,10 @@ def geometric_basket_call(
 ) -> Number:
     r"""Call on the geometric mean of three prices, those of `MultiAssetGBM` with $\mu_i = r - q_i$.
 
-    Pays $\max((S_1 S_2 S_3)^{1/3} - K, 0)$ at T, in currency. The mean is lognormal with log variance
-    $s^2 T$, $s^2 = \frac19 \sum_{ij} \rho_{ij} \sigma_i \sigma_j$, and its present value is
-    $(S_1 S_2 S_3)^{1/3} \exp\left(\frac{s^2 T}2 - \frac T3 \sum_i (q_i + \sigma_i^2/2)\right)$. `ValueError`
-    where a price, K, a volatility or T is negative or the correlations are those of no random variables.
+    Pays $\max((S_1 S_2 S_3)^{1/3} - K, 0)$ at T, in currency. The mean is lognormal with log variance $s^2
+    T$, $s^2 = \frac19 \sum_{ij} \rho_{ij} \sigma_i \sigma_j$, and its present value is $(S_1 S_2 S_3)^{1/3}
+    \exp\left(\frac{s^2 T}2 - \frac T3 \sum_i (q_i + \sigma_i^2/2)\right)$. `ValueError` if a price, K, a
+    volatility or T is negative or the correlation matrix is not positive semidefinite.
     Reference: Black & Scholes (1973), doi:10.1086/260062, for a lognormal asset.
     """
     valid = nonnegative(S1=S1, S2=S2, S3=S3, K=K, sigma1=sigma1, sigma2=sigma2, sigma3=sigma3, T=T)

@@ -4,8 +4,8 @@ Under the pricing measure $dS = (r - q) S\,dt + \sqrt v S\,dW_1$ and $dv = \kapp
 \xi\sqrt v\,dW_2$ with correlation rho. S and K in currency; r, q, v0, kappa, theta, xi in 1/time; T in time.
 At $T = 0$ or $\xi = 0$ the limits. A negative S, K, T, v0, kappa, theta or xi, or $|\rho| > 1$, is a
 `ValueError` that names it.
-References: Heston (1993), doi:10.1093/rfs/6.2.327; Lewis (2001), doi:10.2139/ssrn.282110 (the integral);
-Lord & Kahl (2010), doi:10.1111/j.1467-9965.2010.00416.x (why this logarithm needs no branch tracking).
+References: Heston (1993), doi:10.1093/rfs/6.2.327; Lewis (2001), doi:10.2139/ssrn.282110 (the integral); Lord
+& Kahl (2010), doi:10.1111/j.1467-9965.2010.00416.x (why this logarithm needs no branch tracking).
 """
 
 import math
@@ -33,8 +33,8 @@ def heston_call(
     r"""Call, pays $\max(S_T - K, 0)$, in currency, to about 1e-12 of the price level.
 
     $C = S e^{-qT} - \frac1\pi \sqrt{S e^{-qT} K e^{-rT}} \int_0^\infty \Re[e^{iuk} \phi(u - i/2)]
-    \frac{du}{u^2 + 1/4}$, where $k = \ln(S/K) + (r - q)T$ and $\phi$ is the characteristic function of
-    $\ln S_T - \ln E[S_T]$. Its difference to Black–Scholes with the same mean variance is what is integrated.
+    \frac{du}{u^2 + 1/4}$, where $k = \ln(S/K) + (r - q)T$ and $\phi$ is the characteristic function of $\ln
+    S_T - \ln E[S_T]$. The difference from Black–Scholes with the same mean variance is integrated.
     """
     nonnegative(S=S, K=K, T=T, v0=v0, kappa=kappa, theta=theta, xi=xi)
     finite(r=r, q=q)

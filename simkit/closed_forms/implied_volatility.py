@@ -1,12 +1,12 @@
 r"""The volatility at which a European option on geometric Brownian motion has a given price.
 
 Arguments as in `black_scholes_call`. With $F$ and $B$ the present values of the asset and of the strike, the
-price of the option that is out of the money, its parity partner's less $|F - B|$, is a share p of the smaller
-of the two: $p = N(x/s + s/2) - e^{-x} N(x/s - s/2)$ with $x = -|\ln F/B|$ and $s = \sigma\sqrt T$. Newton's
-iteration finds s from the point of inflection $\sqrt{2|x|}$ on: below it for $(-\ln p)^{-1/2}$, which is
-nearly a line through 0, and above it for $-\ln(1 - p)$; a step that would leave what is known to enclose the
-answer is replaced by half of that. The answer is as exact as the price: an error of the price is divided by
-vega. References: Manaster & Koehler (1982), doi:10.1111/j.1540-6261.1982.tb01105.x; Jäckel (2015), Let's be
+price of the out-of-the-money option, its parity partner's less $|F - B|$, is a fraction p of the smaller of
+the two: $p = N(x/s + s/2) - e^{-x} N(x/s - s/2)$ with $x = -|\ln F/B|$ and $s = \sigma\sqrt T$. Newton's
+iteration for s starts at the point of inflection $\sqrt{2|x|}$: below it for $(-\ln p)^{-1/2}$, which is
+nearly a line through 0, and above it for $-\ln(1 - p)$; a step that would leave the bracketing interval is
+replaced by a bisection. The answer is as exact as the price: an error of the price is divided by vega.
+References: Manaster & Koehler (1982), doi:10.1111/j.1540-6261.1982.tb01105.x; Jäckel (2015), Let's be
 rational, doi:10.1002/wilm.10395.
 """
 

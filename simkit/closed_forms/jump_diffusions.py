@@ -157,8 +157,8 @@ def bates_call(
 ) -> float:
     r"""Call under Heston's variance with Merton's jumps, in currency.
 
-    By the integral of `heston_call`, whose $\ln\phi(u)$ has the term
-    $\lambda T (e^{ium - u^2\delta^2/2} - 1 - iuk)$ more.
+    By the integral of `heston_call`, whose $\ln\phi(u)$ has the additional term $\lambda T (e^{ium -
+    u^2\delta^2/2} - 1 - iuk)$.
     """
     nonnegative(S=S, K=K, T=T, v0=v0, kappa=kappa, theta=theta, xi=xi, lam=lam, delta=delta)
     finite(r=r, q=q, m=m)

@@ -1,4 +1,4 @@
-r"""Options on the extremes of geometric Brownian motion, watched continuously from now on.
+r"""Options on the extremes of geometric Brownian motion, monitored continuously from now on.
 
 With the maximum M and the minimum m of the price on [0, T], both with today's price S, $b = r - q$,
 $\lambda = 2b/\sigma^2$ and $d = (\ln(S/x) + (b + \sigma^2/2)T)/\sigma\sqrt T$,
@@ -6,13 +6,13 @@ $\lambda = 2b/\sigma^2$ and $d = (\ln(S/x) + (b + \sigma^2/2)T)/\sigma\sqrt T$,
 $$e^{-rT} E[(M - x)^+] = C(x) + \frac{S e^{-rT}}{\lambda}
   \left[e^{bT} N(d) - (x/S)^{\lambda} N(d - \lambda\sigma\sqrt T)\right], \quad x \ge S,$$
 
-where C is the Black–Scholes call; for the minimum likewise, with the put. Where b is near 0 the bracket is
-averaged over a circle of complex b about it (Kassam & Trefethen 2005, doi:10.1137/S1064827502410633), since
-both its terms come to the same. A simulation watches only at its grid points, so that its extremes are less
-extreme. Arguments as in `black_scholes_call`; at $\sigma = 0$ or $T = 0$ the limit; `ValueError` where S, K,
-sigma or T is negative.
-References: Goldman, Sosin & Gatto (1979), doi:10.1111/j.1540-6261.1979.tb00059.x (floating strike);
-Conze & Viswanathan (1991), doi:10.1111/j.1540-6261.1991.tb04648.x (fixed strike).
+where C is the Black–Scholes call; for the minimum likewise, with the put. If b is near 0 the bracket is
+averaged over a circle of complex b about it (Kassam & Trefethen 2005, doi:10.1137/S1064827502410633), because
+its terms cancel. A simulation monitors only at its grid points, so its extremes are less extreme. Arguments
+as in `black_scholes_call`; at $\sigma = 0$ or $T = 0$ the limit; `ValueError` where S, K, sigma or T is
+negative.
+References: Goldman, Sosin & Gatto (1979), doi:10.1111/j.1540-6261.1979.tb00059.x (floating strike); Conze &
+Viswanathan (1991), doi:10.1111/j.1540-6261.1991.tb04648.x (fixed strike).
 """
 
 import cmath

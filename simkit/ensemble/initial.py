@@ -17,11 +17,11 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 class Distribution(eqx.Module):
-    """The law of one initial value.
+    """The distribution of one initial value.
 
     `normal`: mean, standard deviation; `lognormal`: mean and standard deviation of the logarithm;
-    `uniform`: lower and upper end. Raises `ValueError` where the parameters admit no such law; traced ones
-    pass, which were checked where they were numbers.
+    `uniform`: lower and upper end. Raises `ValueError` for invalid parameters; traced ones
+    were checked when they were numbers.
     """
 
     kind: Kind = eqx.field(static=True)
@@ -43,7 +43,7 @@ class Distribution(eqx.Module):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PathValues:
-    """Initial values given for the paths: an array `(rows,)`, of which path i takes row i modulo rows."""
+    """Initial values given for the paths: an array `(rows,)`, of which path i has row i modulo rows."""
 
     numbers: np.ndarray
 
@@ -52,19 +52,19 @@ InitialLaw = float | Distribution | PathValues
 
 
 def fixed_value(law: InitialLaw) -> float:
-    """A number that stands for the initial value where only its kind is asked for."""
+    """A representative number, where only the kind of the initial value matters."""
     if isinstance(law, PathValues):
         return float(law.numbers[0])
     return law.a if isinstance(law, Distribution) else law
 
 
 def numbers_of(initial: Mapping[str, Any]) -> dict[str, Any]:
-    """The initial values as trees of numbers: one, a law's, or an array of one for each path."""
+    """The initial values as trees of numbers: one, those of a distribution, or one for each path."""
     return {name: x.numbers if isinstance(x, PathValues) else x for name, x in initial.items()}
 
 
 def differs_between_paths(initial: Iterable[InitialLaw]) -> bool:
-    """Whether paths begin at different places."""
+    """Whether paths have different initial values."""
     return any(isinstance(law, Distribution | PathValues) for law in initial)
 
 

@@ -51,16 +51,16 @@ def sobol_indices(
     r"""Sobol' indices of a function of independent random parameters.
 
     $S_i = \mathrm{Var}\,E[f|x_i] / V$, $S^T_i = E\,\mathrm{Var}[f|x_{\sim i}] / V$ and, with `order=2`,
-    $S_{ij} = \mathrm{Var}\,E[f|x_i, x_j]/V - S_i - S_j$, as `first`, `total` and `second` with half of the
-    interval beside each, as `first_halfwidth`. The function is written for JAX: `f(**parameters)` where
-    `distributions` is a mapping, `f(x)` with an array `(d,)` where it is a sequence; it gives a number or a
-    dictionary of them. Each of the `replicates` is an independent scrambling of `points` Sobol' points, a
-    power of two, and takes d + 2 evaluations of each (2d + 2 with `order=2`). The attribute `stopped` says
-    why the study ended. `groups` put parameters together. The estimators are in
-    `simkit.studies.estimators`, the other arguments in `Options`.
+    $S_{ij} = \mathrm{Var}\,E[f|x_i, x_j]/V - S_i - S_j$, as `first`, `total` and `second`, each with the
+    half-width of its interval, such as `first_halfwidth`. The function is written for JAX: `f(**parameters)`
+    if `distributions` is a mapping, `f(x)` with an array `(d,)` if it is a sequence; it returns a number or a
+    dictionary of numbers. Each of the `replicates` is an independent scrambling of `points` Sobol' points, a
+    power of two, and needs d + 2 evaluations of each (2d + 2 with `order=2`). The attribute `stopped` says
+    why the study ended. `groups` combine parameters. The other options are
+    `replicates`, `seed`, `confidence`, `width` and `budget`.
 
-    Raises `InputError` for laws, groups and numbers that make no sense, `NumericalError` where the function
-    is not finite. Sobol' (2001), doi:10.1016/S0378-4754(00)00270-6.
+    Raises `InputError` for invalid distributions, groups and numbers, `NumericalError` if the function is not
+    finite. Sobol' (2001), doi:10.1016/S0378-4754(00)00270-6.
     """
     laws, named = laws_by_name(distributions)
     method = sobol_method(laws, groups, estimator, order)
@@ -78,9 +78,8 @@ def elementary_effects(
 ) -> "xr.Dataset":
     """Morris' elementary effects: `mu`, `mu_star` and `sigma` of each parameter, in units of the output.
 
-    A walk changes one parameter after the other by half of its probability, and takes d + 1 evaluations.
-    Function and errors are as for `sobol_indices`. Campolongo et al. (2007),
-    doi:10.1016/j.envsoft.2006.10.004.
+    A walk changes one parameter after the other by a fixed probability, and needs d + 1 evaluations. Function
+    and errors are as for `sobol_indices`. Campolongo et al. (2007), doi:10.1016/j.envsoft.2006.10.004.
     """
     laws, named = laws_by_name(distributions)
     method = morris_method(laws, levels)
@@ -97,9 +96,9 @@ def derivative_measures(
 ) -> "xr.Dataset":
     r"""Derivative-based measures: `nu` $= E[(\partial f/\partial x_i)^2]$ and `bound` $\ge S^T_i$.
 
-    By forward differentiation of the function, which may have kinks and must not jump: that is looked at
-    first, on segments as many as the runs, and refused with an `InputError`. Function and errors are as for
-    `sobol_indices`. Sobol' & Kucherenko (2009), doi:10.1016/j.matcom.2009.01.023.
+    By forward differentiation of the function, which may have kinks but must not jump: this is tested first,
+    on as many segments as there are runs, and jumps are refused with an `InputError`. Function and errors are
+    as for `sobol_indices`. Sobol' & Kucherenko (2009), doi:10.1016/j.matcom.2009.01.023.
     """
     laws, named = laws_by_name(distributions)
     method = derivatives_method(laws)
@@ -129,7 +128,7 @@ def propagate(
     points: int = 2**12,
     **options: Unpack[Options],
 ) -> "xr.Dataset":
-    """What the laws of the parameters make of the output: `mean`, `sd` and `quantile` with intervals.
+    """The distribution of the output: `mean`, `sd` and `quantile` with intervals.
 
     Function and errors are as for `sobol_indices`.
     """

@@ -1,6 +1,6 @@
-"""Laws of uncertain parameters, by their inverse distribution functions.
+"""Distributions of uncertain parameters, by their quantile functions.
 
-A law in a file is `{normal: [mean, sd]}` or `{normal: {mean: …, sd: …}}`; `LAWS` has them by name. They work
+In a file they are `{normal: [mean, sd]}` or `{normal: {mean: …, sd: …}}`; `LAWS` has them by name. They work
 on numpy arrays in float64, on the host: a design has far fewer points than simulations have steps.
 """
 
@@ -19,7 +19,7 @@ from simkit.suggestions import did_you_mean, shown
 
 @runtime_checkable
 class Law(Protocol):
-    """The law of one parameter."""
+    """The distribution of one parameter."""
 
     def quantile(self, u: np.ndarray) -> np.ndarray:
         """The inverse of the distribution function at `u` in (0, 1)."""
@@ -27,13 +27,13 @@ class Law(Protocol):
 
     @property
     def centre(self) -> float:
-        """A value that stands for all where one number is asked for."""
+        """A typical value, where one number is needed."""
         ...
 
 
 @runtime_checkable
 class ContinuousLaw(Law, Protocol):
-    """A law with a density."""
+    """A distribution with a density."""
 
     def poincare_slope(self, x: np.ndarray) -> np.ndarray:
         r"""The weight $w(x)$ with $\mathrm{Var}\,f(X) \le E[(w(X) f'(X))^2]$ for every smooth $f$."""
@@ -42,7 +42,7 @@ class ContinuousLaw(Law, Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Normal:
-    """A normal law: mean and standard deviation, > 0."""
+    """A normal distribution: mean and standard deviation, > 0."""
 
     mean: float
     sd: float
@@ -108,7 +108,7 @@ class Uniform:
 
 @dataclasses.dataclass(frozen=True)
 class Triangular:
-    """Between two ends, its density a triangle with its top at the mode."""
+    """Between two ends, with a triangular density that peaks at the mode."""
 
     low: float
     mode: float
@@ -141,7 +141,7 @@ class Triangular:
 
 @dataclasses.dataclass(frozen=True)
 class TruncatedNormal:
-    """A normal number, given that it lies between two ends: mean and sd are those without the ends."""
+    """A normal distribution restricted to an interval: mean and sd are those without the restriction."""
 
     mean: float
     sd: float
@@ -154,7 +154,7 @@ class TruncatedNormal:
         _increasing(self, "low", "high")
         a, b = self._ends
         if special.ndtr(-abs(a)) == 0 and special.ndtr(-abs(b)) == 0 and a * b > 0:
-            raise ValueError("low and high lie so far from the mean that nothing of the law is between them")
+            raise ValueError("low and high are so far from the mean that the interval has no probability")
 
     @property
     def _ends(self) -> tuple[float, float]:
@@ -179,7 +179,7 @@ class TruncatedNormal:
 
 @dataclasses.dataclass(frozen=True)
 class Beta:
-    """The beta law with shapes a and b, > 0, moved to the interval from low to high."""
+    """The beta distribution with shapes a and b, > 0, on the interval from low to high."""
 
     a: float
     b: float
@@ -252,10 +252,10 @@ LISTS = ("values", "probabilities")
 
 
 def law_of(given: Mapping[str, Any], constants: Mapping[str, float] | None = None) -> Law:
-    """The law that plain data means: `{normal: [0.05, 0.01]}` or `{normal: {mean: 0.05, sd: 0.01}}`.
+    """The distribution given by plain data: `{normal: [0.05, 0.01]}` or `{normal: {mean: 0.05, sd: 0.01}}`.
 
-    In place of a number an expression of `constants` may stand, such as `uniform: [-pi, pi]`.
-    Raises `ValueError` that says what is wrong and what is wanted.
+    Numbers may be expressions of `constants`, such as `uniform: [-pi, pi]`.
+    Raises `ValueError` with what is wrong and what is expected.
     """
     if len(given) != 1:
         raise ValueError(f"a distribution has one key, one of {', '.join(LAWS)}; got {len(given)}")
@@ -290,19 +290,19 @@ def law_of(given: Mapping[str, Any], constants: Mapping[str, float] | None = Non
 
 
 def poincare_slope(law: Law, x: np.ndarray) -> np.ndarray:
-    """The `poincare_slope` of a law with a density. Raises `ValueError` for one without."""
+    """The `poincare_slope` of a distribution with a density. Raises `ValueError` for one without."""
     if not isinstance(law, ContinuousLaw):
-        raise ValueError("a discrete law has no Poincaré constant")
+        raise ValueError("a discrete distribution has no Poincaré constant")
     return law.poincare_slope(x)
 
 
 def law_keys(kind: type) -> dict[str, bool]:
-    """The keys of a law, in order, and whether each is a list."""
+    """The keys of a distribution, in order, and whether each is a list."""
     return {field.name: field.name in LISTS for field in dataclasses.fields(kind)}
 
 
 def plain(law: Law) -> dict[str, Any]:
-    """The law as plain data that `law_of` reads."""
+    """The distribution as plain data that `law_of` reads."""
     kind = next(name for name, cls in LAWS.items() if type(law) is cls)
     values = {field.name: getattr(law, field.name) for field in dataclasses.fields(LAWS[kind])}
     return {kind: {k: list(x) if isinstance(x, tuple) else x for k, x in values.items() if x is not None}}
@@ -348,6 +348,6 @@ def _increasing(law: Any, low: str, high: str) -> None:
 
 
 def _normal_score_slope(tail: np.ndarray, density: np.ndarray) -> np.ndarray:
-    """dx/dz for x = quantile(ndtr(z)): in z the law is standard normal, whose Poincaré constant is 1."""
+    """dx/dz for x = quantile(ndtr(z)): z is standard normal, whose Poincaré constant is 1."""
     z = special.ndtri(tail)
     return np.exp(-0.5 * z * z) / math.sqrt(2 * math.pi) / density

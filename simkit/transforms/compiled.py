@@ -10,11 +10,11 @@ from simkit.errors import InputError
 
 @dataclasses.dataclass(frozen=True)
 class Cost:
-    """What the compiler says of a program: operations and bytes, an estimate, and seconds to compile it.
+    """The compiler's estimate of a program's operations and bytes, and the seconds to compile it.
 
-    `temporary_bytes` is what it holds beside its arguments and results, of which loops that keep rows, and
-    reverse passes, are the most. None where the compiler does not say. Loops of unknown length count once in
-    `flops` and `bytes_accessed`, and on the CPU loops of any length do.
+    `temporary_bytes` is the memory besides arguments and results, used mostly by loops that save rows and by
+    reverse passes. None if the compiler gives no number. Loops of unknown length count once in `flops` and
+    `bytes_accessed`, and on the CPU loops of any length do.
     """
 
     temporary_bytes: int | None
@@ -27,7 +27,7 @@ class Cost:
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """A compiled program; called with arguments of the shapes that it was compiled for.
+    """A compiled program, to be called with arguments of the shapes that it was compiled for.
 
     `static` are the positions whose values were compiled in, with those values.
     """

@@ -24,10 +24,10 @@ FORWARD_RUNS, REVERSE_RUNS = 1.0, 3.5
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """The strategy of a derivative and why: numbers counted, runs expected, bytes that a reverse pass keeps.
+    """The strategy of a derivative and the reason: numbers of inputs and outputs, expected runs, memory.
 
-    `residual_bytes` are the arrays that the forward sweep of reverse mode leaves for the backward sweep, as
-    traced, before the compiler saves some; None where the function has no reverse mode.
+    `residual_bytes` is the size of the arrays that the forward sweep of reverse mode stores for the backward
+    sweep, as traced, before the compiler removes some; None if the function has no reverse mode.
     """
 
     strategy: Literal["forward", "reverse"]
@@ -45,7 +45,7 @@ class Choice:
 
 @dataclasses.dataclass(frozen=True)
 class Derivative:
-    """A function of the same arguments that gives the derivative of `function`; see `derivative`."""
+    """The derivative of `function`, as a function of the same arguments; see `derivative`."""
 
     function: Callable
     wrt: Positions = 0
@@ -59,7 +59,7 @@ class Derivative:
         check_positions("derivative: wrt", self.wrt, self.function)
 
     def choice(self, *args) -> Choice:
-        """What would be done for such arguments, arrays or their shapes, and why; nothing is computed."""
+        """The strategy for such arguments, arrays or their shapes, and the reason; nothing is computed."""
         check_floats("derivative: wrt", args, self.wrt)
         out = jax.eval_shape(self.function, *args)
         inputs = sum(count(args[i]) for i in positions("wrt", self.wrt))
@@ -116,21 +116,21 @@ def derivative(
     budget: int = BUDGET,
     with_value: bool = False,
 ) -> Derivative:
-    """The derivative of `function` by the arguments at positions `wrt`, as a function of the same arguments.
+    """The derivative of `function` in the arguments at positions `wrt`, as a function of the same arguments.
 
     For a scalar function it is the gradient, in the structure of the argument (a tuple of them where `wrt` is
     a tuple); for others the Jacobian, in the structure of the value with that of the argument in place of
-    each array, as `jax.jacobian` gives it. `forward` computes columns, `reverse` rows. `auto` counts inputs
-    and outputs, takes what costs fewer runs, and forward where what the reverse pass keeps is more than
-    `budget` bytes or the function has no reverse mode (a loop of unknown length); `.choice(*args)` says which
-    and why. With `with_value` the value comes first.
-    Raises `InputError` for arguments that are not there or are no floating-point numbers.
+    each array, as from `jax.jacobian`. `forward` computes columns, `reverse` rows. `auto` counts inputs and
+    outputs and chooses what costs fewer runs, but forward if a reverse pass would store more than `budget`
+    bytes or the function has no reverse mode (a loop of unknown length); `.choice(*args)` returns the choice
+    and the reason. With `with_value` the value comes first. Raises `InputError` for arguments that are
+    missing or not floating-point numbers.
     """
     return Derivative(function, wrt, strategy, budget, with_value)
 
 
 def jacobian(function: Callable, wrt: Positions = 0, by: By = "auto", *, budget: int = BUDGET) -> Derivative:
-    """The Jacobian by `columns` (forward mode), `rows` (reverse mode) or what costs less, as `derivative`."""
+    """The Jacobian by `columns` (forward mode), `rows` (reverse mode) or whichever costs less."""
     strategies: dict[str, Strategy] = {"auto": "auto", "columns": "forward", "rows": "reverse"}
     if by not in strategies:
         raise InputError(f"jacobian: by is auto, columns or rows, not {by!r}")

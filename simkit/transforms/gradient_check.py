@@ -22,7 +22,7 @@ FIRST_STEP = 0.05
 
 @dataclasses.dataclass(frozen=True)
 class Component:
-    """A derivative along one direction by three ways, NaN for a way that the function has not.
+    """A derivative along one direction in three ways, NaN for a way that the function does not support.
 
     `error` is that of the differences, from two extrapolations and the rounding of the values.
     """
@@ -37,7 +37,7 @@ class Component:
 
 @dataclasses.dataclass(frozen=True)
 class GradientReport:
-    """What `check_gradient` found. `missing` says why a way was not there."""
+    """The result of `check_gradient`. `missing` says why a way is not available."""
 
     function: str
     components: tuple[Component, ...]
@@ -63,7 +63,7 @@ class GradientReport:
         return max(self.components, key=lambda each: (bool(each.wrong), disagreement(each)))
 
     def raise_if_wrong(self) -> "GradientReport":
-        """The report itself; `NumericalError` that names the worst component where one is wrong."""
+        """Return the report, or raise `NumericalError` that names the worst component if one is wrong."""
         if self.ok:
             return self
         bad, worst = sum(bool(each.wrong) for each in self.components), self.worst
@@ -94,13 +94,13 @@ def check_gradient(
     """Compare the derivatives of `function` at `args`, in both modes, with differences of its values.
 
     Each component of the arguments `wrt` in turn, or `directions` random directions (16 by default where
-    there are more than 256 components). A value of many numbers is weighed by fixed random ones. Modes must
+    there are more than 256 components). A value of many numbers is weighted by fixed random ones. Modes must
     agree with each other to `rtol` of the largest derivative, by default 3·eps^(2/3), and with the
-    differences to that and ten times their error. Finds wrong custom rules, `stop_gradient`, steps such as
-    `round`, and derivatives that are NaN where values are finite.
-    With `raises` a wrong one raises `NumericalError`; without, the report says which. Raises `InputError` for
-    arguments that are not there or are no floating-point numbers, and where the function is not finite at
-    `args`. Check in float64 where possible: differences in float32 have three or four digits.
+    differences to that and ten times their error. Detects wrong custom rules, `stop_gradient`, steps such as
+    `round`, and derivatives that are NaN where values are finite. With `raises` a wrong derivative raises
+    `NumericalError`; without, the report names it. Raises `InputError` for arguments that are missing or not
+    floating-point numbers, and if the function is not finite at `args`. Check in float64 where possible:
+    differences in float32 have three or four digits.
     """
     check_positions("check_gradient: wrt", wrt, function)
     check_floats("check_gradient: wrt", args, wrt)

@@ -24,7 +24,7 @@ from simkit.transforms.records import (
 
 @dataclasses.dataclass(frozen=True)
 class Pipeline:
-    """A function and what is done to it; see `pipeline`."""
+    """A function and its transforms; see `pipeline`."""
 
     function: Callable
     transforms: tuple[Transform, ...]
@@ -70,7 +70,7 @@ class Pipeline:
         return Program(executable, static, jit.place(), cost_of(executable, time.perf_counter() - start))
 
     def warm_up(self, *args) -> Program:
-        """Compile for such arguments or shapes now, so that calls with them find the program ready."""
+        """Compile for such arguments or shapes now, so that later calls with them need not."""
         program = self.compile(*args)
         self.programs[_key(args, self.jit or Jit())] = program
         return program
@@ -87,14 +87,14 @@ class Pipeline:
 
 
 def pipeline(function: Callable, *transforms: Transform) -> Pipeline:
-    """`function` with transforms done to it, the first one first: the last is the outermost.
+    """`function` with transforms applied in order: the last is the outermost.
 
-    `pipeline(f, Grad(), Vmap(), Jit())` is `jax.jit(jax.vmap(jax.grad(f)))`. Arguments are taken by position.
+    `pipeline(f, Grad(), Vmap(), Jit())` is `jax.jit(jax.vmap(jax.grad(f)))`. Arguments are positional.
     `Vmap`, `Shard` and `Pmap` mean the same: the function of one element, mapped over an axis, on one device
-    or with its parts on several, with the same numbers.
-    Raises `InputError` for what means nothing: `Jit` anywhere but last, several of what lays out over
-    devices, an argument that is not there, static and donated, mapped or differentiated at once, more
-    devices than there are; and when it is called or traced, the gradient of what is not one number.
+    or on several, with the same numbers. Raises `InputError` for meaningless combinations: `Jit` anywhere but
+    last, several transforms that use devices, an argument that is missing, or static and also donated, mapped
+    or differentiated, more devices than there are; and, when called or traced, the gradient of a function
+    with more than one output.
     """
     known = Transform.__args__
     for number, each in enumerate(transforms, 1):

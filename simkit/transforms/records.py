@@ -16,7 +16,7 @@ from simkit.transforms.spread import Axes, axes_of, axis_length, local_devices, 
 
 @dataclasses.dataclass(frozen=True)
 class Vmap:
-    """`jax.vmap`: the function mapped over an axis of each argument, None for one that all share."""
+    """`jax.vmap`: the function mapped over an axis of each argument, None for one that is not mapped."""
 
     in_axes: Axes = 0
     out_axes: int = 0
@@ -35,7 +35,8 @@ class Vmap:
 
 @dataclasses.dataclass(frozen=True)
 class Shard:
-    """The same as `Vmap`, each device on its own part of the axis: what `simkit.run` does with paths.
+    """The same as `Vmap`, with each device working on its own part of the axis, as `simkit.run` does with
+    paths.
 
     Any length of axis, on the first `devices` devices, all by default; no communication.
     """
@@ -54,7 +55,8 @@ class Shard:
 
 @dataclasses.dataclass(frozen=True)
 class Pmap:
-    """The same as `Shard` by `jax.pmap`, for programs that are written with it. It takes no `Jit`."""
+    """The same as `Shard` by `jax.pmap`, for programs that are written with it. It cannot be combined with
+    `Jit`."""
 
     in_axes: Axes = 0
     out_axes: int = 0
@@ -92,7 +94,7 @@ class Grad:
 
 @dataclasses.dataclass(frozen=True)
 class Jacobian:
-    """The Jacobian by columns, rows or what costs less, by `jacobian`."""
+    """The Jacobian by columns, rows or whichever costs less, by `jacobian`."""
 
     wrt: Positions = 0
     by: By = "auto"
@@ -121,7 +123,7 @@ class Hessian:
 
 @dataclasses.dataclass(frozen=True)
 class Checkpoint:
-    """`jax.checkpoint`: reverse mode computes the function again in place of keeping what is inside."""
+    """`jax.checkpoint`: reverse mode recomputes the function instead of storing its intermediate values."""
 
     def check(self, function: Callable) -> None:
         pass
@@ -132,10 +134,11 @@ class Checkpoint:
 
 @dataclasses.dataclass(frozen=True)
 class Jit:
-    """Compile what stands before: the last transform.
+    """Compile the function; must be the last transform.
 
-    Another value of an argument in `static` compiles anew; the memory of one in `donate` may hold results,
-    and the argument is gone after the call. `device` is a device, or `cpu`, `gpu`, `cpu:1` and the like.
+    Another value of an argument in `static` compiles anew; the memory of one in `donate` may be reused for
+    results, and the argument is invalid after the call. `device` is a device, or `cpu`, `gpu`, `cpu:1` and
+    the like.
     """
 
     static: tuple[int, ...] = ()

@@ -35,9 +35,9 @@ def hessian(function: Callable, wrt: Positions = 0, inner: Inner = "reverse") ->
 def hessian_vector_product(function: Callable, wrt: int = 0) -> Callable:
     r"""$\sum_j \partial^2 f / \partial x_i \partial x_j\, v_j$ as a function of `(v, *args)`.
 
-    The derivative of the gradient along v, forward over reverse: about as dear as two gradients, and the
-    Hessian is never there. `v` has the structure of argument `wrt`, and so has the product.
-    Raises `InputError` where the function is not scalar or `v` has another structure.
+    The derivative of the gradient along v, forward over reverse: at about the cost of two gradients, without
+    forming the Hessian. `v` has the structure of argument `wrt`, and so has the product. Raises `InputError`
+    where the function is not scalar or `v` has another structure.
     Reference: Pearlmutter (1994), Fast exact multiplication by the Hessian, doi:10.1162/neco.1994.6.1.147.
     """
     check_positions("hessian_vector_product: wrt", wrt, function)

@@ -32,7 +32,7 @@ class Experiment(Section):
 
     constants: dict[str, Number] = Field(
         default_factory=dict,
-        description="Names for use anywhere below: numbers, or expressions of constants above. For "
+        description="Names for use anywhere below: numbers, or expressions of earlier constants. For "
         "`simkit uncertainty` also distributions such as {normal: [0.05, 0.01]}.",
         examples=[{"r": 0.05, "K": 100.0}],
     )
@@ -49,9 +49,9 @@ class Experiment(Section):
     )
     initial: dict[str, Initial] = Field(
         description="The value of each state variable at t0: a number, an expression of constants, a "
-        "distribution such as {normal: [100, 1]}, or {file: start.csv}. The key `file` beside them names a "
-        "file for all variables that are not given. Of variables x1, x2, … the key `x` has the value of "
-        "all, or a list.",
+        "distribution such as {normal: [100, 1]}, or {file: start.csv}. The key `file` at this "
+        "level names a file for all variables that are not given. For variables x1, x2, … the "
+        "key `x` has one value for all, or a list.",
         examples=[{"S": 100.0}],
     )
     solver: Annotated[Solver, shorthand("type")] | None = Field(
@@ -62,8 +62,8 @@ class Experiment(Section):
         examples=["EulerMaruyama"],
     )
     time: Time = Field(
-        description="The grid of times, such as {t1: 1.0, steps: 252}. With {t1: 1.0, rtol: 1e-6, "
-        "atol: 1e-9} each path chooses its steps by itself.",
+        description="The grid of times, such as {t1: 1.0, steps: 252}. With {t1: 1.0, rtol: 1e-6, atol: "
+        "1e-9} each path chooses its own steps.",
         examples=[{"t1": 1.0, "steps": 252}],
     )
     events: dict[str, EventSettings] = Field(
@@ -74,13 +74,15 @@ class Experiment(Section):
     )
     ensemble: Ensemble = Field(
         default_factory=lambda: Ensemble(),
-        description="How many paths, and how they are run.",
+        description="The number of paths, and how they are run.",
         examples=[{"paths": 100000, "seed": 42}],
     )
     precision: Annotated[Literal["float32", "float64"], *choice("float32", "float64")] = Field(
         "float64", description="Arithmetic of the simulation. Statistics are always in float64."
     )
-    save: Save = Field(default_factory=lambda: Save(), description="What is kept.", examples=[{"points": 12}])
+    save: Save = Field(
+        default_factory=lambda: Save(), description="What is saved.", examples=[{"points": 12}]
+    )
     observe: dict[str, Annotated[ObservableSettings, shorthand("value")]] = Field(
         default_factory=dict,
         description="Observables by name: an expression, or {value: …} with further keys.",
@@ -88,8 +90,8 @@ class Experiment(Section):
     )
     derived: dict[str, Annotated[DerivedSettings, shorthand("value")]] = Field(
         default_factory=dict,
-        description="Figures made of means, such as ratios, by name: an expression, or {value: …} with "
-        "further keys. Those of `simkit run`.",
+        description="Quantities derived from means, such as ratios, by name: an expression, or {value: …} "
+        "with further keys. For `simkit run` only.",
         examples=[{"vol": "implied_volatility(price=call, S=100, K=K, r=r, T=1)"}],
     )
     plot: Plot = Field(
@@ -99,13 +101,13 @@ class Experiment(Section):
     )
     sensitivity: Sensitivity | None = Field(
         None,
-        description="What `simkit sensitivity` differentiates; `simkit run` takes no notice of it.",
+        description="What `simkit sensitivity` differentiates; `simkit run` ignores it.",
         examples=[{"wrt": ["sigma", "r", "S"]}],
     )
     uncertainty: Uncertainty | None = Field(
         None,
         description="What `simkit uncertainty` does with parameters that are distributions; `simkit run` "
-        "takes no notice of it.",
+        "ignores it.",
         examples=[{"method": "sobol", "points": 1024}],
     )
     output: (
@@ -116,14 +118,14 @@ class Experiment(Section):
     ) = Field(
         None,
         description="The dataset to write, .zarr or .nc, or .csv for a table of the statistics alone; a "
-        "picture lies beside it. Without it nothing is written but the table.",
+        "picture is written in the same folder. Without it only the table is printed.",
         examples=["gbm.zarr"],
     )
 
     variants: Annotated[dict[str, Any], WithJsonSchema(_VARIANTS)] | None = Field(
         None,
-        description="Several experiments in one file, by name: each is the file with these settings changed. "
-        "Keys are dotted as in --set, or sections; null takes away a key that is there.",
+        description="Several experiments in one file, by name: each is the file with these settings "
+        "changed. Keys are dotted as in --set, or sections; null removes a key.",
         examples=[{"low": {"model.sigma": 0.1}, "high": {"model.sigma": 0.4}}],
     )
 

@@ -1,4 +1,4 @@
-"""The section `initial`: numbers, laws, lists and files."""
+"""The section `initial`: numbers, distributions, lists and files."""
 
 from typing import Annotated, Any
 
@@ -26,31 +26,32 @@ class RandomValue(Section):
 
 
 class PerPath(Section):
-    """An initial value for each path: path i takes value i, counted from 0, and after the last the first."""
+    """An initial value for each path: path i has value i, counted from 0, and after the last the first."""
 
     values: Annotated[
         list[float],
         PlainValidator(_numbers),
         WithJsonSchema({"type": "array", "items": {"type": "number"}, "minItems": 1}),
     ] = Field(
-        description="The values of the paths. Their number must divide that of the paths, and is the default "
-        "for it.",
+        description="The values of the paths. Their number must divide the number of paths, and is its "
+        "default.",
         examples=[[99.0, 100.0, 101.0]],
     )
 
 
 class FromFile(Section):
-    """Initial values read from a file. One row is the value of all paths; of several, path i takes row i,
-    counted from 0, and after the last the first."""
+    """Initial values read from a file. A single row is the value of all paths; with several, path i has
+    row i, counted from 0, and after the last the first."""
 
     file: Text = Field(
-        description="A table .csv with a line of names above its numbers, or the .nc or .zarr of an earlier "
-        "run, of which the stored paths' last values are taken. Beside the experiment's file.",
+        description="A .csv table with a line of names above its numbers, or the .nc or .zarr of an "
+        "earlier run, whose stored paths' last values are used. The path is relative to the "
+        "experiment's folder.",
         examples=["start.csv"],
     )
     column: Text | None = Field(
         None,
-        description="The column, or quantity of an earlier run; the one of the variable's name unless given.",
+        description="The column, or quantity of an earlier run; by default that with the variable's name.",
         examples=["S0"],
     )
     variant: Text | None = Field(

@@ -9,7 +9,7 @@ from simkit.config.settings.values import Number, NumberOrList, Section, Text, c
 
 
 class NamedModel(Section):
-    """A registered model by its class name, and its parameters beside the name."""
+    """A registered model by its class name, with its parameters."""
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, NumberOrList]
@@ -23,8 +23,8 @@ class SDEVariable(Section):
     drift: Number = Field(0.0, description="Rate of change; an expression.", examples=["mu * S"])
     noise: dict[str, Number] = Field(
         default_factory=dict,
-        description="What multiplies each noise, by the name of the noise. One name in several equations is "
-        "one and the same noise.",
+        description="What multiplies each noise, by the name of the noise. The same name in several "
+        "equations means the same noise.",
         examples=[{"W1": "sigma * S"}],
     )
 
@@ -47,7 +47,7 @@ class InlineSDE(Section):
         examples=[{"W1-W2": -0.7}],
     )
     calculus: Annotated[Literal["ito", "stratonovich"], *choice("ito", "stratonovich")] = Field(
-        "ito", description="How the stochastic integral is meant."
+        "ito", description="The calculus of the stochastic integral."
     )
 
 
@@ -96,9 +96,7 @@ class InlineHamiltonian(Section):
 class ReactionSettings(Section):
     """One reaction, and how often it happens: rate or propensity."""
 
-    equation: Text = Field(
-        description="What reacts and what comes of it; 0 is nothing.", examples=["S + I -> 2 I"]
-    )
+    equation: Text = Field(description="Reactants and products; 0 is nothing.", examples=["S + I -> 2 I"])
     rate: Number | None = Field(
         None,
         description="Mass action: the propensity is this expression of parameters, constants and t, times "
@@ -107,15 +105,15 @@ class ReactionSettings(Section):
     )
     propensity: Number | None = Field(
         None,
-        description="In place of rate: events per unit of time, an expression that may use the species too. "
-        "It must be zero where reactants are missing.",
+        description="Instead of rate: events per unit of time, an expression that may use the species too. "
+        "It must be zero if reactants are missing.",
         examples=["alpha/(1 + X**2)"],
     )
 
 
 class InlineNetwork(Section):
-    """A reaction network written in the file. The solver says whether its jump process, its chemical Langevin
-    equation or its rate equation is meant."""
+    """A reaction network written in the file. The solver decides whether its jump process, its chemical
+    Langevin equation or its rate equation is simulated."""
 
     reactions: dict[str, ReactionSettings] = Field(
         description="The reactions by name; the species are those in their equations.",

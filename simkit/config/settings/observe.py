@@ -43,14 +43,13 @@ def _dates(value: Any) -> int | list[float | str]:
 
 
 class EarlyExercise(Section):
-    """The right to take the value once, at one of several dates, by a policy found on other paths. Where the
-    value is positive at a date and above what going on is worth, by regression (Longstaff and Schwartz), it
-    is taken."""
+    """The right to exercise once, at one of several dates, by a policy fitted on other paths: at a date where
+    the value is positive and above the continuation value by regression (Longstaff and Schwartz)."""
 
     dates: Annotated[int | list[float | str], PlainValidator(_dates), WithJsonSchema(_DATES_SCHEMA)] = Field(
-        description="At how many equally spaced dates it may be taken, of which the last is the end and t0 "
-        "none, a number that divides the steps; or a list of the times, increasing, each the end of a step. "
-        "Times may be expressions of constants.",
+        description="The number of equally spaced exercise dates, which must divide the steps; the last is "
+        "the end, and t0 is not a date. Or a list of the times, increasing, each the end of a "
+        "step. Times may be expressions of constants.",
         examples=[50, [0.25, 0.5, 1.0], ["91/365", "182/365", 1]],
     )
     basis: (
@@ -71,18 +70,18 @@ class EarlyExercise(Section):
     )
     paths: Annotated[int, *whole(2, 2**24)] = Field(
         65536,
-        description="How many paths the policy is found on, besides those of the ensemble. All their dates "
-        "are in memory at a time.",
+        description="The number of paths for fitting the policy, in addition to those of the ensemble. All "
+        "their dates are in memory at once.",
         examples=[65536],
     )
 
 
 class DerivedSettings(Section):
-    """A figure made of means."""
+    """A quantity derived from means."""
 
     value: Number = Field(
-        description="An expression of observables and state variables, which stand for their means at the "
-        "end, of constants, parameters and closed forms.",
+        description="An expression of observables and state variables, which mean their means at the end, "
+        "of constants, parameters and closed forms.",
         examples=["implied_volatility(price=call, S=100, K=K, r=r, T=1)"],
     )
     exact: Number | None = Field(
@@ -100,11 +99,11 @@ class ObservableSettings(Section):
         examples=["exp(-r*t) * maximum(S - K, 0)"],
     )
     at: Annotated[Literal["end", "each"], *choice("end", "each")] = Field(
-        "end", description="Kept at the end, or at each saved time."
+        "end", description="Evaluated at the end, or at each saved time."
     )
     every: Annotated[int, *whole(1, MAX_STEPS)] | None = Field(
         None,
-        description="Path functionals look at each so many-th step; each step unless given.",
+        description="Path functionals use every n-th step; by default every step.",
         examples=[21],
     )
     exact: Number | None = Field(
@@ -116,6 +115,7 @@ class ObservableSettings(Section):
     unit: Text = Field("", description="Unit, for table and dataset.", examples=["currency"])
     early_exercise: EarlyExercise | None = Field(
         None,
-        description="Whether the value may be taken before the end: give it as worth at t0, if taken at t.",
+        description="Whether the option may be exercised before the end; the value is then the payment at "
+        "t discounted to t0.",
         examples=[{"dates": 50}],
     )

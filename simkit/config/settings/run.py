@@ -39,21 +39,21 @@ def _quantiles(value: Any) -> list[float]:
 
 
 class Solver(Section):
-    """A solver by its class name, and its options beside the name."""
+    """A solver by its class name, with its options."""
 
     model_config = ConfigDict(extra="allow")
 
     type: Text = Field(description="Name of the solver; `simkit list` shows all.", examples=["EulerMaruyama"])
     convert: bool = Field(
         False,
-        description="Whether an Itô model may be read as the equivalent Stratonovich model, or the other way "
-        "round, where the solver is for the other calculus.",
+        description="Whether an Itô model may be converted to the equivalent Stratonovich model, or vice "
+        "versa, if the solver is for the other calculus.",
         examples=[True],
     )
 
 
 class Time(Section):
-    """When it begins and ends, and its steps: so many of equal length, or as long as tolerances allow.
+    """Start, end and steps: a number of equal steps, or adaptive steps by tolerances.
 
     The jump process of a reaction network has none.
     """
@@ -68,47 +68,43 @@ class Time(Section):
         }
     )
 
-    t0: Number = Field(
-        0.0, description="Where time begins; may be an expression of constants.", examples=[0.0]
-    )
-    t1: Number = Field(
-        description="Where time ends; may be an expression of constants.", examples=[1.0, "2*T"]
-    )
+    t0: Number = Field(0.0, description="The start time; may be an expression of constants.", examples=[0.0])
+    t1: Number = Field(description="The end time; may be an expression of constants.", examples=[1.0, "2*T"])
     steps: Annotated[int, *whole(1, MAX_STEPS, " (the step counter has 31 bits)")] | None = Field(
         None,
-        description="Steps of equal length between t0 and t1. Either steps or rtol and atol.",
+        description="The number of equal steps between t0 and t1. Give either steps, or rtol and atol.",
         examples=[252],
     )
     rtol: Number | None = Field(
         None,
-        description="In place of steps: steps as long as their estimated error stays below "
-        "atol + rtol * |y|. May be an expression of constants, as may atol and first_step.",
+        description="Instead of steps: adaptive steps whose estimated error stays below atol + rtol * |y|. "
+        "May be an expression of constants, like atol and first_step.",
         examples=[1e-6],
     )
     atol: Number | None = Field(
-        None, description="Beside rtol: the error allowed where a variable is near zero.", examples=[1e-9]
+        None, description="With rtol: the error allowed where a variable is near zero.", examples=[1e-9]
     )
     first_step: Number | None = Field(
         None,
-        description="Beside rtol: length of the first step; chosen from the slope at t0 unless given. Of a "
-        "stochastic equation the longest step, from one saved time to the next unless given.",
+        description="With rtol: length of the first step; by default chosen from the slope at t0. For a "
+        "stochastic equation the longest step, by default from one saved time to the next.",
         examples=[1e-3],
     )
     max_steps: Annotated[int, *whole(1, MAX_STEPS)] | None = Field(
         None,
-        description="Beside rtol: a path that takes more steps has failed; the default is 65536. Of a jump "
+        description="With rtol: a path that needs more steps has failed; the default is 65536. For a jump "
         "process the events or leaps of a path; the default is 100 million.",
         examples=[100000],
     )
 
 
 class Ensemble(Section):
-    """How many paths, and how they are run."""
+    """The number of paths, and how they are run."""
 
     paths: Annotated[int, *whole(1, MAX_PATHS, " (the path counter has 32 bits)")] | None = Field(
         None,
         description="Number of paths. The default is 10000, 1 for an ordinary equation from fixed initial "
-        "values, and the number of rows where a file has several.",
+        "values, and the number of rows if a file has several.",
         examples=[100000],
     )
     seed: Annotated[int, *whole(0, 2**64 - 1)] = Field(
@@ -116,58 +112,58 @@ class Ensemble(Section):
     )
     chunk: Annotated[int, *whole(1, MAX_PATHS)] | None = Field(
         None,
-        description="Paths that a thread simulates at a time, rounded up to whole blocks; chosen by itself "
-        "unless given. Results do not depend on it.",
+        description="Paths that a thread simulates at a time, rounded up to whole blocks; by default "
+        "chosen automatically. Results do not depend on it.",
         examples=[65536],
     )
     devices: Annotated[int, *whole(1)] | None = Field(
         None,
-        description="How many local devices to use; all unless given. Results do not depend on it.",
+        description="The number of local devices to use; by default all. Results do not depend on it.",
         examples=[1],
     )
     threads: Annotated[int, *whole(1)] | None = Field(
         None,
-        description="How many threads simulate on processors, each a chunk of paths at a time; one for each "
-        "core unless given. Results do not depend on it.",
+        description="The number of threads that simulate on processors, each a chunk of paths at a time; "
+        "by default one for each core. Results do not depend on it.",
         examples=[4],
     )
     failures: Annotated[Literal["stop", "exclude"], *choice("stop", "exclude")] = Field(
         "stop",
-        description="When a path becomes NaN or infinite: `stop` with an error, or `exclude` it and show how "
-        "many there were.",
+        description="If a path becomes NaN or infinite: `stop` with an error, or `exclude` it and report "
+        "the number of such paths.",
     )
     unresolved: Annotated[Literal["stop", "keep"], *choice("stop", "keep")] = Field(
         "stop",
-        description="When steps are so long that a step bias is as large as the mean or the derivative "
-        "itself, which is then no result: results are shown and written, marked, and the command ends with "
-        "exit code 3 (`stop`), or 0 (`keep`).",
+        description="If a step bias is as large as the mean or the derivative itself, which is then no "
+        "result: results are shown, marked and written, and the command ends with exit code 3 "
+        "(`stop`) or 0 (`keep`).",
     )
     normals: Annotated[Literal["float32", "float64"], *choice("float32", "float64")] = Field(
         "float32",
-        description="Arithmetic in which normal numbers are drawn. float32 has 31 random bits, an error far "
+        description="Precision of the normal random numbers. float32 has 31 random bits, with an error far "
         "below any sampling error, and is several times faster.",
     )
     couple: Annotated[Literal["steps"], *choice("steps")] | None = Field(
         None,
-        description="Of variants with different `time.steps`: with `steps` they all follow the Brownian "
-        "paths of the one with most, and increments of the others are sums of its own. The result then "
-        "has strong errors and the strong order of the solver. The steps of each must divide those of the "
-        "finest.",
+        description="For variants with different `time.steps`: with `steps` they all follow the Brownian "
+        "paths of the one with the most steps, and increments of the others are sums of its "
+        "own. The result then has strong errors and the strong order of the solver. The steps "
+        "of each must divide those of the finest.",
         examples=["steps"],
     )
 
 
 class Save(Section):
-    """What is kept."""
+    """What is saved."""
 
     points: Annotated[int, *whole(1)] | None = Field(
         None,
-        description="Statistics at so many equally spaced times after t0, and at t0. Must divide the steps, "
-        "where their number is given. The default is 1: at t0 and at the end.",
+        description="The number of equally spaced times after t0 with statistics, in addition to t0. Must "
+        "divide the number of steps, if given. The default is 1: at t0 and at the end.",
         examples=[12],
     )
     every: Annotated[int, *whole(1)] | None = Field(
-        None, description="In place of points: statistics at each so many-th step.", examples=[21]
+        None, description="Instead of points: statistics at every n-th step.", examples=[21]
     )
     paths: (
         Annotated[
@@ -178,8 +174,8 @@ class Save(Section):
         | None
     ) = Field(
         None,
-        description="How many paths to store in full, from the first one: a number, or all. The default is "
-        "20.",
+        description="How many paths to store in full, starting with the first: a number, or all. The "
+        "default is 20.",
         examples=[100],
     )
     quantiles: Annotated[
@@ -188,4 +184,4 @@ class Save(Section):
         WithJsonSchema(
             {"type": "array", "items": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}}
         ),
-    ] = Field(default=[0.05, 0.25, 0.5, 0.75, 0.95], description="Which quantiles to give, increasing.")
+    ] = Field(default=[0.05, 0.25, 0.5, 0.75, 0.95], description="The levels of the quantiles, increasing.")

@@ -22,18 +22,18 @@ class CurveSettings(Section):
     )
     file: Text | None = Field(
         None,
-        description="In place of times and values: a CSV file with a header, relative to the folder of the "
+        description="Instead of times and values: a CSV file with a header, relative to the folder of the "
         "experiment. It is read before the run, and the result holds its numbers.",
         examples=["rain.csv"],
     )
-    time: Text | None = Field(None, description="Beside file: the column of the times.", examples=["day"])
-    value: Text | None = Field(None, description="Beside file: the column of the values.", examples=["mm"])
+    time: Text | None = Field(None, description="With file: the column of the times.", examples=["day"])
+    value: Text | None = Field(None, description="With file: the column of the values.", examples=["mm"])
     interpolation: Annotated[
         Literal["linear", "previous", "cubic"], *choice("linear", "previous", "cubic")
     ] = Field(
         "linear",
-        description="Between the points: lines, the value of the point before (a step function), or a smooth "
-        "cubic that does not overshoot (PCHIP).",
+        description="Between the points: lines, the value at the previous point (a step function), or a "
+        "smooth cubic that does not overshoot (PCHIP).",
     )
     outside: Annotated[Literal["refuse", "hold"], *choice("refuse", "hold")] = Field(
         "refuse", description="Whether a run may go beyond the points: `hold` keeps the first and last value."
@@ -50,14 +50,14 @@ class EventSettings(Section):
         examples=[[0, 24, 48]],
     )
     every: Number | None = Field(
-        None, description="In place of at: the time from one to the next.", examples=[24]
+        None, description="Instead of at: the time from one event to the next.", examples=[24]
     )
     first: Number | None = Field(
-        None, description="Beside every: when it happens first; t0 + every unless given.", examples=[0]
+        None, description="With every: the time of the first event; by default t0 + every.", examples=[0]
     )
     last: Number | None = Field(
         None,
-        description="Beside every: when it happens last at the latest; before t1 unless given.",
+        description="With every: no event after this time; by default before t1.",
         examples=[96],
     )
     set: dict[str, Number] = Field(

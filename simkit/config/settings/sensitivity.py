@@ -34,15 +34,15 @@ class Sensitivity(Section):
     """What `simkit sensitivity` differentiates."""
 
     wrt: Annotated[list[str], PlainValidator(list_of_names), WithJsonSchema(NAMES_SCHEMA)] = Field(
-        description="What the derivatives are taken with respect to: constants, parameters of the model, "
-        "state variables for their initial values, t0 and t1. Full names, such as model.sigma, initial.S and "
-        "time.t1, tell them apart.",
+        description="The parameters of the derivatives: constants, parameters of the model, state "
+        "variables for their initial values, t0 and t1. Full names, such as model.sigma, "
+        "initial.S and time.t1, are unambiguous.",
         examples=[["sigma", "r", "S"]],
     )
     of: Annotated[list[str], PlainValidator(list_of_names), WithJsonSchema(NAMES_SCHEMA)] | None = Field(
         None,
-        description="Whose means are differentiated: observables and state variables. The default is all "
-        "observables, or all state variables where there are none.",
+        description="The observables and state variables whose means are differentiated. The default is "
+        "all observables, or all state variables if there are none.",
         examples=[["call"]],
     )
     second: (
@@ -62,13 +62,13 @@ class Sensitivity(Section):
         *choice(*SENSITIVITY_METHODS),
     ] = Field(
         "auto",
-        description="The estimator of the first derivatives. By default that which is right for the "
-        "observable: pathwise where its value changes continuously, smoothing or score where it jumps, "
-        "finite_differences otherwise; of networks coupled_differences, score where the value jumps, "
-        "weak_derivative for a rate of 0.",
+        description="The estimator of the first derivatives. By default it depends on the observable: "
+        "pathwise if its value is continuous, smoothing or score if it jumps, "
+        "finite_differences otherwise; for networks coupled_differences, score if the value "
+        "jumps, weak_derivative for a rate of 0.",
     )
     check: bool = Field(
         False,
-        description="Whether finite differences with common random numbers are set beside each derivative, "
-        "with how many standard errors it is away from them.",
+        description="Whether to show finite differences with common random numbers, and the difference "
+        "from them in standard errors.",
     )

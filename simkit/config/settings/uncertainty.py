@@ -59,23 +59,23 @@ class Uncertainty(Section):
     method: Annotated[Literal["sobol", "morris", "derivatives", "rank", "propagate"], *choice(*_METHODS)] = (
         Field(
             "sobol",
-            description="`sobol`: shares of the variance; `morris`: elementary effects, for many parameters; "
-            "`derivatives`: mean squared derivatives; `rank`: rank correlations; `propagate`: moments and "
-            "quantiles of the output.",
+            description="`sobol`: fractions of the variance; `morris`: elementary effects, for many "
+            "parameters; `derivatives`: mean squared derivatives; `rank`: rank correlations; "
+            "`propagate`: moments and quantiles of the output.",
         )
     )
     of: Annotated[list[str], PlainValidator(list_of_names), WithJsonSchema(NAMES_SCHEMA)] | None = Field(
         None,
         description="Observables, or state variables, at the end. The default is all observables, or all "
-        "state variables where there are none.",
+        "state variables if there are none.",
         examples=[["call"]],
     )
     points: (
         Annotated[int, PlainValidator(_points), WithJsonSchema({"type": "integer", "minimum": 2})] | None
     ) = Field(
         None,
-        description="Points of each replicate, a power of two; of `morris` walks, any number. The default "
-        "is 1024, 256 for derivatives and rank, 16 for morris.",
+        description="Points of each replicate, a power of two; for `morris` the number of walks. The "
+        "default is 1024, 256 for derivatives and rank, 16 for morris.",
         examples=[1024],
     )
     replicates: Annotated[int, *whole(2, 1000)] = Field(
@@ -83,12 +83,14 @@ class Uncertainty(Section):
     )
     paths: Annotated[int, *whole(1, 2**20)] | None = Field(
         None,
-        description="Paths of each run, where paths with the same parameters differ: at least 2, and 4 for "
-        "`rank`. The default is 16, and 1 where nothing is random.",
+        description="Paths of each run, if paths with the same parameters differ: at least 2, and 4 for "
+        "`rank`. The default is 16, or 1 if nothing is random.",
         examples=[16],
     )
     order: Annotated[int, *whole(1, 2)] = Field(
-        1, description="Of `sobol`: 2 for indices of pairs too, with nearly twice as many runs.", examples=[2]
+        1,
+        description="For `sobol`: 2 for indices of pairs too, with nearly twice the runs.",
+        examples=[2],
     )
     groups: (
         Annotated[
@@ -99,15 +101,15 @@ class Uncertainty(Section):
         | None
     ) = Field(
         None,
-        description="Of `sobol`: parameters that are varied together, by the name of the group.",
+        description="For `sobol`: parameters that are varied together, by the name of the group.",
         examples=[{"market": ["r", "sigma"]}],
     )
     estimator: Annotated[Literal["saltelli", "jansen", "janon"], *choice(*_ESTIMATORS)] = Field(
         "saltelli",
-        description="Of `sobol`: how first-order indices are estimated; total ones by Jansen's formula.",
+        description="For `sobol`: how first-order indices are estimated; total ones by Jansen's formula.",
     )
     levels: Annotated[int, *whole(2, 1000)] = Field(
-        4, description="Of `morris`: levels of the grid, an even number.", examples=[4]
+        4, description="For `morris`: levels of the grid, an even number.", examples=[4]
     )
     width: (
         Annotated[float, PlainValidator(_positive), WithJsonSchema({"type": "number", "exclusiveMinimum": 0})]
@@ -119,13 +121,13 @@ class Uncertainty(Section):
         examples=[0.05],
     )
     budget: Annotated[int, *whole(1)] = Field(
-        2**24, description="Beside width: no more runs than this, paths counted.", examples=[1000000]
+        2**24, description="With width: the largest number of runs, counting paths.", examples=[1000000]
     )
     confidence: Annotated[
         float,
         PlainValidator(_confidence),
         WithJsonSchema({"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}),
-    ] = Field(0.95, description="Of the intervals.", examples=[0.95])
+    ] = Field(0.95, description="Confidence level of the intervals.", examples=[0.95])
     seed: Annotated[int, *whole(0, 2**64 - 1)] = Field(
-        0, description="Of the points; the noise has that of the ensemble.", examples=[1]
+        0, description="Seed of the points; the noise uses that of the ensemble.", examples=[1]
     )

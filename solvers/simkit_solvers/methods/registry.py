@@ -11,6 +11,7 @@ from typing import Any, get_args
 import diffrax
 import equinox as eqx
 import optimistix as optx
+from jaxtyping import PyTree
 
 from simkit_solvers.methods.diffrax_solvers import DIFFRAX_SOLVERS
 from simkit_solvers.methods.jump.common_reaction_paths import COMMON_REACTION_PATHS
@@ -100,7 +101,10 @@ def make_solver(name: str, options: dict | None = None) -> Any:
 
 
 def check_solver(
-    solver: diffrax.AbstractSolver | Switched, problem: AbstractODE, y0=None, instead: str | None = None
+    solver: diffrax.AbstractSolver | Switched,
+    problem: AbstractODE,
+    y0: PyTree | None = None,
+    instead: str | None = None,
 ) -> None:
     """Raise `ValueError`, with the reason and the remedy, when a solver does not fit a problem.
 
