@@ -17,7 +17,7 @@ COMBINATION = (2.0, -3.0)  # of two vectors of increments; none that is even or 
 
 
 def check_noise(model: AbstractSDE, y0) -> None:
-    """Raise `ValueError` if `noise` is not linear in the increments, or is not of its `noise_kind`.
+    """Raise `ValueError` where `noise` is not linear in the increments, or is not of its `noise_kind`.
 
     `y0` is a `State` of concrete numbers. The program of the noise settles most models, and costs nothing;
     only where it reads more than it may, or is not a sum of increments to be seen, is it computed, with its

@@ -90,13 +90,13 @@ class Jumps(NamedTuple):
 
 
 class AbstractJumpMethod(eqx.Module):
-    """A method to simulate the next event of a network. `exact` methods sample the jump process itself."""
+    """How the next event of a network is found. `exact` methods sample the jump process itself."""
 
     exact: eqx.AbstractClassVar[bool]
 
     @abc.abstractmethod
     def init(self, jumps: Jumps, y) -> Any:
-        """What it carries in addition to the counts."""
+        """What it carries beside the counts."""
 
     @abc.abstractmethod
     def draw(self, jumps: Jumps, y, state, index) -> Any:
