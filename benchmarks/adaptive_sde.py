@@ -39,8 +39,9 @@ from simkit_solvers import (
 )
 
 from simkit.ensemble.chunks import STOCHASTIC_GROUP, lanes_for, path_ids
-from simkit.ensemble.paths import ACCEPTED, REJECTED, path_program
+from simkit.ensemble.paths import path_program
 from simkit.ensemble.simulation import Simulation
+from simkit.ensemble.stepping import ACCEPTED, REJECTED
 
 T1, TOLERANCE, SPAN = 4.0, 1e-2, 1.0
 START = {"total": 0.0, "v": 1.0}

@@ -70,23 +70,22 @@ def _check_place_of(output: str | None) -> None:
 
 
 def _facts(simulation: "Simulation") -> dict[str, Any]:
-    from simkit_solvers.grids.grid import Grid
     from simkit_solvers.problems.schedule import model_of
 
     return {
         "model": type(model_of(simulation.problem)).__name__,
         "solver": type(simulation.solver).__name__,
         "paths": simulation.paths,
-        "steps": simulation.grid.steps if isinstance(simulation.grid, Grid) else None,
+        "steps": simulation.grid.steps,
         "observables": list(simulation.observables),
     }
 
 
 def _line(what: str, simulation: "Simulation") -> str:
-    from simkit_solvers.grids.jump_grid import JumpGrid
+    from simkit.ensemble.stepping import stepping
 
     facts = _facts(simulation)
-    unknown = "events as they come" if isinstance(simulation.grid, JumpGrid) else "adaptive steps"
+    unknown = stepping(simulation.problem, simulation.grid).words
     steps = unknown if facts["steps"] is None else counted(facts["steps"], "step")
     return f"{what}: valid ({facts['model']}, {facts['solver']}, {counted(facts['paths'], 'path')}, {steps})"
 

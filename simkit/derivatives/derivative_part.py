@@ -7,7 +7,6 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from simkit_solvers.grids.grid import Grid
 from simkit_solvers.problems.directions import Release
 
 from simkit.derivatives.derivative_program import (
@@ -119,7 +118,7 @@ def second_part(facts: Facts, group: list[Choice]) -> Part:
     used = sorted({i for pair in pairs for i in pair})
     at = [(used.index(pair[0]), used.index(pair[1])) for pair in pairs]
     rows = rows_of(facts, names)
-    estimate = along if isinstance(facts.simulation.grid, Grid) else forward
+    estimate = along if facts.simulation.grid.steps is not None else forward
     first, both = changes(facts.simulation, [facts.targets[i] for i in used], at)
     program: Any = SecondProgram(facts.program, rows, tuple(at), estimate, Release(look) if look else None)
     if group[0].smoothings:

@@ -17,7 +17,8 @@ from simkit_solvers.problems.directions import Direction, Release
 
 from simkit.derivatives.error_controlled import solved_beside
 from simkit.ensemble.initial import Distribution, given_value
-from simkit.ensemble.paths import Inputs, PathProgram
+from simkit.ensemble.paths import PathProgram
+from simkit.ensemble.simulation import Run
 from simkit.observe.observables import Observer
 
 Rows = tuple[tuple[str, int], ...]
@@ -29,9 +30,9 @@ class Moves(NamedTuple):
     `steps` are how far to go where differences are taken, and the sizes of the targets for equations.
     """
 
-    inputs: Inputs
-    first: tuple[Inputs, ...]
-    second: tuple[Inputs, ...] = ()
+    inputs: Run
+    first: tuple[Run, ...]
+    second: tuple[Run, ...] = ()
     steps: tuple[jax.Array, ...] = ()
 
 
@@ -125,12 +126,12 @@ class SmoothedSecondProgram:
         found = self.paths.each(one)(moves, ids)
         return _centred(found, len(self.rows) * len(self.pairs), 1)[1::2]
 
-    def _second(self, moves: Moves, i: int, j: int, both: Inputs, path) -> Direction:
+    def _second(self, moves: Moves, i: int, j: int, both: Run, path) -> Direction:
         """How the direction i changes along j: that of the numbers, and of how they make initial values."""
 
         def start(step):
             inputs, direction = _plus(moves.inputs, moves.first[j], step), _plus(moves.first[i], both, step)
-            problem, _, _ = self.paths.combined(inputs)
+            problem = self.paths.combined(inputs).problem
             moved = self.paths.start_moved(inputs, direction, problem, path)
             return {name: x for name, x in moved.items() if isinstance(inputs.initial[name], Distribution)}
 
@@ -139,7 +140,7 @@ class SmoothedSecondProgram:
         return direction._replace(y0=direction.y0._replace(**jax.jvp(start, (zero,), (zero + 1,))[1]))
 
 
-def check_density(paths: PathProgram, inputs: Inputs, move: Inputs, release: Release | Smoothing) -> None:
+def check_density(paths: PathProgram, inputs: Run, move: Run, release: Release | Smoothing) -> None:
     """Raises `NoDensityError` where derivatives along `move` cannot be released."""
 
     def checked(inputs, move, path):
@@ -152,16 +153,18 @@ def check_density(paths: PathProgram, inputs: Inputs, move: Inputs, release: Rel
 def _given(paths: PathProgram, moves: Moves, path) -> tuple[tuple, list[Direction]]:
     """What `integrate_along` is given: the run, and the directions."""
     inputs = moves.inputs
-    problem, observer, grid = paths.combined(inputs)
+    whole = paths.combined(inputs)
+    problem, observer, grid = whole.problem, whole.observer, whole.grid
     if not isinstance(grid, Grid):
         raise TypeError("derivatives ride along the loop of a fixed grid only")
     y0, noise = paths.start(inputs, problem, path), paths.noise(inputs, problem, path)
-    run = (paths.in_solvers_calculus(problem), paths.parts.tree[3], y0, grid, noise, observer)
+    run = (paths.in_solvers_calculus(problem), paths.solver, y0, grid, noise, observer)
     return run, _directions(paths, inputs, moves.first, path)
 
 
-def _directions(paths: PathProgram, inputs: Inputs, moves: tuple[Inputs, ...], path) -> list[Direction]:
-    problem, observer, _ = paths.combined(inputs)
+def _directions(paths: PathProgram, inputs: Run, moves: tuple[Run, ...], path) -> list[Direction]:
+    run = paths.combined(inputs)
+    problem, observer = run.problem, run.observer
     directions = []
     for move in moves:
         change = eqx.filter_jvp(paths.in_solvers_calculus, (problem,), (like(problem, move.problem),))[1]
@@ -232,7 +235,8 @@ def reverse(program: DerivativeProgram, moves: Moves, path) -> tuple[jax.Array, 
 def with_extra_jump(program: DerivativeProgram, moves: Moves, path) -> tuple[jax.Array, ...]:
     """The derivatives along the path, and beside them those of its number of jumps."""
     paths, inputs = program.paths, moves.inputs
-    problem, observer, grid = paths.combined(inputs)
+    whole = paths.combined(inputs)
+    problem, observer, grid = whole.problem, whole.observer, whole.grid
     times: list[Any] = [move.grid for move in moves.first]
     directions = tuple(
         Direction(like(problem, move.problem), t0=moved.t0, dt=moved.dt)
@@ -240,7 +244,7 @@ def with_extra_jump(program: DerivativeProgram, moves: Moves, path) -> tuple[jax
     )
     noise: Any = paths.noise(inputs, problem, path)
     y0 = paths.start(inputs, problem, path)
-    solver = paths.parts.tree[3]
+    solver = paths.solver
     _, missing = extra_jump(problem, solver, y0, grid, noise, inputs.key, path, observer, directions)
     found = list(along(program, moves, path))
     width = 1 + len(directions)
@@ -252,13 +256,14 @@ def with_extra_jump(program: DerivativeProgram, moves: Moves, path) -> tuple[jax
 
 def network_of(paths: PathProgram, moves: Moves, path) -> tuple:
     """What the functions of jump processes are given, and the directions."""
-    network, observer, grid = paths.combined(moves.inputs)
+    whole = paths.combined(moves.inputs)
+    network, observer, grid = whole.problem, whole.observer, whole.grid
     start = {name: given_value(x, path).astype(jnp.int32) for name, x in moves.inputs.initial.items()}
     directions = tuple(
         Direction(like(network, move.problem), like(observer, move.observer)) for move in moves.first
     )
     noise = JumpNoise.of(moves.inputs.key, path)
-    method = paths.parts.tree[3]
+    method = paths.solver
     return (network, method, network.State(**start), grid, noise, observer), directions
 
 

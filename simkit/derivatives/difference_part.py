@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 
 import jax.numpy as jnp
 import numpy as np
-from simkit_solvers.grids.jump_grid import JumpGrid
 
 from simkit.derivatives.differences import (
     ROUGH,
@@ -112,7 +111,7 @@ def difference_part(facts: Facts, group: list[Choice], share: float | None = Non
 def _stencil(facts: Facts, second: bool, targets: list[Target], share: float) -> tuple[Stencil, float]:
     """Where to run, all within the ranges of parameters and initial values, and the step as a share."""
     ways: list[tuple[int, ...]] = [(0,) * len(targets), *itertools.product((1, -1), repeat=len(targets))]
-    if isinstance(facts.simulation.grid, JumpGrid) and any(target.value == 0 for target in targets):
+    if facts.simulation.grid.has_events and any(target.value == 0 for target in targets):
         ways = ways[1:]  # a rate of 0 has nothing below, which ranges do not tell of a network in the file
     for size in (share, share / 10, share / 100):
         steps = [step_of(target, size) for target in targets]

@@ -8,23 +8,21 @@ tenth as large, or on steps of fixed length by one with twice as many.
 import dataclasses
 from typing import Any
 
-import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from simkit_solvers.derivatives.forward_sensitivity import forward_sensitivities
-from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
 from simkit_solvers.grids.grid import Grid
 from simkit_solvers.loops.compensated import loses_float32
-from simkit_solvers.methods.ode.rosenbrock import AbstractRosenbrock
+from simkit_solvers.methods.registry import info_of
 from simkit_solvers.numerics.tangents import as_tangent
 from simkit_solvers.problems.directions import Direction
 from simkit_solvers.problems.observe import AbstractObserver
 from simkit_solvers.problems.problem import AbstractSDE
 from simkit_solvers.problems.schedule import schedule_of
 
-from simkit.ensemble.paths import Inputs, PathProgram
-from simkit.ensemble.simulation import Simulation
+from simkit.ensemble.paths import PathProgram
+from simkit.ensemble.simulation import Run, Simulation
 from simkit.observe.observables import Observer
 
 TIGHTER = 0.1  # tolerances, of the run that tells the error: its own is an order of magnitude less
@@ -33,13 +31,13 @@ RESOLUTIONS = 8  # no tolerance is finer than so many units in the last place
 
 def is_ordinary_and_adaptive(simulation: Simulation) -> bool:
     """Whether tolerances are what decides how exact the paths of a run are."""
-    return isinstance(simulation.grid, AdaptiveGrid) and not isinstance(simulation.problem, AbstractSDE)
+    return simulation.grid.tolerances is not None and not isinstance(simulation.problem, AbstractSDE)
 
 
 def with_half_steps(simulation: Simulation) -> Simulation | None:
     """The same run with twice as many steps, where steps of fixed length decide how exact its paths are."""
     grid, whole = simulation.grid, simulation.bind
-    if not isinstance(grid, Grid) or isinstance(simulation.problem, AbstractSDE) or whole is None:
+    if grid.steps is None or isinstance(simulation.problem, AbstractSDE) or whole is None:
         return None
     if loses_float32(simulation.solver, simulation.precision, 2 * grid.steps):
         return None
@@ -52,7 +50,7 @@ def with_half_steps(simulation: Simulation) -> Simulation | None:
     return dataclasses.replace(simulation, grid=_halved(grid), observer=observer, bind=bind)
 
 
-def _halved(grid: Grid) -> Grid:
+def _halved(grid: Any) -> Grid:
     return Grid(grid.t0, grid.dt / 2, 2 * grid.steps, 2 * grid.every)
 
 
@@ -66,7 +64,7 @@ def _on_half_steps(observer: AbstractObserver) -> AbstractObserver:
     return dataclasses.replace(finer, observables=looking)
 
 
-def has_equations(simulation: Simulation, move: Inputs) -> bool:
+def has_equations(simulation: Simulation, move: Run) -> bool:
     """Whether a derivative has an equation to be solved beside the run's.
 
     Not where the target moves the times themselves, nor for a problem with a schedule, whose derivatives jump
@@ -77,7 +75,7 @@ def has_equations(simulation: Simulation, move: Inputs) -> bool:
 
 
 def solved_beside(
-    paths: PathProgram, inputs: Inputs, moves: tuple[Inputs, ...], sizes: tuple[jax.Array, ...], path
+    paths: PathProgram, inputs: Run, moves: tuple[Run, ...], sizes: tuple[jax.Array, ...], path
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The rows of one path by name, and their derivatives along each move.
 
@@ -85,8 +83,9 @@ def solved_beside(
     size of the variables, as `atol` is. An explicit solver steps through all equations as one system. For an
     implicit one, whose work grows as the cube of the variables, each direction is a system with the state.
     """
-    problem, observer, grid = paths.combined(inputs)
-    solver, y0 = paths.parts.tree[3], paths.start(inputs, problem, path)
+    whole = paths.combined(inputs)
+    problem, observer, grid = whole.problem, whole.observer, whole.grid
+    solver, y0 = paths.solver, paths.start(inputs, problem, path)
     dtype = jnp.dtype(paths.precision)
 
     def tangent(tree, move, size):
@@ -111,7 +110,7 @@ def solved_beside(
         run = forward_sensitivities(problem, solver, y0, grid, observer, directions)
         return run.rows, run.derivatives
 
-    if isinstance(solver, diffrax.AbstractImplicitSolver | AbstractRosenbrock):
+    if info_of(solver).stiff:
         stacked = jax.tree.map(lambda *x: jnp.stack(x), *directions)
         rows, (slopes,) = jax.vmap(solved)(stacked)
         rows = jax.tree.map(lambda x: x[0], rows)
@@ -123,7 +122,7 @@ def solved_beside(
     ]
 
 
-def with_tighter_tolerances(inputs: Inputs, precision: str) -> Inputs:
+def with_tighter_tolerances(inputs: Run, precision: str) -> Run:
     """The inputs of the same program for the run that tells the error."""
     tolerances: Any = inputs.grid
     finest = RESOLUTIONS * float(jnp.finfo(precision).eps)

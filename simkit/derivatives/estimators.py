@@ -1,7 +1,5 @@
 """The estimators of derivatives: for each where it is valid, what it costs, and its program."""
 
-from simkit_solvers.grids.grid import Grid
-from simkit_solvers.grids.jump_grid import JumpGrid
 from simkit_solvers.problems.directions import Release
 
 from simkit.derivatives import derivative_program as programs
@@ -17,18 +15,23 @@ FEW = 6  # a reverse pass costs about as much as so many directions
 
 def _forward(facts: Facts) -> programs.Estimate:
     """Derivatives that ride along the path, in the loop of a fixed grid."""
-    return programs.along if isinstance(facts.simulation.grid, Grid) else programs.forward
+    return programs.along if facts.simulation.grid.steps is not None else programs.forward
 
 
-class Pathwise(AbstractOfPath):
-    """The derivative of a path: along it, by equations of its own, or backwards where targets are many."""
+class AbstractPathwise(AbstractOfPath):
+    """The derivative of a path, where it changes continuously."""
 
-    name = "pathwise"
-    cost = 1.3
     refusal = "the {name} derivative of {quantity} in {label} would be wrong: {reason}"
 
     def fits(self, facts, quantity, target, why):
         return why_rough(facts, quantity, target) or Choice(quantity, (target,), self, why)
+
+
+class Pathwise(AbstractPathwise):
+    """The derivative of a path: along it, by equations of its own, or backwards where targets are many."""
+
+    name = "pathwise"
+    cost = 1.3
 
     def group(self, facts, choice):
         return (has_equations(facts.simulation, facts.moves[choice.targets[0]]),)
@@ -43,17 +46,17 @@ class Pathwise(AbstractOfPath):
         return (second_part if group[0].is_second else first_part)(facts, group)
 
 
-class Reverse(Pathwise):
+class Reverse(AbstractPathwise):
     """The derivative of a path by one reverse pass for each quantity and row."""
 
     name = "reverse"
     cost = 2.4
 
-    def group(self, facts, choice):
-        return ()
-
     def estimate(self, facts, group, rows, targets):
         return programs.reverse, None
+
+    def part(self, facts, group):
+        return first_part(facts, group)
 
 
 class SmoothingOfJumps(AbstractOfPath):
@@ -87,7 +90,7 @@ class Score(AbstractOfPath):
 
     def estimate(self, facts, group, rows, targets):
         look = min(choice.look for choice in group)
-        if isinstance(facts.simulation.grid, JumpGrid):
+        if facts.simulation.grid.has_events:
             return programs.counts, None
         return programs.along, Release(look) if look else None
 
@@ -119,7 +122,7 @@ class WeakDerivative(AbstractOfPath):
         return no_copies(facts, quantity, target, self.name) or Choice(quantity, (target,), self, why)
 
     def estimate(self, facts, group, rows, targets):
-        events = isinstance(facts.simulation.grid, JumpGrid)
+        events = facts.simulation.grid.has_events
         return programs.one_event_more if events else programs.with_extra_jump, None
 
     def part(self, facts, group):

@@ -8,8 +8,6 @@ from typing import Any
 
 import jax
 from simkit_solvers.derivatives.smoothing import Smoothing
-from simkit_solvers.grids.grid import Grid
-from simkit_solvers.grids.jump_grid import JumpGrid
 from simkit_solvers.loops.path_run import event_steps
 from simkit_solvers.methods.registry import info_of
 from simkit_solvers.problems.curve import Curve
@@ -25,8 +23,8 @@ from simkit.derivatives.moved import asks_for_words, moved_variables, moves_inte
 from simkit.derivatives.other_steps import on_steps
 from simkit.derivatives.targets import Target, admitted, changes, program_of
 from simkit.ensemble.initial import Distribution
-from simkit.ensemble.paths import Driver, Inputs, PathProgram
-from simkit.ensemble.simulation import Simulation
+from simkit.ensemble.paths import Driver, PathProgram
+from simkit.ensemble.simulation import Run, Simulation
 from simkit.ensemble.step_bias.step_levels import levels
 from simkit.experiments.inline.inline_model import roughness
 from simkit.observe.observables import Observable, Observer
@@ -47,9 +45,9 @@ class Facts:
 
     simulation: Simulation
     program: PathProgram
-    inputs: Inputs
+    inputs: Run
     targets: Sequence[Target]
-    moves: Sequence[Inputs]
+    moves: Sequence[Run]
     refusals: dict[Smoothing, str | None] = dataclasses.field(default_factory=dict)
     run: "Facts | None" = None
     factor: float = 1.0
@@ -127,7 +125,7 @@ class Facts:
     def look_interval(self, quantity: str) -> int:
         """At every how many steps a quantity looks at the path."""
         grid, observable = self.simulation.grid, self.observable(quantity)
-        if not isinstance(grid, Grid):
+        if grid.steps is None:
             raise TypeError("only a fixed grid has steps that are the same for all paths")
         looks = [grid.every]
         if observable is not None:
@@ -250,7 +248,7 @@ class Facts:
         move, schedule = self.moves[target], schedule_of(self.simulation.problem)
         if self.moves_times(target) or (schedule is not None and schedule.events):
             return self.variables
-        problem, _, _ = self.program.combined(self.inputs)
+        problem = self.program.combined(self.inputs).problem
         initial = frozenset(name for name, x in move.initial.items() if jax.tree.leaves(x))
         return moved_variables(problem, like(problem, move.problem), initial, self.simulation.precision)
 
@@ -269,7 +267,7 @@ class Facts:
         grid = self.simulation.grid
         if (
             schedule is not None
-            and isinstance(grid, Grid)
+            and grid.steps is not None
             and any(0 in x for x in event_steps(schedule, grid))
         ):
             drawn, moved = self.variables, moved | self.variables  # an event may make one of another
@@ -294,7 +292,7 @@ class Facts:
 def not_smooth(facts: Facts, target: int) -> str | None:
     """Why a path does not change continuously with a target under its own random numbers; None if it does."""
     simulation = facts.simulation
-    if isinstance(simulation.grid, JumpGrid):
+    if simulation.grid.has_events:
         return "numbers of molecules jump with the rates"
     if isinstance(simulation.problem, AbstractSDE):
         info = info_of(simulation.solver)
@@ -303,7 +301,7 @@ def not_smooth(facts: Facts, target: int) -> str | None:
         if info.exact and asks_for_words(simulation.problem):
             return f"{info.name} draws variates that jump with their parameters"
     if isinstance(simulation.problem, AbstractJumpDiffusion):
-        problem, _, _ = facts.program.combined(facts.inputs)
+        problem = facts.program.combined(facts.inputs).problem
         change = like(problem, facts.moves[target].problem)
         of_target, of_state = moves_intensity(problem, change, simulation.precision)
         return RATE_OF_STATE if of_state else RATE if of_target or facts.moves_times(target) else None

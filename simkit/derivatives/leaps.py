@@ -22,9 +22,9 @@ from simkit.derivatives.derivative_program import Estimate, Moves, counts, netwo
 from simkit.derivatives.estimator import Choice
 from simkit.derivatives.facts import Facts
 from simkit.ensemble.chunks import LEAF, path_ids
-from simkit.ensemble.paths import Inputs, PathProgram, path_program
+from simkit.ensemble.paths import PathProgram, path_program
 from simkit.ensemble.programs import Request
-from simkit.ensemble.simulation import Simulation
+from simkit.ensemble.simulation import Run, Simulation
 from simkit.ensemble.step_bias.coupled_steps import MOST_BIAS_PATHS, PART_OF_WORK
 from simkit.ensemble.step_bias.leap_bias import LONGER, SHORTER, LeapProgram, coupled_paths
 from simkit.ensemble.work import in_order, workers_on
@@ -136,7 +136,7 @@ def leaps_along(
 
 
 def leaps_at(
-    facts: Facts, given: Sequence[Inputs], weights: Sequence[float], group: Sequence[Choice]
+    facts: Facts, given: Sequence[Run], weights: Sequence[float], group: Sequence[Choice]
 ) -> Leaps | None:
     """Those of differences of the runs with the inputs `given`; None where paths do not leap."""
     if not info_of(facts.simulation.solver).leaps:

@@ -1,6 +1,5 @@
 """Which estimators of a derivative are offered to the pilot, and why: the usual one first."""
 
-from simkit_solvers.grids.jump_grid import JumpGrid
 from simkit_solvers.problems.schedule import schedule_of
 
 from simkit.derivatives.estimator import Choice, Offer
@@ -53,7 +52,7 @@ def offer_asked(facts: Facts, method: str, quantity: str, target: int) -> Offer:
 
 def first_offer(facts: Facts, quantity: str, target: int) -> Offer:
     """The estimators of a first derivative."""
-    if isinstance(facts.simulation.grid, JumpGrid):
+    if facts.simulation.grid.has_events:
         return Offer(_of_counts(facts, quantity, target))
     choice = _of_paths(facts, quantity, target)
     instead = wide_differences(facts, choice)
@@ -154,7 +153,7 @@ def _second(facts: Facts, quantity: str, pair: tuple[int, int]) -> Choice:
     observable = facts.observable(quantity)
     refuse_moved_times(facts, quantity, pair, kinks=True)
     refuse_moved_policy(facts, quantity, pair)
-    bent = None if isinstance(facts.simulation.grid, JumpGrid) else facts.bends(pair)
+    bent = None if facts.simulation.grid.has_events else facts.bends(pair)
     if bent is not None:
         return Choice(quantity, pair, DIFFERENCES, f"the slope of the equations jumps with {bent}")
     if seen(observable, "jumps") & facts.variables:

@@ -4,7 +4,6 @@ import dataclasses
 from typing import Any
 
 import equinox as eqx
-from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
 from simkit_solvers.grids.grid import Grid
 
 from simkit.ensemble.simulation import Simulation
@@ -18,16 +17,17 @@ def on_steps(simulation: Simulation, level: Comparison) -> Simulation:
         raise ValueError("a simulation without `bind` knows no targets: take one from `simkit.load`")
 
     own: Any = simulation.grid
+    other = level.grid
 
     def bind(*given):
-        bound = whole(*given)
-        if isinstance(level.grid, AdaptiveGrid):
-            tolerances = level.grid.tolerances
-            return bound._replace(grid=eqx.tree_at(lambda grid: grid.tolerances, bound.grid, tolerances))
-        steps = level.grid.steps
+        bound: Any = whole(*given)
+        if other.steps is None:
+            grid = eqx.tree_at(lambda grid: grid.tolerances, bound.grid, other.tolerances)
+            return bound._replace(grid=grid)
+        steps = other.steps
         grid = Grid(bound.grid.t0, bound.grid.dt * (own.steps / steps), steps, steps)
         return bound._replace(observer=level.see(bound.observer), grid=grid)
 
     return dataclasses.replace(
-        simulation, grid=level.grid, observer=level.observer, bind=bind, devices=1, chunk=None
+        simulation, grid=other, observer=level.observer, bind=bind, devices=1, chunk=None
     )

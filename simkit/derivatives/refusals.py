@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import jax
-from simkit_solvers.grids.grid import Grid
 
 from simkit.derivatives.facts import Facts
 from simkit.derivatives.targets import ADAPTIVE
@@ -25,13 +24,13 @@ def refuse_moved_times(facts: Facts, quantity: str, targets: Sequence[int], kink
             continue
         if any(facts.moves_times(i) or each.time.names & facts.moved_names(i) for i in targets):
             what = f"the time of {each.text}"
-            if isinstance(facts.simulation.grid, Grid):
+            if facts.simulation.grid.steps is not None:
                 raise InputError(_moves_against_steps(labels, what, quantity))
             raise InputError(
                 f"sensitivity.wrt: {labels} moves {what}, which is held; take differences of runs, or "
                 "leave it out"
             )
-    if not isinstance(facts.simulation.grid, Grid):
+    if facts.simulation.grid.steps is None:
         return
     moved = [facts.moved_names(target) for target in targets]
     for each in (*facts.roughness, *roughness(*inner)):

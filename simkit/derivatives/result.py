@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
-from simkit_solvers.grids.jump_grid import JumpGrid
 from simkit_solvers.problems.problem import AbstractSDE
 from simkit_solvers.problems.schedule import model_of
 
@@ -111,7 +109,7 @@ def to_dataset(simulation: Simulation, study: Study, provenance: Mapping[str, An
             {"units": "time", "long_name": "time"},
         )
     grid, judged = simulation.grid, resolutions(simulation, study, lambda d: _pair(d, labels))
-    jumps = isinstance(grid, JumpGrid)
+    jumps = grid.has_events
     attributes = {
         "simkit_format": FORMAT,
         "simkit_kind": KIND,
@@ -125,7 +123,7 @@ def to_dataset(simulation: Simulation, study: Study, provenance: Mapping[str, An
         "failed_paths": study.failed,
         "elapsed_s": study.elapsed_s,
         "compile_s": study.compile_s,
-        **({"rtol": float(grid.tolerances.rtol)} if isinstance(grid, AdaptiveGrid) else {}),
+        **({"rtol": float(grid.tolerances.rtol)} if grid.tolerances is not None else {}),
         "too_few_steps": json.dumps({what: r.steps for what, r in judged.items() if r.kind == "noticeable"}),
         "unresolved": json.dumps({what: r.steps for what, r in judged.items() if r.kind == "unresolved"}),
         **provenance,

@@ -13,7 +13,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from simkit_solvers.grids.jump_grid import JumpGrid
 
 from simkit.derivatives.estimator import Choice
 from simkit.derivatives.moments import Found
@@ -228,7 +227,7 @@ def error_of_derivative(simulation: Simulation, quantity: str, coupled: Coupled)
     run = values[np.isfinite(values[:, 0]), 0]
     spread = float(run.std()) if len(run) else 0.0
     size = math.hypot(run.mean(), spread) if len(run) else 0.0
-    leaps = isinstance(simulation.grid, JumpGrid)
+    leaps = simulation.grid.has_events
     steps = 0 if leaps else planned_steps(simulation.grid)  # counts are not rounded
     rounding = float(rounding_error(size, simulation, steps))
     rounding = max(rounding, rounding_of_normals(simulation) * spread)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 
 import jax
 import numpy as np
-from simkit_solvers.grids.jump_grid import JumpGrid
 from simkit_solvers.problems.problem import AbstractSDE
 
 from simkit.config.settings import Sensitivity
@@ -197,7 +196,7 @@ def _find(simulation: Simulation, section: Sensitivity, progress: Progress | Non
 def _without_weight(simulation: Simulation, choice: Choice) -> Choice:
     """The same derivative where a weight would not be finite."""
     reason = "the noise vanishes on some paths, where the weight is infinite"
-    if isinstance(simulation.grid, JumpGrid):
+    if simulation.grid.has_events:
         reason = "some paths are impossible at other values, so there is no score"
     return Choice(choice.quantity, choice.targets, DIFFERENCES, reason)
 
@@ -329,7 +328,7 @@ def _share(progress: Progress | None, paths: int, done: float, weight: float) ->
 def _failure(simulation: Simulation, part: Part, found: Found) -> Exception:
     """Why a path has no derivative: its values are not finite, or they are and the derivative is not."""
     paths = ", ".join(str(x) for x in found.failed[:3])
-    if _is_weighted(part) and isinstance(simulation.grid, JumpGrid):
+    if _is_weighted(part) and simulation.grid.has_events:
         return NumericalError(
             f"path {paths}: there is no score: a rate of zero changes, or an event does, and the path is "
             "impossible at other values. Set sensitivity.method: finite_differences"

@@ -8,17 +8,15 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from simkit_solvers.grids.grid import Grid
-from simkit_solvers.grids.jump_grid import JumpGrid
 from simkit_solvers.problems.curve import Curve
 from simkit_solvers.problems.problem import parameters_of, variables_of
 from simkit_solvers.problems.schedule import UnknownTimesError, model_of
 from simkit_solvers.random.noise import CounterNoise
 
 from simkit.ensemble.initial import numbers_of
-from simkit.ensemble.paths import Driver, Inputs, PathProgram, path_program
+from simkit.ensemble.paths import Driver, PathProgram, path_program
 from simkit.ensemble.ranges import ranged_values, ranges_of
-from simkit.ensemble.simulation import Simulation
+from simkit.ensemble.simulation import Run, Simulation
 from simkit.errors import InputError
 from simkit.experiments.sensitivity_names import full_name
 from simkit.observe.observables import Observer
@@ -49,7 +47,7 @@ def find_target(simulation: Simulation, label: str) -> Target:
         raise InputError(
             f"sensitivity.wrt: unknown name {shown(label)}{did_you_mean(label, simulation.targets)}"
         )
-    if isinstance(simulation.grid, JumpGrid) and name.startswith("initial."):
+    if simulation.grid.has_events and name.startswith("initial."):
         raise InputError(f"sensitivity.wrt: {label} is a number of molecules, and has no derivative")
     value = float(simulation.targets[name])
     return Target(label, name, value, _unit(simulation, name), abs(value) or 1.0)
@@ -78,11 +76,11 @@ def _bound(simulation: Simulation, values: dict[str, Any]) -> Any:
     return bound._replace(observer=dataclasses.replace(bound.observer, policies=policies))
 
 
-def numbers_at(simulation: Simulation, values: dict[str, Any]) -> Inputs:
+def numbers_at(simulation: Simulation, values: dict[str, Any]) -> Run:
     """The inputs of the run's program, in float64, with these values of the targets, traced ones too."""
     bound = _bound(simulation, values)
-    real = eqx.filter((bound.problem, bound.observer, bound.grid, numbers_of(bound.initial)), _is_real)
-    return Inputs(*jax.tree.map(lambda x: jnp.asarray(x, jnp.float64), real), None)
+    real = eqx.filter(bound._replace(initial=numbers_of(bound.initial), solver=None), _is_real)
+    return jax.tree.map(lambda x: jnp.asarray(x, jnp.float64), real)
 
 
 def _is_real(x) -> bool:
@@ -94,7 +92,7 @@ def _is_real(x) -> bool:
 
 def changes(
     simulation: Simulation, targets: Sequence[Target], pairs: Sequence[tuple[int, int]] = ()
-) -> tuple[tuple[Inputs, ...], tuple[Inputs, ...]]:
+) -> tuple[tuple[Run, ...], tuple[Run, ...]]:
     """The derivatives of all numbers along each target, and the second ones along pairs of targets.
 
     Exact zeros are None, so that what a target does not move costs nothing. Raises `InputError` where there
@@ -113,7 +111,7 @@ def changes(
         return lambda *values: jax.jvp(numbers, values, unit(i))[1]
 
     first = tuple(_first_moved(simulation, target, along(i), point) for i, target in enumerate(targets))
-    if isinstance(simulation.grid, JumpGrid):
+    if simulation.grid.has_events:
         for target, move in zip(targets, first, strict=True):
             counts = [name for name, x in move.initial.items() if x is not None]
             if counts:
@@ -125,7 +123,7 @@ def changes(
     return first, second
 
 
-def _first_moved(simulation: Simulation, target: Target, along, point) -> Inputs:
+def _first_moved(simulation: Simulation, target: Target, along, point) -> Run:
     try:
         found = _moved(simulation, along(*point))
     except UnknownTimesError:
@@ -141,7 +139,7 @@ def _first_moved(simulation: Simulation, target: Target, along, point) -> Inputs
                     "steps, and each is at the end of one; leave it out, or give the dates a constant of "
                     "their own"
                 )
-    if isinstance(simulation.grid, Grid):
+    if simulation.grid.steps is not None:
         parts = jax.tree.leaves(found.problem, is_leaf=lambda x: isinstance(x, Curve))
         curves = [x for x in parts if isinstance(x, Curve) and x.interpolation == "previous"]
         if any(x.times is not None for x in curves) or (curves and jax.tree.leaves(found.grid)):
@@ -152,12 +150,12 @@ def _first_moved(simulation: Simulation, target: Target, along, point) -> Inputs
     return found
 
 
-def _moved(simulation: Simulation, tangent: Inputs) -> Inputs:
+def _moved(simulation: Simulation, tangent: Run) -> Run:
     dtype = jnp.dtype(simulation.precision)
     return jax.tree.map(lambda x: jnp.asarray(x, dtype) if np.any(np.asarray(x)) else None, tangent)
 
 
-def in_time(simulation: Simulation, targets: Sequence[Target], moves: Sequence[Inputs]) -> tuple[Target, ...]:
+def in_time(simulation: Simulation, targets: Sequence[Target], moves: Sequence[Run]) -> tuple[Target, ...]:
     """The targets, of those that move the ends of time with the time between them for a scale."""
     times = np.asarray(simulation.grid.times)
     span = float(times[-1] - times[0])
@@ -180,7 +178,7 @@ def admitted(simulation: Simulation, targets: Sequence[Target], steps: Sequence[
     return all(ranges[name].admits(float(value)) for name, value in ranged_values(bound).items())
 
 
-def shifted(simulation: Simulation, targets: Sequence[Target], steps: Sequence[float]) -> Inputs:
+def shifted(simulation: Simulation, targets: Sequence[Target], steps: Sequence[float]) -> Run:
     """The inputs of the run's program with targets moved by so much."""
     values = {t.name: t.value + step for t, step in zip(targets, steps, strict=True)}
     bound = _bound(simulation, values)
@@ -190,6 +188,6 @@ def shifted(simulation: Simulation, targets: Sequence[Target], steps: Sequence[f
     return path_program(moved, bound.grid)[1]
 
 
-def program_of(simulation: Simulation, driver: Driver = CounterNoise.of) -> tuple[PathProgram, Inputs]:
+def program_of(simulation: Simulation, driver: Driver = CounterNoise.of) -> tuple[PathProgram, Run]:
     """The program of the run's paths and its inputs."""
     return path_program(simulation, simulation.grid, driver)

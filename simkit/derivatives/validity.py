@@ -7,8 +7,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from simkit_solvers.derivatives.smoothing import Smoothing
-from simkit_solvers.grids.grid import Grid
-from simkit_solvers.grids.jump_grid import JumpGrid
 from simkit_solvers.methods.registry import info_of
 from simkit_solvers.problems.directions import NoDensityError, Release
 from simkit_solvers.problems.problem import AbstractSDE
@@ -44,7 +42,7 @@ def why_rough(facts: Facts, quantity: str, target: int) -> str | None:
 def smooth(facts: Facts, quantity: str, targets: tuple[int, ...], kinks: bool) -> tuple[Smoothing, ...] | str:
     """Where to smooth for a derivative in one target or two; the reason where that cannot be."""
     simulation, observable = facts.simulation, facts.observable(quantity)
-    if not isinstance(simulation.grid, Grid) or not isinstance(simulation.problem, AbstractSDE):
+    if simulation.grid.steps is None or not isinstance(simulation.problem, AbstractSDE):
         return "smoothing needs noise on a fixed grid"
     for target in targets:
         broken = facts.model_jumps(target)
@@ -115,7 +113,7 @@ def moves_drift_alone(facts: Facts, target: int) -> bool:
     move = facts.moves[target]
     if jax.tree.leaves((move.initial, move.grid)) or not jax.tree.leaves(move.problem):
         return False
-    problem, _, _ = facts.program.combined(facts.inputs)
+    problem = facts.program.combined(facts.inputs).problem
     zero = jnp.zeros((), facts.simulation.precision)
     y = problem.State(*[zero] * len(problem.State._fields))
     dW = problem.Noise(*[zero] * len(problem.Noise._fields))
@@ -134,11 +132,11 @@ def release_interval(facts: Facts, quantity: str, target: int, kind: str) -> int
     """
     simulation, label = facts.simulation, facts.targets[target].label
     observable = facts.observable(quantity)
-    if isinstance(simulation.grid, JumpGrid):
+    if simulation.grid.has_events:
         if facts.moves_functionals(quantity, target):
             return f"{label} is in what is watched along the path"
         return MOVES_ROWS.format(label) if facts.moves_times(target) else 0
-    if not isinstance(simulation.grid, Grid) or not isinstance(simulation.problem, AbstractSDE):
+    if simulation.grid.steps is None or not isinstance(simulation.problem, AbstractSDE):
         return "a score needs noise on a fixed grid"
     if not info_of(simulation.solver).one_to_one:
         return f"{type(simulation.solver).__name__} is not one to one in its normals"
@@ -196,7 +194,7 @@ def _held_at_start(facts: Facts, observable: Observable | None, kind: str) -> st
 def no_copies(facts: Facts, quantity: str, target: int, method: str) -> str | None:
     """Why two copies of a network cannot tell the derivative in a target, apart by it or by one event."""
     simulation, label = facts.simulation, facts.targets[target].label
-    if not isinstance(simulation.grid, JumpGrid):
+    if not simulation.grid.has_events:
         coupled = method == "coupled differences"
         return (
             "only copies of a reaction network fire together"

@@ -2,8 +2,9 @@
 
 import dataclasses
 
-from simkit.ensemble.paths import ACCEPTED, REJECTED, Inputs, PathProgram
-from simkit.ensemble.simulation import Simulation
+from simkit.ensemble.paths import PathProgram
+from simkit.ensemble.simulation import Run, Simulation
+from simkit.ensemble.stepping import ACCEPTED, REJECTED
 from simkit.observe.observables import waits
 
 
@@ -25,7 +26,7 @@ class ChunkProgram:
     paths: PathProgram
     rows: tuple[tuple[str, int], ...]
 
-    def __call__(self, inputs: Inputs, ids):
+    def __call__(self, inputs: Run, ids):
         everything = self.paths(inputs, ids)
         values = tuple(everything[name][-count:] for name, count in self.rows)
         counted = (ACCEPTED, REJECTED, *(waits(name) for name, _ in self.rows))

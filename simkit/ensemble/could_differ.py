@@ -1,7 +1,6 @@
 """Whether paths could have other values of a quantity than the one that all of a run have, and which."""
 
 import numpy as np
-from simkit_solvers.grids.jump_grid import JumpGrid
 from simkit_solvers.problems.problem import AbstractSDE
 
 from simkit.ensemble.initial import differs_between_paths
@@ -12,7 +11,7 @@ from simkit.observe.observables import Observable, Observer
 
 def is_random(simulation: Simulation) -> bool:
     """Whether paths with the same parameters differ."""
-    random = isinstance(simulation.problem, AbstractSDE) or isinstance(simulation.grid, JumpGrid)
+    random = isinstance(simulation.problem, AbstractSDE) or simulation.grid.has_events
     return random or differs_between_paths(simulation.initial.values())
 
 

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from simkit_solvers.grids.grid import Grid
 from simkit_solvers.methods.registry import info_of, samples_exactly
 from simkit_solvers.methods.registry import strong_order as claimed
 from simkit_solvers.problems.problem import AbstractSDE
@@ -65,7 +64,7 @@ def coupled(simulations: Mapping[str, Simulation]) -> tuple[dict[str, Simulation
 
 
 def _steps(simulation: Simulation) -> int:
-    if not isinstance(simulation.grid, Grid):
+    if simulation.grid.steps is None:
         raise TypeError("only steps of fixed length share their Brownian paths")
     return simulation.grid.steps
 
@@ -77,7 +76,7 @@ def _noises(simulation: Simulation) -> tuple[str, ...]:
 
 def _not_coupled(simulation: Simulation) -> str:
     """Why a simulation cannot share its Brownian paths with one of other steps; empty where it can."""
-    if not isinstance(simulation.grid, Grid) or not isinstance(simulation.problem, AbstractSDE):
+    if simulation.grid.steps is None or not isinstance(simulation.problem, AbstractSDE):
         return (
             "ensemble.couple: steps is for stochastic equations on fixed steps; give time.steps, or leave "
             "couple out"

@@ -11,28 +11,20 @@ from simkit_solvers.methods.jump.jump_method import (
     BAD_COUNT,
     BAD_EVENT,
     BAD_PROPENSITY,
-    REASONS,
-    TOO_MANY_STEPS,
 )
-from simkit_solvers.problems.problem import AbstractSDE
 from simkit_solvers.problems.reaction_network import view
 
 from simkit.ensemble.chunks import FEWEST_LANES, LEAF, path_ids
 from simkit.ensemble.grid_before_failure import culprit, moment
-from simkit.ensemble.paths import ACCEPTED, REACHED, REJECTED, STATUS, path_program
+from simkit.ensemble.paths import path_program
 from simkit.ensemble.programs import Request, compiled
 from simkit.ensemble.simulation import Simulation
+from simkit.ensemble.stepping import ACCEPTED, REACHED, REJECTED, REMEDIES, STATUS, stepping
 from simkit.errors import NumericalError
 from simkit.machine.on_each_device import local_devices
 from simkit.observe.observables import waits
 
 SHOWN = 3
-REMEDIES = {
-    BAD_PROPENSITY: "Write propensities that are at or above zero for all counts that there may be",
-    BAD_COUNT: "Write propensities that vanish where reactants are missing",
-    TOO_MANY_STEPS: "Take a larger time.max_steps",
-    BAD_EVENT: "Let events set whole numbers, such as floor(X/2) or maximum(X - 5, 0); large ones in float64",
-}
 REPLAY_ROWS = 10_000
 LANGEVIN = "chemical Langevin equation"
 DEBUG = ". `simkit debug FILE` shows which part of which equation it was"
@@ -48,14 +40,10 @@ def failed_paths(simulation: Simulation, ids: np.ndarray) -> NumericalError:
     ids = ids[ids // LEAF == ids[0] // LEAF]
     found = [failure_of(simulation, int(path)) for path in ids[:SHOWN]]
     more = f", and {len(ids) - SHOWN} more in the same block of {LEAF} paths" if len(ids) > SHOWN else ""
-    remedy, known = "Take more steps or another solver", {}
-    if view(simulation.problem, False) == LANGEVIN:
+    known = {each.status: REMEDIES[each.status] for each in found if each.status in REMEDIES}
+    remedy = "; ".join(known.values()) or stepping(simulation.problem, simulation.grid).remedy
+    if simulation.grid.steps is not None and view(simulation.problem, False) == LANGEVIN:
         remedy = "Small counts have no Langevin equation: take DirectMethod, or more steps"
-    if isinstance(simulation.grid, JumpGrid):
-        known = {each.status: REMEDIES[each.status] for each in found if each.status in REMEDIES}
-        remedy = "; ".join(known.values()) or "Take another solver"
-    if isinstance(simulation.grid, AdaptiveGrid):
-        remedy = "Take another solver, other tolerances or a larger time.max_steps"
     if all(failure.observables_only for failure in found):
         remedy = "The state is finite: write the observable so that it has a value there"
     if simulation.paths > 1:  # or nothing would be left
@@ -103,7 +91,7 @@ def failure_of(simulation: Simulation, path: int) -> Failure:
     """Path, time and values of a failure."""
     grid, every = simulation.grid, 1
     counts: dict[str, Any] = {}
-    if not isinstance(grid, Grid):
+    if grid.steps is None:
         times = np.asarray(grid.times)
         places = [f"t = {time:g}" for time in times]
         values = replayed(simulation, grid, path)
@@ -128,10 +116,9 @@ def failure_of(simulation: Simulation, path: int) -> Failure:
     row = int(bad[0])
     broken = {name: float(x[row]) for name, x in seen.items() if not np.isfinite(x[row])}
     last = [values[name][-1] for name in simulation.problem.State._fields]
-    if not isinstance(grid, Grid) and not np.all(np.isfinite(last)):
-        stochastic = isinstance(simulation.problem, AbstractSDE)
+    if grid.steps is None and not np.all(np.isfinite(last)):
         end = float(grid.t1)
-        reason = _why(grid, stochastic, counts)
+        reason = stepping(simulation.problem, grid).why_ended(counts)
         named = _culprit(simulation, path, counts)
         which = f", where {named}" if named else ""
         return Failure(
@@ -155,7 +142,7 @@ def failure_of(simulation: Simulation, path: int) -> Failure:
         times,
         broken,
         observables_only=of_observables and not _blows_up(simulation, values, row),
-        step=row * every if isinstance(grid, Grid) else None,
+        step=None if grid.steps is None else row * every,
         every=every,
     )
 
@@ -179,24 +166,11 @@ def replayed(
     return {name: np.array(array)[:, 0, 0] for name, array in rows.items() if name not in others}
 
 
-def _why(grid: AdaptiveGrid | JumpGrid, stochastic: bool, counts: dict[str, Any]) -> str:
-    """Why a run with adaptive steps, or with events, ended early."""
-    if isinstance(grid, JumpGrid):
-        return REASONS[int(counts[STATUS])].replace("max_steps", f"max_steps = {grid.max_steps}")
-    taken = int(counts[ACCEPTED] + counts[REJECTED])
-    return (
-        f"max_steps = {grid.max_steps} were taken"
-        if taken >= grid.max_steps
-        else "the tolerances asked for a step too short for the clock; the solution may be infinite there"
-        if not stochastic
-        else "the tolerances asked for a step shorter than halving gives"
-    )
-
-
 def _culprit(simulation: Simulation, path: int, counts: dict[str, Any]) -> str | None:
     """The reaction or event that ended a path, from its counts just before, which a shorter replay has."""
-    grid, status = simulation.grid, int(counts.get(STATUS, -1))
-    if not isinstance(grid, JumpGrid) or status not in (BAD_COUNT, BAD_EVENT):
+    grid: Any = simulation.grid
+    status = int(counts.get(STATUS, -1))
+    if status not in (BAD_COUNT, BAD_EVENT):
         return None
     reached = float(counts[REACHED])
     short = moment(grid, reached, status)

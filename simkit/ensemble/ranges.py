@@ -8,6 +8,7 @@ from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
 from simkit_solvers.problems.schedule import model_of
 
 from simkit.ensemble.initial import Distribution, numbers_of
+from simkit.ensemble.simulation import Run
 
 CORRELATIONS = "the least eigenvalue of the correlations"
 RATES = "the least rate of the reactions"
@@ -31,7 +32,7 @@ def ranges_of(problem: AbstractODE) -> dict[str, Parameter]:
     return ranges
 
 
-def ranged_values(bound: Any) -> dict[str, Any]:
+def ranged_values(bound: Run) -> dict[str, Any]:
     """The values of a bound run that have ranges, traced ones too; of initial values the least.
 
     A normal law, which has no least value, is left out.

@@ -8,19 +8,12 @@ from collections.abc import Callable, Mapping
 import jax
 import jax.numpy as jnp
 import numpy as np
-from simkit_solvers.grids.grid import Grid
-from simkit_solvers.grids.jump_grid import JumpGrid
 
 from simkit.ensemble.accumulator import Gathering
 from simkit.ensemble.chunk_program import ChunkProgram, quantity_rows
 from simkit.ensemble.chunks import Chunks, plan_chunks, planned_steps
 from simkit.ensemble.early_exercise.longstaff_schwartz import with_policies, with_upper_bounds
-from simkit.ensemble.paths import (
-    ACCEPTED,
-    REJECTED,
-    path_program,
-    with_traced_steps,
-)
+from simkit.ensemble.paths import path_program, with_traced_steps
 from simkit.ensemble.programs import Request, compiled
 from simkit.ensemble.reducers import AbstractReducer, Covariance, Histogram, Moments
 from simkit.ensemble.simulation import EnsembleResult, Simulation, StepCounts
@@ -31,6 +24,7 @@ from simkit.ensemble.step_bias.coupled_steps import (
     step_errors,
     unknown_errors,
 )
+from simkit.ensemble.stepping import ACCEPTED, REJECTED
 from simkit.ensemble.work import in_order, workers_of
 from simkit.errors import NumericalError
 from simkit.machine.on_each_device import local_devices
@@ -140,7 +134,7 @@ def _run(simulation: Simulation, progress: Progress | None, ends: int) -> Ensemb
 
     exercises, (bound_s, bound_compile_s) = with_upper_bounds(simulation, exercises)
     grid = simulation.grid
-    steps = grid.steps if isinstance(grid, Grid) else gathering.step_counts(ACCEPTED, REJECTED)
+    steps = grid.steps or gathering.step_counts(ACCEPTED, REJECTED)
     each = steps.mean if isinstance(steps, StepCounts) else steps
     start = time.perf_counter()
     final = gathering.ends()
@@ -173,7 +167,7 @@ def _run(simulation: Simulation, progress: Progress | None, ends: int) -> Ensemb
 
 def _values(simulation: Simulation, ids: tuple[int, ...]) -> tuple[jax.ShapeDtypeStruct, ...]:
     """What `ChunkProgram` gives for such ids: shapes and types."""
-    counted = simulation.problem.State._fields if isinstance(simulation.grid, JumpGrid) else ()
+    counted = simulation.problem.State._fields if simulation.grid.has_events else ()
     return tuple(
         jax.ShapeDtypeStruct(
             (count, *ids), jnp.float64 if name in counted else jnp.dtype(simulation.precision)

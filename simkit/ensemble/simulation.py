@@ -6,10 +6,11 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
-from simkit_solvers.grids.grid import Grid
+from simkit_solvers.grids.grid import Grid, TracedGrid
 from simkit_solvers.grids.jump_grid import JumpGrid
 from simkit_solvers.problems.observe import AbstractObserver
 from simkit_solvers.problems.problem import AbstractODE
+from simkit_solvers.random.generator import Words
 from simkit_solvers.random.noise import AbstractNoise
 
 from simkit.config.settings import Experiment
@@ -41,13 +42,18 @@ class Picture:
 
 
 class Run(NamedTuple):
-    """What a run is made of: for numbers as they are, for traced ones, or for the leaves of a program."""
+    """What a run is made of: problem, observer, initial values, grid and solver.
+
+    Of a program it holds what is no number, and of the program's arguments the numbers, `None` elsewhere,
+    with the seed's key.
+    """
 
     problem: AbstractODE
     observer: AbstractObserver
     initial: dict[str, InitialLaw]
-    grid: Grid | AdaptiveGrid | JumpGrid
-    solver: Any  # a diffrax solver, or a jump method where the grid is a `JumpGrid`
+    grid: Grid | TracedGrid | AdaptiveGrid | JumpGrid
+    solver: Any = None  # a diffrax solver, or a jump method where the grid is a `JumpGrid`
+    key: Words | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,6 +92,11 @@ class Simulation:
     draws_per_step: int = 1
     derived: tuple[Any, ...] = ()
     experiment: Experiment | None = dataclasses.field(default=None, compare=False, repr=False)
+
+    @property
+    def run(self) -> Run:
+        """What its run is made of."""
+        return Run(self.problem, self.observer, self.initial, self.grid, self.solver)
 
 
 def experiment_of(simulation: Simulation) -> Experiment:

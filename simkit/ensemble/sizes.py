@@ -52,16 +52,9 @@ def estimate(simulation: Simulation) -> dict[str, Any]:
 
 def _steps(simulation: Simulation) -> dict[str, Any]:
     """The steps of a path and of all; of adaptive ones the most, and by which tolerances they are chosen."""
-    from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
-    from simkit_solvers.grids.jump_grid import JumpGrid
+    from simkit.ensemble.stepping import stepping
 
-    grid = simulation.grid
-    if isinstance(grid, JumpGrid):
-        return {"steps": None, "path_steps": None, "max_steps": grid.max_steps}
-    if isinstance(grid, AdaptiveGrid):
-        limits = {"rtol": float(grid.tolerances.rtol), "atol": float(grid.tolerances.atol)}
-        return {"steps": None, "path_steps": None, "max_steps": grid.max_steps, **limits}
-    return {"steps": grid.steps, "path_steps": simulation.paths * grid.steps}
+    return stepping(simulation.problem, simulation.grid).size(simulation.paths)
 
 
 def check_memory(simulations: Mapping[str, Simulation]) -> None:

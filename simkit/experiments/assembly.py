@@ -116,7 +116,7 @@ class _Assembly:
         bound = binding({})
         return Simulation(
             problem=bound.problem,
-            solver=self.solver,
+            solver=bound.solver,
             grid=bound.grid,
             initial=bound.initial,
             observer=bound.observer,

@@ -6,7 +6,7 @@ from simkit.functionals.functional import AbstractFunctional
 
 
 class Max(AbstractFunctional):
-    """The largest value at t0 and the monitored steps."""
+    """The largest value at t0 and the monitored steps, before and after all that changes at once."""
 
     name = "max"
     summary = "max(x), largest value along the path, t0 included; in observables"
@@ -26,7 +26,7 @@ class Max(AbstractFunctional):
 
 
 class Min(AbstractFunctional):
-    """The smallest value at t0 and the monitored steps."""
+    """The smallest value at t0 and the monitored steps, before and after all that changes at once."""
 
     name = "min"
     summary = "min(x), smallest value along the path, t0 included; in observables"

@@ -46,7 +46,7 @@ class First(AbstractFirst):
 
 
 class HittingTime(AbstractFirst):
-    """The time when the condition first holds, and t before."""
+    """The time when the condition first holds, and t before, so that its mean is that of the stopped time."""
 
     name = "hitting_time"
     summary = (

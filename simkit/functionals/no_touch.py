@@ -6,7 +6,13 @@ from simkit.functionals.functional import AbstractFunctional
 
 
 class NoTouch(AbstractFunctional):
-    """The product over the monitored steps of the chances that Brownian bridges between them stay above 0."""
+    r"""The probability that Brownian bridges of volatility s between the monitored values stay above 0.
+
+    The product over the monitored steps of $1 - e^{-2 x_a x_b / s_a^2 (t_b - t_a)}$, with a at the one
+    before, or 0 where an x is not above 0. Where x changes at once, the bridge goes up to the one value and
+    on from the other. Reference: Glasserman (2003), Monte Carlo Methods in Financial Engineering,
+    doi:10.1007/978-0-387-21617-1, section 6.4.
+    """
 
     name = "no_touch"
     summary = (

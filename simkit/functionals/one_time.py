@@ -4,7 +4,7 @@ from simkit.functionals.functional import AbstractFunctional
 
 
 class At(AbstractFunctional):
-    """x at the end of the step at the time s, and the present x before."""
+    """x at the end of the step at the time s, after what changes at once there, and the present x before."""
 
     name = "at"
     summary = (

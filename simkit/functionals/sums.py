@@ -6,7 +6,10 @@ from simkit.functionals.functional import AbstractFunctional
 
 
 class Mean(AbstractFunctional):
-    """The average over the monitored steps, t0 excluded."""
+    """The average over the monitored steps, t0 excluded; before the first of them the present value.
+
+    Where x changes at once it has the value after. In float32 the sum is compensated.
+    """
 
     name = "mean"
     summary = "mean(x), average along the path over the ends of steps, t0 excluded; in observables"
@@ -39,7 +42,11 @@ class Mean(AbstractFunctional):
 
 
 class Integral(AbstractFunctional):
-    """The integral over time from t0, by the trapezoidal rule."""
+    """The integral over time from t0, by the trapezoidal rule.
+
+    Where x changes at once, it goes up to the one value and on from the other. In float32 the sum is
+    compensated.
+    """
 
     name = "integral"
     summary = "integral(x), over time from t0 by the trapezoidal rule; in observables"

@@ -84,24 +84,12 @@ class Observable:
 
 
 class Observer(AbstractObserver):
-    r"""Keeps each state variable and each observable under its own name.
+    """Keeps each state variable and each observable under its own name.
 
-    With monitored steps $n, 2n, \dots$ for `every: n` (n = 1 by default), `mean(x)` is the average over them,
-    t0 excluded; `max(x)` and `min(x)` include t0; `integral(x)` is trapezoidal from t0. `no_touch(x, s)`
-    is the product over them of $1 - e^{-2 x_a x_b / s_a^2 (t_b - t_a)}$, with a at the one before, or 0 where
-    an x is not above 0: the probability that Brownian bridges of volatility s between these values stay above
-    0 (Glasserman 2003, Monte Carlo Methods in Financial Engineering, doi:10.1007/978-0-387-21617-1, 6.4).
-    `first(x, c)` is x at the first of t0 and the monitored steps where c holds, `hitting_time(c)` the time
-    then; until then the one is 0 and the other the present t, so that its mean is that of the stopped time.
-    An observable that is a hitting time has a second entry in rows, `waits(name)`: 1 until then, and 0 after.
-    `at(x, s)` is x at the end of the step at s. In float32 sums are compensated, so they hold over millions
-    of steps. At a row before the first monitored step `mean(x)` is the present x, as is `at(x, s)` before s.
-    Names mean state variables, the model's parameters, `constants` and `t`, in this order.
-
-    Where x changes at once, at an event or a jump of a parameter, `max(x)`, `min(x)` and a condition that is
-    waited for see both values, the integral goes up to the one and on from the other, as does
-    `no_touch(x, s)`, and `mean(x)` and `at(x, s)` take the one after, as a row does. A decision to exercise
-    early comes before events, and after jumps of parameters.
+    Path functionals (`simkit.functionals`) are monitored at each step, or every n-th for `every: n`. An
+    observable that is a hitting time has a second entry in rows, `waits(name)`: 1 until then, and 0 after.
+    Names mean state variables, the model's parameters, `constants` and `t`, in this order. A decision to
+    exercise early comes before events, and after jumps of parameters.
 
     `policies` are for the observables with early exercise, by name; `longstaff_schwartz.with_policies` finds
     them. Without one, such an observable raises `ValueError`. `dates` are those that constants give, as parts

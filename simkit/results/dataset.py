@@ -6,15 +6,13 @@ from typing import Any
 import jax
 import numpy as np
 import xarray as xr
-from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
-from simkit_solvers.grids.grid import Grid
-from simkit_solvers.grids.jump_grid import JumpGrid
 from simkit_solvers.problems.problem import AbstractExactMoments, AbstractSDE, variables_of
 from simkit_solvers.problems.reaction_network import view
 from simkit_solvers.problems.schedule import is_changed, model_of
 
 from simkit.ensemble.initial import differs_between_paths
 from simkit.ensemble.simulation import EnsembleResult, Simulation, StepCounts
+from simkit.ensemble.stepping import stepping
 from simkit.observe.exercise import ExerciseFit
 from simkit.results.dataset_errors import (
     against_exact,
@@ -128,7 +126,7 @@ def exact_moments(simulation: Simulation, times: np.ndarray) -> dict[str, dict[s
         variance = jax.vmap(problem.exact_variance, (0, None))(since, start)
     found: dict[str, dict[str, np.ndarray]] = {}
     known = [("mean", mean), ("variance", variance)]
-    if view(simulation.problem, isinstance(simulation.grid, JumpGrid)) == "rate equation":
+    if view(simulation.problem, simulation.grid.has_events) == "rate equation":
         known = known[:1]  # which has none of the network's spread
     for key, moment in known:
         for name, value in moment._asdict().items():
@@ -201,26 +199,7 @@ def _exercise(name: str, unit: str, description: str, fit: ExerciseFit) -> dict[
 
 def _step_attributes(simulation: Simulation, steps: int | StepCounts) -> dict[str, int | float]:
     """How many steps of which length, or by which tolerances they were chosen and how many it took."""
-    grid = simulation.grid
-    if isinstance(grid, JumpGrid) and isinstance(steps, StepCounts):
-        what = "events" if simulation.solver.exact else "leaps"
-        counts = {f"{what}_mean": steps.accepted_mean, f"{what}_max": steps.accepted_max}
-        if what == "leaps":
-            counts |= {"refused_leaps_mean": steps.rejected_mean, "refused_leaps_max": steps.rejected_max}
-        return {"max_steps": grid.max_steps} | counts
-    if isinstance(grid, AdaptiveGrid) and isinstance(steps, StepCounts):
-        first = {} if grid.first_step is None else {"first_step": float(grid.first_step)}
-        limits = {"rtol": float(grid.tolerances.rtol), "atol": float(grid.tolerances.atol)}
-        counts = {
-            "accepted_steps_mean": steps.accepted_mean,
-            "accepted_steps_max": steps.accepted_max,
-            "rejected_steps_mean": steps.rejected_mean,
-            "rejected_steps_max": steps.rejected_max,
-        }
-        return limits | first | {"max_steps": grid.max_steps} | counts
-    if not isinstance(grid, Grid) or isinstance(steps, StepCounts):
-        raise TypeError("counted steps belong to an adaptive grid, and a number of steps to a fixed one")
-    return {"steps": steps, "dt": float(grid.dt)}
+    return stepping(simulation.problem, simulation.grid).attributes(simulation.solver, steps)
 
 
 def _picture_attributes(simulation: Simulation) -> dict[str, str]:
@@ -238,7 +217,7 @@ def _attributes(
 ) -> dict[str, Any]:
     problem = simulation.problem
     states = variables_of(problem)
-    jumps = isinstance(simulation.grid, JumpGrid)
+    jumps = simulation.grid.has_events
     seen = view(problem, jumps)
     judged = resolutions(simulation, result)
     by_quantity = {

@@ -5,8 +5,6 @@ import math
 from collections.abc import Mapping
 
 import numpy as np
-from simkit_solvers.grids.grid import Grid
-from simkit_solvers.grids.jump_grid import JumpGrid
 from simkit_solvers.problems.problem import AbstractSDE
 
 from simkit.ensemble.could_differ import could_differ, is_random, range_of
@@ -38,7 +36,7 @@ def standard_errors(name: str, simulation: Simulation, result: EnsembleResult) -
     """The standard error of the mean at each row, no less than its rounding. Counts of events have none."""
     moments = result.statistics["moments"]
     errors = moments[f"{name}_stderr"]
-    if isinstance(simulation.grid, JumpGrid):
+    if simulation.grid.has_events:
         return errors
     with np.errstate(invalid="ignore", over="ignore"):
         spread = np.sqrt(np.nan_to_num(moments[f"{name}_variance"]))
@@ -202,9 +200,9 @@ def resolution_of(
     error: StepError | None, simulation: Simulation, size: float, spread: float, stderr: float, lost: bool
 ) -> Resolution:
     """Judge a figure of a simulation; `lost` says that paths have no value on other steps alone."""
-    if error is not None and np.isnan(error.bias) and not (lost and isinstance(simulation.grid, Grid)):
+    if error is not None and np.isnan(error.bias) and not (lost and simulation.grid.steps is not None):
         return Resolution("resolved")  # no sign of steps that are too long: others fail for other reasons
-    if isinstance(simulation.grid, Grid):
+    if simulation.grid.steps is not None:
         return resolution(error, size, spread, stderr, simulation.grid.steps)
     judged = resolution(error, size, spread, stderr, 1)
     power = 1 / STOCHASTIC_POWER if isinstance(simulation.problem, AbstractSDE) else 1.0

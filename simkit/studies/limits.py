@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 
 import jax
-from simkit_solvers.grids.jump_grid import JumpGrid
 
 from simkit.config.settings import Uncertainty
 from simkit.derivatives.facts import Facts, not_smooth
@@ -42,7 +41,7 @@ def beyond_a_study(simulation: Simulation, settings: Uncertainty, uncertain: Ite
             f"uncertainty.paths: {settings.paths} paths of the same parameters would all be one, since "
             "nothing else is random; leave it out"
         )
-    if settings.method == "derivatives" and isinstance(simulation.grid, JumpGrid):
+    if settings.method == "derivatives" and simulation.grid.has_events:
         problems.append(
             "uncertainty.method: events jump, and have no derivative along a path; choose sobol, or the rate "
             "equation by a solver such as Tsit5"
@@ -55,7 +54,7 @@ def beyond_a_study(simulation: Simulation, settings: Uncertainty, uncertain: Ite
                     f"observe.{observable.name}: a condition jumps, and the derivative along a path is 0 "
                     "where the mean's is not; name others in uncertainty.of, or choose method sobol"
                 )
-    if settings.method == "derivatives" and not isinstance(simulation.grid, JumpGrid):
+    if settings.method == "derivatives" and not simulation.grid.has_events:
         problems += [
             f"uncertainty.method: a path has no derivative in {name}: {reason}; choose sobol or morris"
             for name, reason in _not_differentiable(simulation, uncertain).items()

@@ -9,21 +9,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from simkit_solvers.grids.grid import Grid
-from simkit_solvers.grids.jump_grid import JumpGrid
 
-from simkit.ensemble.chunks import JUMP_GROUP, MOST_BYTES, plan_chunks, planned_steps
+from simkit.ensemble.chunks import MOST_BYTES, plan_chunks, planned_steps
 from simkit.ensemble.could_differ import is_random
 from simkit.ensemble.initial import numbers_of
-from simkit.ensemble.paths import Inputs, PathProgram, path_program
+from simkit.ensemble.paths import PathProgram, path_program
 from simkit.ensemble.programs import Request, compiled
 from simkit.ensemble.ranges import ranged_values, ranges_of
-from simkit.ensemble.simulation import Simulation
+from simkit.ensemble.simulation import Run, Simulation
 from simkit.ensemble.work import in_order, workers_of
 from simkit.errors import InputError, NumericalError
 from simkit.machine.on_each_device import local_devices
 from simkit.studies.designs import Design
 from simkit.studies.values import Values
+
+JUMP_GROUP = 32
 
 
 class Lanes(NamedTuple):
@@ -50,19 +50,18 @@ class DesignProgram:
     varying: tuple[int, ...]
     directions: int
 
-    def __call__(self, inputs: Inputs, lanes: Lanes):
+    def __call__(self, inputs: Run, lanes: Lanes):
         shape = lanes.ids.shape
         flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), lanes)
         runs = jax.vmap(lambda lane: self._one_run(inputs, lane), out_axes=1)
-        _, _, grid, _ = self.paths.parts.tree
-        if isinstance(grid, Grid):
+        if self.paths.parts.tree.grid.steps is not None:
             rows = runs(flat)
         else:
             grouped = jax.tree.map(lambda x: x.reshape(-1, JUMP_GROUP, *x.shape[1:]), flat)
             rows = jax.tree.map(lambda x: jnp.moveaxis(x, 0, 1), jax.lax.map(runs, grouped))
         return jax.tree.map(lambda x: x.reshape(x.shape[0], *shape), rows)
 
-    def _one_run(self, inputs: Inputs, lane: Lanes):
+    def _one_run(self, inputs: Run, lane: Lanes):
         leaves, structure = jax.tree.flatten(inputs)
 
         def values(numbers):
@@ -87,7 +86,7 @@ class Bindings(NamedTuple):
     unused: tuple[str, ...]
 
 
-def bindings(simulation: Simulation, inputs: Inputs, parameters: tuple[str, ...]) -> Bindings:
+def bindings(simulation: Simulation, inputs: Run, parameters: tuple[str, ...]) -> Bindings:
     """Which of the inputs' numbers the parameters, which are constants, change, and how.
 
     `unused` are the parameters that change none.
@@ -99,8 +98,7 @@ def bindings(simulation: Simulation, inputs: Inputs, parameters: tuple[str, ...]
 
     def leaves(given: Mapping[str, Any]) -> list[Any]:
         bound = bind(given)
-        everything = (bound.problem, bound.observer, bound.grid, numbers_of(bound.initial))
-        numbers = eqx.filter(everything, _is_number)
+        numbers = eqx.filter(bound._replace(initial=numbers_of(bound.initial), solver=None), _is_number)
         return jax.tree.leaves(numbers)
 
     def traced_in(names: tuple[str, ...]) -> tuple[int, ...]:
@@ -188,7 +186,7 @@ def evaluate_simulation(
 
 def _run_all(
     jobs: DesignProgram,
-    inputs: Inputs,
+    inputs: Run,
     found: Bindings,
     points: np.ndarray,
     ids: np.ndarray,
@@ -259,7 +257,7 @@ def _check_ranges(simulation: Simulation, parameters: tuple[str, ...], points: n
     def ranged(point):
         return ranged_values(bind({name: point[i] for i, name in enumerate(parameters)}))
 
-    if isinstance(simulation.grid, JumpGrid):
+    if simulation.grid.has_events:
         starts = jax.vmap(lambda point: numbers_of(bind(dict(zip(parameters, point, strict=True))).initial))
         for name, counts in starts(points).items():
             parts = np.flatnonzero(np.asarray(counts) != np.rint(counts))

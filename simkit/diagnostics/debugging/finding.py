@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from simkit_solvers.grids.grid import Grid
-from simkit_solvers.grids.jump_grid import JumpGrid
 from simkit_solvers.loops.step import stepper_for
 from simkit_solvers.methods.registry import info_of
 from simkit_solvers.problems.calculus import in_calculus
@@ -92,7 +91,7 @@ def _exact(simulation: Simulation, failure: Failure) -> Failure:
     Not where events have their places among the steps of the whole run.
     """
     grid = simulation.grid
-    if failure.every == 1 or not failure.step or not isinstance(grid, Grid) or failure.observables_only:
+    if failure.every == 1 or not failure.step or grid.steps is None or failure.observables_only:
         return failure
     if schedule_of(simulation.problem) is not None:
         return failure
@@ -130,7 +129,7 @@ def draw_of(simulation: Simulation, path: int, step: int) -> Draw:
 def increments_of(simulation: Simulation, draw: Draw) -> dict[str, float]:
     """The Brownian increments of a step by name."""
     problem, grid = simulation.problem, simulation.grid
-    if not isinstance(problem, AbstractSDE) or not isinstance(grid, Grid):
+    if not isinstance(problem, AbstractSDE) or grid.steps is None:
         return {}
     dt = jnp.asarray(grid.dt, simulation.precision)
     found = brownian_increment(problem, dt, draw).W
@@ -140,7 +139,7 @@ def increments_of(simulation: Simulation, draw: Draw) -> dict[str, float]:
 def _model(simulation: Simulation, t: float) -> Any:
     """The problem as the solver meets it in the step from a time."""
     problem, grid = simulation.problem, simulation.grid
-    if isinstance(grid, Grid):
+    if grid.steps is not None:
         calculus = info_of(simulation.solver).calculus
         if isinstance(problem, AbstractSDE) and simulation.convert and calculus is not None:
             problem = in_calculus(problem, calculus)
@@ -155,7 +154,7 @@ def _terms(
     model, dtype = _model(simulation, t), simulation.precision
     y = model.State(*(jnp.asarray(x, dtype) for x in before.values()))
     time = jnp.asarray(t, dtype)
-    if isinstance(model, AbstractReactionNetwork) and isinstance(simulation.grid, JumpGrid):
+    if isinstance(model, AbstractReactionNetwork) and simulation.grid.has_events:
         rates = zip(model.reactions, model.propensities(time, y), strict=True)
         return {f"rate of {name}": float(x) for name, x in rates}
     found = {f"drift of {n}": float(x) for n, x in model.drift(time, y)._asdict().items()}

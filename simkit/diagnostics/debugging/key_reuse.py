@@ -7,9 +7,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax.errors import KeyReuseError
-from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
-from simkit_solvers.grids.grid import Grid
-from simkit_solvers.grids.jump_grid import JumpGrid
 from simkit_solvers.loops.step import stepper_for
 from simkit_solvers.methods.jump.jump_method import JumpNoise, Jumps
 from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
@@ -69,10 +66,10 @@ def _drawn(simulation: Simulation, driver: Driver) -> Labelled:
     """What a run draws: what each value is, and its words."""
     key, wide = seed_key(simulation.seed), simulation.normals == "float64"
     kinds = [_initial(simulation)]
-    if isinstance(simulation.grid, JumpGrid):
+    if simulation.grid.has_events:
         kinds.append(_events(simulation))
     elif isinstance(simulation.problem, AbstractSDE):
-        adaptive = isinstance(simulation.grid, AdaptiveGrid)
+        adaptive = simulation.grid.tolerances is not None
         kinds += _tree(simulation, wide) if adaptive else [_steps(simulation, driver, wide)]
     for labels, drawn, places in kinds:
         follow = following(drawn, key, jnp.uint32(0), *(jnp.uint32(n) for n in places[0]))
@@ -173,8 +170,6 @@ def _events(simulation: Simulation) -> Kind:
 
 def _own_keys(simulation: Simulation) -> Iterator[str]:
     """What is wrong with the keys that a model makes for itself."""
-    if not isinstance(simulation.grid, Grid | AdaptiveGrid | JumpGrid):
-        return
     inputs, _, step = step_of(simulation)
     values = [value for _, _, value in inputs]
     program, _ = traced(step, values)

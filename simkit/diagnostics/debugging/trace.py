@@ -52,7 +52,7 @@ def _traced(simulation: Simulation, path: int, names: list[str], every: int | No
         if name not in (*kept, *noises):
             raise InputError(f"values to print: there is no {name}{did_you_mean(name, [*kept, *noises])}")
     wanted = names or [*kept, *noises]
-    if not isinstance(grid, Grid):
+    if grid.steps is None:
         rows = replayed(simulation, grid, path)
         stride = every or max(1, (grid.rows - 1) // ROWS)
         times = np.asarray(grid.times)[::stride]
@@ -78,7 +78,7 @@ def _traced(simulation: Simulation, path: int, names: list[str], every: int | No
 def _increments(simulation: Simulation) -> list[str]:
     """The names of Brownian increments, which steps of equal length have."""
     problem = simulation.problem
-    if not isinstance(problem, AbstractSDE) or not isinstance(simulation.grid, Grid):
+    if not isinstance(problem, AbstractSDE) or simulation.grid.steps is None:
         return []
     return [f"d{name}" for name in problem.Noise._fields]
 

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax
-from simkit_solvers.grids.grid import Grid
-from simkit_solvers.grids.jump_grid import JumpGrid
 from simkit_solvers.loops.blocks import method_of, turns_of
 from simkit_solvers.problems.problem import AbstractSDE
 from simkit_solvers.random.generator import seed_key
@@ -20,10 +18,11 @@ from simkit.diagnostics.inspection.hlo import parse
 from simkit.diagnostics.inspection.loops import Loop, loops_of, step_loop
 from simkit.diagnostics.inspection.model_graph import model_graph
 from simkit.diagnostics.inspection.operation_graph import operation_graph
-from simkit.ensemble.chunks import GROUP, JUMP_GROUP, STOCHASTIC_GROUP, Chunks
+from simkit.ensemble.chunks import Chunks
 from simkit.ensemble.early_exercise.longstaff_schwartz import with_policies
 from simkit.ensemble.run import chunk_plan, chunk_requests
 from simkit.ensemble.simulation import Simulation
+from simkit.ensemble.stepping import stepping
 from simkit.experiments.variants import load_one
 from simkit.machine.on_each_device import local_devices
 
@@ -121,14 +120,14 @@ def inspect_simulation(simulation: Simulation, compiling: bool = True) -> Inspec
 
 def _counted(loop: Loop, grid, size: int) -> Loop:
     """The loop with how often it runs, which XLA does not know where the program is given the steps."""
-    if not loop.steps or loop.trips is not None or not isinstance(grid, Grid):
+    if not loop.steps or loop.trips is not None or grid.steps is None:
         return loop
     return dataclasses.replace(loop, trips=turns_of(grid, size))
 
 
 def steps_of_a_turn(simulation: Simulation) -> int:
     """How many steps are compiled as one turn of the loop."""
-    if not isinstance(simulation.grid, Grid):
+    if simulation.grid.steps is None:
         return 1
     problem = simulation.problem
     noise = None
@@ -141,11 +140,7 @@ def steps_of_a_turn(simulation: Simulation) -> int:
 
 def _lanes(simulation: Simulation, plan: Chunks) -> int:
     """How many paths a thread computes at once."""
-    if isinstance(simulation.grid, Grid):
-        return plan.paths
-    if isinstance(simulation.grid, JumpGrid):
-        return JUMP_GROUP
-    return STOCHASTIC_GROUP if isinstance(simulation.problem, AbstractSDE) else GROUP
+    return stepping(simulation.problem, simulation.grid).group or plan.paths
 
 
 def _step_cost(loop: Loop | None, steps: int, lanes: int) -> StepCost | None:

@@ -5,7 +5,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from simkit_solvers.grids.jump_grid import JumpGrid
 from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
 from simkit_solvers.problems.problem import AbstractSDE
 from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
@@ -83,7 +82,7 @@ def _equations(draft: _Draft, simulation: Simulation) -> None:
     after = {name: draft.node("next", name, f"{name} after the step") for name in fields}
     for name in fields:
         draft.edge(f"variable {name}", after[name])
-    if isinstance(problem, AbstractReactionNetwork) and isinstance(simulation.grid, JumpGrid):
+    if isinstance(problem, AbstractReactionNetwork) and simulation.grid.has_events:
         reactions = list(problem.reactions)
         targets = [draft.node("term", f"rate of {name}") for name in reactions]
         depend(targets, lambda p, y, t, z: p.propensities(t, y))

@@ -6,9 +6,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
-from simkit_solvers.grids.grid import Grid
-from simkit_solvers.grids.jump_grid import JumpGrid
 from simkit_solvers.loops.step import stepper_for
 from simkit_solvers.methods.registry import info_of
 from simkit_solvers.problems.calculus import in_calculus
@@ -78,14 +75,14 @@ def equation_of(simulation: Simulation) -> tuple[Inputs, list[str], Callable]:
 
     def equation(given):
         model, y, t = rebuilt(given[:n]), problem.State(*given[n : n + v]), given[n + v]
-        if isinstance(simulation.grid, JumpGrid):
+        if simulation.grid.has_events:
             return model.propensities(t, y)
         parts = [*model.drift(t, y)]
         if not isinstance(model, AbstractSDE):
             return parts
         return [*parts, *model.noise(t, y, model.Noise(*given[n + v + 1 :]))]
 
-    if isinstance(problem, AbstractReactionNetwork) and isinstance(simulation.grid, JumpGrid):
+    if isinstance(problem, AbstractReactionNetwork) and simulation.grid.has_events:
         return inputs, [f"rate of {name}" for name in problem.reactions], equation
     return inputs, [f"{k} of {x}" for k in ("drift", "noise")[: 1 + bool(noises)] for x in fields], equation
 
@@ -93,9 +90,9 @@ def equation_of(simulation: Simulation) -> tuple[Inputs, list[str], Callable]:
 def step_of(simulation: Simulation) -> tuple[Inputs, list[str], Callable]:
     """Inputs with kind, name and a value, names of the outputs, and a function of a list of the inputs."""
     problem, dtype = simulation.problem, jnp.dtype(simulation.precision)
-    if not isinstance(simulation.grid, Grid | AdaptiveGrid):
+    if simulation.grid.has_events:
         return equation_of(simulation)
-    if isinstance(simulation.grid, AdaptiveGrid) and not isinstance(problem, AbstractSDE):
+    if simulation.grid.tolerances is not None and not isinstance(problem, AbstractSDE):
         return equation_of(simulation)
     calculus = info_of(simulation.solver).calculus
     if isinstance(problem, AbstractSDE) and simulation.convert and calculus is not None:

@@ -16,9 +16,9 @@ from simkit.ensemble.chunks import MOST_BYTES, Chunks, plan_chunks
 from simkit.ensemble.early_exercise.martingale import interval_of
 from simkit.ensemble.failures import failed_paths
 from simkit.ensemble.jump_law import JumpLaw, jump_law
-from simkit.ensemble.paths import Inputs, PathProgram, path_program
+from simkit.ensemble.paths import PathProgram, path_program
 from simkit.ensemble.programs import Request, compiled
-from simkit.ensemble.simulation import ObservableInfo, Simulation
+from simkit.ensemble.simulation import ObservableInfo, Run, Simulation
 from simkit.ensemble.work import in_order, workers_of
 from simkit.machine.on_each_device import local_devices
 from simkit.observe.exercise import MARTINGALE_PATHS, Exercise
@@ -51,7 +51,7 @@ class SampleProgram:
     paths: PathProgram
     rows: tuple[tuple[str, tuple[int, ...]], ...]
 
-    def __call__(self, inputs: Inputs, ids) -> dict[str, jax.Array]:
+    def __call__(self, inputs: Run, ids) -> dict[str, jax.Array]:
         everything = self.paths(inputs, ids)
         return {name: everything[name][np.asarray(rows)] for name, rows in self.rows}
 
@@ -89,11 +89,7 @@ class Rights:
     def law(self) -> JumpLaw | None:
         """The law of the marks of an interval, where there are jumps that the martingale can know."""
         problem, grid = self.simulation.problem, self.simulation.grid
-        if (
-            not self.components
-            or not isinstance(problem, AbstractJumpDiffusion)
-            or not isinstance(grid, Grid)
-        ):
+        if not self.components or not isinstance(problem, AbstractJumpDiffusion) or grid.steps is None:
             return None
         return jump_law(problem, float(grid.t0), float(grid.dt) * self.every)
 
@@ -158,7 +154,7 @@ class Rights:
     def _observed(self) -> Simulation:
         """The simulation with the parts for observables."""
         observer, grid = self.simulation.observer, self.simulation.grid
-        if not isinstance(observer, Observer) or not isinstance(grid, Grid):
+        if not isinstance(observer, Observer) or grid.steps is None:
             raise TypeError("only observers have rights, and only a fixed grid has their dates")
         parts = tuple(part for each in self.parts.values() for part in each)
         return dataclasses.replace(
@@ -184,7 +180,7 @@ class Rights:
 def rights_of(simulation: Simulation) -> list[Rights]:
     """The rights of a simulation, by dates and paths."""
     observer, grid = simulation.observer, simulation.grid
-    if not isinstance(observer, Observer) or not isinstance(grid, Grid):
+    if not isinstance(observer, Observer) or grid.steps is None:
         return []
 
     def kind(exercised: tuple[Observable, Exercise]) -> tuple[tuple[int, ...], int]:

@@ -17,7 +17,6 @@ import time
 from collections.abc import Mapping
 
 import numpy as np
-from simkit_solvers.grids.grid import Grid
 from simkit_solvers.problems.schedule import parameters_at, schedule_of
 
 from simkit.config.settings import MAX_PATHS
@@ -139,7 +138,7 @@ def _gathered(
 def _held(simulation: Simulation, parts: tuple[Observable, ...], exercise: Exercise) -> dict[str, np.ndarray]:
     """The numbers that a decision sees beside the state, by name, `(dates,)`, but for curves."""
     observer, grid, problem = simulation.observer, simulation.grid, simulation.problem
-    if not isinstance(observer, Observer) or not isinstance(grid, Grid):
+    if not isinstance(observer, Observer) or grid.steps is None:
         raise TypeError("only observers have rights, and only a fixed grid has their dates")
     schedule = schedule_of(problem)
     curves = {} if schedule is None else {**schedule.quantities, **schedule.parameters}

@@ -11,8 +11,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
-from simkit_solvers.grids.jump_grid import JumpGrid
 from simkit_solvers.methods.registry import samples_exactly, weak_order
 from simkit_solvers.problems.problem import AbstractSDE
 
@@ -54,7 +52,7 @@ def unknown_errors(simulation: Simulation) -> StepErrors:
     The former are runs whose jumps are not split between halves of a step, and whose number of steps or dates
     rule out longer ones.
     """
-    jumps = isinstance(simulation.grid, JumpGrid)
+    jumps = simulation.grid.has_events
     names = () if jumps else approximate_means(simulation)
     return StepErrors(dict.fromkeys(names, UNKNOWN), {})
 
@@ -68,7 +66,7 @@ def approximate_means(simulation: Simulation) -> tuple[str, ...]:
 
 def bias_run(simulation: Simulation, shorter: bool = False) -> BiasRun | None:
     """How to find the step bias; None where there is nothing to compare with (`levels`)."""
-    if isinstance(simulation.grid, JumpGrid):
+    if simulation.grid.has_events:
         return leap_run(simulation, shorter, PART_OF_WORK, MOST_BIAS_PATHS)
     others = levels(simulation, shorter)
     if not others:
@@ -77,7 +75,7 @@ def bias_run(simulation: Simulation, shorter: bool = False) -> BiasRun | None:
     random = is_random(simulation)
     affordable = min(int(PART_OF_WORK * simulation.paths / cost), MOST_BIAS_PATHS)
     first = BIAS_PATHS
-    if isinstance(simulation.grid, AdaptiveGrid):
+    if simulation.grid.tolerances is not None:
         first = min(lanes_for(affordable), BIAS_PATHS)  # all lanes are simulated in any case
     paths = min(simulation.paths, first) if random else 1
     most = max(paths, affordable) if random else 1
@@ -109,9 +107,9 @@ def orders(simulation: Simulation) -> dict[str, float]:
     Where nothing but the rule of the integral can be wrong, the order is that of the rule. Bridges between
     exact states keep the volatility of their start, which leaves them order 1.
     """
-    jumps = isinstance(simulation.grid, JumpGrid)
+    jumps = simulation.grid.has_events
     exact = samples_exactly(simulation.solver, simulation.problem)
-    chosen = jumps or isinstance(simulation.grid, AdaptiveGrid)  # lengths, for an order of 1
+    chosen = jumps or simulation.grid.tolerances is not None  # lengths, for an order of 1
     order = 1.0 if chosen or exact else weak_order(simulation.solver, simulation.problem)
     state = {*simulation.problem.State._fields}
     by_name = dict.fromkeys(approximate_means(simulation), order)
@@ -169,7 +167,7 @@ def _by_levels(finished: FinishedRun, bias: BiasRun, programs: Sequence[Callable
     """The step errors by these grids, by as many paths as it takes."""
     simulation = finished.simulation
     last = {name: _Last.of(name, finished.moments) for name in bias.orders}
-    steps = 0.0 if isinstance(simulation.grid, JumpGrid) else finished.steps  # counts are not rounded
+    steps = 0.0 if simulation.grid.has_events else finished.steps  # counts are not rounded
 
     in_normals = rounding_of_normals(simulation)
     unsure = unsure_order(simulation)
@@ -214,7 +212,7 @@ def rounding_of_normals(simulation: Simulation) -> float:
 
 def unsure_order(simulation: Simulation) -> float:
     """How much less the order may be: adaptive steps go with their tolerances, but not exactly."""
-    return NEAR if isinstance(simulation.grid, AdaptiveGrid) else 0.0
+    return NEAR if simulation.grid.tolerances is not None else 0.0
 
 
 def step_error_of_paths(

@@ -12,10 +12,11 @@ from simkit_solvers.loops.coupled_leaps import coupled_leaps
 from simkit_solvers.methods.registry import info_of
 
 from simkit.ensemble.chunks import LEAF, lanes_for, path_ids
-from simkit.ensemble.paths import PathProgram, path_program, start_counts
+from simkit.ensemble.paths import PathProgram, path_program
 from simkit.ensemble.programs import Request
 from simkit.ensemble.simulation import Simulation
 from simkit.ensemble.step_bias.bias_paths import BiasRun, Ends
+from simkit.ensemble.stepping import start_counts
 from simkit.ensemble.work import workers_on
 from simkit.machine.on_each_device import local_devices
 
@@ -37,8 +38,9 @@ class LeapProgram:
 
     def _ends(self, given, path):
         inputs, factors = given
-        network, observer, grid = self.paths.combined(inputs)
-        method, start = self.paths.parts.tree[3], start_counts(network, inputs.initial, path)
+        whole = self.paths.combined(inputs)
+        network, observer, grid = whole.problem, whole.observer, whole.grid
+        method, start = self.paths.solver, start_counts(network, inputs.initial, path)
         return coupled_leaps(network, method, factors, start, grid, inputs.key, path, observer).ends
 
 

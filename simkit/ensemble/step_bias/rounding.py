@@ -3,8 +3,6 @@
 from typing import Any
 
 import numpy as np
-from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
-from simkit_solvers.grids.grid import Grid
 from simkit_solvers.loops.compensated import can_compensate
 from simkit_solvers.problems.problem import AbstractSDE
 
@@ -28,6 +26,6 @@ def rounding_error(size, simulation: Simulation, steps, spread: Any = np.inf):
 
 def _compensates(simulation: Simulation) -> bool:
     stochastic, grid = isinstance(simulation.problem, AbstractSDE), simulation.grid
-    if isinstance(grid, Grid):
+    if grid.steps is not None:
         return can_compensate(simulation.solver) and (grid.long or not stochastic)
-    return stochastic or not isinstance(grid, AdaptiveGrid)
+    return stochastic or grid.tolerances is None

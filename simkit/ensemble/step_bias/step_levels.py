@@ -82,9 +82,9 @@ def levels(simulation: Simulation, shorter: bool = False) -> tuple[Comparison, .
     Jumps are not split between halves of a step, so that jump diffusions have longer steps only.
     """
     grid = simulation.grid
-    if isinstance(grid, AdaptiveGrid):
+    if grid.tolerances is not None:
         return _by_tolerances(simulation, grid, shorter)
-    if not isinstance(grid, Grid):
+    if grid.steps is None:
         return ()
     if samples_exactly(simulation.solver, simulation.problem):
         return (() if shorter else _sparser(simulation, grid)) or _denser(simulation, grid)

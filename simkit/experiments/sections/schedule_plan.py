@@ -52,7 +52,7 @@ class EventPlan:
         plain = all(isinstance(number, float) for number in numbers)
         times = np.asarray(numbers, np.float64) if plain else jnp.stack([jnp.asarray(n) for n in numbers])
         event = Event(change, times)
-        return event.on(grid) if isinstance(grid, Grid) else event
+        return event.on(grid) if grid.steps is not None else event
 
 
 def at_start(curves: Mapping[str, CurvePlan], span: Span | None, constants: Constants) -> dict[str, float]:
@@ -174,14 +174,14 @@ def refuse_events(
     """Raise `SettingError` for times inside a step, and for events where steps are those of a tree."""
     if not events:
         return
-    if isinstance(grid, AdaptiveGrid) and stochastic:
+    if grid.tolerances is not None and stochastic:
         raise SettingError(
             ("events",),
             "adaptive steps of stochastic equations halve intervals and do not end at given times; give "
             "time.steps in place of rtol and atol",
             at_key=True,
         )
-    if not isinstance(grid, Grid):
+    if grid.steps is None:
         return
     times = [float(time(constants.values)) for event in events for time in event.times]
     reason = inside_a_step(times, _ends(grid), grid.steps, "other times")
@@ -191,7 +191,7 @@ def refuse_events(
 
 def refuse_jumps_inside(name: str, curve: CurvePlan, grid: AnyGrid) -> None:
     """Raise `SettingError` where a curve jumps inside a fixed step, all of which would take one value."""
-    if not isinstance(grid, Grid) or curve.interpolation != "previous":
+    if grid.steps is None or curve.interpolation != "previous":
         return
     t0, t1 = _ends(grid)
     times = [t for t in curve.numbers[0] if t0 < t < t1]

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
+from jaxtyping import PyTree
 
 from simkit_solvers.numerics.scalar import Scalar
 from simkit_solvers.problems.observe import AbstractObserver
@@ -45,11 +46,11 @@ class CoupledNetwork(AbstractReactionNetwork):
         """Each reaction of the model in both copies, in the first and in the second."""
         return _coupled(tuple(self.first.reactions.items()))
 
-    def joined(self, first, second) -> Any:
+    def joined(self, first: PyTree, second: PyTree) -> Any:
         """The state of both copies."""
         return self.State(*first, *second)
 
-    def parted(self, y) -> tuple[Any, Any]:
+    def parted(self, y: PyTree) -> tuple[Any, Any]:
         """The states of the two copies."""
         species = self.first.State
         return species(*y[: len(species._fields)]), species(*y[len(species._fields) :])

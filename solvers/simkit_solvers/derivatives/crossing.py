@@ -14,6 +14,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optimistix as optx
+from jaxtyping import PyTree
 
 from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
 from simkit_solvers.loops.adaptive import integrate_adaptive, solution
@@ -39,7 +40,7 @@ class Crossing(NamedTuple):
 def crossing(
     problem: AbstractODE,
     solver: diffrax.AbstractSolver,
-    y0,
+    y0: PyTree,
     grid: AdaptiveGrid,
     condition: Callable[[Any, Any, Any], Any],
     upwards: bool | None = None,

@@ -14,9 +14,14 @@ import jax
 import jax.numpy as jnp
 import lineax as lx
 import optimistix as optx
+from jaxtyping import PyTree
+
+from simkit_solvers.numerics.scalar import Scalar
 
 
-def event_time(condition: Callable, t0, t1, args=None, *, throw: bool = True):
+def event_time(
+    condition: Callable, t0: Scalar, t1: Scalar, args: PyTree = None, *, throw: bool = True
+) -> jax.Array:
     r"""The time between `t0` and `t1` at which `condition(t, args)` crosses zero, a scalar.
 
     `condition` takes a time and gives a scalar: a closed form, dense output (of
@@ -52,7 +57,7 @@ def event_time(condition: Callable, t0, t1, args=None, *, throw: bool = True):
         args,
         options={"lower": jnp.where(before > 0, t0, t1), "upper": jnp.where(before > 0, t1, t0)},
         adjoint=optx.ImplicitAdjoint(lx.AutoLinearSolver(well_posed=True)),
-        max_steps=jnp.finfo(t0.dtype).nmant + 4,
+        max_steps=jnp.finfo(jnp.result_type(t0)).nmant + 4,
         throw=False,
     )
     return jnp.where(crossed, found.value, jnp.nan)

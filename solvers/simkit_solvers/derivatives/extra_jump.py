@@ -13,11 +13,14 @@ doi:10.1007/s10957-007-9297-7.
 
 from typing import Any
 
+import diffrax
 import jax
 import jax.numpy as jnp
+from jaxtyping import PyTree
 
 from simkit_solvers.grids.grid import Grid
 from simkit_solvers.loops.integrate import integrate
+from simkit_solvers.methods.switched import Switched
 from simkit_solvers.numerics.scalar import Scalar
 from simkit_solvers.numerics.tangents import along, as_tangent
 from simkit_solvers.problems.directions import Direction
@@ -48,12 +51,12 @@ class OneJumpMore(ScheduledJumpDiffusion):
 
 def extra_jump(
     problem: AbstractJumpDiffusion,
-    solver,
-    y0,
+    solver: diffrax.AbstractSolver | Switched,
+    y0: PyTree,
     grid: Grid,
     noise: AbstractNoise,
     key: Words,
-    path,
+    path: jax.Array | int,
     observer: AbstractObserver,
     directions: tuple[Direction, ...],
 ) -> tuple[dict[str, Any], tuple[dict[str, Any], ...]]:

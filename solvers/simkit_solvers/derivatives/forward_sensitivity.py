@@ -12,12 +12,14 @@ doi:10.1115/DETC2005-85597.
 """
 
 import functools
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jaxtyping import PyTree
 
 from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
 from simkit_solvers.loops.adaptive import integrate_adaptive
@@ -53,11 +55,11 @@ class WithSensitivities(AbstractODE):
         self.original, self.tangents = original, tangents
         self.State = _stacked(original.State._fields, len(tangents))
 
-    def joined(self, y, sensitivities) -> Any:
+    def joined(self, y: PyTree, sensitivities: Sequence[PyTree]) -> Any:
         """One state of a state and its sensitivities."""
         return self.State(*y, *(x for each in sensitivities for x in each))
 
-    def parted(self, joined) -> tuple[Any, list]:
+    def parted(self, joined: PyTree) -> tuple[Any, list]:
         """The state, and its sensitivities."""
         species, size = self.original.State, len(self.original.State._fields)
         parts = [species(*joined[i : i + size]) for i in range(0, len(joined), size)]
@@ -147,7 +149,7 @@ class _Observed(AbstractObserver):
 def forward_sensitivities(
     problem: AbstractODE,
     solver: diffrax.AbstractSolver,
-    y0,
+    y0: PyTree,
     grid: AdaptiveGrid,
     observer: AbstractObserver,
     directions: tuple[Direction, ...],

@@ -4,9 +4,11 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jaxtyping import PyTree
 
 from simkit_solvers.derivatives.moving_run import MovingRun
 from simkit_solvers.derivatives.smoothed_run import SmoothedRun
@@ -16,6 +18,7 @@ from simkit_solvers.loops.blocks import method_of, strong
 from simkit_solvers.loops.integrate import integrate_run
 from simkit_solvers.loops.path_run import path_run
 from simkit_solvers.loops.reverse_pass import REVERSE_BYTES
+from simkit_solvers.methods.switched import Switched
 from simkit_solvers.problems.directions import Along, Direction, Release
 from simkit_solvers.problems.observe import AbstractObserver
 from simkit_solvers.problems.problem import AbstractODE
@@ -25,8 +28,8 @@ from simkit_solvers.random.noise import AbstractNoise
 
 def integrate_along(
     problem: AbstractODE,
-    solver,
-    y0,
+    solver: diffrax.AbstractSolver | Switched,
+    y0: PyTree,
     grid: Grid,
     noise: AbstractNoise | None,
     observer: AbstractObserver,
@@ -52,8 +55,8 @@ def integrate_along(
 
 def integrate_along_twice(
     problem: AbstractODE,
-    solver,
-    y0,
+    solver: diffrax.AbstractSolver | Switched,
+    y0: PyTree,
     grid: Grid,
     noise: AbstractNoise | None,
     observer: AbstractObserver,
@@ -84,8 +87,8 @@ def integrate_along_twice(
 
 def check_released(
     problem: AbstractODE,
-    solver,
-    y0,
+    solver: diffrax.AbstractSolver | Switched,
+    y0: PyTree,
     grid: Grid,
     noise: AbstractNoise | None,
     observer: AbstractObserver,

@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree
 
 from simkit_solvers.derivatives.coupled_network import CoupledNetwork, ObservedPair
 from simkit_solvers.grids.jump_grid import JumpGrid
@@ -73,7 +74,7 @@ class Differentiated(NamedTuple):
 def girsanov(
     network: AbstractReactionNetwork,
     method: AbstractJumpMethod,
-    y0,
+    y0: PyTree,
     grid: JumpGrid,
     noise: JumpNoise,
     observer: AbstractObserver,
@@ -93,7 +94,11 @@ def girsanov(
     return Scored(run, tuple(_explicit(network, observer, grid, run, each) for each in directions))
 
 
-def likelihood_ratio(values, scores, explicit=0.0) -> tuple[jax.Array, jax.Array]:
+def likelihood_ratio(
+    values: Float[Array, " paths"],
+    scores: Float[Array, " paths"],
+    explicit: Float[Array, " paths"] | float = 0.0,
+) -> tuple[jax.Array, jax.Array]:
     r"""The derivative of a mean and its standard error, from $f$, $Z$ and $\partial_\theta f$ of n paths.
 
     Arrays with the path first. The estimate is the sample covariance of f and Z plus the mean of
@@ -108,7 +113,7 @@ def likelihood_ratio(values, scores, explicit=0.0) -> tuple[jax.Array, jax.Array
 def finite_difference(
     network: AbstractReactionNetwork,
     method: AbstractJumpMethod,
-    y0,
+    y0: PyTree,
     grid: JumpGrid,
     noise: JumpNoise,
     observer: AbstractObserver,
@@ -160,10 +165,10 @@ def _sides(network, grid: JumpGrid, observer, direction: Direction, step: Scalar
 def weak_derivative(
     network: AbstractReactionNetwork,
     method: AbstractJumpMethod,
-    y0,
+    y0: PyTree,
     grid: JumpGrid,
     key: Words,
-    path,
+    path: jax.Array | int,
     observer: AbstractObserver,
     directions: tuple[Direction, ...],
 ) -> Differentiated:

@@ -29,7 +29,7 @@ from simkit_solvers.problems.schedule import prepared
 from simkit_solvers.random.noise import Draw
 
 
-def still_or_moving(changes: tuple, after: Callable[[tuple], tuple], carry) -> tuple:
+def still_or_moving(changes: tuple, after: Callable[[tuple], tuple], carry: PyTree) -> tuple:
     """Derivatives of what a loop carries with zeros wherever some step makes them other than zero.
 
     `after` gives the shapes of those after a step, None for zeros.
@@ -147,7 +147,9 @@ class MovingRun(AbstractMovingRun):
         carry, changes = self.begun(y0, tables)
         return Moving(carry, changes, tuple(jnp.zeros_like(self.dt) for _ in self.every))
 
-    def settled(self, start: Moving, draw, words, tables) -> tuple["MovingRun", Moving]:
+    def settled(
+        self, start: Moving, draw: Draw, words: Words | None, tables: Tables
+    ) -> tuple["MovingRun", Moving]:
         """Which variables noise drives, and what is carried of the derivatives.
 
         That is None where no step makes anything but zero. Raises `NoDensityError` with the reason where
@@ -221,7 +223,15 @@ class MovingRun(AbstractMovingRun):
                 if moved is not None:
                     raise NoDensityError(f"jumps or events of {name} depend on it, which no noise drives")
 
-    def stepped(self, carried: Moving, k, draw, words, tables, weighed: bool = True) -> Moving:
+    def stepped(
+        self,
+        carried: Moving,
+        k: jax.Array,
+        draw: Draw,
+        words: Words | None,
+        tables: Tables,
+        weighed: bool = True,
+    ) -> Moving:
         """As of any such run; `weighed` is whether weights are wanted."""
         y, state, acc = carried.carry
 

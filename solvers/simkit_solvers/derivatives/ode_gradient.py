@@ -23,6 +23,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.core import Tracer
+from jaxtyping import PyTree
 
 from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
 from simkit_solvers.loops.adaptive import integrate_adaptive, solution
@@ -62,7 +63,7 @@ class Backwards(AbstractODE):
 def ode_gradient(
     problem: AbstractODE,
     solver: diffrax.AbstractSolver,
-    y0,
+    y0: PyTree,
     grid: AdaptiveGrid,
     loss: Callable[[Any], Any],
     adjoint: Adjoint = "checkpointed",

@@ -15,12 +15,14 @@ import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jaxtyping import PyTree
 
 from simkit_solvers.grids.grid import Grid
 from simkit_solvers.loops.blocks import method_of
 from simkit_solvers.loops.step import AbstractStepper
 from simkit_solvers.methods.ode.symplectic import AbstractLeapfrogComposition
 from simkit_solvers.methods.registry import check_solver
+from simkit_solvers.methods.switched import Switched
 from simkit_solvers.numerics.tangents import is_real
 from simkit_solvers.problems.hamiltonian import AbstractHamiltonian
 from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
@@ -29,7 +31,7 @@ from simkit_solvers.problems.schedule import schedule_of
 from simkit_solvers.random.noise import AbstractNoise, Draw
 
 
-def goes_back(problem: AbstractODE, solver: diffrax.AbstractSolver) -> bool:
+def goes_back(problem: AbstractODE, solver: diffrax.AbstractSolver | Switched) -> bool:
     """Whether a step of the solver on such a problem is undone by one with $-h$."""
     if schedule_of(problem) is not None or isinstance(problem, AbstractJumpDiffusion):
         return False
@@ -83,7 +85,13 @@ class _Steps(NamedTuple):
         return eqx.combine(numbers.problem, self.problem)
 
 
-def end_state(problem: AbstractODE, solver, y0, grid: Grid, noise: AbstractNoise | None = None):
+def end_state(
+    problem: AbstractODE,
+    solver: diffrax.AbstractSolver | Switched,
+    y0: PyTree,
+    grid: Grid,
+    noise: AbstractNoise | None = None,
+) -> PyTree:
     r"""The state at the end of `grid` from `y0`; reverse mode takes the same memory for any number of steps.
 
     The state is that of `integrate`. Its reverse pass goes back from the end with $-h$, and costs one step

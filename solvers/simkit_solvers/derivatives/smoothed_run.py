@@ -7,11 +7,14 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jaxtyping import PyTree
 
 from simkit_solvers.derivatives.moving_run import AbstractMovingRun, changes_along, still_or_moving
 from simkit_solvers.derivatives.smoothing import Smoothing, left_of, shifts_and_gains, shifts_of
-from simkit_solvers.loops.path_run import PathRun, row_once, stepped_once
+from simkit_solvers.loops.path_run import AbstractRun, PathRun, Tables, Words, row_once, stepped_once
 from simkit_solvers.problems.directions import Along, Direction, Moving, NoDensityError, interval
+from simkit_solvers.problems.problem import AbstractODE
+from simkit_solvers.random.noise import Draw
 
 
 class SmoothedRun(AbstractMovingRun):
@@ -28,14 +31,14 @@ class SmoothedRun(AbstractMovingRun):
 
     @staticmethod
     def along(
-        run: PathRun, problem, directions: tuple[Direction, ...], smoothing: Smoothing
+        run: PathRun, problem: AbstractODE, directions: tuple[Direction, ...], smoothing: Smoothing
     ) -> "SmoothedRun":
         """The run of a problem along directions."""
         changes = changes_along(run, problem, directions)
         return SmoothedRun.of(run, changes, smoothing, tuple(each.y0 for each in directions))
 
     @staticmethod
-    def of(run, changes: tuple, smoothing: Smoothing, starts: tuple) -> "SmoothedRun":
+    def of(run: AbstractRun, changes: tuple, smoothing: Smoothing, starts: tuple) -> "SmoothedRun":
         """The run with its derivatives, by direction, and those of its initial state."""
         return SmoothedRun(run, changes, smoothing.edges, tuple(map(interval, smoothing.every)), starts)
 
@@ -43,7 +46,9 @@ class SmoothedRun(AbstractMovingRun):
         carry, changes = self.begun(y0, tables)
         return Moving(carry, changes, tuple(jnp.zeros_like(self.dt) for _ in changes))
 
-    def settled(self, start: Moving, draw, words, tables) -> tuple["SmoothedRun", Moving]:
+    def settled(
+        self, start: Moving, draw: Draw, words: Words | None, tables: Tables
+    ) -> tuple["SmoothedRun", Moving]:
         """What is carried of the derivatives: None where no step makes anything but zero.
 
         Raises `NoDensityError` where no normal of a step moves what is compared.
@@ -69,7 +74,7 @@ class SmoothedRun(AbstractMovingRun):
         if any(each is None for each in moved):
             raise NoDensityError("no noise of the same step drives what is compared")
 
-    def near(self, carry, k) -> tuple:
+    def near(self, carry: PyTree, k: jax.Array) -> tuple:
         """How far values are from where they jump, for the run's carry after step `k`."""
         run = self.run
         while isinstance(run, SmoothedRun):
@@ -77,7 +82,9 @@ class SmoothedRun(AbstractMovingRun):
         y, _, acc = carry
         return self.edges(run.observer, run.after(k), acc, k, run.time(k), y)
 
-    def stepped(self, carried: Moving, k, draw, words, tables) -> Moving:
+    def stepped(
+        self, carried: Moving, k: jax.Array, draw: Draw, words: Words | None, tables: Tables
+    ) -> Moving:
         normals = tuple(z.astype(self.dt.dtype) for z in draw.W)
         end = self._end(k, draw, words, tables)
         now = end(draw.W, self.run, carried.carry)
@@ -128,7 +135,7 @@ class SmoothedRun(AbstractMovingRun):
         shift = normals if self.every else tuple(None for _ in normals)
         return self._moved(carried, end, normals, [shift for _ in self.changes])
 
-    def row(self, carried: Moving, k) -> Along:
+    def row(self, carried: Moving, k: jax.Array) -> Along:
         """The rows of the path, or the estimates of its derivative, their derivatives and the weights."""
 
         def kept(run, carry):

@@ -28,8 +28,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 
 from simkit_solvers.numerics.elimination import factorise, solve
+from simkit_solvers.numerics.scalar import Scalar
 
 WIDTH = 1.0  # c
 RESOLUTIONS = 64  # of b^2, the least that is left of a difference when another one says the same
@@ -47,7 +49,7 @@ class Smoothing:
     every: tuple[int, ...]
 
 
-def left_of(every, k, dtype) -> Any:
+def left_of(every: Scalar | int, k: jax.Array, dtype: DTypeLike) -> Any:
     """How many steps are left until a look at every so many: 1 where step `k` has just ended with one."""
     if isinstance(every, int):
         return 1.0

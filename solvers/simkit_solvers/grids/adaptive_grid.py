@@ -1,5 +1,7 @@
 """The times of a run whose steps are as long as its tolerances allow."""
 
+from typing import ClassVar
+
 import equinox as eqx
 
 from simkit_solvers.grids.saved_times import AbstractSavedTimes, check_counts, check_positive
@@ -29,6 +31,7 @@ class AdaptiveGrid(AbstractSavedTimes):
     `first_step` are positive, the latter two where they are no tracers.
     """
 
+    has_events: ClassVar[bool] = False
     t0: Scalar
     span: Scalar
     tolerances: Tolerances

@@ -1,6 +1,6 @@
 """The fixed time grid."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import numpy as np
@@ -19,6 +19,8 @@ class Grid(eqx.Module):
     `t0`, row r is step `r * every`. Raises `ValueError` unless `steps` is a positive multiple of `every`.
     """
 
+    has_events: ClassVar[bool] = False  # a path goes from event to event, its state whole numbers
+    tolerances: ClassVar[None] = None  # that choose steps
     t0: Scalar
     dt: Scalar
     steps: int = eqx.field(static=True)
@@ -59,6 +61,8 @@ class TracedGrid(eqx.Module):
     over it is not differentiable in reverse mode, which needs a known number of steps.
     """
 
+    has_events: ClassVar[bool] = False
+    tolerances: ClassVar[None] = None
     t0: Scalar
     dt: Scalar
     every: Scalar  # uint32

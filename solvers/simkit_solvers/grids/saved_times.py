@@ -1,5 +1,7 @@
 """The span of a run that has no common steps, and the times that are saved of it."""
 
+from typing import ClassVar
+
 import equinox as eqx
 import numpy as np
 from jax.core import Tracer
@@ -13,6 +15,7 @@ class AbstractSavedTimes(eqx.Module):
     Row 0 is `t0`, row r the time `t0 + r span / points`.
     """
 
+    steps: ClassVar[None] = None  # known before a run, and the same for all paths
     t0: eqx.AbstractVar[Scalar]
     span: eqx.AbstractVar[Scalar]
     points: eqx.AbstractVar[int]

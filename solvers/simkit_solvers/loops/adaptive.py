@@ -4,6 +4,7 @@ import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jaxtyping import PyTree
 
 from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
 from simkit_solvers.loops.adaptive_run import AdaptiveRun, Solving
@@ -31,7 +32,7 @@ def check_adaptive(solver: diffrax.AbstractSolver, problem: AbstractODE) -> None
 def integrate_adaptive(
     problem: AbstractODE,
     solver: diffrax.AbstractSolver,
-    y0,
+    y0: PyTree,
     grid: AdaptiveGrid,
     observer: AbstractObserver,
     **coefficients: Scalar,
@@ -87,7 +88,7 @@ def _run(problem, solver, y0, grid, observer, adjoint, coefficients) -> Adaptive
 def solution(
     problem: AbstractODE,
     solver: diffrax.AbstractSolver,
-    y0,
+    y0: PyTree,
     grid: AdaptiveGrid,
     *,
     saveat: diffrax.SaveAt | None = None,

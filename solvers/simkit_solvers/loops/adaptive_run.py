@@ -134,7 +134,7 @@ class Solving(NamedTuple):
         """diffrax's solution from `y` at `begin` over `span`, saved at times since then or at its end."""
         dtype, layout = self.times.dtype, Layout.of(self.y0)
         conditions = self._conditions(problem, layout, begin)
-        where = {"t1": True} if times is None else {"t0": True, "ts": times[1:]}
+        where: dict[str, Any] = {"t1": True} if times is None else {"t0": True, "ts": times[1:]}
         states = diffrax.SubSaveAt(**where, fn=same_precision(dtype))
         last = diffrax.SubSaveAt(t1=True, fn=lambda t, y, args: t)
         steps = self.times[:2] if times is None else times

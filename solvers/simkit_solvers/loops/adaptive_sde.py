@@ -14,6 +14,7 @@ adaptive approximations for stochastic differential equations, doi:10.48550/arXi
 import functools
 from typing import Any, NamedTuple
 
+import diffrax
 import equinox as eqx
 import equinox.internal as eqxi
 import jax
@@ -82,8 +83,8 @@ class _Run(NamedTuple):
 
 def integrate_adaptive_sde(
     problem: AbstractSDE,
-    solver,
-    y0,
+    solver: diffrax.AbstractSolver | Switched,
+    y0: PyTree,
     grid: AdaptiveGrid,
     tree: BrownianTree,
     observer: AbstractObserver,
@@ -110,7 +111,7 @@ def integrate_adaptive_sde(
     return _integrate(problem, solver, y0, grid, tree, observer)
 
 
-def check_adaptive_sde(solver, problem: AbstractSDE) -> None:
+def check_adaptive_sde(solver: diffrax.AbstractSolver | Switched, problem: AbstractSDE) -> None:
     """Raise `ValueError`, with the reason and the remedy, for a solver that adaptive steps do not fit.
 
     What a step leaves out must be of higher order than its length, or zero on average given the increments it

@@ -2,15 +2,18 @@
 
 from typing import Any, NamedTuple
 
+import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jaxtyping import PyTree
 
 from simkit_solvers.grids.grid import PERIOD, Grid, TracedGrid
 from simkit_solvers.loops.compensated import AbstractCompensatedStep, check_float32, compensated
 from simkit_solvers.loops.step import AbstractStepper, stepper_for
+from simkit_solvers.methods.switched import Switched
 from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
-from simkit_solvers.problems.problem import AbstractSDE
+from simkit_solvers.problems.problem import AbstractODE, AbstractSDE
 from simkit_solvers.random.noise import AbstractNoise, Draw, Purpose, StepWords
 
 # Enough to hide the loop, few enough that a row inside a block costs little; by the bytes of a number, since
@@ -46,7 +49,13 @@ class Method(NamedTuple):
 
 
 def method_of(
-    problem, solver, y0, grid: Grid | TracedGrid, noise: AbstractNoise | None, released=False, forth=True
+    problem: AbstractODE,
+    solver: diffrax.AbstractSolver | Switched,
+    y0: PyTree,
+    grid: Grid | TracedGrid,
+    noise: AbstractNoise | None,
+    released: bool = False,
+    forth: bool = True,
 ) -> Method:
     """Sums are compensated in float32, of stochastic equations where steps are many, unless steps are also
     taken back (not `forth`).
@@ -91,17 +100,17 @@ def turns_of(grid: Grid | TracedGrid, size: int) -> Any:
     return max(2, -(-grid.every // size))
 
 
-def block_size(group: int, words: int, dtype) -> int:
+def block_size(group: int, words: int, dtype: Any) -> int:
     """Steps in a block of about `WORDS_PER_BLOCK` words, in whole groups; a step takes `words` of them."""
     steps = WORDS_PER_BLOCK[dtype.itemsize] // words if words else STEPS_PER_BLOCK
     return group * max(1, steps // group)
 
 
-def bytes_of(tree) -> int:
+def bytes_of(tree: PyTree) -> int:
     """Of all arrays, or of their shapes."""
     return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
 
 
-def strong(x):
+def strong(x: Any) -> Any:
     """An array that is not weakly typed, so that a scan's carry keeps its type."""
     return jnp.asarray(x, jnp.result_type(x)) if eqx.is_array_like(x) else x

@@ -16,6 +16,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import PyTree
 
 MOST_LEVELS = 6  # 10^9 blocks in 190 carries
 WINDOW = 0.2  # how far a length may be from the best one where fewer turns are wasted
@@ -86,7 +87,7 @@ def _lengths(count: int, weights: tuple[int, ...]) -> tuple[int, ...]:
     return (first, *_lengths(-(-count // first), weights[1:]))
 
 
-def nested_scan(body: Callable, init, lengths: tuple[int, ...], unroll: int = 1) -> tuple[Any, Any]:
+def nested_scan(body: Callable, init: PyTree, lengths: tuple[int, ...], unroll: int = 1) -> tuple[Any, Any]:
     """`jax.lax.scan` of `body(carry, i)` over i = 0, … (uint32), as many as the product of `lengths`.
 
     Loops inside loops: in reverse mode what the inner ones carry is computed again from its beginning. The

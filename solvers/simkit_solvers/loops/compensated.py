@@ -17,6 +17,8 @@ import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.typing import DTypeLike
+from jaxtyping import PyTree
 
 from simkit_solvers.grids.grid import LONG
 from simkit_solvers.loops.step import LANGEVIN_SOLVERS, AbstractStepper, DiffraxStep, SwitchedStep
@@ -24,6 +26,7 @@ from simkit_solvers.methods.model_solver import AbstractModelSolver
 from simkit_solvers.methods.switched import Switched
 from simkit_solvers.problems.origin import LangevinFrom, seen_from
 from simkit_solvers.problems.problem import halves
+from simkit_solvers.random.noise import Draw
 
 TAKE_STATES = (AbstractModelSolver, diffrax.ReversibleHeun)
 
@@ -46,10 +49,14 @@ class AbstractCompensatedStep(AbstractStepper):
         return self.stepper.variates
 
     @abc.abstractmethod
-    def difference(self, problem, t, dt, y, lost, draw, own) -> tuple[Any, Any]:
+    def difference(
+        self, problem: Any, t: jax.Array, dt: jax.Array, y: PyTree, lost: PyTree, draw: Draw, own: PyTree
+    ) -> tuple[Any, Any]:
         """How far the step goes from `y`, given what was lost there, and the solver's own state after it."""
 
-    def step(self, problem, t, dt, y, draw, state):
+    def step(
+        self, problem: Any, t: jax.Array, dt: jax.Array, y: PyTree, draw: Draw, state: PyTree
+    ) -> tuple[PyTree, PyTree]:
         lost, own = state
         u, own = self.difference(problem, t, dt, y, lost, draw, own)
         y1 = jax.tree.map(jnp.add, y, u)
@@ -61,11 +68,13 @@ class CompensatedStep(AbstractCompensatedStep):
 
     stepper: AbstractStepper
 
-    def init(self, problem, t, dt, y):
+    def init(self, problem: Any, t: jax.Array, dt: jax.Array, y: PyTree) -> PyTree:
         zero = jax.tree.map(jnp.zeros_like, y)
         return zero, self.stepper.init(seen_from(problem, y), t, dt, zero)
 
-    def difference(self, problem, t, dt, y, lost, draw, own):
+    def difference(
+        self, problem: Any, t: jax.Array, dt: jax.Array, y: PyTree, lost: PyTree, draw: Draw, own: PyTree
+    ) -> tuple[PyTree, PyTree]:
         return self.stepper.step(seen_from(problem, y), t, dt, lost, draw, own)
 
 
@@ -78,12 +87,14 @@ class CompensatedLangevinStep(AbstractCompensatedStep):
 
     stepper: AbstractStepper
 
-    def init(self, problem, t, dt, y):
+    def init(self, problem: Any, t: jax.Array, dt: jax.Array, y: PyTree) -> PyTree:
         zero = jax.tree.map(jnp.zeros_like, y)
         there = LangevinFrom.of(problem, halves(y)[0])
         return zero, self.stepper.init(there, t, dt, there.State(*zero, *zero))
 
-    def difference(self, problem, t, dt, y, lost, draw, own):
+    def difference(
+        self, problem: Any, t: jax.Array, dt: jax.Array, y: PyTree, lost: PyTree, draw: Draw, own: PyTree
+    ) -> tuple[PyTree, PyTree]:
         (q, p), (q_lost, p_lost) = halves(y), halves(lost)
         there, still = LangevinFrom.of(problem, q), tuple(jnp.zeros_like(x) for x in q)
         begin = there.State(*q_lost, *still, *p_lost, *p)
@@ -113,7 +124,7 @@ def can_compensate(solver: diffrax.AbstractSolver | Switched) -> bool:
     return not isinstance(solver, TAKE_STATES)
 
 
-def loses_float32(solver: diffrax.AbstractSolver | Switched, dtype, steps: int) -> bool:
+def loses_float32(solver: diffrax.AbstractSolver | Switched, dtype: DTypeLike, steps: int) -> bool:
     """Whether float32 loses the state over so many steps."""
     return steps > LONG and jnp.dtype(dtype) == jnp.float32 and not can_compensate(solver)
 

@@ -113,10 +113,10 @@ def coupled_leaps(
     network: AbstractReactionNetwork,
     method: TauLeaping,
     factors: jax.Array,
-    y0,
+    y0: PyTree,
     grid: JumpGrid,
     key: Words,
-    path,
+    path: jax.Array | int,
     observer: AbstractObserver,
     directions: tuple[Direction, ...] = (),
 ) -> CoupledLeaps:

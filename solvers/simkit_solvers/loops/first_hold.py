@@ -12,8 +12,12 @@ import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree
 
+from simkit_solvers.methods.step_types import Flag, Step, Terms, Time
+from simkit_solvers.numerics.scalar import Scalar
 from simkit_solvers.problems.observe import AbstractObserver, stops_before
+from simkit_solvers.problems.problem import AbstractODE
 
 POINTS = 8  # of a step: they cost evaluations of a polynomial
 
@@ -77,10 +81,10 @@ class Examined(diffrax.AbstractWrappedSolver):
     def error_order(self, terms):
         return self.solver.error_order(terms)
 
-    def func(self, terms, t0, y0, args):
+    def func(self, terms: Terms, t0: Time, y0: PyTree, args: PyTree) -> PyTree:
         return self.solver.func(terms, t0, y0, args)
 
-    def init(self, terms, t0, t1, y0, args):
+    def init(self, terms: Terms, t0: Time, t1: Time, y0: PyTree, args: PyTree) -> PyTree:
         state = self.solver.init(terms, t0, t1, y0, args)
         step = eqx.filter_eval_shape(self.solver.step, terms, t0, t1, y0, args, state, False)
         count, dtype = len(self.conditions(t0, y0)), jnp.result_type(t0)
@@ -92,7 +96,16 @@ class Examined(diffrax.AbstractWrappedSolver):
         found = _Found(jnp.zeros(count, bool), zero, zero, zero, jax.tree.map(none, step[2]))
         return state, found
 
-    def step(self, terms, t0, t1, y0, args, solver_state, made_jump):
+    def step(
+        self,
+        terms: Terms,
+        t0: Time,
+        t1: Time,
+        y0: PyTree,
+        args: PyTree,
+        solver_state: PyTree,
+        made_jump: Flag,
+    ) -> Step:
         state, found = solver_state
         y1, error, dense, state, result = self.solver.step(terms, t0, t1, y0, args, state, made_jump)
         inside = self.interpolation_cls(t0=t0, t1=t1, **dense)
@@ -111,7 +124,7 @@ class Examined(diffrax.AbstractWrappedSolver):
         return y1, error, dense, (state, found), result
 
 
-def first_holds(solver: Examined, found: _Found, end, y_end) -> tuple[Hold, ...]:
+def first_holds(solver: Examined, found: _Found, end: jax.Array, y_end: PyTree) -> tuple[Hold, ...]:
     """The first time of each condition, from the state that such a solver ends with, at `end` in `y_end`."""
     return tuple(
         _bisected(solver, i, jax.tree.map(lambda x, i=i: x[i], found), end, y_end)
@@ -138,7 +151,9 @@ def _bisected(solver: Examined, i: int, found: _Found, end, y_end) -> Hold:
     return Hold(found.held, jnp.where(found.held, time, end), y)
 
 
-def none_holds(observer: AbstractObserver, problem, t, y, end) -> tuple[Hold, ...]:
+def none_holds(
+    observer: AbstractObserver, problem: AbstractODE, t: Scalar, y: PyTree, end: jax.Array
+) -> tuple[Hold, ...]:
     """What is known of the conditions of an observer before anything is."""
     count = len(observer.conditions(problem, t, y))
     return tuple(Hold(jnp.bool_(False), end, y) for _ in range(count))
@@ -150,7 +165,13 @@ def earlier(one: Hold, other: Hold) -> Hold:
 
 
 def rows_along(
-    observer: AbstractObserver, problem_at: Callable, start, times, states, holds: tuple[Hold, ...], saved
+    observer: AbstractObserver,
+    problem_at: Callable,
+    start: jax.Array,
+    times: Float[Array, " times"],
+    states: PyTree,
+    holds: tuple[Hold, ...],
+    saved: Any,
 ) -> dict[str, Any]:
     """What an observer keeps at the `saved` of some times since t0, shown these and the first times alone.
 

@@ -11,6 +11,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree
 
 from simkit_solvers.problems.problem import AbstractODE
 from simkit_solvers.problems.terms import as_arrays
@@ -24,16 +25,16 @@ class Layout:
     shapes: tuple[tuple[int, ...], ...]
 
     @staticmethod
-    def of(y) -> "Layout":
+    def of(y: PyTree) -> "Layout":
         """The layout of a state of arrays or numbers."""
         leaves, structure = jax.tree.flatten(y)
         return Layout(structure, tuple(jnp.shape(leaf) for leaf in leaves))
 
-    def vector(self, y) -> jax.Array:
+    def vector(self, y: PyTree) -> jax.Array:
         """The numbers of a state, (n,)."""
         return jnp.concatenate([jnp.reshape(leaf, -1) for leaf in jax.tree.leaves(y)])
 
-    def state(self, vector):
+    def state(self, vector: Float[Array, " n"]) -> PyTree:
         """The state of a vector, (n,)."""
         leaves, start = [], 0
         for shape in self.shapes:

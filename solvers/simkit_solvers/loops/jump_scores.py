@@ -17,7 +17,9 @@ systems, doi:10.1016/j.jcp.2006.06.047.
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import PyTree
 
+from simkit_solvers.methods.jump.jump_method import Jumps
 from simkit_solvers.numerics.tangents import along
 
 
@@ -36,7 +38,7 @@ def _slopes(jumps, y) -> tuple[tuple, list[tuple]]:
     return found[0][0], [slopes for _, slopes in found]
 
 
-def score_gained(jumps, y, fired: tuple, tau) -> tuple:
+def score_gained(jumps: Jumps, y: PyTree, fired: tuple, tau: jax.Array) -> tuple:
     """What each score gains while `fired` events happen in the time `tau` from the counts `y`."""
     if not jumps.directions:
         return ()
@@ -51,7 +53,7 @@ def score_gained(jumps, y, fired: tuple, tau) -> tuple:
     return tuple(gained)
 
 
-def has_likelihood(jumps, y) -> jax.Array:
+def has_likelihood(jumps: Jumps, y: PyTree) -> jax.Array:
     """Whether a likelihood ratio exists at `y`: no propensity of zero changes with a parameter."""
     a, directions = _slopes(jumps, y)
     found = jnp.bool_(True)

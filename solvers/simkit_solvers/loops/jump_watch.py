@@ -4,8 +4,11 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.typing import DTypeLike
+from jaxtyping import PyTree
 
-from simkit_solvers.problems.observe import stops_before
+from simkit_solvers.methods.jump.jump_method import Jumps
+from simkit_solvers.problems.observe import AbstractObserver, stops_before
 from simkit_solvers.problems.schedule import just_after
 
 
@@ -16,32 +19,46 @@ class Watched(NamedTuple):
     last: jax.Array
 
 
-def first_seen(jumps, time, y) -> Any:
+def first_seen(jumps: Jumps, time: jax.Array, y: PyTree) -> Any:
     """The accumulators at t0, after what happens then."""
-    t = jumps.t0 + time
+    t, observer = jumps.t0 + time, _observer(jumps)
     problem = just_after(jumps.seen, t, jumps.t0, jumps.span)
-    return jumps.observer.init(problem, t, in_real_numbers(y, time.dtype))
+    return observer.init(problem, t, in_real_numbers(y, time.dtype))
 
 
-def shown(jumps, watched: Watched, time, y, after=None, problem=None) -> Watched:
+def shown(
+    jumps: Jumps,
+    watched: Watched,
+    time: jax.Array,
+    y: PyTree,
+    after: PyTree | None = None,
+    problem: Any = None,
+) -> Watched:
     """What the observer has accumulated once it has seen the counts `y` at a time since t0.
 
     They may change there, to `after`, and the network, to `problem`.
     """
-    k, t, seen = stops_before(jumps.observer, time, jumps.span), jumps.t0 + time, jumps.seen
+    observer, t, seen = _observer(jumps), jumps.t0 + time, jumps.seen
+    k = stops_before(observer, time, jumps.span)
     real = in_real_numbers(y, time.dtype)
-    acc = jumps.observer.update(seen, watched.acc, k, t, real, time - watched.last)
+    acc = observer.update(seen, watched.acc, k, t, real, time - watched.last)
     if after is not None:
         now = seen if problem is None else problem, in_real_numbers(after, time.dtype)
-        acc = jumps.observer.changed(acc, k, t, (seen, real), now)
+        acc = observer.changed(acc, k, t, (seen, real), now)
     return Watched(acc, time)
 
 
-def before_its_end(jumps, y, inside) -> Any:
+def _observer(jumps: Jumps) -> AbstractObserver:
+    if jumps.observer is None:
+        raise RuntimeError("nobody has to see the path")
+    return jumps.observer
+
+
+def before_its_end(jumps: Jumps, y: PyTree, inside: Any) -> Any:
     """The counts before the events that end a leap, which begins in `y`."""
     return jax.tree.map(lambda x, d: jnp.maximum(x + d, 0), y, jumps.network.change(inside, y))
 
 
-def in_real_numbers(y, dtype) -> Any:
+def in_real_numbers(y: PyTree, dtype: DTypeLike) -> Any:
     """Counts in the precision of a run."""
     return jax.tree.map(lambda x: x.astype(dtype), y)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jaxtyping import PyTree
 
 from simkit_solvers.grids.jump_grid import JumpGrid
 from simkit_solvers.loops.jump_path import JumpPath, after_proposal
@@ -59,7 +60,7 @@ class JumpRun(NamedTuple):
 def integrate_jumps(
     network: AbstractReactionNetwork,
     method: AbstractJumpMethod,
-    y0,
+    y0: PyTree,
     grid: JumpGrid,
     noise: JumpNoise,
     observer: AbstractObserver,
@@ -132,7 +133,11 @@ def integrate_jumps(
 
 
 def observed(
-    network: AbstractReactionNetwork, observer: AbstractObserver, grid: JumpGrid, counts, watched=None
+    network: AbstractReactionNetwork,
+    observer: AbstractObserver,
+    grid: JumpGrid,
+    counts: PyTree,
+    watched: PyTree | None = None,
 ) -> dict:
     """What an observer keeps at the saved times of `grid`, given the counts there, and its accumulators."""
     dtype = jnp.result_type(grid.t0, grid.span)

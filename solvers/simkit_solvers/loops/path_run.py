@@ -14,7 +14,6 @@ from simkit_solvers.grids.grid import Grid, TracedGrid
 from simkit_solvers.loops.blocks import Method
 from simkit_solvers.loops.step import AbstractStepper
 from simkit_solvers.numerics.kernels import own_number
-from simkit_solvers.numerics.scalar import Scalar
 from simkit_solvers.numerics.traced import traced_once
 from simkit_solvers.problems.jump_diffusion import jumps_of_step
 from simkit_solvers.problems.observe import AbstractObserver
@@ -33,7 +32,7 @@ class AbstractRun(eqx.Module):
     """
 
     noise: eqx.AbstractVar[AbstractNoise | None]
-    dt: eqx.AbstractVar[Scalar]
+    dt: eqx.AbstractVar[jax.Array]
     problem: eqx.AbstractVar[Any]
     # Such steps are long: each is traced once for all, and normals are drawn into memory.
     carries_derivatives: eqx.AbstractClassVar[bool]
@@ -186,7 +185,7 @@ def _advanced(run, y, state, k, draw):
     return run.advanced(y, state, k, draw)
 
 
-def event_steps(schedule: Schedule, grid: Grid | TracedGrid) -> list[np.ndarray]:
+def event_steps(schedule: Schedule, grid: Any) -> list[np.ndarray]:
     """The steps after which each event happens."""
     tables = []
     for event in schedule.events:

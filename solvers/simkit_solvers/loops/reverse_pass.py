@@ -2,13 +2,16 @@
 
 from typing import NamedTuple
 
+import diffrax
 import equinox as eqx
 import jax
+from jaxtyping import PyTree
 
 from simkit_solvers.grids.grid import Grid
 from simkit_solvers.loops.blocks import bytes_of, method_of, strong, turns_of
 from simkit_solvers.loops.checkpoints import Nesting, nesting
 from simkit_solvers.loops.path_run import path_run
+from simkit_solvers.methods.switched import Switched
 from simkit_solvers.problems.observe import AbstractObserver
 from simkit_solvers.problems.problem import AbstractODE
 from simkit_solvers.random.noise import AbstractNoise
@@ -35,8 +38,8 @@ class ReversePass(NamedTuple):
 
 def reverse_pass(
     problem: AbstractODE,
-    solver,
-    y0,
+    solver: diffrax.AbstractSolver | Switched,
+    y0: PyTree,
     grid: Grid,
     noise: AbstractNoise | None,
     observer: AbstractObserver,

@@ -12,6 +12,7 @@ import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jaxtyping import PyTree
 
 from simkit_solvers.methods.langevin.baoab import BAOAB
 from simkit_solvers.methods.model_solver import AbstractModelSolver
@@ -47,11 +48,13 @@ class AbstractStepper(eqx.Module):
     variates: eqx.AbstractVar[bool]
 
     @abc.abstractmethod
-    def init(self, problem, t, dt, y) -> Any:
+    def init(self, problem: Any, t: jax.Array, dt: jax.Array, y: PyTree) -> Any:
         """What the solver carries from step to step beside the state."""
 
     @abc.abstractmethod
-    def step(self, problem, t, dt, y, draw: Draw, state) -> tuple[Any, Any]:
+    def step(
+        self, problem: Any, t: jax.Array, dt: jax.Array, y: PyTree, draw: Draw, state: PyTree
+    ) -> tuple[Any, Any]:
         """The state and the solver's own state at the end of a step from `t`."""
 
 
@@ -64,10 +67,12 @@ class ExplicitRungeKutta(AbstractStepper):
     unrolled: bool = eqx.field(static=True, default=True)
     variates: bool = eqx.field(static=True, default=False)
 
-    def init(self, problem, t, dt, y):
+    def init(self, problem: Any, t: jax.Array, dt: jax.Array, y: PyTree) -> PyTree:
         return None
 
-    def step(self, problem, t, dt, y, draw, state):
+    def step(
+        self, problem: Any, t: jax.Array, dt: jax.Array, y: PyTree, draw: Draw, state: PyTree
+    ) -> tuple[PyTree, PyTree]:
         tableau = self.tableau
         a = [(), *tableau.a_lower]
         c = [0.0, *tableau.c]
@@ -97,10 +102,12 @@ class StochasticRungeKutta(AbstractStepper):
     unrolled: bool = eqx.field(static=True, default=True)
     variates: bool = eqx.field(static=True, default=False)
 
-    def init(self, problem, t, dt, y):
+    def init(self, problem: Any, t: jax.Array, dt: jax.Array, y: PyTree) -> PyTree:
         return None
 
-    def step(self, problem, t, dt, y, draw, state):
+    def step(
+        self, problem: Any, t: jax.Array, dt: jax.Array, y: PyTree, draw: Draw, state: PyTree
+    ) -> tuple[PyTree, PyTree]:
         increment = brownian_increment(problem, dt, draw)
         if self.tableau.is_additive_noise():
             return self._additive(problem, t, dt, y, increment), None
@@ -177,12 +184,14 @@ class DiffraxStep(AbstractStepper):
     def variates(self):
         return isinstance(self.solver, AbstractModelSolver) and self.solver.variates
 
-    def init(self, problem, t, dt, y):
+    def init(self, problem: Any, t: jax.Array, dt: jax.Array, y: PyTree) -> PyTree:
         zero = Draw(*(tuple(jnp.zeros_like(dt) for _ in range(n)) for n in self._counts(problem)))
         terms, state = self._terms(problem, t, dt, y, zero), self._enter(y)
         return self.solver.init(terms, jnp.zeros_like(dt), dt, state, None)
 
-    def step(self, problem, t, dt, y, draw, state):
+    def step(
+        self, problem: Any, t: jax.Array, dt: jax.Array, y: PyTree, draw: Draw, state: PyTree
+    ) -> tuple[PyTree, PyTree]:
         terms, solver = (
             self._terms(problem, t, dt, y, draw),
             with_tolerances(self.solver, scale_of(problem, y), dt),
@@ -243,11 +252,13 @@ class SwitchedStep(AbstractStepper):
     def variates(self):
         return any(stepper.variates for stepper in self.steppers)
 
-    def init(self, problem, t, dt, y):
+    def init(self, problem: Any, t: jax.Array, dt: jax.Array, y: PyTree) -> PyTree:
         states = tuple(stepper.init(problem, t, dt, y) for stepper in self.steppers)
         return self.switched.position(problem, y), states
 
-    def step(self, problem, t, dt, y, draw, state):
+    def step(
+        self, problem: Any, t: jax.Array, dt: jax.Array, y: PyTree, draw: Draw, state: PyTree
+    ) -> tuple[PyTree, PyTree]:
         position = self.switched.position(problem, y)
 
         def way(i, stepper):

@@ -11,6 +11,7 @@ from typing import Any
 import diffrax
 import jax
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 from jaxtyping import PyTree
 
 from simkit_solvers.grids.adaptive_grid import AdaptiveGrid, Tolerances
@@ -117,6 +118,6 @@ def step_control(
     return Advancing(controller)
 
 
-def same_precision(dtype) -> Callable:
+def same_precision(dtype: DTypeLike) -> Callable:
     """A saved state in the precision of the run: the dense output of KenCarp3, 4 and 5 is in float64."""
     return lambda t, y, args: jax.tree.map(lambda x: x.astype(dtype), y)

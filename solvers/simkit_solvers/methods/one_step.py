@@ -8,7 +8,9 @@ import diffrax
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
 
+from simkit_solvers.methods.step_types import Flag, Step, Terms, Time
 from simkit_solvers.problems.terms import NoiseTerm
 
 
@@ -23,21 +25,30 @@ class AbstractOneStep(diffrax.AbstractSolver):
     areas: ClassVar[int] = 0
 
     @abc.abstractmethod
-    def advance(self, terms, t0, t1, y0, args) -> Any:
+    def advance(self, terms: Terms, t0: Time, t1: Time, y0: PyTree, args: PyTree) -> Any:
         """The state at `t1` from that at `t0`."""
 
-    def init(self, terms, t0, t1, y0, args):
+    def init(self, terms: Terms, t0: Time, t1: Time, y0: PyTree, args: PyTree) -> PyTree:
         return None
 
-    def step(self, terms, t0, t1, y0, args, solver_state, made_jump):
+    def step(
+        self,
+        terms: Terms,
+        t0: Time,
+        t1: Time,
+        y0: PyTree,
+        args: PyTree,
+        solver_state: PyTree,
+        made_jump: Flag,
+    ) -> Step:
         y1 = self.advance(terms, t0, t1, y0, args)
         return y1, None, {"y0": y0, "y1": y1}, None, diffrax.RESULTS.successful
 
-    def func(self, terms, t0, y0, args):
+    def func(self, terms: Terms, t0: Time, y0: PyTree, args: PyTree) -> PyTree:
         return terms.vf(t0, y0, args)
 
 
-def components(control) -> tuple[list, Callable[[Sequence], Any]]:
+def components(control: PyTree) -> tuple[list, Callable[[Sequence], Any]]:
     """The scalars in a noise control, and the function that puts as many back into its shape."""
     leaves, tree = jax.tree.flatten(control)
     scalars = [leaf[index] for leaf in leaves for index in np.ndindex(leaf.shape)]
@@ -59,7 +70,7 @@ def groups(noise: diffrax.AbstractTerm, count: int) -> list[list[int]]:
     return [[j] for j in range(count)]
 
 
-def directions(noise: diffrax.AbstractTerm, dW, h) -> list[tuple[Any, Any]]:
+def directions(noise: diffrax.AbstractTerm, dW: PyTree, h: Time) -> list[tuple[Any, Any]]:
     r"""The pairs $(e_j, \Delta W_j\,\Delta W - h\,e_j)$ over which Milstein's double sum runs.
 
     With commutative noise $\sum_{jk} (g_j\cdot\nabla) g_k\,I_{jk} = \tfrac12 \sum_j (g_j\cdot\nabla)\,
@@ -77,6 +88,6 @@ def directions(noise: diffrax.AbstractTerm, dW, h) -> list[tuple[Any, Any]]:
     return pairs
 
 
-def total(first, *rest, scale: Any = 1.0):
+def total(first: PyTree, *rest: PyTree, scale: Any = 1.0) -> PyTree:
     """`first + scale * (the sum of rest)`, for pytrees of one structure."""
     return jax.tree.map(lambda y, *terms: y + scale * sum(terms[1:], terms[0]), first, *rest)

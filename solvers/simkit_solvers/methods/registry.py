@@ -11,6 +11,7 @@ from typing import Any, get_args
 import diffrax
 import equinox as eqx
 import optimistix as optx
+from jaxtyping import PyTree
 
 from simkit_solvers.methods.diffrax_solvers import DIFFRAX_SOLVERS
 from simkit_solvers.methods.jump.common_reaction_paths import COMMON_REACTION_PATHS
@@ -19,10 +20,9 @@ from simkit_solvers.methods.jump.jump_method import check_rates
 from simkit_solvers.methods.jump.next_reaction import NEXT_REACTION
 from simkit_solvers.methods.jump.tau_leaping import TAU_LEAPING
 from simkit_solvers.methods.langevin.baoab import BAOAB_INFO
-from simkit_solvers.methods.langevin.leimkuhler_matthews import LEIMKUHLER_MATTHEWS, LeimkuhlerMatthews
+from simkit_solvers.methods.langevin.leimkuhler_matthews import LEIMKUHLER_MATTHEWS
 from simkit_solvers.methods.model_solver import AbstractModelSolver
 from simkit_solvers.methods.ode.rodas5p import RODAS5P
-from simkit_solvers.methods.ode.rosenbrock import AbstractRosenbrock
 from simkit_solvers.methods.ode.rosenbrock23 import ROSENBROCK23
 from simkit_solvers.methods.ode.symplectic import SYMPLECTIC_SOLVERS
 from simkit_solvers.methods.sde.andersen_qe import ANDERSEN_QE
@@ -101,7 +101,10 @@ def make_solver(name: str, options: dict | None = None) -> Any:
 
 
 def check_solver(
-    solver: diffrax.AbstractSolver | Switched, problem: AbstractODE, y0=None, instead: str | None = None
+    solver: diffrax.AbstractSolver | Switched,
+    problem: AbstractODE,
+    y0: PyTree | None = None,
+    instead: str | None = None,
 ) -> None:
     """Raise `ValueError`, with the reason and the remedy, when a solver does not fit a problem.
 
@@ -212,7 +215,7 @@ def solvers_by_problem(solvers: Iterable[SolverInfo]) -> dict[str, list[SolverIn
         )
     }
     for info in solvers:
-        if info.langevin or issubclass(info.cls, LeimkuhlerMatthews):
+        if info.langevin or info.overdamped:
             groups["Langevin equations"].append(info)
         elif "jump" in info.problem:
             groups["reaction networks"].append(info)
@@ -221,8 +224,7 @@ def solvers_by_problem(solvers: Iterable[SolverInfo]) -> dict[str, list[SolverIn
         elif "sde" in info.problem:
             groups[f"{_WORDS[str(info.calculus)]} equations"].append(info)
         if "ode" in info.problem:
-            stiff = issubclass(info.cls, diffrax.AbstractImplicitSolver | AbstractRosenbrock)
-            kind = "stiff " if stiff else "separable " if takes_halves(info.cls) else ""
+            kind = "stiff " if info.stiff else "separable " if takes_halves(info.cls) else ""
             groups[f"{kind}ordinary equations"].append(info)
     return groups
 

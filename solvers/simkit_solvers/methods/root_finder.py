@@ -5,8 +5,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optimistix as optx
+from jaxtyping import PyTree
 
 from simkit_solvers.grids.adaptive_grid import Tolerances
+from simkit_solvers.numerics.scalar import Scalar
 
 ROOT_TOLERANCE = {jnp.dtype(jnp.float32): 1e-4, jnp.dtype(jnp.float64): 1e-9}
 UNSET = diffrax.with_stepsize_controller_tols(optx.Newton)().rtol  # diffrax's mark of a tolerance left open
@@ -50,7 +52,7 @@ class Settled(optx.AbstractRootFinder):
         return self.finder.postprocess(*args, **kwargs)
 
 
-def with_tolerances(solver, y, dt):
+def with_tolerances(solver, y: PyTree, dt: Scalar):
     """A solver for a step of length `dt` from `y`, the tolerances of its root finder chosen where left open.
 
     diffrax would take those from the adaptive step-size controller, and a fixed grid has none. Ours are

@@ -6,6 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 import diffrax
 
+from simkit_solvers.methods.ode.rosenbrock import AbstractRosenbrock
 from simkit_solvers.problems.problem import Calculus, NoiseKind
 
 ProblemKind = Literal["ode", "sde", "jump", "model"]
@@ -60,7 +61,7 @@ class SolverInfo:
     the integral that it converges to. `cls` is a diffrax solver, of problem `jump` an `AbstractJumpMethod`.
     Problem `model` is for particular stochastic models and `cls` an `AbstractModelSolver`: one that is
     `exact`, which means that the ends of steps have the law of the process, or that has a weak order.
-    `langevin` solvers take an `AbstractUnderdampedLangevin` only.
+    `langevin` solvers take an `AbstractUnderdampedLangevin` only, `overdamped` ones a force and its noise.
     `unbiased_area` says that what a step leaves out of the second order on general noise, the Lévy area minus
     its mean given the normals that the step reads, is zero on average. `carries` says that a step depends on
     earlier ones by more than the state, `reads_slopes` that it reads derivatives of the noise, `one_to_one`
@@ -81,6 +82,7 @@ class SolverInfo:
     weak: Orders | None = None
     order: int | None = None
     langevin: bool = False
+    overdamped: bool = False
     unbiased_area: bool = False
     carries: bool = False
     reads_slopes: bool = False
@@ -99,6 +101,11 @@ class SolverInfo:
                 raise ValueError(
                     f"SolverInfo of {self.name}: problem {kind!r} needs {', '.join(missing)} too"
                 )
+
+    @property
+    def stiff(self) -> bool:
+        """Whether its steps solve systems of equations, for stiff problems."""
+        return issubclass(self.cls, diffrax.AbstractImplicitSolver | AbstractRosenbrock)
 
     @property
     def noise_kinds(self) -> tuple[NoiseKind, ...]:

@@ -7,6 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.core import Tracer
+from jaxtyping import PyTree
 
 from simkit_solvers.numerics.scalar import Scalar
 
@@ -45,7 +46,7 @@ class Switched(eqx.Module):
                 f"got {int(position)}"
             )
 
-    def position(self, problem, y) -> jax.Array:
+    def position(self, problem: Any, y: PyTree) -> jax.Array:
         """Which solver takes the step from the state `y`, an int32 scalar."""
         return self._whole(self.which(problem, y) if callable(self.which) else self.which)
 

@@ -2,7 +2,10 @@ r"""The mean of an exponential decay, which mean-reverting models need down to a
 
 import math
 
+import jax
 import jax.numpy as jnp
+
+from simkit_solvers.numerics.scalar import Scalar
 
 # Below 0.25 twelve terms of the series leave less than 1e-16; above it neither (1 - exp(-x))/x nor its first
 # two derivatives lose more than three digits to cancellation.
@@ -10,7 +13,7 @@ SERIES_BELOW = 0.25
 TERMS = 12
 
 
-def mean_decay(x):
+def mean_decay(x: Scalar) -> jax.Array:
     r"""$\phi(x) = (1 - e^{-x}) / x = \frac1x \int_0^x e^{-s}\,ds$, smooth through $\phi(0) = 1$."""
     small = jnp.abs(x) < SERIES_BELOW
     away = jnp.where(small, 1.0, x)

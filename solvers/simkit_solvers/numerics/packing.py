@@ -57,9 +57,9 @@ class Paired(eqx.Module):
     unpack: Callable = eqx.field(static=True)
 
     @classmethod
-    def of(cls, numbers):
+    def of(cls, numbers: PyTree) -> "Paired":
         pack, unpack = packing(numbers)
         return cls(pack(numbers), unpack)
 
-    def unpacked(self):
+    def unpacked(self) -> PyTree:
         return self.unpack(self.packed)

@@ -1,18 +1,23 @@
 """Tangents of trees of numbers, such as problems, and derivatives along them."""
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.typing import DTypeLike
+from jaxtyping import PyTree
+
+from simkit_solvers.numerics.scalar import Scalar
 
 
-def is_real(x) -> bool:
+def is_real(x: Any) -> bool:
     """Whether a leaf is a real number or an array of these."""
     return isinstance(x, float) or eqx.is_inexact_array(x)
 
 
-def as_tangent(tree, direction, dtype=None) -> Any:
+def as_tangent(tree: PyTree, direction: PyTree | None, dtype: DTypeLike | None = None) -> Any:
     """A direction as a tangent of the real numbers in a tree: zeros where it has `None`.
 
     Raises `ValueError` where its structure is not that of the tree.
@@ -36,14 +41,14 @@ def as_tangent(tree, direction, dtype=None) -> Any:
         ) from error
 
 
-def along(fn, tree, tangent) -> tuple[Any, Any]:
+def along(fn: Callable, tree: PyTree, tangent: PyTree) -> tuple[Any, Any]:
     """The real numbers in `fn(tree)`, and their derivatives along a tangent of the real numbers in `tree`."""
     numbers, others = eqx.partition(tree, is_real)
     numbers = jax.tree.map(lambda x, d: jnp.asarray(x, jnp.result_type(d)), numbers, tangent)
     return jax.jvp(lambda x: eqx.filter(fn(eqx.combine(x, others)), is_real), (numbers,), (tangent,))
 
 
-def moved(tree, tangent, by) -> Any:
+def moved(tree: PyTree, tangent: PyTree, by: Scalar) -> Any:
     """A tree a step along a tangent of its real numbers."""
     numbers, others = eqx.partition(tree, is_real)
     return eqx.combine(jax.tree.map(lambda x, d: x + by * d, numbers, tangent), others)

@@ -29,7 +29,7 @@ class AbstractTimeFunction(eqx.Module):
         """The value at a scalar time, and after the jump where there is one."""
 
     @abc.abstractmethod
-    def within(self, t0, t1) -> "Scalar | AbstractTimeFunction":
+    def within(self, t0: Scalar, t1: Scalar) -> "Scalar | AbstractTimeFunction":
         """The same from `t0` to `t1`, where a node at an end lies outside: just a number if it is constant.
 
         A solver's stage at the end of a step then sees the value before a jump there, and the clock's

@@ -27,8 +27,10 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jaxtyping import PyTree
 
 from simkit_solvers.numerics.elimination import solve_sparse
+from simkit_solvers.numerics.scalar import Scalar
 
 
 class Direction(NamedTuple):
@@ -61,7 +63,7 @@ def interval(every: int) -> Any:
     return 1 if every == 1 else jnp.uint32(every)
 
 
-def share(every, k, like):
+def share(every: Any, k: jax.Array, like: Scalar) -> Scalar:
     """What part of a derivative is released in step `k`, counted from 0."""
     if isinstance(every, int):
         return 1.0
@@ -89,7 +91,7 @@ class Along(NamedTuple):
     weights: tuple[jax.Array, ...]
 
 
-def filled(change, like, value):
+def filled(change: PyTree, like: PyTree, value: PyTree) -> PyTree:
     """A derivative with zeros where it is None and `like` is not; None elsewhere, as in `like`."""
 
     def leaf(value, change, like):
@@ -100,7 +102,7 @@ def filled(change, like, value):
     return jax.tree.map(leaf, value, change, like, is_leaf=lambda x: x is None)
 
 
-def joined(a, b):
+def joined(a: PyTree, b: PyTree) -> PyTree:
     """Which leaves are not None in one of two trees that differ in these alone."""
     return jax.tree.map(lambda x, y: y if x is None else x, a, b, is_leaf=lambda x: x is None)
 
@@ -109,7 +111,7 @@ def released(
     advance: Callable[[tuple], Any],
     along: Callable[[tuple], Any],
     normals: tuple,
-    share,
+    share: Scalar,
     driven: tuple[int, ...],
     weighed: bool = True,
 ) -> tuple[Any, jax.Array]:

@@ -3,6 +3,7 @@
 import abc
 
 import jax
+from jaxtyping import PyTree
 
 from simkit_solvers.numerics.scalar import Scalar
 from simkit_solvers.problems.problem import AbstractODE, halves
@@ -46,7 +47,7 @@ class AbstractHamiltonian(AbstractODE):
         r"""$-\nabla U(q)$, in the shape of the momenta."""
         return tuple(-slope for slope in jax.grad(self.potential)(q))
 
-    def energy(self, y) -> Scalar:
+    def energy(self, y: PyTree) -> Scalar:
         """$H(q, p) = T(p) + U(q)$ of a `State`, a scalar."""
         q, p = halves(y)
         return self.kinetic(p) + self.potential(q)

@@ -5,7 +5,9 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import PyTree
 
+from simkit_solvers.numerics.scalar import Scalar
 from simkit_solvers.problems.marks import LARGEST_MEAN, AbstractMarks
 from simkit_solvers.problems.problem import AbstractSDE
 from simkit_solvers.random.noise import StepWords
@@ -38,15 +40,15 @@ class AbstractJumpDiffusion(AbstractSDE):
     jumps_commute: ClassVar[bool] = False
 
     @abc.abstractmethod
-    def intensity(self, t, y) -> Any:
+    def intensity(self, t: Scalar, y: PyTree) -> Any:
         """How many jumps there are on average per unit of time, a scalar >= 0."""
 
     @abc.abstractmethod
-    def marks(self, t) -> AbstractMarks:
+    def marks(self, t: Scalar) -> AbstractMarks:
         """The law of a mark."""
 
     @abc.abstractmethod
-    def jump(self, t, y, z) -> Any:
+    def jump(self, t: Scalar, y: PyTree, z: Scalar) -> Any:
         """The state after a jump with the mark z, a `State`."""
 
 

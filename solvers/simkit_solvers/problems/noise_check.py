@@ -5,6 +5,7 @@ import math
 import jax
 import jax.numpy as jnp
 from jax.extend.core import Literal
+from jaxtyping import PyTree
 
 from simkit_solvers.problems.problem import AbstractSDE
 
@@ -16,7 +17,7 @@ UNCHANGED = ("neg", "convert_element_type", "broadcast_in_dim", "reshape", "sque
 COMBINATION = (2.0, -3.0)  # of two vectors of increments; none that is even or positive only passes
 
 
-def check_noise(model: AbstractSDE, y0) -> None:
+def check_noise(model: AbstractSDE, y0: PyTree) -> None:
     """Raise `ValueError` where `noise` is not linear in the increments, or is not of its `noise_kind`.
 
     `y0` is a `State` of concrete numbers. The program of the noise settles most models, and costs nothing;

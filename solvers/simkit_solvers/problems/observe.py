@@ -6,6 +6,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree
 
 
 class AbstractObserver(eqx.Module):
@@ -16,11 +17,11 @@ class AbstractObserver(eqx.Module):
     """
 
     @abc.abstractmethod
-    def init(self, problem, t, y) -> Any:
+    def init(self, problem: Any, t: Any, y: PyTree) -> Any:
         """The accumulators at `t0`, any pytree of scalars of the state's dtype."""
 
     @abc.abstractmethod
-    def update(self, problem, acc, k, t, y, dt) -> Any:
+    def update(self, problem: Any, acc: PyTree, k: jax.Array, t: Any, y: PyTree, dt: jax.Array) -> Any:
         """The accumulators after step `k` = 1, 2, … (a `uint32` scalar), which ended at `t` in `y`."""
 
     @property
@@ -32,29 +33,29 @@ class AbstractObserver(eqx.Module):
         """
         return None
 
-    def conditions(self, problem, t, y) -> tuple:
+    def conditions(self, problem: Any, t: Any, y: PyTree) -> tuple:
         """Conditions whose first times it has to be shown, where it has `stops`: booleans."""
         return ()
 
-    def held(self, problem, acc, which: int, t, y) -> Any:
+    def held(self, problem: Any, acc: PyTree, which: int, t: Any, y: PyTree) -> Any:
         """The accumulators once condition number `which` holds, at `t` in `y`, which are a rounding off."""
         return acc
 
-    def driven(self, acc, k, draw) -> Any:
+    def driven(self, acc: PyTree, k: jax.Array, draw: Any) -> Any:
         """The accumulators once the normals of the step that begins at step `k` are drawn, before it.
 
         Called along a path of values alone, not where derivatives are carried with them.
         """
         return acc
 
-    def jumped(self, acc, k, marks) -> Any:
+    def jumped(self, acc: PyTree, k: jax.Array, marks: Any) -> Any:
         """The accumulators once the jumps of the step that begins at step `k` are known, by their marks' sum.
 
         Called as `driven` is, before `update`.
         """
         return acc
 
-    def changed(self, acc, k, t, before, after) -> Any:
+    def changed(self, acc: PyTree, k: jax.Array, t: Any, before: tuple, after: tuple) -> Any:
         """The accumulators after problem and state changed at once at `t`, the end of step `k`.
 
         `before` and `after` are pairs of problem and state; the accumulators are those after the step. Called
@@ -68,7 +69,7 @@ class AbstractObserver(eqx.Module):
         return acc
 
     @abc.abstractmethod
-    def row(self, problem, acc, t, y) -> dict[str, Any]:
+    def row(self, problem: Any, acc: PyTree, t: Any, y: PyTree) -> dict[str, Any]:
         """What is kept at a saved row, by name."""
 
     @abc.abstractmethod
@@ -80,14 +81,14 @@ class AbstractObserver(eqx.Module):
         """The observer that sees the same times on a grid `factor` times finer."""
 
 
-def stops_before(observer: AbstractObserver, since, span):
+def stops_before(observer: AbstractObserver, since: jax.Array, span: jax.Array) -> jax.Array:
     """How many of an observer's stops are before a time since t0, of a run over `span`."""
     stops = jnp.asarray(observer.stops or (), span.dtype) * span
     rounding = 16 * jnp.finfo(span.dtype).eps * span
     return jnp.sum(stops < since - rounding, dtype=jnp.uint32)
 
 
-def with_stops(observer: AbstractObserver, times) -> tuple[jax.Array, Any]:
+def with_stops(observer: AbstractObserver, times: Float[Array, " times"]) -> tuple[jax.Array, Any]:
     """The saved times since t0 and an observer's stops in their order, and where the saved ones are."""
     inside = [fraction for fraction in observer.stops or () if 0 < fraction < 1]
     if not inside:

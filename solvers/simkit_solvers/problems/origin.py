@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jaxtyping import PyTree
 
 from simkit_solvers.numerics.scalar import Scalar
 from simkit_solvers.problems.langevin import AbstractUnderdampedLangevin
@@ -92,7 +93,7 @@ def seen_from(problem: AbstractODE, origin) -> AbstractODE:
     return ODEFrom(original=problem, origin=origin, State=problem.State)
 
 
-def scale_of(problem: AbstractODE, y):
+def scale_of(problem: AbstractODE, y: PyTree) -> PyTree:
     """A state of the size of what is solved: `y` itself, or the origin from which it is seen."""
     return problem.origin if isinstance(problem, SeenFrom) else y
 

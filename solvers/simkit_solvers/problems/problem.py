@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import equinox as eqx
 import jax
 from jax.core import Tracer
+from jaxtyping import PyTree
 
 from simkit_solvers.numerics.scalar import Scalar
 
@@ -101,7 +102,7 @@ class AbstractODE(eqx.Module):
     State: eqx.AbstractVar[type]
 
     @abc.abstractmethod
-    def drift(self, t, y) -> Any:
+    def drift(self, t: Scalar, y: PyTree) -> Any:
         """$f(t, y)$ as a `State`."""
 
     def rough_with(self) -> tuple[Roughness, ...]:
@@ -132,7 +133,7 @@ class AbstractSDE(AbstractODE):
     noise_kind: eqx.AbstractVar[NoiseKind]
 
     @abc.abstractmethod
-    def noise(self, t, y, dW) -> Any:
+    def noise(self, t: Scalar, y: PyTree, dW: PyTree) -> Any:
         r"""$\sum_k g_k(t, y)\,dW_k$ as a `State`."""
 
     def correlations(self) -> dict[tuple[int, int], Scalar]:
@@ -147,11 +148,11 @@ class AbstractExactMoments(eqx.Module):
     """Mix-in for models whose mean and variance are known in closed form from a fixed initial value."""
 
     @abc.abstractmethod
-    def exact_mean(self, t, y0) -> Any:
+    def exact_mean(self, t: Scalar, y0: PyTree) -> Any:
         """$E[y_t]$ as a `State` of scalars, `None` in a field where no closed form is known."""
 
     @abc.abstractmethod
-    def exact_variance(self, t, y0) -> Any:
+    def exact_variance(self, t: Scalar, y0: PyTree) -> Any:
         """$Var[y_t]$ as a `State` of scalars, `None` in a field where no closed form is known."""
 
 
@@ -170,7 +171,7 @@ def variables_of(model: type[AbstractODE] | AbstractODE) -> dict[str, Quantity]:
     return found
 
 
-def halves(y) -> tuple[tuple, tuple]:
+def halves(y: PyTree) -> tuple[tuple, tuple]:
     """The first and the second half of a state's variables: positions and momenta, say."""
     return tuple(y[: len(y) // 2]), tuple(y[len(y) // 2 :])
 
@@ -187,7 +188,7 @@ def check_parameters(model: AbstractODE) -> None:
             raise ValueError(f"{type(model).__name__}.{name}: must be {wanted}, got {float(value):g}")
 
 
-def check_shapes(model: AbstractODE, y0) -> None:
+def check_shapes(model: AbstractODE, y0: PyTree) -> None:
     """Raise `ValueError` when drift or noise do not return a state like `y0`, a `State` of numbers.
 
     Nothing is computed. A model that fails by itself does so here, and the error says how to write it.

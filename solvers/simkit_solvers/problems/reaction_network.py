@@ -8,11 +8,13 @@ as an ordinary equation.
 import abc
 import functools
 import math
+from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jaxtyping import PyTree
 
 from simkit_solvers.numerics.scalar import Scalar
 from simkit_solvers.numerics.square_root import sqrt_positive
@@ -53,21 +55,21 @@ class AbstractReactionNetwork(AbstractODE):
                 )
 
     @abc.abstractmethod
-    def rates(self, t, y) -> tuple[Any, ...]:
+    def rates(self, t: Scalar, y: PyTree) -> tuple[Any, ...]:
         """$c_j$ of every reaction, for a `State` of real numbers."""
 
-    def propensities(self, t, y) -> tuple[Any, ...]:
+    def propensities(self, t: Scalar, y: PyTree) -> tuple[Any, ...]:
         """$a_j$ of every reaction, for counts as real numbers."""
         return self._laws(t, y, _combinations)
 
     def drift(self, t, y):
         return self.change(self._laws(t, y, _powers), y)
 
-    def copies(self, y) -> tuple[tuple["AbstractReactionNetwork", Any, tuple[str, ...]], ...]:
+    def copies(self, y: PyTree) -> tuple[tuple["AbstractReactionNetwork", Any, tuple[str, ...]], ...]:
         """The networks whose propensities leaps follow, each with its counts in `y` and their names there."""
         return ((self, y, y._fields),)
 
-    def change(self, fired, y) -> Any:
+    def change(self, fired: Sequence, y: PyTree) -> Any:
         r"""$\sum_j \nu_j k_j$ as a `State`, for one number $k_j$ a reaction; zeros take the type of `y`."""
         changes = [each.change for each in self.reactions.values()]
         found = {}

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
+from jaxtyping import Array, Float, PyTree
 
 from simkit_solvers.grids.grid import Grid
 from simkit_solvers.numerics.scalar import Scalar
@@ -35,7 +36,7 @@ class AbstractChange(eqx.Module):
     """What an event does to the state."""
 
     @abc.abstractmethod
-    def __call__(self, problem, t, y) -> Any:
+    def __call__(self, problem: Any, t: jax.Array, y: PyTree) -> Any:
         """The state after the event, given the one before it; `problem` has the parameters."""
 
 
@@ -75,7 +76,7 @@ class Event(eqx.Module):
             return None
         return tuple(step // self.of for step in scaled)
 
-    def applied(self, due, problem, t, y):
+    def applied(self, due: jax.Array, problem: Any, t: Scalar, y: PyTree) -> PyTree:
         """The state after the event where it is `due`, else the state as it is."""
         # Where it is not due, no derivative goes into the change: it may be infinite, and zero times it NaN.
         gated = jax.tree.map(
@@ -105,7 +106,7 @@ class Schedule(eqx.Module):
         """The times at which something is not smooth."""
         return [nodes for each in self.functions for nodes in each.nodes]
 
-    def within(self, t0, t1) -> "Schedule":
+    def within(self, t0: Scalar, t1: Scalar) -> "Schedule":
         """The same from `t0` to `t1`."""
 
         return self._with_each(lambda function: function.within(t0, t1))
@@ -123,7 +124,7 @@ class Schedule(eqx.Module):
 
         return Schedule(changed(self.parameters), changed(self.quantities), self.events)
 
-    def moved(self, before, after) -> jax.Array:
+    def moved(self, before: Scalar, after: Scalar) -> jax.Array:
         """Whether a node lies between two times."""
         found = jnp.bool_(False)
         for nodes in self.nodes:
@@ -266,7 +267,7 @@ def is_changed(problem: AbstractODE) -> bool:
     return schedule is not None and bool(schedule.parameters or schedule.events)
 
 
-def parameters_at(problem: AbstractODE, t) -> dict[str, Any]:
+def parameters_at(problem: AbstractODE, t: Scalar) -> dict[str, Any]:
     """The parameters and the scheduled quantities at a time, by name."""
     model = model_in(problem)
     if not isinstance(model, Scheduled):
@@ -276,7 +277,7 @@ def parameters_at(problem: AbstractODE, t) -> dict[str, Any]:
     return own | {name: _value(each, t) for name, each in changing.items()}
 
 
-def within(problem: AbstractODE, t0, t1) -> AbstractODE:
+def within(problem: AbstractODE, t0: Scalar, t1: Scalar) -> AbstractODE:
     """The problem over one step, or any time in which nodes at the ends lie outside."""
     if isinstance(problem, Scheduled):
         return dataclasses.replace(problem, schedule=problem.schedule.within(t0, t1))
@@ -322,7 +323,7 @@ class Stops(NamedTuple):
     rows: jax.Array
 
 
-def stops_of(schedule: Schedule, start, times) -> Stops:
+def stops_of(schedule: Schedule, start: Scalar, times: Float[Array, " times"]) -> Stops:
     """The stops of a run from `start`, of which the times since then are saved that are given."""
     dtype, span = times.dtype, times[-1]
     nodes = [jnp.clip(jnp.asarray(nodes, dtype) - start, 0.0, span) for nodes in schedule.nodes]
@@ -345,7 +346,7 @@ def stops_of(schedule: Schedule, start, times) -> Stops:
     return Stops(everything[order], which[order], places)
 
 
-def just_after(problem: AbstractODE, t, start, span) -> AbstractODE:
+def just_after(problem: AbstractODE, t: Scalar, start: Scalar, span: Scalar) -> AbstractODE:
     """The problem as it goes on after a time, also where rounding has put this before a node."""
     tiny = 16 * jnp.finfo(jnp.result_type(t)).eps * (jnp.abs(start) + span)
     return within(problem, t, t + tiny)

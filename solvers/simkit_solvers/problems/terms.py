@@ -5,11 +5,13 @@ absolute time and none is lost to rounding.
 """
 
 import math
+from typing import Any
 
 import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jaxtyping import PyTree
 
 from simkit_solvers.numerics.scalar import Scalar
 from simkit_solvers.problems.langevin import AbstractUnderdampedLangevin
@@ -23,7 +25,7 @@ class DriftTerm(diffrax.AbstractTerm):
     problem: AbstractODE
     start: Scalar
 
-    def vf(self, t, y, args):
+    def vf(self, t: Any, y: PyTree, args: PyTree) -> PyTree:
         return as_arrays(self.problem.drift(self.start + t, y), y)
 
     def contr(self, t0, t1, **kwargs):
@@ -46,7 +48,7 @@ class NoiseTerm(diffrax.AbstractTerm):
     increment: diffrax.AbstractBrownianIncrement
     words: tuple = ()
 
-    def vf(self, t, y, args):
+    def vf(self, t: Any, y: PyTree, args: PyTree) -> PyTree:
         names = self.problem.Noise._fields
         dtype = jnp.result_type(*jax.tree.leaves(y))
         one, zero = jnp.ones((), dtype), jnp.zeros((), dtype)
@@ -61,14 +63,14 @@ class NoiseTerm(diffrax.AbstractTerm):
         scaled = [jax.tree.map(lambda g, w=w: g * w, column) for column, w in zip(vf, control, strict=True)]
         return jax.tree.map(lambda *columns: sum(columns[1:], columns[0]), *scaled)
 
-    def vf_prod(self, t, y, args, control):
+    def vf_prod(self, t: Any, y, args, control):
         return self.problem.noise(self.start + t, y, control)
 
 
 class ZeroTerm(diffrax.AbstractTerm):
     """The vanishing explicit part of an implicit–explicit method that treats the whole problem implicitly."""
 
-    def vf(self, t, y, args):
+    def vf(self, t: Any, y: PyTree, args: PyTree) -> PyTree:
         return jax.tree.map(jnp.zeros_like, y)
 
     def contr(self, t0, t1, **kwargs):
@@ -97,7 +99,7 @@ class HalfTerm(diffrax.AbstractTerm):
     own: tuple
     first: bool = eqx.field(static=True)
 
-    def vf(self, t, y, args):
+    def vf(self, t: Any, y: PyTree, args: PyTree) -> PyTree:
         state = self.problem.State(*(self.own + tuple(y) if self.first else tuple(y) + self.own))
         rates = as_arrays(self.problem.drift(self.start + t, state), state)
         half = len(rates) // 2
@@ -142,12 +144,12 @@ def langevin_terms(
     )
 
 
-def as_arrays(rates, y):
+def as_arrays(rates: PyTree, y: PyTree) -> PyTree:
     """Rates of change, Python numbers among them (a 0.0, say), as arrays of the state's types."""
     return jax.tree.map(lambda f, x: jnp.asarray(f, x.dtype) if isinstance(f, int | float) else f, rates, y)
 
 
-def brownian_increment(problem: AbstractSDE, dt, draw: Draw) -> diffrax.AbstractBrownianIncrement:
+def brownian_increment(problem: AbstractSDE, dt: jax.Array, draw: Draw) -> diffrax.AbstractBrownianIncrement:
     """The increment of one step, with as many Lévy areas as were drawn, in the shape diffrax expects.
 
     Of a step back, whose length is negative, it is the opposite of that of the step there.
@@ -173,7 +175,7 @@ def takes_halves(solver: diffrax.AbstractSolver | type[diffrax.AbstractSolver]) 
     return solver.term_structure == (diffrax.AbstractTerm, diffrax.AbstractTerm)
 
 
-def is_separable(problem: AbstractODE, t, y) -> bool:
+def is_separable(problem: AbstractODE, t: Scalar, y: PyTree) -> bool:
     """Whether the first half of the rates depends on the second half of the state alone, and vice versa.
 
     Judged by the Jacobian at `y` and at two points beside it and at later times, all concrete numbers.

@@ -3,6 +3,7 @@
 import math
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 
 from simkit_solvers.random.generator import Stream, Words, block, stream_key
@@ -27,7 +28,7 @@ class BrownianTree(eqx.Module):
     bridge: Words
 
     @staticmethod
-    def of(key: Words, path, float64: bool = False) -> "BrownianTree":
+    def of(key: Words, path: jax.Array | int, float64: bool = False) -> "BrownianTree":
         """The tree of one path id under a key; normals are drawn in float32 unless `float64` is set."""
         return BrownianTree(CounterNoise.of(key, path, float64), stream_key(key, path, Stream.TREE))
 
@@ -44,7 +45,7 @@ class BrownianTree(eqx.Module):
             )
         return min(levels, MOST_LEVELS)
 
-    def root(self, components: int, areas: int, interval) -> Draw:
+    def root(self, components: int, areas: int, interval: jax.Array) -> Draw:
         """The normals of a coarse interval, a `uint32` that may be traced."""
         group = self.roots.group(components)
         within = interval % jnp.uint32(group)
@@ -58,7 +59,9 @@ class BrownianTree(eqx.Module):
             )
         )
 
-    def halves(self, whole: Draw, interval, level, index) -> tuple[Draw, Draw]:
+    def halves(
+        self, whole: Draw, interval: jax.Array, level: jax.Array, index: jax.Array
+    ) -> tuple[Draw, Draw]:
         """The normals of the two halves of the interval that has the normals `whole`.
 
         It is number `index` of $2^l$ with l = `level`, below `levels`; all three places are `uint32`.

@@ -11,7 +11,7 @@ doi:10.1145/2063384.2063405.
 """
 
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -66,12 +66,12 @@ def seed_key(seed: int) -> Words:
     return Words(jnp.uint32(seed >> 32), jnp.uint32(seed & 0xFFFFFFFF))
 
 
-def stream_key(key: Words, path, stream: Stream) -> Words:
+def stream_key(key: Words, path: jax.Array | int, stream: Stream) -> Words:
     """First hop: the key of one stream of one path; `ValueError` for a path id beyond 32 bits."""
     return threefry2x32(key, Words(_word("path id", path), _word("stream", int(stream))))
 
 
-def block(key: Words, group, component_block) -> Words:
+def block(key: Words, group: Any, component_block: Any) -> Words:
     """Second hop: two words for a group of steps and a block of components; `ValueError` beyond 32 bits."""
     return threefry2x32(key, Words(_word("step group", group), _word("component block", component_block)))
 

@@ -62,7 +62,7 @@ class StepWords(NamedTuple):
     step: jax.Array
     purpose: jax.Array
 
-    def block(self, n) -> Words:
+    def block(self, n: jax.Array | int) -> Words:
         """Block number n, from 0 to 2^31 - 1, an integer or a `uint32` that may be traced."""
         return block(self.key, self.step, jnp.uint32(len(Purpose)) * jnp.uint32(n) + self.purpose)
 
@@ -85,7 +85,7 @@ class AbstractNoise(eqx.Module):
         """How many consecutive steps share random blocks."""
 
     @abc.abstractmethod
-    def draws(self, components: int, areas: int, first, count: int) -> list[Draw]:
+    def draws(self, components: int, areas: int, first: jax.Array | int, count: int) -> list[Draw]:
         """The normals of steps `first`, …, `first + count - 1`.
 
         `first` is a `uint32`, usually traced, and a multiple of `group`; `areas` is 0, 1 (H) or 2 (H and K).
@@ -93,7 +93,7 @@ class AbstractNoise(eqx.Module):
         """
 
     @abc.abstractmethod
-    def words(self, purpose: Purpose, first, count: int) -> list[tuple[StepWords, ...]]:
+    def words(self, purpose: Purpose, first: jax.Array | int, count: int) -> list[tuple[StepWords, ...]]:
         """Random words of the same steps, for variates other than normals, for each equal part of a step.
 
         A part is a step of the grid on which the words are drawn, so that a longer step has all that happens
@@ -113,7 +113,7 @@ class CounterNoise(AbstractNoise):
     variates: Words | None = None
 
     @staticmethod
-    def of(key: Words, path, float64: bool = False) -> "CounterNoise":
+    def of(key: Words, path: jax.Array | int, float64: bool = False) -> "CounterNoise":
         """The noise of one path id under a key."""
         streams = Stream.INCREMENTS, Stream.AREAS, Stream.VARIATES
         increments, areas, variates = (stream_key(key, path, stream) for stream in streams)
@@ -213,13 +213,13 @@ class HalvedNoise(AbstractNoise):
     bridge: AbstractNoise
 
     @staticmethod
-    def of(key: Words, path, float64: bool = False) -> "HalvedNoise":
+    def of(key: Words, path: jax.Array | int, float64: bool = False) -> "HalvedNoise":
         """The halved noise of one path id under a key."""
         bridge = (stream_key(key, path, stream) for stream in (Stream.BRIDGE, Stream.BRIDGE_AREAS))
         return HalvedNoise(CounterNoise.of(key, path, float64), CounterNoise(*bridge, float64))
 
     @staticmethod
-    def twice(key: Words, path, float64: bool = False) -> "HalvedNoise":
+    def twice(key: Words, path: jax.Array | int, float64: bool = False) -> "HalvedNoise":
         """The same with each half split once more."""
         streams = Stream.SECOND_BRIDGE, Stream.SECOND_BRIDGE_AREAS
         bridge = (stream_key(key, path, stream) for stream in streams)

@@ -1,5 +1,6 @@
 """Fixed points and roots: one entry each, for every solver of optimistix's interface."""
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -8,6 +9,7 @@ import jax.numpy as jnp
 import lineax as lx
 import optimistix as optx
 from jax.core import Tracer
+from jaxtyping import PyTree
 
 from simkit_solvers.roots.krylov import ScaledGMRES
 from simkit_solvers.roots.picard import common_dtype
@@ -17,10 +19,10 @@ DENSE = 500  # unknowns up to which derivatives factorise the Jacobian
 
 
 def fixed_point(
-    fn,
+    fn: Callable,
     solver: optx.AbstractFixedPointSolver | optx.AbstractRootFinder,
-    y0,
-    args=None,
+    y0: PyTree,
+    args: PyTree = None,
     *,
     steps: int | None = None,
     max_steps: int = 256,
@@ -64,10 +66,10 @@ def fixed_point(
 
 
 def root(
-    fn,
+    fn: Callable,
     solver: optx.AbstractRootFinder,
-    y0,
-    args=None,
+    y0: PyTree,
+    args: PyTree = None,
     *,
     steps: int | None = None,
     max_steps: int = 256,

@@ -7,6 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optimistix as optx
+from jaxtyping import PyTree
 
 
 class IterationState(eqx.Module):
@@ -47,24 +48,24 @@ class Picard(optx.AbstractFixedPointSolver):
         return y, aux, {}
 
 
-def common_dtype(tree):
+def common_dtype(tree: PyTree) -> Any:
     """The widest type of a pytree's leaves."""
     with jax.numpy_dtype_promotion("standard"):
         return jnp.result_type(*jax.tree.leaves(tree))
 
 
-def start_error(y):
+def start_error(y: PyTree) -> jax.Array:
     """An infinite error of the type that later ones will have."""
     return jnp.asarray(jnp.inf, common_dtype(y))
 
 
-def scaled_error(solver, f, y):
+def scaled_error(solver: Any, f: PyTree, y: PyTree) -> PyTree:
     """The size of `f` in units of `atol + rtol |y|`; below one is within the tolerance."""
     scaled = jax.tree.map(lambda r, x: r / (solver.atol + solver.rtol * jnp.abs(x)), f, y)
     return size_of(solver, scaled)
 
 
-def size_of(solver, tree):
+def size_of(solver: Any, tree: PyTree) -> jax.Array:
     """The solver's norm of a pytree, whose leaves may differ in type."""
     with jax.numpy_dtype_promotion("standard"):
         return solver.norm(tree).astype(common_dtype(tree))

@@ -492,8 +492,8 @@ time: 3
         "gbm.yaml:9:31: observe.call.exact: gbm_mean has no argument 'm' (column 15); did you mean 'mu'?",
         "gbm.yaml:9:55: observe.call.at: must be end or each, got 'never'",
         "gbm.yaml:10:3: observe.empty.value: is missing; an expression of state variables, parameters, "
-        "constants, t, closed forms and the path functionals mean, max, min, integral, no_touch, first, "
-        "hitting_time and at",
+        "constants, t, closed forms and path functionals such as mean(x), max(x) and hitting_time(c), all of "
+        "which `simkit list` names",
         "gbm.yaml:11:9: output: must end in .zarr, .nc or .csv, got 'gbm.xls'",
         "gbm.yaml:12:1: time: duplicate key; it was first given in line 5",
         "--set save.foo: unknown key; known: points, every, paths, quantiles",

@@ -7,7 +7,7 @@ from scipy.stats import norm
 
 import simkit
 from simkit.closed_forms import heston_call, up_and_out_call
-from simkit.derivatives.pilot import COSTS
+from simkit.derivatives.estimators import ESTIMATORS, Score
 
 # Feller's condition fails: 2 kappa theta is a third of xi².
 WILD = {
@@ -46,6 +46,8 @@ NETWORK = {
     "observe": {"avg": "X", "tail": "X < 12"},
     "sensitivity": {"wrt": ["c1", "c2"]},
 }
+
+COSTS = {each.name: each.cost for each in ESTIMATORS}
 
 
 def of(dataset, name: str, kind: str = "derivative") -> list[tuple]:
@@ -239,7 +241,7 @@ def test_a_network_takes_the_estimator_with_the_least_variance_for_its_cost():
 def test_an_estimator_that_costs_more_is_not_taken(monkeypatch):
     few = {"ensemble.paths": 1024}
     assert {each[3] for each in of(simkit.sensitivity(NETWORK, overrides=few), "avg")} == {"score"}
-    monkeypatch.setitem(COSTS, "score", 100.0)
+    monkeypatch.setattr(Score, "cost", 100.0)
     assert {each[3] for each in of(simkit.sensitivity(NETWORK, overrides=few), "avg")} == {"weak derivative"}
 
 

@@ -1,5 +1,6 @@
 """Loading: defaults, overrides, the resolved configuration, the schema."""
 
+import equinox as eqx
 import jax
 import jsonschema
 import numpy as np
@@ -247,6 +248,16 @@ def test_an_experiment_is_built_once(monkeypatch, take):
     monkeypatch.setattr(assembly, "plan_observables", lambda *given: built.append(given) or planned(*given))
     take(minimal(ensemble={"paths": 64, "devices": 1}))
     assert len(built) == 1
+
+
+def test_a_run_is_bound_to_its_own_constants():
+    simulation = load(GBM)
+    assert eqx.tree_equal(simulation.bind({}), simulation.run)
+    moved = simulation.bind({"r": 0.1}, {"model.sigma": 0.05, "time.t1": 1.0})
+    assert (moved.problem.mu, moved.problem.sigma) == (0.1, 0.25)
+    assert (moved.grid.dt * 252, moved.initial, moved.solver) == (2.0, {"S": 100.0}, simulation.solver)
+    with pytest.raises(KeyError, match=r"nothing is called 'model.nu'; there are: r, K, model.mu"):
+        simulation.bind({"model.nu": 1.0})
 
 
 def file_with(solver):

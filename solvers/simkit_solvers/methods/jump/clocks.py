@@ -5,9 +5,10 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import PyTree
 
 from simkit_solvers.methods.jump.exact_events import AbstractExactMethod, event, proposal, waiting_time
-from simkit_solvers.methods.jump.jump_method import Jumps
+from simkit_solvers.methods.jump.jump_method import Jumps, Proposal
 
 
 class Clocks(NamedTuple):
@@ -36,7 +37,7 @@ class AbstractClockMethod(AbstractExactMethod):
     def fresh(self, jumps: Jumps, clocks: Clocks, which, index) -> jax.Array:
         """The exponential time to which clock `which`, a real number, is wound when it rings."""
 
-    def draw(self, jumps, y, state, index):
+    def draw(self, jumps: Jumps, y: PyTree, state: PyTree, index: jax.Array) -> PyTree:
         a = jumps.propensities(y)
         waits = [waiting_time(s, each) for s, each in zip(state.left, a, strict=True)]
         tau, which = waits[0], jnp.zeros_like(waits[0])
@@ -46,7 +47,7 @@ class AbstractClockMethod(AbstractExactMethod):
         fresh = self.fresh(jumps, state, which, index).astype(tau.dtype)
         return Ring(*event(jumps, y, a, tau, which), fresh)
 
-    def propose(self, jumps, y, state, drawn):
+    def propose(self, jumps: Jumps, y: PyTree, state: PyTree, drawn: PyTree) -> Proposal:
         rings = [drawn.number == j for j in range(len(state.left))]
         passed = jnp.where(drawn.tau < jnp.inf, drawn.tau, 0.0)
         left = tuple(
@@ -56,7 +57,7 @@ class AbstractClockMethod(AbstractExactMethod):
         wound = tuple(n + rings[j].astype(n.dtype) for j, n in enumerate(state.wound))
         return proposal(jumps, drawn, Clocks(left, wound))
 
-    def interrupted(self, jumps, y, state, after):
+    def interrupted(self, jumps: Jumps, y: PyTree, state: PyTree, after: jax.Array) -> PyTree:
         return state._replace(left=self._run_on(jumps, y, state, after))
 
     def _run_on(self, jumps: Jumps, y, state: Clocks, passed) -> tuple:

@@ -2,8 +2,10 @@
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import PyTree
 
 from simkit_solvers.methods.jump.clocks import AbstractClockMethod, Clocks
+from simkit_solvers.methods.jump.jump_method import Jumps
 from simkit_solvers.methods.solver_info import SolverInfo
 from simkit_solvers.random.generator import Words, block
 from simkit_solvers.random.variates import exponential
@@ -23,7 +25,7 @@ class CommonReactionPaths(AbstractClockMethod):
     discrete stochastic chemical reaction networks, doi:10.1063/1.3280166.
     """
 
-    def init(self, jumps, y):
+    def init(self, jumps: Jumps, y: PyTree) -> PyTree:
         none, numbers = jnp.uint32(0), range(len(jumps.network.reactions))
         left = tuple(_wound(jumps, jnp.uint32(j), none).astype(jumps.span.dtype) for j in numbers)
         return Clocks(left, tuple(none for _ in numbers))

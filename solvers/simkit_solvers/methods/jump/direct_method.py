@@ -1,8 +1,13 @@
 """Gillespie's direct method."""
 
+from collections.abc import Sequence
+
+import jax
 import jax.numpy as jnp
+from jaxtyping import PyTree
 
 from simkit_solvers.methods.jump.exact_events import AbstractExactMethod, event, proposal, waiting_time
+from simkit_solvers.methods.jump.jump_method import Jumps, Proposal
 from simkit_solvers.methods.solver_info import SolverInfo
 from simkit_solvers.random.generator import block
 from simkit_solvers.random.variates import below_one, exponential
@@ -18,10 +23,10 @@ class DirectMethod(AbstractExactMethod):
     doi:10.1021/j100540a008.
     """
 
-    def init(self, jumps, y):
+    def init(self, jumps: Jumps, y: PyTree) -> PyTree:
         return ()
 
-    def draw(self, jumps, y, state, index):
+    def draw(self, jumps: Jumps, y: PyTree, state: PyTree, index: jax.Array) -> PyTree:
         a = jumps.propensities(y)
         words = block(jumps.noise.events, index, jnp.uint32(0))
         below = running_sums(a)
@@ -30,14 +35,14 @@ class DirectMethod(AbstractExactMethod):
         level = below_one(words.b, total.dtype) * total
         return event(jumps, y, a, tau, first_above(level, below))
 
-    def propose(self, jumps, y, state, drawn):
+    def propose(self, jumps: Jumps, y: PyTree, state: PyTree, drawn: PyTree) -> Proposal:
         return proposal(jumps, drawn, ())
 
-    def interrupted(self, jumps, y, state, after):
+    def interrupted(self, jumps: Jumps, y: PyTree, state: PyTree, after: jax.Array) -> PyTree:
         return ()  # what comes next is drawn anew, which the exponential law does not notice
 
 
-def running_sums(a) -> list:
+def running_sums(a: Sequence) -> list:
     """$a_1, a_1 + a_2, \\dots, a_0$."""
     sums = [a[0]]
     for each in a[1:]:
@@ -45,7 +50,7 @@ def running_sums(a) -> list:
     return sums
 
 
-def first_above(level, sums):
+def first_above(level: jax.Array, sums: Sequence) -> jax.Array:
     """The number of the first running sum above `level`, as a real one.
 
     The level is below the last sum, so that a reaction without propensity is never found.

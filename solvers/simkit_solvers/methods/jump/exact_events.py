@@ -1,9 +1,11 @@
 """One event at a time: what the exact jump methods share."""
 
+from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import PyTree
 
 from simkit_solvers.methods.jump.jump_method import (
     BAD_COUNT,
@@ -32,16 +34,25 @@ class AbstractExactMethod(AbstractJumpMethod):
 
     exact: ClassVar[bool] = True
 
-    def rejected(self, state):
+    def rejected(self, state: PyTree) -> jax.Array:
         return jnp.int32(0)
 
-    def start_looking(self, jumps, y):
+    def start_looking(self, jumps: Jumps, y: PyTree) -> PyTree:
         return ()
 
     def keep(self, jumps, ahead):
         return ()
 
-    def look(self, jumps, y, ahead, index, elapsed, time, looked):
+    def look(
+        self,
+        jumps: Jumps,
+        y: PyTree,
+        ahead: PyTree,
+        index: jax.Array,
+        elapsed: jax.Array,
+        time: jax.Array,
+        looked: PyTree,
+    ) -> tuple[PyTree, PyTree]:
         return y, ()
 
 
@@ -80,13 +91,13 @@ def _change(network, number):
     return network.State(*found)
 
 
-def waiting_time(exponential, propensity):
+def waiting_time(exponential: jax.Array, propensity: jax.Array) -> jax.Array:
     """The time until an event, infinite where it never comes."""
     possible = propensity > 0
     return jnp.where(possible, exponential / jnp.where(possible, propensity, 1.0), jnp.inf)
 
 
-def are_propensities(a) -> jax.Array:
+def are_propensities(a: Sequence) -> jax.Array:
     """Whether all are at or above zero and finite."""
     least = most = a[0]
     for each in a[1:]:

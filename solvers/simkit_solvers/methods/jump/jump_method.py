@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jaxtyping import PyTree
 
 from simkit_solvers.problems.observe import AbstractObserver
 from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
@@ -34,7 +35,7 @@ class JumpNoise(eqx.Module):
     inside: Words
 
     @staticmethod
-    def of(key: Words, path) -> "JumpNoise":
+    def of(key: Words, path: jax.Array | int) -> "JumpNoise":
         """The noise of one path id under a key."""
         return JumpNoise(stream_key(key, path, Stream.JUMPS), stream_key(key, path, Stream.INSIDE_LEAPS))
 
@@ -83,7 +84,7 @@ class Jumps(NamedTuple):
     observer: AbstractObserver | None = None
     seen: Any = None
 
-    def propensities(self, y) -> tuple:
+    def propensities(self, y: PyTree) -> tuple:
         """The propensities of counts, in the precision of the run."""
         real = jax.tree.map(lambda x: x.astype(self.span.dtype), y)
         return self.network.propensities(self.t0, real)
@@ -95,33 +96,33 @@ class AbstractJumpMethod(eqx.Module):
     exact: eqx.AbstractClassVar[bool]
 
     @abc.abstractmethod
-    def init(self, jumps: Jumps, y) -> Any:
+    def init(self, jumps: Jumps, y: PyTree) -> Any:
         """What it carries beside the counts."""
 
     @abc.abstractmethod
-    def draw(self, jumps: Jumps, y, state, index) -> Any:
+    def draw(self, jumps: Jumps, y: PyTree, state: PyTree, index: jax.Array) -> Any:
         """What is drawn for the next event or leap from `y`: a few numbers, first those that cost most.
 
         `index` (`uint32`) counts the proposals so far.
         """
 
     @abc.abstractmethod
-    def propose(self, jumps: Jumps, y, state, drawn) -> Proposal:
+    def propose(self, jumps: Jumps, y: PyTree, state: PyTree, drawn: PyTree) -> Proposal:
         """The next event or leap from `y`, given what was drawn for it there."""
 
     @abc.abstractmethod
-    def interrupted(self, jumps: Jumps, y, state, after) -> Any:
+    def interrupted(self, jumps: Jumps, y: PyTree, state: PyTree, after: jax.Array) -> Any:
         """What it carries on where, `after` a time in which nothing was taken, counts or rates change.
 
         `jumps` and `y` are those of before. The next proposal has another index.
         """
 
     @abc.abstractmethod
-    def rejected(self, state) -> jax.Array:
+    def rejected(self, state: PyTree) -> jax.Array:
         """How many proposals were not accepted so far, as `int32`."""
 
     @abc.abstractmethod
-    def start_looking(self, jumps: Jumps, y) -> Any:
+    def start_looking(self, jumps: Jumps, y: PyTree) -> Any:
         """What `look` carries from one saved time to the next."""
 
     @abc.abstractmethod
@@ -129,7 +130,16 @@ class AbstractJumpMethod(eqx.Module):
         """What `look` needs of a proposal: a `Leap`, or nothing; what stands for it before the first."""
 
     @abc.abstractmethod
-    def look(self, jumps: Jumps, y, ahead, index, elapsed, time, looked) -> tuple[Any, Any]:
+    def look(
+        self,
+        jumps: Jumps,
+        y: PyTree,
+        ahead: PyTree,
+        index: jax.Array,
+        elapsed: jax.Array,
+        time: jax.Array,
+        looked: PyTree,
+    ) -> tuple[Any, Any]:
         """The counts at a saved `time`, before what is proposed from `elapsed` is complete.
 
         `ahead` is what was kept of it.
@@ -158,7 +168,7 @@ def check_rates(network: AbstractReactionNetwork) -> None:
         )
 
 
-def sound(y) -> jax.Array:
+def sound(y: PyTree) -> jax.Array:
     """Whether all counts are in 0 … `LARGEST_COUNT`."""
     most = jnp.uint32(0)  # a negative count is a large one, and so is one that wraps
     for x in jax.tree.leaves(y):

@@ -1,8 +1,10 @@
 """The next reaction method, as modified by Anderson."""
 
 import jax.numpy as jnp
+from jaxtyping import PyTree
 
 from simkit_solvers.methods.jump.clocks import AbstractClockMethod, Clocks
+from simkit_solvers.methods.jump.jump_method import Jumps
 from simkit_solvers.methods.solver_info import SolverInfo
 from simkit_solvers.random.generator import block
 from simkit_solvers.random.variates import exponential
@@ -21,7 +23,7 @@ class NextReaction(AbstractClockMethod):
     for simulating chemical systems with time dependent propensities and delays, doi:10.1063/1.2799998.
     """
 
-    def init(self, jumps, y):
+    def init(self, jumps: Jumps, y: PyTree) -> PyTree:
         words = []
         for i in range((len(jumps.network.reactions) + 1) // 2):
             words += block(jumps.noise.events, jnp.uint32(0), jnp.uint32(1 + i))

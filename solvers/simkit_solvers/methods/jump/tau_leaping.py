@@ -5,6 +5,7 @@ from typing import Any, ClassVar, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jaxtyping import PyTree
 
 from simkit_solvers.methods.jump.direct_method import running_sums
 from simkit_solvers.methods.jump.exact_events import are_propensities, waiting_time
@@ -91,13 +92,13 @@ class TauLeaping(AbstractJumpMethod):
         if not 0 < self.epsilon < 1:
             raise ValueError(f"TauLeaping.epsilon: must be above 0 and below 1, got {self.epsilon:g}")
 
-    def init(self, jumps, y):
+    def init(self, jumps: Jumps, y: PyTree) -> PyTree:
         return _Refusals(jnp.int32(0), jnp.int32(0))
 
-    def draw(self, jumps, y, state, index):
+    def draw(self, jumps: Jumps, y: PyTree, state: PyTree, index: jax.Array) -> PyTree:
         return index  # the loops of Poisson variates are not taken twice in any case
 
-    def propose(self, jumps, y, state, drawn):
+    def propose(self, jumps: Jumps, y: PyTree, state: PyTree, drawn: PyTree) -> Proposal:
         index, dtype = drawn, jumps.span.dtype
         most = MOST_EVENTS[dtype.itemsize]
         a, critical, single, leap = self.planned(jumps, y, state.in_a_row)
@@ -152,13 +153,13 @@ class TauLeaping(AbstractJumpMethod):
         halved = jnp.minimum(leap * jnp.exp2(-refused.astype(leap.dtype)), longest)
         return Planned(a, tuple(critical), single, halved)
 
-    def interrupted(self, jumps, y, state, after):
+    def interrupted(self, jumps: Jumps, y: PyTree, state: PyTree, after: jax.Array) -> PyTree:
         return state._replace(in_a_row=jnp.int32(0))
 
-    def rejected(self, state):
+    def rejected(self, state: PyTree) -> jax.Array:
         return state.total
 
-    def start_looking(self, jumps, y):
+    def start_looking(self, jumps: Jumps, y: PyTree) -> PyTree:
         none = tuple(jnp.int32(0) for _ in jumps.network.reactions)
         return _Looked(jnp.uint32(0), jnp.zeros_like(jumps.span), none, y)
 
@@ -168,7 +169,16 @@ class TauLeaping(AbstractJumpMethod):
             return Leap(jnp.full_like(jumps.span, jnp.inf), none, none)
         return Leap(ahead.tau, jnp.stack(ahead.fired), jnp.stack(ahead.inside))
 
-    def look(self, jumps, y, ahead, index, elapsed, time, looked):
+    def look(
+        self,
+        jumps: Jumps,
+        y: PyTree,
+        ahead: PyTree,
+        index: jax.Array,
+        elapsed: jax.Array,
+        time: jax.Array,
+        looked: PyTree,
+    ) -> tuple[PyTree, PyTree]:
         fresh = (looked.index != index) | (looked.part == 0)
         part = jnp.where(fresh, 0.0, looked.part)
         fired = [jnp.where(fresh, jnp.int32(0), k) for k in looked.fired]

@@ -5,8 +5,10 @@ from typing import ClassVar
 import diffrax
 import jax
 import jax.numpy as jnp
+from jaxtyping import PyTree
 
 from simkit_solvers.methods.solver_info import Orders, SolverInfo
+from simkit_solvers.methods.step_types import Flag, Step, Terms, Time
 
 
 class BAOAB(diffrax.AbstractItoSolver):
@@ -35,10 +37,19 @@ class BAOAB(diffrax.AbstractItoSolver):
     def strong_order(self, terms):
         return 1
 
-    def init(self, terms, t0, t1, y0, args):
+    def init(self, terms: Terms, t0: Time, t1: Time, y0: PyTree, args: PyTree) -> PyTree:
         return _force_and_friction(terms.terms[0], t0, y0, args)[0]
 
-    def step(self, terms, t0, t1, y0, args, solver_state, made_jump):
+    def step(
+        self,
+        terms: Terms,
+        t0: Time,
+        t1: Time,
+        y0: PyTree,
+        args: PyTree,
+        solver_state: PyTree,
+        made_jump: Flag,
+    ) -> Step:
         drift, diffusion = terms.terms
         h = drift.contr(t0, t1)
         (q, p), push = y0, solver_state
@@ -62,7 +73,7 @@ class BAOAB(diffrax.AbstractItoSolver):
         p = jax.tree.map(lambda v, f: v + 0.5 * h * f, p, push)
         return (q, p), None, {"y0": y0, "y1": (q, p)}, push, diffrax.RESULTS.successful
 
-    def func(self, terms, t0, y0, args):
+    def func(self, terms: Terms, t0: Time, y0: PyTree, args: PyTree) -> PyTree:
         return terms.vf(t0, y0, args)
 
 

@@ -5,8 +5,10 @@ from typing import ClassVar
 import diffrax
 import jax
 import jax.numpy as jnp
+from jaxtyping import PyTree
 
 from simkit_solvers.methods.solver_info import Orders, SolverInfo
+from simkit_solvers.methods.step_types import Flag, Step, Terms, Time
 
 
 class LeimkuhlerMatthews(diffrax.AbstractItoSolver):
@@ -33,17 +35,26 @@ class LeimkuhlerMatthews(diffrax.AbstractItoSolver):
     def strong_order(self, terms):
         return 0.5
 
-    def init(self, terms, t0, t1, y0, args):
+    def init(self, terms: Terms, t0: Time, t1: Time, y0: PyTree, args: PyTree) -> PyTree:
         return jax.tree.map(jnp.zeros_like, y0)
 
-    def step(self, terms, t0, t1, y0, args, solver_state, made_jump):
+    def step(
+        self,
+        terms: Terms,
+        t0: Time,
+        t1: Time,
+        y0: PyTree,
+        args: PyTree,
+        solver_state: PyTree,
+        made_jump: Flag,
+    ) -> Step:
         drift, noise = terms.terms
         change = drift.vf_prod(t0, y0, args, drift.contr(t0, t1))
         spread = noise.vf_prod(t0, y0, args, noise.contr(t0, t1))
         y1 = jax.tree.map(lambda y, f, a, b: y + f + 0.5 * (a + b), y0, change, solver_state, spread)
         return y1, None, {"y0": y0, "y1": y1}, spread, diffrax.RESULTS.successful
 
-    def func(self, terms, t0, y0, args):
+    def func(self, terms: Terms, t0: Time, y0: PyTree, args: PyTree) -> PyTree:
         return terms.vf(t0, y0, args)
 
 
@@ -59,5 +70,6 @@ LEIMKUHLER_MATTHEWS = SolverInfo(
     strong=Orders(0.5),
     weak=Orders(1.0),
     carries=True,
+    overdamped=True,
     origin="simkit",
 )

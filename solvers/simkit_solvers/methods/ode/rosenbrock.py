@@ -8,7 +8,9 @@ import jax
 import jax.numpy as jnp
 import lineax as lx
 from jax.flatten_util import ravel_pytree
+from jaxtyping import PyTree
 
+from simkit_solvers.methods.step_types import Flag, Step, Terms, Time
 from simkit_solvers.numerics.elimination import factorise, inverse, solve
 
 WRITTEN_OUT = 4  # variables up to which stages and elimination are written out: longer texts compile for long
@@ -77,10 +79,19 @@ class AbstractRosenbrock(diffrax.AbstractAdaptiveSolver):
 
     tableau: eqx.AbstractClassVar[RosenbrockTableau]
 
-    def init(self, terms, t0, t1, y0, args):
+    def init(self, terms: Terms, t0: Time, t1: Time, y0: PyTree, args: PyTree) -> PyTree:
         return None
 
-    def step(self, terms, t0, t1, y0, args, solver_state, made_jump):
+    def step(
+        self,
+        terms: Terms,
+        t0: Time,
+        t1: Time,
+        y0: PyTree,
+        args: PyTree,
+        solver_state: PyTree,
+        made_jump: Flag,
+    ) -> Step:
         t0 = jnp.asarray(t0)
         h, control = t1 - t0, terms.contr(t0, t1)
         few = sum(jnp.size(leaf) for leaf in jax.tree.leaves(y0)) <= WRITTEN_OUT
@@ -101,7 +112,7 @@ class AbstractRosenbrock(diffrax.AbstractAdaptiveSolver):
         y1, error, *D = (together(y) for y in (y1, error, *(_sum(row, u) for row in self.tableau.d)))
         return y1, error, {"y0": y0, "y1": y1, "D": tuple(D)}, None, diffrax.RESULTS.successful
 
-    def func(self, terms, t0, y0, args):
+    def func(self, terms: Terms, t0: Time, y0: PyTree, args: PyTree) -> PyTree:
         return terms.vf(t0, y0, args)
 
 

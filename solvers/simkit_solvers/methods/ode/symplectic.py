@@ -11,8 +11,10 @@ from typing import ClassVar
 import diffrax
 import equinox as eqx
 import jax
+from jaxtyping import PyTree
 
 from simkit_solvers.methods.solver_info import SolverInfo
+from simkit_solvers.methods.step_types import Flag, Step, Terms, Time
 
 _VERLET = (
     "Verlet (1967), Computer experiments on classical fluids I, doi:10.1103/PhysRev.159.98; "
@@ -44,10 +46,19 @@ class AbstractLeapfrogComposition(diffrax.AbstractSolver):
     interpolation_cls: ClassVar = diffrax.LocalLinearInterpolation
     weights: eqx.AbstractClassVar[tuple[float, ...]]
 
-    def init(self, terms, t0, t1, y0, args):
+    def init(self, terms: Terms, t0: Time, t1: Time, y0: PyTree, args: PyTree) -> PyTree:
         return terms[1].vf(t0, y0[0], args)
 
-    def step(self, terms, t0, t1, y0, args, solver_state, made_jump):
+    def step(
+        self,
+        terms: Terms,
+        t0: Time,
+        t1: Time,
+        y0: PyTree,
+        args: PyTree,
+        solver_state: PyTree,
+        made_jump: Flag,
+    ) -> Step:
         drift, kick = terms
         q, p = y0
         push = solver_state
@@ -64,7 +75,7 @@ class AbstractLeapfrogComposition(diffrax.AbstractSolver):
         p = _moved(p, kick.prod(push, _part(whole_kick, self.weights[-1] / 2)))
         return (q, p), None, {"y0": y0, "y1": (q, p)}, push, diffrax.RESULTS.successful
 
-    def func(self, terms, t0, y0, args):
+    def func(self, terms: Terms, t0: Time, y0: PyTree, args: PyTree) -> PyTree:
         q, p = y0
         return terms[0].vf(t0, p, args), terms[1].vf(t0, q, args)
 

@@ -7,9 +7,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.core import Tracer
+from jaxtyping import PyTree
 
 from simkit_solvers.methods.model_solver import AbstractModelSolver
 from simkit_solvers.methods.solver_info import Orders, SolverInfo
+from simkit_solvers.methods.step_types import Terms, Time
 from simkit_solvers.numerics.decay import mean_decay
 from simkit_solvers.numerics.scalar import Scalar
 from simkit_solvers.numerics.square_root import sqrt_positive
@@ -36,7 +38,7 @@ class AbstractSquareRootVariance(eqx.Module):
     """
 
     @abc.abstractmethod
-    def square_root(self, t) -> SquareRootCoefficients:
+    def square_root(self, t: Scalar) -> SquareRootCoefficients:
         """The coefficients at a time."""
 
 
@@ -74,9 +76,9 @@ class AndersenQE(AbstractModelSolver):
                 f"{type(problem).__name__} is {float(xi):g}"
             )
 
-    def advance(self, terms, t0, t1, y0, args):
+    def advance(self, terms: Terms, t0: Time, t1: Time, y0: PyTree, args: PyTree) -> PyTree:
         _, noise = terms.terms
-        h = t1 - t0
+        h = jnp.asarray(t1 - t0)
         coefficients = noise.problem.square_root(noise.start + t0)
         z = [w / jnp.sqrt(h) for w in noise.contr(t0, t1)]
         if len(y0) == 1:

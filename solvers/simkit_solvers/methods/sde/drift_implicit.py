@@ -6,11 +6,13 @@ from typing import ClassVar
 import diffrax
 import jax
 import optimistix as optx
+from jaxtyping import PyTree
 
 from simkit_solvers.methods.one_step import total
 from simkit_solvers.methods.root_finder import no_finer_than
 from simkit_solvers.methods.sde.milstein import iterated
 from simkit_solvers.methods.solver_info import Orders, SolverInfo
+from simkit_solvers.methods.step_types import Flag, Step, Terms, Time
 
 
 class AbstractDriftImplicit(diffrax.AbstractImplicitSolver, diffrax.AbstractItoSolver):
@@ -26,14 +28,23 @@ class AbstractDriftImplicit(diffrax.AbstractImplicitSolver, diffrax.AbstractItoS
     term_structure: ClassVar = diffrax.AbstractTerm
     interpolation_cls: ClassVar[Callable] = diffrax.LocalLinearInterpolation
 
-    def init(self, terms, t0, t1, y0, args):
+    def init(self, terms: Terms, t0: Time, t1: Time, y0: PyTree, args: PyTree) -> PyTree:
         return None
 
     def explicit(self, noise, t0, t1, y0, args) -> list:
         """The parts of the step that come from the noise."""
         return [noise.vf_prod(t0, y0, args, noise.contr(t0, t1))]
 
-    def step(self, terms, t0, t1, y0, args, solver_state, made_jump):
+    def step(
+        self,
+        terms: Terms,
+        t0: Time,
+        t1: Time,
+        y0: PyTree,
+        args: PyTree,
+        solver_state: PyTree,
+        made_jump: Flag,
+    ) -> Step:
         drift, noise = terms.terms
         h = drift.contr(t0, t1)
         moved = total(y0, *self.explicit(noise, t0, t1, y0, args))
@@ -48,7 +59,7 @@ class AbstractDriftImplicit(diffrax.AbstractImplicitSolver, diffrax.AbstractItoS
         y1 = total(moved, found.value)
         return y1, None, {"y0": y0, "y1": y1}, None, diffrax.RESULTS.promote(found.result)
 
-    def func(self, terms, t0, y0, args):
+    def func(self, terms: Terms, t0: Time, y0: PyTree, args: PyTree) -> PyTree:
         return terms.vf(t0, y0, args)
 
 

@@ -4,8 +4,10 @@ from typing import ClassVar
 
 import diffrax
 import jax
+from jaxtyping import PyTree
 
 from simkit_solvers.methods.solver_info import Orders, SolverInfo
+from simkit_solvers.methods.step_types import Flag, Step, Terms, Time
 
 
 class EulerMaruyama(diffrax.AbstractItoSolver):
@@ -27,15 +29,24 @@ class EulerMaruyama(diffrax.AbstractItoSolver):
     def strong_order(self, terms):
         return 0.5
 
-    def init(self, terms, t0, t1, y0, args):
+    def init(self, terms: Terms, t0: Time, t1: Time, y0: PyTree, args: PyTree) -> PyTree:
         return None
 
-    def step(self, terms, t0, t1, y0, args, solver_state, made_jump):
+    def step(
+        self,
+        terms: Terms,
+        t0: Time,
+        t1: Time,
+        y0: PyTree,
+        args: PyTree,
+        solver_state: PyTree,
+        made_jump: Flag,
+    ) -> Step:
         change = terms.vf_prod(t0, y0, args, terms.contr(t0, t1))
         y1 = jax.tree.map(lambda y, dy: y + dy, y0, change)
         return y1, None, {"y0": y0, "y1": y1}, None, diffrax.RESULTS.successful
 
-    def func(self, terms, t0, y0, args):
+    def func(self, terms: Terms, t0: Time, y0: PyTree, args: PyTree) -> PyTree:
         return terms.vf(t0, y0, args)
 
 

@@ -4,9 +4,12 @@ import abc
 from typing import Any, ClassVar
 
 import equinox as eqx
+from jaxtyping import PyTree
 
 from simkit_solvers.methods.model_solver import AbstractModelSolver
 from simkit_solvers.methods.solver_info import SolverInfo
+from simkit_solvers.methods.step_types import Terms, Time
+from simkit_solvers.numerics.scalar import Scalar
 from simkit_solvers.random.noise import StepWords
 
 
@@ -18,7 +21,7 @@ class AbstractExactTransition(eqx.Module):
     """
 
     @abc.abstractmethod
-    def transition(self, t, h, y, dW, words: StepWords) -> Any:
+    def transition(self, t: Scalar, h: Scalar, y: PyTree, dW: PyTree, words: StepWords) -> Any:
         r"""A `State` drawn from the law of $y_{t+h}$ given $y_t = y$.
 
         `dW` is a `Noise` of independent normals with variance h, `words` give the blocks of random
@@ -49,7 +52,7 @@ class ExactSampling(AbstractModelSolver):
                 f"{type(problem).__name__} gives none (AbstractExactTransition)"
             )
 
-    def advance(self, terms, t0, t1, y0, args):
+    def advance(self, terms: Terms, t0: Time, t1: Time, y0: PyTree, args: PyTree) -> PyTree:
         _, noise = terms.terms
         dW = noise.contr(t0, t1)
         return noise.problem.transition(noise.start + t0, t1 - t0, y0, dW, noise.words[0])

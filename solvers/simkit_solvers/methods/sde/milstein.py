@@ -3,9 +3,11 @@
 import diffrax
 import jax
 import jax.numpy as jnp
+from jaxtyping import PyTree
 
 from simkit_solvers.methods.one_step import AbstractOneStep, directions, total
 from simkit_solvers.methods.solver_info import Orders, SolverInfo
+from simkit_solvers.methods.step_types import Terms, Time
 
 _ORDERS = Orders(1.0, 1.0)
 
@@ -30,7 +32,7 @@ class Milstein(AbstractOneStep, diffrax.AbstractItoSolver):
     def strong_order(self, terms):
         return 1
 
-    def advance(self, terms, t0, t1, y0, args):
+    def advance(self, terms: Terms, t0: Time, t1: Time, y0: PyTree, args: PyTree) -> PyTree:
         drift, noise = terms.terms
         dW = noise.contr(t0, t1)
         change = [
@@ -59,7 +61,7 @@ class DerivativeFreeMilstein(AbstractOneStep, diffrax.AbstractItoSolver):
     def strong_order(self, terms):
         return 1
 
-    def advance(self, terms, t0, t1, y0, args):
+    def advance(self, terms: Terms, t0: Time, t1: Time, y0: PyTree, args: PyTree) -> PyTree:
         drift, noise = terms.terms
         h, dW = drift.contr(t0, t1), noise.contr(t0, t1)
         f = drift.vf_prod(t0, y0, args, h)
@@ -72,7 +74,7 @@ class DerivativeFreeMilstein(AbstractOneStep, diffrax.AbstractItoSolver):
         return total(y0, f, noise.vf_prod(t0, y0, args, dW), *differences)
 
 
-def iterated(noise, t0, t1, y0, args, dW):
+def iterated(noise: diffrax.AbstractTerm, t0: Time, t1: Time, y0: PyTree, args: PyTree, dW: PyTree) -> PyTree:
     r"""The terms of $\sum_{jk} (g_j\cdot\nabla) g_k\,I_{jk}$ at `y0`, by derivatives."""
     terms = []
     for unit, weight in directions(noise, dW, t1 - t0):

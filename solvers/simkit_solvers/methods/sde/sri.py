@@ -3,9 +3,11 @@
 import diffrax
 import jax
 import jax.numpy as jnp
+from jaxtyping import PyTree
 
 from simkit_solvers.methods.one_step import AbstractOneStep, total
 from simkit_solvers.methods.solver_info import Orders, SolverInfo
+from simkit_solvers.methods.step_types import Terms, Time
 
 # The tableau of SRIW1 without the drift stages that repeat the first. Rows of _B1 lead to a noise stage.
 _A1 = (0.0, 0.25, 1.0, 0.25)
@@ -51,7 +53,7 @@ class SRIW1(AbstractOneStep, diffrax.AbstractItoSolver):
     def strong_order(self, terms):
         return 1.5
 
-    def advance(self, terms, t0, t1, y0, args):
+    def advance(self, terms: Terms, t0: Time, t1: Time, y0: PyTree, args: PyTree) -> PyTree:
         drift, noise = terms.terms
         h, increment = drift.contr(t0, t1), noise.contr(t0, t1, use_levy=True)
         root = jnp.sqrt(h)

@@ -3,9 +3,11 @@
 import diffrax
 import jax
 import jax.numpy as jnp
+from jaxtyping import PyTree
 
 from simkit_solvers.methods.one_step import AbstractOneStep, total
 from simkit_solvers.methods.solver_info import Orders, SolverInfo
+from simkit_solvers.methods.step_types import Terms, Time
 
 
 class TamedEuler(AbstractOneStep, diffrax.AbstractItoSolver):
@@ -24,7 +26,7 @@ class TamedEuler(AbstractOneStep, diffrax.AbstractItoSolver):
     def strong_order(self, terms):
         return 0.5
 
-    def advance(self, terms, t0, t1, y0, args):
+    def advance(self, terms: Terms, t0: Time, t1: Time, y0: PyTree, args: PyTree) -> PyTree:
         drift, noise = terms.terms
         change = drift.vf_prod(t0, y0, args, drift.contr(t0, t1))
         leaves = jax.tree.leaves(change)

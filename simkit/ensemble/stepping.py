@@ -1,0 +1,207 @@
+"""How paths go on in time, by kind of grid: how one is run, grouped, planned and described."""
+
+import abc
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
+from simkit_solvers.grids.grid import Grid, TracedGrid
+from simkit_solvers.grids.jump_grid import JumpGrid
+from simkit_solvers.loops.adaptive import integrate_adaptive
+from simkit_solvers.loops.adaptive_sde import integrate_adaptive_sde
+from simkit_solvers.loops.integrate import integrate
+from simkit_solvers.loops.jumps import integrate_jumps
+from simkit_solvers.methods.jump.jump_method import (
+    BAD_COUNT,
+    BAD_EVENT,
+    BAD_PROPENSITY,
+    REASONS,
+    TOO_MANY_STEPS,
+    JumpNoise,
+)
+from simkit_solvers.problems.problem import AbstractSDE
+from simkit_solvers.random.brownian_tree import BrownianTree
+
+from simkit.ensemble.chunks import GROUP, JUMP_GROUP, STOCHASTIC_GROUP
+from simkit.ensemble.initial import given_value
+from simkit.ensemble.simulation import StepCounts
+
+# No names of observables: these hold spaces.
+ACCEPTED, REJECTED, REACHED, STATUS = "accepted steps", "rejected steps", "time reached", "why it ended"
+REMEDIES = {
+    BAD_PROPENSITY: "Write propensities that are at or above zero for all counts that there may be",
+    BAD_COUNT: "Write propensities that vanish where reactants are missing",
+    TOO_MANY_STEPS: "Take a larger time.max_steps",
+    BAD_EVENT: "Let events set whole numbers, such as floor(X/2) or maximum(X - 5, 0); large ones in float64",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class AbstractStepping(abc.ABC):
+    """The paths of a grid.
+
+    `group` paths go on under one `vmap` and wait for the slowest of them; None where all end together.
+    """
+
+    grid: Any
+    group: ClassVar[int | None]
+    words: ClassVar[str]
+    remedy: ClassVar[str]  # for paths that fail
+    whole: ClassVar[bool] = False  # the state is of whole numbers
+
+    @abc.abstractmethod
+    def rows(self, program, inputs, path, memory: float) -> dict[str, jax.Array]:
+        """The rows of one path of a `PathProgram`, by name."""
+
+    def size(self, paths: int) -> dict[str, Any]:
+        """The steps of a path and of all; the most of them where they are not known."""
+        return {"steps": None, "path_steps": None, "max_steps": self.grid.max_steps}
+
+    @abc.abstractmethod
+    def attributes(self, solver, steps) -> dict[str, int | float]:
+        """What a dataset says of the steps that were taken."""
+
+    def why_ended(self, counts: Mapping[str, Any]) -> str:
+        """Why a path ended early, by its counts."""
+        raise TypeError("paths of a fixed grid end where it ends")
+
+
+class FixedSteps(AbstractStepping):
+    """Steps of one length, the same for all paths."""
+
+    group = None
+    words = "steps of one length"
+    remedy = "Take more steps or another solver"
+
+    def rows(self, program, inputs, path, memory):
+        whole = program.combined(inputs)
+        problem, observer, grid = whole.problem, whole.observer, whole.grid
+        problem = program.in_solvers_calculus(problem)
+        y0, noise = program.start(inputs, problem, path), program.noise(inputs, problem, path)
+        return integrate(problem, program.solver, y0, grid, noise, observer, memory)
+
+    def size(self, paths):
+        return {"steps": self.grid.steps, "path_steps": paths * self.grid.steps}
+
+    def attributes(self, solver, steps):
+        if isinstance(steps, StepCounts):
+            raise TypeError("counted steps belong to an adaptive grid, and a number of steps to a fixed one")
+        return {"steps": steps, "dt": float(self.grid.dt)}
+
+
+class AbstractTolerances(AbstractStepping):
+    """Steps as long as tolerances allow."""
+
+    words = "adaptive steps"
+    remedy = "Take another solver, other tolerances or a larger time.max_steps"
+    too_short: ClassVar[str]
+
+    def rows(self, program, inputs, path, memory):
+        whole = program.combined(inputs)
+        problem, observer, grid = whole.problem, whole.observer, whole.grid
+        problem = program.in_solvers_calculus(problem)
+        run = self.run(program, inputs, problem, program.start(inputs, problem, path), grid, observer, path)
+        counts = {ACCEPTED: run.accepted, REJECTED: run.rejected, REACHED: run.reached}
+        return run.rows | {name: x[None] for name, x in counts.items()}
+
+    @abc.abstractmethod
+    def run(self, program, inputs, problem, y0, grid, observer, path) -> Any:
+        """What the loop gives of a path."""
+
+    @property
+    def _limits(self) -> dict[str, Any]:
+        tolerances = self.grid.tolerances
+        return {"rtol": float(tolerances.rtol), "atol": float(tolerances.atol)}
+
+    def size(self, paths):
+        return {"steps": None, "path_steps": None, "max_steps": self.grid.max_steps, **self._limits}
+
+    def attributes(self, solver, steps):
+        first = {} if self.grid.first_step is None else {"first_step": float(self.grid.first_step)}
+        counts = {
+            "accepted_steps_mean": steps.accepted_mean,
+            "accepted_steps_max": steps.accepted_max,
+            "rejected_steps_mean": steps.rejected_mean,
+            "rejected_steps_max": steps.rejected_max,
+        }
+        return self._limits | first | {"max_steps": self.grid.max_steps} | counts
+
+    def why_ended(self, counts):
+        most = self.grid.max_steps
+        if int(counts[ACCEPTED] + counts[REJECTED]) >= most:
+            return f"max_steps = {most} were taken"
+        return f"the tolerances asked for a step {self.too_short}"
+
+
+class Tolerances(AbstractTolerances):
+    """Of ordinary equations."""
+
+    group = GROUP
+    too_short = "too short for the clock; the solution may be infinite there"
+
+    def run(self, program, inputs, problem, y0, grid, observer, path):
+        return integrate_adaptive(problem, program.solver, y0, grid, observer)
+
+
+class StochasticTolerances(AbstractTolerances):
+    """Of stochastic equations."""
+
+    group = STOCHASTIC_GROUP
+    too_short = "shorter than halving gives"
+
+    def run(self, program, inputs, problem, y0, grid, observer, path):
+        tree = BrownianTree.of(inputs.key, path, program.wide)
+        return integrate_adaptive_sde(problem, program.solver, y0, grid, tree, observer)
+
+
+class Events(AbstractStepping):
+    """The events of a reaction network, or leaps over many of them."""
+
+    group = JUMP_GROUP
+    words = "events as they come"
+    remedy = "Take another solver"
+    whole = True
+
+    def rows(self, program, inputs, path, memory):
+        """Counts in float64, which holds them whole."""
+        whole = program.combined(inputs)
+        network, observer, grid = whole.problem, whole.observer, whole.grid
+        noise, y0 = JumpNoise.of(inputs.key, path), start_counts(network, inputs.initial, path)
+        run = integrate_jumps(network, program.solver, y0, grid, noise, observer)
+        whole = {
+            name: jnp.where(jnp.isnan(run.rows[name]), jnp.nan, x.astype(jnp.float64))
+            for name, x in run.counts._asdict().items()
+        }
+        ends = {ACCEPTED: run.steps, REJECTED: run.rejected, REACHED: run.reached, STATUS: run.status}
+        return run.rows | whole | {name: x[None] for name, x in ends.items()}
+
+    def attributes(self, solver, steps):
+        what = "events" if solver.exact else "leaps"
+        counts = {f"{what}_mean": steps.accepted_mean, f"{what}_max": steps.accepted_max}
+        if what == "leaps":
+            counts |= {"refused_leaps_mean": steps.rejected_mean, "refused_leaps_max": steps.rejected_max}
+        return {"max_steps": self.grid.max_steps} | counts
+
+    def why_ended(self, counts):
+        return REASONS[int(counts[STATUS])].replace("max_steps", f"max_steps = {self.grid.max_steps}")
+
+
+KINDS: dict[type, tuple[type[AbstractStepping], type[AbstractStepping]]] = {  # ordinary, stochastic
+    Grid: (FixedSteps, FixedSteps),
+    TracedGrid: (FixedSteps, FixedSteps),
+    AdaptiveGrid: (Tolerances, StochasticTolerances),
+    JumpGrid: (Events, Events),
+}
+
+
+def stepping(problem, grid) -> AbstractStepping:
+    """How the paths of a problem go on over a grid."""
+    return KINDS[type(grid)][isinstance(problem, AbstractSDE)](grid)
+
+
+def start_counts(network, start: dict[str, Any], path):
+    """The counts with which a path of a jump process begins."""
+    return network.State(**{name: given_value(x, path).astype(jnp.int32) for name, x in start.items()})
