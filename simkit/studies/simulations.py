@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from simkit.ensemble.chunks import MOST_BYTES, plan_chunks, planned_steps
+from simkit.ensemble.chunks import JUMP_GROUP, MOST_BYTES, plan_chunks, planned_steps
 from simkit.ensemble.could_differ import is_random
 from simkit.ensemble.initial import numbers_of
 from simkit.ensemble.paths import PathProgram, path_program
@@ -22,8 +22,6 @@ from simkit.errors import InputError, NumericalError
 from simkit.machine.on_each_device import local_devices
 from simkit.studies.designs import Design
 from simkit.studies.values import Values
-
-JUMP_GROUP = 32
 
 
 class Lanes(NamedTuple):
