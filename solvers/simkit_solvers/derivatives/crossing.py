@@ -47,9 +47,9 @@ def crossing(
 ) -> Crossing:
     """The first time in `grid` at which `condition(problem, t, y)` passes zero, and the state there.
 
-    `upwards` tells whether it must rise or fall through zero; either unless given. A condition that starts
-    at zero has not passed it. Two crossings within one step are not seen: give `first_step`, or tolerances
-    that make steps short.
+    `upwards` says whether it must rise or fall through zero; by default either counts. A condition that
+    starts at zero has not passed it. Two crossings within one step are not seen: give `first_step`, or
+    tolerances that make steps short.
 
     Time and state have first derivatives in both modes, by the implicit function theorem at the crossing, in
     every number in the problem, in `y0`, in the grid's `t0` and in what `condition` reads of the problem. The

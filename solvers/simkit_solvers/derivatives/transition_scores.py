@@ -24,11 +24,11 @@ SCORE = "score"
 
 
 class WithScores(AbstractObserver):
-    """What an observer keeps, and the scores of a path under Euler–Maruyama in some directions.
+    """The rows of an observer, and the scores of a path of Euler–Maruyama in some directions.
 
-    Rows get the names `score 0`, `score 1`, … beside those of `observer`. Of a solver other than
-    `EulerMaruyama` these are its scores up to the order of the step. Raises `ValueError` unless the
-    problem has as many noises as variables; where its noise is singular the scores are not finite.
+    The additional rows are named `score 0`, `score 1`, …. For a solver other than `EulerMaruyama` they are
+    its scores up to the order of the step. Raises `ValueError` unless the problem has as many noises as
+    variables; where its noise is singular the scores are not finite.
     """
 
     observer: AbstractObserver

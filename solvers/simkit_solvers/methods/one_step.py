@@ -17,7 +17,7 @@ from simkit_solvers.problems.terms import NoiseTerm
 class AbstractOneStep(diffrax.AbstractSolver):
     """A one-step method on a drift and a noise term; without memory, and linear in between.
 
-    `areas` counts the Lévy areas that a step reads beside the increments: none, H, or H and K.
+    `areas` counts the Lévy areas that a step uses in addition to the increments: none, H, or H and K.
     """
 
     term_structure: ClassVar = diffrax.AbstractTerm

@@ -200,7 +200,7 @@ def info_of(solver: diffrax.AbstractSolver) -> SolverInfo:
 
 
 def solvers_by_problem(solvers: Iterable[SolverInfo]) -> dict[str, list[SolverInfo]]:
-    """The solvers in the groups in which one looks for them; one for two kinds of problem is in two."""
+    """The solvers grouped by problem; one for two kinds of problem is in two groups."""
     groups: dict[str, list[SolverInfo]] = {
         name: []
         for name in (

@@ -55,7 +55,7 @@ class Orders(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class SolverInfo:
-    """One solver: what it solves, how well, and who says so.
+    """One solver: its problems, orders and reference.
 
     `strong` and `weak` are its orders on stochastic problems, `order` that on ordinary ones; `calculus` is
     the integral that it converges to. `cls` is a diffrax solver, of problem `jump` an `AbstractJumpMethod`.

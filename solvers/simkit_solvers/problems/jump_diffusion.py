@@ -18,9 +18,9 @@ class AbstractJumpDiffusion(AbstractSDE):
 
     $$dy = f(t, y)\,dt + \sum_k g_k(t, y)\,dW_k + \sum_i \bigl(J(t, y_-, z_i) - y_-\bigr)\,\delta(t - T_i),$$
 
-    whose jump times $T_i$ come at the rate `intensity(t, y)` and whose marks $z_i$ are independent numbers of
-    the law `marks(t)`. `jump` is the state after a jump, J; two jumps must do what one with the sum of their
-    marks does, $J(t, J(t, y, z_1), z_2) = J(t, y, z_1 + z_2)$, as $S e^z$ and $X + z$ do.
+    whose jump times $T_i$ come at the rate `intensity(t, y)` and whose marks $z_i$ are independent numbers
+    with the distribution `marks(t)`. `jump` is the state after a jump, J; two jumps must do what one with the
+    sum of their marks does, $J(t, J(t, y, z_1), z_2) = J(t, y, z_1 + z_2)$, as $S e^z$ and $X + z$ do.
 
     In each step of the fixed grid a solver for the equation without jumps takes the step, and then all jumps
     of the step are taken at once: the sum of N marks, N of Poisson's law with the mean $h\lambda$, the

@@ -217,10 +217,10 @@ def scheduled(
     quantities: Mapping[str, AbstractTimeFunction] | None = None,
     events: tuple[Event, ...] = (),
 ) -> AbstractODE:
-    """The problem with parameters that are functions of time in place of numbers, and with events.
+    """The problem with functions of time instead of some parameters, and with events.
 
-    `quantities` are functions of time that observers may read. Events at the same time happen in the order
-    in which they are given. Raises `ValueError` for a parameter that the problem has not.
+    `quantities` are functions of time that observers may read. Events at the same time happen in the order in
+    which they are given. Raises `ValueError` for an unknown parameter.
     """
     known = parameters_of(problem)
     for name in parameters or {}:

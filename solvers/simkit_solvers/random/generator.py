@@ -22,7 +22,7 @@ _PARITY = 0x1BD11BDA
 
 
 class Stream(IntEnum):
-    """What a stream of words is used for; streams of one path never share a word."""
+    """The use of a stream of words; no two streams of one path have a word in common."""
 
     INCREMENTS = 0
     AREAS = 1

@@ -34,7 +34,7 @@ K_SCALE = math.sqrt(1 / 720)
 
 
 class Draw(NamedTuple):
-    """Standard normals of one step: a tuple over components each; `H` and `K` empty unless asked for.
+    """Standard normals of one step: a tuple over components each; `H` and `K` are empty unless requested.
 
     `words` are of a solver that draws other variates: random words, for each equal part of the step.
     """

@@ -14,9 +14,10 @@ from simkit_solvers.random.noise import StepWords
 
 
 class AbstractExactTransition(eqx.Module):
-    """Mix-in for stochastic models whose law after a step of any length is known and can be drawn from.
+    """Mix-in for stochastic models whose transition distribution over any time is known and can be drawn
+    from.
 
-    Of a jump diffusion it is the law without the jumps.
+    For a jump diffusion it is the distribution without the jumps.
     """
 
     @abc.abstractmethod
