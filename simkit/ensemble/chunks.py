@@ -21,7 +21,7 @@ GROUP = 32
 STOCHASTIC_GROUP = 8  # their numbers of steps differ more
 JUMP_GROUP = 32  # an event is short: so many share the loop's own cost
 ADAPTIVE_WORK = 10_000  # what a path of unknown length is planned as: adaptive steps, or events
-TARGET_PATH_STEPS = 100_000_000  # about half a second on one core
+TARGET_PATH_STEPS = 200_000_000  # a fifth of a second to a second on one core
 MOST_PATHS = 2**20
 MOST_BYTES = 512 * 2**20  # for the saved rows of all chunks in memory
 
@@ -72,7 +72,7 @@ def plan_chunks(
     chunk: int | None,
     most_paths: int = MOST_PATHS,
 ) -> Chunks:
-    """Chunks that take about half a second and fit memory, or of `chunk` paths rounded up to whole leaves.
+    """Chunks that take up to about a second and fit memory, or of `chunk` paths rounded up to whole leaves.
 
     Of no more than `most_paths` unless `chunk` is given, and so that workers finish at about the same time.
 

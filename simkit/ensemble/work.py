@@ -17,7 +17,8 @@ from simkit.ensemble.simulation import Simulation
 from simkit.machine.cores import usable_cores
 from simkit.machine.on_each_device import Devices, local_devices
 
-Unit, Result = TypeVar("Unit"), TypeVar("Result")
+Unit = TypeVar("Unit")
+Result = TypeVar("Result")
 
 PER_ACCELERATOR = 2  # threads, so that one prepares a unit while the device computes another
 
