@@ -10,7 +10,6 @@ from simkit_solvers.grids.grid import Grid, TracedGrid
 from simkit_solvers.grids.jump_grid import JumpGrid
 from simkit_solvers.problems.observe import AbstractObserver
 from simkit_solvers.problems.problem import AbstractODE
-from simkit_solvers.random.generator import Words
 from simkit_solvers.random.noise import AbstractNoise
 
 from simkit.config.settings import Experiment
@@ -50,10 +49,10 @@ class Run(NamedTuple):
 
     problem: AbstractODE
     observer: AbstractObserver
-    initial: dict[str, InitialLaw]
+    initial: dict[str, Any]  # `InitialLaw`s, or arrays in a program's arguments
     grid: Grid | TracedGrid | AdaptiveGrid | JumpGrid
     solver: Any = None  # a diffrax solver, or a jump method where the grid is a `JumpGrid`
-    key: Words | None = None
+    key: Any = None  # the words of the seed, in a program's arguments
 
 
 @dataclasses.dataclass(frozen=True)

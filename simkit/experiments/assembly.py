@@ -1,6 +1,7 @@
 """From the sections of an experiment to a simulation that can run."""
 
 import dataclasses
+from typing import Any
 
 from simkit_solvers.problems.problem import AbstractSDE
 from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
@@ -73,7 +74,10 @@ class _Assembly:
         self.span: Span | None = None
         with diagnostics.collecting():
             self.span = plan_span(experiment.time, constants)
-        self.ends = self.span and tuple(float(end(constants.values)) for end in self.span)
+        self.ends: tuple[float, float] | None = None
+        if self.span is not None:
+            t0, t1 = self.span
+            self.ends = float(t0(constants.values)), float(t1(constants.values))
         self.curves = plan_curves(experiment.curves, constants, self.ends)
         model, self.events = self.model()
         self.plan = seen_by(experiment.solver, model)
@@ -113,7 +117,7 @@ class _Assembly:
         if starts_per_path(experiment.initial):
             initial = resolved_initial(experiment.initial, self.initial)
             experiment = experiment.model_copy(update={"initial": initial, "ensemble": ensemble})
-        bound = binding({})
+        bound: Any = binding({})
         return Simulation(
             problem=bound.problem,
             solver=bound.solver,
