@@ -195,7 +195,7 @@ def _of_step(simulation: Simulation, failure: Failure, before, increments, terms
 
 def _of_text(model: Any, terms: dict[str, float], values: dict[str, float]) -> str | None:
     """The part of an equation in the file that is not finite."""
-    text = getattr(type(model), "_text", None)
+    _, text = getattr(type(model), "_made_by", (None, None))
     if not isinstance(text, ModelText):
         return None
     values = {name: float(getattr(model, name)) for name in text.parameters} | values

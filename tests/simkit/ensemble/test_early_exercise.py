@@ -278,7 +278,7 @@ def test_without_a_policy_there_is_no_value():
 @pytest.mark.parametrize(
     ("early_exercise", "changes", "message"),
     [
-        ({}, {}, r"early_exercise\.dates: is missing; at how many"),
+        ({}, {}, r"early_exercise\.dates: is missing; the number of equally spaced"),
         ({"dates": 3}, {}, r"early_exercise\.dates: 3 does not divide the 10 steps; take dates: 2 or 5"),
         ({"dates": [0.1, 0.25]}, {}, r"early_exercise\.dates: the time 0\.25 is inside one of .* steps: 20$"),
         (

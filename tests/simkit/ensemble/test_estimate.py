@@ -7,10 +7,10 @@ from simkit.ensemble.chunks import LEAF
 from simkit.ensemble.sizes import estimate
 
 
-@pytest.mark.parametrize(("chunks", "at_once"), [(1, 1), (2, 2), (7, 2)])
+@pytest.mark.parametrize(("chunks", "at_once"), [(1, 1), (2, 2), (7, 3)])
 def test_memory_is_that_of_the_chunks_in_flight_and_of_stored_paths(chunks, at_once):
-    """The host merges one chunk while the devices step the next: never more than two are there."""
-    simulation = gbm(chunks * LEAF, 10, every=2, chunk=LEAF, stored_paths=50)
+    """One thread has a chunk at work and one that is finished, while the host merges a third."""
+    simulation = gbm(chunks * LEAF, 10, every=2, chunk=LEAF, stored_paths=50, devices=1, threads=1)
     sizes = estimate(simulation)
     assert (sizes["chunks"], sizes["paths_per_chunk"], sizes["saved_times"]) == (chunks, LEAF, 6)
     assert sizes["memory_bytes"] == 8 * 6 * (at_once * LEAF + 50)

@@ -207,7 +207,11 @@ MISTAKES = [
         "S + 0.5 I -> I",
         r"infection.equation: .*the number of I must be a whole one from 1, got 0.5",
     ),
-    (["model", "reactions", "infection", "equation"], None, r"infection.equation: is missing; what reacts"),
+    (
+        ["model", "reactions", "infection", "equation"],
+        None,
+        r"infection.equation: is missing; reactants and products",
+    ),
     (["model", "reactions", "infection", "rate"], None, r"infection.rate: give either rate, for mass action"),
     (["model", "reactions", "infection", "propensity"], "S", r"infection.rate: give either rate"),
     (["model", "reactions", "infection", "rate"], "beta*S", r"infection.rate: depends on S, .*propensity"),

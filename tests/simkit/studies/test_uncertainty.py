@@ -587,7 +587,7 @@ def test_the_numbers_of_a_law_may_be_expressions():
         ({"uniform": [1, 1]}, r"uniform: low must be below high, got 1 and 1"),
         ({"triangular": [0, 3, 2]}, r"triangular: mode must lie between low and high, got 3"),
         ({"beta": [0, 1]}, r"beta: a must be > 0, got 0"),
-        ({"truncated_normal": [0, 1, 50, 60]}, r"truncated_normal: low and high lie so far"),
+        ({"truncated_normal": [0, 1, 50, 60]}, r"truncated_normal: low and high are so far"),
         ({"discrete": [1]}, r"discrete: values must be at least two different numbers"),
         ({"discrete": {"values": [1, 2], "probabilities": [0.5]}}, r"2 values and 1 probabilities"),
         ({"discrete": {"values": [1, 2], "probabilities": [0.5, 0.6]}}, r"these add up to 1.1"),
