@@ -22,7 +22,7 @@ STOCHASTIC_GROUP = 8  # their numbers of steps differ more
 JUMP_GROUP = 32  # an event is short: so many share the loop's own cost
 ADAPTIVE_WORK = 10_000  # what a path of unknown length is planned as: adaptive steps, or events
 TARGET_PATH_STEPS = 200_000_000  # a fifth of a second to a second on one core
-MOST_PATHS = 2**20
+MOST_PATHS = 2**19  # of which `most_in_memory` chunks are kept
 MOST_BYTES = 512 * 2**20  # for the saved rows of all chunks in memory
 
 

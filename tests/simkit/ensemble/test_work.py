@@ -135,7 +135,9 @@ EXERCISED = {
     "model": {"type": "GBM", "mu": 0.05, "sigma": 0.2},
     "initial": {"S": 100.0},
     "time": {"t1": 1.0, "steps": 4},
-    "observe": {"put": {"value": "maximum(105 - S, 0)", "early_exercise": {"basis": ["S"], "paths": 5000}}},
+    "observe": {
+        "put": {"value": "maximum(105 - S, 0)", "early_exercise": {"dates": 4, "basis": ["S"], "paths": 5000}}
+    },
 }
 STUDY = {
     "constants": {"vol": {"uniform": [0.1, 0.3]}},
