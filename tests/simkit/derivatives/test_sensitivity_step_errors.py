@@ -209,17 +209,22 @@ def test_an_exact_law_has_no_step_error(quick_programs):
 
 
 @pytest.mark.more
-def test_bits_do_not_depend_on_devices_and_chunks(quick_programs):
+def test_bits_do_not_depend_on_threads_devices_and_chunks():
     changes = {
         "ensemble": {"paths": 60_000, "seed": 3},
         "sensitivity": {"wrt": ["S", "sigma"], "of": ["digital"]},
     }
     found = [
         simkit.sensitivity(GBM | changes, overrides=overrides)
-        for overrides in ({"ensemble.devices": 1}, {"ensemble.devices": 2, "ensemble.chunk": 5000})
+        for overrides in (
+            {"ensemble.devices": 1, "ensemble.threads": 1},
+            {"ensemble.devices": 1, "ensemble.threads": 2},
+            {"ensemble.devices": 2, "ensemble.chunk": 5000},
+        )
     ]
     for name in ("bias", "derivative_bias", "derivative_bias_stderr", "derivative_tail_index"):
-        np.testing.assert_array_equal(*(one[f"digital_{name}"].values for one in found))
+        for other in found[1:]:
+            np.testing.assert_array_equal(other[f"digital_{name}"].values, found[0][f"digital_{name}"].values)
 
 
 STEEP = {  # each step of -50x multiplies by -1.27, and the derivative of y by x ends at 201 in place of 0

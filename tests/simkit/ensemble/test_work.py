@@ -145,7 +145,7 @@ STUDY = {
     "initial": {"S": 100.0},
     "time": {"t1": 1.0, "steps": 4},
     "observe": {"call": "maximum(S - 100, 0)"},
-    "uncertainty": {"samples": 64},
+    "uncertainty": {"points": 64},
 }
 CASES = {
     "fixed steps": (simkit.run, STOCHASTIC),
