@@ -23,7 +23,7 @@ lint: $(GROUPS)-dev
 	$(BIN)/ruff format --check .
 
 types: $(GROUPS)-dev
-	$(BIN)/pyright
+	$(BIN)/pyright --pythonpath $(BIN)/python
 
 docs: $(GROUPS)-docs
 	$(BIN)/python -m sphinx -W $(SPHINX) -b html docs docs/_build/html
