@@ -140,3 +140,10 @@ def test_every_public_name_is_there_and_documented(package):
         thing = getattr(module, name)
         assert name in dir(module)
         assert isinstance(thing, dict | str | type(None)) or thing.__doc__ or name == "Scalar", name
+
+
+@pytest.mark.parametrize(("package", "folder"), [("simkit_solvers", "solvers"), ("simkit", "simkit")])
+def test_the_readme_of_a_package_names_its_rooms_in_their_order(package, folder):
+    text = (ROOT / folder / "README.md").read_text("utf-8")
+    named = [name for name in re.findall(r"^\| `(\w+)/` \|", text, re.M) if height(package, name) is not None]
+    assert named == [room for room in ROOMS[package] if isinstance(room, str)]
