@@ -55,15 +55,18 @@ def _keys() -> list[str]:
     ]
 
 
+RECORDS = ("SolverInfo", "_ode", "_sde", "_heun", "_shifted")
+
+
 def _solvers() -> list[str]:
-    """Names of the records in `simkit_solvers`: `SolverInfo(name="…")`, and calls on a class of diffrax."""
+    """Names of the records in `simkit_solvers`: `SolverInfo(Leapfrog, …)`, `_ode(diffrax.Tsit5, …)`."""
     package = importlib.util.find_spec("simkit_solvers")
     files = sorted(Path(package.origin).parent.rglob("*.py")) if package and package.origin else []
     names = []
     for node in (node for file in files for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))):
         match node:
-            case ast.Call(ast.Name("SolverInfo"), _, keywords):
-                names += [ast.literal_eval(keyword.value) for keyword in keywords if keyword.arg == "name"]
-            case ast.Call(ast.Name("_ode" | "_sde" | "_both"), [ast.Attribute(_, name), *_]):
+            case ast.Call(ast.Name("SolverInfo"), [ast.Name(name), *_]) if name[0].isupper():
+                names.append(name)
+            case ast.Call(ast.Name(call), [ast.Attribute(ast.Name("diffrax"), name), *_]) if call in RECORDS:
                 names.append(name)
     return names

@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     import xarray as xr
 
 IMPLICIT = {"ode": "Rodas5P", "sde": "DriftImplicitEuler"}
-STIFF = ("Implicit", "Kvaerno", "Rodas", "Rosenbrock", "Sil3")  # in names of solvers for stiff problems
 
 
 def by_quantity(dataset: "xr.Dataset", attribute: str) -> dict[str, int]:
@@ -168,8 +167,17 @@ def more_steps(dataset: "xr.Dataset", wanted: dict[str, int]) -> str:
     if kind == "ode" and any(_has_no_order(dataset, name) for name in wanted):
         return f"{text}, or an earlier time.t1 if the solution is chaotic: errors grow exponentially there"
     other = IMPLICIT.get(kind)
-    unsuitable = any(word in solver for word in (*STIFF, "ExactSampling"))
-    return text if adaptive or other is None or unsuitable else f"{text}, or {other} if the problem is stiff"
+    if adaptive or other is None or _is_stable(solver):
+        return text
+    return f"{text}, or {other} if the problem is stiff"
+
+
+def _is_stable(solver: str) -> bool:
+    """Whether a solver is stable at any length of step, so that stiffness is no reason for errors."""
+    from simkit_solvers import SOLVERS
+
+    info = SOLVERS.get(solver)
+    return info is not None and (info.stiff or info.exact)
 
 
 def _has_no_order(dataset: "xr.Dataset", name: str) -> bool:

@@ -40,7 +40,6 @@ from .methods.ode.symplectic import Yoshida4 as Yoshida4
 from .methods.ode.symplectic import Yoshida6 as Yoshida6
 from .methods.one_step import AbstractOneStep as AbstractOneStep
 from .methods.registry import SOLVERS as SOLVERS
-from .methods.registry import check_solver as check_solver
 from .methods.registry import make_solver as make_solver
 from .methods.registry import solvers_by_problem as solvers_by_problem
 from .methods.registry import strong_order as strong_order
@@ -58,6 +57,7 @@ from .methods.sde.milstein import Milstein as Milstein
 from .methods.sde.platen import PlatenWeak2 as PlatenWeak2
 from .methods.sde.sri import SRIW1 as SRIW1
 from .methods.sde.tamed_euler import TamedEuler as TamedEuler
+from .methods.solver_check import check_solver as check_solver
 from .methods.solver_info import Orders as Orders
 from .methods.solver_info import SolverInfo as SolverInfo
 from .methods.switched import Switched as Switched

@@ -15,6 +15,7 @@ from simkit_solvers import (
     AbstractJumpMethod,
     AbstractODE,
     AbstractSDE,
+    AndersenQE,
     Draw,
     Grid,
     JumpGrid,
@@ -151,7 +152,7 @@ def test_derivatives_in_float32(name, kind):
 @pytest.mark.parametrize("name", SOLVERS)
 def test_record(name):
     info = SOLVERS[name]
-    assert info.name == info.cls.__name__ == name
+    assert info.cls.__name__ == name
     assert set(info.problem) in ({"ode"}, {"sde"}, {"ode", "sde"}, {"jump"}, {"model"})
     assert ("model" in info.problem) == issubclass(info.cls, AbstractModelSolver)
     assert ("model" in info.problem and info.weak is None) == info.exact
@@ -410,11 +411,14 @@ def test_mistakes(name, options, message):
 
 
 def test_a_record_has_what_its_problem_needs():
-    record = {"name": "X", "cls": diffrax.Euler, "summary": "A solver.", "reference": "None"}
-    with pytest.raises(ValueError, match=r"^SolverInfo of X: problem 'ode' needs order too$"):
-        SolverInfo(problem=("ode",), **record)
+    with pytest.raises(
+        ValueError, match=r"^SolverInfo of Euler: give its order, or calculus, strong and weak$"
+    ):
+        SolverInfo(diffrax.Euler, "A solver.")
     with pytest.raises(ValueError, match="'sde' needs strong, weak too"):
-        SolverInfo(problem=("ode", "sde"), order=1, calculus="ito", **record)
+        SolverInfo(diffrax.Euler, "A solver.", order=1, calculus="ito")
+    with pytest.raises(ValueError, match="'model' needs weak too"):
+        SolverInfo(AndersenQE, "A solver.")
 
 
 def test_options_arrive():

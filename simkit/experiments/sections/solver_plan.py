@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from simkit_physics import MODELS
-from simkit_solvers.methods.registry import REFUSED, SOLVERS, check_solver, make_solver
+from simkit_solvers.methods.registry import REFUSED, SOLVERS, make_solver
+from simkit_solvers.methods.solver_check import check_solver
 from simkit_solvers.problems.calculus import in_calculus
 from simkit_solvers.problems.langevin import AbstractUnderdampedLangevin
 from simkit_solvers.problems.noise_check import check_noise

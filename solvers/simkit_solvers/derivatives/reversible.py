@@ -19,15 +19,16 @@ from jaxtyping import PyTree
 
 from simkit_solvers.grids.grid import Grid
 from simkit_solvers.loops.blocks import method_of
-from simkit_solvers.loops.step import AbstractStepper
-from simkit_solvers.methods.ode.symplectic import AbstractLeapfrogComposition
-from simkit_solvers.methods.registry import check_solver
+from simkit_solvers.loops.stepper import AbstractStepper
+from simkit_solvers.methods.registry import facts_of
+from simkit_solvers.methods.solver_check import check_solver
 from simkit_solvers.methods.switched import Switched
 from simkit_solvers.numerics.tangents import is_real
 from simkit_solvers.problems.hamiltonian import AbstractHamiltonian
 from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
 from simkit_solvers.problems.problem import AbstractODE
 from simkit_solvers.problems.schedule import schedule_of
+from simkit_solvers.problems.terms import takes_halves
 from simkit_solvers.random.noise import AbstractNoise, Draw
 
 
@@ -35,9 +36,9 @@ def goes_back(problem: AbstractODE, solver: diffrax.AbstractSolver | Switched) -
     """Whether a step of the solver on such a problem is undone by one with $-h$."""
     if schedule_of(problem) is not None or isinstance(problem, AbstractJumpDiffusion):
         return False
-    if isinstance(solver, AbstractLeapfrogComposition):
-        return isinstance(problem, AbstractHamiltonian)
-    return isinstance(solver, diffrax.ReversibleHeun)
+    if isinstance(solver, Switched) or not facts_of(solver).reversible:
+        return False
+    return isinstance(problem, AbstractHamiltonian) or not takes_halves(solver)
 
 
 class _Numbers(NamedTuple):

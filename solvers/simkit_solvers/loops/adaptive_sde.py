@@ -25,10 +25,12 @@ from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
 from simkit_solvers.loops.adaptive_run import AdaptiveRun, where_reached
 from simkit_solvers.loops.compensated import AbstractCompensatedStep, compensated
 from simkit_solvers.loops.first_hold import rows_along
-from simkit_solvers.loops.step import AbstractStepper, stepper_for
+from simkit_solvers.loops.step import stepper_for
+from simkit_solvers.loops.stepper import AbstractStepper
 from simkit_solvers.loops.tree_intervals import Interval
 from simkit_solvers.methods.model_solver import AbstractModelSolver
-from simkit_solvers.methods.registry import check_solver, info_of
+from simkit_solvers.methods.registry import info_of
+from simkit_solvers.methods.solver_check import check_solver
 from simkit_solvers.methods.switched import Switched
 from simkit_solvers.numerics.scopes import STEPS
 from simkit_solvers.numerics.tree_where import tree_where

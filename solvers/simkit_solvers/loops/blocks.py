@@ -10,7 +10,8 @@ from jaxtyping import PyTree
 
 from simkit_solvers.grids.grid import PERIOD, Grid, TracedGrid
 from simkit_solvers.loops.compensated import AbstractCompensatedStep, check_float32, compensated
-from simkit_solvers.loops.step import AbstractStepper, stepper_for
+from simkit_solvers.loops.step import stepper_for
+from simkit_solvers.loops.stepper import AbstractStepper
 from simkit_solvers.methods.switched import Switched
 from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
 from simkit_solvers.problems.problem import AbstractODE, AbstractSDE

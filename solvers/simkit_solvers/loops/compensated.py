@@ -21,14 +21,14 @@ from jax.typing import DTypeLike
 from jaxtyping import PyTree
 
 from simkit_solvers.grids.grid import LONG
-from simkit_solvers.loops.step import LANGEVIN_SOLVERS, AbstractStepper, DiffraxStep, SwitchedStep
-from simkit_solvers.methods.model_solver import AbstractModelSolver
+from simkit_solvers.loops.step import DiffraxStep, SwitchedStep
+from simkit_solvers.loops.stepper import AbstractStepper
+from simkit_solvers.methods.registry import facts_of
 from simkit_solvers.methods.switched import Switched
 from simkit_solvers.problems.origin import LangevinFrom, seen_from
 from simkit_solvers.problems.problem import halves
+from simkit_solvers.problems.terms import takes_langevin
 from simkit_solvers.random.noise import Draw
-
-TAKE_STATES = (AbstractModelSolver, diffrax.ReversibleHeun)
 
 
 class AbstractCompensatedStep(AbstractStepper):
@@ -114,14 +114,12 @@ class CompensatedLangevinStep(AbstractCompensatedStep):
 
 
 def can_compensate(solver: diffrax.AbstractSolver | Switched) -> bool:
-    """Whether there are compensated sums of its steps: not where a solver takes states as such.
+    """Whether there are compensated sums of its steps."""
+    return all(facts_of(each).compensable for each in _each(solver))
 
-    Those are the solvers of particular models, which step by laws, and reversible Heun, which carries a
-    state of its own.
-    """
-    if isinstance(solver, Switched):
-        return all(map(can_compensate, solver.solvers))
-    return not isinstance(solver, TAKE_STATES)
+
+def _each(solver: diffrax.AbstractSolver | Switched) -> tuple:
+    return solver.solvers if isinstance(solver, Switched) else (solver,)
 
 
 def loses_float32(solver: diffrax.AbstractSolver | Switched, dtype: DTypeLike, steps: int) -> bool:
@@ -132,8 +130,7 @@ def loses_float32(solver: diffrax.AbstractSolver | Switched, dtype: DTypeLike, s
 def check_float32(solver: diffrax.AbstractSolver | Switched) -> None:
     """Raise `ValueError` for a solver that loses the state where float32 takes more than `LONG` steps."""
     if not can_compensate(solver):
-        each = solver.solvers if isinstance(solver, Switched) else (solver,)
-        names = " and ".join(type(x).__name__ for x in each if not can_compensate(x))
+        names = " and ".join(type(x).__name__ for x in _each(solver) if not can_compensate(x))
         raise ValueError(
             f"over more than {LONG} steps float32 loses the state under {names}, whose sums are not "
             f"compensated; take precision: float64, or at most {LONG} steps"
@@ -146,5 +143,5 @@ def compensated(stepper: AbstractStepper) -> AbstractStepper:
         return SwitchedStep(tuple(map(compensated, stepper.steppers)), stepper.switched)
     if isinstance(stepper, DiffraxStep) and not can_compensate(stepper.solver):
         return stepper
-    langevin = isinstance(stepper, DiffraxStep) and isinstance(stepper.solver, LANGEVIN_SOLVERS)
+    langevin = isinstance(stepper, DiffraxStep) and takes_langevin(stepper.solver)
     return CompensatedLangevinStep(stepper) if langevin else CompensatedStep(stepper)

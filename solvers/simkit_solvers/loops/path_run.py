@@ -12,7 +12,7 @@ from jaxtyping import PyTree
 
 from simkit_solvers.grids.grid import Grid, TracedGrid
 from simkit_solvers.loops.blocks import Method
-from simkit_solvers.loops.step import AbstractStepper
+from simkit_solvers.loops.stepper import AbstractStepper
 from simkit_solvers.numerics.kernels import own_number
 from simkit_solvers.numerics.traced import traced_once
 from simkit_solvers.problems.jump_diffusion import jumps_of_step

@@ -16,14 +16,12 @@ from jaxtyping import PyTree
 
 from simkit_solvers.grids.adaptive_grid import AdaptiveGrid, Tolerances
 from simkit_solvers.loops.first_hold import Examined
+from simkit_solvers.methods.registry import facts_of
 from simkit_solvers.methods.root_finder import for_adaptive_steps
 from simkit_solvers.numerics.scalar import Scalar
 from simkit_solvers.numerics.scopes import STEPS_WITHIN
 from simkit_solvers.problems.problem import AbstractODE
 from simkit_solvers.problems.terms import DriftTerm, ordinary_terms
-
-# Their dense output is of the method's order or one less. The others step to each saved time exactly.
-INTERPOLATING = (diffrax.Bosh3, diffrax.Tsit5, diffrax.Dopri5, diffrax.Dopri8, diffrax.Kvaerno3)
 
 
 class Advancing(diffrax.AbstractAdaptiveStepSizeController):
@@ -113,7 +111,7 @@ def step_control(
         icoeff=icoeff,
         dcoeff=dcoeff,
     )
-    if not isinstance(solver, INTERPOLATING) and len(times) > 2:
+    if not facts_of(solver).interpolates and len(times) > 2:
         controller = diffrax.ClipStepSizeController(controller, step_ts=times[1:-1])
     return Advancing(controller)
 

@@ -5,6 +5,7 @@ Orders on stochastic problems are for noise without space-space Lévy areas, whi
 
 import diffrax
 
+from simkit_solvers.methods.sde.milstein import Milstein
 from simkit_solvers.methods.solver_info import Orders, SolverInfo
 
 _STIFF = "Hairer & Wanner (1996), Solving Ordinary Differential Equations II, doi:10.1007/978-3-642-05221-7"
@@ -69,83 +70,83 @@ _WHITAKER = (
 )
 
 
-def _ode(cls, order: int, summary: str, reference: str) -> SolverInfo:
-    return SolverInfo(cls.__name__, cls, ("ode",), summary, reference, order=order)
+def _ode(cls, order: int, summary: str, reference: str, **rest) -> SolverInfo:
+    return SolverInfo(cls, summary, reference, order=order, **rest)
 
 
-def _sde(cls, calculus, strong: Orders, weak: Orders, summary: str, reference: str, **rest) -> SolverInfo:
-    return SolverInfo(cls.__name__, cls, ("sde",), summary, reference, calculus, strong, weak, **rest)
-
-
-def _both(
-    cls, calculus, order: int, strong: Orders, weak: Orders, summary: str, reference: str, **rest
-) -> SolverInfo:
-    return SolverInfo(
-        cls.__name__, cls, ("ode", "sde"), summary, reference, calculus, strong, weak, order, **rest
-    )
+def _sde(cls, strong: Orders, weak: Orders, summary: str, reference: str, **rest) -> SolverInfo:
+    return SolverInfo(cls, summary, reference, "stratonovich", strong, weak, **rest)
 
 
 _EULER_STRONG, _HEUN_STRONG = Orders(1.0, 0.5, 0.5), Orders(1.0, 1.0, 0.5)
 _WEAK_1, _WEAK_2_ADDITIVE = Orders(1.0, 1.0, 1.0), Orders(2.0, 1.0, 1.0)
+_COMMUTATIVE_1 = Orders(1.0, 1.0)
 _IMPLICIT_ONLY = "applied implicitly to the whole problem"
 
+
+def _heun(cls, weak: Orders, summary: str, reference: str, **rest) -> SolverInfo:
+    return _sde(cls, _HEUN_STRONG, weak, summary, reference, unbiased_area=True, **rest)
+
+
+def _shifted(cls, orders: Orders, summary: str) -> SolverInfo:
+    return _sde(cls, orders, orders, summary, _SHIFTED, langevin=True, long=True)
+
+
 DIFFRAX_SOLVERS: tuple[SolverInfo, ...] = (
-    _both(
+    SolverInfo(
         diffrax.Euler,
-        "ito",
-        1,
-        _EULER_STRONG,
-        _WEAK_1,
         "Euler's method; on a stochastic problem the Euler–Maruyama method.",
         _KLOEDEN,
+        calculus="ito",
+        strong=_EULER_STRONG,
+        weak=_WEAK_1,
+        order=1,
     ),
-    _both(
-        diffrax.Heun,
-        "stratonovich",
-        2,
-        _HEUN_STRONG,
-        _WEAK_2_ADDITIVE,
-        "Heun's explicit trapezoidal method, two stages.",
-        _RUEMELIN,
-        unbiased_area=True,
+    _heun(
+        diffrax.Heun, _WEAK_2_ADDITIVE, "Heun's explicit trapezoidal method, two stages.", _RUEMELIN, order=2
     ),
-    _both(
-        diffrax.Midpoint,
-        "stratonovich",
-        2,
-        _HEUN_STRONG,
-        _WEAK_1,
-        "Explicit midpoint method, two stages.",
-        _RUEMELIN,
-        unbiased_area=True,
-    ),
-    _both(
+    _heun(diffrax.Midpoint, _WEAK_1, "Explicit midpoint method, two stages.", _RUEMELIN, order=2),
+    _heun(
         diffrax.Ralston,
-        "stratonovich",
-        2,
-        _HEUN_STRONG,
         _WEAK_1,
         "Ralston's two-stage method of least truncation error.",
         _RALSTON,
-        unbiased_area=True,
+        order=2,
     ),
-    _both(
+    _heun(
         diffrax.ReversibleHeun,
-        "stratonovich",
-        2,
-        _HEUN_STRONG,
         _WEAK_2_ADDITIVE,
         "Algebraically reversible Heun method, one new stage a step.",
         _KIDGER,
-        unbiased_area=True,
+        order=2,
         carries=True,
+        reversible=True,
+        compensable=False,
     ),
-    _ode(diffrax.Bosh3, 3, "Bogacki–Shampine 3(2) pair, three stages a step.", _BOGACKI),
-    _ode(diffrax.Tsit5, 5, "Tsitouras 5(4) pair, six stages a step; the usual choice.", _TSITOURAS),
-    _ode(diffrax.Dopri5, 5, "Dormand–Prince 5(4) pair, six stages a step.", _DORMAND),
-    _ode(diffrax.Dopri8, 8, "Dormand–Prince 8(7) pair, thirteen stages, for high accuracy.", _PRINCE),
+    _ode(diffrax.Bosh3, 3, "Bogacki–Shampine 3(2) pair, three stages a step.", _BOGACKI, interpolates=True),
+    _ode(
+        diffrax.Tsit5,
+        5,
+        "Tsitouras 5(4) pair, six stages a step; the usual choice.",
+        _TSITOURAS,
+        interpolates=True,
+    ),
+    _ode(diffrax.Dopri5, 5, "Dormand–Prince 5(4) pair, six stages a step.", _DORMAND, interpolates=True),
+    _ode(
+        diffrax.Dopri8,
+        8,
+        "Dormand–Prince 8(7) pair, thirteen stages, for high accuracy.",
+        _PRINCE,
+        interpolates=True,
+    ),
     _ode(diffrax.ImplicitEuler, 1, "Implicit Euler method, for very stiff problems.", _STIFF),
-    _ode(diffrax.Kvaerno3, 3, "Kværnø 3(2), stiffly accurate implicit method for stiff problems.", _KVAERNO),
+    _ode(
+        diffrax.Kvaerno3,
+        3,
+        "Kværnø 3(2), stiffly accurate implicit method for stiff problems.",
+        _KVAERNO,
+        interpolates=True,
+    ),
     _ode(diffrax.Kvaerno4, 4, "Kværnø 4(3), stiffly accurate implicit method for stiff problems.", _KVAERNO),
     _ode(diffrax.Kvaerno5, 5, "Kværnø 5(4), stiffly accurate implicit method for stiff problems.", _KVAERNO),
     _ode(diffrax.KenCarp3, 3, f"Kennedy–Carpenter 3(2), {_IMPLICIT_ONLY}.", _KENNEDY),
@@ -158,36 +159,28 @@ DIFFRAX_SOLVERS: tuple[SolverInfo, ...] = (
         "Symplectic Euler method for separable problems: positions first, then momenta.",
         _GEOMETRIC,
     ),
-    _sde(
-        diffrax.EulerHeun,
-        "stratonovich",
-        _HEUN_STRONG,
-        _WEAK_1,
-        "Euler's method in the drift, Heun's in the noise.",
-        _BURRAGE,
-        unbiased_area=True,
-    ),
-    _sde(
+    _heun(diffrax.EulerHeun, _WEAK_1, "Euler's method in the drift, Heun's in the noise.", _BURRAGE),
+    SolverInfo(
         diffrax.ItoMilstein,
-        "ito",
-        Orders(1.0, 1.0),
-        Orders(1.0, 1.0),
         "Milstein's method for Itô problems with commutative noise.",
         _MILSTEIN,
+        calculus="ito",
+        strong=_COMMUTATIVE_1,
+        weak=_COMMUTATIVE_1,
         reads_slopes=True,
+        # diffrax's own step forms the tensor of all derivatives, and makes float64 of float32.
+        steps_as=Milstein,
     ),
     _sde(
         diffrax.StratonovichMilstein,
-        "stratonovich",
-        Orders(1.0, 1.0),
-        Orders(1.0, 1.0),
+        _COMMUTATIVE_1,
+        _COMMUTATIVE_1,
         "Milstein's method for Stratonovich problems with commutative noise.",
         _MILSTEIN,
         reads_slopes=True,
     ),
     _sde(
         diffrax.SEA,
-        "stratonovich",
         Orders(1.0),
         Orders(1.0),
         "Shifted Euler method for additive noise, one drift evaluation a step.",
@@ -195,7 +188,6 @@ DIFFRAX_SOLVERS: tuple[SolverInfo, ...] = (
     ),
     _sde(
         diffrax.SRA1,
-        "stratonovich",
         Orders(1.5),
         Orders(2.0),
         "Rößler's stochastic Runge–Kutta method for additive noise, two drift evaluations a step.",
@@ -203,7 +195,6 @@ DIFFRAX_SOLVERS: tuple[SolverInfo, ...] = (
     ),
     _sde(
         diffrax.ShARK,
-        "stratonovich",
         Orders(1.5),
         Orders(2.0),
         "Shifted Runge–Kutta method for additive noise, two drift evaluations a step; the usual choice.",
@@ -211,7 +202,6 @@ DIFFRAX_SOLVERS: tuple[SolverInfo, ...] = (
     ),
     _sde(
         diffrax.GeneralShARK,
-        "stratonovich",
         Orders(1.5, 1.0, 0.5),
         _WEAK_2_ADDITIVE,
         "Shifted Runge–Kutta method for any noise, two drift and three noise evaluations a step.",
@@ -220,7 +210,6 @@ DIFFRAX_SOLVERS: tuple[SolverInfo, ...] = (
     ),
     _sde(
         diffrax.SlowRK,
-        "stratonovich",
         Orders(1.5, 1.5, 0.5),
         Orders(2.0, 2.0, 1.0),
         "Splitting Runge–Kutta method of high order for commutative noise, two drift and five noise "
@@ -229,38 +218,25 @@ DIFFRAX_SOLVERS: tuple[SolverInfo, ...] = (
     ),
     _sde(
         diffrax.SPaRK,
-        "stratonovich",
         Orders(1.5, 1.0, 0.5),
         _WEAK_2_ADDITIVE,
         "Splitting-path Runge–Kutta method for any noise, three drift and noise evaluations a step.",
         _SPARK,
         unbiased_area=True,
     ),
-    _sde(
+    _shifted(
         diffrax.ALIGN,
-        "stratonovich",
-        Orders(2.0),
         Orders(2.0),
         "Interpolated-gradient method for underdamped Langevin problems, one gradient a step.",
-        _SHIFTED,
-        langevin=True,
     ),
-    _sde(
+    _shifted(
         diffrax.ShOULD,
-        "stratonovich",
-        Orders(3.0),
         Orders(3.0),
         "Shifted-ODE Runge–Kutta method for underdamped Langevin problems, two gradients a step.",
-        _SHIFTED,
-        langevin=True,
     ),
-    _sde(
+    _shifted(
         diffrax.QUICSORT,
-        "stratonovich",
-        Orders(3.0),
         Orders(3.0),
         "Contractive shifted-ODE method for underdamped Langevin problems, two gradients a step.",
-        _SHIFTED,
-        langevin=True,
     ),
 )

@@ -14,22 +14,30 @@ from simkit_solvers.methods.step_types import Flag, Step, Terms, Time
 from simkit_solvers.problems.terms import NoiseTerm
 
 
-class AbstractOneStep(diffrax.AbstractSolver):
-    """A one-step method on a drift and a noise term; without memory, and linear in between.
+class AbstractMemoryless(diffrax.AbstractSolver):
+    """A solver that carries nothing from step to step."""
+
+    term_structure: ClassVar = diffrax.AbstractTerm
+
+    def init(self, terms: Terms, t0: Time, t1: Time, y0: PyTree, args: PyTree) -> PyTree:
+        return None
+
+    def func(self, terms: Terms, t0: Time, y0: PyTree, args: PyTree) -> PyTree:
+        return terms.vf(t0, y0, args)
+
+
+class AbstractOneStep(AbstractMemoryless):
+    """A one-step method on a drift and a noise term, linear between the ends of a step.
 
     `areas` counts the Lévy areas that a step uses in addition to the increments: none, H, or H and K.
     """
 
-    term_structure: ClassVar = diffrax.AbstractTerm
     interpolation_cls: ClassVar = diffrax.LocalLinearInterpolation
     areas: ClassVar[int] = 0
 
     @abc.abstractmethod
     def advance(self, terms: Terms, t0: Time, t1: Time, y0: PyTree, args: PyTree) -> Any:
         """The state at `t1` from that at `t0`."""
-
-    def init(self, terms: Terms, t0: Time, t1: Time, y0: PyTree, args: PyTree) -> PyTree:
-        return None
 
     def step(
         self,
@@ -44,8 +52,34 @@ class AbstractOneStep(diffrax.AbstractSolver):
         y1 = self.advance(terms, t0, t1, y0, args)
         return y1, None, {"y0": y0, "y1": y1}, None, diffrax.RESULTS.successful
 
-    def func(self, terms: Terms, t0: Time, y0: PyTree, args: PyTree) -> PyTree:
-        return terms.vf(t0, y0, args)
+
+class AbstractCarryingStep(diffrax.AbstractSolver):
+    """The same for a method that carries something from step to step, of which `init` gives the beginning."""
+
+    interpolation_cls: ClassVar = diffrax.LocalLinearInterpolation
+
+    @abc.abstractmethod
+    def advance_with(
+        self, terms: Terms, t0: Time, t1: Time, y0: PyTree, args: PyTree, carried: PyTree
+    ) -> tuple[Any, Any]:
+        """The state at `t1` from that at `t0`, and what is carried on from there."""
+
+    def step(
+        self,
+        terms: Terms,
+        t0: Time,
+        t1: Time,
+        y0: PyTree,
+        args: PyTree,
+        solver_state: PyTree,
+        made_jump: Flag,
+    ) -> Step:
+        if made_jump is not False:
+            solver_state = jax.lax.cond(
+                made_jump, lambda: self.init(terms, t0, t1, y0, args), lambda: solver_state
+            )
+        y1, carried = self.advance_with(terms, t0, t1, y0, args, solver_state)
+        return y1, None, {"y0": y0, "y1": y1}, carried, diffrax.RESULTS.successful
 
 
 def components(control: PyTree) -> tuple[list, Callable[[Sequence], Any]]:

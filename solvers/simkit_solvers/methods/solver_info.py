@@ -2,10 +2,13 @@
 
 import dataclasses
 import inspect
+import re
 from typing import Any, Literal, NamedTuple
 
 import diffrax
 
+from simkit_solvers.methods.jump.jump_method import AbstractJumpMethod
+from simkit_solvers.methods.model_solver import AbstractModelSolver
 from simkit_solvers.methods.ode.rosenbrock import AbstractRosenbrock
 from simkit_solvers.problems.problem import Calculus, NoiseKind
 
@@ -55,57 +58,96 @@ class Orders(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class SolverInfo:
-    """One solver: its problems, orders and reference.
+    """One solver: its class, its orders and what is special about it.
 
-    `strong` and `weak` are its orders on stochastic problems, `order` that on ordinary ones; `calculus` is
-    the integral that it converges to. `cls` is a diffrax solver, of problem `jump` an `AbstractJumpMethod`.
-    Problem `model` is for particular stochastic models and `cls` an `AbstractModelSolver`: one that is
-    `exact`, which means that the ends of steps have the law of the process, or that has a weak order.
-    `langevin` solvers take an `AbstractUnderdampedLangevin` only, `overdamped` ones a force and its noise.
-    `unbiased_area` says that what a step leaves out of the second order on general noise, the Lévy area minus
-    its mean given the normals that the step reads, is zero on average. `carries` says that a step depends on
-    earlier ones by more than the state, `reads_slopes` that it reads derivatives of the noise, `one_to_one`
-    that given the state before a step, its end is a smooth invertible function of as many normals. `switches`
-    says how a step changes at once as a parameter moves and the random numbers stay; `leaps` is of a method
-    for jumps that takes many events at once.
-    Raises `ValueError` where a kind of problem lacks what it needs: `order` an ordinary one, `calculus`,
-    `strong` and `weak` a stochastic one, `exact` or `weak` a model.
+    `cls` is a diffrax solver or an `AbstractJumpMethod`. `order` is its order on ordinary problems, `strong`
+    and `weak` are those on stochastic ones, where `calculus` is the integral that it converges to. An
+    `AbstractModelSolver` has a weak order, or is `exact`: the states at the ends of its steps have the
+    distribution of the process. `reference` is that in the docstring of the class unless given.
+
+    - `langevin` solvers take an `AbstractUnderdampedLangevin` only, `overdamped` ones a force and its noise.
+    - `carries`: a step depends on earlier ones by more than the state.
+    - `reversible`: a step back undoes a step, of one that splits the state in halves on a Hamiltonian system.
+    - `compensable`: it sees a problem through drift and noise alone, so that it can integrate the difference
+      from the beginning of a step; float32 needs that where steps are many.
+    - `interpolates`: its dense output is of the method's order or one less. Others step to each saved time.
+    - `long`: one step takes long to compile, so that it is not unrolled.
+    - `unbiased_area`: what a step leaves out of the second order on general noise, the Lévy area minus its
+      mean given the normals that the step reads, is zero on average.
+    - `reads_slopes`: it reads derivatives of the noise.
+    - `one_to_one`: given the state before a step, its end is a smooth invertible function of as many normals.
+    - `switches`: how a step changes at once as a parameter moves and the random numbers stay.
+    - `leaps`: a jump method that takes many events at once.
+    - `steps_as`: another class whose step the loops take in its place.
+
+    Raises `ValueError` for a record without orders, or with some of what a stochastic problem needs.
     """
 
-    name: str
     cls: type[Any]
-    problem: tuple[ProblemKind, ...]
     summary: str
-    reference: str
+    reference: str = ""
     calculus: Calculus | None = None
     strong: Orders | None = None
     weak: Orders | None = None
     order: int | None = None
     langevin: bool = False
     overdamped: bool = False
-    unbiased_area: bool = False
     carries: bool = False
+    reversible: bool = False
+    compensable: bool = True
+    interpolates: bool = False
+    long: bool = False
+    unbiased_area: bool = False
     reads_slopes: bool = False
     one_to_one: bool = False
     switches: str = ""
     leaps: bool = False
     exact: bool = False
-    origin: Literal["simkit", "diffrax"] = "diffrax"
+    steps_as: type[Any] | None = None
 
     def __post_init__(self):
-        needed = {"ode": ("order",), "sde": ("calculus", "strong", "weak"), "jump": ()}
-        needed["model"] = () if self.exact else ("weak",)
+        if not self.reference:
+            text = re.search(r"References?: (.+?)\.?\s*(?:\n\n|\Z)", self.cls.__doc__ or "", flags=re.DOTALL)
+            object.__setattr__(self, "reference", " ".join(text[1].split()) if text else "")
+        if not self.problem:
+            raise ValueError(f"SolverInfo of {self.name}: give its order, or calculus, strong and weak")
+        needed = {"sde": ("calculus", "strong", "weak"), "model": () if self.exact else ("weak",)}
         for kind in self.problem:
-            missing = [name for name in needed[kind] if getattr(self, name) is None]
+            missing = [name for name in needed.get(kind, ()) if getattr(self, name) is None]
             if missing:
                 raise ValueError(
                     f"SolverInfo of {self.name}: problem {kind!r} needs {', '.join(missing)} too"
                 )
 
     @property
+    def name(self) -> str:
+        """That of the class."""
+        return self.cls.__name__
+
+    @property
+    def problem(self) -> tuple[ProblemKind, ...]:
+        """The kinds of problem that it takes; `model` stands for particular stochastic models."""
+        if issubclass(self.cls, AbstractJumpMethod):
+            return ("jump",)
+        if issubclass(self.cls, AbstractModelSolver):
+            return ("model",)
+        stochastic = any(each is not None for each in (self.calculus, self.strong, self.weak))
+        return (*(("ode",) if self.order is not None else ()), *(("sde",) if stochastic else ()))
+
+    @property
+    def origin(self) -> str:
+        """Whose it is."""
+        return "diffrax" if self.cls.__module__.partition(".")[0] == "diffrax" else "simkit"
+
+    @property
     def stiff(self) -> bool:
         """Whether its steps solve systems of equations, for stiff problems."""
         return issubclass(self.cls, diffrax.AbstractImplicitSolver | AbstractRosenbrock)
+
+    @property
+    def unrolled(self) -> bool:
+        """Whether several steps in a row are worth compiling as one: not where one takes long to compile."""
+        return not (self.long or self.stiff or "model" in self.problem)
 
     @property
     def noise_kinds(self) -> tuple[NoiseKind, ...]:
@@ -144,11 +186,11 @@ class SolverInfo:
     @property
     def options(self) -> dict[str, int | float | None]:
         """What can be set, with the default; `None` where the default depends on the precision."""
-        found: dict[str, int | float | None] = {
+        options: dict[str, int | float | None] = {
             name: p.default
             for name, p in inspect.signature(self.cls).parameters.items()
             if isinstance(p.default, int | float)
         }
         if issubclass(self.cls, diffrax.AbstractImplicitSolver):
-            found |= {"root_find_max_steps": ROOT_FIND_MAX_STEPS, "rtol": None, "atol": None}
-        return found
+            options |= {"root_find_max_steps": ROOT_FIND_MAX_STEPS, "rtol": None, "atol": None}
+        return options

@@ -18,6 +18,10 @@ from simkit_solvers.problems.langevin import AbstractUnderdampedLangevin
 from simkit_solvers.problems.problem import AbstractODE, AbstractSDE
 from simkit_solvers.random.noise import H_SCALE, K_SCALE, Draw
 
+LANGEVIN_TERMS = diffrax.MultiTerm[
+    tuple[diffrax.UnderdampedLangevinDriftTerm, diffrax.UnderdampedLangevinDiffusionTerm]
+]
+
 
 class DriftTerm(diffrax.AbstractTerm):
     """$f(start + t, y)\\,dt$."""
@@ -82,9 +86,8 @@ class ZeroTerm(diffrax.AbstractTerm):
 
 def ordinary_terms(solver: diffrax.AbstractSolver, drift: DriftTerm) -> diffrax.AbstractTerm:
     """An ordinary problem as its solver takes it: implicit–explicit ones take two terms, the first zero."""
-    if isinstance(solver, diffrax.KenCarp3 | diffrax.KenCarp4 | diffrax.KenCarp5 | diffrax.Sil3):
-        return diffrax.MultiTerm(ZeroTerm(), drift)
-    return drift
+    two = diffrax.MultiTerm[tuple[diffrax.AbstractTerm, diffrax.AbstractTerm]]
+    return diffrax.MultiTerm(ZeroTerm(), drift) if solver.term_structure == two else drift
 
 
 class HalfTerm(diffrax.AbstractTerm):
@@ -173,6 +176,11 @@ def brownian_increment(problem: AbstractSDE, dt: jax.Array, draw: Draw) -> diffr
 def takes_halves(solver: diffrax.AbstractSolver | type[diffrax.AbstractSolver]) -> bool:
     """Whether a solver splits the state in halves and takes a term for each, as its `term_structure` says."""
     return solver.term_structure == (diffrax.AbstractTerm, diffrax.AbstractTerm)
+
+
+def takes_langevin(solver: diffrax.AbstractSolver) -> bool:
+    """Whether a solver takes the terms of an underdamped Langevin problem and no others."""
+    return solver.term_structure == LANGEVIN_TERMS
 
 
 def is_separable(problem: AbstractODE, t: Scalar, y: PyTree) -> bool:

@@ -46,11 +46,6 @@ def _wound(jumps, j, count):
 
 
 COMMON_REACTION_PATHS = SolverInfo(
-    name="CommonReactionPaths",
-    cls=CommonReactionPaths,
-    problem=("jump",),
-    summary="Next reaction method with a noise for each reaction, for differences between runs.",
-    reference="Rathinam, Sheppard & Khammash (2010), Efficient computation of parameter sensitivities of "
-    "discrete stochastic chemical reaction networks, doi:10.1063/1.3280166",
-    origin="simkit",
+    CommonReactionPaths,
+    "Next reaction method with a noise for each reaction, for differences between runs.",
 )

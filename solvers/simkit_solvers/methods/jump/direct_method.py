@@ -62,11 +62,6 @@ def first_above(level: jax.Array, sums: Sequence) -> jax.Array:
 
 
 DIRECT_METHOD = SolverInfo(
-    name="DirectMethod",
-    cls=DirectMethod,
-    problem=("jump",),
-    summary="Gillespie's direct method: every event of a reaction network, exactly.",
-    reference="Gillespie (1977), Exact stochastic simulation of coupled chemical reactions, "
-    "doi:10.1021/j100540a008",
-    origin="simkit",
+    DirectMethod,
+    "Gillespie's direct method: every event of a reaction network, exactly.",
 )

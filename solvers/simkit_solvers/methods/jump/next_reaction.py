@@ -35,11 +35,6 @@ class NextReaction(AbstractClockMethod):
 
 
 NEXT_REACTION = SolverInfo(
-    name="NextReaction",
-    cls=NextReaction,
-    problem=("jump",),
-    summary="Modified next reaction method: every event of a reaction network, exactly, by clocks.",
-    reference="Anderson (2007), A modified next reaction method for simulating chemical systems with time "
-    "dependent propensities and delays, doi:10.1063/1.2799998",
-    origin="simkit",
+    NextReaction,
+    "Modified next reaction method: every event of a reaction network, exactly, by clocks.",
 )

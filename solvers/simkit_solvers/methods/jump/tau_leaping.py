@@ -276,12 +276,7 @@ def _bits(time):
 
 
 TAU_LEAPING = SolverInfo(
-    name="TauLeaping",
-    cls=TauLeaping,
-    problem=("jump",),
-    summary="Tau-leaping: many events of a reaction network at once, where they change little.",
-    reference="Cao, Gillespie & Petzold (2006), Efficient step size selection for the tau-leaping simulation "
-    "method, doi:10.1063/1.2159468",
+    TauLeaping,
+    "Tau-leaping: many events of a reaction network at once, where they change little.",
     leaps=True,
-    origin="simkit",
 )

@@ -7,11 +7,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import PyTree
 
+from simkit_solvers.methods.one_step import AbstractCarryingStep
 from simkit_solvers.methods.solver_info import Orders, SolverInfo
-from simkit_solvers.methods.step_types import Flag, Step, Terms, Time
+from simkit_solvers.methods.step_types import Terms, Time
+from simkit_solvers.problems.terms import LANGEVIN_TERMS
 
 
-class BAOAB(diffrax.AbstractItoSolver):
+class BAOAB(AbstractCarryingStep, diffrax.AbstractItoSolver):
     r"""BAOAB splitting for underdamped Langevin problems, with $R = \Delta W/\sqrt h$ standard normal:
 
     $$p' = p - \tfrac h2 u\nabla f(q),\quad q' = q + \tfrac h2 p',\quad
@@ -26,37 +28,17 @@ class BAOAB(diffrax.AbstractItoSolver):
     molecular sampling, doi:10.1093/amrx/abs010.
     """
 
-    term_structure: ClassVar = diffrax.MultiTerm[
-        tuple[diffrax.UnderdampedLangevinDriftTerm, diffrax.UnderdampedLangevinDiffusionTerm]
-    ]
-    interpolation_cls: ClassVar = diffrax.LocalLinearInterpolation
-
-    def order(self, terms):
-        return 2
-
-    def strong_order(self, terms):
-        return 1
+    term_structure: ClassVar = LANGEVIN_TERMS
 
     def init(self, terms: Terms, t0: Time, t1: Time, y0: PyTree, args: PyTree) -> PyTree:
         return _force_and_friction(terms.terms[0], t0, y0, args)[0]
 
-    def step(
-        self,
-        terms: Terms,
-        t0: Time,
-        t1: Time,
-        y0: PyTree,
-        args: PyTree,
-        solver_state: PyTree,
-        made_jump: Flag,
-    ) -> Step:
+    def advance_with(
+        self, terms: Terms, t0: Time, t1: Time, y0: PyTree, args: PyTree, carried: PyTree
+    ) -> tuple[PyTree, PyTree]:
         drift, diffusion = terms.terms
         h = drift.contr(t0, t1)
-        (q, p), push = y0, solver_state
-        if made_jump is not False:
-            push = jax.lax.cond(
-                made_jump, lambda: _force_and_friction(drift, t0, y0, args)[0], lambda: solver_state
-            )
+        (q, p), push = y0, carried
         _, friction = _force_and_friction(drift, t0, y0, args)
         _, kick = diffusion.vf_prod(t0, y0, args, diffusion.contr(t0, t1))
         p = jax.tree.map(lambda v, f: v + 0.5 * h * f, p, push)
@@ -71,7 +53,7 @@ class BAOAB(diffrax.AbstractItoSolver):
         q = jax.tree.map(lambda x, v: x + 0.5 * h * v, q, p)
         push, _ = _force_and_friction(drift, t1, (q, p), args)
         p = jax.tree.map(lambda v, f: v + 0.5 * h * f, p, push)
-        return (q, p), None, {"y0": y0, "y1": (q, p)}, push, diffrax.RESULTS.successful
+        return (q, p), push
 
     def func(self, terms: Terms, t0: Time, y0: PyTree, args: PyTree) -> PyTree:
         return terms.vf(t0, y0, args)
@@ -90,17 +72,12 @@ def _force_and_friction(drift, t, y, args):
 
 
 BAOAB_INFO = SolverInfo(
-    name="BAOAB",
-    cls=BAOAB,
-    problem=("sde",),
-    summary="Leapfrog with an exact Ornstein–Uhlenbeck step inside, for underdamped Langevin problems, one "
+    BAOAB,
+    "Leapfrog with an exact Ornstein–Uhlenbeck step inside, for underdamped Langevin problems, one "
     "gradient a step.",
-    reference="Leimkuhler & Matthews (2013), Rational construction of stochastic numerical methods for "
-    "molecular sampling, doi:10.1093/amrx/abs010",
     calculus="any",
     strong=Orders(1.0),
     weak=Orders(2.0),
     langevin=True,
     one_to_one=True,
-    origin="simkit",
 )

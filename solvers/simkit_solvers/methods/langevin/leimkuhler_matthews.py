@@ -7,11 +7,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import PyTree
 
+from simkit_solvers.methods.one_step import AbstractCarryingStep
 from simkit_solvers.methods.solver_info import Orders, SolverInfo
-from simkit_solvers.methods.step_types import Flag, Step, Terms, Time
+from simkit_solvers.methods.step_types import Terms, Time
 
 
-class LeimkuhlerMatthews(diffrax.AbstractItoSolver):
+class LeimkuhlerMatthews(AbstractCarryingStep, diffrax.AbstractItoSolver):
     r"""Leimkuhler–Matthews method, the limit of BAOAB for strong friction, for additive noise:
 
     $$y_{n+1} = y_n + f(t_n, y_n)\,h + \tfrac12 (g\,\Delta W_{n-1} + g\,\Delta W_n).$$
@@ -27,49 +28,29 @@ class LeimkuhlerMatthews(diffrax.AbstractItoSolver):
     """
 
     term_structure: ClassVar = diffrax.MultiTerm[tuple[diffrax.AbstractTerm, diffrax.AbstractTerm]]
-    interpolation_cls: ClassVar = diffrax.LocalLinearInterpolation
-
-    def order(self, terms):
-        return 1
-
-    def strong_order(self, terms):
-        return 0.5
 
     def init(self, terms: Terms, t0: Time, t1: Time, y0: PyTree, args: PyTree) -> PyTree:
         return jax.tree.map(jnp.zeros_like, y0)
 
-    def step(
-        self,
-        terms: Terms,
-        t0: Time,
-        t1: Time,
-        y0: PyTree,
-        args: PyTree,
-        solver_state: PyTree,
-        made_jump: Flag,
-    ) -> Step:
+    def advance_with(
+        self, terms: Terms, t0: Time, t1: Time, y0: PyTree, args: PyTree, carried: PyTree
+    ) -> tuple[PyTree, PyTree]:
         drift, noise = terms.terms
         change = drift.vf_prod(t0, y0, args, drift.contr(t0, t1))
         spread = noise.vf_prod(t0, y0, args, noise.contr(t0, t1))
-        y1 = jax.tree.map(lambda y, f, a, b: y + f + 0.5 * (a + b), y0, change, solver_state, spread)
-        return y1, None, {"y0": y0, "y1": y1}, spread, diffrax.RESULTS.successful
+        return jax.tree.map(lambda y, f, a, b: y + f + 0.5 * (a + b), y0, change, carried, spread), spread
 
     def func(self, terms: Terms, t0: Time, y0: PyTree, args: PyTree) -> PyTree:
         return terms.vf(t0, y0, args)
 
 
 LEIMKUHLER_MATTHEWS = SolverInfo(
-    name="LeimkuhlerMatthews",
-    cls=LeimkuhlerMatthews,
-    problem=("sde",),
-    summary="Euler's method with the mean of two successive noises, second order in the stationary averages "
+    LeimkuhlerMatthews,
+    "Euler's method with the mean of two successive noises, second order in the stationary averages "
     "of overdamped Langevin problems.",
-    reference="Leimkuhler & Matthews (2013), Rational construction of stochastic numerical methods for "
-    "molecular sampling, doi:10.1093/amrx/abs010",
     calculus="any",
     strong=Orders(0.5),
     weak=Orders(1.0),
     carries=True,
     overdamped=True,
-    origin="simkit",
 )

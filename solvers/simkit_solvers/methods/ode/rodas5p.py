@@ -132,12 +132,7 @@ class Rodas5P(AbstractRosenbrock):
 
 
 RODAS5P = SolverInfo(
-    name="Rodas5P",
-    cls=Rodas5P,
-    problem=("ode",),
-    summary="Rosenbrock method of order 5 for stiff problems: no iteration, one factorisation a step.",
-    reference="Steinebach (2023), Construction of Rosenbrock–Wanner method Rodas5P and numerical benchmarks "
-    "within the Julia Differential Equations package, doi:10.1007/s10543-023-00967-x",
+    Rodas5P,
+    "Rosenbrock method of order 5 for stiff problems: no iteration, one factorisation a step.",
     order=5,
-    origin="simkit",
 )

@@ -10,6 +10,7 @@ import lineax as lx
 from jax.flatten_util import ravel_pytree
 from jaxtyping import PyTree
 
+from simkit_solvers.methods.one_step import AbstractMemoryless
 from simkit_solvers.methods.step_types import Flag, Step, Terms, Time
 from simkit_solvers.numerics.elimination import factorise, inverse, solve
 
@@ -64,7 +65,7 @@ class RosenbrockInterpolation(diffrax.AbstractLocalInterpolation):
         return jax.tree.map(at, self.y0, self.y1, *self.D)
 
 
-class AbstractRosenbrock(diffrax.AbstractAdaptiveSolver):
+class AbstractRosenbrock(AbstractMemoryless, diffrax.AbstractAdaptiveSolver):
     """A Rosenbrock method, which is its tableau and nothing else.
 
     Takes one term with an ordinary control, such as `diffrax.ODETerm`, which it differentiates by the state
@@ -74,13 +75,9 @@ class AbstractRosenbrock(diffrax.AbstractAdaptiveSolver):
     on which an adaptive step is tried again shorter, and values that are not finite.
     """
 
-    term_structure: ClassVar = diffrax.AbstractTerm
     interpolation_cls: ClassVar = RosenbrockInterpolation
 
     tableau: eqx.AbstractClassVar[RosenbrockTableau]
-
-    def init(self, terms: Terms, t0: Time, t1: Time, y0: PyTree, args: PyTree) -> PyTree:
-        return None
 
     def step(
         self,
@@ -111,9 +108,6 @@ class AbstractRosenbrock(diffrax.AbstractAdaptiveSolver):
         error = jax.tree.map(lambda x: jnp.where(finite, x, jnp.inf), error)
         y1, error, *D = (together(y) for y in (y1, error, *(_sum(row, u) for row in self.tableau.d)))
         return y1, error, {"y0": y0, "y1": y1, "D": tuple(D)}, None, diffrax.RESULTS.successful
-
-    def func(self, terms: Terms, t0: Time, y0: PyTree, args: PyTree) -> PyTree:
-        return terms.vf(t0, y0, args)
 
 
 def _as_vector(y):

@@ -43,11 +43,7 @@ class Rosenbrock23(AbstractRosenbrock):
 
 
 ROSENBROCK23 = SolverInfo(
-    name="Rosenbrock23",
-    cls=Rosenbrock23,
-    problem=("ode",),
-    summary="Rosenbrock method of order 2 for stiff problems and low accuracy, as in MATLAB's ode23s.",
-    reference="Shampine & Reichelt (1997), The MATLAB ODE suite, doi:10.1137/S1064827594276424",
+    Rosenbrock23,
+    "Rosenbrock method of order 2 for stiff problems and low accuracy, as in MATLAB's ode23s.",
     order=2,
-    origin="simkit",
 )

@@ -13,17 +13,9 @@ import equinox as eqx
 import jax
 from jaxtyping import PyTree
 
+from simkit_solvers.methods.one_step import AbstractCarryingStep
 from simkit_solvers.methods.solver_info import SolverInfo
-from simkit_solvers.methods.step_types import Flag, Step, Terms, Time
-
-_VERLET = (
-    "Verlet (1967), Computer experiments on classical fluids I, doi:10.1103/PhysRev.159.98; "
-    "Hairer, Lubich & Wanner (2003), Geometric numerical integration illustrated by the Störmer–Verlet "
-    "method, doi:10.1017/S0962492902000144"
-)
-_YOSHIDA = (
-    "Yoshida (1990), Construction of higher order symplectic integrators, doi:10.1016/0375-9601(90)90092-3"
-)
+from simkit_solvers.methods.step_types import Terms, Time
 
 
 def _symmetric(*half: float) -> tuple[float, ...]:
@@ -31,7 +23,7 @@ def _symmetric(*half: float) -> tuple[float, ...]:
     return (*half, 1 - 2 * sum(half), *reversed(half))
 
 
-class AbstractLeapfrogComposition(diffrax.AbstractSolver):
+class AbstractLeapfrogComposition(AbstractCarryingStep):
     r"""For $w$ in the weights: $p \mathrel{+}= \tfrac12 w h f_p(q)$, $q \mathrel{+}= w h f_q(p)$,
     $p \mathrel{+}= \tfrac12 w h f_p(q)$, where neighbouring kicks of $p$ are one.
 
@@ -43,27 +35,16 @@ class AbstractLeapfrogComposition(diffrax.AbstractSolver):
     """
 
     term_structure: ClassVar = (diffrax.AbstractTerm, diffrax.AbstractTerm)
-    interpolation_cls: ClassVar = diffrax.LocalLinearInterpolation
     weights: eqx.AbstractClassVar[tuple[float, ...]]
 
     def init(self, terms: Terms, t0: Time, t1: Time, y0: PyTree, args: PyTree) -> PyTree:
         return terms[1].vf(t0, y0[0], args)
 
-    def step(
-        self,
-        terms: Terms,
-        t0: Time,
-        t1: Time,
-        y0: PyTree,
-        args: PyTree,
-        solver_state: PyTree,
-        made_jump: Flag,
-    ) -> Step:
+    def advance_with(
+        self, terms: Terms, t0: Time, t1: Time, y0: PyTree, args: PyTree, carried: PyTree
+    ) -> tuple[PyTree, PyTree]:
         drift, kick = terms
-        q, p = y0
-        push = solver_state
-        if made_jump is not False:
-            push = jax.lax.cond(made_jump, lambda: kick.vf(t0, q, args), lambda: solver_state)
+        (q, p), push = y0, carried
         whole_drift, whole_kick = drift.contr(t0, t1), kick.contr(t0, t1)
         reached_q, reached_p = 0.0, 0.0
         for before, w in itertools.pairwise((0.0, *self.weights)):
@@ -73,7 +54,7 @@ class AbstractLeapfrogComposition(diffrax.AbstractSolver):
             reached_q += w
             push = kick.vf(t0 + reached_q * (t1 - t0), q, args)
         p = _moved(p, kick.prod(push, _part(whole_kick, self.weights[-1] / 2)))
-        return (q, p), None, {"y0": y0, "y1": (q, p)}, push, diffrax.RESULTS.successful
+        return (q, p), push
 
     def func(self, terms: Terms, t0: Time, y0: PyTree, args: PyTree) -> PyTree:
         q, p = y0
@@ -96,9 +77,6 @@ class Leapfrog(AbstractLeapfrogComposition):
 
     weights = (1.0,)
 
-    def order(self, terms):
-        return 2
-
 
 class Yoshida4(AbstractLeapfrogComposition):
     r"""Yoshida's method of order 4, also called Forest–Ruth: $\Phi_{w h}\circ\Phi_{(1-2w)h}\circ\Phi_{w h}$,
@@ -113,9 +91,6 @@ class Yoshida4(AbstractLeapfrogComposition):
 
     weights = _symmetric(1 / (2 - 2 ** (1 / 3)))
 
-    def order(self, terms):
-        return 4
-
 
 class Yoshida6(AbstractLeapfrogComposition):
     r"""Yoshida's method of order 6, solution A: seven leapfrog steps $\Phi_{w_i h}$ with
@@ -129,9 +104,6 @@ class Yoshida6(AbstractLeapfrogComposition):
 
     weights = _symmetric(0.78451361047755726382, 0.23557321335935813368, -1.17767998417887100695)
 
-    def order(self, terms):
-        return 6
-
 
 def _part(control, weight: float):
     return jax.tree.map(lambda c: weight * c, control)
@@ -143,30 +115,21 @@ def _moved(y, change):
 
 SYMPLECTIC_SOLVERS: tuple[SolverInfo, ...] = (
     SolverInfo(
-        name="Leapfrog",
-        cls=Leapfrog,
-        problem=("ode",),
-        summary="Leapfrog or velocity Verlet for separable problems, symplectic, one force a step.",
-        reference=_VERLET,
+        Leapfrog,
+        "Leapfrog or velocity Verlet for separable problems, symplectic, one force a step.",
         order=2,
-        origin="simkit",
+        reversible=True,
     ),
     SolverInfo(
-        name="Yoshida4",
-        cls=Yoshida4,
-        problem=("ode",),
-        summary="Symplectic composition of order 4 for separable problems, three forces a step.",
-        reference=_YOSHIDA,
+        Yoshida4,
+        "Symplectic composition of order 4 for separable problems, three forces a step.",
         order=4,
-        origin="simkit",
+        reversible=True,
     ),
     SolverInfo(
-        name="Yoshida6",
-        cls=Yoshida6,
-        problem=("ode",),
-        summary="Symplectic composition of order 6 for separable problems, seven forces a step.",
-        reference=_YOSHIDA,
+        Yoshida6,
+        "Symplectic composition of order 6 for separable problems, seven forces a step.",
         order=6,
-        origin="simkit",
+        reversible=True,
     ),
 )

@@ -60,9 +60,6 @@ class AndersenQE(AbstractModelSolver):
     doi:10.21314/JCF.2008.189.
     """
 
-    def order(self, terms):
-        return 1
-
     def check(self, problem):
         if not isinstance(problem, AbstractSquareRootVariance):
             raise ValueError(
@@ -149,13 +146,9 @@ def _matched(coefficients: SquareRootCoefficients, h, v) -> _Matched:
 
 
 ANDERSEN_QE = SolverInfo(
-    name="AndersenQE",
-    cls=AndersenQE,
-    problem=("model",),
-    summary="Andersen's quadratic-exponential step for Heston, Bates and CIR, accurate with few steps.",
-    reference="Andersen (2008), Simple and efficient simulation of the Heston stochastic volatility model, "
-    "doi:10.21314/JCF.2008.189",
+    AndersenQE,
+    "Andersen's quadratic-exponential step for Heston, Bates and CIR, accurate with few steps.",
     weak=Orders(1.0, 1.0, 1.0),
     switches="goes over from one law to another",
-    origin="simkit",
+    compensable=False,
 )

@@ -8,14 +8,14 @@ import jax
 import optimistix as optx
 from jaxtyping import PyTree
 
-from simkit_solvers.methods.one_step import total
+from simkit_solvers.methods.one_step import AbstractMemoryless, total
 from simkit_solvers.methods.root_finder import no_finer_than
 from simkit_solvers.methods.sde.milstein import iterated
 from simkit_solvers.methods.solver_info import Orders, SolverInfo
 from simkit_solvers.methods.step_types import Flag, Step, Terms, Time
 
 
-class AbstractDriftImplicit(diffrax.AbstractImplicitSolver, diffrax.AbstractItoSolver):
+class AbstractDriftImplicit(AbstractMemoryless, diffrax.AbstractImplicitSolver, diffrax.AbstractItoSolver):
     r"""$y_{n+1} = y_n + f(t_{n+1}, y_{n+1})\,h + $ an explicit step of the noise.
 
     The equation for the change of the state is solved by `root_finder`; a step whose iteration does not
@@ -25,11 +25,7 @@ class AbstractDriftImplicit(diffrax.AbstractImplicitSolver, diffrax.AbstractItoS
     root_finder: optx.AbstractRootFinder = diffrax.with_stepsize_controller_tols(optx.Newton)()
     root_find_max_steps: int = 50
 
-    term_structure: ClassVar = diffrax.AbstractTerm
     interpolation_cls: ClassVar[Callable] = diffrax.LocalLinearInterpolation
-
-    def init(self, terms: Terms, t0: Time, t1: Time, y0: PyTree, args: PyTree) -> PyTree:
-        return None
 
     def explicit(self, noise, t0, t1, y0, args) -> list:
         """The parts of the step that come from the noise."""
@@ -59,9 +55,6 @@ class AbstractDriftImplicit(diffrax.AbstractImplicitSolver, diffrax.AbstractItoS
         y1 = total(moved, found.value)
         return y1, None, {"y0": y0, "y1": y1}, None, diffrax.RESULTS.promote(found.result)
 
-    def func(self, terms: Terms, t0: Time, y0: PyTree, args: PyTree) -> PyTree:
-        return terms.vf(t0, y0, args)
-
 
 class DriftImplicitEuler(AbstractDriftImplicit):
     r"""Drift-implicit Euler, $y_{n+1} = y_n + f(t_{n+1}, y_{n+1})\,h + g(t_n, y_n)\,\Delta W$, for stiff Itô
@@ -71,12 +64,6 @@ class DriftImplicitEuler(AbstractDriftImplicit):
     Reference: Kloeden & Platen (1992), Numerical Solution of Stochastic Differential Equations,
     doi:10.1007/978-3-662-12616-5, section 12.2.
     """
-
-    def order(self, terms):
-        return 1
-
-    def strong_order(self, terms):
-        return 0.5
 
 
 class ImplicitMilstein(AbstractDriftImplicit):
@@ -90,44 +77,25 @@ class ImplicitMilstein(AbstractDriftImplicit):
     doi:10.1007/978-3-662-12616-5, section 12.2.
     """
 
-    def order(self, terms):
-        return 1
-
-    def strong_order(self, terms):
-        return 1
-
     def explicit(self, noise, t0, t1, y0, args):
         dW = noise.contr(t0, t1)
         return [noise.vf_prod(t0, y0, args, dW), *iterated(noise, t0, t1, y0, args, dW)]
 
 
-_KLOEDEN = (
-    "Kloeden & Platen (1992), Numerical Solution of Stochastic Differential Equations, "
-    "doi:10.1007/978-3-662-12616-5, section 12.2"
-)
-
 DRIFT_IMPLICIT = (
     SolverInfo(
-        name="DriftImplicitEuler",
-        cls=DriftImplicitEuler,
-        problem=("sde",),
-        summary="Drift-implicit Euler method for stiff Itô problems with any noise.",
-        reference=_KLOEDEN,
+        DriftImplicitEuler,
+        "Drift-implicit Euler method for stiff Itô problems with any noise.",
         calculus="ito",
         strong=Orders(1.0, 0.5, 0.5),
         weak=Orders(1.0, 1.0, 1.0),
-        origin="simkit",
     ),
     SolverInfo(
-        name="ImplicitMilstein",
-        cls=ImplicitMilstein,
-        problem=("sde",),
-        summary="Drift-implicit Milstein method for stiff Itô problems with commutative noise.",
-        reference=_KLOEDEN,
+        ImplicitMilstein,
+        "Drift-implicit Milstein method for stiff Itô problems with commutative noise.",
         calculus="ito",
         strong=Orders(1.0, 1.0),
         weak=Orders(1.0, 1.0),
         reads_slopes=True,
-        origin="simkit",
     ),
 )

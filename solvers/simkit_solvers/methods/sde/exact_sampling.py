@@ -42,9 +42,6 @@ class ExactSampling(AbstractModelSolver):
 
     variates: ClassVar[bool] = True
 
-    def order(self, terms):
-        return None
-
     def check(self, problem):
         if not isinstance(problem, AbstractExactTransition):
             raise ValueError(
@@ -59,13 +56,9 @@ class ExactSampling(AbstractModelSolver):
 
 
 EXACT_SAMPLING = SolverInfo(
-    name="ExactSampling",
-    cls=ExactSampling,
-    problem=("model",),
-    summary="Draws from the transition law of models that know it: no step bias at any length of step.",
-    reference="Glasserman (2003), Monte Carlo Methods in Financial Engineering, "
-    "doi:10.1007/978-0-387-21617-1",
+    ExactSampling,
+    "Draws from the transition law of models that know it: no step bias at any length of step.",
     one_to_one=True,
     exact=True,
-    origin="simkit",
+    compensable=False,
 )

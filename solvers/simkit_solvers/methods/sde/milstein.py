@@ -26,12 +26,6 @@ class Milstein(AbstractOneStep, diffrax.AbstractItoSolver):
     doi:10.1007/978-3-662-12616-5, section 10.3.
     """
 
-    def order(self, terms):
-        return 1
-
-    def strong_order(self, terms):
-        return 1
-
     def advance(self, terms: Terms, t0: Time, t1: Time, y0: PyTree, args: PyTree) -> PyTree:
         drift, noise = terms.terms
         dW = noise.contr(t0, t1)
@@ -54,12 +48,6 @@ class DerivativeFreeMilstein(AbstractOneStep, diffrax.AbstractItoSolver):
     Reference: Kloeden & Platen (1992), Numerical Solution of Stochastic Differential Equations,
     doi:10.1007/978-3-662-12616-5, section 11.1.
     """
-
-    def order(self, terms):
-        return 1
-
-    def strong_order(self, terms):
-        return 1
 
     def advance(self, terms: Terms, t0: Time, t1: Time, y0: PyTree, args: PyTree) -> PyTree:
         drift, noise = terms.terms
@@ -85,28 +73,18 @@ def iterated(noise: diffrax.AbstractTerm, t0: Time, t1: Time, y0: PyTree, args: 
 
 
 MILSTEIN = SolverInfo(
-    name="Milstein",
-    cls=Milstein,
-    problem=("sde",),
-    summary="Milstein's method for Itô problems with commutative noise, derivatives of the noise by jvp.",
-    reference="Milstein (1975), Approximate integration of stochastic differential equations, "
-    "doi:10.1137/1119062",
+    Milstein,
+    "Milstein's method for Itô problems with commutative noise, derivatives of the noise by jvp.",
     calculus="ito",
     strong=_ORDERS,
     weak=_ORDERS,
     reads_slopes=True,
-    origin="simkit",
 )
 
 DERIVATIVE_FREE_MILSTEIN = SolverInfo(
-    name="DerivativeFreeMilstein",
-    cls=DerivativeFreeMilstein,
-    problem=("sde",),
-    summary="Platen's explicit scheme of order 1 for Itô problems with commutative noise, no derivatives.",
-    reference="Kloeden & Platen (1992), Numerical Solution of Stochastic Differential Equations, "
-    "doi:10.1007/978-3-662-12616-5, section 11.1",
+    DerivativeFreeMilstein,
+    "Platen's explicit scheme of order 1 for Itô problems with commutative noise, no derivatives.",
     calculus="ito",
     strong=_ORDERS,
     weak=_ORDERS,
-    origin="simkit",
 )

@@ -32,12 +32,6 @@ class PlatenWeak2(AbstractOneStep, diffrax.AbstractItoSolver):
 
     areas = 1
 
-    def order(self, terms):
-        return 2
-
-    def strong_order(self, terms):
-        return 0.5
-
     def advance(self, terms: Terms, t0: Time, t1: Time, y0: PyTree, args: PyTree) -> PyTree:
         drift, noise = terms.terms
         h, increment = drift.contr(t0, t1), noise.contr(t0, t1, use_levy=True)
@@ -73,15 +67,10 @@ class PlatenWeak2(AbstractOneStep, diffrax.AbstractItoSolver):
 
 
 PLATEN_WEAK_2 = SolverInfo(
-    name="PlatenWeak2",
-    cls=PlatenWeak2,
-    problem=("sde",),
-    summary="Platen's explicit scheme of weak order 2 for Itô problems with any noise, two drift and four "
+    PlatenWeak2,
+    "Platen's explicit scheme of weak order 2 for Itô problems with any noise, two drift and four "
     "noise evaluations per component a step.",
-    reference="Kloeden & Platen (1992), Numerical Solution of Stochastic Differential Equations, "
-    "doi:10.1007/978-3-662-12616-5, section 15.1",
     calculus="ito",
     strong=Orders(1.0, 1.0, 0.5),
     weak=Orders(2.0, 2.0, 2.0),
-    origin="simkit",
 )

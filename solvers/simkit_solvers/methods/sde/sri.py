@@ -47,12 +47,6 @@ class SRIW1(AbstractOneStep, diffrax.AbstractItoSolver):
 
     areas = 1
 
-    def order(self, terms):
-        return 2
-
-    def strong_order(self, terms):
-        return 1.5
-
     def advance(self, terms: Terms, t0: Time, t1: Time, y0: PyTree, args: PyTree) -> PyTree:
         drift, noise = terms.terms
         h, increment = drift.contr(t0, t1), noise.contr(t0, t1, use_levy=True)
@@ -86,15 +80,10 @@ class SRIW1(AbstractOneStep, diffrax.AbstractItoSolver):
 
 
 SRIW1_INFO = SolverInfo(
-    name="SRIW1",
-    cls=SRIW1,
-    problem=("sde",),
-    summary="Rößler's stochastic Runge–Kutta method for diagonal or scalar noise, two drift and four noise "
+    SRIW1,
+    "Rößler's stochastic Runge–Kutta method for diagonal or scalar noise, two drift and four noise "
     "evaluations a step.",
-    reference="Rößler (2010), Runge–Kutta methods for the strong approximation of solutions of stochastic "
-    "differential equations, doi:10.1137/09076636X",
     calculus="ito",
     strong=Orders(1.5, diagonal=1.5),
     weak=Orders(2.0, diagonal=1.5, scalar=2.0),
-    origin="simkit",
 )

@@ -20,12 +20,6 @@ class TamedEuler(AbstractOneStep, diffrax.AbstractItoSolver):
     SDEs with nonglobally Lipschitz continuous coefficients, doi:10.1214/11-AAP803.
     """
 
-    def order(self, terms):
-        return 1
-
-    def strong_order(self, terms):
-        return 0.5
-
     def advance(self, terms: Terms, t0: Time, t1: Time, y0: PyTree, args: PyTree) -> PyTree:
         drift, noise = terms.terms
         change = drift.vf_prod(t0, y0, args, drift.contr(t0, t1))
@@ -40,15 +34,10 @@ class TamedEuler(AbstractOneStep, diffrax.AbstractItoSolver):
 
 
 TAMED_EULER = SolverInfo(
-    name="TamedEuler",
-    cls=TamedEuler,
-    problem=("sde",),
-    summary="Tamed Euler method for Itô problems whose drift grows faster than linearly.",
-    reference="Hutzenthaler, Jentzen & Kloeden (2012), Strong convergence of an explicit numerical method "
-    "for SDEs with nonglobally Lipschitz continuous coefficients, doi:10.1214/11-AAP803",
+    TamedEuler,
+    "Tamed Euler method for Itô problems whose drift grows faster than linearly.",
     calculus="ito",
     strong=Orders(1.0, 0.5, 0.5),
     weak=Orders(1.0, 1.0, 1.0),
     one_to_one=True,
-    origin="simkit",
 )

@@ -1,0 +1,32 @@
+"""What a stepper is: it advances a problem by one step of the fixed grid."""
+
+import abc
+from typing import Any
+
+import equinox as eqx
+import jax
+from jaxtyping import PyTree
+
+from simkit_solvers.random.noise import Draw
+
+
+class AbstractStepper(eqx.Module):
+    """How a solver advances a problem by one step; `areas` counts the Lévy areas that it reads (H, then K).
+
+    `unrolled` is whether several steps in a row are worth compiling as one, `variates` whether it reads
+    random words as well as normals.
+    """
+
+    areas: eqx.AbstractVar[int]
+    unrolled: eqx.AbstractVar[bool]
+    variates: eqx.AbstractVar[bool]
+
+    @abc.abstractmethod
+    def init(self, problem: Any, t: jax.Array, dt: jax.Array, y: PyTree) -> Any:
+        """What the solver carries from step to step in addition to the state."""
+
+    @abc.abstractmethod
+    def step(
+        self, problem: Any, t: jax.Array, dt: jax.Array, y: PyTree, draw: Draw, state: PyTree
+    ) -> tuple[Any, Any]:
+        """The state and the solver's own state at the end of a step from `t`."""
