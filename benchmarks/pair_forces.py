@@ -17,7 +17,7 @@ import numpy as np
 from report import Finding, options, report
 from rounds import interleaved
 from scipy.spatial import cKDTree
-from simkit_physics.pair_forces import Given, PairSum, pair_energy
+from simkit_physics.pairs import Given, PairSum, pair_energy
 
 RULES, PROGRAM, DENSE = "rules", "the program's own", "a dense list"
 FORCES, HESSIAN = "forces", "Hessian times vector"

@@ -1,4 +1,4 @@
-"""Models: each a small class with its equation, units and reference. `MODELS` finds them by class name."""
+"""Models: each a small class with its equation, units and reference. `MODELS` holds them by class name."""
 
 import importlib
 from collections.abc import Mapping
@@ -44,6 +44,8 @@ from simkit_physics.nonlinear.kuramoto import Kuramoto as Kuramoto
 from simkit_physics.nonlinear.lorenz63 import Lorenz63 as Lorenz63
 from simkit_physics.nonlinear.lorenz96 import Lorenz96 as Lorenz96
 from simkit_physics.nonlinear.van_der_pol import VanDerPol as VanDerPol
+from simkit_physics.pairs import pair_energy as pair_energy
+from simkit_physics.pairs import pair_forces as pair_forces
 from simkit_physics.statistical.double_well import DoubleWell as DoubleWell
 from simkit_physics.statistical.double_well import DoubleWellLangevin as DoubleWellLangevin
 from simkit_physics.statistical.ornstein_uhlenbeck import OrnsteinUhlenbeck as OrnsteinUhlenbeck
@@ -61,11 +63,11 @@ def models_by_field(
     models: Mapping[str, type[AbstractODE]] = MODELS,
 ) -> dict[str, dict[str, type[AbstractODE]]]:
     """The models by the field that their folder is for, as its docstring names it; `your own` for others."""
-    found: dict[str, dict[str, type[AbstractODE]]] = {}
+    fields: dict[str, dict[str, type[AbstractODE]]] = {}
     for name, model in models.items():
         package, _, rest = model.__module__.partition(".")
         folder = rest.partition(".")[0]
         inside = package == __name__ and rest != folder
         text = importlib.import_module(f"{__name__}.{folder}").__doc__ if inside else "your own"
-        found.setdefault((text or folder).partition(":")[0], {})[name] = model
-    return found
+        fields.setdefault((text or folder).partition(":")[0], {})[name] = model
+    return fields

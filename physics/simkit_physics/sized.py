@@ -1,4 +1,4 @@
-"""Models of as many equal parts as asked for."""
+"""Models whose number of equal parts is chosen."""
 
 import abc
 import functools

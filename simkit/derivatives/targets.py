@@ -8,9 +8,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from simkit_solvers.problems.calendar import UnknownTimesError
 from simkit_solvers.problems.curve import Curve
 from simkit_solvers.problems.problem import parameters_of, variables_of
-from simkit_solvers.problems.schedule import UnknownTimesError, model_of
+from simkit_solvers.problems.schedule import model_of
 from simkit_solvers.random.noise import CounterNoise
 
 from simkit.ensemble.initial import numbers_of

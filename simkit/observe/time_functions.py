@@ -5,8 +5,9 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 from simkit_solvers.numerics.scalar import Scalar
+from simkit_solvers.problems.calendar import AbstractChange
 from simkit_solvers.problems.curve import AbstractTimeFunction
-from simkit_solvers.problems.schedule import AbstractChange, parameters_at
+from simkit_solvers.problems.schedule import parameters_at
 
 from simkit.expressions.expression import Expression
 

@@ -287,7 +287,7 @@ REFUSALS = [
     (
         "ExactSampling",
         General(),
-        "draws from the transition law of the model, and General gives none .*; take",
+        "draws from the transition distribution of the model, and General gives none .*; take",
     ),
     ("ExactSampling", Driven(), "is for stochastic problems, Driven is an ordinary one; take Tsit5"),
     (

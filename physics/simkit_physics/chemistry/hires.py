@@ -59,11 +59,11 @@ class HIRES(AbstractODE):
     example_time: ClassVar[dict[str, float]] = {"t1": 321.8122, "rtol": 1e-6, "atol": 1e-9}
     example_solver: ClassVar[str] = "Kvaerno5"
 
-    k1: Scalar = parameter("1/time", "rate of the turn to far-red by light", at_least=0)
-    k2: Scalar = parameter("1/time", "rate of the turn back by light", at_least=0)
+    k1: Scalar = parameter("1/time", "rate of conversion to far-red by light", at_least=0)
+    k2: Scalar = parameter("1/time", "rate of conversion back by light", at_least=0)
     k3: Scalar = parameter("1/time", "rate of binding to X", at_least=0)
-    k4: Scalar = parameter("1/time", "rate of the turn of X to X'", at_least=0)
-    k5: Scalar = parameter("1/time", "rate of the turn of X' to X", at_least=0)
+    k4: Scalar = parameter("1/time", "rate of conversion of X to X'", at_least=0)
+    k5: Scalar = parameter("1/time", "rate of conversion of X' to X", at_least=0)
     k6: Scalar = parameter("1/time", "rate of release from X", at_least=0)
     kp: Scalar = parameter("1/time", "rate of binding of the enzyme", at_least=0)
     km: Scalar = parameter("1/time", "rate of its release", at_least=0)

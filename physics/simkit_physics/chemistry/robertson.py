@@ -4,9 +4,9 @@ from simkit_solvers import AbstractODE, Quantity, Scalar, parameter
 
 
 class RobertsonState(NamedTuple):
-    y1: Annotated[Scalar, Quantity("1", "share of the reactant")]
-    y2: Annotated[Scalar, Quantity("1", "share of the intermediate")]
-    y3: Annotated[Scalar, Quantity("1", "share of the product")]
+    y1: Annotated[Scalar, Quantity("1", "fraction of the reactant")]
+    y2: Annotated[Scalar, Quantity("1", "fraction of the intermediate")]
+    y3: Annotated[Scalar, Quantity("1", "fraction of the product")]
 
 
 class Robertson(AbstractODE):

@@ -97,9 +97,9 @@ class Bates(AbstractJumpDiffusion, AbstractExactMoments, AbstractSquareRootVaria
         return BatesState(S=y0.S * jnp.exp(self.mu * t), v=self.between_jumps(t).exact_mean(t, y0).v)
 
     def exact_variance(self, t, y0):
-        apart = self.between_jumps(t)
+        diffusion = self.between_jumps(t)
         jumps = self.lam * self.marks(t).squared_return() * t
-        spread = apart.log_second_moment(t, y0.v) + jumps
+        spread = diffusion.log_second_moment(t, y0.v) + jumps
         return BatesState(
-            S=y0.S**2 * jnp.exp(2 * self.mu * t) * jnp.expm1(spread), v=apart.exact_variance(t, y0).v
+            S=y0.S**2 * jnp.exp(2 * self.mu * t) * jnp.expm1(spread), v=diffusion.exact_variance(t, y0).v
         )

@@ -79,7 +79,7 @@ class CIR(AbstractSDE, AbstractExactMoments, AbstractExactTransition, AbstractSq
         c = jnp.where(moving, 0.25 * self.sigma**2 * span, 1.0)
         d = pull / c
 
-        # A chi-square variate with d - 1 degrees of freedom beside a normal, or one with d + 2N.
+        # A chi-square variate with d - 1 degrees of freedom plus a squared normal, or one with d + 2N.
         enough = d > 1
         root = sqrt_positive(kept) + 0.5 * self.sigma * jnp.sqrt(span / h) * dW.W
         half = jnp.where(enough, 0.0, jnp.minimum(0.5 * kept / c, LARGEST_MEAN))

@@ -121,12 +121,12 @@ class Heston(AbstractSDE, AbstractExactMoments, AbstractSquareRootVariance):
         total = jnp.where(tame, b + d, 1.0)
         q = t * mean_decay(2 * half) / total
         x = self.xi * self.xi * q
-        apart = t / total - q * _log1p_ratio(x)
+        split = t / total - q * _log1p_ratio(x)
         moving = self.xi > 1e-15
         xi = jnp.where(moving, self.xi, 1.0)
         growth = jnp.where(hyperbolic, half, 0.0)
         direct = jnp.where(moving, (b * t / 2 - growth - jnp.log(scaled)) / (xi * xi), 0.0)
-        level = 2 * self.kappa * self.theta * jnp.where(tame, apart, direct)
+        level = 2 * self.kappa * self.theta * jnp.where(tame, split, direct)
         return jnp.where(finite, level + slope * v0, jnp.inf)
 
 

@@ -78,13 +78,13 @@ class AbstractMultiAssetGBM(AbstractSDE, AbstractExactMoments, AbstractExactTran
         return self.State(*(mu * S for mu, S in zip(self._numbers("mu"), y, strict=True)))
 
     def noise(self, t, y, dW):
-        found = []
+        changes = []
         if len(y) > WRITTEN_OUT:  # or XLA draws each normal anew for each price that it moves
             dW = jax.lax.optimization_barrier(dW)
         for S, sigma, row in zip(y, self._numbers("sigma"), self._root(), strict=True):
             shock = sum((part * w for part, w in zip(row[1:], dW[1:], strict=False)), row[0] * dW[0])
-            found.append(sigma * S * shock)
-        return self.State(*found)
+            changes.append(sigma * S * shock)
+        return self.State(*changes)
 
     def transition(self, t, h, y, dW, words):
         shocks = self.noise(t, self.State(*(jnp.ones_like(S) for S in y)), dW)
@@ -121,8 +121,8 @@ class AbstractMultiAssetGBM(AbstractSDE, AbstractExactMoments, AbstractExactTran
             for j in range(1, i):
                 own, above = rows[j][j], rows[j]
                 rest = rhos[j, i] - sum(a * b for a, b in zip(row, above, strict=False))
-                apart = own > 0
-                row.append(jnp.where(apart, rest / jnp.where(apart, own, 1.0), 0.0))
+                independent = own > 0
+                row.append(jnp.where(independent, rest / jnp.where(independent, own, 1.0), 0.0))
             left = 1 - row[0] * row[0]
             for part in row[1:]:
                 left = left - part * part
@@ -131,7 +131,7 @@ class AbstractMultiAssetGBM(AbstractSDE, AbstractExactMoments, AbstractExactTran
 
 
 def _root_by_columns(rhos: dict[tuple[int, int], Scalar], size: int) -> list[list]:
-    """The same as a loop, of which the compiler sees one turn."""
+    """The same as a loop, of which the compiler sees one iteration."""
     numbers = jnp.stack([jnp.asarray(rho) for rho in rhos.values()])
     i, j = np.array(list(rhos)).T
     matrix = jnp.eye(size, dtype=numbers.dtype).at[i, j].set(numbers).at[j, i].set(numbers)

@@ -44,7 +44,7 @@ class Arenstorf(AbstractODE):
     }
     example_solver: ClassVar[str] = "Dopri8"
 
-    mu: Scalar = parameter("1", "share of the Moon in the mass of both", at_least=0, at_most=1)
+    mu: Scalar = parameter("1", "fraction of the total mass that is the Moon", at_least=0, at_most=1)
 
     def drift(self, t, y):
         rest = 1 - self.mu

@@ -74,12 +74,12 @@ def _lorentzian_quantiles(y) -> list:
     """Equally probable values of the Cauchy distribution, one for each phase in the state, in its layout."""
     sizes = [jnp.size(theta) for theta in y]
     values = [math.tan(math.pi * ((i + 0.5) / sum(sizes) - 0.5)) for i in range(sum(sizes))]
-    found, first = [], 0
+    parts, first = [], 0
     for theta, size in zip(y, sizes, strict=True):
         own = values[first : first + size]
-        found.append(jnp.asarray(own, theta.dtype).reshape(theta.shape) if jnp.shape(theta) else own[0])
+        parts.append(jnp.asarray(own, theta.dtype).reshape(theta.shape) if jnp.shape(theta) else own[0])
         first += size
-    return found
+    return parts
 
 
 class KuramotoState(NamedTuple):

@@ -14,8 +14,9 @@ from simkit_solvers.problems.problem import AbstractSDE
 from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
 from simkit_solvers.problems.schedule import as_solved, parameters_at, schedule_of, within
 from simkit_solvers.problems.terms import brownian_increment
+from simkit_solvers.random.draws import Draw
 from simkit_solvers.random.generator import seed_key
-from simkit_solvers.random.noise import CounterNoise, Draw
+from simkit_solvers.random.noise import CounterNoise
 
 from simkit.diagnostics.debugging.cause import bad_operation, bad_part
 from simkit.ensemble.failures import Failure, failure_of, replayed

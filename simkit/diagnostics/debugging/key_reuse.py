@@ -13,8 +13,9 @@ from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
 from simkit_solvers.problems.problem import AbstractSDE
 from simkit_solvers.problems.schedule import as_solved, within
 from simkit_solvers.random.brownian_tree import BrownianTree
+from simkit_solvers.random.draws import Draw
 from simkit_solvers.random.generator import seed_key
-from simkit_solvers.random.noise import AbstractNoise, CounterNoise, Draw, Purpose
+from simkit_solvers.random.noise import AbstractNoise, CounterNoise, Purpose
 
 from simkit.diagnostics.debugging.words import Word, draws, following
 from simkit.diagnostics.inspection.flat import Value, traced

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax
-from simkit_solvers.loops.blocks import method_of, turns_of
+from simkit_solvers.loops.blocks import blocks_per_row, method_of
 from simkit_solvers.problems.problem import AbstractSDE
 from simkit_solvers.random.generator import seed_key
 from simkit_solvers.random.noise import CounterNoise
@@ -122,7 +122,7 @@ def _counted(loop: Loop, grid, size: int) -> Loop:
     """The loop with how often it runs, which XLA does not know where the program is given the steps."""
     if not loop.steps or loop.trips is not None or grid.steps is None:
         return loop
-    return dataclasses.replace(loop, trips=turns_of(grid, size))
+    return dataclasses.replace(loop, trips=blocks_per_row(grid, size))
 
 
 def steps_of_a_turn(simulation: Simulation) -> int:

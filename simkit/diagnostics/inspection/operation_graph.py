@@ -12,8 +12,9 @@ from simkit_solvers.problems.calculus import in_calculus
 from simkit_solvers.problems.problem import AbstractSDE
 from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
 from simkit_solvers.problems.schedule import as_solved, within
+from simkit_solvers.random.draws import Draw
 from simkit_solvers.random.generator import Words
-from simkit_solvers.random.noise import Draw, Purpose, StepWords
+from simkit_solvers.random.noise import Purpose, StepWords
 
 from simkit.diagnostics.inspection.flat import Flat, Number, Operation, Value, traced
 from simkit.diagnostics.inspection.graph import Graph, Kind, Node

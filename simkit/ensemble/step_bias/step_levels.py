@@ -23,11 +23,12 @@ from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
 from simkit_solvers.grids.grid import Grid
 from simkit_solvers.loops.compensated import loses_float32
 from simkit_solvers.methods.registry import samples_exactly, weak_order
+from simkit_solvers.problems.calendar import Schedule
 from simkit_solvers.problems.curve import INSIDE
 from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
 from simkit_solvers.problems.observe import AbstractObserver
 from simkit_solvers.problems.problem import AbstractSDE
-from simkit_solvers.problems.schedule import Schedule, schedule_of
+from simkit_solvers.problems.schedule import schedule_of
 from simkit_solvers.random.generator import Words
 from simkit_solvers.random.noise import CoarsenedNoise, CounterNoise, HalvedNoise
 

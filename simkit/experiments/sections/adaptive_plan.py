@@ -8,9 +8,8 @@ import numpy as np
 from simkit_solvers.grids.adaptive_grid import MAX_STEPS, AdaptiveGrid, Tolerances
 from simkit_solvers.grids.grid import Grid
 from simkit_solvers.grids.jump_grid import JumpGrid
-from simkit_solvers.loops.adaptive import check_adaptive
-from simkit_solvers.loops.adaptive_sde import check_adaptive_sde
 from simkit_solvers.methods.registry import info_of
+from simkit_solvers.methods.solver_check import check_adaptive, check_adaptive_sde
 from simkit_solvers.problems.calculus import in_calculus
 from simkit_solvers.problems.problem import AbstractSDE
 

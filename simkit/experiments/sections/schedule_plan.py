@@ -10,9 +10,10 @@ import numpy as np
 from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
 from simkit_solvers.grids.grid import Grid
 from simkit_solvers.grids.jump_grid import JumpGrid
+from simkit_solvers.problems.calendar import Event
 from simkit_solvers.problems.curve import AbstractTimeFunction
 from simkit_solvers.problems.problem import AbstractODE, parameters_of
-from simkit_solvers.problems.schedule import Event, scheduled
+from simkit_solvers.problems.schedule import scheduled
 
 from simkit.closed_forms import CLOSED_FORMS
 from simkit.config.diagnostics import SettingError

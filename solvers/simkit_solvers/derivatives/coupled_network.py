@@ -64,12 +64,12 @@ class CoupledNetwork(AbstractReactionNetwork):
     def rates(self, t, y):
         first, second = self.parted(y)
         pairs = zip(self.first.propensities(t, first), self.second.propensities(t, second), strict=True)
-        found = []
+        rates = []
         for a, b in pairs:
             both = jnp.minimum(a, b)
             # A product that is fused with the difference is not rounded, and may be below its rounded self.
-            found += [both, jnp.maximum(a - both, 0.0), jnp.maximum(b - both, 0.0)]
-        return tuple(found)
+            rates += [both, jnp.maximum(a - both, 0.0), jnp.maximum(b - both, 0.0)]
+        return tuple(rates)
 
 
 class ObservedPair(AbstractObserver):
@@ -82,15 +82,11 @@ class ObservedPair(AbstractObserver):
     second: AbstractObserver
 
     def init(self, problem, t, y):
-        one, other = problem.parted(y)
-        return self.first.init(problem.first, t, one), self.second.init(problem.second, t, other)
+        return tuple(own.init(copy, t, y) for own, copy, y in self._copies(problem, y))
 
     def update(self, problem, acc, k, t, y, dt):
-        one, other = problem.parted(y)
-        return (
-            self.first.update(problem.first, acc[0], k, t, one, dt),
-            self.second.update(problem.second, acc[1], k, t, other, dt),
-        )
+        copies = zip(self._copies(problem, y), acc, strict=True)
+        return tuple(own.update(copy, each, k, t, y, dt) for (own, copy, y), each in copies)
 
     @property
     def stops(self):
@@ -98,21 +94,17 @@ class ObservedPair(AbstractObserver):
         return self.first.stops
 
     def changed(self, acc, k, t, before, after):
-        (problem, y), (problem_after, y_after) = before, after
-        sides = zip(problem.parted(y), problem_after.parted(y_after), strict=True)
-        (one, one_after), (other, other_after) = sides
-        first, second = (problem.first, one), (problem.second, other)
-        return (
-            self.first.changed(acc[0], k, t, first, (problem_after.first, one_after)),
-            self.second.changed(acc[1], k, t, second, (problem_after.second, other_after)),
-        )
+        copies = zip(self._copies(*before), self._copies(*after), acc, strict=True)
+        return tuple(own.changed(each, k, t, old, new) for (own, *old), (_, *new), each in copies)
 
     def row(self, problem, acc, t, y):
+        copies = zip(("first", "second"), self._copies(problem, y), acc, strict=True)
+        return {name: own.row(copy, each, t, y) for name, (own, copy, y), each in copies}
+
+    def _copies(self, problem: CoupledNetwork, y: PyTree) -> tuple[tuple, tuple]:
+        """Observer, network and counts of each copy."""
         one, other = problem.parted(y)
-        return {
-            "first": self.first.row(problem.first, acc[0], t, one),
-            "second": self.second.row(problem.second, acc[1], t, other),
-        }
+        return (self.first, problem.first, one), (self.second, problem.second, other)
 
     def coarsened(self, factor):
         return None
@@ -129,14 +121,14 @@ def _pair_of(names: tuple[str, ...]) -> type[tuple]:
 
 @functools.lru_cache(maxsize=64)
 def _coupled(reactions: tuple[tuple[str, Reaction], ...]) -> dict[str, Reaction]:
-    found = {}
+    coupled = {}
     for name, each in reactions:
         copies = [_renamed(each, prefix) for prefix in (FIRST, SECOND)]
         reactants, products = (tuple(pairs) for pairs in zip(*copies, strict=True))
-        found[f"{name} in both"] = Reaction(sum(reactants, ()), sum(products, ()), mass_action=False)
+        coupled[f"{name} in both"] = Reaction(sum(reactants, ()), sum(products, ()), mass_action=False)
         for prefix, (before, after) in zip((FIRST, SECOND), copies, strict=True):
-            found[f"{prefix}{name}"] = Reaction(before, after, mass_action=False)
-    return found
+            coupled[f"{prefix}{name}"] = Reaction(before, after, mass_action=False)
+    return coupled
 
 
 def _renamed(each: Reaction, prefix: str) -> tuple[tuple, tuple]:

@@ -19,11 +19,11 @@ from jaxtyping import PyTree
 from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
 from simkit_solvers.loops.adaptive import integrate_adaptive, solution
 from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.numerics.tangents import is_real
+from simkit_solvers.numerics.tangents import in_precision
 from simkit_solvers.problems.observe import States
 from simkit_solvers.problems.problem import AbstractODE
 
-FINER = 1e-2  # of the run's tolerances: those to which the crossing is found in the step's interpolant
+FINER = 1e-2  # of the run's tolerances: those of the crossing in the step's interpolant
 
 
 class Crossing(NamedTuple):
@@ -58,31 +58,8 @@ def crossing(
     Raises `ValueError` as `solution` does.
     """
     dtype = jnp.result_type(*jax.tree.leaves(y0))
-    problem, y0, grid = jax.tree.map(
-        lambda x: jnp.asarray(x, dtype) if is_real(x) else x, (problem, y0, grid)
-    )
-    fixed, start_state, times = jax.tree.map(
-        lambda x: jax.lax.stop_gradient(x) if eqx.is_array(x) else x, (problem, y0, grid)
-    )
-
-    def passes(t, y, args, **rest):
-        return jnp.asarray(condition(fixed, times.t0 + t, y), dtype)
-
-    finder = optx.Newton(FINER * times.tolerances.rtol, FINER * times.tolerances.atol)
-    found = solution(
-        fixed,
-        solver,
-        start_state,
-        times,
-        saveat=diffrax.SaveAt(t1=True),
-        event=diffrax.Event(passes, finder, upwards),
-        adjoint=diffrax.ForwardMode(),
-    )
-    there = found.result == diffrax.RESULTS.event_occurred
-    elapsed = found.ts
-    if elapsed is None:
-        raise RuntimeError("a solution saved at its end has a time")
-    elapsed = jax.lax.stop_gradient(jnp.where(there, elapsed[-1], times.span))
+    problem, y0, grid = in_precision((problem, y0, grid), dtype)
+    elapsed, crossed = _first_time(problem, solver, y0, grid, condition, upwards)
     until = eqx.tree_at(
         lambda g: g.span,
         AdaptiveGrid(grid.t0, grid.t0 + 1.0, grid.tolerances, grid.first_step, 1, grid.max_steps),
@@ -98,8 +75,37 @@ def crossing(
         lambda t, y: jnp.asarray(condition(problem, t, y), dtype), (t, y), (jnp.ones_like(t), slope)
     )
     after = -value / jax.lax.stop_gradient(rate)
-    time = jnp.where(there, t + after, jnp.nan)
+    time = jnp.where(crossed, t + after, jnp.nan)
     state = jax.tree.map(
-        lambda x, f: jnp.where(there, x + jax.lax.stop_gradient(f) * after, jnp.nan), y, slope
+        lambda x, f: jnp.where(crossed, x + jax.lax.stop_gradient(f) * after, jnp.nan), y, slope
     )
-    return Crossing(time, state, there)
+    return Crossing(time, state, crossed)
+
+
+def _first_time(problem, solver, y0, grid: AdaptiveGrid, condition, upwards) -> tuple[Any, jax.Array]:
+    """The time since t0 at which the condition passes zero, else the end, and whether it does.
+
+    It has no derivatives.
+    """
+    dtype = jnp.result_type(*jax.tree.leaves(y0))
+    problem, y0, grid = jax.tree.map(
+        lambda x: jax.lax.stop_gradient(x) if eqx.is_array(x) else x, (problem, y0, grid)
+    )
+
+    def passes(t, y, args, **rest):
+        return jnp.asarray(condition(problem, grid.t0 + t, y), dtype)
+
+    finder = optx.Newton(FINER * grid.tolerances.rtol, FINER * grid.tolerances.atol)
+    run = solution(
+        problem,
+        solver,
+        y0,
+        grid,
+        saveat=diffrax.SaveAt(t1=True),
+        event=diffrax.Event(passes, finder, upwards),
+        adjoint=diffrax.ForwardMode(),
+    )
+    crossed = run.result == diffrax.RESULTS.event_occurred
+    if run.ts is None:
+        raise RuntimeError("a solution saved at its end has a time")
+    return jax.lax.stop_gradient(jnp.where(crossed, run.ts[-1], grid.span)), crossed

@@ -1,7 +1,7 @@
 r"""The time at which a trajectory meets a condition, with the derivative of the time itself.
 
 Where $g(t^*, \theta) = 0$, the implicit function theorem gives $\mathrm d t^* = -\,(\partial
-g/\partial\theta)\,\mathrm d\theta \,/\, (\partial g/\partial t)$: exact however the root was found, in both
+g/\partial\theta)\,\mathrm d\theta \,/\, (\partial g/\partial t)$: exact whatever finds the root, in both
 modes and of any order.
 Reference: Galán, Feehery & Barton (1999), Parametric sensitivity functions for hybrid discrete/continuous
 systems, doi:10.1016/S0168-9274(98)00125-1.
@@ -49,9 +49,9 @@ def event_time(
             "event_time: the condition has the same sign at t0 and t1; choose times before and after the "
             "event, or throw=False, which gives NaN",
         )
-    found = optx.root_find(
+    root = optx.root_find(
         g,
-        # The values say nothing of how near the time is, so that all halvings are taken.
+        # The values do not say how near the time is, so all halvings are done.
         optx.Bisection(rtol=0.0, atol=0.0, flip=True),
         0.5 * (t0 + t1),
         args,
@@ -60,4 +60,4 @@ def event_time(
         max_steps=jnp.finfo(jnp.result_type(t0)).nmant + 4,
         throw=False,
     )
-    return jnp.where(crossed, found.value, jnp.nan)
+    return jnp.where(crossed, root.value, jnp.nan)

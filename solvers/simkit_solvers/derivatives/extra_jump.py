@@ -11,7 +11,7 @@ Reference: Heidergott & Vázquez-Abad (2008), Measure-valued differentiation for
 doi:10.1007/s10957-007-9297-7.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import diffrax
 import jax
@@ -23,15 +23,17 @@ from simkit_solvers.loops.integrate import integrate
 from simkit_solvers.methods.switched import Switched
 from simkit_solvers.numerics.scalar import Scalar
 from simkit_solvers.numerics.tangents import along, as_tangent
+from simkit_solvers.problems.calendar import Schedule
 from simkit_solvers.problems.directions import Direction
 from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
 from simkit_solvers.problems.observe import AbstractObserver
-from simkit_solvers.problems.schedule import Schedule, ScheduledJumpDiffusion
+from simkit_solvers.problems.problem import features_of
+from simkit_solvers.problems.schedule import ScheduledJumpDiffusion
 from simkit_solvers.random.generator import Stream, Words, block, stream_key, threefry2x32
 from simkit_solvers.random.noise import AbstractNoise, Purpose, StepWords
 from simkit_solvers.random.variates import below_one
 
-_EXTRA, _APART = 2, 0xFFFFFFFF
+_EXTRA, _NO_PATH = 2, 0xFFFFFFFF  # a key that is that of no path
 
 
 class OneJumpMore(ScheduledJumpDiffusion):
@@ -44,9 +46,46 @@ class OneJumpMore(ScheduledJumpDiffusion):
     half: Scalar
     mark: Scalar
 
+    @staticmethod
+    def of(problem: AbstractJumpDiffusion, when: Scalar, half: Scalar, mark: Scalar) -> "OneJumpMore":
+        """The problem with the jump."""
+        original, schedule = problem, Schedule({}, {}, ())
+        if isinstance(problem, ScheduledJumpDiffusion):
+            original, schedule = problem.original, problem.schedule
+        given: Any = {"original": original, "schedule": schedule, **features_of(problem)}
+        return OneJumpMore(**given, when=when, half=half, mark=mark)
+
     def jump(self, t, y, z):
         here = jnp.abs(t - self.when) < self.half
         return ScheduledJumpDiffusion.jump(self, t, y, z + jnp.where(here, self.mark, 0.0))
+
+
+class _Place(NamedTuple):
+    """Where one more jump happens: its `step`, a real number, and the words of its kind and its mark."""
+
+    step: jax.Array
+    kind: jax.Array
+    words: StepWords
+
+    @staticmethod
+    def of(key: Words, path: jax.Array | int, steps: int, dtype) -> "_Place":
+        """The place for one path id under a key, of so many steps."""
+        own = threefry2x32(key, Words(jnp.uint32(_EXTRA), jnp.uint32(_NO_PATH)))
+        own = stream_key(own, path, Stream.JUMPS)
+        words = block(own, jnp.uint32(0), jnp.uint32(0))
+        step = jnp.floor(below_one(words.a, dtype) * steps)
+        return _Place(step, words.b, StepWords(own, jnp.uint32(1), jnp.uint32(int(Purpose.TRANSITION))))
+
+    def middle(self, start: Scalar, dt: Scalar) -> Any:
+        """The middle of the step, of a grid from `start`."""
+        return start + self.step * dt + 0.5 * dt
+
+    def means(self, problem: AbstractJumpDiffusion, y: PyTree, start: Scalar, dt: jax.Array) -> jax.Array:
+        """How many jumps of each kind the step has on average."""
+        middle = self.middle(start, dt)
+        kinds = problem.marks(middle).kinds(self.words, dt.dtype)
+        mean = jnp.asarray(problem.intensity(middle, y), dt.dtype) * dt
+        return jnp.stack([mean * jnp.asarray(p, dt.dtype) for p, _ in kinds])
 
 
 def extra_jump(
@@ -60,15 +99,14 @@ def extra_jump(
     observer: AbstractObserver,
     directions: tuple[Direction, ...],
 ) -> tuple[dict[str, Any], tuple[dict[str, Any], ...]]:
-    r"""The rows of a path, and for each direction numbers whose mean is what the derivative
-    along the path lacks: the part from the number of jumps.
+    r"""The rows of a path, and for each direction numbers whose mean is what the derivative along the path
+    lacks: the part from the number of jumps.
 
     A direction moves the rate of jumps, or the length of the steps, in each of which the number of jumps has
     the mean rate times length. `noise` is that of the path; `key` and `path` give the place and the mark of
-    the jump more.
-    The derivative of the mean is the mean of these and of the derivative along the path. Each direction costs
-    one path. Raises `ValueError` for a problem without jumps, and for an intensity that depends on the state,
-    which would have to be known at the random step.
+    the additional jump. The derivative of the mean is the mean of these and of the derivative along the path.
+    Each direction costs one path. Raises `ValueError` for a problem without jumps, and for an intensity that
+    depends on the state, which would have to be known at the random step.
     """
     if not isinstance(problem, AbstractJumpDiffusion):
         raise ValueError(
@@ -79,51 +117,30 @@ def extra_jump(
     _check_intensity(problem, start, y0)
     rows = integrate(problem, solver, y0, grid, noise, observer)
 
-    apart = stream_key(threefry2x32(key, Words(jnp.uint32(_EXTRA), jnp.uint32(_APART))), path, Stream.JUMPS)
-    where = block(apart, jnp.uint32(0), jnp.uint32(0))
-    step = jnp.floor(below_one(where.a, dtype) * grid.steps)
-    middle = start + step * dt + 0.5 * dt
-    words = StepWords(apart, jnp.uint32(1), jnp.uint32(int(Purpose.TRANSITION)))
+    place = _Place.of(key, path, grid.steps, dtype)
+    middle = place.middle(start, dt)
+    kinds = problem.marks(middle).kinds(place.words, dtype)
+    marks = jnp.stack([jnp.asarray(mark, dtype) for _, mark in kinds])
+    level = below_one(place.kind, dtype)
 
-    def means(given):
-        """How many jumps of each kind the step has on average."""
-        problem, start, dt = given
-        middle = start + step * dt + 0.5 * dt
-        kinds = problem.marks(middle).kinds(words, dtype)
-        mean = jnp.asarray(problem.intensity(middle, y0), dtype) * dt
-        return jnp.stack([mean * jnp.asarray(p, dtype) for p, _ in kinds])
-
-    marks = jnp.stack([jnp.asarray(mark, dtype) for _, mark in problem.marks(middle).kinds(words, dtype)])
-    u = below_one(where.b, dtype)
-
-    def with_one_more(mark):
-        schedule = problem.schedule if isinstance(problem, ScheduledJumpDiffusion) else Schedule({}, {}, ())
-        more = OneJumpMore(
-            original=problem.original if isinstance(problem, ScheduledJumpDiffusion) else problem,
-            schedule=schedule,
-            State=problem.State,
-            Noise=problem.Noise,
-            calculus=problem.calculus,
-            noise_kind=problem.noise_kind,
-            when=middle,
-            half=0.5 * dt,
-            mark=mark,
-        )
-        return integrate(more, solver, y0, grid, noise, observer)
-
-    found = []
-    for each in directions:
+    def drawn(direction: Direction) -> tuple[jax.Array, jax.Array]:
+        """The mark of the jump, of a kind drawn by how much its mean changes, and the weight of the path."""
         given = problem, start, dt
-        change = as_tangent(given, (each.problem, each.t0, each.dt), dtype)
-        _, slopes = along(means, given, change)
+        change = as_tangent(given, (direction.problem, direction.t0, direction.dt), dtype)
+        _, slopes = along(lambda x: place.means(x[0], y0, *x[1:]), given, change)
         sums = jnp.cumsum(jnp.abs(slopes))
-        kind = jnp.argmax(sums > u * sums[-1])
-        weight = jnp.sign(slopes[kind]) * sums[-1] * grid.steps
-        found.append((marks[kind], weight))
-    more = jax.vmap(with_one_more)(jnp.stack([mark for mark, _ in found]))
+        kind = jnp.argmax(sums > level * sums[-1])
+        return marks[kind], jnp.sign(slopes[kind]) * sums[-1] * grid.steps
+
+    jumps = [drawn(each) for each in directions]
+    more = jax.vmap(
+        lambda mark: integrate(
+            OneJumpMore.of(problem, middle, 0.5 * dt, mark), solver, y0, grid, noise, observer
+        )
+    )(jnp.stack([mark for mark, _ in jumps]))
     missing = tuple(
         jax.tree.map(lambda x, y, i=i, weight=weight: weight * (x[i] - y), more, rows)
-        for i, (_, weight) in enumerate(found)
+        for i, (_, weight) in enumerate(jumps)
     )
     return rows, missing
 

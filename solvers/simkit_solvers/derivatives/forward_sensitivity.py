@@ -12,7 +12,7 @@ doi:10.1115/DETC2005-85597.
 """
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import diffrax
@@ -24,7 +24,7 @@ from jaxtyping import PyTree
 from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
 from simkit_solvers.loops.adaptive import integrate_adaptive
 from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.numerics.tangents import along, as_tangent, is_real
+from simkit_solvers.numerics.tangents import along, as_tangent, in_precision
 from simkit_solvers.problems.directions import Direction
 from simkit_solvers.problems.observe import AbstractObserver
 from simkit_solvers.problems.problem import AbstractODE
@@ -85,15 +85,8 @@ class _Observed(AbstractObserver):
     tangents: tuple
 
     def init(self, problem, t, y):
-        y, sensitivities = problem.parted(y)
-
-        def init(both):
-            observer, problem, y = both
-            return observer.init(problem, t, y)
-
-        moved = zip(self.tangents, problem.tangents, sensitivities, strict=True)
-        slopes = [along(init, (self.observer, problem.original, y), each)[1] for each in moved]
-        return init((self.observer, problem.original, y)), tuple(slopes)
+        nothing = (), tuple(() for _ in self.tangents)
+        return self._moved(lambda own, problem, _, y: own.init(problem, t, y), problem, nothing, y)
 
     @property
     def stops(self):
@@ -104,40 +97,24 @@ class _Observed(AbstractObserver):
         return self.observer.conditions(problem.original, t, problem.parted(y)[0])
 
     def update(self, problem, acc, k, t, y, dt):
-        y, sensitivities = problem.parted(y)
-        acc, slopes = acc
-
-        def update(both):
-            observer, problem, acc, y = both
-            return observer.update(problem, acc, k, t, y, dt)
-
-        primal = self.observer, problem.original, acc, y
-        moved = zip(self.tangents, problem.tangents, slopes, sensitivities, strict=True)
-        return update(primal), tuple(along(update, primal, each)[1] for each in moved)
+        return self._moved(
+            lambda own, problem, acc, y: own.update(problem, acc, k, t, y, dt), problem, acc, y
+        )
 
     def held(self, problem, acc, which, t, y):
-        y, sensitivities = problem.parted(y)
-        acc, slopes = acc
-
-        def held(both):
-            observer, problem, acc, y = both
-            return observer.held(problem, acc, which, t, y)
-
-        primal = self.observer, problem.original, acc, y
-        moved = zip(self.tangents, problem.tangents, slopes, sensitivities, strict=True)
-        return held(primal), tuple(along(held, primal, each)[1] for each in moved)
+        return self._moved(lambda own, problem, acc, y: own.held(problem, acc, which, t, y), problem, acc, y)
 
     def row(self, problem, acc, t, y):
+        rows = self._moved(lambda own, problem, acc, y: own.row(problem, acc, t, y), problem, acc, y)
+        return dict(zip(("rows", "derivatives"), rows, strict=True))
+
+    def _moved(self, function: Callable, problem, acc, y) -> tuple[Any, tuple]:
+        """`function(observer, problem, acc, y)`, and its derivatives in all directions."""
         y, sensitivities = problem.parted(y)
         acc, slopes = acc
-
-        def row(both):
-            observer, problem, acc, y = both
-            return observer.row(problem, acc, t, y)
-
-        primal = self.observer, problem.original, acc, y
-        moved = zip(self.tangents, problem.tangents, slopes, sensitivities, strict=True)
-        return {"rows": row(primal), "derivatives": tuple(along(row, primal, each)[1] for each in moved)}
+        given = self.observer, problem.original, acc, y
+        moves = zip(self.tangents, problem.tangents, slopes, sensitivities, strict=True)
+        return function(*given), tuple(along(lambda x: function(*x), given, each)[1] for each in moves)
 
     def coarsened(self, factor):
         return None
@@ -169,9 +146,7 @@ def forward_sensitivities(
             "integrate_adaptive"
         )
     dtype = jnp.result_type(*jax.tree.leaves(y0))
-    problem, observer = jax.tree.map(
-        lambda x: jnp.asarray(x, dtype) if is_real(x) else x, (problem, observer)
-    )
+    problem, observer = in_precision((problem, observer), dtype)
     tangents = tuple(as_tangent(problem, each.problem, dtype) for each in directions)
     system = WithSensitivities(problem, tangents)
     begin = system.joined(y0, [as_tangent(y0, each.y0, dtype) for each in directions])

@@ -73,14 +73,15 @@ def integrate_along_twice(
     first, last, both = directions
 
     def moving(run):
-        def begun(problem, observer, t0, dt, first):
+        def smoothed_once(problem, observer, t0, dt, first):
             model: Any = prepared(problem)
             plain = dataclasses.replace(run, problem=model, observer=observer, t0=t0, dt=dt)
             return SmoothedRun.along(plain, problem, (first,), smoothings[0])
 
         given = problem, observer, run.t0, run.dt, first
-        change = eqx.filter_jvp(begun, given, (last.problem, last.observer, last.t0, last.dt, both))[1]
-        return SmoothedRun.of(begun(*given), (change,), smoothings[1], (last.y0,))
+        move = last.problem, last.observer, last.t0, last.dt, both
+        change = eqx.filter_jvp(smoothed_once, given, move)[1]
+        return SmoothedRun.of(smoothed_once(*given), (change,), smoothings[1], (last.y0,))
 
     return integrate_run(problem, solver, y0, grid, noise, observer, moving, True)
 
@@ -101,4 +102,4 @@ def check_released(
     kind: Any = SmoothedRun if isinstance(release, Smoothing) else MovingRun
     run = kind.along(plain, problem, tuple(directions), release)
     start = jax.tree.map(strong, run.start(y0, tables))
-    run.settled(start, *method.driving(run.noise, jnp.uint32(0), method.group)[0], tables)
+    run.prepared(start, *method.driving(run.noise, jnp.uint32(0), method.group)[0], tables)

@@ -10,6 +10,7 @@ $\partial_\theta E[f(X_t; \theta)]$, or near it:
 | `finite_difference` | two coupled copies at $\theta \pm h$ | $O(h^2)$ | $O(1/h)$ |
 """
 
+import functools
 from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
@@ -31,9 +32,8 @@ from simkit_solvers.random.generator import Words, block, threefry2x32
 from simkit_solvers.random.variates import below_one
 
 Coupling = Literal["split", "noise"]
-# Keys of the streams of what branches off a path: the seed's key under these, with a last word that is no
-# stream of a path.
-_BRANCH, _APART = 1, 0xFFFFFFFF
+# The streams of what branches off a path have the seed's key under these, of which the last is no stream.
+_BRANCH, _NO_PATH = 1, 0xFFFFFFFF
 
 
 class Scored(NamedTuple):
@@ -198,44 +198,59 @@ def weak_derivative(
     run = integrate_jumps(network, method, y0, grid, JumpNoise.of(key, path), observer)
     explicit = tuple(_explicit(network, observer, grid, run, each) for each in directions)
 
-    apart = JumpNoise.of(threefry2x32(key, Words(jnp.uint32(_BRANCH), jnp.uint32(_APART))), path)
-    words = block(apart.inside, jnp.uint32(0), jnp.uint32(0))
-    span, start = jnp.asarray(grid.span, dtype), jnp.asarray(grid.t0, dtype)
-    share = (words.a.astype(dtype) + 0.5) * 2.0**-32
-    until = JumpGrid(start, start + share * span, 1, grid.max_steps)
-    until = eqx.tree_at(lambda g: g.span, until, share * span)
-    here = jax.tree.map(
-        lambda x: x[-1],
-        integrate_jumps(network, method, y0, until, JumpNoise.of(key, path), States()).counts,
-    )
-    there, weights = _one_event_more(network, tangents, start, here, below_one(words.b, dtype))
-    pair = CoupledNetwork(network, network)
-
-    def after(there):
-        return integrate_jumps(
-            pair,
-            method,
-            pair.joined(there, here),
-            grid,
-            apart,
-            ObservedPair(observer, observer),
-            begin=share * span,
+    branch = _Branch.of(key, path, grid)
+    run_until = integrate_jumps(network, method, y0, branch.until(grid), JumpNoise.of(key, path), States())
+    here = jax.tree.map(lambda x: x[-1], run_until.counts)
+    there, weights = _one_event_more(network, tangents, branch.start, here, branch.level)
+    pair, watch = CoupledNetwork(network, network), ObservedPair(observer, observer)
+    runs = jax.vmap(
+        lambda y: integrate_jumps(
+            pair, method, pair.joined(y, here), grid, branch.noise, watch, begin=branch.time
         )
+    )(there)
+    late = (jnp.arange(grid.rows, dtype=dtype) / grid.points) >= branch.fraction
 
-    runs = jax.vmap(after)(there)
-    late = (jnp.arange(grid.rows, dtype=dtype) / grid.points) >= share
+    def derivative(i: int, with_it, without, df):
+        return df + jnp.where(late, weights[i] * branch.span * (with_it[i] - without[i]), 0.0)
+
+    first, second = runs.rows["first"], runs.rows["second"]
     derivatives = tuple(
-        jax.tree.map(
-            lambda with_it, without, df, i=i: (
-                df + jnp.where(late, weights[i] * span * (with_it[i] - without[i]), 0.0)
-            ),
-            runs.rows["first"],
-            runs.rows["second"],
-            each,
-        )
-        for i, each in enumerate(explicit)
+        jax.tree.map(functools.partial(derivative, i), first, second, each) for i, each in enumerate(explicit)
     )
     return Differentiated(run.rows, derivatives, jnp.maximum(run.status, jnp.max(runs.status)))
+
+
+class _Branch(NamedTuple):
+    """Where coupled copies branch off a path: at a `fraction` of its time, with `noise` of their own.
+
+    `level` is a uniform number that chooses the event by which they differ.
+    """
+
+    noise: JumpNoise
+    fraction: jax.Array
+    level: jax.Array
+    start: jax.Array
+    span: jax.Array
+
+    @staticmethod
+    def of(key: Words, path: jax.Array | int, grid: JumpGrid) -> "_Branch":
+        """The branch of one path id under a key."""
+        dtype = jnp.result_type(grid.t0, grid.span)
+        noise = JumpNoise.of(threefry2x32(key, Words(jnp.uint32(_BRANCH), jnp.uint32(_NO_PATH))), path)
+        words = block(noise.inside, jnp.uint32(0), jnp.uint32(0))
+        span, start = jnp.asarray(grid.span, dtype), jnp.asarray(grid.t0, dtype)
+        fraction = (words.a.astype(dtype) + 0.5) * 2.0**-32
+        return _Branch(noise, fraction, below_one(words.b, dtype), start, span)
+
+    @property
+    def time(self) -> jax.Array:
+        """The time since t0."""
+        return self.fraction * self.span
+
+    def until(self, grid: JumpGrid) -> JumpGrid:
+        """The times up to the branch."""
+        until = JumpGrid(self.start, self.start + self.time, 1, grid.max_steps)
+        return eqx.tree_at(lambda g: g.span, until, self.time)
 
 
 def _one_event_more(network: AbstractReactionNetwork, tangents: tuple, t, y, u):
@@ -266,8 +281,8 @@ def _explicit(network, observer, grid, run: JumpRun, direction: Direction) -> di
     def rows(both):
         return observed(*both, grid, run.counts, run.watched)
 
-    _, found = along(rows, (network, observer), _tangents(network, observer, grid, direction))
-    return jax.tree.map(lambda x, df: jnp.where(jnp.isnan(x), x, df), run.rows, found)
+    _, slopes = along(rows, (network, observer), _tangents(network, observer, grid, direction))
+    return jax.tree.map(lambda x, df: jnp.where(jnp.isnan(x), x, df), run.rows, slopes)
 
 
 def _tangents(network, observer, grid: JumpGrid, direction: Direction) -> tuple[Any, Any]:

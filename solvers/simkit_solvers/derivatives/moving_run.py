@@ -18,37 +18,37 @@ from simkit_solvers.problems.directions import (
     Moving,
     NoDensityError,
     Release,
-    filled,
+    fraction,
     interval,
-    joined,
+    merged,
+    padded,
     released,
-    share,
 )
 from simkit_solvers.problems.problem import AbstractODE
 from simkit_solvers.problems.schedule import prepared
-from simkit_solvers.random.noise import Draw
+from simkit_solvers.random.draws import Draw
 
 
-def still_or_moving(changes: tuple, after: Callable[[tuple], tuple], carry: PyTree) -> tuple:
+def constant_or_moving(changes: tuple, after: Callable[[tuple], tuple], carry: PyTree) -> tuple:
     """Derivatives of what a loop carries with zeros wherever some step makes them other than zero.
 
     `after` gives the shapes of those after a step, None for zeros.
     """
     while True:
-        wider = tuple(map(joined, changes, after(changes)))
-        if jax.tree.structure(wider) == jax.tree.structure(changes):
+        more = tuple(map(merged, changes, after(changes)))
+        if jax.tree.structure(more) == jax.tree.structure(changes):
             return changes
-        changes = tuple(filled(change, like, carry) for change, like in zip(changes, wider, strict=True))
+        changes = tuple(padded(change, like, carry) for change, like in zip(changes, more, strict=True))
 
 
 def changes_along(
     run: PathRun, problem: AbstractODE, directions: tuple[Direction, ...]
 ) -> tuple[PathRun, ...]:
     """The derivatives of a run of a problem along directions."""
-    still = jax.tree.map(lambda _: None, run)
+    constant = jax.tree.map(lambda _: None, run)
     return tuple(
         dataclasses.replace(
-            still,
+            constant,
             problem=eqx.filter_jvp(prepared, (problem,), (each.problem,))[1],
             observer=each.observer,
             t0=each.t0,
@@ -94,9 +94,9 @@ class AbstractMovingRun(AbstractRun):
     def step(self, carry, k, draw, words, tables):
         after = self.stepped(carry, k, draw, words, tables)
         pairs = zip(after.changes, carry.changes, strict=True)
-        return after._replace(changes=tuple(filled(change, like, after.carry) for change, like in pairs))
+        return after._replace(changes=tuple(padded(change, like, after.carry) for change, like in pairs))
 
-    def begun(self, y0: PyTree, tables: Tables) -> tuple[PyTree, tuple[PyTree, ...]]:
+    def initial(self, y0: PyTree, tables: Tables) -> tuple[PyTree, tuple[PyTree, ...]]:
         """What the run carries at step 0, and the derivatives of that."""
 
         def begin(run, y0):
@@ -111,7 +111,7 @@ class AbstractMovingRun(AbstractRun):
         rows = kept(*given)
         real = jax.tree.map(lambda x: x if eqx.is_inexact_array(x) else None, rows)
         moves = zip(self.changes, carry.changes, strict=True)
-        return rows, tuple(filled(eqx.filter_jvp(kept, given, move)[1], real, rows) for move in moves)
+        return rows, tuple(padded(eqx.filter_jvp(kept, given, move)[1], real, rows) for move in moves)
 
     def stepping(self):
         changes = tuple(each.stepping() for each in self.changes)
@@ -144,10 +144,10 @@ class MovingRun(AbstractMovingRun):
         return MovingRun(run, changes, every, tuple(each.y0 for each in directions))
 
     def start(self, y0, tables):
-        carry, changes = self.begun(y0, tables)
+        carry, changes = self.initial(y0, tables)
         return Moving(carry, changes, tuple(jnp.zeros_like(self.dt) for _ in self.every))
 
-    def settled(
+    def prepared(
         self, start: Moving, draw: Draw, words: Words | None, tables: Tables
     ) -> tuple["MovingRun", Moving]:
         """Which variables noise drives, and what is carried of the derivatives.
@@ -166,7 +166,7 @@ class MovingRun(AbstractMovingRun):
             carried = start._replace(changes=changes)
             return jax.eval_shape(lambda: run.stepped(carried, k, draw, words, tables, False).changes)
 
-        changes = still_or_moving(start.changes, after, start.carry)
+        changes = constant_or_moving(start.changes, after, start.carry)
         if self.every:
             run._refuse(start, changes, k, words, tables)
         return run, start._replace(changes=changes)
@@ -180,19 +180,19 @@ class MovingRun(AbstractMovingRun):
 
         moved = jax.eval_shape(lambda W: eqx.filter_jvp(advance, (W,), (W,))[1], draw.W)
         leaves = jax.tree.leaves(moved, is_leaf=lambda x: x is None)
-        found = tuple(i for i, leaf in enumerate(leaves) if leaf is not None)
-        if not found:
+        driven = tuple(i for i, leaf in enumerate(leaves) if leaf is not None)
+        if not driven:
             raise NoDensityError("no normal drives the steps, so there is no density to differentiate")
-        if len(found) > len(draw.W):
+        if len(driven) > len(draw.W):
             raise NoDensityError(
-                f"{len(draw.W)} noises drive {len(found)} variables at once, so their law has no density"
+                f"{len(draw.W)} noises drive {len(driven)} variables at once, so they have no joint density"
             )
-        return found
+        return driven
 
     def _drifts(self, start: Moving, i: int, k, draw) -> bool:
         """Whether direction i moves neither the initial state nor what the normals do."""
         y, state, _ = start.carry
-        still = jax.tree.map(lambda _: None, (y, state))
+        constant = jax.tree.map(lambda _: None, (y, state))
         if jax.tree.leaves(start.changes[i][0]):
             return False
 
@@ -200,7 +200,7 @@ class MovingRun(AbstractMovingRun):
             def advance(run, y, state):
                 return advanced_once(run, y, state, k, draw._replace(W=W))
 
-            return eqx.filter_jvp(advance, (self.run, y, state), (self.changes[i], *still))[1][0]
+            return eqx.filter_jvp(advance, (self.run, y, state), (self.changes[i], *constant))[1][0]
 
         moved = jax.eval_shape(lambda W: eqx.filter_jvp(along, (W,), (W,))[1], draw.W)
         return not jax.tree.leaves(moved)
@@ -246,7 +246,7 @@ class MovingRun(AbstractMovingRun):
 
             new, new_state = along(draw.W)
             if self.every:
-                part = share(self.every[i], k, self.run.dt)
+                part = fraction(self.every[i], k, self.run.dt)
                 normals = tuple(z.astype(self.run.dt.dtype) for z in draw.W)
                 new, more = released(
                     lambda W, f=advance: f(W)[0],

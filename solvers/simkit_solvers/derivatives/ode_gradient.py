@@ -1,6 +1,6 @@
 r"""Gradients of ordinary equations in reverse: checkpointed, or by solving the adjoint equation backwards.
 
-`checkpointed` runs back through the steps that were taken, of which it keeps a few and takes the others
+`checkpointed` runs back through the steps of the solution, of which it keeps a few and computes the others
 again: the derivative of the computed solution, for any problem. `backsolve` forgets them, and solves
 
 $$\frac{da}{dt} = -a\,\frac{\partial f}{\partial y}, \qquad
@@ -27,7 +27,7 @@ from jaxtyping import PyTree
 
 from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
 from simkit_solvers.loops.adaptive import integrate_adaptive, solution
-from simkit_solvers.numerics.tangents import is_real
+from simkit_solvers.numerics.tangents import in_precision, is_real
 from simkit_solvers.problems.observe import States
 from simkit_solvers.problems.problem import AbstractODE
 from simkit_solvers.problems.schedule import schedule_of
@@ -81,26 +81,25 @@ def ode_gradient(
     if adjoint not in ("checkpointed", "backsolve"):
         raise ValueError(f"ode_gradient: adjoint must be checkpointed or backsolve, got {adjoint!r}")
     dtype = jnp.result_type(*jax.tree.leaves(y0))
-    numbers, others = eqx.partition((problem, y0), is_real)
-    numbers = jax.tree.map(lambda x: jnp.asarray(x, dtype), numbers)
+    numbers, others = eqx.partition(in_precision((problem, y0), dtype), is_real)
     times = jnp.arange(grid.rows, dtype=dtype) / grid.points * jnp.asarray(grid.span, dtype)
     kind = diffrax.RecursiveCheckpointAdjoint() if adjoint == "checkpointed" else diffrax.BacksolveAdjoint()
 
     def of(numbers):
         problem, y0 = eqx.combine(numbers, others)
-        found = solution(problem, solver, y0, grid, saveat=diffrax.SaveAt(ts=times), adjoint=kind)
-        ended = found.result == diffrax.RESULTS.successful
-        states = jax.tree.map(lambda x: jnp.where(ended, x, jnp.nan), found.ys)
+        run = solution(problem, solver, y0, grid, saveat=diffrax.SaveAt(ts=times), adjoint=kind)
+        ended = run.result == diffrax.RESULTS.successful
+        states = jax.tree.map(lambda x: jnp.where(ended, x, jnp.nan), run.ys)
         return loss(states), (jax.tree.map(lambda x: x[-1], states), ended)
 
-    (value, (last, ended)), found = jax.value_and_grad(of, has_aux=True)(numbers)
+    (value, (last, ended)), slopes = jax.value_and_grad(of, has_aux=True)(numbers)
     returned = jnp.zeros((), dtype)
     if adjoint == "backsolve":
         returned = _distance_on_return(problem, solver, y0, grid, last)
     sound = ended & (returned <= RETURNS_WITHIN)
     if not isinstance(sound, Tracer) and not sound:
         _refuse(problem, bool(ended), float(returned))
-    by_problem, by_y0 = jax.tree.map(lambda x: jnp.where(sound, x, jnp.nan), found)
+    by_problem, by_y0 = jax.tree.map(lambda x: jnp.where(sound, x, jnp.nan), slopes)
     return OdeGradient(value, by_problem, by_y0, returned)
 
 

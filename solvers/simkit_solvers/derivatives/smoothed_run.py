@@ -9,12 +9,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import PyTree
 
-from simkit_solvers.derivatives.moving_run import AbstractMovingRun, changes_along, still_or_moving
+from simkit_solvers.derivatives.moving_run import AbstractMovingRun, changes_along, constant_or_moving
 from simkit_solvers.derivatives.smoothing import Smoothing, left_of, shifts_and_gains, shifts_of
 from simkit_solvers.loops.path_run import AbstractRun, PathRun, Tables, Words, row_once, stepped_once
 from simkit_solvers.problems.directions import Along, Direction, Moving, NoDensityError, interval
 from simkit_solvers.problems.problem import AbstractODE
-from simkit_solvers.random.noise import Draw
+from simkit_solvers.random.draws import Draw
 
 
 class SmoothedRun(AbstractMovingRun):
@@ -43,10 +43,10 @@ class SmoothedRun(AbstractMovingRun):
         return SmoothedRun(run, changes, smoothing.edges, tuple(map(interval, smoothing.every)), starts)
 
     def start(self, y0, tables):
-        carry, changes = self.begun(y0, tables)
+        carry, changes = self.initial(y0, tables)
         return Moving(carry, changes, tuple(jnp.zeros_like(self.dt) for _ in changes))
 
-    def settled(
+    def prepared(
         self, start: Moving, draw: Draw, words: Words | None, tables: Tables
     ) -> tuple["SmoothedRun", Moving]:
         """What is carried of the derivatives: None where no step makes anything but zero.
@@ -55,7 +55,7 @@ class SmoothedRun(AbstractMovingRun):
         """
         k, run = jnp.uint32(0), self
         if isinstance(self.run, SmoothedRun):
-            inner, carry = self.run.settled(start.carry, draw, words, tables)
+            inner, carry = self.run.prepared(start.carry, draw, words, tables)
             run, start = dataclasses.replace(self, run=inner), start._replace(carry=carry)
         run._refuse(start, k, draw, words, tables)
 
@@ -63,7 +63,7 @@ class SmoothedRun(AbstractMovingRun):
             carried = start._replace(changes=changes)
             return jax.eval_shape(lambda: run._moved_anyhow(carried, k, draw, words, tables))
 
-        return run, start._replace(changes=still_or_moving(start.changes, after, start.carry))
+        return run, start._replace(changes=constant_or_moving(start.changes, after, start.carry))
 
     def _refuse(self, start: Moving, k, draw, words, tables) -> None:
         def distances(W):
@@ -98,10 +98,10 @@ class SmoothedRun(AbstractMovingRun):
         def moved(*W):
             """The derivatives of what is compared, by direction."""
             given = self.run, carried.carry
-            found = [
+            slopes = [
                 eqx.filter_jvp(lambda run, carry: compared(W, run, carry), given, move)[1] for move in moves
             ]
-            return [tuple(jnp.zeros_like(W[0]) if x is None else x for x in each) for each in found]
+            return [tuple(jnp.zeros_like(W[0]) if x is None else x for x in each) for each in slopes]
 
         def shifts(*W):
             return shifts_of(lambda *W: compared(W, self.run, carried.carry), moved, left, W)
@@ -109,12 +109,12 @@ class SmoothedRun(AbstractMovingRun):
         weights: tuple = carried.weights
         against: list[tuple] = [tuple(None for _ in normals)] * len(moves)
         if left:
-            found, stuck, gains = shifts_and_gains(shifts, normals)
+            u, stuck, gains = shifts_and_gains(shifts, normals)
             weights = tuple(
                 weight + jnp.where(lost, jnp.nan, gain)
                 for weight, lost, gain in zip(weights, stuck, gains, strict=True)
             )
-            against = [tuple(-x for x in u) for u in found]
+            against = [tuple(-x for x in each) for each in u]
         return Moving(now, self._moved(carried, end, normals, against), weights)
 
     @staticmethod
@@ -139,11 +139,11 @@ class SmoothedRun(AbstractMovingRun):
         """The rows of the path, or the estimates of its derivative, their derivatives and the weights."""
 
         def kept(run, carry):
-            found = row_once(run, carry, k)
+            row = row_once(run, carry, k)
             if not isinstance(run, SmoothedRun):
-                return found
-            (change,), (weight,) = found.changes, found.weights
-            return {name: found.rows[name] * weight + x for name, x in change.items()}
+                return row
+            (change,), (weight,) = row.changes, row.weights
+            return {name: row.rows[name] * weight + x for name, x in change.items()}
 
         rows, changes = self.rows_along(kept, carried)
         return Along(rows, changes, carried.weights)

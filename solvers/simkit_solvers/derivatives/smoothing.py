@@ -1,6 +1,6 @@
 r"""Derivatives of means of values that jump, released into weights only near where they jump.
 
-Let a value jump, or its slope, where one of the differences $g_i$ is zero, and let it be looked at in $n_i$
+Let a value or its slope jump where one of the differences $g_i$ is zero, and let it be observed in $n_i$
 steps. With $d_i$ the derivative of $g_i$ at the end of a step along a direction, the normals of the step
 held, and $b_{ic} = \partial g_i/\partial Z_c$, the normals are shifted by $-u$,
 
@@ -8,12 +8,12 @@ $$u = B^T\bigl(BB^T + \mathrm{diag}\,[(n_i - 1)\,|b_i|^2 + g_i^2/c^2]\bigr)^{-1}
 w_{k+1} = w_k + Z_k\cdot u - \nabla_Z\cdot u, \qquad
 \partial_\theta E[f] = E\bigl[f\,w + \mathrm{d}f\bigr],$$
 
-where $\mathrm{d}f$ is the derivative along the path so shifted. Where f is looked at, n = 1, a difference
-that is zero does not move, $B u = d$, so f is smooth along the shifted path although it jumps. Far from there
-the derivative stays in the path, u is nearly 0 and the weight gathers nothing: with one difference and one
-normal $u = (d/b)\,/\,(n + g^2/c^2b^2)$ is the score's shift $d/b$ times the share of a step, 1/n, damped over
-c standard deviations of what n steps do to g. No noise has to drive what is not compared, nor to stay away
-from zero.
+where $\mathrm{d}f$ is the derivative along the path so shifted. Where f is observed, n = 1, a difference that
+is zero does not move, $B u = d$, so f is smooth along the shifted path although it jumps. Far from there the
+derivative stays in the path, u is nearly 0 and the weight gathers nothing: with one difference and one normal
+$u = (d/b)\,/\,(n + g^2/c^2b^2)$ is the score's shift $d/b$ times the fraction of a step, 1/n, damped over c
+standard deviations of what n steps do to g. No noise has to drive what is not compared, nor to stay away from
+zero.
 
 References: Fournié, Lasry, Lebuchoux, Lions & Touzi (1999), Applications of Malliavin calculus to Monte Carlo
 methods in finance, doi:10.1007/s007800050068, section 4 (localisation); Bernis, Gobet & Kohatsu-Higa (2003),
@@ -41,8 +41,8 @@ RESOLUTIONS = 64  # of b^2, the least that is left of a difference when another 
 class Smoothing:
     """Where values jump: `edges(observer, problem, acc, k, t, y)` gives differences after step `k`.
 
-    Each is looked at every so many steps. `edges` is hashable, equal to another that gives the same. Where it
-    gives none, derivatives stay in the path.
+    `every` is for each the number of steps between its monitoring dates. `edges` is hashable, and equal to
+    another function that gives the same. Where it gives none, derivatives stay in the path.
     """
 
     edges: Callable[..., tuple]
@@ -50,7 +50,7 @@ class Smoothing:
 
 
 def left_of(every: Scalar | int, k: jax.Array, dtype: DTypeLike) -> Any:
-    """How many steps are left until a look at every so many: 1 where step `k` has just ended with one."""
+    """How many steps are left until the next monitoring date: 1 where step `k` has just ended at one."""
     if isinstance(every, int):
         return 1.0
     return (every - (k - jnp.uint32(1)) % every).astype(dtype)
@@ -65,8 +65,8 @@ def shifts_of(
     each direction. A difference that no normal moves where it is zero takes no part, and two that say the
     same, such as $S - K$ twice, count as one.
     """
-    # Linearised, not differentiated along each normal anew: a step smoothed twice would be traced as often as
-    # their number to the fourth.
+    # Linearised, not differentiated along each normal again: a step smoothed twice would be traced as often
+    # as their number to the fourth.
     g, slope = jax.linearize(distances, *normals)
     columns = [slope(*unit) for unit in units(normals)]
     B = [[column[i] for column in columns] for i in range(len(g))]
@@ -77,13 +77,13 @@ def shifts_of(
     lost = [M[i][i] == 0 for i in range(len(g))]
     for i, nothing in enumerate(lost):
         M[i][i] = jnp.where(nothing, 1.0, M[i][i])
-    factors, found, stuck = factorise(M), [], []
+    factors, shifts, stuck = factorise(M), [], []
     for d in moved(*normals):
         x = solve(factors, list(d))
-        found.append(tuple(_dot(column, x) for column in columns))
+        shifts.append(tuple(_dot(column, x) for column in columns))
         held = [nothing & (each != 0) & (n == 1.0) for nothing, each, n in zip(lost, d, left, strict=True)]
         stuck.append(functools.reduce(jnp.logical_or, held))
-    return found, stuck
+    return shifts, stuck
 
 
 def units(normals: tuple) -> list[tuple]:
@@ -96,11 +96,11 @@ def units(normals: tuple) -> list[tuple]:
 
 def shifts_and_gains(shifts: Callable[..., tuple[list[tuple], list]], normals: tuple) -> tuple:
     """What `shifts` gives of the normals, and what the shifts add to the weights: Z·u − ∇·u."""
-    found, slope, stuck = jax.linearize(shifts, *normals, has_aux=True)
-    gains = [_dot(normals, u) for u in found]
+    shifted, slope, stuck = jax.linearize(shifts, *normals, has_aux=True)
+    gains = [_dot(normals, u) for u in shifted]
     for c, unit in enumerate(units(normals)):
         gains = [gain - u[c] for gain, u in zip(gains, slope(*unit), strict=True)]
-    return found, stuck, gains
+    return shifted, stuck, gains
 
 
 def _dot(a, b):

@@ -41,7 +41,7 @@ def stationary_derivative(
     counts rows, and the first `discard` rows are left out, in which the state is not yet stationary.
     `explicit` are the rows of $\partial_\theta f$, zero unless given. Standard errors are those of `batches`
     batch means over paths and time; they are right where a batch is much longer than the window and the
-    correlation time. Choose the window by looking at several: the derivative must no longer change.
+    correlation time. Try several windows: the derivative must no longer change.
     Raises `ValueError` for arrays of another shape, and where batches would be no longer than the window.
     """
     values, scores = jnp.asarray(values), jnp.asarray(scores)
@@ -57,8 +57,8 @@ def stationary_derivative(
     length = (rows - discard - window) // each
     if length <= window:
         raise ValueError(
-            f"window: {window} rows are no less than a batch of {max(length, 0)}, of which {each} are taken "
-            f"of each path; save more rows, or take a shorter window or more paths"
+            f"window: {window} rows are no less than a batch of {max(length, 0)}, of which each path "
+            f"has {each}; save more rows, or take a shorter window or more paths"
         )
     last = values[:, discard + window :]
     centre = jnp.mean(last)

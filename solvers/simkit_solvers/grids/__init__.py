@@ -1,1 +1,1 @@
-"""When steps are taken and rows are saved."""
+"""When a run steps and which rows it saves."""

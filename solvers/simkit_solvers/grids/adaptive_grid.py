@@ -7,7 +7,7 @@ import equinox as eqx
 from simkit_solvers.grids.saved_times import AbstractSavedTimes, check_counts, check_positive
 from simkit_solvers.numerics.scalar import Scalar
 
-MAX_STEPS = 16**4  # derivatives nest loops of 16 turns: a power of 16 wastes none
+MAX_STEPS = 16**4  # derivatives nest loops of 16 iterations: a power of 16 wastes none
 
 
 class Tolerances(eqx.Module):

@@ -9,24 +9,12 @@ from jaxtyping import PyTree
 from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
 from simkit_solvers.loops.adaptive_run import AdaptiveRun, Solving
 from simkit_solvers.loops.step_control import same_precision, solved, step_control
+from simkit_solvers.methods.solver_check import check_adaptive
 from simkit_solvers.numerics.scalar import Scalar
+from simkit_solvers.numerics.tangents import differentiable, in_precision
 from simkit_solvers.problems.observe import AbstractObserver, with_stops
-from simkit_solvers.problems.problem import AbstractODE, AbstractSDE
+from simkit_solvers.problems.problem import AbstractODE
 from simkit_solvers.problems.schedule import prepared, schedule_of
-
-
-def check_adaptive(solver: diffrax.AbstractSolver, problem: AbstractODE) -> None:
-    """Raise `ValueError`, with the reason and the remedy, for what cannot run with adaptive steps."""
-    if isinstance(problem, AbstractSDE):
-        raise ValueError(
-            f"{type(problem).__name__} is stochastic, and these steps are for ordinary equations; "
-            "take adaptive_sde.integrate_adaptive_sde"
-        )
-    if not isinstance(solver, diffrax.AbstractAdaptiveSolver):
-        raise ValueError(
-            f"solver {type(solver).__name__} has no error estimate to choose steps by; take Tsit5, or "
-            "Rodas5P if the problem is stiff"
-        )
 
 
 def integrate_adaptive(
@@ -43,7 +31,7 @@ def integrate_adaptive(
     of its conditions (`first_hold`); others have the accumulators of `t0`, since steps have no common times
     to accumulate at. `coefficients` are those of `step_control`. A run that takes more than
     `max_steps`, or whose steps become too short for the clock, ends where it is; nothing is raised.
-    Differentiable in both modes, the sequence of steps taken as given, as diffrax does.
+    Differentiable in both modes, with the sequence of steps held fixed, as in diffrax.
 
     Where a problem is scheduled, steps end at the saved times, at the nodes of its parameters and at its
     events; a row at the time of an event has the state after it. `first_step` is the first one after each.
@@ -51,10 +39,7 @@ def integrate_adaptive(
     """
     check_adaptive(solver, problem)
     dtype = jnp.result_type(*jax.tree.leaves(y0))
-    given = jax.tree.map(
-        lambda x: jnp.asarray(x, dtype) if isinstance(x, float) or eqx.is_inexact_array(x) else x,
-        (problem, y0, grid, observer, coefficients),
-    )
+    given = in_precision((problem, y0, grid, observer, coefficients), dtype)
     numbers, others = eqx.partition((solver, given), eqx.is_array)
 
     def with_adjoint(adjoint):
@@ -64,13 +49,7 @@ def integrate_adaptive(
 
         return run
 
-    # A plain loop for values; the loop that both modes of differentiation know only where one is asked for.
-    run = jax.custom_jvp(with_adjoint(diffrax.ForwardMode()))
-
-    @run.defjvp
-    def _(primals, tangents):
-        return jax.jvp(with_adjoint(diffrax.DirectAdjoint()), primals, tangents)
-
+    run = differentiable(with_adjoint(diffrax.ForwardMode()), with_adjoint(diffrax.DirectAdjoint()))
     return run(numbers)
 
 

@@ -13,9 +13,10 @@ from simkit_solvers.loops.first_hold import Examined, Hold, earlier, first_holds
 from simkit_solvers.loops.flattened import Flattened, Layout
 from simkit_solvers.loops.step_control import same_precision, solved, step_control
 from simkit_solvers.numerics.scalar import Scalar
+from simkit_solvers.problems.calendar import Schedule, stops_of
 from simkit_solvers.problems.observe import AbstractObserver
 from simkit_solvers.problems.problem import AbstractODE
-from simkit_solvers.problems.schedule import Schedule, as_solved, just_after, stops_of, within
+from simkit_solvers.problems.schedule import as_solved, just_after, within
 
 
 class AdaptiveRun(NamedTuple):
@@ -78,13 +79,13 @@ class Solving(NamedTuple):
     def at_once(self, problem: AbstractODE) -> AdaptiveRun:
         """The run of a problem without stops."""
         times, layout = self.times, Layout.of(self.y0)
-        found = self._solved(problem, self.y0, self.start, times[-1], times)
-        states = jax.vmap(layout.state)(found.vectors)
+        stretch = self._solved(problem, self.y0, self.start, times[-1], times)
+        states = jax.vmap(layout.state)(stretch.vectors)
         rows = rows_along(
-            self.observer, lambda t: problem, self.start, times, states, found.holds, self.saved
+            self.observer, lambda t: problem, self.start, times, states, stretch.holds, self.saved
         )
-        rows = where_reached(jnp.isfinite(found.saved[self.saved]), rows)
-        return AdaptiveRun(rows, found.accepted, found.rejected, self.start + found.reached)
+        rows = where_reached(jnp.isfinite(stretch.saved[self.saved]), rows)
+        return AdaptiveRun(rows, stretch.accepted, stretch.rejected, self.start + stretch.reached)
 
     def between_stops(self, problem: AbstractODE, schedule: Schedule) -> AdaptiveRun:
         """The run of a scheduled problem: one solution after the other, from stop to stop."""
@@ -113,19 +114,19 @@ class Solving(NamedTuple):
         """The path after a stop, and the state there and whether it is sound."""
         begin, now, layout = self.start + path.time, self.start + time, Layout.of(self.y0)
         seen = within(problem, begin, now)
-        found = self._solved(seen, path.y, begin, time - path.time)
-        accepted = path.accepted + jnp.where(path.sound, found.accepted, 0)
-        rejected = path.rejected + jnp.where(path.sound, found.rejected, 0)
-        sound = path.sound & found.ended & (accepted + rejected <= self.grid.max_steps)
-        last = jnp.where(found.ended, time, path.time + found.reached)
-        y = layout.state(jnp.where(sound, found.vectors[0], jnp.nan))
+        stretch = self._solved(seen, path.y, begin, time - path.time)
+        accepted = path.accepted + jnp.where(path.sound, stretch.accepted, 0)
+        rejected = path.rejected + jnp.where(path.sound, stretch.rejected, 0)
+        sound = path.sound & stretch.ended & (accepted + rejected <= self.grid.max_steps)
+        last = jnp.where(stretch.ended, time, path.time + stretch.reached)
+        y = layout.state(jnp.where(sound, stretch.vectors[0], jnp.nan))
         if schedule.events:
             after = just_after(problem, now, self.start, self.times[-1])
             for i, event in enumerate(schedule.events):
                 y = event.applied((which == i) & sound, after, now, y)
         holds = tuple(
             earlier(before, each._replace(time=path.time + each.time))
-            for before, each in zip(path.holds, found.holds, strict=True)
+            for before, each in zip(path.holds, stretch.holds, strict=True)
         )
         reached = jnp.where(path.sound, last, path.reached)
         return _Path(y, time, sound, accepted, rejected, reached, holds), (y, sound)
@@ -138,7 +139,7 @@ class Solving(NamedTuple):
         states = diffrax.SubSaveAt(**where, fn=same_precision(dtype))
         last = diffrax.SubSaveAt(t1=True, fn=lambda t, y, args: t)
         steps = self.times[:2] if times is None else times
-        found = solved(
+        solution = solved(
             Flattened(as_solved(problem), layout),
             self.solver,
             layout.vector(y),
@@ -150,15 +151,15 @@ class Solving(NamedTuple):
             adjoint=self.adjoint,
             conditions=conditions,
         )
-        if found.ts is None or found.ys is None:
+        if solution.ts is None or solution.ys is None:
             raise RuntimeError("a solution saved at times must have them")
-        (saved, _), (vectors, reached), stats = found.ts, found.ys, found.stats
+        (saved, _), (vectors, reached), stats = solution.ts, solution.ys, solution.stats
         holds: tuple[Hold, ...] = ()
-        if conditions is not None and found.solver_state is not None:
+        if conditions is not None and solution.solver_state is not None:
             examined = Examined(self.solver, conditions)
-            holds = first_holds(examined, found.solver_state[1], span, vectors[-1])
+            holds = first_holds(examined, solution.solver_state[1], span, vectors[-1])
             holds = tuple(each._replace(y=layout.state(each.y)) for each in holds)
-        ended = found.result == diffrax.RESULTS.successful
+        ended = solution.result == diffrax.RESULTS.successful
         accepted, rejected = stats["num_accepted_steps"], stats["num_rejected_steps"]
         return _Stretch(saved, vectors, reached[0], ended, accepted, rejected, holds)
 

@@ -3,8 +3,8 @@ r"""Steps of adaptive length for stochastic equations, on the binary trees of a 
 Each saved interval is cut into equal coarse ones, and each of these is the root of a tree. A trial compares
 one step over an interval with two over its halves; where they differ by more than the tolerance the interval
 is halved and its halves are tried, the left one first, else the two steps are kept. So the accepted steps
-consist of the very increments that were looked at. A controller that goes on to any time it likes leaves some
-of them out, and that changes the law of the path.
+consist of the very increments that the trials used. A controller that may step to any time leaves some of
+them out, and that changes the distribution of the path.
 
 Reference: Gaines & Lyons (1997), Variable step size control in the numerical solution of stochastic
 differential equations, doi:10.1137/S0036139995286515; Foster & Jelinčič (2024), On the convergence of
@@ -28,18 +28,16 @@ from simkit_solvers.loops.first_hold import rows_along
 from simkit_solvers.loops.step import stepper_for
 from simkit_solvers.loops.stepper import AbstractStepper
 from simkit_solvers.loops.tree_intervals import Interval
-from simkit_solvers.methods.model_solver import AbstractModelSolver
-from simkit_solvers.methods.registry import info_of
-from simkit_solvers.methods.solver_check import check_solver
+from simkit_solvers.methods.solver_check import check_adaptive_sde
 from simkit_solvers.methods.switched import Switched
 from simkit_solvers.numerics.scopes import STEPS
+from simkit_solvers.numerics.tangents import differentiable, in_precision
 from simkit_solvers.numerics.tree_where import tree_where
-from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
 from simkit_solvers.problems.observe import AbstractObserver
 from simkit_solvers.problems.problem import AbstractSDE
 from simkit_solvers.problems.schedule import as_solved, just_after, prepared, schedule_of, within
 from simkit_solvers.random.brownian_tree import FEWEST_LEVELS, BrownianTree
-from simkit_solvers.random.noise import Draw
+from simkit_solvers.random.draws import Draw
 
 GROWTH = 1.5  # of a step's error with its length, as a power: the least, that of a method of order 1
 HOPELESS = 2.0  # expected errors above this are not tried; from 1 to 4 it makes little difference
@@ -58,7 +56,7 @@ class _State(NamedTuple):
 
 
 class _Run(NamedTuple):
-    """What a trial reads beside it."""
+    """What a trial reads in addition to that."""
 
     problem: Any
     stepper: AbstractStepper
@@ -99,7 +97,7 @@ def integrate_adaptive_sde(
     them over a power of two. `accepted` and `rejected` count trials, of which an accepted one is two steps.
     A path that takes more than `max_steps` trials, or whose tree has no further level, ends where it is;
     nothing is raised. Times take the dtype of `y0`; the observer's accumulators are those at `t0`.
-    Differentiable in both modes, the sequence of steps taken as given.
+    Differentiable in both modes, with the sequence of steps held fixed.
     Raises `ValueError` for a solver that such steps could lead to a wrong limit (see `check_adaptive_sde`)
     and for a problem with events.
     """
@@ -113,78 +111,20 @@ def integrate_adaptive_sde(
     return _integrate(problem, solver, y0, grid, tree, observer)
 
 
-def check_adaptive_sde(solver: diffrax.AbstractSolver | Switched, problem: AbstractSDE) -> None:
-    """Raise `ValueError`, with the reason and the remedy, for a solver that adaptive steps do not fit.
-
-    What a step leaves out must be of higher order than its length, or zero on average given the increments it
-    was chosen by (Foster & Jelinčič 2024). So the strong order on the problem's noise has to be 1 or more, or
-    the solver's record has to say `unbiased_area`. A solver must not carry anything but the state from one
-    step to the next, which is of another length. A choice between solvers fits where each of them does.
-    Jump diffusions are refused: the jumps inside an interval are not split between its halves.
-    """
-    if isinstance(problem, AbstractJumpDiffusion):
-        raise ValueError(
-            f"{type(problem).__name__} jumps, and adaptive steps halve intervals without knowing which "
-            "half a jump is in; give steps of equal length"
-        )
-    if isinstance(solver, AbstractModelSolver):
-        raise ValueError(
-            f"solver {info_of(solver).name} has no error estimate for adaptive steps; give steps of "
-            "equal length"
-        )
-    if problem.calculus == "stratonovich":
-        remedy = "SPaRK or Heun"
-    elif problem.noise_kind != "general":
-        remedy = "Milstein"
-    elif problem.smooth:
-        remedy = "SPaRK with convert: true"
-    else:
-        remedy = "EulerMaruyama with steps of equal length"
-    check_solver(solver, problem, instead=remedy)
-    if isinstance(solver, Switched):
-        for each in solver.solvers:
-            check_adaptive_sde(each, problem)
-        return
-    info, kind = info_of(solver), problem.noise_kind
-    if not info.has_right_limit(kind):
-        raise ValueError(
-            f"adaptive steps are chosen by looking at the increments, which can make {info.name} converge "
-            f"to a wrong limit on {kind} noise (Gaines & Lyons 1997); take {remedy}, or give steps of equal "
-            "length"
-        )
-    if info.carries:
-        raise ValueError(
-            f"solver {info.name} carries more than the state from step to step, and adaptive steps change "
-            f"their length; take {remedy}, or give steps of equal length"
-        )
-
-
 def _integrate(problem: AbstractSDE, solver, y0, grid: AdaptiveGrid, tree, observer) -> AdaptiveRun:
     """The same without the check."""
     stepper, dtype = stepper_for(solver), jnp.result_type(*jax.tree.leaves(y0))
     if dtype == jnp.float32:
         stepper = compensated(stepper)
     levels = tree.levels(len(problem.Noise._fields), stepper.areas)
-    given = jax.tree.map(
-        lambda x: jnp.asarray(x, dtype) if isinstance(x, float) or eqx.is_inexact_array(x) else x,
-        (problem, stepper, tree, grid, y0),
-    )
+    given = in_precision((problem, stepper, tree, grid, y0), dtype)
     numbers, others = eqx.partition(given, eqx.is_array)
 
-    def with_loop(differentiable):
-        def run(numbers):
-            problem, stepper, tree, grid, y0 = eqx.combine(numbers, others)
-            return _loop(_run_of(prepared(problem), stepper, tree, grid, dtype), y0, levels, differentiable)
+    def loop(differentiated: bool, numbers):
+        problem, stepper, tree, grid, y0 = eqx.combine(numbers, others)
+        return _loop(_run_of(prepared(problem), stepper, tree, grid, dtype), y0, levels, differentiated)
 
-        return run
-
-    # A plain loop for values; the loop that both modes of differentiation know only where one is asked for.
-    run = jax.custom_jvp(with_loop(False))
-
-    @run.defjvp
-    def _(primals, tangents):
-        return jax.jvp(with_loop(True), primals, tangents)
-
+    run = differentiable(functools.partial(loop, False), functools.partial(loop, True))
     states, accepted, rejected, done = run(numbers)
     problem, _, _, grid, y0 = given
     start, span = jnp.asarray(grid.t0, dtype), jnp.asarray(grid.span, dtype)
@@ -217,7 +157,7 @@ def _run_of(problem, stepper, tree, grid, dtype) -> _Run:
     return _Run(problem, stepper, tree, grid, start, saved / per_row, per_row.astype(jnp.uint32))
 
 
-def _loop(run: _Run, y0: PyTree, levels: int, differentiable: bool):
+def _loop(run: _Run, y0: PyTree, levels: int, differentiated: bool):
     """The states at the saved times, the trials accepted and rejected, and how far the path came."""
     grid, dtype, none = run.grid, run.start.dtype, jnp.int32(0)
     intervals = jnp.uint32(grid.points) * run.per_row
@@ -232,11 +172,11 @@ def _loop(run: _Run, y0: PyTree, levels: int, differentiable: bool):
     rows = [jnp.zeros((grid.rows, *y.shape), dtype).at[0].set(y) for y in jax.tree.leaves(y0)]
     end = eqxi.while_loop(
         unfinished,
-        functools.partial(_after_trial, run, levels, start if differentiable else None),
+        functools.partial(_after_trial, run, levels, start if differentiated else None),
         _State(*start, interval, none, none, jnp.zeros((), bool), rows),
-        max_steps=grid.max_steps if differentiable else None,
+        max_steps=grid.max_steps if differentiated else None,
         buffers=lambda state: state.rows,
-        kind="bounded" if differentiable else "lax",
+        kind="bounded" if differentiated else "lax",
     )
     interval = end.interval
     part = interval.index.astype(dtype) / (jnp.uint32(1) << interval.level).astype(dtype)
@@ -298,7 +238,7 @@ def _next(
 
 
 def _step(run: _Run, t, h, here, draw: Draw):
-    """One step by itself: what a solver would carry from the last one is made anew, but for what was lost.
+    """One step by itself: what a solver would carry from the last one is made again, but for what was lost.
 
     `here` is a state and what rounding has taken from it.
     """

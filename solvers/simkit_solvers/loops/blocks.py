@@ -15,7 +15,8 @@ from simkit_solvers.loops.stepper import AbstractStepper
 from simkit_solvers.methods.switched import Switched
 from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
 from simkit_solvers.problems.problem import AbstractODE, AbstractSDE
-from simkit_solvers.random.noise import AbstractNoise, Draw, Purpose, StepWords
+from simkit_solvers.random.draws import Draw
+from simkit_solvers.random.noise import AbstractNoise, Purpose, StepWords
 
 # Enough to hide the loop, few enough that a row inside a block costs little; by the bytes of a number, since
 # in float64 the loop costs more.
@@ -25,7 +26,7 @@ WORDS_OF_JUMPS = 2
 
 
 class Method(NamedTuple):
-    """How steps are taken: `size` of them in a block, of noise in groups of `group` steps."""
+    """How a path steps: `size` steps in a block, with noise in groups of `group` steps."""
 
     stepper: AbstractStepper
     components: int
@@ -56,10 +57,10 @@ def method_of(
     grid: Grid | TracedGrid,
     noise: AbstractNoise | None,
     released: bool = False,
-    forth: bool = True,
+    undone: bool = False,
 ) -> Method:
     """Sums are compensated in float32, of stochastic equations where steps are many, unless steps are also
-    taken back (not `forth`).
+    undone (`undone`).
 
     Raises `ValueError` for a stochastic problem without noise, or with more steps than it can drive, where
     the number is known; for noise in groups that do not fit a `TracedGrid`; and for many steps in float32 of
@@ -67,9 +68,9 @@ def method_of(
     stepper, dtype = stepper_for(solver), jnp.result_type(*jax.tree.leaves(y0))
     components, group, words = 0, 1, 0
     stochastic = isinstance(problem, AbstractSDE)
-    if forth and dtype == jnp.float32 and grid.long:
+    if not undone and dtype == jnp.float32 and grid.long:
         check_float32(solver)
-    if forth and dtype == jnp.float32 and (grid.long or not stochastic):
+    if not undone and dtype == jnp.float32 and (grid.long or not stochastic):
         stepper = compensated(stepper)
     if isinstance(problem, AbstractSDE):
         if noise is None:
@@ -82,7 +83,7 @@ def method_of(
         group = noise.group(components)
         jumps = WORDS_OF_JUMPS if isinstance(problem, AbstractJumpDiffusion) else 0
         words = (components + jumps) * noise.refinement
-        words *= 2 if released else 1  # a step is long, and takes long to compile
+        words *= 2 if released else 1  # a step is long, and slow to compile
     # Where more than the state is carried, normals are drawn into memory, for one group at a time.
     one_group = stochastic and isinstance(stepper, AbstractCompensatedStep)
     size = group if one_group or not stepper.unrolled else block_size(group, words, dtype)
@@ -93,11 +94,11 @@ def method_of(
     return Method(stepper, components, group, size, dtype, isinstance(problem, AbstractJumpDiffusion))
 
 
-def turns_of(grid: Grid | TracedGrid, size: int) -> Any:
+def blocks_per_row(grid: Grid | TracedGrid, size: int) -> Any:
     """Blocks of a row: a number that is traced where those of steps are."""
     if isinstance(grid, TracedGrid):
         return (grid.every + jnp.uint32(size - 1)) // jnp.uint32(size)
-    # At least two: the compiler takes a loop of one apart and mixes it with what is around.
+    # At least two: the compiler inlines a loop of one and mixes it with the code around it.
     return max(2, -(-grid.every // size))
 
 

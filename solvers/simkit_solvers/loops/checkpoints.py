@@ -1,11 +1,10 @@
 r"""Reverse passes in little memory: loops inside loops, of which only beginnings are kept.
 
-A reverse pass needs what a loop carried at each of its N turns. A loop of $N_1$ turns around one of $N_2$, of
-which only the beginnings are kept, stores $N_1 + N_2$ carries in place of $N_1 N_2$ and computes each turn
-once more; d loops store about $d\,N^{1/d}$ carries and compute each turn d times before its derivative.
-`nesting` finds the fewest loops that fit.
-Reference: Griewank (1992), Achieving logarithmic growth of temporal and spatial complexity in reverse
-automatic differentiation, doi:10.1080/10556789208805505.
+A reverse pass needs what a loop carried at each of its N iterations. A loop of $N_1$ iterations around one of
+$N_2$, of which only the beginnings are kept, stores $N_1 + N_2$ carries in place of $N_1 N_2$ and computes
+each iteration once more; d loops store about $d\,N^{1/d}$ carries and compute each iteration d times before
+its derivative. `nesting` finds the fewest loops that fit. Reference: Griewank (1992), Achieving logarithmic
+growth of temporal and spatial complexity in reverse automatic differentiation, doi:10.1080/10556789208805505.
 """
 
 import dataclasses
@@ -19,49 +18,49 @@ import jax.numpy as jnp
 from jaxtyping import PyTree
 
 MOST_LEVELS = 6  # 10^9 blocks in 190 carries
-WINDOW = 0.2  # how far a length may be from the best one where fewer turns are wasted
+WINDOW = 0.2  # how far a length may be from the best one where fewer iterations are wasted
 
 
 @dataclasses.dataclass(frozen=True)
 class Nesting:
     """Loops over rows, and over the blocks of a row: the lengths of each, outermost first.
 
-    With `joined` the innermost loop over rows keeps all that the outermost loop over blocks carries, and
+    With `merged` the innermost loop over rows keeps all that the outermost loop over blocks carries, and
     nothing between the two is computed again.
     """
 
     rows: tuple[int, ...]
     blocks: tuple[Any, ...]
-    joined: bool
+    merged: bool
 
     @property
     def levels(self) -> int:
         """How often a block is computed before its own recomputation and its derivative."""
-        return len(self.rows) + len(self.blocks) - self.joined
+        return len(self.rows) + len(self.blocks) - self.merged
 
     @property
     def carries(self) -> int:
         """The most that are kept at a time."""
-        between = self.rows[-1] * (self.blocks[0] + 1) if self.joined else self.rows[-1] + self.blocks[0]
+        between = self.rows[-1] * (self.blocks[0] + 1) if self.merged else self.rows[-1] + self.blocks[0]
         return sum(self.rows[:-1]) + between + sum(self.blocks[1:])
 
     @property
-    def turns(self) -> int:
-        """Blocks computed in one sweep, those that fill the loops among them."""
+    def iterations(self) -> int:
+        """Blocks computed in one sweep, including those that pad the loops."""
         return math.prod(self.rows) * math.prod(self.blocks)
 
 
 def nesting(rows: int, blocks: int, most: float) -> Nesting:
     """The fewest loops over `rows` times `blocks` that keep at most `most` carries, else those with fewest.
 
-    Among as many loops the ones with fewer turns to fill, then with fewer carries.
+    Of as many loops, those with fewer iterations that only pad, then those with fewer carries.
     """
     best = Nesting((rows,), (blocks,), True)
     for levels in range(1, MOST_LEVELS + 1):
         possible = list(_with(levels, rows, blocks))
         fitting = [each for each in possible if each.carries <= most]
         if fitting:
-            return min(fitting, key=lambda each: (each.turns, each.carries))
+            return min(fitting, key=lambda each: (each.iterations, each.carries))
         best = min([best, *possible], key=lambda each: each.carries)
     return best
 
@@ -91,19 +90,19 @@ def nested_scan(body: Callable, init: PyTree, lengths: tuple[int, ...], unroll: 
     """`jax.lax.scan` of `body(carry, i)` over i = 0, … (uint32), as many as the product of `lengths`.
 
     Loops inside loops: in reverse mode what the inner ones carry is computed again from its beginning. The
-    innermost has `unroll` of these in one turn. A single length may be traced, where nothing is kept.
+    innermost has `unroll` of these in one iteration. A single length may be traced, where nothing is kept.
     """
     if isinstance(lengths[0], jax.Array):
         zero = jnp.zeros_like(lengths[0])
         return jax.lax.fori_loop(zero, lengths[0], lambda i, carry: body(carry, i)[0], init), None
-    turns = jnp.arange(lengths[0], dtype=jnp.uint32)
+    numbers = jnp.arange(lengths[0], dtype=jnp.uint32)
     if len(lengths) == 1:
-        return jax.lax.scan(body, init, turns, unroll=unroll)
+        return jax.lax.scan(body, init, numbers, unroll=unroll)
     inside = jnp.uint32(math.prod(lengths[1:]))
 
     @functools.partial(jax.checkpoint, prevent_cse=False)
     def outer(carry, i):
         return nested_scan(lambda c, j: body(c, i * inside + j), carry, lengths[1:], unroll)
 
-    end, kept = jax.lax.scan(outer, init, turns)
+    end, kept = jax.lax.scan(outer, init, numbers)
     return end, jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), kept)

@@ -1,4 +1,4 @@
-r"""Steps that lose nothing where increments are small: what rounding takes is brought back by the next step.
+r"""Steps that lose nothing where increments are small: what rounding loses is added by the next step.
 
 In float32 $y + \Delta$ loses what of $\Delta$ lies below the last digit of $y$: half a unit in the last place
 at most, at each step, and always of the same sign where the increments are alike. Here a step is solved for
@@ -28,7 +28,7 @@ from simkit_solvers.methods.switched import Switched
 from simkit_solvers.problems.origin import LangevinFrom, seen_from
 from simkit_solvers.problems.problem import halves
 from simkit_solvers.problems.terms import takes_langevin
-from simkit_solvers.random.noise import Draw
+from simkit_solvers.random.draws import Draw
 
 
 class AbstractCompensatedStep(AbstractStepper):
@@ -96,8 +96,8 @@ class CompensatedLangevinStep(AbstractCompensatedStep):
         self, problem: Any, t: jax.Array, dt: jax.Array, y: PyTree, lost: PyTree, draw: Draw, own: PyTree
     ) -> tuple[PyTree, PyTree]:
         (q, p), (q_lost, p_lost) = halves(y), halves(lost)
-        there, still = LangevinFrom.of(problem, q), tuple(jnp.zeros_like(x) for x in q)
-        begin = there.State(*q_lost, *still, *p_lost, *p)
+        there, at_rest = LangevinFrom.of(problem, q), tuple(jnp.zeros_like(x) for x in q)
+        begin = there.State(*q_lost, *at_rest, *p_lost, *p)
         both = draw._replace(
             **{
                 name: (*part, *(jnp.zeros_like(z) for z in part))

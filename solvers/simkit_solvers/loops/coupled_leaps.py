@@ -1,10 +1,10 @@
 r"""Paths of tau-leaping with leaps so many times as long, which fire together as often as they can.
 
 Each path takes its own leaps, with its own critical reactions, refusals and exact events; one whose leaps are
-as long as the method says has the law of `TauLeaping`. Events of reaction j have marks between 0 and the
-largest of the propensities $a_j$ with which the present leaps began; a path fires at the marks below its own.
-So two paths fire together at the rate $\min(a_j, b_j)$, and one alone at the rest. The times at which any
-leap begins or ends cut a joint sequence of times, and what a reaction fires in a leap is the sum over its
+as long as the method says has the distribution of `TauLeaping`. Events of reaction j have marks between 0 and
+the largest of the propensities $a_j$ with which the present leaps began; a path fires at the marks below its
+own. So two paths fire together at the rate $\min(a_j, b_j)$, and one alone at the rest. The times at which
+any leap begins or ends cut a joint sequence of times, and what a reaction fires in a leap is the sum over its
 pieces, a Poisson variate of the leap's own mean. A path whose leap is refused goes back to its start and is
 driven alone until it has caught up.
 
@@ -17,7 +17,6 @@ applications in biochemical kinetics, doi:10.1137/110840546.
 import functools
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import PyTree
@@ -43,12 +42,13 @@ from simkit_solvers.methods.jump.jump_method import (
 )
 from simkit_solvers.methods.jump.tau_leaping import TauLeaping
 from simkit_solvers.numerics.scopes import STEPS
-from simkit_solvers.numerics.tangents import along, as_tangent
+from simkit_solvers.numerics.tangents import along, as_tangent, in_precision
 from simkit_solvers.numerics.tree_where import tree_where
+from simkit_solvers.problems.calendar import ROW, stops_of
 from simkit_solvers.problems.directions import Direction
 from simkit_solvers.problems.observe import AbstractObserver, with_stops
 from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
-from simkit_solvers.problems.schedule import ROW, just_after, schedule_of, stops_of
+from simkit_solvers.problems.schedule import just_after, schedule_of
 from simkit_solvers.random.generator import Stream, Words, stream_key
 
 
@@ -97,7 +97,7 @@ class _Piece(NamedTuple):
     """What one path needs of a piece of the joint sequence of times, which ends at `time`.
 
     In it so much `fired`, of which `last` at its end. It ends the path's leap where it is `done`; `single`
-    leaps are never refused. What is `beyond` the stop happens anew from there.
+    leaps are never refused. What is `beyond` the stop happens again from there.
     """
 
     time: jax.Array
@@ -125,15 +125,12 @@ def coupled_leaps(
     What is an exact event by `method` is one in all of them, so that what leaps leave goes with the factor.
 
     The noise is a function of key and path, and none that `integrate_jumps` reads. Clock and propensities are
-    in float64, whatever the precision of the grid. Curves and events of a scheduled network act as there. No
-    more pieces are taken than all paths may take steps. Scores are as of `girsanov`, with lengths of leaps
-    held. Raises `ValueError` as `integrate_jumps` does.
+    in float64, whatever the precision of the grid. Curves and events of a scheduled network act as there.
+    There are no more pieces than the steps that all paths may take. Scores are as of `girsanov`, with lengths
+    of leaps held. Raises `ValueError` as `integrate_jumps` does.
     """
     check_rates(network)
-    network, observer, t0, span = jax.tree.map(
-        lambda x: jnp.asarray(x, jnp.float64) if isinstance(x, float) or eqx.is_inexact_array(x) else x,
-        (network, observer, grid.t0, grid.span),
-    )
+    network, observer, t0, span = in_precision((network, observer, grid.t0, grid.span), jnp.float64)
     start, span = jnp.asarray(t0, jnp.float64), jnp.asarray(span, jnp.float64)
     factors = jnp.asarray(factors, jnp.float64)
     events = stream_key(key, path, Stream.COUPLED_LEAPS)
@@ -268,7 +265,7 @@ def _piece(
 def _after(jumps: Jumps, path: _Path, piece: _Piece) -> tuple[_Path, jax.Array]:
     """A path after a piece, and whether no count has become too large.
 
-    Where its leap is done it is accepted, or refused and to be drawn anew. What happened up to a stop inside
+    Where its leap is done it is accepted, or refused and to be drawn again. What happened up to a stop inside
     of a leap may come before what makes room for it, and is then not seen.
     """
     dtype, fired = piece.time.dtype, path.fired + piece.fired

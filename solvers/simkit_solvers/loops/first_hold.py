@@ -30,7 +30,7 @@ class Hold(NamedTuple):
     y: Any
 
 
-class _Found(NamedTuple):
+class _Holding(NamedTuple):
     """For each condition whether it has held, the ends of the step in which it first did, which of the points
     there, and what interpolates the step."""
 
@@ -93,8 +93,8 @@ class Examined(diffrax.AbstractWrappedSolver):
             return jnp.zeros((count, *like.shape), like.dtype)
 
         zero = jnp.zeros(count, dtype)
-        found = _Found(jnp.zeros(count, bool), zero, zero, zero, jax.tree.map(none, step[2]))
-        return state, found
+        first_step = _Holding(jnp.zeros(count, bool), zero, zero, zero, jax.tree.map(none, step[2]))
+        return state, first_step
 
     def step(
         self,
@@ -106,39 +106,41 @@ class Examined(diffrax.AbstractWrappedSolver):
         solver_state: PyTree,
         made_jump: Flag,
     ) -> Step:
-        state, found = solver_state
+        state, first_step = solver_state
         y1, error, dense, state, result = self.solver.step(terms, t0, t1, y0, args, state, made_jump)
         inside = self.interpolation_cls(t0=t0, t1=t1, **dense)
         points = jnp.arange(1, POINTS + 1, dtype=jnp.result_type(t0))
         times = jnp.where(points < POINTS, t0 + points / POINTS * (t1 - t0), t1)
         holds = jax.vmap(lambda t: self.conditions(t, inside.evaluate(t)))(times)
         first = points[jnp.argmax(holds, axis=0)]
-        now = _Found(
+        now = _Holding(
             jnp.any(holds, axis=0),
             jnp.broadcast_to(t0, first.shape),
             jnp.broadcast_to(t1, first.shape),
             first,
             jax.tree.map(lambda x: jnp.broadcast_to(x, (*first.shape, *jnp.shape(x))), dense),
         )
-        found = jax.tree.map(lambda new, old: _where(now.held & ~found.held, new, old), now, found)
-        return y1, error, dense, (state, found), result
+        first_step = jax.tree.map(
+            lambda new, old: _where(now.held & ~first_step.held, new, old), now, first_step
+        )
+        return y1, error, dense, (state, first_step), result
 
 
-def first_holds(solver: Examined, found: _Found, end: jax.Array, y_end: PyTree) -> tuple[Hold, ...]:
+def first_holds(solver: Examined, first_step: _Holding, end: jax.Array, y_end: PyTree) -> tuple[Hold, ...]:
     """The first time of each condition, from the state that such a solver ends with, at `end` in `y_end`."""
     return tuple(
-        _bisected(solver, i, jax.tree.map(lambda x, i=i: x[i], found), end, y_end)
-        for i in range(len(found.held))
+        _bisected(solver, i, jax.tree.map(lambda x, i=i: x[i], first_step), end, y_end)
+        for i in range(len(first_step.held))
     )
 
 
-def _bisected(solver: Examined, i: int, found: _Found, end, y_end) -> Hold:
+def _bisected(solver: Examined, i: int, first_step: _Holding, end, y_end) -> Hold:
     inside = solver.interpolation_cls(
-        t0=found.t0, t1=jnp.where(found.held, found.t1, found.t0 + 1), **found.dense
+        t0=first_step.t0, t1=jnp.where(first_step.held, first_step.t1, first_step.t0 + 1), **first_step.dense
     )
-    length = (found.t1 - found.t0) / POINTS
-    low = found.t0 + (found.point - 1) * length
-    high = jnp.where(found.point < POINTS, low + length, found.t1)
+    length = (first_step.t1 - first_step.t0) / POINTS
+    low = first_step.t0 + (first_step.point - 1) * length
+    high = jnp.where(first_step.point < POINTS, low + length, first_step.t1)
 
     def halved(_, ends):
         low, high = ends
@@ -147,8 +149,8 @@ def _bisected(solver: Examined, i: int, found: _Found, end, y_end) -> Hold:
         return jnp.where(holds, low, middle), jnp.where(holds, middle, high)
 
     _, time = jax.lax.fori_loop(0, jnp.finfo(high.dtype).nmant + 1, halved, (low, high))
-    y = jax.tree.map(lambda x, last: _where(found.held, x, last), inside.evaluate(time), y_end)
-    return Hold(found.held, jnp.where(found.held, time, end), y)
+    y = jax.tree.map(lambda x, last: _where(first_step.held, x, last), inside.evaluate(time), y_end)
+    return Hold(first_step.held, jnp.where(first_step.held, time, end), y)
 
 
 def none_holds(

@@ -3,7 +3,7 @@
 Blocks have one length and lie on one grid, whatever is saved: block b is the steps `b * size`, …, so that a
 step is always compiled in the same place of the same block. Where steps are compiled elsewhere, the compiler
 may contract other products and sums to fused multiply-adds, and the last bit differs. A row that falls inside
-a block is reached from the block's start, by steps that are taken for this row alone.
+a block is reached from the block's start, by steps for this row alone.
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from simkit_solvers.grids.grid import Grid, TracedGrid
-from simkit_solvers.loops.blocks import Method, bytes_of, method_of, strong, turns_of
+from simkit_solvers.loops.blocks import Method, blocks_per_row, bytes_of, method_of, strong
 from simkit_solvers.loops.checkpoints import Nesting, nested_scan, nesting
 from simkit_solvers.loops.compensated import AbstractCompensatedStep
 from simkit_solvers.loops.path_run import AbstractRun, PathRun, Tables, path_run, row_once, stepped_once
@@ -29,6 +29,7 @@ from simkit_solvers.methods.switched import Switched
 from simkit_solvers.numerics.kernels import by_itself, own_number
 from simkit_solvers.numerics.packing import Paired, packing
 from simkit_solvers.numerics.scopes import STEPS
+from simkit_solvers.numerics.tangents import differentiable
 from simkit_solvers.numerics.tree_where import tree_where
 from simkit_solvers.problems.observe import AbstractObserver
 from simkit_solvers.problems.problem import AbstractODE
@@ -86,7 +87,7 @@ def integrate_run(
     start = jax.tree.map(strong, run.start(y0, tables))
     if run.carries_derivatives:
         shapes = jax.eval_shape(lambda: method.driving(run.noise, jnp.uint32(0), method.group)[0])
-        run, start = run.settled(start, *zeros(shapes), tables)
+        run, start = run.prepared(start, *zeros(shapes), tables)
         start = jax.tree.map(lambda x: own_number(x, run.noise), start)
     return _Loop.of(run, method, grid, tables, start, memory).all_rows(run, start)
 
@@ -129,8 +130,8 @@ class _Loop:
         numbers, start = eqx.filter(run, eqx.is_array), self.pack(start)
         end, counted, between = self.whole_blocks(numbers, start)
         end = self.rest(numbers, end, counted)
-        # The first row is always taken here, and the loop's dropped, lest its bits depend on how many there
-        # are.
+        # The first row is always computed here, and that of the loop dropped: its bits would depend on how
+        # many rows there are.
         nothing = jax.tree.map(lambda x: jnp.zeros(x.shape[1:], x.dtype), between)
 
         def row(carry, k):
@@ -144,25 +145,18 @@ class _Loop:
         """What `trajectory` gives, differentiable in both modes where the number of steps is known."""
 
         def plain(numbers, start):
-            loops = Nesting((self.grid.rows - 1,), (self.turns,), True)
+            loops = Nesting((self.grid.rows - 1,), (self.blocks,), True)
             return self.trajectory(self.branch, numbers, start, loops)
 
-        if not self.known:
-            return plain(numbers, start)
-        run = jax.custom_jvp(plain)
-
-        @run.defjvp
-        def _(primals, tangents):
-            return jax.jvp(self.differentiable, primals, tangents)
-
+        run = differentiable(plain, self.for_derivatives) if self.known else plain
         return run(numbers, start)
 
-    def differentiable(self, numbers, start):
+    def for_derivatives(self, numbers, start):
         """The same for derivatives, which a reverse pass may take too."""
         run = eqx.combine(numbers, self.constants).per_path()
         numbers = eqx.filter(run, eqx.is_array)
         numbers = numbers.with_problem(Paired.of(numbers.problem))
-        loops = nesting(self.grid.rows - 1, self.turns, self.memory / bytes_of(start))
+        loops = nesting(self.grid.rows - 1, self.blocks, self.memory / bytes_of(start))
         return self.trajectory(_recomputed(self.selection), numbers, start, loops)
 
     def trajectory(self, block: Callable, numbers, start, loops: Nesting) -> tuple[PyTree, jax.Array, PyTree]:
@@ -197,7 +191,7 @@ class _Loop:
             begin = state[0], jnp.uint32(0)
             return nested_scan(one_block, begin, loops.blocks, 2 if self.in_memory else 1)[0], kept
 
-        if not loops.joined:
+        if not loops.merged:
             row_then_blocks = _recomputed(row_then_blocks)
         (end, counted), rows = nested_scan(row_then_blocks, (start, jnp.uint32(0)), loops.rows)
         return end, counted, jax.tree.map(lambda x: x[:between], rows) if padded else rows
@@ -260,8 +254,8 @@ class _Loop:
 
         if self.known and self.grid.steps <= self.size:
             return finish(carry)
-        # Beside the loop they would be taken anew for each quantity kept.
-        return by_itself(counted == jnp.asarray(self.turns, jnp.uint32), finish, lambda c: c, carry)
+        # In one kernel with the loop they would be computed again for each quantity that is kept.
+        return by_itself(counted == jnp.asarray(self.blocks, jnp.uint32), finish, lambda c: c, carry)
 
     def _run(self, numbers) -> Any:
         if isinstance(numbers.problem, Paired):
@@ -307,9 +301,9 @@ class _Loop:
         return np.uint32(self.grid.steps) if self.known else self.grid.steps
 
     @property
-    def turns(self) -> Any:
+    def blocks(self) -> Any:
         """Blocks of a row."""
-        return turns_of(self.grid, self.size)
+        return blocks_per_row(self.grid, self.size)
 
 
 def zeros(shapes: PyTree) -> PyTree:

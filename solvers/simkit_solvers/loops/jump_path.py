@@ -57,8 +57,8 @@ class JumpPath(NamedTuple):
     def scores_at(self, jumps: Jumps, time: jax.Array) -> tuple[jax.Array, ...]:
         """The scores at a saved `time`, which lies before the end of what is proposed.
 
-        Of an exact method those of the time in which nothing happened. A leap that is looked into counts in
-        whole: whether it was refused depended on all of it.
+        Of an exact method those of the time in which nothing happened. A leap that is sampled inside counts
+        as a whole: whether it was refused depended on all of it.
         """
         if not jumps.directions:
             return ()

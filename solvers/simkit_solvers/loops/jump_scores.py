@@ -7,7 +7,7 @@ $$\Delta Z = \sum_j k_j\,\partial_\theta \log a_j(x) - \tau \sum_j \partial_\the
 
 For an exact event that is the likelihood of its waiting time and of its reaction. It is the same for a leap,
 with Poisson counts of mean $a_j \tau$ and at most one event of the critical reactions at its exponential
-time, the length of the leap taken as chosen; refused leaps count, since what follows depends on them. Then
+time, with the length of the leap held fixed; refused leaps count, since what follows depends on them. Then
 $\partial_\theta E[f(X_t)] = E[f(X_t) Z_t] + E[\partial_\theta f(X_t)]$.
 
 References: Glynn (1990), Likelihood ratio gradient estimation for stochastic systems,
@@ -31,11 +31,11 @@ def pushed(fn, network, directions: tuple) -> tuple:
 def _slopes(jumps, y) -> tuple[tuple, list[tuple]]:
     """$a_j$, and for each direction $\\partial a_j$."""
     real = jax.tree.map(lambda x: x.astype(jumps.span.dtype), y)
-    found = [
+    both = [
         along(lambda network: network.propensities(jumps.t0, real), jumps.network, each)
         for each in jumps.directions
     ]
-    return found[0][0], [slopes for _, slopes in found]
+    return both[0][0], [slopes for _, slopes in both]
 
 
 def score_gained(jumps: Jumps, y: PyTree, fired: tuple, tau: jax.Array) -> tuple:
@@ -56,29 +56,29 @@ def score_gained(jumps: Jumps, y: PyTree, fired: tuple, tau: jax.Array) -> tuple
 def has_likelihood(jumps: Jumps, y: PyTree) -> jax.Array:
     """Whether a likelihood ratio exists at `y`: no propensity of zero changes with a parameter."""
     a, directions = _slopes(jumps, y)
-    found = jnp.bool_(True)
+    exists = jnp.bool_(True)
     for slopes in directions:
         for each, slope in zip(a, slopes, strict=True):
-            found = found & jnp.isfinite(slope) & ((each > 0) | (slope == 0))
-    return found
+            exists = exists & jnp.isfinite(slope) & ((each > 0) | (slope == 0))
+    return exists
 
 
 def schedule_moves(network, directions: tuple) -> jax.Array:
     """Whether a direction moves the times of a scheduled network's nodes or events."""
-    found = jnp.bool_(False)
+    moves = jnp.bool_(False)
     for each in directions:
         schedule = each.schedule
         moved = [*schedule.nodes, *(event.times for event in schedule.events)]
         for tangent in jax.tree.leaves(moved):
-            found = found | jnp.any(tangent != 0)
-    return found
+            moves = moves | jnp.any(tangent != 0)
+    return moves
 
 
 def event_moves(after, network, directions: tuple, y) -> jax.Array:
     """Whether the counts `after(network, y)` that events leave change with a direction of the network."""
-    found = jnp.bool_(False)
+    moves = jnp.bool_(False)
     for each in directions:
         _, moved = along(lambda network: after(network, y), network, each)
         for tangent in jax.tree.leaves(moved):
-            found = found | (tangent != 0)
-    return found
+            moves = moves | (tangent != 0)
+    return moves

@@ -19,7 +19,8 @@ from simkit_solvers.methods.jump.jump_method import (
     Jumps,
 )
 from simkit_solvers.numerics.tree_where import tree_where
-from simkit_solvers.problems.schedule import ROW, as_solved, just_after, schedule_of, within
+from simkit_solvers.problems.calendar import ROW
+from simkit_solvers.problems.schedule import as_solved, just_after, schedule_of, within
 
 
 def over(jumps: Jumps, begin: jax.Array, end: jax.Array) -> Jumps:

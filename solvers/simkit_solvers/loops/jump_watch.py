@@ -50,7 +50,7 @@ def shown(
 
 def _observer(jumps: Jumps) -> AbstractObserver:
     if jumps.observer is None:
-        raise RuntimeError("nobody has to see the path")
+        raise RuntimeError("no observer has to see the path")
     return jumps.observer
 
 

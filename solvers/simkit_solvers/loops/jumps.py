@@ -3,7 +3,7 @@
 Counts are `int32` scalars, one a species. The draws of a path are a pure function of (key, path, how many
 proposals it has seen), so its events do not depend on the ensemble, nor on the times that are saved: an event
 beyond a saved time does not happen yet, and the path goes on with it. What comes next is drawn at the end of
-an iteration and carried, or each array that the next one gives would draw it anew (see `packing`).
+an iteration and carried, or each array that the next one gives would draw it again (see `packing`).
 """
 
 import functools
@@ -31,10 +31,11 @@ from simkit_solvers.methods.jump.jump_method import (
 )
 from simkit_solvers.numerics.packing import packing
 from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.numerics.tangents import as_tangent
+from simkit_solvers.numerics.tangents import as_tangent, in_precision
+from simkit_solvers.problems.calendar import stops_of
 from simkit_solvers.problems.observe import AbstractObserver, with_stops
 from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
-from simkit_solvers.problems.schedule import just_after, schedule_of, stops_of
+from simkit_solvers.problems.schedule import just_after, schedule_of
 
 
 class JumpRun(NamedTuple):
@@ -74,8 +75,8 @@ def integrate_jumps(
     derivative along a path.
 
     Rates of a scheduled network may jump at given times, and its events change the counts: the path stops
-    there, and what would have come next is drawn anew, which is exact since the process has no memory. A leap
-    ends there after its part. Raises `ValueError` for rates that depend on time in another way: between
+    there, and what would have come next is drawn again, which is exact since the process has no memory. A
+    leap ends there after its part. Raises `ValueError` for rates that depend on time in another way: between
     events they are taken as constant.
 
     `directions` are tangents of the network, pytrees of its structure such as the network itself with a 1 in
@@ -89,18 +90,11 @@ def integrate_jumps(
     """
     check_rates(network)
     watch = None if observer.stops is None else observer
-    if begin is not None and watch is not None:
-        raise ValueError("begin: the observer has to see the path from t0; leave begin out")
-    if begin is not None and schedule_of(network) is not None:
-        raise ValueError(
-            "begin: a scheduled network begins at t0; give begin only where nothing is scheduled"
-        )
+    if begin is not None:
+        _check_begin(network, watch)
     dtype = jnp.result_type(grid.t0, grid.span)
     directions = tuple(as_tangent(network, each, dtype) for each in directions)
-    given = jax.tree.map(
-        lambda x: jnp.asarray(x, dtype) if isinstance(x, float) or eqx.is_inexact_array(x) else x,
-        (network, method, grid, directions, begin, watch),
-    )
+    given = in_precision((network, method, grid, directions, begin, watch), dtype)
     numbers, others = eqx.partition(given, eqx.is_array)
     y0 = jax.tree.map(lambda x: jnp.asarray(x).astype(jnp.int32), y0)
 
@@ -119,8 +113,23 @@ def integrate_jumps(
             "rate equation or the chemical Langevin equation"
         )
 
-    counts, scores, watched, end = run(numbers, y0, noise)
     network, method, grid = given[:3]
+    return _finished(network, method, grid, observer, *run(numbers, y0, noise))
+
+
+def _check_begin(network: AbstractReactionNetwork, watch: AbstractObserver | None) -> None:
+    """Raise `ValueError` where a path cannot begin later than t0."""
+    if watch is not None:
+        raise ValueError("begin: the observer has to see the path from t0; leave begin out")
+    if schedule_of(network) is not None:
+        raise ValueError(
+            "begin: a scheduled network begins at t0; give begin only where nothing is scheduled"
+        )
+
+
+def _finished(network, method, grid: JumpGrid, observer, counts, scores, watched, end: JumpPath) -> JumpRun:
+    """What a path gives back, given its counts, scores and accumulators at the saved times."""
+    dtype = jnp.result_type(grid.t0, grid.span)
     rows = observed(network, observer, grid, counts, watched)
     start, span = jnp.asarray(grid.t0, dtype), jnp.asarray(grid.span, dtype)
     times = _times(grid, span)
@@ -168,7 +177,7 @@ class _Loop(NamedTuple):
 
     def until(self, jumps: Jumps, carry: tuple, time) -> tuple:
         """The path at a time, and the counts, the scores and the accumulators there."""
-        path, looked = carry
+        path, sampled = carry
         path = path._replace(status=jnp.where(path.status == WAITING, RUNNING, path.status))
         path = self.unpack(
             jax.lax.while_loop(
@@ -180,20 +189,20 @@ class _Loop(NamedTuple):
             )
         )
         index = path.index(self.method)
-        y, looked = self.method.look(jumps, path.y, path.ahead, index, path.elapsed, time, looked)
+        y, sampled = self.method.counts_at(jumps, path.y, path.ahead, index, path.elapsed, time, sampled)
         if jumps.observer is not None:
             path = path._replace(watched=shown(jumps, path.watched, time, y))
-        return (path, looked), (y, path.scores_at(jumps, time), path.accumulators())
+        return (path, sampled), (y, path.scores_at(jumps, time), path.accumulators())
 
     def through_stop(self, jumps: Jumps, carry: tuple, stop: tuple) -> tuple:
         """The same until a stop, and after what happens there; the time of the last stop is carried too."""
-        (path, looked), last = carry
+        (path, sampled), last = carry
         time, which = stop
         during = over(jumps, last, time)
         path = path.with_draw(during, self.method)
-        (path, looked), (y, scores, _) = self.until(during, (path, looked), time)
+        (path, sampled), (y, scores, _) = self.until(during, (path, sampled), time)
         path, y = after_stop(jumps, self.method, during, path, y, scores, time, which)
-        return ((path, looked), time), (y, scores, path.accumulators())
+        return ((path, sampled), time), (y, scores, path.accumulators())
 
 
 def _start(jumps: Jumps, method: AbstractJumpMethod, y0, at: Scalar | None, stopping: bool) -> JumpPath:
@@ -222,20 +231,20 @@ def _rows(jumps: Jumps, method: AbstractJumpMethod, y0, grid: JumpGrid, at: Scal
     path = _start(initial, method, y0, at, stopping)
     if jumps.observer is not None:
         path = path._replace(watched=Watched(first_seen(jumps, zero, y0), zero))
-    # What comes next is carried, and each array would draw it anew: see `packing`.
+    # What comes next is carried, and each array would draw it again: see `packing`.
     loop = _Loop(method, grid.max_steps, *packing(path, as_bits=True))
     # Two times or more: the compiler inlines a loop of one and mixes it with what is around.
     times, saved = _times(grid, jumps.span), slice(None)
     if jumps.observer is not None:
         times, saved = with_stops(jumps.observer, times)
-    looked = method.start_looking(initial, y0)
+    sampled = method.start_sampling(initial, y0)
     if schedule is None or not stopping:
-        (path, _), seen = jax.lax.scan(functools.partial(loop.until, initial), (path, looked), times)
+        (path, _), seen = jax.lax.scan(functools.partial(loop.until, initial), (path, sampled), times)
         return *jax.tree.map(lambda x: x[saved], seen), path
     if jumps.directions:
         moved = schedule_moves(jumps.network, jumps.directions)
         path = path._replace(status=jnp.where(moved, MOVED_EVENT, path.status))
-    stops, begin = stops_of(schedule, jumps.t0, times), ((path, looked), zero)
+    stops, begin = stops_of(schedule, jumps.t0, times), ((path, sampled), zero)
     through = functools.partial(loop.through_stop, jumps)
     ((path, _), _), seen = jax.lax.scan(through, begin, (stops.times, stops.which))
     return *jax.tree.map(lambda x: x[stops.rows[saved]], seen), path

@@ -15,11 +15,13 @@ from simkit_solvers.loops.blocks import Method
 from simkit_solvers.loops.stepper import AbstractStepper
 from simkit_solvers.numerics.kernels import own_number
 from simkit_solvers.numerics.traced import traced_once
+from simkit_solvers.problems.calendar import Schedule
 from simkit_solvers.problems.jump_diffusion import jumps_of_step
 from simkit_solvers.problems.observe import AbstractObserver
 from simkit_solvers.problems.problem import AbstractODE
-from simkit_solvers.problems.schedule import Schedule, as_solved, prepared, schedule_of, within
-from simkit_solvers.random.noise import AbstractNoise, Draw, StepWords
+from simkit_solvers.problems.schedule import as_solved, prepared, schedule_of, within
+from simkit_solvers.random.draws import Draw
+from simkit_solvers.random.noise import AbstractNoise, StepWords
 
 Words = tuple[StepWords, ...]
 Tables = tuple[np.ndarray, ...]  # for each event, the steps after which it happens
@@ -28,7 +30,7 @@ Tables = tuple[np.ndarray, ...]  # for each event, the steps after which it happ
 class AbstractRun(eqx.Module):
     """What the fixed-grid loop steps through: a path, alone or with derivatives that are carried along.
 
-    It holds what a step reads beside the carry. Steps count from 0; `words` are of a step's jumps.
+    It holds what a step reads in addition to the carry. Steps count from 0; `words` are of a step's jumps.
     """
 
     noise: eqx.AbstractVar[AbstractNoise | None]
@@ -46,7 +48,7 @@ class AbstractRun(eqx.Module):
         """What is carried at step 0, after events."""
 
     @abc.abstractmethod
-    def settled(
+    def prepared(
         self, start: PyTree, draw: Draw, words: Words | None, tables: Tables
     ) -> tuple["AbstractRun", PyTree]:
         """Ready for a loop, given what is carried at its start and what drives a step, of which types do."""
@@ -90,7 +92,7 @@ class PathRun(AbstractRun):
         state = self.stepper.init(as_solved(begin), self.t0, self.dt, y0)
         return y0, state, self.observer.init(begin, self.t0, y0)
 
-    def settled(self, start, draw, words, tables):
+    def prepared(self, start, draw, words, tables):
         return self, start
 
     def step(self, carry, k, draw, words, tables):
@@ -223,8 +225,10 @@ def _after_events(run: PathRun, k, due, before, y, state, acc):
         afresh = schedule.moved(t - 0.5 * run.dt, t + 0.5 * run.dt)
         for now in due:
             afresh = afresh | now
-        begun = run.stepper.init(as_solved(after), t, run.dt, new)
+        initial = run.stepper.init(as_solved(after), t, run.dt, new)
         state = jax.tree.map(
-            lambda b, s: jnp.where(afresh, jnp.asarray(b, s.dtype), s) if eqx.is_array(s) else s, begun, state
+            lambda b, s: jnp.where(afresh, jnp.asarray(b, s.dtype), s) if eqx.is_array(s) else s,
+            initial,
+            state,
         )
     return new, state, acc

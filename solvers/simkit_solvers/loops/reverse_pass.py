@@ -1,4 +1,4 @@
-"""What the reverse pass of the fixed-grid loop keeps, told before it runs."""
+"""What the reverse pass of the fixed-grid loop will keep."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ import jax
 from jaxtyping import PyTree
 
 from simkit_solvers.grids.grid import Grid
-from simkit_solvers.loops.blocks import bytes_of, method_of, strong, turns_of
+from simkit_solvers.loops.blocks import blocks_per_row, bytes_of, method_of, strong
 from simkit_solvers.loops.checkpoints import Nesting, nesting
 from simkit_solvers.loops.path_run import path_run
 from simkit_solvers.methods.switched import Switched
@@ -20,7 +20,7 @@ REVERSE_BYTES = 2**14  # of one path: a thousand blocks of two float64 variables
 
 
 class ReversePass(NamedTuple):
-    """What the reverse pass of a loop keeps for one path, beside a few vectors of working memory."""
+    """What the reverse pass of a loop keeps for one path, apart from a few vectors of working memory."""
 
     loops: Nesting
     carry_bytes: int
@@ -32,7 +32,7 @@ class ReversePass(NamedTuple):
 
     @property
     def sweeps(self) -> int:
-        """How often each step is taken, before its derivative: the run itself among them."""
+        """How often each step is computed before its derivative, including the run itself."""
         return self.loops.levels + 1
 
 
@@ -58,4 +58,4 @@ def reverse_pass(
     start = eqx.filter_eval_shape(carried, problem, y0, noise, observer)
     size = method_of(problem, solver, y0, grid, noise).size
     carry_bytes = bytes_of(start)
-    return ReversePass(nesting(grid.rows - 1, turns_of(grid, size), memory / carry_bytes), carry_bytes)
+    return ReversePass(nesting(grid.rows - 1, blocks_per_row(grid, size), memory / carry_bytes), carry_bytes)

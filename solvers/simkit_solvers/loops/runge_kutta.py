@@ -15,7 +15,7 @@ from jaxtyping import PyTree
 from simkit_solvers.loops.stepper import AbstractStepper
 from simkit_solvers.problems.problem import AbstractSDE
 from simkit_solvers.problems.terms import brownian_increment
-from simkit_solvers.random.noise import Draw
+from simkit_solvers.random.draws import Draw
 
 
 class AbstractStages(AbstractStepper):

@@ -30,7 +30,7 @@ from simkit_solvers.problems.terms import (
     takes_halves,
     takes_langevin,
 )
-from simkit_solvers.random.noise import Draw
+from simkit_solvers.random.draws import Draw
 
 
 class DiffraxStep(AbstractStepper):

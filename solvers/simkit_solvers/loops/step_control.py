@@ -1,4 +1,4 @@
-"""Steps of the length that the tolerances allow, chosen and taken by diffrax.
+"""Steps of the length that the tolerances allow, by diffrax.
 
 The solver's clock counts from the beginning of a solution, so that a late start takes no digits from the
 steps. Towards the end of a long span it is as coarse as the precision: in float32 a clock at $10^7$ cannot
@@ -29,7 +29,8 @@ class Advancing(diffrax.AbstractAdaptiveStepSizeController):
 
     That is where a step would not move it, or one that failed cannot be made shorter.
 
-    Without it a run towards a singularity, or from a state without a slope, stands still until `max_steps`.
+    Without it a run towards a singularity, or from a state without a slope, makes no progress until
+    `max_steps`.
     """
 
     controller: diffrax.AbstractAdaptiveStepSizeController

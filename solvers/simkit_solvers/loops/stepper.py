@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 from jaxtyping import PyTree
 
-from simkit_solvers.random.noise import Draw
+from simkit_solvers.random.draws import Draw
 
 
 class AbstractStepper(eqx.Module):

@@ -88,11 +88,11 @@ def components(control: PyTree) -> tuple[list, Callable[[Sequence], Any]]:
     scalars = [leaf[index] for leaf in leaves for index in np.ndindex(leaf.shape)]
 
     def assembled(scalars):
-        rest, found = list(scalars), []
+        rest, shaped = list(scalars), []
         for leaf in leaves:
             own, rest = rest[: leaf.size], rest[leaf.size :]
-            found.append(jnp.stack(own).reshape(leaf.shape) if leaf.shape else own[0])
-        return jax.tree.unflatten(tree, found)
+            shaped.append(jnp.stack(own).reshape(leaf.shape) if leaf.shape else own[0])
+        return jax.tree.unflatten(tree, shaped)
 
     return scalars, assembled
 

@@ -174,14 +174,14 @@ def weak_order(solver: diffrax.AbstractSolver, problem: AbstractODE) -> float:
 
 
 def samples_exactly(solver: diffrax.AbstractSolver | Switched, problem: AbstractODE) -> bool:
-    """Whether the states at the ends of steps have the law of the process, whatever the steps."""
+    """Whether the states at the ends of steps have the distribution of the process, whatever the steps."""
     if isinstance(solver, Switched):
         return False
     return info_of(solver).exact and not _splits(problem)
 
 
 def _splits(problem: AbstractODE) -> bool:
-    """Whether taking jumps apart from the rest changes the law."""
+    """Whether splitting jumps from the rest of a step changes its distribution."""
     return isinstance(problem, AbstractJumpDiffusion) and not problem.jumps_commute
 
 

@@ -1,4 +1,4 @@
-"""Root finding inside implicit solvers: tolerances, and when an iteration has arrived."""
+"""Root finding inside implicit solvers: tolerances, and when an iteration ends."""
 
 import diffrax
 import equinox as eqx
@@ -14,8 +14,8 @@ ROOT_TOLERANCE = {jnp.dtype(jnp.float32): 1e-4, jnp.dtype(jnp.float64): 1e-9}
 UNSET = diffrax.with_stepsize_controller_tols(optx.Newton)().rtol  # diffrax's mark of a tolerance left open
 
 
-class Settled(optx.AbstractRootFinder):
-    """A Newton or chord iteration that has also arrived when its last change is `kappa` of the tolerance.
+class EndedByChanges(optx.AbstractRootFinder):
+    """A Newton or chord iteration that also ends when its last change is `kappa` of the tolerance.
 
     diffrax's own gives up after two rounds unless they were enough, and judges by the ratio of the last two
     changes, which on an easy equation are both rounding errors. This one goes on until it diverges or runs
@@ -45,8 +45,8 @@ class Settled(optx.AbstractRootFinder):
     def terminate(self, fn, y, args, options, state, tags):
         stop, result = self.finder.terminate(fn, y, args, options, state, tags)
         result = optx.RESULTS.where(stop, result, optx.RESULTS.successful)
-        settled = (state.diffsize < self.finder.kappa) & (state.result == optx.RESULTS.successful)
-        return stop | settled, optx.RESULTS.where(settled, optx.RESULTS.successful, result)
+        small = (state.diffsize < self.finder.kappa) & (state.result == optx.RESULTS.successful)
+        return stop | small, optx.RESULTS.where(small, optx.RESULTS.successful, result)
 
     def postprocess(self, *args, **kwargs):
         return self.finder.postprocess(*args, **kwargs)
@@ -69,21 +69,22 @@ def with_tolerances(solver, y: PyTree, dt: Scalar):
     changes = isinstance(solver, diffrax.ImplicitEuler | diffrax.AbstractItoSolver)
     size = largest if changes else largest / dt
     atol = jax.lax.stop_gradient(rtol * size) + float(jnp.finfo(dtype).tiny)
-    finder = _filled(solver.root_finder, rtol, atol, optx.max_norm)
+    finder = _completed(solver.root_finder, rtol, atol, optx.max_norm)
     if isinstance(finder, diffrax.VeryChord | optx.Chord | optx.Newton):
-        finder = Settled(finder)
+        finder = EndedByChanges(finder)
     return _with_finder(solver, finder)
 
 
 def no_finer_than(finder, y):
     """A root finder whose absolute tolerance is not below its relative one of the largest number in `y`.
 
-    Where noise moves a state from zero, what it was before tells nothing of the rounding of what it becomes.
+    Where noise moves a state from zero, what it was before says nothing about the rounding of what it
+    becomes.
     """
     largest = jnp.max(jnp.stack([jnp.max(jnp.abs(x)) for x in jax.tree.leaves(y)]))
     atol = jnp.maximum(finder.atol, finder.rtol * jax.lax.stop_gradient(largest))
-    if isinstance(finder, Settled):
-        return Settled(eqx.tree_at(lambda f: f.atol, finder.finder, atol))
+    if isinstance(finder, EndedByChanges):
+        return EndedByChanges(eqx.tree_at(lambda f: f.atol, finder.finder, atol))
     return eqx.tree_at(lambda f: f.atol, finder, atol)
 
 
@@ -98,11 +99,11 @@ def for_adaptive_steps(solver, tolerances: Tolerances):
         isinstance(solver, diffrax.AbstractImplicitSolver) and isinstance(solver.root_finder, optx.Newton)
     ):
         return solver
-    finder = _filled(solver.root_finder, tolerances.rtol, tolerances.atol, optx.rms_norm)
-    return _with_finder(solver, Settled(eqx.tree_at(lambda f: f.cauchy_termination, finder, False)))
+    finder = _completed(solver.root_finder, tolerances.rtol, tolerances.atol, optx.rms_norm)
+    return _with_finder(solver, EndedByChanges(eqx.tree_at(lambda f: f.cauchy_termination, finder, False)))
 
 
-def _filled(finder, rtol, atol, norm):
+def _completed(finder, rtol, atol, norm):
     """A root finder with what it leaves open."""
     chosen = [
         default if value is UNSET else value

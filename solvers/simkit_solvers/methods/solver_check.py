@@ -11,6 +11,7 @@ from simkit_solvers.methods.registry import CALCULI, SOLVERS, info_of
 from simkit_solvers.methods.solver_info import SolverInfo
 from simkit_solvers.methods.switched import Switched
 from simkit_solvers.problems.hamiltonian import AbstractHamiltonian
+from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
 from simkit_solvers.problems.langevin import AbstractUnderdampedLangevin
 from simkit_solvers.problems.problem import AbstractODE, AbstractSDE, Calculus, NoiseKind
 from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
@@ -47,6 +48,59 @@ def check_solver(
             reason, *others = misfit
             remedies = [_choice(problem) if instead is None else instead, *others]
             raise ValueError(f"{reason}; take {', or '.join(remedies)}")
+
+
+def check_adaptive(solver: diffrax.AbstractSolver, problem: AbstractODE) -> None:
+    """Raise `ValueError`, with the reason and the remedy, for what cannot run with adaptive steps."""
+    if isinstance(problem, AbstractSDE):
+        raise ValueError(
+            f"{type(problem).__name__} is stochastic, and these steps are for ordinary equations; "
+            "take adaptive_sde.integrate_adaptive_sde"
+        )
+    if not isinstance(solver, diffrax.AbstractAdaptiveSolver):
+        raise ValueError(
+            f"solver {type(solver).__name__} has no error estimate to choose steps by; take Tsit5, or "
+            "Rodas5P if the problem is stiff"
+        )
+
+
+def check_adaptive_sde(solver: diffrax.AbstractSolver | Switched, problem: AbstractSDE) -> None:
+    """Raise `ValueError`, with the reason and the remedy, for a solver that adaptive steps do not fit.
+
+    What a step leaves out must be of higher order than its length, or zero on average given the increments it
+    was chosen by (Foster & Jelinčič 2024). So the strong order on the problem's noise has to be 1 or more, or
+    the solver's record has to say `unbiased_area`. A solver must not carry anything but the state from one
+    step to the next, which is of another length. A choice between solvers fits where each of them does.
+    Jump diffusions are refused: the jumps inside an interval are not split between its halves.
+    """
+    if isinstance(problem, AbstractJumpDiffusion):
+        raise ValueError(
+            f"{type(problem).__name__} jumps, and adaptive steps halve intervals without knowing which "
+            "half a jump is in; give steps of equal length"
+        )
+    if isinstance(solver, AbstractModelSolver):
+        raise ValueError(
+            f"solver {info_of(solver).name} has no error estimate for adaptive steps; give steps of "
+            "equal length"
+        )
+    remedy = _adaptive_choice(problem)
+    check_solver(solver, problem, instead=remedy)
+    if isinstance(solver, Switched):
+        for each in solver.solvers:
+            check_adaptive_sde(each, problem)
+        return
+    info, kind = info_of(solver), problem.noise_kind
+    if not info.has_right_limit(kind):
+        raise ValueError(
+            f"adaptive steps are chosen by looking at the increments, which can make {info.name} converge "
+            f"to a wrong limit on {kind} noise (Gaines & Lyons 1997); take {remedy}, or give steps of equal "
+            "length"
+        )
+    if info.carries:
+        raise ValueError(
+            f"solver {info.name} carries more than the state from step to step, and adaptive steps change "
+            f"their length; take {remedy}, or give steps of equal length"
+        )
 
 
 def _check_network(info: SolverInfo, problem: AbstractODE) -> None:
@@ -135,6 +189,15 @@ def _choice(problem: AbstractSDE) -> str:
         name = max(orders, key=lambda name: orders[name])
         best.setdefault(name, f"{name} ({what} order {orders[name]:g})")
     return " or ".join(best.values())
+
+
+def _adaptive_choice(problem: AbstractSDE) -> str:
+    """A solver that fits adaptive steps of a stochastic problem."""
+    if problem.calculus == "stratonovich":
+        return "SPaRK or Heun"
+    if problem.noise_kind != "general":
+        return "Milstein"
+    return "SPaRK with convert: true" if problem.smooth else "EulerMaruyama with steps of equal length"
 
 
 def _check_separable(solver: str, problem: AbstractODE, y0) -> None:

@@ -17,11 +17,10 @@ class Switched(eqx.Module):
 
     `which` is an integer or a boolean scalar, the position in `solvers`: a number that is traced, so that
     another one compiles nothing, and that `vmap` may map over paths. Or it is a function of `(problem, y)`
-    that returns one and is asked before each step; where its answer changes, the solver that takes over
+    that returns one and is called before each step; where its value changes, the solver that takes over
     starts afresh from there. One with traced numbers of its own has to be an equinox module with these as
-    fields. The solvers need not be of one kind, but each must fit the problem; the noise
-    has the Lévy areas that the most demanding one wants. A traced position outside is taken to be the nearest
-    one.
+    fields. The solvers need not be of one kind, but each must fit the problem; the noise has the Lévy areas
+    that the most demanding one wants. A traced position outside the range counts as the nearest one.
 
     For one path only the chosen solver is computed. Under `vmap` with a position of each path's own all are,
     and one is kept. A choice that changes along a path makes the step map discontinuous: a symplectic solver
@@ -55,6 +54,6 @@ class Switched(eqx.Module):
         if shape or not (jnp.issubdtype(kind, jnp.integer) or kind == jnp.bool_):
             raise ValueError(
                 f"Switched.which: must be an integer or boolean scalar, got {kind.name} of shape {shape}; "
-                "map over paths by `vmap`, and turn an energy into a choice by comparing it"
+                "map over paths by `vmap`, and compare an energy to make a choice of it"
             )
         return jnp.asarray(value, jnp.int32)

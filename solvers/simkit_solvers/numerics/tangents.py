@@ -17,6 +17,25 @@ def is_real(x: Any) -> bool:
     return isinstance(x, float) or eqx.is_inexact_array(x)
 
 
+def in_precision(tree: PyTree, dtype: DTypeLike) -> Any:
+    """A tree with its real numbers as arrays of one type."""
+    return jax.tree.map(lambda x: jnp.asarray(x, dtype) if is_real(x) else x, tree)
+
+
+def differentiable(values: Callable, derivatives: Callable) -> Callable:
+    """The function `values` with the derivatives of `derivatives`, another program for the same values.
+
+    So a loop that can be differentiated, which costs more, runs only where derivatives are taken.
+    """
+    function = jax.custom_jvp(values)
+
+    @function.defjvp
+    def _(primals, tangents):
+        return jax.jvp(derivatives, primals, tangents)
+
+    return function
+
+
 def as_tangent(tree: PyTree, direction: PyTree | None, dtype: DTypeLike | None = None) -> Any:
     """A direction as a tangent of the real numbers in a tree: zeros where it has `None`.
 

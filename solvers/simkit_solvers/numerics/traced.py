@@ -29,7 +29,7 @@ class Static:
 
 
 def _as_key(leaf) -> Hashable:
-    """A leaf so that equal ones do the same: 1, 1.0 and True are told apart, an array is its bytes."""
+    """A leaf so that equal ones do the same: 1, 1.0 and True differ, and an array is its bytes."""
     if isinstance(leaf, np.ndarray | jax.Array):
         array = np.asarray(leaf)
         return type(leaf), array.dtype.str, array.shape, array.tobytes()
@@ -53,14 +53,14 @@ def _called(numbers, others: Static):
     def of(numbers):
         return function(*eqx.combine(numbers, rest))
 
-    traced, found = jax.make_jaxpr(of, return_shape=True)(numbers)
+    traced, shapes = jax.make_jaxpr(of, return_shape=True)(numbers)
     values = _Once({}).values(traced.jaxpr, traced.consts, jax.tree.leaves(numbers))
-    return jax.tree.unflatten(jax.tree.structure(found), values)
+    return jax.tree.unflatten(jax.tree.structure(shapes), values)
 
 
 @dataclasses.dataclass(frozen=True)
 class _Once:
-    """Evaluates traced operations, equal ones once; calls of functions are taken apart.
+    """Evaluates traced operations, equal ones once; calls of functions are inlined.
 
     A derivative along each of several directions repeats the step itself. XLA would find that out, after jax
     has differentiated, batched and lowered each copy.
@@ -98,12 +98,12 @@ class _Once:
 
     @staticmethod
     def _bound(eqn: JaxprEqn, given: list) -> Sequence:
-        found = eqn.primitive.bind(*given, **eqn.primitive.get_bind_params(eqn.params))
-        return found if eqn.primitive.multiple_results else [found]
+        results = eqn.primitive.bind(*given, **eqn.primitive.get_bind_params(eqn.params))
+        return results if eqn.primitive.multiple_results else [results]
 
 
 def _same(atom, value) -> Hashable:
-    """What tells the arguments of operations apart."""
+    """What distinguishes the arguments of operations."""
     if isinstance(atom, Literal):
         array = np.asarray(value)
         return str(atom.aval), array.tobytes()

@@ -12,8 +12,8 @@ from jax.core import Tracer
 from simkit_solvers.numerics.scalar import Scalar
 
 Interpolation = Literal["linear", "previous", "cubic"]
-FEW_NODES = 64  # up to so many are compared with t all at once; of more the interval is found by halving
-INSIDE = 1 / 64  # of a step: a node as near to its end as this is taken to lie there
+FEW_NODES = 64  # up to so many are compared with t all at once; of more the interval is searched by halving
+INSIDE = 1 / 64  # of a step: a node as near to its end as this counts as lying there
 
 
 class AbstractTimeFunction(eqx.Module):

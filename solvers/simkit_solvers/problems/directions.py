@@ -1,8 +1,8 @@
-r"""Derivatives of a path along directions, step by step beside the path itself.
+r"""Derivatives of a path along directions, step by step along with the path itself.
 
 With the step $y_{k+1} = \Phi_k(\theta, y_k, Z_k)$ and $Y_k$ the derivative of $y_k$ along a direction of
-$\theta$, $D = \partial_\theta\Phi + \partial_y\Phi\,Y_k$ is the derivative of its end with the normals
-$Z_k$ held. A share $\lambda$ of it can be *released*: moved from the path to its probability. The normals are
+$\theta$, $D = \partial_\theta\Phi + \partial_y\Phi\,Y_k$ is the derivative of its end with the normals $Z_k$
+held. A fraction $\lambda$ of it can be *released*: moved from the path to its probability. The normals are
 shifted by $-\lambda\,u$, $u = J^{-1} D$, $J = \partial_Z\Phi$, which leaves $Y_{k+1} = (1 - \lambda)\,D$, and
 the density of the normals changes by the weight
 
@@ -10,9 +10,9 @@ $$w_{k+1} = w_k + \lambda\,\bigl(Z_k\cdot u - \nabla_Z\cdot u\bigr), \qquad
 \partial_\theta E[f(y)] = E\bigl[f(y)\,w + f'(y)\,Y + \partial_\theta f(y)\bigr].$$
 
 With $\lambda = 0$ this is the pathwise derivative, with $\lambda = 1$ the likelihood ratio (score) of the
-scheme, and with $\lambda = 1/n$ when n steps are left until f looks at the path, the weights of Malliavin
+scheme, and with $\lambda = 1/n$ when n steps are left until f observes the path, the weights of Malliavin
 calculus for the scheme, which stay bounded where those of the score grow as steps get shorter. Where f is
-looked at, $Y = 0$: f may jump.
+observed, $Y = 0$: f may jump.
 
 References: Glasserman (2003), Monte Carlo Methods in Financial Engineering, doi:10.1007/978-0-387-21617-1,
 chapter 7; Chen & Glasserman (2007), Malliavin Greeks without Malliavin calculus,
@@ -63,7 +63,7 @@ def interval(every: int) -> Any:
     return 1 if every == 1 else jnp.uint32(every)
 
 
-def share(every: Any, k: jax.Array, like: Scalar) -> Scalar:
+def fraction(every: Any, k: jax.Array, like: Scalar) -> Scalar:
     """What part of a derivative is released in step `k`, counted from 0."""
     if isinstance(every, int):
         return 1.0
@@ -91,7 +91,7 @@ class Along(NamedTuple):
     weights: tuple[jax.Array, ...]
 
 
-def filled(change: PyTree, like: PyTree, value: PyTree) -> PyTree:
+def padded(change: PyTree, like: PyTree, value: PyTree) -> PyTree:
     """A derivative with zeros where it is None and `like` is not; None elsewhere, as in `like`."""
 
     def leaf(value, change, like):
@@ -102,7 +102,7 @@ def filled(change: PyTree, like: PyTree, value: PyTree) -> PyTree:
     return jax.tree.map(leaf, value, change, like, is_leaf=lambda x: x is None)
 
 
-def joined(a: PyTree, b: PyTree) -> PyTree:
+def merged(a: PyTree, b: PyTree) -> PyTree:
     """Which leaves are not None in one of two trees that differ in these alone."""
     return jax.tree.map(lambda x, y: y if x is None else x, a, b, is_leaf=lambda x: x is None)
 
@@ -111,11 +111,11 @@ def released(
     advance: Callable[[tuple], Any],
     along: Callable[[tuple], Any],
     normals: tuple,
-    share: Scalar,
+    fraction: Scalar,
     driven: tuple[int, ...],
     weighed: bool = True,
 ) -> tuple[Any, jax.Array]:
-    """The derivative of a step's end after a share of it is released, and what that adds to the weight.
+    """The derivative of a step's end after a fraction of it is released, and what that adds to the weight.
 
     `advance` gives the state at the end of the step for its normals, `along` its derivative D for them;
     `driven` are the positions of the variables that the normals reach, no more than there are normals. Where
@@ -146,12 +146,12 @@ def released(
     leaves, tree = jax.tree.flatten(along(normals), is_leaf=lambda x: x is None)
     moved = [leaves[row] != 0 for row in driven if leaves[row] is not None]
     if moved:
-        stuck = vanishes & (share == 1) & functools.reduce(jnp.logical_or, moved)
-        weight = jnp.where(stuck, jnp.nan, share * weight)
-    share_here = jnp.where(vanishes, 0, share)
+        stuck = vanishes & (fraction == 1) & functools.reduce(jnp.logical_or, moved)
+        weight = jnp.where(stuck, jnp.nan, fraction * weight)
+    fraction_here = jnp.where(vanishes, 0, fraction)
 
     def rest(change):
-        return None if change is None or isinstance(share, float) else (1 - share_here) * change
+        return None if change is None or isinstance(fraction, float) else (1 - fraction_here) * change
 
     kept = [rest(d) if row in driven else d for row, d in enumerate(leaves)]
     return jax.tree.unflatten(tree, kept), weight
@@ -176,7 +176,7 @@ def _two_by_two(J, D):
     (a, b), (c, d) = J
     determinant = _dot((a, None if b is None else -b), (d, c))
     if determinant is None:
-        raise NoDensityError("one noise drives two variables, so their law has no density")
+        raise NoDensityError("one noise drives two variables, so they have no joint density")
     singular = determinant == 0
     inverse = 1 / jnp.where(singular, 1.0, determinant)
     x, y = D

@@ -23,11 +23,11 @@ class AbstractJumpDiffusion(AbstractSDE):
     sum of their marks does, $J(t, J(t, y, z_1), z_2) = J(t, y, z_1 + z_2)$, as $S e^z$ and $X + z$ do.
 
     In each step of the fixed grid a solver for the equation without jumps takes the step, and then all jumps
-    of the step are taken at once: the sum of N marks, N of Poisson's law with the mean $h\lambda$, the
-    intensity at the middle of the step in time and at the state after the diffusive part. The law of the sum
-    is exact. In general that is of weak order 1, whatever the solver's. `jumps_commute` says that it does not
-    matter for the law when in a step the jumps happen, as where they multiply a price whose equation is
-    linear in it and come at a constant rate: then nothing is lost and the solver keeps its order.
+    of the step happen at once: the sum of N marks, N Poisson-distributed with the mean $h\lambda$, the
+    intensity at the middle of the step in time and at the state after the diffusive part. The distribution of
+    the sum is exact. In general that is of weak order 1, whatever the solver's. `jumps_commute` says that it
+    does not matter for the distribution when in a step the jumps happen, as where they multiply a price whose
+    equation is linear in it and come at a constant rate: then nothing is lost and the solver keeps its order.
 
     Derivatives are taken along the path with its number of jumps held fixed. They are right in every
     parameter but those of the intensity and the time, where the change of the number of jumps is missing:
@@ -45,7 +45,7 @@ class AbstractJumpDiffusion(AbstractSDE):
 
     @abc.abstractmethod
     def marks(self, t: Scalar) -> AbstractMarks:
-        """The law of a mark."""
+        """The distribution of a mark."""
 
     @abc.abstractmethod
     def jump(self, t: Scalar, y: PyTree, z: Scalar) -> Any:

@@ -1,9 +1,9 @@
-r"""The laws of jump sizes, and sums of a random number of them.
+r"""The distributions of jump sizes, and sums of a random number of them.
 
-The number of jumps in a step is found by inversion from one word while its mean is at most 1/4: of the
+The number of jumps in a step is drawn by inversion from one word while its mean is at most 1/4: of the
 probabilities $P(N \ge k)$ eight are compared with the uniform. What they leave out, $P(N > 8) < 10^{-11}$, is
 less than the 2^-32 that one word resolves. A larger mean is used up by exponential times between jumps, in a
-loop that takes no turn where no path needs it; `variates.poisson` takes several times as long to compile.
+loop of no iterations where no path needs it; `variates.poisson` takes several times as long to compile.
 """
 
 import abc
@@ -24,14 +24,14 @@ LARGEST_MEAN = 1e4  # jumps in one step; their times are drawn one by one
 
 
 class AbstractMarks(eqx.Module):
-    """The law of a jump's mark, a real number."""
+    """The distribution of a jump's mark, a real number."""
 
     @abc.abstractmethod
     def total(self, words: StepWords, mean) -> jax.Array:
-        """The sum of N independent marks, N of Poisson's law with this mean, in the precision of `mean`.
+        """The sum of N independent marks, N Poisson-distributed with this mean, in the precision of `mean`.
 
-        N has no derivative: `mean` is a number from `jax.lax.stop_gradient`. The sum has one in the law's
-        parameters. `words` are those of this step alone.
+        N has no derivative: `mean` is a number from `jax.lax.stop_gradient`. The sum has one in the
+        distribution's parameters. `words` are those of this step alone.
         """
 
     @abc.abstractmethod
@@ -55,7 +55,7 @@ class AbstractMarks(eqx.Module):
 
 
 class NormalMarks(AbstractMarks):
-    r"""Marks of the normal law $N(m, s^2)$. The sum of N is $Nm + \sqrt N s Z$: one normal, whatever N is."""
+    r"""Normal marks, $N(m, s^2)$. The sum of N is $Nm + \sqrt N s Z$: one normal, whatever N is."""
 
     m: Scalar
     s: Scalar
@@ -78,7 +78,7 @@ class DoubleExponentialMarks(AbstractMarks):
     r"""Marks that are with probability p exponential with rate $\eta_1$, and minus such with $\eta_2$ else.
 
     Upward and downward jumps are two independent Poisson numbers; the sum of so many exponential variates is
-    taken one by one. Reference: Kou (2002), A jump-diffusion model for option pricing,
+    drawn one by one. Reference: Kou (2002), A jump-diffusion model for option pricing,
     doi:10.1287/mnsc.48.8.1086.166.
     """
 
@@ -125,7 +125,7 @@ def jump_count(word, words: StepWords, which: int, mean):
     Zero for a mean that is negative, NaN or above `LARGEST_MEAN`.
     """
     small = mean <= SMALL_MEAN
-    found = inverted(word, jnp.where(small, mean, 0.0), MOST_BY_INVERSION)
+    few = inverted(word, jnp.where(small, mean, 0.0), MOST_BY_INVERSION)
 
     def next_two(carry):
         i, count, left = carry
@@ -134,10 +134,10 @@ def jump_count(word, words: StepWords, which: int, mean):
             count = count + (left > 0).astype(mean.dtype)
         return i + jnp.uint32(1), count, left
 
-    # A branch as well as a loop: where the mean is that of all paths, the loop's sums are not even begun.
+    # A branch as well as a loop: where the mean is that of all paths, the loop's sums are not even started.
     left = jnp.where(small | ~(mean <= LARGEST_MEAN), 0.0, mean)
     start = jnp.uint32(0), jnp.zeros_like(mean), left
     more = jax.lax.cond(
         left > 0, lambda: jax.lax.while_loop(lambda c: c[2] > 0, next_two, start)[1], lambda: start[1]
     )
-    return found + more
+    return few + more

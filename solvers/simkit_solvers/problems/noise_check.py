@@ -22,7 +22,7 @@ def check_noise(model: AbstractSDE, y0: PyTree) -> None:
 
     `y0` is a `State` of concrete numbers. The program of the noise settles most models, and costs nothing;
     only where it reads more than it may, or is not a sum of increments to be seen, is it computed, with its
-    Jacobian, at `y0` and time zero and beside them. Says nothing of `commutative`.
+    Jacobian, at `y0` and time zero and near them. Says nothing of `commutative`.
     """
     states, increments = model.State._fields, model.Noise._fields
     who, kind = f"{type(model).__name__}.noise", model.noise_kind
@@ -37,8 +37,8 @@ def check_noise(model: AbstractSDE, y0: PyTree) -> None:
         _check_linear(model, y0, who)
     wrong = [
         (name, other)
-        for i, (name, found) in enumerate(zip(states, read, strict=True))
-        for other in sorted(found)
+        for i, (name, names) in enumerate(zip(states, read, strict=True))
+        for other in sorted(names)
         if not _may_read(kind, i, other, states, increments)
     ]
     if wrong:
@@ -110,8 +110,8 @@ def _seen(model: AbstractSDE, y0, zero) -> tuple[list[frozenset[str]], bool]:
         return kinds.get(x, CONSTANT)
 
     for equation in jaxpr.eqns:
-        found = frozenset().union(*map(read, equation.invars))
-        known |= dict.fromkeys(equation.outvars, found)
+        names_read = frozenset().union(*map(read, equation.invars))
+        known |= dict.fromkeys(equation.outvars, names_read)
         kinds |= dict.fromkeys(
             equation.outvars, _kind_of(equation.primitive.name, [kind(x) for x in equation.invars])
         )
@@ -144,10 +144,10 @@ def _slopes(model: AbstractSDE, y0) -> dict[tuple[str, str], bool]:
     """Whether the noise of a variable changes with another, or with an increment, at one of the points."""
     dW = model.Noise(*(1.0 + 0.1 * k for k in range(len(model.Noise._fields))))
     names = (*y0._fields, *dW._fields)
-    found = {(name, other): False for name in y0._fields for other in names}
+    slopes = {(name, other): False for name in y0._fields for other in names}
     for t, y in _points(y0):
         jacobian = jax.jacfwd(lambda y, dW, t=t: model.noise(t, y, dW), (0, 1))(y, dW)
         for name, (of_state, of_noise) in zip(y0._fields, jacobian, strict=True):
             for other, slope in zip(names, (*of_state, *of_noise), strict=True):
-                found[name, other] |= bool(abs(float(slope)) > 0)
-    return found
+                slopes[name, other] |= bool(abs(float(slope)) > 0)
+    return slopes

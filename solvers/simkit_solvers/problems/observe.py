@@ -26,7 +26,7 @@ class AbstractObserver(eqx.Module):
 
     @property
     def stops(self) -> tuple[float, ...] | None:
-        """Times that it needs beside the saved ones on paths without common steps, as fractions of the run.
+        """Times that it needs on paths without common steps in addition to the saved ones, as fractions.
 
         `None` if it needs nothing of a path between its rows. Otherwise such a loop calls `update` and
         `changed` as a path goes on, with the number of stops before that time as `k`.

@@ -10,7 +10,7 @@ from jaxtyping import PyTree
 
 from simkit_solvers.numerics.scalar import Scalar
 from simkit_solvers.problems.langevin import AbstractUnderdampedLangevin
-from simkit_solvers.problems.problem import AbstractODE, AbstractSDE, Calculus, NoiseKind
+from simkit_solvers.problems.problem import AbstractODE, AbstractSDE, Calculus, NoiseKind, features_of
 
 
 class ODEFrom(AbstractODE):
@@ -81,16 +81,8 @@ SeenFrom = ODEFrom | SDEFrom
 
 def seen_from(problem: AbstractODE, origin) -> AbstractODE:
     """The problem for the differences of a state from `origin`, a `State`."""
-    if isinstance(problem, AbstractSDE):
-        return SDEFrom(
-            original=problem,
-            origin=origin,
-            State=problem.State,
-            Noise=problem.Noise,
-            calculus=problem.calculus,
-            noise_kind=problem.noise_kind,
-        )
-    return ODEFrom(original=problem, origin=origin, State=problem.State)
+    kind: Any = SDEFrom if isinstance(problem, AbstractSDE) else ODEFrom
+    return kind(original=problem, origin=origin, **features_of(problem))
 
 
 def scale_of(problem: AbstractODE, y: PyTree) -> PyTree:

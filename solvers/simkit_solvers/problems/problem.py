@@ -35,7 +35,7 @@ class Quantity(NamedTuple):
 class Roughness(NamedTuple):
     """A place where drift or noise jumps, or where their slope does (`kink`).
 
-    `names` are the variables and parameters, and `t`, that are compared there. `noise` tells that the noise
+    `names` are the variables and parameters, and `t`, that are compared there. `noise` says that the noise
     has it: solvers that read the slope of the noise jump at its kinks.
     """
 
@@ -108,8 +108,8 @@ class AbstractODE(eqx.Module):
     def rough_with(self) -> tuple[Roughness, ...]:
         """Where drift or noise jumps, or their slope: nowhere, in most models.
 
-        A derivative along a path does not see a jump, nor a second one a kink, so an estimator that does is
-        taken instead. A parameter at a value at which paths have no slope in it is named too.
+        A derivative along a path does not see a jump, nor a second one a kink, so another estimator is used
+        instead. A parameter at a value at which paths have no slope in it is named too.
         """
         return ()
 
@@ -164,16 +164,22 @@ def parameters_of(model: type[AbstractODE] | AbstractODE) -> dict[str, Parameter
 def variables_of(model: type[AbstractODE] | AbstractODE) -> dict[str, Quantity]:
     """The state variables of a model by name; unit and description are empty where the class gives none."""
     hints = typing.get_type_hints(model.State, include_extras=True)
-    found = {}
+    quantities = {}
     for name in model.State._fields:
         extras = getattr(hints.get(name), "__metadata__", ())
-        found[name] = next((extra for extra in extras if isinstance(extra, Quantity)), Quantity("", ""))
-    return found
+        quantities[name] = next((extra for extra in extras if isinstance(extra, Quantity)), Quantity("", ""))
+    return quantities
 
 
 def halves(y: PyTree) -> tuple[tuple, tuple]:
     """The first and the second half of a state's variables: positions and momenta, say."""
     return tuple(y[: len(y) // 2]), tuple(y[len(y) // 2 :])
+
+
+def features_of(problem: AbstractODE) -> dict[str, Any]:
+    """What a problem that is made of another one takes over: variables, noises, calculus, kind of noise."""
+    names = ("State", *(("Noise", "calculus", "noise_kind") if isinstance(problem, AbstractSDE) else ()))
+    return {name: getattr(problem, name) for name in names}
 
 
 def check_parameters(model: AbstractODE) -> None:
@@ -203,10 +209,12 @@ def check_shapes(model: AbstractODE, y0: PyTree) -> None:
             shaped = jax.eval_shape(call, 0.0, y0)
         except (TypeError, AttributeError, NameError, jax.errors.JAXTypeError) as error:
             raise ValueError(f"{type(model).__name__}.{name}: {_in_own_words(error, model, name)}") from error
-        found = jax.tree.map(lambda x: x.shape, shaped)
-        if found != shapes or type(found) is not type(y0):
+        returned = jax.tree.map(lambda x: x.shape, shaped)
+        if returned != shapes or type(returned) is not type(y0):
             wanted = f"a {type(y0).__name__} with a number for each of {', '.join(y0._fields)}"
-            raise ValueError(f"{type(model).__name__}.{name}: must return {wanted}, got {_in_words(found)}")
+            raise ValueError(
+                f"{type(model).__name__}.{name}: must return {wanted}, got {_in_words(returned)}"
+            )
 
 
 def _in_own_words(error: Exception, model: AbstractODE, name: str) -> str:

@@ -49,7 +49,7 @@ def reaction(equation: str, mass_action: bool = True) -> Reaction:
 
 
 def _side(text: str, equation: str) -> tuple[tuple[str, int], ...]:
-    found: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     if text.strip() == "0":
         return ()
     for part in text.split("+"):
@@ -62,5 +62,5 @@ def _side(text: str, equation: str) -> tuple[tuple[str, int], ...]:
         number, name = match[1] or match[3] or "1", match[2] or match[4]
         if not number.isdecimal() or int(number) < 1:
             raise ValueError(f"{equation!r}: the number of {name} must be a whole one from 1, got {number}")
-        found[name] = found.get(name, 0) + int(number)
-    return tuple(found.items())
+        numbers[name] = numbers.get(name, 0) + int(number)
+    return tuple(numbers.items())

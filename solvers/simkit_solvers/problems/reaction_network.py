@@ -72,21 +72,21 @@ class AbstractReactionNetwork(AbstractODE):
     def change(self, fired: Sequence, y: PyTree) -> Any:
         r"""$\sum_j \nu_j k_j$ as a `State`, for one number $k_j$ a reaction; zeros take the type of `y`."""
         changes = [each.change for each in self.reactions.values()]
-        found = {}
+        total = {}
         for name, like in zip(self.State._fields, y, strict=True):
             terms = [(change.get(name, 0), k) for change, k in zip(changes, fired, strict=True)]
             parts = [k if n == 1 else -k if n == -1 else n * k for n, k in terms if n]
-            found[name] = sum(parts[1:], parts[0]) if parts else jnp.zeros_like(like)
-        return self.State(**found)
+            total[name] = sum(parts[1:], parts[0]) if parts else jnp.zeros_like(like)
+        return self.State(**total)
 
     def _laws(self, t, y, ways):
         values, dtype = y._asdict(), jnp.result_type(*y)
-        found = []
+        propensities = []
         for each, rate in zip(self.reactions.values(), self.rates(t, y), strict=True):
             for name, number in each.reactants if each.mass_action else ():
                 rate = rate * ways(values[name], number)
-            found.append(jnp.asarray(rate, dtype))
-        return tuple(found)
+            propensities.append(jnp.asarray(rate, dtype))
+        return tuple(propensities)
 
 
 class ChemicalLangevin(AbstractSDE):
@@ -127,10 +127,10 @@ def _noises(names: tuple[str, ...]) -> type[tuple]:
 
 def _combinations(x, number: int):
     """x over `number`."""
-    found = x
+    ways = x
     for i in range(1, number):
-        found = found * (x - float(i)) * (1 / (i + 1))
-    return found
+        ways = ways * (x - float(i)) * (1 / (i + 1))
+    return ways
 
 
 def _powers(x, number: int):

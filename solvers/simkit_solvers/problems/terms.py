@@ -16,7 +16,7 @@ from jaxtyping import PyTree
 from simkit_solvers.numerics.scalar import Scalar
 from simkit_solvers.problems.langevin import AbstractUnderdampedLangevin
 from simkit_solvers.problems.problem import AbstractODE, AbstractSDE
-from simkit_solvers.random.noise import H_SCALE, K_SCALE, Draw
+from simkit_solvers.random.draws import H_SCALE, K_SCALE, Draw
 
 LANGEVIN_TERMS = diffrax.MultiTerm[
     tuple[diffrax.UnderdampedLangevinDriftTerm, diffrax.UnderdampedLangevinDiffusionTerm]
@@ -93,8 +93,8 @@ def ordinary_terms(solver: diffrax.AbstractSolver, drift: DriftTerm) -> diffrax.
 class HalfTerm(diffrax.AbstractTerm):
     """One half of a separable problem: the derivatives of one half of the variables from the other half.
 
-    Splitting methods hand over the half that the derivatives depend on. `own`, the half that changes, is
-    without influence on them, as `is_separable` tells, but the drift is to be asked at states that occur.
+    Splitting methods hand over the half that the derivatives depend on. `own`, the half that changes, has no
+    influence on them (`is_separable`), but the drift is evaluated only at states that occur.
     """
 
     problem: AbstractODE
@@ -116,7 +116,7 @@ class HalfTerm(diffrax.AbstractTerm):
 
 
 class StepPath(diffrax.AbstractBrownianPath):
-    """A Brownian path that is asked for one step only, for terms that take a path."""
+    """A Brownian path of one step only, for terms that take a path."""
 
     increment: diffrax.AbstractBrownianIncrement
     levy_area: type[diffrax.AbstractBrownianIncrement] = eqx.field(static=True)
@@ -186,7 +186,7 @@ def takes_langevin(solver: diffrax.AbstractSolver) -> bool:
 def is_separable(problem: AbstractODE, t: Scalar, y: PyTree) -> bool:
     """Whether the first half of the rates depends on the second half of the state alone, and vice versa.
 
-    Judged by the Jacobian at `y` and at two points beside it and at later times, all concrete numbers.
+    Judged by the Jacobian at `y` and at two points near it and at later times, all concrete numbers.
     """
     n = len(y)
     if n % 2:

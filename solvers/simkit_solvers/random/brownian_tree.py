@@ -6,8 +6,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from simkit_solvers.random.draws import Draw, split
 from simkit_solvers.random.generator import Stream, Words, block, stream_key
-from simkit_solvers.random.noise import CounterNoise, Draw, split
+from simkit_solvers.random.noise import CounterNoise
 from simkit_solvers.random.normal import standard_normal, standard_normal_float64
 
 MOST_LEVELS = 30  # so that 2**level is a positive int32
@@ -49,13 +50,13 @@ class BrownianTree(eqx.Module):
         """The normals of a coarse interval, a `uint32` that may be traced."""
         group = self.roots.group(components)
         within = interval % jnp.uint32(group)
-        found = self.roots.draws(components, areas, interval - within, group)
+        draws = self.roots.draws(components, areas, interval - within, group)
         if group == 1:
-            return found[0]
+            return draws[0]
         return Draw(
             *(
                 tuple(jnp.where(within == 0, x, y) for x, y in zip(*pair, strict=True))
-                for pair in zip(*found, strict=True)
+                for pair in zip(*draws, strict=True)
             )
         )
 

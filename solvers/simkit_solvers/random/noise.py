@@ -1,21 +1,10 @@
-r"""Brownian noise as a pure function of (key, path, stream, step, component).
-
-Per step and component the loop asks for up to three independent standard normals: $W$ of the increment, $H$
-and $K$ of the space-time and space-time-time Lévy areas. With steps of length $h$,
-
-$$\Delta W = \sqrt{h}\,W,\qquad
-H_h = \tfrac1h\int_0^h \bigl(B_r - \tfrac rh B_h\bigr)dr = \sqrt{h/12}\,H,\qquad
-K_h = \tfrac1{h^2}\int_0^h \bigl(B_r - \tfrac rh B_h\bigr)\bigl(\tfrac h2 - r\bigr)dr = \sqrt{h/720}\,K.$$
+"""Brownian noise as a pure function of (key, path, stream, step, component).
 
 Words come two at a time, so when a step needs an odd number of them, two steps share a block: `group` says
 how many steps do, and `draws` starts where a group does.
-
-Reference: Foster, Lyons & Oberhauser (2020), An optimal polynomial approximation of Brownian motion,
-doi:10.1137/19M1261912.
 """
 
 import abc
-import functools
 import math
 from enum import IntEnum
 from typing import NamedTuple
@@ -23,37 +12,22 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.core import Tracer
 
+from simkit_solvers.random.draws import Draw, merged, split
 from simkit_solvers.random.generator import Stream, Words, block, stream_key
 from simkit_solvers.random.normal import standard_normal, standard_normal_float64
 
-H_SCALE = math.sqrt(1 / 12)
-K_SCALE = math.sqrt(1 / 720)
-
-
-class Draw(NamedTuple):
-    """Standard normals of one step: a tuple over components each; `H` and `K` are empty unless requested.
-
-    `words` are of a solver that draws other variates: random words, for each equal part of the step.
-    """
-
-    W: tuple
-    H: tuple = ()
-    K: tuple = ()
-    words: tuple = ()
-
 
 class Purpose(IntEnum):
-    """What the random words of a step beside its normals are for."""
+    """What the random words of a step are for, other than its normals."""
 
     TRANSITION = 0
     JUMPS = 1
 
 
 class StepWords(NamedTuple):
-    """Random words of one step for one purpose, as many blocks of two as are asked for.
+    """Random words of one step for one purpose, as many blocks of two as are needed.
 
     They are computed where they are used: what a loop reads are the few numbers here, not the words.
     """
@@ -196,7 +170,9 @@ class CoarsenedNoise(AbstractNoise):
     def draws(self, components, areas, first, count):
         _check_steps(self, components, first, count)
         fine = self.fine.draws(components, areas, first * jnp.uint32(self.factor), count * self.factor)
-        return [_join(fine[i * self.factor : (i + 1) * self.factor], components, areas) for i in range(count)]
+        return [
+            merged(fine[i * self.factor : (i + 1) * self.factor], components, areas) for i in range(count)
+        ]
 
     def words(self, purpose, first, count):
         fine = self.fine.words(purpose, first * jnp.uint32(self.factor), count * self.factor)
@@ -259,47 +235,6 @@ def on_sums(noise: AbstractNoise, factor: int) -> AbstractNoise:
     return CoarsenedNoise(noise, factor)
 
 
-def split(whole: Draw, fresh: Draw) -> tuple[Draw, Draw]:
-    r"""The draws of a step's two halves, given its own and as many fresh standard normals.
-
-    Let $L$ be the matrix that makes the normals of a step of those of its halves (`CoarsenedNoise`); its rows
-    are orthonormal. With $N$ an orthonormal basis of what they leave over, the halves are
-    $L^T\,\mathrm{whole} + N^T\,\mathrm{fresh}$, independent standard normals that join to the whole. For
-    increments alone this is the Brownian bridge, $(W \pm Z)/\sqrt2$.
-    Reference: Jelinčič, Foster & Kidger (2024), Single-seed generation of Brownian paths and integrals for
-    adaptive and high order SDE solvers, doi:10.48550/arXiv.2405.06464.
-    """
-    components, areas = len(whole.W), bool(whole.H) + bool(whole.K)
-    kinds = [*whole[: areas + 1], *fresh[: areas + 1]]
-    weights = _split_weights(areas)
-
-    def part(row):
-        terms = [(w, kind) for w, kind in zip(row, kinds, strict=True) if w]
-        return tuple(sum(w * kind[c] for w, kind in terms) for c in range(components))
-
-    left, right = (Draw(*(part(row) for row in weights[half : half + areas + 1])) for half in (0, areas + 1))
-    return left, right
-
-
-@functools.cache
-def _split_weights(areas: int) -> list[list[float]]:
-    """Rows: W, H, K of the left half, then of the right one; columns: those of the whole, then the fresh."""
-    size = areas + 1
-    columns = []
-    for i in range(2 * size):
-        units = [Draw(*((float(half * size + kind == i),) for kind in range(size))) for half in (0, 1)]
-        columns.append([kind[0] for kind in _join(units, 1, areas)[:size]])
-    basis = list(np.array(columns).T)
-    for unit in np.eye(2 * size):
-        rest = unit
-        for _ in range(2):  # twice, for the last digits
-            for row in basis:
-                rest = rest - (rest @ row) * row
-        if np.linalg.norm(rest) > 0.1:
-            basis.append(rest / np.linalg.norm(rest))
-    return [[0.0 if abs(x) < 1e-12 else float(x) for x in row] for row in np.array(basis).T]
-
-
 def _check_steps(noise: AbstractNoise, components, first, count):
     """Refuse a start inside a group or a counter that would wrap, where the step is known."""
     if isinstance(first, Tracer):
@@ -309,31 +244,3 @@ def _check_steps(noise: AbstractNoise, components, first, count):
         raise ValueError(f"first: step {first} is inside a group of {group}; start at a multiple of it")
     if int(first) + count > noise.capacity:
         raise ValueError(f"steps: {count} from step {first} exceed the noise's {noise.capacity}; use fewer")
-
-
-def _join(parts: list[Draw], components: int, areas: int) -> Draw:
-    """The draw of one long step from those of its equal parts.
-
-    With the moments $M_j = \\int_0^1 r^j\\,dB_r$ of the unit step, $B = M_0$, $H = M_0/2 - M_1$ and
-    $K = M_0/12 - M_1/2 + M_2/2$ (integration by parts); a part's moments enter shifted and scaled.
-    """
-    n = len(parts)
-    joined: tuple[list, list, list] = ([], [], [])
-    for c in range(components):
-        moments = [0.0, 0.0, 0.0]
-        for j, part in enumerate(parts):
-            m0 = part.W[c]
-            moments[0] = moments[0] + m0
-            if areas:
-                m1 = 0.5 * m0 - H_SCALE * part.H[c]
-                moments[1] = moments[1] + (j * m0 + m1) / n
-                if areas > 1:
-                    m2 = 2 * K_SCALE * part.K[c] - m0 / 6 + m1
-                    moments[2] = moments[2] + (j * j * m0 + 2 * j * m1 + m2) / n**2
-        scale = 1 / math.sqrt(n)
-        joined[0].append(scale * moments[0])
-        if areas:
-            joined[1].append(scale / H_SCALE * (0.5 * moments[0] - moments[1]))
-        if areas > 1:
-            joined[2].append(scale / K_SCALE * (moments[0] / 12 - moments[1] / 2 + moments[2] / 2))
-    return Draw(*(tuple(x) for x in joined))

@@ -1,4 +1,4 @@
-r"""Random variates of other laws than the normal, from the words of the counter-based generator.
+r"""Random variates that are not normal, from the words of the counter-based generator.
 
 `exponential` is a function of one word, in float32 arithmetic like the normals: 31 random bits, the largest
 value $32 \log 2 = 22.2$, the resolution near zero $6 \cdot 10^{-8}$. The others take a block of two
@@ -18,7 +18,7 @@ from simkit_solvers.random.generator import Words, block
 from simkit_solvers.random.normal import horner, log2, standard_normal
 
 SMALL_MEAN = 10.0
-LANES = 256  # that look for variates together
+LANES = 256  # that search for variates together
 LARGEST_INVERTED = 36  # of mean 10 it is larger with probability 1e-10
 _NONE = -1e30  # of a variate that is yet to be drawn
 _LOG_2 = 0.6931471805599453
@@ -122,11 +122,11 @@ def _counted(word, terms: list) -> jax.Array:
     dtype = terms[0].dtype
     half = (word >> jnp.uint32(1)).astype(jnp.int32).astype(dtype)
     v = (half + 0.5) * 2.0**-31
-    tail, found = 0.0, jnp.zeros_like(terms[0])
+    tail, count = 0.0, jnp.zeros_like(terms[0])
     for term in reversed(terms):
         tail = tail + term
-        found = found + (v < tail).astype(dtype)
-    return found
+        count = count + (v < tail).astype(dtype)
+    return count
 
 
 def _log_poisson(k, mean):
@@ -135,8 +135,8 @@ def _log_poisson(k, mean):
     square = inverse * inverse
     stirling = inverse * (1 / 12 - square * (1 / 360 - square * (1 / 1260)))
     # log1p of -d/k is log(mean/k); far from the mean, where k is small, both are exact enough.
-    found = at_least_one * jnp.log1p(-d * inverse) + d - 0.5 * jnp.log(2 * math.pi * at_least_one) - stirling
-    return jnp.where(k < 1, -mean, found)
+    log_p = at_least_one * jnp.log1p(-d * inverse) + d - 0.5 * jnp.log(2 * math.pi * at_least_one) - stirling
+    return jnp.where(k < 1, -mean, log_p)
 
 
 def binomial(words: Words, n: jax.Array, p: jax.Array) -> jax.Array:
@@ -185,8 +185,8 @@ def gamma(words: Words, shape: jax.Array) -> jax.Array:
     small = shape < 1
     d = jnp.where(small, shape + 1, shape) - 1 / 3
     w = jax.lax.rsqrt(9 * d)
-    law = d.astype(jnp.float32), w.astype(jnp.float32)
-    z = _first_fit(_normals_of_gamma, words, law, jnp.float32(_NONE))
+    parameters = d.astype(jnp.float32), w.astype(jnp.float32)
+    z = _first_fit(_normals_of_gamma, words, parameters, jnp.float32(_NONE))
     root = jnp.maximum(1 + w * z.astype(shape.dtype), 0)
     e = exponential(block(words, jnp.uint32(0), jnp.uint32(0)).a).astype(shape.dtype)
     return d * root * root * root * jnp.where(small, jnp.exp(-e / jnp.where(small, shape, 1)), 1)
@@ -222,8 +222,8 @@ def _log_after_cube(x):
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _first_fit(trials: Callable, words: Words, law, given) -> jax.Array:
-    """The first variate of `trials(*law)`, a function of a pair of words, that fits; or what is `given`.
+def _first_fit(trials: Callable, words: Words, parameters, given) -> jax.Array:
+    """The first variate of `trials(*parameters)`, a function of two words, that fits; or what is `given`.
 
     The lanes of a block are one loop with one condition, which carries one number of each. The loop of `vmap`
     would also carry the number of the trial in each lane, and XLA's CPU compiler would draw the trial again
@@ -232,23 +232,25 @@ def _first_fit(trials: Callable, words: Words, law, given) -> jax.Array:
     """
 
     @jax.custom_batching.custom_vmap
-    def search(words, law, given):
-        shape = jnp.broadcast_shapes(*(x.shape for x in jax.tree.leaves((words, law, given))))
+    def search(words, parameters, given):
+        shape = jnp.broadcast_shapes(*(x.shape for x in jax.tree.leaves((words, parameters, given))))
         if math.prod(shape) % LANES or math.prod(shape) == LANES:
-            return in_block((words, law, given))
-        blocks = jax.tree.map(lambda x: jnp.broadcast_to(x, shape).reshape(-1, LANES), (words, law, given))
+            return in_block((words, parameters, given))
+        blocks = jax.tree.map(
+            lambda x: jnp.broadcast_to(x, shape).reshape(-1, LANES), (words, parameters, given)
+        )
         return jax.lax.map(in_block, blocks).reshape(shape)
 
     def in_block(block_of):
-        words, law, given = block_of
-        tried = trials(*law)
+        words, parameters, given = block_of
+        tried = trials(*parameters)
 
         def again(carry):
             attempt, variate = carry
             new, fits = tried(block(words, attempt, jnp.uint32(1)))
             return attempt + jnp.uint32(1), jnp.where((variate == _NONE) & fits, new, variate)
 
-        shape = jnp.broadcast_shapes(*(x.shape for x in jax.tree.leaves((words, law, given))))
+        shape = jnp.broadcast_shapes(*(x.shape for x in jax.tree.leaves((words, parameters, given))))
         start = jnp.uint32(0), jnp.broadcast_to(given, shape)
         return jax.lax.while_loop(lambda c: (c[1] == _NONE).any(), again, start)[1]
 
@@ -256,4 +258,4 @@ def _first_fit(trials: Callable, words: Words, law, given) -> jax.Array:
     def _(size, batched, *arguments):
         return search(*jax.tree.map(lambda x, own: x if own else x[None], arguments, tuple(batched))), True
 
-    return search(*jax.lax.stop_gradient((words, law, given)))
+    return search(*jax.lax.stop_gradient((words, parameters, given)))

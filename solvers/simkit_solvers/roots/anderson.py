@@ -104,7 +104,7 @@ def least_squares(columns: list, b) -> list:
             column = _subtract(column, row[-1], q)
         square = _dot(column, column)
         keep = square > tiny**2 * before
-        # The root is taken of a number that is not zero, lest its derivative be infinite.
+        # The root of zero would have an infinite derivative.
         length = jnp.sqrt(jnp.where(keep, square, jnp.ones_like(square)))
         scale = jnp.where(keep, 1 / length, jnp.zeros_like(length))
         basis.append(jax.tree.map(lambda x, s=scale: x * s.astype(x.dtype), column))

@@ -12,9 +12,9 @@ import optimistix as optx
 class ScaledGMRES(lx.AbstractLinearSolver):
     """lineax's GMRES on the right-hand side divided by its size.
 
-    lineax takes vectors below the rounding unit for zero, whatever their unit, and asks each component of the
-    residual to be small beside its own right-hand side. Here the residual is at most `tolerance` of the
-    largest component. `restart` is the size of the Krylov space, `max_steps` the number of restarts.
+    lineax takes vectors below the rounding unit for zero, whatever their unit, and wants each component of
+    the residual to be small compared with its own right-hand side. Here the residual is at most `tolerance`
+    of the largest component. `restart` is the size of the Krylov space, `max_steps` the number of restarts.
     """
 
     tolerance: Any  # a number, traced or not

@@ -1,5 +1,6 @@
 """Iterations that say when they diverge."""
 
+import abc
 from typing import Any
 
 import equinox as eqx
@@ -21,43 +22,15 @@ class _WatchState(eqx.Module):
     rises: Any
 
 
-def _init(solver, fn, y, args, options, f_struct, aux_struct, tags):
-    zero = jnp.zeros((), common_dtype(y))
-    inner = solver.init(fn, y, args, options, f_struct, aux_struct, tags)
-    return _WatchState(inner, zero + jnp.inf, zero, jnp.asarray(0))
-
-
-def _step(watched, residual_of, fn, y, args, options, state, tags):
-    """One step of the inner solver, which evaluates `fn` once; the residual is taken on the way."""
-
-    def with_residual(y, args):
-        value, aux = fn(y, args)
-        return value, (aux, jax.lax.stop_gradient(residual_of(value, y)))
-
-    y, inner, (aux, residual) = watched.solver.step(with_residual, y, args, options, state.inner, tags)
-    residual = size_of(watched.solver, residual)
-    first = jnp.where(jnp.isinf(state.residual), jnp.maximum(residual, watched.solver.atol), state.first)
-    rises = jnp.where(residual > state.residual, state.rises + 1, 0)
-    return y, _WatchState(inner, residual, first, rises), aux
-
-
-def _terminate(watched, fn, y, args, options, state, tags):
-    stop, result = watched.solver.terminate(fn, y, args, options, state.inner, tags)
-    diverged = (state.rises >= RISES) & (state.residual > watched.growth * state.first)
-    result = optx.RESULTS.where(diverged, optx.RESULTS.nonlinear_divergence, result)
-    return stop | diverged, result
-
-
-def _postprocess(watched, fn, y, aux, args, options, state, tags, result):
-    y, aux, stats = watched.solver.postprocess(fn, y, aux, args, options, state.inner, tags, result)
-    return y, aux, stats | {"residual": state.residual}
-
-
 class _Watched(eqx.Module):
-    """What the two kinds of solver share: tolerances of the solver inside, and divergence told."""
+    """What the two kinds of solver share: tolerances of the solver inside, and how divergence is noticed."""
 
     solver: eqx.AbstractVar[Any]
     growth: eqx.AbstractVar[float]
+
+    @abc.abstractmethod
+    def residual(self, value, y):
+        """The residual at `y`, where the function has this value."""
 
     @property
     def rtol(self):
@@ -71,14 +44,33 @@ class _Watched(eqx.Module):
     def norm(self):
         return self.solver.norm
 
-    def init(self, *args):
-        return _init(self.solver, *args)
+    def init(self, fn, y, args, options, f_struct, aux_struct, tags):
+        zero = jnp.zeros((), common_dtype(y))
+        inner = self.solver.init(fn, y, args, options, f_struct, aux_struct, tags)
+        return _WatchState(inner, zero + jnp.inf, zero, jnp.asarray(0))
 
-    def terminate(self, *args):
-        return _terminate(self, *args)
+    def step(self, fn, y, args, options, state, tags):
+        """One step of the inner solver, which evaluates `fn` once; the residual is computed on the way."""
 
-    def postprocess(self, *args):
-        return _postprocess(self, *args)
+        def with_residual(y, args):
+            value, aux = fn(y, args)
+            return value, (aux, jax.lax.stop_gradient(self.residual(value, y)))
+
+        y, inner, (aux, residual) = self.solver.step(with_residual, y, args, options, state.inner, tags)
+        residual = size_of(self.solver, residual)
+        first = jnp.where(jnp.isinf(state.residual), jnp.maximum(residual, self.atol), state.first)
+        rises = jnp.where(residual > state.residual, state.rises + 1, 0)
+        return y, _WatchState(inner, residual, first, rises), aux
+
+    def terminate(self, fn, y, args, options, state, tags):
+        stop, result = self.solver.terminate(fn, y, args, options, state.inner, tags)
+        diverged = (state.rises >= RISES) & (state.residual > self.growth * state.first)
+        result = optx.RESULTS.where(diverged, optx.RESULTS.nonlinear_divergence, result)
+        return stop | diverged, result
+
+    def postprocess(self, fn, y, aux, args, options, state, tags, result):
+        y, aux, stats = self.solver.postprocess(fn, y, aux, args, options, state.inner, tags, result)
+        return y, aux, stats | {"residual": state.residual}
 
 
 class WatchedFixedPoint(_Watched, optx.AbstractFixedPointSolver):
@@ -90,8 +82,8 @@ class WatchedFixedPoint(_Watched, optx.AbstractFixedPointSolver):
     solver: optx.AbstractFixedPointSolver
     growth: float
 
-    def step(self, *args):
-        return _step(self, lambda g, y: jax.tree.map(jnp.subtract, g, y), *args)
+    def residual(self, value, y):
+        return jax.tree.map(jnp.subtract, value, y)
 
 
 class WatchedRoot(_Watched, optx.AbstractRootFinder):
@@ -100,5 +92,5 @@ class WatchedRoot(_Watched, optx.AbstractRootFinder):
     solver: optx.AbstractRootFinder
     growth: float
 
-    def step(self, *args):
-        return _step(self, lambda f, y: f, *args)
+    def residual(self, value, y):
+        return value

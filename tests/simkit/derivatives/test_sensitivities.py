@@ -271,7 +271,7 @@ def test_nothing_is_silently_zero():
         "time": {"t1": 1, "steps": 4},
         "sensitivity": {"wrt": ["xi"], "of": ["S"], "method": "pathwise"},
     }
-    with pytest.raises(InputError, match="S in xi would be wrong: AndersenQE goes over from one law"):
+    with pytest.raises(InputError, match="S in xi would be wrong: AndersenQE switches from one distribution"):
         simkit.sensitivity(by_moments)
 
 

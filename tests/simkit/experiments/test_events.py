@@ -35,7 +35,7 @@ from simkit_solvers import (
     solution,
 )
 from simkit_solvers.methods.jump.jump_method import REASONS
-from simkit_solvers.problems.schedule import ROW, stops_of
+from simkit_solvers.problems.calendar import ROW, stops_of
 
 import simkit
 from simkit import InputError, load

@@ -340,7 +340,7 @@ def test_wrong_studies_are_refused(changes, message):
                 "initial": {"S": 100, "v": 0.04},
                 "solver": "AndersenQE",
             },
-            r"no derivative in xi: AndersenQE goes over from one law to another; choose sobol",
+            r"no derivative in xi: AndersenQE switches from one distribution to another; choose sobol",
         ),
         (
             {

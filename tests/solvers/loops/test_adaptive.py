@@ -22,7 +22,7 @@ from simkit_solvers import (
     make_solver,
     solution,
 )
-from simkit_solvers.loops.adaptive import check_adaptive
+from simkit_solvers.methods.solver_check import check_adaptive
 from solver_problems import Driven, PairState, Relaxing
 
 ESTIMATING = [

@@ -27,9 +27,10 @@ from simkit_solvers import (
     make_solver,
     seed_key,
 )
-from simkit_solvers.loops.adaptive_sde import _error, _integrate, _run_of, check_adaptive_sde
+from simkit_solvers.loops.adaptive_sde import _error, _integrate, _run_of
 from simkit_solvers.loops.step import stepper_for
-from simkit_solvers.random.noise import H_SCALE
+from simkit_solvers.methods.solver_check import check_adaptive_sde
+from simkit_solvers.random.draws import H_SCALE
 from solver_problems import (
     Additive,
     Commutative,

@@ -41,7 +41,7 @@ def test_loops_hold_every_block_and_no_more_than_asked(rows, blocks, most):
     loops = nesting(rows, blocks, most)
     assert math.prod(loops.rows) >= rows
     assert math.prod(loops.blocks) >= blocks
-    assert loops.turns <= 1.5 * rows * blocks
+    assert loops.iterations <= 1.5 * rows * blocks
     assert loops.levels <= 6
     fewest = 1.5 * 6 * (rows * blocks) ** (1 / 6) + 12
     assert loops.carries <= max(most, fewest)

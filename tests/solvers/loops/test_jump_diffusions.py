@@ -30,8 +30,8 @@ from simkit_solvers import (
     seed_key,
     weak_order,
 )
-from simkit_solvers.loops.adaptive_sde import check_adaptive_sde
 from simkit_solvers.methods.registry import samples_exactly
+from simkit_solvers.methods.solver_check import check_adaptive_sde
 from simkit_solvers.problems.jump_diffusion import with_jumps
 from simkit_solvers.problems.marks import jump_count
 from simkit_solvers.random.generator import Words

@@ -30,7 +30,7 @@ class AbstractClockMethod(AbstractExactMethod):
     r"""The clock of reaction j runs at the rate $a_j(X)$ and rings after an exponential time of mean 1.
 
     With $s_j$ what is left on it, the next event is that of the least $s_j / a_j$; the other clocks run on,
-    and that one is wound anew.
+    and that one is wound again.
     """
 
     @abc.abstractmethod

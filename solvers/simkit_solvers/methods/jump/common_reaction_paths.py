@@ -19,7 +19,7 @@ class CommonReactionPaths(AbstractClockMethod):
     The n-th time that the clock of reaction j is wound is a function of (key, path, j, n) alone, so that two
     runs with other parameters meet the same processes $Y_j$. Finite differences between them have a variance
     that goes to zero with the difference; of runs of `DirectMethod` or `NextReaction` with the same noise,
-    whose numbers go to the events in their order, it does not. Exact; the law is that of both.
+    whose numbers go to the events in their order, it does not. Exact; the distribution is that of both.
 
     Reference: Rathinam, Sheppard & Khammash (2010), Efficient computation of parameter sensitivities of
     discrete stochastic chemical reaction networks, doi:10.1063/1.3280166.

@@ -39,7 +39,7 @@ class DirectMethod(AbstractExactMethod):
         return proposal(jumps, drawn, ())
 
     def interrupted(self, jumps: Jumps, y: PyTree, state: PyTree, after: jax.Array) -> PyTree:
-        return ()  # what comes next is drawn anew, which the exponential law does not notice
+        return ()  # what comes next is drawn again: an exponential time has no memory
 
 
 def running_sums(a: Sequence) -> list:
@@ -53,12 +53,12 @@ def running_sums(a: Sequence) -> list:
 def first_above(level: jax.Array, sums: Sequence) -> jax.Array:
     """The number of the first running sum above `level`, as a real one.
 
-    The level is below the last sum, so that a reaction without propensity is never found.
+    The level is below the last sum, so that a reaction without propensity is never chosen.
     """
-    found = jnp.zeros_like(level)
+    number = jnp.zeros_like(level)
     for each in sums[:-1]:
-        found = found + (level >= each).astype(level.dtype)
-    return found
+        number = number + (level >= each).astype(level.dtype)
+    return number
 
 
 DIRECT_METHOD = SolverInfo(

@@ -30,20 +30,20 @@ class Event(NamedTuple):
 
 
 class AbstractExactMethod(AbstractJumpMethod):
-    """A method that proposes single events, none of which is rejected or looked into."""
+    """A method that proposes single events, none of which is rejected or sampled inside."""
 
     exact: ClassVar[bool] = True
 
     def rejected(self, state: PyTree) -> jax.Array:
         return jnp.int32(0)
 
-    def start_looking(self, jumps: Jumps, y: PyTree) -> PyTree:
+    def start_sampling(self, jumps: Jumps, y: PyTree) -> PyTree:
         return ()
 
     def keep(self, jumps, ahead):
         return ()
 
-    def look(
+    def counts_at(
         self,
         jumps: Jumps,
         y: PyTree,
@@ -51,7 +51,7 @@ class AbstractExactMethod(AbstractJumpMethod):
         index: jax.Array,
         elapsed: jax.Array,
         time: jax.Array,
-        looked: PyTree,
+        sampled: PyTree,
     ) -> tuple[PyTree, PyTree]:
         return y, ()
 
@@ -81,14 +81,14 @@ def proposal(jumps: Jumps, drawn: Event, state) -> Proposal:
 def _change(network, number):
     """The change of the counts by the reaction of this number, a real one, and none by any other."""
     changes = [each.change for each in network.reactions.values()]
-    found = []
+    values = []
     for name in network.State._fields:
         value = jnp.int32(0)
         for j, change in enumerate(changes):
             if change.get(name, 0):
                 value = jnp.where(number == j, jnp.int32(change[name]), value)
-        found.append(value)
-    return network.State(*found)
+        values.append(value)
+    return network.State(*values)
 
 
 def waiting_time(exponential: jax.Array, propensity: jax.Array) -> jax.Array:

@@ -29,7 +29,7 @@ REASONS = {
 
 
 class JumpNoise(eqx.Module):
-    """The stream keys of one path: of its events, and of what is looked up inside a leap."""
+    """The stream keys of one path: of its events, and of what is sampled inside a leap."""
 
     events: Words
     inside: Words
@@ -70,7 +70,7 @@ class Leap(NamedTuple):
 
 
 class Jumps(NamedTuple):
-    """What a method reads beside the counts: the network, the noise, and the length of the run.
+    """What a method reads in addition to the counts: the network, the noise, and the length of the run.
 
     `directions` are tangents of the network in which the loop accumulates scores. `observer` is one that has
     to see the path between saved times, with `seen`, the network with its schedule.
@@ -91,13 +91,13 @@ class Jumps(NamedTuple):
 
 
 class AbstractJumpMethod(eqx.Module):
-    """How the next event of a network is found. `exact` methods sample the jump process itself."""
+    """How the next event of a network is drawn. `exact` methods sample the jump process itself."""
 
     exact: eqx.AbstractClassVar[bool]
 
     @abc.abstractmethod
     def init(self, jumps: Jumps, y: PyTree) -> Any:
-        """What it carries beside the counts."""
+        """What it carries in addition to the counts."""
 
     @abc.abstractmethod
     def draw(self, jumps: Jumps, y: PyTree, state: PyTree, index: jax.Array) -> Any:
@@ -112,7 +112,7 @@ class AbstractJumpMethod(eqx.Module):
 
     @abc.abstractmethod
     def interrupted(self, jumps: Jumps, y: PyTree, state: PyTree, after: jax.Array) -> Any:
-        """What it carries on where, `after` a time in which nothing was taken, counts or rates change.
+        """What it carries on where, `after` a time in which nothing happened, counts or rates change.
 
         `jumps` and `y` are those of before. The next proposal has another index.
         """
@@ -122,15 +122,15 @@ class AbstractJumpMethod(eqx.Module):
         """How many proposals were not accepted so far, as `int32`."""
 
     @abc.abstractmethod
-    def start_looking(self, jumps: Jumps, y: PyTree) -> Any:
-        """What `look` carries from one saved time to the next."""
+    def start_sampling(self, jumps: Jumps, y: PyTree) -> Any:
+        """What `counts_at` carries from one saved time to the next."""
 
     @abc.abstractmethod
     def keep(self, jumps: Jumps, ahead: Proposal | None) -> Any:
-        """What `look` needs of a proposal: a `Leap`, or nothing; what stands for it before the first."""
+        """What `counts_at` needs of a proposal: a `Leap`, or nothing; what stands for it before the first."""
 
     @abc.abstractmethod
-    def look(
+    def counts_at(
         self,
         jumps: Jumps,
         y: PyTree,
@@ -138,7 +138,7 @@ class AbstractJumpMethod(eqx.Module):
         index: jax.Array,
         elapsed: jax.Array,
         time: jax.Array,
-        looked: PyTree,
+        sampled: PyTree,
     ) -> tuple[Any, Any]:
         """The counts at a saved `time`, before what is proposed from `elapsed` is complete.
 

@@ -13,7 +13,7 @@ from simkit_solvers.random.variates import exponential
 class NextReaction(AbstractClockMethod):
     r"""The modified next reaction method: reaction j has a clock of its own, which runs at the rate $a_j(X)$
     and rings after an exponential time of mean 1. With $s_j$ what is left on it, the next event is that of
-    the least $s_j / a_j$; the other clocks run on, and that one is wound anew.
+    the least $s_j / a_j$; the other clocks run on, and that one is wound again.
 
     Exact, one exponential an event. The clocks of Gibson & Bruck ring in the time of the process and are
     kept in a queue; here none is stretched as propensities change and there is nothing to sort, which on

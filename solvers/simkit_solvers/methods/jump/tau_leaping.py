@@ -50,8 +50,8 @@ class Planned(NamedTuple):
     length: jax.Array
 
 
-class _Looked(NamedTuple):
-    """Which leap was looked into last, up to which part of it, and how much had fired by then."""
+class _Sampled(NamedTuple):
+    """Which leap was sampled inside last, up to which part of it, and how much had fired by then."""
 
     index: jax.Array
     part: jax.Array
@@ -71,12 +71,12 @@ class TauLeaping(AbstractJumpMethod):
 
     over the species i that propensities depend on, with $g_i$ by how strongly they do; the sums run over
     reactions that are not critical. The third bound is not in the paper. Where gains and losses balance the
-    first is none, and leaps as long as molecules live widen the spread: at a rate c of loss by the share
+    first is none, and leaps as long as molecules live widen the spread: at a rate c of loss by the fraction
     $c\tau/2$ of the variance, so that the bound keeps it to about $\epsilon$. A reaction that could use up a
     species in fewer than `critical` events fires once at most in a leap, at its own exponential time. A leap
-    after which a count would be negative is refused and drawn anew with half the length, and one over fewer
-    than ten events on average gives way to an exact event: so no count turns negative. The law differs from
-    the exact one by a bias of order $\epsilon$; `coupled_leaps` measures it.
+    after which a count would be negative is refused and drawn again with half the length, and one over fewer
+    than ten events on average gives way to an exact event: so no count turns negative. The distribution
+    differs from the exact one by a bias of order $\epsilon$; `coupled_leaps` measures it.
 
     The leaps do not depend on the saved times: a time inside a leap sees a binomial part of its events.
     Reference: Cao, Gillespie & Petzold (2006), Efficient step size selection for the tau-leaping simulation
@@ -96,7 +96,7 @@ class TauLeaping(AbstractJumpMethod):
         return _Refusals(jnp.int32(0), jnp.int32(0))
 
     def draw(self, jumps: Jumps, y: PyTree, state: PyTree, index: jax.Array) -> PyTree:
-        return index  # the loops of Poisson variates are not taken twice in any case
+        return index  # the loops of Poisson variates are not run twice in any case
 
     def propose(self, jumps: Jumps, y: PyTree, state: PyTree, drawn: PyTree) -> Proposal:
         index, dtype = drawn, jumps.span.dtype
@@ -159,9 +159,9 @@ class TauLeaping(AbstractJumpMethod):
     def rejected(self, state: PyTree) -> jax.Array:
         return state.total
 
-    def start_looking(self, jumps: Jumps, y: PyTree) -> PyTree:
+    def start_sampling(self, jumps: Jumps, y: PyTree) -> PyTree:
         none = tuple(jnp.int32(0) for _ in jumps.network.reactions)
-        return _Looked(jnp.uint32(0), jnp.zeros_like(jumps.span), none, y)
+        return _Sampled(jnp.uint32(0), jnp.zeros_like(jumps.span), none, y)
 
     def keep(self, jumps, ahead):
         if ahead is None:
@@ -169,7 +169,7 @@ class TauLeaping(AbstractJumpMethod):
             return Leap(jnp.full_like(jumps.span, jnp.inf), none, none)
         return Leap(ahead.tau, jnp.stack(ahead.fired), jnp.stack(ahead.inside))
 
-    def look(
+    def counts_at(
         self,
         jumps: Jumps,
         y: PyTree,
@@ -177,21 +177,21 @@ class TauLeaping(AbstractJumpMethod):
         index: jax.Array,
         elapsed: jax.Array,
         time: jax.Array,
-        looked: PyTree,
+        sampled: PyTree,
     ) -> tuple[PyTree, PyTree]:
-        fresh = (looked.index != index) | (looked.part == 0)
-        part = jnp.where(fresh, 0.0, looked.part)
-        fired = [jnp.where(fresh, jnp.int32(0), k) for k in looked.fired]
-        last = jax.tree.map(lambda now, then: jnp.where(fresh, now, then), y, looked.y)
+        fresh = (sampled.index != index) | (sampled.part == 0)
+        part = jnp.where(fresh, 0.0, sampled.part)
+        fired = [jnp.where(fresh, jnp.int32(0), k) for k in sampled.fired]
+        last = jax.tree.map(lambda now, then: jnp.where(fresh, now, then), y, sampled.y)
 
         inside = (ahead.tau < jnp.inf) & (time > elapsed) & (elapsed + ahead.tau > time)
         now = jnp.where(inside, (time - elapsed) / jnp.where(inside, ahead.tau, 1.0), part)
-        share = jnp.clip((now - part) / jnp.maximum(1.0 - part, 1e-30), 0.0, 1.0)
+        fraction = jnp.clip((now - part) / jnp.maximum(1.0 - part, 1e-30), 0.0, 1.0)
         key = threefry2x32(jumps.noise.inside, Words(index, _bits(time)))
         count = jnp.arange(len(fired), dtype=jnp.uint32)
         keys = jax.lax.optimization_barrier(jax.vmap(lambda j: block(key, j, jnp.uint32(0)))(count))
         rest = ahead.inside - jnp.stack(fired)
-        more = jax.vmap(binomial, (0, 0, None))(keys, jnp.where(inside, jnp.maximum(rest, 0), 0), share)
+        more = jax.vmap(binomial, (0, 0, None))(keys, jnp.where(inside, jnp.maximum(rest, 0), 0), fraction)
         total = [k + more[j] for j, k in enumerate(fired)]
         there = jax.tree.map(jnp.add, y, jumps.network.change(total, y))
         sound = inside
@@ -199,19 +199,19 @@ class TauLeaping(AbstractJumpMethod):
             sound = sound & (x >= 0)  # some of a leap's events may come before those that make room for them
         seen = jax.tree.map(lambda new, old: jnp.where(sound, new, old), there, last)
         kept = tuple(jnp.where(sound, k, old) for k, old in zip(total, fired, strict=True))
-        return seen, _Looked(index, jnp.where(sound, now, part), kept, seen)
+        return seen, _Sampled(index, jnp.where(sound, now, part), kept, seen)
 
     def _critical(self, jumps: Jumps, y, a) -> list:
         """Whether a reaction could use up one of its reactants in few events."""
         counts = y._asdict()
-        found = []
+        critical = []
         for each, propensity in zip(jumps.network.reactions.values(), a, strict=True):
             few = jnp.bool_(False)
             for name, change in each.change.items():
                 if change < 0:
                     few = few | (counts[name] < jnp.int32(-change * self.critical))
-            found.append(few & (propensity > 0))
-        return found
+            critical.append(few & (propensity > 0))
+        return critical
 
     def _leap(self, jumps: Jumps, y, a, critical):
         """The longest leap that changes no propensity by more than about epsilon of it."""
@@ -237,13 +237,13 @@ class TauLeaping(AbstractJumpMethod):
 
 def _weights(jumps: Jumps, y) -> dict[str, Any]:
     """$g_i$ of the species that propensities depend on, of each copy of a network by its own propensities."""
-    found = {}
+    all_weights = {}
     for network, counts, names in jumps.network.copies(y):
         weights = _weights_of(network, jumps.t0, jax.tree.map(lambda x: x.astype(jumps.span.dtype), counts))
-        found |= {
+        all_weights |= {
             name: weights[own] for own, name in zip(counts._fields, names, strict=True) if own in weights
         }
-    return found
+    return all_weights
 
 
 def _weights_of(network: AbstractReactionNetwork, t, y) -> dict[str, Any]:
@@ -252,13 +252,13 @@ def _weights_of(network: AbstractReactionNetwork, t, y) -> dict[str, Any]:
     Under mass action $r + 1/(x-1) + 2/(x-2) + \dots$ for r molecules, of which so many are equal, scaled to
     the reaction's order as in the paper; by derivatives for other propensities.
     """
-    dtype, found = jnp.result_type(*y), {}
+    dtype, weights = jnp.result_type(*y), {}
     for each in network.reactions.values():
         for name, number in each.reactants if each.mass_action else ():
             x = jnp.maximum(getattr(y, name), float(number))
             equal = sum((i / (x - i) for i in range(1, number)), float(number))
             weight = jnp.asarray(equal * (each.order / number), dtype)
-            found[name] = jnp.maximum(found[name], weight) if name in found else weight
+            weights[name] = jnp.maximum(weights[name], weight) if name in weights else weight
     own = [j for j, each in enumerate(network.reactions.values()) if not each.mass_action]
     if own:
         a = jnp.stack([network.propensities(t, y)[j] for j in own])
@@ -267,8 +267,8 @@ def _weights_of(network: AbstractReactionNetwork, t, y) -> dict[str, Any]:
             x = getattr(y, name)
             elasticity = jnp.where(a > 0, x * jnp.abs(slope) / jnp.where(a > 0, a, 1.0), 0.0)
             weight = jnp.where(jnp.any(slope != 0), jnp.maximum(jnp.max(elasticity), 1.0), 0.0)
-            found[name] = jnp.maximum(found[name], weight) if name in found else weight
-    return found
+            weights[name] = jnp.maximum(weights[name], weight) if name in weights else weight
+    return weights
 
 
 def _bits(time):

@@ -21,7 +21,7 @@ INVERTED = 16  # variables up to which the matrix is inverted, which costs less 
 class RosenbrockTableau(NamedTuple):
     r"""A Rosenbrock method in the form without products by the Jacobian (Hairer & Wanner, IV.7).
 
-    With $F(t, y) = h f(t, y)$, all derivatives taken at the start of the step,
+    With $F(t, y) = h f(t, y)$, all derivatives at the start of the step,
     $$\left(\frac{1}{\gamma} - F_y\right) u_i = F\left(t + \alpha_i h,\ y + \sum_{j<i} a_{ij} u_j\right)
     + \sum_{j<i} c_{ij} u_j + \gamma_i h F_t, \qquad y_1 = y + \sum_i m_i u_i.$$
     `e` gives the error estimate $\sum e_i u_i$, and `d` the dense output
@@ -92,11 +92,11 @@ class AbstractRosenbrock(AbstractMemoryless, diffrax.AbstractAdaptiveSolver):
         t0 = jnp.asarray(t0)
         h, control = t1 - t0, terms.contr(t0, t1)
         few = sum(jnp.size(leaf) for leaf in jax.tree.leaves(y0)) <= WRITTEN_OUT
-        apart = _as_scalars if few else _as_vector
-        start, together = apart(y0)
+        numbers_of = _as_scalars if few else _as_vector
+        start, state_of = numbers_of(y0)
 
         def change(t, y):
-            return apart(terms.vf_prod(t, together(y), args, control))[0]
+            return numbers_of(terms.vf_prod(t, state_of(y), args, control))[0]
 
         f0, slope = jax.jvp(lambda t: change(t, start), (t0,), (jnp.ones_like(t0),))
         drift = jax.tree.map(lambda s: s * h.astype(s.dtype), slope)
@@ -106,7 +106,7 @@ class AbstractRosenbrock(AbstractMemoryless, diffrax.AbstractAdaptiveSolver):
         error = _sum(self.tableau.e, u)
         finite = jnp.stack([jnp.isfinite(x).all() for x in jax.tree.leaves((y1, error))]).all()
         error = jax.tree.map(lambda x: jnp.where(finite, x, jnp.inf), error)
-        y1, error, *D = (together(y) for y in (y1, error, *(_sum(row, u) for row in self.tableau.d)))
+        y1, error, *D = (state_of(y) for y in (y1, error, *(_sum(row, u) for row in self.tableau.d)))
         return y1, error, {"y0": y0, "y1": y1, "D": tuple(D)}, None, diffrax.RESULTS.successful
 
 

@@ -16,7 +16,9 @@ from simkit_solvers.numerics.decay import mean_decay
 from simkit_solvers.numerics.scalar import Scalar
 from simkit_solvers.numerics.square_root import sqrt_positive
 
-PSI_C = 1.5  # between 1 and 2 both families of laws can have the mean and variance; Andersen's choice
+PSI_C = (
+    1.5  # between 1 and 2 both families of distributions can have the mean and variance; Andersen's choice
+)
 
 
 class SquareRootCoefficients(NamedTuple):
@@ -83,24 +85,24 @@ class AndersenQE(AbstractModelSolver):
         rho = jnp.asarray(coefficients.rho, h.dtype)
         across = sqrt_positive(1 - rho * rho)
         S, v = y0[0], jnp.maximum(y0[1], 0.0)
-        law = _matched(coefficients, h, v)
-        v1 = law.drawn(rho * z[0] + across * z[1])
-        apart = across * z[0] - rho * z[1]
+        matched = _matched(coefficients, h, v)
+        v1 = matched.drawn(rho * z[0] + across * z[1])
+        independent = across * z[0] - rho * z[1]
 
         # Andersen's K, with the trapezoidal rule for the integral of v: gamma_1 = gamma_2 = 1/2.
         ratio = rho / coefficients.xi
         drift = 0.5 * h * (coefficients.kappa * ratio - 0.5)
         k1, k2, k3 = drift - ratio, drift + ratio, 0.5 * h * (1 - rho * rho)
-        mean, exists = law.log_exponential_mean(k2 + 0.5 * k3)
+        mean, exists = matched.log_exponential_mean(k2 + 0.5 * k3)
         plain = -ratio * coefficients.kappa * coefficients.theta * h
         k0 = jnp.where(exists, -mean - (k1 + 0.5 * k3) * v, plain)
         spread = sqrt_positive(k3 * (v + v1))
-        S1 = S * jnp.exp(coefficients.mu * h + k0 + k1 * v + k2 * v1 + spread * apart)
+        S1 = S * jnp.exp(coefficients.mu * h + k0 + k1 * v + k2 * v1 + spread * independent)
         return type(y0)(S1, v1)
 
 
 class _Matched(NamedTuple):
-    """The law of the variance after a step; `quadratic` says which of the two it is."""
+    """The distribution of the variance after a step; `quadratic` says which of the two it is."""
 
     quadratic: jax.Array
     alive: jax.Array  # not at zero for ever
@@ -124,12 +126,12 @@ class _Matched(NamedTuple):
         fits_too = ~self.quadratic & (self.beta > A)
         gap = jnp.where(fits_too, self.beta - A, 1.0)
         exponential = jnp.log(jnp.where(fits_too, self.p + (1 - self.p) * self.beta / gap, 1.0))
-        found = jnp.where(self.quadratic, quadratic, exponential)
-        return jnp.where(self.alive, found, 0.0), ~self.alive | fits | fits_too
+        log_mean = jnp.where(self.quadratic, quadratic, exponential)
+        return jnp.where(self.alive, log_mean, 0.0), ~self.alive | fits | fits_too
 
 
 def _matched(coefficients: SquareRootCoefficients, h, v) -> _Matched:
-    """The law with the mean and the variance of the square-root process after h from v >= 0."""
+    """The distribution with the mean and the variance of the square-root process after h from v >= 0."""
     kappa, theta, xi = coefficients[:3]
     span = h * mean_decay(kappa * h)
     kept = v * jnp.exp(-kappa * h)
@@ -149,6 +151,6 @@ ANDERSEN_QE = SolverInfo(
     AndersenQE,
     "Andersen's quadratic-exponential step for Heston, Bates and CIR, accurate with few steps.",
     weak=Orders(1.0, 1.0, 1.0),
-    switches="goes over from one law to another",
+    switches="switches from one distribution to another",
     compensable=False,
 )

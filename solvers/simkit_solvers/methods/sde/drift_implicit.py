@@ -51,9 +51,9 @@ class AbstractDriftImplicit(AbstractMemoryless, diffrax.AbstractImplicitSolver, 
 
         guess = drift.vf_prod(t0, y0, args, h)
         finder = no_finer_than(self.root_finder, moved)
-        found = optx.root_find(residual, finder, guess, args, throw=False, max_steps=self.root_find_max_steps)
-        y1 = total(moved, found.value)
-        return y1, None, {"y0": y0, "y1": y1}, None, diffrax.RESULTS.promote(found.result)
+        root = optx.root_find(residual, finder, guess, args, throw=False, max_steps=self.root_find_max_steps)
+        y1 = total(moved, root.value)
+        return y1, None, {"y0": y0, "y1": y1}, None, diffrax.RESULTS.promote(root.result)
 
 
 class DriftImplicitEuler(AbstractDriftImplicit):

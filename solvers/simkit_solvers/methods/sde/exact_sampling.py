@@ -1,4 +1,4 @@
-"""Sampling from a model's transition law."""
+"""Sampling from a model's transition distribution."""
 
 import abc
 from typing import Any, ClassVar
@@ -22,7 +22,7 @@ class AbstractExactTransition(eqx.Module):
 
     @abc.abstractmethod
     def transition(self, t: Scalar, h: Scalar, y: PyTree, dW: PyTree, words: StepWords) -> Any:
-        r"""A `State` drawn from the law of $y_{t+h}$ given $y_t = y$.
+        r"""A `State` drawn from the distribution of $y_{t+h}$ given $y_t = y$.
 
         `dW` is a `Noise` of independent normals with variance h, `words` give the blocks of random
         words that other variates need.
@@ -30,14 +30,14 @@ class AbstractExactTransition(eqx.Module):
 
 
 class ExactSampling(AbstractModelSolver):
-    r"""Exact sampling: $y_{n+1}$ is drawn from the law of $y_{t+h}$ given $y_t = y_n$, whatever h is.
+    r"""Exact sampling: $y_{n+1}$ is drawn from the distribution of $y_{t+h}$ given $y_t = y_n$, for any h.
 
-    The states at the ends of steps have the joint law of the process, so there is no step bias and none is
-    reported; one step is as good as a thousand. What an observable makes of the path between, an `integral`
-    or `no_touch`, has a step bias of its own. For models that give their law
-    (`AbstractExactTransition`); of jump diffusions the part without jumps, which the loop adds.
-    Reference: Glasserman (2003), Monte Carlo Methods in Financial Engineering,
-    doi:10.1007/978-0-387-21617-1, sections 3.2 to 3.5.
+    The states at the ends of steps have the joint distribution of the process, so there is no step bias and
+    none is reported; one step is as good as a thousand. What an observable makes of the path between, an
+    `integral` or `no_touch`, has a step bias of its own. For models that give their distribution
+    (`AbstractExactTransition`); of jump diffusions the part without jumps, which the loop adds. Reference:
+    Glasserman (2003), Monte Carlo Methods in Financial Engineering, doi:10.1007/978-0-387-21617-1, sections
+    3.2 to 3.5.
     """
 
     variates: ClassVar[bool] = True
@@ -45,7 +45,7 @@ class ExactSampling(AbstractModelSolver):
     def check(self, problem):
         if not isinstance(problem, AbstractExactTransition):
             raise ValueError(
-                f"solver ExactSampling draws from the transition law of the model, and "
+                f"solver ExactSampling draws from the transition distribution of the model, and "
                 f"{type(problem).__name__} gives none (AbstractExactTransition)"
             )
 
@@ -57,7 +57,7 @@ class ExactSampling(AbstractModelSolver):
 
 EXACT_SAMPLING = SolverInfo(
     ExactSampling,
-    "Draws from the transition law of models that know it: no step bias at any length of step.",
+    "Draws from the transition distribution of models that know it: no step bias at any length of step.",
     one_to_one=True,
     exact=True,
     compensable=False,

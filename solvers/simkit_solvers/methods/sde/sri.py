@@ -59,7 +59,7 @@ class SRIW1(AbstractOneStep, diffrax.AbstractItoSolver):
             increment.W,
             increment.H,
         )
-        # Weights go into the controls: of a stage's slopes only the product with a number is taken anew.
+        # Weights go into the controls: of a stage's slopes only the product with a number is computed again.
         area = jax.tree.map(lambda w, a: 0.75 * w + 1.5 * a, increment.W, increment.H)
         middle = total(y0, drift.vf_prod(t0, y0, args, 0.75 * h), noise.vf_prod(t0, y0, args, area))
         f, f_middle = (

@@ -16,7 +16,7 @@ from simkit_solvers import self_adjoint
 
 
 class Given(NamedTuple):
-    """What the sums depend on beside the positions."""
+    """What the sums depend on, other than the positions."""
 
     args: Any
     box: jax.Array | None
@@ -32,7 +32,7 @@ class PairSum(eqx.Module):
     def energy(self, positions, given):
         """Half of each pair at both of its ends."""
 
-        def of_pair(r2, apart):
+        def of_pair(r2, difference):
             return self._if_near(r2, lambda r2: self.potential(r2, given.args))
 
         return 0.5 * jnp.sum(self._over_columns(of_pair, jnp.zeros_like(positions[0]), positions, given.box))
@@ -40,11 +40,11 @@ class PairSum(eqx.Module):
     def forces(self, positions, given):
         """The force on each particle, by the slope of the potential."""
 
-        def of_pair(r2, apart):
+        def of_pair(r2, difference):
             def slope(r2):
                 return jax.jvp(lambda r2: self.potential(r2, given.args), (r2,), (jnp.ones_like(r2),))[1]
 
-            return -2 * self._if_near(r2, slope) * apart
+            return -2 * self._if_near(r2, slope) * difference
 
         return self._over_columns(of_pair, jnp.zeros_like(positions), positions, given.box)
 
@@ -54,14 +54,14 @@ class PairSum(eqx.Module):
         return jnp.where(near, function(jnp.where(near, r2, self.cutoff**2)), 0)
 
     def _over_columns(self, of_pair: Callable, zero, positions, box):
-        """The sum over neighbours of `of_pair(r2, apart)`, of all particles and one column of the list."""
+        """The sum over neighbours of `of_pair(r2, difference)`, of all particles and a column of the list."""
 
         @jax.checkpoint  # only positions are kept for the way back
         def column(total, j):
-            apart = positions - positions[:, j]
+            difference = positions - positions[:, j]
             if box is not None:
-                apart -= box[:, None] * jnp.round(apart / box[:, None])
-            return total + of_pair(jnp.sum(apart**2, axis=0), apart), None
+                difference -= box[:, None] * jnp.round(difference / box[:, None])
+            return total + of_pair(jnp.sum(difference**2, axis=0), difference), None
 
         return jax.lax.scan(column, zero, self.neighbours)[0]
 
@@ -76,7 +76,7 @@ def pair_forces(potential: Callable, positions, neighbours, args=None, *, cutoff
 
     `potential(r2, args)` is the energy of one pair at the squared distance `r2`, $\varphi$, written for JAX;
     numbers to take derivatives in stand in `args`, a pytree. `positions` are `(dimensions, particles)`,
-    `neighbours` `(most, particles)` whole numbers: in column i the neighbours of i, filled up with i itself.
+    `neighbours` `(most, particles)` whole numbers: in column i the neighbours of i, padded with i itself.
     `box` `(dimensions,)` are the sides of a periodic box, whose nearest images count; None is open space.
 
     Derivatives are of any order, forward and reverse, in positions, `args` and `box`. The list has none: it

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from simkit_physics.pair_forces import pair_energy, pair_forces
+from simkit_physics import pair_energy, pair_forces
 from simkit_solvers import self_adjoint
 
 CUTOFF = 2.0
