@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import PyTree
 
 from simkit_solvers.loops.path_run import AbstractRun, PathRun, Tables, Words, advanced_once, row_once
+from simkit_solvers.numerics.delegated import delegated
 from simkit_solvers.problems.directions import (
     Along,
     Direction,
@@ -69,20 +70,9 @@ class AbstractMovingRun(AbstractRun):
     starts: eqx.AbstractVar[tuple[Any, ...]]
     carries_derivatives = True
 
-    @property
-    def noise(self):
-        """The path's driver."""
-        return self.run.noise
-
-    @property
-    def dt(self):
-        """The step."""
-        return self.run.dt
-
-    @property
-    def problem(self):
-        """What is solved."""
-        return self.run.problem
+    noise = delegated("run")
+    dt = delegated("run")
+    problem = delegated("run")
 
     def with_problem(self, problem):
         return dataclasses.replace(self, run=self.run.with_problem(problem))

@@ -3,9 +3,10 @@ r"""Reverse passes that keep no state: they undo the steps.
 Some methods undo a step by one with $-h$ and the increments $-\Delta W$, from what they carry: the state and,
 of reversible Heun, its second copy of it. So all that the forward run went through is computed again from its
 end, up to rounding, and the adjoint of each step is computed there. The increments are drawn again: they are
-functions of the step's number. Reference: Hairer, Lubich & Wanner (2006), Geometric Numerical Integration,
-doi:10.1007/3-540-30666-8, chapter V; Kidger, Foster, Li & Lyons (2021), Efficient and accurate gradients for
-neural SDEs, doi:10.48550/arXiv.2105.13493.
+functions of the step's number.
+Reference: Hairer, Lubich & Wanner (2006), Geometric Numerical Integration, doi:10.1007/3-540-30666-8, chapter
+V; Kidger, Foster, Li & Lyons (2021), Efficient and accurate gradients for neural SDEs,
+doi:10.48550/arXiv.2105.13493.
 """
 
 from typing import Any, NamedTuple

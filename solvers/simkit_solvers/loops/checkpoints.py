@@ -3,8 +3,9 @@ r"""Reverse passes in little memory: loops inside loops, of which only beginning
 A reverse pass needs what a loop carried at each of its N iterations. A loop of $N_1$ iterations around one of
 $N_2$, of which only the beginnings are kept, stores $N_1 + N_2$ carries in place of $N_1 N_2$ and computes
 each iteration once more; d loops store about $d\,N^{1/d}$ carries and compute each iteration d times before
-its derivative. `nesting` finds the fewest loops that fit. Reference: Griewank (1992), Achieving logarithmic
-growth of temporal and spatial complexity in reverse automatic differentiation, doi:10.1080/10556789208805505.
+its derivative. `nesting` finds the fewest loops that fit.
+Reference: Griewank (1992), Achieving logarithmic growth of temporal and spatial complexity in reverse
+automatic differentiation, doi:10.1080/10556789208805505.
 """
 
 import dataclasses

@@ -25,6 +25,7 @@ from simkit_solvers.loops.step import DiffraxStep, SwitchedStep
 from simkit_solvers.loops.stepper import AbstractStepper
 from simkit_solvers.methods.registry import facts_of
 from simkit_solvers.methods.switched import Switched
+from simkit_solvers.numerics.delegated import delegated
 from simkit_solvers.problems.origin import LangevinFrom, seen_from
 from simkit_solvers.problems.problem import halves
 from simkit_solvers.problems.terms import takes_langevin
@@ -36,17 +37,9 @@ class AbstractCompensatedStep(AbstractStepper):
 
     stepper: eqx.AbstractVar[AbstractStepper]
 
-    @property
-    def areas(self):
-        return self.stepper.areas
-
-    @property
-    def unrolled(self):
-        return self.stepper.unrolled
-
-    @property
-    def variates(self):
-        return self.stepper.variates
+    areas = delegated("stepper")
+    unrolled = delegated("stepper")
+    variates = delegated("stepper")
 
     @abc.abstractmethod
     def difference(

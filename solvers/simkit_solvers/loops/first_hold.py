@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from simkit_solvers.methods.step_types import Flag, Step, Terms, Time
+from simkit_solvers.numerics.delegated import delegated
 from simkit_solvers.numerics.scalar import Scalar
 from simkit_solvers.problems.observe import AbstractObserver, stops_before
 from simkit_solvers.problems.problem import AbstractODE
@@ -50,39 +51,15 @@ class Examined(diffrax.AbstractWrappedSolver):
     solver: diffrax.AbstractSolver
     conditions: Callable
 
-    @property
-    def term_structure(self):
-        return self.solver.term_structure
-
-    @property
-    def interpolation_cls(self):  # pyright: ignore
-        return self.solver.interpolation_cls
-
-    @property
-    def term_compatible_contr_kwargs(self):
-        return self.solver.term_compatible_contr_kwargs
-
-    @property
-    def scan_kind(self):
-        """That of a Runge-Kutta method, which diffrax sets by `tree_at`."""
-        return self.solver.scan_kind  # pyright: ignore[reportAttributeAccessIssue]
-
-    @property
-    def root_finder(self):
-        """That of an implicit method, of which diffrax reads the tolerances."""
-        return self.solver.root_finder  # pyright: ignore[reportAttributeAccessIssue]
-
-    def order(self, terms):
-        return self.solver.order(terms)
-
-    def strong_order(self, terms):
-        return self.solver.strong_order(terms)
-
-    def error_order(self, terms):
-        return self.solver.error_order(terms)
-
-    def func(self, terms: Terms, t0: Time, y0: PyTree, args: PyTree) -> PyTree:
-        return self.solver.func(terms, t0, y0, args)
+    term_structure = delegated("solver")
+    interpolation_cls = delegated("solver")
+    term_compatible_contr_kwargs = delegated("solver")
+    scan_kind = delegated("solver")  # of a Runge-Kutta method, which diffrax sets by `tree_at`
+    root_finder = delegated("solver")  # of an implicit method, of which diffrax reads the tolerances
+    order = delegated("solver")
+    strong_order = delegated("solver")
+    error_order = delegated("solver")
+    func = delegated("solver")
 
     def init(self, terms: Terms, t0: Time, t1: Time, y0: PyTree, args: PyTree) -> PyTree:
         state = self.solver.init(terms, t0, t1, y0, args)
@@ -97,14 +74,7 @@ class Examined(diffrax.AbstractWrappedSolver):
         return state, first_step
 
     def step(
-        self,
-        terms: Terms,
-        t0: Time,
-        t1: Time,
-        y0: PyTree,
-        args: PyTree,
-        solver_state: PyTree,
-        made_jump: Flag,
+        self, terms: Terms, t0: Time, t1: Time, y0: PyTree, args: PyTree, solver_state: Any, made_jump: Flag
     ) -> Step:
         state, first_step = solver_state
         y1, error, dense, state, result = self.solver.step(terms, t0, t1, y0, args, state, made_jump)

@@ -18,6 +18,7 @@ from simkit_solvers.grids.adaptive_grid import AdaptiveGrid, Tolerances
 from simkit_solvers.loops.first_hold import Examined
 from simkit_solvers.methods.registry import facts_of
 from simkit_solvers.methods.root_finder import for_adaptive_steps
+from simkit_solvers.numerics.delegated import delegated
 from simkit_solvers.numerics.scalar import Scalar
 from simkit_solvers.numerics.scopes import STEPS_WITHIN
 from simkit_solvers.problems.problem import AbstractODE
@@ -35,23 +36,13 @@ class Advancing(diffrax.AbstractAdaptiveStepSizeController):
 
     controller: diffrax.AbstractAdaptiveStepSizeController
 
-    @property
-    def rtol(self):  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.controller.rtol
-
-    @property
-    def atol(self):  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.controller.atol
-
-    @property
-    def norm(self):  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.controller.norm
+    rtol = delegated("controller")
+    atol = delegated("controller")
+    norm = delegated("controller")
+    init = delegated("controller")
 
     def wrap(self, direction):
         return Advancing(self.controller.wrap(direction))
-
-    def init(self, *args, **kwargs):
-        return self.controller.init(*args, **kwargs)
 
     def adapt_step_size(self, t0, t1, *args):  # pyright: ignore[reportIncompatibleMethodOverride]
         tried = t1

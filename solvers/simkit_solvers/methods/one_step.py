@@ -40,14 +40,7 @@ class AbstractOneStep(AbstractMemoryless):
         """The state at `t1` from that at `t0`."""
 
     def step(
-        self,
-        terms: Terms,
-        t0: Time,
-        t1: Time,
-        y0: PyTree,
-        args: PyTree,
-        solver_state: PyTree,
-        made_jump: Flag,
+        self, terms: Terms, t0: Time, t1: Time, y0: PyTree, args: PyTree, solver_state: Any, made_jump: Flag
     ) -> Step:
         y1 = self.advance(terms, t0, t1, y0, args)
         return y1, None, {"y0": y0, "y1": y1}, None, diffrax.RESULTS.successful
@@ -65,14 +58,7 @@ class AbstractCarryingStep(diffrax.AbstractSolver):
         """The state at `t1` from that at `t0`, and what is carried on from there."""
 
     def step(
-        self,
-        terms: Terms,
-        t0: Time,
-        t1: Time,
-        y0: PyTree,
-        args: PyTree,
-        solver_state: PyTree,
-        made_jump: Flag,
+        self, terms: Terms, t0: Time, t1: Time, y0: PyTree, args: PyTree, solver_state: Any, made_jump: Flag
     ) -> Step:
         if made_jump is not False:
             solver_state = jax.lax.cond(

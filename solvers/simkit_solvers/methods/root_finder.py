@@ -8,6 +8,7 @@ import optimistix as optx
 from jaxtyping import PyTree
 
 from simkit_solvers.grids.adaptive_grid import Tolerances
+from simkit_solvers.numerics.delegated import delegated
 from simkit_solvers.numerics.scalar import Scalar
 
 ROOT_TOLERANCE = {jnp.dtype(jnp.float32): 1e-4, jnp.dtype(jnp.float64): 1e-9}
@@ -24,32 +25,18 @@ class EndedByChanges(optx.AbstractRootFinder):
 
     finder: diffrax.VeryChord | optx.Chord | optx.Newton
 
-    @property
-    def rtol(self):
-        return self.finder.rtol
-
-    @property
-    def atol(self):
-        return self.finder.atol
-
-    @property
-    def norm(self):
-        return self.finder.norm
-
-    def init(self, *args, **kwargs):
-        return self.finder.init(*args, **kwargs)
-
-    def step(self, *args, **kwargs):
-        return self.finder.step(*args, **kwargs)
+    rtol = delegated("finder")
+    atol = delegated("finder")
+    norm = delegated("finder")
+    init = delegated("finder")
+    step = delegated("finder")
+    postprocess = delegated("finder")
 
     def terminate(self, fn, y, args, options, state, tags):
         stop, result = self.finder.terminate(fn, y, args, options, state, tags)
         result = optx.RESULTS.where(stop, result, optx.RESULTS.successful)
         small = (state.diffsize < self.finder.kappa) & (state.result == optx.RESULTS.successful)
         return stop | small, optx.RESULTS.where(small, optx.RESULTS.successful, result)
-
-    def postprocess(self, *args, **kwargs):
-        return self.finder.postprocess(*args, **kwargs)
 
 
 def with_tolerances(solver, y: PyTree, dt: Scalar):

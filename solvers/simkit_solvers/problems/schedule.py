@@ -11,6 +11,7 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 
+from simkit_solvers.numerics.delegated import delegated
 from simkit_solvers.numerics.scalar import Scalar
 from simkit_solvers.problems.calculus import Converted
 from simkit_solvers.problems.calendar import Event, Schedule
@@ -48,10 +49,7 @@ class ScheduledSDE(AbstractSDE):
     calculus: Calculus = eqx.field(static=True)
     noise_kind: NoiseKind = eqx.field(static=True)
 
-    @property
-    def smooth(self):  # pyright: ignore[reportIncompatibleVariableOverride]
-        """That of the model."""
-        return self.original.smooth
+    smooth = delegated("original")
 
     def drift(self, t, y):
         return _at(self, t).drift(t, y)
@@ -65,10 +63,7 @@ class ScheduledJumpDiffusion(ScheduledSDE, AbstractJumpDiffusion):
 
     original: AbstractJumpDiffusion
 
-    @property
-    def jumps_commute(self):  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Whether they do in the model."""
-        return self.original.jumps_commute
+    jumps_commute = delegated("original")
 
     def intensity(self, t, y):
         return _at(self, t).intensity(t, y)
@@ -87,10 +82,7 @@ class ScheduledNetwork(AbstractReactionNetwork):
     schedule: Schedule
     State: type = eqx.field(static=True)
 
-    @property
-    def reactions(self):  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Those of the model."""
-        return self.original.reactions
+    reactions = delegated("original")
 
     def rates(self, t, y):
         return _at(self, t).rates(t, y)

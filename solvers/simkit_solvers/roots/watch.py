@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import optimistix as optx
 
+from simkit_solvers.numerics.delegated import delegated
 from simkit_solvers.roots.picard import common_dtype, size_of
 
 RISES = 3  # one step that overshoots, as Newton's may, is no divergence
@@ -32,17 +33,9 @@ class _Watched(eqx.Module):
     def residual(self, value, y):
         """The residual at `y`, where the function has this value."""
 
-    @property
-    def rtol(self):
-        return self.solver.rtol
-
-    @property
-    def atol(self):
-        return self.solver.atol
-
-    @property
-    def norm(self):
-        return self.solver.norm
+    rtol = delegated("solver")
+    atol = delegated("solver")
+    norm = delegated("solver")
 
     def init(self, fn, y, args, options, f_struct, aux_struct, tags):
         zero = jnp.zeros((), common_dtype(y))

@@ -21,10 +21,10 @@ class LeimkuhlerMatthews(AbstractCarryingStep, diffrax.AbstractItoSolver):
     predecessor is zero. For overdamped Langevin problems (`AbstractOverdampedLangevin`, or any drift that is
     a gradient under noise of one constant size) averages over the stationary distribution are of order 2,
     where those of `EulerMaruyama` are of order 1; on the way there the order is 1. The path itself has strong
-    order 0.5 only: half of the newest increment is still missing from it. Reference: Leimkuhler & Matthews
-    (2013), Rational construction of stochastic numerical methods for molecular sampling,
-    doi:10.1093/amrx/abs010; Leimkuhler, Matthews & Tretyakov (2014), On the long-time integration of
-    stochastic gradient systems, doi:10.1098/rspa.2014.0120.
+    order 0.5 only: half of the newest increment is still missing from it.
+    Reference: Leimkuhler & Matthews (2013), Rational construction of stochastic numerical methods for
+    molecular sampling, doi:10.1093/amrx/abs010; Leimkuhler, Matthews & Tretyakov (2014), On the long-time
+    integration of stochastic gradient systems, doi:10.1098/rspa.2014.0120.
     """
 
     term_structure: ClassVar = diffrax.MultiTerm[tuple[diffrax.AbstractTerm, diffrax.AbstractTerm]]

@@ -80,14 +80,7 @@ class AbstractRosenbrock(AbstractMemoryless, diffrax.AbstractAdaptiveSolver):
     tableau: eqx.AbstractClassVar[RosenbrockTableau]
 
     def step(
-        self,
-        terms: Terms,
-        t0: Time,
-        t1: Time,
-        y0: PyTree,
-        args: PyTree,
-        solver_state: PyTree,
-        made_jump: Flag,
+        self, terms: Terms, t0: Time, t1: Time, y0: PyTree, args: PyTree, solver_state: Any, made_jump: Flag
     ) -> Step:
         t0 = jnp.asarray(t0)
         h, control = t1 - t0, terms.contr(t0, t1)

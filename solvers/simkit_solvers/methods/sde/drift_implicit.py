@@ -1,7 +1,7 @@
 """Drift-implicit methods for stiff stochastic problems."""
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import diffrax
 import jax
@@ -32,14 +32,7 @@ class AbstractDriftImplicit(AbstractMemoryless, diffrax.AbstractImplicitSolver, 
         return [noise.vf_prod(t0, y0, args, noise.contr(t0, t1))]
 
     def step(
-        self,
-        terms: Terms,
-        t0: Time,
-        t1: Time,
-        y0: PyTree,
-        args: PyTree,
-        solver_state: PyTree,
-        made_jump: Flag,
+        self, terms: Terms, t0: Time, t1: Time, y0: PyTree, args: PyTree, solver_state: Any, made_jump: Flag
     ) -> Step:
         drift, noise = terms.terms
         h = drift.contr(t0, t1)

@@ -35,9 +35,9 @@ class ExactSampling(AbstractModelSolver):
     The states at the ends of steps have the joint distribution of the process, so there is no step bias and
     none is reported; one step is as good as a thousand. What an observable makes of the path between, an
     `integral` or `no_touch`, has a step bias of its own. For models that give their distribution
-    (`AbstractExactTransition`); of jump diffusions the part without jumps, which the loop adds. Reference:
-    Glasserman (2003), Monte Carlo Methods in Financial Engineering, doi:10.1007/978-0-387-21617-1, sections
-    3.2 to 3.5.
+    (`AbstractExactTransition`); of jump diffusions the part without jumps, which the loop adds.
+    Reference: Glasserman (2003), Monte Carlo Methods in Financial Engineering, doi:10.1007/978-0-387-21617-1,
+    sections 3.2 to 3.5.
     """
 
     variates: ClassVar[bool] = True
