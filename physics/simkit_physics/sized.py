@@ -3,7 +3,7 @@
 import abc
 import functools
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import equinox as eqx
@@ -48,9 +48,21 @@ def of_size(model: Any, size: int) -> type[AbstractODE]:
     if not smallest <= size <= largest:
         reason = "" if size < smallest else ": larger ones take minutes to compile"
         raise ValueError(f"{model.__name__} comes in sizes from {smallest} to {largest}{reason}, got {size}")
+    return model if tuple(model.parts(size).variables) == model.State._fields else _of_size(model, size)
+
+
+def with_size(size: int) -> Callable[[type], Any]:
+    """Completes a model class: its variables, noises and parameters are those of `parts` at this size."""
+
+    def completed(model: type):
+        members = {name: getattr(model, name) for name in ("example", "example_initial")}
+        return _of_size(model, size, **members)
+
+    return completed
+
+
+def _of_size(model: Any, size: int, **others: Any) -> type[AbstractODE]:
     parts = model.parts(size)
-    if tuple(parts.variables) == model.State._fields:
-        return model
     members: dict[str, Any] = {
         "__doc__": model.__doc__,
         "__module__": model.__module__,
@@ -59,6 +71,7 @@ def of_size(model: Any, size: int) -> type[AbstractODE]:
         "State": _scalars(f"{model.__name__}State", parts.variables),
         "example_time": model.example_time,
         "example_solver": model.example_solver,
+        **others,
     }
     if parts.noises:
         members["Noise"] = _scalars(f"{model.__name__}Noise", dict.fromkeys(parts.noises))

@@ -1,5 +1,5 @@
 import itertools
-from typing import Annotated, ClassVar, NamedTuple
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -13,11 +13,10 @@ from simkit_solvers import (
     Quantity,
     Roughness,
     Scalar,
-    parameter,
     sqrt_positive,
 )
 
-from simkit_physics.sized import AbstractSized, Parts, numbered, pair_name
+from simkit_physics.sized import AbstractSized, Parts, numbered, pair_name, with_size
 
 WRITTEN_OUT = 9  # up to this size the root is, which takes XLA minutes at 20
 SHOWN = 6  # names of correlations in a message
@@ -146,18 +145,7 @@ def _root_by_columns(rhos: dict[tuple[int, int], Scalar], size: int) -> list[lis
     return [[L[a, b] for b in range(a + 1)] for a in range(size)]
 
 
-class MultiAssetGBMState(NamedTuple):
-    S1: Annotated[Scalar, Quantity("currency", "price of the first asset", at_least=0)]
-    S2: Annotated[Scalar, Quantity("currency", "price of the second asset", at_least=0)]
-    S3: Annotated[Scalar, Quantity("currency", "price of the third asset", at_least=0)]
-
-
-class MultiAssetGBMNoise(NamedTuple):
-    W1: Scalar
-    W2: Scalar
-    W3: Scalar
-
-
+@with_size(3)
 class MultiAssetGBM(AbstractMultiAssetGBM):
     r"""Three correlated geometric Brownian motions, $dS_i = \mu_i S_i\,dt + \sigma_i S_i\,dB_i$.
 
@@ -171,8 +159,6 @@ class MultiAssetGBM(AbstractMultiAssetGBM):
     exchange one asset for another, doi:10.1111/j.1540-6261.1978.tb03397.x.
     """
 
-    State = MultiAssetGBMState
-    Noise = MultiAssetGBMNoise
     example: ClassVar[dict[str, float]] = {
         "mu1": 0.05,
         "mu2": 0.03,
@@ -185,13 +171,3 @@ class MultiAssetGBM(AbstractMultiAssetGBM):
         "rho23": -0.2,
     }
     example_initial: ClassVar[dict[str, float]] = {"S1": 100.0, "S2": 80.0, "S3": 120.0}
-
-    mu1: Scalar = parameter("1/time", "drift rate of the first price")
-    mu2: Scalar = parameter("1/time", "drift rate of the second price")
-    mu3: Scalar = parameter("1/time", "drift rate of the third price")
-    sigma1: Scalar = parameter("1/time^0.5", "volatility of the first price", at_least=0)
-    sigma2: Scalar = parameter("1/time^0.5", "volatility of the second price", at_least=0)
-    sigma3: Scalar = parameter("1/time^0.5", "volatility of the third price", at_least=0)
-    rho12: Scalar = parameter("1", "correlation of the first and second", at_least=-1, at_most=1)
-    rho13: Scalar = parameter("1", "correlation of the first and third", at_least=-1, at_most=1)
-    rho23: Scalar = parameter("1", "correlation of the second and third", at_least=-1, at_most=1)

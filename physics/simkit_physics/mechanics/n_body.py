@@ -1,13 +1,13 @@
 import abc
 import itertools
-from typing import Annotated, ClassVar, NamedTuple
+from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
-from simkit_solvers import AbstractHamiltonian, Parameter, Quantity, Scalar, parameter
+from simkit_solvers import AbstractHamiltonian, Parameter, Quantity, Scalar
 
 from simkit_physics.mechanics.energies import gravitational_energy, kinetic_energy
-from simkit_physics.sized import AbstractSized, Parts, numbered
+from simkit_physics.sized import AbstractSized, Parts, numbered, with_size
 
 
 class AbstractPlanarBodies(AbstractHamiltonian):
@@ -82,25 +82,7 @@ class AbstractNBody(AbstractPlanarBodies, AbstractSized):
         return self.softening
 
 
-class NBodyState(NamedTuple):
-    x1: Annotated[Scalar, Quantity("length", "position of the first body")]
-    y1: Annotated[Scalar, Quantity("length", "position of the first body across")]
-    x2: Annotated[Scalar, Quantity("length", "position of the second body")]
-    y2: Annotated[Scalar, Quantity("length", "position of the second body across")]
-    x3: Annotated[Scalar, Quantity("length", "position of the third body")]
-    y3: Annotated[Scalar, Quantity("length", "position of the third body across")]
-    x4: Annotated[Scalar, Quantity("length", "position of the fourth body")]
-    y4: Annotated[Scalar, Quantity("length", "position of the fourth body across")]
-    px1: Annotated[Scalar, Quantity("mass*length/time", "momentum of the first body")]
-    py1: Annotated[Scalar, Quantity("mass*length/time", "momentum of the first body across")]
-    px2: Annotated[Scalar, Quantity("mass*length/time", "momentum of the second body")]
-    py2: Annotated[Scalar, Quantity("mass*length/time", "momentum of the second body across")]
-    px3: Annotated[Scalar, Quantity("mass*length/time", "momentum of the third body")]
-    py3: Annotated[Scalar, Quantity("mass*length/time", "momentum of the third body across")]
-    px4: Annotated[Scalar, Quantity("mass*length/time", "momentum of the fourth body")]
-    py4: Annotated[Scalar, Quantity("mass*length/time", "momentum of the fourth body across")]
-
-
+@with_size(4)
 class NBody(AbstractNBody):
     r"""Four bodies in a plane under their softened gravity, of energy
 
@@ -112,7 +94,6 @@ class NBody(AbstractNBody):
     Reference: Aarseth (2003), Gravitational N-Body Simulations, doi:10.1017/CBO9780511535246.
     """
 
-    State = NBodyState
     example: ClassVar[dict[str, float]] = {
         "G": 1.0,
         "softening": 0.05,
@@ -141,10 +122,3 @@ class NBody(AbstractNBody):
     }
     example_time: ClassVar[dict[str, float]] = {"t1": 40.0, "steps": 4000}
     example_solver: ClassVar[str] = "Leapfrog"
-
-    G: Scalar = parameter("length^3/(mass*time^2)", "constant of gravitation", at_least=0)
-    softening: Scalar = parameter("length", "softening length", above=0)
-    m1: Scalar = parameter("mass", "mass of the first body", above=0)
-    m2: Scalar = parameter("mass", "mass of the second body", above=0)
-    m3: Scalar = parameter("mass", "mass of the third body", above=0)
-    m4: Scalar = parameter("mass", "mass of the fourth body", above=0)

@@ -1,11 +1,11 @@
 import math
-from typing import Annotated, ClassVar, NamedTuple
+from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
-from simkit_solvers import AbstractSDE, Parameter, Quantity, Scalar, parameter
+from simkit_solvers import AbstractSDE, Parameter, Quantity, Scalar
 
-from simkit_physics.sized import AbstractSized, Parts, numbered
+from simkit_physics.sized import AbstractSized, Parts, numbered, with_size
 
 
 class AbstractKuramoto(AbstractSDE, AbstractSized):
@@ -82,28 +82,7 @@ def _lorentzian_quantiles(y) -> list:
     return parts
 
 
-class KuramotoState(NamedTuple):
-    theta1: Annotated[Scalar, Quantity("rad", "phase of the first oscillator")]
-    theta2: Annotated[Scalar, Quantity("rad", "phase of the second oscillator")]
-    theta3: Annotated[Scalar, Quantity("rad", "phase of the third oscillator")]
-    theta4: Annotated[Scalar, Quantity("rad", "phase of the fourth oscillator")]
-    theta5: Annotated[Scalar, Quantity("rad", "phase of the fifth oscillator")]
-    theta6: Annotated[Scalar, Quantity("rad", "phase of the sixth oscillator")]
-    theta7: Annotated[Scalar, Quantity("rad", "phase of the seventh oscillator")]
-    theta8: Annotated[Scalar, Quantity("rad", "phase of the eighth oscillator")]
-
-
-class KuramotoNoise(NamedTuple):
-    W1: Scalar
-    W2: Scalar
-    W3: Scalar
-    W4: Scalar
-    W5: Scalar
-    W6: Scalar
-    W7: Scalar
-    W8: Scalar
-
-
+@with_size(8)
 class Kuramoto(AbstractKuramoto):
     r"""Eight oscillators that synchronize, each with a frequency of its own, with or without noise:
 
@@ -121,41 +100,12 @@ class Kuramoto(AbstractKuramoto):
     doi:10.1007/BFb0013365; Acebrón et al. (2005), The Kuramoto model, doi:10.1103/RevModPhys.77.137.
     """
 
-    State = KuramotoState
-    Noise = KuramotoNoise
     example: ClassVar[dict[str, float]] = {
         "K": 3.0,
         "gamma": 0.5,
         "D": 0.1,
-        "omega1": 0.0,
-        "omega2": 0.0,
-        "omega3": 0.0,
-        "omega4": 0.0,
-        "omega5": 0.0,
-        "omega6": 0.0,
-        "omega7": 0.0,
-        "omega8": 0.0,
-    }
-    example_initial: ClassVar[dict[str, float]] = {
-        "theta1": 0.0,
-        "theta2": 0.8,
-        "theta3": 1.6,
-        "theta4": 2.4,
-        "theta5": 3.2,
-        "theta6": 4.0,
-        "theta7": 4.8,
-        "theta8": 5.6,
-    }
+    } | dict.fromkeys(numbered("omega", range(1, 9)), 0.0)
+    example_initial: ClassVar[dict[str, float]] = dict(
+        zip(numbered("theta", range(1, 9)), (0.0, 0.8, 1.6, 2.4, 3.2, 4.0, 4.8, 5.6), strict=True)
+    )
     example_time: ClassVar[dict[str, float]] = {"t1": 20.0, "steps": 1000}
-
-    K: Scalar = parameter("1/time", "coupling", at_least=0)
-    gamma: Scalar = parameter("1/time", "half width of a Lorentzian spread of the frequencies", at_least=0)
-    D: Scalar = parameter("1/time", "diffusion of the phases", at_least=0)
-    omega1: Scalar = parameter("rad/time", "natural frequency of the first oscillator, before the spread")
-    omega2: Scalar = parameter("rad/time", "natural frequency of the second oscillator, before the spread")
-    omega3: Scalar = parameter("rad/time", "natural frequency of the third oscillator, before the spread")
-    omega4: Scalar = parameter("rad/time", "natural frequency of the fourth oscillator, before the spread")
-    omega5: Scalar = parameter("rad/time", "natural frequency of the fifth oscillator, before the spread")
-    omega6: Scalar = parameter("rad/time", "natural frequency of the sixth oscillator, before the spread")
-    omega7: Scalar = parameter("rad/time", "natural frequency of the seventh oscillator, before the spread")
-    omega8: Scalar = parameter("rad/time", "natural frequency of the eighth oscillator, before the spread")

@@ -1,9 +1,9 @@
-from typing import Annotated, ClassVar, NamedTuple
+from typing import ClassVar
 
 import equinox as eqx
-from simkit_solvers import AbstractODE, Parameter, Quantity, Scalar, parameter
+from simkit_solvers import AbstractODE, Parameter, Quantity, Scalar
 
-from simkit_physics.sized import AbstractSized, Parts, numbered
+from simkit_physics.sized import AbstractSized, Parts, numbered, with_size
 
 
 class AbstractLorenz96(AbstractODE, AbstractSized):
@@ -30,17 +30,7 @@ class AbstractLorenz96(AbstractODE, AbstractSized):
         return self.State(*((a - c) * b - x + self.F for x, a, b, c in around))
 
 
-class Lorenz96State(NamedTuple):
-    x1: Annotated[Scalar, Quantity("1", "weather at the first site")]
-    x2: Annotated[Scalar, Quantity("1", "weather at the second site")]
-    x3: Annotated[Scalar, Quantity("1", "weather at the third site")]
-    x4: Annotated[Scalar, Quantity("1", "weather at the fourth site")]
-    x5: Annotated[Scalar, Quantity("1", "weather at the fifth site")]
-    x6: Annotated[Scalar, Quantity("1", "weather at the sixth site")]
-    x7: Annotated[Scalar, Quantity("1", "weather at the seventh site")]
-    x8: Annotated[Scalar, Quantity("1", "weather at the eighth site")]
-
-
+@with_size(8)
 class Lorenz96(AbstractLorenz96):
     r"""Weather at eight sites on a circle, $\dot x_i = (x_{i+1} - x_{i-2})\,x_{i-1} - x_i + F$.
 
@@ -50,18 +40,8 @@ class Lorenz96(AbstractLorenz96):
     Reference: Lorenz (2006), Predictability: a problem partly solved, doi:10.1017/CBO9780511617652.004.
     """
 
-    State = Lorenz96State
     example: ClassVar[dict[str, float]] = {"F": 8.0}
-    example_initial: ClassVar[dict[str, float]] = {
-        "x1": 8.01,
-        "x2": 8.0,
-        "x3": 8.0,
-        "x4": 8.0,
-        "x5": 8.0,
-        "x6": 8.0,
-        "x7": 8.0,
-        "x8": 8.0,
+    example_initial: ClassVar[dict[str, float]] = dict.fromkeys(numbered("x", range(1, 9)), 8.0) | {
+        "x1": 8.01
     }
     example_time: ClassVar[dict[str, float]] = {"t1": 10.0, "steps": 1000}
-
-    F: Scalar = parameter("1", "forcing")
