@@ -20,7 +20,8 @@ def complete_template(incomplete: str) -> list[str]:
 def complete_name(incomplete: str) -> list[str]:
     """Models, solvers, closed forms and keys that start like this."""
     forms = _reexports("simkit", "closed_forms")
-    names = [*_reexports("simkit_physics"), *_solvers(), *forms, *_keys()]
+    models = [name for name in _reexports("simkit_physics") if name[0].isupper()]
+    names = [*models, *_solvers(), *forms, *_keys()]
     return [name for name in names if name.startswith(incomplete)]
 
 

@@ -1,4 +1,4 @@
-r"""Two copies of a reaction network that fire together as often as they can.
+r"""Two copies of a reaction network that fire together as often as possible.
 
 Reaction j fires in both at the rate $\min(a_j, b_j)$, in the first alone at $a_j - \min(a_j, b_j)$, in the
 second alone at $b_j - \min(a_j, b_j)$, with a and b the propensities of the two. Each copy by itself is the

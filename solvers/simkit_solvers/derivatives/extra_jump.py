@@ -150,6 +150,6 @@ def _check_intensity(problem: AbstractJumpDiffusion, t, y0) -> None:
     used = [*jaxpr.outvars, *(x for eqn in jaxpr.eqns for x in eqn.invars)]
     if any(var is x for var in jaxpr.invars for x in used):
         raise ValueError(
-            f"{type(problem).__name__}.intensity depends on the state, which a jump more changes; take "
+            f"{type(problem).__name__}.intensity depends on the state, which one more jump changes; take "
             "finite differences with common random numbers"
         )

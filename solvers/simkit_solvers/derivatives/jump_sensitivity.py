@@ -172,7 +172,7 @@ def weak_derivative(
     observer: AbstractObserver,
     directions: tuple[Direction, ...],
 ) -> Differentiated:
-    r"""The measure-valued derivative: what one event more would have changed, at a random time.
+    r"""The measure-valued derivative: what one more event at a random time would have changed.
 
     $$\partial_\theta E[f(X_t)] = E \int_0^t \sum_j \partial_\theta a_j(X_s)\,
     \bigl(E_{X_s + \nu_j}[f(X_{t-s})] - E_{X_s}[f(X_{t-s})]\bigr)\,ds + E[\partial_\theta f].$$
@@ -188,8 +188,8 @@ def weak_derivative(
     """
     if not method.exact:
         raise ValueError(
-            f"weak_derivative: {type(method).__name__} takes many events at once, between which no other one "
-            "can be put; take DirectMethod, or girsanov"
+            f"weak_derivative: {type(method).__name__} takes many events at once, between which no other "
+            "event fits; take DirectMethod, or girsanov"
         )
     _refuse_schedule("weak_derivative", network, "girsanov or finite_difference with coupling='noise'")
     check_rates(network)

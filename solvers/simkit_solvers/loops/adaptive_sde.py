@@ -44,7 +44,7 @@ HOPELESS = 2.0  # expected errors above this are not tried; from 1 to 4 it makes
 
 
 class _State(NamedTuple):
-    """What a path's loop carries; `lost` is what rounding has taken from `y`, and empty in float64."""
+    """What a path's loop carries; `lost` is the rounding error of `y`, and empty in float64."""
 
     y: Any
     lost: Any
@@ -112,7 +112,7 @@ def integrate_adaptive_sde(
 
 
 def _integrate(problem: AbstractSDE, solver, y0, grid: AdaptiveGrid, tree, observer) -> AdaptiveRun:
-    """The same without the check."""
+    """The same without the checks."""
     stepper, dtype = stepper_for(solver), jnp.result_type(*jax.tree.leaves(y0))
     if dtype == jnp.float32:
         stepper = compensated(stepper)
@@ -191,7 +191,7 @@ def _loop(run: _Run, y0: PyTree, levels: int, differentiated: bool):
 def _after_trial(run: _Run, levels: int, safe_start, state: _State) -> _State:
     """One step over the next interval against two over its halves.
 
-    With `safe_start`, a state and what rounding has taken from it, the trial is to be differentiated.
+    With `safe_start`, a state and its rounding error, the trial is to be differentiated.
     """
     here, interval = (state.y, state.lost), state.interval
     halves = run.tree.halves(interval.whole, interval.coarse, interval.level, interval.index)
@@ -238,9 +238,9 @@ def _next(
 
 
 def _step(run: _Run, t, h, here, draw: Draw):
-    """One step by itself: what a solver would carry from the last one is made again, but for what was lost.
+    """One step by itself: what a solver would carry from the last one starts afresh, except for `lost`.
 
-    `here` is a state and what rounding has taken from it.
+    `here` is a state and its rounding error.
     """
     y, lost = here
     problem = as_solved(within(run.problem, t, t + h))

@@ -1,15 +1,15 @@
-r"""Paths of tau-leaping with leaps so many times as long, which fire together as often as they can.
+r"""Tau-leaping paths with leaps of different lengths, which fire together as often as possible.
 
-Each path takes its own leaps, with its own critical reactions, refusals and exact events; one whose leaps are
-as long as the method says has the distribution of `TauLeaping`. Events of reaction j have marks between 0 and
-the largest of the propensities $a_j$ with which the present leaps began; a path fires at the marks below its
-own. So two paths fire together at the rate $\min(a_j, b_j)$, and one alone at the rest. The times at which
-any leap begins or ends cut a joint sequence of times, and what a reaction fires in a leap is the sum over its
-pieces, a Poisson variate of the leap's own mean. A path whose leap is refused goes back to its start and is
-driven alone until it has caught up.
+Each path takes its own leaps, with its own critical reactions, refusals and exact events; one with leaps of
+the length that the method chooses has the distribution of `TauLeaping`. Events of reaction j have marks
+between 0 and the largest of the propensities $a_j$ with which the present leaps began; a path fires at the
+marks below its own. So two paths fire together at the rate $\min(a_j, b_j)$, and one alone at the rest. The
+times at which any leap begins or ends cut a joint sequence of times, and what a reaction fires in a leap is
+the sum over its pieces, a Poisson variate of the leap's own mean. A path whose leap is refused goes back to
+its start and is driven alone until it has caught up.
 
-The mean difference of the ends then has a small variance, and says how far leaps move what is observed. So
-has that of the ends times their scores, which says how far leaps move a derivative.
+The mean difference of the ends then has a small variance, and measures the bias that leaps cause in what is
+observed. The same holds for the ends times their scores, which measures the bias of a derivative.
 Reference: Anderson & Higham (2012), Multilevel Monte Carlo for continuous time Markov chains, with
 applications in biochemical kinetics, doi:10.1137/110840546.
 """
@@ -96,8 +96,8 @@ class _Joint(NamedTuple):
 class _Piece(NamedTuple):
     """What one path needs of a piece of the joint sequence of times, which ends at `time`.
 
-    In it so much `fired`, of which `last` at its end. It ends the path's leap where it is `done`; `single`
-    leaps are never refused. What is `beyond` the stop happens again from there.
+    `fired` counts its events, `last` those at its end. The path's leap ends with it where it is `done`;
+    `single` leaps are never refused. What is `beyond` the stop is drawn again from there.
     """
 
     time: jax.Array
@@ -122,7 +122,7 @@ def coupled_leaps(
 ) -> CoupledLeaps:
     """Paths from the counts `y0` to the end of `grid`, with leaps `factors` `(paths,)` times as long.
 
-    What is an exact event by `method` is one in all of them, so that what leaps leave goes with the factor.
+    An exact event of `method` is exact in all of them, so that the error of leaps grows with the factor.
 
     The noise is a function of key and path, and none that `integrate_jumps` reads. Clock and propensities are
     in float64, whatever the precision of the grid. Curves and events of a scheduled network act as there.
@@ -166,7 +166,7 @@ def coupled_leaps(
 
 
 def _through_stop(jumps: Jumps, method: TauLeaping, factors, most: int, carry: tuple, stop: tuple) -> tuple:
-    """All paths until a stop, and after what happens there; the time of the last stop is carried too."""
+    """Advances all paths to a stop and through what happens there; also carries the time of the last stop."""
     joint, last = carry
     time, which = stop
     during = over(jumps, last, time)
@@ -215,9 +215,9 @@ def _initial(jumps: Jumps, y, time, watched, scores) -> _Path:
 
 @jax.named_scope(STEPS)
 def _driven(jumps: Jumps, method: TauLeaping, factors, joint: _Joint, stop, most: int) -> _Joint:
-    """After the next piece of the joint sequence of times, of the paths that are behind.
+    """Advances the paths that are behind by the next piece of the joint sequence of times.
 
-    A path that has come to `stop` goes on to the end of its leap, which is refused or accepted as a whole.
+    A path that has reached `stop` goes on to the end of its leap, which is refused or accepted as a whole.
     """
     paths = joint.paths
     plans = jax.vmap(functools.partial(method.planned, jumps))(paths.y, paths.refused)
@@ -232,7 +232,7 @@ def _driven(jumps: Jumps, method: TauLeaping, factors, joint: _Joint, stop, most
     layers = Layers.of(a, plans.single[:, None] | critical)
     events = joint_events(jumps, layers, joint.steps, now, until)
     piece = _piece(layers, events, ends, plans.single, stop)
-    # What is refused in the end was drawn all the same, and what comes next depends on it.
+    # A leap that is refused was drawn all the same, and what comes next depends on it.
     gained = jax.vmap(lambda y, k: score_gained(jumps, y, tuple(k), events.time - now))(paths.y, piece.fired)
     scored = paths._replace(scores=jax.tree.map(jnp.add, paths.scores, gained))
     after, small = jax.vmap(functools.partial(_after, jumps))(scored, piece)

@@ -126,13 +126,13 @@ def _bisected(solver: Examined, i: int, first_step: _Holding, end, y_end) -> Hol
 def none_holds(
     observer: AbstractObserver, problem: AbstractODE, t: Scalar, y: PyTree, end: jax.Array
 ) -> tuple[Hold, ...]:
-    """What is known of the conditions of an observer before anything is."""
+    """The conditions of an observer before a run: none has held."""
     count = len(observer.conditions(problem, t, y))
     return tuple(Hold(jnp.bool_(False), end, y) for _ in range(count))
 
 
 def earlier(one: Hold, other: Hold) -> Hold:
-    """The first of two that has held, which is the one if both have."""
+    """The first of two holds that has held, `one` where both have."""
     return jax.tree.map(lambda a, b: _where(one.held, a, b), one, other)
 
 

@@ -77,9 +77,9 @@ def integrate_run(
     released: bool = False,
     memory: float = REVERSE_BYTES,
 ) -> Any:
-    """As `integrate`, of the run that `moving` makes of the plain one: one that carries derivatives too.
+    """As `integrate`, for the run that `moving` makes of the plain one: one that carries derivatives too.
 
-    `released` is whether its steps are differentiated by their normals.
+    `released` is whether its steps are differentiated with respect to their normals.
     """
     method = method_of(problem, solver, y0, grid, noise, released=released)
     plain, tables = path_run(problem, method, grid, noise, observer)

@@ -25,10 +25,10 @@ from simkit_solvers.numerics.tree_where import tree_where
 class JumpPath(NamedTuple):
     """What a path's loop carries.
 
-    `drawn` is of the event or leap that comes next. `lost` is what rounding has taken from `elapsed`, and
-    empty in float64; `interruptions` counts the stops at which a proposal was given up, and is empty where
-    there are none. `scores` has one number for each direction; `ahead` is kept of the last proposal;
-    `watched` is empty unless an observer has to see the path.
+    `drawn` belongs to the event or leap that comes next. `lost` is the rounding error of `elapsed`, and empty
+    in float64; `interruptions` counts the stops at which a proposal was given up, and is empty where there
+    are none. `scores` has one number for each direction; `ahead` is what the method keeps of the last
+    proposal; `watched` is empty unless an observer has to see the path.
     """
 
     drawn: Any
@@ -57,8 +57,8 @@ class JumpPath(NamedTuple):
     def scores_at(self, jumps: Jumps, time: jax.Array) -> tuple[jax.Array, ...]:
         """The scores at a saved `time`, which lies before the end of what is proposed.
 
-        Of an exact method those of the time in which nothing happened. A leap that is sampled inside counts
-        as a whole: whether it was refused depended on all of it.
+        With an exact method they gain the time in which nothing happened. A leap that is sampled inside
+        counts as a whole: whether it was refused depended on all of it.
         """
         if not jumps.directions:
             return ()

@@ -44,9 +44,9 @@ def after_stop(
     time: jax.Array,
     which: jax.Array,
 ) -> tuple[JumpPath, PyTree]:
-    """The path as it goes on after a stop, at which the counts are `y`, and the counts then.
+    """The path after a stop, which it reaches with the counts `y`, and the counts after the stop.
 
-    `during` has the rates of before.
+    `during` has the rates before it.
     """
     real, (counts, sound) = in_real_numbers(y, time.dtype), after_event(jumps, time, which, y)
     going = path.status <= WAITING

@@ -34,7 +34,7 @@ def shown(
     after: PyTree | None = None,
     problem: Any = None,
 ) -> Watched:
-    """What the observer has accumulated once it has seen the counts `y` at a time since t0.
+    """What the observer has accumulated after it has seen the counts `y` at a time since t0.
 
     They may change there, to `after`, and the network, to `problem`.
     """

@@ -68,6 +68,6 @@ def along(fn: Callable, tree: PyTree, tangent: PyTree) -> tuple[Any, Any]:
 
 
 def moved(tree: PyTree, tangent: PyTree, by: Scalar) -> Any:
-    """A tree a step along a tangent of its real numbers."""
+    """A tree after a step along a tangent of its real numbers."""
     numbers, others = eqx.partition(tree, is_real)
     return eqx.combine(jax.tree.map(lambda x, d: x + by * d, numbers, tangent), others)

@@ -64,7 +64,7 @@ def interval(every: int) -> Any:
 
 
 def fraction(every: Any, k: jax.Array, like: Scalar) -> Scalar:
-    """What part of a derivative is released in step `k`, counted from 0."""
+    """Which fraction of a derivative is released in step `k`, counted from 0."""
     if isinstance(every, int):
         return 1.0
     left = every - k % every
@@ -120,7 +120,7 @@ def released(
     `advance` gives the state at the end of the step for its normals, `along` its derivative D for them;
     `driven` are the positions of the variables that the normals reach, no more than there are normals. Where
     the noise vanishes nothing is released; the weight is NaN if all should have been. What is zero for all
-    paths is None throughout, and costs nothing. Unless it is `weighed` the weight is 0.
+    paths is None throughout and costs nothing. Unless it is `weighed` the weight is 0.
     """
     units = [
         tuple(jnp.ones_like(z) if i == c else None for i, z in enumerate(normals))

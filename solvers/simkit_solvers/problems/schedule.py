@@ -139,7 +139,7 @@ def schedule_of(problem: AbstractODE) -> Schedule | None:
 
 
 def is_changed(problem: AbstractODE) -> bool:
-    """Whether a problem does something else than its model: parameters change, or events happen."""
+    """Whether a problem differs from its model: parameters change, or events happen."""
     schedule = schedule_of(problem)
     return schedule is not None and bool(schedule.parameters or schedule.events)
 
@@ -189,7 +189,7 @@ def _rebuilt(problem: AbstractODE, change: Callable[[Any], Any]) -> AbstractODE:
 
 
 def just_after(problem: AbstractODE, t: Scalar, start: Scalar, span: Scalar) -> AbstractODE:
-    """The problem as it goes on after a time, also where rounding has put this before a node."""
+    """The problem just after a time, also where rounding has put the time before a node."""
     tiny = 16 * jnp.finfo(jnp.result_type(t)).eps * (jnp.abs(start) + span)
     return within(problem, t, t + tiny)
 
