@@ -82,7 +82,7 @@ def ode_gradient(
         raise ValueError(f"ode_gradient: adjoint must be checkpointed or backsolve, got {adjoint!r}")
     dtype = jnp.result_type(*jax.tree.leaves(y0))
     numbers, others = eqx.partition(in_precision((problem, y0), dtype), is_real)
-    times = jnp.arange(grid.rows, dtype=dtype) / grid.points * jnp.asarray(grid.span, dtype)
+    times = grid.elapsed(dtype)
     kind = diffrax.RecursiveCheckpointAdjoint() if adjoint == "checkpointed" else diffrax.BacksolveAdjoint()
 
     def of(numbers):

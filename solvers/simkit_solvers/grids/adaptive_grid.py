@@ -53,9 +53,5 @@ class AdaptiveGrid(AbstractSavedTimes):
         check_positive("first_step", first_step)
         # Here, before anything takes the precision of the state: a late start would take the span's digits.
         self.t0, self.span = t0, t1 - t0
-        self.tolerances, self.first_step, self.points, self.max_steps = (
-            tolerances,
-            first_step,
-            points,
-            max_steps,
-        )
+        self.tolerances, self.first_step = tolerances, first_step
+        self.points, self.max_steps = points, max_steps

@@ -3,8 +3,11 @@
 from typing import ClassVar
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
+from jax.typing import DTypeLike
 
 from simkit_solvers.numerics.scalar import Scalar
 
@@ -29,6 +32,10 @@ class AbstractSavedTimes(eqx.Module):
     def rows(self) -> int:
         """How many rows are saved, the one at `t0` included."""
         return self.points + 1
+
+    def elapsed(self, dtype: DTypeLike) -> jax.Array:
+        """The times of the saved rows since `t0`; the last is the whole span exactly."""
+        return jnp.arange(self.rows, dtype=dtype) / self.points * jnp.asarray(self.span, dtype)
 
     @property
     def times(self) -> np.ndarray:

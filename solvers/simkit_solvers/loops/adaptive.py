@@ -55,7 +55,7 @@ def integrate_adaptive(
 
 def _run(problem, solver, y0, grid, observer, adjoint, coefficients) -> AdaptiveRun:
     problem = prepared(problem)
-    times, saved = with_stops(observer, _local_times(grid, y0))
+    times, saved = with_stops(observer, grid.elapsed(jnp.result_type(*jax.tree.leaves(y0))))
     start = jnp.asarray(grid.t0, times.dtype)
     solving = Solving(solver, grid, observer, adjoint, coefficients, y0, start, times, saved)
     schedule = schedule_of(problem)
@@ -87,8 +87,8 @@ def solution(
     schedule = schedule_of(problem)
     if schedule is not None and schedule.events:
         raise ValueError("a solution is one run of diffrax, without events; take integrate_adaptive")
-    times = _local_times(grid, y0)
-    dtype = times.dtype
+    dtype = jnp.result_type(*jax.tree.leaves(y0))
+    times = grid.elapsed(dtype)
     return solved(
         problem,
         solver,
@@ -101,9 +101,3 @@ def solution(
         adjoint=diffrax.RecursiveCheckpointAdjoint() if adjoint is None else adjoint,
         event=event,
     )
-
-
-def _local_times(grid: AdaptiveGrid, y0) -> jax.Array:
-    """The saved times since `t0`; the last is the whole span exactly."""
-    dtype = jnp.result_type(*jax.tree.leaves(y0))
-    return jnp.arange(grid.rows, dtype=dtype) / grid.points * jnp.asarray(grid.span, dtype)

@@ -128,7 +128,7 @@ def _integrate(problem: AbstractSDE, solver, y0, grid: AdaptiveGrid, tree, obser
     states, accepted, rejected, done = run(numbers)
     problem, _, _, grid, y0 = given
     start, span = jnp.asarray(grid.t0, dtype), jnp.asarray(grid.span, dtype)
-    times = jnp.arange(grid.rows, dtype=dtype) / grid.points * span
+    times = grid.elapsed(dtype)
 
     def at(t):
         return just_after(problem, start + t, start, span)

@@ -40,7 +40,7 @@ from simkit_solvers.methods.jump.jump_method import (
     Jumps,
     check_rates,
 )
-from simkit_solvers.methods.jump.tau_leaping import TauLeaping
+from simkit_solvers.methods.jump.tau_leaping import TauLeaping, counts_after
 from simkit_solvers.numerics.scopes import STEPS
 from simkit_solvers.numerics.tangents import along, as_tangent, in_precision
 from simkit_solvers.numerics.tree_where import tree_where
@@ -269,11 +269,7 @@ def _after(jumps: Jumps, path: _Path, piece: _Piece) -> tuple[_Path, jax.Array]:
     of a leap may come before what makes room for it, and is then not seen.
     """
     dtype, fired = piece.time.dtype, path.fired + piece.fired
-    size = jumps.network.change([k.astype(dtype) for k in fired], path.y)
-    real = jax.tree.map(lambda x, d: x.astype(dtype) + d, path.y, size)
-    enough, small = jnp.bool_(True), jnp.bool_(True)
-    for x in jax.tree.leaves(real):
-        enough, small = enough & (x >= 0), small & (x <= LARGEST_COUNT)
+    real, enough, small = counts_after(jumps.network, path.y, fired, dtype, jnp.bool_(True))
     there = jax.tree.map(lambda x: jnp.clip(x, 0, LARGEST_COUNT).astype(jnp.int32), real)
     accepted = piece.done & (enough | piece.single)
     refused = piece.done & ~accepted

@@ -26,7 +26,7 @@ from simkit_solvers.loops.compensated import AbstractCompensatedStep
 from simkit_solvers.loops.path_run import AbstractRun, PathRun, Tables, path_run, row_once, stepped_once
 from simkit_solvers.loops.reverse_pass import REVERSE_BYTES
 from simkit_solvers.methods.switched import Switched
-from simkit_solvers.numerics.kernels import by_itself, own_number
+from simkit_solvers.numerics.kernels import by_itself, floats_by_themselves, own_number, zeros
 from simkit_solvers.numerics.packing import Paired, packing
 from simkit_solvers.numerics.scopes import STEPS
 from simkit_solvers.numerics.tangents import differentiable
@@ -271,18 +271,7 @@ class _Loop:
         There is no step of the number compared, which the compiler does not know, also where `run` is
         constants.
         """
-
-        def normals():
-            return eqx.filter(self._driving(run, first, count), eqx.is_inexact_array)
-
-        shapes = jax.eval_shape(normals)
-        pack, unpack = packing(shapes)
-        nothing = zeros(jax.eval_shape(pack, shapes))
-        drawn = unpack(by_itself(first != jnp.uint32(NO_STEP), lambda: pack(normals()), lambda: nothing))
-        kinds = jax.eval_shape(lambda: self._driving(run, first, count))
-        if jax.tree.structure(kinds) == jax.tree.structure(shapes):
-            return drawn
-        return eqx.combine(drawn, self._driving(run, first, count))
+        return floats_by_themselves(first != jnp.uint32(NO_STEP), lambda: self._driving(run, first, count))
 
     @property
     def known(self) -> bool:
@@ -304,8 +293,3 @@ class _Loop:
     def blocks(self) -> Any:
         """Blocks of a row."""
         return blocks_per_row(self.grid, self.size)
-
-
-def zeros(shapes: PyTree) -> PyTree:
-    """Zeros of given shapes and types."""
-    return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)

@@ -132,7 +132,7 @@ def _finished(network, method, grid: JumpGrid, observer, counts, scores, watched
     dtype = jnp.result_type(grid.t0, grid.span)
     rows = observed(network, observer, grid, counts, watched)
     start, span = jnp.asarray(grid.t0, dtype), jnp.asarray(grid.span, dtype)
-    times = _times(grid, span)
+    times = grid.elapsed(dtype)
     failed = end.status > WAITING
     there = ~failed | (times <= end.elapsed)
     rows, scores = jax.tree.map(lambda x: jnp.where(there, x, jnp.nan), (rows, scores))
@@ -158,13 +158,8 @@ def observed(
         return observer.row(just_after(network, start + t, start, span), acc, start + t, y)
 
     if watched is not None:
-        return jax.vmap(row)(_times(grid, span), real, watched)
-    return jax.vmap(lambda t, y: row(t, y, acc))(_times(grid, span), real)
-
-
-def _times(grid: JumpGrid, span):
-    """The saved times since `t0`; the last is the whole span exactly."""
-    return jnp.arange(grid.rows, dtype=span.dtype) / grid.points * span
+        return jax.vmap(row)(grid.elapsed(dtype), real, watched)
+    return jax.vmap(lambda t, y: row(t, y, acc))(grid.elapsed(dtype), real)
 
 
 class _Loop(NamedTuple):
@@ -234,7 +229,7 @@ def _rows(jumps: Jumps, method: AbstractJumpMethod, y0, grid: JumpGrid, at: Scal
     # What comes next is carried, and each array would draw it again: see `packing`.
     loop = _Loop(method, grid.max_steps, *packing(path, as_bits=True))
     # Two times or more: the compiler inlines a loop of one and mixes it with what is around.
-    times, saved = _times(grid, jumps.span), slice(None)
+    times, saved = grid.elapsed(zero.dtype), slice(None)
     if jumps.observer is not None:
         times, saved = with_stops(jumps.observer, times)
     sampled = method.start_sampling(initial, y0)

@@ -35,17 +35,9 @@ class Orders(NamedTuple):
 
     def of(self, kind: NoiseKind) -> float:
         """The order for one kind of noise; `ValueError` where there is none."""
-        match kind:
-            case "additive":
-                order = self.additive
-            case "general":
-                order = self.general
-            case "scalar" if self.scalar is not None:
-                order = self.scalar
-            case "scalar" | "diagonal" if self.diagonal is not None:
-                order = self.diagonal
-            case _:
-                order = self.commutative
+        chain = {"scalar": ("scalar", "diagonal", "commutative"), "diagonal": ("diagonal", "commutative")}
+        orders = (getattr(self, name) for name in chain.get(kind, (kind,)))
+        order = next((order for order in orders if order is not None), None)
         if order is None:
             raise ValueError(f"no order is known for {kind} noise")
         return order

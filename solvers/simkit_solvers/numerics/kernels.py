@@ -1,12 +1,14 @@
 """Where XLA's CPU compiler would mix, repeat or reduce what a loop computes, and how it is kept from that."""
 
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import PyTree
 
+from simkit_solvers.numerics.packing import packing
 from simkit_solvers.numerics.scalar import Scalar
 
 
@@ -19,6 +21,26 @@ def by_itself(always: Scalar, function: Callable, otherwise: Callable, *operands
     `otherwise` gives the same shapes.
     """
     return jax.lax.cond(always, function, otherwise, *operands)
+
+
+def floats_by_themselves(always: Scalar, function: Callable) -> Any:
+    """`function()`, its floating-point arrays computed by themselves and packed in between."""
+
+    def floats():
+        return eqx.filter(function(), eqx.is_inexact_array)
+
+    shapes = jax.eval_shape(floats)
+    pack, unpack = packing(shapes)
+    nothing = zeros(jax.eval_shape(pack, shapes))
+    computed = unpack(by_itself(always, lambda: pack(floats()), lambda: nothing))
+    if jax.tree.structure(jax.eval_shape(function)) == jax.tree.structure(shapes):
+        return computed
+    return eqx.combine(computed, function())
+
+
+def zeros(shapes: PyTree) -> PyTree:
+    """Zeros of given shapes and types."""
+    return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
 
 
 def own_number(x: jax.Array, noise: PyTree) -> jax.Array:

@@ -52,17 +52,12 @@ class AbstractJumpDiffusion(AbstractSDE):
         """The state after a jump with the mark z, a `State`."""
 
 
-def with_jumps(problem: AbstractJumpDiffusion, t, dt, y, words: tuple[StepWords, ...]):
-    """The state `y` at the end of a step from `t` with the jumps of the step; NaN for a bad intensity.
-
-    `words` are the random words of as many equal parts of the step, each with its own number of jumps.
-    Raises `ValueError` when `jump` does not give a state like `y`.
-    """
-    return jumps_of_step(problem, t, dt, y, words)[0]
-
-
 def jumps_of_step(problem: AbstractJumpDiffusion, t, dt, y, words: tuple[StepWords, ...]):
-    """The same, and the sum of the marks."""
+    """The state `y` at the end of a step from `t` after the jumps of the step, and the sum of their marks.
+
+    Both are NaN for a bad intensity. `words` are the random words of as many equal parts of the step, each
+    with its own number of jumps. Raises `ValueError` when `jump` does not give a state like `y`.
+    """
     middle = t + 0.5 * dt
     rate = jnp.asarray(problem.intensity(middle, y), dt.dtype)
     mean = jax.lax.stop_gradient(rate * (dt / len(words)))

@@ -9,7 +9,21 @@ from simkit_solvers.numerics.scalar import Scalar
 from simkit_solvers.problems.problem import AbstractSDE, halves
 
 
-class AbstractUnderdampedLangevin(AbstractSDE):
+class AbstractLangevin(AbstractSDE):
+    """A Langevin problem in a potential, with friction `gamma` and inverse mass `u`, scalars > 0."""
+
+    calculus = "any"
+    noise_kind = "additive"
+
+    gamma: eqx.AbstractVar[Scalar]
+    u: eqx.AbstractVar[Scalar]
+
+    @abc.abstractmethod
+    def grad_f(self, q: tuple) -> tuple:
+        r"""$\nabla f(q)$, the gradient of the potential."""
+
+
+class AbstractUnderdampedLangevin(AbstractLangevin):
     r"""Underdamped Langevin dynamics in the potential $f$ with friction $\gamma$ and inverse mass $u$,
 
     $$dq = p\,dt,\qquad dp = -\gamma p\,dt - u\nabla f(q)\,dt + \sqrt{2\gamma u}\,dW.$$
@@ -22,20 +36,6 @@ class AbstractUnderdampedLangevin(AbstractSDE):
     Reference: Foster, Lyons & Oberhauser (2021), The shifted ODE method for underdamped Langevin MCMC,
     doi:10.48550/arXiv.2101.03446.
     """
-
-    calculus = "any"
-    noise_kind = "additive"
-
-    gamma: eqx.AbstractVar[Scalar]
-    u: eqx.AbstractVar[Scalar]
-
-    @abc.abstractmethod
-    def grad_f(self, q: tuple) -> tuple:
-        r"""$\nabla f(q)$."""
-
-    def halves(self, y) -> tuple[tuple, tuple]:
-        """The positions and the velocities of a `State`."""
-        return halves(y)
 
     def drift(self, t, y):
         r"""$(p, -\gamma p - u \nabla f(q))$."""
@@ -50,7 +50,7 @@ class AbstractUnderdampedLangevin(AbstractSDE):
         return self.State(*(jnp.zeros_like(x) for x in q), *(size * w for w in dW))
 
 
-class AbstractOverdampedLangevin(AbstractSDE):
+class AbstractOverdampedLangevin(AbstractLangevin):
     r"""Overdamped Langevin dynamics in the potential $f$ with friction $\gamma$ and inverse mass $u$,
 
     $$dq = -\frac{u}{\gamma} \nabla f(q)\,dt + \sqrt{2u / \gamma}\,dW,$$
@@ -64,16 +64,6 @@ class AbstractOverdampedLangevin(AbstractSDE):
     Reference: Leimkuhler & Matthews (2013), Rational construction of stochastic numerical methods for
     molecular sampling, doi:10.1093/amrx/abs010.
     """
-
-    calculus = "any"
-    noise_kind = "additive"
-
-    gamma: eqx.AbstractVar[Scalar]
-    u: eqx.AbstractVar[Scalar]
-
-    @abc.abstractmethod
-    def grad_f(self, q: tuple) -> tuple:
-        r"""$\nabla f(q)$."""
 
     def drift(self, t, y):
         r"""$-(u/\gamma) \nabla f(q)$."""

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import optimistix as optx
 
-from simkit_solvers.roots.picard import common_dtype, scaled_error, start_error
+from simkit_solvers.roots.picard import AbstractIteration, common_dtype, scaled_error, start_error
 
 DEPENDENT = 100.0  # in units of rounding: a column whose rest is smaller than this says nothing new
 
@@ -24,7 +24,7 @@ class _AndersonState(eqx.Module):
     error: Any
 
 
-class Anderson(optx.AbstractFixedPointSolver):
+class Anderson(AbstractIteration):
     r"""Anderson acceleration of the fixed-point iteration $y = g(y)$, of depth $m$ with mixing $\beta$.
 
     With $f_n = g(y_n) - y_n$ and the last $m$ changes $\Delta y_j$, $\Delta f_j$ of iterates and residuals,
@@ -79,12 +79,6 @@ class Anderson(optx.AbstractFixedPointSolver):
 
             new = jax.tree.map(correct, new, dy, df)
         return new, _AndersonState(y, f, dy, df, jnp.asarray(True), scaled_error(self, f, y)), aux
-
-    def terminate(self, fn, y, args, options, state, tags):
-        return state.error < 1, optx.RESULTS.successful
-
-    def postprocess(self, fn, y, aux, args, options, state, tags, result):
-        return y, aux, {}
 
 
 def least_squares(columns: list, b) -> list:

@@ -16,7 +16,17 @@ class IterationState(eqx.Module):
     error: Any
 
 
-class Picard(optx.AbstractFixedPointSolver):
+class AbstractIteration(optx.AbstractFixedPointSolver):
+    """An iteration whose state has the `error` of its last iterate, in units of the tolerance."""
+
+    def terminate(self, fn, y, args, options, state, tags):
+        return state.error < 1, optx.RESULTS.successful
+
+    def postprocess(self, fn, y, aux, args, options, state, tags, result):
+        return y, aux, {}
+
+
+class Picard(AbstractIteration):
     r"""Picard iteration, $y_{n+1} = y_n + \beta\,(g(y_n) - y_n)$, with the mixing $\beta$ in (0, 1].
 
     Converges where the spectral radius of $1 - \beta + \beta g'$ is below one, linearly at that rate. Mixing
@@ -40,12 +50,6 @@ class Picard(optx.AbstractFixedPointSolver):
         f = jax.tree.map(jnp.subtract, g, y)
         new = jax.tree.map(lambda x, r: x + self.mixing * r, y, f)
         return new, IterationState(scaled_error(self, f, y)), aux
-
-    def terminate(self, fn, y, args, options, state, tags):
-        return state.error < 1, optx.RESULTS.successful
-
-    def postprocess(self, fn, y, aux, args, options, state, tags, result):
-        return y, aux, {}
 
 
 def common_dtype(tree: PyTree) -> Any:

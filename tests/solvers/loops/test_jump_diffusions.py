@@ -32,7 +32,7 @@ from simkit_solvers import (
 )
 from simkit_solvers.methods.registry import samples_exactly
 from simkit_solvers.methods.solver_check import check_adaptive_sde
-from simkit_solvers.problems.jump_diffusion import with_jumps
+from simkit_solvers.problems.jump_diffusion import jumps_of_step
 from simkit_solvers.problems.marks import jump_count
 from simkit_solvers.random.generator import Words
 from simkit_solvers.random.noise import Purpose, StepWords
@@ -252,7 +252,7 @@ def test_what_jumps_do_to_the_order():
 @pytest.mark.parametrize("rate", [-1.0, np.nan, 1e9])
 def test_a_bad_intensity_ends_the_path(rate):
     shots = Shots(a=1.0, base=rate, rise=0.0)
-    end = with_jumps(shots, 0.0, jnp.asarray(0.1), ShotState(jnp.asarray(1.0)), (some_words(),))
+    end, _ = jumps_of_step(shots, 0.0, jnp.asarray(0.1), ShotState(jnp.asarray(1.0)), (some_words(),))
     assert jnp.isnan(end.x)
 
 
@@ -262,7 +262,7 @@ def test_a_jump_gives_a_state():
             return z
 
     with pytest.raises(ValueError, match=r"^Wrong.jump: must return a ShotState of numbers in the state's"):
-        with_jumps(
+        jumps_of_step(
             Wrong(1.0, 1.0, 0.0),
             0.0,
             jnp.asarray(0.1),

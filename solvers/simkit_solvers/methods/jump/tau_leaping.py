@@ -1,10 +1,12 @@
 """Tau-leaping with leaps chosen by what they change."""
 
+from collections.abc import Iterable
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 from jaxtyping import PyTree
 
 from simkit_solvers.methods.jump.direct_method import running_sums
@@ -128,11 +130,7 @@ class TauLeaping(AbstractJumpMethod):
             before = total
 
         change = jumps.network.change(fired, y)
-        size = jumps.network.change([k.astype(dtype) for k in fired], y)
-        after = jax.tree.map(lambda x, d: x.astype(dtype) + d, y, size)
-        enough, small = jnp.bool_(True), jnp.all(means < most)
-        for x in jax.tree.leaves(after):
-            enough, small = enough & (x >= 0), small & (x <= LARGEST_COUNT)
+        _, enough, small = counts_after(jumps.network, y, fired, dtype, jnp.all(means < most))
         accepted = enough | single
         status = jnp.where(are_propensities(a), jnp.int32(RUNNING), jnp.int32(BAD_PROPENSITY))
         status = jnp.where(small, status, jnp.int32(BAD_COUNT))
@@ -233,6 +231,18 @@ class TauLeaping(AbstractJumpMethod):
             least = jnp.minimum(jnp.minimum(by_mean, by_spread), by_loss)
             bound = jnp.where(weight > 0, jnp.minimum(bound, least), bound)
         return bound
+
+
+def counts_after(
+    network: AbstractReactionNetwork, y: PyTree, fired: Iterable, dtype: DTypeLike, small: jax.Array
+) -> tuple[Any, jax.Array, jax.Array]:
+    """The counts after events, as real numbers; whether none is negative, and, if `small`, none too large."""
+    size = network.change([k.astype(dtype) for k in fired], y)
+    after = jax.tree.map(lambda x, d: x.astype(dtype) + d, y, size)
+    enough = jnp.bool_(True)
+    for x in jax.tree.leaves(after):
+        enough, small = enough & (x >= 0), small & (x <= LARGEST_COUNT)
+    return after, enough, small
 
 
 def _weights(jumps: Jumps, y) -> dict[str, Any]:
