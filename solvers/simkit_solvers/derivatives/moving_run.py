@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import PyTree
 
-from simkit_solvers.loops.path_run import AbstractRun, PathRun, Tables, Words, advanced_once, row_once
+from simkit_solvers.loops.path_run import AbstractRun, JumpWords, PathRun, Tables, advanced_once, row_once
 from simkit_solvers.numerics.delegated import delegated
 from simkit_solvers.problems.directions import (
     Along,
@@ -78,7 +78,9 @@ class AbstractMovingRun(AbstractRun):
         return dataclasses.replace(self, run=self.run.with_problem(problem))
 
     @abc.abstractmethod
-    def stepped(self, carry: Moving, k: jax.Array, draw: Draw, words: Words | None, tables: Tables) -> Moving:
+    def stepped(
+        self, carry: Moving, k: jax.Array, draw: Draw, words: JumpWords | None, tables: Tables
+    ) -> Moving:
         """The path, its derivatives and the weights after step `k`; None for what the step makes zero."""
 
     def step(self, carry, k, draw, words, tables):
@@ -138,7 +140,7 @@ class MovingRun(AbstractMovingRun):
         return Moving(carry, changes, tuple(jnp.zeros_like(self.dt) for _ in self.every))
 
     def prepared(
-        self, start: Moving, draw: Draw, words: Words | None, tables: Tables
+        self, start: Moving, draw: Draw, words: JumpWords | None, tables: Tables
     ) -> tuple["MovingRun", Moving]:
         """Which variables noise drives, and what is carried of the derivatives.
 
@@ -218,7 +220,7 @@ class MovingRun(AbstractMovingRun):
         carried: Moving,
         k: jax.Array,
         draw: Draw,
-        words: Words | None,
+        words: JumpWords | None,
         tables: Tables,
         weighed: bool = True,
     ) -> Moving:

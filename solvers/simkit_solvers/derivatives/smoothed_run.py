@@ -11,7 +11,7 @@ from jaxtyping import PyTree
 
 from simkit_solvers.derivatives.moving_run import AbstractMovingRun, changes_along, constant_or_moving
 from simkit_solvers.derivatives.smoothing import Smoothing, left_of, shifts_and_gains, shifts_of
-from simkit_solvers.loops.path_run import AbstractRun, PathRun, Tables, Words, row_once, stepped_once
+from simkit_solvers.loops.path_run import AbstractRun, JumpWords, PathRun, Tables, row_once, stepped_once
 from simkit_solvers.problems.directions import Along, Direction, Moving, NoDensityError, interval
 from simkit_solvers.problems.problem import AbstractODE
 from simkit_solvers.random.draws import Draw
@@ -47,7 +47,7 @@ class SmoothedRun(AbstractMovingRun):
         return Moving(carry, changes, tuple(jnp.zeros_like(self.dt) for _ in changes))
 
     def prepared(
-        self, start: Moving, draw: Draw, words: Words | None, tables: Tables
+        self, start: Moving, draw: Draw, words: JumpWords | None, tables: Tables
     ) -> tuple["SmoothedRun", Moving]:
         """What is carried of the derivatives: None where no step makes anything but zero.
 
@@ -83,7 +83,7 @@ class SmoothedRun(AbstractMovingRun):
         return self.edges(run.observer, run.after(k), acc, k, run.time(k), y)
 
     def stepped(
-        self, carried: Moving, k: jax.Array, draw: Draw, words: Words | None, tables: Tables
+        self, carried: Moving, k: jax.Array, draw: Draw, words: JumpWords | None, tables: Tables
     ) -> Moving:
         normals = tuple(z.astype(self.dt.dtype) for z in draw.W)
         end = self._end(k, draw, words, tables)

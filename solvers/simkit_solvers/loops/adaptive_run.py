@@ -10,7 +10,7 @@ from jaxtyping import PyTree
 
 from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
 from simkit_solvers.loops.first_hold import Examined, Hold, earlier, first_holds, none_holds, rows_along
-from simkit_solvers.loops.flattened import Flattened, Layout
+from simkit_solvers.loops.flattened import Flattened, VectorLayout
 from simkit_solvers.loops.step_control import same_precision, solved, step_control
 from simkit_solvers.numerics.scalar import Scalar
 from simkit_solvers.problems.calendar import Schedule, stops_of
@@ -48,7 +48,7 @@ class _Stretch(NamedTuple):
     holds: tuple[Hold, ...]
 
 
-class _Path(NamedTuple):
+class _Progress(NamedTuple):
     """How far a run has come: its state at a stop, unless it has failed there, and what has held by then."""
 
     y: Any
@@ -78,7 +78,7 @@ class Solving(NamedTuple):
 
     def at_once(self, problem: AbstractODE) -> AdaptiveRun:
         """The run of a problem without stops."""
-        times, layout = self.times, Layout.of(self.y0)
+        times, layout = self.times, VectorLayout.of(self.y0)
         stretch = self._solved(problem, self.y0, self.start, times[-1], times)
         states = jax.vmap(layout.state)(stretch.vectors)
         rows = rows_along(
@@ -93,10 +93,10 @@ class Solving(NamedTuple):
         span, none, stops = self.times[-1], jnp.int32(0), stops_of(schedule, self.start, self.times)
         holds = () if observer.stops is None else none_holds(observer, problem, start, self.y0, span)
 
-        def through(path: _Path, stop):
+        def through(path: _Progress, stop):
             return self._through_stop(problem, schedule, path, *stop)
 
-        begin = _Path(self.y0, zero, jnp.bool_(True), none, none, zero, holds)
+        begin = _Progress(self.y0, zero, jnp.bool_(True), none, none, zero, holds)
         end, (states, sound) = jax.lax.scan(through, begin, (stops.times, stops.which))
         saved = stops.rows[self.saved]
         rows = rows_along(
@@ -110,9 +110,9 @@ class Solving(NamedTuple):
         )
         return AdaptiveRun(where_reached(sound[saved], rows), end.accepted, end.rejected, start + end.reached)
 
-    def _through_stop(self, problem, schedule: Schedule, path: _Path, time, which):
+    def _through_stop(self, problem, schedule: Schedule, path: _Progress, time, which):
         """The path after a stop, and the state there and whether it is sound."""
-        begin, now, layout = self.start + path.time, self.start + time, Layout.of(self.y0)
+        begin, now, layout = self.start + path.time, self.start + time, VectorLayout.of(self.y0)
         seen = within(problem, begin, now)
         stretch = self._solved(seen, path.y, begin, time - path.time)
         accepted = path.accepted + jnp.where(path.sound, stretch.accepted, 0)
@@ -129,11 +129,11 @@ class Solving(NamedTuple):
             for before, each in zip(path.holds, stretch.holds, strict=True)
         )
         reached = jnp.where(path.sound, last, path.reached)
-        return _Path(y, time, sound, accepted, rejected, reached, holds), (y, sound)
+        return _Progress(y, time, sound, accepted, rejected, reached, holds), (y, sound)
 
     def _solved(self, problem: AbstractODE, y: PyTree, begin, span, times=None) -> _Stretch:
         """diffrax's solution from `y` at `begin` over `span`, saved at times since then or at its end."""
-        dtype, layout = self.times.dtype, Layout.of(self.y0)
+        dtype, layout = self.times.dtype, VectorLayout.of(self.y0)
         conditions = self._conditions(problem, layout, begin)
         where: dict[str, Any] = {"t1": True} if times is None else {"t0": True, "ts": times[1:]}
         states = diffrax.SubSaveAt(**where, fn=same_precision(dtype))
@@ -163,7 +163,7 @@ class Solving(NamedTuple):
         accepted, rejected = stats["num_accepted_steps"], stats["num_rejected_steps"]
         return _Stretch(saved, vectors, reached[0], ended, accepted, rejected, holds)
 
-    def _conditions(self, problem: AbstractODE, layout: Layout, begin) -> Callable | None:
+    def _conditions(self, problem: AbstractODE, layout: VectorLayout, begin) -> Callable | None:
         """The observer's conditions as a function of a time since `begin` and a vector, if it has any."""
         observer = self.observer
         if observer.stops is None or not observer.conditions(problem, begin, self.y0):

@@ -18,17 +18,17 @@ from simkit_solvers.problems.terms import as_arrays
 
 
 @dataclasses.dataclass(frozen=True)
-class Layout:
+class VectorLayout:
     """Where the numbers of a state lie in its vector; equal for states of equal structure."""
 
     structure: Any
     shapes: tuple[tuple[int, ...], ...]
 
     @staticmethod
-    def of(y: PyTree) -> "Layout":
+    def of(y: PyTree) -> "VectorLayout":
         """The layout of a state of arrays or numbers."""
         leaves, structure = jax.tree.flatten(y)
-        return Layout(structure, tuple(jnp.shape(leaf) for leaf in leaves))
+        return VectorLayout(structure, tuple(jnp.shape(leaf) for leaf in leaves))
 
     def vector(self, y: PyTree) -> jax.Array:
         """The numbers of a state, (n,)."""
@@ -50,7 +50,7 @@ class Flattened(AbstractODE):
     State = jax.Array
 
     original: AbstractODE
-    layout: Layout = eqx.field(static=True)
+    layout: VectorLayout = eqx.field(static=True)
 
     def drift(self, t, y):
         state = self.layout.state(y)

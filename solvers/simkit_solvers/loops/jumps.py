@@ -162,7 +162,7 @@ def observed(
     return jax.vmap(lambda t, y: row(t, y, acc))(grid.elapsed(dtype), real)
 
 
-class _Loop(NamedTuple):
+class _JumpLoop(NamedTuple):
     """The loop from one saved time to the next: how a path is carried, and when it gives up."""
 
     method: AbstractJumpMethod
@@ -227,7 +227,7 @@ def _rows(jumps: Jumps, method: AbstractJumpMethod, y0, grid: JumpGrid, at: Scal
     if jumps.observer is not None:
         path = path._replace(watched=Watched(first_seen(jumps, zero, y0), zero))
     # What comes next is carried, and each array would draw it again: see `packing`.
-    loop = _Loop(method, grid.max_steps, *packing(path, as_bits=True))
+    loop = _JumpLoop(method, grid.max_steps, *packing(path, as_bits=True))
     # Two times or more: the compiler inlines a loop of one and mixes it with what is around.
     times, saved = grid.elapsed(zero.dtype), slice(None)
     if jumps.observer is not None:

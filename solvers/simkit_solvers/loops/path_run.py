@@ -23,7 +23,7 @@ from simkit_solvers.problems.schedule import as_solved, prepared, schedule_of, w
 from simkit_solvers.random.draws import Draw
 from simkit_solvers.random.noise import AbstractNoise, StepWords
 
-Words = tuple[StepWords, ...]
+JumpWords = tuple[StepWords, ...]  # of the jumps of a step
 Tables = tuple[np.ndarray, ...]  # for each event, the steps after which it happens
 
 
@@ -49,12 +49,14 @@ class AbstractRun(eqx.Module):
 
     @abc.abstractmethod
     def prepared(
-        self, start: PyTree, draw: Draw, words: Words | None, tables: Tables
+        self, start: PyTree, draw: Draw, words: JumpWords | None, tables: Tables
     ) -> tuple["AbstractRun", PyTree]:
         """Ready for a loop, given what is carried at its start and what drives a step, of which types do."""
 
     @abc.abstractmethod
-    def step(self, carry: PyTree, k: jax.Array, draw: Draw, words: Words | None, tables: Tables) -> PyTree:
+    def step(
+        self, carry: PyTree, k: jax.Array, draw: Draw, words: JumpWords | None, tables: Tables
+    ) -> PyTree:
         """What is carried after step `k`."""
 
     @abc.abstractmethod
@@ -105,7 +107,7 @@ class PathRun(AbstractRun):
         return self.stepper.step(as_solved(self.after(k)), self.time(k), self.dt, y, draw, state)
 
     def finished(
-        self, y: PyTree, state: PyTree, acc: PyTree, k: jax.Array, words: Words | None, tables: Tables
+        self, y: PyTree, state: PyTree, acc: PyTree, k: jax.Array, words: JumpWords | None, tables: Tables
     ) -> tuple[PyTree, PyTree, PyTree]:
         """State, solver's state and accumulators after jumps, the observer's update, and events."""
         during: Any = self.after(k)
@@ -159,7 +161,7 @@ def path_run(
 
 
 def stepped_once(
-    run: AbstractRun, carry: PyTree, k: jax.Array, draw: Draw, words: Words | None, tables: Tables
+    run: AbstractRun, carry: PyTree, k: jax.Array, draw: Draw, words: JumpWords | None, tables: Tables
 ) -> PyTree:
     """`run.step`, traced once for all steps and all runs that step alike."""
     return traced_once(_step, run.stepping(), carry, k, draw, words, tables)

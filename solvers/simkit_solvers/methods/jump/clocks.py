@@ -19,7 +19,7 @@ class Clocks(NamedTuple):
 
 
 class Ring(NamedTuple):
-    """The next event, see `Event`, and the `fresh` time to which the clock that rings is wound."""
+    """The next event, see `NextEvent`, and the `fresh` time to which the clock that rings is wound."""
 
     tau: jax.Array
     number: jax.Array

@@ -18,7 +18,7 @@ from simkit_solvers.methods.jump.jump_method import (
 )
 
 
-class Event(NamedTuple):
+class NextEvent(NamedTuple):
     """The next event: after the time `tau`, and of which reaction.
 
     `number` is that of the reaction, or minus the status for which it cannot be taken: a real number, so that
@@ -56,14 +56,14 @@ class AbstractExactMethod(AbstractJumpMethod):
         return y, ()
 
 
-def event(jumps: Jumps, y, a, tau, which) -> Event:
+def event(jumps: Jumps, y, a, tau, which) -> NextEvent:
     """The event of reaction `which`, a real number, for propensities `a`."""
     after = jax.tree.map(jnp.add, y, _change(jumps.network, which))
     number = jnp.where(sound(after), which, -float(BAD_COUNT))
-    return Event(tau, jnp.where(are_propensities(a), number, -float(BAD_PROPENSITY)))
+    return NextEvent(tau, jnp.where(are_propensities(a), number, -float(BAD_PROPENSITY)))
 
 
-def proposal(jumps: Jumps, drawn: Event, state) -> Proposal:
+def proposal(jumps: Jumps, drawn: NextEvent, state) -> Proposal:
     """The event as a proposal, after which the method carries `state`."""
     bad = drawn.number == -float(BAD_PROPENSITY)
     return Proposal(
