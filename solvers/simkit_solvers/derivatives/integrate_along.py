@@ -98,8 +98,8 @@ def check_released(
 ) -> None:
     """Raises what `integrate_along` raises of one step, `NoDensityError` among it, without its loop."""
     method = method_of(problem, solver, y0, grid, noise, released=True)
-    plain, tables = path_run(problem, method, grid, noise, observer)
+    plain = path_run(problem, method, grid, noise, observer)
     kind: Any = SmoothedRun if isinstance(release, Smoothing) else MovingRun
     run = kind.along(plain, problem, tuple(directions), release)
-    start = jax.tree.map(strong, run.start(y0, tables))
-    run.prepared(start, *method.driving(run.noise, jnp.uint32(0), method.group)[0], tables)
+    start = jax.tree.map(strong, run.start(y0))
+    run.prepared(start, *method.driving(run.noise, jnp.uint32(0), method.group)[0])

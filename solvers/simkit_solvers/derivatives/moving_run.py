@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import PyTree
 
-from simkit_solvers.loops.path_run import AbstractRun, JumpWords, PathRun, Tables, advanced_once, row_once
+from simkit_solvers.loops.path_run import AbstractRun, JumpWords, PathRun, advanced_once, row_once
 from simkit_solvers.numerics.delegated import delegated
 from simkit_solvers.problems.directions import (
     Along,
@@ -78,21 +78,19 @@ class AbstractMovingRun(AbstractRun):
         return dataclasses.replace(self, run=self.run.with_problem(problem))
 
     @abc.abstractmethod
-    def stepped(
-        self, carry: Moving, k: jax.Array, draw: Draw, words: JumpWords | None, tables: Tables
-    ) -> Moving:
+    def stepped(self, carry: Moving, k: jax.Array, draw: Draw, words: JumpWords | None) -> Moving:
         """The path, its derivatives and the weights after step `k`; None for what the step makes zero."""
 
-    def step(self, carry, k, draw, words, tables):
-        after = self.stepped(carry, k, draw, words, tables)
+    def step(self, carry, k, draw, words):
+        after = self.stepped(carry, k, draw, words)
         pairs = zip(after.changes, carry.changes, strict=True)
         return after._replace(changes=tuple(padded(change, like, after.carry) for change, like in pairs))
 
-    def initial(self, y0: PyTree, tables: Tables) -> tuple[PyTree, tuple[PyTree, ...]]:
+    def initial(self, y0: PyTree) -> tuple[PyTree, tuple[PyTree, ...]]:
         """What the run carries at step 0, and the derivatives of that."""
 
         def begin(run, y0):
-            return run.start(y0, tables)
+            return run.start(y0)
 
         moves = zip(self.changes, self.starts, strict=True)
         return begin(self.run, y0), tuple(eqx.filter_jvp(begin, (self.run, y0), move)[1] for move in moves)
@@ -135,13 +133,11 @@ class MovingRun(AbstractMovingRun):
         every = () if release is None else (interval(release.every),) * len(directions)
         return MovingRun(run, changes, every, tuple(each.y0 for each in directions))
 
-    def start(self, y0, tables):
-        carry, changes = self.initial(y0, tables)
+    def start(self, y0):
+        carry, changes = self.initial(y0)
         return Moving(carry, changes, tuple(jnp.zeros_like(self.dt) for _ in self.every))
 
-    def prepared(
-        self, start: Moving, draw: Draw, words: JumpWords | None, tables: Tables
-    ) -> tuple["MovingRun", Moving]:
+    def prepared(self, start: Moving, draw: Draw, words: JumpWords | None) -> tuple["MovingRun", Moving]:
         """Which variables noise drives, and what is carried of the derivatives.
 
         That is None where no step makes anything but zero. Raises `NoDensityError` with the reason where
@@ -156,11 +152,11 @@ class MovingRun(AbstractMovingRun):
 
         def after(changes):
             carried = start._replace(changes=changes)
-            return jax.eval_shape(lambda: run.stepped(carried, k, draw, words, tables, False).changes)
+            return jax.eval_shape(lambda: run.stepped(carried, k, draw, words, False).changes)
 
         changes = constant_or_moving(start.changes, after, start.carry)
         if self.every:
-            run._refuse(start, changes, k, words, tables)
+            run._refuse(start, changes, k, words)
         return run, start._replace(changes=changes)
 
     def _driven(self, carry, k, draw) -> tuple[int, ...]:
@@ -197,7 +193,7 @@ class MovingRun(AbstractMovingRun):
         moved = jax.eval_shape(lambda W: eqx.filter_jvp(along, (W,), (W,))[1], draw.W)
         return not jax.tree.leaves(moved)
 
-    def _refuse(self, start: Moving, changes, k, words, tables) -> None:
+    def _refuse(self, start: Moving, changes, k, words) -> None:
         """What moves a variable in a way that shifted normals cannot make good."""
         names = type(start.carry[0])._fields
         for change, (dy, *_) in zip(self.changes, changes, strict=True):
@@ -207,7 +203,7 @@ class MovingRun(AbstractMovingRun):
 
             def moved_at_end(change=change):
                 def finish(run):
-                    return run.finished(*start.carry, k, words, tables)[0]
+                    return run.finished(*start.carry, k, words)[0]
 
                 return eqx.filter_jvp(finish, (self.run,), (change,))[1]
 
@@ -221,7 +217,6 @@ class MovingRun(AbstractMovingRun):
         k: jax.Array,
         draw: Draw,
         words: JumpWords | None,
-        tables: Tables,
         weighed: bool = True,
     ) -> Moving:
         """As of any such run; `weighed` is whether weights are wanted."""
@@ -253,7 +248,7 @@ class MovingRun(AbstractMovingRun):
         y, state = advance(draw.W)
 
         def finish(run, y, state, acc):
-            return run.finished(y, state, acc, k, words, tables)
+            return run.finished(y, state, acc, k, words)
 
         now = self.run, y, state, acc
         changes = tuple(

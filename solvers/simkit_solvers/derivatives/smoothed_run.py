@@ -11,7 +11,7 @@ from jaxtyping import PyTree
 
 from simkit_solvers.derivatives.moving_run import AbstractMovingRun, changes_along, constant_or_moving
 from simkit_solvers.derivatives.smoothing import Smoothing, left_of, shifts_and_gains, shifts_of
-from simkit_solvers.loops.path_run import AbstractRun, JumpWords, PathRun, Tables, row_once, stepped_once
+from simkit_solvers.loops.path_run import AbstractRun, JumpWords, PathRun, row_once, stepped_once
 from simkit_solvers.problems.directions import Along, Direction, Moving, NoDensityError, interval
 from simkit_solvers.problems.problem import AbstractODE
 from simkit_solvers.random.draws import Draw
@@ -42,32 +42,30 @@ class SmoothedRun(AbstractMovingRun):
         """The run with its derivatives, by direction, and those of its initial state."""
         return SmoothedRun(run, changes, smoothing.edges, tuple(map(interval, smoothing.every)), starts)
 
-    def start(self, y0, tables):
-        carry, changes = self.initial(y0, tables)
+    def start(self, y0):
+        carry, changes = self.initial(y0)
         return Moving(carry, changes, tuple(jnp.zeros_like(self.dt) for _ in changes))
 
-    def prepared(
-        self, start: Moving, draw: Draw, words: JumpWords | None, tables: Tables
-    ) -> tuple["SmoothedRun", Moving]:
+    def prepared(self, start: Moving, draw: Draw, words: JumpWords | None) -> tuple["SmoothedRun", Moving]:
         """What is carried of the derivatives: None where no step makes anything but zero.
 
         Raises `NoDensityError` where no normal of a step moves what is compared.
         """
         k, run = jnp.uint32(0), self
         if isinstance(self.run, SmoothedRun):
-            inner, carry = self.run.prepared(start.carry, draw, words, tables)
+            inner, carry = self.run.prepared(start.carry, draw, words)
             run, start = dataclasses.replace(self, run=inner), start._replace(carry=carry)
-        run._refuse(start, k, draw, words, tables)
+        run._refuse(start, k, draw, words)
 
         def after(changes):
             carried = start._replace(changes=changes)
-            return jax.eval_shape(lambda: run._moved_anyhow(carried, k, draw, words, tables))
+            return jax.eval_shape(lambda: run._moved_anyhow(carried, k, draw, words))
 
         return run, start._replace(changes=constant_or_moving(start.changes, after, start.carry))
 
-    def _refuse(self, start: Moving, k, draw, words, tables) -> None:
+    def _refuse(self, start: Moving, k, draw, words) -> None:
         def distances(W):
-            carry = self._end(k, draw, words, tables)(W, self.run, start.carry)
+            carry = self._end(k, draw, words)(W, self.run, start.carry)
             return self.near(carry, k + jnp.uint32(1))
 
         moved = jax.eval_shape(lambda W: eqx.filter_jvp(distances, (W,), (W,))[1], draw.W)
@@ -82,11 +80,9 @@ class SmoothedRun(AbstractMovingRun):
         y, _, acc = carry
         return self.edges(run.observer, run.after(k), acc, k, run.time(k), y)
 
-    def stepped(
-        self, carried: Moving, k: jax.Array, draw: Draw, words: JumpWords | None, tables: Tables
-    ) -> Moving:
+    def stepped(self, carried: Moving, k: jax.Array, draw: Draw, words: JumpWords | None) -> Moving:
         normals = tuple(z.astype(self.dt.dtype) for z in draw.W)
-        end = self._end(k, draw, words, tables)
+        end = self._end(k, draw, words)
         now = end(draw.W, self.run, carried.carry)
         left = tuple(left_of(every, k + jnp.uint32(1), self.dt.dtype) for every in self.every)
 
@@ -118,9 +114,9 @@ class SmoothedRun(AbstractMovingRun):
         return Moving(now, self._moved(carried, end, normals, against), weights)
 
     @staticmethod
-    def _end(k, draw, words, tables) -> Callable:
+    def _end(k, draw, words) -> Callable:
         """What the run carries after step `k`, of its normals, the run, and what it carried."""
-        return lambda W, run, carry: stepped_once(run, carry, k, draw._replace(W=W), words, tables)
+        return lambda W, run, carry: stepped_once(run, carry, k, draw._replace(W=W), words)
 
     def _moved(self, carried: Moving, end: Callable, normals: tuple, against: list[tuple]) -> tuple:
         """The derivatives after a step whose normals are shifted by `against`, for each direction."""
@@ -128,10 +124,10 @@ class SmoothedRun(AbstractMovingRun):
         moves = zip(against, self.changes, carried.changes, strict=True)
         return tuple(eqx.filter_jvp(end, given, move)[1] for move in moves)
 
-    def _moved_anyhow(self, carried: Moving, k, draw, words, tables) -> tuple:
+    def _moved_anyhow(self, carried: Moving, k, draw, words) -> tuple:
         """Derivatives as of `stepped`, but for their values: which are None does not depend on the shifts."""
         normals = tuple(z.astype(self.dt.dtype) for z in draw.W)
-        end = self._end(k, draw, words, tables)
+        end = self._end(k, draw, words)
         shift = normals if self.every else tuple(None for _ in normals)
         return self._moved(carried, end, normals, [shift for _ in self.changes])
 

@@ -23,7 +23,7 @@ from simkit_solvers.grids.grid import Grid, TracedGrid
 from simkit_solvers.loops.blocks import Method, blocks_per_row, bytes_of, method_of, strong
 from simkit_solvers.loops.checkpoints import Nesting, nested_scan, nesting
 from simkit_solvers.loops.compensated import AbstractCompensatedStep
-from simkit_solvers.loops.path_run import AbstractRun, PathRun, Tables, path_run, row_once, stepped_once
+from simkit_solvers.loops.path_run import AbstractRun, PathRun, path_run, row_once, stepped_once
 from simkit_solvers.loops.reverse_pass import REVERSE_BYTES
 from simkit_solvers.methods.switched import Switched
 from simkit_solvers.numerics.kernels import by_itself, floats_by_themselves, own_number, zeros
@@ -82,14 +82,14 @@ def integrate_run(
     `released` is whether its steps are differentiated with respect to their normals.
     """
     method = method_of(problem, solver, y0, grid, noise, released=released)
-    plain, tables = path_run(problem, method, grid, noise, observer)
+    plain = path_run(problem, method, grid, noise, observer)
     run = plain if moving is None else moving(plain)
-    start = jax.tree.map(strong, run.start(y0, tables))
+    start = jax.tree.map(strong, run.start(y0))
     if run.carries_derivatives:
         shapes = jax.eval_shape(lambda: method.driving(run.noise, jnp.uint32(0), method.group)[0])
-        run, start = run.prepared(start, *zeros(shapes), tables)
+        run, start = run.prepared(start, *zeros(shapes))
         start = jax.tree.map(lambda x: own_number(x, run.noise), start)
-    return _Loop.of(run, method, grid, tables, start, memory).all_rows(run, start)
+    return _Loop.of(run, method, grid, start, memory).all_rows(run, start)
 
 
 _recomputed = functools.partial(jax.checkpoint, prevent_cse=False)
@@ -105,7 +105,6 @@ class _Loop:
 
     method: Method
     grid: Grid | TracedGrid
-    tables: Tables
     constants: Any
     pack: Callable
     unpack: Callable
@@ -114,7 +113,7 @@ class _Loop:
     memory: float
 
     @staticmethod
-    def of(run: AbstractRun, method: Method, grid, tables: Tables, start: PyTree, memory: float) -> "_Loop":
+    def of(run: AbstractRun, method: Method, grid, start: PyTree, memory: float) -> "_Loop":
         """The loop of a run that carries `start` at its beginning."""
         pack, unpack = packing(start)
         # XLA's CPU compiler makes a kernel of each array that is carried, and would draw the normals in all.
@@ -123,7 +122,7 @@ class _Loop:
         in_memory = long and run.noise is not None and kernels > 1
         size = method.group if in_memory else method.size
         constants = eqx.filter(run, eqx.is_array, inverse=True)
-        return _Loop(method, grid, tables, constants, pack, unpack, in_memory, size, memory)
+        return _Loop(method, grid, constants, pack, unpack, in_memory, size, memory)
 
     def all_rows(self, run: AbstractRun, start: PyTree) -> PyTree:
         """What is kept at each saved row, stacked."""
@@ -219,7 +218,7 @@ class _Loop:
         driving = (self._normals_in_memory if in_memory else self._driving)(run, first, count)
         step = stepped_once if run.carries_derivatives else type(run).step
         for i, (draw, words) in enumerate(driving):
-            carry = step(run, carry, first + jnp.uint32(i), draw, words, self.tables)
+            carry = step(run, carry, first + jnp.uint32(i), draw, words)
         return self.pack(carry)
 
     def row(self, numbers, carry, k):

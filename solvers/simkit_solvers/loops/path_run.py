@@ -2,6 +2,7 @@
 
 import abc
 import dataclasses
+import functools
 from typing import Any
 
 import equinox as eqx
@@ -24,7 +25,6 @@ from simkit_solvers.random.draws import Draw
 from simkit_solvers.random.noise import AbstractNoise, StepWords
 
 JumpWords = tuple[StepWords, ...]  # of the jumps of a step
-Tables = tuple[np.ndarray, ...]  # for each event, the steps after which it happens
 
 
 class AbstractRun(eqx.Module):
@@ -44,19 +44,15 @@ class AbstractRun(eqx.Module):
         """The same with another form of the problem."""
 
     @abc.abstractmethod
-    def start(self, y0: PyTree, tables: Tables) -> PyTree:
+    def start(self, y0: PyTree) -> PyTree:
         """What is carried at step 0, after events."""
 
     @abc.abstractmethod
-    def prepared(
-        self, start: PyTree, draw: Draw, words: JumpWords | None, tables: Tables
-    ) -> tuple["AbstractRun", PyTree]:
+    def prepared(self, start: PyTree, draw: Draw, words: JumpWords | None) -> tuple["AbstractRun", PyTree]:
         """Ready for a loop, given what is carried at its start and what drives a step, of which types do."""
 
     @abc.abstractmethod
-    def step(
-        self, carry: PyTree, k: jax.Array, draw: Draw, words: JumpWords | None, tables: Tables
-    ) -> PyTree:
+    def step(self, carry: PyTree, k: jax.Array, draw: Draw, words: JumpWords | None) -> PyTree:
         """What is carried after step `k`."""
 
     @abc.abstractmethod
@@ -73,7 +69,10 @@ class AbstractRun(eqx.Module):
 
 
 class PathRun(AbstractRun):
-    """One path; it carries the state, the solver's own state and the observer's accumulators."""
+    """One path; it carries the state, the solver's own state and the observer's accumulators.
+
+    `events` are for each event the steps after which it happens.
+    """
 
     problem: Any
     stepper: AbstractStepper
@@ -81,33 +80,34 @@ class PathRun(AbstractRun):
     noise: AbstractNoise | None
     t0: jax.Array
     dt: jax.Array
+    events: tuple[tuple[int, ...], ...] = eqx.field(static=True)
     carries_derivatives = False
 
     def with_problem(self, problem):
         return dataclasses.replace(self, problem=problem)
 
-    def start(self, y0, tables):
+    def start(self, y0):
         begin, schedule = self.after(jnp.uint32(0)), schedule_of(self.problem)
         if schedule is not None:
-            due = [jnp.bool_(0 in table) for table in tables]
+            due = [jnp.bool_(0 in steps) for steps in self.events]
             y0 = _with_events(schedule, due, begin, self.t0, y0)
         state = self.stepper.init(as_solved(begin), self.t0, self.dt, y0)
         return y0, state, self.observer.init(begin, self.t0, y0)
 
-    def prepared(self, start, draw, words, tables):
+    def prepared(self, start, draw, words):
         return self, start
 
-    def step(self, carry, k, draw, words, tables):
+    def step(self, carry, k, draw, words):
         y, state, acc = carry
         acc = self.observer.driven(acc, k, draw)
-        return self.finished(*self.advanced(y, state, k, draw), acc, k, words, tables)
+        return self.finished(*self.advanced(y, state, k, draw), acc, k, words)
 
     def advanced(self, y: PyTree, state: PyTree, k: jax.Array, draw: Draw) -> tuple[PyTree, PyTree]:
         """State and solver's state at the end of the solver's step."""
         return self.stepper.step(as_solved(self.after(k)), self.time(k), self.dt, y, draw, state)
 
     def finished(
-        self, y: PyTree, state: PyTree, acc: PyTree, k: jax.Array, words: JumpWords | None, tables: Tables
+        self, y: PyTree, state: PyTree, acc: PyTree, k: jax.Array, words: JumpWords | None
     ) -> tuple[PyTree, PyTree, PyTree]:
         """State, solver's state and accumulators after jumps, the observer's update, and events."""
         during: Any = self.after(k)
@@ -117,7 +117,7 @@ class PathRun(AbstractRun):
         k = k + jnp.uint32(1)
         acc = self.observer.update(during, acc, k, self.time(k), y, self.dt)
         if schedule_of(self.problem) is not None:
-            due = [_is_in(k, table) for table in tables]
+            due = [_is_in(k, steps) for steps in self.events]
             y, state, acc = _after_events(self, k, due, during, y, state, acc)
         return y, state, acc
 
@@ -151,20 +151,20 @@ def path_run(
     grid: Grid | TracedGrid,
     noise: AbstractNoise | None,
     observer: AbstractObserver,
-) -> tuple[PathRun, Tables]:
-    """The run of a problem over a grid, and the steps after which its events happen."""
+) -> PathRun:
+    """The run of a problem over a grid."""
     t0, dt = jnp.asarray(grid.t0, method.dtype), jnp.asarray(grid.dt, method.dtype)
     schedule = schedule_of(problem)
-    tables = () if schedule is None else tuple(event_steps(schedule, grid))
+    events = () if schedule is None else event_steps(schedule, grid)
     driver = noise if method.components else None
-    return PathRun(prepared(problem), method.stepper, observer, driver, t0, dt), tables
+    return PathRun(prepared(problem), method.stepper, observer, driver, t0, dt, events)
 
 
 def stepped_once(
-    run: AbstractRun, carry: PyTree, k: jax.Array, draw: Draw, words: JumpWords | None, tables: Tables
+    run: AbstractRun, carry: PyTree, k: jax.Array, draw: Draw, words: JumpWords | None
 ) -> PyTree:
     """`run.step`, traced once for all steps and all runs that step alike."""
-    return traced_once(_step, run.stepping(), carry, k, draw, words, tables)
+    return traced_once(_step, run.stepping(), carry, k, draw, words)
 
 
 def advanced_once(run: PathRun, y: PyTree, state: PyTree, k: jax.Array, draw: Draw) -> tuple[PyTree, PyTree]:
@@ -181,29 +181,35 @@ def _row(run, carry, k):
     return run.row(carry, k)
 
 
-def _step(run, carry, k, draw, words, tables):
-    return run.step(carry, k, draw, words, tables)
+def _step(run, carry, k, draw, words):
+    return run.step(carry, k, draw, words)
 
 
 def _advanced(run, y, state, k, draw):
     return run.advanced(y, state, k, draw)
 
 
-def event_steps(schedule: Schedule, grid: Any) -> list[np.ndarray]:
+def event_steps(schedule: Schedule, grid: Any) -> tuple[tuple[int, ...], ...]:
     """The steps after which each event happens."""
-    tables = []
+    steps_of_events = []
     for event in schedule.events:
         steps = (event if event.steps is not None else event.on(grid)).steps_of(grid.steps)
         if steps is None:
             raise ValueError(
                 f"steps: {grid.steps} do not meet all times of an event, as {event.of} did; choose a multiple"
             )
-        tables.append(np.asarray(steps, np.uint32))
-    return tables
+        steps_of_events.append(steps)
+    return tuple(steps_of_events)
 
 
-def _is_in(k, table: np.ndarray):
-    return jnp.any(k == jnp.asarray(table))
+def _is_in(k, steps: tuple[int, ...]):
+    return jnp.any(k == jnp.asarray(_as_array(steps)))
+
+
+@functools.lru_cache(maxsize=64)
+def _as_array(steps: tuple[int, ...]) -> np.ndarray:
+    """The same array each time, so that a program has it once."""
+    return np.asarray(steps, np.uint32)
 
 
 def _with_events(schedule: Schedule, due, problem, t, y):

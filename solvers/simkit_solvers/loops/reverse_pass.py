@@ -52,8 +52,8 @@ def reverse_pass(
 
     def carried(problem, y0, noise, observer):
         method = method_of(problem, solver, y0, grid, noise)
-        run, tables = path_run(problem, method, grid, noise, observer)
-        return jax.tree.map(strong, run.start(y0, tables))
+        run = path_run(problem, method, grid, noise, observer)
+        return jax.tree.map(strong, run.start(y0))
 
     start = eqx.filter_eval_shape(carried, problem, y0, noise, observer)
     size = method_of(problem, solver, y0, grid, noise).size
