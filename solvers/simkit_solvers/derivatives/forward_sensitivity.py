@@ -56,11 +56,11 @@ class WithSensitivities(AbstractODE):
         self.State = _stacked(original.State._fields, len(tangents))
 
     def joined(self, y: PyTree, sensitivities: Sequence[PyTree]) -> Any:
-        """One state of a state and its sensitivities."""
+        """The joint state of a state and its sensitivities."""
         return self.State(*y, *(x for each in sensitivities for x in each))
 
     def parted(self, joined: PyTree) -> tuple[Any, list]:
-        """The state, and its sensitivities."""
+        """The state and its sensitivities, from the joint state."""
         species, size = self.original.State, len(self.original.State._fields)
         parts = [species(*joined[i : i + size]) for i in range(0, len(joined), size)]
         return parts[0], parts[1:]

@@ -73,7 +73,7 @@ class SmoothedRun(AbstractMovingRun):
             raise NoDensityError("no noise of the same step drives what is compared")
 
     def near(self, carry: PyTree, k: jax.Array) -> tuple:
-        """How far values are from where they jump, for the run's carry after step `k`."""
+        """How far values are from where they jump, given the carry of the run after step `k`."""
         run = self.run
         while isinstance(run, SmoothedRun):
             run, carry = run.run, carry.carry
@@ -115,7 +115,7 @@ class SmoothedRun(AbstractMovingRun):
 
     @staticmethod
     def _end(k, draw, words) -> Callable:
-        """What the run carries after step `k`, of its normals, the run, and what it carried."""
+        """What the run carries after step `k`, as a function of its normals, the run and its carry before."""
         return lambda W, run, carry: stepped_once(run, carry, k, draw._replace(W=W), words)
 
     def _moved(self, carried: Moving, end: Callable, normals: tuple, against: list[tuple]) -> tuple:

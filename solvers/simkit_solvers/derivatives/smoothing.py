@@ -95,7 +95,7 @@ def units(normals: tuple) -> list[tuple]:
 
 
 def shifts_and_gains(shifts: Callable[..., tuple[list[tuple], list]], normals: tuple) -> tuple:
-    """What `shifts` gives of the normals, and what the shifts add to the weights: Z·u − ∇·u."""
+    """What `shifts` gives for the normals, and what the shifts add to the weights: Z·u − ∇·u."""
     shifted, slope, stuck = jax.linearize(shifts, *normals, has_aux=True)
     gains = [_dot(normals, u) for u in shifted]
     for c, unit in enumerate(units(normals)):

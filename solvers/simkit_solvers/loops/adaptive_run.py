@@ -20,7 +20,7 @@ from simkit_solvers.problems.schedule import as_solved, just_after, within
 
 
 class AdaptiveRun(NamedTuple):
-    """What an adaptive run gives back.
+    """The result of an adaptive run.
 
     `rows` is what the observer keeps, stacked over the saved times, NaN from the first time that was not
     reached. `accepted` and `rejected` count steps. `reached` is the time at which the run ended, `t1` unless
@@ -34,7 +34,7 @@ class AdaptiveRun(NamedTuple):
 
 
 class _Stretch(NamedTuple):
-    """A solution over some time: its states, and what became of it.
+    """A solution over a stretch of time: its states, and how it ended.
 
     `saved` are the times of the states since its beginning, infinite where they were not reached.
     """
@@ -49,7 +49,7 @@ class _Stretch(NamedTuple):
 
 
 class _Progress(NamedTuple):
-    """How far a run has come: its state at a stop, unless it has failed there, and what has held by then."""
+    """How far a run has come: its state at a stop, whether it is sound, and what has held so far."""
 
     y: Any
     time: jax.Array

@@ -56,7 +56,7 @@ class _State(NamedTuple):
 
 
 class _Run(NamedTuple):
-    """What a trial reads in addition to that."""
+    """What a trial reads in addition to the state."""
 
     problem: Any
     stepper: AbstractStepper
@@ -73,7 +73,7 @@ class _Run(NamedTuple):
         return jax.tree.map(lambda z: z.astype(self.start.dtype), normals)
 
     def first_half(self, interval: Interval) -> tuple[jax.Array, jax.Array]:
-        """When the first half of an interval begins, and its length."""
+        """The time at which the first half of an interval begins, and the length of the half."""
         dtype = self.start.dtype
         count = (jnp.uint32(1) << interval.level).astype(dtype)
         h = self.length / (2 * count)

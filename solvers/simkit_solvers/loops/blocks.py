@@ -59,8 +59,10 @@ def method_of(
     released: bool = False,
     undone: bool = False,
 ) -> Method:
-    """Sums are compensated in float32, of stochastic equations where steps are many, unless steps are also
-    undone (`undone`).
+    """How a run steps.
+
+    In float32 sums are compensated: of stochastic equations where steps are many, and not where steps are
+    also undone (`undone`).
 
     Raises `ValueError` for a stochastic problem without noise, or with more steps than it can drive, where
     the number is known; for noise in groups that do not fit a `TracedGrid`; and for many steps in float32 of
@@ -95,7 +97,7 @@ def method_of(
 
 
 def blocks_per_row(grid: Grid | TracedGrid, size: int) -> Any:
-    """Blocks of a row: a number that is traced where those of steps are."""
+    """Blocks from row to row, traced where the number of steps is."""
     if isinstance(grid, TracedGrid):
         return (grid.every + jnp.uint32(size - 1)) // jnp.uint32(size)
     # At least two: the compiler inlines a loop of one and mixes it with the code around it.
@@ -109,7 +111,7 @@ def block_size(group: int, words: int, dtype: Any) -> int:
 
 
 def bytes_of(tree: PyTree) -> int:
-    """Of all arrays, or of their shapes."""
+    """The bytes of all arrays in a tree, or of arrays of these shapes."""
     return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
 
 

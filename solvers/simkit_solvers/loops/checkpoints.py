@@ -36,7 +36,7 @@ class Nesting:
 
     @property
     def levels(self) -> int:
-        """How often a block is computed before its own recomputation and its derivative."""
+        """How often a block is computed before its derivative needs it once more."""
         return len(self.rows) + len(self.blocks) - self.merged
 
     @property

@@ -57,7 +57,7 @@ class AbstractCompensatedStep(AbstractStepper):
 
 
 class CompensatedStep(AbstractCompensatedStep):
-    """The step of a solver that reads a problem by drift and noise."""
+    """The step of a solver that sees a problem through drift and noise alone."""
 
     stepper: AbstractStepper
 
@@ -107,7 +107,7 @@ class CompensatedLangevinStep(AbstractCompensatedStep):
 
 
 def can_compensate(solver: diffrax.AbstractSolver | Switched) -> bool:
-    """Whether there are compensated sums of its steps."""
+    """Whether the sums of its steps can be compensated."""
     return all(facts_of(each).compensable for each in _each(solver))
 
 

@@ -94,7 +94,7 @@ class _Joint(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """What one path needs of a piece of the joint sequence of times, which ends at `time`.
+    """A piece of the joint sequence of times, which ends at `time`, for one path.
 
     `fired` counts its events, `last` those at its end. The path's leap ends with it where it is `done`;
     `single` leaps are never refused. What is `beyond` the stop is drawn again from there.
@@ -193,7 +193,7 @@ def _end(watches: tuple, y0: PyTree, grid: JumpGrid, status: jax.Array, path: _P
 
 
 def _watched_at_stop(jumps: Jumps, during: Jumps, paths: _Path, counts, time) -> Watched | tuple:
-    """What the observer has seen of paths at a stop, which leaves the counts as they are given."""
+    """What the observer has seen of paths after a stop that leaves them with `counts`."""
     if jumps.observer is None:
         return ()
     problem = just_after(jumps.network, jumps.t0 + time, jumps.t0, jumps.span)
@@ -206,7 +206,7 @@ def _watched_at_stop(jumps: Jumps, during: Jumps, paths: _Path, counts, time) ->
 
 
 def _initial(jumps: Jumps, y, time, watched, scores) -> _Path:
-    """Paths that go on from the counts `y` at a time."""
+    """Paths that start from the counts `y` at a time."""
     size = jax.tree.leaves(y)[0].shape
     times, none = jnp.broadcast_to(time, size), jnp.zeros(size, jnp.int32)
     fired = jnp.zeros((*size, len(jumps.network.reactions)), jnp.int32)
@@ -252,7 +252,7 @@ def _driven(jumps: Jumps, method: TauLeaping, factors, joint: _Joint, stop, most
 def _piece(
     layers: Layers, events: JointEvents, ends: jax.Array, single: jax.Array, stop: jax.Array
 ) -> _Piece:
-    """What a piece is for each path, whose leap ends at `ends`; `single` ones are never refused."""
+    """The piece for each path, whose leap ends at `ends`; `single` leaps are never refused."""
     time, fires_in = events.time, layers.fires_in
     cut = jnp.any(events.single & fires_in & layers.by_itself[:, None], (1, 2))
     done = (time >= ends) | cut | (single & (time >= stop))

@@ -24,7 +24,7 @@ POINTS = 8  # of a step: they cost evaluations of a polynomial
 
 
 class Hold(NamedTuple):
-    """Whether a condition has held, when first, and the state then; the end of time where it has not."""
+    """Whether a condition has held, and the time and the state when it first did; else those of the end."""
 
     held: jax.Array
     time: jax.Array
@@ -97,7 +97,7 @@ class Examined(diffrax.AbstractWrappedSolver):
 
 
 def first_holds(solver: Examined, first_step: _Holding, end: jax.Array, y_end: PyTree) -> tuple[Hold, ...]:
-    """The first time of each condition, from the state that such a solver ends with, at `end` in `y_end`."""
+    """When each condition first held, from what such a solver carries at `end`, in the state `y_end`."""
     return tuple(
         _bisected(solver, i, jax.tree.map(lambda x, i=i: x[i], first_step), end, y_end)
         for i in range(len(first_step.held))
@@ -145,7 +145,7 @@ def rows_along(
     holds: tuple[Hold, ...],
     saved: Any,
 ) -> dict[str, Any]:
-    """What an observer keeps at the `saved` of some times since t0, shown these and the first times alone.
+    """What an observer keeps at the `saved` ones of `times` since t0; it sees only these and the first holds.
 
     `problem_at` gives the problem after a time since t0. An observer without `stops` is shown nothing.
     """

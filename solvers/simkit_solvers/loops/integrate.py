@@ -151,7 +151,7 @@ class _Loop:
         return run(numbers, start)
 
     def for_derivatives(self, numbers, start):
-        """The same for derivatives, which a reverse pass may take too."""
+        """The same in a form that forward and reverse derivatives can go through."""
         run = eqx.combine(numbers, self.constants).per_path()
         numbers = eqx.filter(run, eqx.is_array)
         numbers = numbers.with_problem(Paired.of(numbers.problem))
@@ -159,7 +159,7 @@ class _Loop:
         return self.trajectory(_recomputed(self.selection), numbers, start, loops)
 
     def trajectory(self, block: Callable, numbers, start, loops: Nesting) -> tuple[PyTree, jax.Array, PyTree]:
-        """The carry at the end of the last whole block, blocks in a row, and the rows but the last.
+        """The carry after the last whole block, the number of blocks in a row, and all rows but the last.
 
         `block` is the kind of block. Loops may be longer than they need to: their last rows and blocks are
         then none. The blocks of a row are counted, as a number that the compiler does not know.
@@ -265,16 +265,15 @@ class _Loop:
         return self.method.driving(run.noise, first, count)
 
     def _normals_in_memory(self, run, first, count: int) -> list:
-        """The same, its normals drawn by themselves: else they would be drawn in each kernel of the steps.
+        """The same with the normals drawn by themselves: else each kernel of the steps would draw them.
 
-        There is no step of the number compared, which the compiler does not know, also where `run` is
-        constants.
+        No step has the number `NO_STEP`; the compiler does not know that, even where `run` is constants.
         """
         return floats_by_themselves(first != jnp.uint32(NO_STEP), lambda: self._driving(run, first, count))
 
     @property
     def known(self) -> bool:
-        """Whether the number of steps is."""
+        """Whether the number of steps is known before the program runs."""
         return isinstance(self.grid, Grid)
 
     # Not arrays where they are known: a rule of derivatives may not close over what jit traces.
@@ -285,10 +284,10 @@ class _Loop:
 
     @property
     def steps(self) -> Any:
-        """Steps in all."""
+        """The number of steps."""
         return np.uint32(self.grid.steps) if self.known else self.grid.steps
 
     @property
     def blocks(self) -> Any:
-        """Blocks of a row."""
+        """Blocks from row to row."""
         return blocks_per_row(self.grid, self.size)

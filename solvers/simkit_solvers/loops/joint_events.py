@@ -35,7 +35,7 @@ class Layers(NamedTuple):
 
 
 class JointEvents(NamedTuple):
-    """What happens in a piece: `count` events in each layer, of which `single` is the one at its end, if any.
+    """The events of a piece: `count` in each layer, of which `single` is the one at its end, if any.
 
     `few` is whether the means of the others could be drawn.
     """
@@ -49,7 +49,7 @@ class JointEvents(NamedTuple):
 def joint_events(
     jumps: Jumps, layers: Layers, piece: jax.Array, now: jax.Array, until: jax.Array
 ) -> JointEvents:
-    """The events of the piece of a number, from `now` to the first single one, or `until`."""
+    """The events of piece number `piece`, from `now` to the first single event, at most to `until`."""
     shape, largest = layers.rates.shape, MOST_EVENTS[8]
     sums = running_sums(list(jnp.where(layers.timed, layers.rates, 0.0).reshape(-1)))
     words = block(jumps.noise.events, piece, jnp.uint32(0))

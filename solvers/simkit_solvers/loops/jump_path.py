@@ -23,7 +23,7 @@ from simkit_solvers.numerics.tree_where import tree_where
 
 
 class JumpPath(NamedTuple):
-    """What a path's loop carries.
+    """What the loop of a path carries.
 
     `drawn` belongs to the event or leap that comes next. `lost` is the rounding error of `elapsed`, and empty
     in float64; `interruptions` counts the stops at which a proposal was given up, and is empty where there
@@ -51,7 +51,7 @@ class JumpPath(NamedTuple):
         return proposals.astype(jnp.uint32)
 
     def with_draw(self, jumps: Jumps, method: AbstractJumpMethod) -> "JumpPath":
-        """The path with what comes next."""
+        """The path with the random numbers of what comes next."""
         return self._replace(drawn=method.draw(jumps, self.y, self.state, self.index(method)))
 
     def scores_at(self, jumps: Jumps, time: jax.Array) -> tuple[jax.Array, ...]:
@@ -72,7 +72,7 @@ class JumpPath(NamedTuple):
         return tuple(jnp.where(started, s + g, s) for s, g in zip(self.scores, gained, strict=True))
 
     def accumulators(self) -> Any:
-        """Those of an observer that has to see the path."""
+        """The accumulators of an observer that has to see the path."""
         return self.watched.acc if isinstance(self.watched, Watched) else None
 
 

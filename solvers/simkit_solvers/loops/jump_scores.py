@@ -24,7 +24,7 @@ from simkit_solvers.numerics.tangents import along
 
 
 def pushed(fn, network, directions: tuple) -> tuple:
-    """The directions of `fn(network)`, a network made of another one."""
+    """The tangents of `fn(network)`, a network made from another one, in given directions."""
     return tuple(along(fn, network, each)[1] for each in directions)
 
 

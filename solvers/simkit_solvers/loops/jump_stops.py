@@ -24,7 +24,7 @@ from simkit_solvers.problems.schedule import as_solved, just_after, schedule_of,
 
 
 def over(jumps: Jumps, begin: jax.Array, end: jax.Array) -> Jumps:
-    """The same with the rates between two times since `t0`."""
+    """The process with its rates between two times since `t0`."""
 
     def piece(network):
         return as_solved(within(network, jumps.t0 + begin, jumps.t0 + end))
@@ -94,7 +94,7 @@ def after_event(jumps: Jumps, time: jax.Array, which: jax.Array, y: PyTree) -> t
 
 
 def _event(jumps: Jumps, time, which) -> Callable:
-    """What event number `which` does, as a function of a network and of its state in real numbers."""
+    """The effect of event number `which`, as a function of a network and its state in real numbers."""
     t = jumps.t0 + time
 
     def after(network, real):

@@ -20,7 +20,7 @@ class Watched(NamedTuple):
 
 
 def first_seen(jumps: Jumps, time: jax.Array, y: PyTree) -> Any:
-    """The accumulators at t0, after what happens then."""
+    """The accumulators at t0, after the events at that time."""
     t, observer = jumps.t0 + time, _observer(jumps)
     problem = just_after(jumps.seen, t, jumps.t0, jumps.span)
     return observer.init(problem, t, in_real_numbers(y, time.dtype))

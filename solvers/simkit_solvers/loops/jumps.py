@@ -39,7 +39,7 @@ from simkit_solvers.problems.schedule import just_after, schedule_of
 
 
 class JumpRun(NamedTuple):
-    """What a path gives back.
+    """The result of a path.
 
     `counts` is a `State` of `int32` over the saved times; `rows` what the observer keeps there, NaN from the
     first time that was not reached. `steps` counts events, and leaps of a method that takes some; `rejected`
@@ -128,7 +128,7 @@ def _check_begin(network: AbstractReactionNetwork, watch: AbstractObserver | Non
 
 
 def _finished(network, method, grid: JumpGrid, observer, counts, scores, watched, end: JumpPath) -> JumpRun:
-    """What a path gives back, given its counts, scores and accumulators at the saved times."""
+    """The result of a path, given its counts, scores and accumulators at the saved times."""
     dtype = jnp.result_type(grid.t0, grid.span)
     rows = observed(network, observer, grid, counts, watched)
     start, span = jnp.asarray(grid.t0, dtype), jnp.asarray(grid.span, dtype)
@@ -171,7 +171,7 @@ class _JumpLoop(NamedTuple):
     unpack: Callable
 
     def until(self, jumps: Jumps, carry: tuple, time) -> tuple:
-        """The path at a time, and the counts, the scores and the accumulators there."""
+        """Advances the path to a time; gives the counts, the scores and the accumulators there too."""
         path, sampled = carry
         path = path._replace(status=jnp.where(path.status == WAITING, RUNNING, path.status))
         path = self.unpack(
@@ -190,7 +190,7 @@ class _JumpLoop(NamedTuple):
         return (path, sampled), (y, path.scores_at(jumps, time), path.accumulators())
 
     def through_stop(self, jumps: Jumps, carry: tuple, stop: tuple) -> tuple:
-        """The same until a stop, and after what happens there; the time of the last stop is carried too."""
+        """The same to a stop and through what happens there; also carries the time of the last stop."""
         (path, sampled), last = carry
         time, which = stop
         during = over(jumps, last, time)

@@ -49,7 +49,7 @@ class AbstractRun(eqx.Module):
 
     @abc.abstractmethod
     def prepared(self, start: PyTree, draw: Draw, words: JumpWords | None) -> tuple["AbstractRun", PyTree]:
-        """Ready for a loop, given what is carried at its start and what drives a step, of which types do."""
+        """The run and its carry, ready for a loop; `draw` and `words` of a step may be mere shapes."""
 
     @abc.abstractmethod
     def step(self, carry: PyTree, k: jax.Array, draw: Draw, words: JumpWords | None) -> PyTree:
@@ -61,11 +61,11 @@ class AbstractRun(eqx.Module):
 
     @abc.abstractmethod
     def stepping(self) -> "AbstractRun":
-        """What a step reads of it."""
+        """The part of it that a step reads."""
 
     @abc.abstractmethod
     def per_path(self) -> "AbstractRun":
-        """The same for a reverse pass, each parameter a number of this path's own."""
+        """The same for a reverse pass, where each path has its own copy of each parameter."""
 
 
 class PathRun(AbstractRun):
@@ -220,7 +220,7 @@ def _with_events(schedule: Schedule, due, problem, t, y):
 
 
 def _after_events(run: PathRun, k, due, before, y, state, acc):
-    """State, solver's state and accumulators as the step from `k` on finds them.
+    """State, solver's state and accumulators after the events at the end of a step, before step `k`.
 
     `before` is the problem over the step that ended. A solver that carries something starts afresh where a
     parameter jumps or an event happens.

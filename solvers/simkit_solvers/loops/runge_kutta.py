@@ -19,7 +19,7 @@ from simkit_solvers.random.draws import Draw
 
 
 class AbstractStages(AbstractStepper):
-    """A method that is its stages: it reads nothing but increments and areas, and carries nothing."""
+    """A method that is nothing but its stages: it reads increments and areas, and carries nothing."""
 
     unrolled = True
     variates = False
@@ -143,7 +143,7 @@ def _add(y, weighted):
 
 
 def _combine(pairs):
-    """The sum of weight * pytree."""
+    """The sum of weight * tree over the pairs."""
     total = jax.tree.map(lambda x: pairs[0][0] * x, pairs[0][1])
     for weight, tree in pairs[1:]:
         total = jax.tree.map(lambda u, v, w=weight: u + w * v, total, tree)

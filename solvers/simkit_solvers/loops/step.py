@@ -34,7 +34,7 @@ from simkit_solvers.random.draws import Draw
 
 
 class DiffraxStep(AbstractStepper):
-    """Any other diffrax solver, by its own `step`.
+    """Any other diffrax solver, which steps by its own `step`.
 
     A step whose implicit equations did not converge gives NaN, which the ensemble reports like any other
     failed path.
@@ -99,7 +99,7 @@ class DiffraxStep(AbstractStepper):
 
 
 class SwitchedStep(AbstractStepper):
-    """The step of the solver that is chosen, of `steppers`; each carries its own state.
+    """The step of whichever solver is chosen; each of the `steppers` carries its own state.
 
     A solver that takes over from another starts afresh.
     """

@@ -29,4 +29,4 @@ class AbstractStepper(eqx.Module):
     def step(
         self, problem: Any, t: jax.Array, dt: jax.Array, y: PyTree, draw: Draw, state: PyTree
     ) -> tuple[Any, Any]:
-        """The state and the solver's own state at the end of a step from `t`."""
+        """The state and what the solver carries, at the end of a step from `t`."""

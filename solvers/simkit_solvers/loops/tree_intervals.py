@@ -53,7 +53,7 @@ class Interval(NamedTuple):
 
 
 def _at(slots, level):
-    """Where a slot is that of a level: a comparison, which `vmap` keeps from becoming a scatter."""
+    """Which slot belongs to a level: a comparison, since under `vmap` an index would become a scatter."""
     return jnp.arange(slots.shape[0], dtype=jnp.uint32) == level
 
 

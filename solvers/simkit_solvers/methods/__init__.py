@@ -1,1 +1,1 @@
-"""One step of each method, and the registry that finds them by name."""
+"""One step of each method, and the registry of all methods by name."""

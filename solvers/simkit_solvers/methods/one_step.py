@@ -1,4 +1,4 @@
-"""What the solvers of this package have in common that carry nothing from step to step."""
+"""What the one-step solvers of this package have in common, with memory and without."""
 
 import abc
 from collections.abc import Callable, Sequence
@@ -47,7 +47,7 @@ class AbstractOneStep(AbstractMemoryless):
 
 
 class AbstractCarryingStep(diffrax.AbstractSolver):
-    """The same for a method that carries something from step to step, of which `init` gives the beginning."""
+    """The same for a method that carries something from step to step; `init` gives the first of it."""
 
     interpolation_cls: ClassVar = diffrax.LocalLinearInterpolation
 
@@ -84,7 +84,7 @@ def components(control: PyTree) -> tuple[list, Callable[[Sequence], Any]]:
 
 
 def groups(noise: diffrax.AbstractTerm, count: int) -> list[list[int]]:
-    """The components of a noise that can be displaced together: all of diagonal noise, else one at a time."""
+    """Which components of a noise can be displaced together: all of diagonal noise, else one at a time."""
     if isinstance(noise, NoiseTerm) and noise.problem.noise_kind == "diagonal":
         return [list(range(count))]
     return [[j] for j in range(count)]

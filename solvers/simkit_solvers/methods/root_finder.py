@@ -63,7 +63,7 @@ def with_tolerances(solver, y: PyTree, dt: Scalar):
 
 
 def no_finer_than(finder, y):
-    """A root finder whose absolute tolerance is not below its relative one of the largest number in `y`.
+    """A root finder whose absolute tolerance is at least its relative one times the largest number in `y`.
 
     Where noise moves a state from zero, what it was before says nothing about the rounding of what it
     becomes.
@@ -91,7 +91,7 @@ def for_adaptive_steps(solver, tolerances: Tolerances):
 
 
 def _completed(finder, rtol, atol, norm):
-    """A root finder with what it leaves open."""
+    """A root finder with a choice for whatever it leaves open."""
     chosen = [
         default if value is UNSET else value
         for value, default in zip((finder.rtol, finder.atol, finder.norm), (rtol, atol, norm), strict=True)

@@ -113,7 +113,7 @@ class SolverInfo:
 
     @property
     def name(self) -> str:
-        """That of the class."""
+        """The name of the class."""
         return self.cls.__name__
 
     @property
@@ -128,7 +128,7 @@ class SolverInfo:
 
     @property
     def origin(self) -> str:
-        """Whose it is."""
+        """The package that it comes from."""
         return "diffrax" if self.cls.__module__.partition(".")[0] == "diffrax" else "simkit"
 
     @property

@@ -13,7 +13,7 @@ from simkit_solvers.numerics.scalar import Scalar
 
 
 class Switched(eqx.Module):
-    """One of several solvers, each path its own, chosen inside the compiled program.
+    """One of several solvers, chosen for each path inside the compiled program.
 
     `which` is an integer or a boolean scalar, the position in `solvers`: a number that is traced, so that
     another one compiles nothing, and that `vmap` may map over paths. Or it is a function of `(problem, y)`

@@ -1,4 +1,4 @@
-"""Where XLA's CPU compiler would mix, repeat or reduce what a loop computes, and how it is kept from that."""
+"""Helpers that keep XLA's CPU compiler from mixing, repeating or reducing what a loop computes."""
 
 from collections.abc import Callable
 from typing import Any

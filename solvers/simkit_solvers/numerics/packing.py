@@ -12,7 +12,7 @@ FLOATS = {4: jnp.dtype(jnp.float32), 8: jnp.dtype(jnp.float64)}  # by their byte
 
 
 def packing(example: PyTree, as_bits: bool = False) -> tuple[Callable, Callable]:
-    """How what a loop carries is laid out, and back: real scalars of one dtype in pairs, as complex numbers.
+    """Functions that pack what a loop carries and unpack it: pairs of real scalars become complex numbers.
 
     XLA's CPU compiler makes one kernel of each array that a loop body gives, and computes again in each what
     they share, the noise above all; a pair in one complex array is one kernel. With `as_bits` scalars of any

@@ -18,7 +18,7 @@ def is_real(x: Any) -> bool:
 
 
 def in_precision(tree: PyTree, dtype: DTypeLike) -> Any:
-    """A tree with its real numbers as arrays of one type."""
+    """A tree with its real numbers as arrays of the type `dtype`."""
     return jax.tree.map(lambda x: jnp.asarray(x, dtype) if is_real(x) else x, tree)
 
 

@@ -29,7 +29,7 @@ class Static:
 
 
 def _as_key(leaf) -> Hashable:
-    """A leaf so that equal ones do the same: 1, 1.0 and True differ, and an array is its bytes."""
+    """A key that is equal for leaves that do the same: 1, 1.0 and True differ, an array is its bytes."""
     if isinstance(leaf, np.ndarray | jax.Array):
         array = np.asarray(leaf)
         return type(leaf), array.dtype.str, array.shape, array.tobytes()
@@ -69,7 +69,7 @@ class _Once:
     known: dict[Hashable, tuple]  # by operation: what it gives, and its arguments, which keep their ids
 
     def values(self, jaxpr: Jaxpr, consts: Sequence, given: Sequence) -> list:
-        """What the outputs are of given values."""
+        """The outputs for given inputs."""
         env = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *given), strict=True))
 
         def read(atom):

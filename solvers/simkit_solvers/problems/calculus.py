@@ -10,7 +10,7 @@ from simkit_solvers.problems.terms import as_arrays
 
 
 class Converted(AbstractSDE):
-    r"""The same process in the other calculus: the drift takes up half of the noise's own change.
+    r"""The same process in the other calculus: the drift changes by half of the noise's own change.
 
     $$f_\text{Stratonovich} = f_\text{Itô} - \tfrac12 \sum_k (g_k\cdot\nabla) g_k,$$
 
@@ -50,7 +50,7 @@ class Converted(AbstractSDE):
 
 
 def in_calculus(problem: AbstractSDE, calculus: Calculus) -> AbstractSDE:
-    """The problem as it reads in a calculus; itself where both readings agree.
+    """The problem in a calculus; the problem itself where both calculi agree.
 
     Raises `ValueError` for a word that is neither `ito`, `stratonovich` nor `any`, for a model that jumps,
     and for one whose noise is not smooth: the drift's new part need not vanish where the noise does, and

@@ -21,7 +21,7 @@ ROW, NODE = -2, -1  # what a stop is, if it is not an event
 
 
 class UnknownTimesError(ValueError):
-    """The times of an event, or of the steps that meet it, are traced, and have no place among the steps."""
+    """The times of an event or of the grid are traced, so that their place among the steps is unknown."""
 
 
 class AbstractChange(eqx.Module):
@@ -89,7 +89,7 @@ class Schedule(eqx.Module):
 
     @property
     def functions(self) -> tuple[AbstractTimeFunction, ...]:
-        """What changes with time."""
+        """The parameters and quantities that change with time."""
         every = (*self.parameters.values(), *self.quantities.values())
         return tuple(each for each in every if isinstance(each, AbstractTimeFunction))
 
@@ -99,12 +99,12 @@ class Schedule(eqx.Module):
         return [nodes for each in self.functions for nodes in each.nodes]
 
     def within(self, t0: Scalar, t1: Scalar) -> "Schedule":
-        """The same from `t0` to `t1`."""
+        """The schedule from `t0` to `t1`."""
 
         return self._with_each(lambda function: function.within(t0, t1))
 
     def prepared(self) -> "Schedule":
-        """The same with all computed that does not depend on time."""
+        """The same, with everything that does not depend on time computed once."""
         return self._with_each(lambda function: function.prepared())
 
     def _with_each(self, change: Callable[[AbstractTimeFunction], Any]) -> "Schedule":
@@ -138,7 +138,7 @@ class Stops(NamedTuple):
 
 
 def stops_of(schedule: Schedule, start: Scalar, times: Float[Array, " times"]) -> Stops:
-    """The stops of a run from `start`, of which the times since then are saved that are given."""
+    """The stops of a run from `start`, of which the given times since then are saved."""
     dtype, span = times.dtype, times[-1]
     nodes = [jnp.clip(jnp.asarray(nodes, dtype) - start, 0.0, span) for nodes in schedule.nodes]
     stops, kinds = [*nodes], [np.full(len(each), NODE) for each in nodes]
@@ -148,7 +148,7 @@ def stops_of(schedule: Schedule, start: Scalar, times: Float[Array, " times"]) -
     tolerance = 16 * jnp.finfo(dtype).eps * (jnp.abs(start) + span)
 
     def snapped(t):
-        """The saved time that one is, but for rounding."""
+        """The saved time to which `t` is equal up to rounding, else `t`."""
         near = jnp.searchsorted(times, t - tolerance)
         row = times[jnp.clip(near, 0, len(times) - 1)]
         return jnp.where(jnp.abs(t - row) <= tolerance, row, t)

@@ -38,7 +38,7 @@ class AbstractTimeFunction(eqx.Module):
 
     @abc.abstractmethod
     def prepared(self) -> "AbstractTimeFunction":
-        """The same with all computed that does not depend on time: for a loop over many times."""
+        """The same, with everything that does not depend on time computed once, for loops over many times."""
 
 
 class Curve(AbstractTimeFunction):
@@ -178,7 +178,7 @@ def _monotone_slopes(h, slope):
 
 
 def _end_slope(h, h_next, here, following):
-    """That of the parabola through three points, kept from overshooting."""
+    """The slope of the parabola through three points at its end, limited so that it does not overshoot."""
     slope = ((2 * h + h_next) * here - h * following) / (h + h_next)
     slope = jnp.where(slope * here <= 0, 0.0, slope)
     too_steep = (here * following < 0) & (jnp.abs(slope) > 3 * jnp.abs(here))

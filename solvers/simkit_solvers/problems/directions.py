@@ -34,7 +34,7 @@ from simkit_solvers.numerics.scalar import Scalar
 
 
 class Direction(NamedTuple):
-    """The derivatives of what a run is given with respect to one parameter; None where there is none.
+    """The derivatives of the arguments of a run with respect to one parameter; None for zero.
 
     Trees like problem, observer and initial state, and the derivatives of the grid's `t0` and `dt`. That of a
     problem is, say, one of the same class with 1 in place of the parameter and 0 for the others.
@@ -49,7 +49,7 @@ class Direction(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Release:
-    """When derivatives are released: all by each `every`-th step, one of n steps that are left one n-th.
+    """When derivatives are released: all by each `every`-th step, 1/n of the rest where n steps are left.
 
     A direction that moves neither the initial state nor the noise is released step by step: its score has the
     same variance for short steps as for long ones.
@@ -59,7 +59,7 @@ class Release:
 
 
 def interval(every: int) -> Any:
-    """A number of steps as an array, so that steps are traced once for all; 1 as it is, which is simpler."""
+    """A number of steps as an array, so that all share one trace; 1 stays a number, which is simpler."""
     return 1 if every == 1 else jnp.uint32(every)
 
 
@@ -115,7 +115,7 @@ def released(
     driven: tuple[int, ...],
     weighed: bool = True,
 ) -> tuple[Any, jax.Array]:
-    """The derivative of a step's end after a fraction of it is released, and what that adds to the weight.
+    """The derivative of a step's end after a fraction of it is released, and what this adds to the weight.
 
     `advance` gives the state at the end of the step for its normals, `along` its derivative D for them;
     `driven` are the positions of the variables that the normals reach, no more than there are normals. Where

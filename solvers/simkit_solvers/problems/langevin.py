@@ -1,4 +1,4 @@
-"""Langevin problems, for the solvers made for nothing else and the averages that they sample."""
+"""Langevin problems, for which there are solvers of their own."""
 
 import abc
 

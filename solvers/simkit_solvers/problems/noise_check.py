@@ -1,4 +1,4 @@
-"""Whether a model's noise is what it says: a sum of increments, of the kind that it names."""
+"""Whether a model's noise is linear in the increments, and of the kind that the model names."""
 
 import math
 
@@ -119,7 +119,7 @@ def _seen(model: AbstractSDE, y0, zero) -> tuple[list[frozenset[str]], bool]:
 
 
 def _kind_of(operation: str, kinds: list[int]) -> int:
-    """What the result of an operation is in the increments, given what its operands are."""
+    """How the result of an operation depends on the increments, given how its operands do."""
     if operation in UNCHANGED:
         return kinds[0]
     if operation == "mul":
@@ -135,7 +135,7 @@ def _kind_of(operation: str, kinds: list[int]) -> int:
 
 
 def _points(y0):
-    """Times and states."""
+    """Times and states at which the noise is computed."""
     for shift in SHIFTS:
         yield abs(shift), type(y0)(*(jnp.asarray(x, float) + shift * (1 + i) for i, x in enumerate(y0)))
 

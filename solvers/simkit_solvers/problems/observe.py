@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, PyTree
 
 
 class AbstractObserver(eqx.Module):
-    """Accumulators that ride along one path and the values kept at each saved row.
+    """What accumulates along one path, and the values kept at each saved row.
 
     Everything is a scalar per path; `vmap` makes vectors of them. `problem` is passed in rather than held, so
     that a derivative with respect to a parameter reaches dynamics and observables alike.
@@ -26,7 +26,7 @@ class AbstractObserver(eqx.Module):
 
     @property
     def stops(self) -> tuple[float, ...] | None:
-        """Times that it needs on paths without common steps in addition to the saved ones, as fractions.
+        """Fractions of the run at which it has to see paths without common steps, in addition to saved times.
 
         `None` if it needs nothing of a path between its rows. Otherwise such a loop calls `update` and
         `changed` as a path goes on, with the number of stops before that time as `k`.
@@ -38,7 +38,7 @@ class AbstractObserver(eqx.Module):
         return ()
 
     def held(self, problem: Any, acc: PyTree, which: int, t: Any, y: PyTree) -> Any:
-        """The accumulators once condition number `which` holds, at `t` in `y`, which are a rounding off."""
+        """The accumulators when condition number `which` first holds, at `t` in `y`, both up to rounding."""
         return acc
 
     def driven(self, acc: PyTree, k: jax.Array, draw: Any) -> Any:
@@ -49,7 +49,7 @@ class AbstractObserver(eqx.Module):
         return acc
 
     def jumped(self, acc: PyTree, k: jax.Array, marks: Any) -> Any:
-        """The accumulators once the jumps of the step that begins at step `k` are known, by their marks' sum.
+        """The accumulators once the sum of the marks of the step that begins at step `k` is known.
 
         Called as `driven` is, before `update`.
         """

@@ -1,4 +1,4 @@
-"""A problem seen from a state: what a solver integrates is the difference from there."""
+"""A problem seen from a state: a solver integrates the difference from it."""
 
 import functools
 from typing import Any, NamedTuple
@@ -86,7 +86,7 @@ def seen_from(problem: AbstractODE, origin) -> AbstractODE:
 
 
 def scale_of(problem: AbstractODE, y: PyTree) -> PyTree:
-    """A state of the size of what is solved: `y` itself, or the origin from which it is seen."""
+    """A state of typical size: `y` itself, or the origin where `y` is a difference from it."""
     return problem.origin if isinstance(problem, SeenFrom) else y
 
 

@@ -52,7 +52,7 @@ class AbstractNoise(eqx.Module):
     @property
     @abc.abstractmethod
     def refinement(self) -> int:
-        """How many draws of the generator make one of its own, by which the loop sizes its blocks."""
+        """How many draws of the generator make one of its own; the loop sizes its blocks by this."""
 
     @abc.abstractmethod
     def group(self, components: int) -> int:
@@ -227,7 +227,7 @@ class HalvedNoise(AbstractNoise):
 
 
 def on_sums(noise: AbstractNoise, factor: int) -> AbstractNoise:
-    """The noise whose own draws, from which others may be made, are sums of `factor` finer ones each."""
+    """The noise with each of its own draws replaced by the sum of `factor` finer ones."""
     if isinstance(noise, CoarsenedNoise):
         return CoarsenedNoise(on_sums(noise.fine, factor), noise.factor)
     if isinstance(noise, HalvedNoise):

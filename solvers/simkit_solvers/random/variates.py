@@ -83,7 +83,7 @@ def _poisson_hat(mean) -> _Hat:
 
 
 def _binomial_hat(n, p) -> _Hat:
-    """That of the ratio to the largest probability, for p up to 1/2."""
+    """The same for a binomial variate, relative to the largest probability, for p up to 1/2."""
     spread = jnp.sqrt(n * p * (1.0 - p))
     b = 1.15 + 2.53 * spread
     a = -0.0873 + 0.0248 * b + 0.01 * p
@@ -91,7 +91,7 @@ def _binomial_hat(n, p) -> _Hat:
 
 
 def _counts(hat: _Hat, log_density: Callable) -> Callable:
-    """Trials of whole numbers, rejected from a transformed uniform."""
+    """Trials of whole numbers, by rejection from a transformed uniform."""
     a, b, centre, scale, inner = hat
 
     def tried(pair):

@@ -120,7 +120,7 @@ def _solve(place, fn, watched, y0, args, steps, max_steps, throw, derivative_sol
 
 
 def _successful(place: str, solution: optx.Solution) -> optx.Solution:
-    """The solution; an error where it is none, raised at once or by the compiled program that this is in."""
+    """The solution, or an error if it failed, raised at once or by the compiled program around this."""
     failed = solution.result != optx.RESULTS.successful
     if isinstance(failed, Tracer):
         return solution.result.error_if(solution, failed)

@@ -1,4 +1,4 @@
-"""Iterations that say when they diverge."""
+"""Iterations that stop when they diverge."""
 
 import abc
 from typing import Any

@@ -41,7 +41,7 @@ class JumpNoise(eqx.Module):
 
 
 class Proposal(NamedTuple):
-    """What comes next: after the time `tau` the counts change by `change`, unless it is not `accepted`.
+    """What comes next: after the time `tau` the counts change by `change`, if it is `accepted`.
 
     `fired` counts the events of each reaction in it, `inside` those of them that may lie anywhere in a leap.
     It is `sound` if no count leaves 0 … `LARGEST_COUNT`. `state` is the method's own after it, `status` one
@@ -112,7 +112,7 @@ class AbstractJumpMethod(eqx.Module):
 
     @abc.abstractmethod
     def interrupted(self, jumps: Jumps, y: PyTree, state: PyTree, after: jax.Array) -> Any:
-        """What it carries on where, `after` a time in which nothing happened, counts or rates change.
+        """What it carries after an interruption, `after` a time in which nothing happened.
 
         `jumps` and `y` are those of before. The next proposal has another index.
         """

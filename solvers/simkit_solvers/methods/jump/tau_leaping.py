@@ -33,7 +33,7 @@ MOST_EVENTS = {4: 4e6, 8: 1e9}  # of a reaction in a leap, by the bytes of a num
 
 
 class _Refusals(NamedTuple):
-    """How many leaps were refused since the last one that was not, each half as long, and in all."""
+    """How many leaps were refused in a row, each half as long as the last, and in total."""
 
     in_a_row: jax.Array
     total: jax.Array
@@ -53,7 +53,7 @@ class Planned(NamedTuple):
 
 
 class _Sampled(NamedTuple):
-    """Which leap was sampled inside last, up to which part of it, and how much had fired by then."""
+    """The leap that was last sampled inside, up to which part of it, and what had fired by then."""
 
     index: jax.Array
     part: jax.Array
@@ -142,7 +142,7 @@ class TauLeaping(AbstractJumpMethod):
         return Proposal(tau, change, tuple(fired), tuple(leapt), accepted, whole, refusals, status)
 
     def planned(self, jumps: Jumps, y, refused) -> Planned:
-        """The next leap from `y`, `refused` so many times in a row."""
+        """The next leap from `y`, after so many refusals in a row."""
         a = jumps.propensities(y)
         critical = self._critical(jumps, y, a)
         leap = self._leap(jumps, y, a, critical)

@@ -1,1 +1,1 @@
-"""Solvers of ordinary equations that diffrax has not."""
+"""Solvers of ordinary equations that diffrax does not have."""

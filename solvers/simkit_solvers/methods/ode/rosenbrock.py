@@ -140,7 +140,7 @@ def _sum(weights, trees, start=None):
 
 
 def _stages_written_out(tableau: RosenbrockTableau, change, t0, h, y0, f0, drift) -> list:
-    """The stages of a few scalars: one kernel under `vmap` for each, but a long text for many scalars."""
+    """The stages of a few scalars: one kernel each under `vmap`, but a long program for many scalars."""
     factors = _barrier(factorise(_scalar_rows(lambda y: change(t0, y), y0, tableau.gamma)))
     u: list[Any] = []
     for alpha, gamma, a, c in zip(tableau.alpha, tableau.gammas, tableau.a, tableau.c, strict=True):
@@ -152,7 +152,7 @@ def _stages_written_out(tableau: RosenbrockTableau, change, t0, h, y0, f0, drift
 
 
 def _stages_in_a_loop(tableau: RosenbrockTableau, change, t0, h, y0, f0, drift):
-    """The stages of a vector, (stages, n): one text for all, which is quick to compile."""
+    """The stages of a vector, (stages, n): one program for all, which is quick to compile."""
     n, count, dtype = y0.size, len(tableau.m), y0.dtype
     solved = _solver(lambda y: change(t0, y), y0, tableau.gamma)
 
