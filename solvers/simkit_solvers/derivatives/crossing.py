@@ -82,7 +82,7 @@ def crossing(
     return Crossing(time, state, crossed)
 
 
-def _first_time(problem, solver, y0, grid: AdaptiveGrid, condition, upwards) -> tuple[Any, jax.Array]:
+def _first_time(problem, solver, y0, grid, condition, upwards) -> tuple[Any, jax.Array]:
     """The time since t0 at which the condition passes zero, else the end, and whether it does.
 
     It has no derivatives.

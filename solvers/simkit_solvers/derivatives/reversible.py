@@ -157,7 +157,8 @@ def end_state(
         )
     check_solver(solver, problem)
     method = method_of(problem, solver, y0, grid, noise, undone=True)
-    numbers = in_precision(_Numbers(eqx.filter(problem, is_real), grid.t0, grid.dt), method.dtype)
+    t0, dt = jnp.asarray(grid.t0, method.dtype), jnp.asarray(grid.dt, method.dtype)
+    numbers = _Numbers(in_precision(eqx.filter(problem, is_real), method.dtype), t0, dt)
     words, driver = eqx.partition(noise if method.components else None, eqx.is_array)
     driver = driver if method.components else None
     steps = _Steps(method, eqx.filter(problem, is_real, inverse=True), driver, grid.steps)

@@ -155,8 +155,11 @@ def stepper_for(solver: diffrax.AbstractSolver | Switched) -> AbstractStepper:
     if isinstance(solver, Switched):
         return SwitchedStep(tuple(stepper_for(each) for each in solver.solvers), solver)
     check_runs(solver)
-    if (other := facts_of(solver).steps_as) is not None:
-        solver = other()
+    other = facts_of(solver).steps_as
+    return _stepper(solver if other is None else other())
+
+
+def _stepper(solver: diffrax.AbstractSolver) -> AbstractStepper:
     if isinstance(solver, diffrax.AbstractERK):
         return ExplicitRungeKutta(solver.tableau)
     areas = _areas(solver)

@@ -23,7 +23,17 @@ LANGEVIN_TERMS = diffrax.MultiTerm[
 ]
 
 
-class DriftTerm(diffrax.AbstractTerm):
+class AbstractTimeTerm(diffrax.AbstractTerm):
+    """Rates of change over time."""
+
+    def contr(self, t0, t1, **kwargs):
+        return t1 - t0
+
+    def prod(self, vf, control):
+        return jax.tree.map(lambda f: f * control, vf)
+
+
+class DriftTerm(AbstractTimeTerm):
     """$f(start + t, y)\\,dt$."""
 
     problem: AbstractODE
@@ -31,12 +41,6 @@ class DriftTerm(diffrax.AbstractTerm):
 
     def vf(self, t: Any, y: PyTree, args: PyTree) -> PyTree:
         return as_arrays(self.problem.drift(self.start + t, y), y)
-
-    def contr(self, t0, t1, **kwargs):
-        return t1 - t0
-
-    def prod(self, vf, control):
-        return jax.tree.map(lambda f: f * control, vf)
 
 
 class NoiseTerm(diffrax.AbstractTerm):
@@ -71,14 +75,11 @@ class NoiseTerm(diffrax.AbstractTerm):
         return self.problem.noise(self.start + t, y, control)
 
 
-class ZeroTerm(diffrax.AbstractTerm):
+class ZeroTerm(AbstractTimeTerm):
     """The vanishing explicit part of an implicit–explicit method that treats the whole problem implicitly."""
 
     def vf(self, t: Any, y: PyTree, args: PyTree) -> PyTree:
         return jax.tree.map(jnp.zeros_like, y)
-
-    def contr(self, t0, t1, **kwargs):
-        return t1 - t0
 
     def prod(self, vf, control):
         return vf
@@ -90,7 +91,7 @@ def ordinary_terms(solver: diffrax.AbstractSolver, drift: DriftTerm) -> diffrax.
     return diffrax.MultiTerm(ZeroTerm(), drift) if solver.term_structure == two else drift
 
 
-class HalfTerm(diffrax.AbstractTerm):
+class HalfTerm(AbstractTimeTerm):
     """One half of a separable problem: the derivatives of one half of the variables from the other half.
 
     Splitting methods hand over the half that the derivatives depend on. `own`, the half that changes, has no
@@ -108,12 +109,6 @@ class HalfTerm(diffrax.AbstractTerm):
         half = len(rates) // 2
         return tuple(rates[:half] if self.first else rates[half:])
 
-    def contr(self, t0, t1, **kwargs):
-        return t1 - t0
-
-    def prod(self, vf, control):
-        return jax.tree.map(lambda f: f * control, vf)
-
 
 class StepPath(diffrax.AbstractBrownianPath):
     """A Brownian path of one step only, for terms that take a path."""
@@ -121,13 +116,8 @@ class StepPath(diffrax.AbstractBrownianPath):
     increment: diffrax.AbstractBrownianIncrement
     levy_area: type[diffrax.AbstractBrownianIncrement] = eqx.field(static=True)
 
-    @property
-    def t0(self):
-        return -math.inf
-
-    @property
-    def t1(self):
-        return math.inf
+    t0 = -math.inf
+    t1 = math.inf
 
     def evaluate(self, t0, t1=None, left=True, use_levy=False):
         return self.increment if use_levy else self.increment.W

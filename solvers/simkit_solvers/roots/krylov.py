@@ -8,6 +8,8 @@ import jax.numpy as jnp
 import lineax as lx
 import optimistix as optx
 
+from simkit_solvers.numerics.delegated import delegated
+
 
 class ScaledGMRES(lx.AbstractLinearSolver):
     """lineax's GMRES on the right-hand side divided by its size.
@@ -21,26 +23,21 @@ class ScaledGMRES(lx.AbstractLinearSolver):
     restart: int = eqx.field(static=True, default=20)
     max_steps: int | None = eqx.field(static=True, default=None)
 
-    def _gmres(self):
+    init = delegated("gmres")
+    transpose = delegated("gmres")
+    conj = delegated("gmres")
+    assume_full_rank = delegated("gmres")
+
+    @property
+    def gmres(self) -> lx.GMRES:
+        """lineax's own, with these tolerances."""
         return lx.GMRES(
             rtol=self.tolerance, atol=self.tolerance, restart=self.restart, max_steps=self.max_steps
         )
-
-    def init(self, operator, options):
-        return self._gmres().init(operator, options)
 
     def compute(self, state, vector, options):
         size = optx.max_norm(vector)
         size = jnp.where(size > 0, size, jnp.ones_like(size))
         scaled = jax.tree.map(lambda x: x / size.astype(x.dtype), vector)
-        solution, result, stats = self._gmres().compute(state, scaled, options)
+        solution, result, stats = self.gmres.compute(state, scaled, options)
         return jax.tree.map(lambda x: x * size.astype(x.dtype), solution), result, stats
-
-    def transpose(self, state, options):
-        return self._gmres().transpose(state, options)
-
-    def conj(self, state, options):
-        return self._gmres().conj(state, options)
-
-    def assume_full_rank(self):
-        return True
