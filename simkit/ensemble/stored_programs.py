@@ -5,8 +5,8 @@ most of the time to a first table. Here a program is known by what it is made of
 simkit, by versions and settings: nothing that decides what it computes is missing. What cannot be told is not
 stored.
 
-Devices other than processors cannot be tested here and use jax's cache. The two are never used together: what jax
-has read from its cache and serializes again lacks functions, and fails where it is called.
+Devices other than processors use jax's cache. The two are never used together: what jax has read from its
+cache and serializes again lacks functions, and fails where it is called.
 """
 
 import contextlib
