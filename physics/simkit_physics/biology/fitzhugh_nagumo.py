@@ -29,6 +29,5 @@ class FitzHughNagumo(AbstractODE):
 
     def drift(self, t, y):
         return FitzHughNagumoState(
-            v=y.v - y.v * y.v * y.v / 3 - y.w + self.I,
-            w=self.epsilon * (y.v + self.a - self.b * y.w),
+            v=y.v - y.v * y.v * y.v / 3 - y.w + self.I, w=self.epsilon * (y.v + self.a - self.b * y.w)
         )

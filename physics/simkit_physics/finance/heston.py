@@ -69,18 +69,14 @@ class Heston(AbstractSDE, AbstractExactMoments, AbstractSquareRootVariance):
     def noise(self, t, y, dW):
         root = sqrt_positive(y.v)
         across = sqrt_positive(1 - self.rho * self.rho)
-        return HestonState(
-            S=root * y.S * dW.W1,
-            v=self.xi * root * (self.rho * dW.W1 + across * dW.W2),
-        )
+        return HestonState(S=root * y.S * dW.W1, v=self.xi * root * (self.rho * dW.W1 + across * dW.W2))
 
     def square_root(self, t):
         return SquareRootCoefficients(self.kappa, self.theta, self.xi, self.rho, self.mu)
 
     def exact_mean(self, t, y0):
         return HestonState(
-            S=y0.S * jnp.exp(self.mu * t),
-            v=y0.v - (y0.v - self.theta) * -jnp.expm1(-self.kappa * t),
+            S=y0.S * jnp.exp(self.mu * t), v=y0.v - (y0.v - self.theta) * -jnp.expm1(-self.kappa * t)
         )
 
     def exact_variance(self, t, y0):

@@ -100,11 +100,9 @@ class Kuramoto(AbstractKuramoto):
     doi:10.1007/BFb0013365; Acebrón et al. (2005), The Kuramoto model, doi:10.1103/RevModPhys.77.137.
     """
 
-    example: ClassVar[dict[str, float]] = {
-        "K": 3.0,
-        "gamma": 0.5,
-        "D": 0.1,
-    } | dict.fromkeys(numbered("omega", range(1, 9)), 0.0)
+    example: ClassVar[dict[str, float]] = {"K": 3.0, "gamma": 0.5, "D": 0.1} | dict.fromkeys(
+        numbered("omega", range(1, 9)), 0.0
+    )
     example_initial: ClassVar[dict[str, float]] = dict(
         zip(numbered("theta", range(1, 9)), (0.0, 0.8, 1.6, 2.4, 3.2, 4.0, 4.8, 5.6), strict=True)
     )

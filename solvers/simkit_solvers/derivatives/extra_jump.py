@@ -13,14 +13,13 @@ doi:10.1007/s10957-007-9297-7.
 
 from typing import Any, NamedTuple
 
-import diffrax
 import jax
 import jax.numpy as jnp
 from jaxtyping import PyTree
 
 from simkit_solvers.grids.grid import Grid
 from simkit_solvers.loops.integrate import integrate
-from simkit_solvers.methods.switched import Switched
+from simkit_solvers.methods.switched import Solver
 from simkit_solvers.numerics.scalar import Scalar
 from simkit_solvers.numerics.tangents import along, as_tangent
 from simkit_solvers.problems.calendar import Schedule
@@ -90,7 +89,7 @@ class _Place(NamedTuple):
 
 def extra_jump(
     problem: AbstractJumpDiffusion,
-    solver: diffrax.AbstractSolver | Switched,
+    solver: Solver,
     y0: PyTree,
     grid: Grid,
     noise: AbstractNoise,

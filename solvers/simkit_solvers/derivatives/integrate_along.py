@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -18,7 +17,7 @@ from simkit_solvers.loops.blocks import method_of, strong
 from simkit_solvers.loops.integrate import integrate_run
 from simkit_solvers.loops.path_run import path_run
 from simkit_solvers.loops.reverse_pass import REVERSE_BYTES
-from simkit_solvers.methods.switched import Switched
+from simkit_solvers.methods.switched import Solver
 from simkit_solvers.problems.directions import Along, Direction, Release
 from simkit_solvers.problems.observe import AbstractObserver
 from simkit_solvers.problems.problem import AbstractODE
@@ -28,7 +27,7 @@ from simkit_solvers.random.noise import AbstractNoise
 
 def integrate_along(
     problem: AbstractODE,
-    solver: diffrax.AbstractSolver | Switched,
+    solver: Solver,
     y0: PyTree,
     grid: Grid,
     noise: AbstractNoise | None,
@@ -55,7 +54,7 @@ def integrate_along(
 
 def integrate_along_twice(
     problem: AbstractODE,
-    solver: diffrax.AbstractSolver | Switched,
+    solver: Solver,
     y0: PyTree,
     grid: Grid,
     noise: AbstractNoise | None,
@@ -88,7 +87,7 @@ def integrate_along_twice(
 
 def check_released(
     problem: AbstractODE,
-    solver: diffrax.AbstractSolver | Switched,
+    solver: Solver,
     y0: PyTree,
     grid: Grid,
     noise: AbstractNoise | None,

@@ -212,12 +212,7 @@ class MovingRun(AbstractMovingRun):
                     raise NoDensityError(f"jumps or events of {name} depend on it, which no noise drives")
 
     def stepped(
-        self,
-        carried: Moving,
-        k: jax.Array,
-        draw: Draw,
-        words: JumpWords | None,
-        weighed: bool = True,
+        self, carried: Moving, k: jax.Array, draw: Draw, words: JumpWords | None, weighed: bool = True
     ) -> Moving:
         """As of any such run; `weighed` is whether weights are wanted."""
         y, state, acc = carried.carry

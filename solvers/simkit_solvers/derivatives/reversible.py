@@ -11,7 +11,6 @@ doi:10.48550/arXiv.2105.13493.
 
 from typing import Any, NamedTuple
 
-import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -21,7 +20,7 @@ from simkit_solvers.grids.grid import Grid
 from simkit_solvers.loops.blocks import Method, method_of
 from simkit_solvers.methods.registry import facts_of
 from simkit_solvers.methods.solver_check import check_solver
-from simkit_solvers.methods.switched import Switched
+from simkit_solvers.methods.switched import Solver, Switched
 from simkit_solvers.numerics.tangents import in_precision, is_real
 from simkit_solvers.problems.hamiltonian import AbstractHamiltonian
 from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
@@ -32,7 +31,7 @@ from simkit_solvers.random.draws import Draw
 from simkit_solvers.random.noise import AbstractNoise
 
 
-def goes_back(problem: AbstractODE, solver: diffrax.AbstractSolver | Switched) -> bool:
+def goes_back(problem: AbstractODE, solver: Solver) -> bool:
     """Whether a step of the solver on such a problem is undone by one with $-h$."""
     if schedule_of(problem) is not None or isinstance(problem, AbstractJumpDiffusion):
         return False
@@ -132,11 +131,7 @@ class _Steps(NamedTuple):
 
 
 def end_state(
-    problem: AbstractODE,
-    solver: diffrax.AbstractSolver | Switched,
-    y0: PyTree,
-    grid: Grid,
-    noise: AbstractNoise | None = None,
+    problem: AbstractODE, solver: Solver, y0: PyTree, grid: Grid, noise: AbstractNoise | None = None
 ) -> PyTree:
     r"""The state at the end of `grid` from `y0`; reverse mode takes the same memory for any number of steps.
 

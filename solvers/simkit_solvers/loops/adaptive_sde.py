@@ -14,7 +14,6 @@ adaptive approximations for stochastic differential equations, doi:10.48550/arXi
 import functools
 from typing import Any, NamedTuple
 
-import diffrax
 import equinox as eqx
 import equinox.internal as eqxi
 import jax
@@ -29,7 +28,7 @@ from simkit_solvers.loops.step import stepper_for
 from simkit_solvers.loops.stepper import AbstractStepper
 from simkit_solvers.loops.tree_intervals import Interval
 from simkit_solvers.methods.solver_check import check_adaptive_sde
-from simkit_solvers.methods.switched import Switched
+from simkit_solvers.methods.switched import Solver
 from simkit_solvers.numerics.scopes import STEPS
 from simkit_solvers.numerics.tangents import differentiable, in_precision
 from simkit_solvers.numerics.tree_where import tree_where
@@ -83,7 +82,7 @@ class _Run(NamedTuple):
 
 def integrate_adaptive_sde(
     problem: AbstractSDE,
-    solver: diffrax.AbstractSolver | Switched,
+    solver: Solver,
     y0: PyTree,
     grid: AdaptiveGrid,
     tree: BrownianTree,

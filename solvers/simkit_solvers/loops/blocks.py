@@ -2,7 +2,6 @@
 
 from typing import Any, NamedTuple
 
-import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -12,7 +11,7 @@ from simkit_solvers.grids.grid import PERIOD, Grid, TracedGrid
 from simkit_solvers.loops.compensated import AbstractCompensatedStep, check_float32, compensated
 from simkit_solvers.loops.step import stepper_for
 from simkit_solvers.loops.stepper import AbstractStepper
-from simkit_solvers.methods.switched import Switched
+from simkit_solvers.methods.switched import Solver
 from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
 from simkit_solvers.problems.problem import AbstractODE, AbstractSDE
 from simkit_solvers.random.draws import Draw
@@ -52,7 +51,7 @@ class Method(NamedTuple):
 
 def method_of(
     problem: AbstractODE,
-    solver: diffrax.AbstractSolver | Switched,
+    solver: Solver,
     y0: PyTree,
     grid: Grid | TracedGrid,
     noise: AbstractNoise | None,

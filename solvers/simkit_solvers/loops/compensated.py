@@ -13,7 +13,6 @@ Reference: Kahan (1965), Pracniques: further remarks on reducing truncation erro
 import abc
 from typing import Any
 
-import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -24,7 +23,7 @@ from simkit_solvers.grids.grid import LONG
 from simkit_solvers.loops.step import DiffraxStep, SwitchedStep
 from simkit_solvers.loops.stepper import AbstractStepper
 from simkit_solvers.methods.registry import facts_of
-from simkit_solvers.methods.switched import Switched
+from simkit_solvers.methods.switched import Solver, Switched
 from simkit_solvers.numerics.delegated import delegated
 from simkit_solvers.problems.origin import LangevinFrom, seen_from
 from simkit_solvers.problems.problem import halves
@@ -106,21 +105,21 @@ class CompensatedLangevinStep(AbstractCompensatedStep):
         return type(y)(*moved, *(v + slowed * x for v, x in zip(kicked, p, strict=True))), own
 
 
-def can_compensate(solver: diffrax.AbstractSolver | Switched) -> bool:
+def can_compensate(solver: Solver) -> bool:
     """Whether the sums of its steps can be compensated."""
     return all(facts_of(each).compensable for each in _each(solver))
 
 
-def _each(solver: diffrax.AbstractSolver | Switched) -> tuple:
+def _each(solver: Solver) -> tuple:
     return solver.solvers if isinstance(solver, Switched) else (solver,)
 
 
-def loses_float32(solver: diffrax.AbstractSolver | Switched, dtype: DTypeLike, steps: int) -> bool:
+def loses_float32(solver: Solver, dtype: DTypeLike, steps: int) -> bool:
     """Whether float32 loses the state over so many steps."""
     return steps > LONG and jnp.dtype(dtype) == jnp.float32 and not can_compensate(solver)
 
 
-def check_float32(solver: diffrax.AbstractSolver | Switched) -> None:
+def check_float32(solver: Solver) -> None:
     """Raise `ValueError` for a solver that loses the state where float32 takes more than `LONG` steps."""
     if not can_compensate(solver):
         names = " and ".join(type(x).__name__ for x in _each(solver) if not can_compensate(x))

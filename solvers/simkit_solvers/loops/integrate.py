@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -25,7 +24,7 @@ from simkit_solvers.loops.checkpoints import Nesting, nested_scan, nesting
 from simkit_solvers.loops.compensated import AbstractCompensatedStep
 from simkit_solvers.loops.path_run import AbstractRun, PathRun, path_run, row_once, stepped_once
 from simkit_solvers.loops.reverse_pass import REVERSE_BYTES
-from simkit_solvers.methods.switched import Switched
+from simkit_solvers.methods.switched import Solver
 from simkit_solvers.numerics.kernels import by_itself, floats_by_themselves, own_number, zeros
 from simkit_solvers.numerics.packing import Paired, packing
 from simkit_solvers.numerics.scopes import STEPS
@@ -40,7 +39,7 @@ NO_STEP = 2**32 - 1
 
 def integrate(
     problem: AbstractODE,
-    solver: diffrax.AbstractSolver | Switched,
+    solver: Solver,
     y0: PyTree,
     grid: Grid | TracedGrid,
     noise: AbstractNoise | None,
@@ -68,7 +67,7 @@ def integrate(
 
 def integrate_run(
     problem: AbstractODE,
-    solver: diffrax.AbstractSolver | Switched,
+    solver: Solver,
     y0: PyTree,
     grid: Grid | TracedGrid,
     noise: AbstractNoise | None,

@@ -27,6 +27,7 @@ from simkit_solvers.methods.jump.jump_method import (
     AbstractJumpMethod,
     JumpNoise,
     Jumps,
+    Underway,
     check_rates,
 )
 from simkit_solvers.numerics.packing import packing
@@ -183,8 +184,8 @@ class _JumpLoop(NamedTuple):
                 self.pack(path),
             )
         )
-        index = path.index(self.method)
-        y, sampled = self.method.counts_at(jumps, path.y, path.ahead, index, path.elapsed, time, sampled)
+        underway = Underway(path.y, path.ahead, path.index(self.method), path.elapsed)
+        y, sampled = self.method.counts_at(jumps, underway, time, sampled)
         if jumps.observer is not None:
             path = path._replace(watched=shown(jumps, path.watched, time, y))
         return (path, sampled), (y, path.scores_at(jumps, time), path.accumulators())

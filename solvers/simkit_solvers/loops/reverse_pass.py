@@ -2,7 +2,6 @@
 
 from typing import NamedTuple
 
-import diffrax
 import equinox as eqx
 import jax
 from jaxtyping import PyTree
@@ -11,7 +10,7 @@ from simkit_solvers.grids.grid import Grid
 from simkit_solvers.loops.blocks import blocks_per_row, bytes_of, method_of, strong
 from simkit_solvers.loops.checkpoints import Nesting, nesting
 from simkit_solvers.loops.path_run import path_run
-from simkit_solvers.methods.switched import Switched
+from simkit_solvers.methods.switched import Solver
 from simkit_solvers.problems.observe import AbstractObserver
 from simkit_solvers.problems.problem import AbstractODE
 from simkit_solvers.random.noise import AbstractNoise
@@ -38,7 +37,7 @@ class ReversePass(NamedTuple):
 
 def reverse_pass(
     problem: AbstractODE,
-    solver: diffrax.AbstractSolver | Switched,
+    solver: Solver,
     y0: PyTree,
     grid: Grid,
     noise: AbstractNoise | None,

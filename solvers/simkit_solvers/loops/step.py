@@ -17,7 +17,7 @@ from simkit_solvers.loops.stepper import AbstractStepper
 from simkit_solvers.methods.model_solver import AbstractModelSolver
 from simkit_solvers.methods.registry import check_runs, facts_of
 from simkit_solvers.methods.root_finder import with_tolerances
-from simkit_solvers.methods.switched import Switched
+from simkit_solvers.methods.switched import Solver, Switched
 from simkit_solvers.problems.origin import scale_of
 from simkit_solvers.problems.problem import AbstractSDE, halves
 from simkit_solvers.problems.terms import (
@@ -150,7 +150,7 @@ class SwitchedStep(AbstractStepper):
         return jax.lax.switch(position, ways, y, state)
 
 
-def stepper_for(solver: diffrax.AbstractSolver | Switched) -> AbstractStepper:
+def stepper_for(solver: Solver) -> AbstractStepper:
     """The stepper of a solver; `ValueError` for one that cannot run on a fixed grid."""
     if isinstance(solver, Switched):
         return SwitchedStep(tuple(stepper_for(each) for each in solver.solvers), solver)

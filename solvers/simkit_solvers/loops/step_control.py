@@ -97,11 +97,7 @@ def step_control(
     for stepsize selection in explicit Runge–Kutta methods, doi:10.1145/210232.210242.
     """
     controller = diffrax.PIDController(
-        rtol=tolerances.rtol,
-        atol=tolerances.atol,
-        pcoeff=pcoeff,
-        icoeff=icoeff,
-        dcoeff=dcoeff,
+        rtol=tolerances.rtol, atol=tolerances.atol, pcoeff=pcoeff, icoeff=icoeff, dcoeff=dcoeff
     )
     if not facts_of(solver).interpolates and len(times) > 2:
         controller = diffrax.ClipStepSizeController(controller, step_ts=times[1:-1])

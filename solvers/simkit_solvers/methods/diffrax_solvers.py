@@ -107,11 +107,7 @@ DIFFRAX_SOLVERS: tuple[SolverInfo, ...] = (
     ),
     _heun(diffrax.Midpoint, _WEAK_1, "Explicit midpoint method, two stages.", _RUEMELIN, order=2),
     _heun(
-        diffrax.Ralston,
-        _WEAK_1,
-        "Ralston's two-stage method of least truncation error.",
-        _RALSTON,
-        order=2,
+        diffrax.Ralston, _WEAK_1, "Ralston's two-stage method of least truncation error.", _RALSTON, order=2
     ),
     _heun(
         diffrax.ReversibleHeun,

@@ -31,7 +31,7 @@ from simkit_solvers.methods.sde.platen import PLATEN_WEAK_2
 from simkit_solvers.methods.sde.sri import SRIW1_INFO
 from simkit_solvers.methods.sde.tamed_euler import TAMED_EULER
 from simkit_solvers.methods.solver_info import ROOT_FIND_MAX_STEPS, SolverInfo
-from simkit_solvers.methods.switched import Switched
+from simkit_solvers.methods.switched import Solver, Switched
 from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
 from simkit_solvers.problems.problem import AbstractODE, AbstractSDE
 from simkit_solvers.problems.terms import takes_halves
@@ -173,7 +173,7 @@ def weak_order(solver: diffrax.AbstractSolver, problem: AbstractODE) -> float:
     raise ValueError(f"solver {info.name} is for another kind of problem than {type(problem).__name__}")
 
 
-def samples_exactly(solver: diffrax.AbstractSolver | Switched, problem: AbstractODE) -> bool:
+def samples_exactly(solver: Solver, problem: AbstractODE) -> bool:
     """Whether the states at the ends of steps have the distribution of the process, whatever the steps."""
     if isinstance(solver, Switched):
         return False

@@ -9,7 +9,7 @@ from simkit_solvers.methods.jump.jump_method import check_rates
 from simkit_solvers.methods.model_solver import AbstractModelSolver
 from simkit_solvers.methods.registry import CALCULI, SOLVERS, info_of
 from simkit_solvers.methods.solver_info import SolverInfo
-from simkit_solvers.methods.switched import Switched
+from simkit_solvers.methods.switched import Solver, Switched
 from simkit_solvers.problems.hamiltonian import AbstractHamiltonian
 from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
 from simkit_solvers.problems.langevin import AbstractUnderdampedLangevin
@@ -20,10 +20,7 @@ from simkit_solvers.problems.terms import is_separable, takes_halves
 
 
 def check_solver(
-    solver: diffrax.AbstractSolver | Switched,
-    problem: AbstractODE,
-    y0: PyTree | None = None,
-    instead: str | None = None,
+    solver: Solver, problem: AbstractODE, y0: PyTree | None = None, instead: str | None = None
 ) -> None:
     """Raise `ValueError`, with the reason and the remedy, when a solver does not fit a problem.
 
@@ -64,7 +61,7 @@ def check_adaptive(solver: diffrax.AbstractSolver, problem: AbstractODE) -> None
         )
 
 
-def check_adaptive_sde(solver: diffrax.AbstractSolver | Switched, problem: AbstractSDE) -> None:
+def check_adaptive_sde(solver: Solver, problem: AbstractSDE) -> None:
     """Raise `ValueError`, with the reason and the remedy, for a solver that adaptive steps do not fit.
 
     What a step leaves out must be of higher order than its length, or zero on average given the increments it

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -57,3 +58,6 @@ class Switched(eqx.Module):
                 "map over paths by `vmap`, and compare an energy to make a choice of it"
             )
         return jnp.asarray(value, jnp.int32)
+
+
+Solver = diffrax.AbstractSolver | Switched

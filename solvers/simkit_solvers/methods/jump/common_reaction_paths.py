@@ -46,6 +46,5 @@ def _wound(jumps, j, count):
 
 
 COMMON_REACTION_PATHS = SolverInfo(
-    CommonReactionPaths,
-    "Next reaction method with a noise for each reaction, for differences between runs.",
+    CommonReactionPaths, "Next reaction method with a noise for each reaction, for differences between runs."
 )

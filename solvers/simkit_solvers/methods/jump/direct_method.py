@@ -62,6 +62,5 @@ def first_above(level: jax.Array, sums: Sequence) -> jax.Array:
 
 
 DIRECT_METHOD = SolverInfo(
-    DirectMethod,
-    "Gillespie's direct method: every event of a reaction network, exactly.",
+    DirectMethod, "Gillespie's direct method: every event of a reaction network, exactly."
 )

@@ -1,7 +1,7 @@
 """One event at a time: what the exact jump methods share."""
 
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +14,7 @@ from simkit_solvers.methods.jump.jump_method import (
     AbstractJumpMethod,
     Jumps,
     Proposal,
+    Underway,
     sound,
 )
 
@@ -43,17 +44,8 @@ class AbstractExactMethod(AbstractJumpMethod):
     def keep(self, jumps, ahead):
         return ()
 
-    def counts_at(
-        self,
-        jumps: Jumps,
-        y: PyTree,
-        ahead: PyTree,
-        index: jax.Array,
-        elapsed: jax.Array,
-        time: jax.Array,
-        sampled: PyTree,
-    ) -> tuple[PyTree, PyTree]:
-        return y, ()
+    def counts_at(self, jumps: Jumps, underway: Underway, time: jax.Array, sampled: Any) -> tuple[Any, Any]:
+        return underway.y, ()
 
 
 def event(jumps: Jumps, y, a, tau, which) -> NextEvent:

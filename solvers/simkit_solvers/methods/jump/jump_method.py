@@ -69,6 +69,18 @@ class Leap(NamedTuple):
     inside: jax.Array
 
 
+class Underway(NamedTuple):
+    """A proposal that is not complete yet, from the counts `y` at the time `start`.
+
+    `ahead` is what the method keeps of it, `index` how many proposals the path has seen.
+    """
+
+    y: Any
+    ahead: Any
+    index: jax.Array
+    start: jax.Array
+
+
 class Jumps(NamedTuple):
     """What a method reads in addition to the counts: the network, the noise, and the length of the run.
 
@@ -130,20 +142,8 @@ class AbstractJumpMethod(eqx.Module):
         """What `counts_at` needs of a proposal: a `Leap`, or nothing; what stands for it before the first."""
 
     @abc.abstractmethod
-    def counts_at(
-        self,
-        jumps: Jumps,
-        y: PyTree,
-        ahead: PyTree,
-        index: jax.Array,
-        elapsed: jax.Array,
-        time: jax.Array,
-        sampled: PyTree,
-    ) -> tuple[Any, Any]:
-        """The counts at a saved `time`, before what is proposed from `elapsed` is complete.
-
-        `ahead` is what was kept of it.
-        """
+    def counts_at(self, jumps: Jumps, underway: Underway, time: jax.Array, sampled: Any) -> tuple[Any, Any]:
+        """The counts at a saved `time` before a proposal is complete, and what is carried to the next one."""
 
 
 def check_rates(network: AbstractReactionNetwork) -> None:

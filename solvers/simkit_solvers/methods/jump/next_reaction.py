@@ -35,6 +35,5 @@ class NextReaction(AbstractClockMethod):
 
 
 NEXT_REACTION = SolverInfo(
-    NextReaction,
-    "Modified next reaction method: every event of a reaction network, exactly, by clocks.",
+    NextReaction, "Modified next reaction method: every event of a reaction network, exactly, by clocks."
 )

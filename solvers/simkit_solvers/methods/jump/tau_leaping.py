@@ -20,6 +20,7 @@ from simkit_solvers.methods.jump.jump_method import (
     Jumps,
     Leap,
     Proposal,
+    Underway,
     sound,
 )
 from simkit_solvers.methods.solver_info import SolverInfo
@@ -167,23 +168,15 @@ class TauLeaping(AbstractJumpMethod):
             return Leap(jnp.full_like(jumps.span, jnp.inf), none, none)
         return Leap(ahead.tau, jnp.stack(ahead.fired), jnp.stack(ahead.inside))
 
-    def counts_at(
-        self,
-        jumps: Jumps,
-        y: PyTree,
-        ahead: PyTree,
-        index: jax.Array,
-        elapsed: jax.Array,
-        time: jax.Array,
-        sampled: PyTree,
-    ) -> tuple[PyTree, PyTree]:
+    def counts_at(self, jumps: Jumps, underway: Underway, time: jax.Array, sampled: Any) -> tuple[Any, Any]:
+        y, ahead, index, start = underway
         fresh = (sampled.index != index) | (sampled.part == 0)
         part = jnp.where(fresh, 0.0, sampled.part)
         fired = [jnp.where(fresh, jnp.int32(0), k) for k in sampled.fired]
         last = jax.tree.map(lambda now, then: jnp.where(fresh, now, then), y, sampled.y)
 
-        inside = (ahead.tau < jnp.inf) & (time > elapsed) & (elapsed + ahead.tau > time)
-        now = jnp.where(inside, (time - elapsed) / jnp.where(inside, ahead.tau, 1.0), part)
+        inside = (ahead.tau < jnp.inf) & (time > start) & (start + ahead.tau > time)
+        now = jnp.where(inside, (time - start) / jnp.where(inside, ahead.tau, 1.0), part)
         fraction = jnp.clip((now - part) / jnp.maximum(1.0 - part, 1e-30), 0.0, 1.0)
         key = threefry2x32(jumps.noise.inside, Words(index, _bits(time)))
         count = jnp.arange(len(fired), dtype=jnp.uint32)

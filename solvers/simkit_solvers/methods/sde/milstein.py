@@ -29,10 +29,7 @@ class Milstein(AbstractOneStep, diffrax.AbstractItoSolver):
     def advance(self, terms: Terms, t0: Time, t1: Time, y0: PyTree, args: PyTree) -> PyTree:
         drift, noise = terms.terms
         dW = noise.contr(t0, t1)
-        change = [
-            drift.vf_prod(t0, y0, args, drift.contr(t0, t1)),
-            noise.vf_prod(t0, y0, args, dW),
-        ]
+        change = [drift.vf_prod(t0, y0, args, drift.contr(t0, t1)), noise.vf_prod(t0, y0, args, dW)]
         return total(y0, *change, *iterated(noise, t0, t1, y0, args, dW))
 
 
