@@ -117,7 +117,7 @@ DIFFRAX_SOLVERS: tuple[SolverInfo, ...] = (
         order=2,
         carries=True,
         reversible=True,
-        compensable=False,
+        takes_states=True,
     ),
     _ode(diffrax.Bosh3, 3, "Bogacki–Shampine 3(2) pair, three stages a step.", _BOGACKI, interpolates=True),
     _ode(

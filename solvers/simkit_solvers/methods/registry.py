@@ -105,7 +105,7 @@ def check_runs(solver: diffrax.AbstractSolver) -> None:
 def facts_of(solver: diffrax.AbstractSolver) -> SolverInfo:
     """The record of a solver, or what its class alone says of one that is not registered."""
     info, cls = SOLVERS.get(type(solver).__name__), type(solver)
-    return info if info is not None and info.cls is cls else SolverInfo(cls, "", order=1)
+    return info if info is not None and info.cls is cls else SolverInfo(cls, "", order=1, exact=True)
 
 
 def info_of(solver: diffrax.AbstractSolver) -> SolverInfo:

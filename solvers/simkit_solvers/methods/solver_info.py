@@ -60,8 +60,8 @@ class SolverInfo:
     - `langevin` solvers take an `AbstractUnderdampedLangevin` only, `overdamped` ones a force and its noise.
     - `carries`: a step depends on earlier ones by more than the state.
     - `reversible`: a step back undoes a step, of one that splits the state in halves on a Hamiltonian system.
-    - `compensable`: it sees a problem through drift and noise alone, so that it can integrate the difference
-      from the beginning of a step; float32 needs that where steps are many.
+    - `takes_states`: it does not see a problem through drift and noise alone, and so cannot integrate the
+      difference from the beginning of a step, which float32 needs where steps are many.
     - `interpolates`: its dense output is of the method's order or one less. Others step to each saved time.
     - `long`: one step takes long to compile, so that it is not unrolled.
     - `unbiased_area`: what a step leaves out of the second order on general noise, the Lévy area minus its
@@ -86,7 +86,7 @@ class SolverInfo:
     overdamped: bool = False
     carries: bool = False
     reversible: bool = False
-    compensable: bool = True
+    takes_states: bool = False
     interpolates: bool = False
     long: bool = False
     unbiased_area: bool = False
@@ -140,6 +140,11 @@ class SolverInfo:
     def unrolled(self) -> bool:
         """Whether several steps in a row are worth compiling as one: not where one takes long to compile."""
         return not (self.long or self.stiff or "model" in self.problem)
+
+    @property
+    def compensable(self) -> bool:
+        """Whether the sums of its steps can be compensated: not of solvers that are for particular models."""
+        return not (self.takes_states or "model" in self.problem)
 
     @property
     def noise_kinds(self) -> tuple[NoiseKind, ...]:

@@ -31,6 +31,7 @@ from simkit_solvers import (
 from simkit_solvers.grids.grid import LONG
 from simkit_solvers.loops.blocks import method_of
 from simkit_solvers.loops.compensated import AbstractCompensatedStep, can_compensate
+from simkit_solvers.methods.model_solver import AbstractModelSolver
 
 import simkit
 from simkit import InputError, load
@@ -149,6 +150,23 @@ def test_an_ode_over_many_steps_is_right_to_the_last_digits(name, steps):
     assert ends(Growth(), solver, Level(0.0), steps, "float32")[0, 0] == pytest.approx(1.0, abs=3 * ULP)
     single, double = (ends(Decay(), solver, Level(1.0), steps, kind)[0, 0] for kind in ("float32", "float64"))
     assert single == pytest.approx(double, rel=3 * ULP)
+
+
+class Doubling(AbstractModelSolver):
+    """A solver that is not registered: it takes the state itself, not the difference from it."""
+
+    def check(self, problem):
+        pass
+
+    def advance(self, terms, t0, t1, y0, args):
+        return jax.tree.map(lambda x: 2 * x, y0)
+
+
+def test_a_solver_of_states_keeps_them_whether_it_is_registered_or_not():
+    assert not can_compensate(Doubling())
+    assert ends(Decay(), Doubling(), Level(1.0), 3, "float32")[0, 0] == 8
+    with pytest.raises(ValueError, match=r"Doubling.* precision: float64"):
+        ends(Decay(), Doubling(), Level(1.0), LONG + 1, "float32")
 
 
 @pytest.mark.more

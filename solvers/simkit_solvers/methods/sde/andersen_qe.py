@@ -152,5 +152,4 @@ ANDERSEN_QE = SolverInfo(
     "Andersen's quadratic-exponential step for Heston, Bates and CIR, accurate with few steps.",
     weak=Orders(1.0, 1.0, 1.0),
     switches="switches from one distribution to another",
-    compensable=False,
 )

@@ -60,5 +60,4 @@ EXACT_SAMPLING = SolverInfo(
     "Draws from the transition distribution of models that know it: no step bias at any length of step.",
     one_to_one=True,
     exact=True,
-    compensable=False,
 )
