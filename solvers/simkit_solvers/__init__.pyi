@@ -71,7 +71,7 @@ from .problems.calendar import Event as Event
 from .problems.calendar import Schedule as Schedule
 from .problems.curve import AbstractTimeFunction as AbstractTimeFunction
 from .problems.curve import Curve as Curve
-from .problems.directions import Along as Along
+from .problems.directions import DifferentiatedRows as DifferentiatedRows
 from .problems.directions import Direction as Direction
 from .problems.directions import Release as Release
 from .problems.hamiltonian import AbstractHamiltonian as AbstractHamiltonian

@@ -18,7 +18,7 @@ from simkit_solvers.loops.integrate import integrate_run
 from simkit_solvers.loops.path_run import path_run
 from simkit_solvers.loops.reverse_pass import REVERSE_BYTES
 from simkit_solvers.methods.switched import Solver
-from simkit_solvers.problems.directions import Along, Direction, Release
+from simkit_solvers.problems.directions import DifferentiatedRows, Direction, Release
 from simkit_solvers.problems.observe import AbstractObserver
 from simkit_solvers.problems.problem import AbstractODE
 from simkit_solvers.problems.schedule import prepared
@@ -35,7 +35,7 @@ def integrate_along(
     directions: Sequence[Direction],
     release: Release | Smoothing | None = None,
     memory: float = REVERSE_BYTES,
-) -> Along:
+) -> DifferentiatedRows:
     """One path as by `integrate`, and its derivatives along directions, in one loop.
 
     With `release`, derivatives become weights (`problems.directions`): the derivative of the mean of a kept
@@ -61,7 +61,7 @@ def integrate_along_twice(
     observer: AbstractObserver,
     directions: tuple[Direction, Direction, Direction],
     smoothings: tuple[Smoothing, Smoothing],
-) -> Along:
+) -> DifferentiatedRows:
     """One path, and the second derivative along two directions of it, in one loop.
 
     `directions` are the first, the last, and the derivative of the first along the last. The rows are

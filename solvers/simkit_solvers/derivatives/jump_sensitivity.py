@@ -24,7 +24,7 @@ from simkit_solvers.loops.jumps import JumpRun, integrate_jumps, observed
 from simkit_solvers.methods.jump.jump_method import AbstractJumpMethod, JumpNoise, check_rates
 from simkit_solvers.numerics.scalar import Scalar
 from simkit_solvers.numerics.tangents import along, as_tangent, moved
-from simkit_solvers.problems.directions import Along, Direction
+from simkit_solvers.problems.directions import DifferentiatedRows, Direction
 from simkit_solvers.problems.observe import AbstractObserver, States
 from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
 from simkit_solvers.problems.schedule import schedule_of
@@ -47,9 +47,9 @@ class Scored(NamedTuple):
     explicit: tuple[dict[str, Any], ...]
 
     @property
-    def along(self) -> Along:
+    def along(self) -> DifferentiatedRows:
         """The same as of a path on a fixed grid: rows, their derivatives with the counts held, scores."""
-        return Along(self.run.rows, self.explicit, self.run.scores)
+        return DifferentiatedRows(self.run.rows, self.explicit, self.run.scores)
 
     @property
     def derivatives(self) -> tuple[dict[str, Any], ...]:

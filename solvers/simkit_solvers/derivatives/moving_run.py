@@ -14,7 +14,7 @@ from jaxtyping import PyTree
 from simkit_solvers.loops.path_run import AbstractRun, JumpWords, PathRun, advanced_once, row_once
 from simkit_solvers.numerics.delegated import delegated
 from simkit_solvers.problems.directions import (
-    Along,
+    DifferentiatedRows,
     Direction,
     Moving,
     NoDensityError,
@@ -255,4 +255,4 @@ class MovingRun(AbstractMovingRun):
     def row(self, carried, k):
         rows, changes = self.rows_along(lambda run, carry: row_once(run, carry, k), carried)
         weights = carried.weights or tuple(jnp.zeros_like(self.run.dt) for _ in changes)
-        return Along(rows, changes, weights)
+        return DifferentiatedRows(rows, changes, weights)

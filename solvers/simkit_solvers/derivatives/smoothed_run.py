@@ -12,7 +12,7 @@ from jaxtyping import PyTree
 from simkit_solvers.derivatives.moving_run import AbstractMovingRun, changes_along, constant_or_moving
 from simkit_solvers.derivatives.smoothing import Smoothing, left_of, shifts_and_gains, shifts_of
 from simkit_solvers.loops.path_run import AbstractRun, JumpWords, PathRun, row_once, stepped_once
-from simkit_solvers.problems.directions import Along, Direction, Moving, NoDensityError, interval
+from simkit_solvers.problems.directions import DifferentiatedRows, Direction, Moving, NoDensityError, interval
 from simkit_solvers.problems.problem import AbstractODE
 from simkit_solvers.random.draws import Draw
 
@@ -131,7 +131,7 @@ class SmoothedRun(AbstractMovingRun):
         shift = normals if self.every else tuple(None for _ in normals)
         return self._moved(carried, end, normals, [shift for _ in self.changes])
 
-    def row(self, carried: Moving, k: jax.Array) -> Along:
+    def row(self, carried: Moving, k: jax.Array) -> DifferentiatedRows:
         """The rows of the path, or the estimates of its derivative, their derivatives and the weights."""
 
         def kept(run, carry):
@@ -142,4 +142,4 @@ class SmoothedRun(AbstractMovingRun):
             return {name: row.rows[name] * weight + x for name, x in change.items()}
 
         rows, changes = self.rows_along(kept, carried)
-        return Along(rows, changes, carried.weights)
+        return DifferentiatedRows(rows, changes, carried.weights)

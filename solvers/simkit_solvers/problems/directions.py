@@ -83,7 +83,7 @@ class Moving(NamedTuple):
     weights: tuple[jax.Array, ...]
 
 
-class Along(NamedTuple):
+class DifferentiatedRows(NamedTuple):
     """The rows of a path and, for each direction, their derivatives and the weight up to each row."""
 
     rows: dict[str, Any]
