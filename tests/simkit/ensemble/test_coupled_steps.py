@@ -16,7 +16,6 @@ from simkit.ensemble.coupling import claimed_order, strong_order
 from simkit.ensemble.step_bias.step_levels import LongerSteps
 from simkit.results.table import strong_order_notes
 
-quick = pytest.mark.usefixtures("quick_programs")
 GBM = {
     "model": {"type": "GBM", "mu": 0.05, "sigma": 0.5},
     "initial": {"S": 1.0},
@@ -27,7 +26,6 @@ GBM = {
 GBM_ALONE = {key: value for key, value in GBM.items() if key not in ("ensemble", "variants")}
 
 
-@quick
 @pytest.mark.parametrize(("solver", "order"), [("EulerMaruyama", 0.5), ("Milstein", 1.0)])
 def test_the_measured_strong_order_is_that_of_the_solver(solver, order):
     result = simkit.run(GBM | {"solver": solver})
@@ -40,7 +38,6 @@ def test_the_measured_strong_order_is_that_of_the_solver(solver, order):
     assert np.all(errors[1:] > 0)
 
 
-@quick
 def test_the_picture_shows_strong_errors_and_slopes_to_compare_them_with():
     """Means and distributions of the same paths would hide each other."""
     result = simkit.run(GBM)
@@ -59,7 +56,6 @@ def test_the_picture_shows_strong_errors_and_slopes_to_compare_them_with():
     assert_nothing_overlaps(plot_dataset(result))
 
 
-@quick
 def test_increments_of_longer_steps_are_sums_and_the_finest_are_as_ever():
     """x = W: all variants end where the finest does, and that is where it ends by itself."""
     brownian = {
@@ -157,7 +153,6 @@ def test_the_largest_claim_of_variants_counts():
     assert claimed_order(simulations) == 1.0
 
 
-@quick
 def test_the_table_marks_an_order_of_steps_that_are_too_long():
     small = {"sde": {"x": {"drift": "-x", "noise": {"W": "0.4*x"}}}}
     lengths = {f"n{n}": {"time.steps": n} for n in (8, 16, 32, 64)}
@@ -191,7 +186,6 @@ def test_coupling_without_variants_is_refused():
         simkit.run({key: value for key, value in GBM.items() if key != "variants"})
 
 
-@quick
 def test_table_and_json_show_strong_errors_and_orders(tmp_path):
     file = tmp_path / "order.yaml"
     file.write_text(json.dumps(GBM | {"ensemble": GBM["ensemble"] | {"paths": 256}}), "utf-8")

@@ -159,6 +159,7 @@ CASES = {
 }
 
 
+@pytest.mark.user_code
 @pytest.mark.more
 @pytest.mark.parametrize("name", CASES)
 def test_threads_devices_and_chunks_leave_every_bit(name):
@@ -196,6 +197,7 @@ def test_a_failing_path_names_the_same_path_for_any_number_of_threads():
     assert len(messages) == 1
 
 
+@pytest.mark.user_code
 def test_threads_leave_every_bit_of_an_ensemble():
     results = [run_ensemble(gbm(PATHS, 42, threads=threads, chunk=LEAF)) for threads in (1, 2, 4)]
     for result in results[1:]:

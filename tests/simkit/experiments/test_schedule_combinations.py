@@ -6,8 +6,6 @@ import pytest
 import simkit
 from simkit import InputError, load
 
-pytestmark = pytest.mark.usefixtures("quick_programs")
-
 STEADY = {"times": [0.0, 0.5, 1.0], "values": [0.05, 0.05, 0.05], "interpolation": "previous"}
 MERTON = {
     "model": {"type": "Merton", "mu": 0.05, "sigma": 0.2, "lam": 3.0, "m": -0.1, "delta": 0.1},

@@ -78,6 +78,7 @@ def test_what_has_no_influence_is_exactly_zero_and_says_why(sobol):
     assert float(sobol["mean"].sel(observable="fixed")) == 2.0
 
 
+@pytest.mark.user_code
 @pytest.mark.parametrize("changes", [{"ensemble.devices": 1}, {"ensemble.chunk": 2048}])
 def test_neither_devices_nor_chunks_change_a_bit(sobol, changes):
     other = uncertainty(NOISY, overrides=changes)
@@ -106,6 +107,7 @@ def test_propagation_through_an_ordinary_equation_is_exact():
     assert found.attrs["runs"] == 8 * 1024
 
 
+@pytest.mark.user_code
 def test_every_point_of_a_row_meets_the_same_paths(monkeypatch):
     """Those of one stream; others, and other rows, meet their own."""
     loaded = load_uncertain(NOISY)
