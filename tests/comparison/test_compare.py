@@ -6,7 +6,8 @@ from cases import Case, all_cases
 from checkout import ROOT
 from compare import differences, without_arrays
 
-from simkit import load_uncertain, load_variants
+from simkit.experiments.variants import load_variants
+from simkit.studies.plan import load_uncertain
 
 
 def result(path, values, printed="S 1.5"):
