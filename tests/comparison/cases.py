@@ -3,10 +3,13 @@
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import NamedTuple
+
+import yaml
 
 PATHS = 512  # enough for every bit to count
 PRECISIONS = ("float64", "float32")
@@ -102,16 +105,11 @@ def all_cases(checkout: Path) -> list[Case]:
 
 
 def _examples(checkout: Path) -> list[Case]:
-    import yaml
-
     cases = []
     for file in sorted((checkout / "examples").glob("**/*.yaml")):
         text = file.read_text(encoding="utf-8")
         sections = yaml.safe_load(text)
-        paths = sections.get("ensemble", {}).get("paths", 0)
-        settings = (f"ensemble.paths={PATHS}",) if paths > PATHS else ()
-        if _number(sections["time"].get("rtol")) < FINEST:
-            settings += (f"time.rtol={FINEST}",)
+        settings = _coarser(sections)
         studied = "uncertainty" in sections
         cases.append(Case(f"example {file.stem}", "uncertainty" if studied else "run", (text,), settings))
         if "sensitivity" in sections:
@@ -119,26 +117,30 @@ def _examples(checkout: Path) -> list[Case]:
     return cases
 
 
-def _number(setting: object) -> float:
-    """A setting's number; infinite where there is none, or an expression."""
-    try:
-        return float(str(setting))
-    except ValueError:
-        return float("inf")
+def _coarser(sections: dict) -> tuple[str, ...]:
+    """Fewer paths, and a tolerance that float32 resolves, where an experiment has more."""
+    settings = ()
+    if sections.get("ensemble", {}).get("paths", 0) > PATHS:
+        settings += (f"ensemble.paths={PATHS}",)
+    if re.fullmatch(r"[\d.]+e-\d+", rtol := str(sections["time"].get("rtol"))) and float(rtol) < FINEST:
+        settings += (f"time.rtol={FINEST}",)
+    return settings
 
 
 def _models_and_solvers(checkout: Path) -> list[Case]:
     kinds = told(checkout, "list")
     models = [name for kind, names in kinds.items() if kind.startswith("models") for name in names]
     solvers = [name for kind, names in kinds.items() if kind.startswith("solvers") for name in names]
-    settings = (f"ensemble.paths={PATHS}",)
     cases = []
     for described in told(checkout, "describe", *models)["described"]:
-        texts = (described["yaml"] + SAVE, described["yaml"])  # some examples say what they save
-        cases.append(Case(f"model {described['name']}", "run", texts, settings))
+        text = described["yaml"]
+        settings = _coarser({"time": yaml.safe_load(text)["time"]})
+        # Some say what they save.
+        texts = text + SAVE, text
+        cases.append(Case(f"model {described['name']}", "run", texts, (f"ensemble.paths={PATHS}", *settings)))
     for name in dict.fromkeys(solvers):
         texts = tuple(f"{problem}solver: {name}\n{SAVE}" for problem in PROBLEMS)
-        cases.append(Case(f"solver {name}", "run", texts, settings))
+        cases.append(Case(f"solver {name}", "run", texts, (f"ensemble.paths={PATHS}",)))
     return cases
 
 
