@@ -66,7 +66,7 @@ def final_statistics(result) -> dict[str, bytes]:
     return bits
 
 
-REFERENCE = gbm(3 * LEAF + 77, 42, devices=None)
+REFERENCE = gbm(3 * LEAF + 77, 42)
 
 
 @pytest.fixture(scope="module")
@@ -78,8 +78,8 @@ def reference():
 @pytest.mark.parametrize(
     "change",
     [
-        {"devices": 1},
-        {"devices": 3},
+        {"devices": 2},
+        pytest.param({"devices": 3}, marks=pytest.mark.more),
         {"devices": 1, "chunk": 1},
         pytest.param({"devices": 1, "chunk": LEAF + 1}, marks=pytest.mark.slow),
         {"devices": 2, "chunk": LEAF},
@@ -92,7 +92,7 @@ def test_devices_and_chunks_leave_every_bit(reference, change):
 
 
 @pytest.mark.user_code
-def test_four_devices_run_the_code_of_one():
+def test_two_devices_run_the_code_of_one():
     """Where a partitioner would compile stages of this solver into other kernels than those of one device."""
     given = {
         "model": {"sde": {"x": {"drift": "x - x**3", "noise": {"W": "0.4 + 0.1*x*x"}}}},
@@ -103,9 +103,9 @@ def test_four_devices_run_the_code_of_one():
         "ensemble": {"paths": 2 * LEAF + 104, "seed": 5, "devices": 1},
         "save": {"points": 6, "paths": 50},
     }
-    one, four = (simkit.run(given, overrides=[f"ensemble.devices={n}"]) for n in (1, 4))
-    np.testing.assert_array_equal(one["x_path"], four["x_path"])
-    np.testing.assert_array_equal(one["x_mean"], four["x_mean"])
+    one, two = (simkit.run(given, overrides=[f"ensemble.devices={n}"]) for n in (1, 2))
+    np.testing.assert_array_equal(one["x_path"], two["x_path"])
+    np.testing.assert_array_equal(one["x_mean"], two["x_mean"])
 
 
 @pytest.mark.user_code
@@ -161,7 +161,7 @@ def test_every_statistic_at_a_time_is_the_same_whatever_else_is_saved(twisted, p
 
 @pytest.mark.user_code
 def test_a_path_is_the_same_whatever_the_ensemble_s_size():
-    many = run_ensemble(gbm(2 * LEAF, 20, stored_paths=2 * LEAF, devices=None)).stored["S"]
+    many = run_ensemble(gbm(2 * LEAF, 20, stored_paths=2 * LEAF)).stored["S"]
     for paths in (1, 700):
         few = run_ensemble(gbm(paths, 20, stored_paths=paths)).stored["S"]
         np.testing.assert_array_equal(few, many[:paths])
