@@ -167,7 +167,7 @@ def test_one_sided_differences_are_exact_for_cubics(side):
     assert applied(both, lambda x, y: 3 * x * y + x**2 + y**2, np.array([0.1, 0.2])) == pytest.approx(3)
 
 
-@pytest.mark.parametrize("wrt", ["S", "model.sigma"])
+@pytest.mark.parametrize("wrt", ["S", pytest.param("model.sigma", marks=pytest.mark.more)])
 def test_a_price_that_stops_at_zero_with_full_noise_is_no_smooth_path(wrt):
     """At beta = 0 the price is a Brownian motion absorbed at zero: Bachelier's price less the image's."""
     experiment = {
@@ -264,7 +264,8 @@ def test_a_strike_moves_no_date_of_exercise():
 )
 def test_second_derivatives_in_what_moves_the_best_policy_are_refused(second, moved):
     with pytest.raises(InputError, match=f"its best policy moves with {moved}, where the one found is held"):
-        sensitivity({**BERMUDAN, "sensitivity": {"wrt": ["K", "sigma", "r", "t1"], "second": second}})
+        few = {"ensemble": {"paths": 512, "seed": 4}}
+        sensitivity({**BERMUDAN, **few, "sensitivity": {"wrt": ["K", "sigma", "r", "t1"], "second": second}})
 
 
 @pytest.mark.more

@@ -108,7 +108,9 @@ def square_root(x, kappa, theta, sigma):
 
 PROCESSES = [
     ("OrnsteinUhlenbeck", ornstein_uhlenbeck, "X", 3.0, {"theta": 2.0, "mu": 1.0, "sigma": 0.5}),
-    ("CIR", square_root, "r", 0.09, {"kappa": 1.5, "theta": 0.06, "sigma": 0.2}),
+    pytest.param(
+        *("CIR", square_root, "r", 0.09, {"kappa": 1.5, "theta": 0.06, "sigma": 0.2}), marks=pytest.mark.more
+    ),
 ]
 
 
@@ -416,7 +418,7 @@ def test_what_the_mean_does_not_see_is_seen_by_its_derivative():
     assert 0.003 < row["bias_bound"] < 0.0417
 
 
-@pytest.mark.parametrize("method", ["auto", "finite_differences"])
+@pytest.mark.parametrize("method", ["auto", pytest.param("finite_differences", marks=pytest.mark.more)])
 def test_where_longer_steps_say_little_shorter_ones_are_taken(method):
     """Steps twice as long swing and those four times as long explode: nothing follows for the run."""
     swinging = {

@@ -26,7 +26,9 @@ GBM = {
 GBM_ALONE = {key: value for key, value in GBM.items() if key not in ("ensemble", "variants")}
 
 
-@pytest.mark.parametrize(("solver", "order"), [("EulerMaruyama", 0.5), ("Milstein", 1.0)])
+@pytest.mark.parametrize(
+    ("solver", "order"), [("EulerMaruyama", 0.5), pytest.param("Milstein", 1.0, marks=pytest.mark.more)]
+)
 def test_the_measured_strong_order_is_that_of_the_solver(solver, order):
     result = simkit.run(GBM | {"solver": solver})
     measured, error = (float(result[f"S_strong_order{end}"]) for end in ("", "_stderr"))

@@ -45,7 +45,7 @@ def with_tolerance(experiment, tol):
     return load(experiment | {"constants": {"tol": tol}})
 
 
-@pytest.mark.parametrize("tol", [0.03, 0.003])
+@pytest.mark.parametrize("tol", [0.03, pytest.param(0.003, marks=pytest.mark.more)])
 def test_the_bias_of_stochastic_steps_covers_the_truth(tol):
     """Over seeds, of the mean error of the paths and of the mean itself, whose noise is another."""
     simulation = with_tolerance(CUBE, tol)

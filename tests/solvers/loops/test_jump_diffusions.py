@@ -109,7 +109,7 @@ def merton_program(factor, every):
         start = Merton.State(S=jnp.asarray(1.0))
         return integrate(model, EulerMaruyama(), start, grid, noise, States())["S"]
 
-    return user_jit(jax.vmap(one, in_axes=(None, 0)))
+    return jax.jit(jax.vmap(one, in_axes=(None, 0)))
 
 
 def merton_ends(values, factor=1, every=None, first=0):

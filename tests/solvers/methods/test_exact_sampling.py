@@ -301,7 +301,9 @@ def test_derivatives_of_an_integral_over_exact_states_have_a_step_error():
 
 
 @pytest.mark.parametrize("method", ["auto", "finite_differences"])
-@pytest.mark.parametrize("steps", [2, 3, 5])
+@pytest.mark.parametrize(
+    "steps", [pytest.param(2, marks=pytest.mark.more), 3, pytest.param(5, marks=pytest.mark.more)]
+)
 def test_derivatives_over_a_few_exact_steps_are_right_less_their_bias(steps, method):
     """No steps can be left out here, so that other paths of the same law tell the error."""
     given = experiment("GBM", {"S": 1.0}, "ExactSampling", steps, observe={"area": "integral(S)", "end": "S"})
@@ -323,7 +325,7 @@ def test_derivatives_over_a_few_exact_steps_are_right_less_their_bias(steps, met
     assert abs(area["bias"]) > 0.5 * truth
 
 
-@pytest.mark.parametrize("method", ["auto", "finite_differences"])
+@pytest.mark.parametrize("method", ["auto", pytest.param("finite_differences", marks=pytest.mark.more)])
 def test_where_fewer_exact_states_say_little_a_derivative_is_compared_on_more(method):
     """d/dtheta of the trapezoid of exp(-theta t), where four steps at once are too long for any order."""
     given = experiment("OrnsteinUhlenbeck", {"X": 1.0}, "ExactSampling", 16, observe={"area": "integral(X)"})
