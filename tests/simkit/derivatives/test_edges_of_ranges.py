@@ -39,7 +39,7 @@ def test_a_constant_in_the_law_of_an_initial_value_has_its_derivative(method):
 
 
 @pytest.mark.parametrize("method", ["auto", "score"])
-@pytest.mark.parametrize("name", ["m", "s"])
+@pytest.mark.parametrize("name", ["m", pytest.param("s", marks=pytest.mark.more)])
 def test_a_digital_feels_the_law_of_the_initial_value(method, name):
     variance = 0.1**2 * DECAY**2 + 0.2**2 * (2.0 / 40) * (1 - DECAY**2) / (1 - (1 - 2.0 / 40) ** 2)
     d = (0.7 * DECAY - 0.1) / variance**0.5
@@ -263,9 +263,11 @@ def test_a_strike_moves_no_date_of_exercise():
     ("second", "moved"), [(["K"], "K"), ([["sigma", "r"]], "sigma and r"), (["t1"], "t1")]
 )
 def test_second_derivatives_in_what_moves_the_best_policy_are_refused(second, moved):
+    put = BERMUDAN["observe"]["put"] | {"early_exercise": {"dates": 10, "paths": 1000}}
+    wanted = {"wrt": ["K", "sigma", "r", "t1"], "second": second}
+    few = {"ensemble": {"paths": 512, "seed": 4}, "observe": {"put": put}, "sensitivity": wanted}
     with pytest.raises(InputError, match=f"its best policy moves with {moved}, where the one found is held"):
-        few = {"ensemble": {"paths": 512, "seed": 4}}
-        sensitivity({**BERMUDAN, **few, "sensitivity": {"wrt": ["K", "sigma", "r", "t1"], "second": second}})
+        sensitivity({**BERMUDAN, **few})
 
 
 @pytest.mark.more

@@ -178,7 +178,7 @@ def bermudan_put(dates, m, delta, sigma, lam, mu, strike=100.0, end=1.0):
 
 
 @pytest.mark.parametrize("rate", [1.0, 6.0])
-@pytest.mark.parametrize("name", JUMPING)
+@pytest.mark.parametrize("name", ["Merton", pytest.param("Kou", marks=pytest.mark.more)])
 def test_what_is_taken_for_the_mean_of_jumps_is(name, rate):
     """The surprises of jumps have mean 0: else no martingale, and no bound."""
     early = {"dates": 6, "degree": 2, "paths": 2048}

@@ -71,7 +71,9 @@ def test_other_grids_have_the_same_times_and_enough_steps(steps):
         assert found == ((0.5, longer[0]) if longer else (0.5, 0.25))
 
 
-@pytest.mark.parametrize("steps", [16, 36, 7, 10, 15])
+@pytest.mark.parametrize(
+    "steps", [16, pytest.param(36, marks=pytest.mark.more), 7, pytest.param(10, marks=pytest.mark.more), 15]
+)
 def test_all_grids_see_the_same_path(steps):
     """A Brownian motion ends where it does, whatever the steps."""
     brownian = {
@@ -84,7 +86,7 @@ def test_all_grids_see_the_same_path(steps):
     assert abs(step.bias) < 1e-6
 
 
-@pytest.mark.parametrize("steps", [16, 15])
+@pytest.mark.parametrize("steps", [pytest.param(16, marks=pytest.mark.more), 15])
 @pytest.mark.parametrize("solver", MEANS)
 def test_its_error_covers_a_known_bias(solver, steps):
     """Of 60 seeds 95 % within two errors, by longer steps and by halves, with much noise and with little.

@@ -239,7 +239,7 @@ def trapezoid(steps, f):
     return float(np.trapezoid(f(np.linspace(0.0, 1.0, steps + 1)), dx=1 / steps))
 
 
-@pytest.mark.parametrize("steps", [16, 10, 1])
+@pytest.mark.parametrize("steps", [16, pytest.param(10, marks=pytest.mark.more), 1])
 def test_the_error_of_an_integral_over_exact_states_covers_a_known_one(steps):
     """By the run's own path, or where its steps cannot be joined by one with shorter steps; an end has none.
 

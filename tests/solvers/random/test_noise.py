@@ -239,7 +239,7 @@ def coarse(path):
 
 
 @pytest.mark.parametrize("across", [across_paths, across_steps])
-@pytest.mark.parametrize("noise_of", [counter, wide, coarse])
+@pytest.mark.parametrize("noise_of", [counter, pytest.param(wide, marks=pytest.mark.more), coarse])
 def test_paths_streams_steps_and_components_are_independent(noise_of, across):
     assert dependence(across(noise_of)) < 1
 
