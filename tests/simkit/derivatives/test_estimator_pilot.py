@@ -70,6 +70,7 @@ def heston_slopes() -> dict[str, float]:
 
 
 @pytest.mark.more
+@pytest.mark.user_code
 def test_a_variance_that_may_touch_zero_leaves_derivatives_with_small_errors():
     """Along the path the standard error of the first is larger than the derivative, and no error either."""
     dataset = simkit.sensitivity(WILD)
