@@ -236,6 +236,7 @@ BERMUDAN = {
 
 
 @pytest.mark.more
+@pytest.mark.user_code
 def test_a_strike_moves_no_date_of_exercise():
     """The price is homogeneous in S and K, and the dates of paths are those of the policy that is held."""
     ways = {
@@ -244,7 +245,10 @@ def test_a_strike_moves_no_date_of_exercise():
         "bare": ("K - S", "S"),
     }
     observe = {
-        name: {"value": f"exp(-r*t) * ({value})", "early_exercise": {"dates": 10, "basis": [basis]}}
+        name: {
+            "value": f"exp(-r*t) * ({value})",
+            "early_exercise": {"dates": 10, "basis": [basis], "paths": 4000},
+        }
         for name, (value, basis) in ways.items()
     }
     found = sensitivity({**BERMUDAN, "observe": observe, "sensitivity": {"wrt": ["S", "K"]}})
