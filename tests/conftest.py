@@ -1,16 +1,26 @@
-"""Tests run in float64 with strict dtype promotion, on four CPU devices, with warnings as errors."""
+"""Tests run in float64 with strict dtype promotion, warnings as errors, and quickly made code."""
 
 import gc
+import importlib.metadata
 import os
 
 os.environ["SIMKIT_CACHE"] = "off"  # nothing is written to the home of whoever tests
-own_flags = os.environ.get("XLA_FLAGS", "")
-os.environ["XLA_FLAGS"] = f"{own_flags} --xla_force_host_platform_device_count=4".strip()
+FLAGS = ["--xla_force_host_platform_device_count=4", "--xla_backend_optimization_level=0"]
+if importlib.metadata.version("jax") < "0.11":
+    FLAGS.append("--xla_cpu_use_fusion_emitters=false")
+os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *FLAGS]).strip()
 
 import jax
 import pytest
 from hypothesis import settings
-from quick_code import quick_jit
+
+from simkit.machine import on_each_device
+
+# A program is compiled for each device: for one, unless a test names more.
+every_device = on_each_device.local_devices
+on_each_device.local_devices = lambda count: every_device(1 if count is None else count)
+
+from user_code import user_jit
 
 from simkit.ensemble import programs
 
@@ -21,14 +31,14 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 settings.register_profile("simkit", deadline=None, derandomize=True, max_examples=50)
 settings.load_profile("simkit")
 
-quick = type(programs._kept)()
+# How programs are made, and those that were: in general, and in tests marked `user_code`.
+QUICK = programs._jit, programs._kept
+USERS = user_jit, type(programs._kept)()
 
 
-@pytest.fixture
-def quick_programs(monkeypatch):
-    """Ensembles run in code that is quick to make, and is kept apart from that which users run."""
-    monkeypatch.setattr(programs, "_kept", quick)
-    monkeypatch.setattr(programs, "_jit", quick_jit)
+@pytest.hookimpl(tryfirst=True)  # before the fixtures of a module run their ensembles
+def pytest_runtest_setup(item):
+    programs._jit, programs._kept = USERS if item.get_closest_marker("user_code") else QUICK
 
 
 def pytest_collection_finish():

@@ -3,13 +3,17 @@
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import NamedTuple
 
+import yaml
+
 PATHS = 512  # enough for every bit to count
 PRECISIONS = ("float64", "float32")
+FINEST = 1e-6  # relative tolerance of float32
 
 
 class Case(NamedTuple):
@@ -71,7 +75,7 @@ sensitivity: {wrt: [birth, death]}
 model: {ode: {x: -a*x + sin(t)}, parameters: {a: 1.5}}
 initial: {x: 1}
 solver: Tsit5
-time: {t1: 3}
+time: {t1: 3, rtol: 1.0e-5, atol: 1.0e-8}
 sensitivity: {wrt: [a]}
 """,
 }
@@ -101,14 +105,11 @@ def all_cases(checkout: Path) -> list[Case]:
 
 
 def _examples(checkout: Path) -> list[Case]:
-    import yaml
-
     cases = []
     for file in sorted((checkout / "examples").glob("**/*.yaml")):
         text = file.read_text(encoding="utf-8")
         sections = yaml.safe_load(text)
-        paths = sections.get("ensemble", {}).get("paths", 0)
-        settings = (f"ensemble.paths={PATHS}",) if paths > PATHS else ()
+        settings = _coarser(sections)
         studied = "uncertainty" in sections
         cases.append(Case(f"example {file.stem}", "uncertainty" if studied else "run", (text,), settings))
         if "sensitivity" in sections:
@@ -116,17 +117,30 @@ def _examples(checkout: Path) -> list[Case]:
     return cases
 
 
+def _coarser(sections: dict) -> tuple[str, ...]:
+    """Fewer paths, and a tolerance that float32 resolves, where an experiment has more."""
+    settings = ()
+    if sections.get("ensemble", {}).get("paths", 0) > PATHS:
+        settings += (f"ensemble.paths={PATHS}",)
+    if re.fullmatch(r"[\d.]+e-\d+", rtol := str(sections["time"].get("rtol"))) and float(rtol) < FINEST:
+        settings += (f"time.rtol={FINEST}",)
+    return settings
+
+
 def _models_and_solvers(checkout: Path) -> list[Case]:
     kinds = told(checkout, "list")
     models = [name for kind, names in kinds.items() if kind.startswith("models") for name in names]
     solvers = [name for kind, names in kinds.items() if kind.startswith("solvers") for name in names]
-    settings = (f"ensemble.paths={PATHS}",)
     cases = []
     for described in told(checkout, "describe", *models)["described"]:
-        cases.append(Case(f"model {described['name']}", "run", (described["yaml"] + SAVE,), settings))
+        text = described["yaml"]
+        settings = _coarser({"time": yaml.safe_load(text)["time"]})
+        # Some say what they save.
+        texts = text + SAVE, text
+        cases.append(Case(f"model {described['name']}", "run", texts, (f"ensemble.paths={PATHS}", *settings)))
     for name in dict.fromkeys(solvers):
         texts = tuple(f"{problem}solver: {name}\n{SAVE}" for problem in PROBLEMS)
-        cases.append(Case(f"solver {name}", "run", texts, settings))
+        cases.append(Case(f"solver {name}", "run", texts, (f"ensemble.paths={PATHS}",)))
     return cases
 
 

@@ -50,6 +50,8 @@ def results(checkout: Path, cases: list[Case], folder: Path, jobs: int) -> dict[
 def save(checkout: Path, cases: list[Case], folder: Path, jobs: int) -> None:
     """The results of a checkout in a new folder, to be compared with later."""
     found = results(checkout, cases, folder, jobs)
+    if empty := without_arrays(cases, found):
+        print(f"These cases have no arrays to compare: {', '.join(empty)}")
     record = [{"case": case._asdict(), "result": found[case.name]} for case in cases]
     (folder / SAVED).write_text(json.dumps(record), "utf-8")
 
@@ -78,6 +80,11 @@ def differences(before: dict, after: dict, tolerance: float) -> list[str]:
         elif not _equal(old[name], new[name], tolerance):
             lines.append(f"{name}: differs by {_distance(old[name], new[name]):.3g} relative")
     return lines
+
+
+def without_arrays(cases: list[Case], results: dict[str, dict]) -> list[str]:
+    """The cases that compare nothing but a message, which only those with mistakes may."""
+    return [case.name for case in cases if case.command != "validate" and not results[case.name]["arrays"]]
 
 
 def _kind(array: np.ndarray) -> str:
@@ -135,11 +142,11 @@ def main() -> int:
             for line in lines:
                 print(f"{case.name}: {line}")
         arrays = sum(len(np.load(result["arrays"]).files) for result in new.values() if result["arrays"])
-    for case in cases:
-        if case.command != "validate" and new[case.name]["exit_code"] != 0:
-            print(f"{case.name}: does not run: {new[case.name]['printed'].splitlines()[-1:]}")
+    empty = without_arrays(cases, new)
+    for name in empty:
+        print(f"{name}: has no arrays: {new[name]['printed'].splitlines()[-1:]}")
     print(f"{len(cases)} cases, {arrays} arrays; {different} cases differ")
-    return 1 if different else 0
+    return 1 if different or empty else 0
 
 
 if __name__ == "__main__":

@@ -1,7 +1,13 @@
 """The comparison of two checkouts tells what differs."""
 
 import numpy as np
-from compare import differences
+import pytest
+from cases import Case, all_cases
+from checkout import ROOT
+from compare import differences, without_arrays
+
+from simkit.experiments.variants import load_variants
+from simkit.studies.plan import load_uncertain
 
 
 def result(path, values, printed="S 1.5"):
@@ -23,3 +29,25 @@ def test_what_is_printed_ends_otherwise_or_is_missing_differs(tmp_path):
     assert "before: S 1.5" in differences(old, old | {"printed": "S 1.6"}, 0.0)[0]
     assert differences(old, old | {"exit_code": 3}, 1e-12) == ["exit_code: 0 and 3"]
     assert differences(old, old | {"arrays": None}, 1e-12) == ["S_mean: only before"]
+
+
+def test_a_case_without_arrays_is_named_unless_it_is_one_of_mistakes():
+    cases = [Case("ran", "run", ("",)), Case("failed", "run", ("",)), Case("mistake", "validate", ("",))]
+    results = {case.name: {"arrays": "x.npz" if case.name == "ran" else None} for case in cases}
+    assert without_arrays(cases, results) == ["failed"]
+
+
+def is_valid(case: Case, text: str) -> bool:
+    load = load_uncertain if case.command == "uncertainty" else load_variants
+    try:
+        load(text, case.settings)
+    except ValueError:
+        return False
+    return True
+
+
+@pytest.mark.more
+def test_every_case_has_a_text_that_is_valid():
+    cases = [case for case in all_cases(ROOT) if case.command != "validate"]
+    assert len(cases) > 250
+    assert not [case.name for case in cases if not any(is_valid(case, text) for text in case.texts)]

@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from model_examples import build, columns, state, time
-from quick_code import quick_jit
 from scipy.integrate import solve_ivp
 from simkit_physics import CIR, MODELS, Heston, OrnsteinUhlenbeck
 from simkit_solvers import (
@@ -42,7 +41,7 @@ def known(moments):
 def test_exact_moments_are_traceable_and_keep_dtype(model, dtype):
     problem, y0 = build(model), state(model, dtype)
     for moment in (problem.exact_mean, problem.exact_variance):
-        out = quick_jit(moment)(time(dtype), y0)
+        out = jax.jit(moment)(time(dtype), y0)
         assert type(out) is model.State
         assert all(x is None or x.dtype == dtype for x in out)
         for x, y in zip(known(out), known(moment(0.7, model.State(**model.example_initial))), strict=True):
@@ -104,10 +103,10 @@ def test_exact_moments_have_finite_limits(model):
         problem = model(*values)
         return problem.exact_mean(time(), y0), problem.exact_variance(time(), y0)
 
-    at_end, near = (quick_jit(jax.vmap(moments))(values) for values in (ends, inside))
+    at_end, near = (jax.jit(jax.vmap(moments))(values) for values in (ends, inside))
     for a, b in zip(jax.tree.leaves(at_end), jax.tree.leaves(near), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-6, atol=5e-9 * max(1.0, *y0))
-    for slopes in jax.tree.leaves(quick_jit(jax.vmap(jax.jacrev(moments)))(ends)):
+    for slopes in jax.tree.leaves(jax.jit(jax.vmap(jax.jacrev(moments)))(ends)):
         assert jnp.isfinite(slopes).all()
 
 

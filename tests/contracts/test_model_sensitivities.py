@@ -12,7 +12,6 @@ from simkit_solvers import AbstractReactionNetwork, parameters_of
 
 import simkit
 
-pytestmark = [pytest.mark.usefixtures("quick_programs")]
 QUICK = ("OrnsteinUhlenbeck", "Lorenz63", "SIR")
 STEPS = 3
 MOST = 4  # parameters of one model

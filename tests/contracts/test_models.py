@@ -13,7 +13,6 @@ from checkout import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from model_examples import build, columns, functions, state, time
-from quick_code import quick_jit
 from simkit_physics import MODELS
 from simkit_solvers import AbstractSDE, check_parameters, parameters_of, variables_of
 
@@ -107,7 +106,7 @@ def test_vmap_is_a_loop(model):
     ys = [state(model, factor=f) for f in (0.3, 0.5, 1.0, 2.0)]
     problem, found = build(model), functions(model).values()
     step = jax.jit(lambda y: [jnp.stack(f(problem, y)) for f in found])
-    together = quick_jit(jax.vmap(step))(jax.tree.map(lambda *x: jnp.stack(x), *ys))
+    together = jax.jit(jax.vmap(step))(jax.tree.map(lambda *x: jnp.stack(x), *ys))
     apart = jax.tree.map(lambda *x: np.stack(x), *map(step, ys))
     for a, b in zip(together, apart, strict=True):
         assert np.isfinite(b).all()
@@ -152,7 +151,7 @@ def test_derivatives_are_finite_and_agree(model, dtype):
         _, pull = jax.vjp(values, problem, y)
         return value, forward, pull(weights)
 
-    value, forward, reverse = quick_jit(jax.vmap(slopes, in_axes=(None, 0)))(problem, ys)
+    value, forward, reverse = jax.jit(jax.vmap(slopes, in_axes=(None, 0)))(problem, ys)
     there = np.isfinite(jax.tree.leaves(value)).all(axis=0)
     assert there.all() or model.__name__ in POLES
     assert there.sum() > 3

@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from quick_code import quick_jit
 from simkit_solvers import (
     SOLVERS,
     AbstractJumpMethod,
@@ -100,7 +99,7 @@ def ends(name, kind, dtype, modes=()):
         }
         return (end(value, normals), *(found[mode]() for mode in modes))
 
-    mapped = quick_jit(jax.vmap(program, in_axes=(None, 0)))
+    mapped = jax.jit(jax.vmap(program, in_axes=(None, 0)))
     found = mapped(jnp.asarray(0.9, dtype), jnp.asarray(NORMALS, dtype))
     assert {x.dtype for x in found} == {dtype}
     return np.asarray(found, np.float64)
@@ -131,7 +130,7 @@ def test_contract_of_jump_methods(name):
             grid = JumpGrid(jnp.zeros((), dtype), jnp.ones((), dtype), 2)
             return integrate_jumps(network, method, start, grid, JumpNoise.of(seed_key(3), path), States())
 
-        run = quick_jit(jax.vmap(one))(jnp.arange(16, dtype=jnp.uint32))
+        run = jax.jit(jax.vmap(one))(jnp.arange(16, dtype=jnp.uint32))
         assert {x.dtype for x in run.rows.values()} == {jnp.dtype(dtype)}
         assert {x.dtype for x in run.counts} == {jnp.dtype("int32")}
         assert (run.counts.x + 2 * run.counts.v == 40).all()

@@ -179,7 +179,7 @@ def skeleton(line: str) -> str:
     ],
     ids=lambda path: path.relative_to(ROOT).as_posix(),
 )
-def test_every_block_runs(path, tmp_path, monkeypatch, quick_programs):
+def test_every_block_runs(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     module = types.ModuleType("page")
     monkeypatch.setitem(sys.modules, "page", module)

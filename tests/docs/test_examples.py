@@ -14,8 +14,6 @@ import simkit
 from simkit import load, plot_dataset
 from simkit.cli import app
 
-pytestmark = pytest.mark.usefixtures("quick_programs")
-
 FEW = ["ensemble.paths=1000", "ensemble.devices=1"]
 FILES = sorted(EXAMPLES.glob("*.yaml"))
 GALLERY = sorted(EXAMPLES.glob("gallery/*.yaml"))

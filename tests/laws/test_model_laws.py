@@ -49,6 +49,7 @@ from simkit_solvers import (
     make_solver,
     seed_key,
 )
+from user_code import user_jit
 
 
 def slope(problem, quantity, y, t=0.3):
@@ -136,7 +137,7 @@ def test_the_brusselator_begins_to_swing_where_it_should():
 
 def growth(problem, guess):
     """The largest real part of the eigenvalues at the fixed point near a guess, and the point."""
-    rates = jax.jit(lambda x: jnp.stack(problem.drift(0.0, problem.State(*x))))
+    rates = user_jit(lambda x: jnp.stack(problem.drift(0.0, problem.State(*x))))
     point = root(rates, guess, tol=1e-12).x
     return np.linalg.eigvals(jacobian(problem, point)).real.max(), point
 
@@ -188,7 +189,7 @@ def test_hodgkin_huxley_loses_its_rest_at_the_published_currents():
 
 def cycle(problem, start, level, until, method="DOP853"):
     """The period of the limit cycle, by upward passages of a level of the first variable."""
-    rates = jax.jit(lambda t, x: jnp.stack(problem.drift(t, problem.State(*x))))
+    rates = user_jit(lambda t, x: jnp.stack(problem.drift(t, problem.State(*x))))
 
     def passage(t, x):
         return x[0] - level
@@ -221,7 +222,7 @@ def test_swings_with_the_known_period(model, level, until, period):
 def test_hodgkin_huxley_fires_from_seven_millivolts_on():
     """Figure 12 of the paper: from 6 mV above rest there is no spike, from 7, 15 and 90 mV there is."""
     problem = HodgkinHuxley(**{**HodgkinHuxley.example, "I": 0.0})
-    rates = jax.jit(lambda t, x: jnp.stack(problem.drift(t, problem.State(*x))))
+    rates = user_jit(lambda t, x: jnp.stack(problem.drift(t, problem.State(*x))))
     for kick, fires in {6.0: False, 7.0: True, 15.0: True, 90.0: True}.items():
         run = solve_ivp(rates, (0, 20), (-65.0 + kick, 0.0529, 0.5961, 0.3177), rtol=1e-7, atol=1e-7)
         later = run.y[0][run.t > 0.25]
@@ -229,7 +230,7 @@ def test_hodgkin_huxley_fires_from_seven_millivolts_on():
 
 
 def end(problem, start, t):
-    rates = jax.jit(lambda t, x: jnp.stack(problem.drift(t, problem.State(*x))))
+    rates = user_jit(lambda t, x: jnp.stack(problem.drift(t, problem.State(*x))))
     return solve_ivp(rates, (0, t), start, "DOP853", rtol=1e-12, atol=1e-12).y[:, -1]
 
 
@@ -299,7 +300,7 @@ def test_lorenz63_has_its_published_lyapunov_exponent():
         size = jnp.sqrt(sum(x * x for x in v))
         return (y, tuple(x / size for x in v)), jnp.log(size)
 
-    @jax.jit
+    @user_jit
     @jax.vmap
     def exponents(y):
         _, growth = jax.lax.scan(stretch, (y, (1.0 + 0 * y[0], 0 * y[0], 0 * y[0])), None, 120)
@@ -349,7 +350,7 @@ def order_after(K, gamma, D, count, dt, steps):
 def test_phases_synchronize_beyond_the_critical_coupling():
     r"""$r = \sqrt{1 - K_c/K}$ beyond $K_c = 2\gamma$, and nothing but a remnant of few phases below."""
     couplings = np.array([0.5, 0.8, 1.25, 2.0, 4.0])
-    found = jax.jit(jax.vmap(lambda K: order_after(K, 0.5, 0.0, 1000, 0.05, 1600)))(jnp.asarray(couplings))
+    found = user_jit(jax.vmap(lambda K: order_after(K, 0.5, 0.0, 1000, 0.05, 1600)))(jnp.asarray(couplings))
     assert (found[:2] < 0.1).all()
     np.testing.assert_allclose(found[2:], np.sqrt(1 - 1 / couplings[2:]), atol=0.02)
 
@@ -361,7 +362,7 @@ def test_two_oscillators_of_given_frequencies_lock_or_slip():
 
     def difference(K, until):
         problem = model(K=K, gamma=0.0, D=0.0, omega1=0.3, omega2=1.3)
-        rate = jax.jit(lambda y: jnp.stack(problem.drift(0.0, model.State(y[0], y[1]))))
+        rate = user_jit(lambda y: jnp.stack(problem.drift(0.0, model.State(y[0], y[1]))))
         run = solve_ivp(lambda t, y: np.asarray(rate(y)), (0, until), [0.0, 0.0], rtol=1e-10, atol=1e-10)
         return run.y[1, -1] - run.y[0, -1]
 
@@ -373,7 +374,7 @@ def test_two_oscillators_of_given_frequencies_lock_or_slip():
 def test_noise_keeps_equal_oscillators_apart_below_twice_its_strength():
     r"""With one frequency for all $K_c = 2D$, and beyond it $r = I_1(Kr/D)/I_0(Kr/D)$."""
     D, couplings = 0.5, np.array([0.6, 1.5, 3.0])
-    found = jax.jit(jax.vmap(lambda K: order_after(K, 0.0, D, 4000, 0.02, 1500)))(jnp.asarray(couplings))
+    found = user_jit(jax.vmap(lambda K: order_after(K, 0.0, D, 4000, 0.02, 1500)))(jnp.asarray(couplings))
     assert found[0] < 0.08
     for K, r in zip(couplings[1:], found[1:], strict=True):
         wanted = brentq(lambda r, K=K: r - i1(K * r / D) / i0(K * r / D), 0.05, 0.999)
@@ -432,7 +433,7 @@ def ends(model, dt, steps):
         rows = integrate(model(*parameters), solver, model.State(*start), grid, noise, States())
         return [rows[name][-1] for name in model.State._fields]
 
-    return jax.jit(jax.vmap(jax.vmap(one, (None, None, 0)), (0, 0, None)))
+    return user_jit(jax.vmap(jax.vmap(one, (None, None, 0)), (0, 0, None)))
 
 
 PATHS = jnp.arange(2**16, dtype=jnp.uint32)

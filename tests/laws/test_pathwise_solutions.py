@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from quick_code import quick_jit
 from simkit_solvers import (
     SOLVERS,
     AbstractSDE,
@@ -125,7 +124,7 @@ def ends(problem, name, x0, steps):
     def both(path):
         return end(problem, name, x0, path), end(Brownian(), "EulerMaruyama", 0.0, path)
 
-    return np.asarray(quick_jit(jax.vmap(both))(jnp.arange(PATHS, dtype=jnp.uint32)))
+    return np.asarray(jax.jit(jax.vmap(both))(jnp.arange(PATHS, dtype=jnp.uint32)))
 
 
 def cases():
@@ -172,7 +171,7 @@ def test_weak_order(name, order):
             y0 = State(jnp.asarray(0.0))
             return integrate(HyperbolicSine(), make_solver(name), y0, grid, Given(normals), States())["x"][-1]
 
-        z = np.arcsinh(quick_jit(jax.vmap(end))(given))
+        z = np.arcsinh(jax.jit(jax.vmap(end))(given))
         return abs(chance @ (z**3 - 6 * z**2 + 8 * z) - 0.375)
 
     measured = np.log2(error(5) / error(10))

@@ -8,6 +8,7 @@ from ensemble_examples import rows_of
 
 from simkit import CLOSED_FORMS, load
 
+pytestmark = pytest.mark.user_code
 BLACK_SCHOLES = {"S": 100.0, "K": 100.0, "r": 0.05, "sigma": 0.2, "T": 1.0}
 CALL, PUT = "exp(-r*t) * maximum(exp(x) - K, 0)", "exp(-r*t) * maximum(K - exp(x), 0)"
 MONTHLY = 21  # steps

@@ -11,8 +11,6 @@ from simkit_physics import MODELS, FigureEight
 
 import simkit
 
-pytestmark = pytest.mark.usefixtures("quick_programs")
-
 
 def example(name, t1):
     """The documented example of a model, up to a time."""

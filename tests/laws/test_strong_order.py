@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from quick_code import quick_jit
 from simkit_solvers import (
     SOLVERS,
     AbstractSDE,
@@ -53,7 +52,7 @@ def ends(solver, problem, factor, length):
         return [x[-1] for x in integrate(problem, solver, y0, grid, Given(normals), States()).values()]
 
     normals = coarse(factor, stepper_for(solver).areas)
-    return np.stack(quick_jit(jax.vmap(end, in_axes=-1))(normals))
+    return np.stack(jax.jit(jax.vmap(end, in_axes=-1))(normals))
 
 
 def measured(name, problem, length):

@@ -13,7 +13,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from quick_code import quick_jit
 from simkit_solvers import SOLVERS, Draw, LeimkuhlerMatthews, make_solver, weak_order
 from simkit_solvers.loops.step import stepper_for
 from solver_problems import Additive, Commutative, Diagonal, General, ScalarNoise, Wells
@@ -61,7 +60,7 @@ def mean_program(name, problem):
         parts = [tuple(z[i * components : (i + 1) * components]) for i in range(stepper.areas + 1)]
         return stepper.step(problem, t, h, y, Draw(*parts), state)
 
-    @quick_jit
+    @jax.jit
     def means(h):
         half = 0.5 * h
         first = jax.vmap(lambda z: step(t0, h, y0, stepper.init(problem, t0, h, y0), z))(nodes)[0]

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from simkit_physics import pair_energy, pair_forces
 from simkit_solvers import self_adjoint
+from user_code import user_jit
 
 CUTOFF = 2.0
 ARGS = {"depth": jnp.asarray(1.3), "diameter": jnp.asarray(0.9)}
@@ -65,7 +66,7 @@ def agree(found, expected):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-11 * scale)
 
 
-@jax.jit
+@user_jit
 def laws(x, neighbours, box):
     """Energy and forces by the list, and of all pairs."""
     by_list = {"neighbours": neighbours, "args": ARGS, "cutoff": CUTOFF, "box": box}
@@ -111,7 +112,7 @@ class TestDerivatives:
 
         agree(
             mode(twice(FORCES), (0, 1))(X, ARGS),
-            jax.jit(jax.jacrev(twice(other_forces), (0, 1)))(X, ARGS),
+            user_jit(jax.jacrev(twice(other_forces), (0, 1)))(X, ARGS),
         )
 
 
@@ -121,14 +122,14 @@ def test_a_map_over_batches_is_the_map_of_each():
 
     xs = jnp.stack([X, X + 0.01 * V, X - 0.02 * V])
     vs = jnp.stack([V, V**2, jnp.sin(V)], axis=-1)
-    found = jax.jit(jax.vmap(back(FORCES), (0, -1)))(xs, vs)
+    found = user_jit(jax.vmap(back(FORCES), (0, -1)))(xs, vs)
     agree(found, jnp.stack([back(FORCES)(x, v) for x, v in zip(xs, jnp.moveaxis(vs, -1, 0), strict=True)]))
     agree(jax.vmap(back(FORCES), (0, None))(xs, V), jnp.stack([back(FORCES)(x, V) for x in xs]))
 
 
 def test_no_derivative_scatters():
     def compiled(function, *more):
-        return jax.jit(function).lower(X, ARGS, *more).compile().as_text()
+        return user_jit(function).lower(X, ARGS, *more).compile().as_text()
 
     assert " scatter(" in compiled(jax.grad(lambda x, args: x[0, jnp.arange(20) // 2].sum()))  # how it looks
     for forces in (FORCES, jax.grad(ENERGY)):
@@ -149,7 +150,7 @@ def test_a_way_back_keeps_no_pairs():
         def work(x, args, neighbours=neighbours):
             return jnp.vdot(pair_forces(potential, x, neighbours, args, cutoff=CUTOFF, box=BOX), V)
 
-        back = jax.jit(jax.grad(work, (0, 1))).lower(X, ARGS).compile()
+        back = user_jit(jax.grad(work, (0, 1))).lower(X, ARGS).compile()
         kept.append(back.memory_analysis().temp_size_in_bytes - neighbours.nbytes)
     assert kept[1] < 1.5 * kept[0]
 
@@ -167,7 +168,7 @@ def test_a_trajectory_has_the_gradients_of_all_pairs_and_keeps_its_energy():
         return jax.lax.scan(step, (x, jnp.zeros_like(x)), None, 40)[0]
 
     def spread(forces):
-        return jax.jit(jax.value_and_grad(lambda x, args: jnp.sum(after(forces, x, args)[1] ** 2), (0, 1)))
+        return user_jit(jax.value_and_grad(lambda x, args: jnp.sum(after(forces, x, args)[1] ** 2), (0, 1)))
 
     x, p = after(FORCES, X, ARGS)
     begun, ended = ENERGY(X, ARGS, BOX), ENERGY(x, ARGS, BOX) + 0.5 * jnp.sum(p**2)

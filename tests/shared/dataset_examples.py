@@ -4,7 +4,6 @@ import functools
 
 import jax
 import numpy as np
-from quick_code import quick_jit
 from simkit_physics import GBM, OrnsteinUhlenbeck
 from simkit_solvers import Grid
 
@@ -39,7 +38,7 @@ def statistics(rows, paths, failed, make):
     }
     with jax.enable_x64(True):
         for key, reducer in reducers.items():
-            partial = quick_jit(reducer.update)(shaped, valid.reshape(1, paths))
+            partial = jax.jit(reducer.update)(shaped, valid.reshape(1, paths))
             found[key] = reducer.finish(reducer.merge(reducer.init(), partial))
     return found, values
 

@@ -195,7 +195,6 @@ class TestRun:
         )
         assert files_in(folder) == {"small.yaml"}
 
-    @pytest.mark.usefixtures("quick_programs")
     @pytest.mark.parametrize("stored", [pytest.param(0, marks=pytest.mark.slow), 150])
     def test_dry_run_knows_the_size_of_the_dataset(self, folder, stored):
         changes = ["time.steps=20", "save.points=20", f"save.paths={stored}"]

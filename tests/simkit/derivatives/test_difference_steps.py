@@ -114,7 +114,7 @@ def test_a_value_that_no_path_reaches_has_no_slope():
     assert found["above_derivative_step_error"].item() == 0
 
 
-@pytest.mark.parametrize("precision", ["float64", "float32"])
+@pytest.mark.parametrize("precision", ["float32", pytest.param("float64", marks=pytest.mark.more)])
 def test_a_smooth_value_that_bends_within_a_step(precision):
     experiment = {
         "constants": {"m": 0.0},

@@ -39,7 +39,7 @@ def test_a_constant_in_the_law_of_an_initial_value_has_its_derivative(method):
 
 
 @pytest.mark.parametrize("method", ["auto", "score"])
-@pytest.mark.parametrize("name", ["m", "s"])
+@pytest.mark.parametrize("name", ["m", pytest.param("s", marks=pytest.mark.more)])
 def test_a_digital_feels_the_law_of_the_initial_value(method, name):
     variance = 0.1**2 * DECAY**2 + 0.2**2 * (2.0 / 40) * (1 - DECAY**2) / (1 - (1 - 2.0 / 40) ** 2)
     d = (0.7 * DECAY - 0.1) / variance**0.5
@@ -167,7 +167,7 @@ def test_one_sided_differences_are_exact_for_cubics(side):
     assert applied(both, lambda x, y: 3 * x * y + x**2 + y**2, np.array([0.1, 0.2])) == pytest.approx(3)
 
 
-@pytest.mark.parametrize("wrt", ["S", "model.sigma"])
+@pytest.mark.parametrize("wrt", ["S", pytest.param("model.sigma", marks=pytest.mark.more)])
 def test_a_price_that_stops_at_zero_with_full_noise_is_no_smooth_path(wrt):
     """At beta = 0 the price is a Brownian motion absorbed at zero: Bachelier's price less the image's."""
     experiment = {
@@ -236,6 +236,7 @@ BERMUDAN = {
 
 
 @pytest.mark.more
+@pytest.mark.user_code
 def test_a_strike_moves_no_date_of_exercise():
     """The price is homogeneous in S and K, and the dates of paths are those of the policy that is held."""
     ways = {
@@ -244,7 +245,10 @@ def test_a_strike_moves_no_date_of_exercise():
         "bare": ("K - S", "S"),
     }
     observe = {
-        name: {"value": f"exp(-r*t) * ({value})", "early_exercise": {"dates": 10, "basis": [basis]}}
+        name: {
+            "value": f"exp(-r*t) * ({value})",
+            "early_exercise": {"dates": 10, "basis": [basis], "paths": 4000},
+        }
         for name, (value, basis) in ways.items()
     }
     found = sensitivity({**BERMUDAN, "observe": observe, "sensitivity": {"wrt": ["S", "K"]}})
@@ -263,8 +267,11 @@ def test_a_strike_moves_no_date_of_exercise():
     ("second", "moved"), [(["K"], "K"), ([["sigma", "r"]], "sigma and r"), (["t1"], "t1")]
 )
 def test_second_derivatives_in_what_moves_the_best_policy_are_refused(second, moved):
+    put = BERMUDAN["observe"]["put"] | {"early_exercise": {"dates": 10, "paths": 1000}}
+    wanted = {"wrt": ["K", "sigma", "r", "t1"], "second": second}
+    few = {"ensemble": {"paths": 512, "seed": 4}, "observe": {"put": put}, "sensitivity": wanted}
     with pytest.raises(InputError, match=f"its best policy moves with {moved}, where the one found is held"):
-        sensitivity({**BERMUDAN, "sensitivity": {"wrt": ["K", "sigma", "r", "t1"], "second": second}})
+        sensitivity({**BERMUDAN, **few})
 
 
 @pytest.mark.more

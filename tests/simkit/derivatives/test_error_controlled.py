@@ -53,19 +53,19 @@ def check(solver, within):
 
 
 @pytest.mark.more
-def test_derivatives_take_the_steps_that_they_need(quick_programs):
+def test_derivatives_take_the_steps_that_they_need():
     """Those of the state would be off by more than the derivative."""
     check("Tsit5", 2e-6)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("solver", ["Rodas5P", "Kvaerno5"])
-def test_the_same_by_implicit_steps(solver, quick_programs):
+def test_the_same_by_implicit_steps(solver):
     check(solver, 2e-5)
 
 
 @pytest.mark.more
-def test_the_end_of_time_moves_the_state_along_its_slope(tmp_path, monkeypatch, quick_programs):
+def test_the_end_of_time_moves_the_state_along_its_slope(tmp_path, monkeypatch):
     """By the command, whose table and figures have the error of the steps."""
     monkeypatch.chdir(tmp_path)
     decay = {
@@ -102,7 +102,7 @@ def test_the_run_that_tells_the_error_has_both_tolerances_a_tenth_of_the_run_s()
 
 
 @pytest.mark.parametrize("method", ["auto", "finite_differences"])
-def test_steps_of_fixed_length_tell_the_error_of_what_bends(method, quick_programs):
+def test_steps_of_fixed_length_tell_the_error_of_what_bends(method):
     """y, the integral of x - 1, bends as x = e^(kt)/8 passes 1: dy/dk = (t x - y - t) / k.
 
     No step of the grid, nor of the finer one, ends there.
@@ -125,7 +125,7 @@ def test_steps_of_fixed_length_tell_the_error_of_what_bends(method, quick_progra
         assert 1e-6 < off < 4 * reported < 40 * off, (name, off, reported)
 
 
-def test_steps_of_fixed_length_tell_the_error_at_every_time(quick_programs):
+def test_steps_of_fixed_length_tell_the_error_at_every_time():
     """Heun's is of second order: twice as many steps take away three quarters of it, of second ones too."""
     k = 1.3
     found = simkit.sensitivity(
@@ -145,7 +145,7 @@ def test_steps_of_fixed_length_tell_the_error_at_every_time(quick_programs):
         assert off[-1] > 1e-4 * exact[-1]
 
 
-def test_extremes_of_steps_have_no_step_error(quick_programs):
+def test_extremes_of_steps_have_no_step_error():
     """The largest of twice as many steps is often the same; that of dates asked for is what is meant."""
     found = simkit.sensitivity(
         {

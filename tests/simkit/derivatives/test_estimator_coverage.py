@@ -43,7 +43,6 @@ def slope(price, x: float, h: float) -> tuple[float, float]:
 
 
 @pytest.mark.more
-@pytest.mark.usefixtures("quick_programs")
 def test_a_variance_that_touches_zero():
     """The derivative along the path has a spread of many times its usual error."""
     found = over_seeds(WILD, 2048, {"time.steps": 64, "sensitivity.wrt": ["v"]})
@@ -52,7 +51,6 @@ def test_a_variance_that_touches_zero():
 
 
 @pytest.mark.more
-@pytest.mark.usefixtures("quick_programs")
 def test_delta_and_gamma_at_a_barrier():
     second = {**BARRIER, "sensitivity": {"wrt": ["S"], "second": ["S"], "of": ["watched"]}}
     delta, gamma = slope(lambda S: watched_barrier(S, 4), 100.0, 0.5)
@@ -60,7 +58,6 @@ def test_delta_and_gamma_at_a_barrier():
 
 
 @pytest.mark.more
-@pytest.mark.usefixtures("quick_programs")
 def test_the_delta_of_a_digital():
     digital = {
         **BARRIER,
@@ -78,7 +75,6 @@ def test_the_delta_of_a_digital():
 
 
 @pytest.mark.more
-@pytest.mark.usefixtures("quick_programs")
 def test_the_rates_of_a_network():
     exact = {}
     for q, name in enumerate(("avg", "tail")):
@@ -88,7 +84,6 @@ def test_the_rates_of_a_network():
 
 
 @pytest.mark.more
-@pytest.mark.usefixtures("quick_programs")
 def test_a_mean_over_one_noise_by_hand_varies_less():
     """The price given the path of its variance: the same derivatives, of far less variance."""
     spot = (

@@ -70,7 +70,7 @@ def heston_slopes() -> dict[str, float]:
 
 
 @pytest.mark.more
-@pytest.mark.usefixtures("quick_programs")
+@pytest.mark.user_code
 def test_a_variance_that_may_touch_zero_leaves_derivatives_with_small_errors():
     """Along the path the standard error of the first is larger than the derivative, and no error either."""
     dataset = simkit.sensitivity(WILD)
@@ -89,14 +89,12 @@ def test_a_variance_that_may_touch_zero_leaves_derivatives_with_small_errors():
     )
 
 
-@pytest.mark.usefixtures("quick_programs")
 def test_a_variance_that_stays_away_from_zero_keeps_the_pathwise_derivative():
     calm = {"model.xi": 0.2, "model.kappa": 2.0, "time.steps": 32, "ensemble.paths": 4096}
     dataset = simkit.sensitivity(WILD, overrides=calm)
     assert [each[3:] for each in of(dataset, "call")] == [("pathwise", "continuous in the path")] * 3
 
 
-@pytest.mark.usefixtures("quick_programs")
 def test_what_grows_as_steps_become_shorter_is_refused():
     """Sixteen steps, and a sample whose tail alone says nothing: it is the same paths on eight that do."""
     coarse = {"time.steps": 16, "ensemble.paths": 4096, "ensemble.seed": 17}
@@ -106,7 +104,6 @@ def test_what_grows_as_steps_become_shorter_is_refused():
 
 
 @pytest.mark.more
-@pytest.mark.usefixtures("quick_programs")
 def test_differences_asked_for_take_the_steps_that_have_a_variance():
     dataset = simkit.sensitivity(WILD, "v", overrides={"sensitivity.method": "finite_differences"})
     (mean, error, _, _, reason), exact = of(dataset, "call")[0], heston_slopes()["v"]
@@ -115,14 +112,12 @@ def test_differences_asked_for_take_the_steps_that_have_a_variance():
 
 
 @pytest.mark.more
-@pytest.mark.usefixtures("quick_programs")
 def test_the_method_that_was_asked_for_is_taken():
     dataset = simkit.sensitivity(WILD, "v", overrides={"sensitivity.method": "pathwise", "time.steps": 32})
     assert of(dataset, "call")[0][3] == "pathwise"
 
 
 @pytest.mark.more
-@pytest.mark.usefixtures("quick_programs")
 def test_where_a_score_is_infinite_the_value_is_smoothed():
     """The drift of a digital under Heston's model, whose noise vanishes: no path of the pilot may be lost.
 
@@ -171,7 +166,6 @@ def watched_barrier(S: float, dates: int) -> float:
 
 
 @pytest.mark.more
-@pytest.mark.usefixtures("quick_programs")
 def test_second_derivatives_at_barriers_are_smoothed_twice():
     """A barrier watched at dates, and one at all times: against quadrature and the closed form."""
     h = 0.5
@@ -193,7 +187,6 @@ def test_second_derivatives_at_barriers_are_smoothed_twice():
 
 
 @pytest.mark.more
-@pytest.mark.usefixtures("quick_programs")
 def test_a_continuous_barrier_is_smoothed_where_it_may_be_touched():
     """Along the path the delta varies five times as much, and more with shorter steps."""
     given = {**BARRIER, "time": {"t1": 1.0, "steps": 50}, "sensitivity": {"wrt": ["S", "r", "K"]}}
@@ -237,7 +230,6 @@ def test_a_network_takes_the_estimator_with_the_least_variance_for_its_cost():
             assert name == "tail" or "variance × cost 0." in reason
 
 
-@pytest.mark.usefixtures("quick_programs")
 def test_an_estimator_that_costs_more_is_not_taken(monkeypatch):
     few = {"ensemble.paths": 1024}
     assert {each[3] for each in of(simkit.sensitivity(NETWORK, overrides=few), "avg")} == {"score"}
@@ -245,6 +237,7 @@ def test_an_estimator_that_costs_more_is_not_taken(monkeypatch):
     assert {each[3] for each in of(simkit.sensitivity(NETWORK, overrides=few), "avg")} == {"weak derivative"}
 
 
+@pytest.mark.user_code
 @pytest.mark.more
 def test_the_choice_and_its_bits_are_the_same_on_four_devices():
     few = {"time.steps": 63, "ensemble.paths": 5000}

@@ -256,7 +256,10 @@ CORRELATED = {
 }
 
 
-@pytest.mark.parametrize("name", CORRELATED)
+@pytest.mark.parametrize(
+    "name",
+    ["Heston", "inline", *(pytest.param(x, marks=pytest.mark.more) for x in ("SABR", "MultiAssetGBM"))],
+)
 def test_at_a_correlation_of_one_the_other_noise_counts(name):
     """The law of one variable does not depend on its correlation with another."""
     model, initial, text = CORRELATED[name]

@@ -79,7 +79,7 @@ def z_of(experiment, exact, seeds, **overrides):
 @pytest.mark.slow
 @pytest.mark.parametrize(("experiment", "exact"), [(ARRIVALS, arrivals), (PAIRS, pairs)])
 @pytest.mark.parametrize("method", ["coupled_differences", "score", "finite_differences"])
-def test_derivatives_less_their_step_bias_are_the_exact_ones(method, experiment, exact, quick_programs):
+def test_derivatives_less_their_step_bias_are_the_exact_ones(method, experiment, exact):
     """They would not be without it where noise does not hide it, as that of scores and differences does."""
     told, plain = z_of(experiment, exact(), SEEDS, **{"sensitivity.method": method})
     for name, z in told.items():
@@ -92,7 +92,7 @@ def test_derivatives_less_their_step_bias_are_the_exact_ones(method, experiment,
 
 @pytest.mark.more
 @pytest.mark.parametrize("method", ["coupled_differences", "score", "finite_differences"])
-def test_the_step_bias_of_a_derivative_is_told(method, quick_programs):
+def test_the_step_bias_of_a_derivative_is_told(method):
     found = figures(ARRIVALS, **{"sensitivity.method": method, "ensemble.paths": 1000})
     for name, value in arrivals().items():
         row = found[name]

@@ -154,7 +154,6 @@ BARRIER = {
 
 
 @pytest.mark.more
-@pytest.mark.usefixtures("quick_programs")
 def test_smoothing_at_a_barrier_and_in_strikes():
     """The value is homogeneous of degree one in all amounts of money (Euler).
 
@@ -196,6 +195,7 @@ def test_forward_reverse_and_differences_agree():
     np.testing.assert_allclose(means[0], means[2], rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.user_code
 @pytest.mark.more
 def test_bits_do_not_depend_on_chunks():
     whole, cut = (
@@ -406,7 +406,7 @@ def test_bad_input_is_named(key, value, message):
         load({**EXACT, "sensitivity": {"wrt": ["S"], "of": ["call"], key: value}})
 
 
-def test_quantities_stand_in_the_order_of_the_file(quick_programs):
+def test_quantities_stand_in_the_order_of_the_file():
     """Whatever programs give them: those of one estimator come together."""
     names = ["plain", "digital", "square", "above"]
     observe = dict(zip(names, ["S", "where(S > 100, 1, 0)", "S**2", "where(S > 90, 1, 0)"], strict=True))
@@ -497,7 +497,6 @@ def test_differences_are_set_beside_the_derivatives():
 
 
 @pytest.mark.more
-@pytest.mark.usefixtures("quick_programs")
 def test_an_extreme_that_may_be_the_initial_value_is_not_released():
     """Of the largest of ten values, and of the first: two second derivatives of its mean."""
     experiment = {
@@ -515,7 +514,6 @@ def test_an_extreme_that_may_be_the_initial_value_is_not_released():
 
 
 @pytest.mark.more
-@pytest.mark.usefixtures("quick_programs")
 def test_variants_have_sensitivities_of_their_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     variants = {"usual": None, "calm": {"model.sigma": 0.1}}
@@ -552,6 +550,7 @@ def test_variants_have_sensitivities_of_their_own(tmp_path, monkeypatch):
         simkit.sensitivity(whole | {"variants": apart})
 
 
+@pytest.mark.user_code
 @pytest.mark.more
 @pytest.mark.parametrize("method", ["score", "pathwise"])
 def test_bits_do_not_depend_on_what_is_saved(method):

@@ -74,14 +74,14 @@ def covered(experiment, exact, seeds, crossing=(), **overrides):
 
 
 @pytest.mark.more
-def test_derivatives_less_their_step_bias_are_the_exact_ones(quick_programs):
+def test_derivatives_less_their_step_bias_are_the_exact_ones():
     """Of eight steps: pathwise, smoothed and mixed estimators, of first and second order."""
     covered(GBM, GREEKS, 12)
 
 
 @pytest.mark.more
 @pytest.mark.parametrize("method", ["score", "finite_differences", "reverse"])
-def test_other_estimators_have_the_same_step_bias(method, quick_programs):
+def test_other_estimators_have_the_same_step_bias(method):
     changes = {
         "score": {"sensitivity.of": ["digital"]},
         "finite_differences": {"sensitivity.of": ["square", "call"]},
@@ -108,12 +108,14 @@ def square_root(x, kappa, theta, sigma):
 
 PROCESSES = [
     ("OrnsteinUhlenbeck", ornstein_uhlenbeck, "X", 3.0, {"theta": 2.0, "mu": 1.0, "sigma": 0.5}),
-    ("CIR", square_root, "r", 0.09, {"kappa": 1.5, "theta": 0.06, "sigma": 0.2}),
+    pytest.param(
+        *("CIR", square_root, "r", 0.09, {"kappa": 1.5, "theta": 0.06, "sigma": 0.2}), marks=pytest.mark.more
+    ),
 ]
 
 
 @pytest.mark.parametrize(("model", "moments", "variable", "start", "parameters"), PROCESSES)
-def test_processes_that_revert(model, moments, variable, start, parameters, quick_programs):
+def test_processes_that_revert(model, moments, variable, start, parameters):
     """The mean and the second moment, by the start and all parameters, against the exact laws."""
     experiment = {
         "model": {"type": model} | parameters,
@@ -133,7 +135,7 @@ def test_processes_that_revert(model, moments, variable, start, parameters, quic
     assert without["mean_of_it", variable] > 100  # the step bias is what makes them right
 
 
-def test_the_mean_has_the_step_bias_of_a_run(quick_programs):
+def test_the_mean_has_the_step_bias_of_a_run():
     changes = {"sensitivity.of": ["square"], "sensitivity.wrt": ["r"], "sensitivity.second": None}
     found, run = simkit.sensitivity(GBM, overrides=changes), simkit.run(GBM)
     for suffix in ("bias", "bias_stderr"):
@@ -172,6 +174,7 @@ def test_code_is_made_quickly_for_levels_of_few_paths_alone(monkeypatch):
         assert [x.quick for x in requests if isinstance(x.program, DerivativeProgram)] == quick
 
 
+@pytest.mark.user_code
 def test_step_errors_do_not_depend_on_how_code_is_made(monkeypatch):
     """But for the last digit of normals in float32, which a compiler may round in one way or another."""
     changes = {"sensitivity.of": ["square"], "sensitivity.wrt": ["r"], "sensitivity.second": None}
@@ -185,7 +188,7 @@ def test_step_errors_do_not_depend_on_how_code_is_made(monkeypatch):
 
 
 @pytest.mark.more
-def test_where_dates_are_those_of_steps_they_stay_when_steps_are_halved(quick_programs):
+def test_where_dates_are_those_of_steps_they_stay_when_steps_are_halved():
     """The level has twice as many steps and looks at every other one: what is left is the exact law."""
     changes = {
         "observe": {"knocked": "max(S) > 120", "above": "mean(maximum(S - 100, 0))"},
@@ -202,12 +205,13 @@ def test_where_dates_are_those_of_steps_they_stay_when_steps_are_halved(quick_pr
     assert euler["above", "S"]["bias_stderr"] < euler["above", "S"]["stderr"]
 
 
-def test_an_exact_law_has_no_step_error(quick_programs):
+def test_an_exact_law_has_no_step_error():
     changes = {"solver": "ExactSampling", "sensitivity.of": ["call"], "sensitivity.second": None}
     found = simkit.sensitivity(GBM, overrides=changes)
     assert not [name for name in found if "bias" in name or "step_error" in name]
 
 
+@pytest.mark.user_code
 @pytest.mark.more
 def test_bits_do_not_depend_on_threads_devices_and_chunks():
     changes = {
@@ -237,7 +241,7 @@ STEEP = {  # each step of -50x multiplies by -1.27, and the derivative of y by x
 }
 
 
-def test_a_derivative_that_its_step_bias_makes_ends_the_command_with_3(quick_programs, tmp_path):
+def test_a_derivative_that_its_step_bias_makes_ends_the_command_with_3(tmp_path):
     """The mean is 10 all the same: the derivative alone is marked and named, and the command fails."""
     file, target = tmp_path / "steep.yaml", tmp_path / "steep.nc"
 
@@ -266,7 +270,7 @@ def test_a_derivative_that_its_step_bias_makes_ends_the_command_with_3(quick_pro
     assert "no result" not in enough.stdout
 
 
-def test_python_warns_of_a_mean_and_a_derivative_that_step_biases_make(quick_programs):
+def test_python_warns_of_a_mean_and_a_derivative_that_step_biases_make():
     with pytest.warns(UserWarning, match=r"^! y, y by x: no result") as told:
         found = simkit.sensitivity(STEEP, overrides={"observe.y": "x"})
     assert len(told) == 1
@@ -277,7 +281,7 @@ def test_python_warns_of_a_mean_and_a_derivative_that_step_biases_make(quick_pro
     assert "enough" not in str(told[0].message)
 
 
-def test_a_derivative_of_nothing_but_rounding_is_a_result(quick_programs):
+def test_a_derivative_of_nothing_but_rounding_is_a_result():
     """In binary 0.1 + 0.2 is more than 0.3: the derivative is 2e-17, and the steps are too long for it."""
     experiment = {
         "constants": {"theta": 0.7},
@@ -292,7 +296,7 @@ def test_a_derivative_of_nothing_but_rounding_is_a_result(quick_programs):
     assert json.loads(found.attrs["unresolved"]) == json.loads(found.attrs["too_few_steps"]) == {}
 
 
-def test_steps_that_matter_are_told(quick_programs):
+def test_steps_that_matter_are_told():
     """Eight steps leave more than 5 % of the derivative."""
     changes = {
         "time.steps": 8,
@@ -323,7 +327,7 @@ FELLER = {
 
 
 @pytest.mark.more
-def test_an_estimator_whose_variance_grows_with_the_steps_is_no_result(quick_programs):
+def test_an_estimator_whose_variance_grows_with_the_steps_is_no_result():
     """Heston where the variance touches zero: 228 ± 263 was printed where 49.34 is right."""
     found = simkit.sensitivity(FELLER, overrides={"sensitivity.method": "reverse"})
     row = rows(found)["call", "v"]
@@ -348,7 +352,7 @@ def test_an_estimator_whose_variance_grows_with_the_steps_is_no_result(quick_pro
 
 
 @pytest.mark.more
-def test_a_heavy_tail_is_flagged(quick_programs, monkeypatch):
+def test_a_heavy_tail_is_flagged(monkeypatch):
     """The second derivative of a Heston digital, smoothed: few paths make the variance, at any step.
 
     Without the pilot, which takes another estimator.
@@ -373,7 +377,7 @@ def test_a_heavy_tail_is_flagged(quick_programs, monkeypatch):
 
 @pytest.mark.more
 @pytest.mark.parametrize("steps", [60, 100])
-def test_a_derivative_has_an_order_of_its_own(quick_programs, steps):
+def test_a_derivative_has_an_order_of_its_own(steps):
     """Four times the steps are unstable, and nothing of the size of the smallest may be claimed."""
     fast = {
         "constants": {"s": 0.1},
@@ -391,7 +395,7 @@ def test_a_derivative_has_an_order_of_its_own(quick_programs, steps):
 
 
 @pytest.mark.more
-def test_what_the_mean_does_not_see_is_seen_by_its_derivative(quick_programs):
+def test_what_the_mean_does_not_see_is_seen_by_its_derivative():
     """The variance of a stiff process, 0.05, counts in the derivative alone: there is no order."""
     hidden = {
         "constants": {"part": 0.0},
@@ -414,8 +418,8 @@ def test_what_the_mean_does_not_see_is_seen_by_its_derivative(quick_programs):
     assert 0.003 < row["bias_bound"] < 0.0417
 
 
-@pytest.mark.parametrize("method", ["auto", "finite_differences"])
-def test_where_longer_steps_say_little_shorter_ones_are_taken(method, quick_programs):
+@pytest.mark.parametrize("method", ["auto", pytest.param("finite_differences", marks=pytest.mark.more)])
+def test_where_longer_steps_say_little_shorter_ones_are_taken(method):
     """Steps twice as long swing and those four times as long explode: nothing follows for the run."""
     swinging = {
         "model": {"sde": {"x": {"drift": "-30*x", "noise": {"W": 0.1}}}},

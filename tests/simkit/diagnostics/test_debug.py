@@ -90,6 +90,7 @@ def test_the_first_nan_is_that_of_a_replay_in_numpy():
         assert finding.cause.startswith("drift of x: sqrt(1 - x) = nan, with x = 1.")
 
 
+@pytest.mark.user_code
 def test_printed_values_are_the_bits_of_the_stored_rows():
     simulation = load(CROSSING)
     with jax.enable_x64(True):

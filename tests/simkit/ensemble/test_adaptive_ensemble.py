@@ -7,6 +7,7 @@ import re
 import jax
 import numpy as np
 import pytest
+from user_code import user_jit
 
 import simkit
 from simkit import NumericalError, load
@@ -15,8 +16,6 @@ from simkit.ensemble.paths import path_program
 from simkit.ensemble.run import run_ensemble
 from simkit.ensemble.sizes import estimate, estimate_text
 from simkit.results.table import closing_line, summary
-
-quick = pytest.mark.usefixtures("quick_programs")
 
 VAN_DER_POL = {
     "constants": {"tol": 1e-5},
@@ -34,6 +33,7 @@ def reference():
     return run_ensemble(dataclasses.replace(load(VAN_DER_POL), devices=1))
 
 
+@pytest.mark.user_code
 @pytest.mark.more
 @pytest.mark.parametrize(
     "change", [{"devices": 4}, pytest.param({"devices": 1, "chunk": 1}, marks=pytest.mark.slow)], ids=str
@@ -48,13 +48,13 @@ def test_devices_and_chunks_leave_every_bit(reference, change):
     assert found.bias == reference.bias
 
 
+@pytest.mark.user_code
 @pytest.mark.more
 def test_few_paths_are_the_first_of_many(reference):
     few = run_ensemble(dataclasses.replace(load(VAN_DER_POL), paths=40, stored_paths=40, devices=1))
     np.testing.assert_array_equal(few.stored["y"], reference.stored["y"][:40])
 
 
-@quick
 def test_what_it_took_is_reported():
     result = simkit.run(VAN_DER_POL, overrides=["ensemble.paths=50", "ensemble.devices=1"])
     taken = result.attrs
@@ -85,6 +85,7 @@ DOUBLE_WELL = {
 }
 
 
+@pytest.mark.user_code
 @pytest.mark.more
 def test_devices_and_chunks_leave_every_bit_of_stochastic_paths():
     one, four, cut = (
@@ -102,7 +103,6 @@ def test_devices_and_chunks_leave_every_bit_of_stochastic_paths():
 
 
 @pytest.mark.more
-@quick
 def test_stochastic_paths_take_milstein_and_meet_exact_moments():
     """And an Itô model may be converted for a Stratonovich solver, on the same paths at the saved times."""
     experiment = {
@@ -120,7 +120,6 @@ def test_stochastic_paths_take_milstein_and_meet_exact_moments():
     assert float(np.sqrt((difference**2).mean())) < 0.02
 
 
-@quick
 @pytest.mark.slow
 def test_normals_in_float64_reach_the_tree():
     """Where the path begins and where it is halved, the same normals to float32's accuracy and no better."""
@@ -131,7 +130,6 @@ def test_normals_in_float64_reach_the_tree():
     assert (ends[0]["x"][:, 1] != ends[1]["x"][:, 1]).all()
 
 
-@quick
 def test_a_stochastic_path_that_fails_is_named():
     steep = {
         "model": {"sde": {"x": {"drift": "x**2", "noise": {"W": 0.01}}}},
@@ -158,7 +156,6 @@ EXPLODING = {
 
 
 @pytest.mark.more
-@quick
 def test_a_failed_path_is_named_or_left_out():
     result = simkit.run(EXPLODING, overrides=["ensemble.failures=exclude", "save.paths=all"])
     starts = result["x_path"].values[:, 0]
@@ -173,7 +170,6 @@ def test_a_failed_path_is_named_or_left_out():
     assert float(said[1]) == pytest.approx(1 / starts[first], rel=1e-4)
 
 
-@quick
 @pytest.mark.slow
 def test_a_path_that_takes_too_many_steps_is_named():
     with pytest.raises(
@@ -182,7 +178,6 @@ def test_a_path_that_takes_too_many_steps_is_named():
         simkit.run(EXPLODING, overrides=["time.max_steps=2"])
 
 
-@quick
 @pytest.mark.parametrize(
     "time",
     [
@@ -208,12 +203,12 @@ def test_constants_reach_tolerances_and_derivatives():
         program, inputs = path_program(simulation, simulation.grid)
         ids = path_ids(0, 1, 64)
 
-        @jax.jit
+        @user_jit
         def mean(mu):
             problem = dataclasses.replace(inputs.problem, mu=mu)
             return program(inputs._replace(problem=problem), ids)["x"][-1].mean()
 
         h = 1e-3
         difference = (mean(4.0 + h) - mean(4.0 - h)) / (2 * h)
-        _, forward = jax.jit(lambda mu: jax.jvp(mean, (mu,), (1.0,)))(4.0)
+        _, forward = user_jit(lambda mu: jax.jvp(mean, (mu,), (1.0,)))(4.0)
         assert float(forward) == pytest.approx(float(difference), rel=1e-4)

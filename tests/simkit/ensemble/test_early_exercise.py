@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from ensemble_examples import rows_of
-from quick_code import quick_jit
+from user_code import user_jit
 
 import simkit
 from simkit import InputError, NumericalError, load
@@ -16,8 +16,6 @@ from simkit.ensemble.early_exercise.longstaff_schwartz import fit_policy, with_p
 from simkit.expressions.expression import compile_expression
 from simkit.observe.exercise import Exercise, Policy, polynomials
 from simkit.schema import experiment_schema
-
-quick = pytest.mark.usefixtures("quick_programs")
 
 EUROPEAN, BERMUDAN_10, BERMUDAN_50 = 9.4624925962, 9.5556159821, 9.5668093554
 PUT = "exp(-r*t) * maximum(K - exp(x), 0)"
@@ -71,7 +69,6 @@ def mean_and_error(x):
 
 
 @pytest.mark.more
-@quick
 def test_price_with_ten_dates(ten):
     priced(ten[0], BERMUDAN_10, 0.01)
     fit = ten[1]
@@ -82,7 +79,6 @@ def test_price_with_ten_dates(ten):
 @pytest.mark.parametrize(
     "dates", [[0.2, 0.45, 0.8, 1.0], [0.15, 0.45, 0.6]], ids=["to the end", "lapses before"]
 )
-@quick
 def test_price_with_listed_dates(dates):
     found, fit = bermudan(dates, 65536, steps=40)
     value, boundary = tree(dates)
@@ -92,7 +88,6 @@ def test_price_with_listed_dates(dates):
     assert np.abs(fit.high - boundary)[1:].max() < 3
 
 
-@quick
 @pytest.mark.slow
 def test_price_with_fifty_dates():
     priced(bermudan(50, 65536, 400)[0], BERMUDAN_50, 0.03)
@@ -140,13 +135,12 @@ def test_a_path_takes_what_its_policy_says(ten):
     assert 0.1 < np.mean(first[now.any(axis=0)] < 9) < 0.9
 
 
-@quick
 def test_the_policy_knows_nothing_of_the_paths_it_is_priced_on():
     """Fitted on few paths it looks good on those, and is worth less than the right elsewhere."""
     rng = np.random.default_rng(1)
     dates, gains, losses = 20, [], []
     step = 0.25 / math.sqrt(dates)
-    going_on = jax.jit(lambda policy, j, x: policy.continuation(j, [x]))
+    going_on = user_jit(lambda policy, j, x: policy.continuation(j, [x]))
     for _ in range(20):
         few, many = (
             100 * np.exp(np.cumsum(step * rng.standard_normal((dates, n)) - step**2 / 2, axis=0))
@@ -167,6 +161,7 @@ def test_the_policy_knows_nothing_of_the_paths_it_is_priced_on():
     assert np.mean(losses) < -3 * np.std(losses) / math.sqrt(20)
 
 
+@pytest.mark.user_code
 @pytest.mark.more
 def test_policy_is_the_same_for_every_ensemble():
     """It depends on seed and experiment, not on how many paths are priced, nor on how many devices."""
@@ -234,7 +229,7 @@ def test_derivatives_of_what_is_taken():
         value = math.exp(-0.05 * step / 4) * (100 - math.exp(4.5 * scale))
         slope = -math.exp(-0.05 * step / 4) * scale * math.exp(4.5 * scale)
         low = jax.tree.map(jnp.float32, (observer, problem))
-        found = quick_jit(
+        found = jax.jit(
             lambda x, taken=taken, low=low: (
                 taken(x),
                 jax.jacfwd(taken)(x),
@@ -258,7 +253,6 @@ def test_what_is_not_a_number_is_taken_rather_than_passed_over():
     assert jnp.isnan(observer.row(simulation.problem, acc, zero, y)["put"])
 
 
-@quick
 def test_step_bias_keeps_the_dates():
     observer = load(experiment({"dates": 5, "paths": 4096}, time={"t1": 1.0, "steps": 20})).observer
     assert observer.exercised[0][1].when == (4, 8, 12, 16, 20)
@@ -359,7 +353,6 @@ def test_dates_are_expressions_of_constants():
 
 
 @pytest.mark.more
-@quick
 def test_a_constant_that_moves_a_date_is_no_target():
     given = {"constants": {"K": 100.0, "r": 0.05, "vol": 0.25, "T": 1.0, "c": 0.4}}
     time = {"t1": "T", "steps": 10}
@@ -373,7 +366,6 @@ def test_a_constant_that_moves_a_date_is_no_target():
     assert float(simkit.sensitivity(whole)["put_derivative"][0]) > 1
 
 
-@quick
 def test_values_that_are_not_finite_are_not_passed_over():
     right = {"dates": 1, "paths": 2048}
     settings = experiment(None, observe={"put": {"value": "log(x - 4.6)", "early_exercise": right}})
@@ -387,7 +379,6 @@ def test_schema_has_the_section():
     assert list(keys) == ["dates", "basis", "degree", "paths"]
 
 
-@quick
 @pytest.mark.slow
 def test_heston_put():
     """Worth more on a basis of price and variance than on the price alone, and than the European put."""

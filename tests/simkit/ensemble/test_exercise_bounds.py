@@ -21,8 +21,6 @@ from simkit.ensemble.jump_law import functions_of_marks
 from simkit.expressions.expression import compile_expression
 from simkit.observe.exercise import Exercise
 
-pytestmark = pytest.mark.usefixtures("quick_programs")
-
 PUT = {
     "constants": {"K": 100.0, "r": 0.05},
     "model": {"type": "GBM", "mu": 0.0, "sigma": 0.25},
@@ -180,7 +178,7 @@ def bermudan_put(dates, m, delta, sigma, lam, mu, strike=100.0, end=1.0):
 
 
 @pytest.mark.parametrize("rate", [1.0, 6.0])
-@pytest.mark.parametrize("name", JUMPING)
+@pytest.mark.parametrize("name", ["Merton", pytest.param("Kou", marks=pytest.mark.more)])
 def test_what_is_taken_for_the_mean_of_jumps_is(name, rate):
     """The surprises of jumps have mean 0: else no martingale, and no bound."""
     early = {"dates": 6, "degree": 2, "paths": 2048}
@@ -201,7 +199,7 @@ def test_what_is_taken_for_the_mean_of_jumps_is(name, rate):
     assert found[0].mean() == pytest.approx(-math.expm1(-rate / 6), abs=0.01)
 
 
-def test_the_bound_knows_jumps(quick_programs):
+def test_the_bound_knows_jumps():
     """Without them a martingale leaves a fifth of the price: 11.4 where 9.4 is right."""
     early = {"dates": 12, "degree": 4, "paths": 16384}
     result = simkit.run(

@@ -10,6 +10,7 @@ import pytest
 from scipy import stats
 from simkit_solvers import CounterNoise, Stream, seed_key, standard_normal, stream_key
 from simkit_solvers.random.generator import block
+from user_code import user_jit
 
 from simkit.ensemble.initial import Distribution, draw_initial
 
@@ -24,7 +25,7 @@ LAWS = {"S": stats.lognorm(0.3, scale=math.exp(4.6)), "v": stats.norm(-1, 2), "u
 PATHS = 2**17
 
 
-@functools.partial(jax.jit, static_argnums=(1, 2))
+@functools.partial(user_jit, static_argnums=(1, 2))
 def draw(ids, dtype=jnp.float64, wide=False, key=None):
     key = seed_key(3) if key is None else key
     return jax.vmap(lambda path: draw_initial(INITIAL, key, path, dtype, wide))(ids)
@@ -64,7 +65,7 @@ def test_variables_are_independent_of_each_other_and_of_the_noise(drawn):
     def increment(path):
         return CounterNoise.of(seed_key(3), path).draws(2, 1, jnp.uint32(0), 1)[0]
 
-    noise = jax.tree.leaves(jax.jit(jax.vmap(increment))(ids(PATHS)))
+    noise = jax.tree.leaves(user_jit(jax.vmap(increment))(ids(PATHS)))
     columns = [stats.norm.ppf(LAWS[n].cdf(drawn[n])) for n in LAWS]
     columns += [(drawn["again"] + 1) / 2, *(np.asarray(z, np.float64) for z in noise)]
     z = np.corrcoef(columns)[np.triu_indices(len(columns), 1)] * math.sqrt(PATHS)
@@ -82,6 +83,7 @@ def test_each_variable_has_the_block_of_its_place():
     assert float(found["S"]) == pytest.approx(math.exp(4.6 + 0.3 * z), rel=1e-14)
 
 
+@pytest.mark.user_code
 @pytest.mark.more
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
 @pytest.mark.parametrize("wide", [False, True])

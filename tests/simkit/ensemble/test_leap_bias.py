@@ -13,7 +13,6 @@ from simkit.ensemble.run import run_ensemble
 from simkit.results.dataset import to_dataset
 from simkit.results.table import print_table
 
-quick = pytest.mark.usefixtures("quick_programs")
 SEEDS = range(8)
 
 ARRIVALS = {
@@ -55,7 +54,6 @@ def pairs():
 
 
 @pytest.mark.more
-@quick
 @pytest.mark.parametrize(("experiment", "exact"), [(ARRIVALS, arrivals), (PAIRS, pairs)])
 def test_means_and_variances_are_exact_but_for_the_bias(experiment, exact):
     """Off by many standard errors without it, and by what chance would do with it."""
@@ -77,7 +75,6 @@ def test_means_and_variances_are_exact_but_for_the_bias(experiment, exact):
     assert np.mean(np.square(z)) < 2
 
 
-@quick
 def test_the_table_and_the_dataset_show_the_bias_of_the_variance():
     simulation = load(ARRIVALS)
     result = run_ensemble(simulation)
@@ -97,7 +94,6 @@ def test_the_table_and_the_dataset_show_the_bias_of_the_variance():
     assert abs(float(dataset["X_z"])) < 4
 
 
-@quick
 def test_exact_events_have_no_step_bias():
     simulation = load(ARRIVALS | {"solver": "DirectMethod"})
     result = run_ensemble(dataclasses.replace(simulation, paths=100))
@@ -108,7 +104,6 @@ def test_exact_events_have_no_step_bias():
     assert error.stderr == pytest.approx(1 / 64)  # of so many paths none differed
 
 
-@quick
 def test_a_jump_diffusion_without_longer_steps_says_that_its_step_bias_is_unknown():
     """Seven steps have no half, and jumps are not split between halves of a step."""
     experiment = {

@@ -71,8 +71,10 @@ def test_other_grids_have_the_same_times_and_enough_steps(steps):
         assert found == ((0.5, longer[0]) if longer else (0.5, 0.25))
 
 
-@pytest.mark.parametrize("steps", [16, 36, 7, 10, 15])
-def test_all_grids_see_the_same_path(quick_programs, steps):
+@pytest.mark.parametrize(
+    "steps", [16, pytest.param(36, marks=pytest.mark.more), 7, pytest.param(10, marks=pytest.mark.more), 15]
+)
+def test_all_grids_see_the_same_path(steps):
     """A Brownian motion ends where it does, whatever the steps."""
     brownian = {
         "model": {"sde": {"X": {"noise": {"W": 1}}}},
@@ -84,9 +86,9 @@ def test_all_grids_see_the_same_path(quick_programs, steps):
     assert abs(step.bias) < 1e-6
 
 
-@pytest.mark.parametrize("steps", [16, 15])
+@pytest.mark.parametrize("steps", [pytest.param(16, marks=pytest.mark.more), 15])
 @pytest.mark.parametrize("solver", MEANS)
-def test_its_error_covers_a_known_bias(quick_programs, solver, steps):
+def test_its_error_covers_a_known_bias(solver, steps):
     """Of 60 seeds 95 % within two errors, by longer steps and by halves, with much noise and with little.
 
     With little the next order is most of the error, and has one sign.
@@ -106,7 +108,7 @@ def test_its_error_covers_a_known_bias(quick_programs, solver, steps):
 
 
 @pytest.mark.more
-def test_a_stiff_mean_has_a_bound_and_no_z(quick_programs):
+def test_a_stiff_mean_has_a_bound_and_no_z():
     """The variance of the method is known: 0.05 / (1 + 1000 h / 2) once the start is forgotten."""
     result = simkit.run(STIFF | {"ensemble": {"paths": 2000, "devices": 1, "unresolved": "keep"}})
     assert float(result["v_mean"]) == pytest.approx(0.05 / 6, rel=0.1)
@@ -124,7 +126,7 @@ def test_a_stiff_mean_has_a_bound_and_no_z(quick_programs):
     assert not figures["resolved"]
 
 
-def test_an_integral_along_the_path_has_the_order_of_its_own_rule(quick_programs):
+def test_an_integral_along_the_path_has_the_order_of_its_own_rule():
     """The trapezoidal rule of t² over 8 steps to 2 is off by 1/48, whatever solver is beside it."""
     observe = {"I": {"value": "integral(t**2)", "exact": 8 / 3}, "A": "integral(S)", "S2": "S**2"}
     simulation = load(GROWTH | {"time": {"t1": 2.0, "steps": 8}, "observe": observe})
@@ -135,7 +137,7 @@ def test_an_integral_along_the_path_has_the_order_of_its_own_rule(quick_programs
     assert abs(float(result["I_z"])) < 5
 
 
-def test_rounding_is_no_distance_from_an_exact_value(quick_programs):
+def test_rounding_is_no_distance_from_an_exact_value():
     curve = {"times": [0, 0.5, 1, 2], "values": [0.01, 0.06, 0.02, 0.05], "interpolation": "previous"}
     result = simkit.run(
         {
@@ -159,7 +161,7 @@ def test_rounding_is_no_distance_from_an_exact_value(quick_programs):
 
 
 @pytest.mark.more
-def test_the_bias_takes_as_many_paths_as_make_it_as_good_as_the_mean(quick_programs):
+def test_the_bias_takes_as_many_paths_as_make_it_as_good_as_the_mean():
     """Within a tenth of the work, the same on one device and four; at first, and of few paths, 4096."""
     many = load(GROWTH | {"observe": {"digital": "S > 1.5"}, "ensemble": {"paths": 120_000}})
     each = [
@@ -177,7 +179,7 @@ def test_the_bias_takes_as_many_paths_as_make_it_as_good_as_the_mean(quick_progr
     assert len(each[0].ends["digital"]) == BIAS_PATHS
 
 
-def test_where_longer_steps_fail_shorter_ones_tell(quick_programs):
+def test_where_longer_steps_fail_shorter_ones_tell():
     """Euler's steps of -x³ from 1 blow up at twice the length; the solution is 1 / sqrt(1 + 2t)."""
     cubic = {
         "model": {"ode": {"x": "-x**3"}},
@@ -246,7 +248,7 @@ RARE = {
 }
 
 
-def test_what_no_path_did_has_a_limit_where_there_is_one(quick_programs):
+def test_what_no_path_did_has_a_limit_where_there_is_one():
     """The rule of three: an event that none of n paths met has a probability below 3/n, with 95 %."""
     result = simkit.run(RARE)
     figures = summary(result)["observables"]
@@ -267,7 +269,7 @@ def test_what_no_path_did_has_a_limit_where_there_is_one(quick_programs):
     assert "bonus: 0 on all 3,000 paths, which sets no limit" in text
 
 
-def test_first_times_that_no_path_has_come_to_have_a_limit(quick_programs):
+def test_first_times_that_no_path_has_come_to_have_a_limit():
     """Of 500 paths none reaches 6 by t = 4: fewer than 0.006 of all would, and wait between 0 and 4."""
     result = simkit.run(
         {
@@ -313,7 +315,7 @@ def test_a_bound_leaves_less_of_a_mean_than_an_estimate(claim, part, kind, size,
     assert judged.steps > 100
 
 
-def test_a_mean_that_its_step_bias_makes_ends_the_command_with_3(quick_programs, tmp_path):
+def test_a_mean_that_its_step_bias_makes_ends_the_command_with_3(tmp_path):
     """Each step of -50x multiplies by -1.27: the results are there, marked, and the command fails."""
     target = tmp_path / "x.nc"
     shown = run_command(tmp_path, UNSTABLE, "--out", str(target))
@@ -335,13 +337,13 @@ def test_a_mean_that_its_step_bias_makes_ends_the_command_with_3(quick_programs,
     assert "no result" not in enough.stdout
 
 
-def test_python_warns_of_a_mean_that_its_step_bias_makes(quick_programs):
+def test_python_warns_of_a_mean_that_its_step_bias_makes():
     with pytest.warns(UserWarning, match="^! x: no result"):
         result = simkit.run(UNSTABLE)
     assert result.attrs["unresolved"] == "x 88"
 
 
-def test_an_ordinary_equation_beyond_its_limit_is_no_result(quick_programs):
+def test_an_ordinary_equation_beyond_its_limit_is_no_result():
     """Tsit5 at a hundred times its limit ends at 1e294, and at half the step beyond the largest number."""
     stiff = {
         "model": {"ode": {"x": "-1000*x"}},
@@ -355,7 +357,7 @@ def test_an_ordinary_equation_beyond_its_limit_is_no_result(quick_programs):
 
 
 @pytest.mark.parametrize("steps", [{"steps": 1000}, {"rtol": 1e-6, "atol": 1e-6}])
-def test_a_chaotic_solution_is_not_called_stiff(quick_programs, steps):
+def test_a_chaotic_solution_is_not_called_stiff(steps):
     """Lorenz at t = 40, where no solver and no number of steps gives digits of a single path."""
     lorenz = {
         "model": {"type": "Lorenz63", "sigma": 10.0, "rho": 28.0, "beta": "8/3"},
@@ -388,7 +390,7 @@ CALM = [
 
 @pytest.mark.parametrize("changes", CALM)
 @pytest.mark.parametrize("seed", [0, 1])
-def test_noise_is_no_alarm(quick_programs, changes, seed):
+def test_noise_is_no_alarm(changes, seed):
     experiment = GROWTH | {"time": {"t1": 2.0, "steps": 100}} | changes
     if "model" in changes and "solver" not in changes:
         experiment = {"ensemble": GROWTH["ensemble"], "time": {"t1": 2.0, "steps": 100}} | changes
@@ -407,7 +409,7 @@ def test_noise_is_no_alarm(quick_programs, changes, seed):
         ("1 + 0*t", 0.0, "(0.00 ± 4.44)e-16"),
     ],
 )
-def test_what_no_path_has_met_on_any_grid_is_known_to_one_path(quick_programs, text, error, told):
+def test_what_no_path_has_met_on_any_grid_is_known_to_one_path(text, error, told):
     """A constant is known but for rounding, and what has no limit is not known at all."""
     rare = {
         "model": {"sde": {"X": {"noise": {"W": 1}}}},

@@ -16,8 +16,6 @@ from simkit.ensemble.step_bias.step_levels import levels
 from simkit.results.dataset import to_dataset
 from simkit.results.table import print_table
 
-quick = pytest.mark.usefixtures("quick_programs")
-
 # X is (2t + 1 + W/3)^3, so that `off` is the error of each path.
 CUBE = {
     "model": {
@@ -47,8 +45,7 @@ def with_tolerance(experiment, tol):
     return load(experiment | {"constants": {"tol": tol}})
 
 
-@quick
-@pytest.mark.parametrize("tol", [0.03, 0.003])
+@pytest.mark.parametrize("tol", [0.03, pytest.param(0.003, marks=pytest.mark.more)])
 def test_the_bias_of_stochastic_steps_covers_the_truth(tol):
     """Over seeds, of the mean error of the paths and of the mean itself, whose noise is another."""
     simulation = with_tolerance(CUBE, tol)
@@ -63,7 +60,6 @@ def test_the_bias_of_stochastic_steps_covers_the_truth(tol):
     assert np.mean(np.square(z)) < 2
 
 
-@quick
 def test_z_of_stochastic_steps_counts_the_bias():
     """The mean itself is off by many standard errors, and z says that steps are why."""
     simulation = dataclasses.replace(with_tolerance(CUBE, 0.03), paths=2000)
@@ -72,7 +68,6 @@ def test_z_of_stochastic_steps_counts_the_bias():
     assert abs(float(result["cube_z"])) < 4
 
 
-@quick
 @pytest.mark.parametrize("solver", ["Tsit5", "Rodas5P"])
 def test_the_bias_of_ordinary_equations_covers_the_truth(solver):
     """Over tolerances, within three of its errors; and it says more than that there is an error."""
@@ -113,7 +108,6 @@ def test_no_tolerance_is_finer_than_the_precision_or_refuses_nothing(precision, 
         assert float(level.grid.tolerances.atol) == pytest.approx(times * tol)
 
 
-@quick
 @pytest.mark.parametrize(("experiment", "tol", "most"), [(SWING, 1e-6, 90), (CUBE, 0.003, 150)])
 def test_paths_that_fail_with_smaller_tolerances_leave_the_bias_unknown(experiment, tol, most):
     """The run stands, and the table says why it has no step bias."""
@@ -132,7 +126,6 @@ def test_paths_that_fail_with_smaller_tolerances_leave_the_bias_unknown(experime
     assert "paths fail with other tolerances; a larger time.max_steps may help\n" in file.getvalue()
 
 
-@quick
 def test_without_other_tolerances_the_table_does_not_say_that_paths_fail():
     simulation = dataclasses.replace(with_tolerance(SWING, 5e-8), precision="float32")
     assert not levels(simulation)
@@ -142,7 +135,6 @@ def test_without_other_tolerances_the_table_does_not_say_that_paths_fail():
     assert f"the step bias is unknown (x, y): {reason}\n" in file.getvalue()
 
 
-@quick
 def test_variables_of_one_path_are_judged_together():
     """Lorenz at t = 30: y and z have no order there, and x claimed the wrong sign with 1 % of the error."""
     lorenz = {

@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from grids import factors
-from quick_code import quick_jit
 from simkit_physics import GBM, ImmigrationDeath
 from simkit_solvers import (
     AbstractChange,
@@ -36,11 +35,10 @@ from simkit_solvers import (
 )
 from simkit_solvers.methods.jump.jump_method import REASONS
 from simkit_solvers.problems.calendar import ROW, stops_of
+from user_code import user_jit
 
 import simkit
 from simkit import InputError, load
-
-pytestmark = pytest.mark.usefixtures("quick_programs")
 
 DOSES = np.array([0.0, 1.0, 2.5])
 
@@ -96,14 +94,14 @@ def adaptive(k, dose):
 def test_doses_superpose(run, close):
     """Values at every row, those of the doses among them, and derivatives in both modes."""
     t = jnp.linspace(0.0, 4.0, 9)
-    np.testing.assert_allclose(quick_jit(run)(0.7, 100.0), superposed(0.7, 100.0, t), rtol=0, atol=close)
+    np.testing.assert_allclose(jax.jit(run)(0.7, 100.0), superposed(0.7, 100.0, t), rtol=0, atol=close)
 
     def total(run):
         return lambda k, dose: jnp.sum(run(k, dose))
 
     exact = jax.grad(total(lambda k, dose: superposed(k, dose, t)), (0, 1))(0.7, 100.0)
     for derivative in (jax.grad, jax.jacfwd):
-        np.testing.assert_allclose(quick_jit(derivative(total(run), (0, 1)))(0.7, 100.0), exact, rtol=close)
+        np.testing.assert_allclose(jax.jit(derivative(total(run), (0, 1)))(0.7, 100.0), exact, rtol=close)
 
 
 @pytest.mark.more
@@ -115,10 +113,10 @@ def test_steps_from_stop_to_stop_count_together():
         start = Amount(jnp.zeros(()))
         return integrate_adaptive(dosed(0.7, 100.0), make_solver("Bosh3"), start, grid, States())
 
-    whole = quick_jit(run, static_argnums=0)(256)
+    whole = jax.jit(run, static_argnums=0)(256)
     needed = int(whole.accepted + whole.rejected)
     assert np.isfinite(whole.rows["A"]).all()
-    short = quick_jit(run, static_argnums=0)(needed - 1)
+    short = jax.jit(run, static_argnums=0)(needed - 1)
     assert np.isfinite(short.rows["A"][:-1]).all()
     assert np.isnan(short.rows["A"][-1])
 
@@ -179,9 +177,9 @@ def test_a_change_without_a_derivative_elsewhere_leaves_derivatives_finite():
         start = bound.problem.State(x=jnp.zeros(()))
         return integrate(bound.problem, simulation.solver, start, bound.grid, None, States())["x"][-1]
 
-    assert float(quick_jit(end)(2.0)) == pytest.approx(3)  # log(3 - 2) + 2 + 1
+    assert float(jax.jit(end)(2.0)) == pytest.approx(3)  # log(3 - 2) + 2 + 1
     for derivative in (jax.grad, jax.jacfwd):
-        assert float(quick_jit(derivative(end))(2.0)) == pytest.approx(-1 + 1)
+        assert float(jax.jit(derivative(end))(2.0)) == pytest.approx(-1 + 1)
 
 
 @pytest.mark.more
@@ -198,7 +196,7 @@ def test_saved_times_and_company_change_no_bit():
             noise = CounterNoise.of(key, path)
             return integrate(model, make_solver("EulerMaruyama"), start, grid, noise, States())["S"][-1]
 
-        return np.asarray(jax.jit(jax.vmap(one))(jnp.arange(paths, dtype=jnp.uint32)))
+        return np.asarray(user_jit(jax.vmap(one))(jnp.arange(paths, dtype=jnp.uint32)))
 
     few = ends(16, 64)
     np.testing.assert_array_equal(few, ends(2, 128)[:64])
@@ -226,7 +224,7 @@ def test_doses_and_jumping_rates_of_a_jump_process(method):
         return integrate_jumps(network, make_solver(method), start, grid, noise, States()).counts.X
 
     paths = 4000
-    counts = np.asarray(jax.jit(jax.vmap(one))(jnp.arange(paths, dtype=jnp.uint32)), float)
+    counts = np.asarray(user_jit(jax.vmap(one))(jnp.arange(paths, dtype=jnp.uint32)), float)
     t = np.arange(4.0)
     means, variances = np.zeros(4), np.zeros(4)
     for given, number in ((2.0, 3), (2.3, 3)):

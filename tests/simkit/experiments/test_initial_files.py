@@ -9,8 +9,6 @@ import pytest
 import simkit
 from simkit import InputError, load
 
-pytestmark = pytest.mark.usefixtures("quick_programs")
-
 ROWS = np.random.default_rng(7).uniform(0.5, 2.0, (96, 2))
 STILL = {
     "model": {"sde": {"x": {"noise": {"W": "s*x"}}, "y": "-y"}, "parameters": {"s": 0.3}},

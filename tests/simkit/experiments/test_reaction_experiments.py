@@ -16,8 +16,6 @@ from simkit.ensemble.chunks import LEAF
 from simkit.ensemble.run import run_ensemble
 from simkit.results.table import closing_line, summary
 
-quick = pytest.mark.usefixtures("quick_programs")
-
 ARRIVALS = {
     "model": {"type": "ImmigrationDeath", "alpha": 100.0, "mu": 1.0},
     "initial": {"X": 10},
@@ -63,7 +61,6 @@ def ran():
     return simkit.run(ARRIVALS)
 
 
-@quick
 @pytest.mark.parametrize(
     ("experiment", "view", "kind"),
     [
@@ -93,7 +90,6 @@ def test_the_solver_says_which_process_is_meant(experiment, view, kind):
     assert ("X_bias" in result) == (kind == "sde")
 
 
-@quick
 @pytest.mark.parametrize(
     ("solver", "expected"),
     [("Heun", ImmigrationDeath), ("Euler", ChemicalLangevin), ("PlatenWeak2", ChemicalLangevin)],
@@ -103,7 +99,6 @@ def test_solvers_of_both_kinds_of_equation(solver, expected):
     assert isinstance(load(with_steps(solver)).problem, expected)
 
 
-@quick
 def test_events_are_counted_and_told():
     result = ran()
     x = result["X_path"].values
@@ -117,6 +112,7 @@ def test_events_are_counted_and_told():
     assert not any(name.endswith("_bias") for name in result)
 
 
+@pytest.mark.user_code
 @pytest.mark.more
 def test_the_same_bits_however_cut():
     """On four devices in small chunks as on one in a large one."""
@@ -129,7 +125,6 @@ def test_the_same_bits_however_cut():
         np.testing.assert_array_equal(value, other.statistics["moments"][name])
 
 
-@quick
 def test_counts_beyond_float32_are_whole_in_float32():
     many = but(but(ARRIVALS, ["initial", "X"], 16_777_217), ["model", "mu"], 0.0)
     result = simkit.run(but(many, ["ensemble", "paths"], 64), overrides=["precision=float32"])
@@ -137,7 +132,6 @@ def test_counts_beyond_float32_are_whole_in_float32():
     assert (result["X_path"].values[:, -1] % 2 == 1).any()
 
 
-@quick
 def test_a_network_in_the_file_is_that_of_the_class():
     inline = load(EPIDEMIC).problem
     named = SIR(beta=0.4, gamma=0.1, N=1000.0)
@@ -150,7 +144,6 @@ def test_a_network_in_the_file_is_that_of_the_class():
         assert float(ours) == pytest.approx(float(theirs), rel=1e-14)
 
 
-@quick
 def test_observables_know_the_parameters_of_every_view():
     y = ImmigrationDeath.State(X=jnp.asarray(50.0))
     for experiment in (ARRIVALS, with_steps("EulerMaruyama"), with_steps("Tsit5")):
@@ -160,7 +153,6 @@ def test_observables_know_the_parameters_of_every_view():
         assert float(row["share"]) == 0.5
 
 
-@quick
 def test_observables_know_the_parameters_of_a_converted_model():
     walk = {
         "model": {"type": "GBM", "mu": 0.1, "sigma": 0.25},
@@ -248,7 +240,6 @@ def test_no_species_begins_below_zero(solver, amount, place, named):
         load(but(experiment, ["initial", "I"], amount))
 
 
-@quick
 def test_solvers_and_models_of_other_kinds():
     walk = {
         "model": {"type": "GBM", "mu": 0.1, "sigma": 0.2},
@@ -264,7 +255,6 @@ def test_solvers_and_models_of_other_kinds():
         load(with_steps("SPaRK"))
 
 
-@quick
 def test_a_network_takes_the_direct_method_unless_told():
     simulation = load({key: ARRIVALS[key] for key in ("model", "initial", "time")})
     assert type(simulation.solver).__name__ == "DirectMethod"
@@ -297,7 +287,6 @@ FAILURES = [
 ]
 
 
-@quick
 @pytest.mark.parametrize(
     ("equation", "propensity", "start", "said"),
     [FAILURES[0], *(pytest.param(*failure, marks=pytest.mark.slow) for failure in FAILURES[1:])],
@@ -318,7 +307,6 @@ def test_a_path_that_fails_is_named_with_time_and_reason(equation, propensity, s
         simkit.run(experiment)
 
 
-@quick
 def test_a_langevin_equation_of_small_counts_that_fails_names_the_direct_method():
     epidemic = {
         "model": {"type": "SIR", "beta": 0.3, "gamma": 0.1, "N": 1000},
@@ -331,7 +319,6 @@ def test_a_langevin_equation_of_small_counts_that_fails_names_the_direct_method(
         simkit.run(epidemic)
 
 
-@quick
 @pytest.mark.slow
 def test_an_event_that_breaks_a_count_says_what_to_write():
     halved = {"half": {"at": 1, "set": {"X": "X/2 + 0.25"}}}
@@ -340,7 +327,6 @@ def test_an_event_that_breaks_a_count_says_what_to_write():
         simkit.run({**ARRIVALS, "events": halved})
 
 
-@quick
 def test_constants_reach_rates():
     simulation = load(EPIDEMIC)
     bound = simulation.bind({"N": 500.0})

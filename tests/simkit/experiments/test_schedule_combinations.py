@@ -6,8 +6,6 @@ import pytest
 import simkit
 from simkit import InputError, load
 
-pytestmark = pytest.mark.usefixtures("quick_programs")
-
 STEADY = {"times": [0.0, 0.5, 1.0], "values": [0.05, 0.05, 0.05], "interpolation": "previous"}
 MERTON = {
     "model": {"type": "Merton", "mu": 0.05, "sigma": 0.2, "lam": 3.0, "m": -0.1, "delta": 0.1},
@@ -157,11 +155,11 @@ def test_a_right_is_exercised_before_an_event_at_its_date(at, dates):
     [
         ("x", 1),
         ("max(x)", 1),
-        ("mean(x)", 1),
-        ("integral(x)", 0.5),
-        ("c*x", 10),
+        pytest.param("mean(x)", 1, marks=pytest.mark.more),
+        pytest.param("integral(x)", 0.5, marks=pytest.mark.more),
+        pytest.param("c*x", 10, marks=pytest.mark.more),
         ("max(c*x)", 10),
-        ("t*x", 0.5),
+        pytest.param("t*x", 0.5, marks=pytest.mark.more),
     ],
 )
 def test_what_a_decision_sees_at_an_event(value, taken):

@@ -65,6 +65,7 @@ def together(compiled_for_others):
     return simkit.run(TEXT)
 
 
+@pytest.mark.user_code
 @pytest.mark.more
 def test_each_variant_is_the_file_with_its_settings_changed(together):
     assert list(together["variant"].values) == list(CHANGES)

@@ -17,7 +17,7 @@ README = (ROOT / "simkit/observe/README.md").read_text("utf-8")
 
 
 @pytest.fixture
-def example(quick_programs):
+def example():
     """What the example of the README defines."""
     (block,) = re.findall(r"```python\n(.*?)```", README, re.S)
     names: dict = {}

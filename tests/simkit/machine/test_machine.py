@@ -7,6 +7,7 @@ import sys
 
 import jax
 import pytest
+from user_code import user_jit
 
 from simkit.machine import doctor, xla_flags
 from simkit.progress import progress_bar, short_count
@@ -82,8 +83,9 @@ def test_nothing_is_set_once_jax_is_imported(monkeypatch):
     assert "XLA_FLAGS" not in os.environ
 
 
-def test_jitted_matrix_product_and_sum_of_squares_agrees_with_numpy():
+def test_jitted_matrix_product_and_sum_of_squares_agrees_with_numpy(monkeypatch):
     """jax issue 39103: jax 0.10.2 is wrong by 0.008."""
+    monkeypatch.setattr(jax, "jit", user_jit)
     assert doctor.reduction_error() < 1e-12
 
 

@@ -37,7 +37,7 @@ EXACT = {
 @pytest.mark.parametrize(
     "solver", ["Tsit5", *(pytest.param(s, marks=pytest.mark.more) for s in ("Dopri8", "Kvaerno5", "Rodas5P"))]
 )
-def test_first_times_of_an_oscillator_are_as_good_as_what_is_said_of_them(solver, quick_programs):
+def test_first_times_of_an_oscillator_are_as_good_as_what_is_said_of_them(solver):
     """The error by other tolerances holds for times too. Dense output of Rodas5P is of a lower order."""
     result = simkit.run({**OSCILLATOR, "solver": solver})
     for name, wanted in EXACT.items():
@@ -50,7 +50,7 @@ def test_first_times_of_an_oscillator_are_as_good_as_what_is_said_of_them(solver
         assert error < 1000 * RTOL, name
 
 
-def test_a_condition_that_holds_within_a_step_is_seen(quick_programs):
+def test_a_condition_that_holds_within_a_step_is_seen():
     """Steps are as long as those of a smooth flow: far longer than the time above the level."""
     lenient = {"time": {"t1": 3.0, "rtol": 1e-3, "atol": 1e-3}, "solver": "Dopri8"}
     result = simkit.run({**OSCILLATOR, **lenient, "observe": {"top": "hitting_time(x > 0.97)"}})
@@ -58,7 +58,7 @@ def test_a_condition_that_holds_within_a_step_is_seen(quick_programs):
 
 
 @pytest.mark.parametrize("solver", ["Tsit5", pytest.param("Rodas5P", marks=pytest.mark.more)])
-def test_events_are_seen_before_and_after(solver, quick_programs):
+def test_events_are_seen_before_and_after(solver):
     """A row, and what is saved anyway, come at the time of an event too."""
     result = simkit.run(
         {
@@ -97,7 +97,7 @@ def test_derivatives_of_times_and_of_values_at_times():
     assert found.then_derivative_estimator.values.item() == "pathwise"
 
 
-def test_values_at_saved_times_of_adaptive_stochastic_steps(quick_programs):
+def test_values_at_saved_times_of_adaptive_stochastic_steps():
     """Discounted, a price is as much as it was: S exp(-r (t - s)) - at(S, s) has the mean 0."""
     result = simkit.run(
         {

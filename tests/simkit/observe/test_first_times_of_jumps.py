@@ -42,7 +42,7 @@ def stopped(chance, power=1):
 
 
 @pytest.mark.parametrize("solver", EXACT)
-def test_the_hitting_time_of_a_poisson_process_is_erlang(solver, quick_programs):
+def test_the_hitting_time_of_a_poisson_process_is_erlang(solver):
     observe = {
         "tau": "hitting_time(X >= 4)",
         "square": "hitting_time(X >= 4)**2",
@@ -67,7 +67,7 @@ def test_the_hitting_time_of_a_poisson_process_is_erlang(solver, quick_programs)
 
 
 @pytest.mark.parametrize("solver", EXACT)
-def test_extinction_of_births_and_deaths_has_its_closed_form(solver, quick_programs):
+def test_extinction_of_births_and_deaths_has_its_closed_form(solver):
     b, d, n = 0.6, 1.0, 3
 
     def extinct(t):
@@ -82,13 +82,13 @@ def test_extinction_of_births_and_deaths_has_its_closed_form(solver, quick_progr
     assert abs(z(result, "square", stopped(extinct, 2))) < LIMIT
 
 
-def test_the_hitting_time_of_births_is_a_sum_of_exponentials(quick_programs):
+def test_the_hitting_time_of_births_is_a_sum_of_exponentials():
     """Of rates b, 2b, …: X is geometric at any time."""
     births = network(("X -> 2 X", 0.7), initial={"X": 1}, observe={"tau": "hitting_time(X >= 5)"})
     assert abs(z(simkit.run(births), "tau", stopped(lambda t: (1 - math.exp(-0.7 * t)) ** 4))) < LIMIT
 
 
-def test_the_count_at_a_time_has_its_covariance_with_a_later_one(quick_programs):
+def test_the_count_at_a_time_has_its_covariance_with_a_later_one():
     """The time need not be saved. Of arrivals and deaths, what is left of X_s is what both have in common."""
     s, a, m = 0.7, 5.0, 0.5
     arrivals = network(
@@ -107,7 +107,7 @@ def test_the_count_at_a_time_has_its_covariance_with_a_later_one(quick_programs)
     assert float(result.t0_max.item()) == 0
 
 
-def test_events_are_seen_before_and_after_and_rows_show_what_is_known_by_then(quick_programs):
+def test_events_are_seen_before_and_after_and_rows_show_what_is_known_by_then():
     observe = {
         "tau": {"value": "hitting_time(X > 10)", "at": "each"},
         "down": "hitting_time(X < 1)",
@@ -139,13 +139,13 @@ def test_events_are_seen_before_and_after_and_rows_show_what_is_known_by_then(qu
     assert result.tau_mean.values.tolist() == [0, 1, 1.5, 1.5]
 
 
-def test_a_step_of_a_curve_is_seen_when_it_happens(quick_programs):
+def test_a_step_of_a_curve_is_seen_when_it_happens():
     curves = {"level": {"times": [0, 1], "values": [5, 0.5], "interpolation": "previous", "outside": "hold"}}
     result = simkit.run({**STILL, "curves": curves, "observe": {"tau": "hitting_time(X > level)"}})
     assert float(result.tau_mean.item()) == 1
 
 
-def test_what_is_watched_changes_no_path(quick_programs):
+def test_what_is_watched_changes_no_path():
     experiment = {**POISSON, "ensemble": {"paths": 64, "devices": 1}}
     plain = simkit.run(experiment)
     watched = simkit.run({**experiment, "observe": {"tau": "hitting_time(X > 3)", "half": "at(X, 0.77)"}})
@@ -153,6 +153,7 @@ def test_what_is_watched_changes_no_path(quick_programs):
     assert (watched.half_path.values <= watched.X_path.values[:, -1]).all()
 
 
+@pytest.mark.user_code
 @pytest.mark.more
 @pytest.mark.parametrize("solver", ["NextReaction", "TauLeaping"])
 def test_first_times_have_the_same_bits_however_they_are_cut(solver):
@@ -165,7 +166,7 @@ def test_first_times_have_the_same_bits_however_they_are_cut(solver):
             assert float(one[f"{name}_{key}"]) == float(other[f"{name}_{key}"])
 
 
-def test_leaps_are_seen_at_their_ends_and_say_by_how_much_they_are_late(quick_programs):
+def test_leaps_are_seen_at_their_ends_and_say_by_how_much_they_are_late():
     """A constant rate bounds no leap: without a limit of their length the first would be the last."""
     fast = network(
         ("0 -> X", 1000.0),
@@ -234,7 +235,6 @@ def test_events_have_no_steps_to_count():
         load({**POISSON, "observe": observe})
 
 
-@pytest.mark.usefixtures("quick_programs")
 def test_a_path_functional_leaves_the_weak_derivative_of_another_observable_as_it_is():
     """E[X²] of births at b X and deaths at d X has closed moments."""
     case = {

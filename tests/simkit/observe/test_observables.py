@@ -5,7 +5,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from functional_examples import STEPS, rows, simulation
-from quick_code import quick_jit
 from simkit_solvers import Grid, integrate
 
 from simkit.expressions.expression import compile_expression
@@ -126,7 +125,7 @@ def test_a_derivative_in_a_parameter_reaches_dynamics_and_observable():
         return integrate(problem, built.solver, y0, grid, None, built.observer)["q"][-1]
 
     h = 1e-5
-    ahead, behind, forward, reverse = quick_jit(
+    ahead, behind, forward, reverse = jax.jit(
         lambda a: (end(a + h), end(a - h), jax.jacfwd(end)(a), jax.grad(end)(a))
     )(1.0)
     np.testing.assert_allclose(forward, (ahead - behind) / (2 * h), rtol=1e-6)
@@ -168,7 +167,7 @@ def test_binding_a_constant_that_follows_others_cuts_it_loose():
 def test_the_same_experiment_compiles_once():
     traces = []
 
-    @quick_jit
+    @jax.jit
     def run(problem, observer, y0, grid_t0):
         traces.append(1)
         return observer.row(problem, observer.init(problem, grid_t0, y0), grid_t0, y0)

@@ -143,6 +143,7 @@ def test_observables_may_be_called_what_they_like(tmp_path):
         "constants": {"K": 100.0},
         "model": {"type": "GBM", "mu": 0.05, "sigma": 0.2},
         "initial": {"S": 100.0},
+        "solver": "ExactSampling",
         "time": {"t1": 1.0, "steps": 2},
         "ensemble": {"paths": 64, "devices": 1},
         "observe": {name: f"S + {i}" for i, name in enumerate(ODD)},

@@ -50,7 +50,7 @@ def with_seed(seed):
 
 
 @pytest.mark.more
-def test_errors_are_honest_over_seeds(quick_programs):
+def test_errors_are_honest_over_seeds():
     """Mean z² is 1 within what 40 seeds allow; without the covariance that of `held` would be 0.14."""
     found = [simkit.run(with_seed(seed)) for seed in range(SEEDS)]
     for name in ("vol", "held", "ratio", "log_mean"):
@@ -61,7 +61,7 @@ def test_errors_are_honest_over_seeds(quick_programs):
     assert 0.3 < np.mean(square[:, 0] ** 2) / np.mean(square[:, 1] ** 2) < 1.5
 
 
-def test_the_error_is_that_of_the_delta_method(quick_programs):
+def test_the_error_is_that_of_the_delta_method():
     result = simkit.run(MARKET)
     vega = simkit.closed_forms.black_scholes_vega(S=100, K=105, r=0.05, sigma=float(result.vol_value), T=1)
     assert float(result.vol_stderr) == pytest.approx(float(result.call_stderr) / vega, rel=1e-3)
@@ -83,7 +83,7 @@ def test_the_mean_square_error_is_exact_of_quadratic_forms():
     assert found == pytest.approx(wanted, rel=1e-12)
 
 
-def test_step_biases_go_along(quick_programs):
+def test_step_biases_go_along():
     observe = {"X2": "X**2"}
     derived = {"double": "2*X", "root": "sqrt(X2)", "none": "X2/X2"}
     result = simkit.run({**STEEP, "observe": observe, "derived": derived})
@@ -94,7 +94,7 @@ def test_step_biases_go_along(quick_programs):
     assert abs(float(result.root_bias)) > 1e-3
 
 
-def test_without_an_estimate_of_a_mean_there_is_none(quick_programs):
+def test_without_an_estimate_of_a_mean_there_is_none():
     """Steps that are too long for X: a bound in place of a bias, and a mark."""
     stiff = {
         "model": {"sde": {"X": {"drift": "-1000*X", "noise": {"W": 10}}}},
@@ -116,7 +116,7 @@ def test_without_an_estimate_of_a_mean_there_is_none(quick_programs):
     assert not figures["derived"]["spread"]["resolved"] or figures["derived"]["spread"]["noticeable_bias"]
 
 
-def test_table_json_csv_and_variants_show_them(tmp_path, quick_programs, capsys):
+def test_table_json_csv_and_variants_show_them(tmp_path, capsys):
     simkit.run(MARKET, out=tmp_path / "found.csv")
     with (tmp_path / "found.csv").open() as file:
         lines = {(line["quantity"], line["time"]): line for line in csv.DictReader(file)}
@@ -139,7 +139,7 @@ def test_table_json_csv_and_variants_show_them(tmp_path, quick_programs, capsys)
     assert "no vol of none:" in capsys.readouterr().out
 
 
-def test_a_figure_without_a_value_is_told(quick_programs, capsys):
+def test_a_figure_without_a_value_is_told(capsys):
     derived = {
         "vol": "implied_volatility(price=call/100, S=100, K=K, r=r, T=1)",
         "log_of": "log(-call)",

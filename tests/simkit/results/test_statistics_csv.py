@@ -121,7 +121,7 @@ def test_no_command_drops_paths_that_are_asked_for(command, tmp_path, monkeypatc
             uncertainty(experiment, out=tmp_path / "found.csv")
 
 
-def test_statistics_are_no_initial_values(tmp_path, quick_programs):
+def test_statistics_are_no_initial_values(tmp_path):
     simkit.run(RUN, out=tmp_path / "prices.csv")
     begun = {**RUN, "initial": {"S": {"file": str(tmp_path / "prices.csv")}}}
     begun.pop("ensemble", None)

@@ -51,6 +51,7 @@ def within(dataset, name, observable, exact, times=3.0, **place):
     return abs(value - exact) <= times * half
 
 
+@pytest.mark.user_code
 def test_indices_and_the_split_of_the_variance_are_exact(sobol):
     """y = k x with x = theta + 0.5 W: E[y|k, theta] = k theta, Var[y|k, theta] = k² / 4."""
     first_k, first_theta, both = 1 / 3, 4 * 0.25, 0.25 / 3
@@ -67,6 +68,7 @@ def test_indices_and_the_split_of_the_variance_are_exact(sobol):
     assert within(sobol, "noise_variance", "z", 0.25)
 
 
+@pytest.mark.user_code
 def test_what_has_no_influence_is_exactly_zero_and_says_why(sobol):
     for name in ("first", "total"):
         assert np.all(sobol[name].sel(parameter="spare") == 0)
@@ -78,7 +80,8 @@ def test_what_has_no_influence_is_exactly_zero_and_says_why(sobol):
     assert float(sobol["mean"].sel(observable="fixed")) == 2.0
 
 
-@pytest.mark.parametrize("changes", [{"ensemble.devices": 1}, {"ensemble.chunk": 2048}])
+@pytest.mark.user_code
+@pytest.mark.parametrize("changes", [{"ensemble.devices": 2}, {"ensemble.chunk": 2048}])
 def test_neither_devices_nor_chunks_change_a_bit(sobol, changes):
     other = uncertainty(NOISY, overrides=changes)
     for name in sobol.data_vars:
@@ -106,6 +109,7 @@ def test_propagation_through_an_ordinary_equation_is_exact():
     assert found.attrs["runs"] == 8 * 1024
 
 
+@pytest.mark.user_code
 def test_every_point_of_a_row_meets_the_same_paths(monkeypatch):
     """Those of one stream; others, and other rows, meet their own."""
     loaded = load_uncertain(NOISY)

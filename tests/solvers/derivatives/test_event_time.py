@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from simkit_solvers import Grid, States, event_time, integrate
 from solver_problems import Driven, PairState
+from user_code import user_jit
 
 GRAVITY = 9.81
 
@@ -33,13 +34,13 @@ def test_a_ball_comes_down_when_it_should():
 
     def slopes(time):
         first = jax.grad(time, (0, 1))
-        return jax.jit(
+        return user_jit(
             lambda h, v: (first(h, v), jax.jvp(lambda h: first(h, v), (h,), (jnp.ones_like(h),))[1])
         )
 
     for found, expected in zip(slopes(landing)(*thrown), slopes(exact_landing)(*thrown), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-11)
-    forward = jax.jit(jax.jacfwd(landing))(*thrown)
+    forward = user_jit(jax.jacfwd(landing))(*thrown)
     np.testing.assert_allclose(forward, jax.grad(exact_landing)(*thrown), rtol=1e-13)
 
 
@@ -51,7 +52,7 @@ def test_growth_reaches_a_level(dtype):
         return event_time(lambda t, _: sign * (jnp.exp(k * t) - 3.0), jnp.zeros((), dtype), 5.0)
 
     rates, sign = jnp.asarray([0.5, 1.0, 2.0], dtype), jnp.asarray([1.0, -1.0, 1.0], dtype)
-    times, slopes = jax.jit(jax.vmap(jax.value_and_grad(reached)))(rates, sign)
+    times, slopes = user_jit(jax.vmap(jax.value_and_grad(reached)))(rates, sign)
     assert times.dtype == dtype
     rates = np.asarray(rates)
     roundings = 8 * float(jnp.finfo(dtype).eps)
@@ -78,7 +79,7 @@ def crossing():
         return jax.lax.fori_loop(0, 6, improved, jnp.asarray(0.5))
 
     implicit = functools.partial(event_time, position, 0.05, 1.5)
-    return jax.jit(
+    return user_jit(
         lambda a: (implicit(a), jax.grad(implicit)(a), *jax.jvp(through, (a,), (jnp.ones_like(a),)))
     )(0.9)
 

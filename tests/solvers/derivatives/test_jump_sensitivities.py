@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from quick_code import quick_jit
 from scipy import stats
 from simkit_physics import ImmigrationDeath, Kou, Merton, Schlogl
 from simkit_solvers import (
@@ -38,6 +37,7 @@ from simkit_solvers.derivatives.jump_sensitivity import Coupling, Differentiated
 from simkit_solvers.loops.jump_path import JumpPath, after_proposal
 from simkit_solvers.methods.jump.jump_method import MOVED_EVENT, NO_RATIO, WAITING, Jumps
 from simkit_solvers.numerics.tangents import as_tangent
+from user_code import user_jit
 
 from simkit.closed_forms.jump_diffusions import kou_call, merton_call
 
@@ -77,7 +77,7 @@ def program(estimator, method, coupling: Coupling = "split"):
     """A compiled function of (parameters, path ids, step)."""
     solver = make_solver(method)
 
-    @jax.jit
+    @user_jit
     def run(parameters, start, ids, step):
         network, grid = made(ImmigrationDeath, parameters), JumpGrid(0.0, END, POINTS)
         y0 = ImmigrationDeath.State(X=start)
@@ -234,7 +234,7 @@ def test_scores_of_nothing_left_are_finite():
 
 def test_a_path_is_the_same_with_its_scores():
     network, solver = made(ImmigrationDeath, RATES), make_solver("DirectMethod")
-    plain = jax.jit(
+    plain = user_jit(
         jax.vmap(
             lambda path: integrate_jumps(
                 network,
@@ -268,7 +268,7 @@ def planned(values, times, size, when) -> Any:
     )
 
 
-@jax.jit
+@user_jit
 def planned_scores(direction, ids):
     """Scores of a scheduled network along a direction."""
     network = planned(jnp.array([5.0, 30.0]), jnp.array([0.0, 1.0]), jnp.asarray(4.0), jnp.array([1.5]))
@@ -366,7 +366,7 @@ def test_one_jump_more_is_what_the_derivative_along_a_path_lacks(model):
     numbers = {name: jnp.asarray(x) for name, x in model.example.items()}
     units = {name: {each: jnp.asarray(float(each == name)) for each in numbers} for name in names}
 
-    @jax.jit
+    @user_jit
     @jax.vmap
     def run(path):
         y0, noise = model.State(S=jnp.asarray(100.0)), CounterNoise.of(KEY, path)
@@ -404,7 +404,7 @@ def test_a_jump_more_counts_with_the_sign_of_its_rate():
         Direction(Kou(**{name: share * (name == "p") for name in numbers})) for share in (1.0, -1.0)
     )
 
-    @quick_jit
+    @jax.jit
     @jax.vmap
     def missing(path):
         given = Kou(**numbers), make_solver("ExactSampling"), Kou.State(S=jnp.asarray(100.0))
@@ -432,7 +432,7 @@ def test_scores_of_one_leap_have_mean_zero_where_some_leaps_are_refused():
     network, direction = made(ImmigrationDeath, {"alpha": 0.0, "mu": 1.0}), DIRECTIONS[1].problem
     dtype = jnp.float64
 
-    @quick_jit
+    @jax.jit
     @jax.vmap
     def proposed(path):
         zero, none = jnp.zeros((), dtype), jnp.int32(0)

@@ -38,6 +38,7 @@ from simkit_solvers import (
     stationary_derivative,
 )
 from simkit_solvers.derivatives.ode_gradient import RETURNS_WITHIN
+from user_code import user_jit
 
 KEY = seed_key(2)
 
@@ -90,7 +91,7 @@ def test_forward_sensitivities_of_an_oscillator_are_exact():
         Direction(y0=SwingState(jnp.asarray(1.0), jnp.asarray(0.0))),
     )
 
-    @jax.jit
+    @user_jit
     def run(rtol):
         start = SwingState(jnp.asarray(1.0), jnp.asarray(0.5))
         return forward_sensitivities(swing(), diffrax.Tsit5(), start, grid(4.0, rtol), Energy(), directions)
@@ -112,7 +113,7 @@ def test_forward_sensitivities_of_an_oscillator_are_exact():
 def backwards():
     """Gradient of an energy by `backsolve`, of (friction, tolerance, end)."""
 
-    @jax.jit
+    @user_jit
     def run(friction, end):
         start = SwingState(jnp.asarray(1.0), jnp.asarray(0.5))
         whole = AdaptiveGrid(0.0, end, Tolerances(1e-7, 1e-9), points=1, max_steps=1024)
@@ -173,7 +174,7 @@ def test_a_pendulum_s_period_has_the_derivative_of_the_elliptic_integral():
     """By the amplitude; the angle there stays zero."""
     time, slope = quarter(1.2)
 
-    @jax.jit
+    @user_jit
     def run(rtol, end):
         def of(amplitude):
             return quarter_period(amplitude, 1.0, rtol, end)
@@ -212,7 +213,7 @@ class Falling(AbstractODE):
 def test_bounces_of_a_ball():
     """The third time at the ground, by gravity, height and what a bounce leaves of the speed."""
 
-    @jax.jit
+    @user_jit
     def third(gravity, height, kept):
         t, y = jnp.zeros_like(height), SwingState(height, jnp.zeros_like(height))
         for _ in range(3):
@@ -245,7 +246,7 @@ def test_a_stiff_problem_s_sensitivities(solver):
     ).derivatives[0]
     fine = AdaptiveGrid(0.0, 40.0, Tolerances(1e-12, 1e-17), max_steps=16384)
 
-    @jax.jit
+    @user_jit
     def end(rate):
         run = integrate_adaptive(
             made(Robertson, rates | {first: rate}), make_solver("Rodas5P"), start, fine, States()
@@ -309,7 +310,7 @@ def test_stationary_averages_of_ornstein_uhlenbeck_and_a_double_well():
     problem = OrnsteinUhlenbeck(theta=jnp.asarray(theta), mu=jnp.asarray(0.5), sigma=jnp.asarray(sigma))
 
     def paths(problem, start, watch, steps):
-        @jax.jit
+        @user_jit
         @jax.vmap
         def run(path):
             noise = CounterNoise.of(KEY, path)
@@ -349,7 +350,7 @@ def test_stationary_means_of_immigration_and_death():
     network = ImmigrationDeath(alpha=jnp.asarray(10.0), mu=jnp.asarray(1.0))
     directions = unit(ImmigrationDeath, "alpha"), unit(ImmigrationDeath, "mu")
 
-    @jax.jit
+    @user_jit
     @jax.vmap
     def run(path):
         y0, whole = ImmigrationDeath.State(X=jnp.int32(10)), JumpGrid(0.0, 400.0, 2000)

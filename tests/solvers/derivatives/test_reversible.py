@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from quick_code import quick_jit
 from simkit_physics import GBM, HenonHeiles, Lorenz63, Merton
 from simkit_solvers import (
     AbstractODE,
@@ -26,6 +25,7 @@ from simkit_solvers import (
     parameter,
     seed_key,
 )
+from user_code import user_jit
 
 START = HenonHeiles.State(*map(jnp.asarray, (0.1, -0.2, 0.3, 0.1)))
 
@@ -71,7 +71,7 @@ def test_gradients_are_those_of_the_run_that_keeps_its_states(solver):
     numbers = [jnp.asarray(1.0)]
     point = numbers, START, jnp.asarray(0.0), jnp.asarray(0.02)
     found = [
-        jax.jit(jax.value_and_grad(functools.partial(weighed, end), (0, 1, 3)))(*point)
+        user_jit(jax.value_and_grad(functools.partial(weighed, end), (0, 1, 3)))(*point)
         for end in ends(solver, 500)
     ]
     for one, other in zip(*map(jax.tree.leaves, found), strict=True):
@@ -83,7 +83,7 @@ def test_memory_is_the_same_for_any_number_of_steps():
     def temporary(which, steps):
         numbers = [jnp.asarray(1.0)]
         point = numbers, START, jnp.asarray(0.0), jnp.asarray(0.02)
-        function = jax.jit(jax.grad(functools.partial(weighed, ends(Leapfrog(), steps)[which]), (0, 1)))
+        function = user_jit(jax.grad(functools.partial(weighed, ends(Leapfrog(), steps)[which]), (0, 1)))
         return function.lower(*point).compile().memory_analysis().temp_size_in_bytes
 
     assert temporary(0, 100) == temporary(0, 10_000) < temporary(1, 10_000) / 50
@@ -116,7 +116,7 @@ def test_reversible_heun_finds_its_copy_and_its_noise_again(make, begin, numbers
     point = tuple(map(jnp.asarray, numbers)), begin, jnp.asarray(0.0), jnp.asarray(0.01)
     paths = jnp.arange(3, dtype=jnp.uint32)
     found = [
-        quick_jit(
+        jax.jit(
             jax.vmap(
                 jax.value_and_grad(functools.partial(end, reversible), (0, 1, 2, 3)),
                 (None, None, None, None, 0),

@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 import optimistix as optx
 import pytest
-from quick_code import quick_jit
 from scipy.integrate import solve_ivp
 from simkit_physics import GBM
 from simkit_solvers import (
@@ -65,7 +64,7 @@ def test_every_saved_row_is_as_accurate_as_the_tolerances_ask(name, exact):
     """Rows between the ends too, which a cubic through two steps of a method of order five would spoil."""
     order = SOLVERS[name].order
     rtol = 10.0 ** -min(3 + order, 9)
-    run = quick_jit(lambda rtol: driven(make_solver(name), rtol, rtol))
+    run = jax.jit(lambda rtol: driven(make_solver(name), rtol, rtol))
     for factor in (1.0, 0.1):
         found = run(rtol * factor)
         errors = np.abs([found.rows["x"] - exact[0], found.rows["v"] - exact[1]])
@@ -85,7 +84,7 @@ def test_times_tolerances_and_parameters_compile_nothing():
             traced.append(t)
             return super().drift(t, y)
 
-    @quick_jit
+    @jax.jit
     def run(problem, grid):
         return integrate_adaptive(problem, diffrax.Tsit5(), as_state(jnp.float64, *START), grid, States())
 
@@ -102,7 +101,7 @@ def test_float32_keeps_its_type_and_a_late_start_its_steps(name):
     late = 2.0**21
     # The dense output of KenCarp3 is in float64, whatever the state is.
     with jax.numpy_dtype_promotion("standard" if name == "KenCarp3" else "strict"):
-        found = quick_jit(lambda t0: driven(make_solver(name), 1e-5, 1e-7, jnp.float32, t0))(late)
+        found = jax.jit(lambda t0: driven(make_solver(name), 1e-5, 1e-7, jnp.float32, t0))(late)
     assert found.rows["x"].dtype == jnp.float32
     assert np.isfinite(found.rows["x"]).all()
     assert found.reached == np.float32(late + T1 - T0)
@@ -162,7 +161,7 @@ def test_a_failed_path_is_nan_from_the_first_time_it_did_not_reach():
     """One towards infinity, one without a slope, one that is well, one out of steps; each by itself."""
     grid = AdaptiveGrid(0.0, 1.0, Tolerances(1e-8, 1e-8), points=4)
 
-    @quick_jit
+    @jax.jit
     def run(x, v):
         problem, solver = Exploding(), diffrax.Tsit5()
         return jax.vmap(lambda *y: integrate_adaptive(problem, solver, PairState(*y), grid, States()))(x, v)
@@ -190,10 +189,10 @@ def test_derivatives_agree_in_both_modes_and_with_differences(name):
         grid = AdaptiveGrid(0.0, 1.5, Tolerances(tolerance, tolerance), points=2, max_steps=max_steps)
         return integrate_adaptive(Driven(a), make_solver(name), y0, grid, States()).rows["x"][-1]
 
-    h, run = 1e-3, quick_jit(lambda a: end(a, tolerance))
+    h, run = 1e-3, jax.jit(lambda a: end(a, tolerance))
     difference = (8 * (run(1.3 + h) - run(1.3 - h)) - (run(1.3 + 2 * h) - run(1.3 - 2 * h))) / (12 * h)
-    forward = quick_jit(lambda a, tolerance: jax.jvp(lambda a: end(a, tolerance), (a,), (1.0,))[1])
-    reverse = quick_jit(jax.grad(end))
+    forward = jax.jit(lambda a, tolerance: jax.jvp(lambda a: end(a, tolerance), (a,), (1.0,))[1])
+    reverse = jax.jit(jax.grad(end))
     assert float(forward(1.3, tolerance)) == pytest.approx(float(difference), rel=1e-5)
     # At a tolerance that leaves rounding no part in the error estimate, which sets the steps of both.
     assert float(reverse(1.3, 1e-6)) == pytest.approx(float(forward(1.3, 1e-6)), rel=1e-12)
@@ -206,7 +205,7 @@ def test_dense_output_and_events_are_diffrax_own():
     event = diffrax.Event(lambda t, y, args, **rest: y.x, optx.Newton(1e-10, 1e-10))
     dense = diffrax.SaveAt(t1=True, dense=True)
     y0 = as_state(jnp.float64, *START)
-    found = quick_jit(lambda: solution(Driven(), diffrax.Tsit5(), y0, grid, saveat=dense, event=event))()
+    found = jax.jit(lambda: solution(Driven(), diffrax.Tsit5(), y0, grid, saveat=dense, event=event))()
     passed = found.ts[-1]
     crossed = solve_ivp(slope, (T0, T1), START, "DOP853", events=lambda t, y: y[0], rtol=1e-11, atol=1e-12)
     assert float(passed) == pytest.approx(crossed.t_events[0][0] - T0, abs=1e-7)
@@ -231,7 +230,7 @@ def test_a_stochastic_problem_is_refused():
 @pytest.mark.more
 @pytest.mark.parametrize("name", ["Kvaerno3", pytest.param("KenCarp4", marks=pytest.mark.slow)])
 def test_an_implicit_solver_takes_as_many_steps_in_any_unit_of_time(name):
-    @quick_jit
+    @jax.jit
     def run(unit):
         grid = AdaptiveGrid(0.0, 20 * unit, Tolerances(1e-5, 1e-8))
         return integrate_adaptive(

@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import simkit_solvers.random.brownian_tree
-from quick_code import quick_jit
 from scipy import stats
 from simkit_solvers import (
     SOLVERS,
@@ -42,6 +41,7 @@ from solver_problems import (
     ScalarNoise,
     Wells,
 )
+from user_code import user_jit
 
 GROUP = 8
 KINDS = {
@@ -65,7 +65,7 @@ def ensemble(one):
         found = jax.lax.map(jax.vmap(lambda path: one(path, *numbers)), ids)
         return jax.tree.map(lambda x: x.reshape(paths, *x.shape[2:]), found)
 
-    compiled = jax.jit(run, static_argnums=0)
+    compiled = user_jit(run, static_argnums=0)
     return lambda paths, *numbers: jax.tree.map(np.asarray, compiled(paths, *numbers))
 
 
@@ -103,7 +103,7 @@ def test_the_leaves_of_a_tree_join_to_its_root(components, areas):
 def test_leaves_are_independent_standard_normals(wide):
     """All three kinds on level 3 with two components: 48 numbers of each path."""
     paths = jnp.arange(2**14, dtype=jnp.uint32)
-    found = jax.jit(jax.vmap(lambda path: leaves(tree_of(path, 1, wide), 2, 2, 3)))(paths)
+    found = user_jit(jax.vmap(lambda path: leaves(tree_of(path, 1, wide), 2, 2, 3)))(paths)
     z = np.asarray(found, float).reshape(len(paths), -1)
     assert stats.kstest(z.ravel(), "norm").pvalue > 1e-6
     for array in (z, z**2 - 1):
@@ -435,7 +435,7 @@ def test_times_tolerances_and_parameters_compile_nothing():
             traced.append(t)
             return super().drift(t, y)
 
-    @jax.jit
+    @user_jit
     def run(problem, grid):
         y0 = WatchedState(*map(jnp.asarray, (0.5, 0.0, 0.0)))
         return integrate_adaptive_sde(problem, make_solver("Milstein"), y0, grid, tree_of(0), States())
@@ -511,7 +511,7 @@ def test_float32_keeps_its_type_and_a_late_start_its_steps():
     # A span that is no multiple of a sixteenth, as far apart as float32 times are there.
     odd = [run(t0, 0.4).rows["x"] for t0 in (0.0, 738000.3)]
     np.testing.assert_allclose(*odd, rtol=1e-5)
-    early, late = (quick_jit(run)(t0) for t0 in (0.0, 2.0**21))
+    early, late = (jax.jit(run)(t0) for t0 in (0.0, 2.0**21))
     assert late.rows["x"].dtype == jnp.float32
     assert late.reached == np.float32(2.0**21 + 1.0)
     np.testing.assert_allclose(late.rows["x"], early.rows["x"], rtol=1e-5)
@@ -538,7 +538,7 @@ class Exploding(AbstractSDE):
 def test_a_failed_path_is_nan_from_the_first_time_it_did_not_reach():
     """One towards infinity, one without a slope, one that is well and does not notice."""
 
-    @quick_jit
+    @jax.jit
     def run(x, a, ids):
         def one(x, a, path):
             grid = AdaptiveGrid(0.0, 1.0, Tolerances(1e-4, 1e-4), points=4)
@@ -564,7 +564,7 @@ def test_no_half_is_taken_below_the_last_level(monkeypatch):
     monkeypatch.setattr(simkit_solvers.random.brownian_tree, "MOST_LEVELS", 3)
     grid = AdaptiveGrid(0.0, 1.0, Tolerances(0.0, 1e-3), points=POINTS)
 
-    @quick_jit
+    @jax.jit
     def run(ids):
         def one(path):
             y0 = WatchedState(*map(jnp.asarray, (0.5, 0.0, 0.0)))
@@ -622,13 +622,13 @@ def test_derivatives_agree_in_both_modes_and_with_differences():
         found = jax.vmap(one)(jnp.arange(8, dtype=jnp.uint32))
         return found.rows["x"][:, -1].mean(), found.rejected
 
-    run = quick_jit(end)
+    run = jax.jit(end)
     value, rejected = run(0.8)
     assert rejected.min() > 0
     h = 1e-7
     difference = (run(0.8 + h)[0] - run(0.8 - h)[0]) / (2 * h)
-    _, forward = quick_jit(lambda s: jax.jvp(lambda s: end(s)[0], (s,), (1.0,)))(0.8)
-    reverse = quick_jit(jax.grad(lambda s: end(s)[0]))(0.8)
+    _, forward = jax.jit(lambda s: jax.jvp(lambda s: end(s)[0], (s,), (1.0,)))(0.8)
+    reverse = jax.jit(jax.grad(lambda s: end(s)[0]))(0.8)
     assert float(forward) == pytest.approx(float(difference), rel=1e-5)
     assert float(reverse) == pytest.approx(float(forward), rel=1e-12)
     assert float(value) > 0

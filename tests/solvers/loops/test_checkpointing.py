@@ -27,6 +27,7 @@ from simkit_solvers import (
     seed_key,
 )
 from simkit_solvers.loops.checkpoints import nested_scan, nesting
+from user_code import user_jit
 
 from simkit.ensemble.chunks import path_ids
 from simkit.ensemble.paths import path_program
@@ -63,7 +64,7 @@ def test_nested_scans_are_one_scan(lengths):
         return end + jnp.sum(rows[::3]), rows
 
     def both(lengths):
-        return jax.jit(jax.value_and_grad(functools.partial(run, lengths=lengths), has_aux=True))(1.3)
+        return user_jit(jax.value_and_grad(functools.partial(run, lengths=lengths), has_aux=True))(1.3)
 
     (value, rows), slope = both(lengths)
     (expected, all_rows), exact = both((24,))
@@ -128,7 +129,7 @@ def test_a_budget_changes_no_derivative(cls, steps, every):
             kept = rows(a, x0, memory)
             return jnp.sum(kept * jnp.cos(jnp.arange(kept.shape[0]))), kept
 
-        return jax.jit(jax.value_and_grad(total, (0, 1), has_aux=True))(1.1, 0.5)
+        return user_jit(jax.value_and_grad(total, (0, 1), has_aux=True))(1.1, 0.5)
 
     (_, kept), slopes = found(10**6)
     (_, again), nested = found(80)
@@ -164,7 +165,7 @@ def reverse(simulation: Simulation, budget: int):
 
 
 def temporary(call, problem) -> int:
-    return jax.jit(jax.value_and_grad(call)).lower(problem).compile().memory_analysis().temp_size_in_bytes
+    return user_jit(jax.value_and_grad(call)).lower(problem).compile().memory_analysis().temp_size_in_bytes
 
 
 @pytest.mark.more
@@ -206,7 +207,7 @@ import jax
 from test_checkpointing import heston, reverse
 with jax.enable_x64(True):
     call, problem, _ = reverse(heston(100_000), 2**28)
-    slopes = jax.jit(jax.grad(call))(problem)
+    slopes = user_jit(jax.grad(call))(problem)
     unit = 2**30 if sys.platform == "darwin" else 2**20
     print(float(slopes.theta), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit)
 """
@@ -227,4 +228,4 @@ def test_a_long_gradient_fits_in_a_gigabyte():
 def test_a_reverse_pass_has_its_normals_in_memory():
     """Drawn in a branch that the compiler cannot take away, also where all but the model are constants."""
     call, problem, _ = reverse(heston(256, paths=2048), 2**30)
-    assert " conditional(" in jax.jit(jax.grad(call)).lower(problem).compile().as_text()
+    assert " conditional(" in user_jit(jax.grad(call)).lower(problem).compile().as_text()

@@ -5,7 +5,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from quick_code import quick_jit
 from scipy import stats
 from simkit_physics import ImmigrationDeath
 from simkit_solvers import (
@@ -34,7 +33,7 @@ PATHS, GROUP = 8192, 64
 def over_paths(one):
     """A function of a path, for many of them."""
     ids = jnp.arange(PATHS, dtype=jnp.uint32).reshape(-1, GROUP)
-    found = quick_jit(lambda ids: jax.lax.map(jax.vmap(one), ids))(ids)
+    found = jax.jit(lambda ids: jax.lax.map(jax.vmap(one), ids))(ids)
     return jax.tree.map(lambda x: np.asarray(x).reshape(PATHS, *x.shape[2:]), found)
 
 

@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from quick_code import quick_jit
 from simkit_physics import GBM, DoubleWellLangevin, Heston, ImmigrationDeath, OrnsteinUhlenbeck
 from simkit_solvers import (
     BAOAB,
@@ -131,7 +130,7 @@ def ends(problem, solver, y0, steps, dtype, paths=1):
         start = type(y0)(*(jnp.asarray(x, dtype) for x in y0))
         return integrate(problem, solver, start, Grid(0.0, 1 / steps, steps, steps), noise, States())
 
-    rows = quick_jit(jax.vmap(one_path))(jnp.arange(paths, dtype=jnp.uint32))
+    rows = jax.jit(jax.vmap(one_path))(jnp.arange(paths, dtype=jnp.uint32))
     return np.array([rows[name][:, -1] for name in y0._fields], np.float64)
 
 
@@ -194,7 +193,7 @@ def test_the_clock_of_a_jump_process_is_right_after_many_events(name):
         noise = JumpNoise.of(seed_key(1), path)
         return integrate_jumps(network, solver, network.State(0), grid, noise, States()).counts.X[-1]
 
-    counts = np.asarray(quick_jit(jax.vmap(one_path))(jnp.arange(paths, dtype=jnp.uint32)), float)
+    counts = np.asarray(jax.jit(jax.vmap(one_path))(jnp.arange(paths, dtype=jnp.uint32)), float)
     mean = 1e5 * -np.expm1(-1.0)
     assert abs(counts.mean() - mean) < 5 * np.sqrt(mean / paths)
 
@@ -216,7 +215,7 @@ def test_times_between_events_may_be_shorter_than_the_clock_resolves(name):
         )
         return run.counts.X[-1]
 
-    counts = np.asarray(quick_jit(jax.vmap(one_path))(jnp.arange(paths, dtype=jnp.uint32)), float)
+    counts = np.asarray(jax.jit(jax.vmap(one_path))(jnp.arange(paths, dtype=jnp.uint32)), float)
     assert abs(counts.mean() - rate * span) < 5 * np.sqrt(rate * span / paths)
 
 
@@ -263,7 +262,7 @@ def test_derivatives_by_both_modes_are_those_of_the_solution():
         grid = Grid(0.0, 1 / steps, steps, steps)
         return integrate(Decay(a), diffrax.Heun(), Level(jnp.float32(1.0)), grid, None, States())["x"][-1]
 
-    forward, reverse = quick_jit(lambda a: (jax.jvp(end, (a,), (jnp.ones_like(a),))[1], jax.grad(end)(a)))(
+    forward, reverse = jax.jit(lambda a: (jax.jvp(end, (a,), (jnp.ones_like(a),))[1], jax.grad(end)(a)))(
         jnp.float32(0.7)
     )
     assert float(forward) == pytest.approx(-np.exp(-0.7), rel=4 * ULP)
@@ -290,7 +289,7 @@ def test_value_and_step_bias_of_a_run_are_right_to_rounding():
 
 @pytest.mark.more
 @pytest.mark.parametrize("noise", [1e-9, 0.1])
-def test_adaptive_steps_of_a_stochastic_equation_lose_nothing(noise, quick_programs):
+def test_adaptive_steps_of_a_stochastic_equation_lose_nothing(noise):
     """x' = 1 with noise that hides no rounding, and with some: 4000 steps."""
     experiment = {
         "model": {"sde": {"x": {"drift": 1.0, "noise": {"W": noise}}}},
@@ -307,7 +306,7 @@ def test_adaptive_steps_of_a_stochastic_equation_lose_nothing(noise, quick_progr
 
 
 @pytest.mark.parametrize(("noise", "most"), [(1e-7, 1e-3), (1e-3, 2e-4)])
-def test_an_error_covers_roundings_that_no_noise_makes_random(noise, most, quick_programs):
+def test_an_error_covers_roundings_that_no_noise_makes_random(noise, most):
     """x' = 0.1 from 1, over steps too few to be compensated: up to 23 of the errors of random roundings."""
     simulation = load(
         {
@@ -330,7 +329,7 @@ def test_an_error_covers_roundings_that_no_noise_makes_random(noise, most, quick
     assert np.nanmax(z) < 3
 
 
-def test_adaptive_steps_of_an_ordinary_equation_know_what_they_lose(quick_programs):
+def test_adaptive_steps_of_an_ordinary_equation_know_what_they_lose():
     """Steps end at 5000 saved times: diffrax adds each to the state, and x' = 1 goes wrong to one side."""
     found = simkit.run(
         {

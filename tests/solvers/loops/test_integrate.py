@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from quick_code import quick_jit
 from simkit_solvers import (
     AbstractObserver,
     AbstractODE,
@@ -25,6 +24,7 @@ from simkit_solvers import (
     seed_key,
 )
 from solver_problems import Commutative, Driven, PairState
+from user_code import user_jit
 
 
 class Level(NamedTuple):
@@ -63,7 +63,7 @@ def test_the_clock_is_an_integer():
     """Ten million float32 steps of 0.1: summing them up would lose 9 % of the time."""
     grid = Grid(0.0, 0.1, 10**7, 10**6)
     y0 = Level(jnp.float32(1.0))
-    rows = jax.jit(lambda: integrate(Still(), EulerMaruyama(), y0, grid, None, Clock()))()
+    rows = user_jit(lambda: integrate(Still(), EulerMaruyama(), y0, grid, None, Clock()))()
     assert rows["t"].dtype == jnp.float32
     np.testing.assert_array_equal(rows["wrong"], 0)
     np.testing.assert_array_equal(rows["k"], np.arange(11) * 10**6)
@@ -103,7 +103,7 @@ def test_ten_million_steps_lose_no_step_no_time_and_no_word():
     steps, every = 10**7, 2 * 10**6
     noise, grid = CounterNoise.of(seed_key(2), jnp.uint32(7)), Grid(0.0, 3.0, steps, every)
     y0 = Counts(*(jnp.zeros((), jnp.float32),) * 3)
-    rows = jax.jit(lambda: integrate(Counting(), EulerMaruyama(), y0, grid, noise, States()))()
+    rows = user_jit(lambda: integrate(Counting(), EulerMaruyama(), y0, grid, noise, States()))()
     np.testing.assert_array_equal(rows["k"], np.arange(0, steps + 1, every))
     np.testing.assert_array_equal(rows["late"], 0)
     for row in range(1, grid.rows):
@@ -222,7 +222,7 @@ def program_of(components, method, dtype, lanes=64):
         return integrate(problem, solver, y0, grid, noise, Watching())
 
     paths = jnp.arange(lanes, dtype=jnp.uint32)
-    return jax.jit(lambda grid: jax.vmap(lambda path: one_path(path, grid), out_axes=1)(paths))
+    return user_jit(lambda grid: jax.vmap(lambda path: one_path(path, grid), out_axes=1)(paths))
 
 
 @functools.cache
@@ -292,7 +292,7 @@ def test_a_path_is_the_same_in_any_company(dtype):
         )
         return rows["x"], rows["v"]
 
-    program = jax.jit(jax.vmap(end))
+    program = user_jit(jax.vmap(end))
     bits = [np.asarray(program(jnp.arange(n, dtype=jnp.uint32))) for n in (64, 1000, 2048)]
     for others in bits[1:]:
         np.testing.assert_array_equal(others[:, :64], bits[0])
@@ -312,7 +312,7 @@ def test_gradients(problem, solver):
         value, forward = jax.jvp(end, point, way)
         return value, forward, jnp.stack(jax.grad(end, (0, 1, 2, 3))(*point))
 
-    program = jax.jit(program)
+    program = user_jit(program)
     point = tuple(map(jnp.asarray, (0.9, 0.5, 0.3, 0.02)))
     way = tuple(map(jnp.asarray, (0.5, -0.8, 0.3, 0.01)))
     _, forward, reverse = program(point, way)
@@ -398,7 +398,7 @@ def test_gradients_of_rows_inside_blocks_and_at_the_edge_of_the_domain(cls, step
     point = tuple(map(jnp.asarray, (1.1, 0.5, 1.0 / steps)))
     expected = jax.jacrev(by_a_loop_written_out(cls, steps, every), (0, 1, 2))(*point)
     for derivative in (jax.jacrev, jax.jacfwd):
-        found = quick_jit(derivative(rows, (0, 1, 2)))(*point)
+        found = jax.jit(derivative(rows, (0, 1, 2)))(*point)
         np.testing.assert_allclose(np.stack(found), np.stack(expected), rtol=1e-5, atol=1e-6)
 
 
@@ -406,7 +406,7 @@ def test_one_trace():
     """New parameters, start, step, initial value and path compile nothing."""
     traces = []
 
-    @quick_jit
+    @jax.jit
     def run(problem, y0, grid, path):
         traces.append(1)
         return integrate(problem, EulerMaruyama(), y0, grid, CounterNoise.of(seed_key(1), path), States())[

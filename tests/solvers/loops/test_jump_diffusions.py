@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from grids import factors
-from quick_code import quick_jit
 from scipy import stats
 from simkit_physics import MODELS, Kou, Merton
 from simkit_solvers import (
@@ -36,12 +35,11 @@ from simkit_solvers.problems.jump_diffusion import jumps_of_step
 from simkit_solvers.problems.marks import jump_count
 from simkit_solvers.random.generator import Words
 from simkit_solvers.random.noise import Purpose, StepWords
+from user_code import user_jit
 
 import simkit
 from simkit import InputError, load
 from simkit.closed_forms.jump_diffusions import bates_call, kou_call
-
-pytestmark = pytest.mark.usefixtures("quick_programs")
 
 LIMIT = 5  # in standard errors: once in a million
 JUMPY = {"sigma": 0.0, "lam": 6.0, "m": -0.1, "delta": 0.3}
@@ -66,7 +64,7 @@ def test_few_jumps_are_counted_to_the_last_bits(dtype):
     places = tails * 2.0**31
     inside, outside = np.floor(places * (1 - 2e-6) - 1.5), np.ceil(places * (1 + 2e-6) + 0.5)
     words = 2 * np.stack([np.maximum(inside, 0), outside]).astype(np.uint32)
-    count = jax.jit(jax.vmap(lambda w, m: jump_count(w, some_words(), 1, m)))
+    count = user_jit(jax.vmap(lambda w, m: jump_count(w, some_words(), 1, m)))
     for k in (0, 1):
         low, high = (np.asarray(count(row, jnp.asarray(means, dtype))) for row in words[:, k])
         assert (low[inside[k] >= 0] > k).all()
@@ -82,7 +80,7 @@ def test_jumps_of_a_step_follow_poisson_and_their_sum_its_law():
     }
     count = 2**15
 
-    @jax.jit
+    @user_jit
     def draws(words):
         def one(words, mean):
             number = jump_count(words.block(0).a, words, 1, mean)
@@ -168,7 +166,7 @@ def test_derivatives_along_the_path_are_those_of_the_same_jumps(mode):
     def mean_price(model):
         return jnp.mean(merton_program(1, 6)(model, ids)[:, -1])
 
-    found = quick_jit(mode(mean_price))(Merton(**{name: jnp.asarray(x) for name, x in values.items()}))
+    found = jax.jit(mode(mean_price))(Merton(**{name: jnp.asarray(x) for name, x in values.items()}))
     h = 1e-6
     for name in ("mu", "sigma", "m", "delta"):
         there, here = (merton_ends(values | {name: values[name] + d})[:, -1].mean() for d in (h, -h))

@@ -2,7 +2,6 @@
 
 import functools
 
-import jax
 import jax.numpy as jnp
 import pytest
 from simkit_solvers import (
@@ -17,6 +16,7 @@ from simkit_solvers import (
     seed_key,
 )
 from solver_problems import PairNoise, PairState
+from user_code import user_jit
 
 TREE = BrownianTree.of(seed_key(0), 0)
 
@@ -38,7 +38,7 @@ class Silent(AbstractSDE):
         return PairState(0.0 * dW.W1, 0.0 * dW.W2)
 
 
-@functools.partial(jax.jit, static_argnames="dtype")
+@functools.partial(user_jit, static_argnames="dtype")
 def run(rate, last, rtol, span, first, dtype="float64"):
     grid = AdaptiveGrid(0.0, span, Tolerances(rtol, 0.0), first)
     y0 = PairState(jnp.ones((), dtype), jnp.ones((), dtype))

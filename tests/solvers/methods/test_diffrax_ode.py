@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 import optimistix as optx
 import pytest
-from quick_code import quick_jit
 from scipy.integrate import solve_ivp
 from simkit_solvers import SOLVERS, AbstractODE, Grid, Scalar, States, integrate, make_solver
 from simkit_solvers.problems.terms import takes_halves
@@ -36,7 +35,7 @@ def runs(name):
         return jnp.stack([rows["x"][-1], rows["v"][-1]])
 
     over_starts = jax.vmap(end, in_axes=(None, 0))
-    return np.asarray(quick_jit(jax.vmap(over_starts, in_axes=(0, None)))(LENGTHS, STARTS))
+    return np.asarray(jax.jit(jax.vmap(over_starts, in_axes=(0, None)))(LENGTHS, STARTS))
 
 
 @functools.cache
@@ -69,7 +68,7 @@ def by_diffeqsolve(name):
         terms = diffrax.MultiTerm(diffrax.ODETerm(lambda t, y, args: jnp.zeros_like(y)), terms)
     times = diffrax.StepTo(T0 + LENGTHS[AGREE] * jnp.arange(STEPS + 1.0))
 
-    @quick_jit
+    @jax.jit
     def ends(y0):
         solution = diffrax.diffeqsolve(
             terms,
@@ -124,7 +123,7 @@ class Stiff(AbstractODE):
 @functools.cache
 def stiff_program(solver):
     grid = Grid(0.0, 0.05, 20, 20)
-    return quick_jit(lambda problem, y0: integrate(problem, solver, y0, grid, None, States()))
+    return jax.jit(lambda problem, y0: integrate(problem, solver, y0, grid, None, States()))
 
 
 def stiff_end(solver, dtype, size=1.0, rate=1e4):
@@ -150,7 +149,7 @@ def test_implicit_float32_and_any_unit(name):
 def test_implicit_equations_are_solved_in_any_unit_of_time(name):
     """Slopes are a billion times smaller or larger, and as precise."""
 
-    @quick_jit
+    @jax.jit
     def run(unit):
         y0 = PairState(jnp.asarray(2.0), jnp.asarray(0.1))
         return integrate(Relaxing(unit), make_solver(name), y0, Grid(0.0, 0.1 * unit, 8, 8), None, States())
@@ -170,7 +169,7 @@ def test_roots_are_found_to_what_the_precision_allows(name):
     def end(solver, dtype):
         y0 = PairState(jnp.asarray(2.0, dtype), jnp.asarray(0.1, dtype))
         grid = Grid(0.0, 0.1, 8, 8)
-        return quick_jit(lambda y0: integrate(Relaxing(1.0), solver, y0, grid, None, States()))(y0)["x"]
+        return jax.jit(lambda y0: integrate(Relaxing(1.0), solver, y0, grid, None, States()))(y0)["x"]
 
     exact = end(make_solver(name, {"rtol": 1e-14, "atol": 1e-14}), jnp.float64)
     np.testing.assert_allclose(end(make_solver(name), jnp.float64), exact, rtol=1e-11)

@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from quick_code import quick_jit
 from simkit_solvers import SOLVERS, Grid, States, integrate, make_solver
 from simkit_solvers.loops.step import stepper_for
 from simkit_solvers.methods.root_finder import with_tolerances
@@ -99,7 +98,7 @@ def test_agrees_with_diffeqsolve(name):
     )
     y0 = start_of(problem)
     grid = Grid(T0, DT, STEPS, STEPS)
-    rows = quick_jit(lambda p: integrate(p, solver, y0, grid, Given(jnp.asarray(NORMALS)), States()))(problem)
+    rows = jax.jit(lambda p: integrate(p, solver, y0, grid, Given(jnp.asarray(NORMALS)), States()))(problem)
     path = recorded(stepper_for(solver).areas)
     flat = jnp.stack(y0)
     if problem.State is QuadState:
@@ -110,7 +109,7 @@ def test_agrees_with_diffeqsolve(name):
         solver = with_tolerances(solver, y0, jnp.asarray(DT))  # diffrax asks for the norm as well
     times = diffrax.StepTo(T0 + DT * jnp.arange(STEPS + 1.0))
 
-    @quick_jit
+    @jax.jit
     def by_diffeqsolve(flat):
         return diffrax.diffeqsolve(
             terms,

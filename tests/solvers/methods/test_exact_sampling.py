@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from grids import factors
-from quick_code import quick_jit
 from scipy import stats
 from simkit_physics import CIR, MODELS, Heston, MultiAssetGBM, OrnsteinUhlenbeck
 from simkit_solvers import (
@@ -30,6 +29,7 @@ from simkit_solvers.loops.step import stepper_for
 from simkit_solvers.methods.sde.andersen_qe import PSI_C
 from simkit_solvers.random.generator import Words
 from simkit_solvers.random.noise import StepWords
+from user_code import user_jit
 
 import simkit
 from simkit import InputError, load
@@ -107,7 +107,7 @@ def cir_draws(dtype="float64"):
     def step(model, h, r, z, words):
         return model.transition(0.0, h, CIR.State(r), CIR.Noise(jnp.sqrt(h) * z), words).r
 
-    @jax.jit
+    @user_jit
     def draws(cases):
         def one(case, z, words):
             kappa, theta, sigma, r0, h = case
@@ -176,7 +176,7 @@ def test_derivatives_of_cir_are_right_or_nan(sigma, known):
 
         return jax.grad(end)(jnp.asarray([1.5, 0.04, sigma, 0.09]))
 
-    found = np.asarray(quick_jit(jax.vmap(slopes))(z, words))
+    found = np.asarray(jax.jit(jax.vmap(slopes))(z, words))
     if not known:
         assert np.isnan(found).all()
         return
@@ -202,10 +202,10 @@ def test_one_step_or_many_have_one_law():
 
     mean, variance = float(model.exact_mean(0.8, start).X), float(model.exact_variance(0.8, start).X)
     for steps in (1, 5):
-        x = np.asarray(jax.jit(ends, static_argnums=1)(model, steps))
+        x = np.asarray(user_jit(ends, static_argnums=1)(model, steps))
         assert stats.kstest((x - mean) / np.sqrt(variance), "norm").pvalue > 1e-6
     numbers = jax.tree.map(jnp.asarray, model)
-    slopes = quick_jit(jax.grad(lambda model: ends(model, 1).mean()))(numbers)
+    slopes = jax.jit(jax.grad(lambda model: ends(model, 1).mean()))(numbers)
     assert float(slopes.mu) == pytest.approx(1 - np.exp(-2.0 * 0.8), rel=1e-9)
 
 
@@ -239,8 +239,8 @@ def trapezoid(steps, f):
     return float(np.trapezoid(f(np.linspace(0.0, 1.0, steps + 1)), dx=1 / steps))
 
 
-@pytest.mark.parametrize("steps", [16, 10, 1])
-def test_the_error_of_an_integral_over_exact_states_covers_a_known_one(quick_programs, steps):
+@pytest.mark.parametrize("steps", [16, pytest.param(10, marks=pytest.mark.more), 1])
+def test_the_error_of_an_integral_over_exact_states_covers_a_known_one(steps):
     """By the run's own path, or where its steps cannot be joined by one with shorter steps; an end has none.
 
     A decision that is made at an extreme does not hide what the integral leaves.
@@ -261,7 +261,7 @@ def test_the_error_of_an_integral_over_exact_states_covers_a_known_one(quick_pro
 
 
 @pytest.mark.more
-def test_bridges_between_exact_states_have_a_step_error(quick_programs):
+def test_bridges_between_exact_states_have_a_step_error():
     """The volatility of a square root process changes between them."""
     observe = {"safe": "no_touch(r - 0.02, sigma*sqrt(r))"}
     given = experiment("CIR", {"r": 0.05}, "ExactSampling", 16, observe=observe)
@@ -287,7 +287,7 @@ def test_bridges_between_exact_states_have_a_step_error(quick_programs):
 
 
 @pytest.mark.more
-def test_derivatives_of_an_integral_over_exact_states_have_a_step_error(quick_programs):
+def test_derivatives_of_an_integral_over_exact_states_have_a_step_error():
     """d/dmu of the trapezoid of exp(mu t); that of the end has none."""
     given = experiment("GBM", {"S": 1.0}, "ExactSampling", 16, observe={"area": "integral(S)", "end": "S"})
     given |= {"ensemble": {"paths": 2000, "devices": 1}, "sensitivity": {"wrt": ["mu"]}}
@@ -301,8 +301,10 @@ def test_derivatives_of_an_integral_over_exact_states_have_a_step_error(quick_pr
 
 
 @pytest.mark.parametrize("method", ["auto", "finite_differences"])
-@pytest.mark.parametrize("steps", [2, 3, 5])
-def test_derivatives_over_a_few_exact_steps_are_right_less_their_bias(quick_programs, steps, method):
+@pytest.mark.parametrize(
+    "steps", [pytest.param(2, marks=pytest.mark.more), 3, pytest.param(5, marks=pytest.mark.more)]
+)
+def test_derivatives_over_a_few_exact_steps_are_right_less_their_bias(steps, method):
     """No steps can be left out here, so that other paths of the same law tell the error."""
     given = experiment("GBM", {"S": 1.0}, "ExactSampling", steps, observe={"area": "integral(S)", "end": "S"})
     given["model"] = {"type": "GBM", "mu": 1.0, "sigma": 0.2}
@@ -323,8 +325,8 @@ def test_derivatives_over_a_few_exact_steps_are_right_less_their_bias(quick_prog
     assert abs(area["bias"]) > 0.5 * truth
 
 
-@pytest.mark.parametrize("method", ["auto", "finite_differences"])
-def test_where_fewer_exact_states_say_little_a_derivative_is_compared_on_more(quick_programs, method):
+@pytest.mark.parametrize("method", ["auto", pytest.param("finite_differences", marks=pytest.mark.more)])
+def test_where_fewer_exact_states_say_little_a_derivative_is_compared_on_more(method):
     """d/dtheta of the trapezoid of exp(-theta t), where four steps at once are too long for any order."""
     given = experiment("OrnsteinUhlenbeck", {"X": 1.0}, "ExactSampling", 16, observe={"area": "integral(X)"})
     given["model"] = {"type": "OrnsteinUhlenbeck", "theta": 30.0, "mu": 0.0, "sigma": 0.1}
@@ -409,7 +411,7 @@ def quadrature(break_at):
 def andersen_step():
     stepper = stepper_for(AndersenQE())
 
-    @jax.jit
+    @user_jit
     @functools.partial(jax.vmap, in_axes=(None, 0, 0))
     def step(case, along, apart):
         kappa, theta, xi, rho, v, h = case
@@ -458,7 +460,7 @@ def call_errors(solver):
         noise = CounterNoise.of(seed_key(1), path)
         return integrate(model, solver, start, Grid(0.0, 1 / 16, 16, 16), noise, States())["S"][-1]
 
-    S = np.asarray(jax.jit(jax.vmap(one))(jnp.arange(2**18, dtype=jnp.uint32)), float)
+    S = np.asarray(user_jit(jax.vmap(one))(jnp.arange(2**18, dtype=jnp.uint32)), float)
     found = []
     for K, exact in CALLS.items():
         payoff = np.exp(-0.01) * np.maximum(S - K, 0)

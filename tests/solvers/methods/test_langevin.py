@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
-from quick_code import quick_jit
 from scipy.linalg import expm, solve_continuous_lyapunov, solve_discrete_lyapunov
 from simkit_physics import DoubleWell, DoubleWellLangevin
 from simkit_solvers import (
@@ -27,6 +26,7 @@ from simkit_solvers import (
 from simkit_solvers.loops.step import stepper_for
 from simkit_solvers.problems.terms import brownian_increment, langevin_terms
 from solver_problems import PairNoise, PairState, QuadState, Wells
+from user_code import user_jit
 
 PATHS, STEPS = 2048, 4000
 STIFF, SOFT = 1.7, 0.6  # of two springs
@@ -68,7 +68,7 @@ def linear_step(name, problem_class, h):
         y, state = unravel(z)
         return ravel_pytree(stepper.step(problem, zero, dt, y, Draw(tuple(normals)), state))[0]
 
-    return [np.asarray(J) for J in quick_jit(jax.jacfwd(step, (0, 1)))(flat, jnp.zeros(2))]
+    return [np.asarray(J) for J in jax.jit(jax.jacfwd(step, (0, 1)))(flat, jnp.zeros(2))]
 
 
 def after(name, problem_class, h, steps):
@@ -156,7 +156,7 @@ def test_the_heat_of_a_free_step_against_friction(name, shares):
         def grad_f(self, q):
             return 0.0 * q[0], 0.0 * q[1]
 
-    @quick_jit
+    @jax.jit
     @jax.vmap
     def variance(friction):
         problem, rest = Free(gamma=friction / h), QuadState(zero, zero, zero, zero)
@@ -202,7 +202,7 @@ def test_gradient_is_taken_afresh_after_a_jump():
     y0 = tuple(map(jnp.asarray, (0.4, -0.9))), tuple(map(jnp.asarray, (0.3, 0.1)))
     fresh, stale = solver.init(terms, zero, h, y0, None), (jnp.asarray(7.0), jnp.asarray(7.0))
 
-    @jax.jit
+    @user_jit
     def end(state, made_jump):
         return jnp.stack(jax.tree.leaves(solver.step(terms, zero, h, y0, None, state, made_jump)[0]))
 
@@ -236,7 +236,7 @@ def excesses(name, model, h):
         x = integrate(problem, make_solver(name), start, grid, noise, States())["x"]
         return jnp.mean(seen(x[grid.rows // 8 :]), axis=1)
 
-    averages = np.asarray(jax.jit(jax.vmap(average))(jnp.arange(PATHS, dtype=jnp.uint32)))
+    averages = np.asarray(user_jit(jax.vmap(average))(jnp.arange(PATHS, dtype=jnp.uint32)))
     return averages.mean(0) - exact_averages(0.5), averages.std(0, ddof=1) / np.sqrt(PATHS)
 
 

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from quick_code import quick_jit
 from scipy import stats
 from simkit_physics import SIR, BirthDeath, ImmigrationDeath, Repressilator, Schlogl
 from simkit_solvers import (
@@ -48,6 +47,7 @@ from simkit_solvers.random.variates import (
     inverted,
 )
 from solver_problems import Tangled
+from user_code import user_jit
 
 METHODS = ("DirectMethod", "NextReaction", "TauLeaping")
 PATHS, GROUP = 10240, 64
@@ -58,7 +58,7 @@ every_method = pytest.mark.parametrize("method", METHODS)
 
 
 @functools.cache
-def program(model, method, dtype="float64", points=4, max_steps=10**6, coarse=False, compile=jax.jit):
+def program(model, method, dtype="float64", points=4, max_steps=10**6, coarse=False, compile=user_jit):
     """A compiled function of (parameters, initial counts, end, path ids); one for each kind of program."""
     options = {"epsilon": 0.8, "critical": 1} if coarse else None
     solver = make_solver(method, options if method == "TauLeaping" else None)
@@ -89,7 +89,7 @@ def jump(model, method, end, y0=None, parameters=None, paths=PATHS, dtype="float
 def langevin(model, steps):
     """Ends of the chemical Langevin equation."""
 
-    @jax.jit
+    @user_jit
     def run(parameters, y0, end, ids):
         def one(path):
             problem, noise = ChemicalLangevin(model(**parameters)), CounterNoise.of(seed_key(7), path)
@@ -211,7 +211,7 @@ KEYS = 100_000
 
 @functools.cache
 def sampler(law, dtype):
-    return jax.jit(jax.vmap(lambda i, *p: law(Words(i, jnp.uint32(3)), *p), (0, None, None)))
+    return user_jit(jax.vmap(lambda i, *p: law(Words(i, jnp.uint32(3)), *p), (0, None, None)))
 
 
 def sample(law, *parameters, dtype):
@@ -248,7 +248,7 @@ def test_rare_poisson_variates(mean, dtype):
     """Word by word against scipy, the smallest and largest among them: as rare as one in 2^32."""
     words = np.unique(np.r_[2 ** np.arange(32), 3 * 2 ** np.arange(30), 2**32 - 2 ** np.arange(1, 32)])
     v = (words // 2 + 0.5) / 2**31
-    found = jax.jit(lambda word: inverted(word, dtype(mean), 36))(jnp.asarray(words, jnp.uint32))
+    found = user_jit(lambda word: inverted(word, dtype(mean), 36))(jnp.asarray(words, jnp.uint32))
     np.testing.assert_array_equal(found, stats.poisson(float(dtype(mean))).isf(v))
 
 
@@ -266,7 +266,7 @@ def test_small_poisson_variates_are_exact_to_the_last_bits(dtype):
     means, k = np.array([1e-8, 1e-4, 0.2, 3.0, 9.99], dtype), np.arange(32)[:, None]
     places = stats.poisson.sf(k, means.astype(np.float64)) * 2.0**31
     inside, outside = np.floor(places * (1 - 4e-6) - 1.5), np.ceil(places * (1 + 4e-6) + 0.5)
-    count = quick_jit(jax.vmap(lambda w, m: inverted(w, m, LARGEST_INVERTED), (0, None)))
+    count = jax.jit(jax.vmap(lambda w, m: inverted(w, m, LARGEST_INVERTED), (0, None)))
     for edge, holds in ((inside, lambda n: n > k), (outside, lambda n: n <= k)):
         some = (edge >= 0) & (edge < 2**31)
         words = jnp.asarray(2 * np.where(some, edge, 0).astype(np.uint64), jnp.uint32)
@@ -395,7 +395,7 @@ def test_the_slope_of_gamma_variates_is_that_at_a_fixed_probability():
     def draw(i):
         return jax.jvp(lambda a: gamma(Words(i, jnp.uint32(3)), a), (shape,), (jnp.ones_like(shape),))
 
-    x, slope = map(np.asarray, jax.jit(jax.vmap(draw))(ids))
+    x, slope = map(np.asarray, user_jit(jax.vmap(draw))(ids))
     h = 1e-5
     wanted = -(stats.gamma.cdf(x, 0.8 + h) - stats.gamma.cdf(x, 0.8 - h)) / (2 * h) / stats.gamma.pdf(x, 0.8)
     np.testing.assert_allclose(slope, wanted, rtol=1e-5)
@@ -409,7 +409,7 @@ def test_variates_of_a_nan_end():
 def test_exponential_variates_over_all_words():
     """Every 997th word: the mean is 1, no wait is negative, none infinite; words at the ends too."""
     words = jnp.concatenate([jnp.arange(498, 2**32, 997, dtype=jnp.uint32), jnp.uint32([0, 1, 2**32 - 1])])
-    x = np.asarray(jax.jit(exponential)(words), np.float64)
+    x = np.asarray(user_jit(exponential)(words), np.float64)
     assert x.min() >= 0
     assert 22 < x.max() < 23
     assert x[:-3].mean() == pytest.approx(1, abs=3e-6)
@@ -435,7 +435,7 @@ def test_uniforms_are_below_one_and_so_is_their_product(dtype):
 )
 def test_no_count_is_negative_or_loses_its_unit(method, rates, start):
     parameters = dict(zip(("k1", "k2", "k3", "k4"), rates, strict=True))
-    shape = {"dtype": "float32", "max_steps": 2000, "coarse": method == "TauLeaping", "compile": quick_jit}
+    shape = {"dtype": "float32", "max_steps": 2000, "coarse": method == "TauLeaping", "compile": jax.jit}
     run = jump(Tangled, method, 3.0, start, parameters, paths=64, **shape)
     for name, counts in run.counts._asdict().items():
         assert counts.dtype == jnp.int32
@@ -515,7 +515,7 @@ def test_tau_leaping_is_off_by_what_leaps_of_first_order_are():
 def test_leaps_that_are_too_long_are_refused():
     """With four fifths of the molecules in a leap, and none kept from leaping, some would go below zero."""
     decay = {"k1": 0.0, "k2": 0.0, "k3": 0.0, "k4": 1.0}
-    shape = {"dtype": "float32", "max_steps": 2000, "coarse": True, "compile": quick_jit}
+    shape = {"dtype": "float32", "max_steps": 2000, "coarse": True, "compile": jax.jit}
     run = jump(Tangled, "TauLeaping", 5.0, (0, 0, 40), decay, paths=256, **shape)
     assert int(run.rejected.sum()) > 0
     assert (run.status == 1).all()

@@ -11,7 +11,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from quick_code import quick_jit
 from scipy.integrate import solve_ivp
 from simkit_solvers import Rodas5P, Rosenbrock23, Scalar
 from simkit_solvers.numerics.elimination import factorise, inverse, solve, solve_sparse
@@ -112,7 +111,7 @@ def test_hires_to_the_published_digits():
 @pytest.mark.slow
 def test_an_array_takes_the_same_steps_as_scalars():
     """Elimination is written out for both."""
-    start, program = (1, 0, 0), quick_jit(adaptive, static_argnums=(0, 1))
+    start, program = (1, 0, 0), jax.jit(adaptive, static_argnums=(0, 1))
     scalars = program(robertson, Rosenbrock23(), state(RobertsonState, start), 1e3, 0.04, 1e-5)
 
     def rates(t, y, slow):
@@ -162,7 +161,7 @@ def one_step(solver, rates, y0, h, args=None):
 def test_l_stability(solver):
     """|R(z)| <= 1 on the imaginary axis, and R tends to zero as z does to minus infinity."""
 
-    @quick_jit
+    @jax.jit
     @jax.vmap
     def amplification(rate, frequency):
         def rates(t, y, args):
@@ -192,7 +191,7 @@ def test_order_of_the_dense_output(solver, order):
         path = solver.interpolation_cls(t0=jnp.zeros_like(h), t1=h, **dense)
         return jnp.stack(jax.vmap(path.evaluate)(within * h))
 
-    found = quick_jit(jax.vmap(inside))(jnp.asarray(lengths))
+    found = jax.jit(jax.vmap(inside))(jnp.asarray(lengths))
 
     def numpy_rates(t, y):
         return np.stack(rates(t, Oscillator(*y), None))
@@ -262,9 +261,9 @@ def test_derivatives_through_adaptive_steps(adjoint):
         return adaptive(robertson, Rosenbrock23(), y0, 40.0, slow, 1e-7, 1e-13, adjoint).ys.c[0]
 
     derivative = jax.jacfwd if isinstance(adjoint, diffrax.ForwardMode) else jax.jacrev
-    h, values = 1e-4, quick_jit(jax.vmap(end))
+    h, values = 1e-4, jax.jit(jax.vmap(end))
     low, high = np.asarray(values(jnp.asarray([0.04 - h, 0.04 + h])))
-    assert quick_jit(derivative(end))(jnp.asarray(0.04)) == pytest.approx((high - low) / (2 * h), rel=1e-3)
+    assert jax.jit(derivative(end))(jnp.asarray(0.04)) == pytest.approx((high - low) / (2 * h), rel=1e-3)
 
 
 @pytest.mark.parametrize("order", [[0, 1, 2, 3], [2, 0, 3, 1]])
@@ -296,10 +295,10 @@ def test_elimination_by_numpy():
         factors = factorise([list(row) for row in matrix])
         return jnp.stack(solve(factors, list(b)))
 
-    found = quick_jit(jax.vmap(by_elimination))(matrices, right)
+    found = jax.jit(jax.vmap(by_elimination))(matrices, right)
     np.testing.assert_allclose(found, np.linalg.solve(matrices, right[..., None])[..., 0], rtol=1e-9)
     assert not np.isfinite(by_elimination(jnp.ones((2, 2)), jnp.asarray([1.0, 2.0]))).any()
-    exchanged = quick_jit(jax.vmap(inverse))
+    exchanged = jax.jit(jax.vmap(inverse))
     np.testing.assert_allclose(exchanged(matrices), np.linalg.inv(matrices), rtol=1e-9, atol=1e-12)
     nearly = np.array([[1e-17, 1.0, 0, 0, 0], *np.eye(5)[[0, 2, 3, 4]]])
     np.testing.assert_allclose(exchanged(nearly[None])[0], np.linalg.inv(nearly), rtol=1e-12, atol=1e-12)

@@ -3,10 +3,10 @@
 import itertools
 import math
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from quick_code import quick_jit
 from simkit_solvers import SOLVERS, Draw, make_solver
 from simkit_solvers.loops.step import stepper_for
 from solver_problems import Additive, Commutative, Diagonal, Driven, General, PairState, QuadState, Wells
@@ -202,7 +202,7 @@ def one_step(name, problem, y, draw):
     """The state after one step, by the code that the loop runs."""
     stepper = stepper_for(make_solver(name, {"rtol": 1e-13, "atol": 1e-15} if "mplicit" in name else None))
 
-    @quick_jit
+    @jax.jit
     def step(t, h, y, W, areas):
         draw = Draw(tuple(W), tuple(areas) if stepper.areas else ())
         return stepper.step(problem, t, h, y, draw, stepper.init(problem, t, h, y))[0]

@@ -7,10 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from quick_code import quick_jit
 from simkit_solvers import AbstractODE, Grid, States, Switched, check_solver, integrate, make_solver
 from simkit_solvers.loops.step import stepper_for
 from solver_problems import Additive, Commutative, Driven, Given, PairState
+from user_code import user_jit
 
 SPLITTING = tuple(make_solver(name) for name in ("SemiImplicitEuler", "Leapfrog", "Yoshida6"))
 MIXED = tuple(make_solver(name) for name in ("Tsit5", "Leapfrog", "ImplicitEuler"))
@@ -33,7 +33,7 @@ def variables(rows):
 @functools.cache
 def alone(solvers, problem):
     """Every path by every solver, one program each: (solver, variable, path, row)."""
-    programs = [jax.jit(jax.vmap(lambda s, n, each=each: path(each, s, n, problem))) for each in solvers]
+    programs = [user_jit(jax.vmap(lambda s, n, each=each: path(each, s, n, problem))) for each in solvers]
     return np.stack([variables(program(STARTS, NORMALS)) for program in programs])
 
 
@@ -47,7 +47,7 @@ def alone(solvers, problem):
     ],
 )
 def test_each_path_is_that_of_its_solver(solvers, problem):
-    program = jax.jit(jax.vmap(lambda which, s, n: path(Switched(solvers, which), s, n, problem)))
+    program = user_jit(jax.vmap(lambda which, s, n: path(Switched(solvers, which), s, n, problem)))
     together = variables(program(CHOICES, STARTS, NORMALS))
     expected = np.moveaxis(alone(solvers, problem)[CHOICES, :, np.arange(6)], 0, 1)
     np.testing.assert_allclose(together, expected, rtol=0, atol=1e-14)
@@ -58,7 +58,7 @@ def test_each_path_is_that_of_its_solver(solvers, problem):
 def test_another_choice_compiles_nothing():
     traces = []
 
-    @quick_jit
+    @jax.jit
     def end(which):
         traces.append(1)
         return path(Switched(SPLITTING, which), STARTS[0], None, Driven())["x"][-1]
@@ -81,7 +81,7 @@ def test_criterion_at_the_start():
 
     chosen = np.array([int(energy(PairState(*start)) > -0.9) for start in STARTS])
     assert set(chosen) == {0, 1}
-    together = variables(jax.jit(jax.vmap(one))(STARTS))
+    together = variables(user_jit(jax.vmap(one))(STARTS))
     expected = np.moveaxis(alone(SPLITTING[1:], Driven())[chosen, :, np.arange(6)], 0, 1)
     np.testing.assert_allclose(together, expected, rtol=0, atol=1e-14)
 
@@ -92,7 +92,7 @@ def test_criterion_at_each_step_is_a_loop_written_out():
     steppers, problem = [stepper_for(each) for each in solver.solvers], Driven()
     dt, grid = jnp.asarray(0.1), Grid(0.3, 0.1, 100, 1)
 
-    @functools.partial(jax.jit, static_argnums=0)
+    @functools.partial(user_jit, static_argnums=0)
     def advance(i, t, y, state, fresh):
         state = jax.lax.cond(fresh, lambda: steppers[i].init(problem, t, dt, y), lambda: state)
         return steppers[i].step(problem, t, dt, y, None, state)
@@ -106,10 +106,10 @@ def test_criterion_at_each_step_is_a_loop_written_out():
         taken.append(i)
         written.append(y)
     assert np.count_nonzero(np.diff(taken)) > 2
-    rows = jax.jit(lambda: integrate(problem, solver, PairState(*STARTS[1]), grid, None, States()))()
+    rows = user_jit(lambda: integrate(problem, solver, PairState(*STARTS[1]), grid, None, States()))()
     np.testing.assert_allclose(np.transpose([rows["x"], rows["v"]]), written, rtol=0, atol=1e-13)
     # Under vmap all are computed and one is kept.
-    mapped = jax.jit(jax.vmap(lambda s: integrate(problem, solver, PairState(*s), grid, None, States())))
+    mapped = user_jit(jax.vmap(lambda s: integrate(problem, solver, PairState(*s), grid, None, States())))
     np.testing.assert_allclose(mapped(STARTS)["x"][1], rows["x"], rtol=0, atol=1e-13)
 
 
@@ -137,7 +137,7 @@ def test_derivatives_agree(criterion, dtype):
         return rows["x"][-1] + rows["v"][-1]
 
     a = jnp.asarray(1.3, dtype)
-    forward, reverse = quick_jit(lambda a: (jax.jacfwd(end)(a), jax.grad(end)(a)))(a)
+    forward, reverse = jax.jit(lambda a: (jax.jacfwd(end)(a), jax.grad(end)(a)))(a)
     assert float(forward) != 0
     np.testing.assert_allclose(forward, reverse, rtol=20 * float(jnp.finfo(dtype).eps))
 

@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from quick_code import quick_jit
 from scipy.integrate import solve_ivp
 from simkit_solvers import (
     SOLVERS,
@@ -23,6 +22,7 @@ from simkit_solvers import (
 from simkit_solvers.loops.step import stepper_for
 from simkit_solvers.problems.terms import HalfTerm, takes_halves
 from solver_problems import PairState, QuadState
+from user_code import user_jit
 
 SPLITTING = [name for name, info in SOLVERS.items() if info.problem == ("ode",) and takes_halves(info.cls)]
 SYMMETRIC = [name for name in SPLITTING if name != "SemiImplicitEuler"]
@@ -75,7 +75,7 @@ class Bodies(AbstractHamiltonian):
 START = QuadState(*map(jnp.asarray, (0.12, -0.2, 0.31, 0.25)))
 
 
-@functools.partial(jax.jit, static_argnames=("name", "steps", "every"))
+@functools.partial(user_jit, static_argnames=("name", "steps", "every"))
 def run(problem, name, y0, dt, steps, every):
     return integrate(problem, make_solver(name), y0, Grid(0.0, dt, steps, every), None, States())
 
@@ -86,7 +86,7 @@ def last(rows):
 
 @functools.cache
 def reference(length):
-    slope = jax.jit(lambda t, y: jnp.stack(HenonHeiles().drift(t, QuadState(*y))))
+    slope = user_jit(lambda t, y: jnp.stack(HenonHeiles().drift(t, QuadState(*y))))
     return solve_ivp(slope, (0, length), np.array(START), "DOP853", rtol=1e-13, atol=1e-15).y[:, -1]
 
 
@@ -131,7 +131,7 @@ def test_step_is_symplectic(name):
 
     starts = jnp.asarray(np.random.default_rng(3).uniform(-0.5, 0.5, (5, 4)))
     omega = np.kron([[0, 1], [-1, 0]], np.eye(2))
-    for J in np.asarray(quick_jit(jax.vmap(jax.jacfwd(step)))(starts)):
+    for J in np.asarray(jax.jit(jax.vmap(jax.jacfwd(step)))(starts)):
         assert np.abs(J - np.eye(4)).max() > 0.1
         np.testing.assert_allclose(J.T @ omega @ J, omega, rtol=0, atol=1e-12)
 
@@ -189,9 +189,9 @@ def test_forces_in_a_step(name, forces):
             y, state = stepper.step(problem, zero, h, y, Draw(()), state)
         return y
 
-    y = jax.block_until_ready(jax.jit(lambda: three_steps(counted))())
+    y = jax.block_until_ready(user_jit(lambda: three_steps(counted))())
     assert len(counted.calls) == 1 + 3 * forces
-    np.testing.assert_allclose(y, jax.jit(lambda: three_steps(Pendulum()))(), rtol=1e-14)
+    np.testing.assert_allclose(y, user_jit(lambda: three_steps(Pendulum()))(), rtol=1e-14)
 
 
 @pytest.mark.parametrize("name", SYMMETRIC)
@@ -201,7 +201,7 @@ def test_force_is_taken_afresh_after_a_jump(name):
     zero, h = jnp.asarray(0.0), jnp.asarray(0.1)
     terms = HalfTerm(Pendulum(), zero, y0[0], True), HalfTerm(Pendulum(), zero, y0[1], False)
 
-    @jax.jit
+    @user_jit
     def end(state, made_jump):
         return solver.step(terms, zero, h, y0, None, state, made_jump)[0]
 

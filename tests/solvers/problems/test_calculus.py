@@ -4,7 +4,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from quick_code import quick_jit
 from simkit_physics import GBM
 from simkit_solvers import Grid, States, check_solver, in_calculus, integrate, make_solver
 from solver_problems import Additive, Commutative, Diagonal, General, Given, ScalarNoise
@@ -26,7 +25,7 @@ def ends(problem, name, steps=2048, paths=64):
             x[-1] for x in integrate(problem, make_solver(name), y0, grid, Given(normals), States()).values()
         ]
 
-    return np.stack(quick_jit(jax.vmap(end, in_axes=-1))(normals))
+    return np.stack(jax.jit(jax.vmap(end, in_axes=-1))(normals))
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from simkit_solvers import Stream, seed_key, stream_key
 from simkit_solvers.random.generator import Words, block, threefry2x32
+from user_code import user_jit
 
 
 def words(a, b):
@@ -155,9 +156,9 @@ def test_a_counter_beyond_32_bits_is_refused(number):
 def test_a_traced_counter_of_another_type_is_refused(dtype):
     key = seed_key(0)
     with pytest.raises(ValueError, match=f"^path id: an array must be uint32, got {dtype.__name__}"):
-        jax.jit(lambda path: stream_key(key, path, Stream.AREAS))(jnp.zeros((), dtype))
+        user_jit(lambda path: stream_key(key, path, Stream.AREAS))(jnp.zeros((), dtype))
     with pytest.raises(ValueError, match=f"^step group: an array must be uint32, got {dtype.__name__}"):
-        jax.jit(lambda group: block(key, group, 0))(jnp.zeros((), dtype))
+        user_jit(lambda group: block(key, group, 0))(jnp.zeros((), dtype))
 
 
 def test_the_last_counters_are_usable_and_a_number_is_the_same_however_it_is_given():
@@ -165,5 +166,5 @@ def test_the_last_counters_are_usable_and_a_number_is_the_same_however_it_is_giv
     expected = joined(block(stream_key(key, last, Stream.BRIDGE), last, last))
     for given in (np.int64(last), np.uint32(last), jnp.uint32(last)):
         assert joined(block(stream_key(key, given, Stream.BRIDGE), given, given)) == expected
-    mapped = jax.jit(jax.vmap(lambda i: block(stream_key(key, i, Stream.BRIDGE), i, i)))
+    mapped = user_jit(jax.vmap(lambda i: block(stream_key(key, i, Stream.BRIDGE), i, i)))
     assert joined(mapped(jnp.asarray([3, last, 5], jnp.uint32)))[1] == expected

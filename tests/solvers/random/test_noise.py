@@ -22,6 +22,7 @@ from simkit_solvers import (
     standard_normal,
 )
 from simkit_solvers.random.generator import Words, block
+from user_code import user_jit
 
 H_DEVIATION, K_DEVIATION = np.sqrt(1 / 12), np.sqrt(1 / 720)  # of the areas of a unit step
 
@@ -191,7 +192,7 @@ def table(noise_of, components, areas, paths, steps):
         jnp.asarray(np.tile(blocks, len(paths)), jnp.uint32),
     )
 
-    @jax.jit
+    @user_jit
     def run(path, b):
         return jax.tree.leaves(noise_of(path).draws(components, areas, b * jnp.uint32(period), period))
 
@@ -238,7 +239,7 @@ def coarse(path):
 
 
 @pytest.mark.parametrize("across", [across_paths, across_steps])
-@pytest.mark.parametrize("noise_of", [counter, wide, coarse])
+@pytest.mark.parametrize("noise_of", [counter, pytest.param(wide, marks=pytest.mark.more), coarse])
 def test_paths_streams_steps_and_components_are_independent(noise_of, across):
     assert dependence(across(noise_of)) < 1
 
@@ -247,7 +248,7 @@ def test_neighbouring_seeds_are_independent():
     def three(path):
         return [CounterNoise.of(seed_key(seed), path) for seed in (0, 1, 2**32)]
 
-    @jax.jit
+    @user_jit
     def first_steps(path):
         return [draw.W[0] for noise in three(path) for draw in noise.draws(1, 0, jnp.uint32(0), 2)]
 
@@ -409,7 +410,7 @@ def test_areas_have_the_signs_of_diffrax():
         0.0, 1.0, tol=2**-6, shape=(), key=jax.random.key(0), levy_area=diffrax.SpaceTimeTimeLevyArea
     )
 
-    @jax.jit
+    @user_jit
     @jax.vmap
     def normals(a, b):
         x = tree.evaluate(a, b, use_levy=True)

@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 import optimistix as optx
 import pytest
-from quick_code import quick_jit
 from simkit_solvers import Anderson, NewtonKrylov, Picard, fixed_point, root
 from simkit_solvers.roots.anderson import least_squares
 
@@ -46,7 +45,7 @@ def test_value_and_derivatives_of_the_cosine(name, dtype):
         return *jax.jvp(solve, (a,), (jnp.ones_like(a),)), jax.grad(solve)(a)
 
     a = jnp.asarray([0.6, 1.0, 1.2], dtype)
-    x, forward, reverse = quick_jit(jax.vmap(program))(a)
+    x, forward, reverse = jax.jit(jax.vmap(program))(a)
     assert x.dtype == forward.dtype == reverse.dtype == dtype
     assert float(x[1]) == pytest.approx(0.7390851332151607, abs=100 * eps)
     sine = np.sin(a * x)
@@ -65,12 +64,12 @@ def test_derivatives_of_a_fixed_number_of_steps_are_those_of_the_iterates(name):
 
     a, h = jnp.asarray(0.9), 1e-6
 
-    @quick_jit
+    @jax.jit
     def program(a):
         forward = jax.jvp(after(2), (a,), (jnp.ones(()),))[1]
         return forward, jax.grad(after(2))(a), jax.jvp(after(40), (a,), (jnp.ones(()),))
 
-    early = quick_jit(after(2))
+    early = jax.jit(after(2))
     slope = (early(a + h) - early(a - h)) / (2 * h)
     forward, reverse, (x, late) = program(a)
     settled = -x * np.sin(a * x) / (1 + a * np.sin(a * x))
@@ -226,7 +225,7 @@ def test_derivatives_of_many_unknowns_by_gmres(mode):
     solver, p, one = Picard(1e-13, 1e-13), jnp.asarray(0.8), jnp.ones(())
     weights = jnp.cos(jnp.arange(600.0))
 
-    @quick_jit
+    @jax.jit
     def slopes(p):
         def end(p):
             return fixed_point(contraction, solver, jnp.zeros(600), p).value
@@ -237,7 +236,7 @@ def test_derivatives_of_many_unknowns_by_gmres(mode):
         return end(p), jax.grad(lambda p: weights @ end(p))(p)
 
     y, found = slopes(p)
-    by_y, by_p = quick_jit(jax.jacfwd(contraction, (0, 1)))(y, p)
+    by_y, by_p = jax.jit(jax.jacfwd(contraction, (0, 1)))(y, p)
     exact = weights @ np.linalg.solve(np.eye(600) - np.asarray(by_y), np.asarray(by_p))
     assert float(found) == pytest.approx(float(exact), rel=1e-10)
 
@@ -317,7 +316,7 @@ def test_failures_are_raised(slope, steps, words):
     ):
         solved(slope)
     with pytest.raises(RuntimeError, match=words):  # and by a compiled program
-        jax.block_until_ready(quick_jit(lambda slope: solved(slope).value)(slope))
+        jax.block_until_ready(jax.jit(lambda slope: solved(slope).value)(slope))
 
 
 def test_each_path_has_its_own_result():
@@ -332,7 +331,7 @@ def test_each_path_has_its_own_result():
         )
 
     a = jnp.asarray([0.5, -3.0, -0.2])
-    value, successful, diverged = quick_jit(jax.vmap(program))(a)
+    value, successful, diverged = jax.jit(jax.vmap(program))(a)
     assert list(successful) == [True, False, True]
     assert list(diverged) == [False, True, False]
     np.testing.assert_allclose(value[::2], 1 / (1 - a[::2]), rtol=1e-11)
