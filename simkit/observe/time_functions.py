@@ -8,7 +8,7 @@ from simkit_solvers.numerics.scalar import Scalar
 from simkit_solvers.problems.curve import AbstractTimeFunction
 from simkit_solvers.problems.schedule import AbstractChange, parameters_at
 
-from simkit.expressions.expression import Expression
+from simkit.expressions import Expression
 
 
 class TimeExpression(AbstractTimeFunction):

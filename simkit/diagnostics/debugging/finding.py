@@ -21,7 +21,7 @@ from simkit.diagnostics.debugging.cause import bad_operation, bad_part
 from simkit.ensemble.failures import Failure, failure_of, replayed
 from simkit.ensemble.simulation import Simulation
 from simkit.experiments.inline.inline_model import ModelText
-from simkit.expressions.expression import Expression
+from simkit.expressions import Expression
 from simkit.observe.observables import Observable, Observer
 
 

@@ -11,7 +11,7 @@ from simkit.experiments.sections.model_plan import (
     parameter_values,
     plan_of_equations,
 )
-from simkit.expressions.expression import Expression, check_name
+from simkit.expressions import Expression, check_name
 
 ENERGIES = {"kinetic": "momenta", "potential": "positions"}  # and what each may depend on
 

@@ -11,7 +11,7 @@ from simkit_solvers.problems.hamiltonian import AbstractHamiltonian
 from simkit_solvers.problems.problem import Roughness, parameter
 
 from simkit.experiments.inline.inline_model import roughness, scalars
-from simkit.expressions.expression import Expression
+from simkit.expressions import Expression
 
 RESERVED = frozenset({"State", "drift", "kinetic", "potential", "velocity", "force", "energy", "rough_with"})
 

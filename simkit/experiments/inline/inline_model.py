@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from simkit_solvers.numerics.scalar import Scalar
 from simkit_solvers.problems.problem import AbstractODE, AbstractSDE, NoiseKind, Roughness, parameter
 
-from simkit.expressions.expression import Expression
+from simkit.expressions import Expression
 from simkit.expressions.functions import NUMERIC, divide, where
 
 RESERVED = frozenset(
@@ -55,8 +55,9 @@ class ModelText:
 
 def roughness(*expressions: Expression, noise: bool = False) -> tuple[Roughness, ...]:
     """Where expressions, of the noise or not, jump, or their slopes do."""
-    edges = [Roughness(edge.names, edge.kink, noise) for each in expressions for edge in each.edges]
-    return *edges, *(Roughness(each.roots, kink=True, noise=noise) for each in expressions if each.roots)
+    known = [each.discontinuities for each in expressions]
+    places = [Roughness(place.names, place.kink, noise) for each in known for place in each.differences]
+    return *places, *(Roughness(frozenset(each.roots), True, noise) for each in known if each.roots)
 
 
 def _rough_correlation(text: ModelText, model) -> tuple[Roughness, ...]:

@@ -22,7 +22,7 @@ from simkit.experiments.sections.model_plan import (
     parameter_values,
     plan_of_equations,
 )
-from simkit.expressions.expression import Expression, check_name
+from simkit.expressions import Expression, check_name
 
 RESERVED = frozenset({"State", "reactions", "rates", "propensities", "drift", "change", "rough_with"})
 

@@ -16,7 +16,7 @@ from simkit.experiments.sections.model_plan import (
     parameter_values,
     plan_of_equations,
 )
-from simkit.expressions.expression import Expression, check_name
+from simkit.expressions import Expression, check_name
 from simkit.suggestions import did_you_mean, shown
 
 

@@ -11,9 +11,9 @@ from simkit_solvers.problems.problem import AbstractODE, parameters_of
 from simkit.config.diagnostics import Diagnostics, SettingError
 from simkit.config.documents import Document, KeyPath
 from simkit.config.settings import NamedModel
-from simkit.experiments.constants import Constants, itself
+from simkit.experiments.constants import Constants
 from simkit.experiments.indexed_names import pair_names, places, turned_pairs, written_out
-from simkit.expressions.expression import Expression, check_name
+from simkit.expressions import Expression, check_name, name_expression
 from simkit.suggestions import did_you_mean, shown
 
 
@@ -104,7 +104,7 @@ def plan_of_equations(
     for name in borrowed:
         if name in reserved:
             constants.diagnostics.add(constants.place(name), reserved_name(name), at_key=True)
-    expressions = own.expressions | {name: itself(name) for name in borrowed}
+    expressions = own.expressions | {name: name_expression(name) for name in borrowed}
     values = own.values | {name: constants.values[name] for name in borrowed}
     parameters = (*given, *borrowed)
     complete = values.keys() == {*parameters} and {*used} <= {*variables, *parameters, "t"}

@@ -8,7 +8,7 @@ from functional_examples import STEPS, rows, simulation
 from quick_code import quick_jit
 from simkit_solvers import Grid, integrate
 
-from simkit.expressions.expression import compile_expression
+from simkit.expressions import compile_expression
 from simkit.observe.observables import Observable, Observer
 
 
