@@ -26,7 +26,7 @@ from simkit.ensemble.initial import Distribution
 from simkit.ensemble.paths import Driver, PathProgram
 from simkit.ensemble.simulation import Run, Simulation
 from simkit.ensemble.step_bias.step_levels import levels
-from simkit.experiments.inline.inline_model import roughness
+from simkit.experiments.inline.model_text import roughness
 from simkit.observe.observables import Observable, Observer
 from simkit.observe.time_functions import SetVariables
 
