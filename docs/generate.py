@@ -33,7 +33,7 @@ from simkit import CLOSED_FORMS
 from simkit.cli.catalogue import opening
 from simkit.cli.describe import model_snippet
 from simkit.config.settings import Solver
-from simkit.experiments.inline.reaction_plan import takes_langevin
+from simkit.experiments.sections.jump_plan import takes_langevin
 from simkit.expressions.functions import functions
 from simkit.functionals import FUNCTIONALS
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from simkit_solvers.derivatives.smoothing import Smoothing
 from simkit_solvers.problems.schedule import schedule_of
 
-from simkit.expressions.expression import Edge as Difference
+from simkit.expressions.discontinuities import Discontinuity as Difference
 from simkit.functionals.functional import AbstractFunctional
 from simkit.observe.monitors import Monitor
 from simkit.observe.observables import Observable
@@ -50,12 +50,13 @@ def smoothing_of(
     """Where a value that is kept every `every` steps jumps, or with `kinks` its slope; or why not."""
     monitors = observable.monitors
     expression = observable.expression
-    if expression.hidden & variables:
+    known = expression.discontinuities
+    if known.hidden & variables:
         return "a closed form jumps at expiry"
-    if kinks and expression.roots & variables:
+    if kinks and known.roots & variables:
         return "a root may touch zero, or a closed form be at expiry"
     looks: list[tuple[Look, int]] = []  # and at every how many steps
-    for edge in expression.edges:
+    for edge in known.differences:
         own = edge.names & variables
         if (edge.kink and not kinks) or not (own or edge.functionals):
             continue
@@ -77,13 +78,13 @@ def smoothing_of(
         if monitor.date == 0:
             continue
         smooth = functional.kink in (None, "barrier") and not functional.conditional
-        if kinks and not smooth and (functional.kink != "extreme" or functional in expression.outside):
+        if kinks and not smooth and (functional.kink != "extreme" or functional in known.valued):
             return f"the slope jumps with the {functional.name} along the path"
         if functional.kink == "barrier" and functional.names & variables:
             if "t" in functional.names or schedule_of(problem) is not None:
                 return "a barrier changes with time"
             looks.append((Look(_touched(functional), monitors, functional), monitor.interval))
-        edges = [edge for each in functional.arguments for edge in each.edges]
+        edges = [edge for each in functional.arguments for edge in each.discontinuities.differences]
         edges = [edge for edge in edges if edge.names & variables and (kinks or not edge.kink)]
         # Where what is compared changes at once, most see it before and after, and `near` sees it after.
         if functional.sees_both and any(_changes_at_once(problem, edge) for edge in edges):

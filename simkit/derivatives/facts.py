@@ -26,7 +26,7 @@ from simkit.ensemble.initial import Distribution
 from simkit.ensemble.paths import Driver, PathProgram
 from simkit.ensemble.simulation import Run, Simulation
 from simkit.ensemble.step_bias.step_levels import levels
-from simkit.experiments.inline.inline_model import roughness
+from simkit.experiments.inline.model_text import roughness
 from simkit.observe.observables import Observable, Observer
 from simkit.observe.time_functions import SetVariables
 
@@ -274,7 +274,7 @@ class Facts:
         expression, always = observable.expression, self.simulation.observables[quantity].at == "each"
         edges = [
             (edge.kink, edge.names.union(*(f.names for f in edge.functionals)))
-            for edge in expression.edges
+            for edge in expression.discontinuities.differences
             if always or any(f.kink for f in edge.functionals)
         ]
         edges += [
@@ -282,7 +282,7 @@ class Facts:
             for f in expression.functionals
             if always or f.sees_start
             for each in f.arguments
-            for edge in each.edges
+            for edge in each.discontinuities.differences
         ]
         edges += [(True, f.names) for f in expression.functionals if f.kink == "barrier"]
         met = [names & drawn for kink, names in edges if (kinks or not kink) and names & moved]
@@ -312,8 +312,8 @@ def seen(observable: Observable | None, kind: str) -> frozenset[str]:
     """The names on which jumps, or jumps and kinks, of an observable depend."""
     if observable is None:
         return frozenset()
-    expression = observable.expression
-    return expression.jumps if kind == "jumps" else expression.jumps | expression.kinks
+    known = observable.expression.discontinuities
+    return frozenset(known.jumps if kind == "jumps" else known.jumps | known.kinks)
 
 
 def _curves_of(problem: AbstractODE) -> dict[str, Any]:

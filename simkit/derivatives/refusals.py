@@ -7,7 +7,7 @@ import jax
 from simkit.derivatives.facts import Facts
 from simkit.derivatives.targets import ADAPTIVE
 from simkit.errors import InputError
-from simkit.experiments.inline.inline_model import roughness
+from simkit.experiments.inline.model_text import roughness
 
 
 def refuse_moved_times(facts: Facts, quantity: str, targets: Sequence[int], kinks: bool) -> None:

@@ -178,7 +178,7 @@ def _held_at_start(facts: Facts, observable: Observable | None, kind: str) -> st
     """
     if observable is None:
         return None
-    for edge in observable.expression.edges:
+    for edge in observable.expression.discontinuities.differences:
         if edge.kink and kind == "jumps":
             continue
         looks = [f for f in edge.functionals if f.keeps_start]
@@ -186,7 +186,8 @@ def _held_at_start(facts: Facts, observable: Observable | None, kind: str) -> st
         if looks and not (alone and looks[0].kink == "extreme"):
             return looks[0].name
     # An extreme has a kink itself: between the initial state and the others. So has the root of an integral.
-    roots, looks = observable.expression.roots, [f for f in observable.functionals if f.keeps_start]
+    roots = observable.expression.discontinuities.roots
+    looks = [f for f in observable.functionals if f.keeps_start]
     held = [f.name for f in looks if f.kink or (roots and not f.conditional)]
     return held[0] if held and kind == "kinks" else None
 

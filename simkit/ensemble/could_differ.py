@@ -31,7 +31,7 @@ def range_of(name: str, simulation: Simulation) -> tuple[float, float]:
     known = {"t": times} | {key: (float(x), float(x)) for key, x in simulation.constants.items()}
     state = simulation.problem.State._fields
     known = {key: ends for key, ends in known.items() if key not in state}
-    low, high = value_range(observable.expression.text, known)
+    low, high = value_range(observable.expression.tree, known)
     return (min(low, 0.0), max(high, 0.0)) if observable.exercise else (low, high)
 
 

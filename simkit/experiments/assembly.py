@@ -21,10 +21,9 @@ from simkit.ensemble.simulation import STORED_PATHS, Simulation
 from simkit.experiments.binding import Binding
 from simkit.experiments.constants import Constants
 from simkit.experiments.defaults import PATHS
+from simkit.experiments.inline.differential_plan import plan_differential
 from simkit.experiments.inline.hamiltonian_plan import plan_hamiltonian
-from simkit.experiments.inline.inline_network_plan import plan_network
-from simkit.experiments.inline.inline_plan import plan_inline
-from simkit.experiments.inline.reaction_plan import plan_jumps, refuse_jumps, seen_by, solves_jumps
+from simkit.experiments.inline.network_plan import plan_network
 from simkit.experiments.sections.adaptive_plan import MakeGrid, is_adaptive, plan_adaptive, refuse_adaptive
 from simkit.experiments.sections.curve_plan import plan_curves
 from simkit.experiments.sections.derived_plan import plan_derived
@@ -38,6 +37,7 @@ from simkit.experiments.sections.initial_plan import (
     starts_per_path,
 )
 from simkit.experiments.sections.initial_range import refuse_out_of_range
+from simkit.experiments.sections.jump_plan import plan_jumps, refuse_jumps, seen_by, solves_jumps
 from simkit.experiments.sections.model_plan import ModelPlan, plan_named
 from simkit.experiments.sections.observable_plan import plan_observables
 from simkit.experiments.sections.plot_plan import plan_plot
@@ -233,7 +233,7 @@ def _plan_model(section: Model | None, constants: Constants) -> ModelPlan | None
         case InlineNetwork():
             return plan_network(section, constants)
         case _:
-            return plan_inline(section, constants)
+            return plan_differential(section, constants)
 
 
 def _stored_paths(save: Save | None, ensemble: Ensemble | None) -> int:

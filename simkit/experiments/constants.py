@@ -8,7 +8,7 @@ from typing import Any
 from simkit.closed_forms import CLOSED_FORMS
 from simkit.config.diagnostics import Diagnostics
 from simkit.config.documents import KeyPath
-from simkit.expressions.expression import Expression, ExpressionError, check_name, compile_expression
+from simkit.expressions import Expression, ExpressionError, check_name, compile_expression, name_expression
 
 OWN = ("the constants",)  # no names: these hold a space
 
@@ -103,7 +103,7 @@ class Constants:
         found.names = (*self.names, *curves, "t")
         found.changing = frozenset([*curves, "t"])
         found.values = self.values | dict(start)
-        found.expressions = self.expressions | {n: itself(n) for n in curves if n in start}
+        found.expressions = self.expressions | {n: name_expression(n) for n in curves if n in start}
         return found
 
     def place(self, name: str) -> KeyPath:
@@ -121,8 +121,3 @@ class Constants:
         for name, expression in self.expressions.items():
             values[name] = given[name] if name in given else expression(values)
         return values
-
-
-def itself(name: str) -> Expression:
-    """The expression that is a constant's name."""
-    return Expression(name, frozenset([name]), (), lambda environment: environment[name])

@@ -5,8 +5,8 @@ from typing import Any
 from simkit_solvers.problems.problem import AbstractSDE
 
 from simkit.config.settings import Experiment, InlineSDE, RandomValue
-from simkit.experiments.inline.reaction_plan import solves_jumps, takes_langevin
 from simkit.experiments.sections.initial_plan import starts_per_path
+from simkit.experiments.sections.jump_plan import solves_jumps, takes_langevin
 from simkit.experiments.sections.solver_plan import is_network, model_class, usual_solver
 
 PATHS = 10_000  # unless said otherwise, where they differ

@@ -9,7 +9,7 @@ from simkit_solvers.problems.calendar import ON_STEP
 from simkit.config.diagnostics import SettingError
 from simkit.config.documents import KeyPath
 from simkit.experiments.constants import Constants
-from simkit.expressions.expression import Expression
+from simkit.expressions import Expression
 
 INTERVALS = {"steps": "steps", "points": "saved intervals"}
 MOST_STEPS = 10  # times as many steps are looked through for a number that meets all times

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from simkit.config.diagnostics import Diagnostics, key_text
-from simkit.config.documents import MAX_DEPTH, KeyPath
+from simkit.config.documents import KeyPath
 from simkit.config.settings import (
     TAGS,
     CurveSettings,
@@ -37,6 +37,7 @@ from simkit.config.settings import (
     Uncertainty,
 )
 from simkit.config.settings.values import DISTRIBUTIONS, without_quotes
+from simkit.config.strict_yaml import MAX_DEPTH
 from simkit.experiments.defaults import with_defaults
 from simkit.suggestions import did_you_mean, shown
 

@@ -1,12 +1,14 @@
-"""The first look at an expression: is it made of numbers, names and operators, and not too deep?
+"""The first checks of an expression, and Python's syntax tree of it.
 
-What passes holds no text in quotes, no brackets, no attributes and no words of Python, and its parentheses
-are few enough for any parser.
+It must be made of numbers, names and operators, and not be nested too deeply. What passes holds no text in
+quotes, no brackets, no attributes and no words of Python, and its parentheses are few enough for any parser.
 """
 
+import ast
 import keyword
 import re
 import unicodedata
+import warnings
 from typing import NoReturn
 
 from simkit.errors import InputError
@@ -63,31 +65,60 @@ def check_tokens(text: str, keywords: bool) -> None:
     at = depth = 0
     previous = operand = ""
     while at < len(text):
-        found = _TOKEN.match(text, at)
-        token = found[0] if found else text[at]
-        if found is None or token in _REFUSED:
+        match = _TOKEN.match(text, at)
+        token = match[0] if match else text[at]
+        if match is None or token in _REFUSED:
             fail(at, _REFUSED.get(token) or _unknown(token))
-        if found["number"] and _DATE.match(text, at):
+        if match["number"] and _DATE.match(text, at):
             _fail_as_date(text, at)
-        if found["name"] and previous == "number":
+        if match["name"] and previous == "number":
             number = "a number is written without underscores" if token[0] == "_" else "write * between them"
             fail(at, f"{shown(token)} follows a number directly; {number}")
-        if found["number"] and previous == "number":
+        if match["number"] and previous == "number":
             fail(at, "a number with two points")
-        if operand and (found["number"] or (found["name"] and not keyword.iskeyword(token))):
+        if operand and (match["number"] or (match["name"] and not keyword.iskeyword(token))):
             after = f"{shown(token)} follows {shown(operand)} without an operator"
             fail(at, f"{after}; a product is written *, and a number without its unit")
-        if found["name"] and keyword.iskeyword(token) and token not in ("and", "or", "not"):
+        if match["name"] and keyword.iskeyword(token) and token not in ("and", "or", "not"):
             fail(at, f"{token!r} is a reserved word and not allowed{_WORDS.get(token, '')}")
         if token == "=" and not keywords:
             fail(at, "= is not allowed here; equality is ==, and arguments are given without names")
         depth += (token == "(") - (token == ")")
         if depth > MAX_DEPTH:
             fail(at, f"nested more than {MAX_DEPTH} levels deep")
-        previous = found.lastgroup or ""
-        if not found["space"]:
-            operand = token if found["number"] or (found["name"] and not keyword.iskeyword(token)) else ""
-        at = found.end()
+        previous = match.lastgroup or ""
+        if not match["space"]:
+            operand = token if match["number"] or (match["name"] and not keyword.iskeyword(token)) else ""
+        at = match.end()
+
+
+def python_tree(text: str) -> ast.expr:
+    """The syntax tree, its columns those of the text. Raises `ExpressionError`."""
+    flat = re.sub(r"\s", " ", text)
+    lead = len(flat) - len(flat.lstrip())
+    if not flat.strip():
+        raise ExpressionError("an empty expression")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            body = ast.parse(flat.strip(), mode="eval").body
+    except SyntaxError as error:
+        raise ExpressionError(f"not an expression: {_reason(error, flat, lead)}") from None
+    except (RecursionError, MemoryError, ValueError, Warning):
+        raise ExpressionError("an expression that cannot be read; write it in smaller parts") from None
+    for node in ast.walk(body):
+        if isinstance(node, ast.expr | ast.keyword):
+            node.col_offset += lead
+    return body
+
+
+def _reason(error: SyntaxError, text: str, lead: int) -> str:
+    """The parser's complaint, whose column is of no use where the text ends too early."""
+    if re.search(r"(?:[-+*/(,<>=]|\b(?:and|or|not))\s*\Z", text):
+        return f"it ends too early, after column {len(text.rstrip())} of the expression"
+    message = error.msg or ""
+    known = message if "never closed" in message or "unmatched" in message else "it cannot be read"
+    return f"{known} {place(lead + (error.offset or 1) - 1)}"
 
 
 def _fail_as_date(text: str, at: int) -> NoReturn:

@@ -27,9 +27,6 @@ class Formula(Protocol):
     @property
     def names(self) -> frozenset[str]: ...
 
-    @property
-    def edges(self) -> tuple: ...
-
     def __call__(self, environment: Mapping[Any, Any]) -> Any: ...
 
 
@@ -125,6 +122,11 @@ class AbstractFunctional(abc.ABC):
         return ANY
 
     @property
+    def written(self) -> tuple[Any, ...]:
+        """The arguments as they are written."""
+        return self.arguments[self.of_time :]
+
+    @property
     def argument(self) -> Any:
         """What is watched along the path."""
         return self.arguments[0]
@@ -152,7 +154,7 @@ class AbstractFunctional(abc.ABC):
     @property
     def text(self) -> str:
         """As it is written."""
-        return f"{self.name}({', '.join(each.text for each in self.arguments[self.of_time :])})"
+        return f"{self.name}({', '.join(each.text for each in self.written)})"
 
     @classmethod
     def refusal(cls, clock: Clock) -> str | None:

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from simkit.expressions.expression import Expression
+from simkit.expressions import Expression
 
 PATHS_PER_TERM = 10  # of a regression, at least
 POLICIES = 8  # whose spread tells what finding one leaves in a derivative

@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from simkit.expressions.expression import Expression
+from simkit.expressions import Expression
 from simkit.functionals.functional import AbstractFunctional, Moment
 
 

@@ -11,7 +11,7 @@ from simkit_solvers.numerics.scalar import Scalar
 from simkit_solvers.problems.observe import AbstractObserver
 from simkit_solvers.problems.schedule import parameters_at, schedule_of
 
-from simkit.expressions.expression import Expression
+from simkit.expressions import Expression
 from simkit.functionals.functional import AbstractFunctional
 from simkit.observe.exercise import Exercise, Policy
 from simkit.observe.monitors import Monitor, value_of

@@ -9,7 +9,7 @@ from simkit_solvers.problems.calendar import AbstractChange
 from simkit_solvers.problems.curve import AbstractTimeFunction
 from simkit_solvers.problems.schedule import parameters_at
 
-from simkit.expressions.expression import Expression
+from simkit.expressions import Expression
 
 
 class TimeExpression(AbstractTimeFunction):

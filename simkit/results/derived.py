@@ -20,7 +20,7 @@ import numpy as np
 from simkit.ensemble.simulation import EnsembleResult, Simulation
 from simkit.ensemble.step_bias.rounding import rounding_error
 from simkit.ensemble.step_bias.step_error import StepError
-from simkit.expressions.expression import Expression, ExpressionError
+from simkit.expressions import Expression, ExpressionError
 from simkit.results.dataset_errors import Variables, bias_variables, labels, standard_errors, steps_of, z_of
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from scipy import special
 
 from simkit.config.settings.values import NUMBER_TEXT
-from simkit.expressions.expression import ExpressionError, compile_expression
+from simkit.expressions import ExpressionError, compile_expression
 from simkit.suggestions import did_you_mean, shown
 
 

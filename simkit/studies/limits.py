@@ -49,7 +49,7 @@ def beyond_a_study(simulation: Simulation, settings: Uncertainty, uncertain: Ite
     if settings.method == "derivatives" and isinstance(simulation.observer, Observer):
         for observable in simulation.observer.observables:
             wanted = settings.of is None or observable.name in settings.of
-            if wanted and observable.expression.jumps - {"t"}:
+            if wanted and observable.expression.discontinuities.jumps - {"t"}:
                 problems.append(
                     f"observe.{observable.name}: a condition jumps, and the derivative along a path is 0 "
                     "where the mean's is not; name others in uncertainty.of, or choose method sobol"

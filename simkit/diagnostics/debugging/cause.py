@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from simkit.diagnostics.inspection.flat import Number, Value, traced
-from simkit.expressions.expression import Expression, compile_expression
+from simkit.expressions import Expression, compile_expression
 
 LIBRARIES = ("/jax/", "/equinox/", "/diffrax/", "/lineax/", "/optimistix/", "/jaxtyping/", "<")
 

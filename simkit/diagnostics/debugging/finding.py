@@ -21,8 +21,8 @@ from simkit_solvers.random.noise import CounterNoise
 from simkit.diagnostics.debugging.cause import bad_operation, bad_part
 from simkit.ensemble.failures import Failure, failure_of, replayed
 from simkit.ensemble.simulation import Simulation
-from simkit.experiments.inline.inline_model import ModelText
-from simkit.expressions.expression import Expression
+from simkit.experiments.inline.inline_differential import DifferentialText
+from simkit.expressions import Expression
 from simkit.observe.observables import Observable, Observer
 
 
@@ -197,7 +197,7 @@ def _of_step(simulation: Simulation, failure: Failure, before, increments, terms
 def _of_text(model: Any, terms: dict[str, float], values: dict[str, float]) -> str | None:
     """The part of an equation in the file that is not finite."""
     _, text = getattr(type(model), "_made_by", (None, None))
-    if not isinstance(text, ModelText):
+    if not isinstance(text, DifferentialText):
         return None
     values = {name: float(getattr(model, name)) for name in text.parameters} | values
     for equation in text.equations:

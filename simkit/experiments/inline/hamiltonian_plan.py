@@ -4,14 +4,10 @@ from simkit.config.diagnostics import SettingError
 from simkit.config.documents import KeyPath
 from simkit.config.settings import InlineHamiltonian
 from simkit.experiments.constants import Constants
-from simkit.experiments.inline.inline_hamiltonian import RESERVED, HamiltonianText, make_hamiltonian
-from simkit.experiments.sections.model_plan import (
-    ModelPlan,
-    check_parameter_names,
-    parameter_values,
-    plan_of_equations,
-)
-from simkit.expressions.expression import Expression, check_name
+from simkit.experiments.inline.equations import Equations
+from simkit.experiments.inline.inline_hamiltonian import RESERVED, HamiltonianText
+from simkit.experiments.sections.model_plan import ModelPlan
+from simkit.expressions import Expression, check_name
 
 ENERGIES = {"kinetic": "momenta", "potential": "positions"}  # and what each may depend on
 
@@ -21,34 +17,23 @@ def plan_hamiltonian(section: InlineHamiltonian, constants: Constants) -> ModelP
 
     Names in the energies are momenta or positions, parameters and constants.
     """
-    diagnostics = constants.diagnostics
-    before = len(diagnostics.found)
     positions, momenta = tuple(section.coordinates), tuple(section.coordinates.values())
+    variables = (*positions, *momenta)
     _check_coordinates(section, constants)
-    check_parameter_names(section.parameters, (*positions, *momenta), RESERVED, constants)
-    own = parameter_values(section.parameters, ("model", "parameters"), constants)
-    given = [*section.parameters, *diagnostics.written("model", "parameters")]
-    names = tuple(dict.fromkeys([*positions, *momenta, *given, *constants.names, "t"]))
-
+    equations = Equations(section, constants, RESERVED)
+    equations.check_names(variables)
     energies: dict[str, Expression] = {}
     for name, text in section.hamiltonian:
         path = ("model", "hamiltonian", name)
-        energy = constants.compiled(path, text, names, ambiguous=own.ambiguous)
-        with diagnostics.collecting():
+        energy = equations.compiled(path, text, equations.names(*variables))
+        with constants.diagnostics.collecting():
             if energy is not None:
                 _check_separate(path, name, energy, positions, momenta)
                 energies[name] = energy
 
-    def make(parameters: tuple[str, ...]) -> type | None:
-        if len(diagnostics.found) > before:
-            return None
-        return make_hamiltonian(
-            HamiltonianText(positions, momenta, energies["kinetic"], energies["potential"], parameters)
-        )
-
-    used = {name for energy in energies.values() for name in energy.names}
-    variables, given = (*positions, *momenta), tuple(section.parameters)
-    return plan_of_equations(variables, own, given, used, constants, RESERVED, make)
+    return equations.plan(
+        variables, lambda parameters: HamiltonianText(positions, momenta, **energies, parameters=parameters)
+    )
 
 
 def _check_coordinates(section: InlineHamiltonian, constants: Constants) -> None:

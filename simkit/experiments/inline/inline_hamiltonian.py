@@ -1,56 +1,51 @@
-"""Hamiltonian systems written in the file by their energies, as equinox modules like those in Python."""
+"""Hamiltonian systems written in the file by their energies."""
 
 import dataclasses
-import functools
-import types
 from typing import Any
 
 import jax.numpy as jnp
-from simkit_solvers.numerics.scalar import Scalar
 from simkit_solvers.problems.hamiltonian import AbstractHamiltonian
-from simkit_solvers.problems.problem import Roughness, parameter
+from simkit_solvers.problems.problem import Roughness
 
-from simkit.experiments.inline.inline_model import roughness, scalars
-from simkit.expressions.expression import Expression
+from simkit.experiments.inline.model_text import AbstractText, roughness
+from simkit.expressions import Expression
 
 RESERVED = frozenset({"State", "drift", "kinetic", "potential", "velocity", "force", "energy", "rough_with"})
 
 
 @dataclasses.dataclass(frozen=True)
-class HamiltonianText:
-    """Energies in the file, compiled: of the momenta and of the positions. `parameters` become fields."""
+class HamiltonianText(AbstractText):
+    """Energies in the file: of the momenta and of the positions."""
 
     positions: tuple[str, ...]
     momenta: tuple[str, ...]
     kinetic: Expression
     potential: Expression
     parameters: tuple[str, ...]
+    name = "InlineHamiltonian"
+    base = AbstractHamiltonian
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """Positions, then momenta."""
+        return (*self.positions, *self.momenta)
 
     @property
     def rough(self) -> tuple[Roughness, ...]:
         """Where the forces jump: where the energies have kinks."""
         return tuple(each._replace(kink=False) for each in roughness(self.kinetic, self.potential))
 
+    @property
+    def description(self) -> str:
+        """The Hamiltonian."""
+        return f"Energies written in the file.\n\nH = {self.kinetic.text} + {self.potential.text}"
 
-@functools.lru_cache(maxsize=64)
-def make_hamiltonian(text: HamiltonianText) -> type[AbstractHamiltonian]:
-    """The class of a Hamiltonian system in the file; its fields are the parameters.
-
-    The same text gives the same class, so that a program compiled for it is found again.
-    """
-    members: dict[str, Any] = {
-        "__doc__": f"Energies written in the file.\n\nH = {text.kinetic.text} + {text.potential.text}",
-        "__module__": __name__,
-        "__annotations__": dict.fromkeys(text.parameters, Scalar),
-        **{name: parameter("", "") for name in text.parameters},
-        "State": scalars("State", (*text.positions, *text.momenta)),
-        "_made_by": (make_hamiltonian, text),  # no parameter has a name with _ in front
-        "rough_with": lambda self: text.rough,
-        "kinetic": _energy(text.kinetic, text.momenta, text.parameters),
-        "potential": _energy(text.potential, text.positions, text.parameters),
-    }
-    bases = (AbstractHamiltonian,)
-    return types.new_class("InlineHamiltonian", bases, {}, lambda namespace: namespace.update(members))
+    def members(self, state: type) -> dict[str, Any]:
+        """Its energies."""
+        return {
+            "kinetic": _energy(self.kinetic, self.momenta, self.parameters),
+            "potential": _energy(self.potential, self.positions, self.parameters),
+        }
 
 
 def _energy(expression: Expression, names: tuple[str, ...], parameters: tuple[str, ...]):

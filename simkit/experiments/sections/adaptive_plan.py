@@ -17,7 +17,7 @@ from simkit.config.diagnostics import Diagnostics
 from simkit.config.settings import ObservableSettings, Save, Time
 from simkit.experiments.constants import Constants
 from simkit.experiments.sections.model_plan import ModelPlan
-from simkit.expressions.expression import Expression
+from simkit.expressions import Expression
 
 TOLERANCES = ("rtol", "atol")
 BESIDE = ("first_step", "max_steps")

@@ -14,7 +14,7 @@ from simkit.config.documents import KeyPath
 from simkit.config.number_table import read_table
 from simkit.config.settings import CurveSettings, Experiment
 from simkit.experiments.constants import Constants
-from simkit.expressions.expression import Expression, check_name
+from simkit.expressions import Expression, check_name
 
 MAX_ROWS = 9000  # an experiment with its curves written out has at most 20 000 values
 BEYOND = 1e-9  # of the span: rounding of a time that is the curve's end

@@ -9,7 +9,7 @@ from simkit.closed_forms import CLOSED_FORMS
 from simkit.config.settings import DerivedSettings
 from simkit.experiments.constants import Constants
 from simkit.experiments.sections.model_plan import ModelPlan
-from simkit.expressions.expression import ExpressionError, check_spelling
+from simkit.expressions import ExpressionError, check_spelling
 from simkit.results.derived import Derived
 
 

@@ -11,7 +11,7 @@ from simkit.experiments.constants import Constants
 from simkit.experiments.divisors import does_not_divide
 from simkit.experiments.ends_of_steps import increasing_times, inside_a_step
 from simkit.experiments.sections.model_plan import ModelPlan
-from simkit.expressions.expression import Expression
+from simkit.expressions import Expression
 from simkit.observe.exercise import PATHS_PER_TERM, Exercise
 from simkit.observe.observables import Observable
 

@@ -16,7 +16,7 @@ from simkit.experiments.constants import Constants
 from simkit.experiments.indexed_names import places, written_out
 from simkit.experiments.sections.model_plan import ModelPlan
 from simkit.experiments.start_files import StartFile, read_start_file
-from simkit.expressions.expression import Expression, compile_expression
+from simkit.expressions import Expression, compile_expression
 from simkit.suggestions import did_you_mean
 
 ALL_OTHERS = "file"  # the key beside the variables: a file for those that are not given

@@ -1,7 +1,7 @@
 """From the `model` section to a problem that can be made again for other constants."""
 
 import dataclasses
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from simkit_physics import MODELS
@@ -11,9 +11,9 @@ from simkit_solvers.problems.problem import AbstractODE, parameters_of
 from simkit.config.diagnostics import Diagnostics, SettingError
 from simkit.config.documents import Document, KeyPath
 from simkit.config.settings import NamedModel
-from simkit.experiments.constants import Constants, itself
+from simkit.experiments.constants import Constants
 from simkit.experiments.indexed_names import pair_names, places, turned_pairs, written_out
-from simkit.expressions.expression import Expression, check_name
+from simkit.expressions import Expression
 from simkit.suggestions import did_you_mean, shown
 
 
@@ -84,59 +84,6 @@ def parameter_values(
         if number is not None:
             values[name] = number
     return ParameterValues(expressions, values, frozenset(ambiguous))
-
-
-def plan_of_equations(
-    variables: tuple[str, ...],
-    own: ParameterValues,
-    given: Collection[str],
-    used: Collection[str],
-    constants: Constants,
-    reserved: Collection[str],
-    make: Callable[[tuple[str, ...]], type | None],
-) -> ModelPlan:
-    """The plan of a model written in the file, whose equations have `used` these names.
-
-    Beside its `own` parameters, of which those are `given`, constants that it uses become parameters, so that
-    derivatives reach them. `make` gives the model's class for all of them, `None` where it is wrong.
-    """
-    borrowed = borrowed_names(used, given, constants)
-    for name in borrowed:
-        if name in reserved:
-            constants.diagnostics.add(constants.place(name), reserved_name(name), at_key=True)
-    expressions = own.expressions | {name: itself(name) for name in borrowed}
-    values = own.values | {name: constants.values[name] for name in borrowed}
-    parameters = (*given, *borrowed)
-    complete = values.keys() == {*parameters} and {*used} <= {*variables, *parameters, "t"}
-    model = make(parameters) if complete else None
-    problem = None if model is None else model(**values)
-    return ModelPlan(variables, parameters, own.ambiguous, expressions, values, problem)
-
-
-def borrowed_names(used: Collection[str], given: Collection[str], constants: Constants) -> list[str]:
-    """The constants among the names that equations have used."""
-    return [name for name in constants.expressions if name in used and name not in given]
-
-
-def reserved_name(name: str) -> str:
-    """Why a parameter cannot have the name of a part of a model."""
-    return f"{name!r} is the name of a part of a model; choose another"
-
-
-def check_parameter_names(
-    given: Collection[str],
-    variables: Collection[str],
-    reserved: Collection[str],
-    constants: Constants,
-    variable: str = "a state variable",
-) -> None:
-    """Add what is wrong with the names of parameters under `model.parameters`."""
-    for name in given:
-        reason = check_name(name) or (reserved_name(name) if name in reserved else None)
-        if name in variables:
-            reason = f"{name} is {variable}; choose another name"
-        if reason:
-            constants.diagnostics.add(("model", "parameters", name), reason, at_key=True)
 
 
 def _sized(cls: Any, size: Any) -> Any:

@@ -17,7 +17,7 @@ from simkit.experiments.sections.functional_plan import (
     with_dates,
 )
 from simkit.experiments.sections.model_plan import ModelPlan
-from simkit.expressions.expression import check_spelling
+from simkit.expressions import check_spelling
 from simkit.observe.observables import Observable
 from simkit.results.result_names import clash
 

@@ -23,7 +23,7 @@ from simkit.experiments.constants import Constants
 from simkit.experiments.ends_of_steps import increasing_times, inside_a_step
 from simkit.experiments.sections.curve_plan import CurvePlan
 from simkit.experiments.sections.model_plan import ModelPlan, bound_parameters
-from simkit.expressions.expression import Expression, ExpressionError, compile_expression
+from simkit.expressions import Expression, ExpressionError, compile_expression
 from simkit.observe.time_functions import SetVariables, TimeExpression
 from simkit.suggestions import did_you_mean
 

@@ -8,7 +8,7 @@ from simkit.config.settings import MAX_STEPS, Save, Time
 from simkit.experiments.constants import Constants
 from simkit.experiments.divisors import does_not_divide
 from simkit.experiments.sections.adaptive_plan import MakeGrid
-from simkit.expressions.expression import Expression
+from simkit.expressions import Expression
 
 
 def plan_span(section: Time | None, constants: Constants) -> tuple[Expression, Expression] | None:

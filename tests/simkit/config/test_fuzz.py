@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from simkit import InputError, load
 from simkit.config.documents import read_document
-from simkit.expressions.expression import compile_expression
+from simkit.expressions import compile_expression
 from simkit.expressions.functions import functions
 
 settings.register_profile("quick", deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

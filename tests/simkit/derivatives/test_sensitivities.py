@@ -30,7 +30,7 @@ from simkit.derivatives.targets import Target, changes, find_target, program_of
 from simkit.derivatives.validity import release_interval, smooth
 from simkit.ensemble.chunks import Chunks
 from simkit.ensemble.work import workers_on
-from simkit.expressions.expression import compile_expression
+from simkit.expressions import compile_expression
 from simkit.machine.on_each_device import local_devices
 
 EXACT = {
@@ -363,8 +363,8 @@ def test_rounding_is_no_standard_error():
 )
 def test_expressions_say_where_they_jump(text, jumps, kinks):
     found = compile_expression(text, ["S", "v", "K", "t"], functionals=True)
-    assert found.jumps == frozenset(jumps.split())
-    assert found.kinks == frozenset(kinks.split())
+    assert found.discontinuities.jumps == frozenset(jumps.split())
+    assert found.discontinuities.kinks == frozenset(kinks.split())
 
 
 def test_binding_single_places():

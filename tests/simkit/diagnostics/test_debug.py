@@ -25,7 +25,7 @@ from simkit.ensemble import failures
 from simkit.ensemble.programs import compiled
 from simkit.ensemble.run import chunk_plan, chunk_requests
 from simkit.experiments.variants import load_variants
-from simkit.expressions.expression import compile_expression
+from simkit.expressions import compile_expression
 
 STEPS, DT, PATHS = 40, 0.05, 64
 # sqrt(1 - x) has no value once x has gone past 1.

@@ -13,7 +13,7 @@ from user_code import user_jit
 import simkit
 from simkit import InputError, NumericalError, load
 from simkit.ensemble.early_exercise.longstaff_schwartz import fit_policy, with_policies
-from simkit.expressions.expression import compile_expression
+from simkit.expressions import compile_expression
 from simkit.observe.exercise import Exercise, Policy, polynomials
 from simkit.schema import experiment_schema
 

@@ -18,7 +18,7 @@ from simkit.ensemble.early_exercise.longstaff_schwartz import (
 )
 from simkit.ensemble.early_exercise.martingale import Martingale, Shape, fit_martingale, gains_of, shape_of
 from simkit.ensemble.jump_law import functions_of_marks
-from simkit.expressions.expression import compile_expression
+from simkit.expressions import compile_expression
 from simkit.observe.exercise import Exercise
 
 PUT = {

@@ -8,7 +8,7 @@ from simkit_physics import CIR, GBM, Heston
 from simkit_solvers import AbstractODE, AbstractSDE, parameters_of, variables_of
 
 from simkit import load
-from simkit.experiments.inline.inline_model import cholesky
+from simkit.experiments.inline.inline_differential import cholesky
 
 GBM_TEXT = {
     "sde": {"S": {"drift": "mu * S", "noise": {"W": "sigma * S"}}},

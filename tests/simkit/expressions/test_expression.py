@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from simkit import InputError
-from simkit.expressions.expression import ExpressionError, check_name, compile_expression
+from simkit.expressions import ExpressionError, check_name, compile_expression
 from simkit.expressions.functions import NUMERIC
 
 

@@ -7,7 +7,7 @@ import pytest
 from functional_examples import STEPS, rows, simulation
 from simkit_solvers import Grid, integrate
 
-from simkit.expressions.expression import compile_expression
+from simkit.expressions import compile_expression
 from simkit.observe.observables import Observable, Observer
 
 

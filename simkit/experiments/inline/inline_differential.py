@@ -1,16 +1,14 @@
-"""Models written in the file, as equinox modules like those written in Python."""
+"""Differential equations written in the file, with noise or without."""
 
 import dataclasses
-import functools
-import types
-from collections.abc import Iterable, Mapping
-from typing import Any, Literal, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import jax.numpy as jnp
-from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.problems.problem import AbstractODE, AbstractSDE, NoiseKind, Roughness, parameter
+from simkit_solvers.problems.problem import AbstractODE, AbstractSDE, NoiseKind, Roughness
 
-from simkit.expressions.expression import Expression
+from simkit.experiments.inline.model_text import AbstractText, environment, roughness, scalars
+from simkit.expressions import Expression
 from simkit.expressions.functions import NUMERIC, divide, where
 
 RESERVED = frozenset(
@@ -28,8 +26,8 @@ class Equation:
 
 
 @dataclasses.dataclass(frozen=True)
-class ModelText:
-    """A model in the file, compiled. `correlation` holds pairs of noises; `parameters` become fields."""
+class DifferentialText(AbstractText):
+    """Equations in the file. `correlation` holds pairs of noises."""
 
     equations: tuple[Equation, ...]
     parameters: tuple[str, ...]
@@ -37,10 +35,14 @@ class ModelText:
     calculus: Literal["ito", "stratonovich"] = "ito"
 
     @property
-    def rough(self) -> tuple[Roughness, ...]:
-        """Where the equations jump, or their slopes do."""
-        factors = [factor for equation in self.equations for _, factor in equation.noise]
-        return *roughness(*(equation.drift for equation in self.equations)), *roughness(*factors, noise=True)
+    def name(self) -> str:
+        """After its kind."""
+        return "InlineSDE" if self.noises else "InlineODE"
+
+    @property
+    def base(self) -> type[AbstractODE]:
+        """Stochastic where there is noise."""
+        return AbstractSDE if self.noises else AbstractODE
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -52,64 +54,54 @@ class ModelText:
         """The noises in the order in which they first appear."""
         return tuple(dict.fromkeys(name for equation in self.equations for name, _ in equation.noise))
 
+    @property
+    def rough(self) -> tuple[Roughness, ...]:
+        """Where the equations jump, or their slopes do."""
+        factors = [factor for equation in self.equations for _, factor in equation.noise]
+        return *roughness(*(equation.drift for equation in self.equations)), *roughness(*factors, noise=True)
 
-def roughness(*expressions: Expression, noise: bool = False) -> tuple[Roughness, ...]:
-    """Where expressions, of the noise or not, jump, or their slopes do."""
-    edges = [Roughness(edge.names, edge.kink, noise) for each in expressions for edge in each.edges]
-    return *edges, *(Roughness(each.roots, kink=True, noise=noise) for each in expressions if each.roots)
+    @property
+    def description(self) -> str:
+        """The equations as differentials."""
+        lines = []
+        for equation in self.equations:
+            terms = [f"({equation.drift.text}) dt"]
+            terms += [f"({factor.text}) d{name}" for name, factor in equation.noise]
+            lines.append(f"d{equation.variable} = {' + '.join(terms)}")
+        lines += [f"correlation of {a} and {b}: {rho.text}" for a, b, rho in self.correlation]
+        return "A model written in the file.\n\n" + "\n".join(lines)
+
+    def members(self, state: type) -> dict[str, Any]:
+        """Its drift, and the noise if it has one."""
+        members: dict[str, Any] = {"drift": _drift(self, state)}
+        if not self.noises:
+            return members
+        kind = noise_kind(self)
+        return members | {
+            "Noise": scalars("Noise", self.noises),
+            "noise": _noise(self, state),
+            "correlations": lambda model: _correlations(self, vars(model)),
+            "noise_kind": kind,
+            "calculus": "any" if kind == "additive" else self.calculus,
+            "rough_with": lambda model: (*self.rough, *_rough_correlation(self, model)),
+        }
 
 
-def _rough_correlation(text: ModelText, model) -> tuple[Roughness, ...]:
+def _rough_correlation(text: DifferentialText, model) -> tuple[Roughness, ...]:
     """The names in correlations of which the matrix is singular, where its root has no slope in them."""
     root = cholesky(len(text.noises), model.correlations()) if text.correlation else []
     names = frozenset().union(*(rho.names for _, _, rho in text.correlation))
     return () if all(row[-1] > 0 for row in root) else (Roughness(names),)
 
 
-def _correlations(text: ModelText, values: Mapping[str, Any]) -> dict[tuple[int, int], Any]:
+def _correlations(text: DifferentialText, values: Mapping[str, Any]) -> dict[tuple[int, int], Any]:
     """The entries (i, j), i > j, of the matrix of correlations."""
     position = {name: i for i, name in enumerate(text.noises)}
     pairs = ((sorted((position[a], position[b]), reverse=True), rho) for a, b, rho in text.correlation)
     return {(i, j): rho(values) for (i, j), rho in pairs}
 
 
-def scalars(name: str, fields: Iterable[str]) -> type[tuple]:
-    """A `NamedTuple` class of scalars."""
-    return NamedTuple(name, [(field, Scalar) for field in fields])  # pyright: ignore[reportArgumentType]
-
-
-@functools.lru_cache(maxsize=64)
-def make_model(text: ModelText) -> type[AbstractODE]:
-    """The class of a model in the file: `InlineSDE`, or `InlineODE` when it has no noise.
-
-    Its fields are the parameters, so derivatives and sweeps work as on any model. The same text gives the
-    same class, so that a program compiled for it is found again.
-    """
-    state = scalars("State", text.variables)
-    members: dict[str, Any] = {
-        "__doc__": _equations(text),
-        "__module__": __name__,
-        "__annotations__": dict.fromkeys(text.parameters, Scalar),
-        **{name: parameter("", "") for name in text.parameters},
-        "State": state,
-        "_made_by": (make_model, text),  # no parameter has a name with _ in front
-        "rough_with": lambda self: (*text.rough, *_rough_correlation(text, self)),
-        "drift": _drift(text, state),
-    }
-    if not text.noises:
-        return types.new_class("InlineODE", (AbstractODE,), {}, lambda namespace: namespace.update(members))
-    kind = noise_kind(text)
-    members |= {
-        "Noise": scalars("Noise", text.noises),
-        "noise": _noise(text, state),
-        "correlations": lambda self: _correlations(text, vars(self)),
-        "noise_kind": kind,
-        "calculus": "any" if kind == "additive" else text.calculus,
-    }
-    return types.new_class("InlineSDE", (AbstractSDE,), {}, lambda namespace: namespace.update(members))
-
-
-def noise_kind(text: ModelText) -> NoiseKind:
+def noise_kind(text: DifferentialText) -> NoiseKind:
     """What a solver may assume, seen from which variables multiply which noise.
 
     When each noise drives one variable by a factor of that variable alone, the columns commute, and they do
@@ -153,20 +145,20 @@ def cholesky(size: int, correlation: Mapping[tuple[int, int], Any]) -> list[list
     return rows
 
 
-def _drift(text: ModelText, state: type):
+def _drift(text: DifferentialText, state: type):
     def drift(self, t, y):
-        values = _environment(self, text, t, y)
+        values = environment(self, text, t, y)
         dtype = jnp.result_type(*y)
         return state(*(jnp.asarray(equation.drift(values), dtype) for equation in text.equations))
 
     return drift
 
 
-def _noise(text: ModelText, state: type):
+def _noise(text: DifferentialText, state: type):
     position = {name: i for i, name in enumerate(text.noises)}
 
     def noise(self, t, y, dW):
-        values = _environment(self, text, t, y)
+        values = environment(self, text, t, y)
         if text.correlation:
             dW = [
                 sum((a * b for a, b in zip(row[1:], dW[1:], strict=False)), row[0] * dW[0])
@@ -182,18 +174,3 @@ def _noise(text: ModelText, state: type):
         return state(*changes)
 
     return noise
-
-
-def _environment(model, text: ModelText, t, y) -> dict[str, Any]:
-    fields = vars(model)
-    return {**{name: fields[name] for name in text.parameters}, **y._asdict(), "t": t}
-
-
-def _equations(text: ModelText) -> str:
-    lines = []
-    for equation in text.equations:
-        terms = [f"({equation.drift.text}) dt"]
-        terms += [f"({factor.text}) d{name}" for name, factor in equation.noise]
-        lines.append(f"d{equation.variable} = {' + '.join(terms)}")
-    lines += [f"correlation of {a} and {b}: {rho.text}" for a, b, rho in text.correlation]
-    return "A model written in the file.\n\n" + "\n".join(lines)

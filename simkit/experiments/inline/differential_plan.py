@@ -1,122 +1,98 @@
 """From equations in the file to a problem that can be made again for other constants."""
 
-from collections.abc import Collection
-
 import numpy as np
 
 from simkit.config.documents import KeyPath
 from simkit.config.settings import InlineODE, InlineSDE
 from simkit.ensemble.ranges import SMALLEST_EIGENVALUE
 from simkit.experiments.constants import Constants
-from simkit.experiments.inline.inline_model import RESERVED, Equation, ModelText, make_model
-from simkit.experiments.sections.model_plan import (
-    ModelPlan,
-    borrowed_names,
-    check_parameter_names,
-    parameter_values,
-    plan_of_equations,
-)
-from simkit.expressions.expression import Expression, check_name
+from simkit.experiments.inline.equations import Equations
+from simkit.experiments.inline.inline_differential import RESERVED, DifferentialText, Equation
+from simkit.experiments.sections.model_plan import ModelPlan
+from simkit.expressions import Expression, check_name
 from simkit.suggestions import did_you_mean, shown
-
-
-def plan_inline(section: InlineSDE | InlineODE, constants: Constants) -> ModelPlan:
-    """The plan of a model written in the file.
-
-    Names in equations are state variables, parameters, constants and `t`.
-    """
-    return _Inline(section, constants).plan()
-
 
 HAS_NO_NOISE = (
     "has no noise; write the equations under ode, or give a variable one: {drift: -x, noise: {W: 0.1}}"
 )
 
 
-class _Inline:
+def plan_differential(section: InlineSDE | InlineODE, constants: Constants) -> ModelPlan:
+    """The plan of differential equations written in the file.
+
+    Names in equations are state variables, parameters, constants and `t`.
+    """
+    return _Plan(section, constants).plan()
+
+
+class _Plan:
     def __init__(self, section: InlineSDE | InlineODE, constants: Constants):
         self.section, self.constants, self.diagnostics = section, constants, constants.diagnostics
-        self.before = len(self.diagnostics.found)
+        self.equations = Equations(section, constants, RESERVED)
         self.kind = "sde" if isinstance(section, InlineSDE) else "ode"
-        self.section_variables = section.sde if isinstance(section, InlineSDE) else section.ode
+        given = section.sde if isinstance(section, InlineSDE) else section.ode
         written = self.diagnostics.written("model", self.kind)
-        self.variables = tuple(dict.fromkeys([*self.section_variables, *written]))
-        self.used: set[str] = set()
+        self.variables = tuple(dict.fromkeys([*given, *written]))
+        self.names = self.equations.names(*self.variables)
+        parameters = self.equations.parameters.expressions.items()
+        changing = {name for name, text in parameters if text.names & constants.changing}
+        self.changing = constants.changing | changing
 
     def plan(self) -> ModelPlan:
         self.check_names()
-        given = tuple(self.section.parameters)
-        own = parameter_values(self.section.parameters, ("model", "parameters"), self.constants)
-        self.ambiguous = own.ambiguous
-        self.changing = self.constants.changing | {
-            name for name, text in own.expressions.items() if text.names & self.constants.changing
-        }
-        names = [*self.variables, *given, *self.diagnostics.written("model", "parameters")]
-        self.names = tuple(dict.fromkeys([*names, *self.constants.names, "t"]))
-        equations = self.equations()
-        noises = tuple(dict.fromkeys(name for _, _, noise in equations for name, _ in noise))
+        lines = self.lines()
+        noises = tuple(dict.fromkeys(name for _, _, noise in lines for name, _ in noise))
         if self.kind == "sde" and not noises:
             self.diagnostics.add_missing(("model", "sde"), HAS_NO_NOISE)
         correlation = self.correlation(noises)
+        self.check_correlation(noises, correlation)
+        self.check_constant_parts(lines)
+        calculus = self.section.calculus if isinstance(self.section, InlineSDE) else "ito"
+        rhos = tuple((a, b, rho) for a, b, rho, _ in correlation)
 
-        borrowed = borrowed_names(self.used, given, self.constants)
-        values = own.values | {name: self.constants.values[name] for name in borrowed}
-        self.check_correlation(noises, correlation, values)
-        self.check_constant_parts(equations, values)
+        def text(parameters: tuple[str, ...]) -> DifferentialText:
+            return DifferentialText(tuple(Equation(*line) for line in lines), parameters, rhos, calculus)
 
-        def make(parameters: tuple[str, ...]) -> type | None:
-            if len(self.diagnostics.found) > self.before or len(equations) < len(self.variables):
-                return None
-            calculus = self.section.calculus if isinstance(self.section, InlineSDE) else "ito"
-            lines = tuple(Equation(*equation) for equation in equations)
-            rhos = tuple((a, b, rho) for a, b, rho, _ in correlation)
-            return make_model(ModelText(lines, parameters, rhos, calculus))
-
-        return plan_of_equations(self.variables, own, given, self.used, self.constants, RESERVED, make)
+        return self.equations.plan(self.variables, text)
 
     def check_names(self) -> None:
         if not self.variables:
             self.diagnostics.add(("model", self.kind), "needs at least one variable")
         for name in self.variables:
             self.refuse_name(("model", self.kind, name), check_name(name))
-        check_parameter_names(self.section.parameters, self.variables, RESERVED, self.constants)
+        self.equations.check_names(self.variables)
 
     def refuse_name(self, path: KeyPath, reason: str | None) -> None:
         if reason:
             self.diagnostics.add(path, reason, at_key=True)
 
-    def expression(self, path: KeyPath, text: float | str, names: Collection[str]) -> Expression | None:
-        expression = self.constants.compiled(path, text, names, ambiguous=self.ambiguous)
-        self.used |= expression.names if expression else set()
-        return expression
-
-    def equations(self) -> list[tuple]:
+    def lines(self) -> list[tuple]:
         """(variable, drift, ((noise, factor), …)) for each variable."""
         if isinstance(self.section, InlineODE):
             return [
-                (variable, self.expression(("model", "ode", variable), text, self.names), ())
+                (variable, self.equations.compiled(("model", "ode", variable), text, self.names), ())
                 for variable, text in self.section.ode.items()
             ]
-        equations = []
+        lines = []
         for variable, spec in self.section.sde.items():
             place = ("model", "sde", variable)
-            drift = self.expression((*place, "drift"), spec.drift, self.names)
+            drift = self.equations.compiled((*place, "drift"), spec.drift, self.names)
             noise = []
             for name, text in spec.noise.items():
                 path = (*place, "noise", name)
                 self.refuse_name(path, check_name(name))
-                noise.append((name, self.expression(path, text, self.names)))
-            equations.append((variable, drift, tuple(noise)))
-        return equations
+                noise.append((name, self.equations.compiled(path, text, self.names)))
+            lines.append((variable, drift, tuple(noise)))
+        return lines
 
     def correlation(self, noises: tuple[str, ...]) -> list[tuple[str, str, Expression, KeyPath]]:
         """The pairs of noises with their correlation and its place."""
-        found: list[tuple[str, str, Expression, KeyPath]] = []
+        correlation: list[tuple[str, str, Expression, KeyPath]] = []
         pairs = self.section.correlation if isinstance(self.section, InlineSDE) else {}
         fixed = [name for name in self.names if name not in self.variables and name != "t"]
         for key, text in pairs.items():
             path = ("model", "correlation", key)
-            rho = self.expression(path, text, fixed)
+            rho = self.equations.compiled(path, text, fixed)
             names = tuple(part.strip() for part in key.split("-"))
             unknown = [name for name in names if name not in noises]
             if len(names) != 2 or names[0] == names[1]:
@@ -124,29 +100,29 @@ class _Inline:
             elif unknown:
                 hint = did_you_mean(unknown[0], noises)
                 self.refuse_name(path, f"unknown noise {shown(unknown[0])}{hint}")
-            elif any({a, b} == set(names) for a, b, _, _ in found):
+            elif any({a, b} == set(names) for a, b, _, _ in correlation):
                 self.refuse_name(path, f"the correlation of {names[0]} and {names[1]} is given twice")
             elif rho is not None and rho.names & self.changing:
                 name = min(rho.names & self.changing)
                 self.refuse_name(path, f"{name} changes with time, and a correlation may not")
             elif rho is not None:
-                found.append((names[0], names[1], rho, path))
-        return found
+                correlation.append((names[0], names[1], rho, path))
+        return correlation
 
-    def check_constant_parts(self, equations, values) -> None:
+    def check_constant_parts(self, lines) -> None:
         """A drift or a factor of a noise that is made of constants alone is a finite number."""
-        for variable, drift, noise in equations:
+        for variable, drift, noise in lines:
             place = ("model", self.kind, variable)
             own = (*place, "drift") if self.kind == "sde" else place
             for path, expression in [(own, drift), *(((*place, "noise", name), x) for name, x in noise)]:
                 if expression is not None and not expression.names & self.changing:
-                    self.constants.evaluated(path, expression, values)
+                    self.equations.evaluated(path, expression)
 
-    def check_correlation(self, noises, correlation, values) -> None:
+    def check_correlation(self, noises, correlation) -> None:
         """Each entry in [-1, 1], and all of them together those of some random variables."""
         matrix = np.eye(len(noises))
         for a, b, expression, path in correlation:
-            rho = self.constants.evaluated(path, expression, values)
+            rho = self.equations.evaluated(path, expression)
             if rho is None:
                 return
             if not -1 <= rho <= 1:

@@ -1,0 +1,154 @@
+"""Strict YAML: from text to nodes.
+
+Numbers follow the core schema of YAML 1.2, so `1e-3` is a number and `no` is text. Tags, several documents,
+alias bombs, deep nesting and large files are refused before they cost much.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import yaml
+
+from simkit.errors import InputError
+from simkit.suggestions import shown
+
+MAX_NODES = 20_000  # with aliases written out
+MAX_ALIASES = 200
+MAX_DEPTH = 20
+MAX_LINE = 2000  # how far a parenthesis may be from the one that closes it
+
+Mark = tuple[int, int]  # line and column, from 1
+
+_CORE_SCHEMA = (
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
+    ("int", r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", list("-+0123456789")),
+    (
+        "float",
+        r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)",
+        list("-+.0123456789"),
+    ),
+)
+
+
+class RefusedError(Exception):
+    """What the YAML library would accept and we do not."""
+
+    def __init__(self, mark, message: str):
+        super().__init__(message)
+        self.mark = mark
+
+
+class StrictLoader(yaml.SafeLoader):
+    """PyYAML's safe loader with the resolver of the core schema; composes nodes, constructs nothing."""
+
+    yaml_implicit_resolvers: ClassVar[dict] = {}
+    nodes = aliases = depth = 0
+
+    def compose_node(self, parent, index):
+        event = self.peek_event()
+        self.nodes += 1
+        self.depth += 1
+        if self.nodes > MAX_NODES:
+            raise RefusedError(event.start_mark, f"more than {MAX_NODES} values; an experiment is smaller")
+        if self.depth > MAX_DEPTH:
+            raise RefusedError(event.start_mark, f"nested more than {MAX_DEPTH} levels deep")
+        if isinstance(event, yaml.AliasEvent):
+            self.aliases += 1
+            if self.aliases > MAX_ALIASES:
+                raise RefusedError(event.start_mark, f"more than {MAX_ALIASES} aliases; write the values out")
+        elif event.tag is not None:
+            raise RefusedError(
+                event.start_mark, f"tags such as {shown(event.tag)} are not allowed: a file is data"
+            )
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
+
+    def scan_plain(self):
+        """A plain text; inside `{}` and `[]` it goes on past commas that stand in parentheses.
+
+        YAML would end `maximum(S, K)` at the comma there, and no reader of an experiment means that.
+        """
+        token = super().scan_plain()
+        while self.flow_level and self.peek() == "," and self._closes_later(token.value):
+            length = 1
+            while self.peek(length) == " ":
+                length += 1
+            between = self.prefix(length)
+            self.forward(length)
+            rest = super().scan_plain()
+            token = yaml.ScalarToken(
+                token.value + between + rest.value, True, token.start_mark, rest.end_mark
+            )
+        return token
+
+    def _closes_later(self, text: str) -> bool:
+        """Whether parentheses left open in a text are closed further on in the line."""
+        depth = text.count("(") - text.count(")")
+        length = 0
+        while depth > 0:
+            letter = self.peek(length)
+            if letter in "\0\r\n\x85\u2028\u2029[]{}#\"'" or length > MAX_LINE:
+                return False
+            depth += (letter == "(") - (letter == ")")
+            length += 1
+        return text.count("(") > text.count(")")
+
+
+for _tag, _pattern, _first in _CORE_SCHEMA:
+    StrictLoader.add_implicit_resolver(_tag, re.compile(rf"(?:{_pattern})\Z"), _first)
+
+
+def composed(text: str, name: str) -> Any:
+    """The root node of a text, `None` of an empty one. Raises `InputError`."""
+
+    def compose():
+        loader = StrictLoader(text)
+        try:
+            return loader.get_single_node()
+        finally:
+            loader.dispose()
+
+    return guarded(compose, text, name)
+
+
+def guarded(action: Callable[[], Any], text: str, name: str) -> Any:
+    """The result of `action`; whatever the YAML library raises leaves as an `InputError` with a place."""
+    try:
+        return action()
+    except RefusedError as error:
+        line, column = mark_of(error.mark)
+        message = str(error)
+    except yaml.reader.ReaderError as error:
+        before = text[: error.position]
+        line, column = before.count("\n") + 1, error.position - (before.rfind("\n") + 1) + 1
+        message = f"the character {chr(error.character)!a} is not allowed in YAML"
+    except yaml.MarkedYAMLError as error:
+        line, column = mark_of(error.problem_mark or error.context_mark)
+        message = _explained(error)
+    except (yaml.YAMLError, ValueError, OverflowError) as error:
+        line, column = 1, 1
+        message = f"not valid YAML: {error}"
+    raise InputError(f"{name}:{line}:{column}: {message}")
+
+
+def _explained(error: yaml.MarkedYAMLError) -> str:
+    """The library's complaint in words that say what to do."""
+    problem = error.problem or "not valid YAML"
+    if "'\\t'" in problem:
+        return "a tab stands where YAML allows spaces only; indent with spaces"
+    if "but found another document" in problem:
+        return "a second document starts here; a file holds one experiment"
+    if "undefined alias" in problem:
+        return f"{problem}; a text that begins with * must be in quotes"
+    if "mapping values are not allowed" in problem:
+        return "a second `: ` in one line; check the indentation, or put the text in quotes"
+    context = f" ({error.context})" if error.context else ""
+    return f"not valid YAML: {problem}{context}"
+
+
+def mark_of(mark: Any) -> Mark:
+    """The line and the column of a mark of the YAML library."""
+    return (1, 1) if mark is None else (mark.line + 1, mark.column + 1)

@@ -1,0 +1,104 @@
+"""From the nodes of a YAML text to plain data, and where in the text each piece of it stands."""
+
+import re
+from typing import Any
+
+import yaml
+
+from simkit.config.strict_yaml import MAX_DEPTH, MAX_NODES, Mark, RefusedError, StrictLoader, mark_of
+from simkit.suggestions import without_commas
+
+KeyPath = tuple[str | int, ...]
+Finding = tuple[Mark, KeyPath, str]  # what is wrong at a place; line 0 where there is no text
+
+
+class Construction:
+    """Plain data of nodes, with the places of its values and keys, and what is wrong with them.
+
+    Aliases are written out, so every value has one place of its own.
+    """
+
+    def __init__(self, node: Any):
+        self.values: dict[KeyPath, Mark] = {}
+        self.keys: dict[KeyPath, Mark] = {}
+        self.diagnostics: list[Finding] = []
+        self.count = 0
+        self.data = self._value(node, (), 0)
+
+    def _value(self, node, path: KeyPath, depth: int):
+        self.count += 1
+        if self.count > MAX_NODES:
+            raise RefusedError(node.start_mark, f"aliases stand for more than {MAX_NODES} values")
+        if depth > MAX_DEPTH:
+            raise RefusedError(
+                node.start_mark, f"nested more than {MAX_DEPTH} levels deep, or an alias in itself"
+            )
+        self.values[path] = mark_of(node.start_mark)
+        if isinstance(node, yaml.MappingNode):
+            return self._mapping(node, path, depth)
+        if isinstance(node, yaml.SequenceNode):
+            return [self._value(item, (*path, i), depth + 1) for i, item in enumerate(node.value)]
+        return self._scalar(node, path)
+
+    def _mapping(self, node, path: KeyPath, depth: int) -> dict[str, Any]:
+        data: dict[str, Any] = {}
+        before: Any = None
+        key = ""
+        for key_node, value_node in node.value:
+            mark = mark_of(key_node.start_mark)
+            if key_node.tag != StrictLoader.DEFAULT_SCALAR_TAG:
+                number = _with_comma(before, key_node)
+                if number:
+                    message = f"{number} is not a number{without_commas(number)}"
+                    self._add(mark_of(before.start_mark), (*path, key), message)
+                    continue
+                text = key_node.value if isinstance(key_node, yaml.ScalarNode) else "a list or mapping"
+                self._add(mark, path, f"a key must be text, got {text or 'nothing'}; put it in quotes")
+                continue
+            key, before = key_node.value, value_node
+            joined = re.fullmatch(r"(\w+):(\S+)", key) if value_node.tag == "null" else None
+            if joined and key_node.style is None:
+                key, text = joined.groups()
+                self._add(mark, (*path, key), f"a space is missing after the colon; write {key}: {text}")
+                tag = StrictLoader("").resolve(yaml.ScalarNode, text, (True, False))
+                value_node = yaml.ScalarNode(tag, text, key_node.start_mark, key_node.end_mark)
+            if key == "<<":
+                self._add(mark, path, "merge keys (<<) are not supported; write the keys out")
+            elif key in data:
+                first = self.keys[(*path, key)]
+                self._add(mark, (*path, key), f"duplicate key; it was first given in line {first[0]}")
+            else:
+                self.keys[(*path, key)] = mark
+                data[key] = self._value(value_node, (*path, key), depth + 1)
+        return data
+
+    def _scalar(self, node, path: KeyPath):
+        text = node.value
+        if node.tag == "null":
+            return None
+        if node.tag == "bool":
+            return text.lower() == "true"
+        if node.tag == "int":
+            if len(text) > 400:
+                self._add(mark_of(node.start_mark), path, f"a number of {len(text)} digits")
+                return 0
+            base = {"0o": 8, "0x": 16}.get(text[:2], 10)
+            return int(text, base)
+        if node.tag == "float":
+            return float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
+        if any("\ud800" <= letter <= "\udfff" for letter in text):
+            self._add(mark_of(node.start_mark), path, "half a surrogate pair is not a character")
+            return ""
+        return text
+
+    def _add(self, mark: Mark, path: KeyPath, message: str) -> None:
+        self.diagnostics.append((mark, path, message))
+
+
+def _with_comma(before, key) -> str:
+    """The number such as 0,2 that in `{a: 0,2}` YAML reads as a value and a key; empty if it is none."""
+    if not isinstance(before, yaml.ScalarNode) or not isinstance(key, yaml.ScalarNode):
+        return ""
+    touch = (key.start_mark.line, key.start_mark.index) == (before.end_mark.line, before.end_mark.index + 1)
+    text = f"{before.value},{key.value}"
+    return text if touch and before.tag == "int" and without_commas(text) else ""

@@ -1,0 +1,48 @@
+"""Reaction networks written in the file."""
+
+import dataclasses
+from typing import Any
+
+from simkit_solvers.problems.problem import Roughness
+from simkit_solvers.problems.reaction import Reaction
+from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
+
+from simkit.experiments.inline.model_text import AbstractText, environment, roughness
+from simkit.expressions import Expression
+
+RESERVED = frozenset({"State", "reactions", "rates", "propensities", "drift", "change", "rough_with"})
+
+
+@dataclasses.dataclass(frozen=True)
+class NetworkText(AbstractText):
+    """A network in the file: each reaction's name and equation as written, as a record, and its rate."""
+
+    reactions: tuple[tuple[str, str, Reaction, Expression], ...]
+    parameters: tuple[str, ...]
+    name = "InlineNetwork"
+    base = AbstractReactionNetwork
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """Every species in the order in which they first appear."""
+        return tuple(dict.fromkeys(name for _, _, each, _ in self.reactions for name in each.species))
+
+    @property
+    def rough(self) -> tuple[Roughness, ...]:
+        """Where the rates jump, or their slopes do."""
+        return roughness(*(rate for *_, rate in self.reactions))
+
+    @property
+    def description(self) -> str:
+        """The reactions with their rates."""
+        lines = [f"{name}: {equation}, {rate.text}" for name, equation, _, rate in self.reactions]
+        return "A reaction network written in the file.\n\n" + "\n".join(lines)
+
+    def members(self, state: type) -> dict[str, Any]:
+        """Its reactions and their rates."""
+
+        def rates(model, t, y):
+            values = environment(model, self, t, y)
+            return tuple(rate(values) for *_, rate in self.reactions)
+
+        return {"reactions": {name: each for name, _, each, _ in self.reactions}, "rates": rates}

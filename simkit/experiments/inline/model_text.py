@@ -1,0 +1,86 @@
+"""Models written in the file, as equinox modules like those written in Python: what all kinds share."""
+
+import abc
+import functools
+import types
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from simkit_solvers.numerics.scalar import Scalar
+from simkit_solvers.problems.problem import AbstractODE, Roughness, parameter
+
+from simkit.expressions import Expression
+
+
+class AbstractText(abc.ABC):
+    """A model in the file, compiled. Two of the same text are equal. `parameters` become fields."""
+
+    parameters: tuple[str, ...]
+
+    @property
+    @abc.abstractmethod
+    def name(self) -> str:
+        """What its class is called."""
+
+    @property
+    @abc.abstractmethod
+    def base(self) -> type[AbstractODE]:
+        """The kind of problem."""
+
+    @property
+    @abc.abstractmethod
+    def variables(self) -> tuple[str, ...]:
+        """The state variables in the order of the file."""
+
+    @property
+    @abc.abstractmethod
+    def rough(self) -> tuple[Roughness, ...]:
+        """Where the equations jump, or their slopes do."""
+
+    @property
+    @abc.abstractmethod
+    def description(self) -> str:
+        """The equations, for the docstring."""
+
+    @abc.abstractmethod
+    def members(self, state: type) -> dict[str, Any]:
+        """The methods of the model, and what else it has beside parameters and states."""
+
+
+@functools.lru_cache(maxsize=128)
+def make_model(text: AbstractText) -> Any:
+    """The class of a model in the file.
+
+    Its fields are the parameters, so derivatives and sweeps work as on any model. The same text gives the
+    same class, so that a program compiled for it is found again.
+    """
+    state = scalars("State", text.variables)
+    members = {
+        "__doc__": text.description,
+        "__module__": __name__,
+        "__annotations__": dict.fromkeys(text.parameters, Scalar),
+        **{name: parameter("", "") for name in text.parameters},
+        "State": state,
+        "_made_by": (make_model, text),  # no parameter has a name with _ in front
+        "rough_with": lambda self: text.rough,
+        **text.members(state),
+    }
+    return types.new_class(text.name, (text.base,), {}, lambda namespace: namespace.update(members))
+
+
+def scalars(name: str, fields: Iterable[str]) -> type[tuple]:
+    """A `NamedTuple` class of scalars."""
+    return NamedTuple(name, [(field, Scalar) for field in fields])  # pyright: ignore[reportArgumentType]
+
+
+def environment(model: Any, text: AbstractText, t: Any, y: Any) -> dict[str, Any]:
+    """The values of the names in equations."""
+    fields = vars(model)
+    return {**{name: fields[name] for name in text.parameters}, **y._asdict(), "t": t}
+
+
+def roughness(*expressions: Expression, noise: bool = False) -> tuple[Roughness, ...]:
+    """Where expressions, of the noise or not, jump, or their slopes do."""
+    known = [each.discontinuities for each in expressions]
+    places = [Roughness(place.names, place.kink, noise) for each in known for place in each.differences]
+    return *places, *(Roughness(frozenset(each.roots), True, noise) for each in known if each.roots)

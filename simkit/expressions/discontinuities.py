@@ -1,0 +1,140 @@
+"""Where an expression jumps, or its slope does."""
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from simkit.closed_forms import KINKED_AT_EXPIRY, SMOOTH
+from simkit.expressions.functions import KINKED, MONOTONE, NUMERIC, STEPS
+from simkit.expressions.tree import (
+    Call,
+    ClosedFormCall,
+    Comparison,
+    Environment,
+    FunctionalCall,
+    Name,
+    Node,
+    functionals_in,
+    names_in,
+    walk,
+)
+from simkit.functionals.functional import AbstractFunctional
+
+ROOTS = ("sqrt", "power")
+
+
+@dataclasses.dataclass(frozen=True)
+class Discontinuity:
+    """An expression jumps, or with `kink` its slope does, at the zeros of a difference.
+
+    `names` are those outside path functionals. Two of the same text and place are equal.
+    """
+
+    text: str
+    place: int
+    kink: bool
+    names: frozenset[str]
+    functionals: tuple[AbstractFunctional, ...]
+    difference: Callable[[Environment], Any] = dataclasses.field(compare=False, repr=False)
+
+
+class Discontinuities:
+    """What is known of an expression's discontinuities.
+
+    `jumps` are the names in conditions, `sign`, `floor` and `ceil`: where these change a little, the value
+    may change at once. `kinks` are those in `maximum`, `minimum`, `clip`, `abs` and in extremes along the
+    path, where its slope may. `roots` are those in roots of what may touch zero, and in closed forms that
+    bend at T = 0; `hidden` those in closed forms that jump there. `differences` say where all that happens,
+    except for roots, what is hidden, and extremes along the path. `valued` are the functionals whose values
+    count, not just the results of their comparisons.
+    """
+
+    def __init__(self, text: str, tree: Node):
+        self.text = text
+        self.jumps: set[str] = set()
+        self.kinks: set[str] = set()
+        self.roots: set[str] = set()
+        self.hidden: set[str] = set()
+        self.differences: list[Discontinuity] = []
+        self.valued: set[AbstractFunctional] = set()
+        self._visit(tree, compared=False)
+        self.jumps |= self.hidden
+        self.kinks |= self.roots
+
+    def _visit(self, node: Node, compared: bool) -> None:
+        if isinstance(node, FunctionalCall):
+            self._functional(node.functional, compared)
+            return
+        for part in node.parts:
+            self._visit(part, compared or isinstance(node, Comparison))
+        if isinstance(node, Comparison):
+            self.jumps |= names_in(node)
+            for a, b in itertools.pairwise(node.parts):
+                self._add((a, b), _difference(a, b))
+        elif isinstance(node, ClosedFormCall):
+            expiry = dict(zip(node.keys, node.parts, strict=True)).get("T")
+            if node.name not in SMOOTH and expiry is not None and "t" in names_in(expiry):
+                (self.roots if node.name in KINKED_AT_EXPIRY else self.hidden).update(names_in(node))
+        elif isinstance(node, Call):
+            self._call(node)
+
+    def _functional(self, functional: AbstractFunctional, compared: bool) -> None:
+        for argument in functional.written:
+            inner = argument.discontinuities
+            self.jumps |= inner.jumps
+            self.kinks |= argument.names if functional.kink else inner.kinks
+            self.roots |= inner.roots
+            self.hidden |= inner.hidden
+        if not compared:
+            self.valued.add(functional)
+
+    def _call(self, node: Call) -> None:
+        first, *others = node.parts
+        if node.name in STEPS:
+            self.jumps |= names_in(node)
+            self._add(node.parts, _to_step(node.name, first))
+        elif node.name in KINKED:
+            self.kinks |= names_in(node)
+            for other in others:
+                self._add((first, other), _difference(first, other), kink=True)
+            if not others:
+                self._add((first,), first, kink=True)
+        elif node.name in ROOTS and _may_touch_zero(first):
+            self.roots |= names_in(first)
+
+    def _add(self, nodes: Iterable[Node], difference: Callable, kink: bool = False) -> None:
+        names, functionals = names_in(*nodes, into_functionals=False), functionals_in(*nodes)
+        place = len(self.differences)
+        self.differences.append(Discontinuity(self.text, place, kink, names, functionals, difference))
+
+
+def _may_touch_zero(node: Node) -> bool:
+    """Whether a value may be zero and positive to both sides, as a square, where its root has a kink.
+
+    What is monotone in each of its names is not: beyond its zero it has no root.
+    """
+    below = list(walk(node))
+    names = [each.name for each in below if isinstance(each, Name)]
+    return len(names) > len(set(names)) or not all(map(_is_monotone, below))
+
+
+def _is_monotone(node: Node) -> bool:
+    match node:
+        case Call():
+            return node.name in (*MONOTONE, "negative", "not", "as_number")
+        case FunctionalCall():
+            return node.functional.monotone
+    return not isinstance(node, ClosedFormCall)
+
+
+def _difference(a: Node, b: Node) -> Callable[[Environment], Any]:
+    return lambda environment: a(environment) - b(environment)
+
+
+def _to_step(name: str, part: Node) -> Callable[[Environment], Any]:
+    """The difference to where `sign` jumps, or to the nearest place where `floor` and `ceil` do."""
+    if name == "sign":
+        return part
+    nearest = NUMERIC["floor"]
+    return lambda environment: part(environment) - nearest(part(environment) + 0.5)
