@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from simkit.ensemble.chunks import JUMP_GROUP, MOST_BYTES, plan_chunks, planned_steps
+from simkit.ensemble.chunks import MOST_BYTES, plan_chunks, planned_steps
 from simkit.ensemble.could_differ import is_random
 from simkit.ensemble.initial import numbers_of
 from simkit.ensemble.paths import PathProgram, path_program
@@ -49,15 +49,7 @@ class DesignProgram:
     directions: int
 
     def __call__(self, inputs: Run, lanes: Lanes):
-        shape = lanes.ids.shape
-        flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), lanes)
-        runs = jax.vmap(lambda lane: self._one_run(inputs, lane), out_axes=1)
-        if self.paths.parts.tree.grid.steps is not None:
-            rows = runs(flat)
-        else:
-            grouped = jax.tree.map(lambda x: x.reshape(-1, JUMP_GROUP, *x.shape[1:]), flat)
-            rows = jax.tree.map(lambda x: jnp.moveaxis(x, 0, 1), jax.lax.map(runs, grouped))
-        return jax.tree.map(lambda x: x.reshape(x.shape[0], *shape), rows)
+        return self.paths.each(self._one_run)(inputs, lanes)
 
     def _one_run(self, inputs: Run, lane: Lanes):
         leaves, structure = jax.tree.flatten(inputs)
