@@ -23,9 +23,9 @@ import diffrax
 import jax
 import jax.numpy as jnp
 import numpy as np
-from ours import end_moments, experiment
+from ours import experiment, whole_run
 from report import Finding, options, report
-from rounds import interleaved
+from rounds import timed, waited_for
 from simkit_physics import GBM
 from simkit_solvers import (
     AbstractSDE,
@@ -180,11 +180,11 @@ def main():
     while mean_error(np.asarray(theirs(tolerance)), exact) > error:
         tolerance /= 2
     programs = {
-        f"adaptive, {trials.mean():.0f} trials": end_moments(run_of(paths, adaptive_grid(TOLERANCE))),
-        f"fixed grid, {steps} steps": end_moments(run_of(paths, fixed_grid(steps))),
-        f"diffrax, rtol {tolerance:g}": lambda: theirs(tolerance),
+        f"adaptive, {trials.mean():.0f} trials": whole_run(run_of(paths, adaptive_grid(TOLERANCE))),
+        f"fixed grid, {steps} steps": whole_run(run_of(paths, fixed_grid(steps))),
+        f"diffrax, rtol {tolerance:g}": lambda: waited_for(lambda: theirs(tolerance)),
     }
-    timings = interleaved(programs, rounds)
+    timings = timed(programs, rounds)
     ours, fixed, peer = (timing.best for timing in timings.values())
     print(f"strong error {error:.2g}; most trials of a path {trials.max()}")
     findings = [

@@ -16,9 +16,9 @@ if not prefer_wide_vectors():
 import diffrax
 import jax
 import jax.numpy as jnp
-from ours import end_moments, experiment, moments
+from ours import experiment, moments, whole_run
 from report import Finding, by_jax, options, report
-from rounds import interleaved
+from rounds import by_the_clock, timed
 from simkit_physics import GBM
 from simkit_solvers import EulerMaruyama
 
@@ -80,12 +80,9 @@ def main():
     asked = options(__doc__)
     paths, steps, rounds = (16_384, 200, 3) if asked.small else (100_000, 1000, 5)
     model = experiment(GBM(MU, SIGMA), EulerMaruyama(), {"S": S0}, steps, 1.0, paths, "float32")
-    programs = {
-        "simkit": end_moments(model),
-        "diffrax": by_diffrax(paths, steps),
-        "hand-written scan": by_hand(paths, steps),
-    }
-    timings = interleaved(programs, rounds)
+    peers = {"diffrax": by_diffrax(paths, steps), "hand-written scan": by_hand(paths, steps)}
+    programs = {"simkit": whole_run(model), **by_the_clock(peers)}
+    timings = timed(programs, rounds)
     against = {name: timing.best / timings["simkit"].best for name, timing in timings.items()}
     findings = [
         Finding("GBM, float32, against diffrax", against["diffrax"], "x", by_jax(40, 12)),

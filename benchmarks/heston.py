@@ -17,9 +17,9 @@ import diffrax
 import jax
 import jax.numpy as jnp
 import lineax as lx
-from ours import end_moments, experiment, moments
+from ours import experiment, moments, whole_run
 from report import Finding, by_jax, options, report
-from rounds import interleaved
+from rounds import by_the_clock, timed
 from simkit_physics import Heston
 from simkit_solvers import EulerMaruyama
 
@@ -100,12 +100,9 @@ def main():
     model = experiment(
         Heston(**PARAMETERS), EulerMaruyama(), {"S": S0, "v": V0}, steps, 1.0, paths, "float32"
     )
-    programs = {
-        "simkit": end_moments(model),
-        "diffrax": by_diffrax(paths, steps),
-        "hand-written scan": by_hand(paths, steps),
-    }
-    timings = interleaved(programs, rounds)
+    peers = {"diffrax": by_diffrax(paths, steps), "hand-written scan": by_hand(paths, steps)}
+    programs = {"simkit": whole_run(model), **by_the_clock(peers)}
+    timings = timed(programs, rounds)
     against = {name: timing.best / timings["simkit"].best for name, timing in timings.items()}
     findings = [
         Finding("Heston, float32, against diffrax", against["diffrax"], "x", by_jax(14, None)),

@@ -17,9 +17,9 @@ from typing import NamedTuple
 import diffrax
 import jax
 import jax.numpy as jnp
-from ours import end_moments, experiment, moments
+from ours import experiment, moments, whole_run
 from report import Finding, options, report
-from rounds import interleaved
+from rounds import timed, waited_for
 from simkit_solvers import AbstractODE, Scalar, parameter
 
 from simkit.ensemble.initial import Distribution
@@ -84,12 +84,12 @@ def by_diffrax(members: int, steps: int, precision: str):
 
 
 def by_simkit(members: int, steps: int, precision: str):
-    """simkit's inner ensemble from the same law of initial values."""
+    """simkit's ensemble from the same law of initial values."""
     initial = {
         name: Distribution("normal", mean, 0.5) for name, mean in (("x", 1.0), ("y", 1.0), ("z", 20.0))
     }
     model = Lorenz(SIGMA, RHO, BETA)
-    return end_moments(experiment(model, diffrax.Tsit5(), initial, steps, steps * DT, members, precision))
+    return whole_run(experiment(model, diffrax.Tsit5(), initial, steps, steps * DT, members, precision))
 
 
 def main():
@@ -100,8 +100,9 @@ def main():
         programs = {}
         for precision in ("float32", "float64"):
             programs[f"simkit, {members} members, {precision}"] = by_simkit(members, steps, precision)
-            programs[f"diffrax, {members} members, {precision}"] = by_diffrax(members, steps, precision)
-        found = interleaved(programs, rounds)
+            peer = by_diffrax(members, steps, precision)
+            programs[f"diffrax, {members} members, {precision}"] = lambda peer=peer: waited_for(peer)
+        found = timed(programs, rounds)
         timings |= found
         work |= dict.fromkeys(programs, members * steps)
         for precision in ("float32", "float64"):

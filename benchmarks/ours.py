@@ -1,4 +1,4 @@
-"""simkit's inner ensemble, bare: the program of a chunk without its statistics."""
+"""simkit's ensembles: as users run them, and bare, the program of a chunk without its statistics."""
 
 from collections.abc import Callable, Mapping
 
@@ -8,6 +8,7 @@ from simkit_solvers import Grid, States
 
 from simkit.ensemble.chunks import LEAF, lanes_for, path_ids
 from simkit.ensemble.paths import path_program
+from simkit.ensemble.run import run_ensemble
 from simkit.ensemble.simulation import Simulation
 
 
@@ -28,24 +29,25 @@ def experiment(
     )
 
 
-def end_moments(simulation: Simulation) -> Callable[[], tuple[jax.Array, jax.Array]]:
-    """Runs all paths as one chunk; gives mean and variance of the first variable at the end."""
-    name = simulation.problem.State._fields[0]
-    return _one_chunk(simulation, lambda rows: moments(rows[name][-1]))
+def whole_run(simulation: Simulation) -> Callable[[], float]:
+    """Seconds that `simkit.run` takes for paths and statistics, without compilation and step biases."""
+    return lambda: run_ensemble(simulation).elapsed_s
 
 
 def bare_loop(simulation: Simulation) -> Callable[[], dict[str, jax.Array]]:
-    """Runs all paths as one chunk and gives their final values: the compiled loop and nothing else."""
-    return _one_chunk(simulation, lambda rows: {name: values[-1] for name, values in rows.items()})
+    """Runs all paths as one chunk and gives their final values: the compiled loop and nothing else.
 
-
-def _one_chunk(simulation: Simulation, keep: Callable) -> Callable:
-    """The paths of whole leaves, a few more than asked for."""
+    The chunk has whole leaves, and so a few paths more.
+    """
     lanes = min(LEAF, lanes_for(simulation.paths))
     with jax.enable_x64(True):
         program, inputs = path_program(simulation, simulation.grid)
         ids = path_ids(0, -(-simulation.paths // lanes), lanes)
-        compiled = jax.jit(lambda inputs, ids: keep(program(inputs, ids))).lower(inputs, ids).compile()
+
+        def ends(inputs, ids):
+            return {name: values[-1] for name, values in program(inputs, ids).items()}
+
+        compiled = jax.jit(ends).lower(inputs, ids).compile()
     return lambda: compiled(inputs, ids)
 
 

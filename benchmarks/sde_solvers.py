@@ -12,9 +12,9 @@ from simkit import prefer_wide_vectors
 if not prefer_wide_vectors():
     print("not asking XLA for 512-bit vectors: see `simkit doctor`", file=sys.stderr)
 
-from ours import end_moments, experiment
+from ours import experiment, whole_run
 from report import Finding, options, report
-from rounds import interleaved
+from rounds import timed
 from simkit_physics import GBM, OrnsteinUhlenbeck
 from simkit_solvers import make_solver
 
@@ -31,13 +31,13 @@ def main():
         "OU": (OrnsteinUhlenbeck(2.0, 1.0, 0.5), {"X": 3.0}, ADDITIVE),
     }
     programs = {
-        f"{model}, {name}": end_moments(
+        f"{model}, {name}": whole_run(
             experiment(problem, make_solver(name), initial, steps, 1.0, paths, "float32")
         )
         for model, (problem, initial, names) in problems.items()
         for name in names
     }
-    timings = interleaved(programs, rounds)
+    timings = timed(programs, rounds)
     findings = []
     for label, timing in timings.items():
         model, name = label.split(", ")

@@ -42,12 +42,29 @@ IMMIGRATION = {
     "initial": {"X": 0},
     "solver": "DirectMethod",
 }
-# Experiments, with paths in full and as a quick try, and the steps of a path or 0.
+GREEKS = {
+    "constants": {"r": 0.05, "K": 100.0},
+    "model": {"type": "GBM", "mu": "r", "sigma": 0.2},
+    "initial": {"S": 100.0},
+    "solver": "EulerMaruyama",
+    "observe": {"call": "exp(-r*t) * maximum(S - K, 0)"},
+    "sensitivity": {"wrt": ["S", "sigma", "r"]},
+}
+EPIDEMIC = {
+    "constants": {"R0": {"uniform": [2, 4]}, "infectious": {"uniform": [3, 7]}},
+    "model": {"ode": {"S": "-R0/infectious * S*I", "I": "R0/infectious * S*I - I/infectious"}},
+    "initial": {"S": 0.999, "I": 0.001},
+    "observe": {"peak": "max(I)"},
+    "uncertainty": {"method": "sobol", "points": 4096, "seed": 1},
+}
+# Experiments, with paths in full and as a quick try. Those with the section of a study are studied.
 PROBLEMS = {
     "GBM, float32": (GBM | {"time": {"t1": 1.0, "steps": 1000}, "precision": "float32"}, 2**22, 2**14),
     "Heston, float64": (HESTON | {"time": {"t1": 1.0, "steps": 200}}, 2**18, 2**12),
     "adaptive Van der Pol": (VAN_DER_POL | {"time": {"t1": 10.0, "rtol": 1e-6, "atol": 1e-8}}, 2**15, 2**12),
     "direct method": (IMMIGRATION | {"time": {"t1": 5.0}}, 2**16, 2**12),
+    "derivatives of GBM": (GREEKS | {"time": {"t1": 1.0, "steps": 252}}, 2**18, 2**12),
+    "Sobol study of an epidemic": (EPIDEMIC | {"time": {"t1": 100.0, "steps": 1000}}, 1, 1),
 }
 CHILD = "--runs"  # of experiments on standard input, one JSON a line; seconds on standard output
 FLAGS = ["-O3", "-march=native", "-mprefer-vector-width=512", "-ffast-math", "-fopenmp", "-shared", "-fPIC"]
@@ -77,7 +94,10 @@ class Process:
 def runs(threads: int) -> None:
     """What a process does."""
     for line in sys.stdin:
-        dataset = simkit.run(json.loads(line), overrides={"ensemble.threads": threads})
+        experiment = json.loads(line)
+        studies = {"sensitivity": simkit.sensitivity, "uncertainty": simkit.uncertainty}
+        study = next((studies[section] for section in studies if section in experiment), simkit.run)
+        dataset = study(experiment, overrides={"ensemble.threads": threads})
         print(dataset.attrs["elapsed_s"], flush=True)
 
 

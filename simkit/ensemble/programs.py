@@ -40,11 +40,16 @@ class Request(NamedTuple):
     quick: bool = False
 
     @property
+    def places(self) -> Devices:
+        """The devices that it is compiled for."""
+        return self.devices or local_devices(1)
+
+    @property
     def key(self) -> Hashable:
         """What tells compiled programs apart."""
         leaves, structure = jax.tree.flatten(self.arguments)
         types = tuple((np.shape(x), jax.numpy.result_type(x)) for x in leaves)
-        return self.program, self.devices, self.quick, structure, types
+        return self.program, self.places, self.quick, structure, types
 
 
 @seldom_collected()
@@ -106,7 +111,7 @@ def _traced(request: Request) -> Callable[[], Callable]:
     """Trace and lower; what is returned compiles."""
     quick = request.quick and jax.default_backend() == "cpu"
     jitted = _quick_jit(request.program) if quick else _jit(request.program)
-    return lower(jitted, request.arguments, request.devices or local_devices(1))
+    return lower(jitted, request.arguments, request.places)
 
 
 def _jit(program: Callable) -> Any:

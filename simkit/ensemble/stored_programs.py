@@ -4,6 +4,9 @@ jax's own cache wants a program traced and lowered before it says whether it was
 most of the time to a first table. Here a program is known by what it is made of (`told`), by the code of
 simkit, by versions and settings: nothing that decides what it computes is missing. What cannot be told is not
 stored.
+
+Devices other than processors use jax's cache. The two are never used together: what jax has read from its
+cache and serializes again lacks functions, and fails where it is called.
 """
 
 import contextlib
@@ -31,20 +34,24 @@ SOURCES = ("simkit", "simkit_solvers", "simkit_physics")
 
 
 def file_of(request: Any) -> Path | None:
-    """Where the program of a request is stored, or would be; None where it is not to be.
-
-    Of one processor device only, since others are nobody's to test here.
-    """
+    """Where the program of a request is stored, or would be; None where it is not to be."""
     folder = folder_of_programs()
-    if folder is None or len(request.devices) != 1 or request.devices[0].platform != "cpu":
+    if folder is not None and request.places[0].platform != "cpu":
+        jax.config.update("jax_compilation_cache_dir", str(folder))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    if folder is None or _jax_has_a_cache():
         return None
     types = jax.tree.map(lambda x: jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)), request.arguments)
     try:
-        kind = request.devices[0].device_kind
-        name = told((_surroundings(), request.program, types, kind, request.quick))
+        kinds = [device.device_kind for device in request.places]
+        name = told((_surroundings(), request.program, types, kinds, request.quick))
     except UntoldError:
         return None
     return folder / f"{name}.program"
+
+
+def _jax_has_a_cache() -> bool:
+    return bool(jax.config.jax_compilation_cache_dir)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def stored(request: Any, file: Path) -> Callable | None:
@@ -52,21 +59,24 @@ def stored(request: Any, file: Path) -> Callable | None:
     in_tree = jax.tree.structure((request.arguments, {}))
     try:
         # By its checksum a damaged file is told, whose machine code might run and give any number.
-        payload, out_tree = pickle.loads(zlib.decompress(file.read_bytes()))
-        executable = deserialize_and_load(payload, in_tree, out_tree, execution_devices=request.devices)
+        payloads, out_tree = pickle.loads(zlib.decompress(file.read_bytes()))
+        executables = tuple(
+            deserialize_and_load(payload, in_tree, out_tree, execution_devices=[device])
+            for payload, device in zip(payloads, request.places, strict=True)
+        )
     except Exception:  # whatever is wrong with the file, the program can be compiled
         return None
     with contextlib.suppress(OSError):
         os.utime(file)
-    return OnEachDevice(request.devices, (executable,))
+    return OnEachDevice(request.places, executables)
 
 
 def store(program: OnEachDevice, file: Path) -> None:
     """Write a compiled program, whole or not at all; nothing where that is not possible."""
-    executable: Any = program.executables[0]
+    executables: Any = program.executables
     try:
-        payload, _, out_tree = serialize(executable)
-        packed = zlib.compress(pickle.dumps((payload, out_tree)), level=1)
+        payloads, _, out_trees = zip(*map(serialize, executables), strict=True)
+        packed = zlib.compress(pickle.dumps((payloads, out_trees[0])), level=1)
     except Exception:  # of what jax cannot serialize, and says by several kinds of error
         return
     with contextlib.suppress(OSError):

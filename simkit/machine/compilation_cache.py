@@ -1,4 +1,4 @@
-"""JAX's compilation cache in a folder of the user's own, for the command line.
+"""A folder of the user's own for compiled programs, for the command line.
 
 Compiled programs are code that later runs execute, so nobody else may be able to write there.
 """
@@ -60,10 +60,10 @@ def fault_of(folder: Path) -> str | None:
 
 
 def keep_compiled_programs() -> str | None:
-    """Let jax keep what it compiles for later processes; a warning for the user where it cannot, else None.
+    """Keep compiled programs for later processes; a warning for the user where that cannot be, else None.
 
-    Call it before the first import of jax, whose own environment variables it sets. Only the command line
-    does, and where jax's variables or an imported jax have settled it, nothing happens.
+    Call it before the first import of jax, whose log it quietens. Only the command line does. Where the user
+    has a compilation cache of jax's own, nothing happens.
     """
     if JAX_FOLDER in os.environ or "jax" in sys.modules:
         return None
@@ -79,9 +79,7 @@ def keep_compiled_programs() -> str | None:
         except OSError as error:
             fault = str(error)
         else:
-            os.environ[JAX_FOLDER] = str(own)
             _own[:] = [own]
-            os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
             # XLA takes its own tuning flags for instructions that the processor lacks, and logs pages of it;
             # 1 is what jax itself sets, for child processes too.
             if os.environ.get("TF_CPP_MIN_LOG_LEVEL", "1") == "1":

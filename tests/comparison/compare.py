@@ -36,7 +36,7 @@ def results(checkout: Path, cases: list[Case], folder: Path, jobs: int) -> dict[
         process = subprocess.run(
             [sys.executable, str(WORKER), str(folder)],
             input=json.dumps([case._asdict() for case in portions[i]]),
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(paths), "COLUMNS": "160"},
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(paths), "COLUMNS": "160", "SIMKIT_CACHE": "off"},
             stdout=subprocess.PIPE,
             text=True,
             check=True,

@@ -4,6 +4,7 @@ import functools
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -110,6 +111,31 @@ def test_another_request_has_another_file(kept):
         jax.config.update("jax_default_matmul_precision", None)
     assert None not in files
     assert len({*files}) == len(files)
+
+
+@pytest.fixture
+def jax_cache(monkeypatch):
+    """The settings of jax's own cache, restored afterwards."""
+    names = ("jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs")
+    before = {name: jax.config.values[name] for name in names}
+    yield names[0]
+    for name, value in before.items():
+        jax.config.update(name, value)
+
+
+def test_nothing_is_stored_beside_a_cache_of_jax(kept, jax_cache, tmp_path):
+    """What jax has read from its cache is not whole when it is serialized again."""
+    request = first_request()
+    assert stored_programs.file_of(request) is not None
+    jax.config.update(jax_cache, str(tmp_path / "jax"))
+    assert stored_programs.file_of(request) is None
+
+
+def test_other_devices_leave_storing_to_jax(kept, jax_cache):
+    folder, _ = kept
+    card = SimpleNamespace(platform="gpu", device_kind="a card")
+    assert stored_programs.file_of(first_request()._replace(devices=(card,))) is None
+    assert jax.config.values[jax_cache] == str(folder)
 
 
 def test_a_full_disk_leaves_nothing_behind(kept, monkeypatch):
