@@ -7,7 +7,7 @@ from simkit import prefer_wide_vectors, save_picture
 prefer_wide_vectors()  # before jax is imported
 
 import simkit
-from simkit.results.table import with_error
+from simkit.results.number_text import with_error
 
 EXPERIMENT = Path(__file__).with_name("epidemic_peak.yaml")
 

@@ -102,13 +102,14 @@ def _model_schema(name: str, model, about: str) -> dict[str, Any]:
 
 
 def _distribution_schema() -> dict[str, Any]:
-    from simkit.studies.distributions import LAWS, law_keys
+    from simkit.studies.distributions import BY_KEY
+    from simkit.studies.plain_distributions import keys_of
 
     properties = {}
-    for name, law in LAWS.items():
-        keys = {key: {"type": "array"} if many else _NUMBER for key, many in law_keys(law).items()}
+    for name, kind in BY_KEY.items():
+        keys = {key: {"type": "array"} if many else _NUMBER for key, many in keys_of(kind).items()}
         options = [{"type": "array"}, {"type": "object", "properties": keys, "additionalProperties": False}]
-        text = (law.__doc__ or "").split("\n")[0].replace("$", "")
+        text = (kind.__doc__ or "").split("\n")[0].replace("$", "")
         properties[name] = {"anyOf": options, "description": f"{text} Keys: {', '.join(keys)}."}
     return {
         "type": "object",

@@ -1,4 +1,4 @@
-"""What the dataset of sensitivities says of errors beside the standard ones: of steps, and of heavy tails."""
+"""The errors of derivatives other than standard errors, in a dataset: those of steps and of heavy tails."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -12,32 +12,30 @@ from simkit.ensemble.simulation import Simulation
 from simkit.ensemble.step_bias.resolution import Resolution
 from simkit.ensemble.step_bias.rounding import rounding_error
 from simkit.results.dataset_errors import resolution_of
-
-Variables = dict[str, tuple]
+from simkit.results.variables import Variables, variable
 
 
 def error_variables(
-    name: str, kind: str, along: tuple[str, ...], derivatives: Sequence[Derivative]
+    name: str, kind: str, dims: tuple[str, ...], derivatives: Sequence[Derivative]
 ) -> Variables:
     """The step errors of the derivatives of a quantity, and what their tails say of the standard errors.
 
-    `along` are their dimensions: step errors that are known at the end alone are NaN before it.
+    `dims` are their dimensions. Step errors that are known only at the end are NaN before it.
     """
     prefix, what = f"{name}_{kind}", f"{kind} of the mean of {name}"
-    rows = len(along) > 1
     sizes = [_step_error(each) for each in derivatives]
-    found: Variables = {}
+    variables: Variables = {}
     if any(size is not None for size in sizes):
-        filled = [
-            np.full_like(d.mean, np.nan) if x is None else x for d, x in zip(derivatives, sizes, strict=True)
-        ]
-        at_the_end = ", known at the end alone" if any(each.steps is not None for each in derivatives) else ""
-        stacked = np.stack(filled) if rows else np.stack(filled)[:, 0]
-        found[f"{prefix}_step_error"] = (
-            along,
-            stacked,
-            {"long_name": f"error that steps leave in the {what}{at_the_end}"},
+        padded = np.stack(
+            [
+                np.full_like(d.mean, np.nan) if x is None else x
+                for d, x in zip(derivatives, sizes, strict=True)
+            ]
         )
+        end = ", known at the end alone" if any(each.steps is not None for each in derivatives) else ""
+        values = padded if len(dims) > 1 else padded[:, 0]
+        long_name = f"error that steps leave in the {what}{end}"
+        variables[f"{prefix}_step_error"] = variable(dims, values, None, long_name)
     figures: dict[str, tuple[str, Callable[[Derivative], float | None]]] = {
         "_bias": (f"step bias of the {what} at the end", _bias),
         "_bias_stderr": (f"standard error of {prefix}_bias", _bias_stderr),
@@ -49,14 +47,14 @@ def error_variables(
             f"tail index of the estimator of the {what}; below 2 its variance is infinite",
             _index,
         ),
-        "_largest_part": (f"part of the variance of the {what} that one path makes", _largest),
+        "_largest_part": (f"largest fraction of the variance of the {what} due to one path", _largest),
     }
     for suffix, (text, figure) in figures.items():
-        values = [np.nan if (x := figure(each)) is None else x for each in derivatives]
+        values = np.array([np.nan if (x := figure(each)) is None else x for each in derivatives])
         if not np.all(np.isnan(values)):
-            found[f"{prefix}{suffix}"] = (along[0], np.array(values), {"long_name": text})
-    found[f"{prefix}_flag"] = (along[0], [FLAGS[each.verdict] for each in derivatives])
-    return found
+            variables[f"{prefix}{suffix}"] = variable(dims[:1], values, None, text)
+    variables[f"{prefix}_flag"] = (dims[0], [FLAGS[each.verdict] for each in derivatives])
+    return variables
 
 
 def resolutions(

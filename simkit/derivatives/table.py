@@ -1,147 +1,60 @@
-"""The table of sensitivities, for people and for programs."""
+"""The table of sensitivities, for people."""
 
-import json
-import math
 import sys
 from typing import TYPE_CHECKING, Any, TextIO
 
-import numpy as np
 from rich.table import Table
 
 from simkit.derivatives.result import ROUNDED
+from simkit.derivatives.summary import NO_RESULT, steps_wanted, summary
 from simkit.derivatives.tails import FAULTS, FLAGS
 from simkit.progress import counted
+from simkit.results.number_text import MARK, bias_text, difference_text, rounding_of, titled, with_error
+from simkit.results.printing import laid_out, printed
 from simkit.results.step_notes import more_steps, no_result, of_variant
-from simkit.results.table import (
-    MARK,
-    apart,
-    bias_text,
-    laid_out,
-    printed,
-    rounding_of,
-    run_title,
-    titled,
-    with_error,
-)
-from simkit.results.variant_dataset import each_variant, variant_names
+from simkit.results.table import run_title
+from simkit.results.variant_dataset import each_variant
 
 if TYPE_CHECKING:
     import xarray as xr
 
-
-ERRORS = ("step_error", "bias", "bias_stderr", "bias_bound", "tail_index", "largest_part")
 SUMMED = 1e-12  # of a step bias: rounding of the sum in which it stands
-NO_RESULT, HEAVY = FLAGS["grows"], FLAGS["heavy"]
-
-
-def summary(dataset: "xr.Dataset") -> dict[str, Any]:
-    """The figures at the end as plain data that JSON knows; None where there is no finite number.
-
-    Of variants those of each by name.
-    """
-    if variant_names(dataset):
-        return {"variants": {name: summary(one) for name, one in each_variant(dataset).items()}}
-    found, unresolved = {}, _wanted(dataset, "unresolved")
-    for name in dataset.attrs["quantities"].split():
-        mean = _last(dataset[f"{name}_mean"])
-        rows = {}
-        for kind, along in (("derivative", "parameter"), ("second", "pair")):
-            if f"{name}_{kind}" not in dataset:
-                continue
-            for i, label in enumerate(dataset[along].values):
-                figures: dict[str, Any] = {
-                    key: _finite(_last(dataset[f"{name}_{kind}{suffix}"][i]))
-                    for key, suffix in (("derivative", ""), ("stderr", "_stderr"), ("sd", "_sd"))
-                }
-                estimator = str(dataset[f"{name}_{kind}_estimator"].values[i])
-                reason = str(dataset[f"{name}_{kind}_reason"].values[i])
-                for key in ERRORS:
-                    if f"{name}_{kind}_{key}" in dataset:
-                        figures[key] = _finite(_last(dataset[f"{name}_{kind}_{key}"][i]))
-                figures["flag"] = (
-                    str(dataset[f"{name}_{kind}_flag"].values[i]) if f"{name}_{kind}_flag" in dataset else ""
-                )
-                figures["resolved"] = f"{name} by {label}" not in unresolved
-                if figures["flag"] == NO_RESULT:
-                    figures |= dict.fromkeys(("derivative", "stderr", "sd", *ERRORS[:4]))
-                if f"{name}_{kind}_z" in dataset:
-                    for key, suffix in (("check", "_check"), ("check_stderr", "_check_stderr"), ("z", "_z")):
-                        figures[key] = _finite(_last(dataset[f"{name}_{kind}{suffix}"][i]))
-                rows[str(label)] = figures | {"estimator": estimator, "reason": reason}
-                if kind == "derivative":
-                    value = float(dataset["parameter_value"][i])
-                    derivative = figures["derivative"]
-                    elasticity = math.nan if derivative is None or not mean else derivative * value / mean
-                    rows[str(label)]["elasticity"] = _finite(elasticity)
-        found[name] = {"mean": _finite(mean), "stderr": _finite(_last(dataset[f"{name}_mean_stderr"]))}
-        for key in ("bias", "bias_stderr", "bias_bound"):
-            if f"{name}_{key}" in dataset:
-                found[name][key] = _finite(_last(dataset[f"{name}_{key}"]))
-        found[name]["resolved"] = name not in unresolved
-        found[name]["derivatives"] = rows
-    attributes = dataset.attrs
-    return {
-        "quantities": found,
-        "paths": int(attributes["paths"]),
-        "failed_paths": int(attributes["failed_paths"]),
-        "elapsed_s": float(attributes["elapsed_s"]),
-        "compile_s": float(attributes["compile_s"]),
-    }
-
-
-def _last(values) -> float:
-    return float(np.atleast_1d(values)[-1])
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+HEAVY = FLAGS["heavy"]
 
 
 def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
     """A row for each derivative; the elasticity is the change of the mean in % for 1 % of the parameter."""
-    columns: dict[str, list[str]] = {
-        "": [],
-        "with respect to": [],
-        "derivative": [],
-        "step bias": [],
-        "step error": [],
-        "sd of a path": [],
-        "differences": [],
-        "z": [],
-        "elasticity": [],
-        "estimator": [],
-        "because": [],
-    }
     values = zip(dataset["parameter"].values, dataset["parameter_value"].values, strict=True)
     sizes = {str(label): float(value) or 1.0 for label, value in values}
     sizes |= {f"{a}, {b}": sizes[a] * sizes[b] for a in sizes for b in sizes}
     rounding = rounding_of(dataset)
-    ends, count = set(), 0
+    rows: list[dict[str, str]] = []
+    ends = set()
     for name, content in summary(dataset)["quantities"].items():
         heads = _heads(name, content)
         for label, row in content["derivatives"].items():
-            elasticity = row.get("elasticity")
-            apart_by = ROUNDED * rounding * abs((content["mean"] or 0) / sizes[label])
-            spread = apart_by / dataset.attrs["paths"] ** 0.5
-            cells = [
-                heads.pop(0) if heads else "",
-                label,
-                _derivative(row, rounding),
-                _step_bias(row),
-                _step_error(row),
-                "" if row["sd"] is None or row["sd"] == 0 else f"{row['sd']:.4g}",
-                ""
-                if row.get("check") is None
-                else with_error(row["check"], _beyond(row["check_stderr"], spread)),
-                _apart(row, apart_by),
-                "" if elasticity is None else f"{elasticity:+.3g}",
-                row["estimator"],
-                row["reason"],
-            ]
-            for column, cell in zip(columns.values(), cells, strict=True):
-                column.append(cell)
-            count += 1
-        ends.add(count)
+            of_differences = ROUNDED * rounding * abs((content["mean"] or 0) / sizes[label])
+            of_means = of_differences / dataset.attrs["paths"] ** 0.5
+            check, elasticity = row.get("check"), row.get("elasticity")
+            rows.append(
+                {
+                    "": heads.pop(0) if heads else "",
+                    "with respect to": label,
+                    "derivative": _derivative(row, rounding),
+                    "step bias": _step_bias(row),
+                    "step error": _step_error(row),
+                    "sd of a path": f"{row['sd']:.4g}" if row["sd"] else "",
+                    "differences": ""
+                    if check is None
+                    else with_error(check, _beyond(row["check_stderr"], of_means)),
+                    "z": _difference(row, of_differences),
+                    "elasticity": "" if elasticity is None else f"{elasticity:+.3g}",
+                    "estimator": row["estimator"],
+                    "because": row["reason"],
+                }
+            )
+        ends.add(len(rows))
+    columns = {title: [row[title] for row in rows] for title in (rows[0] if rows else ())}
     shown = {
         titled(cells) if title == "z" else title: cells for title, cells in columns.items() if any(cells)
     }
@@ -198,8 +111,8 @@ def notes(dataset: "xr.Dataset") -> list[str]:
             f"! heavy tail: {'; '.join(heavy)}: {FAULTS['heavy']}, and the ± may be far too small; take "
             "another estimator, or compare seeds"
         )
-    lines += no_result(dataset, _wanted(dataset, "unresolved"))
-    more = _wanted(dataset, "too_few_steps")
+    lines += no_result(dataset, steps_wanted(dataset, "unresolved"))
+    more = steps_wanted(dataset, "too_few_steps")
     if more:
         lines.append(f"! {', '.join(more)}: the step bias matters; {more_steps(dataset, more)}")
     return lines
@@ -208,13 +121,8 @@ def notes(dataset: "xr.Dataset") -> list[str]:
 def all_unresolved(dataset: "xr.Dataset") -> list[str]:
     """The means and derivatives that are no result since steps are too long, of each variant."""
     each = each_variant(dataset).items()
-    lines = [no_result(one, _wanted(one, "unresolved"), of_variant(name)) for name, one in each]
+    lines = [no_result(one, steps_wanted(one, "unresolved"), of_variant(name)) for name, one in each]
     return [line for own in lines for line in own]
-
-
-def _wanted(dataset: "xr.Dataset", attribute: str) -> dict[str, int]:
-    """How many steps to take for each mean and derivative that an attribute names."""
-    return json.loads(dataset.attrs.get(attribute, "{}"))
 
 
 def _beyond(error: float | None, rounding: float) -> float | None:
@@ -222,12 +130,12 @@ def _beyond(error: float | None, rounding: float) -> float | None:
     return None if error is None or error <= rounding else error
 
 
-def _apart(row: dict[str, Any], rounding: float) -> str:
-    """How far a derivative is from finite differences; nothing where it is one of them."""
+def _difference(row: dict[str, Any], rounding: float) -> str:
+    """The difference of a derivative from finite differences; nothing where it is one of them."""
     check = row.get("check")
     if check is None or row["derivative"] is None:
         return ""
-    return apart(row["derivative"], check, row.get("z"), 1, rounding)
+    return difference_text(row["derivative"], check, row.get("z"), 1, rounding)
 
 
 def print_table(dataset: "xr.Dataset", file: TextIO | None = None) -> None:

@@ -1,4 +1,4 @@
-"""What a run keeps of its chunks, taken up in the order of their paths."""
+"""Accumulates the chunks of a run in the order of their paths: statistics, stored paths, final values."""
 
 from collections.abc import Mapping
 
@@ -10,11 +10,11 @@ from simkit.ensemble.simulation import Simulation, StepCounts
 from simkit.observe.observables import waits
 
 
-class Gathering:
-    """The statistics, stored paths, final values and counts of the chunks taken up so far.
+class Accumulator:
+    """The statistics, stored paths, final values and counts of the chunks added so far.
 
-    `rows` says how many rows are kept of each quantity, `reducers` which statistics. Of the first `ends`
-    paths the final values are kept, NaN where one failed. Raises `NumericalError` on a failed path where
+    `rows` says how many rows each quantity has, `reducers` which statistics there are. Final values of the
+    first `ends` paths are recorded, NaN where one failed. Raises `NumericalError` on a failed path where
     `failures` is `stop`.
     """
 
@@ -34,11 +34,11 @@ class Gathering:
         self._states = {name: reducer.init() for name, reducer in reducers.items()}
         self._stored: dict[str, list[np.ndarray]] = {}
         self._ends: dict[str, list[np.ndarray]] = {}
-        self._taken: dict[str, tuple[int, int]] = {}
+        self._totals: dict[str, tuple[int, int]] = {}
         self.failed = 0
 
-    def absorb(self, first: int, values, counts, partials, broken) -> None:
-        """Take up the chunk that begins with path `first`, by what its two programs gave."""
+    def add_chunk(self, first: int, values, counts, partials, broken) -> None:
+        """Add the chunk that begins with path `first`: the results of its two programs."""
         lost = np.asarray(broken).reshape(-1)
         bad = np.flatnonzero(lost)
         if len(bad) and self._simulation.failures == "stop":
@@ -48,7 +48,7 @@ class Gathering:
             self._states[name] = self._reducers[name].merge(self._states[name], partial)
         self._count(first, counts, lost)
         self._store(first, values)
-        self._keep_ends(first, values, lost)
+        self._record_ends(first, values, lost)
 
     def _count(self, first: int, counts, lost: np.ndarray) -> None:
         waiting = {*map(waits, self._rows)}
@@ -56,8 +56,8 @@ class Gathering:
             each = np.asarray(array).reshape(-1)
             each = np.where(lost & (name in waiting), 0, each)[: self._simulation.paths - first]
             each = each.astype(np.int64)
-            total, most = self._taken.get(name, (0, 0))
-            self._taken[name] = total + int(each.sum()), max(most, int(each.max()))
+            total, most = self._totals.get(name, (0, 0))
+            self._totals[name] = total + int(each.sum()), max(most, int(each.max()))
 
     def _store(self, first: int, values) -> None:
         wanted = min(self._simulation.stored_paths, self._simulation.paths) - first
@@ -67,7 +67,7 @@ class Gathering:
             flat = np.asarray(array).reshape(array.shape[0], -1)
             self._stored.setdefault(name, []).append(flat[:, :wanted].T.copy())
 
-    def _keep_ends(self, first: int, values, lost: np.ndarray) -> None:
+    def _record_ends(self, first: int, values, lost: np.ndarray) -> None:
         if first >= self._wanted_ends:
             return
         for name, array in zip(self._rows, values, strict=True):
@@ -83,15 +83,15 @@ class Gathering:
         return {name: np.concatenate(parts) for name, parts in self._stored.items()}
 
     def ends(self) -> dict[str, np.ndarray]:
-        """The final values of the first paths; lanes beyond the last path among them."""
+        """The final values of the first paths; including lanes beyond the last path."""
         return {name: np.concatenate(parts) for name, parts in self._ends.items()}
 
     def waiting(self) -> dict[str, int]:
         """By hitting time how many paths, of those that have not failed, still wait at the end."""
-        return {name: self._taken[waits(name)][0] for name in self._rows if waits(name) in self._taken}
+        return {name: self._totals[waits(name)][0] for name in self._rows if waits(name) in self._totals}
 
     def step_counts(self, accepted: str, rejected: str) -> StepCounts:
         """Mean and most of the two kinds of steps, by their names."""
-        (some, most), (refused, most_refused) = self._taken[accepted], self._taken[rejected]
+        (some, most), (refused, most_refused) = self._totals[accepted], self._totals[rejected]
         paths = self._simulation.paths
         return StepCounts(some / paths, most, refused / paths, most_refused)

@@ -15,11 +15,6 @@ from simkit.ensemble.work import most_in_memory
 
 LEAF = 2048
 FEWEST_LANES = 64
-# Adaptive paths under one `vmap`, all of which wait for the slowest: fewer wait less, and take longer a step.
-# Two groups or more in the fewest lanes: the compiler takes a loop of one apart, and bits may differ.
-GROUP = 32
-STOCHASTIC_GROUP = 8  # their numbers of steps differ more
-JUMP_GROUP = 32  # an event is short: so many share the loop's own cost
 ADAPTIVE_WORK = 10_000  # what a path of unknown length is planned as: adaptive steps, or events
 TARGET_PATH_STEPS = 200_000_000  # a fifth of a second to a second on one core
 MOST_PATHS = 2**19  # of which `most_in_memory` chunks are kept

@@ -1,4 +1,4 @@
-"""What is said when paths become NaN or infinite."""
+"""Error messages for paths that become NaN or infinite: when, where, why and what to do."""
 
 import dataclasses
 from typing import Any
@@ -38,26 +38,28 @@ def failed_paths(simulation: Simulation, ids: np.ndarray) -> NumericalError:
     with a failure, which are the same however the ensemble is cut.
     """
     ids = ids[ids // LEAF == ids[0] // LEAF]
-    found = [failure_of(simulation, int(path)) for path in ids[:SHOWN]]
+    failures = [failure_of(simulation, int(path)) for path in ids[:SHOWN]]
     more = f", and {len(ids) - SHOWN} more in the same block of {LEAF} paths" if len(ids) > SHOWN else ""
-    known = {each.status: REMEDIES[each.status] for each in found if each.status in REMEDIES}
+    known = {each.status: REMEDIES[each.status] for each in failures if each.status in REMEDIES}
     remedy = "; ".join(known.values()) or stepping(simulation.problem, simulation.grid).remedy
     if simulation.grid.steps is not None and view(simulation.problem, False) == LANGEVIN:
         remedy = "Small counts have no Langevin equation: take DirectMethod, or more steps"
-    if all(failure.observables_only for failure in found):
+    if all(failure.observables_only for failure in failures):
         remedy = "The state is finite: write the observable so that it has a value there"
     if simulation.paths > 1:  # or nothing would be left
         remedy += ", or set `ensemble: {failures: exclude}` to leave such paths out and have them counted"
-    return NumericalError(f"{_said(found, more)}. {remedy}{'' if known.keys() - {BAD_PROPENSITY} else DEBUG}")
+    return NumericalError(
+        f"{_texts(failures, more)}. {remedy}{'' if known.keys() - {BAD_PROPENSITY} else DEBUG}"
+    )
 
 
-def _said(found: "list[Failure]", more: str) -> str:
+def _texts(failures: "list[Failure]", more: str) -> str:
     """What is known of each failure; a reason that several have stands once, behind the last of them."""
-    reasons = dict.fromkeys(each.reason for each in found)
+    reasons = dict.fromkeys(each.reason for each in failures)
     groups = []
     for reason in reasons:
         places = "; ".join(
-            each.text.removesuffix(f": {reason}") for each in found if each.reason == reason
+            each.text.removesuffix(f": {reason}") for each in failures if each.reason == reason
         ) + (more if len(reasons) == 1 else "")
         groups.append(f"{places}: {reason}" if reason else places)
     return "; ".join(groups) + (more if len(reasons) > 1 else "")
@@ -69,7 +71,7 @@ class Failure:
 
     `rows` are all rows of the replay by name, `step` and `every` those of the row and between rows on a fixed
     grid. A path with adaptive steps, or with events, that ended early has the time that it `reached`. `row`
-    is None where nothing was found. A path of events has the `status` with which it ended. `reason` is
+    is None where all rows are finite. A path of events has the `status` with which it ended. `reason` is
     the end of the text, where that says why and not only what.
     """
 
@@ -89,27 +91,18 @@ class Failure:
 
 def failure_of(simulation: Simulation, path: int) -> Failure:
     """Path, time and values of a failure."""
-    grid, every = simulation.grid, 1
-    counts: dict[str, Any] = {}
-    if grid.steps is None:
-        times = np.asarray(grid.times)
-        places = [f"t = {time:g}" for time in times]
-        values = replayed(simulation, grid, path)
-        counts = {n: values.pop(n)[0] for n in (ACCEPTED, REJECTED, REACHED, STATUS) if n in values}
-    else:
+    grid, replay, every = simulation.grid, simulation.grid, 1
+    if grid.steps is not None:
         every = next(
             n for n in range(max(1, grid.steps // REPLAY_ROWS), grid.steps + 1) if grid.steps % n == 0
         )
         replay = Grid(grid.t0, grid.dt, grid.steps, every)
-        values, times = replayed(simulation, replay, path), replay.times
-        places = [
-            f"t = {float(grid.t0) + step * float(grid.dt):g} (step {step} of {grid.steps})"
-            for step in range(0, grid.steps + 1, every)
-        ]
+    values, times = replayed(simulation, replay, path), np.asarray(replay.times)
+    counts = {n: values.pop(n)[0] for n in (ACCEPTED, REJECTED, REACHED, STATUS) if n in values}
     seen = {name: x.copy() for name, x in values.items()}
     for name, info in simulation.observables.items():
         if info.at == "end":
-            seen[name][:-1] = 0  # looked at nowhere else
+            seen[name][:-1] = 0  # observed only at the end
     bad = np.flatnonzero(~np.all([np.isfinite(x) for x in seen.values()], axis=0))
     if not len(bad):
         return Failure(path, f"path {path}: not finite", None, values, times)
@@ -117,26 +110,16 @@ def failure_of(simulation: Simulation, path: int) -> Failure:
     broken = {name: float(x[row]) for name, x in seen.items() if not np.isfinite(x[row])}
     last = [values[name][-1] for name in simulation.problem.State._fields]
     if grid.steps is None and not np.all(np.isfinite(last)):
-        end = float(grid.t1)
-        reason = stepping(simulation.problem, grid).why_ended(counts)
-        named = _culprit(simulation, path, counts)
-        which = f", where {named}" if named else ""
-        return Failure(
-            path,
-            f"path {path}: stopped at t = {counts[REACHED]:.10g} of {end:g}{which}: {reason}",
-            row,
-            values,
-            times,
-            broken,
-            reached=float(counts[REACHED]),
-            status=int(counts[STATUS]) if STATUS in counts else None,
-            reason=reason,
-        )
+        return _stopped(simulation, path, counts, Failure(path, "", row, values, times, broken))
+    place = f"t = {times[row]:g}"
+    if grid.steps is not None:
+        step = row * every
+        place = f"t = {float(grid.t0) + step * float(grid.dt):g} (step {step} of {grid.steps})"
     names = ", ".join(f"{name} = {x:g}" for name, x in broken.items())
     of_observables = broken.keys() <= simulation.observables.keys()
     return Failure(
         path,
-        f"path {path}: {names} at {places[row]}",
+        f"path {path}: {names} at {place}",
         row,
         values,
         times,
@@ -144,6 +127,22 @@ def failure_of(simulation: Simulation, path: int) -> Failure:
         observables_only=of_observables and not _blows_up(simulation, values, row),
         step=None if grid.steps is None else row * every,
         every=every,
+    )
+
+
+def _stopped(simulation: Simulation, path: int, counts: dict[str, Any], failure: Failure) -> Failure:
+    """The failure of a path that ended early, with the reason."""
+    reason = stepping(simulation.problem, simulation.grid).why_ended(counts)
+    cause = _culprit(simulation, path, counts)
+    place = (
+        f"t = {counts[REACHED]:.10g} of {float(simulation.grid.t1):g}{f', where {cause}' if cause else ''}"
+    )
+    return dataclasses.replace(
+        failure,
+        text=f"path {path}: stopped at {place}: {reason}",
+        reached=float(counts[REACHED]),
+        status=int(counts[STATUS]) if STATUS in counts else None,
+        reason=reason,
     )
 
 

@@ -60,21 +60,27 @@ class PathProgram:
         return self.each(functools.partial(self.one_path, memory=self.reverse_bytes / ids.size))(inputs, ids)
 
     def each(self, one_path: Callable) -> Callable:
-        """From a function of (inputs, path) to one of (inputs, ids).
+        """From a function of (inputs, path) to one of (inputs, paths).
 
-        `inputs` may be any tree of arrays; each array that comes out has a leading axis of rows.
+        `paths` is a tree of arrays `(leaves, lanes, …)`: ids alone, or ids and numbers of each path's own.
+        `inputs` may be any tree of arrays. Each array that comes out is `(rows, leaves, lanes)`.
         """
-        return lambda inputs, ids: self._grouped(one_path, inputs, ids)
+        return functools.partial(self._grouped, one_path)
 
-    def _grouped(self, one_path: Callable, inputs, ids):
-        paths = jax.vmap(lambda path: one_path(inputs, path), out_axes=1)
-        size = self.stepping.group
+    def _grouped(self, one_path: Callable, inputs, paths):
+        def simulate(group):
+            return jax.vmap(functools.partial(one_path, inputs), out_axes=1)(group)
+
+        def in_groups_of(*size: int):
+            return jax.tree.map(lambda x: x.reshape(-1, *size, *x.shape[2:]), paths)
+
+        shape, size = jax.tree.leaves(paths)[0].shape[:2], self.stepping.group
         if size is None:
-            rows = paths(ids.reshape(-1))
+            rows = simulate(in_groups_of())
         else:
-            groups = jax.lax.map(paths, ids.reshape(-1, size))
+            groups = jax.lax.map(simulate, in_groups_of(size))
             rows = jax.tree.map(lambda x: jnp.moveaxis(x, 0, 1), groups)
-        return jax.tree.map(lambda x: x.reshape(-1, *ids.shape), rows)
+        return jax.tree.map(lambda x: x.reshape(-1, *shape), rows)
 
     @property
     def stepping(self) -> AbstractStepping:

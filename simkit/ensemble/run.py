@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from simkit.ensemble.accumulator import Gathering
+from simkit.ensemble.accumulator import Accumulator
 from simkit.ensemble.chunk_program import ChunkProgram, quantity_rows
 from simkit.ensemble.chunks import Chunks, plan_chunks, planned_steps
 from simkit.ensemble.early_exercise.longstaff_schwartz import with_policies, with_upper_bounds
@@ -102,67 +102,72 @@ def chunk_requests(simulation: Simulation, plan: Chunks) -> tuple[Request, Reque
 
 
 def _run(simulation: Simulation, progress: Progress | None, ends: int) -> EnsembleResult:
-    workers = workers_of(simulation)
     simulation, exercises, (fit_s, fit_compile_s) = with_policies(simulation)
-    plan = chunk_plan(simulation)
-    rows = quantity_rows(simulation)
+    plan, bias = chunk_plan(simulation), bias_run(simulation)
     simulated, reduced = chunk_requests(simulation, plan)
-    bias = bias_run(simulation)
-    others = () if bias is None else bias.requests
-    (chunk, reduce, *run_again), compile_s = compiled(simulated, reduced, *others)
-
-    start = time.perf_counter()
-    kept = ends if bias is None else max(ends, bias.most)
-    gathering = Gathering(simulation, rows, default_reducers(rows, simulation.quantiles), kept)
-    inputs, _ = simulated.arguments
+    programs, compile_s = compiled(simulated, reduced, *(() if bias is None else bias.requests))
+    chunk, reduce, *run_again = programs
 
     def work(first: int) -> tuple:
-        values, counts = chunk(inputs, plan.ids(first))
+        values, counts = chunk(simulated.arguments[0], plan.ids(first))
         return first, (values, counts, *reduce(values, np.int64(simulation.paths - first)))
 
-    for first, outputs in in_order(work, plan.firsts(), workers):
-        gathering.absorb(first, *outputs)
-        del outputs  # or it would be in memory while the next one is awaited
-        if progress is not None:
-            progress(min(first + plan.paths, simulation.paths), simulation.paths)
-    if gathering.failed == simulation.paths:
-        raise NumericalError(
-            f"none of the {simulation.paths} paths has finite values: there is nothing to average"
-        )
-    statistics = gathering.statistics()
+    start = time.perf_counter()
+    accumulator = _accumulated(
+        simulation, plan, work, ends if bias is None else max(ends, bias.most), progress
+    )
+    statistics = accumulator.statistics()
     elapsed_s = time.perf_counter() - start
 
     exercises, (bound_s, bound_compile_s) = with_upper_bounds(simulation, exercises)
-    grid = simulation.grid
-    steps = grid.steps or gathering.step_counts(ACCEPTED, REJECTED)
-    each = steps.mean if isinstance(steps, StepCounts) else steps
+    steps = simulation.grid.steps or accumulator.step_counts(ACCEPTED, REJECTED)
+    mean_steps = steps.mean if isinstance(steps, StepCounts) else steps
     start = time.perf_counter()
-    final = gathering.ends()
+    final = accumulator.ends()
     errors, shorter_s = unknown_errors(simulation), 0.0
     if bias is not None:
-        finished = FinishedRun(simulation, final, statistics["moments"], each)
+        finished = FinishedRun(simulation, final, statistics["moments"], mean_steps)
         errors, shorter_s = step_errors(finished, bias, run_again)
-    bias_s = time.perf_counter() - start - shorter_s
     return EnsembleResult(
-        times=grid.times,
+        times=simulation.grid.times,
         statistics=statistics,
-        stored=gathering.stored(),
+        stored=accumulator.stored(),
         paths=simulation.paths,
-        failed=gathering.failed,
+        failed=accumulator.failed,
         steps=steps,
         bias=errors.errors,
         variance_bias=errors.variances,
         bias_left_out=errors.left_out,
         elapsed_s=elapsed_s,
         compile_s=compile_s + fit_compile_s + bound_compile_s + shorter_s,
-        bias_s=bias_s,
-        path_steps_per_s=simulation.paths * each / elapsed_s,
-        devices=len({*workers}),
+        bias_s=time.perf_counter() - start - shorter_s,
+        path_steps_per_s=simulation.paths * mean_steps / elapsed_s,
+        devices=len({*workers_of(simulation)}),
         exercises=exercises,
         fit_s=fit_s + bound_s,
-        waiting=gathering.waiting(),
+        waiting=accumulator.waiting(),
         ends={name: values[: min(ends, simulation.paths)] for name, values in final.items()},
     )
+
+
+def _accumulated(
+    simulation: Simulation,
+    plan: Chunks,
+    work: Callable[[int], tuple],
+    ends: int,
+    progress: Progress | None,
+) -> Accumulator:
+    """All chunks simulated, reduced and merged. Raises `NumericalError` where no path is finite."""
+    rows, paths = quantity_rows(simulation), simulation.paths
+    accumulator = Accumulator(simulation, rows, default_reducers(rows, simulation.quantiles), ends)
+    for first, outputs in in_order(work, plan.firsts(), workers_of(simulation)):
+        accumulator.add_chunk(first, *outputs)
+        del outputs  # or it would be in memory while the next one is awaited
+        if progress is not None:
+            progress(min(first + plan.paths, paths), paths)
+    if accumulator.failed == paths:
+        raise NumericalError(f"none of the {paths} paths has finite values: there is nothing to average")
+    return accumulator
 
 
 def _values(simulation: Simulation, ids: tuple[int, ...]) -> tuple[jax.ShapeDtypeStruct, ...]:

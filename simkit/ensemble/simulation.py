@@ -153,3 +153,8 @@ class EnsembleResult:
     bias_left_out: dict[str, int] = dataclasses.field(default_factory=dict)
     variance_bias: dict[str, StepError] = dataclasses.field(default_factory=dict)
     waiting: dict[str, int] = dataclasses.field(default_factory=dict)
+
+    @property
+    def mean_steps(self) -> float:
+        """How many steps a path took, on average."""
+        return self.steps.mean if isinstance(self.steps, StepCounts) else self.steps

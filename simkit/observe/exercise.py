@@ -116,16 +116,16 @@ class ExerciseFit:
     """A policy, and what the paths say on which it was fitted.
 
     The `dates` are parts of the time from t0 to t1. `mean` and `stderr` are of the value taken there. By
-    date, `(dates,)`: the `share` of paths that exercise, and the `low`est and `high`est first basis value at
-    which they do, NaN where none does. `upper` is a bound of the value, found by the `martingale` on other
-    paths; both are None where no Brownian noise drives the model.
+    date, `(dates,)`: the `fraction` of paths that exercise, and the `low`est and `high`est first basis value
+    at which they do, NaN where none does. `upper` is a bound of the value, estimated with the `martingale` on
+    other paths; both are None where no Brownian noise drives the model.
     """
 
     policy: Policy
     dates: np.ndarray
     mean: float
     stderr: float
-    share: np.ndarray
+    fraction: np.ndarray
     low: np.ndarray
     high: np.ndarray
     martingale: Any = None

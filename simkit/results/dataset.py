@@ -1,4 +1,4 @@
-"""From what an ensemble gives back to a labelled `xarray.Dataset`."""
+"""The result of an ensemble as a labelled `xarray.Dataset`."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,20 +11,13 @@ from simkit_solvers.problems.reaction_network import view
 from simkit_solvers.problems.schedule import is_changed, model_of
 
 from simkit.ensemble.initial import differs_between_paths
-from simkit.ensemble.simulation import EnsembleResult, Simulation, StepCounts
+from simkit.ensemble.simulation import EnsembleResult, Simulation
 from simkit.ensemble.stepping import stepping
 from simkit.observe.exercise import ExerciseFit
-from simkit.results.dataset_errors import (
-    against_exact,
-    censored,
-    labels,
-    limits,
-    resolutions,
-    squared,
-    standard_errors,
-    step_bias,
-)
+from simkit.results.dataset_errors import against_exact, censored, limits, resolution_of_mean, step_bias
 from simkit.results.derived import derived_variables
+from simkit.results.quantity import Quantity, quantities
+from simkit.results.variables import Variables, squared, variable, with_stderr
 
 FORMAT = 1
 MOMENTS = {
@@ -35,76 +28,61 @@ MOMENTS = {
     "min": "smallest {}",
     "max": "largest {}",
 }
+QUANTILES = {
+    "quantile": "quantile of {}",
+    "quantile_stderr": "standard error of the quantile of {}",
+    "quantile_bin_error": "bound on the quantile's bin error: {}",
+}
 
 
 def to_dataset(simulation: Simulation, result: EnsembleResult, provenance: Mapping[str, Any]) -> xr.Dataset:
-    """The statistics by flat names with units, long names and provenance.
+    """The statistics by flat names such as `S_mean`, with units, long names and provenance.
 
-    For a state variable `S`: `S_mean`, `S_stderr`, `S_variance`, `S_variance_stderr`, `S_min`, `S_max`
-    `(time)`, `S_quantile`, `S_quantile_stderr` and `S_quantile_bin_error` `(time, quantile)`, `S_histogram`
-    `(S_bin)` of the end with `S_histogram_edge` `(S_edge)`, `S_path` `(path, time)`, and where they are known
-    `S_exact`, `S_exact_variance` `(time)`, `S_bias`, `S_bias_stderr`, `S_bias_order`, where there is no
-    estimate `S_bias_bound`, and `S_z` at the end; `S_lower` and `S_upper` where all paths have one value and
-    could have others. Observables kept at the end have no `time`. A hitting time has `T_censored` and
-    `T_censored_stderr`, which part of the paths was still waiting at the end. `covariance` is that of
-    the final values. With early exercise, an observable `P` has `P_in_sample` and `P_in_sample_stderr`, its
-    mean on the paths where the policy was found, and `P_exercise_share`, `P_exercise_low` and
-    `P_exercise_high` `(P_date)`: how many of those exercise, and the range of the first basis function where
-    they do. Where Brownian noise drives the model, `P_upper_bound` and `P_upper_bound_stderr` are an upper
-    bound of the value. A figure `v` made of means has `v_value`, `v_stderr`, and where they are known
-    `v_bias`, `v_bias_stderr` or `v_bias_bound`, `v_exact` and `v_z`. The attribute `bias_left_out` says of
-    which quantities the step bias leaves out paths, as `S 3, call 3`, since they have no finite value at its
-    other steps; `noticeable_bias` and `unresolved` say in the same way which have a step bias that matters,
-    or one as large as themselves, and how many steps would do. `provenance` goes to the attributes: strings
-    and numbers only.
+    All variables and attributes are listed in `docs/reference/results.md`. `provenance` goes to the
+    attributes: strings and numbers only.
     """
-    units = quantities(simulation)
-    coordinates = {
-        "time": ("time", result.times, {"units": "time", "long_name": "time"}),
-        "quantile": ("quantile", np.asarray(simulation.quantiles, float), labels("1", "quantile level")),
-    }
-    variables: dict[str, tuple] = {}
-    ends = {name for name, info in simulation.observables.items() if info.at == "end"}
+    known = quantities(simulation, result)
     exact = exact_moments(simulation, result.times)
-    for name, (unit, description) in units.items():
-        at = () if name in ends else ("time",)
-        variables |= _statistics(name, unit, description, at, simulation, result)
-        variables |= _paths(name, unit, description, at, result)
-        variables |= against_exact(name, unit, description, at, simulation, result, exact)
-        variables |= step_bias(name, unit, description, simulation, result)
-        variables |= limits(name, unit, description, simulation, result)
-        variables |= censored(name, simulation, result)
-        if name in result.exercises:
-            fit = result.exercises[name]
-            variables |= _exercise(name, unit, description, fit)
-            t0 = float(simulation.grid.t0)
-            dates = t0 + (result.times[-1] - t0) * fit.dates
-            coordinates[f"{name}_date"] = (f"{name}_date", dates, labels("time", f"exercise date of {name}"))
-        edges = variables[f"{name}_histogram_edge"][1]
-        centres = (edges[1:] + edges[:-1]) / 2
-        coordinates[f"{name}_bin"] = (f"{name}_bin", centres, labels(unit, f"bin centre of {description}"))
-    covariance = result.statistics["covariance"]
-    names = covariance["quantity"].astype(object)
-    for axis in ("quantity", "quantity_2"):
-        coordinates[axis] = (axis, names, labels("1", "quantity"))
-    variables["covariance"] = (
-        ("quantity", "quantity_2"),
-        covariance["covariance"],
-        labels("product of the two quantities' units", "covariance of the final values"),
-    )
-    variables |= derived_variables(simulation, result)
-    return xr.Dataset(variables, coordinates, _attributes(simulation, result, provenance))
+    variables: Variables = {}
+    for quantity in known.values():
+        variables |= _statistics(quantity)
+        variables |= _paths(quantity)
+        variables |= against_exact(quantity, exact)
+        variables |= step_bias(quantity)
+        variables |= limits(quantity)
+        variables |= censored(quantity)
+        if quantity.name in result.exercises:
+            variables |= _exercise(quantity, result.exercises[quantity.name])
+    covariance = result.statistics["covariance"]["covariance"]
+    unit = "product of the two quantities' units"
+    dims = ("quantity", "quantity_2")
+    variables["covariance"] = variable(dims, covariance, unit, "covariance of the final values")
+    variables |= derived_variables(known, simulation, result)
+    coordinates = _coordinates(known, simulation, result, variables)
+    return xr.Dataset(variables, coordinates, _attributes(known, simulation, result, provenance))
 
 
-def quantities(simulation: Simulation) -> dict[str, tuple[str, str]]:
-    """Unit and description of every state variable and observable, in that order."""
-    states = variables_of(simulation.problem)
-    # A model without units of its own calls that of X [X], which says nothing here.
-    found = {
-        name: ("" if spec.unit == f"[{name}]" else spec.unit, spec.description or name)
-        for name, spec in states.items()
+def _coordinates(
+    known: Mapping[str, Quantity], simulation: Simulation, result: EnsembleResult, variables: Variables
+) -> Variables:
+    levels = np.asarray(simulation.quantiles, float)
+    coordinates = {
+        "time": variable(("time",), result.times, "time", "time"),
+        "quantile": variable(("quantile",), levels, "1", "quantile level"),
     }
-    return found | {n: (info.unit, info.description or n) for n, info in simulation.observables.items()}
+    for name, quantity in known.items():
+        if name in result.exercises:
+            t0 = float(simulation.grid.t0)
+            dates = t0 + (result.times[-1] - t0) * result.exercises[name].dates
+            key = f"{name}_date"
+            coordinates[key] = variable((key,), dates, "time", f"exercise date of {name}")
+        edges = variables[f"{name}_histogram_edge"][1]
+        centres, key = (edges[1:] + edges[:-1]) / 2, f"{name}_bin"
+        coordinates[key] = variable((key,), centres, quantity.unit, f"bin centre of {quantity.description}")
+    names = result.statistics["covariance"]["quantity"].astype(object)
+    for axis in ("quantity", "quantity_2"):
+        coordinates[axis] = variable((axis,), names, "1", "quantity")
+    return coordinates
 
 
 def exact_moments(simulation: Simulation, times: np.ndarray) -> dict[str, dict[str, np.ndarray]]:
@@ -124,125 +102,114 @@ def exact_moments(simulation: Simulation, times: np.ndarray) -> dict[str, dict[s
         since = times - times[0]
         mean = jax.vmap(problem.exact_mean, (0, None))(since, start)
         variance = jax.vmap(problem.exact_variance, (0, None))(since, start)
-    found: dict[str, dict[str, np.ndarray]] = {}
-    known = [("mean", mean), ("variance", variance)]
+    moments = {"mean": mean._asdict(), "variance": variance._asdict()}
     if view(simulation.problem, simulation.grid.has_events) == "rate equation":
-        known = known[:1]  # which has none of the network's spread
-    for key, moment in known:
-        for name, value in moment._asdict().items():
-            if value is not None:
-                found.setdefault(name, {})[key] = np.asarray(value)
-    return found
-
-
-def _statistics(
-    name: str, unit: str, description: str, at: tuple, simulation: Simulation, result: EnsembleResult
-) -> dict[str, tuple]:
-    moments, histogram = result.statistics["moments"], result.statistics["histogram"]
-    n = {"n": int(moments["n"])}
-    row = slice(None) if at else 0
-    found = {}
-    values = {key: moments[f"{name}_{key}"] for key in MOMENTS} | {
-        "stderr": standard_errors(name, simulation, result)
+        del moments["variance"]  # which has none of the network's spread
+    return {
+        name: known
+        for name in problem.State._fields
+        if (known := {key: np.asarray(each[name]) for key, each in moments.items() if each[name] is not None})
     }
+
+
+def _statistics(quantity: Quantity) -> Variables:
+    name, unit, description, dims = quantity.name, quantity.unit, quantity.description, quantity.dims
+    histogram, n = quantity.result.statistics["histogram"], quantity.n
+    row = slice(None) if dims else 0
+    variables: Variables = {}
     for key, text in MOMENTS.items():
-        what = labels(squared(unit) if "variance" in key else unit, text.format(description))
-        found[f"{name}_{key}"] = (at, values[key][row], what | n)
-    found[f"{name}_mean"][2]["description"] = description
-    for key, text in (
-        ("quantile", "quantile of {}"),
-        ("quantile_stderr", "standard error of the quantile of {}"),
-        ("quantile_bin_error", "bound on the quantile's bin error: {}"),
-    ):
-        what = labels(unit, text.format(description))
-        found[f"{name}_{key}"] = ((*at, "quantile"), histogram[f"{name}_{key}"][row], what | n)
-    counts = labels("1", f"paths by final {description}, all but the outermost thousandths")
-    found[f"{name}_histogram"] = ((f"{name}_bin",), histogram[f"{name}_histogram"], counts | n)
-    edges = labels(unit, f"bin edges of {description}")
-    found[f"{name}_histogram_edge"] = ((f"{name}_edge",), histogram[f"{name}_histogram_edge"], edges)
-    return found
+        values = quantity.stderr if key == "stderr" else quantity.statistic(key)
+        of = squared(unit) if "variance" in key else unit
+        variables[f"{name}_{key}"] = variable(dims, values[row], of, text.format(description), n=n)
+    variables[f"{name}_mean"][2]["description"] = description
+    for key, text in QUANTILES.items():
+        values = histogram[f"{name}_{key}"][row]
+        variables[f"{name}_{key}"] = variable(
+            (*dims, "quantile"), values, unit, text.format(description), n=n
+        )
+    counts, edges = histogram[f"{name}_histogram"], histogram[f"{name}_histogram_edge"]
+    what = f"paths by final {description}, all but the outermost thousandths"
+    variables[f"{name}_histogram"] = variable((f"{name}_bin",), counts, "1", what, n=n)
+    edge = variable((f"{name}_edge",), edges, unit, f"bin edges of {description}")
+    return variables | {f"{name}_histogram_edge": edge}
 
 
-def _paths(name: str, unit: str, description: str, at: tuple, result: EnsembleResult) -> dict[str, tuple]:
-    if name not in result.stored:
+def _paths(quantity: Quantity) -> Variables:
+    stored = quantity.result.stored.get(quantity.name)
+    if stored is None:
         return {}
-    values = result.stored[name] if at else result.stored[name][:, 0]
-    return {f"{name}_path": (("path", *at), values, labels(unit, f"{description} along the first paths"))}
+    values = stored if quantity.dims else stored[:, 0]
+    what = f"{quantity.description} along the first paths"
+    return {f"{quantity.name}_path": variable(("path", *quantity.dims), values, quantity.unit, what)}
 
 
-def _exercise(name: str, unit: str, description: str, fit: ExerciseFit) -> dict[str, tuple]:
-    """What the paths say on which the policy was found."""
-    at = (f"{name}_date",)
-    bound = {}
+def _exercise(quantity: Quantity, fit: ExerciseFit) -> Variables:
+    """The upper bound, and the figures of the paths to which the policy was fitted."""
+    name, unit, description = quantity.name, quantity.unit, quantity.description
+    variables: Variables = {}
     if fit.upper is not None:
-        bound = {
-            f"{name}_upper_bound": (
-                (),
-                fit.upper,
-                labels(unit, f"upper bound of the value of {description}"),
-            ),
-            f"{name}_upper_bound_stderr": (
-                (),
-                fit.upper_stderr,
-                labels(unit, f"standard error of {name}_upper_bound"),
-            ),
-        }
-    mean = f"mean of {description} on the paths where the policy was found"
-    return bound | {
-        f"{name}_in_sample": ((), fit.mean, labels(unit, mean)),
-        f"{name}_in_sample_stderr": ((), fit.stderr, labels(unit, f"standard error of {name}_in_sample")),
-        f"{name}_exercise_share": (at, fit.share, labels("1", "share of those paths that exercise")),
-        f"{name}_exercise_low": (at, fit.low, labels("", "least basis value where they exercise")),
-        f"{name}_exercise_high": (at, fit.high, labels("", "largest basis value where they exercise")),
-    }
-
-
-def _step_attributes(simulation: Simulation, steps: int | StepCounts) -> dict[str, int | float]:
-    """How many steps of which length, or by which tolerances they were chosen and how many it took."""
-    return stepping(simulation.problem, simulation.grid).attributes(simulation.solver, steps)
+        what = f"upper bound of the value of {description}"
+        variables |= with_stderr(f"{name}_upper_bound", (), fit.upper, fit.upper_stderr, unit, what)
+    what = f"mean of {description} on the paths to which the policy was fitted"
+    variables |= with_stderr(f"{name}_in_sample", (), fit.mean, fit.stderr, unit, what)
+    for key, values, of, what in (
+        ("fraction", fit.fraction, "1", "fraction of those paths that exercise"),
+        ("low", fit.low, "", "least basis value where they exercise"),
+        ("high", fit.high, "", "largest basis value where they exercise"),
+    ):
+        variables[f"{name}_exercise_{key}"] = variable((f"{name}_date",), values, of, what)
+    return variables
 
 
 def _picture_attributes(simulation: Simulation) -> dict[str, str]:
-    """What the picture is to show, where something was asked for: pairs are separated by semicolons."""
+    """What the user wants the picture to show, if anything: semicolons separate pairs."""
     picture = simulation.picture
-    found = {
+    texts = {
         "plot_over_time": " ".join(picture.over_time),
         "plot_portrait": "; ".join(" ".join(pair) for pair in picture.portrait),
     }
-    return {key: text for key, text in found.items() if text}
+    return {key: text for key, text in texts.items() if text}
+
+
+def kind_of(simulation: Simulation) -> str:
+    """The kind of problem, as in the attribute `kind`."""
+    if simulation.grid.has_events:
+        return "jump"
+    return "sde" if isinstance(simulation.problem, AbstractSDE) else "ode"
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    """A count for each quantity, as `S 3, call 12`."""
+    return ", ".join(f"{name} {count}" for name, count in counts.items())
 
 
 def _attributes(
-    simulation: Simulation, result: EnsembleResult, provenance: Mapping[str, Any]
+    known: Mapping[str, Quantity],
+    simulation: Simulation,
+    result: EnsembleResult,
+    provenance: Mapping[str, Any],
 ) -> dict[str, Any]:
     problem = simulation.problem
-    states = variables_of(problem)
-    jumps = simulation.grid.has_events
-    seen = view(problem, jumps)
-    judged = resolutions(simulation, result)
-    by_quantity = {
-        "bias_left_out": result.bias_left_out,
-        "noticeable_bias": {name: r.steps for name, r in judged.items() if r.kind == "noticeable"},
-        "unresolved": {name: r.steps for name, r in judged.items() if r.kind == "unresolved"},
+    judged = {name: resolution_of_mean(known[name]) for name in result.bias}
+    optional = {
+        "view": view(problem, simulation.grid.has_events),
+        "derived": " ".join(each.name for each in simulation.derived),
+        **_picture_attributes(simulation),
+        "bias_left_out": _counts(result.bias_left_out),
+        "noticeable_bias": _counts({n: r.steps for n, r in judged.items() if r.kind == "noticeable"}),
+        "unresolved": _counts({n: r.steps for n, r in judged.items() if r.kind == "unresolved"}),
     }
     return {
         "simkit_format": FORMAT,
         "model": type(model_of(problem)).__name__,
-        "kind": "jump" if jumps else "sde" if isinstance(problem, AbstractSDE) else "ode",
-        **({} if seen is None else {"view": seen}),
+        "kind": kind_of(simulation),
         "solver": type(simulation.solver).__name__,
-        "state_variables": " ".join(states),
+        "state_variables": " ".join(variables_of(problem)),
         "observables": " ".join(simulation.observables),
-        **({"derived": " ".join(each.name for each in simulation.derived)} if simulation.derived else {}),
-        **_picture_attributes(simulation),
+        **{key: text for key, text in optional.items() if text},
         "paths": result.paths,
         "failed_paths": result.failed,
-        **{
-            key: ", ".join(f"{name} {count}" for name, count in counts.items())
-            for key, counts in by_quantity.items()
-            if counts
-        },
-        **_step_attributes(simulation, result.steps),
+        **stepping(problem, simulation.grid).attributes(simulation.solver, result.steps),
         "t0": float(simulation.grid.t0),
         "seed": simulation.seed,
         "precision": simulation.precision,

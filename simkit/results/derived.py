@@ -21,7 +21,9 @@ from simkit.ensemble.simulation import EnsembleResult, Simulation
 from simkit.ensemble.step_bias.rounding import rounding_error
 from simkit.ensemble.step_bias.step_error import StepError
 from simkit.expressions import Expression, ExpressionError
-from simkit.results.dataset_errors import Variables, bias_variables, labels, standard_errors, steps_of, z_of
+from simkit.results.dataset_errors import bias_variables, z_of
+from simkit.results.quantity import Quantity
+from simkit.results.variables import Variables, variable
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,44 +51,46 @@ class Derived:
             return np.asarray(jax.grad(value)(point)), np.asarray(jax.hessian(value)(point))
 
 
-def derived_variables(simulation: Simulation, result: EnsembleResult) -> Variables:
+def derived_variables(
+    quantities: Mapping[str, Quantity], simulation: Simulation, result: EnsembleResult
+) -> Variables:
     """For each figure `v` its `v_value` and `v_stderr`, step bias and distance from the exact value."""
-    found: Variables = {}
+    variables: Variables = {}
     for each in simulation.derived:
-        found |= _figures(each, simulation, result)
-    return found
+        variables |= _figures(each, quantities, simulation, result)
+    return variables
 
 
-def _figures(derived: Derived, simulation: Simulation, result: EnsembleResult) -> Variables:
+def _figures(
+    derived: Derived, quantities: Mapping[str, Quantity], simulation: Simulation, result: EnsembleResult
+) -> Variables:
     name, unit, what = derived.name, derived.unit, derived.expression.text
-    moments = result.statistics["moments"]
-    quantities = [str(q) for q in result.statistics["covariance"]["quantity"]]
-    used = [q for q in quantities if q in derived.expression.names]
-    means = {q: float(moments[f"{q}_mean"][-1]) for q in used}
+    names = [str(q) for q in result.statistics["covariance"]["quantity"]]
+    used = [quantities[q] for q in names if q in derived.expression.names]
+    means = {q.name: q.at_end("mean") for q in used}
     try:
         value = float(derived.expression({**derived.constants, **means}))
         reason = "" if np.isfinite(value) else f"{what} is {value} at these means"
     except ExpressionError as error:
         value, reason = np.nan, str(error)
-    n = {"n": int(moments["n"])}
-    about = labels(unit, what) | n | {"means": " ".join(used), "reason": reason}
+    n = int(result.statistics["moments"]["n"])
+    about = {"n": n, "means": " ".join(means), "reason": reason}
     if reason:
-        return {f"{name}_value": ((), np.nan, about)}
+        return {f"{name}_value": variable((), np.nan, unit, what, **about)}
     gradient, hessian = derived.slopes(means)
-    covariance = _covariance(used, quantities, simulation, result)
-    rounding = float(rounding_error(abs(value), simulation, steps_of(result)))
-    error = max(mean_square_error(gradient, hessian, covariance) ** 0.5, rounding)
-    found: Variables = {
-        f"{name}_value": ((), value, about),
-        f"{name}_stderr": ((), error, labels(unit, f"standard error of {name}_value") | n),
+    rounding = float(rounding_error(abs(value), simulation, result.mean_steps))
+    error = max(mean_square_error(gradient, hessian, _covariance(used, names, result)) ** 0.5, rounding)
+    variables: Variables = {
+        f"{name}_value": variable((), value, unit, what, **about),
+        f"{name}_stderr": variable((), error, unit, f"standard error of {name}_value", n=n),
     }
-    bias = _bias(dict(zip(used, gradient, strict=True)), result)
-    found |= bias_variables(f"{name}_bias", unit, what, bias)
+    bias = _bias(dict(zip(means, gradient, strict=True)), result)
+    variables |= bias_variables(f"{name}_bias", unit, what, bias)
     if derived.exact is not None:
         z = z_of(value - derived.exact, error, bias, rounding)
-        found[f"{name}_exact"] = ((), derived.exact, labels(unit, f"exact value of {name}"))
-        found[f"{name}_z"] = ((), z, labels("1", f"(value - bias - exact) / standard error of {name}"))
-    return found
+        variables[f"{name}_exact"] = variable((), derived.exact, unit, f"exact value of {name}")
+        variables[f"{name}_z"] = variable((), z, "1", f"(value - bias - exact) / standard error of {name}")
+    return variables
 
 
 def mean_square_error(gradient: np.ndarray, hessian: np.ndarray, covariance: np.ndarray) -> float:
@@ -96,15 +100,13 @@ def mean_square_error(gradient: np.ndarray, hessian: np.ndarray, covariance: np.
     return float(np.maximum(first, 0.0) + 0.5 * np.maximum(second, 0.0) + 0.25 * np.trace(curved) ** 2)
 
 
-def _covariance(
-    used: list[str], quantities: list[str], simulation: Simulation, result: EnsembleResult
-) -> np.ndarray:
+def _covariance(used: list[Quantity], names: list[str], result: EnsembleResult) -> np.ndarray:
     """That of the means, whose variances are the squares of the standard errors shown."""
-    places = [quantities.index(q) for q in used]
+    places = [names.index(q.name) for q in used]
     covariance = np.asarray(result.statistics["covariance"]["covariance"])[np.ix_(places, places)]
-    shared = np.nan_to_num(covariance) / max(int(result.statistics["moments"]["n"]), 1)
-    errors = np.array([standard_errors(q, simulation, result)[-1] for q in used])
-    return np.where(np.eye(len(used), dtype=bool), errors**2, shared)
+    of_means = np.nan_to_num(covariance) / max(int(result.statistics["moments"]["n"]), 1)
+    errors = np.array([q.stderr[-1] for q in used])
+    return np.where(np.eye(len(used), dtype=bool), errors**2, of_means)
 
 
 def _bias(slopes: Mapping[str, float], result: EnsembleResult) -> StepError | None:

@@ -10,7 +10,7 @@ SUFFIXES = (
     "histogram_edge", "bin", "edge", "path", "bias", "bias_stderr", "bias_order", "bias_bound",
     "variance_bias", "variance_bias_stderr", "variance_bias_bound",
     "lower", "upper", "censored", "censored_stderr", "exact", "exact_variance", "z",
-    "in_sample", "in_sample_stderr", "date", "exercise_share", "exercise_low", "exercise_high",
+    "in_sample", "in_sample_stderr", "date", "exercise_fraction", "exercise_low", "exercise_high",
     "upper_bound", "upper_bound_stderr",
     "difference", "difference_stderr",
 )

@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 
 from simkit.ensemble.coupling import strong_error, strong_order
+from simkit.results.variables import Variables, variable, with_stderr
 
 VARIANT = "variant"
 SOMETIMES = tuple(
@@ -32,14 +33,13 @@ def combined(
     """One dataset of several with the same variables and times, stacked along `variant` in their order.
 
     Where only some have a variable, such as an exact value, it is NaN for the others. Bins differ, so that
-    `S_bin` is not kept; `S_histogram_edge` has it all. For each quantity `S_difference` `(variant)` is its
-    mean at the end minus that of the first variant, and `S_difference_stderr` its standard error, from the
-    differences of the same paths, whose final values are `ends`. Where paths failed, both are of the pairs in
-    which neither did. Attributes that differ are kept by variant
-    in `variant_attributes` as JSON; times taken are sums. `configuration` is that of all variants.
-    Where paths are those of the finest steps, `draws_per_step` says how many of these make one of a variant,
-    and there are strong errors (`simkit.ensemble.coupling`); `claimed` is the order that the solvers
-    claim for them.
+    `S_bin` is not kept; `S_histogram_edge` has them all. `S_difference` `(variant)` is the mean at the end
+    minus that of the first variant, and `S_difference_stderr` its standard error, from the differences of the
+    same paths, whose final values are `ends`. Where paths failed, both are of the pairs in which neither did.
+    Attributes that differ are kept by variant in `variant_attributes` as JSON; times are sums.
+    `configuration` is that of all variants. Where paths are those of the finest steps, `draws_per_step` says
+    how many of these make one of a variant, and there are strong errors (`simkit.ensemble.coupling`);
+    `claimed` is the order that the solvers claim for them.
     """
     each = list(datasets.values())
     first = each[0]
@@ -53,21 +53,22 @@ def combined(
     coordinates: dict[str, Any] = {
         name: first[name] for name in ("time", "quantile", "quantity", "quantity_2")
     }
-    labels = {"units": "1", "long_name": "variant of the experiment"}
-    coordinates[VARIANT] = (VARIANT, np.array(list(datasets), object), labels)
+    coordinates[VARIANT] = variable(
+        (VARIANT,), np.array(list(datasets), object), "1", "variant of the experiment"
+    )
     return xr.Dataset(variables, coordinates, _attributes(datasets, configuration))
 
 
 def one_variant(dataset: xr.Dataset, name: str) -> xr.Dataset:
     """A variant's own dataset out of one of several, with the labels and attributes of a run by itself."""
-    found = dataset.sel({VARIANT: name}, drop=True)
+    own = dataset.sel({VARIANT: name}, drop=True)
     attributes = {key: value for key, value in dataset.attrs.items() if key != "variant_attributes"}
-    found.attrs = attributes | json.loads(dataset.attrs["variant_attributes"])[name]
-    counted = found.attrs["paths"] - found.attrs["failed_paths"]
-    for key, variable in found.variables.items():
-        variable.attrs = {k: counted if k == "n" else v for k, v in dataset[key].attrs.items()}
-    missing = [key for key in found.data_vars if _is_known(str(key)) and not np.isfinite(found[key]).any()]
-    return found.drop_vars(missing)
+    own.attrs = attributes | json.loads(dataset.attrs["variant_attributes"])[name]
+    counted = own.attrs["paths"] - own.attrs["failed_paths"]
+    for key, each in own.variables.items():
+        each.attrs = {k: counted if k == "n" else v for k, v in dataset[key].attrs.items()}
+    missing = [key for key in own.data_vars if _is_known(str(key)) and not np.isfinite(own[key]).any()]
+    return own.drop_vars(missing)
 
 
 def variant_names(dataset: xr.Dataset) -> list[str]:
@@ -100,7 +101,7 @@ def _stacked(name: str, datasets: list[xr.Dataset]) -> tuple:
 
 def _differences(
     quantity: str, datasets: Mapping[str, xr.Dataset], ends: Mapping[str, Mapping[str, np.ndarray]]
-) -> dict[str, tuple]:
+) -> Variables:
     """Mean difference at the end from the first variant, and its standard error."""
     mean = f"{quantity}_mean"
     first = next(iter(datasets))
@@ -117,15 +118,8 @@ def _differences(
         differences.append(difference)
         errors.append(pairs.std(ddof=1) / np.sqrt(count) if len(pairs) > 1 else np.nan)
     unit, what = datasets[first][mean].attrs["units"], f"mean of {quantity} at the end minus that of {first}"
-    labels = {"units": unit, "long_name": what}
-    return {
-        f"{quantity}_difference": ((VARIANT,), np.asarray(differences), labels),
-        f"{quantity}_difference_stderr": (
-            (VARIANT,),
-            np.asarray(errors),
-            {"units": unit, "long_name": f"standard error of {quantity}_difference"},
-        ),
-    }
+    key = f"{quantity}_difference"
+    return with_stderr(key, (VARIANT,), np.asarray(differences), np.asarray(errors), unit, what)
 
 
 def _strong_errors(
@@ -134,35 +128,25 @@ def _strong_errors(
     ends: Mapping[str, Mapping[str, np.ndarray]],
     factors: Mapping[str, int],
     claimed: float,
-) -> dict[str, tuple]:
+) -> Variables:
     """How far paths at the end are from those of the finest steps, and the order that this shows."""
     finest = min(factors, key=lambda name: factors[name])
-    apart = {name: ends[name][quantity] - ends[finest][quantity] for name in datasets}
-    errors = [strong_error(apart[name]) if factors[name] > 1 else (0.0, 0.0) for name in datasets]
+    away = {name: ends[name][quantity] - ends[finest][quantity] for name in datasets}
+    errors = [strong_error(away[name]) if factors[name] > 1 else (0.0, 0.0) for name in datasets]
     unit = datasets[finest][f"{quantity}_mean"].attrs["units"]
     what = f"root mean square difference of {quantity} at the end from the same paths in steps as of {finest}"
-    found: dict[str, tuple] = {}
-    for suffix, values, label in (
-        ("strong_error", [error for error, _ in errors], what),
-        (
-            "strong_error_stderr",
-            [spread for _, spread in errors],
-            f"standard error of {quantity}_strong_error",
-        ),
-    ):
-        labels = {"units": unit, "long_name": label}
-        found[f"{quantity}_{suffix}"] = ((VARIANT,), np.asarray(values), labels)
+    sizes, stderrs = np.transpose(errors)
+    variables = with_stderr(f"{quantity}_strong_error", (VARIANT,), sizes, stderrs, unit, what)
     longer = [name for name in datasets if factors[name] > 1]
     if len({factors[name] for name in longer}) > 1:
         order, error, asymptotic = strong_order(
-            [apart[name] for name in longer], [factors[name] for name in longer], claimed
+            [away[name] for name in longer], [factors[name] for name in longer], claimed
         )
-        label = {"units": "1", "long_name": f"strong order of convergence of {quantity} at the end"}
-        label |= {} if asymptotic else {"note": NOT_ASYMPTOTIC}
-        found[f"{quantity}_strong_order"] = ((), np.asarray(order), label)
-        label = {"units": "1", "long_name": f"standard error of {quantity}_strong_order"}
-        found[f"{quantity}_strong_order_stderr"] = ((), np.asarray(error), label)
-    return found
+        note = {} if asymptotic else {"note": NOT_ASYMPTOTIC}
+        what = f"strong order of convergence of {quantity} at the end"
+        key, figures = f"{quantity}_strong_order", (np.asarray(order), np.asarray(error))
+        variables |= with_stderr(key, (), *figures, "1", what, **note)
+    return variables
 
 
 def _last(values: xr.DataArray) -> float:

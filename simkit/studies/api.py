@@ -8,18 +8,22 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from simkit.errors import InputError
 from simkit.studies.dataset import to_dataset
-from simkit.studies.distributions import ContinuousLaw, Law, law_of
+from simkit.studies.distributions import AbstractContinuousDistribution, AbstractDistribution
 from simkit.studies.estimators import ESTIMATORS, Estimator
 from simkit.studies.functions import evaluate_function, function_of
 from simkit.studies.jumps import check_jumps
-from simkit.studies.methods import AbstractMethod, Derivatives, Morris, Propagate, Rank, Sobol
+from simkit.studies.method import AbstractMethod
+from simkit.studies.methods import Derivatives, Morris, Propagate, Rank, Sobol
+from simkit.studies.plain_distributions import distribution_of
 from simkit.studies.study import BUDGET, Plan, check_budget, run_study
 from simkit.suggestions import did_you_mean, shown
 
 if TYPE_CHECKING:
     import xarray as xr
 
-Laws = Mapping[str, Law | Mapping[str, Any]] | Sequence[Law | Mapping[str, Any]]
+Given = AbstractDistribution | Mapping[str, Any]
+Distributions = Mapping[str, Given] | Sequence[Given]
+ByName = dict[str, AbstractDistribution]
 Groups = Mapping[str, Sequence[str]]
 
 
@@ -40,7 +44,7 @@ class Options(TypedDict, total=False):
 
 def sobol_indices(
     function: Callable,
-    distributions: Laws,
+    distributions: Distributions,
     *,
     points: int = 2**12,
     order: int = 1,
@@ -62,15 +66,14 @@ def sobol_indices(
     Raises `InputError` for invalid distributions, groups and numbers, `NumericalError` if the function is not
     finite. Sobol' (2001), doi:10.1016/S0378-4754(00)00270-6.
     """
-    laws, named = laws_by_name(distributions)
-    method = sobol_method(laws, groups, estimator, order)
-    plan = checked_plan(points, **_known(options))
-    return _study(function, named, method, plan)
+    return _study(
+        function, distributions, lambda named: sobol_method(named, groups, estimator, order), points, options
+    )
 
 
 def elementary_effects(
     function: Callable,
-    distributions: Laws,
+    distributions: Distributions,
     *,
     walks: int = 64,
     levels: int = 4,
@@ -81,15 +84,14 @@ def elementary_effects(
     A walk changes one parameter after the other by a fixed probability, and needs d + 1 evaluations. Function
     and errors are as for `sobol_indices`. Campolongo et al. (2007), doi:10.1016/j.envsoft.2006.10.004.
     """
-    laws, named = laws_by_name(distributions)
-    method = morris_method(laws, levels)
-    plan = checked_plan(walks, **Options(replicates=8) | _known(options, "walks"), power=False)
-    return _study(function, named, method, plan)
+    return _study(
+        function, distributions, lambda named: morris_method(named, levels), walks, options, size="walks"
+    )
 
 
 def derivative_measures(
     function: Callable,
-    distributions: Laws,
+    distributions: Distributions,
     *,
     points: int = 2**10,
     **options: Unpack[Options],
@@ -100,14 +102,12 @@ def derivative_measures(
     on as many segments as there are runs, and jumps are refused with an `InputError`. Function and errors are
     as for `sobol_indices`. Sobol' & Kucherenko (2009), doi:10.1016/j.matcom.2009.01.023.
     """
-    laws, named = laws_by_name(distributions)
-    method = derivatives_method(laws)
-    return _study(function, named, method, checked_plan(points, **_known(options)))
+    return _study(function, distributions, derivatives_method, points, options)
 
 
 def rank_correlations(
     function: Callable,
-    distributions: Laws,
+    distributions: Distributions,
     *,
     points: int = 2**10,
     **options: Unpack[Options],
@@ -116,14 +116,12 @@ def rank_correlations(
 
     Function and errors are as for `sobol_indices`.
     """
-    laws, named = laws_by_name(distributions)
-    method = Rank(laws, each_alone(laws))
-    return _study(function, named, method, checked_plan(points, **_known(options)))
+    return _study(function, distributions, lambda named: Rank(named, grouped(named)), points, options)
 
 
 def propagate(
     function: Callable,
-    distributions: Laws,
+    distributions: Distributions,
     *,
     points: int = 2**12,
     **options: Unpack[Options],
@@ -132,22 +130,31 @@ def propagate(
 
     Function and errors are as for `sobol_indices`.
     """
-    laws, named = laws_by_name(distributions)
-    method = Propagate(laws, each_alone(laws))
-    return _study(function, named, method, checked_plan(points, **_known(options)))
+    return _study(function, distributions, lambda named: Propagate(named, grouped(named)), points, options)
 
 
-def _study(function: Callable, named: bool, method: AbstractMethod, plan: Plan) -> "xr.Dataset":
+def _study(
+    function: Callable,
+    distributions: Distributions,
+    method_of: Callable[[ByName], AbstractMethod],
+    points: int,
+    options: Options,
+    size: str = "points",
+) -> "xr.Dataset":
+    """The study by a method of as many points, or of walks, as the argument `size` says."""
+    by_name = distributions_by_name(distributions)
+    method, walks = method_of(by_name), size == "walks"
+    defaults = Options(replicates=8) if walks else Options()
+    plan = checked_plan(points, **defaults | _known(options, size), power=not walks)
     check_budget(method, plan)
-    names = tuple(method.laws)
-    wrapped = function_of(function, names, named)
+    wrapped = function_of(function, tuple(by_name), isinstance(distributions, Mapping))
     if method.wants_gradient:
-        check_jumps(wrapped, method.laws, plan.points * plan.replicates, plan.seed)
-    evaluate = evaluate_function(wrapped, names, method.wants_gradient, method.wants_each)
+        check_jumps(wrapped, by_name, plan.points * plan.replicates, plan.seed)
+    evaluate = evaluate_function(wrapped, tuple(by_name), method.wants_gradient, method.wants_each)
     return to_dataset(method, plan, run_study(method, plan, evaluate))
 
 
-def _known(options: Options, size: str = "points") -> Options:
+def _known(options: Options, size: str) -> Options:
     """The options of a study whose size is given by the argument `size`. Raises `InputError` for others."""
     problems = []
     for name in options.keys() - Options.__annotations__.keys():
@@ -159,45 +166,37 @@ def _known(options: Options, size: str = "points") -> Options:
     return options
 
 
-def laws_by_name(distributions: Laws) -> tuple[dict[str, Law], bool]:
-    """The laws by name, x1, x2, … for a sequence; and whether there were names. Raises `InputError`."""
-    named = isinstance(distributions, Mapping)
+def distributions_by_name(distributions: Distributions) -> ByName:
+    """The distributions by name, x1, x2, … for a sequence. Raises `InputError`."""
     if isinstance(distributions, str) or not isinstance(distributions, Mapping | Sequence):
         kind = type(distributions).__name__
         raise InputError(f"distributions are a mapping or a list of distributions, not a {kind}")
-    given = (
-        dict(distributions)
-        if isinstance(distributions, Mapping)
-        else {f"x{i}": law for i, law in enumerate(distributions, 1)}
-    )
+    given = distributions
+    if not isinstance(given, Mapping):
+        given = {f"x{i}": each for i, each in enumerate(given, 1)}
     if not given:
         raise InputError("there are no distributions; give each uncertain parameter one")
-    laws, problems = {}, []
-    for name, law in given.items():
-        if not isinstance(law, Mapping | Law):
-            problems.append(f"{name}: must be a distribution such as {{uniform: [0, 1]}}, got {shown(law)}")
+    by_name, problems = {}, []
+    for name, each in given.items():
+        if not isinstance(each, Mapping | AbstractDistribution):
+            problems.append(f"{name}: must be a distribution such as {{uniform: [0, 1]}}, got {shown(each)}")
             continue
         try:
-            laws[name] = law_of(law) if isinstance(law, Mapping) else law
+            by_name[name] = distribution_of(each) if isinstance(each, Mapping) else each
         except ValueError as error:
             problems.append(f"{name}: {error}")
     if problems:
         raise InputError(problems)
-    return laws, named
+    return by_name
 
 
-def each_alone(laws: Mapping[str, Law]) -> dict[str, list[int]]:
-    """Each parameter as a group of its own."""
-    return {name: [place] for place, name in enumerate(laws)}
-
-
-def grouped(laws: Mapping[str, Law], groups: Groups | None) -> dict[str, list[int]]:
+def grouped(distributions: ByName, groups: Groups | None = None) -> dict[str, list[int]]:
     """The groups, and each parameter that is in none as one of its own. Raises `InputError`."""
-    places = {name: place for place, name in enumerate(laws)}
-    found: dict[str, list[int]] = {}
-    of: dict[str, str] = {}
+    places = {name: place for place, name in enumerate(distributions)}
+    by_group: dict[str, list[int]] = {}
+    group_of: dict[str, str] = {}
     for group, members in (groups or {}).items():
-        if group in laws and list(members) != [group]:
+        if group in distributions and list(members) != [group]:
             raise InputError(f"groups: {group} is a parameter too; choose another name for the group")
         if isinstance(members, str) or not members:
             raise InputError(f"groups: {group} must be a list of parameters, got {shown(members)}")
@@ -206,37 +205,37 @@ def grouped(laws: Mapping[str, Law], groups: Groups | None) -> dict[str, list[in
                 raise InputError(
                     f"groups: {group}: unknown parameter {shown(name)}{did_you_mean(str(name), places)}"
                 )
-            if name in of:
-                raise InputError(f"groups: {name} is in {of[name]} and in {group}; it may be in one")
-            of[name] = group
-        found[group] = [places[name] for name in members]
-    return found | {name: [place] for name, place in places.items() if name not in of}
+            if name in group_of:
+                raise InputError(f"groups: {name} is in {group_of[name]} and in {group}; it may be in one")
+            group_of[name] = group
+        by_group[group] = [places[name] for name in members]
+    return by_group | {name: [place] for name, place in places.items() if name not in group_of}
 
 
 def sobol_method(
-    laws: dict[str, Law], groups: Groups | None, estimator: Estimator = "saltelli", order: int = 1
+    distributions: ByName, groups: Groups | None, estimator: Estimator = "saltelli", order: int = 1
 ) -> Sobol:
     """The method, checked. Raises `InputError`."""
     if estimator not in ESTIMATORS:
         raise InputError(f"estimator: must be one of {', '.join(ESTIMATORS)}, got {shown(estimator)}")
     if order not in (1, 2):
         raise InputError(f"order: must be 1 or 2, got {shown(order)}")
-    return Sobol(laws, grouped(laws, groups), estimator, order)
+    return Sobol(distributions, grouped(distributions, groups), estimator, order)
 
 
-def morris_method(laws: dict[str, Law], levels: int = 4) -> Morris:
+def morris_method(distributions: ByName, levels: int = 4) -> Morris:
     """The method, checked. Raises `InputError`."""
     if isinstance(levels, bool) or not isinstance(levels, int) or levels < 2 or levels % 2:
         raise InputError(f"levels: must be an even number of at least 2, got {shown(levels)}")
-    return Morris(laws, each_alone(laws), levels)
+    return Morris(distributions, grouped(distributions), levels)
 
 
-def derivatives_method(laws: dict[str, Law]) -> Derivatives:
-    """The method, checked: every law must have a density. Raises `InputError`."""
-    for name, law in laws.items():
-        if not isinstance(law, ContinuousLaw):
+def derivatives_method(distributions: ByName) -> Derivatives:
+    """The method, checked: every distribution must have a density. Raises `InputError`."""
+    for name, each in distributions.items():
+        if not isinstance(each, AbstractContinuousDistribution):
             raise InputError(f"{name} is discrete, and has no derivative; choose the method sobol, or morris")
-    return Derivatives(laws, each_alone(laws))
+    return Derivatives(distributions, grouped(distributions))
 
 
 def checked_plan(
@@ -249,7 +248,7 @@ def checked_plan(
     budget: int | None = None,
     power: bool = True,
 ) -> Plan:
-    """The plan, checked; `power` tells whether points must be a power of two. Raises `InputError`."""
+    """The plan, checked; `power` says whether points must be a power of two. Raises `InputError`."""
     problems = []
     whole = isinstance(points, int) and not isinstance(points, bool)
     if not whole or points < 2 or (power and points & (points - 1)):

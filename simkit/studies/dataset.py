@@ -6,8 +6,10 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from simkit.studies.distributions import plain
-from simkit.studies.methods import METHODS, QUANTILES, AbstractMethod
+from simkit.results.variables import Variables, variable
+from simkit.studies.method import AbstractMethod
+from simkit.studies.methods import QUANTILES
+from simkit.studies.plain_distributions import distribution_text
 from simkit.studies.study import Plan, Study
 
 FORMAT = 1
@@ -31,13 +33,8 @@ MEANINGS = {
     "quantiles": "quantile",
     "parameter_variance": "variance of the conditional mean, which the parameters cause",
     "noise_variance": "mean conditional variance, which the noise causes",
-    "noise_share": "share of the noise in the variance",
+    "noise_fraction": "fraction of the variance due to the noise",
 }
-
-
-def method_name(method: AbstractMethod) -> str:
-    """What the method is called in a file."""
-    return next(name for name, cls in METHODS.items() if type(method) is cls)
 
 
 def to_dataset(
@@ -54,30 +51,31 @@ def to_dataset(
     """
     names = list(study.estimates)
     first = study.estimates[names[0]]
-    variables: dict[str, tuple] = {}
+    variables: Variables = {}
     for key, estimate in first.items():
         dims = ("observable", *estimate.dims)
-        labels = {"units": "", "long_name": MEANINGS[key]}
-        half = {"units": "", "long_name": f"half of the interval of: {MEANINGS[key]}"}
-        variables[key] = (dims, np.stack([study.estimates[n][key].value for n in names]), labels)
-        variables[f"{key}_halfwidth"] = (dims, np.stack([study.estimates[n][key].half for n in names]), half)
-    groups = list(method.groups)
-    coordinates: dict[str, Any] = {
-        "observable": np.asarray(names, object),
-        "parameter": np.asarray(groups, object),
-    }
+        values, halves = (
+            np.stack([getattr(study.estimates[name][key], field) for name in names])
+            for field in ("value", "half")
+        )
+        variables[key] = variable(dims, values, "", MEANINGS[key])
+        variables[f"{key}_halfwidth"] = variable(
+            dims, halves, "", f"half of the interval of: {MEANINGS[key]}"
+        )
+    groups = np.asarray(list(method.groups), object)
+    coordinates = {"observable": np.asarray(names, object), "parameter": groups}
     if "second" in first:
-        coordinates["parameter_2"] = np.asarray(groups, object)
+        coordinates["parameter_2"] = groups
     if "quantiles" in first:
         coordinates["quantile"] = np.asarray(QUANTILES)
         variables |= _histograms(study, names)
     notes = np.asarray([study.notes[name] for name in names], object)
-    variables["note"] = (("observable", "parameter"), notes, {"long_name": "what to know of its measures"})
+    variables["note"] = variable(("observable", "parameter"), notes, None, "what to know of its measures")
     attributes = {
         "simkit_format": FORMAT,
         "simkit_kind": KIND,
         "title": "simkit uncertainty",
-        "method": method_name(method),
+        "method": method.key,
         "points": study.points,
         "replicates": plan.replicates,
         "runs": study.runs,
@@ -85,7 +83,9 @@ def to_dataset(
         "confidence": plan.confidence,
         "widest_interval": study.widest,
         "stopped": study.stopped,
-        "distributions": "; ".join(f"{name}: {_law_text(law)}" for name, law in method.laws.items()),
+        "distributions": "; ".join(
+            f"{name}: {distribution_text(each)}" for name, each in method.distributions.items()
+        ),
     }
     if plan.width is not None:
         attributes |= {"width": plan.width, "budget": plan.budget}
@@ -94,17 +94,7 @@ def to_dataset(
     return xr.Dataset(variables, coordinates, attributes | dict(provenance or {}))
 
 
-def _law_text(law) -> str:
-    """`normal(mean 0.05, sd 0.01)`."""
-    ((kind, numbers),) = plain(law).items()
-    texts = (
-        f"{k} {', '.join(f'{v:g}' for v in x) if isinstance(x, list) else f'{x:g}'}"
-        for k, x in numbers.items()
-    )
-    return f"{kind}({', '.join(texts)})"
-
-
-def _histograms(study: Study, names: list[str]) -> dict[str, tuple]:
+def _histograms(study: Study, names: list[str]) -> Variables:
     """Densities of the output; the outermost thousandths lie outside.
 
     A bin has one whole number in its middle where the output has few values, all of them whole.
@@ -123,6 +113,6 @@ def _histograms(study: Study, names: list[str]) -> dict[str, tuple]:
         counts.append(number / len(flat) / np.diff(edge))
         edges.append(edge)
     return {
-        "histogram": (("observable", "bin"), np.stack(counts), {"long_name": "density of the output"}),
-        "histogram_edge": (("observable", "edge"), np.stack(edges), {"long_name": "edges of the bins"}),
+        "histogram": variable(("observable", "bin"), np.stack(counts), None, "density of the output"),
+        "histogram_edge": variable(("observable", "edge"), np.stack(edges), None, "edges of the bins"),
     }

@@ -14,12 +14,13 @@ from simkit.ensemble.could_differ import is_random
 from simkit.ensemble.simulation import experiment_of
 from simkit.experiments.variants import refuse_paths
 from simkit.results.provenance import provenance_of
-from simkit.studies.api import each_alone, grouped
+from simkit.studies.api import grouped
 from simkit.studies.dataset import to_dataset
 from simkit.studies.limits import PATHS
-from simkit.studies.methods import PER_GROUP, AbstractMethod, Derivatives, Morris, Propagate, Rank, Sobol
+from simkit.studies.method import PER_GROUP, AbstractMethod
+from simkit.studies.methods import METHODS
 from simkit.studies.plan import UncertainExperiment, load_uncertain
-from simkit.studies.simulations import evaluate_simulation
+from simkit.studies.simulations import simulated_design
 from simkit.studies.study import Plan, Study, check_budget, run_study
 
 if TYPE_CHECKING:
@@ -75,9 +76,9 @@ def study_experiment(
     start = time.perf_counter()
     with placed(experiment_of(simulation).document):
         check_budget(method, plan, paths, "uncertainty.budget")
-        evaluate, unused = evaluate_simulation(
+        design = simulated_design(
             simulation,
-            tuple(loaded.laws),
+            tuple(loaded.distributions),
             names,
             paths,
             settings.replicates,
@@ -85,34 +86,28 @@ def study_experiment(
             keep=method.wants_each,
             progress=progress,
         )
-        study = _without_unused(run_study(method, plan, evaluate, paths), method, unused)
+        study = _without_unused(run_study(method, plan, design, paths), method, design.bindings.unused)
     states = simulation.problem.State._fields
     units = {name: info.unit for name, info in simulation.observables.items() if name not in states}
-    facts = {"paths": paths, "elapsed_s": time.perf_counter() - start}
-    return to_dataset(method, plan, study, units, provenance_of(loaded.resolved()) | facts)
+    size = {"paths": paths, "elapsed_s": time.perf_counter() - start}
+    return to_dataset(method, plan, study, units, provenance_of(loaded.resolved()) | size)
 
 
 def method_of(loaded: UncertainExperiment) -> AbstractMethod:
     """The method that the settings ask for."""
-    laws, settings = loaded.laws, loaded.settings
-    alone = each_alone(laws)
-    match settings.method:
-        case "sobol":
-            return Sobol(laws, grouped(laws, settings.groups), settings.estimator, settings.order)
-        case "morris":
-            return Morris(laws, alone, settings.levels)
-        case "derivatives":
-            return Derivatives(laws, alone)
-        case "rank":
-            return Rank(laws, alone)
-        case _:
-            return Propagate(laws, alone)
+    distributions, settings = loaded.distributions, loaded.settings
+    options: dict[str, dict[str, Any]] = {
+        "sobol": {"estimator": settings.estimator, "order": settings.order},
+        "morris": {"levels": settings.levels},
+    }
+    groups = grouped(distributions, settings.groups if settings.method == "sobol" else None)
+    return METHODS[settings.method](distributions, groups, **options.get(settings.method, {}))
 
 
 def _without_unused(study: Study, method: AbstractMethod, unused: tuple[str, ...]) -> Study:
     """The study with exact zeros, and the reason, for parameters that nothing uses."""
-    laws = list(method.laws)
-    idle = np.asarray([all(laws[i] in unused for i in group) for group in method.groups.values()])
+    names = list(method.distributions)
+    idle = np.asarray([all(names[i] in unused for i in group) for group in method.groups.values()])
     notes = {
         name: [UNUSED if none else note for none, note in zip(idle, own, strict=True)]
         for name, own in study.notes.items()

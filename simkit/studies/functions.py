@@ -141,5 +141,5 @@ def _check(name: str, values: np.ndarray, points: np.ndarray, parameters: tuple[
     point = points[row, member if points.shape[1] > member else 0]
     at = ", ".join(f"{key} = {x:g}" for key, x in zip(parameters, point, strict=True))
     raise NumericalError(
-        f"{name} is {values[bad].flat[0]:g} at {at}; choose laws that stay where it is finite"
+        f"{name} is {values[bad].flat[0]:g} at {at}; choose distributions that stay where it is finite"
     )

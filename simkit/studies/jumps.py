@@ -15,7 +15,7 @@ import numpy as np
 from scipy import stats
 
 from simkit.errors import InputError
-from simkit.studies.distributions import Law
+from simkit.studies.distributions import AbstractDistribution
 from simkit.studies.functions import FunctionOfParameters, in_blocks
 
 BATCHES = 16
@@ -25,6 +25,8 @@ LONGEST = 0.5  # of a segment, in probability
 EVALUATIONS = 6  # of the function, for a segment: two values and two slopes
 NEGLIGIBLE = 1e-3  # a jump, in standard deviations of the value: rounding is smaller
 CHANCE = 1e-6  # that a parameter is found to make a function jump that does not
+
+Distributions = Mapping[str, AbstractDistribution]
 
 
 class Segments(NamedTuple):
@@ -57,35 +59,35 @@ class Remainders:
         return {name: jnp.stack([here[name], first[name], second[name]]) for name in here}
 
 
-def check_jumps(function: FunctionOfParameters, laws: Mapping[str, Law], runs: int, seed: int) -> None:
+def check_jumps(function: FunctionOfParameters, distributions: Distributions, runs: int, seed: int) -> None:
     """Raise `InputError` where a function jumps as a parameter moves, as far as segments show it.
 
     There are about as many of them as `runs`. What is steep over much less than a segment jumps, too.
     """
-    d = len(laws)
+    d = len(distributions)
     each = min(max(runs // d, FEWEST), MOST) // BATCHES * BATCHES
     part = min(LONGEST, HITS / each)
-    segments = random_segments(laws, each, part, seed)
+    segments = random_segments(distributions, each, part, seed)
     for value, found in in_blocks(Remainders(function), segments, EVALUATIONS).items():
         here, *left = np.where(np.isfinite(found).all(1, keepdims=True), found, 0.0).T
         batches = np.prod(left, axis=0).reshape(BATCHES, -1, d).mean(1) / part
         mean, error = batches.mean(0), stats.sem(batches)
         jumps = mean > np.maximum(stats.t.isf(CHANCE, BATCHES - 1) * error, (NEGLIGIBLE * here.std()) ** 2)
         for i in np.flatnonzero(jumps):
-            name, size = list(laws)[i], np.sqrt(mean[i])
+            name, size = list(distributions)[i], np.sqrt(mean[i])
             raise InputError(
                 f"{value} jumps as {name} moves, by {size:.2g} in all, which derivatives do not see; take "
                 "sobol_indices or elementary_effects"
             )
 
 
-def random_segments(laws: Mapping[str, Law], each: int, part: float, seed: int) -> Segments:
+def random_segments(distributions: Distributions, each: int, part: float, seed: int) -> Segments:
     """`each` segments in every parameter, one after the other, that are this part of its probability."""
-    rng = np.random.default_rng([seed, len(laws)])
-    own = np.tile(np.eye(len(laws), dtype=bool), (each, 1))
+    rng = np.random.default_rng([seed, len(distributions)])
+    own = np.tile(np.eye(len(distributions), dtype=bool), (each, 1))
     u = np.where(own, 1 - part, 1.0) * rng.random(own.shape)
     start, end = (
-        np.stack([law.quantile(column) for law, column in zip(laws.values(), x.T, strict=True)], 1)
+        np.stack([own.quantile(column) for own, column in zip(distributions.values(), x.T, strict=True)], 1)
         for x in (u, np.where(own, u + part, u))
     )
     return Segments(start, end - start, rng.random((len(own), 2)))

@@ -3,12 +3,16 @@
 from collections.abc import Iterable
 
 import jax
+import numpy as np
 
 from simkit.config.settings import Uncertainty
 from simkit.derivatives.facts import Facts, not_smooth
 from simkit.derivatives.targets import changes, find_target, program_of
 from simkit.ensemble.could_differ import is_random
+from simkit.ensemble.initial import numbers_of
+from simkit.ensemble.ranges import ranged_values, ranges_of
 from simkit.ensemble.simulation import Simulation
+from simkit.errors import InputError
 from simkit.observe.observables import Observer
 from simkit.studies.ranks import FEWEST_PATHS
 from simkit.suggestions import did_you_mean, shown
@@ -75,3 +79,42 @@ def _not_differentiable(simulation: Simulation, names: Iterable[str]) -> dict[st
             if reason is not None:
                 found[target.label] = reason
     return found
+
+
+def check_streams(replicates: int, rows: int, paths: int) -> None:
+    """Raise `InputError` where a design needs more streams of noise than there are."""
+    most = 2 * replicates * rows * paths
+    if most > 2**32:
+        raise InputError(
+            f"uncertainty: {replicates} replicates of {rows} points with {paths} paths each need {most:,} "
+            "streams of noise, and there are 2^32; take fewer"
+        )
+
+
+def check_ranges(simulation: Simulation, parameters: tuple[str, ...], points: np.ndarray) -> None:
+    """Raise `InputError` where a distribution gives a parameter or an initial value what it may not have."""
+    if simulation.bind is None:
+        return
+    bind = simulation.bind
+
+    def ranged(point):
+        return ranged_values(bind({name: point[i] for i, name in enumerate(parameters)}))
+
+    if simulation.grid.has_events:
+        starts = jax.vmap(lambda point: numbers_of(bind(dict(zip(parameters, point, strict=True))).initial))
+        for name, counts in starts(points).items():
+            parts = np.flatnonzero(np.asarray(counts) != np.rint(counts))
+            if len(parts):
+                raise InputError(
+                    f"initial.{name}: must be a whole number of molecules, and the distributions give it "
+                    f"{float(counts.ravel()[parts[0]]):.6g}; choose a discrete one, or give the rates a "
+                    "constant of their own"
+                )
+    ranges = ranges_of(simulation.problem)
+    for name, values in jax.vmap(ranged)(points).items():
+        for extreme in (float(np.min(values)), float(np.max(values))):
+            if not ranges[name].admits(extreme):
+                raise InputError(
+                    f"{name}: must be {ranges[name].range}, and the distributions give it {extreme:.6g}"
+                    "; choose one that stays inside, such as lognormal, uniform or truncated_normal"
+                )

@@ -1,21 +1,13 @@
 """The methods of a study: the design that each takes, and what it measures on it."""
 
-import abc
 import dataclasses
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 
-from simkit.results.table import rounding_in
-from simkit.studies.designs import (
-    Design,
-    morris_walks,
-    plain_design,
-    saltelli_design,
-    scrambled_sobol,
-    walk_design,
-)
-from simkit.studies.distributions import Law, poincare_slope
+from simkit.results.number_text import rounding_in
+from simkit.studies.designs import Design, morris_walks, saltelli_design, walk_design
+from simkit.studies.distributions import AbstractContinuousDistribution
 from simkit.studies.estimators import (
     Estimator,
     Evaluated,
@@ -24,6 +16,14 @@ from simkit.studies.estimators import (
     second_order,
     total_order,
     variance,
+)
+from simkit.studies.method import (
+    PER_GROUP,
+    AbstractMethod,
+    AbstractPointMethod,
+    DesignRows,
+    Measured,
+    Measures,
 )
 from simkit.studies.ranks import rank_measures
 from simkit.studies.replicates import Measure
@@ -36,73 +36,6 @@ ONLY_NOISE = "may be noise alone: take more paths"
 NEVER_CHANGES = "never changes: its variance is zero, and so are all measures"
 
 
-class Inputs(NamedTuple):
-    """The base of a design: parameters `(replicates, rows, columns)`, and `order`, `up` of Morris' walks."""
-
-    base: np.ndarray
-    order: np.ndarray | None = None
-    up: np.ndarray | None = None
-
-    def and_more(self, more: "Inputs") -> "Inputs":
-        """With later rows."""
-        base = np.concatenate([self.base, more.base], 1)
-        if self.order is None or self.up is None or more.order is None or more.up is None:
-            return Inputs(base)
-        return Inputs(
-            base, np.concatenate([self.order, more.order], 1), np.concatenate([self.up, more.up], 1)
-        )
-
-
-Measures = dict[str, tuple[tuple[str, ...], Measure]]
-
-
-class Measured(NamedTuple):
-    """Measures by name with the dimensions of each, and for each group why it is zero, or nothing."""
-
-    measures: Measures
-    notes: list[str]
-
-
-PER_GROUP = ("parameter",)
-
-
-@dataclasses.dataclass(frozen=True)
-class AbstractMethod(abc.ABC):
-    """A method for `laws` of parameters, by name, put together in `groups` of their places."""
-
-    laws: dict[str, Law]
-    groups: dict[str, list[int]]
-
-    headline: ClassVar[tuple[str, ...]]  # the measures whose intervals a stopping rule looks at
-    width_unit: ClassVar[str] = ""  # what `scale` is, in words
-    wants_each: ClassVar[bool] = False
-    wants_gradient: ClassVar[bool] = False
-
-    @property
-    @abc.abstractmethod
-    def design(self) -> Design:
-        """How the runs of a row are made of its base."""
-
-    @abc.abstractmethod
-    def measured(self, values: Values, inputs: Inputs) -> Measured:
-        """What the runs of all replicates say of one observable that changes."""
-
-    def inputs(self, first: int, count: int, seed: int, replicates: int) -> Inputs:
-        """Rows `first`, … of all replicates."""
-        columns = self.design.columns
-        base = np.stack([scrambled_sobol(columns, first, count, seed, r) for r in range(replicates)])
-        return Inputs(self.quantiles(base))
-
-    def quantiles(self, base: np.ndarray) -> np.ndarray:
-        """Probabilities of all columns as values of the parameters."""
-        laws = list(self.laws.values())
-        return np.stack([laws[c % len(laws)].quantile(base[..., c]) for c in range(base.shape[-1])], -1)
-
-    def scale(self, name: str, estimates: dict[str, np.ndarray]) -> float:
-        """What the intervals of a headline measure are compared with: 1 for shares and correlations."""
-        return 1.0
-
-
 @dataclasses.dataclass(frozen=True)
 class Sobol(AbstractMethod):
     """Sobol' indices of first and total order, and of second order if asked for."""
@@ -110,13 +43,14 @@ class Sobol(AbstractMethod):
     estimator: Estimator = "saltelli"
     order: int = 1
 
+    key = "sobol"
     headline: ClassVar = ("first", "total")
 
     @property
     def design(self) -> Design:
-        return saltelli_design(list(self.groups.values()), len(self.laws), self.order == 2)
+        return saltelli_design(list(self.groups.values()), len(self.distributions), self.order == 2)
 
-    def measured(self, values: Values, inputs: Inputs) -> Measured:
+    def measured(self, values: Values, inputs: DesignRows) -> Measured:
         """Indices of $E[f|x]$: noise is taken off what it adds to."""
         evaluated = self.evaluated(values)
         same = np.all(evaluated.AB - evaluated.A[..., None] == 0, (0, 1))
@@ -150,36 +84,37 @@ class Sobol(AbstractMethod):
 class Morris(AbstractMethod):
     r"""Elementary effects: mu, mu_star (of absolute values) and sigma.
 
-    Walks are on a grid of `levels` of probability, from 0 to 1, or from 0.01 to 0.99 for laws with an
-    infinite end; a step is $\Delta = p / (2 (p - 1))$ of it for p levels.
+    Walks are on a grid of `levels` of probability, from 0 to 1, or from 0.01 to 0.99 for distributions with
+    an infinite end; a step is $\Delta = p / (2 (p - 1))$ of it for p levels.
     """
 
     levels: int = 4
 
+    key = "morris"
     headline: ClassVar = ("mu_star",)
     width_unit: ClassVar = " of the largest mu_star"
     wants_each: ClassVar = True
 
     @property
     def design(self) -> Design:
-        return walk_design(len(self.laws))
+        return walk_design(len(self.distributions))
 
     @property
     def step(self) -> float:
-        """The step, as a part of the grid."""
+        """The step, as a fraction of the grid."""
         return self.levels / (2 * (self.levels - 1))
 
-    def inputs(self, first: int, count: int, seed: int, replicates: int) -> Inputs:
-        d = len(self.laws)
+    def inputs(self, first: int, count: int, seed: int, replicates: int) -> DesignRows:
+        d = len(self.distributions)
         walks = [morris_walks(d, self.levels, first, count, seed, r) for r in range(replicates)]
         base, orders = (np.stack(parts) for parts in zip(*walks, strict=True))
         change = np.diff(base.reshape(*base.shape[:2], d + 1, d), axis=2)
         up = np.sign(np.take_along_axis(change, orders[..., None], -1)[..., 0])
-        ends = [law.quantile(np.asarray([0.0, 1.0])) for law in self.laws.values()]
+        ends = [each.quantile(np.asarray([0.0, 1.0])) for each in self.distributions.values()]
         tails = np.tile([0.0 if np.all(np.isfinite(x)) else TAIL for x in ends], d + 1)
-        return Inputs(self.quantiles(tails + (1 - 2 * tails) * base), orders, up)
+        return DesignRows(self.quantiles(tails + (1 - 2 * tails) * base), orders, up)
 
-    def measured(self, values: Values, inputs: Inputs) -> Measured:
+    def measured(self, values: Values, inputs: DesignRows) -> Measured:
         r"""Of means over paths, where all points of a walk meet the same noise.
 
         What is left of it, `effect_noise`, is subtracted from the variance of the effects. Absolute values
@@ -214,34 +149,37 @@ class Morris(AbstractMethod):
 
 
 @dataclasses.dataclass(frozen=True)
-class Derivatives(AbstractMethod):
+class Derivatives(AbstractPointMethod):
     r"""Mean squared derivatives $\nu_i = E[(\partial f/\partial x_i)^2]$ and what they bound.
 
-    `bound` is $E[(w_i\, \partial f/\partial x_i)^2]/V \ge S^T_i$, with $w_i$ the `poincare_slope` of the law
-    (Sobol' & Kucherenko 2009, doi:10.1016/j.matcom.2009.01.023; Lamboni et al. 2013,
+    `bound` is $E[(w_i\, \partial f/\partial x_i)^2]/V \ge S^T_i$, with $w_i$ the `poincare_slope` of the
+    distribution (Sobol' & Kucherenko 2009, doi:10.1016/j.matcom.2009.01.023; Lamboni et al. 2013,
     doi:10.1016/j.matcom.2013.02.002).
     """
 
+    key = "derivatives"
     headline: ClassVar = ("bound",)
     wants_gradient: ClassVar = True
 
-    @property
-    def design(self) -> Design:
-        return plain_design(len(self.laws))
-
-    def measured(self, values: Values, inputs: Inputs) -> Measured:
+    def measured(self, values: Values, inputs: DesignRows) -> Measured:
         if values.gradient is None:
             raise TypeError("derivative-based measures take gradients")
         squares = values.gradient**2
         if values.gradient_noise is not None:
             squares = squares - values.gradient_noise
-        laws = list(self.laws.values())
-        slopes = np.stack([poincare_slope(law, inputs.base[..., i]) for i, law in enumerate(laws)], -1)
+        weights = np.stack(
+            [
+                each.poincare_slope(inputs.base[..., i])
+                for i, each in enumerate(self.distributions.values())
+                if isinstance(each, AbstractContinuousDistribution)
+            ],
+            -1,
+        )
         split = values.split()["parameters"]
-        over = np.broadcast_to(split[:, None], (len(split), len(laws)))
+        over = np.broadcast_to(split[:, None], (len(split), weights.shape[-1]))
         measures: Measures = {
             "nu": (PER_GROUP, Measure(squares.mean(1))),
-            "bound": (PER_GROUP, Measure((slopes**2 * squares).mean(1), over)),
+            "bound": (PER_GROUP, Measure((weights**2 * squares).mean(1), over)),
             "derivative": (PER_GROUP, Measure(values.gradient.mean(1))),
         }
         zero = np.all(values.gradient == 0, (0, 1))
@@ -249,17 +187,14 @@ class Derivatives(AbstractMethod):
 
 
 @dataclasses.dataclass(frozen=True)
-class Rank(AbstractMethod):
+class Rank(AbstractPointMethod):
     r"""Spearman's rank correlation of $E[f|x]$ with each parameter, and the partial one."""
 
+    key = "rank"
     headline: ClassVar = ("spearman", "partial")
     wants_each: ClassVar = True
 
-    @property
-    def design(self) -> Design:
-        return plain_design(len(self.laws))
-
-    def measured(self, values: Values, inputs: Inputs) -> Measured:
+    def measured(self, values: Values, inputs: DesignRows) -> Measured:
         each = None if values.noise is None or values.each is None else values.each[:, :, 0]
         found = rank_measures(inputs.base, values.mean[:, :, 0], each)
         measures: Measures = {name: (PER_GROUP, measure) for name, measure in found.items()}
@@ -267,18 +202,15 @@ class Rank(AbstractMethod):
 
 
 @dataclasses.dataclass(frozen=True)
-class Propagate(AbstractMethod):
+class Propagate(AbstractPointMethod):
     """Moments and quantiles of the output, with the variance of a random simulation split in two."""
 
+    key = "propagate"
     headline: ClassVar = ("mean",)
     width_unit: ClassVar = " standard deviations of the output"
     wants_each: ClassVar = True
 
-    @property
-    def design(self) -> Design:
-        return plain_design(len(self.laws))
-
-    def measured(self, values: Values, inputs: Inputs) -> Measured:
+    def measured(self, values: Values, inputs: DesignRows) -> Measured:
         if values.each is None:
             raise TypeError("quantiles take the values of single paths")
         each = values.each.reshape(len(values.mean), -1)
@@ -291,11 +223,7 @@ class Propagate(AbstractMethod):
 
 
 METHODS: dict[str, type[AbstractMethod]] = {
-    "sobol": Sobol,
-    "morris": Morris,
-    "derivatives": Derivatives,
-    "rank": Rank,
-    "propagate": Propagate,
+    each.key: each for each in (Sobol, Morris, Derivatives, Rank, Propagate)
 }
 
 
@@ -309,7 +237,7 @@ def _moments(values: Values, parameters: np.ndarray) -> Measures:
     if values.noise is not None:
         found["parameter_variance"] = ((), Measure(parameters))
         found["noise_variance"] = ((), Measure(noise))
-        found["noise_share"] = ((), Measure(noise, parameters + noise))
+        found["noise_fraction"] = ((), Measure(noise, parameters + noise))
     return found
 
 

@@ -12,8 +12,9 @@ from simkit.ensemble.simulation import Simulation, experiment_of
 from simkit.errors import InputError
 from simkit.experiments.constants import Constants
 from simkit.experiments.experiment import VARIANTS, simulation_of
-from simkit.studies.distributions import ContinuousLaw, Law, law_of, plain
+from simkit.studies.distributions import AbstractContinuousDistribution, AbstractDistribution
 from simkit.studies.limits import beyond_a_study
+from simkit.studies.plain_distributions import distribution_of, plain
 from simkit.suggestions import did_you_mean, shown
 
 POINTS = {"sobol": 1024, "morris": 16, "derivatives": 256, "rank": 256, "propagate": 1024}
@@ -22,17 +23,17 @@ ONLY_SOBOL = ("order", "groups", "estimator")
 
 @dataclasses.dataclass(frozen=True)
 class UncertainExperiment:
-    """The simulation at the centre of the uncertain constants, their laws, and the settings."""
+    """The simulation at the centre of the uncertain constants, their distributions, and the settings."""
 
     simulation: Simulation
-    laws: dict[str, Law]
+    distributions: dict[str, AbstractDistribution]
     settings: Uncertainty
 
     def resolved(self) -> dict[str, Any]:
         """The experiment as plain data, with the distributions. Loading it gives the same study."""
         found = experiment_of(self.simulation).resolved()
         constants = {
-            name: plain(self.laws[name]) if name in self.laws else value
+            name: plain(self.distributions[name]) if name in self.distributions else value
             for name, value in found["constants"].items()
         }
         foreign = {"sobol": {"levels"}, "morris": {*ONLY_SOBOL}}.get(self.settings.method)
@@ -62,9 +63,9 @@ def load_uncertain(source: Any, overrides: Overrides = ()) -> UncertainExperimen
         message = "a study takes one experiment; remove variants, or make files of them"
         diagnostics.add((VARIANTS,), message, at_key=True)
         diagnostics.raise_if_any()
-    laws = _taken(diagnostics)
+    distributions = _replaced(diagnostics)
     diagnostics.raise_if_any()
-    if not laws:
+    if not distributions:
         place = f"{document.name}: " if document.name else ""
         raise InputError(
             f"{place}nothing is uncertain: give a constant or a parameter of the model a distribution, such "
@@ -74,13 +75,13 @@ def load_uncertain(source: Any, overrides: Overrides = ()) -> UncertainExperimen
     settings = experiment_of(simulation).uncertainty or Uncertainty()
     if settings.points is None:
         settings = settings.model_copy(update={"points": POINTS[settings.method]})
-    _refuse(settings, laws, diagnostics)
+    _refuse(settings, distributions, diagnostics)
     diagnostics.raise_if_any()
-    problems = beyond_a_study(simulation, settings, laws)
+    problems = beyond_a_study(simulation, settings, distributions)
     if problems:
         with placed(document):
             raise InputError(problems)
-    return UncertainExperiment(simulation, laws, settings)
+    return UncertainExperiment(simulation, distributions, settings)
 
 
 def _places(data: Mapping[str, Any]) -> list[KeyPath]:
@@ -101,9 +102,9 @@ def _places(data: Mapping[str, Any]) -> list[KeyPath]:
     ]
 
 
-def _taken(diagnostics: Diagnostics) -> dict[str, Law]:
-    """The laws by name; in the document stand their centres, and names for the model's parameters."""
-    laws: dict[str, Law] = {}
+def _replaced(diagnostics: Diagnostics) -> dict[str, AbstractDistribution]:
+    """The distributions by name; the document gets their medians, and names for the model's parameters."""
+    distributions: dict[str, AbstractDistribution] = {}
     document = diagnostics.document
     known = _known_constants(document.data)
     for path in _places(document.data):
@@ -112,13 +113,13 @@ def _taken(diagnostics: Diagnostics) -> dict[str, Law]:
             section = section[part]
         name = str(path[-1])
         try:
-            law = law_of(section[name], known)
+            distribution = distribution_of(section[name], known)
         except ValueError as error:
             diagnostics.add(path, str(error))
             continue
-        laws[name] = law
+        distributions[name] = distribution
         if path[0] == "constants":
-            section[name] = law.centre
+            section[name] = distribution.median
             continue
         constants = document.data.setdefault("constants", {})
         if name in constants:
@@ -127,12 +128,12 @@ def _taken(diagnostics: Diagnostics) -> dict[str, Law]:
             )
             diagnostics.add(path, message)
             continue
-        constants[name] = law.centre
+        constants[name] = distribution.median
         section[name] = name
         for marks in (document.values, document.keys):
             if path in marks:
                 marks[("constants", name)] = marks[path]
-    return laws
+    return distributions
 
 
 def _known_constants(data: Mapping[str, Any]) -> dict[str, float]:
@@ -143,7 +144,9 @@ def _known_constants(data: Mapping[str, Any]) -> dict[str, float]:
     return Constants(known, list(known), Diagnostics(Document({}))).values
 
 
-def _refuse(settings: Uncertainty, laws: Mapping[str, Law], diagnostics: Diagnostics) -> None:
+def _refuse(
+    settings: Uncertainty, distributions: Mapping[str, AbstractDistribution], diagnostics: Diagnostics
+) -> None:
     """Add what of the section does not go together with the method or the parameters."""
     given = settings.model_fields_set
     for key in (k for k in ONLY_SOBOL if k in given and settings.method != "sobol"):
@@ -171,16 +174,17 @@ def _refuse(settings: Uncertainty, laws: Mapping[str, Law], diagnostics: Diagnos
     seen: dict[str, str] = {}
     for group, members in (settings.groups or {}).items():
         place = ("uncertainty", "groups", group)
-        if group in laws:
+        if group in distributions:
             diagnostics.add(place, f"{group} is a parameter; choose another name for the group", at_key=True)
         for name in members:
-            if name not in laws:
-                diagnostics.add(place, f"no uncertain parameter {shown(name)}{did_you_mean(name, laws)}")
+            if name not in distributions:
+                hint = did_you_mean(name, distributions)
+                diagnostics.add(place, f"no uncertain parameter {shown(name)}{hint}")
             elif name in seen:
                 diagnostics.add(place, f"{name} is in {seen[name]} too; it may be in one group")
             seen[name] = group
     if settings.method == "derivatives":
-        for name, law in laws.items():
-            if not isinstance(law, ContinuousLaw):
+        for name, distribution in distributions.items():
+            if not isinstance(distribution, AbstractContinuousDistribution):
                 message = "is discrete, and has no derivative; choose method sobol or morris"
                 diagnostics.add(("constants", name), message)

@@ -1,6 +1,7 @@
 """Designs evaluated on simulations: runs x paths under one `vmap`, chunk by chunk in several threads."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -10,17 +11,17 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from simkit.ensemble.chunks import JUMP_GROUP, MOST_BYTES, plan_chunks, planned_steps
+from simkit.ensemble.chunks import MOST_BYTES, Chunks, plan_chunks, planned_steps
 from simkit.ensemble.could_differ import is_random
 from simkit.ensemble.initial import numbers_of
 from simkit.ensemble.paths import PathProgram, path_program
 from simkit.ensemble.programs import Request, compiled
-from simkit.ensemble.ranges import ranged_values, ranges_of
 from simkit.ensemble.simulation import Run, Simulation
 from simkit.ensemble.work import in_order, workers_of
-from simkit.errors import InputError, NumericalError
+from simkit.errors import NumericalError
 from simkit.machine.on_each_device import local_devices
 from simkit.studies.designs import Design
+from simkit.studies.limits import check_ranges, check_streams
 from simkit.studies.values import Values
 
 
@@ -49,15 +50,12 @@ class DesignProgram:
     directions: int
 
     def __call__(self, inputs: Run, lanes: Lanes):
-        shape = lanes.ids.shape
-        flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), lanes)
-        runs = jax.vmap(lambda lane: self._one_run(inputs, lane), out_axes=1)
-        if self.paths.parts.tree.grid.steps is not None:
-            rows = runs(flat)
-        else:
-            grouped = jax.tree.map(lambda x: x.reshape(-1, JUMP_GROUP, *x.shape[1:]), flat)
-            rows = jax.tree.map(lambda x: jnp.moveaxis(x, 0, 1), jax.lax.map(runs, grouped))
-        return jax.tree.map(lambda x: x.reshape(x.shape[0], *shape), rows)
+        return self.paths.each(self._one_run)(inputs, lanes)
+
+    @property
+    def values_of_path(self) -> int:
+        """How many numbers a path gives."""
+        return len(self.names) * (1 + self.directions)
 
     def _one_run(self, inputs: Run, lane: Lanes):
         leaves, structure = jax.tree.flatten(inputs)
@@ -71,9 +69,9 @@ class DesignProgram:
 
         if not self.directions:
             return values(lane.numbers), None
-        along = jax.vmap(lambda tangent: jax.jvp(values, (lane.numbers,), (tangent,)), out_axes=(None, 0))
-        found, slopes = along(lane.tangents)
-        return found, {name: x[:, 0] for name, x in slopes.items()}
+        jvps = jax.vmap(lambda tangent: jax.jvp(values, (lane.numbers,), (tangent,)), out_axes=(None, 0))
+        last, slopes = jvps(lane.tangents)
+        return last, {name: x[:, 0] for name, x in slopes.items()}
 
 
 class Bindings(NamedTuple):
@@ -100,14 +98,14 @@ def bindings(simulation: Simulation, inputs: Run, parameters: tuple[str, ...]) -
         return jax.tree.leaves(numbers)
 
     def traced_in(names: tuple[str, ...]) -> tuple[int, ...]:
-        found: list[int] = []
+        places: list[int] = []
 
         def watch(values):
             given = dict(zip(names, values, strict=True))
-            found.extend(i for i, leaf in enumerate(leaves(given)) if isinstance(leaf, Tracer))
+            places.extend(i for i, leaf in enumerate(leaves(given)) if isinstance(leaf, Tracer))
 
         jax.eval_shape(watch, [jnp.float64(simulation.constants[name]) for name in names])
-        return tuple(found)
+        return tuple(places)
 
     varying = traced_in(parameters)
 
@@ -123,7 +121,117 @@ def _is_number(leaf: Any) -> bool:
     return isinstance(leaf, Tracer) or eqx.is_inexact_array_like(leaf)
 
 
-def evaluate_simulation(
+@dataclasses.dataclass(frozen=True, eq=False)
+class SimulatedDesign:
+    """Evaluates designs on a simulation: the last values of the quantities that `jobs` names.
+
+    Members of a row with the same stream meet the same `paths` paths, and all others their own, whose ids
+    follow from replicate and row: the values depend neither on threads and devices nor on chunks.
+    """
+
+    simulation: Simulation
+    parameters: tuple[str, ...]
+    paths: int
+    replicates: int
+    keep: bool
+    progress: Callable[[int, int], None] | None
+    jobs: DesignProgram
+    inputs: Run
+    bindings: Bindings
+
+    def __call__(self, design: Design, base: np.ndarray, first: int) -> dict[str, Values]:
+        """The values of rows `first`, … by quantity, in blocks that fit into memory."""
+        row_bytes = 8 * self.replicates * design.members * self.paths * self.jobs.values_of_path
+        most = 1 << max(MOST_BYTES // row_bytes, 1).bit_length() - 1
+        results: dict[str, Values] = {}
+        for start in range(0, base.shape[1], most):
+            block = self._rows(design, base[:, start : start + most], first + start)
+            results = {name: results[name].and_more(x) if start else x for name, x in block.items()}
+        return results
+
+    def _rows(self, design: Design, base: np.ndarray, first: int) -> dict[str, Values]:
+        rows, replicates, paths = base.shape[1], self.replicates, self.paths
+        check_streams(replicates, first + rows, paths)
+        points = base[:, :, design.take].reshape(-1, len(self.parameters))
+        numbers = np.arange(replicates)[:, None] + replicates * (first + np.arange(rows))[None]
+        firsts = (2 * numbers[:, :, None] + design.streams) * paths
+        ids = (firsts[..., None] + np.arange(paths)).astype(np.uint32).reshape(-1)
+        with jax.enable_x64(True):
+            check_ranges(self.simulation, self.parameters, points)
+            values, slopes = self._simulated(points, ids)
+        random, shape = is_random(self.simulation), (replicates, rows, design.members, paths)
+        results = {}
+        for name in self.jobs.names:
+            self._check_finite(name, values[name], points)
+            own = Values.of(values[name].reshape(shape), random, self.keep)
+            if self.jobs.directions:
+                self._check_finite(f"the derivative of {name}", slopes[name].sum(0), points)
+                each = slopes[name].reshape(len(self.parameters), replicates, rows, paths)
+                noise = np.moveaxis(each.var(-1, ddof=1), 0, -1) / paths if random else None
+                mean = np.moveaxis(each.mean(-1), 0, -1)
+                own = dataclasses.replace(own, gradient=mean, gradient_noise=noise)
+            results[name] = own
+        return results
+
+    def _simulated(
+        self, points: np.ndarray, ids: np.ndarray
+    ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """The values of all lanes `(lanes,)`, and the derivatives `(d, lanes)`, chunk by chunk."""
+        workers = workers_of(self.simulation)
+        steps, values = planned_steps(self.simulation.grid), self.jobs.values_of_path
+        plan = plan_chunks(len(ids), steps, values, len(workers), self.simulation.chunk)
+        lanes = functools.partial(self._lanes, plan, points, ids)
+        first = lanes(0)
+        devices = local_devices(self.simulation.devices)
+        (run,), _ = compiled(Request(self.jobs, (self.inputs, first), devices))
+
+        def work(unit: tuple[int, Lanes]):
+            return unit[0], run(self.inputs, unit[1])
+
+        units = ((start, lanes(start) if start else first) for start in plan.firsts())
+        values, slopes = ({name: [] for name in self.jobs.names} for _ in range(2))
+        for start, (last, changes) in in_order(work, units, workers):
+            left = min(plan.paths, len(ids) - start)
+            for name in self.jobs.names:
+                values[name].append(np.asarray(last[name], np.float64).reshape(-1)[:left])
+                if changes is not None:
+                    flat = np.asarray(changes[name], np.float64).reshape(self.jobs.directions, -1)
+                    slopes[name].append(flat[:, :left])
+            if self.progress is not None:
+                self.progress(start + left, len(ids))
+        joined = {name: np.concatenate(parts, -1) for name, parts in slopes.items() if parts}
+        return {name: np.concatenate(parts) for name, parts in values.items()}, joined
+
+    def _lanes(self, plan: Chunks, points: np.ndarray, ids: np.ndarray, start: int) -> Lanes:
+        """The lanes of a chunk; those beyond the last repeat it."""
+        which = np.minimum(start + np.arange(plan.paths), len(ids) - 1)
+        own = np.unique(which // self.paths)
+        place = np.searchsorted(own, which // self.paths)
+        repeated = np.broadcast_to(points[own[:1]], (plan.paths - len(own), points.shape[1]))
+        padded = np.concatenate([points[own], repeated])
+
+        def laid_out(x):
+            return np.asarray(x)[place].reshape(plan.leaves, plan.lanes, *x.shape[1:])
+
+        numbers = [laid_out(x) for x in jax.vmap(self.bindings.numbers)(padded)]
+        tangents = []
+        if self.jobs.directions:
+            slopes = jax.vmap(jax.jacfwd(self.bindings.numbers))(padded)
+            tangents = [laid_out(np.moveaxis(np.asarray(x), -1, 1)) for x in slopes]
+        return Lanes(ids[which].reshape(plan.leaves, plan.lanes), numbers, tangents)
+
+    def _check_finite(self, name: str, values: np.ndarray, points: np.ndarray) -> None:
+        bad = np.flatnonzero(~np.isfinite(values))
+        if len(bad):
+            point = points[bad[0] // self.paths]
+            at = ", ".join(f"{key} = {x:g}" for key, x in zip(self.parameters, point, strict=True))
+            raise NumericalError(
+                f"{name} is {values[bad[0]]:g} in {len(bad):,} of {len(values):,} runs, first at {at}; "
+                "choose distributions that stay where it is finite, more steps or another solver"
+            )
+
+
+def simulated_design(
     simulation: Simulation,
     parameters: tuple[str, ...],
     names: tuple[str, ...],
@@ -133,156 +241,10 @@ def evaluate_simulation(
     gradient: bool = False,
     keep: bool = False,
     progress: Callable[[int, int], None] | None = None,
-) -> tuple[Callable[[Design, np.ndarray, int], dict[str, Values]], tuple[str, ...]]:
-    """How a study evaluates the last values of the quantities `names`; and the parameters that nothing uses.
-
-    Members of a row with the same stream meet the same `paths` paths, and all others their own, whose ids
-    follow from replicate and row: the values depend neither on threads and devices nor on chunks.
-    """
-    random = is_random(simulation)
+) -> SimulatedDesign:
+    """How a study evaluates the last values of the quantities `names`."""
     with jax.enable_x64(True):
         program, inputs = path_program(simulation, simulation.grid)
-        found = bindings(simulation, inputs, parameters)
-    jobs = DesignProgram(program, names, found.varying, len(parameters) if gradient else 0)
-
-    def evaluate(design: Design, base: np.ndarray, first: int) -> dict[str, Values]:
-        row_bytes = 8 * replicates * design.members * paths * len(names) * (1 + jobs.directions)
-        most = 1 << max(MOST_BYTES // row_bytes, 1).bit_length() - 1
-        results: dict[str, Values] = {}
-        for start in range(0, base.shape[1], most):
-            block = rows_of(design, base[:, start : start + most], first + start)
-            results = {name: results[name].and_more(x) if start else x for name, x in block.items()}
-        return results
-
-    def rows_of(design: Design, base: np.ndarray, first: int) -> dict[str, Values]:
-        rows, members = base.shape[1], design.members
-        _check_ids(replicates, first + rows, paths)
-        points = base[:, :, design.take].reshape(-1, len(parameters))
-        numbers_of = np.arange(replicates)[:, None] + replicates * (first + np.arange(rows))[None]
-        firsts = (2 * numbers_of[:, :, None] + design.streams) * paths
-        ids = (firsts[..., None] + np.arange(paths)).astype(np.uint32).reshape(-1)
-        with jax.enable_x64(True):
-            _check_ranges(simulation, parameters, points)
-            values, slopes = _run_all(jobs, inputs, found, points, ids, paths, simulation, progress)
-        shape = (replicates, rows, members, paths)
-        results = {}
-        for name in names:
-            _check_finite(name, values[name], points, parameters, paths)
-            own = Values.of(values[name].reshape(shape), random, keep)
-            if gradient:
-                each = slopes[name].reshape(len(parameters), replicates, rows, paths)
-                _check_finite(f"the derivative of {name}", slopes[name].sum(0), points, parameters, paths)
-                noise = np.moveaxis(each.var(-1, ddof=1), 0, -1) / paths if random else None
-                own = dataclasses.replace(
-                    own, gradient=np.moveaxis(each.mean(-1), 0, -1), gradient_noise=noise
-                )
-            results[name] = own
-        return results
-
-    return evaluate, found.unused
-
-
-def _run_all(
-    jobs: DesignProgram,
-    inputs: Run,
-    found: Bindings,
-    points: np.ndarray,
-    ids: np.ndarray,
-    paths: int,
-    simulation: Simulation,
-    progress: Callable[[int, int], None] | None,
-) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """The values of all lanes `(lanes,)`, and the derivatives `(d, lanes)`, chunk by chunk."""
-    workers, values_of_lane = workers_of(simulation), len(jobs.names) * (1 + jobs.directions)
-    steps = planned_steps(simulation.grid)
-    plan = plan_chunks(len(ids), steps, values_of_lane, len(workers), simulation.chunk)
-    leaves, lanes, count = plan.leaves, plan.lanes, plan.paths
-    numbers_of, slopes_of = jax.vmap(found.numbers), jax.vmap(jax.jacfwd(found.numbers))
-
-    def chunk(start: int) -> Lanes:
-        # Lanes beyond the last repeat it.
-        which = np.minimum(start + np.arange(count), len(ids) - 1)
-        own = np.unique(which // paths)
-        place = np.searchsorted(own, which // paths)
-        own_points = points[own]
-        padded = np.concatenate(
-            [own_points, np.broadcast_to(own_points[:1], (count - len(own), points.shape[1]))]
-        )
-
-        def laid(x):
-            return np.asarray(x)[place].reshape(leaves, lanes, *x.shape[1:])
-
-        numbers = [laid(x) for x in numbers_of(padded)]
-        tangents = []
-        if jobs.directions:
-            tangents = [laid(np.moveaxis(np.asarray(x), -1, 1)) for x in slopes_of(padded)]
-        return Lanes(ids[which].reshape(leaves, lanes), numbers, tangents)
-
-    first = chunk(0)
-    (run,), _ = compiled(Request(jobs, (inputs, first), local_devices(simulation.devices)))
-    values: dict[str, list[np.ndarray]] = {name: [] for name in jobs.names}
-    slopes: dict[str, list[np.ndarray]] = {name: [] for name in jobs.names}
-    units = ((start, chunk(start) if start else first) for start in plan.firsts())
-    for start, (last, along) in in_order(lambda unit: (unit[0], run(inputs, unit[1])), units, workers):
-        left = min(count, len(ids) - start)
-        for name in jobs.names:
-            values[name].append(np.asarray(last[name], np.float64).reshape(-1)[:left])
-            if along is not None:
-                slopes[name].append(
-                    np.asarray(along[name], np.float64).reshape(jobs.directions, -1)[:, :left]
-                )
-        if progress is not None:
-            progress(start + left, len(ids))
-    found_slopes = {name: np.concatenate(parts, -1) for name, parts in slopes.items() if parts}
-    return {name: np.concatenate(parts) for name, parts in values.items()}, found_slopes
-
-
-def _check_ids(replicates: int, rows: int, paths: int) -> None:
-    most = 2 * replicates * rows * paths
-    if most > 2**32:
-        raise InputError(
-            f"uncertainty: {replicates} replicates of {rows} points with {paths} paths each need {most:,} "
-            "streams of noise, and there are 2^32; take fewer"
-        )
-
-
-def _check_ranges(simulation: Simulation, parameters: tuple[str, ...], points: np.ndarray) -> None:
-    """Raise `InputError` where a law gives a parameter or an initial value what it may not have."""
-    if simulation.bind is None:
-        return
-    bind = simulation.bind
-
-    def ranged(point):
-        return ranged_values(bind({name: point[i] for i, name in enumerate(parameters)}))
-
-    if simulation.grid.has_events:
-        starts = jax.vmap(lambda point: numbers_of(bind(dict(zip(parameters, point, strict=True))).initial))
-        for name, counts in starts(points).items():
-            parts = np.flatnonzero(np.asarray(counts) != np.rint(counts))
-            if len(parts):
-                raise InputError(
-                    f"initial.{name}: must be a whole number of molecules, and the distributions give it "
-                    f"{float(counts.ravel()[parts[0]]):.6g}; choose a discrete one, or give the rates a "
-                    "constant of their own"
-                )
-    ranges = ranges_of(simulation.problem)
-    for name, values in jax.vmap(ranged)(points).items():
-        for extreme in (float(np.min(values)), float(np.max(values))):
-            if not ranges[name].admits(extreme):
-                raise InputError(
-                    f"{name}: must be {ranges[name].range}, and the distributions give it {extreme:.6g}"
-                    "; choose one that stays inside, such as lognormal, uniform or truncated_normal"
-                )
-
-
-def _check_finite(
-    name: str, values: np.ndarray, points: np.ndarray, parameters: tuple[str, ...], paths: int
-) -> None:
-    bad = np.flatnonzero(~np.isfinite(values))
-    if len(bad):
-        point = points[bad[0] // paths]
-        at = ", ".join(f"{key} = {x:g}" for key, x in zip(parameters, point, strict=True))
-        raise NumericalError(
-            f"{name} is {values[bad[0]]:g} in {len(bad):,} of {len(values):,} runs, first at {at}; choose "
-            "distributions that stay where it is finite, more steps or another solver"
-        )
+        bound = bindings(simulation, inputs, parameters)
+    jobs = DesignProgram(program, names, bound.varying, len(parameters) if gradient else 0)
+    return SimulatedDesign(simulation, parameters, paths, replicates, keep, progress, jobs, inputs, bound)

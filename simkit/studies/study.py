@@ -8,7 +8,8 @@ import numpy as np
 
 from simkit.errors import InputError
 from simkit.studies.designs import Design
-from simkit.studies.methods import NEVER_CHANGES, AbstractMethod, Inputs
+from simkit.studies.method import AbstractMethod, DesignRows
+from simkit.studies.methods import NEVER_CHANGES
 from simkit.studies.replicates import Measure
 from simkit.studies.values import Values
 
@@ -74,7 +75,7 @@ def run_study(method: AbstractMethod, plan: Plan, evaluate: Evaluate, paths: int
 
     Points are added to the same scramblings, so that no run is made twice.
     """
-    inputs: Inputs | None = None
+    inputs: DesignRows | None = None
     values: dict[str, Values] = {}
     points, have = plan.points, 0
     per_point = plan.replicates * method.design.members * paths
@@ -103,7 +104,7 @@ def _stopped(plan: Plan, widest: float, next_runs: int) -> Stopped | None:
 
 
 def _estimated(
-    method: AbstractMethod, plan: Plan, values: Values, inputs: Inputs
+    method: AbstractMethod, plan: Plan, values: Values, inputs: DesignRows
 ) -> tuple[dict[str, Estimate], list[str], float]:
     """Estimates, notes and the widest interval among the headline measures."""
     if np.ptp(values.mean) == 0 and (values.noise is None or not np.any(values.noise)):
@@ -121,7 +122,7 @@ def _estimate(plan: Plan, dims: tuple[str, ...], measure: Measure) -> Estimate:
 
 
 def _constant(
-    method: AbstractMethod, values: Values, inputs: Inputs
+    method: AbstractMethod, values: Values, inputs: DesignRows
 ) -> tuple[dict[str, Estimate], list[str], float]:
     """Exact zeros for an observable that is the same in all runs, but for its mean and quantiles."""
     value = float(values.mean.flat[0])

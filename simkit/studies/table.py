@@ -5,7 +5,8 @@ import sys
 from typing import TYPE_CHECKING, Any, TextIO
 
 from simkit.progress import counted
-from simkit.results.table import laid_out, printed, with_error
+from simkit.results.number_text import with_error
+from simkit.results.printing import laid_out, printed
 from simkit.studies.methods import METHODS, QUANTILES
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ PER_PARAMETER = (
     "spearman",
     "partial",
 )
-OF_ALL = ("mean", "sd", "parameter_variance", "noise_variance", "noise_share")
+OF_ALL = ("mean", "sd", "parameter_variance", "noise_variance", "noise_fraction")
 TITLES = {
     "mu_star": "mean |effect|",
     "mu": "mean effect",
@@ -139,9 +140,9 @@ def closing_lines(dataset: "xr.Dataset") -> list[str]:
         lines.append(f"stopped by {content['stopped']}: {widest}")
     for name, figures in content["observables"].items():
         variance = figures.get("parameter_variance")
-        if variance and figures["noise_share"]["value"]:
-            share, half = (100 * figures["noise_share"][k] for k in ("value", "halfwidth"))
-            lines.append(f"{name}: {with_error(share, half)} % of the variance of one path is noise")
+        if variance and figures["noise_fraction"]["value"]:
+            percent, half = (100 * figures["noise_fraction"][k] for k in ("value", "halfwidth"))
+            lines.append(f"{name}: {with_error(percent, half)} % of the variance of one path is noise")
             if variance["value"] <= variance["halfwidth"]:
                 lines.append(
                     f"{name}: what the parameters cause is not told from noise; take more paths or points"

@@ -97,8 +97,9 @@ def with_upper_bounds(
             if gains is None:
                 continue
             most = np.max(np.maximum(sample.values, 0.0) - np.cumsum(gains, axis=0), axis=0)
-            error = float(most.std(ddof=1) / np.sqrt(len(most))) if len(most) > 1 else np.nan
-            changed[name] = dataclasses.replace(fits[name], upper=float(most.mean()), upper_stderr=error)
+            changed[name] = dataclasses.replace(
+                fits[name], upper=float(most.mean()), upper_stderr=_stderr(most)
+            )
     return changed, (time.perf_counter() - start - compile_s, compile_s)
 
 
@@ -157,7 +158,7 @@ def fit_policy(
     basis: np.ndarray,
     gains: np.ndarray | None = None,
 ) -> ExerciseFit:
-    """The policy for values to be taken, `(dates, paths)`, and a basis, `(functions, dates, paths)`.
+    """The policy for exercise values, `(dates, paths)`, and a basis, `(functions, dates, paths)`.
 
     `gains`, `(dates, paths)`, are those of a martingale up to each date from the one before. Regressions are
     by QR in float64 on Hermite polynomials of the basis, at each date shifted and scaled to mean 0 and
@@ -165,7 +166,41 @@ def fit_policy(
     over. Raises `InputError` where that is so at every date before the last, and where no path is in the
     money at the last.
     """
-    dates, functions, needed = exercise.dates, len(exercise.basis), PATHS_PER_TERM * exercise.terms
+    dates, functions = exercise.dates, len(exercise.basis)
+    _check_in_the_money(name, exercise, values)
+    coefficients = np.zeros((dates, exercise.terms))
+    coefficients[:-1, 0] = np.inf
+    low, high, centre = (np.zeros((dates, functions)) for _ in range(3))
+    scale = np.ones((dates, functions))
+    payoff = np.maximum(values[-1], 0.0)
+    future = payoff.copy()
+    when = np.where(values[-1] > 0, dates - 1, dates)
+    for j in reversed(range(dates - 1)):
+        if gains is not None:
+            future = future - gains[j + 1]
+        fit = regressed(exercise, values[j], basis[:, j], future)
+        if fit is None:
+            continue
+        low[j], high[j], centre[j], scale[j] = fit.low, fit.high, fit.centre, fit.scale
+        coefficients[j], now = fit.coefficients, fit.exercised
+        future[now] = payoff[now] = values[j, now]
+        when[now] = j
+    policy = Policy(coefficients, centre, scale, low, high, exercise.degree)
+    first = [basis[0, j, when == j] for j in range(dates)]
+    return ExerciseFit(
+        policy=policy,
+        dates=exercise.shares,
+        mean=float(payoff.mean()),
+        stderr=_stderr(payoff),
+        fraction=np.array([np.mean(when == j) for j in range(dates)]),
+        low=np.array([x.min(initial=np.inf) if len(x) else np.nan for x in first]),
+        high=np.array([x.max(initial=-np.inf) if len(x) else np.nan for x in first]),
+    )
+
+
+def _check_in_the_money(name: str, exercise: Exercise, values: np.ndarray) -> None:
+    """Raise `InputError` where too few paths would be paid anything at any date."""
+    dates, needed = exercise.dates, PATHS_PER_TERM * exercise.terms
     inside = values > 0
     most = int(inside[:-1].sum(axis=1).max(initial=0))
     if not inside.any() or (dates > 1 and most < needed):
@@ -174,31 +209,7 @@ def fit_policy(
             f"anything at a date before the end, and {exercise.terms} polynomials need {needed}; take more "
             "early_exercise.paths, a lower degree or a smaller basis"
         )
-    coefficients = np.zeros((dates, exercise.terms))
-    coefficients[:-1, 0] = np.inf
-    low, high, centre = (np.zeros((dates, functions)) for _ in range(3))
-    scale = np.ones((dates, functions))
-    taken = np.maximum(values[-1], 0.0)
-    future = taken.copy()
-    when = np.where(inside[-1], dates - 1, dates)
-    for j in reversed(range(dates - 1)):
-        if gains is not None:
-            future = future - gains[j + 1]
-        found = regressed(exercise, values[j], basis[:, j], future)
-        if found is None:
-            continue
-        low[j], high[j], centre[j], scale[j] = found.low, found.high, found.centre, found.scale
-        coefficients[j], now = found.coefficients, found.exercised
-        future[now] = taken[now] = values[j, now]
-        when[now] = j
-    policy = Policy(coefficients, centre, scale, low, high, exercise.degree)
-    first = [basis[0, j, when == j] for j in range(dates)]
-    return ExerciseFit(
-        policy=policy,
-        dates=exercise.shares,
-        mean=float(taken.mean()),
-        stderr=float(taken.std(ddof=1) / np.sqrt(len(taken))) if len(taken) > 1 else np.nan,
-        share=np.array([np.mean(when == j) for j in range(dates)]),
-        low=np.array([x.min(initial=np.inf) if len(x) else np.nan for x in first]),
-        high=np.array([x.max(initial=-np.inf) if len(x) else np.nan for x in first]),
-    )
+
+
+def _stderr(values: np.ndarray) -> float:
+    return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else np.nan

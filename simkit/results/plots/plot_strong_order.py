@@ -4,8 +4,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from simkit.results.number_text import with_error
 from simkit.results.plots.plot_layout import BLUE, GREY, MAX_STATES, STYLE, VERMILION
-from simkit.results.table import run_title, with_error
+from simkit.results.table import run_title
 from simkit.results.variant_dataset import each_variant
 
 if TYPE_CHECKING:

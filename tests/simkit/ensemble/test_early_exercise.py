@@ -84,7 +84,7 @@ def test_price_with_listed_dates(dates):
     value, boundary = tree(dates)
     priced(found, value, 0.01)
     np.testing.assert_allclose(fit.dates, dates, rtol=1e-12)
-    assert (fit.share[1:] > 0.01).all()
+    assert (fit.fraction[1:] > 0.01).all()
     assert np.abs(fit.high - boundary)[1:].max() < 3
 
 
@@ -118,8 +118,8 @@ def test_exercise_is_below_the_boundary(ten):
     fit = ten[1]
     late = slice(5, None)  # before, few paths reach the boundary, and little is lost with those
     assert np.abs(fit.high - boundary)[late].max() < 3
-    assert np.all(fit.share >= 0)
-    assert fit.share.sum() < 1
+    assert np.all(fit.fraction >= 0)
+    assert fit.fraction.sum() < 1
 
 
 def test_a_path_takes_what_its_policy_says(ten):
@@ -188,7 +188,7 @@ def test_regression_finds_a_polynomial(basis):
     values = {"x": at, "2*x + 1": 2 * at + 1, "3": np.full_like(at, 3)}
     found = fit.policy.continuation(0, [jnp.asarray(values[text]) for text in basis])
     np.testing.assert_allclose(found, 1 + 2 * at - at**2 / 2 + at**3 / 7, rtol=1e-9)
-    assert fit.share.tolist() == [0, 1]
+    assert fit.fraction.tolist() == [0, 1]
     assert fit.policy.continuation(1, [values[text] for text in basis]) == pytest.approx(0)
     if basis == ["x"]:
         edge, beyond = (fit.policy.continuation(0, [v]) for v in (x.max(), 1e3))
@@ -340,7 +340,7 @@ def test_too_few_paths_in_the_money():
             fit_policy("put", exercise, values, np.stack([x] * 3)[None])
     little[1, :60] = 0.5  # enough at one date, where going on is worth 1 to half of them
     fit = fit_policy("put", exercise, little, np.stack([x] * 3)[None])
-    assert fit.share[0] == 0
+    assert fit.fraction[0] == 0
     assert np.isinf(fit.policy.continuation(0, [1.5]))
 
 
@@ -411,4 +411,4 @@ def test_heston_put():
     for name in ("price_only", "both"):
         ahead = found[f"{name}_in_sample"] - found[f"{name}_mean"]
         assert abs(ahead) < 5 * found[f"{name}_in_sample_stderr"]
-        assert found[f"{name}_exercise_share"].sum() < 1
+        assert found[f"{name}_exercise_fraction"].sum() < 1

@@ -23,7 +23,7 @@ from simkit.studies import (
 )
 from simkit.studies.designs import scrambled_sobol
 from simkit.studies.distributions import (
-    LAWS,
+    BY_KEY,
     Beta,
     Discrete,
     LogNormal,
@@ -31,20 +31,19 @@ from simkit.studies.distributions import (
     Triangular,
     TruncatedNormal,
     Uniform,
-    law_of,
-    plain,
 )
 from simkit.studies.estimators import Evaluated, first_order, second_order, variance
+from simkit.studies.method import DesignRows
 from simkit.studies.methods import (
     NEVER_CHANGES,
     NO_INFLUENCE,
     Derivatives,
-    Inputs,
     Morris,
     Propagate,
     Rank,
     Sobol,
 )
+from simkit.studies.plain_distributions import distribution_of, plain
 from simkit.studies.plot import plot_study
 from simkit.studies.replicates import Measure
 from simkit.studies.study import Plan, run_study
@@ -212,7 +211,7 @@ class TestSobol:
 
     def on_given_points(self):
         found, _ = method(3, order=2).measured(
-            Values(on_numpy(self.given_points())[None]), Inputs(np.empty(0))
+            Values(on_numpy(self.given_points())[None]), DesignRows(np.empty(0))
         )
         return {name: found[name][1].values[0] / found[name][1].over[0] for name in SALIB}
 
@@ -297,7 +296,8 @@ class TestNoise:
             z = (each.mean() - value) / (each.std(ddof=1) / np.sqrt(len(each)))
             # A variance of 32 scrambled points, not of independent ones, is biased by far less than 1/32.
             assert abs(z) < 4.9 or abs(each.mean() / value - 1) < 0.01, (name, z)
-        assert found["noise_share"][1].interval(0.95)[0] == pytest.approx(9 / (9 + 5 * PI**2 / 3), rel=0.02)
+        fraction, _ = found["noise_fraction"][1].interval(0.95)
+        assert fraction == pytest.approx(9 / (9 + 5 * PI**2 / 3), rel=0.02)
 
     def test_the_noise_of_few_runs_is_taken_off_without_bias(self):
         """Of four points about their own mean it adds seven eighths of itself, with A and B together."""
@@ -312,7 +312,7 @@ class TestNoise:
         sobol = method(3, estimator="jansen")
         values, inputs = self.values(sobol, 400, 64, 2, 2, interaction=1.0)
         for estimator in ("saltelli", "jansen", "janon"):
-            own = Sobol(sobol.laws, sobol.groups, estimator)
+            own = Sobol(sobol.distributions, sobol.groups, estimator)
             found, _ = own.measured(values, inputs)
             for name in ("first", "total"):
                 value, half = found[name][1].interval(0.999999)
@@ -540,8 +540,8 @@ class TestLaws:
     def test_quantiles(self, law, reference):
         u = np.r_[1e-12, 1e-3, np.linspace(0.01, 0.99, 25), 1 - 1e-9]
         np.testing.assert_allclose(law.quantile(u), reference.ppf(u), rtol=1e-9, atol=1e-12)
-        assert law_of(plain(law)) == law
-        assert reference.cdf(law.centre) == pytest.approx(0.5, abs=0.2)
+        assert distribution_of(plain(law)) == law
+        assert reference.cdf(law.median) == pytest.approx(0.5, abs=0.2)
 
     def test_slope_bounds_the_variance(self, law, reference):
         """Poincaré's inequality for several functions; x itself makes it sharp for normal laws."""
@@ -555,18 +555,18 @@ class TestLaws:
 
 
 def test_discrete_values_have_their_probabilities():
-    law = law_of({"discrete": {"values": [3, 1, 2], "probabilities": [0.5, 0.25, 0.25]}})
+    law = distribution_of({"discrete": {"values": [3, 1, 2], "probabilities": [0.5, 0.25, 0.25]}})
     u = scrambled_sobol(1, 0, 1024, 0, 0)[:, 0]
     values, counts = np.unique(law.quantile(u), return_counts=True)
     assert dict(zip(values, counts, strict=True)) == {1: 256, 2: 256, 3: 512}
     assert law.quantile(np.array([0.0, 1.0])).tolist() == [1, 3]
-    assert law_of({"discrete": [1, 2]}) == Discrete((1.0, 2.0))
-    assert law_of(plain(law)) == law
+    assert distribution_of({"discrete": [1, 2]}) == Discrete((1.0, 2.0))
+    assert distribution_of(plain(law)) == law
 
 
 def test_the_numbers_of_a_law_may_be_expressions():
-    assert law_of({"uniform": ["-pi", "pi/2"]}) == Uniform(-math.pi, math.pi / 2)
-    assert law_of({"discrete": ["-w", 1]}, {"w": 2.0}) == Discrete((-2.0, 1.0))
+    assert distribution_of({"uniform": ["-pi", "pi/2"]}) == Uniform(-math.pi, math.pi / 2)
+    assert distribution_of({"discrete": ["-w", 1]}, {"w": 2.0}) == Discrete((-2.0, 1.0))
 
 
 @pytest.mark.parametrize(
@@ -744,7 +744,7 @@ def test_each_replicate_is_its_own_scrambling():
 def test_laws_have_their_keys_in_the_file():
     from simkit.config.settings import DISTRIBUTIONS
 
-    assert tuple(LAWS) == DISTRIBUTIONS
+    assert tuple(BY_KEY) == DISTRIBUTIONS
 
 
 @pytest.mark.parametrize("estimator", ["saltelli", "jansen", "janon"])

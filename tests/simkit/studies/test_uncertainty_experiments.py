@@ -17,7 +17,7 @@ from simkit.studies.distributions import Normal, Uniform
 from simkit.studies.experiments import UNUSED
 from simkit.studies.methods import NEVER_CHANGES, NO_INFLUENCE, ONLY_NOISE
 from simkit.studies.plan import load_uncertain
-from simkit.studies.simulations import evaluate_simulation
+from simkit.studies.simulations import simulated_design
 
 NOISY = """\
 constants:
@@ -105,7 +105,7 @@ def test_propagation_through_an_ordinary_equation_is_exact():
     assert within(found, "mean", "x", math.exp(0.3 + 0.02))
     assert within(found, "sd", "x", math.sqrt(variance))
     assert found["quantiles"].values[0, 2] == pytest.approx(math.exp(0.3), rel=1e-3)
-    assert "noise_share" not in found
+    assert "noise_fraction" not in found
     assert found.attrs["runs"] == 8 * 1024
 
 
@@ -115,18 +115,16 @@ def test_every_point_of_a_row_meets_the_same_paths(monkeypatch):
     loaded = load_uncertain(NOISY)
     from simkit.studies.designs import saltelli_design
 
-    evaluate, unused = evaluate_simulation(
-        loaded.simulation, ("theta", "k", "spare"), ("z",), 2, 4, keep=True
-    )
+    simulated = simulated_design(loaded.simulation, ("theta", "k", "spare"), ("z",), 2, 4, keep=True)
     design = saltelli_design([[0], [1], [2]], 3, False)
-    values = evaluate(design, np.ones((4, 16, 6)), 0)["z"].each
-    assert unused == ("spare",)
+    values = simulated(design, np.ones((4, 16, 6)), 0)["z"].each
+    assert simulated.bindings.unused == ("spare",)
     assert np.all(values[:, :, 2:] == values[:, :, :1])
     assert len(np.unique(values)) == 4 * 16 * 2 * 2
-    later = evaluate(design, np.ones((4, 8, 6)), 8)["z"].each
+    later = simulated(design, np.ones((4, 8, 6)), 8)["z"].each
     assert np.array_equal(later, values[:, 8:])
     monkeypatch.setattr(simulations, "MOST_BYTES", 4 * 8 * 4 * 5 * 8)  # of eight rows
-    assert np.array_equal(evaluate(design, np.ones((4, 16, 6)), 0)["z"].each, values)
+    assert np.array_equal(simulated(design, np.ones((4, 16, 6)), 0)["z"].each, values)
 
 
 @pytest.mark.more
@@ -159,7 +157,7 @@ class TestFiles:
         loaded = load_uncertain(NOISY)
         short = yaml.safe_load(NOISY)
         short["constants"]["theta"] = {"normal": [1, 0.5]}
-        assert load_uncertain(short).laws == loaded.laws
+        assert load_uncertain(short).distributions == loaded.distributions
         assert loaded.simulation.experiment.constants == {"theta": 1.0, "k": 2.0, "spare": 0.5}
         named = {
             "model": {"type": "GBM", "mu": 0.05, "sigma": {"uniform": [0.1, 0.3]}},
@@ -167,13 +165,13 @@ class TestFiles:
             "time": {"t1": 1, "steps": 4},
         }
         found = load_uncertain(named)
-        assert list(found.laws) == ["sigma"]
+        assert list(found.distributions) == ["sigma"]
         assert found.simulation.experiment.constants == {"sigma": 0.2}
 
     def test_the_resolved_configuration_gives_the_same_study(self, sobol):
         loaded = load_uncertain(sobol.attrs["configuration"])
         assert loaded.resolved() == load_uncertain(NOISY).resolved()
-        assert loaded.laws == load_uncertain(NOISY).laws
+        assert loaded.distributions == load_uncertain(NOISY).distributions
 
     def test_run_refuses_what_is_uncertain_with_the_remedy(self):
         for take in (load, simkit.run):
@@ -287,7 +285,7 @@ def test_a_distribution_may_use_constants_that_are_not_uncertain():
         "constants: {a: {uniform: [-pi*turns, half]}, turns: 2, half: turns/2, b: {normal: [EXPR, 1]}}\n"
         "model: {ode: {x: 0}}\ninitial: {x: 0}\ntime: {t1: 1, steps: 1}\nobserve: {f: a + b}\n"
     )
-    laws = load_uncertain(text.replace("EXPR", "half")).laws
+    laws = load_uncertain(text.replace("EXPR", "half")).distributions
     assert laws == {"a": Uniform(-2 * math.pi, 1.0), "b": Normal(1.0, 1.0)}
     with pytest.raises(InputError, match=r"constants.b: normal: mean must be .* unknown name 'a'"):
         load_uncertain(text.replace("EXPR", "a"))

@@ -1,0 +1,93 @@
+"""The figures of a dataset of sensitivities at the end as plain data that JSON knows."""
+
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from simkit.derivatives.result import CHECKS, FIGURES, ORDERS
+from simkit.derivatives.tails import FLAGS
+from simkit.results.variant_dataset import each_variant, variant_names
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+STEP_ERRORS = ("step_error", "bias", "bias_stderr", "bias_bound")
+TAILS = ("tail_index", "largest_part")
+NO_RESULT = FLAGS["grows"]
+
+
+def summary(dataset: "xr.Dataset") -> dict[str, Any]:
+    """The figures at the end; None where there is no finite number. Of variants those of each by name."""
+    if variant_names(dataset):
+        return {"variants": {name: summary(one) for name, one in each_variant(dataset).items()}}
+    unresolved, attributes = steps_wanted(dataset, "unresolved"), dataset.attrs
+    quantities = {}
+    for name in attributes["quantities"].split():
+        figures = {
+            "mean": _at_end(dataset, f"{name}_mean"),
+            "stderr": _at_end(dataset, f"{name}_mean_stderr"),
+        }
+        for key in STEP_ERRORS[1:]:
+            if f"{name}_{key}" in dataset:
+                figures[key] = _at_end(dataset, f"{name}_{key}")
+        derivatives = {
+            str(label): _derivative(dataset, name, kind, i, figures["mean"], unresolved)
+            for kind, dimension in ORDERS.items()
+            for i, label in enumerate(dataset[dimension].values if f"{name}_{kind}" in dataset else ())
+        }
+        quantities[name] = figures | {"resolved": name not in unresolved, "derivatives": derivatives}
+    return {
+        "quantities": quantities,
+        **{key: int(attributes[key]) for key in ("paths", "failed_paths")},
+        **{key: float(attributes[key]) for key in ("elapsed_s", "compile_s")},
+    }
+
+
+def _derivative(
+    dataset: "xr.Dataset",
+    name: str,
+    kind: str,
+    place: int,
+    mean: float | None,
+    unresolved: dict[str, int],
+) -> dict[str, Any]:
+    """The figures of the derivative at a place along its dimension."""
+    prefix = f"{name}_{kind}"
+
+    def figure(suffix: str) -> float | None:
+        return _at_end(dataset, f"{prefix}{suffix}", place)
+
+    def text(what: str) -> str:
+        return str(dataset[f"{prefix}_{what}"].values[place])
+
+    figures: dict[str, Any] = {suffix.lstrip("_") or "derivative": figure(suffix) for suffix in FIGURES}
+    keys = [key for key in (*STEP_ERRORS, *TAILS) if f"{prefix}_{key}" in dataset]
+    figures |= {key: figure(f"_{key}") for key in keys}
+    label = dataset[ORDERS[kind]].values[place]
+    figures |= {"flag": text("flag"), "resolved": f"{name} by {label}" not in unresolved}
+    if figures["flag"] == NO_RESULT:
+        figures |= dict.fromkeys(("derivative", "stderr", "sd", *STEP_ERRORS))
+    if f"{prefix}_z" in dataset:
+        figures |= {suffix.lstrip("_"): figure(suffix) for suffix in CHECKS}
+    figures |= {"estimator": text("estimator"), "reason": text("reason")}
+    if kind == "derivative":
+        value, derivative = float(dataset["parameter_value"][place]), figures["derivative"]
+        elasticity = math.nan if derivative is None or not mean else derivative * value / mean
+        figures["elasticity"] = _finite(elasticity)
+    return figures
+
+
+def steps_wanted(dataset: "xr.Dataset", attribute: str) -> dict[str, int]:
+    """How many steps to take for each mean and derivative that an attribute names."""
+    return json.loads(dataset.attrs.get(attribute, "{}"))
+
+
+def _at_end(dataset: "xr.Dataset", name: str, *place: int) -> float | None:
+    """The last value of a variable, of one derivative where there is a place."""
+    return _finite(float(np.atleast_1d(dataset[name].values[place])[-1]))
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

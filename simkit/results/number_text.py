@@ -1,0 +1,126 @@
+"""Figures as text: with the digits that their errors leave, and how far they are from others."""
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+BIAS_DIGITS = 4
+ROUNDINGS = 100
+OFF = (" %", " abs")
+MARK = " !"
+
+
+def rounding_of(dataset: "xr.Dataset") -> float:
+    """What rounding may make of a figure, relative to it."""
+    return rounding_in(dataset.attrs.get("precision", "float64"))
+
+
+def rounding_in(precision: str) -> float:
+    """The same of a figure computed in this precision."""
+    return ROUNDINGS * float(np.finfo(precision).eps)
+
+
+def titled(cells: list[str]) -> str:
+    """The title of a column of z, and of differences where there is no spread."""
+    off = [cell == "equal" or cell.endswith(OFF) for cell in cells if cell]
+    return "z" if not any(off) else "off by" if all(off) else "z or off by"
+
+
+def with_error(value: float | None, error: float | None, shown: int = 3) -> str:
+    """A figure with as many digits as its error gives meaning to, as `10.4506 ± 0.0147`: `shown` of those."""
+    if value is None:
+        return ""
+    if error is None or error == 0:
+        return f"{value:.10g}"
+    if math.isinf(error):
+        return f"{value:.10g} ± inf"
+    exponent = math.floor(math.log10(error))
+    largest = max(exponent, math.floor(math.log10(abs(value)))) if value else exponent
+    if exponent > -6 and largest < 9:
+        digits = max(shown - 1 - exponent, 0)
+        return f"{value:.{digits}f} ± {error:.{digits}f}"
+    digits = largest - exponent + shown - 1
+    if digits > 15:
+        return f"{value:.15g} ± {error:.{shown}g}"
+    scale = 10.0**largest
+    return f"({value / scale:.{digits}f} ± {error / scale:.{digits}f})e{largest:+03d}"
+
+
+def mean_text(row: Mapping[str, Any]) -> str:
+    """A mean with its error, which of several paths is a number unless it is too large for one.
+
+    A value that is the same on all paths has the digits that its step bias leaves, and no spread: what its
+    error says is rounding.
+    """
+    error = math.inf if row["stderr"] is None and row["n"] > 1 else row["stderr"]
+    mark = "" if row["resolved"] and not row["noticeable_bias"] else MARK
+    if limit := _limit(row):
+        return f"{row['mean']:.10g}{limit}{mark}"
+    if row["n"] == 1 or "same_on_all_paths" in row:
+        return _to_bias(row) + (" ± 0" if row["n"] > 1 else "") + mark
+    return with_error(row["mean"], error) + (" ± 0" if error == 0 else "") + mark
+
+
+def _to_bias(row: Mapping[str, Any]) -> str:
+    """A value without spread, with as many digits as its step bias, or the bias's own error, leaves."""
+    off = max((abs(row.get(key) or 0) for key in ("bias", "bias_stderr", "bias_bound")), default=0)
+    if row["mean"] is None or not off:
+        return with_error(row["mean"], None)
+    return f"{round(row['mean'], 2 - math.floor(math.log10(off))):.10g}"
+
+
+def _limit(row: Mapping[str, Any]) -> str:
+    """Of a mean of values that are all the same the limit on the side where others would be."""
+    for key, side in (("upper", "below"), ("lower", "above")):
+        if row.get(key) is not None and row[key] != row["mean"]:
+            return f" ({side} {row[key]:.5g})"
+    return ""
+
+
+def exact_difference(row: Mapping[str, Any], rounding: float) -> str:
+    """The difference of a mean from its exact value; nothing where an error is too large for a number."""
+    spread = row["stderr"] is None and row["n"] > 1
+    if spread or row["mean"] is None or row["exact"] is None or "bias_bound" in row:
+        return ""
+    if row.get("lower") is not None and row["lower"] <= row["exact"] <= (row["upper"] or math.inf):
+        return ""
+    return difference_text(
+        row["mean"], row["exact"], row["z"], 2, rounding * max(abs(row["mean"]), abs(row["exact"]))
+    )
+
+
+def bias_text(row: Mapping[str, Any], digits: int = 3) -> str:
+    """The step bias with its error; of many digits to the first one of its error, which saves room."""
+    if "bias_bound" in row:
+        return "unknown" if row["bias_bound"] is None else f"at least {row['bias_bound']:.3g}"
+    value, error = row["bias"], row["bias_stderr"]
+    error = math.inf if error is None and value is not None else error  # too large for a number
+    if not value or not error or abs(value) <= 10**BIAS_DIGITS * error:
+        return with_error(value, error, digits)
+    last = int(f"{error:.0e}".partition("e")[2])
+    digits = min(math.floor(math.log10(abs(value))) - last + 1, 15)
+    return f"{value:#.{digits}g} ± {error:.1g}".replace(". ", " ")
+
+
+def difference_text(
+    value: float | None, other: float | None, z: float | None, digits: int, rounding: float
+) -> str:
+    """The difference of a value from another: z, or where neither has a spread the difference in %.
+
+    Where the other is 0 it is the difference itself, `abs`. What is as close as `rounding` is `equal`.
+    """
+    if z is not None:
+        return f"{z:+.{digits}f}"
+    if value is None or other is None:
+        return ""
+    if abs(value - other) <= rounding:
+        return "equal"
+    if not other:
+        return f"{value:+.2g} abs"
+    percent = 100 * (value - other) / abs(other)
+    return f"{percent:+.{3 if abs(percent) >= 100 else 2}g} %"

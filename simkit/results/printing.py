@@ -1,0 +1,65 @@
+"""Tables on a terminal or in a file: columns that fit, ASCII where there is no Unicode."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TextIO
+
+from rich.box import ASCII2, HEAVY_HEAD
+from rich.cells import cell_len
+from rich.console import Console
+from rich.measure import Measurement
+from rich.table import Table
+
+LEFT = ("", "unit", "paths", "variant", "parameter", "of the output", "note")
+LEFT += ("with respect to", "estimator", "because")
+FOLDED, FOLDED_WIDTH = ("unit", "note", "because"), 5
+WIDEST = 10_000  # where there is no terminal, nothing is folded
+
+
+def laid_out(columns: Mapping[str, list[str]], ends: Collection[int], unicode: bool) -> Table:
+    """A table of columns by title, with lines below the rows in which sections end, counted from 1.
+
+    Where the terminal is narrow, what is in `FOLDED` is folded. No number is: half of one reads as another.
+    """
+    table = Table(box=HEAVY_HEAD if unicode else ASCII2)
+    for title, cells in columns.items():
+        least = FOLDED_WIDTH if title in FOLDED else max(map(cell_len, (title, *cells)))
+        justify = "left" if title in LEFT else "right"
+        table.add_column(title, justify=justify, overflow="fold", min_width=least)
+    rows = list(zip(*columns.values(), strict=True))
+    for number, cells in enumerate(rows, 1):
+        texts = (cell if unicode else cell.replace("±", "+-") for cell in cells)
+        table.add_row(*texts, end_section=number in ends and number < len(rows))
+    return table
+
+
+def printed(file: TextIO, heading: str, table: Callable[[bool], Table], closings: Iterable[str]) -> None:
+    """Print a heading, a table made for a terminal that knows Unicode or not, and closing lines."""
+    console = Console(file=file, highlight=False, markup=False, width=None if file.isatty() else WIDEST)
+    unicode = _knows(file, "┏━┓±×")
+    content = table(unicode)
+    if file.isatty():
+        console.width = max(console.width, _least_width(console, content))
+    with console.capture() as capture:
+        console.print(heading, soft_wrap=True)
+        console.print(content)
+        for closing in closings:
+            console.print(
+                closing if unicode else closing.replace("×", "x").replace("±", "+-"), soft_wrap=True
+            )
+    text = capture.get()
+    if not _knows(file, text):
+        text = text.encode(file.encoding, "replace").decode(file.encoding)
+    file.write(text)
+    file.flush()
+
+
+def _least_width(console: Console, content: Table) -> int:
+    return Measurement.get(console, console.options.update(width=WIDEST), content).minimum
+
+
+def _knows(file: TextIO, text: str) -> bool:
+    try:
+        text.encode(getattr(file, "encoding", None) or "utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True

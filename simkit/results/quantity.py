@@ -1,0 +1,90 @@
+"""A state variable or an observable of a finished run, with its statistics and their errors."""
+
+import dataclasses
+import functools
+
+import numpy as np
+from simkit_solvers.problems.problem import variables_of
+
+from simkit.ensemble.could_differ import could_differ
+from simkit.ensemble.simulation import EnsembleResult, ObservableInfo, Simulation
+from simkit.ensemble.step_bias.rounding import rounding_error
+from simkit.ensemble.step_bias.step_error import StepError
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Quantity:
+    """What a finished run says of one state variable or observable.
+
+    `dims` are the dimensions of its statistics: `time`, or none where it is kept at the end only.
+    """
+
+    name: str
+    unit: str
+    description: str
+    dims: tuple[str, ...]
+    simulation: Simulation
+    result: EnsembleResult
+
+    def statistic(self, key: str) -> np.ndarray:
+        """A moment such as `mean` at each row."""
+        return self.result.statistics["moments"][f"{self.name}_{key}"]
+
+    def at_end(self, key: str) -> float:
+        """A moment at the end."""
+        return float(self.statistic(key)[-1])
+
+    @property
+    def n(self) -> int:
+        """How many paths count."""
+        return int(self.result.statistics["moments"]["n"])
+
+    @property
+    def observable(self) -> ObservableInfo | None:
+        """What is known of an observable; None for a state variable."""
+        return self.simulation.observables.get(self.name)
+
+    @property
+    def bias(self) -> StepError | None:
+        """The step error of the mean at the end."""
+        return self.result.bias.get(self.name)
+
+    @functools.cached_property
+    def stderr(self) -> np.ndarray:
+        """The standard error of the mean at each row, at least its rounding. Counts of events have none."""
+        errors = self.statistic("stderr")
+        if self.simulation.grid.has_events:
+            return errors
+        with np.errstate(invalid="ignore", over="ignore"):
+            spread = np.sqrt(np.nan_to_num(self.statistic("variance")))
+            size = np.hypot(self.statistic("mean"), spread)
+            rows = len(self.result.times)
+            elapsed = np.linspace(0.0, 1.0, rows)[-len(errors) :] if rows > 1 else np.ones(1)
+            rounding = rounding_error(size, self.simulation, self.result.mean_steps * elapsed, spread)
+            return np.maximum(errors, rounding)
+
+    @property
+    def one_value(self) -> float | None:
+        """The value that all paths have of an observable that could differ between them."""
+        low = self.at_end("min")
+        same = self.n > 1 and low == self.at_end("max")
+        return low if same and could_differ(self.name, low, self.simulation) else None
+
+
+def described(simulation: Simulation) -> dict[str, tuple[str, str]]:
+    """Unit and description of every state variable and observable, in that order."""
+    # A model without units of its own calls that of X [X], which says nothing here.
+    states = {
+        name: ("" if spec.unit == f"[{name}]" else spec.unit, spec.description or name)
+        for name, spec in variables_of(simulation.problem).items()
+    }
+    return states | {n: (info.unit, info.description or n) for n, info in simulation.observables.items()}
+
+
+def quantities(simulation: Simulation, result: EnsembleResult) -> dict[str, Quantity]:
+    """The state variables and observables of a finished run, by name."""
+    ends = {name for name, info in simulation.observables.items() if info.at == "end"}
+    return {
+        name: Quantity(name, unit, description, () if name in ends else ("time",), simulation, result)
+        for name, (unit, description) in described(simulation).items()
+    }

@@ -1,0 +1,26 @@
+"""Variables of datasets: values with dimensions, units and a long name, and standard errors beside them."""
+
+from typing import Any
+
+Variables = dict[str, tuple]
+
+
+def variable(dims: tuple[str, ...], values: Any, unit: str | None, long_name: str, **about: Any) -> tuple:
+    """A variable or coordinate as xarray takes it; without the attribute `units` where `unit` is None."""
+    units = {} if unit is None else {"units": unit}
+    return dims, values, {**units, "long_name": long_name, **about}
+
+
+def with_stderr(
+    key: str, dims: tuple[str, ...], values: Any, stderr: Any, unit: str | None, long_name: str, **about: Any
+) -> Variables:
+    """A figure `key` and its standard error `key_stderr`."""
+    return {
+        key: variable(dims, values, unit, long_name, **about),
+        f"{key}_stderr": variable(dims, stderr, unit, f"standard error of {key}"),
+    }
+
+
+def squared(unit: str) -> str:
+    """The unit of a variance."""
+    return f"({unit})^2" if unit else ""
