@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from simkit.config.settings.values import NUMBER_TEXT
-from simkit.expressions.expression import ExpressionError, compile_expression
+from simkit.expressions import ExpressionError, compile_expression
 from simkit.studies.distributions import BY_KEY, AbstractDistribution
 from simkit.suggestions import did_you_mean, shown
 
