@@ -36,7 +36,7 @@ def reference():
 @pytest.mark.user_code
 @pytest.mark.more
 @pytest.mark.parametrize(
-    "change", [{"devices": 4}, pytest.param({"devices": 1, "chunk": 1}, marks=pytest.mark.slow)], ids=str
+    "change", [{"devices": 2}, pytest.param({"devices": 1, "chunk": 1}, marks=pytest.mark.slow)], ids=str
 )
 def test_devices_and_chunks_leave_every_bit(reference, change):
     found = run_ensemble(dataclasses.replace(load(VAN_DER_POL), **change))
@@ -88,12 +88,12 @@ DOUBLE_WELL = {
 @pytest.mark.user_code
 @pytest.mark.more
 def test_devices_and_chunks_leave_every_bit_of_stochastic_paths():
-    one, four, cut = (
+    one, two, cut = (
         run_ensemble(dataclasses.replace(load(DOUBLE_WELL), **change))
-        for change in ({"devices": 1}, {"devices": 4}, {"devices": 1, "chunk": 1})
+        for change in ({"devices": 1}, {"devices": 2}, {"devices": 1, "chunk": 1})
     )
     assert one.steps.rejected_max > 4
-    for found in (four, cut):
+    for found in (two, cut):
         for kind, statistics in one.statistics.items():
             for name, array in statistics.items():
                 np.testing.assert_array_equal(found.statistics[kind][name], array, err_msg=f"{kind} {name}")

@@ -191,7 +191,7 @@ def test_threads_devices_and_chunks_leave_every_bit(name):
     for settings in (
         {"devices": 1, "threads": 2},
         {"devices": 1, "threads": 4, "chunk": LEAF},
-        {"devices": 4},
+        {"devices": 2},
         {"devices": 1, "threads": 2, "chunk": 2 * LEAF},
     ):
         other = found(**settings)

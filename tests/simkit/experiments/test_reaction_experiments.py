@@ -115,10 +115,10 @@ def test_events_are_counted_and_told():
 @pytest.mark.user_code
 @pytest.mark.more
 def test_the_same_bits_however_cut():
-    """On four devices in small chunks as on one in a large one."""
+    """On two devices in small chunks as on one in a large one."""
     simulation = dataclasses.replace(load(ARRIVALS), paths=2 * LEAF + 5)
     one = run_ensemble(simulation)
-    other = run_ensemble(dataclasses.replace(simulation, devices=4, chunk=LEAF))
+    other = run_ensemble(dataclasses.replace(simulation, devices=2, chunk=LEAF))
     assert one.steps == other.steps
     np.testing.assert_array_equal(one.stored["X"], other.stored["X"])
     for name, value in one.statistics["moments"].items():
