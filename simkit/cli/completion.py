@@ -19,9 +19,8 @@ def complete_template(incomplete: str) -> list[str]:
 
 def complete_name(incomplete: str) -> list[str]:
     """Models, solvers, closed forms and keys that start like this."""
-    forms = _reexports("simkit", "closed_forms")
     models = [name for name in _reexports("simkit_physics") if name[0].isupper()]
-    names = [*models, *_solvers(), *forms, *_keys()]
+    names = [*models, *_solvers(), *_closed_forms(), *_keys()]
     return [name for name in names if name.startswith(incomplete)]
 
 
@@ -42,6 +41,19 @@ def _reexports(package: str, *parts: str) -> list[str]:
         if isinstance(node, ast.ImportFrom)
         and (node.module or "").startswith(".".join((package, *parts, "")))
         for alias in node.names
+    ]
+
+
+def _closed_forms() -> list[str]:
+    """The functions that `@closed_form(…)` enters."""
+    spec = importlib.util.find_spec("simkit")
+    files = sorted(Path(spec.origin).parent.glob("closed_forms/*.py")) if spec and spec.origin else []
+    return [
+        node.name
+        for file in files
+        for node in ast.parse(file.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.FunctionDef)
+        and any(ast.unparse(each).startswith("closed_form(") for each in node.decorator_list)
     ]
 
 

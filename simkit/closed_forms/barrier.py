@@ -18,10 +18,12 @@ from typing import Literal
 
 from simkit.closed_forms.arguments import finite, nonnegative
 from simkit.closed_forms.black_scholes import black_scholes_call, black_scholes_put
+from simkit.closed_forms.registry import closed_form
 
 BROADIE_GLASSERMAN_KOU = 0.5825971579390107  # -zeta(1/2)/sqrt(2 pi)
 
 
+@closed_form(of_numbers=True)
 def down_and_out_call(
     *, S: float, K: float, B: float, r: float, sigma: float, T: float, q: float = 0.0
 ) -> float:
@@ -29,6 +31,7 @@ def down_and_out_call(
     return _knock_out(1, "down", S, K, B, r, sigma, T, q)
 
 
+@closed_form(of_numbers=True)
 def down_and_out_put(
     *, S: float, K: float, B: float, r: float, sigma: float, T: float, q: float = 0.0
 ) -> float:
@@ -36,6 +39,7 @@ def down_and_out_put(
     return _knock_out(-1, "down", S, K, B, r, sigma, T, q)
 
 
+@closed_form(of_numbers=True)
 def up_and_out_call(
     *, S: float, K: float, B: float, r: float, sigma: float, T: float, q: float = 0.0
 ) -> float:
@@ -43,6 +47,7 @@ def up_and_out_call(
     return _knock_out(1, "up", S, K, B, r, sigma, T, q)
 
 
+@closed_form(of_numbers=True)
 def up_and_out_put(
     *, S: float, K: float, B: float, r: float, sigma: float, T: float, q: float = 0.0
 ) -> float:
@@ -50,6 +55,7 @@ def up_and_out_put(
     return _knock_out(-1, "up", S, K, B, r, sigma, T, q)
 
 
+@closed_form(of_numbers=True)
 def down_and_in_call(
     *, S: float, K: float, B: float, r: float, sigma: float, T: float, q: float = 0.0
 ) -> float:
@@ -57,6 +63,7 @@ def down_and_in_call(
     return _knock_in(1, "down", S, K, B, r, sigma, T, q)
 
 
+@closed_form(of_numbers=True)
 def down_and_in_put(
     *, S: float, K: float, B: float, r: float, sigma: float, T: float, q: float = 0.0
 ) -> float:
@@ -64,6 +71,7 @@ def down_and_in_put(
     return _knock_in(-1, "down", S, K, B, r, sigma, T, q)
 
 
+@closed_form(of_numbers=True)
 def up_and_in_call(
     *, S: float, K: float, B: float, r: float, sigma: float, T: float, q: float = 0.0
 ) -> float:
@@ -71,11 +79,13 @@ def up_and_in_call(
     return _knock_in(1, "up", S, K, B, r, sigma, T, q)
 
 
+@closed_form(of_numbers=True)
 def up_and_in_put(*, S: float, K: float, B: float, r: float, sigma: float, T: float, q: float = 0.0) -> float:
     r"""Put once the price has risen to B: $D(S) + (B/S)^p\,V(B^2/S)$. The plain put where $S \ge B$."""
     return _knock_in(-1, "up", S, K, B, r, sigma, T, q)
 
 
+@closed_form(of_numbers=True)
 def discrete_barrier(*, S: float, B: float, sigma: float, dt: float) -> float:
     r"""The continuously monitored level equivalent to monitoring B each dt: $B e^{\pm\beta\sigma\sqrt{dt}}$.
 

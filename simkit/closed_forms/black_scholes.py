@@ -23,6 +23,7 @@ from simkit.closed_forms.numbers import (
     sqrt,
     where,
 )
+from simkit.closed_forms.registry import closed_form
 
 
 def scores(asset: Number, strike: Number, deviation: Number) -> tuple[Number, Number]:
@@ -58,6 +59,7 @@ def present_values(
     return where(valid, S * exp(-q * T), math.nan), K * exp(-r * T), sigma * sqrt(T)
 
 
+@closed_form(kinked_at_expiry=True)
 def black_scholes_call(
     *, S: Number, K: Number, r: Number, sigma: Number, T: Number, q: Number = 0.0
 ) -> Number:
@@ -65,6 +67,7 @@ def black_scholes_call(
     return lognormal_call(*present_values(S, K, r, sigma, T, q))
 
 
+@closed_form(kinked_at_expiry=True)
 def black_scholes_put(
     *, S: Number, K: Number, r: Number, sigma: Number, T: Number, q: Number = 0.0
 ) -> Number:
@@ -73,6 +76,7 @@ def black_scholes_put(
     return lognormal_call(strike, asset, deviation)
 
 
+@closed_form()
 def black_scholes_delta(
     *, S: Number, K: Number, r: Number, sigma: Number, T: Number, q: Number = 0.0
 ) -> Number:
@@ -81,6 +85,7 @@ def black_scholes_delta(
     return exp(-q * T) * normal_cdf(d1)
 
 
+@closed_form()
 def black_scholes_put_delta(
     *, S: Number, K: Number, r: Number, sigma: Number, T: Number, q: Number = 0.0
 ) -> Number:
@@ -89,6 +94,7 @@ def black_scholes_put_delta(
     return -exp(-q * T) * normal_cdf(-d1)
 
 
+@closed_form()
 def black_scholes_gamma(
     *, S: Number, K: Number, r: Number, sigma: Number, T: Number, q: Number = 0.0
 ) -> Number:
@@ -102,6 +108,7 @@ def black_scholes_gamma(
     return where(density == 0, 0.0, ratio(density, S * deviation, math.inf))
 
 
+@closed_form()
 def black_scholes_vega(
     *, S: Number, K: Number, r: Number, sigma: Number, T: Number, q: Number = 0.0
 ) -> Number:
@@ -111,6 +118,7 @@ def black_scholes_vega(
     return asset * normal_pdf(d1) * sqrt(T)
 
 
+@closed_form()
 def black_scholes_theta(
     *, S: Number, K: Number, r: Number, sigma: Number, T: Number, q: Number = 0.0
 ) -> Number:
@@ -126,6 +134,7 @@ def black_scholes_theta(
     return -decay - r * strike * normal_cdf(d2) + q * asset * normal_cdf(d1)
 
 
+@closed_form()
 def black_scholes_put_theta(
     *, S: Number, K: Number, r: Number, sigma: Number, T: Number, q: Number = 0.0
 ) -> Number:
@@ -137,6 +146,7 @@ def black_scholes_put_theta(
     return -decay + r * strike * normal_cdf(-d2) - q * asset * normal_cdf(-d1)
 
 
+@closed_form()
 def black_scholes_rho(
     *, S: Number, K: Number, r: Number, sigma: Number, T: Number, q: Number = 0.0
 ) -> Number:
@@ -146,6 +156,7 @@ def black_scholes_rho(
     return T * strike * normal_cdf(d2)
 
 
+@closed_form()
 def black_scholes_put_rho(
     *, S: Number, K: Number, r: Number, sigma: Number, T: Number, q: Number = 0.0
 ) -> Number:
@@ -155,6 +166,7 @@ def black_scholes_put_rho(
     return -T * strike * normal_cdf(-d2)
 
 
+@closed_form()
 def black_scholes_vanna(
     *, S: Number, K: Number, r: Number, sigma: Number, T: Number, q: Number = 0.0
 ) -> Number:
@@ -163,6 +175,7 @@ def black_scholes_vanna(
     return -exp(-q * T) * weighted(d1, d2, sigma, -sqrt(T) / 2)
 
 
+@closed_form()
 def black_scholes_volga(
     *, S: Number, K: Number, r: Number, sigma: Number, T: Number, q: Number = 0.0
 ) -> Number:
@@ -172,18 +185,21 @@ def black_scholes_volga(
     return asset * sqrt(T) * weighted(d1, d1 * d2, sigma, 0.0)
 
 
+@closed_form()
 def digital_call(*, S: Number, K: Number, r: Number, sigma: Number, T: Number, q: Number = 0.0) -> Number:
     r"""Pays 1 where $S_T > K$: $e^{-rT} N(d_2)$; half of $e^{-rT}$ where $S_T = K$ is certain."""
     _, d2 = scores(*present_values(S, K, r, sigma, T, q))
     return exp(-r * T) * normal_cdf(d2)
 
 
+@closed_form()
 def digital_put(*, S: Number, K: Number, r: Number, sigma: Number, T: Number, q: Number = 0.0) -> Number:
     r"""Pays 1 where $S_T < K$: $e^{-rT} N(-d_2)$; half of $e^{-rT}$ where $S_T = K$ is certain."""
     _, d2 = scores(*present_values(S, K, r, sigma, T, q))
     return exp(-r * T) * normal_cdf(-d2)
 
 
+@closed_form()
 def digital_delta(*, S: Number, K: Number, r: Number, sigma: Number, T: Number, q: Number = 0.0) -> Number:
     r"""Derivative of `digital_call` in S: $e^{-rT} \varphi(d_2)/S\sigma\sqrt T$, in 1/currency.
 
@@ -195,12 +211,14 @@ def digital_delta(*, S: Number, K: Number, r: Number, sigma: Number, T: Number, 
     return where(density == 0, 0.0, ratio(density, S * deviation, math.inf))
 
 
+@closed_form()
 def digital_vega(*, S: Number, K: Number, r: Number, sigma: Number, T: Number, q: Number = 0.0) -> Number:
     r"""Derivative of `digital_call` in sigma: $-e^{-rT} \varphi(d_2)\,d_1/\sigma$; the put's is opposite."""
     d1, d2 = scores(*present_values(S, K, r, sigma, T, q))
     return -exp(-r * T) * weighted(d2, d1, sigma, sqrt(T) / 2)
 
 
+@closed_form()
 def asset_or_nothing_call(
     *, S: Number, K: Number, r: Number, sigma: Number, T: Number, q: Number = 0.0
 ) -> Number:
@@ -209,6 +227,7 @@ def asset_or_nothing_call(
     return asset * normal_cdf(scores(asset, strike, deviation)[0])
 
 
+@closed_form()
 def asset_or_nothing_put(
     *, S: Number, K: Number, r: Number, sigma: Number, T: Number, q: Number = 0.0
 ) -> Number:
@@ -217,6 +236,7 @@ def asset_or_nothing_put(
     return asset * normal_cdf(-scores(asset, strike, deviation)[0])
 
 
+@closed_form(kinked_at_expiry=True)
 def exchange_option(
     *,
     S1: Number,

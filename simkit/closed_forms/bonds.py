@@ -11,11 +11,13 @@ import math
 from simkit.closed_forms.arguments import finite, nonnegative
 from simkit.closed_forms.moments import decayed_span
 from simkit.closed_forms.numbers import Number, exp, log1p, ratio, sqrt, where
+from simkit.closed_forms.registry import closed_form
 
 SERIES_BELOW = 0.1
 TERMS = 12
 
 
+@closed_form(smooth=True)
 def vasicek_bond(*, r: Number, kappa: Number, theta: Number, sigma: Number, T: Number) -> Number:
     r"""Bond under $dr = \kappa(\theta - r)\,dt + \sigma\,dW$: $e^{-\theta T - (r - \theta) B + V/2}$.
 
@@ -26,6 +28,7 @@ def vasicek_bond(*, r: Number, kappa: Number, theta: Number, sigma: Number, T: N
     return hull_white_bond(r=r, a=kappa, theta=kappa * theta, sigma=sigma, T=T)
 
 
+@closed_form(smooth=True)
 def hull_white_bond(*, r: Number, a: Number, theta: Number, sigma: Number, T: Number) -> Number:
     r"""Bond under $dr = (\theta - a r)\,dt + \sigma\,dW$: $e^{-rB - \theta (T - B)/a + V/2}$.
 
@@ -37,6 +40,7 @@ def hull_white_bond(*, r: Number, a: Number, theta: Number, sigma: Number, T: Nu
     return exp(-r * decayed_span(a, T) - theta * first + sigma**2 * second / 2)
 
 
+@closed_form(smooth=True)
 def cir_bond(*, r: Number, kappa: Number, theta: Number, sigma: Number, T: Number) -> Number:
     r"""Bond under $dr = \kappa(\theta - r)\,dt + \sigma\sqrt r\,dW$: $A e^{-rB}$.
 

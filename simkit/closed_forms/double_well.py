@@ -5,8 +5,10 @@ The density is proportional to $e^{-f(x)}$ with $f(x) = b\,(x^2/a^2 - 1)^2$, as 
 """
 
 from simkit.closed_forms.arguments import finite, nonnegative
+from simkit.closed_forms.registry import closed_form
 
 
+@closed_form(of_numbers=True)
 def double_well_square(*, b: float, a: float) -> float:
     r"""$E[x^2] = \frac{a^2}{2} + \frac{a^2}{2}\,\frac{I_{1/4}/b + I_{3/4} + I_{5/4}}{I_{-1/4} + I_{1/4}}$.
 

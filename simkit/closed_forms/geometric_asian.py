@@ -5,8 +5,10 @@ import math
 from simkit.closed_forms.arguments import finite, nonnegative
 from simkit.closed_forms.black_scholes import lognormal_call
 from simkit.closed_forms.numbers import Number, exp, is_plain, sqrt, where
+from simkit.closed_forms.registry import closed_form
 
 
+@closed_form(kinked_at_expiry=True)
 def geometric_asian_call(
     *, S: Number, K: Number, r: Number, sigma: Number, T: Number, n: int, q: Number = 0.0
 ) -> Number:

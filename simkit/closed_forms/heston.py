@@ -15,8 +15,10 @@ from simkit.closed_forms.arguments import correlation, finite, nonnegative
 from simkit.closed_forms.black_scholes import lognormal_call
 from simkit.closed_forms.lewis import call_by_integral
 from simkit.closed_forms.moments import decayed_span
+from simkit.closed_forms.registry import closed_form
 
 
+@closed_form(of_numbers=True)
 def heston_call(
     *,
     S: float,
@@ -50,6 +52,7 @@ def heston_call(
     return call_by_integral(asset, strike, variance, log_phi, f"heston_call at T = {T:g}, v0 = {v0:g}")
 
 
+@closed_form(of_numbers=True)
 def heston_put(
     *,
     S: float,

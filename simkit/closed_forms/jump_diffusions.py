@@ -16,10 +16,12 @@ from simkit.closed_forms.arguments import correlation, finite, nonnegative
 from simkit.closed_forms.black_scholes import lognormal_call
 from simkit.closed_forms.heston import log_characteristic, mean_variance
 from simkit.closed_forms.lewis import call_by_integral
+from simkit.closed_forms.registry import closed_form
 
 LEFT_OUT = 1e-17
 
 
+@closed_form(of_numbers=True)
 def merton_call(
     *,
     S: float,
@@ -60,6 +62,7 @@ def merton_call(
             return total
 
 
+@closed_form(of_numbers=True)
 def merton_put(
     *,
     S: float,
@@ -77,6 +80,7 @@ def merton_put(
     return call - S * math.exp(-q * T) + K * math.exp(-r * T)
 
 
+@closed_form(of_numbers=True)
 def kou_call(
     *,
     S: float,
@@ -121,6 +125,7 @@ def kou_call(
     return call_by_integral(asset, strike, variance, log_phi, f"kou_call at T = {T:g}, sigma = {sigma:g}")
 
 
+@closed_form(of_numbers=True)
 def kou_put(
     *,
     S: float,
@@ -139,6 +144,7 @@ def kou_put(
     return call - S * math.exp(-q * T) + K * math.exp(-r * T)
 
 
+@closed_form(of_numbers=True)
 def bates_call(
     *,
     S: float,

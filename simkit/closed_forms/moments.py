@@ -6,6 +6,7 @@ be zero. A negative volatility, rate or T is a `ValueError` that names it.
 
 from simkit.closed_forms.arguments import finite, nonnegative
 from simkit.closed_forms.numbers import Number, exp, expm1, ratio
+from simkit.closed_forms.registry import closed_form
 
 
 def decayed_span(rate: Number, T: Number) -> Number:
@@ -13,6 +14,7 @@ def decayed_span(rate: Number, T: Number) -> Number:
     return ratio(-expm1(-rate * T), rate, T)
 
 
+@closed_form(smooth=True)
 def gbm_mean(*, S: Number, mu: Number, T: Number) -> Number:
     r"""Mean of $dS = \mu S\,dt + \sigma S\,dW$: $S e^{\mu T}$. Reference: doi:10.1086/260062."""
     nonnegative(T=T)
@@ -20,6 +22,7 @@ def gbm_mean(*, S: Number, mu: Number, T: Number) -> Number:
     return S * exp(mu * T)
 
 
+@closed_form(smooth=True)
 def gbm_variance(*, S: Number, mu: Number, sigma: Number, T: Number) -> Number:
     r"""Variance of $dS = \mu S\,dt + \sigma S\,dW$: $S^2 e^{2\mu T}(e^{\sigma^2 T} - 1)$.
 
@@ -29,6 +32,7 @@ def gbm_variance(*, S: Number, mu: Number, sigma: Number, T: Number) -> Number:
     return gbm_mean(S=S, mu=mu, T=T) ** 2 * expm1(sigma**2 * T)
 
 
+@closed_form(smooth=True)
 def ou_mean(*, X: Number, theta: Number, mu: Number, T: Number) -> Number:
     r"""Mean of $dX = \theta(\mu - X)\,dt + \sigma\,dW$: $\mu + (X - \mu) e^{-\theta T}$.
 
@@ -39,6 +43,7 @@ def ou_mean(*, X: Number, theta: Number, mu: Number, T: Number) -> Number:
     return X + (X - mu) * expm1(-theta * T)
 
 
+@closed_form(smooth=True)
 def ou_variance(*, theta: Number, sigma: Number, T: Number) -> Number:
     r"""Variance of $dX = \theta(\mu - X)\,dt + \sigma\,dW$: $\sigma^2(1 - e^{-2\theta T})/2\theta$.
 
@@ -48,6 +53,7 @@ def ou_variance(*, theta: Number, sigma: Number, T: Number) -> Number:
     return sigma**2 * decayed_span(2 * theta, T)
 
 
+@closed_form(smooth=True)
 def cir_mean(*, r: Number, kappa: Number, theta: Number, T: Number) -> Number:
     r"""Mean of $dr = \kappa(\theta - r)\,dt + \sigma\sqrt r\,dW$: $\theta + (r - \theta) e^{-\kappa T}$.
 
@@ -57,6 +63,7 @@ def cir_mean(*, r: Number, kappa: Number, theta: Number, T: Number) -> Number:
     return r + (r - theta) * expm1(-kappa * T)
 
 
+@closed_form(smooth=True)
 def cir_variance(*, r: Number, kappa: Number, theta: Number, sigma: Number, T: Number) -> Number:
     r"""Variance of $dr = \kappa(\theta - r)\,dt + \sigma\sqrt r\,dW$.
 

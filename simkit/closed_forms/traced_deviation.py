@@ -4,24 +4,24 @@ import jax
 import jax.numpy as jnp
 
 from simkit.closed_forms.black_scholes import scores
-from simkit.closed_forms.implied_volatility import MOST_STEPS, Search, begun, improved, normalised
+from simkit.closed_forms.deviation_search import MOST_STEPS, Search, improved, initial, normalised
 from simkit.closed_forms.numbers import normal_cdf, normal_pdf
 
 
 @jax.custom_jvp
 def _deviation(price: jax.Array, asset: jax.Array, strike: jax.Array) -> jax.Array:
-    share, x = normalised(price, asset, strike)
-    sound = (share > 0) & (share < 1)
-    beyond = jnp.where(share == 0, 0.0, jnp.nan)
-    share = jnp.where(sound, share, 0.5)
-    start = begun(share, x)
-    carried = jnp.int32(0), Search(*(jnp.asarray(each, share.dtype) for each in start[:3]), start.done)
-    _, found = jax.lax.while_loop(
-        lambda turn: (turn[0] < MOST_STEPS) & ~turn[1].done,
-        lambda turn: (turn[0] + 1, improved(turn[1], share, x)),
+    fraction, x = normalised(price, asset, strike)
+    sound = (fraction > 0) & (fraction < 1)
+    beyond = jnp.where(fraction == 0, 0.0, jnp.nan)
+    fraction = jnp.where(sound, fraction, 0.5)
+    start = initial(fraction, x)
+    carried = jnp.int32(0), Search(*(jnp.asarray(each, fraction.dtype) for each in start[:3]), start.done)
+    _, search = jax.lax.while_loop(
+        lambda carry: (carry[0] < MOST_STEPS) & ~carry[1].done,
+        lambda carry: (carry[0] + 1, improved(carry[1], fraction, x)),
         carried,
     )
-    return jnp.where(sound, found.s, beyond)
+    return jnp.where(sound, search.s, beyond)
 
 
 @_deviation.defjvp

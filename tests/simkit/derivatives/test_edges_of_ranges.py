@@ -12,7 +12,7 @@ from scipy.stats import norm
 
 import simkit
 from simkit import InputError, sensitivity, uncertainty
-from simkit.closed_forms import merton_call
+from simkit.closed_forms.jump_diffusions import merton_call
 
 LIMIT = 4.0
 OU = {

@@ -5,7 +5,7 @@ import pytest
 from test_estimator_pilot import BARRIER, NETWORK, WILD, master_equation, of, watched_barrier
 
 import simkit
-from simkit.closed_forms import black_scholes_call
+from simkit.closed_forms.black_scholes import black_scholes_call
 
 SEEDS = 20
 

@@ -6,7 +6,8 @@ from scipy.linalg import expm
 from scipy.stats import norm
 
 import simkit
-from simkit.closed_forms import heston_call, up_and_out_call
+from simkit.closed_forms.barrier import up_and_out_call
+from simkit.closed_forms.heston import heston_call
 from simkit.derivatives.estimators import ESTIMATORS, Score
 
 # Feller's condition fails: 2 kappa theta is a third of xi².

@@ -407,6 +407,25 @@ def test_a_condition_that_is_there_twice_is_one(text):
     assert abs(found - norm.pdf(d) / 20) < LIMIT * error
 
 
+def test_functionals_of_different_conditions_are_each_smoothed():
+    """Both arguments have one condition, in the same variable and the same place, at different values."""
+    times = np.array([0.25, 0.5, 0.75, 1.0])
+    section = {
+        "model": {"type": "GBM", "mu": 0.05, "sigma": 0.2},
+        "initial": {"S": 100.0},
+        "time": {"t1": 1.0, "steps": 4},
+        "solver": "ExactSampling",
+        "ensemble": {"paths": 20000, "devices": 1},
+        "observe": {"q": {"value": "mean(S > 100) + mean(S > 120)"}},
+    }
+    found, stderr, estimator, _ = derivative(section, "initial.S", "q")
+    deviations = 0.2 * np.sqrt(times)
+    scores = [(np.log(100 / strike) + 0.03 * times) / deviations for strike in (100, 120)]
+    exact = sum((norm.pdf(score) / (100 * deviations)).mean() for score in scores)
+    assert estimator == "smoothing"
+    assert abs(found - exact) < 5 * stderr
+
+
 def test_a_state_variable_is_not_smoothed():
     with pytest.raises(InputError, match="a state variable does not jump where its equation does not"):
         derivative({**BENT, "observe": {}}, "b", "X", method="smoothing")

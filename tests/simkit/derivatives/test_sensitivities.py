@@ -19,7 +19,8 @@ from typer.testing import CliRunner
 import simkit
 from simkit import InputError, NumericalError, load
 from simkit.cli import app
-from simkit.closed_forms import black_scholes_gamma, black_scholes_vanna, merton_call
+from simkit.closed_forms.black_scholes import black_scholes_gamma, black_scholes_vanna
+from simkit.closed_forms.jump_diffusions import merton_call
 from simkit.derivatives.derivative_program import _centred
 from simkit.derivatives.differences import COUPLED, step_of
 from simkit.derivatives.facts import Facts

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import simkit
 from simkit.cli.app import app
-from simkit.closed_forms import black_scholes_gamma
+from simkit.closed_forms.black_scholes import black_scholes_gamma
 from simkit.derivatives import part, study
 from simkit.derivatives.derivative_program import DerivativeProgram
 from simkit.derivatives.plot import relative

@@ -63,7 +63,7 @@ def test_errors_are_honest_over_seeds():
 
 def test_the_error_is_that_of_the_delta_method():
     result = simkit.run(MARKET)
-    vega = simkit.closed_forms.black_scholes_vega(S=100, K=105, r=0.05, sigma=float(result.vol_value), T=1)
+    vega = simkit.CLOSED_FORMS["black_scholes_vega"](S=100, K=105, r=0.05, sigma=float(result.vol_value), T=1)
     assert float(result.vol_stderr) == pytest.approx(float(result.call_stderr) / vega, rel=1e-3)
     both = result.covariance.sel(quantity=["call", "stock"], quantity_2=["call", "stock"]).values
     weights = np.array([1, -0.5])

@@ -1,0 +1,34 @@
+"""The closed forms by name, entered by `@closed_form`, and what is special about them."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+Form = TypeVar("Form", bound=Callable[..., object])
+
+CLOSED_FORMS: dict[str, Callable[..., float]] = {}
+OF_NUMBERS: set[str] = set()
+KINKED_AT_EXPIRY: set[str] = set()
+SMOOTH: set[str] = set()
+
+
+def closed_form(
+    *, of_numbers: bool = False, kinked_at_expiry: bool = False, smooth: bool = False
+) -> Callable[[Form], Form]:
+    """Enter a function of keyword arguments under its name.
+
+    One `of_numbers` takes plain numbers alone: its work depends on them, so no program can contain it. At
+    T = 0, where a price is what is paid, it may jump in its arguments, unless only its slope does
+    (`kinked_at_expiry`), or it is `smooth`.
+    """
+
+    def enter(form: Form) -> Form:
+        name = form.__name__
+        CLOSED_FORMS[name] = form  # pyright: ignore[reportArgumentType]
+        facts = ((OF_NUMBERS, of_numbers), (KINKED_AT_EXPIRY, kinked_at_expiry), (SMOOTH, smooth))
+        for names, holds in facts:
+            names.discard(name)
+            if holds:
+                names.add(name)
+        return form
+
+    return enter
