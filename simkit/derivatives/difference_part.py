@@ -9,12 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from simkit.derivatives.differences import (
+    LONG_STEP,
     ROUGH,
     ROUNDINGS,
     SECOND,
     SHORTER,
     SMOOTH,
-    WIDE,
     Stencil,
     Weighted,
     first_difference,
@@ -25,7 +25,7 @@ from simkit.derivatives.differences import (
     step_of,
 )
 from simkit.derivatives.error_controlled import is_ordinary_and_adaptive, with_tighter_tolerances
-from simkit.derivatives.estimator import Choice
+from simkit.derivatives.estimator import Selection
 from simkit.derivatives.facts import Facts
 from simkit.derivatives.leaps import leaps_at
 from simkit.derivatives.moments import Found, shapes_of
@@ -67,14 +67,14 @@ class DifferencePart(Part):
         return dataclasses.replace(with_levels(self.facts, too_long, build), replicates=replicates)
 
 
-def difference_part(facts: Facts, group: list[Choice], share: float | None = None) -> DifferencePart:
+def difference_part(facts: Facts, group: list[Selection], share: float | None = None) -> DifferencePart:
     """The same paths at other values of one target, or two; `share` is the longest step to take."""
     targets = [facts.targets[i] for i in dict.fromkeys(group[0].targets)]
     second = len(group[0].targets) == 2
     if share is None:
         rough = any(facts.is_rough(choice.quantity, choice.targets[0]) for choice in group)
         share = SECOND if second else ROUGH if rough else SMOOTH
-        share = WIDE if group[0].wide else share
+        share = LONG_STEP if group[0].long_steps else share
     names = [choice.quantity for choice in group]
     rows = rows_of(facts, names)
     stencil, share = _stencil(facts, second, targets, share)

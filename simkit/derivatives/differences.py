@@ -21,7 +21,7 @@ from simkit.derivatives.targets import Target
 
 # Steps, of the target's scale, which is its value, or 1 for 0.
 SMOOTH, ROUGH, SECOND, COUPLED = 1e-3, 0.02, 0.02, 0.01
-WIDE = 0.2  # where noise has roots, and the variance is one over the step
+LONG_STEP = 0.2  # where noise has roots, and the variance is one over the step
 SHORTER = 8.0  # by what a step that is too long is divided
 SIGNIFICANT = 4.0  # standard errors
 NEGLIGIBLE = 1e-3  # of a derivative

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import jax
 import numpy as np
 
-from simkit.derivatives.estimator import Choice
+from simkit.derivatives.estimator import Selection
 from simkit.derivatives.facts import Facts
 from simkit.derivatives.leaps import Leaps
 from simkit.derivatives.moments import SAMPLE, Found, MomentsReduction
@@ -19,7 +19,7 @@ from simkit.ensemble.step_bias.coupled_steps import BIAS_PATHS, PART_OF_WORK, ap
 from simkit.ensemble.work import workers_of, workers_on
 from simkit.machine.on_each_device import Devices, local_devices
 
-Errors = dict[Choice, np.ndarray]
+Errors = dict[Selection, np.ndarray]
 # Paths of a chunk on a processor: what their loops carry is read by many kernels.
 IN_CACHE = 32 * LEAF
 # Of a level, up to which its code had better be made quickly: half a second of compiling against 0.2 s.
@@ -39,7 +39,7 @@ class Part:
     requests: tuple[Request, ...]
     simulate: Callable
     counts: tuple[int, ...]
-    found: tuple[tuple[Choice, int], ...]
+    found: tuple[tuple[Selection, int], ...]
     values: tuple[tuple[str, int], ...]
     cost: float
     finer: "Part | None" = None
@@ -82,7 +82,9 @@ def on_half_steps(finer: Part, facts: Facts) -> Part:
     return dataclasses.replace(finer, found=told)
 
 
-def with_levels(facts: Facts, group: list[Choice], build: Callable[[Facts, list[Choice]], Part]) -> Part:
+def with_levels(
+    facts: Facts, group: list[Selection], build: Callable[[Facts, list[Selection]], Part]
+) -> Part:
     """The part of a group, with those that give the same on the levels of a stochastic run."""
     measured = {choice.quantity for choice in group} & {*approximate_means(facts.simulation)}
     own = build(facts, group)

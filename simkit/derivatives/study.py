@@ -10,7 +10,7 @@ from simkit_solvers.problems.problem import AbstractSDE
 
 from simkit.config.settings import Sensitivity
 from simkit.derivatives.differences import SMOOTH, step_of
-from simkit.derivatives.estimator import Choice
+from simkit.derivatives.estimator import Selection
 from simkit.derivatives.estimators import DIFFERENCES
 from simkit.derivatives.facts import Facts
 from simkit.derivatives.moments import Found, MomentsReduction, average, pooled
@@ -46,7 +46,7 @@ FEWEST = 64  # paths of one policy, for its mean to say something
 
 
 @dataclasses.dataclass(frozen=True)
-class Derivative:
+class EstimatedDerivative:
     """A derivative of a mean: its estimate, standard error and standard deviation per path, by row.
 
     `step_error` is, of ordinary equations, how much a run to a tenth of the tolerances or with twice as many
@@ -56,12 +56,12 @@ class Derivative:
     `check` is the same by finite differences, where that was asked for and is something else.
     """
 
-    choice: Choice
+    choice: Selection
     mean: np.ndarray
     stderr: np.ndarray
     sd: np.ndarray
     step_error: np.ndarray | None = None
-    check: "Derivative | None" = None
+    check: "EstimatedDerivative | None" = None
     steps: StepError | None = None
     tail: Tail | None = None
 
@@ -72,14 +72,14 @@ class Derivative:
 
 
 @dataclasses.dataclass(frozen=True)
-class Study:
+class Sensitivities:
     """The sensitivities of an experiment.
 
     `values` are means and standard errors of the quantities, `bias` what steps leave in those at the end.
     """
 
     targets: tuple[Target, ...]
-    derivatives: tuple[Derivative, ...]
+    derivatives: tuple[EstimatedDerivative, ...]
     values: dict[str, tuple[np.ndarray, np.ndarray]]
     paths: int
     failed: int
@@ -91,7 +91,7 @@ class Study:
 @seldom_collected()
 def find_sensitivities(
     simulation: Simulation, section: Sensitivity, progress: Progress | None = None
-) -> Study:
+) -> Sensitivities:
     """Estimate all derivatives that the section asks for.
 
     Raises `InputError` where the method asked for would be wrong, with the reason, and `NumericalError`
@@ -101,7 +101,7 @@ def find_sensitivities(
         return _find(simulation, section, progress)
 
 
-def _find(simulation: Simulation, section: Sensitivity, progress: Progress | None) -> Study:
+def _find(simulation: Simulation, section: Sensitivity, progress: Progress | None) -> Sensitivities:
     simulation, others, compile_s = _with_policies(simulation)
     targets = tuple(find_target(simulation, label) for label in section.wrt)
     labels = [target.label for target in targets]
@@ -116,7 +116,7 @@ def _find(simulation: Simulation, section: Sensitivity, progress: Progress | Non
     offers += [second_offer(facts, q, pair) for q in quantities for pair in pairs]
     bias = bias_run(simulation)
 
-    def planned(choices: list[Choice]) -> tuple[list[Part], list[Request]]:
+    def planned(choices: list[Selection]) -> tuple[list[Part], list[Request]]:
         checks = [_check_of(choice) for choice in choices if section.check and not _differs(choice)]
         parts = parts_of(facts, [*choices, *checks], quantities, beside)
         requests = [request for part in parts for request in requests_of(simulation, part)]
@@ -134,13 +134,13 @@ def _find(simulation: Simulation, section: Sensitivity, progress: Progress | Non
     compile_s += compiled(*requests)[1]
     total = sum(part.cost for part in parts)
     done = 0.0
-    derivatives: dict[Choice, Derivative] = {}
+    derivatives: dict[Selection, EstimatedDerivative] = {}
     means: dict[str, tuple[Found, int]] = {}
     elsewhere: dict[str, tuple[Found, int]] = {}  # those of them without a step bias so far
     biases = unknown_errors(simulation).errors
-    coupled: dict[Choice, Coupled] = {}
+    coupled: dict[Selection, Coupled] = {}
     lost: set[int] = set()
-    instead: dict[Choice, Choice] = {}
+    instead: dict[Selection, Selection] = {}
     for part in parts:
         weight = part.cost / total
         progressed = _share(progress, simulation.paths, done, weight)
@@ -171,7 +171,7 @@ def _find(simulation: Simulation, section: Sensitivity, progress: Progress | Non
         elsewhere |= new
         for choice, place in part.found:
             figures = found.mean[place], found.stderr[place], found.sd[place]
-            derivatives[choice] = Derivative(choice, *figures, errors.get(choice))
+            derivatives[choice] = EstimatedDerivative(choice, *figures, errors.get(choice))
         shorter = part.again(found, errors)
         if shorter is not None:
             total += shorter.cost
@@ -188,29 +188,31 @@ def _find(simulation: Simulation, section: Sensitivity, progress: Progress | Non
         check = None if _differs(found.choice) else derivatives.get(_check_of(choice))
         found = _unsettled(facts, _unmeasured(facts, _explained(facts, found)))
         ordered.append(dataclasses.replace(found, check=check))
-    # As in the file, not as they were found.
+    # In the order of the file.
     values = {name: (found.mean[i], found.stderr[i]) for name in quantities for found, i in [means[name]]}
-    return Study(targets, tuple(ordered), values, simulation.paths, len(lost), elapsed, compile_s, biases)
+    return Sensitivities(
+        targets, tuple(ordered), values, simulation.paths, len(lost), elapsed, compile_s, biases
+    )
 
 
-def _without_weight(simulation: Simulation, choice: Choice) -> Choice:
+def _without_weight(simulation: Simulation, choice: Selection) -> Selection:
     """The same derivative where a weight would not be finite."""
     reason = "the noise vanishes on some paths, where the weight is infinite"
     if simulation.grid.has_events:
         reason = "some paths are impossible at other values, so there is no score"
-    return Choice(choice.quantity, choice.targets, DIFFERENCES, reason)
+    return Selection(choice.quantity, choice.targets, DIFFERENCES, reason)
 
 
-def _check_of(choice: Choice) -> Choice:
+def _check_of(choice: Selection) -> Selection:
     """The same derivative by finite differences."""
-    return Choice(choice.quantity, choice.targets, DIFFERENCES, "checks another")
+    return Selection(choice.quantity, choice.targets, DIFFERENCES, "checks another")
 
 
-def _differs(choice: Choice) -> bool:
+def _differs(choice: Selection) -> bool:
     return choice.estimator is DIFFERENCES
 
 
-def _explained(facts: Facts, found: Derivative) -> Derivative:
+def _explained(facts: Facts, found: EstimatedDerivative) -> EstimatedDerivative:
     """A derivative that is 0 on every path says so."""
     if np.any(found.mean) or np.any(np.nan_to_num(found.sd)):
         return found
@@ -225,7 +227,7 @@ def _explained(facts: Facts, found: Derivative) -> Derivative:
     return dataclasses.replace(found, choice=dataclasses.replace(choice, reason=reason))
 
 
-def _unmeasured(facts: Facts, found: Derivative) -> Derivative:
+def _unmeasured(facts: Facts, found: EstimatedDerivative) -> EstimatedDerivative:
     """A derivative whose steps leave an error that is not measured says so."""
     simulation, choice = facts.simulation, found.choice
     exact = choice.quantity not in approximate_means(simulation)
@@ -236,7 +238,7 @@ def _unmeasured(facts: Facts, found: Derivative) -> Derivative:
     return dataclasses.replace(found, choice=dataclasses.replace(choice, reason=reason))
 
 
-def _unsettled(facts: Facts, found: Derivative) -> Derivative:
+def _unsettled(facts: Facts, found: EstimatedDerivative) -> EstimatedDerivative:
     """A derivative without a variance says so, and what to do."""
     if found.verdict != "grows":
         return found
@@ -257,7 +259,7 @@ def _is_idle(facts: Facts, number: int) -> bool:
 
 def _run(
     simulation: Simulation, part: Part, progress: Callable[[int], None] | None
-) -> tuple[Found, Errors, dict[Choice, Coupled], Sequence[Callable], float]:
+) -> tuple[Found, Errors, dict[Selection, Coupled], Sequence[Callable], float]:
     """What a part gives, the programs of its levels, and the seconds to compile."""
     plan, workers = chunks_of(simulation), workers_of(simulation)
     programs, seconds = compiled(*requests_of(simulation, part))

@@ -169,8 +169,8 @@ def whole_numbers(row: Counts) -> np.ndarray | None:
     fine = seen[np.abs(seen) < WIDTH_ONE]
     if row.low % 1 or row.high % 1 or len(seen) <= 2:  # float32 may make 1 of what is nearly 1
         return None
-    told = len(fine) == len(seen) or (len(fine) >= ENOUGH and np.abs(seen).max() < 2 * WIDTH_ONE)
-    return values if told and np.all(fine == np.rint(fine)) else None
+    whole = len(fine) == len(seen) or (len(fine) >= ENOUGH and np.abs(seen).max() < 2 * WIDTH_ONE)
+    return values if whole and np.all(fine == np.rint(fine)) else None
 
 
 def coarsened(row: Counts) -> tuple[np.ndarray, np.ndarray]:

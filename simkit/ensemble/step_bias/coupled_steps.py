@@ -242,8 +242,8 @@ def step_error_of_paths(
     if event and discrete and not np.ptp(values, 1).any():
         rounding = max(rounding, event / len(values))
     error = step_error(values, lengths[1:][good[1:]].tolist(), order, rounding, unsure)
-    told = error is not None and math.isfinite(error.bias)
-    return (error if told else None), int(lost.max())
+    estimated = error is not None and math.isfinite(error.bias)
+    return (error if estimated else None), int(lost.max())
 
 
 def _event(name: str, last: "_Last", simulation: Simulation) -> float:
