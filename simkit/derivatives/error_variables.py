@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from simkit.derivatives.study import EstimatedDerivative, Sensitivities
+from simkit.derivatives.estimates import EstimatedDerivative, Sensitivities
 from simkit.derivatives.tails import FLAGS
 from simkit.ensemble.chunks import planned_steps
 from simkit.ensemble.simulation import Simulation

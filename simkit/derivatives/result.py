@@ -9,7 +9,7 @@ import xarray as xr
 from simkit_solvers.problems.schedule import model_of
 
 from simkit.derivatives.error_variables import error_variables, resolutions
-from simkit.derivatives.study import EstimatedDerivative, Sensitivities
+from simkit.derivatives.estimates import EstimatedDerivative, Sensitivities
 from simkit.ensemble.simulation import Simulation
 from simkit.results.dataset import FORMAT, kind_of
 from simkit.results.dataset_errors import bias_variables
