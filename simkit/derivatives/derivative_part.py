@@ -30,7 +30,7 @@ from simkit.derivatives.part import Errors, Part, devices_of, of_paths, on_half_
 from simkit.derivatives.targets import admitted, changes
 from simkit.ensemble.programs import Request
 
-FARTHER = 4.0  # copies that tell the error of others, times as far apart
+FARTHER = 4.0  # copies that show the error of others: times the difference
 WHOLE = 1.0  # of a target's value: the size in which its equations are solved
 
 
@@ -38,7 +38,7 @@ WHOLE = 1.0  # of a target's value: the size in which its equations are solved
 class CoupledPart(Part):
     """Differences of coupled copies that are `share` away to either side.
 
-    `farther` simulates copies that are `FARTHER` times as far apart, whose error is that squared.
+    `farther` simulates copies that differ `FARTHER` times as much, whose error is that squared.
     """
 
     facts: Facts

@@ -55,9 +55,9 @@ class DifferencePart(Part):
         too_long, count = [], len(self.found)
         rounding = ROUNDINGS * float(np.finfo(precision).eps)
         for choice, i in self.found:
-            apart, size = found.mean[i + count], found.mean[i + 2 * count]
-            allowed = found.stderr[i] if self.finer is None else errors[choice] - np.abs(apart)
-            if is_too_long(found.mean[i], allowed, apart, found.stderr[i + count], rounding * size):
+            difference, size = found.mean[i + count], found.mean[i + 2 * count]
+            allowed = found.stderr[i] if self.finer is None else errors[choice] - np.abs(difference)
+            if is_too_long(found.mean[i], allowed, difference, found.stderr[i + count], rounding * size):
                 too_long.append(choice)
         if not too_long:
             return None
@@ -112,7 +112,7 @@ def _stencil(facts: Facts, second: bool, targets: list[Target], share: float) ->
     """Where to run, all within the ranges of parameters and initial values, and the step as a share."""
     ways: list[tuple[int, ...]] = [(0,) * len(targets), *itertools.product((1, -1), repeat=len(targets))]
     if facts.simulation.grid.has_events and any(target.value == 0 for target in targets):
-        ways = ways[1:]  # a rate of 0 has nothing below, which ranges do not tell of a network in the file
+        ways = ways[1:]  # a rate of 0 has nothing below, which ranges do not say of a network in the file
     for size in (share, share / 10, share / 100):
         steps = [step_of(target, size) for target in targets]
         for sides in ways:

@@ -30,9 +30,9 @@ FEW_PATH_STEPS = 2**20
 class Part:
     """Derivatives that one program gives: (choice, position among its arrays), and values by position.
 
-    `finer` gives the same by other steps, or part of it, to tell what those of this one leave, and `levels`
-    that of the first paths on steps `factor` times as long, the nearest first; `shorter_levels` makes those
-    on shorter steps, and `leaps` is the same of leaps.
+    `finer` gives the same by other steps, or part of it, which shows what those of this one leave, and
+    `levels` that of the first paths on steps `factor` times as long, the nearest first; `shorter_levels`
+    makes those on shorter steps, and `leaps` is the same of leaps.
     `replicates` are the same with other policies of early exercise, by the same programs.
     """
 
@@ -76,7 +76,7 @@ class Part:
 def on_half_steps(finer: Part, facts: Facts) -> Part:
     """The finer part of one on steps of fixed length, without extremes.
 
-    The largest of twice as many steps is often the same one, and tells nothing of the time between.
+    The largest of twice as many steps is often the same one, and says nothing of the time between.
     """
     told = tuple((choice, i) for choice, i in finer.found if not facts.has_extremes_of_steps(choice.quantity))
     return dataclasses.replace(finer, found=told)
@@ -155,7 +155,7 @@ def ids_of_level(simulation: Simulation, first: int = 0) -> np.ndarray:
 
 
 def chunks_of(simulation: Simulation) -> Chunks:
-    """The chunks in which derivatives are taken."""
+    """The chunks in which derivatives are estimated."""
     workers = workers_of(simulation)
     values = 4 * sum(quantity_rows(simulation).values())
     steps = 4 * planned_steps(simulation.grid)

@@ -39,7 +39,7 @@ from simkit.ensemble.programs import Request, compiled
 from simkit.ensemble.work import in_order, workers_of
 
 PILOT = 4096  # paths, or as many as the run has
-FEWEST = 256  # paths that tell a variance
+FEWEST = 256  # paths, for a variance
 BETTER = 1.5  # times the product of the best is as good
 
 Plan = Callable[[list[Selection]], tuple[list[Part], list[Request]]]
@@ -124,7 +124,7 @@ def _best(offers: Sequence[Offer], measured: dict[Selection, PilotResult]) -> li
 
 
 def _good(candidates: list[Selection], measured: dict[Selection, PilotResult]) -> list[Selection]:
-    """Those that are as good as the best, for all that the pilot can tell; the usual one first.
+    """Those that are as good as the best, as far as the pilot shows; the usual one first.
 
     One that is 0 on all paths where others vary does so on paths that are too rare for the pilot.
     """
@@ -140,7 +140,7 @@ def _reason(
     candidates: list[Selection],
     measured: dict[Selection, PilotResult],
 ) -> str:
-    """Why this one: the pilot tells how it compares with the best of the others, or why not the usual one."""
+    """Why this one: how it compares with the best of the others, or why not the usual one."""
     if not candidates:
         return best.reason
     usual = candidates[0]

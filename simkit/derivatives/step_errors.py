@@ -3,8 +3,8 @@
 The first paths run again by the same program on steps of another length, and as many more as it takes for
 the error to be known as well as the derivative, within a tenth of the work. What follows from the values is
 what follows for a mean (`step_error`). Three lengths of step it has to be: where the mean has an order, its
-derivative may have none. Where longer steps say little, shorter ones are taken. Leaps are compared on coupled
-paths of their own (`leaps`).
+derivative may have none. Where longer steps say little, shorter ones are compared. Leaps are compared on
+coupled paths of their own (`leaps`).
 """
 
 import dataclasses

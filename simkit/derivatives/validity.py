@@ -192,7 +192,7 @@ def _held_at_start(facts: Facts, observable: Observable | None, kind: str) -> st
 
 
 def no_copies(facts: Facts, quantity: str, target: int, method: str) -> str | None:
-    """Why two copies of a network cannot tell the derivative in a target, apart by it or by one event."""
+    """Why two copies of a network cannot give the derivative in a target, differing by it or by one event."""
     simulation, label = facts.simulation, facts.targets[target].label
     if not simulation.grid.has_events:
         coupled = method == "coupled differences"

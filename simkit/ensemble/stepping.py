@@ -44,7 +44,7 @@ class AbstractStepping(abc.ABC):
 
     `group` paths go on under one `vmap` and wait for the slowest of them, None where all end together: fewer
     wait less, and take longer a step. There are two groups or more in the fewest lanes, since the compiler
-    takes a loop of one apart, and bits may differ.
+    unrolls a loop of one, and bits may differ.
     """
 
     grid: Any
@@ -63,7 +63,7 @@ class AbstractStepping(abc.ABC):
 
     @abc.abstractmethod
     def attributes(self, solver, steps) -> dict[str, int | float]:
-        """What a dataset says of the steps that were taken."""
+        """The attributes of a dataset about its steps."""
 
     def why_ended(self, counts: Mapping[str, Any]) -> str:
         """Why a path ended early, by its counts."""

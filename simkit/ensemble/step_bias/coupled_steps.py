@@ -3,7 +3,7 @@
 `step_levels` says which grids these are, `step_error` what follows from the values. The first 4096 paths run
 again, of adaptive steps no more than a tenth of the work of the run, and then as many more as it takes for
 the bias to be known as well as the mean, within that tenth. Where longer steps have no claim to an estimate,
-or no finite values, shorter ones are taken: they cost more, and say more of the run's own.
+or no finite values, shorter ones are compared: they cost more, and say more of the run's own.
 """
 
 import dataclasses
