@@ -22,7 +22,7 @@ from simkit.derivatives.derivative_program import (
 )
 from simkit.derivatives.differences import COUPLED, shortest, step_of
 from simkit.derivatives.error_controlled import is_ordinary_and_adaptive, with_tighter_tolerances
-from simkit.derivatives.estimator import Choice
+from simkit.derivatives.estimator import Selection
 from simkit.derivatives.facts import Facts
 from simkit.derivatives.leaps import leaps_along
 from simkit.derivatives.moments import Found
@@ -30,7 +30,7 @@ from simkit.derivatives.part import Errors, Part, devices_of, of_paths, on_half_
 from simkit.derivatives.targets import admitted, changes
 from simkit.ensemble.programs import Request
 
-FARTHER = 4.0  # copies that tell the error of others, times as far apart
+FARTHER = 4.0  # copies that show the error of others: times the difference
 WHOLE = 1.0  # of a target's value: the size in which its equations are solved
 
 
@@ -38,7 +38,7 @@ WHOLE = 1.0  # of a target's value: the size in which its equations are solved
 class CoupledPart(Part):
     """Differences of coupled copies that are `share` away to either side.
 
-    `farther` simulates copies that are `FARTHER` times as far apart, whose error is that squared.
+    `farther` simulates copies that differ `FARTHER` times as much, whose error is that squared.
     """
 
     facts: Facts
@@ -62,7 +62,7 @@ class CoupledPart(Part):
         return coupled_part(self.facts, too_long, share)
 
 
-def first_part(facts: Facts, group: list[Choice]) -> Part:
+def first_part(facts: Facts, group: list[Selection]) -> Part:
     """First derivatives along the paths of the run."""
     numbers, rows = _targets_and_rows(facts, group)
     estimator: Any = group[0].estimator
@@ -74,7 +74,7 @@ def first_part(facts: Facts, group: list[Choice]) -> Part:
     return dataclasses.replace(part, finer=on_half_steps(first_part(facts.finer, group), facts))
 
 
-def coupled_part(facts: Facts, group: list[Choice], share: float = COUPLED) -> CoupledPart:
+def coupled_part(facts: Facts, group: list[Selection], share: float = COUPLED) -> CoupledPart:
     """First derivatives by copies to either side, which are beside the run: their mean is not its own."""
     numbers, rows = _targets_and_rows(facts, group)
     part, moves = _of_first(facts, group, DerivativeProgram(facts.program, rows, coupled), share)
@@ -87,14 +87,14 @@ def coupled_part(facts: Facts, group: list[Choice], share: float = COUPLED) -> C
     return CoupledPart(*same, leaps=part.leaps, facts=facts, share=share, farther=farther)
 
 
-def _targets_and_rows(facts: Facts, group: list[Choice]) -> tuple[list[int], Rows]:
+def _targets_and_rows(facts: Facts, group: list[Selection]) -> tuple[list[int], Rows]:
     """The targets of a group, and how many rows its quantities have."""
     names = list(dict.fromkeys(choice.quantity for choice in group))
     return list(dict.fromkeys(choice.targets[0] for choice in group)), rows_of(facts, names)
 
 
 def _of_first(
-    facts: Facts, group: list[Choice], program: DerivativeProgram, share: float
+    facts: Facts, group: list[Selection], program: DerivativeProgram, share: float
 ) -> tuple[Part, Moves]:
     """The part of a program of first derivatives, and what it is given; `share` is the size of a step."""
     numbers, rows = _targets_and_rows(facts, group)
@@ -110,9 +110,9 @@ def _of_first(
     return dataclasses.replace(part, leaps=leaps_along(facts, program.estimate, moves, numbers, group)), moves
 
 
-def second_part(facts: Facts, group: list[Choice]) -> Part:
+def second_part(facts: Facts, group: list[Selection]) -> Part:
     """Second derivatives along the paths of the run."""
-    look = min(choice.look for choice in group)
+    every = min(choice.every for choice in group)
     names = list(dict.fromkeys(choice.quantity for choice in group))
     pairs = list(dict.fromkeys(choice.targets for choice in group))
     used = sorted({i for pair in pairs for i in pair})
@@ -120,7 +120,7 @@ def second_part(facts: Facts, group: list[Choice]) -> Part:
     rows = rows_of(facts, names)
     estimate = along if facts.simulation.grid.steps is not None else forward
     first, both = changes(facts.simulation, [facts.targets[i] for i in used], at)
-    program: Any = SecondProgram(facts.program, rows, tuple(at), estimate, Release(look) if look else None)
+    program: Any = SecondProgram(facts.program, rows, tuple(at), estimate, Release(every) if every else None)
     if group[0].smoothings:
         once, again = group[0].smoothings
         program = SmoothedSecondProgram(facts.program, rows, tuple(at), (once, again))

@@ -283,16 +283,16 @@ TO_BE_JOINED = (smoothed, counts)  # whose weights multiply values less their me
 
 
 def _centred(found: tuple[jax.Array, ...], quantities: int, directions: int) -> tuple[jax.Array, ...]:
-    """Values, and their derivatives by the likelihood ratio, values taken less the mean of a leaf."""
+    """Values, and their derivatives by the likelihood ratio, with values less the mean of a leaf."""
     values: list[jax.Array] = []
     width = 1 + 2 * directions
     for q in range(quantities):
         value, *rest = found[q * width : (q + 1) * width]
         lanes = value.shape[-1]
         middle = jnp.nanmean(value, axis=-1, keepdims=True)
-        apart = (value - middle) * (lanes / (lanes - 1))
+        deviation = (value - middle) * (lanes / (lanes - 1))
         values.append(value)
-        values += [rest[i] + apart * rest[directions + i] for i in range(directions)]
+        values += [rest[i] + deviation * rest[directions + i] for i in range(directions)]
     return tuple(values)
 
 

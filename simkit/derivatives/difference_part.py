@@ -9,12 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from simkit.derivatives.differences import (
+    LONG_STEP,
     ROUGH,
     ROUNDINGS,
     SECOND,
     SHORTER,
     SMOOTH,
-    WIDE,
     Stencil,
     Weighted,
     first_difference,
@@ -25,7 +25,7 @@ from simkit.derivatives.differences import (
     step_of,
 )
 from simkit.derivatives.error_controlled import is_ordinary_and_adaptive, with_tighter_tolerances
-from simkit.derivatives.estimator import Choice
+from simkit.derivatives.estimator import Selection
 from simkit.derivatives.facts import Facts
 from simkit.derivatives.leaps import leaps_at
 from simkit.derivatives.moments import Found, shapes_of
@@ -55,9 +55,9 @@ class DifferencePart(Part):
         too_long, count = [], len(self.found)
         rounding = ROUNDINGS * float(np.finfo(precision).eps)
         for choice, i in self.found:
-            apart, size = found.mean[i + count], found.mean[i + 2 * count]
-            allowed = found.stderr[i] if self.finer is None else errors[choice] - np.abs(apart)
-            if is_too_long(found.mean[i], allowed, apart, found.stderr[i + count], rounding * size):
+            difference, size = found.mean[i + count], found.mean[i + 2 * count]
+            allowed = found.stderr[i] if self.finer is None else errors[choice] - np.abs(difference)
+            if is_too_long(found.mean[i], allowed, difference, found.stderr[i + count], rounding * size):
                 too_long.append(choice)
         if not too_long:
             return None
@@ -67,14 +67,14 @@ class DifferencePart(Part):
         return dataclasses.replace(with_levels(self.facts, too_long, build), replicates=replicates)
 
 
-def difference_part(facts: Facts, group: list[Choice], share: float | None = None) -> DifferencePart:
+def difference_part(facts: Facts, group: list[Selection], share: float | None = None) -> DifferencePart:
     """The same paths at other values of one target, or two; `share` is the longest step to take."""
     targets = [facts.targets[i] for i in dict.fromkeys(group[0].targets)]
     second = len(group[0].targets) == 2
     if share is None:
         rough = any(facts.is_rough(choice.quantity, choice.targets[0]) for choice in group)
         share = SECOND if second else ROUGH if rough else SMOOTH
-        share = WIDE if group[0].wide else share
+        share = LONG_STEP if group[0].long_steps else share
     names = [choice.quantity for choice in group]
     rows = rows_of(facts, names)
     stencil, share = _stencil(facts, second, targets, share)
@@ -112,7 +112,7 @@ def _stencil(facts: Facts, second: bool, targets: list[Target], share: float) ->
     """Where to run, all within the ranges of parameters and initial values, and the step as a share."""
     ways: list[tuple[int, ...]] = [(0,) * len(targets), *itertools.product((1, -1), repeat=len(targets))]
     if facts.simulation.grid.has_events and any(target.value == 0 for target in targets):
-        ways = ways[1:]  # a rate of 0 has nothing below, which ranges do not tell of a network in the file
+        ways = ways[1:]  # a rate of 0 has nothing below, which ranges do not say of a network in the file
     for size in (share, share / 10, share / 100):
         steps = [step_of(target, size) for target in targets]
         for sides in ways:

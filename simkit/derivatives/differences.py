@@ -3,9 +3,9 @@ r"""Finite differences with common random numbers: the same paths at other value
 Central differences with one Richardson step, $(4 D_h - D_{2h}) / 3$, whose error is of order $h^4$, by path;
 at the end of a parameter's range differences to one side, of order $h^3$ or, second ones, $h^2$. Of values
 that jump, or whose slope does, the variance grows as h falls, and the step is wider for them. It is widest
-where the noise has a root: two solutions of such an equation that begin h apart stay so in the mean, but in
-the mean square only as the root of h. How far the differences are from a formula of lower order at the same
-points says whether the step is too long.
+where the noise has a root: two solutions of such an equation that begin with a difference of h keep it in the
+mean, but in the mean square only as the root of h. How far the differences are from a formula of lower order
+at the same points says whether the step is too long.
 Reference: Glasserman (2003), Monte Carlo Methods in Financial Engineering,
 doi:10.1007/978-0-387-21617-1, section 7.1.
 """
@@ -21,7 +21,7 @@ from simkit.derivatives.targets import Target
 
 # Steps, of the target's scale, which is its value, or 1 for 0.
 SMOOTH, ROUGH, SECOND, COUPLED = 1e-3, 0.02, 0.02, 0.01
-WIDE = 0.2  # where noise has roots, and the variance is one over the step
+LONG_STEP = 0.2  # where noise has roots, and the variance is one over the step
 SHORTER = 8.0  # by what a step that is too long is divided
 SIGNIFICANT = 4.0  # standard errors
 NEGLIGIBLE = 1e-3  # of a derivative
@@ -46,17 +46,17 @@ def step_of(target: Target, share: float) -> float:
     return share * target.scale
 
 
-def is_too_long(mean, stderr, apart, apart_stderr, rounding) -> bool:
+def is_too_long(mean, stderr, difference, difference_stderr, rounding) -> bool:
     """Whether a step leaves an error that shows, anywhere among the rows.
 
-    `apart` is how far the lower order is away. Orders that fall off by one factor would leave the derivative
+    `difference` is that from the lower order. Orders that fall off by one factor would leave the derivative
     itself as much nearer, apart² / |mean|: too much where that is more than the derivative's standard error,
     and not rounding.
     """
-    apart, size = np.abs(apart), np.abs(mean)
-    seen = apart > np.maximum(SIGNIFICANT * np.nan_to_num(apart_stderr), rounding)
+    difference, size = np.abs(difference), np.abs(mean)
+    seen = difference > np.maximum(SIGNIFICANT * np.nan_to_num(difference_stderr), rounding)
     allowed = np.maximum(np.nan_to_num(stderr), NEGLIGIBLE * size)
-    return bool(np.any(seen & (apart**2 > allowed * size)))
+    return bool(np.any(seen & (difference**2 > allowed * size)))
 
 
 def shortest(precision: str) -> float:
@@ -119,11 +119,11 @@ class Weighted:
     def __call__(
         self, values: tuple[tuple[jax.Array, ...], ...], weights: jax.Array, rough: jax.Array
     ) -> tuple[jax.Array, ...]:
-        totals, apart, sizes = [], [], []
+        totals, difference, sizes = [], [], []
         for each in zip(*values, strict=True):
             rows = [x.astype(weights.dtype) for x in each]
             changes = [x - rows[0] for x in rows]
             totals.append(sum(weights[i] * changes[i] for i in range(1, self.runs)))
-            apart.append(sum((weights[i] - rough[i]) * changes[i] for i in range(1, self.runs)))
+            difference.append(sum((weights[i] - rough[i]) * changes[i] for i in range(1, self.runs)))
             sizes.append(sum(jnp.abs(weights[i] * rows[i]) for i in range(self.runs)))
-        return *totals, *apart, *sizes
+        return *totals, *difference, *sizes

@@ -14,7 +14,7 @@ from simkit.observe.observables import Observable
 
 
 @dataclasses.dataclass(frozen=True)
-class Look:
+class Monitored:
     """A difference that is looked at.
 
     With `extreme`, a largest or smallest value is compared with something fixed, or a barrier is not to be
@@ -31,16 +31,16 @@ class Look:
 class Edges:
     """The differences of an observable, for `simkit_solvers.derivatives.smoothing`."""
 
-    looks: tuple[Look, ...]
+    monitored: tuple[Monitored, ...]
 
     def __call__(self, observer, problem, acc, k, t, y) -> tuple:
         """Each difference after step `k`."""
         found = []
-        for look in self.looks:
-            values: dict[Any, Any] = observer.environment(problem, acc, t, y, look.monitors)
-            if look.extreme is not None:
-                values = {**values, look.extreme: look.extreme.argument(values)}
-            found.append(jnp.asarray(look.difference.difference(values), t.dtype))
+        for each in self.monitored:
+            values: dict[Any, Any] = observer.environment(problem, acc, t, y, each.monitors)
+            if each.extreme is not None:
+                values = {**values, each.extreme: each.extreme.argument(values)}
+            found.append(jnp.asarray(each.difference.difference(values), t.dtype))
         return tuple(found)
 
 
@@ -55,7 +55,7 @@ def smoothing_of(
         return "a closed form jumps at expiry"
     if kinks and known.roots & variables:
         return "a root may touch zero, or a closed form be at expiry"
-    looks: list[tuple[Look, int]] = []  # and at every how many steps
+    monitored: list[tuple[Monitored, int]] = []  # and at every how many steps
     for edge in known.differences:
         own = edge.names & variables
         if (edge.kink and not kinks) or not (own or edge.functionals):
@@ -66,13 +66,13 @@ def smoothing_of(
             return "what is compared is that of an earlier time"
         extremes = [f for f in edge.functionals if f.kink]
         if not extremes:
-            looks.append((Look(edge, monitors), every))
+            monitored.append((Monitored(edge, monitors), every))
         elif len(edge.functionals) > 1 or own or extremes[0].kink != "extreme":
             return "an extreme is compared with what is random too"
         elif "t" in edge.names or schedule_of(problem) is not None:
             return "an extreme is compared with what changes with time"
         else:
-            looks.append((Look(edge, monitors, extremes[0]), observable.every or 1))
+            monitored.append((Monitored(edge, monitors, extremes[0]), observable.every or 1))
     for monitor in monitors:
         functional = monitor.functional
         if monitor.date == 0:
@@ -83,15 +83,15 @@ def smoothing_of(
         if functional.kink == "barrier" and functional.names & variables:
             if "t" in functional.names or schedule_of(problem) is not None:
                 return "a barrier changes with time"
-            looks.append((Look(_touched(functional), monitors, functional), monitor.interval))
+            monitored.append((Monitored(_touched(functional), monitors, functional), monitor.interval))
         edges = [edge for each in functional.arguments for edge in each.discontinuities.differences]
         edges = [edge for edge in edges if edge.names & variables and (kinks or not edge.kink)]
         # Where what is compared changes at once, most see it before and after, and `near` sees it after.
         if functional.sees_both and any(_changes_at_once(problem, edge) for edge in edges):
             return f"the {functional.name} along the path sees it before an event and after it"
-        looks += [(Look(edge, monitors), monitor.interval) for edge in edges]
-    different = list(dict.fromkeys(looks))
-    return Smoothing(Edges(tuple(look for look, _ in different)), tuple(every for _, every in different))
+        monitored += [(Monitored(edge, monitors), monitor.interval) for edge in edges]
+    different = list(dict.fromkeys(monitored))
+    return Smoothing(Edges(tuple(each for each, _ in different)), tuple(every for _, every in different))
 
 
 def _touched(functional: AbstractFunctional) -> Difference:

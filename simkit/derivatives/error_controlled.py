@@ -25,7 +25,7 @@ from simkit.ensemble.paths import PathProgram
 from simkit.ensemble.simulation import Run, Simulation
 from simkit.observe.observables import Observer
 
-TIGHTER = 0.1  # tolerances, of the run that tells the error: its own is an order of magnitude less
+TIGHTER = 0.1  # tolerances, of the run that shows the error: its own is an order of magnitude less
 RESOLUTIONS = 8  # no tolerance is finer than so many units in the last place
 
 
@@ -123,7 +123,7 @@ def solved_beside(
 
 
 def with_tighter_tolerances(inputs: Run, precision: str) -> Run:
-    """The inputs of the same program for the run that tells the error."""
+    """The inputs of the same program for the run that shows the error."""
     tolerances: Any = inputs.grid
     finest = RESOLUTIONS * float(jnp.finfo(precision).eps)
     tighter = eqx.tree_at(

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from simkit.derivatives.study import Derivative, Study
+from simkit.derivatives.estimates import EstimatedDerivative, Sensitivities
 from simkit.derivatives.tails import FLAGS
 from simkit.ensemble.chunks import planned_steps
 from simkit.ensemble.simulation import Simulation
@@ -16,7 +16,7 @@ from simkit.results.variables import Variables, variable
 
 
 def error_variables(
-    name: str, kind: str, dims: tuple[str, ...], derivatives: Sequence[Derivative]
+    name: str, kind: str, dims: tuple[str, ...], derivatives: Sequence[EstimatedDerivative]
 ) -> Variables:
     """The step errors of the derivatives of a quantity, and what their tails say of the standard errors.
 
@@ -36,7 +36,7 @@ def error_variables(
         values = padded if len(dims) > 1 else padded[:, 0]
         long_name = f"error that steps leave in the {what}{end}"
         variables[f"{prefix}_step_error"] = variable(dims, values, None, long_name)
-    figures: dict[str, tuple[str, Callable[[Derivative], float | None]]] = {
+    figures: dict[str, tuple[str, Callable[[EstimatedDerivative], float | None]]] = {
         "_bias": (f"step bias of the {what} at the end", _bias),
         "_bias_stderr": (f"standard error of {prefix}_bias", _bias_stderr),
         "_bias_bound": (
@@ -58,7 +58,7 @@ def error_variables(
 
 
 def resolutions(
-    simulation: Simulation, study: Study, label: Callable[[Derivative], str]
+    simulation: Simulation, study: Sensitivities, label: Callable[[EstimatedDerivative], str]
 ) -> dict[str, Resolution]:
     """Whether steps are short enough, of means by name and of derivatives as in `call by sigma`.
 
@@ -81,7 +81,7 @@ def resolutions(
     return found
 
 
-def _step_error(derivative: Derivative) -> np.ndarray | None:
+def _step_error(derivative: EstimatedDerivative) -> np.ndarray | None:
     """Its size at each row: what the method leaves, and at the end the steps of time too."""
     own, steps = derivative.step_error, derivative.steps
     if steps is None:
@@ -92,25 +92,25 @@ def _step_error(derivative: Derivative) -> np.ndarray | None:
     return size
 
 
-def _bias(derivative: Derivative) -> float | None:
+def _bias(derivative: EstimatedDerivative) -> float | None:
     steps = derivative.steps
     return None if steps is None or steps.claim != "estimate" else steps.bias
 
 
-def _bias_stderr(derivative: Derivative) -> float | None:
+def _bias_stderr(derivative: EstimatedDerivative) -> float | None:
     steps = derivative.steps
     return None if steps is None or steps.claim != "estimate" else steps.stderr
 
 
-def _bound(derivative: Derivative) -> float | None:
+def _bound(derivative: EstimatedDerivative) -> float | None:
     steps = derivative.steps
     return None if steps is None or steps.claim == "estimate" else abs(steps.bias)
 
 
-def _index(derivative: Derivative) -> float | None:
+def _index(derivative: EstimatedDerivative) -> float | None:
     tail = derivative.tail
     return None if tail is None or not np.isfinite(tail.index) else tail.index
 
 
-def _largest(derivative: Derivative) -> float | None:
+def _largest(derivative: EstimatedDerivative) -> float | None:
     return None if derivative.tail is None else derivative.tail.largest

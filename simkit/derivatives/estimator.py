@@ -15,20 +15,20 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True)
-class Choice:
-    """The estimator of one derivative: the order of `targets` is that of differentiation.
+class Selection:
+    """The estimator selected for one derivative: the order of `targets` is that of differentiation.
 
-    `look` is at every how many steps a released derivative must be zero, `smoothings` where values jump: for
-    the first derivative, and once more for the second. `wide` tells of finite differences with long steps.
+    A released derivative is zero at each of `every` steps. `smoothings` are where values jump: for the first
+    derivative, and once more for the second. `long_steps` are those of finite differences.
     """
 
     quantity: str
     targets: tuple[int, ...]
     estimator: "AbstractEstimator"
     reason: str
-    look: int = 0
+    every: int = 0
     smoothings: tuple[Smoothing, ...] = ()
-    wide: bool = False
+    long_steps: bool = False
 
     @property
     def method(self) -> str:
@@ -47,8 +47,8 @@ class Offer(NamedTuple):
     `instead` are for where none of the rivals has a finite variance.
     """
 
-    rivals: tuple[Choice, ...]
-    instead: tuple[Choice, ...] = ()
+    rivals: tuple[Selection, ...]
+    instead: tuple[Selection, ...] = ()
 
 
 class AbstractEstimator(abc.ABC):
@@ -65,15 +65,15 @@ class AbstractEstimator(abc.ABC):
         return self.name.replace(" ", "_")
 
     @abc.abstractmethod
-    def fits(self, facts: Facts, quantity: str, target: int, why: str) -> Choice | str:
+    def fits(self, facts: Facts, quantity: str, target: int, why: str) -> Selection | str:
         """The choice of it for a first derivative, taken for the reason `why`; or why it would be wrong."""
 
-    def group(self, facts: Facts, choice: Choice) -> tuple:
+    def group(self, facts: Facts, choice: Selection) -> tuple:
         """What choices of it must agree in to be estimated by one program."""
         return ()
 
     @abc.abstractmethod
-    def part(self, facts: Facts, group: list[Choice]) -> "Part":
+    def part(self, facts: Facts, group: list[Selection]) -> "Part":
         """The program of derivatives that can be estimated by one."""
 
 
@@ -82,6 +82,6 @@ class AbstractOfPath(AbstractEstimator):
 
     @abc.abstractmethod
     def estimate(
-        self, facts: Facts, group: list[Choice], rows: int, targets: Sequence[int]
+        self, facts: Facts, group: list[Selection], rows: int, targets: Sequence[int]
     ) -> tuple[Callable[..., Any], Release | Smoothing | None]:
         """The function of a path (`derivative_program`) for derivatives of `rows` rows, and its release."""

@@ -6,7 +6,7 @@ from simkit.derivatives import derivative_program as programs
 from simkit.derivatives.derivative_part import coupled_part, first_part, second_part
 from simkit.derivatives.difference_part import difference_part
 from simkit.derivatives.error_controlled import has_equations
-from simkit.derivatives.estimator import AbstractEstimator, AbstractOfPath, Choice
+from simkit.derivatives.estimator import AbstractEstimator, AbstractOfPath, Selection
 from simkit.derivatives.facts import Facts
 from simkit.derivatives.validity import no_copies, release_interval, smooth, why_rough
 
@@ -24,7 +24,7 @@ class AbstractPathwise(AbstractOfPath):
     refusal = "the {name} derivative of {quantity} in {label} would be wrong: {reason}"
 
     def fits(self, facts, quantity, target, why):
-        return why_rough(facts, quantity, target) or Choice(quantity, (target,), self, why)
+        return why_rough(facts, quantity, target) or Selection(quantity, (target,), self, why)
 
 
 class Pathwise(AbstractPathwise):
@@ -68,7 +68,9 @@ class SmoothingOfJumps(AbstractOfPath):
 
     def fits(self, facts, quantity, target, why):
         smoothed = smooth(facts, quantity, (target,), kinks=False)
-        return smoothed if isinstance(smoothed, str) else Choice(quantity, (target,), self, why, 0, smoothed)
+        return (
+            smoothed if isinstance(smoothed, str) else Selection(quantity, (target,), self, why, 0, smoothed)
+        )
 
     def estimate(self, facts, group, rows, targets):
         return programs.smoothed, group[0].smoothings[0]
@@ -85,14 +87,14 @@ class Score(AbstractOfPath):
     weighted = True
 
     def fits(self, facts, quantity, target, why):
-        look = release_interval(facts, quantity, target, "jumps")
-        return look if isinstance(look, str) else Choice(quantity, (target,), self, why, look)
+        every = release_interval(facts, quantity, target, "jumps")
+        return every if isinstance(every, str) else Selection(quantity, (target,), self, why, every)
 
     def estimate(self, facts, group, rows, targets):
-        look = min(choice.look for choice in group)
+        every = min(choice.every for choice in group)
         if facts.simulation.grid.has_events:
             return programs.counts, None
-        return programs.along, Release(look) if look else None
+        return programs.along, Release(every) if every else None
 
     def part(self, facts, group):
         return first_part(facts, group)
@@ -119,7 +121,7 @@ class WeakDerivative(AbstractOfPath):
     cost = 3.0
 
     def fits(self, facts, quantity, target, why):
-        return no_copies(facts, quantity, target, self.name) or Choice(quantity, (target,), self, why)
+        return no_copies(facts, quantity, target, self.name) or Selection(quantity, (target,), self, why)
 
     def estimate(self, facts, group, rows, targets):
         events = facts.simulation.grid.has_events
@@ -136,7 +138,7 @@ class CoupledDifferences(AbstractEstimator):
     cost = 1.3
 
     def fits(self, facts, quantity, target, why):
-        return no_copies(facts, quantity, target, self.name) or Choice(quantity, (target,), self, why)
+        return no_copies(facts, quantity, target, self.name) or Selection(quantity, (target,), self, why)
 
     def part(self, facts, group):
         return coupled_part(facts, group)
@@ -149,10 +151,10 @@ class FiniteDifferences(AbstractEstimator):
     cost = 4.4
 
     def fits(self, facts, quantity, target, why):
-        return Choice(quantity, (target,), self, why)
+        return Selection(quantity, (target,), self, why)
 
     def group(self, facts, choice):
-        return *choice.targets, facts.is_rough(choice.quantity, choice.targets[0]), choice.wide
+        return *choice.targets, facts.is_rough(choice.quantity, choice.targets[0]), choice.long_steps
 
     def part(self, facts, group):
         return difference_part(facts, group)

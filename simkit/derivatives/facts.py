@@ -122,7 +122,7 @@ class Facts:
             return False
         return any(each.kink == "extreme" for each in observable.functionals)
 
-    def look_interval(self, quantity: str) -> int:
+    def monitoring_interval(self, quantity: str) -> int:
         """At every how many steps a quantity looks at the path."""
         grid, observable = self.simulation.grid, self.observable(quantity)
         if grid.steps is None:

@@ -19,7 +19,7 @@ from simkit_solvers.loops.coupled_leaps import coupled_leaps
 from simkit_solvers.methods.registry import info_of
 
 from simkit.derivatives.derivative_program import Estimate, Moves, counts, network_of
-from simkit.derivatives.estimator import Choice
+from simkit.derivatives.estimator import Selection
 from simkit.derivatives.facts import Facts
 from simkit.ensemble.chunks import LEAF, path_ids
 from simkit.ensemble.paths import PathProgram, path_program
@@ -30,7 +30,7 @@ from simkit.ensemble.step_bias.leap_bias import LONGER, SHORTER, LeapProgram, co
 from simkit.ensemble.work import in_order, workers_on
 from simkit.machine.on_each_device import local_devices
 
-Values = dict[Choice, np.ndarray]
+Values = dict[Selection, np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,7 +118,7 @@ class LeapDerivatives:
 
 
 def leaps_along(
-    facts: Facts, estimate: Estimate, moves: Moves, numbers: Sequence[int], group: Sequence[Choice]
+    facts: Facts, estimate: Estimate, moves: Moves, numbers: Sequence[int], group: Sequence[Selection]
 ) -> Leaps | None:
     """Those of copies or scores in the targets `numbers`; None where paths do not leap."""
     if not info_of(facts.simulation.solver).leaps:
@@ -136,7 +136,7 @@ def leaps_along(
 
 
 def leaps_at(
-    facts: Facts, given: Sequence[Run], weights: Sequence[float], group: Sequence[Choice]
+    facts: Facts, given: Sequence[Run], weights: Sequence[float], group: Sequence[Selection]
 ) -> Leaps | None:
     """Those of differences of the runs with the inputs `given`; None where paths do not leap."""
     if not info_of(facts.simulation.solver).leaps:

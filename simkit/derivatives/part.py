@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import jax
 import numpy as np
 
-from simkit.derivatives.estimator import Choice
+from simkit.derivatives.estimator import Selection
 from simkit.derivatives.facts import Facts
 from simkit.derivatives.leaps import Leaps
 from simkit.derivatives.moments import SAMPLE, Found, MomentsReduction
@@ -19,7 +19,7 @@ from simkit.ensemble.step_bias.coupled_steps import BIAS_PATHS, PART_OF_WORK, ap
 from simkit.ensemble.work import workers_of, workers_on
 from simkit.machine.on_each_device import Devices, local_devices
 
-Errors = dict[Choice, np.ndarray]
+Errors = dict[Selection, np.ndarray]
 # Paths of a chunk on a processor: what their loops carry is read by many kernels.
 IN_CACHE = 32 * LEAF
 # Of a level, up to which its code had better be made quickly: half a second of compiling against 0.2 s.
@@ -30,16 +30,16 @@ FEW_PATH_STEPS = 2**20
 class Part:
     """Derivatives that one program gives: (choice, position among its arrays), and values by position.
 
-    `finer` gives the same by other steps, or part of it, to tell what those of this one leave, and `levels`
-    that of the first paths on steps `factor` times as long, the nearest first; `shorter_levels` makes those
-    on shorter steps, and `leaps` is the same of leaps.
+    `finer` gives the same by other steps, or part of it, which shows what those of this one leave, and
+    `levels` that of the first paths on steps `factor` times as long, the nearest first; `shorter_levels`
+    makes those on shorter steps, and `leaps` is the same of leaps.
     `replicates` are the same with other policies of early exercise, by the same programs.
     """
 
     requests: tuple[Request, ...]
     simulate: Callable
     counts: tuple[int, ...]
-    found: tuple[tuple[Choice, int], ...]
+    found: tuple[tuple[Selection, int], ...]
     values: tuple[tuple[str, int], ...]
     cost: float
     finer: "Part | None" = None
@@ -76,13 +76,15 @@ class Part:
 def on_half_steps(finer: Part, facts: Facts) -> Part:
     """The finer part of one on steps of fixed length, without extremes.
 
-    The largest of twice as many steps is often the same one, and tells nothing of the time between.
+    The largest of twice as many steps is often the same one, and says nothing of the time between.
     """
     told = tuple((choice, i) for choice, i in finer.found if not facts.has_extremes_of_steps(choice.quantity))
     return dataclasses.replace(finer, found=told)
 
 
-def with_levels(facts: Facts, group: list[Choice], build: Callable[[Facts, list[Choice]], Part]) -> Part:
+def with_levels(
+    facts: Facts, group: list[Selection], build: Callable[[Facts, list[Selection]], Part]
+) -> Part:
     """The part of a group, with those that give the same on the levels of a stochastic run."""
     measured = {choice.quantity for choice in group} & {*approximate_means(facts.simulation)}
     own = build(facts, group)
@@ -153,7 +155,7 @@ def ids_of_level(simulation: Simulation, first: int = 0) -> np.ndarray:
 
 
 def chunks_of(simulation: Simulation) -> Chunks:
-    """The chunks in which derivatives are taken."""
+    """The chunks in which derivatives are estimated."""
     workers = workers_of(simulation)
     values = 4 * sum(quantity_rows(simulation).values())
     steps = 4 * planned_steps(simulation.grid)

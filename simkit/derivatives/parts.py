@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Sequence
 
-from simkit.derivatives.estimator import Choice
+from simkit.derivatives.estimator import Selection
 from simkit.derivatives.facts import Facts
 from simkit.derivatives.part import Part, devices_of, rows_of, some_ids, with_levels
 from simkit.ensemble.programs import Request
@@ -11,7 +11,7 @@ from simkit.ensemble.run import ChunkProgram
 
 
 def parts_of(
-    facts: Facts, choices: list[Choice], quantities: list[str], others: Sequence[Facts] = ()
+    facts: Facts, choices: list[Selection], quantities: list[str], others: Sequence[Facts] = ()
 ) -> list[Part]:
     """The programs to run: one for each group of derivatives that can share a loop.
 
@@ -32,11 +32,11 @@ def _is_exercised(facts: Facts, part: Part) -> bool:
     return any(facts.is_exercised(name) for name in names)
 
 
-def _parts(facts: Facts, choices: list[Choice], quantities: list[str]) -> list[Part]:
-    groups: dict[tuple, list[Choice]] = {}
+def _parts(facts: Facts, choices: list[Selection], quantities: list[str]) -> list[Part]:
+    groups: dict[tuple, list[Selection]] = {}
     for choice in choices:
         alone = *choice.estimator.group(facts, choice), facts.is_exercised(choice.quantity)
-        key = choice.method, choice.is_second, choice.look, choice.smoothings, alone
+        key = choice.method, choice.is_second, choice.every, choice.smoothings, alone
         groups.setdefault(key, []).append(choice)
     parts = [with_levels(facts, group, group[0].estimator.part) for group in groups.values()]
     given = {name for part in parts for name, _ in part.values}

@@ -20,7 +20,7 @@ from simkit_solvers.methods.sde.andersen_qe import AbstractSquareRootVariance
 from simkit_solvers.problems.schedule import model_of
 
 from simkit.config.settings import MAX_PATHS
-from simkit.derivatives.estimator import Choice, Offer
+from simkit.derivatives.estimator import Offer, Selection
 from simkit.derivatives.estimators import DIFFERENCES
 from simkit.derivatives.facts import Facts
 from simkit.derivatives.part import (
@@ -39,13 +39,13 @@ from simkit.ensemble.programs import Request, compiled
 from simkit.ensemble.work import in_order, workers_of
 
 PILOT = 4096  # paths, or as many as the run has
-FEWEST = 256  # paths that tell a variance
+FEWEST = 256  # paths, for a variance
 BETTER = 1.5  # times the product of the best is as good
 
-Plan = Callable[[list[Choice]], tuple[list[Part], list[Request]]]
+Plan = Callable[[list[Selection]], tuple[list[Part], list[Request]]]
 
 
-class Measured(NamedTuple):
+class PilotResult(NamedTuple):
     """The values of an estimator by row and path, its variance times cost, and what is wrong with it."""
 
     rows: np.ndarray
@@ -58,7 +58,7 @@ class Measured(NamedTuple):
         return not self.fault
 
 
-def picked(facts: Facts, offers: Sequence[Offer], planned: Plan) -> tuple[list[Choice], float]:
+def picked(facts: Facts, offers: Sequence[Offer], planned: Plan) -> tuple[list[Selection], float]:
     """An estimator for each derivative, its reason with what the pilot says, and the seconds to compile.
 
     `planned` gives the parts and the programs of a study of some choices.
@@ -73,7 +73,7 @@ def picked(facts: Facts, offers: Sequence[Offer], planned: Plan) -> tuple[list[C
     grouped = [c for c in rivals_and_others if c in rivals or c.estimator is not DIFFERENCES]
     usual = {offer.rivals[0] for offer in offers}
     measured, seconds = _measured(facts, grouped, rivals, usual)
-    compared: set[Choice] = set()
+    compared: set[Selection] = set()
     while True:
         instead = _instead(contested, measured)
         if instead:
@@ -94,7 +94,7 @@ def picked(facts: Facts, offers: Sequence[Offer], planned: Plan) -> tuple[list[C
     ], seconds
 
 
-def _instead(contested: Sequence[Offer], measured: dict[Choice, Measured]) -> list[Choice]:
+def _instead(contested: Sequence[Offer], measured: dict[Selection, PilotResult]) -> list[Selection]:
     """What to measure next, where no rival has a variance to speak of."""
     return [
         choice
@@ -105,12 +105,12 @@ def _instead(contested: Sequence[Offer], measured: dict[Choice, Measured]) -> li
     ]
 
 
-def _candidates(offer: Offer, measured: dict[Choice, Measured]) -> list[Choice]:
+def _candidates(offer: Offer, measured: dict[Selection, PilotResult]) -> list[Selection]:
     """The estimators of an offer that were measured."""
     return [choice for choice in (*offer.rivals, *offer.instead) if choice in measured]
 
 
-def _best(offers: Sequence[Offer], measured: dict[Choice, Measured]) -> list[Choice]:
+def _best(offers: Sequence[Offer], measured: dict[Selection, PilotResult]) -> list[Selection]:
     """The estimator to take for each derivative: of equally good ones that which most have, to share it."""
     candidates = [_candidates(offer, measured) for offer in offers]
     good = [_good(each, measured) for each in candidates]
@@ -123,8 +123,8 @@ def _best(offers: Sequence[Offer], measured: dict[Choice, Measured]) -> list[Cho
     ]
 
 
-def _good(candidates: list[Choice], measured: dict[Choice, Measured]) -> list[Choice]:
-    """Those that are as good as the best, for all that the pilot can tell; the usual one first.
+def _good(candidates: list[Selection], measured: dict[Selection, PilotResult]) -> list[Selection]:
+    """Those that are as good as the best, as far as the pilot shows; the usual one first.
 
     One that is 0 on all paths where others vary does so on paths that are too rare for the pilot.
     """
@@ -134,8 +134,13 @@ def _good(candidates: list[Choice], measured: dict[Choice, Measured]) -> list[Ch
     return [choice for choice in settled if measured[choice].product <= BETTER * least]
 
 
-def _reason(facts: Facts, best: Choice, candidates: list[Choice], measured: dict[Choice, Measured]) -> str:
-    """Why this one: the pilot tells how it compares with the best of the others, or why not the usual one."""
+def _reason(
+    facts: Facts,
+    best: Selection,
+    candidates: list[Selection],
+    measured: dict[Selection, PilotResult],
+) -> str:
+    """Why this one: how it compares with the best of the others, or why not the usual one."""
     if not candidates:
         return best.reason
     usual = candidates[0]
@@ -160,8 +165,11 @@ def remedy(facts: Facts) -> str:
 
 
 def _measured(
-    facts: Facts, grouped: Iterable[Choice], wanted: Iterable[Choice], likely: Iterable[Choice]
-) -> tuple[dict[Choice, Measured], float]:
+    facts: Facts,
+    grouped: Iterable[Selection],
+    wanted: Iterable[Selection],
+    likely: Iterable[Selection],
+) -> tuple[dict[Selection, PilotResult], float]:
     """What some choices are measured to be, each by the program of the group in which it is.
 
     That is the study's own where one of the group is `likely` to be picked, else one that is made quickly.
@@ -185,9 +193,9 @@ def _measured(
 def _compared(
     facts: Facts,
     plan: tuple[list[Part], list[Request]],
-    wanted: set[Choice],
-    measured: dict[Choice, Measured],
-) -> tuple[dict[Choice, Measured], float]:
+    wanted: set[Selection],
+    measured: dict[Selection, PilotResult],
+) -> tuple[dict[Selection, PilotResult], float]:
     """Some of the choices of a study once more, by the same paths on steps of another length."""
     parts, requests = plan
     found, seconds = {}, compiled(*requests)[1]
@@ -202,7 +210,7 @@ def _compared(
             if choice in wanted:
                 rows, product, _ = measured[choice]
                 tail = tail_of(rows[-1], samples[i][-1][: rows.shape[1]], level.factor)
-                found[choice] = Measured(rows, product, "" if tail is None else tail.fault)
+                found[choice] = PilotResult(rows, product, "" if tail is None else tail.fault)
     return found, seconds
 
 
@@ -236,9 +244,9 @@ def _sample_of_level(facts: Facts, part: Part, level: Part) -> list[np.ndarray]:
     return [np.concatenate(each, axis=1) for each in zip(*arrays, strict=True)]
 
 
-def _statistics(rows: np.ndarray, cost: float) -> Measured:
+def _statistics(rows: np.ndarray, cost: float) -> PilotResult:
     """Of estimates by row and path: the mean variance over rows, and the first fault of a row."""
     if not np.all(np.isfinite(rows)):
-        return Measured(rows, np.inf, "not finite on some paths")
+        return PilotResult(rows, np.inf, "not finite on some paths")
     faults = (tail.fault for row in rows if (tail := tail_of(row)) is not None)
-    return Measured(rows, cost * float(np.mean(np.var(rows, axis=1))), next(filter(None, faults), ""))
+    return PilotResult(rows, cost * float(np.mean(np.var(rows, axis=1))), next(filter(None, faults), ""))

@@ -153,7 +153,7 @@ def _tornado(axes: "Axes", dataset: "xr.Dataset", name: str, kind: str) -> None:
 
 
 def _over_time(axes: "Axes", dataset: "xr.Dataset", name: str, kind: str) -> None:
-    """The derivatives that become largest, as many as can be told apart, in bands of two standard errors."""
+    """The derivatives that become largest, as many as are legible, in bands of two standard errors."""
     times, sizes = dataset["time"].values, _sizes(dataset, kind)
     # Parameters in units of their own would leave all but one of them flat.
     relative = not np.any(sizes == 0)

@@ -9,7 +9,7 @@ import xarray as xr
 from simkit_solvers.problems.schedule import model_of
 
 from simkit.derivatives.error_variables import error_variables, resolutions
-from simkit.derivatives.study import Derivative, Study
+from simkit.derivatives.estimates import EstimatedDerivative, Sensitivities
 from simkit.ensemble.simulation import Simulation
 from simkit.results.dataset import FORMAT, kind_of
 from simkit.results.dataset_errors import bias_variables
@@ -34,7 +34,7 @@ CHECKS = {
 }
 
 
-def to_dataset(simulation: Simulation, study: Study, provenance: Mapping[str, Any]) -> xr.Dataset:
+def to_dataset(simulation: Simulation, study: Sensitivities, provenance: Mapping[str, Any]) -> xr.Dataset:
     """The derivatives by flat names such as `call_derivative`, with units and provenance.
 
     All variables and attributes are listed in `docs/reference/results.md`. What is kept at each saved time
@@ -70,11 +70,11 @@ def to_dataset(simulation: Simulation, study: Study, provenance: Mapping[str, An
 
 def _derivatives(
     simulation: Simulation,
-    study: Study,
+    study: Sensitivities,
     name: str,
     kind: str,
     dims: tuple[str, ...],
-    derivatives: list[Derivative],
+    derivatives: list[EstimatedDerivative],
 ) -> Variables:
     """The variables of the first or the second derivatives of a quantity."""
     key = f"{name}_{kind}"
@@ -98,7 +98,7 @@ def _derivatives(
     return variables
 
 
-def _attributes(simulation: Simulation, study: Study, labels: list[str]) -> dict[str, Any]:
+def _attributes(simulation: Simulation, study: Sensitivities, labels: list[str]) -> dict[str, Any]:
     grid, judged = simulation.grid, resolutions(simulation, study, lambda d: _pair(d, labels))
     return {
         "simkit_format": FORMAT,
@@ -119,14 +119,14 @@ def _attributes(simulation: Simulation, study: Study, labels: list[str]) -> dict
     }
 
 
-def _rounding(simulation: Simulation, study: Study, derivative: Derivative) -> np.ndarray:
+def _rounding(simulation: Simulation, study: Sensitivities, derivative: EstimatedDerivative) -> np.ndarray:
     """What rounding of values becomes in the standard error of the differences that check a derivative."""
     sizes = [study.targets[i].scale for i in derivative.choice.targets]
     mean, _ = study.values[derivative.choice.quantity]
     return ROUNDED * rounding_in(simulation.precision) * np.abs(mean) / np.prod(sizes) / study.paths**0.5
 
 
-def _checked(derivative: Derivative, suffix: str, rounding: np.ndarray) -> np.ndarray:
+def _checked(derivative: EstimatedDerivative, suffix: str, rounding: np.ndarray) -> np.ndarray:
     """A figure of the finite differences that check a derivative. Both see the same paths: z is cautious.
 
     There is no z where all that spreads is rounding.
@@ -142,7 +142,7 @@ def _checked(derivative: Derivative, suffix: str, rounding: np.ndarray) -> np.nd
     return np.divide(difference, error, out=np.full_like(difference, np.nan), where=error > rounding)
 
 
-def _pair(derivative: Derivative, labels: list[str]) -> str:
+def _pair(derivative: EstimatedDerivative, labels: list[str]) -> str:
     return ", ".join(sorted((labels[i] for i in derivative.choice.targets), key=labels.index))
 
 

@@ -3,8 +3,8 @@
 The first paths run again by the same program on steps of another length, and as many more as it takes for
 the error to be known as well as the derivative, within a tenth of the work. What follows from the values is
 what follows for a mean (`step_error`). Three lengths of step it has to be: where the mean has an order, its
-derivative may have none. Where longer steps say little, shorter ones are taken. Leaps are compared on coupled
-paths of their own (`leaps`).
+derivative may have none. Where longer steps say little, shorter ones are compared. Leaps are compared on
+coupled paths of their own (`leaps`).
 """
 
 import dataclasses
@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from simkit.derivatives.estimator import Choice
+from simkit.derivatives.estimator import Selection
 from simkit.derivatives.moments import Found
 from simkit.derivatives.part import Part, affordable_paths, ids_of_level, workers_of_levels
 from simkit.derivatives.tails import Tail, tail_of
@@ -112,7 +112,7 @@ def bias_of_part(simulation: Simulation, part: Part) -> BiasRun:
 
 def coupled_values(
     simulation: Simulation, part: Part, programs: Sequence[Callable], found: Found
-) -> tuple[dict[Choice, Coupled], float]:
+) -> tuple[dict[Selection, Coupled], float]:
     """The values of each derivative on the first paths, and the seconds that it took to compile for them.
 
     Where longer steps or leaps say little, shorter ones are simulated too, as for means.
@@ -151,7 +151,7 @@ def _says_little(error: StepError | None, found: Found, place: int) -> bool:
 
 def _coupled(
     simulation: Simulation, part: Part, programs: Sequence[Callable], found: Found
-) -> dict[Choice, Coupled]:
+) -> dict[Selection, Coupled]:
     """The values on the levels, by their programs.
 
     Of as many paths as it takes for the mean differences to be known as well as the derivatives.

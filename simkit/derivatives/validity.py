@@ -14,7 +14,7 @@ from simkit_solvers.problems.schedule import schedule_of
 
 from simkit.derivatives.derivative_program import check_density, like
 from simkit.derivatives.edges import smoothing_of
-from simkit.derivatives.estimator import Choice
+from simkit.derivatives.estimator import Selection
 from simkit.derivatives.facts import Facts, not_smooth, seen
 from simkit.observe.observables import Observable
 
@@ -78,16 +78,16 @@ def smoothings_of(
     return smoothings
 
 
-def at_level(level: Facts, choice: Choice) -> Choice:
+def at_level(level: Facts, choice: Selection) -> Selection:
     """The same estimator on the steps of a level: what counts steps there counts as many there."""
     run, observable = level.run, level.observable(choice.quantity)
-    look, smoothings = choice.look, choice.smoothings
-    if look and run is not None and look == run.look_interval(choice.quantity):
-        look = level.look_interval(choice.quantity)
+    every, smoothings = choice.every, choice.smoothings
+    if every and run is not None and every == run.monitoring_interval(choice.quantity):
+        every = level.monitoring_interval(choice.quantity)
     if smoothings and observable is not None:
         there = smoothings_of(level, observable, len(choice.targets), len(choice.targets) == 2)
         smoothings = smoothings if isinstance(there, str) else there
-    return dataclasses.replace(choice, look=look, smoothings=smoothings)
+    return dataclasses.replace(choice, every=every, smoothings=smoothings)
 
 
 def _refusal(facts: Facts, smoothing: Smoothing) -> str | None:
@@ -160,11 +160,11 @@ def release_interval(facts: Facts, quantity: str, target: int, kind: str) -> int
         return f"{label} moves the times at which the path is looked at"
     reason = ""
     # A derivative that stays in the path would miss the jumps of the equations.
-    gradual = [] if broken else [facts.look_interval(quantity)]
-    for look in dict.fromkeys([*gradual, 1]):
+    gradual = [] if broken else [facts.monitoring_interval(quantity)]
+    for every in dict.fromkeys([*gradual, 1]):
         try:
-            check_density(facts.program, facts.inputs, facts.moves[target], Release(look))
-            return look
+            check_density(facts.program, facts.inputs, facts.moves[target], Release(every))
+            return every
         except NoDensityError as error:
             reason = reason or str(error).replace(" it", f" {label}", 1)
     return reason
@@ -193,7 +193,7 @@ def _held_at_start(facts: Facts, observable: Observable | None, kind: str) -> st
 
 
 def no_copies(facts: Facts, quantity: str, target: int, method: str) -> str | None:
-    """Why two copies of a network cannot tell the derivative in a target, apart by it or by one event."""
+    """Why two copies of a network cannot give the derivative in a target, differing by it or by one event."""
     simulation, label = facts.simulation, facts.targets[target].label
     if not simulation.grid.has_events:
         coupled = method == "coupled differences"

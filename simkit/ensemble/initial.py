@@ -48,14 +48,14 @@ class PathValues:
     numbers: np.ndarray
 
 
-InitialLaw = float | Distribution | PathValues
+InitialValue = float | Distribution | PathValues
 
 
-def fixed_value(law: InitialLaw) -> float:
+def fixed_value(value: InitialValue) -> float:
     """A representative number, where only the kind of the initial value matters."""
-    if isinstance(law, PathValues):
-        return float(law.numbers[0])
-    return law.a if isinstance(law, Distribution) else law
+    if isinstance(value, PathValues):
+        return float(value.numbers[0])
+    return value.a if isinstance(value, Distribution) else value
 
 
 def numbers_of(initial: Mapping[str, Any]) -> dict[str, Any]:
@@ -63,9 +63,9 @@ def numbers_of(initial: Mapping[str, Any]) -> dict[str, Any]:
     return {name: x.numbers if isinstance(x, PathValues) else x for name, x in initial.items()}
 
 
-def differs_between_paths(initial: Iterable[InitialLaw]) -> bool:
+def differs_between_paths(initial: Iterable[InitialValue]) -> bool:
     """Whether paths have different initial values."""
-    return any(isinstance(law, Distribution | PathValues) for law in initial)
+    return any(isinstance(given, Distribution | PathValues) for given in initial)
 
 
 def draw_initial(initial: dict[str, Any], key: Words, path, dtype, float64_normals: bool):
@@ -75,19 +75,19 @@ def draw_initial(initial: dict[str, Any], key: Words, path, dtype, float64_norma
     """
     stream = stream_key(key, path, Stream.INITIAL)
     values = {}
-    for component, (name, law) in enumerate(initial.items()):
-        if not isinstance(law, Distribution):
-            values[name] = given_value(jnp.asarray(law, dtype), path)
+    for component, (name, given) in enumerate(initial.items()):
+        if not isinstance(given, Distribution):
+            values[name] = given_value(jnp.asarray(given, dtype), path)
             continue
         words = block(stream, jnp.uint32(0), component)
-        if law.kind == "uniform":
-            share = uniform(words)
-            lower, upper = jnp.asarray(law.a, share.dtype), jnp.asarray(law.b, share.dtype)
-            values[name] = (lower + (upper - lower) * share).astype(dtype)
+        if given.kind == "uniform":
+            u = uniform(words)
+            lower, upper = jnp.asarray(given.a, u.dtype), jnp.asarray(given.b, u.dtype)
+            values[name] = (lower + (upper - lower) * u).astype(dtype)
         else:
             z = standard_normal_float64(words) if float64_normals else standard_normal(words.a)
-            value = jnp.asarray(law.a, dtype) + jnp.asarray(law.b, dtype) * z.astype(dtype)
-            values[name] = jnp.exp(value) if law.kind == "lognormal" else value
+            value = jnp.asarray(given.a, dtype) + jnp.asarray(given.b, dtype) * z.astype(dtype)
+            values[name] = jnp.exp(value) if given.kind == "lognormal" else value
     return values
 
 

@@ -38,8 +38,8 @@ class PathProgram:
     """A function of (inputs, ids) that simulates paths; equal to another where both do the same.
 
     `inputs` are the numbers of a run, those of the steps of a `TracedGrid` among them, and the seed's key.
-    Initial values are numbers, arrays of one for each path, or laws. Real numbers are in the run's precision,
-    and all is traced, so that a derivative, a sweep or another seed compiles nothing anew.
+    Initial values are numbers, arrays of one for each path, or distributions. Real numbers are in the run's
+    precision, and all is traced, so that a derivative, a sweep or another seed compiles nothing anew.
 
     It gives a dictionary of arrays `(rows, leaves, lanes)`; on an adaptive grid also `ACCEPTED`, `REJECTED`
     and `REACHED` with one row each, for a jump process `STATUS` as well. `parts` are those of the run without
@@ -51,7 +51,7 @@ class PathProgram:
     parts: Static
     initial: tuple[str, ...]
     precision: str
-    wide: bool
+    float64_normals: bool
     convert: bool
     driver: Driver
     reverse_bytes: int = REVERSE_BYTES
@@ -107,7 +107,9 @@ class PathProgram:
     def start(self, inputs: Run, problem, path):
         """The initial state of a path."""
         laws = {name: inputs.initial[name] for name in self.initial}
-        return problem.State(**draw_initial(laws, inputs.key, path, jnp.dtype(self.precision), self.wide))
+        return problem.State(
+            **draw_initial(laws, inputs.key, path, jnp.dtype(self.precision), self.float64_normals)
+        )
 
     def start_moved(self, inputs: Run, move: Run, problem, path) -> dict[str, Any]:
         """How the initial values of a path move along a direction of the inputs; only those that do."""
@@ -149,7 +151,9 @@ class PathProgram:
 
     def noise(self, inputs: Run, problem, path) -> AbstractNoise | None:
         """What drives a path on a fixed grid."""
-        return self.driver(inputs.key, path, self.wide) if isinstance(problem, AbstractSDE) else None
+        return (
+            self.driver(inputs.key, path, self.float64_normals) if isinstance(problem, AbstractSDE) else None
+        )
 
 
 def path_program(

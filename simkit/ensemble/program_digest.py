@@ -1,7 +1,7 @@
-"""What a program is, told by what it is made of: the same in every process, and different where it differs.
+"""The digest of a program, from all its parts: the same in every process, and different where it differs.
 
-Functions and classes are told by their names, and so only those of packages whose code the teller knows.
-What is of another kind is not told at all.
+Functions and classes count by their names, so they must belong to packages whose code and version are known.
+Things of any other kind have no digest.
 """
 
 import dataclasses
@@ -21,12 +21,12 @@ KNOWN = ("builtins", "simkit", "simkit_solvers", "simkit_physics", "jax", "jaxli
 KNOWN += ("diffrax", "equinox", "optimistix", "lineax", "functools", "math", "operator")
 
 
-class UntoldError(TypeError):
-    """There is a part whose kind says nothing of what it does."""
+class NoDigestError(TypeError):
+    """There is a part whose kind does not say what it does."""
 
 
-def told(thing: Any) -> str:
-    """A digest of a thing. Raises `UntoldError`."""
+def digest_of(thing: Any) -> str:
+    """A digest of a thing. Raises `NoDigestError`."""
     digest = hashlib.sha256()
     for part in _parts(thing):
         digest.update(f"{len(part)}:".encode() + part)
@@ -47,7 +47,7 @@ def _parts(x: Any) -> Iterator[bytes]:
     elif isinstance(x, enum.Enum):
         yield from _several(kind, (x.name,))
     elif isinstance(x, frozenset | set):
-        yield from _several(kind, sorted(map(told, x)))
+        yield from _several(kind, sorted(map(digest_of, x)))
     elif isinstance(x, tuple | list):
         yield from _several(kind, x)
     elif isinstance(x, Mapping):
@@ -83,13 +83,13 @@ def _kind(kind: Any) -> Iterator[bytes]:
 
 
 def _name(x: Any) -> bytes:
-    """Where a function or a class lies. Raises `UntoldError` where it is another, or nobody's."""
+    """Where a function or a class is defined. Raises `NoDigestError` where that is unknown."""
     module, name = getattr(x, "__module__", None), getattr(x, "__qualname__", None)
     if not isinstance(module, str) or not isinstance(name, str) or module.split(".")[0] not in KNOWN:
-        raise UntoldError(f"{x!r} is none of {', '.join(KNOWN)}")
+        raise NoDigestError(f"{x!r} is none of {', '.join(KNOWN)}")
     place: Any = sys.modules.get(module)
     for step in name.split("."):
         place = getattr(place, step, None)
     if place is not x:
-        raise UntoldError(f"{x!r} is not what {module} calls {name}")
+        raise NoDigestError(f"{x!r} is not what {module} calls {name}")
     return f"{module}.{name}".encode()

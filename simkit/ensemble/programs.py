@@ -46,7 +46,7 @@ class Request(NamedTuple):
 
     @property
     def key(self) -> Hashable:
-        """What tells compiled programs apart."""
+        """What distinguishes compiled programs."""
         leaves, structure = jax.tree.flatten(self.arguments)
         types = tuple((np.shape(x), jax.numpy.result_type(x)) for x in leaves)
         return self.program, self.places, self.quick, structure, types

@@ -13,7 +13,7 @@ from simkit_solvers.problems.problem import AbstractODE
 from simkit_solvers.random.noise import AbstractNoise
 
 from simkit.config.settings import Experiment
-from simkit.ensemble.initial import InitialLaw
+from simkit.ensemble.initial import InitialValue
 from simkit.ensemble.step_bias.step_error import StepError
 from simkit.observe.exercise import ExerciseFit
 
@@ -49,7 +49,7 @@ class Run(NamedTuple):
 
     problem: AbstractODE
     observer: AbstractObserver
-    initial: dict[str, Any]  # `InitialLaw`s, or arrays in a program's arguments
+    initial: dict[str, Any]  # `InitialValue`s, or arrays in a program's arguments
     grid: Grid | TracedGrid | AdaptiveGrid | JumpGrid
     solver: Any = None  # a diffrax solver, or a jump method where the grid is a `JumpGrid`
     key: Any = None  # the words of the seed, in a program's arguments
@@ -70,7 +70,7 @@ class Simulation:
     problem: AbstractODE
     solver: Any  # a diffrax solver, or a jump method where the grid is a `JumpGrid`
     grid: Grid | AdaptiveGrid | JumpGrid
-    initial: dict[str, InitialLaw]
+    initial: dict[str, InitialValue]
     observer: AbstractObserver
     observables: dict[str, ObservableInfo]
     paths: int
@@ -122,17 +122,17 @@ class StepCounts:
 
 @dataclasses.dataclass(frozen=True)
 class EnsembleResult:
-    """Statistics of an ensemble and how they were come by.
+    """Statistics of an ensemble and how they were obtained.
 
     `times` has one entry per saved row. Quantities kept at each row have arrays `(rows,)`, those kept at the
     end `(1,)`. `stored` are the rows of the first paths, as many as were asked for: arrays `(paths, rows)` by
     name. `ends` are the final values of the first paths, NaN where one failed. `bias` maps quantities at the
     end to the error that steps leave in their means, `variance_bias` to that in their variances,
-    `bias_left_out` those for which some paths have no finite value on the grids that it is found by to how
+    `bias_left_out` those for which some paths have no finite value on other grids to how
     many these are.
     `waiting` are by hitting time the paths, of those that have not failed, that wait for it at the end.
     `steps` is the number of steps of each path, or what adaptive paths took. `exercises` are the policies of
-    early exercise, which took `fit_s` seconds to find.
+    early exercise, which took `fit_s` seconds to fit.
     """
 
     times: np.ndarray

@@ -44,7 +44,7 @@ class AbstractStepping(abc.ABC):
 
     `group` paths go on under one `vmap` and wait for the slowest of them, None where all end together: fewer
     wait less, and take longer a step. There are two groups or more in the fewest lanes, since the compiler
-    takes a loop of one apart, and bits may differ.
+    unrolls a loop of one, and bits may differ.
     """
 
     grid: Any
@@ -63,7 +63,7 @@ class AbstractStepping(abc.ABC):
 
     @abc.abstractmethod
     def attributes(self, solver, steps) -> dict[str, int | float]:
-        """What a dataset says of the steps that were taken."""
+        """The attributes of a dataset about its steps."""
 
     def why_ended(self, counts: Mapping[str, Any]) -> str:
         """Why a path ended early, by its counts."""
@@ -93,7 +93,7 @@ class FixedSteps(AbstractStepping):
         return {"steps": steps, "dt": float(self.grid.dt)}
 
 
-class AbstractTolerances(AbstractStepping):
+class AbstractAdaptiveSteps(AbstractStepping):
     """Steps as long as tolerances allow."""
 
     words = "adaptive steps"
@@ -137,7 +137,7 @@ class AbstractTolerances(AbstractStepping):
         return f"the tolerances asked for a step {self.too_short}"
 
 
-class Tolerances(AbstractTolerances):
+class AdaptiveSteps(AbstractAdaptiveSteps):
     """Of ordinary equations."""
 
     group = 32
@@ -147,14 +147,14 @@ class Tolerances(AbstractTolerances):
         return integrate_adaptive(problem, program.solver, y0, grid, observer)
 
 
-class StochasticTolerances(AbstractTolerances):
+class StochasticAdaptiveSteps(AbstractAdaptiveSteps):
     """Of stochastic equations."""
 
     group = 8  # whose numbers of steps differ more
     too_short = "shorter than halving gives"
 
     def run(self, program, inputs, problem, y0, grid, observer, path):
-        tree = BrownianTree.of(inputs.key, path, program.wide)
+        tree = BrownianTree.of(inputs.key, path, program.float64_normals)
         return integrate_adaptive_sde(problem, program.solver, y0, grid, tree, observer)
 
 
@@ -193,7 +193,7 @@ class Events(AbstractStepping):
 KINDS: dict[type, tuple[type[AbstractStepping], type[AbstractStepping]]] = {  # ordinary, stochastic
     Grid: (FixedSteps, FixedSteps),
     TracedGrid: (FixedSteps, FixedSteps),
-    AdaptiveGrid: (Tolerances, StochasticTolerances),
+    AdaptiveGrid: (AdaptiveSteps, StochasticAdaptiveSteps),
     JumpGrid: (Events, Events),
 }
 

@@ -1,8 +1,8 @@
 """Compiled programs in files, which a later process finds without tracing anything.
 
 jax's own cache wants a program traced and lowered before it says whether it was compiled, and that takes
-most of the time to a first table. Here a program is known by what it is made of (`told`), by the code of
-simkit, by versions and settings: nothing that decides what it computes is missing. What cannot be told is not
+most of the time to a first table. Here a program is known by what it is made of (`digest_of`), by the code of
+simkit, by versions and settings: nothing that decides what it computes is missing. What has no digest is not
 stored.
 
 Devices other than processors use jax's cache. The two are never used together: what jax has read from its
@@ -26,7 +26,7 @@ import jax
 import jax.numpy as jnp
 from jax.experimental.serialize_executable import deserialize_and_load, serialize
 
-from simkit.ensemble.program_digest import KNOWN, UntoldError, told
+from simkit.ensemble.program_digest import KNOWN, NoDigestError, digest_of
 from simkit.machine.compilation_cache import folder_of_programs
 from simkit.machine.on_each_device import OnEachDevice
 
@@ -34,7 +34,7 @@ SOURCES = ("simkit", "simkit_solvers", "simkit_physics")
 
 
 def file_of(request: Any) -> Path | None:
-    """Where the program of a request is stored, or would be; None where it is not to be."""
+    """The file of a request's program, whether it exists or not; None where it is not to be stored."""
     folder = folder_of_programs()
     if folder is not None and request.places[0].platform != "cpu":
         jax.config.update("jax_compilation_cache_dir", str(folder))
@@ -44,8 +44,8 @@ def file_of(request: Any) -> Path | None:
     types = jax.tree.map(lambda x: jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)), request.arguments)
     try:
         kinds = [device.device_kind for device in request.places]
-        name = told((_surroundings(), request.program, types, kinds, request.quick))
-    except UntoldError:
+        name = digest_of((_surroundings(), request.program, types, kinds, request.quick))
+    except NoDigestError:
         return None
     return folder / f"{name}.program"
 
@@ -58,7 +58,7 @@ def stored(request: Any, file: Path) -> Callable | None:
     """The program that the file holds; None where it cannot be read."""
     in_tree = jax.tree.structure((request.arguments, {}))
     try:
-        # By its checksum a damaged file is told, whose machine code might run and give any number.
+        # The checksum reveals a damaged file, whose machine code might run and give any number.
         payloads, out_tree = pickle.loads(zlib.decompress(file.read_bytes()))
         executables = tuple(
             deserialize_and_load(payload, in_tree, out_tree, execution_devices=[device])

@@ -55,7 +55,7 @@ def check_place(path: Path) -> None:
 def check_folder_of(path: Path, folder: Path) -> None:
     """Raise `OutputError`, about `path`, unless something can be made in a folder."""
     try:
-        # Only trying tells: permission bits say nothing about read-only disks, nor to root.
+        # Only trying shows it: permission bits say nothing about read-only disks, nor to root.
         os.rmdir(tempfile.mkdtemp(prefix=f".{path.name}.", dir=folder))
     except OSError as error:
         raise OutputError(

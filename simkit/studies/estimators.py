@@ -2,7 +2,7 @@
 
 Arrays are `(…, rows)`, or `(…, rows, groups)` where there is one for each group. Leading axes, such as
 replicates, are kept. Where a simulation is random its values are means over paths, and `noise` is what is to
-be taken off their squares; it is 0 otherwise.
+be subtracted from their squares; it is 0 otherwise.
 """
 
 import dataclasses
@@ -83,7 +83,7 @@ def first_order(values: Evaluated, estimator: Estimator) -> tuple[np.ndarray, np
 def total_order(values: Evaluated) -> tuple[np.ndarray, np.ndarray]:
     r"""$V_g^T = \tfrac12 \overline{(f_A - f_{AB})^2}$ and V, `(…, groups)`: Jansen (1999).
 
-    What the noise adds to the squares is taken off; the difference is of the same noise.
+    What the noise adds to the squares is subtracted; the difference is of the same noise.
     """
     found = 0.5 * ((values.A[..., None] - values.AB) ** 2).mean(-2)
     if _noisy(values):

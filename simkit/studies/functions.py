@@ -124,7 +124,7 @@ def _check_arguments(function: Callable, parameters: tuple[str, ...], named: boo
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
-        return  # a built-in one that does not tell
+        return  # a built-in one without a signature
     try:
         signature.bind(**dict.fromkeys(parameters)) if named else signature.bind(None)
     except TypeError as error:

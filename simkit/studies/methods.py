@@ -51,7 +51,7 @@ class Sobol(AbstractMethod):
         return saltelli_design(list(self.groups.values()), len(self.distributions), self.order == 2)
 
     def measured(self, values: Values, inputs: DesignRows) -> Measured:
-        """Indices of $E[f|x]$: noise is taken off what it adds to."""
+        """Indices of $E[f|x]$: noise is subtracted where it adds."""
         evaluated = self.evaluated(values)
         same = np.all(evaluated.AB - evaluated.A[..., None] == 0, (0, 1))
         if values.difference_noise is not None:

@@ -47,7 +47,7 @@ class Values:
     def split(self) -> "dict[str, np.ndarray]":
         r"""In each replicate the two parts of $\mathrm{Var} f = \mathrm{Var}\,E[f|x] + E\,\mathrm{Var}[f|x]$.
 
-        Over all runs under their first noise; what the noise adds to the variance of the means is taken off,
+        Over all runs under their first noise; what the noise adds to the variance of the means is subtracted,
         which leaves both unbiased. `(replicates,)` each. The variance about a replicate's own mean lacks that
         of the mean, which is nearly nothing of Sobol' points, not an n-th: it is that between replicates.
         """

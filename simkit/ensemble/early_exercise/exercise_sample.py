@@ -60,7 +60,7 @@ class SampleProgram:
 class Rights:
     """The rights of a simulation with the same dates and as many paths to find a policy on.
 
-    `exercises` are by name; `parts` what each is made of, the value to be taken and then the basis, as
+    `exercises` are by name; `parts` what each is made of, the exercise value and then the basis, as
     observables. Intervals have `every` steps.
     """
 
@@ -196,7 +196,7 @@ def rights_of(simulation: Simulation) -> list[Rights]:
 
 
 def _parts(observable: Observable, exercise: Exercise) -> tuple[Observable, ...]:
-    """The value to be taken and the basis, as observables of their own."""
+    """The exercise value and the basis, as observables of their own."""
     value = dataclasses.replace(observable, exercise=None)
     basis = enumerate(exercise.basis)
     return value, *(

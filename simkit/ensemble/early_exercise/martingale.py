@@ -121,8 +121,8 @@ def fit_martingale(
 ) -> Martingale:
     """The martingale of what the right is worth, from a `Sample` of paths of its own.
 
-    `ends` are the intervals that end at the dates, counted from 1. Backwards in time the increments found so
-    far are taken off what paths are worth, so that hardly any noise is left to the earlier regressions.
+    `ends` are the intervals that end at the dates, counted from 1. Backwards in time the increments so far
+    are subtracted from what paths are worth, so that hardly any noise is left to the earlier regressions.
     """
     values, basis, starts, normals, marks = sample
     mark_knots = None if law is None else law.knots

@@ -7,7 +7,7 @@ import numpy as np
 from simkit.observe.exercise import PATHS_PER_TERM, Exercise, polynomials
 
 RANK = 1e-10  # singular values below this part of the largest are rounding, of basis functions that coincide
-NEAR, LEAST_NEAR = 2.0, 0.05  # of the noise of a regression, and of how far the two values are apart
+NEAR, LEAST_NEAR = 2.0, 0.05  # of the noise of a regression, and of the difference of the two values
 
 
 class Regression(NamedTuple):
@@ -58,7 +58,7 @@ def _size(x: np.ndarray) -> float:
 
 
 def least_squares(design: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """The shortest least squares solution. QR makes the problem small, singular values tell its rank."""
+    """The shortest least squares solution. QR makes the problem small, singular values show its rank."""
     size = design.shape[1]
     triangle = np.asarray(np.linalg.qr(np.column_stack([design, wanted]), mode="r"))
     return np.linalg.lstsq(triangle[:, :size], triangle[:, size], rcond=RANK)[0]

@@ -59,9 +59,9 @@ class Covariance(AbstractReducer):
 def join_products(a: CovarianceNodes, b: CovarianceNodes) -> CovarianceNodes:
     """The co-moments of the union of two samples, for each pair of nodes."""
     count = a.count + b.count
-    share = b.count / np.maximum(count, 1)
+    fraction = b.count / np.maximum(count, 1)
     with np.errstate(invalid="ignore", over="ignore"):
-        apart = b.mean - a.mean
-        mean = a.mean + apart * share[:, None]
-        between = apart[:, :, None] * apart[:, None, :] * (a.count * share)[:, None, None]
+        difference = b.mean - a.mean
+        mean = a.mean + difference * fraction[:, None]
+        between = difference[:, :, None] * difference[:, None, :] * (a.count * fraction)[:, None, None]
         return CovarianceNodes(count, mean, a.products + b.products + between)

@@ -11,7 +11,10 @@ from simkit.ensemble.reducers.reducer import AbstractReducer, Array, Rows, as_ro
 
 PICTURE_BINS = 100
 PICTURE_TAIL = 0.001
-WIDTH_ONE, ENOUGH = 512, 10  # where bins begin to be as wide as 1, and how many numbers below tell whole ones
+WIDTH_ONE, ENOUGH = (
+    512,
+    10,
+)  # where bins begin to be as wide as 1, and how many numbers below show that all are whole
 
 
 class Binned(NamedTuple):
@@ -161,7 +164,7 @@ def whole_numbers(row: Counts) -> np.ndarray | None:
 
     Two of them are a condition that holds or does not, and no counts.
 
-    From 512 on a bin is as wide as 1: what lies there is taken to be whole where enough below is.
+    From 512 on a bin is as wide as 1: what lies there counts as whole where enough below is.
     """
     bins = row.first + np.arange(len(row.counts))
     values = np.where(bins > 0, lower_edges(bins), np.where(bins < 0, lower_edges(bins + 1), 0.0))
@@ -169,8 +172,8 @@ def whole_numbers(row: Counts) -> np.ndarray | None:
     fine = seen[np.abs(seen) < WIDTH_ONE]
     if row.low % 1 or row.high % 1 or len(seen) <= 2:  # float32 may make 1 of what is nearly 1
         return None
-    told = len(fine) == len(seen) or (len(fine) >= ENOUGH and np.abs(seen).max() < 2 * WIDTH_ONE)
-    return values if told and np.all(fine == np.rint(fine)) else None
+    whole = len(fine) == len(seen) or (len(fine) >= ENOUGH and np.abs(seen).max() < 2 * WIDTH_ONE)
+    return values if whole and np.all(fine == np.rint(fine)) else None
 
 
 def coarsened(row: Counts) -> tuple[np.ndarray, np.ndarray]:

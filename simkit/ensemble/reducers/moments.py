@@ -46,8 +46,8 @@ class Moments(AbstractReducer):
         def row(x):
             least, rise = above_least(x, valid)
             total, squares = pairwise_sum(jnp.stack([rise, jnp.square(rise)]))
-            apart = jnp.where(valid, rise - (total / n)[..., None], 0.0)
-            powers = pairwise_sum(jnp.stack([apart * jnp.square(apart), jnp.square(jnp.square(apart))]))
+            centred = jnp.where(valid, rise - (total / n)[..., None], 0.0)
+            powers = pairwise_sum(jnp.stack([centred * jnp.square(centred), jnp.square(jnp.square(centred))]))
             m2 = jnp.maximum(squares - total * (total / n), 0.0)
             return (least + total / n, m2, *powers, *extremes(x, valid))
 
@@ -94,19 +94,19 @@ def join_moments(a: MomentNodes, b: MomentNodes) -> MomentNodes:
     arbitrary-order statistical moments, doi:10.2172/1028931.
     """
     count = a.count + b.count
-    share = (b.count / np.maximum(count, 1))[:, None]
+    part = (b.count / np.maximum(count, 1))[:, None]
     rest = (a.count / np.maximum(count, 1))[:, None]
     with np.errstate(invalid="ignore", over="ignore"):
-        apart = b.mean - a.mean
-        mean = a.mean + apart * share
-        joint = a.count[:, None] * share
-        m2 = a.m2 + b.m2 + np.square(apart) * joint
+        difference = b.mean - a.mean
+        mean = a.mean + difference * part
+        joint = a.count[:, None] * part
+        m2 = a.m2 + b.m2 + np.square(difference) * joint
         m3 = (
             a.m3
             + b.m3
-            + apart * (3 * (rest * b.m2 - share * a.m2) + np.square(apart) * joint * (rest - share))
+            + difference * (3 * (rest * b.m2 - part * a.m2) + np.square(difference) * joint * (rest - part))
         )
-        inside = 4 * apart * (rest * b.m3 - share * a.m3)
-        inside += 6 * np.square(apart) * (np.square(rest) * b.m2 + np.square(share) * a.m2)
-        m4 = a.m4 + b.m4 + inside + apart**4 * joint * (rest**2 - rest * share + share**2)
+        inside = 4 * difference * (rest * b.m3 - part * a.m3)
+        inside += 6 * np.square(difference) * (np.square(rest) * b.m2 + np.square(part) * a.m2)
+        m4 = a.m4 + b.m4 + inside + difference**4 * joint * (rest**2 - rest * part + part**2)
     return MomentNodes(count, mean, m2, m3, m4, np.minimum(a.low, b.low), np.maximum(a.high, b.high))

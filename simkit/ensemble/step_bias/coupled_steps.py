@@ -3,7 +3,7 @@
 `step_levels` says which grids these are, `step_error` what follows from the values. The first 4096 paths run
 again, of adaptive steps no more than a tenth of the work of the run, and then as many more as it takes for
 the bias to be known as well as the mean, within that tenth. Where longer steps have no claim to an estimate,
-or no finite values, shorter ones are taken: they cost more, and say more of the run's own.
+or no finite values, shorter ones are compared: they cost more, and say more of the run's own.
 """
 
 import dataclasses
@@ -242,8 +242,8 @@ def step_error_of_paths(
     if event and discrete and not np.ptp(values, 1).any():
         rounding = max(rounding, event / len(values))
     error = step_error(values, lengths[1:][good[1:]].tolist(), order, rounding, unsure)
-    told = error is not None and math.isfinite(error.bias)
-    return (error if told else None), int(lost.max())
+    estimated = error is not None and math.isfinite(error.bias)
+    return (error if estimated else None), int(lost.max())
 
 
 def _event(name: str, last: "_Last", simulation: Simulation) -> float:

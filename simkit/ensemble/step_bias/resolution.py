@@ -27,7 +27,7 @@ def resolution(error: StepError | None, size: float, spread: float, stderr: floa
 
     `spread` is the standard deviation over paths, 0 of a single one, and `stderr` the mean's standard error.
     Noticeable is a bias of many standard errors, its own included, that is also a part of the value, or of
-    the spread, that matters. Unresolved is one as large as these, or one that no other grid could tell. What
+    the spread, that matters. Unresolved is one as large as these, or one that no other grid shows. What
     its extrapolation leaves out counts as bias where it is larger.
     """
     if error is None:

@@ -1,7 +1,7 @@
 r"""The step error of a mean, from values of the same paths at three lengths of step.
 
 With steps of length h the mean is $E[X_h] \approx E[X_0] + c h^p$, where p is the weak order. Two
-differences, $D_1 = E[X_{2h} - X_h]$ and $D_2 = E[X_{4h} - X_{2h}]$, tell the bias of the run,
+differences, $D_1 = E[X_{2h} - X_h]$ and $D_2 = E[X_{4h} - X_{2h}]$, give the bias of the run,
 $D_1 / (2^p - 1)$, and the order itself, since $D_2 / D_1 = 2^p$. What the expansion leaves out shows as the
 difference between the bias by $D_1$ and that by $D_2$. Where surely another order was measured than p, the
 bias follows from the lower of the two, which makes it larger, and its error reaches to that of the higher:
@@ -17,10 +17,10 @@ from typing import Literal
 
 import numpy as np
 
-CHANCE = 3e-5  # that noise is taken for a difference: 4 standard errors where there are many paths
+CHANCE = 3e-5  # that noise counts as a difference: 4 standard errors where there are many paths
 ROUNDINGS = 4.0  # the same of a single path, whose noise is rounding
-LEAST_ORDER = 0.5  # slower convergence has no order that three lengths of step could tell
-NEAR = 0.2  # of an order, to be taken for it
+LEAST_ORDER = 0.5  # slower convergence has no order that three lengths of step could show
+NEAR = 0.2  # of an order, to count as it
 MOST_ORDER = 16.0
 DOUBT = 0.25  # of a bias
 
@@ -52,7 +52,7 @@ def step_error(
 ) -> StepError | None:
     """The step error of a mean over paths, given `values` `(paths, 1 + levels)` of the same paths.
 
-    Column 0 is the run itself, the others have steps `factors` times as long: one of them, which tells no
+    Column 0 is the run itself, the others have steps `factors` times as long: one of them, which shows no
     order, or two. `order` is the weak order of what is averaged, and may be less by `unsure`; `rounding` is
     the absolute rounding error of a mean. Paths with a value that is not finite are left out; None where none
     is left. A single path is one of an ordinary equation: it has no noise but rounding.

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe & Ito's palette: told apart with any kind of colour vision.
+# Okabe & Ito's palette: distinct with any kind of colour vision.
 BLUE, VERMILION, GREY = "#0072B2", "#D55E00", "#5b6770"
 COLOURS = (BLUE, VERMILION, "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MAX_STATES = 4

@@ -16,7 +16,7 @@ from simkit import load
 from simkit.derivatives import study
 from simkit.ensemble import programs, stored_programs
 from simkit.ensemble.chunk_program import ChunkProgram
-from simkit.ensemble.program_digest import UntoldError, told
+from simkit.ensemble.program_digest import NoDigestError, digest_of
 
 GBM = {
     "constants": {"r": 0.05, "K": 100.0},
@@ -47,10 +47,10 @@ def first_request(overrides=()):
     return raised.value.args[0][0]
 
 
-def told_of(overrides=()):
-    """What is told of that program."""
+def digest_with(overrides=()):
+    """The digest of that program."""
     request = first_request(overrides)
-    return told((request.program, request.quick))
+    return digest_of((request.program, request.quick))
 
 
 @pytest.fixture
@@ -150,9 +150,9 @@ def test_a_full_disk_leaves_nothing_behind(kept, monkeypatch):
 
 
 def test_what_differs_is_told_apart():
-    same = told_of()
-    assert told_of() == same
-    assert told_of({"ensemble.seed": 5}) == same  # an argument of the program
+    same = digest_with()
+    assert digest_with() == same
+    assert digest_with({"ensemble.seed": 5}) == same  # an argument of the program
     changes = [
         {"observe.call": "maximum(S - 2*K, 0)"},
         {"observe.call": "maximum(S - K, 1)"},
@@ -164,12 +164,14 @@ def test_what_differs_is_told_apart():
         {"sensitivity.method": "reverse"},
         {"sensitivity.wrt": ["S", "r"], "sensitivity.method": "score"},
     ]
-    assert len({same, *map(told_of, changes)}) == 1 + len(changes)
-    assert told((1, 2)) != told((12,)) != told(("1", "2"))
-    assert len({told(x) for x in (1, 1.0, True, np.float64(1), np.float32(1), "1", [1], (1,))}) == 8
-    assert told({"a", "b", "c"}) == told({"c", "b", "a"})
-    assert len({told(x) for x in (np.zeros(2), np.ones(2), np.zeros((2, 1)), np.zeros(2, np.float32))}) == 4
-    assert len({told(x) for x in ({"a": 1}, {"a": 2}, {"b": 1}, {"a": 1, "b": 1})}) == 4
+    assert len({same, *map(digest_with, changes)}) == 1 + len(changes)
+    assert digest_of((1, 2)) != digest_of((12,)) != digest_of(("1", "2"))
+    assert len({digest_of(x) for x in (1, 1.0, True, np.float64(1), np.float32(1), "1", [1], (1,))}) == 8
+    assert digest_of({"a", "b", "c"}) == digest_of({"c", "b", "a"})
+    assert (
+        len({digest_of(x) for x in (np.zeros(2), np.ones(2), np.zeros((2, 1)), np.zeros(2, np.float32))}) == 4
+    )
+    assert len({digest_of(x) for x in ({"a": 1}, {"a": 2}, {"b": 1}, {"a": 1, "b": 1})}) == 4
 
 
 def equation_of(drift):
@@ -199,8 +201,8 @@ def test_a_model_in_the_file_is_told_by_its_text(model, texts):
         grid = {"t1": 1.0} | ({} if model is reactions_of else {"steps": 8})
         return type(load({"model": model(text), "initial": given, "time": grid}).problem)
 
-    assert told(class_of(texts[0])) == told(class_of(texts[0]))
-    assert len({told(class_of(text)) for text in texts}) == 3
+    assert digest_of(class_of(texts[0])) == digest_of(class_of(texts[0]))
+    assert len({digest_of(class_of(text)) for text in texts}) == 3
 
 
 def test_a_program_that_calls_python_is_not_stored(kept):
@@ -214,7 +216,7 @@ def test_a_program_that_calls_python_is_not_stored(kept):
     assert len(list(folder.glob("*.program"))) <= len(traced) - len(adaptive)
 
 
-def test_what_says_nothing_of_what_it_does_is_not_told():
+def test_what_says_nothing_of_what_it_does_has_no_digest():
     def local(x):
         return x
 
@@ -223,9 +225,9 @@ def test_what_says_nothing_of_what_it_does_is_not_told():
 
     pretended.__module__ = "simkit.ensemble.program_digest"
     for thing in (local, pretended, lambda x: x, functools.partial(local, 1), object(), pytest.approx(1)):
-        with pytest.raises(UntoldError):
-            told((1, thing))
-    assert told(np.sin) != told(np.cos)
+        with pytest.raises(NoDigestError):
+            digest_of((1, thing))
+    assert digest_of(np.sin) != digest_of(np.cos)
 
 
 @pytest.mark.more
@@ -234,7 +236,7 @@ def test_another_process_tells_the_same():
     code = "import jax; jax.config.update('jax_enable_x64', True); import test_stored_programs as tests\n"
     names = {
         subprocess.run(
-            [sys.executable, "-c", code + "print(tests.told_of())"],
+            [sys.executable, "-c", code + "print(tests.digest_with())"],
             env=os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)},
             check=True,
             capture_output=True,

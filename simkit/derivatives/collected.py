@@ -1,0 +1,186 @@
+"""The parts of a study run one after the other, and what they have given so far."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from simkit.derivatives.estimates import EstimatedDerivative
+from simkit.derivatives.estimator import Selection
+from simkit.derivatives.estimators import DIFFERENCES
+from simkit.derivatives.facts import Facts
+from simkit.derivatives.moments import Found, MomentsReduction, average, pooled
+from simkit.derivatives.part import Errors, Part, chunks_of, requests_of
+from simkit.derivatives.parts import parts_of
+from simkit.derivatives.step_errors import (
+    Coupled,
+    LastRows,
+    bias_of_part,
+    coupled_values,
+    errors_of_means,
+    has_means,
+)
+from simkit.ensemble.failures import failed_paths
+from simkit.ensemble.programs import compiled
+from simkit.ensemble.simulation import Simulation
+from simkit.ensemble.step_bias.bias_paths import BiasRun
+from simkit.ensemble.step_bias.step_error import StepError
+from simkit.ensemble.work import workers_of
+from simkit.errors import NumericalError
+
+Progress = Callable[[int, int], None]
+
+
+@dataclasses.dataclass
+class Collected:
+    """Derivatives and means from the `parts` of a study; parts may add others.
+
+    `others` are the facts of simulations with policies of their own. With `reselect`, a derivative whose
+    weight is not finite is estimated by differences instead: `replaced` says which. `biases` are the step
+    biases of means, and `unbiased` the means that have none yet.
+    """
+
+    facts: Facts
+    others: list[Facts]
+    parts: list[Part]
+    reselect: bool
+    progress: Progress | None
+    biases: dict[str, StepError]
+    derivatives: dict[Selection, EstimatedDerivative] = dataclasses.field(default_factory=dict)
+    means: dict[str, tuple[Found, int]] = dataclasses.field(default_factory=dict)
+    unbiased: dict[str, tuple[Found, int]] = dataclasses.field(default_factory=dict)
+    coupled: dict[Selection, Coupled] = dataclasses.field(default_factory=dict)
+    replaced: dict[Selection, Selection] = dataclasses.field(default_factory=dict)
+    failed: set[int] = dataclasses.field(default_factory=set)
+    compile_s: float = 0.0
+
+    def run(self, bias: BiasRun | None) -> None:
+        """Run all parts, and the step bias of means that none of them gives."""
+        done = 0.0
+        for part in self.parts:  # which grow
+            weight = part.cost / sum(each.cost for each in self.parts)
+            self._run(part, _portion(self.progress, self.facts.simulation.paths, done, weight))
+            done += weight
+        if bias is not None and self.unbiased:
+            programs = compiled(*bias.requests)[0]
+            self.biases |= errors_of_means(self.facts.simulation, bias, programs, self.unbiased)
+
+    def _run(self, part: Part, progress: Callable[[int], None] | None) -> None:
+        simulation = self.facts.simulation
+        result, errors, coupled, levels, seconds = _run(simulation, part, progress)
+        self.compile_s += seconds
+        if len(result.failed) and self.reselect and _is_weighted(part):
+            again = {choice: _without_weight(simulation, choice) for choice, _ in part.found}
+            self.replaced |= again
+            names = [name for name, _ in part.values]
+            self.parts += parts_of(self.facts, list(again.values()), names, self.others)
+            return
+        if len(result.failed) and simulation.failures == "stop":
+            raise _failure(simulation, part, result)
+        if len(result.failed) == simulation.paths:
+            raise NumericalError(
+                f"none of the {simulation.paths} paths has finite values and derivatives: there is nothing "
+                "to average; `failures: stop` says why"
+            )
+        self.failed |= {int(x) for x in result.failed}
+        self.coupled |= coupled
+        new = {name: (result, place) for name, place in part.values if name not in self.means}
+        self.means |= new
+        if new and has_means(part):
+            self.biases |= errors_of_means(simulation, bias_of_part(simulation, part), levels, new)
+        else:
+            self.unbiased |= new
+        for choice, place in part.found:
+            figures = result.mean[place], result.stderr[place], result.sd[place]
+            self.derivatives[choice] = EstimatedDerivative(choice, *figures, errors.get(choice))
+        shorter = part.again(result, errors)
+        if shorter is not None:
+            self.parts.append(shorter)
+
+
+def _run(
+    simulation: Simulation, part: Part, progress: Callable[[int], None] | None
+) -> tuple[Found, Errors, dict[Selection, Coupled], Sequence[Callable], float]:
+    """What a part gives, the programs of its levels, and the seconds to compile."""
+    plan, workers = chunks_of(simulation), workers_of(simulation)
+    programs, seconds = compiled(*requests_of(simulation, part))
+    programs, averaging = programs[: len(part.all_requests)], programs[len(part.all_requests) :]
+    own, levels = programs[: len(part.requests)], programs[len(part.requests) :]
+    if has_means(part):
+        levels = [LastRows(program) for program in levels]
+        programs = [*own, *levels]
+    reduction = MomentsReduction(part.counts).compiled(averaging)
+
+    def simulate(ids):
+        return part.run(programs, ids)
+
+    if part.replicates:
+        found = _of_policies(part, programs, reduction, simulation.paths, plan, workers, progress)
+    else:
+        found = average(simulate, reduction, simulation.paths, plan, workers, progress)
+    errors = part.step_errors(found, programs, plan.ids(), simulation.paths)
+    pairs, more = coupled_values(simulation, part, programs, found)
+    return found, errors, pairs, levels, seconds + more
+
+
+def _of_policies(part, programs, reduction, paths, plan, workers, progress) -> Found:
+    """The paths in equal parts, each with a policy of its own."""
+    replicates = (part, *part.replicates)
+    ends = [paths * i // len(replicates) for i in range(len(replicates) + 1)]
+    counts = np.diff(ends).tolist()
+    found = []
+    for each, first, count in zip(replicates, ends[:-1], counts, strict=True):
+
+        def simulate(ids, each=each):
+            return each.run(programs, ids)
+
+        def progressed(done, first=first):
+            if progress is not None:
+                progress(first + done)
+
+        found.append(average(simulate, reduction, count, plan, workers, progressed, first))
+    return pooled(found, counts)
+
+
+def _is_weighted(part: Part) -> bool:
+    """Whether it weighs values with a derivative of a density, which is infinite where there is no noise."""
+    return any(choice.estimator.weighted for choice, _ in part.found)
+
+
+def _portion(
+    progress: Progress | None, paths: int, done: float, weight: float
+) -> Callable[[int], None] | None:
+    if progress is None:
+        return None
+    return lambda count: progress(min(paths, round(paths * (done + weight * count / paths))), paths)
+
+
+def _without_weight(simulation: Simulation, choice: Selection) -> Selection:
+    """The same derivative where a weight would not be finite."""
+    reason = "the noise vanishes on some paths, where the weight is infinite"
+    if simulation.grid.has_events:
+        reason = "some paths are impossible at other values, so there is no score"
+    return Selection(choice.quantity, choice.targets, DIFFERENCES, reason)
+
+
+def _failure(simulation: Simulation, part: Part, found: Found) -> Exception:
+    """Why a path has no derivative: its values are not finite, or they are and the derivative is not."""
+    paths = ", ".join(str(x) for x in found.failed[:3])
+    if _is_weighted(part) and simulation.grid.has_events:
+        return NumericalError(
+            f"path {paths}: there is no score: a rate of zero changes, or an event does, and the path is "
+            "impossible at other values. Set sensitivity.method: finite_differences"
+        )
+    if _is_weighted(part):
+        return NumericalError(
+            f"path {paths}: the weight is not finite: the noise vanishes where the path is looked at, and "
+            "there is no density to differentiate. Set sensitivity.method: finite_differences, or "
+            "`ensemble: {failures: exclude}`"
+        )
+    error = failed_paths(simulation, found.failed)
+    if "not finite" in str(error).split(".")[0]:
+        return NumericalError(
+            f"path {paths}: the values are finite and a derivative is not. Set sensitivity.method: "
+            "finite_differences, or `ensemble: {failures: exclude}`"
+        )
+    return error
