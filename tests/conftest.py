@@ -1,14 +1,11 @@
 """Tests run in float64 with strict dtype promotion, warnings as errors, and quickly made code."""
 
 import gc
-import importlib.metadata
 import os
 
 os.environ["SIMKIT_CACHE"] = "off"  # nothing is written to the home of whoever tests
-FLAGS = ["--xla_force_host_platform_device_count=4", "--xla_backend_optimization_level=0"]
-if importlib.metadata.version("jax") < "0.11":
-    FLAGS.append("--xla_cpu_use_fusion_emitters=false")
-os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *FLAGS]).strip()
+own_flags = os.environ.get("XLA_FLAGS", "")
+os.environ["XLA_FLAGS"] = f"{own_flags} --xla_force_host_platform_device_count=4".strip()
 
 import jax
 import pytest
@@ -20,8 +17,6 @@ from simkit.machine import on_each_device
 every_device = on_each_device.local_devices
 on_each_device.local_devices = lambda count: every_device(1 if count is None else count)
 
-from user_code import user_jit
-
 from simkit.ensemble import programs
 
 jax.config.update("jax_enable_x64", True)
@@ -32,13 +27,16 @@ settings.register_profile("simkit", deadline=None, derandomize=True, max_example
 settings.load_profile("simkit")
 
 # How programs are made, and those that were: in general, and in tests marked `user_code`.
-QUICK = programs._jit, programs._kept
-USERS = user_jit, type(programs._kept)()
+QUICK = programs._quick_jit, programs._kept
+USERS = programs._jit, type(programs._kept)()
 
 
 @pytest.hookimpl(tryfirst=True)  # before the fixtures of a module run their ensembles
 def pytest_runtest_setup(item):
-    programs._jit, programs._kept = USERS if item.get_closest_marker("user_code") else QUICK
+    users = item.get_closest_marker("user_code") is not None
+    programs._jit, programs._kept = USERS if users else QUICK
+    # Not by XLA_FLAGS, which would change the code of `user_jit` too: the backend as a whole reads them.
+    jax.config.update("jax_disable_most_optimizations", not users)
 
 
 def pytest_collection_finish():

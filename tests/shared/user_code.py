@@ -1,14 +1,15 @@
 """Programs in the code that users run, instead of code that is quick to make."""
 
-import importlib.metadata
 from collections.abc import Callable
 
 import jax
 
 # conftest.py sets the opposite: code that is made in half the time and may run ten times as long.
-EMITTERS = {"xla_cpu_use_fusion_emitters": True} if importlib.metadata.version("jax") < "0.11" else {}
+USERS: dict[str, bool | int] = {
+    "xla_backend_optimization_level": 3,
+    "xla_llvm_disable_expensive_passes": False,
+}
 JIT = jax.jit  # which a test may replace by `user_jit`
-USERS: dict[str, bool | int] = {"xla_backend_optimization_level": 3, **EMITTERS}
 
 
 def user_jit(function: Callable, **static) -> Callable:

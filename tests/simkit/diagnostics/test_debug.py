@@ -71,6 +71,7 @@ def replayed_in_numpy():
 
 
 @pytest.mark.more
+@pytest.mark.user_code
 def test_the_first_nan_is_that_of_a_replay_in_numpy():
     expected = replayed_in_numpy()
     assert 5 < len(expected) < PATHS

@@ -107,8 +107,11 @@ def test_each_worker_has_its_device_and_64_bit_types():
         x = jnp.arange(2.0)
         return x.dtype, next(iter(x.devices()))
 
-    with jax.enable_x64(False):
+    jax.config.update("jax_enable_x64", False)  # of all threads, unlike `jax.enable_x64(False)`
+    try:
         found = list(in_order(place, range(12), local_devices(3)))
+    finally:
+        jax.config.update("jax_enable_x64", True)
     assert {device for _, device in found} == {*local_devices(3)}
     assert {dtype for dtype, _ in found} == {jnp.dtype("float64")}
 
@@ -130,6 +133,7 @@ def test_unless_given_there_is_a_thread_for_each_core(monkeypatch):
     monkeypatch.setattr(work, "usable_cores", lambda: 5)
     assert len(workers_of(gbm(10, 1))) == 5
     assert len(workers_of(gbm(10, 1, threads=2))) == 2
+    assert {*workers_of(gbm(10, 1, devices=3))} == {*local_devices(3)}
 
 
 PATHS = 3 * LEAF + 77

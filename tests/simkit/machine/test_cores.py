@@ -26,6 +26,14 @@ V2, V1 = "sys/fs/cgroup/{}/cpu.max", "sys/fs/cgroup/cpu,cpuacct/{}/cpu.cfs_{}_us
         ({OWN: "0::/jobs/mine\n", V2.format("jobs/mine"): "250000 100000\n"}, 2.5),
         ({OWN: "0::/jobs/mine\n", V2.format("jobs/mine"): "max 100000\n"}, None),
         ({OWN: "0::/jobs/mine\n", V2.format("jobs"): "150000 100000", V2.format("jobs/mine"): "max 1"}, 1.5),
+        (
+            {
+                OWN: "0::/jobs/mine\n",
+                V2.format("jobs"): "150000 100000",
+                V2.format("jobs/mine"): "250000 100000",
+            },
+            1.5,
+        ),
         ({OWN: "0::/jobs/mine\n", V2.format("jobs/others"): "50000 100000"}, None),
         ({OWN: "0::/\n", "sys/fs/cgroup/cpu.max": "300000 100000"}, 3.0),
         (

@@ -661,16 +661,14 @@ class Whole(AbstractSDE):
 def test_variables_may_be_arrays():
     """They take the steps of scalars, where numbers that rest have their share in the mean of the errors."""
     y0, tolerances = PairState(jnp.asarray(0.4), jnp.asarray(-0.9)), np.array([1e-2, 1e-3])
+
+    def run(problem, start, given):
+        grid = AdaptiveGrid(0.0, 1.0, given, points=2)
+        return integrate_adaptive_sde(problem, make_solver("Milstein"), start, grid, tree_of(1), States())
+
     runs = [
-        integrate_adaptive_sde(
-            problem,
-            make_solver("Milstein"),
-            start,
-            AdaptiveGrid(0.0, 1.0, given, points=2),
-            tree_of(1),
-            States(),
-        )
-        for problem, start, given in (
+        user_jit(functools.partial(run, *each))()
+        for each in (
             (Diagonal(), y0, Tolerances(*tolerances)),
             (Whole(), WholeState(jnp.stack(y0), jnp.ones(6)), Tolerances(*tolerances / 2)),
         )
