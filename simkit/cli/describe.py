@@ -55,7 +55,7 @@ def describe(
 
 
 def _about_all(names: list[str]) -> list[dict]:
-    """What is known about each name; raises `InputError` that tells all of which nothing is."""
+    """What is known about each name; raises one `InputError` for all of which nothing is."""
     found, reasons = [], []
     for name in names:
         try:

@@ -37,7 +37,7 @@ Out = Annotated[
     Path | None,
     typer.Option(metavar="PATH", help="The dataset, .zarr or .nc, or a table .csv, in place of `output:`."),
 ]
-NoPlot = Annotated[bool, typer.Option("--no-plot", metavar="", help="No picture beside the dataset.")]
+NoPlot = Annotated[bool, typer.Option("--no-plot", metavar="", help="No picture next to the dataset.")]
 Overwrite = Annotated[
     bool, typer.Option("--overwrite", metavar="", help="Replace an existing dataset and picture.")
 ]

@@ -27,7 +27,7 @@ class Outputs:
 
     @staticmethod
     def checked(target: Path | None, no_plot: bool, overwrite: bool, quiet: bool, as_json: bool) -> "Outputs":
-        """The picture lies beside the dataset. Raises `OutputError` for files that may not be replaced."""
+        """The picture is next to the dataset. Raises `OutputError` for files that may not be replaced."""
         if target:
             from simkit.results.storage import check_output
 

@@ -39,7 +39,7 @@ def run(
         typer.Option("--dry-run", metavar="", help="Only say how many steps, and how much memory and disk."),
     ] = False,
 ) -> None:
-    """Run an experiment: print a table with error bars, write the dataset and a picture beside it."""
+    """Run an experiment: print a table with error bars, write the dataset and a picture next to it."""
     with reported(as_json):
         prepare(quiet, keep=not dry_run)
         from simkit.experiments.variants import keeps_unresolved, load_variants, output_of, refuse_paths

@@ -35,16 +35,14 @@ def sensitivity(
     ] = None,
     check: Annotated[
         bool,
-        typer.Option(
-            "--check", help="Set finite differences beside each derivative, and how far it is away."
-        ),
+        typer.Option("--check", help="Show finite differences next to each derivative, and the difference."),
     ] = False,
     overrides: Overrides = None,
     variant: ChosenVariants = None,
     out: Annotated[
         Path | None,
         typer.Option(
-            metavar="PATH", help="Write a dataset, .zarr or .nc, or a table .csv, and a picture beside it."
+            metavar="PATH", help="Write a dataset, .zarr or .nc, or a table .csv, and a picture next to it."
         ),
     ] = None,
     no_plot: NoPlot = False,

@@ -1,6 +1,6 @@
 """Range checks on the arguments of closed forms: each error names the argument, its value and the range.
 
-Arrays cannot raise where they may be traced: of those it is told whether they are in the range.
+Arrays cannot raise where they may be traced: for those the result says whether they are in the range.
 """
 
 import math

@@ -67,7 +67,7 @@ class Diagnostics:
 
     def add_covered(self, path: KeyPath, by: KeyPath) -> None:
         """Add that `path` is wrong, too, and that the message about another one says so."""
-        place, message = next((place, message) for told, place, message in self.found if told == by)
+        place, message = next((place, message) for known, place, message in self.found if known == by)
         self.found.append((path, place, message))
 
     def at_or_below(self, path: KeyPath) -> bool:

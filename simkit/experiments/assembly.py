@@ -148,7 +148,7 @@ class _Assembly:
         """The model with what changes with time, and the events."""
         experiment, constants, curves = self.experiment, self.constants, self.curves
         written = dict.fromkeys([*self.diagnostics.written("curves"), *(experiment.curves or ())])
-        timed = constants.beside(written, at_start(curves, self.span, constants))
+        timed = constants.with_curves(written, at_start(curves, self.span, constants))
         plan = None
         with self.diagnostics.collecting():
             plan = _plan_model(experiment.model, timed)

@@ -16,8 +16,8 @@ OWN = ("the constants",)  # no names: these hold a space
 class Constants:
     """The named constants: `names` are all that were given, `values` those that could be evaluated.
 
-    `changing` are names among them whose values change with time, see `beside`. What is wrong with a field is
-    added to `diagnostics`.
+    `changing` are names among them whose values change with time, see `with_curves`. What is wrong with
+    a field is added to `diagnostics`.
     """
 
     def __init__(self, given: Mapping[str, float | str], names: Collection[str], diagnostics: Diagnostics):
@@ -97,8 +97,8 @@ class Constants:
         number = self.evaluated(path, expression)
         return None if expression is None or number is None else (expression, number)
 
-    def beside(self, curves: Collection[str], start: Mapping[str, float]) -> "Constants":
-        """The constants and, beside them, curves and `t`, with their values at the start of the run."""
+    def with_curves(self, curves: Collection[str], start: Mapping[str, float]) -> "Constants":
+        """The constants together with curves and `t`, with their values at the start of the run."""
         found = copy.copy(self)
         found.names = (*self.names, *curves, "t")
         found.changing = frozenset([*curves, "t"])

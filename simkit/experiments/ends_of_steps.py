@@ -12,7 +12,7 @@ from simkit.experiments.constants import Constants
 from simkit.expressions import Expression
 
 INTERVALS = {"steps": "steps", "points": "saved intervals"}
-MOST_STEPS = 10  # times as many steps are looked through for a number that meets all times
+MOST_STEPS = 10  # times as many steps are tried for a number that meets all times
 
 
 def increasing_times(
@@ -53,7 +53,7 @@ def inside_a_step(
 
 
 def _met(shares: np.ndarray, steps: int) -> bool:
-    """Whether each time, as a share of the run, is the end of a step."""
+    """Whether each time, as a fraction of the run, is the end of a step."""
     exact = shares * steps
     return bool(np.all(np.abs(exact - np.rint(exact)) <= ON_STEP))
 

@@ -2,26 +2,21 @@
 
 import copy
 import dataclasses
-import itertools
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from simkit.config.diagnostics import Diagnostics
 from simkit.config.documents import Document, KeyPath, read_document
 from simkit.config.overrides import Overrides, apply_overrides, replace_key
 from simkit.config.settings import Experiment
-from simkit.ensemble.coupling import coupled
 from simkit.ensemble.simulation import Simulation, experiment_of
 from simkit.errors import InputError
 from simkit.experiments.experiment import VARIANTS, simulation_of
 from simkit.experiments.reading import add_unreadable
-from simkit.observe.exercise import Exercise
-from simkit.observe.observables import Observer
+from simkit.experiments.variant_fit import fitted
 from simkit.suggestions import did_you_mean, shown
 
 OF_THE_FILE = ("output", "plot", VARIANTS)  # what a file has once for all its variants
@@ -37,7 +32,7 @@ def load_variants(
 
     `overrides` change the file, before the variants do. `chosen` are the names of those wanted, in the order
     of the file. Raises one `InputError` with every mistake in every variant wanted; what is wrong with the
-    file itself is told once. Raises it too where the results of variants do not fit into one dataset.
+    file itself is reported once. Raises it too where the results of variants do not fit into one dataset.
     """
     loaded = _load_each(source, overrides, chosen)
     return loaded if isinstance(loaded, Simulation) else fitted(loaded)
@@ -83,21 +78,6 @@ def _load_each(source: Any, overrides: Overrides, chosen: Collection[str] | None
     return found
 
 
-def fitted(simulations: Variants) -> Variants:
-    """The variants, coupled where they ask for it. Raises `InputError` unless their results fit together."""
-    first = next(iter(simulations))
-    problems = [
-        f"variant {name}: {reason}; give both the same, or make files of them"
-        for name, simulation in simulations.items()
-        if (reason := _difference(simulation, name, simulations[first], first))
-    ]
-    if not problems and any(experiment_of(each).ensemble.couple for each in simulations.values()):
-        simulations, problems = coupled(simulations)
-    if problems:
-        raise InputError(problems)
-    return simulations
-
-
 def together(variants: Variants) -> dict[str, Any]:
     """One configuration for all variants, as plain data: the first one, and what the others change."""
     plain = {name: _without_output(experiment_of(each)) for name, each in variants.items()}
@@ -125,48 +105,10 @@ def _changes_from(first: Mapping[str, Any], other: Mapping[str, Any]) -> dict[st
     return changes
 
 
-def _difference(one: Simulation, name: str, first: Simulation, first_name: str) -> str | None:
-    """Why two results do not fit into one dataset."""
-
-    def facts(simulation: Simulation) -> dict[str, Any]:
-        kept = {key: info.at for key, info in simulation.observables.items()}
-        observer = simulation.observer
-        exercised = observer.exercised if isinstance(observer, Observer) else ()
-        rights = [f"{_dates_text(exercise)} of {each.name}" for each, exercise in exercised]
-        return {
-            "the variables": ", ".join(simulation.problem.State._fields),
-            "the observables": ", ".join(f"{key} ({at})" for key, at in kept.items()) or "none",
-            "the dates of exercise": ", ".join(rights) or "none",
-            "so many paths": simulation.paths,
-            "so many stored paths": simulation.stored_paths,
-            "the quantiles": ", ".join(f"{level:g}" for level in simulation.quantiles),
-            "so many saved times": len(simulation.grid.times),
-        }
-
-    here, there = facts(one), facts(first)
-    for what, value in here.items():
-        if value != there[what]:
-            return f"has {what}: {value}, and {first_name} has {there[what]}"
-    times, others = np.asarray(one.grid.times), np.asarray(first.grid.times)
-    if not np.allclose(times, others, rtol=1e-9, atol=1e-9 * float(np.ptp(others))):
-        return (
-            f"runs from {times[0]:g} to {times[-1]:g}, and {first_name} from {others[0]:g} to {others[-1]:g}"
-        )
-    return None
-
-
-def _dates_text(exercise: Exercise) -> str:
-    """How many there are, and at which parts of the run where they do not lie equally apart."""
-    apart = {b - a for a, b in itertools.pairwise((0, *exercise.when))}
-    if len(apart) == 1 and exercise.when[-1] == exercise.of:
-        return str(exercise.dates)
-    return f"{exercise.dates} (at {', '.join(f'{share:.6g}' for share in exercise.shares)} of the time)"
-
-
 def _changes(document: Document, chosen: Collection[str] | None) -> dict[str, dict[KeyPath, tuple]]:
     """For each variant wanted the keys that it sets: target, then value and its place in the document."""
     section = document.data[VARIANTS]
-    diagnostics = Diagnostics(document, with_text=False)  # the others are told with each variant
+    diagnostics = Diagnostics(document, with_text=False)  # the others are reported with each variant
     if not isinstance(section, dict) or not section:
         diagnostics.add((VARIANTS,), f"must be a mapping of names to settings, got {shown(section)}")
         diagnostics.raise_if_any()

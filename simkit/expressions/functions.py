@@ -132,6 +132,6 @@ def negation(a):
     return not a if isinstance(a, bool) else jnp.logical_not(a)
 
 
-def as_number(truth):
+def as_number(condition):
     """1 where true and 0 where false."""
-    return where(truth, 1.0, 0.0)
+    return where(condition, 1.0, 0.0)

@@ -128,9 +128,9 @@ class _Translation:
                 parts = tuple(self.condition(part, depth + 1) for part in node.values)
                 return Chain((join,) * (len(parts) - 1), parts)
             case ast.Compare():
-                operations = tuple(_COMPARISONS.get(type(op)) for op in node.ops)
-                if None in operations:
-                    fail(node.col_offset, "this comparison")
+                operations = tuple(
+                    _COMPARISONS.get(type(op)) or fail(node.col_offset, "this comparison") for op in node.ops
+                )
                 parts = tuple(self.number(part, depth + 1) for part in (node.left, *node.comparators))
                 return Comparison(operations, parts)
             case ast.Call():

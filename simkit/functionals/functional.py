@@ -63,7 +63,7 @@ class Moment(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class AbstractFunctional(abc.ABC):
-    """A path functional in an expression, such as `mean(S)`. Its value is looked up under itself.
+    """A path functional in an expression, such as `mean(S)`. It is itself the key of its value.
 
     A subclass states what is kept along a path, as tuples of arrays: `begin`, `add`, `value`, and `change`
     where values change at once. Class variables state what is special about it. Their defaults are the
@@ -113,7 +113,7 @@ class AbstractFunctional(abc.ABC):
         return kept[0]
 
     def met(self, kept: tuple, at: Moment) -> tuple:
-        """What it keeps once its condition holds, where that is found between steps."""
+        """What it keeps once its condition holds, where that happens between steps."""
         raise NotImplementedError(f"{self.name} waits for no condition")
 
     @staticmethod
@@ -138,7 +138,7 @@ class AbstractFunctional(abc.ABC):
 
     @property
     def time(self) -> Any:
-        """The one time at which it looks; `None` of those that are monitored step by step."""
+        """The one time at which it reads the path; `None` for those that are monitored step by step."""
         return None
 
     @property

@@ -96,15 +96,15 @@ def folder_of_programs() -> Path | None:
 
 
 def machine(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
-    """What compiled programs depend on beside what jax knows of: the processor's instructions.
+    """What compiled programs depend on besides what jax knows of: the processor's instructions.
 
     A home folder may be shared by machines of several kinds, where another's program would crash.
     """
     flags = ""
     with contextlib.suppress(OSError), cpuinfo.open() as lines:
         flags = next((line for line in lines if line.startswith(("flags", "Features"))), "")
-    told = " ".join([platform.machine(), platform.processor(), *sorted(set(flags.split()))])
-    return f"jaxlib-{importlib.metadata.version('jaxlib')}-{hashlib.sha256(told.encode()).hexdigest()[:12]}"
+    parts = " ".join([platform.machine(), platform.processor(), *sorted(set(flags.split()))])
+    return f"jaxlib-{importlib.metadata.version('jaxlib')}-{hashlib.sha256(parts.encode()).hexdigest()[:12]}"
 
 
 def _make_room(folder: Path) -> None:

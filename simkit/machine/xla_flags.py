@@ -17,7 +17,7 @@ TESTED_JAXLIB = ("0.10.1", "0.12.0", "0.12.0.1")
 
 
 def has_avx512(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
-    """Whether this is an x86-64 processor with AVX-512, as Linux tells it; False on other systems."""
+    """Whether this is an x86-64 processor with AVX-512, according to Linux; False on other systems."""
     if platform.system() != "Linux" or platform.machine() != "x86_64":
         return False
     try:

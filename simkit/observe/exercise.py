@@ -14,7 +14,7 @@ import numpy as np
 from simkit.expressions import Expression
 
 PATHS_PER_TERM = 10  # of a regression, at least
-POLICIES = 8  # whose spread tells what finding one leaves in a derivative
+POLICIES = 8  # whose spread is the error that fitting one leaves in a derivative
 MARTINGALE_PATHS = 16384  # at most
 
 
@@ -22,7 +22,7 @@ MARTINGALE_PATHS = 16384  # at most
 class Exercise:
     """A right to take an observable's value once, after one of the steps `when`, of `of` in all and from 1.
 
-    The value of going on is looked for among the polynomials of total degree `degree` in the `basis`, by
+    The value of going on is a polynomial of total degree `degree` in the `basis`, found by
     regression on `paths` paths of their own. `times` are the dates where constants give them.
     """
 

@@ -1,4 +1,4 @@
-"""The accumulators of path functionals: at which steps each looks, and what it keeps."""
+"""The accumulators of path functionals: which steps each monitors, and what it keeps."""
 
 import dataclasses
 from typing import Any
@@ -26,7 +26,7 @@ class Monitor:
         """Its steps are among the multiples of this."""
         return self.every if self.date is None else self.date
 
-    def begun(self, values, dtype) -> tuple:
+    def initial(self, values, dtype) -> tuple:
         """What it keeps at t0."""
         return self.functional.begin(Moment(values, dtype))
 

@@ -68,7 +68,7 @@ class Observable:
 
     @property
     def is_dated(self) -> bool:
-        """Whether one of them looks at every step, or each so many-th, as such rather than over time."""
+        """Whether one of them is about monitored steps as such rather than about continuous time."""
         return any(m.date is None and not m.functional.over_time for m in self.monitors)
 
     @property
@@ -93,7 +93,7 @@ class Observer(AbstractObserver):
 
     `policies` are for the observables with early exercise, by name; `longstaff_schwartz.with_policies` finds
     them. Without one, such an observable raises `ValueError`. `dates` are those that constants give, as parts
-    of the run's time: no path reads them, and a derivative tells by them whether it moves a date. `fractions`
+    of the run's time: no path reads them, and they show a derivative whether it moves a date. `fractions`
     are the times of `at(x, s)` where paths have no common steps.
     """
 
@@ -139,7 +139,7 @@ class Observer(AbstractObserver):
 
     def init(self, problem, t, y):
         values, dtype = self._environment(problem, t, y)
-        accumulators = tuple(monitor.begun(values, dtype) for monitor in self.monitors)
+        accumulators = tuple(monitor.initial(values, dtype) for monitor in self.monitors)
         zero, one = jnp.zeros((), dtype), jnp.ones((), dtype)
         return jnp.uint32(0), accumulators, tuple((one, zero) for _ in self.exercised)
 

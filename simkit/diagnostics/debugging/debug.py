@@ -30,7 +30,7 @@ class DebugReport:
     """What was found.
 
     `screened` paths were run, of which those in `failed` keep something that is not finite; `findings`
-    explain the first of them, `traces` are the rows of paths that were asked for, and `keys` tells whether
+    explain the first of them, `traces` are the rows of the requested paths, and `keys` says whether
     random words are used twice, None where that was not asked.
     """
 

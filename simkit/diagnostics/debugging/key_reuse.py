@@ -35,7 +35,7 @@ Driver = Callable[..., AbstractNoise]
 
 @dataclasses.dataclass(frozen=True)
 class KeyReport:
-    """How many values were looked at, made of how many words; `reused` tells what shares one."""
+    """How many values were checked, made of how many words; `reused` says which share one."""
 
     values: int
     words: int

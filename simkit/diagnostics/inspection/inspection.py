@@ -147,15 +147,15 @@ def _step_cost(loop: Loop | None, steps: int, lanes: int) -> StepCost | None:
     if loop is None:
         return None
     lanes = lanes if loop.wide_kernels else 1  # what does not differ between paths is computed once
-    share = steps * lanes
+    path_steps = steps * lanes
     return StepCost(
         steps_per_turn=steps,
         paths=lanes,
         kernels=loop.kernels,
         wide_kernels=loop.wide_kernels,
         loops_inside=loop.loops_inside,
-        floating=loop.work.floating / share,
-        integer=loop.work.integer / share,
-        transcendental=loop.work.transcendental / share,
-        bytes=loop.bytes / share,
+        floating=loop.work.floating / path_steps,
+        integer=loop.work.integer / path_steps,
+        transcendental=loop.work.transcendental / path_steps,
+        bytes=loop.bytes / path_steps,
     )

@@ -92,21 +92,21 @@ def _order(rows: list[list[str]], up: dict[str, list[str]], down: dict[str, list
 
 
 def _heights(rows: list[list[str]], up: dict[str, list[str]], down: dict[str, list[str]]) -> dict[str, float]:
-    """Heights in the order found, near those of the neighbours and at least 1 apart."""
+    """Heights in the given order, near those of the neighbours, with at least 1 between two."""
     height = {name: i - (len(row) - 1) / 2 for row in rows for i, name in enumerate(row)}
-    for turn in range(SETTLING):
-        for row in rows if turn % 2 else reversed(rows):
+    for sweep in range(SETTLING):
+        for row in rows if sweep % 2 else reversed(rows):
             wanted = []
             for name in row:
                 near = [height[x] for x in (*up.get(name, ()), *down.get(name, ()))]
                 wanted.append(sum(near) / len(near) if near else height[name])
-            for name, found in zip(row, _apart(wanted), strict=True):
+            for name, found in zip(row, _spaced(wanted), strict=True):
                 height[name] = found
     return height
 
 
-def _apart(wanted: list[float]) -> list[float]:
-    """The heights nearest to those wanted, in the same order and at least 1 apart (pooled neighbours)."""
+def _spaced(wanted: list[float]) -> list[float]:
+    """The nearest heights in the same order, with at least 1 between two (pooled neighbours)."""
     blocks: list[list[float]] = []  # sum of wanted - offset, count
     for i, height in enumerate(wanted):
         blocks.append([height - i, 1])

@@ -66,7 +66,7 @@ def _equations(draft: _Draft, simulation: Simulation) -> None:
     given = [f"parameter {name}" for name in names] + [f"variable {name}" for name in fields] + ["time t"]
 
     def depend(targets: list[str], function: Callable, others: tuple[str, ...] = ()) -> None:
-        """Edges to each target from what its part of the function depends on, beside `others`."""
+        """Edges to each target from what its part of the function depends on, besides `others`."""
         extra = [one for _ in others]
         program, _ = traced(lambda n, y, t, z: function(rebuilt(n), y, t, z), numbers, y, t, extra)
         for target, found in zip(targets, influences(program), strict=True):

@@ -22,8 +22,16 @@ class HamiltonianText(AbstractText):
     kinetic: Expression
     potential: Expression
     parameters: tuple[str, ...]
-    name = "InlineHamiltonian"
-    base = AbstractHamiltonian
+
+    @property
+    def name(self) -> str:
+        """What its class is called."""
+        return "InlineHamiltonian"
+
+    @property
+    def base(self) -> type[AbstractHamiltonian]:
+        """The kind of problem."""
+        return AbstractHamiltonian
 
     @property
     def variables(self) -> tuple[str, ...]:

@@ -19,8 +19,16 @@ class NetworkText(AbstractText):
 
     reactions: tuple[tuple[str, str, Reaction, Expression], ...]
     parameters: tuple[str, ...]
-    name = "InlineNetwork"
-    base = AbstractReactionNetwork
+
+    @property
+    def name(self) -> str:
+        """What its class is called."""
+        return "InlineNetwork"
+
+    @property
+    def base(self) -> type[AbstractReactionNetwork]:
+        """The kind of problem."""
+        return AbstractReactionNetwork
 
     @property
     def variables(self) -> tuple[str, ...]:

@@ -44,7 +44,7 @@ class AbstractText(abc.ABC):
 
     @abc.abstractmethod
     def members(self, state: type) -> dict[str, Any]:
-        """The methods of the model, and what else it has beside parameters and states."""
+        """The methods of the model, and what else it has besides parameters and states."""
 
 
 @functools.lru_cache(maxsize=128)

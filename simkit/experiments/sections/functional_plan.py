@@ -72,7 +72,7 @@ def _refuse_moving(functional: AbstractFunctional, moving: Collection[str], path
 def dates_of_functionals(
     observable: Observable, constants: Constants, seen: Seen, path: KeyPath
 ) -> dict[AbstractFunctional, float]:
-    """When each functional of one time looks, as a fraction of the run."""
+    """The one time at which each functional reads the path, as a fraction of the run."""
     dates: dict[AbstractFunctional, float] = {}
     for functional in dict.fromkeys(f for f in observable.functionals if f.time is not None):
         with constants.diagnostics.collecting():

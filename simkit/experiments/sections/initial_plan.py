@@ -19,7 +19,7 @@ from simkit.experiments.start_files import StartFile, read_start_file
 from simkit.expressions import Expression, compile_expression
 from simkit.suggestions import did_you_mean
 
-ALL_OTHERS = "file"  # the key beside the variables: a file for those that are not given
+ALL_OTHERS = "file"  # the key next to the variables: a file for those that are not given
 INLINE = 64  # so many values of paths from files at most stand in the resolved configuration themselves
 
 

@@ -1,6 +1,7 @@
 """From the `observe` section to compiled observables."""
 
 import functools
+from collections.abc import Collection
 from typing import NamedTuple
 
 from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
@@ -49,14 +50,7 @@ def plan_observables(
         values["t"] = seen.ends[1]
     for name, settings in (section or {}).items():
         path = ("observe", name)
-        reason = check_spelling(name)
-        if plan is not None and name in plan.variables:
-            reason = f"{name} is a state variable, whose statistics are given anyway; choose another name"
-        elif plan is not None and reason is None:
-            clashing = clash([*plan.variables, *info], name)
-            if clashing is not None:
-                both = f"{clashing[0]} and {name} would both have a result {clashing[1]}"
-                reason = f"{both} in the dataset; choose another name"
+        reason = _refused_name(name, plan, info)
         if reason:
             diagnostics.add(path, reason, at_key=True)
         value = compiled((*path, "value"), settings.value, names, functionals=True)
@@ -81,3 +75,15 @@ def plan_observables(
             observables.append(observable)
             info[name] = ObservableInfo(settings.unit, value.text, settings.at, exact)
     return PlannedObservables(*with_dates(observables, dates, seen), info)
+
+
+def _refused_name(name: str, plan: ModelPlan | None, others: Collection[str]) -> str | None:
+    """Why an observable cannot have this name next to the `others`; `None` if it can."""
+    reason = check_spelling(name)
+    if plan is not None and name in plan.variables:
+        return f"{name} is a state variable, whose statistics are given anyway; choose another name"
+    clashing = None if plan is None or reason else clash([*plan.variables, *others], name)
+    if clashing is None:
+        return reason
+    both = f"{clashing[0]} and {name} would both have a result {clashing[1]}"
+    return f"{both} in the dataset; choose another name"

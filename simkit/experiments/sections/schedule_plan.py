@@ -27,7 +27,7 @@ from simkit.expressions import Expression, ExpressionError, compile_expression
 from simkit.observe.time_functions import SetVariables, TimeExpression
 from simkit.suggestions import did_you_mean
 
-SAMPLES = 200  # times, beside the points of curves, at which a parameter's range is checked
+SAMPLES = 200  # times, besides the points of curves, at which a parameter's range is checked
 MOST_TIMES = 100_000
 ON_TIME = 1e-9  # of the span: what rounding makes of a time
 

@@ -1,0 +1,65 @@
+"""Whether the results of variants fit into one dataset."""
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from simkit.ensemble.coupling import coupled
+from simkit.ensemble.simulation import Simulation, experiment_of
+from simkit.errors import InputError
+from simkit.observe.exercise import Exercise
+from simkit.observe.observables import Observer
+
+
+def fitted(simulations: dict[str, Simulation]) -> dict[str, Simulation]:
+    """The variants, coupled where they ask for it. Raises `InputError` unless their results fit together."""
+    first = next(iter(simulations))
+    problems = [
+        f"variant {name}: {reason}; give both the same, or make files of them"
+        for name, simulation in simulations.items()
+        if (reason := _difference(simulation, name, simulations[first], first))
+    ]
+    if not problems and any(experiment_of(each).ensemble.couple for each in simulations.values()):
+        simulations, problems = coupled(simulations)
+    if problems:
+        raise InputError(problems)
+    return simulations
+
+
+def _difference(one: Simulation, name: str, first: Simulation, first_name: str) -> str | None:
+    """Why two results do not fit into one dataset."""
+
+    def facts(simulation: Simulation) -> dict[str, Any]:
+        kept = {key: info.at for key, info in simulation.observables.items()}
+        observer = simulation.observer
+        exercised = observer.exercised if isinstance(observer, Observer) else ()
+        rights = [f"{_dates_text(exercise)} of {each.name}" for each, exercise in exercised]
+        return {
+            "the variables": ", ".join(simulation.problem.State._fields),
+            "the observables": ", ".join(f"{key} ({at})" for key, at in kept.items()) or "none",
+            "the dates of exercise": ", ".join(rights) or "none",
+            "so many paths": simulation.paths,
+            "so many stored paths": simulation.stored_paths,
+            "the quantiles": ", ".join(f"{level:g}" for level in simulation.quantiles),
+            "so many saved times": len(simulation.grid.times),
+        }
+
+    here, there = facts(one), facts(first)
+    for what, value in here.items():
+        if value != there[what]:
+            return f"has {what}: {value}, and {first_name} has {there[what]}"
+    times, others = np.asarray(one.grid.times), np.asarray(first.grid.times)
+    if not np.allclose(times, others, rtol=1e-9, atol=1e-9 * float(np.ptp(others))):
+        return (
+            f"runs from {times[0]:g} to {times[-1]:g}, and {first_name} from {others[0]:g} to {others[-1]:g}"
+        )
+    return None
+
+
+def _dates_text(exercise: Exercise) -> str:
+    """How many there are, and at which fractions of the run where they are not equally spaced."""
+    spacings = {b - a for a, b in itertools.pairwise((0, *exercise.when))}
+    if len(spacings) == 1 and exercise.when[-1] == exercise.of:
+        return str(exercise.dates)
+    return f"{exercise.dates} (at {', '.join(f'{fraction:.6g}' for fraction in exercise.shares)} of the time)"
