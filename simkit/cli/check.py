@@ -53,12 +53,12 @@ def _validate_uncertain(experiment: ExperimentFile, overrides: Overrides, as_jso
     simulation = loaded.simulation
     _check_place_of(output_of(simulation))
     if as_json:
-        facts = {"uncertain": list(loaded.laws), "method": loaded.settings.method}
+        facts = {"uncertain": list(loaded.distributions), "method": loaded.settings.method}
         print_json({"valid": True, **_facts(simulation), **facts})
         return
     print(_line(str(experiment), simulation))
-    count = counted(len(loaded.laws), "uncertain parameter")
-    print(f"{count}: {', '.join(loaded.laws)} (method {loaded.settings.method})")
+    count = counted(len(loaded.distributions), "uncertain parameter")
+    print(f"{count}: {', '.join(loaded.distributions)} (method {loaded.settings.method})")
 
 
 def _check_place_of(output: str | None) -> None:

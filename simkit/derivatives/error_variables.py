@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from simkit.derivatives.estimates import EstimatedDerivative, Sensitivities
+from simkit.derivatives.estimates import EstimatedDerivative, EstimatedSensitivities
 from simkit.derivatives.tails import FLAGS
 from simkit.ensemble.chunks import planned_steps
 from simkit.ensemble.simulation import Simulation
@@ -58,7 +58,7 @@ def error_variables(
 
 
 def resolutions(
-    simulation: Simulation, study: Sensitivities, label: Callable[[EstimatedDerivative], str]
+    simulation: Simulation, study: EstimatedSensitivities, label: Callable[[EstimatedDerivative], str]
 ) -> dict[str, Resolution]:
     """Whether steps are short enough, of means by name and of derivatives as in `call by sigma`.
 

@@ -37,7 +37,7 @@ class EstimatedDerivative:
 
 
 @dataclasses.dataclass(frozen=True)
-class Sensitivities:
+class EstimatedSensitivities:
     """The sensitivities of an experiment.
 
     `values` are means and standard errors of the quantities, `bias` what steps leave in those at the end.

@@ -9,7 +9,7 @@ import xarray as xr
 from simkit_solvers.problems.schedule import model_of
 
 from simkit.derivatives.error_variables import error_variables, resolutions
-from simkit.derivatives.estimates import EstimatedDerivative, Sensitivities
+from simkit.derivatives.estimates import EstimatedDerivative, EstimatedSensitivities
 from simkit.ensemble.simulation import Simulation
 from simkit.results.dataset import FORMAT, kind_of
 from simkit.results.dataset_errors import bias_variables
@@ -34,7 +34,9 @@ CHECKS = {
 }
 
 
-def to_dataset(simulation: Simulation, study: Sensitivities, provenance: Mapping[str, Any]) -> xr.Dataset:
+def to_dataset(
+    simulation: Simulation, study: EstimatedSensitivities, provenance: Mapping[str, Any]
+) -> xr.Dataset:
     """The derivatives by flat names such as `call_derivative`, with units and provenance.
 
     All variables and attributes are listed in `docs/reference/results.md`. What is kept at each saved time
@@ -70,7 +72,7 @@ def to_dataset(simulation: Simulation, study: Sensitivities, provenance: Mapping
 
 def _derivatives(
     simulation: Simulation,
-    study: Sensitivities,
+    study: EstimatedSensitivities,
     name: str,
     kind: str,
     dims: tuple[str, ...],
@@ -98,7 +100,7 @@ def _derivatives(
     return variables
 
 
-def _attributes(simulation: Simulation, study: Sensitivities, labels: list[str]) -> dict[str, Any]:
+def _attributes(simulation: Simulation, study: EstimatedSensitivities, labels: list[str]) -> dict[str, Any]:
     grid, judged = simulation.grid, resolutions(simulation, study, lambda d: _pair(d, labels))
     return {
         "simkit_format": FORMAT,
@@ -119,7 +121,9 @@ def _attributes(simulation: Simulation, study: Sensitivities, labels: list[str])
     }
 
 
-def _rounding(simulation: Simulation, study: Sensitivities, derivative: EstimatedDerivative) -> np.ndarray:
+def _rounding(
+    simulation: Simulation, study: EstimatedSensitivities, derivative: EstimatedDerivative
+) -> np.ndarray:
     """What rounding of values becomes in the standard error of the differences that check a derivative."""
     sizes = [study.targets[i].scale for i in derivative.choice.targets]
     mean, _ = study.values[derivative.choice.quantity]

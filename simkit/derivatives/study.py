@@ -10,7 +10,7 @@ from simkit_solvers.problems.problem import AbstractSDE
 from simkit.config.settings import Sensitivity
 from simkit.derivatives.collected import Collected, Progress
 from simkit.derivatives.differences import SMOOTH, step_of
-from simkit.derivatives.estimates import EstimatedDerivative, Sensitivities
+from simkit.derivatives.estimates import EstimatedDerivative, EstimatedSensitivities
 from simkit.derivatives.estimator import Selection
 from simkit.derivatives.estimators import DIFFERENCES
 from simkit.derivatives.facts import Facts
@@ -38,7 +38,7 @@ FEWEST = 64  # paths of one policy, for its mean to say something
 @seldom_collected()
 def find_sensitivities(
     simulation: Simulation, section: Sensitivity, progress: Progress | None = None
-) -> Sensitivities:
+) -> EstimatedSensitivities:
     """Estimate all derivatives that the section asks for.
 
     Raises `InputError` where the method asked for would be wrong, with the reason, and `NumericalError`
@@ -48,7 +48,7 @@ def find_sensitivities(
         return _find(simulation, section, progress)
 
 
-def _find(simulation: Simulation, section: Sensitivity, progress: Progress | None) -> Sensitivities:
+def _find(simulation: Simulation, section: Sensitivity, progress: Progress | None) -> EstimatedSensitivities:
     simulation, replicas, compile_s = _with_policies(simulation)
     targets = tuple(find_target(simulation, label) for label in section.wrt)
     labels = [target.label for target in targets]
@@ -86,7 +86,7 @@ def _find(simulation: Simulation, section: Sensitivity, progress: Progress | Non
     means = {name: collected.means[name] for name in quantities}
     values = {name: (result.mean[i], result.stderr[i]) for name, (result, i) in means.items()}
     sizes = simulation.paths, len(collected.failed), elapsed, compile_s + compiling_s
-    return Sensitivities(targets, derivatives, values, *sizes, collected.biases)
+    return EstimatedSensitivities(targets, derivatives, values, *sizes, collected.biases)
 
 
 def _finished(collected: Collected, choice: Selection) -> EstimatedDerivative:

@@ -16,7 +16,7 @@ from simkit.ensemble.stepping import stepping
 from simkit.observe.exercise import ExerciseFit
 from simkit.results.dataset_errors import against_exact, censored, limits, resolution_of_mean, step_bias
 from simkit.results.derived import derived_variables
-from simkit.results.quantity import Quantity, quantities
+from simkit.results.quantity import RunQuantity, quantities
 from simkit.results.variables import Variables, squared, variable, with_stderr
 
 FORMAT = 1
@@ -63,7 +63,7 @@ def to_dataset(simulation: Simulation, result: EnsembleResult, provenance: Mappi
 
 
 def _coordinates(
-    known: Mapping[str, Quantity], simulation: Simulation, result: EnsembleResult, variables: Variables
+    known: Mapping[str, RunQuantity], simulation: Simulation, result: EnsembleResult, variables: Variables
 ) -> Variables:
     levels = np.asarray(simulation.quantiles, float)
     coordinates = {
@@ -112,7 +112,7 @@ def exact_moments(simulation: Simulation, times: np.ndarray) -> dict[str, dict[s
     }
 
 
-def _statistics(quantity: Quantity) -> Variables:
+def _statistics(quantity: RunQuantity) -> Variables:
     name, unit, description, dims = quantity.name, quantity.unit, quantity.description, quantity.dims
     histogram, n = quantity.result.statistics["histogram"], quantity.n
     row = slice(None) if dims else 0
@@ -134,7 +134,7 @@ def _statistics(quantity: Quantity) -> Variables:
     return variables | {f"{name}_histogram_edge": edge}
 
 
-def _paths(quantity: Quantity) -> Variables:
+def _paths(quantity: RunQuantity) -> Variables:
     stored = quantity.result.stored.get(quantity.name)
     if stored is None:
         return {}
@@ -143,7 +143,7 @@ def _paths(quantity: Quantity) -> Variables:
     return {f"{quantity.name}_path": variable(("path", *quantity.dims), values, quantity.unit, what)}
 
 
-def _exercise(quantity: Quantity, fit: ExerciseFit) -> Variables:
+def _exercise(quantity: RunQuantity, fit: ExerciseFit) -> Variables:
     """The upper bound, and the figures of the paths to which the policy was fitted."""
     name, unit, description = quantity.name, quantity.unit, quantity.description
     variables: Variables = {}
@@ -184,7 +184,7 @@ def _counts(counts: Mapping[str, int]) -> str:
 
 
 def _attributes(
-    known: Mapping[str, Quantity],
+    known: Mapping[str, RunQuantity],
     simulation: Simulation,
     result: EnsembleResult,
     provenance: Mapping[str, Any],

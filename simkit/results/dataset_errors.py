@@ -13,7 +13,7 @@ from simkit.ensemble.step_bias.resolution import Resolution, resolution
 from simkit.ensemble.step_bias.rounding import rounding_error
 from simkit.ensemble.step_bias.step_error import StepError
 from simkit.ensemble.step_bias.step_levels import STOCHASTIC_POWER
-from simkit.results.quantity import Quantity
+from simkit.results.quantity import RunQuantity
 from simkit.results.variables import Variables, squared, variable, with_stderr
 
 RULE_OF_THREE = 3.0  # if none of n paths does, fewer than 3/n of all do, with 95 % confidence
@@ -21,7 +21,7 @@ RULE_OF_THREE = 3.0  # if none of n paths does, fewer than 3/n of all do, with 9
 WITHOUT_SPREAD = 5.0
 
 
-def step_bias(quantity: Quantity) -> Variables:
+def step_bias(quantity: RunQuantity) -> Variables:
     """The step bias of mean and variance with its error, or where there is no estimate the bound seen."""
     name, error = quantity.name, quantity.bias
     variables = bias_variables(f"{name}_bias", quantity.unit, f"mean of {quantity.description}", error)
@@ -44,7 +44,7 @@ def bias_variables(key: str, unit: str, moment: str, error: StepError | None) ->
     return with_stderr(key, (), np.nan, np.nan, unit, what) | {f"{key}_bound": bound}
 
 
-def against_exact(quantity: Quantity, exact: Mapping[str, Mapping[str, np.ndarray]]) -> Variables:
+def against_exact(quantity: RunQuantity, exact: Mapping[str, Mapping[str, np.ndarray]]) -> Variables:
     """The exact value, and the distance between estimate and exact value in standard errors.
 
     There is none where the step bias has no estimate, nor where rounding is the only error and cannot
@@ -70,7 +70,7 @@ def against_exact(quantity: Quantity, exact: Mapping[str, Mapping[str, np.ndarra
     return variables
 
 
-def _z(quantity: Quantity, exact: float) -> float:
+def _z(quantity: RunQuantity, exact: float) -> float:
     if quantity.one_value is not None:
         return np.nan  # paths that would differ have not been seen, and the standard error is unknown
     mean, spread = quantity.at_end("mean"), np.sqrt(np.nan_to_num(quantity.statistic("variance")[-1]))
@@ -91,7 +91,7 @@ def z_of(difference: float, error: float, bias: StepError | None, rounding: floa
     return float(difference / error)
 
 
-def limits(quantity: Quantity) -> Variables:
+def limits(quantity: RunQuantity) -> Variables:
     """Limits of a mean, of 95 % confidence, where all paths have one value though they could have others.
 
     By the rule of three at most 3/n of all paths have another value. How far that moves the mean follows from
@@ -110,7 +110,7 @@ def limits(quantity: Quantity) -> Variables:
     return variables
 
 
-def censored(quantity: Quantity) -> Variables:
+def censored(quantity: RunQuantity) -> Variables:
     """Of a hitting time, the fraction of the paths that were still waiting when the run ended."""
     n, waiting = quantity.n, quantity.result.waiting.get(quantity.name, 0)
     if not waiting:
@@ -122,7 +122,7 @@ def censored(quantity: Quantity) -> Variables:
     return with_stderr(f"{quantity.name}_censored", (), fraction, error, "1", what, n=n)
 
 
-def resolution_of_mean(quantity: Quantity) -> Resolution:
+def resolution_of_mean(quantity: RunQuantity) -> Resolution:
     """Whether steps are short enough for the mean at the end to be a result."""
     means = np.abs(quantity.statistic("mean"))
     spread, stderr = (

@@ -22,7 +22,7 @@ from simkit.ensemble.step_bias.rounding import rounding_error
 from simkit.ensemble.step_bias.step_error import StepError
 from simkit.expressions import Expression, ExpressionError
 from simkit.results.dataset_errors import bias_variables, z_of
-from simkit.results.quantity import Quantity
+from simkit.results.quantity import RunQuantity
 from simkit.results.variables import Variables, variable
 
 
@@ -52,7 +52,7 @@ class Derived:
 
 
 def derived_variables(
-    quantities: Mapping[str, Quantity], simulation: Simulation, result: EnsembleResult
+    quantities: Mapping[str, RunQuantity], simulation: Simulation, result: EnsembleResult
 ) -> Variables:
     """For each figure `v` its `v_value` and `v_stderr`, step bias and distance from the exact value."""
     variables: Variables = {}
@@ -62,7 +62,7 @@ def derived_variables(
 
 
 def _figures(
-    derived: Derived, quantities: Mapping[str, Quantity], simulation: Simulation, result: EnsembleResult
+    derived: Derived, quantities: Mapping[str, RunQuantity], simulation: Simulation, result: EnsembleResult
 ) -> Variables:
     name, unit, what = derived.name, derived.unit, derived.expression.text
     names = [str(q) for q in result.statistics["covariance"]["quantity"]]
@@ -100,7 +100,7 @@ def mean_square_error(gradient: np.ndarray, hessian: np.ndarray, covariance: np.
     return float(np.maximum(first, 0.0) + 0.5 * np.maximum(second, 0.0) + 0.25 * np.trace(curved) ** 2)
 
 
-def _covariance(used: list[Quantity], names: list[str], result: EnsembleResult) -> np.ndarray:
+def _covariance(used: list[RunQuantity], names: list[str], result: EnsembleResult) -> np.ndarray:
     """That of the means, whose variances are the squares of the standard errors shown."""
     places = [names.index(q.name) for q in used]
     covariance = np.asarray(result.statistics["covariance"]["covariance"])[np.ix_(places, places)]

@@ -13,7 +13,7 @@ from simkit.ensemble.step_bias.step_error import StepError
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Quantity:
+class RunQuantity:
     """What a finished run says of one state variable or observable.
 
     `dims` are the dimensions of its statistics: `time`, or none where it is kept at the end only.
@@ -81,10 +81,10 @@ def described(simulation: Simulation) -> dict[str, tuple[str, str]]:
     return states | {n: (info.unit, info.description or n) for n, info in simulation.observables.items()}
 
 
-def quantities(simulation: Simulation, result: EnsembleResult) -> dict[str, Quantity]:
+def quantities(simulation: Simulation, result: EnsembleResult) -> dict[str, RunQuantity]:
     """The state variables and observables of a finished run, by name."""
     ends = {name for name, info in simulation.observables.items() if info.at == "end"}
     return {
-        name: Quantity(name, unit, description, () if name in ends else ("time",), simulation, result)
+        name: RunQuantity(name, unit, description, () if name in ends else ("time",), simulation, result)
         for name, (unit, description) in described(simulation).items()
     }
