@@ -53,7 +53,7 @@ def error_variables(
         values = np.array([np.nan if (x := figure(each)) is None else x for each in derivatives])
         if not np.all(np.isnan(values)):
             variables[f"{prefix}{suffix}"] = variable(dims[:1], values, None, text)
-    variables[f"{prefix}_flag"] = (dims[0], [FLAGS[each.verdict] for each in derivatives])
+    variables[f"{prefix}_flag"] = (dims[:1], [FLAGS[each.verdict] for each in derivatives])
     return variables
 
 

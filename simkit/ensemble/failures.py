@@ -134,9 +134,8 @@ def _stopped(simulation: Simulation, path: int, counts: dict[str, Any], failure:
     """The failure of a path that ended early, with the reason."""
     reason = stepping(simulation.problem, simulation.grid).why_ended(counts)
     cause = _culprit(simulation, path, counts)
-    place = (
-        f"t = {counts[REACHED]:.10g} of {float(simulation.grid.t1):g}{f', where {cause}' if cause else ''}"
-    )
+    grid: Any = simulation.grid
+    place = f"t = {counts[REACHED]:.10g} of {float(grid.t1):g}{f', where {cause}' if cause else ''}"
     return dataclasses.replace(
         failure,
         text=f"path {path}: stopped at {place}: {reason}",

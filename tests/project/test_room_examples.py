@@ -19,7 +19,7 @@ def defined_by(readme: str) -> dict:
     return names
 
 
-def test_a_closed_form_of_ones_own_is_the_exact_value_of_a_run(quick_programs):
+def test_a_closed_form_of_ones_own_is_the_exact_value_of_a_run():
     with mock.patch.dict(CLOSED_FORMS):
         dataset = defined_by("simkit/closed_forms/README.md")["dataset"]
         assert "gbm_second_moment" in CLOSED_FORMS
