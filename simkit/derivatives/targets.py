@@ -15,9 +15,10 @@ from simkit_solvers.problems.schedule import model_of
 from simkit_solvers.random.noise import CounterNoise
 
 from simkit.ensemble.initial import numbers_of
-from simkit.ensemble.paths import Driver, PathProgram, path_program
+from simkit.ensemble.paths import REVERSE_BYTES, Driver, PathProgram, path_program
 from simkit.ensemble.ranges import ranged_values, ranges_of
 from simkit.ensemble.simulation import Run, Simulation
+from simkit.ensemble.work import workers_of
 from simkit.errors import InputError
 from simkit.experiments.sensitivity_names import full_name
 from simkit.observe.observables import Observer
@@ -191,4 +192,4 @@ def shifted(simulation: Simulation, targets: Sequence[Target], steps: Sequence[f
 
 def program_of(simulation: Simulation, driver: Driver = CounterNoise.of) -> tuple[PathProgram, Run]:
     """The program of the run's paths and its inputs."""
-    return path_program(simulation, simulation.grid, driver)
+    return path_program(simulation, simulation.grid, driver, REVERSE_BYTES // len(workers_of(simulation)))

@@ -28,7 +28,6 @@ from simkit.ensemble.programs import Static
 from simkit.ensemble.simulation import Driver as Driver
 from simkit.ensemble.simulation import Run, Simulation
 from simkit.ensemble.stepping import AbstractStepping, stepping
-from simkit.ensemble.work import workers_of
 
 REVERSE_BYTES = 2**28  # of all threads: what a run of 1 GB leaves beside Python, the compiler and the paths
 
@@ -160,7 +159,7 @@ def path_program(
     simulation: Simulation,
     grid: Grid | TracedGrid | AdaptiveGrid | JumpGrid,
     driver: Driver = CounterNoise.of,
-    reverse_bytes: int | None = None,
+    reverse_bytes: int = REVERSE_BYTES,
 ) -> tuple[PathProgram, Run]:
     """The program of a simulation's paths on this grid, and what to call it with beside path ids."""
     dtype = jnp.dtype(simulation.precision)
@@ -179,7 +178,7 @@ def path_program(
         simulation.normals == "float64",
         simulation.convert,
         driver if simulation.draws_per_step == 1 else OnSums(driver, simulation.draws_per_step),
-        reverse_bytes or REVERSE_BYTES // len(workers_of(simulation)),
+        reverse_bytes,
     )
     return program, numbers._replace(key=seed_key(simulation.seed))
 

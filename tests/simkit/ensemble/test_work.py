@@ -14,7 +14,7 @@ import simkit
 from simkit import NumericalError
 from simkit.ensemble import work
 from simkit.ensemble.chunks import LEAF
-from simkit.ensemble.run import run_ensemble
+from simkit.ensemble.run import chunk_plan, chunk_requests, run_ensemble
 from simkit.ensemble.work import in_order, most_in_memory, workers_of, workers_on
 from simkit.machine.on_each_device import local_devices
 
@@ -134,6 +134,11 @@ def test_unless_given_there_is_a_thread_for_each_core(monkeypatch):
     assert len(workers_of(gbm(10, 1))) == 5
     assert len(workers_of(gbm(10, 1, threads=2))) == 2
     assert {*workers_of(gbm(10, 1, devices=3))} == {*local_devices(3)}
+
+
+def test_a_run_is_the_same_program_for_any_number_of_threads():
+    one, five = (chunk_requests(run, chunk_plan(run)) for run in (gbm(10, 1, threads=n) for n in (1, 5)))
+    assert [request.key for request in one] == [request.key for request in five]
 
 
 PATHS = 3 * LEAF + 77

@@ -207,7 +207,7 @@ import jax
 from test_checkpointing import heston, reverse
 with jax.enable_x64(True):
     call, problem, _ = reverse(heston(100_000), 2**28)
-    slopes = user_jit(jax.grad(call))(problem)
+    slopes = jax.jit(jax.grad(call))(problem)
     unit = 2**30 if sys.platform == "darwin" else 2**20
     print(float(slopes.theta), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit)
 """
