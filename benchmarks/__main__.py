@@ -65,10 +65,10 @@ def markdown() -> str:
             cells.setdefault(finding.what, {})[record["machine"]["jax"]] = finding
     header = ["", *(text for version in versions for text in (f"jax {version}", "target"))]
     lines = [header, ["---"] * len(header)]
-    for what, found in cells.items():
+    for what, result in cells.items():
         row = [what]
         for version in versions:
-            finding = found.get(version)
+            finding = result.get(version)
             row += [finding.measured_text, finding.target_text] if finding else ["", ""]
         lines.append(row)
     machines = dict.fromkeys(machine_text(record["machine"]) for record in records)

@@ -109,9 +109,9 @@ def rows_of(simulation: Simulation, *driver) -> dict[str, np.ndarray]:
     return {name: np.asarray(values[-1]).reshape(-1) for name, values in rows.items()}
 
 
-def mean_error(found: np.ndarray, exact: np.ndarray) -> float:
+def mean_error(result: np.ndarray, exact: np.ndarray) -> float:
     """The mean distance of ends; infinite where a path has failed."""
-    return float(np.nan_to_num(np.mean(np.abs(found - exact)), nan=np.inf))
+    return float(np.nan_to_num(np.mean(np.abs(result - exact)), nan=np.inf))
 
 
 def fixed_steps(error: float) -> int:

@@ -161,21 +161,21 @@ def main():
     chosen = list(programs())
     if asked.small:
         chosen = chosen[::10]
-    found = {}
+    result = {}
     with jax.enable_x64(True):
         for label, program in chosen:
-            found[label] = {
+            result[label] = {
                 dtype: seconds_to_compile(*program(jnp.dtype(dtype))) for dtype in ("float64", "float32")
             }
-            print(label, *(f"{seconds:.2f} s" for seconds in found[label].values()), flush=True)
+            print(label, *(f"{seconds:.2f} s" for seconds in result[label].values()), flush=True)
     table = Table("seconds to compile", "float64", "float32", "")
-    for label, seconds in sorted(found.items(), key=lambda item: -max(item[1].values())):
+    for label, seconds in sorted(result.items(), key=lambda item: -max(item[1].values())):
         shown = [f"{value:.2f}" for value in seconds.values()]
         table.add_row(label, *shown, "too long" if max(seconds.values()) > TARGET else "")
     Console(width=110).print(table)
-    slowest = max(max(seconds.values()) for seconds in found.values())
+    slowest = max(max(seconds.values()) for seconds in result.values())
     finding = Finding("slowest of all solvers to compile", slowest, "s", TARGET, "at most")
-    report("compile_time", [finding], {}, {}, asked, {"seconds": found})
+    report("compile_time", [finding], {}, {}, asked, {"seconds": result})
 
 
 if __name__ == "__main__":

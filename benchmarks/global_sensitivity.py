@@ -34,18 +34,18 @@ def on_numpy(x):
 def ours(points: int) -> float:
     start = time.perf_counter()
     laws = [{"uniform": [-math.pi, math.pi]}] * 3
-    found = sobol_indices(ishigami, laws, points=points // REPLICATES, replicates=REPLICATES, order=2)
+    result = sobol_indices(ishigami, laws, points=points // REPLICATES, replicates=REPLICATES, order=2)
     seconds = time.perf_counter() - start
-    assert np.all(np.abs(found["total"].values[0] - EXACT) <= 4 * found["total_halfwidth"].values[0])
+    assert np.all(np.abs(result["total"].values[0] - EXACT) <= 4 * result["total_halfwidth"].values[0])
     return seconds
 
 
 def theirs(points: int, resamples: int) -> float:
     start = time.perf_counter()
     sample = salib_sample.sample(PROBLEM, points, calc_second_order=True, seed=1)
-    found = salib_analyze.analyze(PROBLEM, on_numpy(sample), num_resamples=resamples, seed=1)
+    result = salib_analyze.analyze(PROBLEM, on_numpy(sample), num_resamples=resamples, seed=1)
     seconds = time.perf_counter() - start
-    assert np.max(np.abs(found["ST"] - EXACT)) < 0.01
+    assert np.max(np.abs(result["ST"] - EXACT)) < 0.01
     return seconds
 
 

@@ -57,12 +57,12 @@ def main():
             for name, function in kinds.items():
                 compiled = jax.jit(function).lower(theta).compile()
                 programs[f"{name}, {precision}"] = lambda f=compiled, x=theta: f(x)
-            found = interleaved(programs, rounds)
-            timings |= found
+            result = interleaved(programs, rounds)
+            timings |= result
             work |= dict.fromkeys(programs, paths * steps)
-            plain = found[f"plain run, {precision}"].best
+            plain = result[f"plain run, {precision}"].best
             for name in list(kinds)[1:]:
-                cost = found[f"{name}, {precision}"].best / plain
+                cost = result[f"{name}, {precision}"].best / plain
                 target = 6 if name.startswith("reverse") else 1 + 1.2 * int(name.split()[2])
                 findings.append(
                     Finding(f"GBM, {precision}, {name}, in plain runs", cost, "x", target, "at most")

@@ -53,9 +53,9 @@ def by_simkit(paths: int, steps: int):
     experiment = EXPERIMENT | {"time": {"t1": 1.0, "steps": steps}, "ensemble": {"paths": paths, "seed": 1}}
 
     def run():
-        found = simkit.sensitivity(experiment)
-        means = [*found["call_derivative"].values, *found["call_second"].values]
-        errors = [*found["call_derivative_stderr"].values, *found["call_second_stderr"].values]
+        result = simkit.sensitivity(experiment)
+        means = [*result["call_derivative"].values, *result["call_second"].values]
+        errors = [*result["call_derivative_stderr"].values, *result["call_second_stderr"].values]
         return np.asarray(means), np.asarray(errors)
 
     return run
@@ -143,9 +143,9 @@ def by_torchsde(paths: int, steps: int):
     return run
 
 
-def check(name: str, found, exact: np.ndarray, paths: int) -> np.ndarray:
+def check(name: str, result, exact: np.ndarray, paths: int) -> np.ndarray:
     """The standard deviation per path, of Greeks that are right."""
-    mean, error = map(np.asarray, found)
+    mean, error = map(np.asarray, result)
     if np.any(np.abs(mean - exact) > 5 * error + 2e-3 * np.abs(exact)):
         sys.exit(f"{name} is wrong: {mean} ± {error}, and the Greeks are {exact}")
     return error * paths**0.5

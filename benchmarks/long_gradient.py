@@ -64,15 +64,15 @@ def main():
         run = {
             name: jax.jit(f).lower(problem).compile() for name, f in (("plain", call), ("reverse", gradient))
         }
-        found = interleaved({name: lambda f=f: f(problem) for name, f in run.items()}, rounds)
+        result = interleaved({name: lambda f=f: f(problem) for name, f in run.items()}, rounds)
     what = f"Heston, float64, {steps:.0e} steps, reverse mode, 5 derivatives"
     findings = [
         Finding(f"{what}: peak memory", usage.ru_maxrss * BYTES / 1e9, "GB", 1.0, "at most"),
         Finding(f"{what}: kept", kept, "GB"),
         Finding(f"{what}: kept without a budget", all_of_it, "GB"),
-        Finding(f"{what}: in plain runs", found["reverse"].best / found["plain"].best, "x", 6, "at most"),
+        Finding(f"{what}: in plain runs", result["reverse"].best / result["plain"].best, "x", 6, "at most"),
     ]
-    report("long_gradient", findings, found, dict.fromkeys(found, paths * steps), asked)
+    report("long_gradient", findings, result, dict.fromkeys(result, paths * steps), asked)
 
 
 if __name__ == "__main__":

@@ -102,12 +102,12 @@ def main():
             programs[f"simkit, {members} members, {precision}"] = by_simkit(members, steps, precision)
             peer = by_diffrax(members, steps, precision)
             programs[f"diffrax, {members} members, {precision}"] = lambda peer=peer: waited_for(peer)
-        found = timed(programs, rounds)
-        timings |= found
+        result = timed(programs, rounds)
+        timings |= result
         work |= dict.fromkeys(programs, members * steps)
         for precision in ("float32", "float64"):
-            ours = found[f"simkit, {members} members, {precision}"].best
-            theirs = found[f"diffrax, {members} members, {precision}"].best
+            ours = result[f"simkit, {members} members, {precision}"].best
+            theirs = result[f"diffrax, {members} members, {precision}"].best
             findings.append(
                 Finding(f"Lorenz, {members} members, {precision}, against diffrax", theirs / ours, "x", 6)
             )

@@ -47,9 +47,9 @@ def full_list(x, side):
     i, j = i[order], j[order]
     count = np.bincount(i, minlength=x.shape[1])
     first = np.cumsum(count) - count
-    found = np.tile(np.arange(x.shape[1], dtype=np.int32), (count.max(), 1))
-    found[np.arange(len(i)) - first[i], i] = j
-    return found
+    result = np.tile(np.arange(x.shape[1], dtype=np.int32), (count.max(), 1))
+    result[np.arange(len(i)) - first[i], i] = j
+    return result
 
 
 def dense_energy(x, neighbours, side):
@@ -92,17 +92,17 @@ def main():
                 run[f"{what}, {name}"] = lambda f=compiled: f(x, v)
                 expected = run[f"{what}, {RULES}"]()
                 np.testing.assert_allclose(run[f"{what}, {name}"](), expected, rtol=1e-9, atol=1e-7)
-        found = interleaved(run, rounds)
+        result = interleaved(run, rounds)
     findings = []
     for what in (FORCES, HESSIAN):
         for name in (PROGRAM, DENSE):
-            saved = found[f"{what}, {name}"].best / found[f"{what}, {RULES}"].best
+            saved = result[f"{what}, {name}"].best / result[f"{what}, {RULES}"].best
             findings.append(Finding(f"Lennard-Jones, {what}, time of {name} over rules", saved))
         findings.append(Finding(f"Lennard-Jones, {what}, temporary memory", kept[what, RULES], "GB"))
         findings.append(
             Finding(f"Lennard-Jones, {what}, temporary memory of {DENSE}", kept[what, DENSE], "GB")
         )
-    report("pair_forces", findings, found, {}, asked)
+    report("pair_forces", findings, result, {}, asked)
 
 
 if __name__ == "__main__":

@@ -78,7 +78,7 @@ def ours(experiment: dict, solver, paths: int):
 
 @numba.njit(parallel=True)
 def arrivals(paths, alpha, mu, end):
-    found = np.empty(paths, np.int64)
+    result = np.empty(paths, np.int64)
     for i in numba.prange(paths):
         x, t = 0, 0.0
         while True:
@@ -87,13 +87,13 @@ def arrivals(paths, alpha, mu, end):
             if t > end:
                 break
             x += 1 if np.random.random() * total < alpha else -1
-        found[i] = x
-    return found
+        result[i] = x
+    return result
 
 
 @numba.njit(parallel=True)
 def first_order(paths, start, rates, reactant, change, end):
-    found = np.empty((paths, start.size), np.int64)
+    result = np.empty((paths, start.size), np.int64)
     for i in numba.prange(paths):
         x, t = start.copy(), 0.0
         a = np.empty(rates.size)
@@ -112,8 +112,8 @@ def first_order(paths, start, rates, reactant, change, end):
                 below += a[j]
             for s in range(x.size):
                 x[s] += change[j, s]
-        found[i] = x
-    return found
+        result[i] = x
+    return result
 
 
 def ring_by_numba(paths: int):

@@ -113,20 +113,20 @@ def main():
         for model in MODELS:
             for precision in ("float32", "float64"):
                 calls, counts = programs(model, steps, precision, leaves)
-                found = timed(
+                result = timed(
                     {
                         f"{model} {precision} {name}": lambda f=f: processor_time(f)
                         for name, f in calls.items()
                     },
                     rounds,
                 )
-                timings |= found
-                work |= dict.fromkeys(found, leaves * LEAF * steps)
-                plain = found[f"{model} {precision} plain run"]
+                timings |= result
+                work |= dict.fromkeys(result, leaves * LEAF * steps)
+                plain = result[f"{model} {precision} plain run"]
                 for name, count in counts.items():
                     if name == "plain run":
                         continue
-                    cost = ratio(found[f"{model} {precision} {name}"], plain)
+                    cost = ratio(result[f"{model} {precision} {name}"], plain)
                     target = (
                         1 + 1.2 * count
                         if count

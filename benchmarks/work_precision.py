@@ -261,10 +261,10 @@ def stochastic(case: Stochastic, size: Size) -> dict[str, Curve]:
     else:
         exact = case.exact(np.sum(fine[0], axis=0).T / np.sqrt(finest))
 
-    def error(found):
+    def error(result):
         if case.exact is None:
-            return jnp.mean(jnp.linalg.norm(found - exact, axis=-1))
-        return jnp.abs(jnp.mean(found**2 - exact)) / jnp.mean(exact)
+            return jnp.mean(jnp.linalg.norm(result - exact, axis=-1))
+        return jnp.abs(jnp.mean(result**2 - exact)) / jnp.mean(exact)
 
     return {
         name: Curve(
@@ -318,7 +318,7 @@ def ordinary(case: Ordinary, size: Size) -> dict[str, Curve]:
         return jax.jit(lambda tolerance: jax.lax.map(jax.vmap(lambda s: end(tolerance, s)), shifts))
 
     exact = ensemble(case.reference)(jnp.asarray(1e-12))[0, 0]
-    found = {}
+    result = {}
     for name in case.solvers:
         program, curve = ensemble(name), Curve([], [])
         for tolerance in map(jnp.asarray, size.tolerances):
@@ -328,43 +328,43 @@ def ordinary(case: Ordinary, size: Size) -> dict[str, Curve]:
             curve.errors.append(error)
             seconds = best(lambda p=program, t=tolerance: p(t), size.rounds)
             curve.seconds.append(seconds / size.members)
-        found[name] = curve
-    return found
+        result[name] = curve
+    return result
 
 
 def main():
     asked = options(__doc__)
     size = SMALL if asked.small else Size()
     jax.config.update("jax_enable_x64", True)
-    found = {}
+    result = {}
     for title, case in CASES.items():
-        found[title] = stochastic(case, size) if isinstance(case, Stochastic) else ordinary(case, size)
-        for name, curve in found[title].items():
+        result[title] = stochastic(case, size) if isinstance(case, Stochastic) else ordinary(case, size)
+        for name, curve in result[title].items():
             points = "  ".join(
                 f"{1e6 * t:.3g}: {e:.2g}" for t, e in zip(curve.seconds, curve.errors, strict=True)
             )
             print(f"{title}, {name}, microseconds: error  {points}", flush=True)
     findings = []
     for title, (fast, slow, error) in QUESTIONS.items():
-        ratio = found[title][slow].seconds_to(error) / found[title][fast].seconds_to(error)
+        ratio = result[title][slow].seconds_to(error) / result[title][fast].seconds_to(error)
         if np.isfinite(ratio):
             findings.append(Finding(f"{title}, error {error:g}, {fast} against {slow}", ratio))
     curves = {
-        title: {name: curve._asdict() for name, curve in curves.items()} for title, curves in found.items()
+        title: {name: curve._asdict() for name, curve in curves.items()} for title, curves in result.items()
     }
     report("work_precision", findings, {}, {}, asked, {"curves": curves})
     if not asked.small:
-        draw(found)
+        draw(result)
         print(PICTURE)
 
 
-def draw(found: Mapping[str, Mapping[str, Curve]]) -> None:
+def draw(result: Mapping[str, Mapping[str, Curve]]) -> None:
     """One panel for each problem."""
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
     figure, panels = plt.subplots(4, 2, figsize=(10, 14), layout="constrained")
-    for panel, (title, curves) in zip(panels.flat, found.items(), strict=True):
+    for panel, (title, curves) in zip(panels.flat, result.items(), strict=True):
         for (name, curve), (colour, marker) in zip(curves.items(), MARKS, strict=False):
             times = 1e6 * np.array(curve.seconds)
             panel.loglog(times, curve.errors, marker=marker, color=colour, ms=5, lw=1.5, label=name)

@@ -145,7 +145,7 @@ def _tidy(schema: Any) -> Any:
         return [_tidy(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    found = {}
+    result = {}
     for key, value in schema.items():
         if (
             (key == "title" and value != "simkit experiment" and isinstance(value, str))
@@ -153,10 +153,10 @@ def _tidy(schema: Any) -> Any:
             or key == "discriminator"
         ):
             continue
-        found[key] = _tidy(value)
-    options = found.get("anyOf")
+        result[key] = _tidy(value)
+    options = result.get("anyOf")
     if isinstance(options, list) and {"type": "null"} in options:
         rest = [option for option in options if option != {"type": "null"}]
-        del found["anyOf"]
-        found = {**rest[0], **found} if len(rest) == 1 else {**found, "anyOf": rest}
-    return found
+        del result["anyOf"]
+        result = {**rest[0], **result} if len(rest) == 1 else {**result, "anyOf": rest}
+    return result

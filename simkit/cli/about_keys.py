@@ -72,14 +72,14 @@ def _rows_of(section: str) -> dict[str, dict[str, str]]:
 
 def _below(spec: Any, definitions: dict[str, Any]) -> list[str]:
     """The names of the definitions that a part of the schema refers to, and those refer to, each once."""
-    found: dict[str, None] = {}
+    result: dict[str, None] = {}
     waiting = list(_references(spec))
     while waiting:
         name = waiting.pop(0)
-        if name not in found:
-            found[name] = None
+        if name not in result:
+            result[name] = None
             waiting += _references(definitions[name])
-    return list(found)
+    return list(result)
 
 
 def _references(spec: Any) -> Iterator[str]:

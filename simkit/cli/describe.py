@@ -47,24 +47,24 @@ def describe(
 ) -> None:
     """Show the equation, parameters with units and ranges, reference, and YAML to start from."""
     with reported(as_json):
-        found = _about_all(list(dict.fromkeys(names)))
+        result = _about_all(list(dict.fromkeys(names)))
         if as_json:
-            print_json(found[0] if len(found) == 1 else {"described": found})
+            print_json(result[0] if len(result) == 1 else {"described": result})
         else:
-            print(f"\n\n{RULE}\n\n".join(_page(content) for content in found))
+            print(f"\n\n{RULE}\n\n".join(_page(content) for content in result))
 
 
 def _about_all(names: list[str]) -> list[dict]:
     """What is known about each name; raises one `InputError` for all of which nothing is."""
-    found, reasons = [], []
+    result, reasons = [], []
     for name in names:
         try:
-            found.append(_about(name))
+            result.append(_about(name))
         except InputError as error:
             reasons.append(str(error))
     if reasons:
         raise InputError("\n".join(reasons))
-    return found
+    return result
 
 
 def _about(name: str) -> dict:
@@ -182,8 +182,8 @@ def _about_closed_form(name: str, form: Callable) -> dict:
 def _documentation(described: type | Callable) -> dict[str, str]:
     """The docstring in Unicode, and the reference in it."""
     text = plain_text(inspect.getdoc(described) or "")
-    found = re.search(r"References?: (.+?)(?:\n\n|\Z)", text, flags=re.DOTALL)
-    return {"text": text} | ({"reference": " ".join(found[1].split())} if found else {})
+    result = re.search(r"References?: (.+?)(?:\n\n|\Z)", text, flags=re.DOTALL)
+    return {"text": text} | ({"reference": " ".join(result[1].split())} if result else {})
 
 
 def _page(about: dict) -> str:

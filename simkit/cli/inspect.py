@@ -45,16 +45,16 @@ def inspect(
         parts = PARTS if what == "all" else (what,)
         if out:
             check_folder(out, overwrite, parts)
-        found = inspected(
+        result = inspected(
             experiment, overrides=overrides or [], variant=variant, compiling=parts != ("graph",)
         )
-        written = write(found, out, parts) if out else []
+        written = write(result, out, parts) if out else []
         if as_json:
             files = {"files": [str(path) for path in written]} if out else {}
-            print_json(as_dict(found, parts) | files)
+            print_json(as_dict(result, parts) | files)
         elif what in TEXTS and not out:
-            print(getattr(found.programs["simulation"], what))
+            print(getattr(result.programs["simulation"], what))
         else:
-            print(text(found, parts))
+            print(text(result, parts))
             if written:
                 print(f"\nwrote {', '.join(path.name for path in written)} into {out}")

@@ -51,8 +51,8 @@ def _formula(latex: str) -> str:
     return re.sub(r" +", " ", text).strip()
 
 
-def _fraction(found: re.Match) -> str:
-    over, under = found[1] or found[2], found[3] or found[4]
+def _fraction(result: re.Match) -> str:
+    over, under = result[1] or result[2], result[3] or result[4]
     return f"{_bracketed(over)}/{_bracketed(under)}"
 
 

@@ -28,7 +28,7 @@ class Diagnostics:
 
     def __init__(self, document: Document, *, with_text: bool = True):
         self.document = document
-        self.found: list[tuple[KeyPath, tuple[float, float], str]] = []
+        self.entries: list[tuple[KeyPath, tuple[float, float], str]] = []
         for (line, column), path, message in document.diagnostics if with_text else ():
             if line:
                 self._keep(path, (line, column), self._file_place(line, column), message)
@@ -67,17 +67,17 @@ class Diagnostics:
 
     def add_covered(self, path: KeyPath, by: KeyPath) -> None:
         """Add that `path` is wrong, too, and that the message about another one says so."""
-        place, message = next((place, message) for known, place, message in self.found if known == by)
-        self.found.append((path, place, message))
+        place, message = next((place, message) for known, place, message in self.entries if known == by)
+        self.entries.append((path, place, message))
 
     def at_or_below(self, path: KeyPath) -> bool:
         """Whether anything is known to be wrong at a path or inside it."""
-        return any(found[: len(path)] == path for found, _, _ in self.found)
+        return any(result[: len(path)] == path for result, _, _ in self.entries)
 
     def raise_if_any(self) -> None:
         """Raise one `InputError` with every mistake, in the order of the file."""
-        if self.found:
-            lines = [line for _, _, line in sorted(self.found, key=lambda entry: entry[1])]
+        if self.entries:
+            lines = [line for _, _, line in sorted(self.entries, key=lambda entry: entry[1])]
             raise InputError(list(dict.fromkeys(lines)))
 
     def written(self, *path: str | int) -> dict[str, Any]:
@@ -106,7 +106,7 @@ class Diagnostics:
 
     def _keep(self, path: KeyPath, order, place: str, message: str, hide: bool = False) -> None:
         key = "" if hide else key_text(path)
-        self.found.append((path, order, ": ".join(part for part in (place, key, message) if part)))
+        self.entries.append((path, order, ": ".join(part for part in (place, key, message) if part)))
 
 
 @contextlib.contextmanager

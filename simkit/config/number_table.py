@@ -42,17 +42,17 @@ class NumberTable:
         if name not in self.header:
             raise ValueError(f"{self.name} has no column {shown(name)}{did_you_mean(name, self.header)}")
         position = self.header.index(name)
-        found = np.empty(len(self.rows))
+        result = np.empty(len(self.rows))
         for row, (_, cells) in enumerate(self.rows):
-            found[row] = _number(cells[position])
-            if not math.isfinite(found[row]):
+            result[row] = _number(cells[position])
+            if not math.isfinite(result[row]):
                 cell = cells[position].strip()
                 got = shown(cell) if cell else "nothing"
                 raise ValueError(
                     f"{self.place(row)}: column {name}: must be a finite number, got {got}"
                     f"{without_commas(cell)}"
                 )
-        return found
+        return result
 
 
 def read_table(path: Path, name: str) -> NumberTable:

@@ -9,7 +9,7 @@ from simkit.derivatives.estimates import EstimatedDerivative
 from simkit.derivatives.estimator import Selection
 from simkit.derivatives.estimators import DIFFERENCES
 from simkit.derivatives.facts import Facts
-from simkit.derivatives.moments import Found, MomentsReduction, average, pooled
+from simkit.derivatives.moments import Averages, MomentsReduction, average, pooled
 from simkit.derivatives.part import Errors, Part, chunks_of, requests_of
 from simkit.derivatives.parts import parts_of
 from simkit.derivatives.step_errors import (
@@ -47,8 +47,8 @@ class Collected:
     progress: Progress | None
     biases: dict[str, StepError]
     derivatives: dict[Selection, EstimatedDerivative] = dataclasses.field(default_factory=dict)
-    means: dict[str, tuple[Found, int]] = dataclasses.field(default_factory=dict)
-    unbiased: dict[str, tuple[Found, int]] = dataclasses.field(default_factory=dict)
+    means: dict[str, tuple[Averages, int]] = dataclasses.field(default_factory=dict)
+    unbiased: dict[str, tuple[Averages, int]] = dataclasses.field(default_factory=dict)
     coupled: dict[Selection, Coupled] = dataclasses.field(default_factory=dict)
     replaced: dict[Selection, Selection] = dataclasses.field(default_factory=dict)
     failed: set[int] = dataclasses.field(default_factory=set)
@@ -70,7 +70,7 @@ class Collected:
         result, errors, coupled, levels, seconds = _run(simulation, part, progress)
         self.compile_s += seconds
         if len(result.failed) and self.reselect and _is_weighted(part):
-            again = {choice: _without_weight(simulation, choice) for choice, _ in part.found}
+            again = {choice: _without_weight(simulation, choice) for choice, _ in part.derivatives}
             self.replaced |= again
             names = [name for name, _ in part.values]
             self.parts += parts_of(self.facts, list(again.values()), names, self.others)
@@ -90,7 +90,7 @@ class Collected:
             self.biases |= errors_of_means(simulation, bias_of_part(simulation, part), levels, new)
         else:
             self.unbiased |= new
-        for choice, place in part.found:
+        for choice, place in part.derivatives:
             figures = result.mean[place], result.stderr[place], result.sd[place]
             self.derivatives[choice] = EstimatedDerivative(choice, *figures, errors.get(choice))
         shorter = part.again(result, errors)
@@ -100,7 +100,7 @@ class Collected:
 
 def _run(
     simulation: Simulation, part: Part, progress: Callable[[int], None] | None
-) -> tuple[Found, Errors, dict[Selection, Coupled], Sequence[Callable], float]:
+) -> tuple[Averages, Errors, dict[Selection, Coupled], Sequence[Callable], float]:
     """What a part gives, the programs of its levels, and the seconds to compile."""
     plan, workers = chunks_of(simulation), workers_of(simulation)
     programs, seconds = compiled(*requests_of(simulation, part))
@@ -115,20 +115,20 @@ def _run(
         return part.run(programs, ids)
 
     if part.replicates:
-        found = _of_policies(part, programs, reduction, simulation.paths, plan, workers, progress)
+        result = _of_policies(part, programs, reduction, simulation.paths, plan, workers, progress)
     else:
-        found = average(simulate, reduction, simulation.paths, plan, workers, progress)
-    errors = part.step_errors(found, programs, plan.ids(), simulation.paths)
-    pairs, more = coupled_values(simulation, part, programs, found)
-    return found, errors, pairs, levels, seconds + more
+        result = average(simulate, reduction, simulation.paths, plan, workers, progress)
+    errors = part.step_errors(result, programs, plan.ids(), simulation.paths)
+    pairs, more = coupled_values(simulation, part, programs, result)
+    return result, errors, pairs, levels, seconds + more
 
 
-def _of_policies(part, programs, reduction, paths, plan, workers, progress) -> Found:
+def _of_policies(part, programs, reduction, paths, plan, workers, progress) -> Averages:
     """The paths in equal parts, each with a policy of its own."""
     replicates = (part, *part.replicates)
     ends = [paths * i // len(replicates) for i in range(len(replicates) + 1)]
     counts = np.diff(ends).tolist()
-    found = []
+    result = []
     for each, first, count in zip(replicates, ends[:-1], counts, strict=True):
 
         def simulate(ids, each=each):
@@ -138,13 +138,13 @@ def _of_policies(part, programs, reduction, paths, plan, workers, progress) -> F
             if progress is not None:
                 progress(first + done)
 
-        found.append(average(simulate, reduction, count, plan, workers, progressed, first))
-    return pooled(found, counts)
+        result.append(average(simulate, reduction, count, plan, workers, progressed, first))
+    return pooled(result, counts)
 
 
 def _is_weighted(part: Part) -> bool:
     """Whether it weighs values with a derivative of a density, which is infinite where there is no noise."""
-    return any(choice.estimator.weighted for choice, _ in part.found)
+    return any(choice.estimator.weighted for choice, _ in part.derivatives)
 
 
 def _portion(
@@ -163,9 +163,9 @@ def _without_weight(simulation: Simulation, choice: Selection) -> Selection:
     return Selection(choice.quantity, choice.targets, DIFFERENCES, reason)
 
 
-def _failure(simulation: Simulation, part: Part, found: Found) -> Exception:
+def _failure(simulation: Simulation, part: Part, result: Averages) -> Exception:
     """Why a path has no derivative: its values are not finite, or they are and the derivative is not."""
-    paths = ", ".join(str(x) for x in found.failed[:3])
+    paths = ", ".join(str(x) for x in result.failed[:3])
     if _is_weighted(part) and simulation.grid.has_events:
         return NumericalError(
             f"path {paths}: there is no score: a rate of zero changes, or an event does, and the path is "
@@ -177,7 +177,7 @@ def _failure(simulation: Simulation, part: Part, found: Found) -> Exception:
             "there is no density to differentiate. Set sensitivity.method: finite_differences, or "
             "`ensemble: {failures: exclude}`"
         )
-    error = failed_paths(simulation, found.failed)
+    error = failed_paths(simulation, result.failed)
     if "not finite" in str(error).split(".")[0]:
         return NumericalError(
             f"path {paths}: the values are finite and a derivative is not. Set sensitivity.method: "

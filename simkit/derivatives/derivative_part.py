@@ -25,7 +25,7 @@ from simkit.derivatives.error_controlled import is_ordinary_and_adaptive, with_t
 from simkit.derivatives.estimator import Selection
 from simkit.derivatives.facts import Facts
 from simkit.derivatives.leaps import leaps_along
-from simkit.derivatives.moments import Found
+from simkit.derivatives.moments import Averages
 from simkit.derivatives.part import Errors, Part, devices_of, of_paths, on_half_steps, rows_of, some_ids
 from simkit.derivatives.targets import admitted, changes
 from simkit.ensemble.programs import Request
@@ -45,17 +45,17 @@ class CoupledPart(Part):
     share: float
     farther: Callable | None
 
-    def step_errors(self, found: Found, programs: Sequence[Callable], ids, paths: int) -> Errors:
+    def step_errors(self, result: Averages, programs: Sequence[Callable], ids, paths: int) -> Errors:
         if self.farther is None:
             return {}
         far = of_paths(self.farther(*programs[: len(self.requests)], ids), paths)
         return {
-            choice: np.abs(np.mean(far[i], axis=1) - found.mean[i]) / (FARTHER**2 - 1)
-            for choice, i in self.found
+            choice: np.abs(np.mean(far[i], axis=1) - result.mean[i]) / (FARTHER**2 - 1)
+            for choice, i in self.derivatives
         }
 
-    def again(self, found: Found, errors: Errors) -> "Part | None":
-        too_long = [c for c, i in self.found if np.any(errors.get(c, 0.0) > found.stderr[i])]
+    def again(self, result: Averages, errors: Errors) -> "Part | None":
+        too_long = [c for c, i in self.derivatives if np.any(errors.get(c, 0.0) > result.stderr[i])]
         share = self.share / FARTHER
         if not too_long or share < shortest(self.facts.simulation.precision):
             return None
@@ -83,7 +83,7 @@ def coupled_part(facts: Facts, group: list[Selection], share: float = COUPLED) -
     if all(admitted(facts.simulation, [x], [side * step_of(x, far)]) for x in targets for side in (1, -1)):
         steps = tuple(FARTHER * step for step in moves.steps)
         farther = functools.partial(part.simulate, moves=moves._replace(steps=steps))
-    same = part.requests, part.simulate, part.counts, part.found, (), part.cost
+    same = part.requests, part.simulate, part.counts, part.derivatives, (), part.cost
     return CoupledPart(*same, leaps=part.leaps, facts=facts, share=share, farther=farther)
 
 
@@ -104,9 +104,9 @@ def _of_first(
     width = 1 + len(numbers)
     places = {(name, i): q * width + 1 + n for q, (name, _) in enumerate(rows) for n, i in enumerate(numbers)}
     counts = tuple(count for _, count in rows for _ in range(width))
-    found = tuple((choice, places[choice.quantity, choice.targets[0]]) for choice in group)
+    result = tuple((choice, places[choice.quantity, choice.targets[0]]) for choice in group)
     values = tuple((name, q * width) for q, (name, _) in enumerate(rows))
-    part = _one_program(facts, program, moves, counts, found, values, float(width))
+    part = _one_program(facts, program, moves, counts, result, values, float(width))
     return dataclasses.replace(part, leaps=leaps_along(facts, program.estimate, moves, numbers, group)), moves
 
 
@@ -128,9 +128,9 @@ def second_part(facts: Facts, group: list[Selection]) -> Part:
         (name, pair): q * len(pairs) + n for q, (name, _) in enumerate(rows) for n, pair in enumerate(pairs)
     }
     counts = tuple(count for _, count in rows for _ in pairs)
-    found = tuple((choice, places[choice.quantity, choice.targets]) for choice in group)
+    result = tuple((choice, places[choice.quantity, choice.targets]) for choice in group)
     moves = Moves(facts.inputs, first, both)
-    part = _one_program(facts, program, moves, counts, found, (), 4.0 * len(pairs))
+    part = _one_program(facts, program, moves, counts, result, (), 4.0 * len(pairs))
     return (
         part
         if facts.finer is None
@@ -138,13 +138,13 @@ def second_part(facts: Facts, group: list[Selection]) -> Part:
     )
 
 
-def _one_program(facts, program, moves, counts, found, values, cost) -> Part:
+def _one_program(facts, program, moves, counts, result, values, cost) -> Part:
     request = Request(program, (moves, some_ids(facts)), devices_of(facts))
 
     def simulate(run, ids, moves=moves):
         return run(moves, ids)
 
-    part = Part((request,), simulate, counts, found, values, cost)
+    part = Part((request,), simulate, counts, result, values, cost)
     if not is_ordinary_and_adaptive(facts.simulation):
         return part
     tighter = with_tighter_tolerances(moves.inputs, facts.simulation.precision)

@@ -56,9 +56,9 @@ class DerivativeProgram:
         def one(moves: Moves, path):
             return self.estimate(self, moves, path)
 
-        found = self.paths.each(one)(moves, ids)
+        result = self.paths.each(one)(moves, ids)
         joined = self.estimate not in TO_BE_JOINED
-        return found if joined else _centred(found, len(self.rows), len(moves.first))
+        return result if joined else _centred(result, len(self.rows), len(moves.first))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,7 +79,7 @@ class SecondProgram:
         first = DerivativeProgram(self.paths, self.rows, self.estimate, self.release)
 
         def one(moves: Moves, path):
-            found = []
+            result = []
             for (i, j), both in zip(self.pairs, moves.second, strict=True):
 
                 def at(step, i=i, j=j, both=both):
@@ -89,8 +89,8 @@ class SecondProgram:
 
                 zero = jnp.zeros((), self.paths.precision)
                 _, change = jax.jvp(at, (zero,), (zero + 1,))
-                found.append(change[1::2])
-            return tuple(each for quantity in zip(*found, strict=True) for each in quantity)
+                result.append(change[1::2])
+            return tuple(each for quantity in zip(*result, strict=True) for each in quantity)
 
         return self.paths.each(one)(moves, ids)
 
@@ -110,21 +110,21 @@ class SmoothedSecondProgram:
     def __call__(self, moves: Moves, ids) -> tuple[jax.Array, ...]:
         def one(moves: Moves, path):
             given, directions = _given(self.paths, moves, path)
-            found = []
+            result = []
             for (i, j), both in zip(self.pairs, moves.second, strict=True):
                 second = self._second(moves, i, j, both, path)
-                found.append(
+                result.append(
                     integrate_along_twice(*given, (directions[i], directions[j], second), self.smoothings)
                 )
             values: list[jax.Array] = []
             for name, count in self.rows:
-                for kept in found:
+                for kept in result:
                     values += [kept.rows[name][-count:], kept.changes[0][name][-count:]]
                     values.append(kept.weights[0][-count:])
             return tuple(values)
 
-        found = self.paths.each(one)(moves, ids)
-        return _centred(found, len(self.rows) * len(self.pairs), 1)[1::2]
+        result = self.paths.each(one)(moves, ids)
+        return _centred(result, len(self.rows) * len(self.pairs), 1)[1::2]
 
     def _second(self, moves: Moves, i: int, j: int, both: Run, path) -> Direction:
         """How the direction i changes along j: that of the numbers, and of how they make initial values."""
@@ -178,24 +178,24 @@ def _directions(paths: PathProgram, inputs: Run, moves: tuple[Run, ...], path) -
 def smoothed(program: DerivativeProgram, moves: Moves, path) -> tuple[jax.Array, ...]:
     """The values, their derivatives along the shifted path, and the weights: still to be joined."""
     given, directions = _given(program.paths, moves, path)
-    found = integrate_along(*given, directions, program.release)
+    result = integrate_along(*given, directions, program.release)
     values: list[jax.Array] = []
     for name, count in program.rows:
-        values.append(found.rows[name][-count:])
-        values += [change[name][-count:] for change in found.changes]
-        values += [weight[-count:] for weight in found.weights]
+        values.append(result.rows[name][-count:])
+        values += [change[name][-count:] for change in result.changes]
+        values += [weight[-count:] for weight in result.weights]
     return tuple(values)
 
 
 def along(program: DerivativeProgram, moves: Moves, path) -> tuple[jax.Array, ...]:
     """The derivatives beside the path, in one loop."""
     given, directions = _given(program.paths, moves, path)
-    found = integrate_along(*given, directions, program.release)
+    result = integrate_along(*given, directions, program.release)
     values: list[jax.Array] = []
     for name, count in program.rows:
-        rows = found.rows[name][-count:]
+        rows = result.rows[name][-count:]
         values.append(rows)
-        for change, weight in zip(found.changes, found.weights, strict=True):
+        for change, weight in zip(result.changes, result.weights, strict=True):
             released = 0.0 if program.release is None else rows * weight[-count:]
             values.append(change[name][-count:] + released)
     return tuple(values)
@@ -221,15 +221,15 @@ def reverse(program: DerivativeProgram, moves: Moves, path) -> tuple[jax.Array, 
     at = _at(program, moves, path)
     zeros = jnp.zeros(len(moves.first), program.paths.precision)
     values, back = jax.vjp(at, zeros)
-    found: list[jax.Array] = []
+    result: list[jax.Array] = []
     for q, value in enumerate(values):
         gradients = []
         for row in range(value.shape[0]):
             seeds = [jnp.zeros_like(x) for x in values]
             seeds[q] = seeds[q].at[row].set(1)
             gradients.append(back(tuple(seeds))[0])
-        found += [value, *jnp.stack(gradients, axis=1)]
-    return tuple(found)
+        result += [value, *jnp.stack(gradients, axis=1)]
+    return tuple(result)
 
 
 def with_extra_jump(program: DerivativeProgram, moves: Moves, path) -> tuple[jax.Array, ...]:
@@ -246,12 +246,12 @@ def with_extra_jump(program: DerivativeProgram, moves: Moves, path) -> tuple[jax
     y0 = paths.start(inputs, problem, path)
     solver = paths.solver
     _, missing = extra_jump(problem, solver, y0, grid, noise, inputs.key, path, observer, directions)
-    found = list(along(program, moves, path))
+    result = list(along(program, moves, path))
     width = 1 + len(directions)
     for q, (name, count) in enumerate(program.rows):
         for i, more in enumerate(missing):
-            found[q * width + 1 + i] = found[q * width + 1 + i] + more[name][-count:]
-    return tuple(found)
+            result[q * width + 1 + i] = result[q * width + 1 + i] + more[name][-count:]
+    return tuple(result)
 
 
 def network_of(paths: PathProgram, moves: Moves, path) -> tuple:
@@ -270,24 +270,24 @@ def network_of(paths: PathProgram, moves: Moves, path) -> tuple:
 def counts(program: DerivativeProgram, moves: Moves, path) -> tuple[jax.Array, ...]:
     """The values, their derivatives with the counts held fixed, and the scores: still to be joined."""
     given, directions = network_of(program.paths, moves, path)
-    found = girsanov(*given, directions).along
+    result = girsanov(*given, directions).along
     values: list[jax.Array] = []
     for name, count in program.rows:
-        values.append(found.rows[name][-count:])
-        values += [change[name][-count:] for change in found.changes]
-        values += [score[-count:] for score in found.weights]
+        values.append(result.rows[name][-count:])
+        values += [change[name][-count:] for change in result.changes]
+        values += [score[-count:] for score in result.weights]
     return tuple(values)
 
 
 TO_BE_JOINED = (smoothed, counts)  # whose weights multiply values less their mean
 
 
-def _centred(found: tuple[jax.Array, ...], quantities: int, directions: int) -> tuple[jax.Array, ...]:
+def _centred(result: tuple[jax.Array, ...], quantities: int, directions: int) -> tuple[jax.Array, ...]:
     """Values, and their derivatives by the likelihood ratio, with values less the mean of a leaf."""
     values: list[jax.Array] = []
     width = 1 + 2 * directions
     for q in range(quantities):
-        value, *rest = found[q * width : (q + 1) * width]
+        value, *rest = result[q * width : (q + 1) * width]
         lanes = value.shape[-1]
         middle = jnp.nanmean(value, axis=-1, keepdims=True)
         deviation = (value - middle) * (lanes / (lanes - 1))
@@ -299,14 +299,14 @@ def _centred(found: tuple[jax.Array, ...], quantities: int, directions: int) -> 
 def coupled(program: DerivativeProgram, moves: Moves, path) -> tuple[jax.Array, ...]:
     """Differences of two copies of a network that fire together where they can."""
     given, directions = network_of(program.paths, moves, path)
-    found = [
+    result = [
         finite_difference(*given, direction, step)
         for direction, step in zip(directions, moves.steps, strict=True)
     ]
     values: list[jax.Array] = []
     for name, count in program.rows:
-        values.append(found[0].rows[name][-count:])
-        values += [each.derivatives[0][name][-count:] for each in found]
+        values.append(result[0].rows[name][-count:])
+        values += [each.derivatives[0][name][-count:] for each in result]
     return tuple(values)
 
 
@@ -320,9 +320,9 @@ def one_event_more(program: DerivativeProgram, moves: Moves, path) -> tuple[jax.
         names = {name for name, _ in program.rows}
         observer = observer.only(names)
         directions = tuple(each._replace(observer=each.observer.only(names)) for each in directions)
-    found = weak_derivative(network, method, y0, grid, moves.inputs.key, path, observer, directions)
+    result = weak_derivative(network, method, y0, grid, moves.inputs.key, path, observer, directions)
     return tuple(
-        each[name][-count:] for name, count in program.rows for each in (found.rows, *found.derivatives)
+        each[name][-count:] for name, count in program.rows for each in (result.rows, *result.derivatives)
     )
 
 

@@ -28,7 +28,7 @@ from simkit.derivatives.error_controlled import is_ordinary_and_adaptive, with_t
 from simkit.derivatives.estimator import Selection
 from simkit.derivatives.facts import Facts
 from simkit.derivatives.leaps import leaps_at
-from simkit.derivatives.moments import Found, shapes_of
+from simkit.derivatives.moments import Averages, shapes_of
 from simkit.derivatives.part import Errors, Part, devices_of, on_half_steps, rows_of, some_ids, with_levels
 from simkit.derivatives.targets import Target, admitted, shifted
 from simkit.ensemble.programs import Request
@@ -43,21 +43,21 @@ class DifferencePart(Part):
     facts: Facts
     share: float
 
-    def step_errors(self, found: Found, programs: Sequence[Callable], ids, paths: int) -> Errors:
-        of_tolerances = super().step_errors(found, programs, ids, paths)
-        count = len(self.found)
-        return {c: np.abs(found.mean[i + count]) + of_tolerances.get(c, 0.0) for c, i in self.found}
+    def step_errors(self, result: Averages, programs: Sequence[Callable], ids, paths: int) -> Errors:
+        of_tolerances = super().step_errors(result, programs, ids, paths)
+        count = len(self.derivatives)
+        return {c: np.abs(result.mean[i + count]) + of_tolerances.get(c, 0.0) for c, i in self.derivatives}
 
-    def again(self, found: Found, errors: Errors) -> Part | None:
+    def again(self, result: Averages, errors: Errors) -> Part | None:
         share, precision = self.share / SHORTER, self.facts.simulation.precision
         if share < shortest(precision):
             return None
-        too_long, count = [], len(self.found)
+        too_long, count = [], len(self.derivatives)
         rounding = ROUNDINGS * float(np.finfo(precision).eps)
-        for choice, i in self.found:
-            difference, size = found.mean[i + count], found.mean[i + 2 * count]
-            allowed = found.stderr[i] if self.finer is None else errors[choice] - np.abs(difference)
-            if is_too_long(found.mean[i], allowed, difference, found.stderr[i + count], rounding * size):
+        for choice, i in self.derivatives:
+            difference, size = result.mean[i + count], result.mean[i + 2 * count]
+            allowed = result.stderr[i] if self.finer is None else errors[choice] - np.abs(difference)
+            if is_too_long(result.mean[i], allowed, difference, result.stderr[i + count], rounding * size):
                 too_long.append(choice)
         if not too_long:
             return None
@@ -91,11 +91,11 @@ def difference_part(facts: Facts, group: list[Selection], share: float | None = 
     def simulate(run, add, ids, given=given):
         return add(tuple(run(inputs, ids)[0] for inputs in given), *weights)
 
-    found = tuple((choice, q) for q, choice in enumerate(group))
+    result = tuple((choice, q) for q, choice in enumerate(group))
     counts = tuple(count for _, count in rows) * 3
     cost, leaps = float(len(given)), leaps_at(facts, given, stencil.weights, group)
     part = DifferencePart(
-        (run, added), simulate, counts, found, (), cost, leaps=leaps, facts=facts, share=share
+        (run, added), simulate, counts, result, (), cost, leaps=leaps, facts=facts, share=share
     )
     if is_ordinary_and_adaptive(facts.simulation):
         tighter = [with_tighter_tolerances(inputs, facts.simulation.precision) for inputs in given]

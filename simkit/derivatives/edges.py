@@ -35,13 +35,13 @@ class Edges:
 
     def __call__(self, observer, problem, acc, k, t, y) -> tuple:
         """Each difference after step `k`."""
-        found = []
+        result = []
         for each in self.monitored:
             values: dict[Any, Any] = observer.environment(problem, acc, t, y, each.monitors)
             if each.extreme is not None:
                 values = {**values, each.extreme: each.extreme.argument(values)}
-            found.append(jnp.asarray(each.difference.difference(values), t.dtype))
-        return tuple(found)
+            result.append(jnp.asarray(each.difference.difference(values), t.dtype))
+        return tuple(result)
 
 
 def smoothing_of(

@@ -65,11 +65,11 @@ def resolutions(
     A derivative has no size but its own, and rounding of the mean is a floor of its error. One that a few
     paths make is no result in any case.
     """
-    found, steps = {}, planned_steps(simulation.grid)
+    result, steps = {}, planned_steps(simulation.grid)
     for name, (means, stderrs) in study.values.items():
         size, stderr = abs(float(means[-1])), float(np.nan_to_num(stderrs[-1]))
         spread = stderr * study.paths**0.5
-        found[name] = resolution_of(study.bias.get(name), simulation, size, spread, stderr, False)
+        result[name] = resolution_of(study.bias.get(name), simulation, size, spread, stderr, False)
     for each in study.derivatives:
         if each.verdict == "grows":
             continue
@@ -77,8 +77,8 @@ def resolutions(
         rounding = float(rounding_error(study.values[each.choice.quantity][0][-1], simulation, steps))
         floor = rounding / math.prod(study.targets[i].scale for i in each.choice.targets)
         judged = resolution_of(each.steps, simulation, size, 0.0, max(stderr, floor), True)
-        found[f"{each.choice.quantity} by {label(each)}"] = judged
-    return found
+        result[f"{each.choice.quantity} by {label(each)}"] = judged
+    return result
 
 
 def _step_error(derivative: EstimatedDerivative) -> np.ndarray | None:

@@ -96,8 +96,8 @@ class Facts:
     def observable(self, quantity: str) -> Observable | None:
         """The observable of this name; None of a state variable."""
         observer = self.simulation.observer
-        found = observer.observables if isinstance(observer, Observer) else ()
-        return next((each for each in found if each.name == quantity), None)
+        result = observer.observables if isinstance(observer, Observer) else ()
+        return next((each for each in result if each.name == quantity), None)
 
     def sees_path(self, quantity: str) -> bool:
         """Whether a quantity depends on the path, and not on its end alone."""
@@ -172,16 +172,16 @@ class Facts:
     def roughness(self) -> tuple[Roughness, ...]:
         """Where the equations or events jump, or their slopes do."""
         problem = self.simulation.problem
-        found = model_of(problem).rough_with()
-        if isinstance(problem, AbstractSDE) and not problem.smooth and not any(x.noise for x in found):
-            found = *found, Roughness(self.variables, kink=True, noise=True)
+        result = model_of(problem).rough_with()
+        if isinstance(problem, AbstractSDE) and not problem.smooth and not any(x.noise for x in result):
+            result = *result, Roughness(self.variables, kink=True, noise=True)
         if self.reads_slopes:
-            found = tuple(each._replace(kink=each.kink and not each.noise) for each in found)
+            result = tuple(each._replace(kink=each.kink and not each.noise) for each in result)
         schedule = schedule_of(problem)
         for event in () if schedule is None else schedule.events:
             changes = event.change.values if isinstance(event.change, SetVariables) else ()
-            found = *found, *roughness(*(value for _, value in changes))
-        return found
+            result = *result, *roughness(*(value for _, value in changes))
+        return result
 
     @property
     def reads_slopes(self) -> bool:

@@ -97,24 +97,24 @@ class LeapDerivatives:
     def _copies(self, given, path) -> tuple:
         moves, factors = given
         (network, method, y0, grid, _, observer), directions = network_of(self.paths, moves, path)
-        found = []
+        result = []
         for direction, step in zip(directions, moves.steps, strict=True):
             pair, watch = coupled_copies(network, grid, observer, direction, step)
             start = pair.joined(y0, y0)
             ends = coupled_leaps(pair, method, factors, start, grid, moves.inputs.key, path, watch).ends
             high, low = ends["first"], ends["second"]
-            found += [(high[name] - low[name]) / (2 * step.astype(jnp.float64)) for name in self.names]
-        return tuple(found)
+            result += [(high[name] - low[name]) / (2 * step.astype(jnp.float64)) for name in self.names]
+        return tuple(result)
 
     def _scored(self, given, path) -> tuple:
         moves, factors = given
         (network, method, y0, grid, _, observer), directions = network_of(self.paths, moves, path)
         key = moves.inputs.key
         run = coupled_leaps(network, method, factors, y0, grid, key, path, observer, directions)
-        found = [run.ends[name] for name in self.names]
+        result = [run.ends[name] for name in self.names]
         for score, explicit in zip(run.scores, run.explicit, strict=True):
-            found += [score, *(explicit[name] for name in self.names)]
-        return tuple(found)
+            result += [score, *(explicit[name] for name in self.names)]
+        return tuple(result)
 
 
 def leaps_along(
@@ -127,8 +127,8 @@ def leaps_along(
     places = [(numbers.index(choice.targets[0]), names.index(choice.quantity)) for choice in group]
     joined = _scored if estimate is counts else _differences
 
-    def combined(found: list[tuple[np.ndarray, ...]]) -> Values:
-        each = joined(found[0], len(names))
+    def combined(result: list[tuple[np.ndarray, ...]]) -> Values:
+        each = joined(result[0], len(names))
         return {choice: each[i][q] for choice, (i, q) in zip(group, places, strict=True)}
 
     program = LeapDerivatives(_program(facts), tuple(names), estimate is counts)
@@ -142,8 +142,8 @@ def leaps_at(
     if not info_of(facts.simulation.solver).leaps:
         return None
 
-    def combined(found: list[dict[str, np.ndarray]]) -> Values:
-        pairs = list(zip(weights, found, strict=True))
+    def combined(result: list[dict[str, np.ndarray]]) -> Values:
+        pairs = list(zip(weights, result, strict=True))
         return {
             choice: sum((w * ends[choice.quantity] for w, ends in pairs), np.zeros(1)) for choice in group
         }
@@ -160,14 +160,14 @@ def _by_path(array) -> np.ndarray:
     return np.asarray(array).reshape(len(array), -1)
 
 
-def _differences(found: Sequence[np.ndarray], names: int) -> list[Sequence[np.ndarray]]:
+def _differences(result: Sequence[np.ndarray], names: int) -> list[Sequence[np.ndarray]]:
     """By direction and name."""
-    return [found[i : i + names] for i in range(0, len(found), names)]
+    return [result[i : i + names] for i in range(0, len(result), names)]
 
 
-def _scored(found: Sequence[np.ndarray], names: int) -> list[list[np.ndarray]]:
+def _scored(result: Sequence[np.ndarray], names: int) -> list[list[np.ndarray]]:
     """The likelihood ratio by direction and name, values less their mean."""
-    values, rest = found[:names], found[names:]
+    values, rest = result[:names], result[names:]
     with np.errstate(invalid="ignore"):
         centred = [(x - np.nanmean(x, 1, keepdims=True)) * (x.shape[1] / (x.shape[1] - 1)) for x in values]
     return [

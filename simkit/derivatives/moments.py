@@ -68,11 +68,11 @@ class MomentsReduction:
     def requests(self, ids: tuple[int, ...], dtype, devices: Devices) -> list[Request]:
         """For each number of rows the two programs, of so many paths."""
         valid = jax.ShapeDtypeStruct((1, *ids), jnp.dtype(bool))
-        found = []
+        result = []
         for count in dict.fromkeys(self.counts):
             arguments = shapes_of((count, count), ids, dtype), valid
-            found += [Request(each, arguments, devices) for each in (FinitePaths(), PairMoments())]
-        return found
+            result += [Request(each, arguments, devices) for each in (FinitePaths(), PairMoments())]
+        return result
 
     def compiled(self, programs: Sequence[Callable]) -> "MomentsReduction":
         """The same by the programs of `requests`."""
@@ -90,14 +90,14 @@ class MomentsReduction:
             valid = self.finite(pair, valid)
         return [self.moments(pair, valid) for pair in pairs], valid
 
-    def nodes(self, found: Sequence[tuple]) -> MomentNodes:
+    def nodes(self, result: Sequence[tuple]) -> MomentNodes:
         """The nodes of all rows, of those by pair."""
         places: dict[int, tuple] = {}
-        for pair, (_, *arrays) in zip(self.pairs, found, strict=True):
+        for pair, (_, *arrays) in zip(self.pairs, result, strict=True):
             halves = zip(*(np.split(np.asarray(array), 2) for array in arrays), strict=True)
             places |= dict(zip(pair, halves, strict=True))
         ordered = zip(*(places[i] for i in range(len(self.counts))), strict=True)
-        return MomentNodes(np.asarray(found[0][0])[0], *(np.concatenate(each).T for each in ordered))
+        return MomentNodes(np.asarray(result[0][0])[0], *(np.concatenate(each).T for each in ordered))
 
 
 def shapes_of(counts: Sequence[int], ids: tuple[int, ...], dtype) -> tuple[jax.ShapeDtypeStruct, ...]:
@@ -106,7 +106,7 @@ def shapes_of(counts: Sequence[int], ids: tuple[int, ...], dtype) -> tuple[jax.S
 
 
 @dataclasses.dataclass(frozen=True)
-class Found:
+class Averages:
     """Means, standard errors and standard deviations per path, an array of rows for each quantity."""
 
     mean: list[np.ndarray]
@@ -138,7 +138,7 @@ def average(
     workers: Devices,
     progress: Callable[[int], None] | None = None,
     begin: int = 0,
-) -> Found:
+) -> Averages:
     """Run chunks of so many paths from the id `begin`.
 
     `simulate` gives the arrays of a chunk's ids.
@@ -168,12 +168,12 @@ def average(
         for kind in ("mean", "stderr", "variance")
     ]
     firsts = [np.concatenate(values)[:sampled] for values in sample]
-    return Found(
+    return Averages(
         kinds[0], kinds[1], [np.sqrt(x) for x in kinds[2]], np.concatenate(failed), firsts, statistics
     )
 
 
-def pooled(parts: Sequence[Found], counts: Sequence[int]) -> Found:
+def pooled(parts: Sequence[Averages], counts: Sequence[int]) -> Averages:
     """What several policies of early exercise give, each on so many paths of its own.
 
     The standard error is that of the paths, or what the means of the policies say by their spread where that
@@ -198,4 +198,4 @@ def pooled(parts: Sequence[Found], counts: Sequence[int]) -> Found:
             kinds[kind] = choose.reduce([part.statistics[f"{place}_{kind}"] for part in parts])
         statistics |= {f"{place}_{kind}": value for kind, value in kinds.items()}
     failed = np.concatenate([part.failed for part in parts])
-    return Found(mean, stderr, sd, failed, parts[0].sample, statistics)
+    return Averages(mean, stderr, sd, failed, parts[0].sample, statistics)

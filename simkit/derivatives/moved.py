@@ -34,13 +34,13 @@ def moved_variables(problem, change, initial: frozenset[str], precision: str) ->
 
 def _right_side(problem, t, y) -> list:
     """All that moves the state of a problem, for noise and marks of no matter what size."""
-    found = [problem.drift(t, y)]
+    result = [problem.drift(t, y)]
     if isinstance(problem, AbstractSDE):
-        found.append(problem.noise(t, y, problem.Noise(*[t] * len(problem.Noise._fields))))
+        result.append(problem.noise(t, y, problem.Noise(*[t] * len(problem.Noise._fields))))
     if isinstance(problem, AbstractJumpDiffusion):
         marks = [mark for _, mark in problem.marks(t).kinds(_some_words(StepWords), t.dtype)]
-        found.append(problem.jump(t, y, sum(marks)))
-    return found
+        result.append(problem.jump(t, y, sum(marks)))
+    return result
 
 
 def moves_intensity(problem: AbstractJumpDiffusion, change, precision: str) -> tuple[bool, bool]:

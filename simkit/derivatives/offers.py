@@ -41,12 +41,12 @@ def offer_asked(facts: Facts, method: str, quantity: str, target: int) -> Offer:
     choice = right
     if method != right.estimator.key:
         estimator = next(each for each in ESTIMATORS if each.key == method)
-        found = estimator.fits(facts, quantity, target, "asked for")
-        if isinstance(found, str):
+        result = estimator.fits(facts, quantity, target, "asked for")
+        if isinstance(result, str):
             names = {"name": estimator.name, "quantity": quantity, "label": facts.targets[target].label}
-            reason = estimator.refusal.format(**names, reason=found)
+            reason = estimator.refusal.format(**names, reason=result)
             raise InputError(f"sensitivity.method: {reason}; leave method out for {right.method}")
-        choice = found
+        choice = result
     return Offer((choice,), wide_differences(facts, choice) if choice.estimator is DIFFERENCES else ())
 
 
@@ -93,9 +93,9 @@ def _of_paths(facts: Facts, quantity: str, target: int) -> Selection:
     why = where_it_jumps(facts, quantity, target)
     if why is None:
         return _of_continuous(facts, quantity, target)
-    found = _smoothed_or_scored(facts, quantity, target, why)
-    if found is not None:
-        return found
+    result = _smoothed_or_scored(facts, quantity, target, why)
+    if result is not None:
+        return result
     smoothed, scored = (each.fits(facts, quantity, target, why) for each in (SMOOTHING, SCORE))
     what = why.split(" with ")[0]
     reason = f"{what}, and {scored}"
@@ -110,8 +110,8 @@ def _of_continuous(facts: Facts, quantity: str, target: int) -> Selection:
     if reason is not None:
         return Selection(quantity, (target,), WEAK if reason == RATE else DIFFERENCES, reason)
     if facts.is_steep(quantity, (target,)):
-        found = _smoothed_or_scored(facts, quantity, target, STEEP)
-        return found or Selection(quantity, (target,), PATHWISE, "continuous in the path")
+        result = _smoothed_or_scored(facts, quantity, target, STEEP)
+        return result or Selection(quantity, (target,), PATHWISE, "continuous in the path")
     extremes = "; the extreme is that of a step" if facts.has_extremes_of_steps(quantity) else ""
     return Selection(quantity, (target,), PATHWISE, f"continuous in the path{extremes}")
 
@@ -144,8 +144,8 @@ def _of_counts(facts: Facts, quantity: str, target: int) -> tuple[Selection, ...
     estimators, why = (COUPLED, WEAK, SCORE), "counts jump with the rates"
     if seen(facts.observable(quantity), "jumps") & facts.variables:
         estimators, why = (SCORE, WEAK, COUPLED), "the value jumps with the counts"
-    found = (each.fits(facts, quantity, target, why) for each in estimators)
-    return tuple(each for each in found if isinstance(each, Selection))
+    result = (each.fits(facts, quantity, target, why) for each in estimators)
+    return tuple(each for each in result if isinstance(each, Selection))
 
 
 def _second(facts: Facts, quantity: str, pair: tuple[int, int]) -> Selection:

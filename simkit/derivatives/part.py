@@ -9,7 +9,7 @@ import numpy as np
 from simkit.derivatives.estimator import Selection
 from simkit.derivatives.facts import Facts
 from simkit.derivatives.leaps import Leaps
-from simkit.derivatives.moments import SAMPLE, Found, MomentsReduction
+from simkit.derivatives.moments import SAMPLE, Averages, MomentsReduction
 from simkit.derivatives.validity import at_level
 from simkit.ensemble.chunks import LEAF, MOST_PATHS, Chunks, lanes_for, path_ids, plan_chunks, planned_steps
 from simkit.ensemble.programs import Request
@@ -39,7 +39,7 @@ class Part:
     requests: tuple[Request, ...]
     simulate: Callable
     counts: tuple[int, ...]
-    found: tuple[tuple[Selection, int], ...]
+    derivatives: tuple[tuple[Selection, int], ...]
     values: tuple[tuple[str, int], ...]
     cost: float
     finer: "Part | None" = None
@@ -60,15 +60,15 @@ class Part:
         leaps = () if self.leaps is None else (self.leaps.request,)
         return sum((other.requests for other in others), self.requests) + leaps
 
-    def step_errors(self, found: Found, programs: Sequence[Callable], ids, paths: int) -> Errors:
+    def step_errors(self, result: Averages, programs: Sequence[Callable], ids, paths: int) -> Errors:
         """What steps leave in each derivative, where that is known, by a run of the first chunk."""
         if self.finer is None:
             return {}
         coarse = of_paths(self.run(programs, ids), paths)
         fine = of_paths(self.finer.run(programs[len(self.requests) :], ids), paths)
-        return {choice: np.abs(np.mean(coarse[i] - fine[i], axis=1)) for choice, i in self.finer.found}
+        return {choice: np.abs(np.mean(coarse[i] - fine[i], axis=1)) for choice, i in self.finer.derivatives}
 
-    def again(self, found: Found, errors: Errors) -> "Part | None":
+    def again(self, result: Averages, errors: Errors) -> "Part | None":
         """The derivatives whose steps are too long, once more; None where none are, or can be."""
         return None
 
@@ -78,8 +78,10 @@ def on_half_steps(finer: Part, facts: Facts) -> Part:
 
     The largest of twice as many steps is often the same one, and says nothing of the time between.
     """
-    told = tuple((choice, i) for choice, i in finer.found if not facts.has_extremes_of_steps(choice.quantity))
-    return dataclasses.replace(finer, found=told)
+    measured = tuple(
+        (choice, i) for choice, i in finer.derivatives if not facts.has_extremes_of_steps(choice.quantity)
+    )
+    return dataclasses.replace(finer, derivatives=measured)
 
 
 def with_levels(
@@ -95,10 +97,10 @@ def with_levels(
         quick, parts = _are_short(levels, facts.simulation.paths), []
         for level in levels:
             there = build(level, [at_level(level, choice) for choice in group])
-            found = tuple((choice, i) for choice, (_, i) in zip(group, there.found, strict=True))
+            derivatives = tuple((choice, i) for choice, (_, i) in zip(group, there.derivatives, strict=True))
             there = quickly_made(there) if quick else there
             cost = level.cost * there.cost
-            parts.append(dataclasses.replace(there, found=found, factor=level.factor, cost=cost))
+            parts.append(dataclasses.replace(there, derivatives=derivatives, factor=level.factor, cost=cost))
         return tuple(parts)
 
     return dataclasses.replace(own, levels=on(facts.levels), shorter_levels=lambda: on(facts.shorter_levels))

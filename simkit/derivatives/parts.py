@@ -28,7 +28,7 @@ def parts_of(
 
 
 def _is_exercised(facts: Facts, part: Part) -> bool:
-    names = [name for name, _ in part.values] + [choice.quantity for choice, _ in part.found]
+    names = [name for name, _ in part.values] + [choice.quantity for choice, _ in part.derivatives]
     return any(facts.is_exercised(name) for name in names)
 
 

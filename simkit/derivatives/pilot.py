@@ -174,20 +174,20 @@ def _measured(
 
     That is the study's own where one of the group is `likely` to be picked, else one that is made quickly.
     """
-    wanted, likely, found, seconds = set(wanted), set(likely), {}, 0.0
+    wanted, likely, result, seconds = set(wanted), set(likely), {}, 0.0
     parts = parts_of(facts, list(dict.fromkeys(grouped)), [])
-    parts = [part for part in parts if any(c in wanted for c, _ in part.found)]
+    parts = [part for part in parts if any(c in wanted for c, _ in part.derivatives)]
     short = _paths_of(facts) * planned_steps(facts.simulation.grid) <= FEW_PATH_STEPS
     parts = [
-        quickly_made(part) if short and likely.isdisjoint(c for c, _ in part.found) else part
+        quickly_made(part) if short and likely.isdisjoint(c for c, _ in part.derivatives) else part
         for part in parts
     ]
     # All at once: XLA compiles one while the next is traced.
     seconds += compiled(*(request for part in parts for request in part.requests))[1]
     for part in parts:
         samples = _sample(facts, part)
-        found |= {c: _statistics(samples[i], c.estimator.cost) for c, i in part.found if c in wanted}
-    return found, seconds
+        result |= {c: _statistics(samples[i], c.estimator.cost) for c, i in part.derivatives if c in wanted}
+    return result, seconds
 
 
 def _compared(
@@ -198,20 +198,20 @@ def _compared(
 ) -> tuple[dict[Selection, PilotResult], float]:
     """Some of the choices of a study once more, by the same paths on steps of another length."""
     parts, requests = plan
-    found, seconds = {}, compiled(*requests)[1]
+    result, seconds = {}, compiled(*requests)[1]
     for part in parts:
-        if not part.levels or not any(choice in wanted for choice, _ in part.found):
+        if not part.levels or not any(choice in wanted for choice, _ in part.derivatives):
             continue
         level = part.levels[0]
         if level.factor == 1:  # other paths of the same law
             continue
         samples = _sample_of_level(facts, part, level)
-        for choice, i in level.found:
+        for choice, i in level.derivatives:
             if choice in wanted:
                 rows, product, _ = measured[choice]
                 tail = tail_of(rows[-1], samples[i][-1][: rows.shape[1]], level.factor)
-                found[choice] = PilotResult(rows, product, "" if tail is None else tail.fault)
-    return found, seconds
+                result[choice] = PilotResult(rows, product, "" if tail is None else tail.fault)
+    return result, seconds
 
 
 def _paths_of(facts: Facts) -> int:

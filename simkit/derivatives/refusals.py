@@ -54,7 +54,7 @@ def refuse_moved_policy(facts: Facts, quantity: str, pair: tuple[int, int]) -> N
         return
     moves = [facts.moves[target] for target in pair]
     numbers = [facts.moved_names(target) & observable.names for target in pair]
-    if all(found or jax.tree.leaves(move.problem) for found, move in zip(numbers, moves, strict=True)):
+    if all(result or jax.tree.leaves(move.problem) for result, move in zip(numbers, moves, strict=True)):
         labels = " and ".join(dict.fromkeys(facts.targets[target].label for target in pair))
         raise InputError(
             f"sensitivity.second: {quantity} is exercised early, and its best policy moves with "

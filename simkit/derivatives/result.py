@@ -163,7 +163,7 @@ def of_variants(datasets: Mapping[str, xr.Dataset]) -> xr.Dataset:
         for one in each
     ]
     names = xr.DataArray(np.array(list(datasets), object), dims=VARIANT, name=VARIANT)
-    found = xr.concat(
+    result = xr.concat(
         filled,
         names,
         data_vars="all",
@@ -176,5 +176,5 @@ def of_variants(datasets: Mapping[str, xr.Dataset]) -> xr.Dataset:
         key: value for key, value in each[0].attrs.items() if all(one.attrs.get(key) == value for one in each)
     }
     own = {name: one.attrs for name, one in datasets.items()}
-    found.attrs = shared | {"variant_attributes": json.dumps(own, ensure_ascii=False)}
-    return found
+    result.attrs = shared | {"variant_attributes": json.dumps(own, ensure_ascii=False)}
+    return result

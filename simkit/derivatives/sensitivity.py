@@ -76,7 +76,7 @@ def run_studies(
                     "same, or make files of them"
                 )
     total, done = sum(simulation.paths for simulation in loaded.values()), 0
-    found = {}
+    result = {}
     for name, simulation in loaded.items():
 
         def progressed(paths, _, before=done):
@@ -84,7 +84,7 @@ def run_studies(
                 progress(before + paths, total)
 
         try:
-            found[name] = _run_study(simulation, progressed)
+            result[name] = _run_study(simulation, progressed)
         except InputError as error:
             raise InputError([f"variant {name}: {problem}" for problem in error.problems]) from error
         except NumericalError as error:
@@ -92,7 +92,7 @@ def run_studies(
         done += simulation.paths
     from simkit.derivatives.result import of_variants
 
-    return of_variants(found)
+    return of_variants(result)
 
 
 def asked(simulation: Simulation) -> Sensitivity:

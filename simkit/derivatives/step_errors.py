@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from simkit.derivatives.estimator import Selection
-from simkit.derivatives.moments import Found
+from simkit.derivatives.moments import Averages
 from simkit.derivatives.part import Part, affordable_paths, ids_of_level, workers_of_levels
 from simkit.derivatives.tails import Tail, tail_of
 from simkit.ensemble.chunks import planned_steps
@@ -111,23 +111,23 @@ def bias_of_part(simulation: Simulation, part: Part) -> BiasRun:
 
 
 def coupled_values(
-    simulation: Simulation, part: Part, programs: Sequence[Callable], found: Found
+    simulation: Simulation, part: Part, programs: Sequence[Callable], result: Averages
 ) -> tuple[dict[Selection, Coupled], float]:
     """The values of each derivative on the first paths, and the seconds that it took to compile for them.
 
     Where longer steps or leaps say little, shorter ones are simulated too, as for means.
     """
-    known = _coupled(simulation, part, programs[len(part.requests) :], found)
+    known = _coupled(simulation, part, programs[len(part.requests) :], result)
     without = [
         choice
-        for choice, i in part.found
-        if _says_little(error_of_derivative(simulation, choice.quantity, known[choice]), found, i)
+        for choice, i in part.derivatives
+        if _says_little(error_of_derivative(simulation, choice.quantity, known[choice]), result, i)
     ]
     shorter = _shorter(part) if without else None
     if shorter is None:
         return known, 0.0
     programs, seconds = compiled(*shorter.all_requests[len(part.requests) :])
-    again = _coupled(simulation, shorter, programs, found)
+    again = _coupled(simulation, shorter, programs, result)
     return known | {c: dataclasses.replace(known[c], shorter=again[c]) for c in without}, seconds
 
 
@@ -139,18 +139,18 @@ def _shorter(part: Part) -> Part | None:
     return dataclasses.replace(part, levels=levels) if levels else None
 
 
-def _says_little(error: StepError | None, found: Found, place: int) -> bool:
+def _says_little(error: StepError | None, result: Averages, place: int) -> bool:
     """Whether there is no estimate, or one whose error is larger than itself and matters."""
     if error is None:
         return False
     if error.claim == "at least":
         return True
-    size, stderr = abs(found.mean[place][-1]), np.nan_to_num(found.stderr[place][-1])
+    size, stderr = abs(result.mean[place][-1]), np.nan_to_num(result.stderr[place][-1])
     return error.left_out > max(abs(error.bias), OF_VALUE * size, stderr)
 
 
 def _coupled(
-    simulation: Simulation, part: Part, programs: Sequence[Callable], found: Found
+    simulation: Simulation, part: Part, programs: Sequence[Callable], result: Averages
 ) -> dict[Selection, Coupled]:
     """The values on the levels, by their programs.
 
@@ -159,15 +159,15 @@ def _coupled(
     if part.leaps is not None:
         each, factors = part.leaps.values(programs[0]), part.leaps.factors
         return {
-            c: Coupled(found.sample[i], found.largest_part(i), each[c][1:], factors, each[c][0])
-            for c, i in part.found
+            c: Coupled(result.sample[i], result.largest_part(i), each[c][1:], factors, each[c][0])
+            for c, i in part.derivatives
         }
     if not part.levels:
-        return {choice: Coupled(found.sample[i], found.largest_part(i)) for choice, i in part.found}
+        return {choice: Coupled(result.sample[i], result.largest_part(i)) for choice, i in part.derivatives}
     factors = tuple(level.factor for level in part.levels)
-    few, cost = min(len(found.sample[0]), BIAS_PATHS), sum(level.cost for level in part.levels)
-    most = min(affordable_paths(simulation.paths, cost / part.cost), len(found.sample[0]))
-    known, coupled = np.zeros((len(part.found), len(factors), 0)), {}
+    few, cost = min(len(result.sample[0]), BIAS_PATHS), sum(level.cost for level in part.levels)
+    most = min(affordable_paths(simulation.paths, cost / part.cost), len(result.sample[0]))
+    known, coupled = np.zeros((len(part.derivatives), len(factors), 0)), {}
     counts = [len(level.requests) for level in part.levels]
     ends = itertools.accumulate(counts)
     own = [programs[end - count : end] for count, end in zip(counts, ends, strict=True)]
@@ -177,19 +177,19 @@ def _coupled(
     def work(unit: tuple[tuple[Part, Sequence[Callable]], int]) -> np.ndarray:
         (level, own), first = unit
         arrays = level.run(own, ids_of_level(simulation, first))
-        return np.stack([np.asarray(arrays[i][-1]).reshape(-1) for _, i in level.found])
+        return np.stack([np.asarray(arrays[i][-1]).reshape(-1) for _, i in level.derivatives])
 
     for batch in range(0, most, few):
         firsts = range(batch, min(batch + few, most), size)
         results = list(in_order(work, itertools.product(runs, firsts), workers))
         each = [np.concatenate(results[i : i + len(firsts)], 1) for i in range(0, len(results), len(firsts))]
         known = np.concatenate([known, np.stack(each, 1)], 2)[..., :most]
-        for (choice, i), there in zip(part.found, known, strict=True):
+        for (choice, i), there in zip(part.derivatives, known, strict=True):
             own, levels = (there[0], there[1:]) if factors[0] == 1 else (None, there)
             coupled[choice] = Coupled(
-                found.sample[i], found.largest_part(i), levels, factors[-len(levels) :], own
+                result.sample[i], result.largest_part(i), levels, factors[-len(levels) :], own
             )
-        if all(coupled[choice].is_known(found.stderr[i][-1]) for choice, i in part.found):
+        if all(coupled[choice].is_known(result.stderr[i][-1]) for choice, i in part.derivatives):
             break
     return coupled
 
@@ -198,17 +198,17 @@ def errors_of_means(
     simulation: Simulation,
     bias: BiasRun,
     programs: Sequence[Callable],
-    means: Mapping[str, tuple[Found, int]],
+    means: Mapping[str, tuple[Averages, int]],
 ) -> dict[str, StepError]:
     """The step errors of means, as those of a run, given where each was averaged."""
     by_name = {name: order for name, order in bias.orders.items() if name in means}
-    sampled = min(len(found.sample[place]) for found, place in means.values())
+    sampled = min(len(result.sample[place]) for result, place in means.values())
     paths, most = min(bias.paths, sampled), min(bias.most, sampled)
     bias = dataclasses.replace(bias, orders=by_name, paths=paths, most=most)
-    run = {name: found.sample[place] for name, (found, place) in means.items()}
+    run = {name: result.sample[place] for name, (result, place) in means.items()}
     moments = {}
-    for name, (found, place) in means.items():
-        moments |= found.moments_of(name, place)
+    for name, (result, place) in means.items():
+        moments |= result.moments_of(name, place)
     finished = FinishedRun(simulation, run, moments, planned_steps(simulation.grid))
     return step_errors(finished, bias, programs)[0].errors
 

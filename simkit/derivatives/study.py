@@ -109,11 +109,11 @@ def _differs(choice: Selection) -> bool:
     return choice.estimator is DIFFERENCES
 
 
-def _explained(facts: Facts, found: EstimatedDerivative) -> EstimatedDerivative:
+def _explained(facts: Facts, result: EstimatedDerivative) -> EstimatedDerivative:
     """A derivative that is 0 on every path says so."""
-    if np.any(found.mean) or np.any(np.nan_to_num(found.sd)):
-        return found
-    choice, reason = found.choice, "no path changes with it"
+    if np.any(result.mean) or np.any(np.nan_to_num(result.sd)):
+        return result
+    choice, reason = result.choice, "no path changes with it"
     if any(_is_idle(facts, i) for i in choice.targets):
         reason = "nothing in the experiment uses it"
     elif len(choice.targets) == 2:
@@ -121,27 +121,27 @@ def _explained(facts: Facts, found: EstimatedDerivative) -> EstimatedDerivative:
         reason = f"no path's slope{'' if alone else ' in one'} changes with {'it' if alone else 'the other'}"
     elif facts.is_rough(choice.quantity, choice.targets[0]) and facts.simulation.paths == 1:
         reason = "the value is a step, and flat around here"
-    return dataclasses.replace(found, choice=dataclasses.replace(choice, reason=reason))
+    return dataclasses.replace(result, choice=dataclasses.replace(choice, reason=reason))
 
 
-def _unmeasured(facts: Facts, found: EstimatedDerivative) -> EstimatedDerivative:
+def _unmeasured(facts: Facts, result: EstimatedDerivative) -> EstimatedDerivative:
     """A derivative whose steps leave an error that is not measured says so."""
-    simulation, choice = facts.simulation, found.choice
+    simulation, choice = facts.simulation, result.choice
     exact = choice.quantity not in approximate_means(simulation)
     ordinary = not isinstance(simulation.problem, AbstractSDE)  # or jumps, whose leaps are compared
     if exact or ordinary or facts.levels:
-        return found
+        return result
     reason = f"{choice.reason}; the error of the steps is not measured"
-    return dataclasses.replace(found, choice=dataclasses.replace(choice, reason=reason))
+    return dataclasses.replace(result, choice=dataclasses.replace(choice, reason=reason))
 
 
-def _unsettled(facts: Facts, found: EstimatedDerivative) -> EstimatedDerivative:
+def _unsettled(facts: Facts, result: EstimatedDerivative) -> EstimatedDerivative:
     """A derivative without a variance says so, and what to do."""
-    if found.verdict != "grows":
-        return found
-    choice = found.choice
-    reason = f"no result: {FAULTS[found.verdict]}; {remedy(facts) or 'take another sensitivity.method'}"
-    return dataclasses.replace(found, choice=dataclasses.replace(choice, reason=reason))
+    if result.verdict != "grows":
+        return result
+    choice = result.choice
+    reason = f"no result: {FAULTS[result.verdict]}; {remedy(facts) or 'take another sensitivity.method'}"
+    return dataclasses.replace(result, choice=dataclasses.replace(choice, reason=reason))
 
 
 def _is_idle(facts: Facts, number: int) -> bool:
@@ -160,10 +160,10 @@ def _with_policies(simulation: Simulation) -> tuple[Simulation, list[Simulation]
     Their chunks are as long as the paths of one policy.
     """
     count = POLICIES if simulation.paths >= POLICIES * FEWEST else 1
-    found, compile_s = independent_policies(simulation, count)
-    if not found[0][1]:
+    result, compile_s = independent_policies(simulation, count)
+    if not result[0][1]:
         return simulation, [], compile_s
     each = -(-simulation.paths // count)
     chunk = min(simulation.chunk or each, each)
-    first, *others = (dataclasses.replace(x, chunk=chunk) for x, _ in found)
+    first, *others = (dataclasses.replace(x, chunk=chunk) for x, _ in result)
     return first, others, compile_s

@@ -127,14 +127,14 @@ def changes(
 
 def _first_moved(simulation: Simulation, target: Target, along, point) -> Run:
     try:
-        found = _moved(simulation, along(*point))
+        result = _moved(simulation, along(*point))
     except UnknownTimesError:
         raise InputError(
             f"sensitivity.wrt: {target.label} moves events against the steps, and each is at the end of one; "
             f"{ADAPTIVE}"
         ) from None
-    if isinstance(found.observer, Observer):
-        for name, dates in found.observer.dates.items():
+    if isinstance(result.observer, Observer):
+        for name, dates in result.observer.dates.items():
             if any(abs(float(x)) * target.scale > ON_TIME for x in jax.tree.leaves(dates)):
                 raise InputError(
                     f"sensitivity.wrt: {target.label} moves the dates of exercise of {name} against the "
@@ -142,14 +142,14 @@ def _first_moved(simulation: Simulation, target: Target, along, point) -> Run:
                     "their own"
                 )
     if simulation.grid.steps is not None:
-        parts = jax.tree.leaves(found.problem, is_leaf=lambda x: isinstance(x, Curve))
+        parts = jax.tree.leaves(result.problem, is_leaf=lambda x: isinstance(x, Curve))
         curves = [x for x in parts if isinstance(x, Curve) and x.interpolation == "previous"]
-        if any(x.times is not None for x in curves) or (curves and jax.tree.leaves(found.grid)):
+        if any(x.times is not None for x in curves) or (curves and jax.tree.leaves(result.grid)):
             raise InputError(
                 f"sensitivity.wrt: {target.label} moves the jumps of a curve against the steps, and a path "
                 f"changes only as one passes a step; {ADAPTIVE}, or take interpolation: linear"
             )
-    return found
+    return result
 
 
 def _moved(simulation: Simulation, tangent: Run) -> Run:

@@ -71,10 +71,10 @@ def smoothings_of(
     simulation = facts.simulation
     every = grid.every if simulation.observables[observable.name].at == "each" else grid.steps
     wanted = [kinks, False][:derivatives]
-    found = [smoothing_of(observable, simulation.problem, facts.variables, every, each) for each in wanted]
-    smoothings = tuple(each for each in found if isinstance(each, Smoothing))
-    if len(smoothings) < len(found):
-        return next(each for each in found if isinstance(each, str))
+    result = [smoothing_of(observable, simulation.problem, facts.variables, every, each) for each in wanted]
+    smoothings = tuple(each for each in result if isinstance(each, Smoothing))
+    if len(smoothings) < len(result):
+        return next(each for each in result if isinstance(each, str))
     return smoothings
 
 

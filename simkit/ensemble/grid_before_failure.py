@@ -35,14 +35,14 @@ def culprit(problem: AbstractODE, counts: Counts, grid: JumpGrid, reached: float
 
 def _of_reactions(problem: Any, y: Any, t) -> str | None:
     """The reactions that may fire and would leave the range of counts."""
-    found = []
+    result = []
     rates = [float(rate) for rate in problem.propensities(t, y)]
     for (name, reaction), rate in zip(model_of(problem).reactions.items(), rates, strict=True):  # pyright: ignore[reportAttributeAccessIssue]
         for species, change in reaction.change.items():
             before = float(getattr(y, species))
             if rate > 0 and not 0 <= before + change <= LARGEST_COUNT:
-                found.append(f"{name} takes {species} from {before:.10g} to {before + change:.10g}")
-    return " or ".join(found) or None
+                result.append(f"{name} takes {species} from {before:.10g} to {before + change:.10g}")
+    return " or ".join(result) or None
 
 
 def _of_events(problem: Any, y: Any, t, near: float) -> str | None:

@@ -61,23 +61,23 @@ def compiled(*requests: Request) -> tuple[list[Callable], float]:
     """
     start = time.perf_counter()
     wanted = {request.key: request for request in requests}
-    found = {key: _kept.pop(key) for key in wanted if key in _kept}
-    new = [key for key in wanted if key not in found]
+    result = {key: _kept.pop(key) for key in wanted if key in _kept}
+    new = [key for key in wanted if key not in result]
     if len(new) == 1:  # here, where an interrupt reaches it
-        found[new[0]] = _lowered(wanted[new[0]])()
+        result[new[0]] = _lowered(wanted[new[0]])()
     elif new:
         with ThreadPoolExecutor(len(new)) as pool:
             started = {key: pool.submit(_lowered(wanted[key])) for key in new}
             while _meanwhile:
                 _meanwhile.pop()()
-        found |= {key: each.result() for key, each in started.items()}
+        result |= {key: each.result() for key, each in started.items()}
     for key in new:
-        found[key] = found[key] or _compiling(wanted[key], None)()
+        result[key] = result[key] or _compiling(wanted[key], None)()
     for key in wanted:
-        _kept[key] = found[key]
+        _kept[key] = result[key]
     while len(_kept) > KEPT:
         _kept.popitem(last=False)
-    return [found[request.key] for request in requests], time.perf_counter() - start
+    return [result[request.key] for request in requests], time.perf_counter() - start
 
 
 def while_compiling(work: Callable[[], object]) -> None:

@@ -106,13 +106,13 @@ class _Assembly:
         for observable in observables:
             with diagnostics.collecting():
                 refuse_too_many(observable, ensemble)
-        if diagnostics.found or plan is None or self.span is None or self.make_grid is None:
+        if diagnostics.entries or plan is None or self.span is None or self.make_grid is None:
             return None
         binding = Binding(
             self.constants, plan, self.initial, self.span, self.make_grid, observables, stops, self.solver
         )
         check_sensitivity(experiment.sensitivity, binding.targets, plan, info, diagnostics)
-        if diagnostics.found or ensemble is None or ensemble.paths is None:
+        if diagnostics.entries or ensemble is None or ensemble.paths is None:
             return None
         if starts_per_path(experiment.initial):
             initial = resolved_initial(experiment.initial, self.initial)
@@ -213,7 +213,7 @@ class _Assembly:
             return None
         starts = (self.experiment.initial or {}).values()
         random = self.stochastic or any(isinstance(value, RandomValue) for value in starts)
-        default = None if self.diagnostics.found else PATHS if random else 1
+        default = None if self.diagnostics.entries else PATHS if random else 1
         with self.diagnostics.collecting():
             ensemble = plan_paths(ensemble, self.initial, default)
         with self.diagnostics.collecting():

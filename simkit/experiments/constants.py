@@ -99,12 +99,12 @@ class Constants:
 
     def with_curves(self, curves: Collection[str], start: Mapping[str, float]) -> "Constants":
         """The constants together with curves and `t`, with their values at the start of the run."""
-        found = copy.copy(self)
-        found.names = (*self.names, *curves, "t")
-        found.changing = frozenset([*curves, "t"])
-        found.values = self.values | dict(start)
-        found.expressions = self.expressions | {n: name_expression(n) for n in curves if n in start}
-        return found
+        result = copy.copy(self)
+        result.names = (*self.names, *curves, "t")
+        result.changing = frozenset([*curves, "t"])
+        result.values = self.values | dict(start)
+        result.expressions = self.expressions | {n: name_expression(n) for n in curves if n in start}
+        return result
 
     def place(self, name: str) -> KeyPath:
         """Where a name was given."""

@@ -22,7 +22,7 @@ def increasing_times(
 
     Raises `SettingError` where they do not increase.
     """
-    found, last = [], -math.inf
+    result, last = [], -math.inf
     for place, text in texts.items():
         number = constants.number(place, text)
         if number is None:
@@ -30,9 +30,9 @@ def increasing_times(
         expression, time = number
         if not time > last:
             raise SettingError(place, f"must increase, got {time:g} after {last:g}")
-        found.append((place, expression, time))
+        result.append((place, expression, time))
         last = time
-    return found
+    return result
 
 
 def inside_a_step(

@@ -14,10 +14,10 @@ ROUNDING = 1e-12
 
 def numbered_names(name: str, known: Collection[str]) -> list[str]:
     """`x1`, `x2`, … as far as there are such names; none where `x` itself is one, or x1 is alone."""
-    found = []
-    while name not in known and f"{name}{len(found) + 1}" in known:
-        found.append(f"{name}{len(found) + 1}")
-    return found if len(found) > 1 else []
+    result = []
+    while name not in known and f"{name}{len(result) + 1}" in known:
+        result.append(f"{name}{len(result) + 1}")
+    return result if len(result) > 1 else []
 
 
 def pair_names(name: str, known: Collection[str]) -> dict[tuple[int, int], str]:
@@ -26,8 +26,8 @@ def pair_names(name: str, known: Collection[str]) -> dict[tuple[int, int], str]:
     while not {name, f"{name}1"} & set(known) and pair_name(name, 1, size + 1) in known:
         size += 1
     pairs = itertools.combinations(range(1, size + 1), 2)
-    found = {(i, j): pair_name(name, i, j) for i, j in pairs}
-    return found if set(found.values()) <= set(known) else {}
+    result = {(i, j): pair_name(name, i, j) for i, j in pairs}
+    return result if set(result.values()) <= set(known) else {}
 
 
 def names_for(name: str, known: Collection[str]) -> list[str]:
@@ -37,14 +37,14 @@ def names_for(name: str, known: Collection[str]) -> list[str]:
 
 def places(given: Mapping[str, Any], known: Collection[str]) -> dict[str, KeyPath]:
     """Where each single name was given: `rho` for rho12 of `rho: 1.5`, `sigma[1]` for sigma2 of a list."""
-    found: dict[str, KeyPath] = {}
+    result: dict[str, KeyPath] = {}
     for name, value in given.items():
         pairs = pair_names(name, known)
         for i, single in enumerate(names_for(name, known)):
             inside = [entry for entry, pair in pairs.items() if pair == single]
             index = (inside[0][0] - 1, inside[0][1] - 1) if inside else (i,)
-            found[single] = (name, *index) if isinstance(value, list) else (name,)
-    return found | {name: (name,) for name in given if not names_for(name, known)}
+            result[single] = (name, *index) if isinstance(value, list) else (name,)
+    return result | {name: (name,) for name in given if not names_for(name, known)}
 
 
 def turned_pairs(known: Collection[str]) -> dict[str, str]:
@@ -84,16 +84,16 @@ def written_out(
     Of pairs it is one value or a symmetric matrix. A list of another length, or for a single name, goes to
     the diagnostics and is left out.
     """
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for name in given:
         with diagnostics.collecting():
-            found |= _written_out(name, given, known, (*place, name))
+            result |= _written_out(name, given, known, (*place, name))
     single = {
         name: value
         for name, value in given.items()
         if not isinstance(value, list) and not names_for(name, known)
     }
-    return found | single
+    return result | single
 
 
 def _written_out(

@@ -86,12 +86,12 @@ class _Result:
         if name not in self.ends:
             message = f"{self.name} holds no paths of {name}; make it again with `save: {{paths: all}}`"
             raise ValueError(message)
-        found = self.ends[name]
-        broken = np.flatnonzero(~np.isfinite(found))
+        result = self.ends[name]
+        broken = np.flatnonzero(~np.isfinite(result))
         if len(broken):
             row = int(broken[0])
-            raise ValueError(f"{self.place(row)}: {name} must be finite, got {found[row]}")
-        return found
+            raise ValueError(f"{self.place(row)}: {name} must be finite, got {result[row]}")
+        return result
 
 
 def _read_result(path: Path, name: str, variant: str | None) -> _Result:
@@ -127,11 +127,11 @@ def _read_result(path: Path, name: str, variant: str | None) -> _Result:
 
 
 def _digest(path: Path) -> str:
-    found = hashlib.sha256()
+    result = hashlib.sha256()
     if path.is_file():
-        found.update(path.read_bytes())
+        result.update(path.read_bytes())
     for part in sorted(path.rglob("*")) if path.is_dir() else ():
         if part.is_file():
-            found.update(f"{part.relative_to(path).as_posix()}\0{part.stat().st_size}\0".encode())
-            found.update(part.read_bytes())
-    return found.hexdigest()
+            result.update(f"{part.relative_to(path).as_posix()}\0{part.stat().st_size}\0".encode())
+            result.update(part.read_bytes())
+    return result.hexdigest()

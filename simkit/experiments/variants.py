@@ -66,16 +66,16 @@ def _load_each(source: Any, overrides: Overrides, chosen: Collection[str] | None
         return simulation
     changes = _changes(document, chosen)
     _refuse_unused(document, changes)
-    found: Variants = {}
+    result: Variants = {}
     problems: dict[str, list[str]] = {}
     for name in changes:
         try:
-            found[name] = simulation_of(_changed(document, changes[name]))
+            result[name] = simulation_of(_changed(document, changes[name]))
         except InputError as error:
             problems[name] = error.problems
     if problems:
         raise InputError(_labelled(document, problems, len(changes)))
-    return found
+    return result
 
 
 def together(variants: Variants) -> dict[str, Any]:
@@ -115,7 +115,7 @@ def _changes(document: Document, chosen: Collection[str] | None) -> dict[str, di
     unknown = [name for name in chosen or () if name not in section]
     if unknown:
         raise InputError([f"there is no variant {shown(n)}{did_you_mean(n, section)}" for n in unknown])
-    found = {}
+    result = {}
     for name, settings in section.items():
         path = (VARIANTS, name)
         if not re.fullmatch(r"\S(.*\S)?", name) or len(name) > LONGEST_NAME or not name.isprintable():
@@ -134,9 +134,9 @@ def _changes(document: Document, chosen: Collection[str] | None) -> dict[str, di
             else:
                 changes[target] = value, place
         if not chosen or name in chosen:
-            found[name] = changes
+            result[name] = changes
     diagnostics.raise_if_any()
-    return found
+    return result
 
 
 def _refuse_unused(document: Document, changes: Mapping[str, Mapping[KeyPath, tuple]]) -> None:
@@ -207,7 +207,7 @@ def _labelled(document: Document, problems: Mapping[str, list[str]], variants: i
     place = re.compile(
         rf"({re.escape(document.name)}:\d+:\d+: )?(.*)" if document.name else "()(.*)", re.DOTALL
     )
-    found = []
+    result = []
     for name, lines in problems.items():
         for line in lines:
             if (
@@ -215,10 +215,10 @@ def _labelled(document: Document, problems: Mapping[str, list[str]], variants: i
                 and len(problems) == variants
                 and all(line in other for other in problems.values())
             ):
-                found.append(line)
+                result.append(line)
             elif (parts := place.fullmatch(line)) is not None:
-                found.append(f"{parts[1] or ''}variant {name}: {parts[2]}")
-    return list(dict.fromkeys(found))
+                result.append(f"{parts[1] or ''}variant {name}: {parts[2]}")
+    return list(dict.fromkeys(result))
 
 
 def experiments_of(loaded: Simulation | Variants) -> list[Experiment]:

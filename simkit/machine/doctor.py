@@ -82,9 +82,9 @@ def reduction_error() -> float:
     rows = np.arange(3.0 * REDUCTION_LENGTH).reshape(REDUCTION_LENGTH, 3)
     matrix = np.eye(3)
     with jax.enable_x64(True), jax.default_device(jax.devices("cpu")[0]):
-        found = jax.jit(jax.vmap(lambda row: jnp.sum((jnp.asarray(matrix) @ row) ** 2)))(jnp.asarray(rows))
+        result = jax.jit(jax.vmap(lambda row: jnp.sum((jnp.asarray(matrix) @ row) ** 2)))(jnp.asarray(rows))
     expected = np.sum((rows @ matrix.T) ** 2, axis=1)
-    return float(np.max(np.abs(np.asarray(found) / expected - 1)))
+    return float(np.max(np.abs(np.asarray(result) / expected - 1)))
 
 
 def _version(name: str) -> Finding:

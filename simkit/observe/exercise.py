@@ -105,10 +105,10 @@ def polynomials(values: Sequence[Any], degree: int) -> list[Any]:
 
 def _hermite(x: Any, degree: int) -> list[Any]:
     """The probabilists' Hermite polynomials 1, x, x^2 - 1, …"""
-    found = [1.0, x]
+    result = [1.0, x]
     for n in range(1, degree):
-        found.append(x * found[n] - n * found[n - 1])
-    return found
+        result.append(x * result[n] - n * result[n - 1])
+    return result
 
 
 @dataclasses.dataclass(frozen=True)

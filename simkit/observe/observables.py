@@ -158,14 +158,14 @@ class Observer(AbstractObserver):
 
     def _decisions(self, acc, k, values, dtype) -> tuple:
         """For each right whether it is still held, and what was taken, after step `k`."""
-        found = self._functionals(acc, values, dtype) if self.exercised else {}
+        result = self._functionals(acc, values, dtype) if self.exercised else {}
         return tuple(
-            self._exercised(observable, exercise, before, k, values, found, dtype)
+            self._exercised(observable, exercise, before, k, values, result, dtype)
             for (observable, exercise), before in zip(self.exercised, acc[2], strict=True)
         )
 
     def _exercised(
-        self, observable: Observable, exercise: Exercise, before, k, values, found, dtype
+        self, observable: Observable, exercise: Exercise, before, k, values, result, dtype
     ) -> tuple:
         """Whether the right is still held, 1 or 0, and what was taken, after step `k`."""
         if observable.name not in self.policies:
@@ -177,7 +177,7 @@ class Observer(AbstractObserver):
 
         def decided(before):
             held, taken = before
-            seen = {**values, **_seen(observable, found)}
+            seen = {**values, **_seen(observable, result)}
             value = value_of(observable.expression, seen, dtype)
             date = jnp.maximum(jnp.sum(dates <= k), 1) - 1
             region = seen | {name: jnp.asarray(x, dtype)[date] for name, x in policy.held.items()}
@@ -218,12 +218,12 @@ class Observer(AbstractObserver):
 
     def row(self, problem, acc, t, y):
         values, dtype = self._environment(problem, t, y)
-        found = self._functionals(acc, values, dtype)
+        result = self._functionals(acc, values, dtype)
         taken = {observable.name: x for (observable, _), (_, x) in zip(self.exercised, acc[2], strict=True)}
         rows = y._asdict()
         for observable in self.observables:
             if observable.exercise is None:
-                seen = {**values, **_seen(observable, found)}
+                seen = {**values, **_seen(observable, result)}
                 rows[observable.name] = value_of(observable.expression, seen, dtype)
             else:
                 rows[observable.name] = taken[observable.name]
@@ -234,8 +234,8 @@ class Observer(AbstractObserver):
     def environment(self, problem, acc, t, y, monitors: tuple[Monitor, ...]) -> dict[Any, Any]:
         """What expressions see, with the values so far of these functionals."""
         values, dtype = self._environment(problem, t, y)
-        found = self._functionals(acc, values, dtype)
-        return values | {monitor.functional: found[monitor] for monitor in monitors}
+        result = self._functionals(acc, values, dtype)
+        return values | {monitor.functional: result[monitor] for monitor in monitors}
 
     def _functionals(self, acc, values, dtype) -> dict[Monitor, Any]:
         """The value of each path functional so far."""
@@ -313,6 +313,6 @@ class Observer(AbstractObserver):
         return {"t": t, **values, **y._asdict()}, dtype
 
 
-def _seen(observable: Observable, found: dict[Monitor, Any]) -> dict[AbstractFunctional, Any]:
+def _seen(observable: Observable, result: dict[Monitor, Any]) -> dict[AbstractFunctional, Any]:
     """Of all functionals those that the observable sees."""
-    return {each.functional: found[each] for each in observable.monitors}
+    return {each.functional: result[each] for each in observable.monitors}

@@ -76,17 +76,17 @@ def _of_derived(dataset: xr.Dataset) -> Iterator[Line]:
 
 def _figures(dataset: xr.Dataset, name: str) -> dict[str, xr.DataArray]:
     """The figures of a quantity by the names of their columns."""
-    found = {}
+    result = {}
     for suffix in SUFFIXES:
         figure = dataset.get(f"{name}_{suffix}")
         if figure is None or not set(figure.dims) <= {"time", "quantile"}:
             continue
         if "quantile" not in figure.dims:
-            found[suffix] = figure
+            result[suffix] = figure
             continue
         for j, level in enumerate(dataset["quantile"].values):
-            found[f"{suffix}_{level:g}"] = figure.isel(quantile=j)
-    return found
+            result[f"{suffix}_{level:g}"] = figure.isel(quantile=j)
+    return result
 
 
 def _of_sensitivities(dataset: xr.Dataset) -> Iterator[Line]:

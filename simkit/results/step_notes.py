@@ -138,14 +138,14 @@ def _why_unknown(dataset: "xr.Dataset", failed: bool) -> str:
 
 def _spread(dataset: "xr.Dataset", which: str) -> Iterable[str]:
     """What leaps make of the variances of counts, which is often more than they make of the means."""
-    found = []
+    result = []
     for name in dataset.attrs["state_variables"].split():
         variance, bias = float(dataset[f"{name}_variance"][-1]), dataset.get(f"{name}_variance_bias")
         if bias is not None and np.isfinite(bias) and variance > 0:
             part, error = (100 * float(x) / variance for x in (bias, dataset[f"{name}_variance_bias_stderr"]))
-            found.append(f"{name} {part:+.1f} % ± {error:.1f} %")
-    if found:
-        yield f"leaps change the variance{which} by: {', '.join(found)}"
+            result.append(f"{name} {part:+.1f} % ± {error:.1f} %")
+    if result:
+        yield f"leaps change the variance{which} by: {', '.join(result)}"
 
 
 def more_steps(dataset: "xr.Dataset", wanted: dict[str, int]) -> str:

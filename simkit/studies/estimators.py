@@ -66,18 +66,18 @@ def first_order(values: Evaluated, estimator: Estimator) -> tuple[np.ndarray, np
     """
     B, total = values.B[..., None], variance(values)[..., None]
     if estimator == "saltelli":
-        found = (B * (values.AB - values.A[..., None])).mean(-2)
+        result = (B * (values.AB - values.A[..., None])).mean(-2)
     elif estimator == "jansen":
-        found = total - 0.5 * ((B - values.AB) ** 2).mean(-2)
+        result = total - 0.5 * ((B - values.AB) ** 2).mean(-2)
         if _noisy(values):
-            found = found + 0.5 * (np.mean(values.B_noise, -1)[..., None] + np.mean(values.AB_noise, -2))
+            result = result + 0.5 * (np.mean(values.B_noise, -1)[..., None] + np.mean(values.AB_noise, -2))
     else:
         mean = (0.5 * (B + values.AB)).mean(-2)
-        found = (B * values.AB).mean(-2) - mean**2
+        result = (B * values.AB).mean(-2) - mean**2
         total = (0.5 * (B**2 + values.AB**2)).mean(-2) - mean**2
         if _noisy(values):
             total = total - 0.5 * (np.mean(values.B_noise, -1)[..., None] + np.mean(values.AB_noise, -2))
-    return found, np.broadcast_to(total, found.shape)
+    return result, np.broadcast_to(total, result.shape)
 
 
 def total_order(values: Evaluated) -> tuple[np.ndarray, np.ndarray]:
@@ -85,10 +85,10 @@ def total_order(values: Evaluated) -> tuple[np.ndarray, np.ndarray]:
 
     What the noise adds to the squares is subtracted; the difference is of the same noise.
     """
-    found = 0.5 * ((values.A[..., None] - values.AB) ** 2).mean(-2)
+    result = 0.5 * ((values.A[..., None] - values.AB) ** 2).mean(-2)
     if _noisy(values):
-        found = found - 0.5 * np.mean(values.difference_noise, -2)
-    return found, np.broadcast_to(variance(values)[..., None], found.shape)
+        result = result - 0.5 * np.mean(values.difference_noise, -2)
+    return result, np.broadcast_to(variance(values)[..., None], result.shape)
 
 
 def second_order(values: Evaluated, estimator: Estimator) -> tuple[np.ndarray, np.ndarray]:
@@ -105,12 +105,12 @@ def second_order(values: Evaluated, estimator: Estimator) -> tuple[np.ndarray, n
     single, total = first_order(values, estimator)
     scale = variance(values)[..., None, None]
     single = single * (scale[..., 0] / total)
-    found = pairs - single[..., :, None] - single[..., None, :]
-    groups = found.shape[-1]
+    result = pairs - single[..., :, None] - single[..., None, :]
+    groups = result.shape[-1]
     upper = np.triu(np.ones((groups, groups), bool), 1)
-    found = np.where(upper, found, np.swapaxes(found, -1, -2))
-    found = np.where(np.eye(groups, dtype=bool), np.nan, found)
-    return found, np.broadcast_to(scale, found.shape)
+    result = np.where(upper, result, np.swapaxes(result, -1, -2))
+    result = np.where(np.eye(groups, dtype=bool), np.nan, result)
+    return result, np.broadcast_to(scale, result.shape)
 
 
 def elementary_effects(values: np.ndarray, orders: np.ndarray, up: np.ndarray, step: float) -> np.ndarray:
@@ -119,9 +119,9 @@ def elementary_effects(values: np.ndarray, orders: np.ndarray, up: np.ndarray, s
     `up` `(…, rows, d)` has the direction of each step, 1 or -1. Morris (1991).
     """
     effects = np.diff(values, axis=-1) * up / step
-    found = np.empty_like(effects)
-    np.put_along_axis(found, orders, effects, -1)
-    return found
+    result = np.empty_like(effects)
+    np.put_along_axis(result, orders, effects, -1)
+    return result
 
 
 def _noisy(values: Evaluated) -> bool:

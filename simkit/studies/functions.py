@@ -32,15 +32,15 @@ class FunctionOfParameters:
     names: tuple[str, ...] | None
 
     def __call__(self, x) -> dict[str, jax.Array]:
-        found = self.function(x) if self.names is None else self.function(**_named(self.names, x))
-        found = found if isinstance(found, dict) else {VALUE: found}
-        for name, value in found.items():
+        result = self.function(x) if self.names is None else self.function(**_named(self.names, x))
+        result = result if isinstance(result, dict) else {VALUE: result}
+        for name, value in result.items():
             if not isinstance(name, str) or np.shape(value) != ():
                 raise InputError(
                     f"the function must give a number or a dictionary of them, and {name!r} has the shape "
                     f"{np.shape(value)}"
                 )
-        return {name: jnp.asarray(value, x.dtype) for name, value in found.items()}
+        return {name: jnp.asarray(value, x.dtype) for name, value in result.items()}
 
 
 def function_of(function: Callable, parameters: tuple[str, ...], named: bool) -> FunctionOfParameters:
@@ -107,15 +107,15 @@ def evaluate_function(
         take = tuple(tuple(int(i) for i in row) for row in design.take)
         rows = base.reshape(-1, base.shape[-1])
         values, gradients = in_blocks(FunctionProgram(function, take, gradient), rows, design.members)
-        found = {}
+        result = {}
         for name, flat in values.items():
             _check(name, flat, rows[:, design.take], parameters)
             own = Values.of(flat.reshape(*base.shape[:2], -1, 1), random=False, keep=keep)
             if gradients is not None:
                 _check(f"the derivative of {name}", gradients[name], rows[:, design.take[:1]], parameters)
                 own = dataclasses.replace(own, gradient=gradients[name].reshape(*base.shape[:2], -1))
-            found[name] = own
-        return found
+            result[name] = own
+        return result
 
     return evaluate
 

@@ -68,8 +68,8 @@ def check_jumps(function: FunctionOfParameters, distributions: Distributions, ru
     each = min(max(runs // d, FEWEST), MOST) // BATCHES * BATCHES
     part = min(LONGEST, HITS / each)
     segments = random_segments(distributions, each, part, seed)
-    for value, found in in_blocks(Remainders(function), segments, EVALUATIONS).items():
-        here, *left = np.where(np.isfinite(found).all(1, keepdims=True), found, 0.0).T
+    for value, result in in_blocks(Remainders(function), segments, EVALUATIONS).items():
+        here, *left = np.where(np.isfinite(result).all(1, keepdims=True), result, 0.0).T
         batches = np.prod(left, axis=0).reshape(BATCHES, -1, d).mean(1) / part
         mean, error = batches.mean(0), stats.sem(batches)
         jumps = mean > np.maximum(stats.t.isf(CHANCE, BATCHES - 1) * error, (NEGLIGIBLE * here.std()) ** 2)

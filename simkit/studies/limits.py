@@ -72,13 +72,13 @@ def _not_differentiable(simulation: Simulation, names: Iterable[str]) -> dict[st
         targets = [find_target(simulation, name) for name in names]
         program, inputs = program_of(simulation)
         facts = Facts(simulation, program, inputs, targets, changes(simulation, targets)[0])
-        found = {}
+        result = {}
         for i, target in enumerate(targets):
             broken = facts.model_jumps(i)
             reason = f"the equations jump with {broken}" if broken else not_smooth(facts, i)
             if reason is not None:
-                found[target.label] = reason
-    return found
+                result[target.label] = reason
+    return result
 
 
 def check_streams(replicates: int, rows: int, paths: int) -> None:

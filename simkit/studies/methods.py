@@ -59,12 +59,12 @@ class Sobol(AbstractMethod):
         evaluated = evaluated.centred()
         first = _without(same, *first_order(evaluated, self.estimator))
         total = _without(same, *total_order(evaluated))
-        found: Measures = {"first": (PER_GROUP, Measure(*first)), "total": (PER_GROUP, Measure(*total))}
+        result: Measures = {"first": (PER_GROUP, Measure(*first)), "total": (PER_GROUP, Measure(*total))}
         if self.order == 2:
             pairs, over = second_order(evaluated, self.estimator)
             pairs = np.where(same[:, None] | same[None, :], pairs * 0.0, pairs)
-            found["second"] = ((*PER_GROUP, "parameter_2"), Measure(pairs, over))
-        return Measured(found | _moments(values, variance(evaluated)), _notes(same))
+            result["second"] = ((*PER_GROUP, "parameter_2"), Measure(pairs, over))
+        return Measured(result | _moments(values, variance(evaluated)), _notes(same))
 
     def evaluated(self, values: Values) -> Evaluated:
         """The values by the letters of the design."""
@@ -196,8 +196,8 @@ class Rank(AbstractPointMethod):
 
     def measured(self, values: Values, inputs: DesignRows) -> Measured:
         each = None if values.noise is None or values.each is None else values.each[:, :, 0]
-        found = rank_measures(inputs.base, values.mean[:, :, 0], each)
-        measures: Measures = {name: (PER_GROUP, measure) for name, measure in found.items()}
+        result = rank_measures(inputs.base, values.mean[:, :, 0], each)
+        measures: Measures = {name: (PER_GROUP, measure) for name, measure in result.items()}
         return Measured(measures | _moments(values, values.split()["parameters"]), [""] * len(self.groups))
 
 
@@ -215,8 +215,8 @@ class Propagate(AbstractPointMethod):
             raise TypeError("quantiles take the values of single paths")
         each = values.each.reshape(len(values.mean), -1)
         quantiles = np.quantile(each, QUANTILES, axis=1).T
-        found: Measures = {"quantiles": (("quantile",), Measure(quantiles))}
-        return Measured(_moments(values, values.split()["parameters"]) | found, [""] * len(self.groups))
+        result: Measures = {"quantiles": (("quantile",), Measure(quantiles))}
+        return Measured(_moments(values, values.split()["parameters"]) | result, [""] * len(self.groups))
 
     def scale(self, name: str, estimates: dict[str, np.ndarray]) -> float:
         return float(estimates["sd"]) or 1.0
@@ -230,15 +230,15 @@ METHODS: dict[str, type[AbstractMethod]] = {
 def _moments(values: Values, parameters: np.ndarray) -> Measures:
     """Mean, standard deviation and, where the simulation is random, the parts of its variance."""
     noise = values.split()["noise"]
-    found: Measures = {
+    result: Measures = {
         "mean": ((), Measure(values.mean[:, :, 0].mean(1))),
         "sd": ((), Measure(parameters + noise, root=True)),
     }
     if values.noise is not None:
-        found["parameter_variance"] = ((), Measure(parameters))
-        found["noise_variance"] = ((), Measure(noise))
-        found["noise_fraction"] = ((), Measure(noise, parameters + noise))
-    return found
+        result["parameter_variance"] = ((), Measure(parameters))
+        result["noise_variance"] = ((), Measure(noise))
+        result["noise_fraction"] = ((), Measure(noise, parameters + noise))
+    return result
 
 
 def _without(same: np.ndarray, part: np.ndarray, over: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

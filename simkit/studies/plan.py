@@ -31,16 +31,16 @@ class UncertainExperiment:
 
     def resolved(self) -> dict[str, Any]:
         """The experiment as plain data, with the distributions. Loading it gives the same study."""
-        found = experiment_of(self.simulation).resolved()
+        result = experiment_of(self.simulation).resolved()
         constants = {
             name: plain(self.distributions[name]) if name in self.distributions else value
-            for name, value in found["constants"].items()
+            for name, value in result["constants"].items()
         }
         foreign = {"sobol": {"levels"}, "morris": {*ONLY_SOBOL}}.get(self.settings.method)
         exclude = {"levels", *ONLY_SOBOL} if foreign is None else foreign
         exclude = exclude | ({"budget"} if self.settings.width is None else set())
         settings = self.settings.model_dump(mode="json", exclude_none=True, exclude=exclude)
-        return found | {"constants": constants, "uncertainty": settings}
+        return result | {"constants": constants, "uncertainty": settings}
 
 
 def has_distributions(source: Any, overrides: Overrides = ()) -> bool:

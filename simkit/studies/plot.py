@@ -129,11 +129,11 @@ def _plane(axes: "Axes", one: "xr.Dataset") -> None:
 
 def _together(points, names, near: float) -> dict[tuple[float, float], list[str]]:
     """The names at each point, and at those so near that theirs would be printed over them."""
-    found: dict[tuple[float, float], list[str]] = {}
+    result: dict[tuple[float, float], list[str]] = {}
     for (x, y), name in zip(points, names, strict=True):
-        at = next((p for p in found if max(abs(p[0] - x), abs(p[1] - y)) < near), (float(x), float(y)))
-        found.setdefault(at, []).append(str(name))
-    return found
+        at = next((p for p in result if max(abs(p[0] - x), abs(p[1] - y)) < near), (float(x), float(y)))
+        result.setdefault(at, []).append(str(name))
+    return result
 
 
 def _distribution(axes: "Axes", one: "xr.Dataset", unit: str) -> None:

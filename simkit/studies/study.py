@@ -110,10 +110,10 @@ def _estimated(
     if np.ptp(values.mean) == 0 and (values.noise is None or not np.any(values.noise)):
         return _constant(method, values, inputs)
     measures, notes = method.measured(values, inputs)
-    found = {name: _estimate(plan, dims, measure) for name, (dims, measure) in measures.items()}
-    numbers = {name: estimate.value for name, estimate in found.items()}
-    widths = [2 * np.max(found[name].half) / method.scale(name, numbers) for name in method.headline]
-    return found, notes, float(max(widths))
+    result = {name: _estimate(plan, dims, measure) for name, (dims, measure) in measures.items()}
+    numbers = {name: estimate.value for name, estimate in result.items()}
+    widths = [2 * np.max(result[name].half) / method.scale(name, numbers) for name in method.headline]
+    return result, notes, float(max(widths))
 
 
 def _estimate(plan: Plan, dims: tuple[str, ...], measure: Measure) -> Estimate:
@@ -128,9 +128,9 @@ def _constant(
     value = float(values.mean.flat[0])
     with np.errstate(all="ignore"):
         measures, _ = method.measured(values, inputs)
-    found = {}
+    result = {}
     for name, (dims, measure) in measures.items():
         shape = measure.values.shape[1:]
         known = value if name in ("mean", "quantiles") else 0.0
-        found[name] = Estimate(dims, np.full(shape, known), np.zeros(shape))
-    return found, [NEVER_CHANGES] * len(method.groups), 0.0
+        result[name] = Estimate(dims, np.full(shape, known), np.zeros(shape))
+    return result, [NEVER_CHANGES] * len(method.groups), 0.0

@@ -60,22 +60,22 @@ def summary(dataset: "xr.Dataset") -> dict[str, Any]:
 def _of(one: "xr.Dataset") -> dict[str, Any]:
     """Everything about one observable."""
     parameters = [str(name) for name in one["parameter"].values]
-    found: dict[str, Any] = {key: _figure(one, key, ()) for key in OF_ALL if key in one}
+    result: dict[str, Any] = {key: _figure(one, key, ()) for key in OF_ALL if key in one}
     if "quantiles" in one:
-        found["quantiles"] = {f"{q:g}": _figure(one, "quantiles", (i,)) for i, q in enumerate(QUANTILES)}
+        result["quantiles"] = {f"{q:g}": _figure(one, "quantiles", (i,)) for i, q in enumerate(QUANTILES)}
     keys = [key for key in PER_PARAMETER if key in one]
     if keys:
-        found["parameters"] = {
+        result["parameters"] = {
             name: {key: _figure(one, key, (i,)) for key in keys} | _note(one, i)
             for i, name in enumerate(parameters)
         }
     if "second" in one:
-        found["pairs"] = {
+        result["pairs"] = {
             f"{parameters[i]} × {parameters[j]}": _figure(one, "second", (i, j))
             for i in range(len(parameters))
             for j in range(i + 1, len(parameters))
         }
-    return found
+    return result
 
 
 def _figure(one: "xr.Dataset", key: str, place: tuple[int, ...]) -> dict[str, float | None]:

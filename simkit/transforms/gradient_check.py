@@ -130,16 +130,16 @@ def check_gradient(
     gradient = _tried(lambda: jax.jit(lambda x, v: jax.grad(scalar)(x)), x, ways[0], "reverse", missing)
     slopes = None if gradient is None else gradient(x, ways[0])
 
-    found = []
+    result = []
     for name, v in zip(names, ways, strict=True):
         one = np.nan if forward is None else float(forward(x, v))
         other = np.nan if slopes is None else _inner(slopes, v)
-        found.append(Component(name, one, other, *_ridders(along, x, v, value)))
+        result.append(Component(name, one, other, *_ridders(along, x, v, value)))
     eps = max(float(jnp.finfo(leaf.dtype).eps) for leaf in jax.tree.leaves(x))
     tolerance = 3 * eps ** (2 / 3) if rtol is None else rtol
-    finite = [abs(y) for each in found for y in (each.forward, each.reverse) if np.isfinite(y)]
+    finite = [abs(y) for each in result for y in (each.forward, each.reverse) if np.isfinite(y)]
     slack = tolerance * max(finite, default=0.0)
-    judged = tuple(_judged(each, slack, forward is not None, slopes is not None) for each in found)
+    judged = tuple(_judged(each, slack, forward is not None, slopes is not None) for each in result)
     report = GradientReport(name_of(function), judged, tuple(missing))
     return report.raise_if_wrong() if raises else report
 

@@ -102,8 +102,8 @@ def _sharded(of_part: Callable, devices: list, each: int) -> Callable:
         traced, out = jax.make_jaxpr(of_part, return_shape=True)(shapes, plain)
 
         def part(some, rest):
-            found: Any = jax.extend.core.jaxpr_as_fun(traced)(*jax.tree.leaves((some, rest)))
-            return jax.tree.unflatten(jax.tree.structure(out), found)
+            result: Any = jax.extend.core.jaxpr_as_fun(traced)(*jax.tree.leaves((some, rest)))
+            return jax.tree.unflatten(jax.tree.structure(out), result)
 
         own = PartitionSpec("part")
         specs = own, PartitionSpec()

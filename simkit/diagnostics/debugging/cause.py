@@ -61,9 +61,9 @@ def bad_operation(function, *arguments) -> str | None:
     known: dict[Value, Any] = dict(zip(program.inputs, jax.tree.leaves(arguments), strict=True))
     for operation in program.operations:
         given = [x.value if isinstance(x, Number) else known[x] for x in operation.inputs]
-        found = operation(*given)
-        known |= dict(zip(operation.outputs, found, strict=True))
-        if not all(map(_is_finite, found)) and all(map(_is_finite, given)):
+        result = operation(*given)
+        known |= dict(zip(operation.outputs, result, strict=True))
+        if not all(map(_is_finite, result)) and all(map(_is_finite, given)):
             values = ", ".join(f"{float(x):.9g}" for x in given if np.ndim(x) == 0)
             return f"{operation.name}({values}){_place(operation.equation)}"
     return None
@@ -82,9 +82,9 @@ def _place(equation: Any) -> str:
 
 
 def _frames(trace) -> list[tuple[str, int, str]]:
-    found = []
+    result = []
     while trace is not None:
         code = trace.tb_frame.f_code
-        found.append((code.co_filename, trace.tb_lineno, code.co_name))
+        result.append((code.co_filename, trace.tb_lineno, code.co_name))
         trace = trace.tb_next
-    return found
+    return result

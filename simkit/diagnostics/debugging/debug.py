@@ -93,12 +93,12 @@ def debug_simulation(
     shown = [] if values is None else [trace(simulation, each, list(values), every) for each in chosen or [0]]
     findings: list[Finding]
     if chosen:
-        findings = [found for each in chosen if (found := find(simulation, each)) is not None]
-        screened, failed = len(chosen), tuple(found.path for found in findings)
+        findings = [result for each in chosen if (result := find(simulation, each)) is not None]
+        screened, failed = len(chosen), tuple(result.path for result in findings)
     else:
         screened = paths or min(simulation.paths, SCREENED)
         failed = failed_among(simulation, screened)
-        findings = [found for each in failed[:EXPLAINED] if (found := find(simulation, each)) is not None]
+        findings = [result for each in failed[:EXPLAINED] if (result := find(simulation, each)) is not None]
     report = check_keys(simulation) if keys else None
     return DebugReport(screened, failed, tuple(findings), tuple(shown), report)
 

@@ -70,20 +70,20 @@ def _found(simulation: Simulation, failure: Failure) -> Finding | None:
         cause = f"{bad} is not finite at the last saved state" if bad else reason
         return Finding(path, None, failure.reached, failure.broken, last, {}, terms, cause, failure.text)
     time = float(failure.times[row])
-    found = Finding(path, failure.step, time, failure.broken, {}, {}, {}, "", failure.text)
+    result = Finding(path, failure.step, time, failure.broken, {}, {}, {}, "", failure.text)
     if failure.observables_only:
-        return dataclasses.replace(found, cause=_of_observables(simulation, failure))
+        return dataclasses.replace(result, cause=_of_observables(simulation, failure))
     if not failure.step:
-        return dataclasses.replace(found, cause="the initial value itself is not finite")
+        return dataclasses.replace(result, cause="the initial value itself is not finite")
     if failure.every > 1:
         cause = f"it happened in the {failure.every} steps before; run fewer steps to see which"
-        return dataclasses.replace(found, cause=cause)
+        return dataclasses.replace(result, cause=cause)
     before = {name: float(failure.rows[name][row - 1]) for name in fields}
     draw = draw_of(simulation, path, failure.step - 1)
     increments = increments_of(simulation, draw)
     terms = _terms(simulation, float(failure.times[row - 1]), before, increments)
     cause = _of_step(simulation, failure, before, increments, terms, draw)
-    return dataclasses.replace(found, before=before, increments=increments, terms=terms, cause=cause)
+    return dataclasses.replace(result, before=before, increments=increments, terms=terms, cause=cause)
 
 
 def _exact(simulation: Simulation, failure: Failure) -> Failure:
@@ -133,8 +133,8 @@ def increments_of(simulation: Simulation, draw: Draw) -> dict[str, float]:
     if not isinstance(problem, AbstractSDE) or grid.steps is None:
         return {}
     dt = jnp.asarray(grid.dt, simulation.precision)
-    found = brownian_increment(problem, dt, draw).W
-    return {f"d{name}": float(x) for name, x in found._asdict().items()}
+    result = brownian_increment(problem, dt, draw).W
+    return {f"d{name}": float(x) for name, x in result._asdict().items()}
 
 
 def _model(simulation: Simulation, t: float) -> Any:
@@ -158,12 +158,12 @@ def _terms(
     if isinstance(model, AbstractReactionNetwork) and simulation.grid.has_events:
         rates = zip(model.reactions, model.propensities(time, y), strict=True)
         return {f"rate of {name}": float(x) for name, x in rates}
-    found = {f"drift of {n}": float(x) for n, x in model.drift(time, y)._asdict().items()}
+    result = {f"drift of {n}": float(x) for n, x in model.drift(time, y)._asdict().items()}
     if isinstance(model, AbstractSDE) and increments:
         dW = model.Noise(*(jnp.asarray(x, dtype) for x in increments.values()))
         noise = model.noise(time, y, dW)._asdict()
-        found |= {f"noise of {name}": float(x) for name, x in noise.items()}
-    return found
+        result |= {f"noise of {name}": float(x) for name, x in noise.items()}
+    return result
 
 
 def _bad_terms(terms: dict[str, float]) -> str:

@@ -76,8 +76,8 @@ def _drawn(simulation: Simulation, driver: Driver) -> Labelled:
         follow = following(drawn, key, jnp.uint32(0), *(jnp.uint32(n) for n in places[0]))
         for path in PATHS:
             for place in places:
-                found = follow(key, jnp.uint32(path), *(jnp.uint32(n) for n in place))
-                for label, words in zip(labels(*place), found, strict=True):
+                result = follow(key, jnp.uint32(path), *(jnp.uint32(n) for n in place))
+                for label, words in zip(labels(*place), result, strict=True):
                     yield f"path {path}, {label}", words
 
 
@@ -106,13 +106,13 @@ def _steps(simulation: Simulation, driver: Driver, wide: bool) -> Kind:
 
     def drawn(key, path, first):
         noise = driver(key, path, wide)
-        found: list[Any] = []
+        result: list[Any] = []
         for draw in noise.draws(len(names), stepper.areas, first, STEPS):
-            found += [z for kind in draw[: len(kinds)] for z in kind]
+            result += [z for kind in draw[: len(kinds)] for z in kind]
         for purpose in purposes:
             for parts in noise.words(purpose, first, STEPS):
-                found += [list(words.block(n)) for words in parts[:1] for n in range(BLOCKS)]
-        return found
+                result += [list(words.block(n)) for words in parts[:1] for n in range(BLOCKS)]
+        return result
 
     def labels(start):
         steps = range(start, start + STEPS)
@@ -179,11 +179,11 @@ def _own_keys(simulation: Simulation) -> Iterator[str]:
     }
     for operation in program.operations:
         given = [kinds[x] for x in operation.inputs if isinstance(x, Value)]
-        found = frozenset().union(*given)
-        kinds |= dict.fromkeys(operation.outputs, found)
-        if draws(operation) and not found & {"noise", "variable", "time"}:
+        result = frozenset().union(*given)
+        kinds |= dict.fromkeys(operation.outputs, result)
+        if draws(operation) and not result & {"noise", "variable", "time"}:
             yield "the model draws by jax.random with the same key at every step of every path"
-        elif draws(operation) and not found & {"noise", "variable"}:
+        elif draws(operation) and not result & {"noise", "variable"}:
             yield "the model draws by jax.random with the same keys on every path"
     try:
         with jax.debug_key_reuse(True):

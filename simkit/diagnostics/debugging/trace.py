@@ -70,8 +70,8 @@ def _traced(simulation: Simulation, path: int, names: list[str], every: int | No
     values = {name: rows[name] for name in wanted if name in rows}
     drawn = [name for name in wanted if name in noises]
     if drawn:
-        found = _drawn(simulation, path, steps[:-1])
-        values |= {name: np.append(found[name], np.nan) for name in drawn}
+        result = _drawn(simulation, path, steps[:-1])
+        values |= {name: np.append(result[name], np.nan) for name in drawn}
     return Trace(path, thin.times, steps, {name: values[name] for name in wanted})
 
 

@@ -37,13 +37,13 @@ def _followed(program: Flat, arguments: list[Any]) -> list[frozenset[Word]]:
         given = [value(x) for x in operation.inputs]
         values |= dict(zip(operation.outputs, operation(*given), strict=True))
         if operation.name == CIPHER:
-            found = _drawn(given)
+            result = _drawn(given)
         elif operation.name == "select_n" and np.ndim(given[0]) == 0:
             chosen = operation.inputs[1 + int(given[0])]
-            found = [origin(operation.inputs[0]) | origin(chosen)]
+            result = [origin(operation.inputs[0]) | origin(chosen)]
         else:
-            found = [frozenset().union(*(origin(x) for x in operation.inputs))] * len(operation.outputs)
-        origins |= dict(zip(operation.outputs, found, strict=True))
+            result = [frozenset().union(*(origin(x) for x in operation.inputs))] * len(operation.outputs)
+        origins |= dict(zip(operation.outputs, result, strict=True))
     return [origin(x) for x in program.outputs]
 
 

@@ -68,18 +68,18 @@ def compile_anew(request: Request) -> CompiledProgram:
     )
 
 
-def _cost(found: Any) -> dict[str, float]:
+def _cost(result: Any) -> dict[str, float]:
     """XLA's totals by name, without those of single operands; empty where a backend has none."""
     totals = ("flops", "transcendentals", "bytes accessed")
-    return {name: float(found[name]) for name in totals if found and name in found}
+    return {name: float(result[name]) for name in totals if result and name in result}
 
 
-def _memory(found: Any) -> Memory:
-    if found is None:
+def _memory(result: Any) -> Memory:
+    if result is None:
         return Memory(0, 0, 0, 0)
     return Memory(
-        arguments=int(found.argument_size_in_bytes),
-        outputs=int(found.output_size_in_bytes),
-        temporaries=int(found.temp_size_in_bytes),
-        code=int(found.generated_code_size_in_bytes),
+        arguments=int(result.argument_size_in_bytes),
+        outputs=int(result.output_size_in_bytes),
+        temporaries=int(result.temp_size_in_bytes),
+        code=int(result.generated_code_size_in_bytes),
     )

@@ -39,8 +39,8 @@ class Operation:
     def __call__(self, *arguments) -> list[Any]:
         """What it gives for concrete inputs."""
         primitive = self.equation.primitive
-        found = primitive.bind(*arguments, **primitive.get_bind_params(self.equation.params))
-        return list(found) if primitive.multiple_results else [found]
+        result = primitive.bind(*arguments, **primitive.get_bind_params(self.equation.params))
+        return list(result) if primitive.multiple_results else [result]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -109,6 +109,6 @@ def influences(program: Flat) -> list[frozenset[int]]:
         return known[x] if isinstance(x, Value) else frozenset()
 
     for operation in program.operations:
-        found = frozenset().union(*(read(x) for x in operation.inputs))
-        known |= dict.fromkeys(operation.outputs, found)
+        result = frozenset().union(*(read(x) for x in operation.inputs))
+        known |= dict.fromkeys(operation.outputs, result)
     return [read(x) for x in program.outputs]

@@ -105,9 +105,9 @@ def parse(text: str) -> Module:
         elif line.startswith("}") and name:
             computations[name], name = tuple(lines), ""
         elif name:
-            found = _LINE.match(line)
-            if found:
-                lines.append(_instruction(*found.groups()))
+            result = _LINE.match(line)
+            if result:
+                lines.append(_instruction(*result.groups()))
     if not entry:
         raise ValueError("not the text of an optimised program: it has no ENTRY computation")
     return Module(computations, entry)
@@ -149,14 +149,14 @@ def instructions_within(module: Module, computation: str) -> list[Instruction]:
 
     Of the branches of a conditional, the one with most instructions counts.
     """
-    found = []
+    result = []
     for each in module.computations[computation]:
-        found.append(each)
+        result.append(each)
         if each.opcode == "conditional":
-            found += max((instructions_within(module, name) for name in each.calls), key=len)
+            result += max((instructions_within(module, name) for name in each.calls), key=len)
         elif each.opcode == "call":
-            found += instructions_within(module, each.calls[0])
-    return found
+            result += instructions_within(module, each.calls[0])
+    return result
 
 
 def work_of(module: Module, instructions: list[Instruction]) -> Work:

@@ -100,8 +100,8 @@ def _heights(rows: list[list[str]], up: dict[str, list[str]], down: dict[str, li
             for name in row:
                 near = [height[x] for x in (*up.get(name, ()), *down.get(name, ()))]
                 wanted.append(sum(near) / len(near) if near else height[name])
-            for name, found in zip(row, _spaced(wanted), strict=True):
-                height[name] = found
+            for name, result in zip(row, _spaced(wanted), strict=True):
+                height[name] = result
     return height
 
 

@@ -89,8 +89,8 @@ def _advances(loop: str, scopes: Iterator[str]) -> bool:
     if marked:
         return inside.count("/while") == 1
     for name in scopes:
-        between, found, _ = name.removeprefix(loop).partition(STEPS)
-        if loop and name.startswith(loop) and found and "/while" not in between:
+        between, result, _ = name.removeprefix(loop).partition(STEPS)
+        if loop and name.startswith(loop) and result and "/while" not in between:
             return True
     return False
 

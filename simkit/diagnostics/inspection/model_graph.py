@@ -69,8 +69,8 @@ def _equations(draft: _Draft, simulation: Simulation) -> None:
         """Edges to each target from what its part of the function depends on, besides `others`."""
         extra = [one for _ in others]
         program, _ = traced(lambda n, y, t, z: function(rebuilt(n), y, t, z), numbers, y, t, extra)
-        for target, found in zip(targets, influences(program), strict=True):
-            for i in sorted(found):
+        for target, result in zip(targets, influences(program), strict=True):
+            for i in sorted(result):
                 name = [*given, *others][i]
                 if name == "time t":
                     draft.node("time", "t")
@@ -133,8 +133,8 @@ def _constants(draft: _Draft, simulation: Simulation) -> None:
     program, _ = traced(parameters, given)
     order = sorted(names)  # as jax flattens a dictionary
     labels, _, _ = labelled_numbers(simulation.problem, jnp.float64)
-    for label, found in zip(labels, influences(program), strict=True):
-        for i in sorted(found):
+    for label, result in zip(labels, influences(program), strict=True):
+        for i in sorted(result):
             draft.edge(draft.node("constant", order[i]), f"parameter {label}")
 
 

@@ -17,9 +17,9 @@ def labelled_numbers(problem: AbstractODE, dtype) -> tuple[list[str], list[jax.A
     A leaf inside a parameter, such as a value of a curve, has the parameter's name.
     """
     numbers, others = eqx.partition(problem, _is_real)
-    found, structure = jax.tree_util.tree_flatten_with_path(numbers)
-    names = [_name(path) for path, _ in found]
-    arrays = [jnp.asarray(leaf, dtype) for _, leaf in found]
+    result, structure = jax.tree_util.tree_flatten_with_path(numbers)
+    names = [_name(path) for path, _ in result]
+    arrays = [jnp.asarray(leaf, dtype) for _, leaf in result]
 
     def rebuilt(leaves):
         return eqx.combine(jax.tree.unflatten(structure, leaves), others)

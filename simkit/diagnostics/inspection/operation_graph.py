@@ -52,15 +52,15 @@ def operation_graph(simulation: Simulation) -> Graph:
     stages, it is one evaluation of the equation.
     """
     with jax.enable_x64(True):
-        found = _operations(*step_of(simulation))
-        return found if len(found.nodes) <= CHAINED else _operations(*equation_of(simulation))
+        result = _operations(*step_of(simulation))
+        return result if len(result.nodes) <= CHAINED else _operations(*equation_of(simulation))
 
 
 def _operations(inputs: Inputs, outputs: list[str], function: Callable) -> Graph:
     program, _ = traced(function, [value for _, _, value in inputs])
     names = [Node(f"{kind} {name}", name, kind) for kind, name, _ in inputs]
-    found = _graph(program, names, outputs)
-    return found if len(found.nodes) <= CHAINED else _chained(found)
+    result = _graph(program, names, outputs)
+    return result if len(result.nodes) <= CHAINED else _chained(result)
 
 
 def equation_of(simulation: Simulation) -> tuple[Inputs, list[str], Callable]:

@@ -19,18 +19,18 @@ GRAPHS = {"model": "graph", "operations": "operations"}
 
 def as_dict(inspection: Inspection, parts: Collection[str] = PARTS) -> dict[str, Any]:
     """All figures as plain data; of the texts the number of lines, of the graphs all nodes and edges."""
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         "paths": inspection.paths,
         "chunks": inspection.chunks,
         "paths_per_chunk": inspection.paths_per_chunk,
         "devices": inspection.devices,
     }
-    found["programs"] = {name: _program(program, parts) for name, program in inspection.programs.items()}
+    result["programs"] = {name: _program(program, parts) for name, program in inspection.programs.items()}
     if "kernels" in parts:
-        found["loops"] = [dataclasses.asdict(loop) for loop in inspection.loops]
+        result["loops"] = [dataclasses.asdict(loop) for loop in inspection.loops]
     if {"kernels", "cost"} & set(parts):
         step = inspection.step
-        found["step"] = (
+        result["step"] = (
             None
             if step is None
             else dataclasses.asdict(step)
@@ -40,21 +40,21 @@ def as_dict(inspection: Inspection, parts: Collection[str] = PARTS) -> dict[str,
             }
         )
     if "graph" in parts:
-        found["graph"] = inspection.model.as_dict()
-        found["operations"] = inspection.operations.as_dict()
-    return found
+        result["graph"] = inspection.model.as_dict()
+        result["operations"] = inspection.operations.as_dict()
+    return result
 
 
 def _program(program: CompiledProgram, parts: Collection[str]) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         f"{name}_s": getattr(program, f"{name}_s") for name in ("trace", "lower", "compile")
     }
-    found |= {f"{part}_lines": len(getattr(program, part).splitlines()) for part in TEXTS if part in parts}
+    result |= {f"{part}_lines": len(getattr(program, part).splitlines()) for part in TEXTS if part in parts}
     if "cost" in parts:
-        found["cost"] = program.cost
+        result["cost"] = program.cost
     if "memory" in parts:
-        found["memory"] = dataclasses.asdict(program.memory)
-    return found
+        result["memory"] = dataclasses.asdict(program.memory)
+    return result
 
 
 def text(inspection: Inspection, parts: Collection[str] = PARTS) -> str:

@@ -124,8 +124,8 @@ class Rights:
         inputs, _ = request.arguments
 
         def work(done: int) -> tuple[int, dict[str, np.ndarray]]:
-            found = run(inputs, plan.ids(first + done))
-            flat = {name: np.asarray(x, np.float64).reshape(len(x), -1) for name, x in found.items()}
+            result = run(inputs, plan.ids(first + done))
+            flat = {name: np.asarray(x, np.float64).reshape(len(x), -1) for name, x in result.items()}
             return done, {name: x[:, : count - done] for name, x in flat.items()}
 
         for done, flat in in_order(work, plan.firsts(), workers_of(self.simulation)):
@@ -186,13 +186,13 @@ def rights_of(simulation: Simulation) -> list[Rights]:
     def kind(exercised: tuple[Observable, Exercise]) -> tuple[tuple[int, ...], int]:
         return exercised[1].when, exercised[1].paths
 
-    found = []
+    result = []
     for _, group in itertools.groupby(sorted(observer.exercised, key=kind), kind):
         exercised = list(group)
         exercises = {observable.name: exercise for observable, exercise in exercised}
         parts = {observable.name: _parts(observable, exercise) for observable, exercise in exercised}
-        found.append(Rights(simulation, exercises, parts, interval_of(exercised[0][1])))
-    return found
+        result.append(Rights(simulation, exercises, parts, interval_of(exercised[0][1])))
+    return result
 
 
 def _parts(observable: Observable, exercise: Exercise) -> tuple[Observable, ...]:

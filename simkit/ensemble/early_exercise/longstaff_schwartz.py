@@ -56,14 +56,14 @@ def independent_policies(
         paths = rights.shared.paths
         compile_s += rights.compile(paths)
         martingales = _martingales(rights)
-        for number, found in enumerate(fits):
+        for number, result in enumerate(fits):
             first = MAX_PATHS - (number + 1) * paths
             for name, sample, gains in _gathered(rights, martingales, first, paths):
                 exercise = rights.exercises[name]
                 fit = fit_policy(name, exercise, sample.values, sample.basis, gains)
                 policy = dataclasses.replace(fit.policy, held=_held(simulation, rights.parts[name], exercise))
-                found[name] = dataclasses.replace(fit, policy=policy, martingale=martingales.get(name))
-    return [_fitted(simulation, found) for found in fits], compile_s
+                result[name] = dataclasses.replace(fit, policy=policy, martingale=martingales.get(name))
+    return [_fitted(simulation, result) for result in fits], compile_s
 
 
 def _fitted(
@@ -109,27 +109,27 @@ def _martingales(rights: Rights) -> dict[str, Martingale]:
         return {}
     first, paths = MAX_PATHS - rights.shared.reserved, rights.martingale_paths
     chunks = list(rights.sampled(first, paths))
-    found = {}
+    result = {}
     for name, exercise in rights.exercises.items():
         shape = shape_of(exercise, rights.components, rights.every, rights.law is not None)
         sample = Sample(*(np.concatenate(x, axis=-1) for x in zip(*(c[name] for c in chunks), strict=True)))
-        found[name] = fit_martingale(exercise, shape, sample, rights.ends, rights.law)
-    return found
+        result[name] = fit_martingale(exercise, shape, sample, rights.ends, rights.law)
+    return result
 
 
 def _gathered(
     rights: Rights, martingales: Mapping[str, Martingale], first: int, count: int
 ) -> list[tuple[str, Sample, np.ndarray | None]]:
     """By right what its decisions see on these paths, and what its martingale gains, if it has one."""
-    found: dict[str, list[tuple[np.ndarray, ...]]] = {name: [] for name in rights.parts}
+    result: dict[str, list[tuple[np.ndarray, ...]]] = {name: [] for name in rights.parts}
     for chunk in rights.sampled(first, count):
         for name, sample in chunk.items():
             gains = ()
             if name in martingales:
                 gains = (gains_of(martingales[name], sample, rights.ends),)
-            found[name].append((sample.values, sample.basis, *gains))
+            result[name].append((sample.values, sample.basis, *gains))
     gathered = []
-    for name, parts in found.items():
+    for name, parts in result.items():
         values, basis, *gains = (np.concatenate(arrays, axis=-1) for arrays in zip(*parts, strict=True))
         none = np.zeros((0, 0, values.shape[1]))
         gathered.append((name, Sample(values, basis, none, none, none), gains[0] if gains else None))

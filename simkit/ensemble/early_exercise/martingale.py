@@ -68,24 +68,24 @@ class Martingale(eqx.Module):
 
 def surprises(normals: Sequence[Any], marks: Sequence[Any], order: int, knots: Any, means: Any) -> list[Any]:
     """Of mean 0 whatever came before: polynomials of normals, functions of jumps less their means."""
-    found = list(polynomials(list(normals), order)[1:])
+    result = list(polynomials(list(normals), order)[1:])
     for z in marks:
-        found += [f - mean for f, mean in zip(functions_of_marks(z, knots), means, strict=True)]
-    return found
+        result += [f - mean for f, mean in zip(functions_of_marks(z, knots), means, strict=True)]
+    return result
 
 
 def functions_of(basis: Sequence[Any], knots: Any) -> list[Any]:
     """1, ramps from knot to knot of each basis function, and products of two basis functions, by rank."""
-    found, ranks = [1.0], []
+    result, ranks = [1.0], []
     for x, at in zip(basis, knots, strict=True):
         widths = jnp.diff(at)
         widths = jnp.where(widths > 0, widths, 1.0)
         ramps = [jnp.clip((x - at[i]) / widths[i], 0.0, 1.0) for i in range(len(at) - 1)]
-        found += ramps
+        result += ramps
         ranks.append(2 * sum(ramps) / len(ramps) - 1)
     for a, b in itertools.combinations(ranks, 2):
-        found += [a * b, a * a * b, a * b * b] if len(ranks) == 2 else [a * b]
-    return found
+        result += [a * b, a * a * b, a * b * b] if len(ranks) == 2 else [a * b]
+    return result
 
 
 def count_of(functions: int, ramps: int) -> int:
@@ -138,10 +138,10 @@ def fit_martingale(
             for i in inside
         )
         functions = _functions(starts[:, inside[0]], at)
-        found = _solved(*map(np.asarray, _normal_equations(functions, products, future)))[len(functions) :]
-        future = future - np.asarray(_weighted(found, products))
+        result = _solved(*map(np.asarray, _normal_equations(functions, products, future)))[len(functions) :]
+        future = future - np.asarray(_weighted(result, products))
         knots.append(at)
-        coefficients.append(found.reshape(-1, len(functions)))
+        coefficients.append(result.reshape(-1, len(functions)))
         if j:
             regression = regressed(exercise, values[j - 1], basis[:, j - 1], future)
             if regression is not None:

@@ -49,10 +49,12 @@ class Covariance(AbstractReducer):
         return add_leaves(state, CovarianceNodes(*map(np.asarray, partial)), join_products)
 
     def finish(self, state: Levels) -> dict[str, np.ndarray]:
-        found = root(state, join_products)
-        n = 0 if found is None else int(found.count[0])
+        result = root(state, join_products)
+        n = 0 if result is None else int(result.count[0])
         size = len(self.rows)
-        covariance = np.full((size, size), np.nan) if found is None or n < 2 else found.products[0] / (n - 1)
+        covariance = (
+            np.full((size, size), np.nan) if result is None or n < 2 else result.products[0] / (n - 1)
+        )
         return {"covariance": covariance, "quantity": np.array([name for name, _ in self.rows])}
 
 

@@ -61,21 +61,21 @@ class Moments(AbstractReducer):
         return add_leaves(state, MomentNodes(*map(np.asarray, partial)), join_moments)
 
     def finish(self, state: Levels) -> dict[str, np.ndarray]:
-        found = root(state, join_moments)
-        if found is None:
+        result = root(state, join_moments)
+        if result is None:
             blank = np.zeros((1, sum(count for _, count in self.rows)))
-            found = MomentNodes(np.zeros(1, np.int64), *[blank] * 6)
-        n = int(found.count[0])
-        nothing = np.full(found.mean.shape[1], np.nan)
-        variance = found.m2[0] / (n - 1) if n > 1 else nothing
+            result = MomentNodes(np.zeros(1, np.int64), *[blank] * 6)
+        n = int(result.count[0])
+        nothing = np.full(result.mean.shape[1], np.nan)
+        variance = result.m2[0] / (n - 1) if n > 1 else nothing
         statistics = {
-            "mean": found.mean[0] if n else nothing,
+            "mean": result.mean[0] if n else nothing,
             "variance": variance,
             "stderr": np.sqrt(variance / n) if n else nothing,
-            "variance_stderr": _variance_error(n, variance, found.m4[0]) if n > 3 else nothing,
+            "variance_stderr": _variance_error(n, variance, result.m4[0]) if n > 3 else nothing,
             # Adding 0.0 turns -0.0 into 0.0: which of the two an extreme is depends on the order.
-            "min": found.low[0] + 0.0 if n else nothing,
-            "max": found.high[0] + 0.0 if n else nothing,
+            "min": result.low[0] + 0.0 if n else nothing,
+            "max": result.high[0] + 0.0 if n else nothing,
         }
         named = {key: by_name(array, self.rows) for key, array in statistics.items()}
         flat = {f"{name}_{key}": named[key][name] for name, _ in self.rows for key in named}

@@ -50,10 +50,10 @@ class BiasRun:
 
         starts = [range(first, first + paths, each.arguments[1].size) for each in self.requests]
         units = [(number, start) for number, each in enumerate(starts) for start in each]
-        found: list[list[Ends]] = [[] for _ in self.requests]
+        result: list[list[Ends]] = [[] for _ in self.requests]
         for (number, _), ends in zip(units, in_order(work, units, self.workers), strict=True):
-            found[number].append(ends)
+            result[number].append(ends)
         return [
             {name: np.concatenate([x[name] for x in each], 1)[:, :paths] for name in self.orders}
-            for each in found
+            for each in result
         ]

@@ -136,30 +136,30 @@ def step_errors(
     finished: FinishedRun, bias: BiasRun, programs: Sequence[Callable]
 ) -> tuple[StepErrors, float]:
     """The step errors of all quantities at the end, and the seconds that it took to compile for them."""
-    found = _by_levels(finished, bias, programs)
+    result = _by_levels(finished, bias, programs)
     without = [
-        name for name in bias.orders if _says_little(found, name, _Last.of(name, finished.moments).size)
+        name for name in bias.orders if _says_little(result, name, _Last.of(name, finished.moments).size)
     ]
     if bias.most == 1 and not {*without}.isdisjoint(finished.simulation.problem.State._fields):
         without = list(bias.orders)  # of one path, whose variables depend on each other
     shorter = bias_run(finished.simulation, shorter=True) if without else None
     if shorter is None or shorter.factors == bias.factors:
         unknown = dict.fromkeys(bias.orders, UNKNOWN)
-        return dataclasses.replace(found, errors=unknown | found.errors), 0.0
+        return dataclasses.replace(result, errors=unknown | result.errors), 0.0
     shorter = dataclasses.replace(shorter, orders=bias.orders)
     programs, compile_s = compiled(*shorter.requests)
     again = _by_levels(finished, shorter, programs)
     errors = {name: again.errors.get(name, UNKNOWN) for name in without}
     left_out = {name: again.left_out[name] for name in without if name in again.left_out}
-    variances = {name: again.variances.get(name, UNKNOWN) for name in without if name in found.variances}
-    return StepErrors(found.errors | errors, left_out, found.variances | variances), compile_s
+    variances = {name: again.variances.get(name, UNKNOWN) for name in without if name in result.variances}
+    return StepErrors(result.errors | errors, left_out, result.variances | variances), compile_s
 
 
-def _says_little(found: StepErrors, name: str, size: float) -> bool:
+def _says_little(result: StepErrors, name: str, size: float) -> bool:
     """Whether there is no estimate, or one whose error is larger than itself and matters."""
-    if name in found.left_out or name not in found.errors or found.errors[name].claim == "at least":
+    if name in result.left_out or name not in result.errors or result.errors[name].claim == "at least":
         return True
-    error = found.errors[name]
+    error = result.errors[name]
     return error.left_out > max(abs(error.bias), OF_VALUE * size)
 
 
@@ -173,7 +173,7 @@ def _by_levels(finished: FinishedRun, bias: BiasRun, programs: Sequence[Callable
     unsure = unsure_order(simulation)
 
     def errors(each: Mapping[str, np.ndarray]) -> StepErrors:
-        found = StepErrors({}, {})
+        result = StepErrors({}, {})
         for name, values in each.items():
             size, order = last[name].size, bias.orders[name]
             rounding = float(rounding_error(size, simulation, steps, last[name].spread))
@@ -181,26 +181,26 @@ def _by_levels(finished: FinishedRun, bias: BiasRun, programs: Sequence[Callable
             event = _event(name, last[name], simulation)
             error, lost = step_error_of_paths(values, bias.factors, order, rounding, event, unsure)
             if error is not None:
-                found.errors[name] = error
+                result.errors[name] = error
             if lost:
-                found.left_out[name] = lost
+                result.left_out[name] = lost
             if last[name].varies:
                 squares = _squares(values)
                 error, _ = step_error_of_paths(squares, bias.factors, order, size * rounding, 0.0, unsure)
                 if error is not None:
-                    found.variances[name] = error
-        return found
+                    result.variances[name] = error
+        return result
 
     values = bias.values(programs, finished.ends, 0, bias.paths)
-    found = errors(values)
+    result = errors(values)
     ratios = [
         error.noise / last[name].stderr
-        for name, error in found.errors.items()
+        for name, error in result.errors.items()
         if 0 < last[name].stderr < math.inf and error.claim == "estimate" and math.isfinite(error.noise)
     ]
     paths = math.ceil(min(bias.paths * max(ratios, default=0) ** 2, bias.most))
     if paths <= bias.paths:
-        return found
+        return result
     more = bias.values(programs, finished.ends, bias.paths, paths - bias.paths)
     return errors({name: np.concatenate([x, more[name]]) for name, x in values.items()})
 

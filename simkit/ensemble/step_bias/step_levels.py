@@ -118,13 +118,13 @@ def _sparser(simulation: Simulation, grid: Grid) -> tuple[Comparison, ...]:
         last = pair[-1]
         if grid.steps % last or grid.steps < FEWEST * last or not _keeps_dates(schedule, grid, last):
             continue
-        found = [
+        result = [
             Comparison(factor, 1.0, grid, CounterNoise.of, see(simulation.observer), see)
             for factor in pair
             for see in [operator.methodcaller("spaced", factor)]
         ]
-        if all(each.observer is not None for each in found):
-            return tuple(found)
+        if all(each.observer is not None for each in result):
+            return tuple(result)
     return ()
 
 

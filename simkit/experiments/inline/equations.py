@@ -24,7 +24,7 @@ class Equations:
         reserved: Collection[str],
     ):
         self.constants, self.diagnostics, self.reserved = constants, constants.diagnostics, reserved
-        self.correct = len(self.diagnostics.found)
+        self.correct = len(self.diagnostics.entries)
         self.given = tuple(section.parameters)
         self.parameters = parameter_values(section.parameters, ("model", "parameters"), constants)
         self.used: set[str] = set()
@@ -66,7 +66,7 @@ class Equations:
         values = own.values | {name: constants.values[name] for name in borrowed}
         parameters = (*self.given, *borrowed)
         complete = values.keys() == {*parameters} and self.used <= {*variables, *parameters, "t"}
-        made = text(parameters) if complete and len(self.diagnostics.found) == self.correct else None
+        made = text(parameters) if complete and len(self.diagnostics.entries) == self.correct else None
         problem = make_model(made)(**values) if made is not None and made.variables == variables else None
         return ModelPlan(variables, parameters, own.ambiguous, expressions, values, problem)
 

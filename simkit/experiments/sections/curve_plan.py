@@ -97,21 +97,21 @@ def plan_curves(
     span: tuple[float, float] | None,
 ) -> dict[str, CurvePlan]:
     """The curves that are right; `span` is from t0 to t1, `None` where they could not be read."""
-    found, diagnostics = {}, constants.diagnostics
+    result, diagnostics = {}, constants.diagnostics
     for name, settings in (section or {}).items():
         reason = check_name(name)
         if name in constants.names:
             reason = f"{name} is a constant; choose another name"
         if reason:
             diagnostics.add(("curves", name), reason, at_key=True)
-        before = len(diagnostics.found)
+        before = len(diagnostics.entries)
         with diagnostics.collecting():
             curve = _plan(("curves", name), settings, constants)
-            if curve is not None and len(diagnostics.found) == before:
-                found[name] = curve
+            if curve is not None and len(diagnostics.entries) == before:
+                result[name] = curve
                 if span is not None and settings.outside == "refuse":
                     _check_span(("curves", name), curve, span)
-    return found
+    return result
 
 
 def _plan(place: KeyPath, settings: CurveSettings, constants: Constants) -> CurvePlan | None:

@@ -25,7 +25,7 @@ def plan_derived(
     means = [*plan.variables, *observables]
     numbers = {**constants.values, **plan.values}
     numbers = {name: x for name, x in numbers.items() if name not in {*means, *plan.changing}}
-    found, diagnostics = [], constants.diagnostics
+    result, diagnostics = [], constants.diagnostics
     for name, settings in (section or {}).items():
         path = ("derived", name)
         reason = check_spelling(name)
@@ -59,5 +59,5 @@ def plan_derived(
         except ExpressionError as error:
             diagnostics.add((*path, "value"), str(error))
             continue
-        found.append(derived)
-    return tuple(found)
+        result.append(derived)
+    return tuple(result)

@@ -65,21 +65,21 @@ def _when(
         if steps % dates:
             raise SettingError(place, does_not_divide("dates", dates, steps))
         return tuple(range(steps // dates, steps + 1, steps // dates)), ()
-    found = increasing_times({(*place, i): text for i, text in enumerate(dates)}, constants)
-    if ends is None or found is None:
+    result = increasing_times({(*place, i): text for i, text in enumerate(dates)}, constants)
+    if ends is None or result is None:
         return None
     t0, t1 = ends
-    for where, _, date in found:
+    for where, _, date in result:
         if not t0 < date <= t1:
             hint = "; compare with the value at t0 yourself" if date == t0 else ""
             raise SettingError(
                 where, f"must be after t0 = {t0:g} and at most t1 = {t1:g}, got {date:g}{hint}"
             )
-    times = [time for _, _, time in found]
+    times = [time for _, _, time in result]
     reason = inside_a_step(times, ends, steps, "other dates")
     if reason is not None:
         raise SettingError(place, reason)
-    given = tuple(expression for _, expression, _ in found)
+    given = tuple(expression for _, expression, _ in result)
     named = any(expression.names for expression in given)
     return tuple(round((time - t0) / (t1 - t0) * steps) for time in times), given if named else ()
 
@@ -108,7 +108,7 @@ def _basis(
     given = section.basis
     if given is None:
         given = [] if plan is None else list(plan.variables)
-    found = []
+    result = []
     for i, text in enumerate(given):
         expression = constants.compiled(
             (*place, "basis", i),
@@ -119,8 +119,8 @@ def _basis(
             closed_forms=CLOSED_FORMS,
         )
         if expression is not None:
-            found.append(expression)
-    return tuple(found)
+            result.append(expression)
+    return tuple(result)
 
 
 def refuse_too_many(observable: Observable, ensemble: Ensemble | None) -> None:

@@ -82,7 +82,7 @@ def plan_initial(
     section: dict[str, Initial] | None, plan: ModelPlan | None, constants: Constants
 ) -> dict[str, InitialValue]:
     """The initial values that are right, in the order of the model's variables."""
-    found: dict[str, InitialValue] = {}
+    result: dict[str, InitialValue] = {}
     diagnostics = constants.diagnostics
     files = StartFiles(diagnostics.document.folder)
     given, others = _without_file(section or {})
@@ -98,9 +98,9 @@ def plan_initial(
         with diagnostics.collecting():
             initial = _initial_value(name, value, path, constants, files)
             if initial is not None:
-                found[name] = initial
+                result[name] = initial
     if plan is None or section is None:
-        return found
+        return result
     for name in plan.variables:
         if name in given or name in where:
             continue
@@ -108,8 +108,8 @@ def plan_initial(
             diagnostics.add_missing(("initial", name), f"is missing; the value of {name} at t0")
             continue
         with diagnostics.collecting():
-            found[name] = _from_file(name, FromFile(file=others), ("initial", ALL_OTHERS), files)
-    return {name: found[name] for name in plan.variables if name in found}
+            result[name] = _from_file(name, FromFile(file=others), ("initial", ALL_OTHERS), files)
+    return {name: result[name] for name in plan.variables if name in result}
 
 
 def starts_per_path(section: Mapping[str, Initial]) -> bool:
@@ -170,19 +170,19 @@ def resolved_initial(
     many = {name: origin for name, origin in origins.items() if len(origin.numbers) > 1}
     short = sum(len(origin.numbers) for origin in many.values()) <= INLINE
     given = written_out(_without_file(section)[0], planned.keys(), ("initial",), Diagnostics(Document({})))
-    found: dict[str, Initial] = {}
+    result: dict[str, Initial] = {}
     for name in planned:
         origin = origins.get(name)
         if origin is None:
-            found[name] = given[name]
+            result[name] = given[name]
         elif name not in many:
-            found[name] = float(origin.numbers[0])
+            result[name] = float(origin.numbers[0])
         elif short:
-            found[name] = PerPath(values=origin.numbers.tolist())
+            result[name] = PerPath(values=origin.numbers.tolist())
         else:
             column = origin.section.column or name
-            found[name] = origin.section.model_copy(update={"column": column, "sha256": origin.file.sha256})
-    return found
+            result[name] = origin.section.model_copy(update={"column": column, "sha256": origin.file.sha256})
+    return result
 
 
 def _without_file(section: Mapping[str, Initial]) -> tuple[dict[str, Initial], str | None]:

@@ -103,7 +103,7 @@ def _missing_size(cls: Any, given: Mapping[str, Any]) -> str | None:
 
     def fits(size: int) -> bool:
         names, ignored = cls.parts(size).parameters, Diagnostics(Document({}))
-        return written_out(given, names, (), ignored).keys() == names.keys() and not ignored.found
+        return written_out(given, names, (), ignored).keys() == names.keys() and not ignored.entries
 
     smallest, largest = cls.sizes
     sizes = range(smallest, largest + 1)
@@ -116,12 +116,12 @@ def _missing_size(cls: Any, given: Mapping[str, Any]) -> str | None:
 
 def _missing_pairs(given: Mapping[str, Any], specs: Mapping[str, Any]) -> dict[str, list[str]]:
     """Parameters of pairs, several of which nothing is given, by their common name."""
-    found = {}
+    result = {}
     for key in dict.fromkeys(name.rstrip("0123456789_") for name in specs):
         names = list(pair_names(key, specs).values())
         if len(names) > 1 and not any(name in given for name in names):
-            found[key] = names
-    return found
+            result[key] = names
+    return result
 
 
 def plan_named(section: NamedModel, constants: Constants) -> ModelPlan | None:
@@ -159,18 +159,18 @@ def plan_named(section: NamedModel, constants: Constants) -> ModelPlan | None:
         if name not in where and name not in listed:
             diagnostics.add_missing(("model", name), f"is missing; {spec.description} ({spec.unit})")
     known = {name: text for name, text in given.items() if name in specs}
-    found = parameter_values(known, ("model",), constants, where)
+    result = parameter_values(known, ("model",), constants, where)
     admitted = True
-    for name, value in found.values.items():
+    for name, value in result.values.items():
         if not specs[name].admits(value):
             admitted = False
             diagnostics.add(("model", *where[name]), f"must be {specs[name].range}, got {value:g}")
     problem = None
-    if admitted and found.values.keys() == specs.keys():
+    if admitted and result.values.keys() == specs.keys():
         try:
-            problem = cls(**found.values)
+            problem = cls(**result.values)
         except ValueError as error:  # what a model says of parameters that do not go together
             diagnostics.add(("model",), str(error))
     return ModelPlan(
-        tuple(cls.State._fields), tuple(specs), found.ambiguous, found.expressions, found.values, problem
+        tuple(cls.State._fields), tuple(specs), result.ambiguous, result.expressions, result.values, problem
     )

@@ -70,11 +70,11 @@ def plan_events(
     span: Span | None,
 ) -> tuple[EventPlan, ...]:
     """The events that are right, in the order of the file."""
-    found, diagnostics = [], constants.diagnostics
+    result, diagnostics = [], constants.diagnostics
     ambiguous = frozenset() if plan is None else plan.ambiguous
     for name, settings in (section or {}).items():
         place = ("events", name)
-        before = len(diagnostics.found)
+        before = len(diagnostics.entries)
         times, values = None, []
         with diagnostics.collecting():
             times = _times(place, settings, constants, span)
@@ -91,9 +91,9 @@ def plan_events(
             value = constants.compiled(path, text, names, ambiguous=ambiguous)
             if value is not None:
                 values.append((variable, value))
-        if times is not None and len(diagnostics.found) == before:
-            found.append(EventPlan(name, times, tuple(values)))
-    return tuple(found)
+        if times is not None and len(diagnostics.entries) == before:
+            result.append(EventPlan(name, times, tuple(values)))
+    return tuple(result)
 
 
 def _times(
@@ -112,11 +112,11 @@ def _times(
             diagnostics.add((*place, key), "has no effect without every", at_key=True)
     several = isinstance(diagnostics.written(*place).get("at"), list)
     texts = {(*place, "at", i) if several else (*place, "at"): text for i, text in enumerate(settings.at)}
-    found = increasing_times(texts, constants)
-    for path, _, time in found or ():
+    result = increasing_times(texts, constants)
+    for path, _, time in result or ():
         if ends is not None and not ends[0] <= time <= ends[1]:
             raise SettingError(path, f"must be from t0 = {ends[0]:g} to t1 = {ends[1]:g}, got {time:g}")
-    return None if found is None else tuple(expression for _, expression, _ in found)
+    return None if result is None else tuple(expression for _, expression, _ in result)
 
 
 def _regular(
@@ -244,15 +244,15 @@ def plan_schedule(
 
 def _names_in(observe: Mapping[str, ObservableSettings] | None) -> set[str]:
     """The names in observables, but for those that cannot be read."""
-    found: set[str] = set()
+    result: set[str] = set()
     for settings in (observe or {}).values():
         try:
-            found |= compile_expression(
+            result |= compile_expression(
                 settings.value, None, functionals=True, closed_forms=CLOSED_FORMS
             ).names
         except ExpressionError:
             continue
-    return found
+    return result
 
 
 def _functions(moving, curves, constants: Constants) -> dict[str, AbstractTimeFunction]:

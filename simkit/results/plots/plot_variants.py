@@ -93,15 +93,15 @@ def _outlines(
     truth = is_truth(variants.values(), name)
     tops = []
     for number, one in enumerate(variants.values()):
-        found, edges = final_shares(one, name, truth, extent)
+        result, edges = final_shares(one, name, truth, extent)
         if not truth and (final_variance(one, name) == 0 or not np.all(np.isfinite(edges))):
             continue
         if not truth:  # whose bars have a value each; bins of all else differ in width between variants
-            found = found / np.diff(edges)
-        tops.append(1.08 * found.max() if truth else ceiling(found))
-        axes.stairs(found, edges, orientation=orientation, linewidth=1.4, **_style(number))
+            result = result / np.diff(edges)
+        tops.append(1.08 * result.max() if truth else ceiling(result))
+        axes.stairs(result, edges, orientation=orientation, linewidth=1.4, **_style(number))
         fill = {"color": COLOURS[number % len(COLOURS)], "alpha": BAND, "linewidth": 0}
-        axes.stairs(found, edges, orientation=orientation, fill=True, **fill)
+        axes.stairs(result, edges, orientation=orientation, fill=True, **fill)
     return tops
 
 

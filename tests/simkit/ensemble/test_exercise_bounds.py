@@ -8,7 +8,7 @@ import pytest
 
 import simkit
 from simkit import load, sensitivity
-from simkit.derivatives.moments import Found, pooled
+from simkit.derivatives.moments import Averages, pooled
 from simkit.ensemble.early_exercise.exercise_sample import Sample, rights_of
 from simkit.ensemble.early_exercise.longstaff_schwartz import (
     fit_policy,
@@ -304,7 +304,7 @@ def test_the_error_over_policies_is_that_of_their_means_where_it_is_the_larger(w
             f"0_{key}": x for key, x in (single | {"min": single["mean"], "max": single["mean"]}).items()
         }
         lists = ([single[key]] for key in ("mean", "stderr", "variance"))
-        parts.append(Found(*lists, np.zeros(0, int), [], statistics | {"n": np.asarray(100)}))
+        parts.append(Averages(*lists, np.zeros(0, int), [], statistics | {"n": np.asarray(100)}))
     found = pooled(parts, [100] * 5)
     assert found.mean[0] == pytest.approx(0.0, abs=1e-15)
     assert found.stderr[0] == pytest.approx(error)
