@@ -48,7 +48,9 @@ class Derived:
             def value(point):
                 return self.at(dict(zip(means, point, strict=True)))
 
-            return np.asarray(jax.grad(value)(point)), np.asarray(jax.hessian(value)(point))
+            # Compiled once: a closed form has a hundred operations, each of which would be a program of its own.
+            gradient, hessian = jax.jit(lambda x: (jax.grad(value)(x), jax.hessian(value)(x)))(point)
+            return np.asarray(gradient), np.asarray(hessian)
 
 
 def derived_variables(
