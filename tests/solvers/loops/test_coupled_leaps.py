@@ -105,6 +105,7 @@ def test_leaps_as_long_as_the_method_says_have_its_law(make):
         assert same_law(found.ends[name][:, 1], x) > 1e-5, name
 
 
+@pytest.mark.more
 def test_longer_leaps_are_those_of_a_larger_epsilon_where_counts_are_large():
     """Molecules that leave: a leap is the time in which the part epsilon of them does."""
     network, _, _ = draining()
