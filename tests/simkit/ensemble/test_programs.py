@@ -84,7 +84,6 @@ def program_of(*changes: str, **fields):
         ("save.points=3",),
         ("precision=float32",),
         ("ensemble.normals=float64",),
-        ("ensemble.threads=97",),
         ("observe.call=maximum(x - K, 0)*2",),
         ("observe.call.value=maximum(x - K, 0)", "observe.call.at=each"),
         ("observe.call=maximum(max(x) - K, 0)",),

@@ -161,6 +161,7 @@ def test_what_differs_is_told_apart():
         {"solver": "Milstein"},
         {"precision": "float32"},
         {"ensemble.normals": "float64"},
+        {"ensemble.threads": 97},  # which share the memory of the reverse pass
         {"sensitivity.method": "reverse"},
         {"sensitivity.wrt": ["S", "r"], "sensitivity.method": "score"},
     ]
