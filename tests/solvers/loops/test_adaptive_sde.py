@@ -209,6 +209,7 @@ def watched(solver, atol, paths=2048, model=Watched, internal=False, first_step=
     return watching(solver, model, internal)(paths, atol, first_step)
 
 
+@pytest.mark.user_code
 @pytest.mark.more
 def test_the_path_is_that_of_the_tree_whatever_was_rejected():
     """W and its integral at the saved times follow from the roots, and have their law."""
@@ -447,6 +448,7 @@ def test_times_tolerances_and_parameters_compile_nothing():
     assert int(other.accepted) >= 300 > int(first.accepted) >= 20
 
 
+@pytest.mark.user_code
 @pytest.mark.more
 def test_the_first_step_is_the_longest():
     """Where every trial is accepted, coarse intervals are all there is, also where they do not divide."""
