@@ -48,7 +48,7 @@ class Derived:
             def value(point):
                 return self.at(dict(zip(means, point, strict=True)))
 
-            # Compiled once: a closed form has a hundred operations, each of which would be a program of its own.
+            # One program: each of the hundred operations of a closed form would be one of its own.
             gradient, hessian = jax.jit(lambda x: (jax.grad(value)(x), jax.hessian(value)(x)))(point)
             return np.asarray(gradient), np.asarray(hessian)
 
