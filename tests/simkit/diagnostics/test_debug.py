@@ -70,7 +70,6 @@ def replayed_in_numpy():
     return found
 
 
-@pytest.mark.user_code
 @pytest.mark.more
 @pytest.mark.user_code
 def test_the_first_nan_is_that_of_a_replay_in_numpy():
