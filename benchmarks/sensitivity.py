@@ -26,7 +26,7 @@ from simkit.derivatives.part import IN_CACHE
 from simkit.derivatives.targets import changes, find_target, program_of
 from simkit.ensemble.chunks import LEAF, path_ids
 from simkit.ensemble.run import ChunkProgram
-from simkit.observe.observables import Observer
+from simkit.observe.observer import Observer
 
 MODELS = {
     "GBM": ({"type": "GBM", "mu": "r", "sigma": 0.2}, {"S": 100.0}, ["r", "sigma", "S"]),

@@ -21,6 +21,11 @@ from simkit.cli.outputs import Outputs
 from simkit.cli.prepare import prepare
 from simkit.progress import progress_bar
 
+UNUSED_OUTPUT = (
+    "note: nothing is written: output: {} is for the dataset of `simkit run`, and --out PATH writes the "
+    "derivatives"
+)
+
 
 def sensitivity(
     experiment: ExperimentFile,
@@ -61,20 +66,12 @@ def sensitivity(
         from simkit.derivatives.sensitivity import run_studies
         from simkit.experiments.variants import experiments_of, keeps_unresolved, load_variants, refuse_paths
 
-        given = with_threads(overrides, threads)
-        if wrt:
-            given.append(("sensitivity.wrt", f"[{', '.join(wrt)}]", "--wrt"))
-        if check:
-            given.append(("sensitivity.check", "true", "--check"))
-        loaded = load_variants(experiment, given, variant)
+        settings = with_threads(overrides, threads) + _as_overrides(wrt, check)
+        loaded = load_variants(experiment, settings, variant)
         refuse_paths(loaded, out)
         unused = next((each.output for each in experiments_of(loaded) if each.output is not None), None)
         if out is None and unused is not None and not quiet:
-            typer.echo(
-                f"note: nothing is written: output: {unused} is for the dataset of `simkit run`, and --out "
-                "PATH writes the derivatives",
-                err=True,
-            )
+            typer.echo(UNUSED_OUTPUT.format(unused), err=True)
         outputs = Outputs.checked(out, no_plot, overwrite, quiet, as_json)
         outputs.import_meanwhile("simkit.derivatives.table")
         with progress_bar(enabled=not (quiet or as_json)) as progress:
@@ -85,3 +82,9 @@ def sensitivity(
         outputs.deliver(dataset, table)
         if not keeps_unresolved(loaded):
             end_on_unresolved(table.all_unresolved(dataset), quiet or as_json)
+
+
+def _as_overrides(wrt: list[str] | None, check: bool) -> list[tuple[str, str, str]]:
+    """The options of this command as overrides: key, value, and the option to name in messages."""
+    overrides = [("sensitivity.wrt", f"[{', '.join(wrt)}]", "--wrt")] if wrt else []
+    return overrides + ([("sensitivity.check", "true", "--check")] if check else [])

@@ -19,7 +19,7 @@ from simkit.derivatives.error_controlled import solved_beside
 from simkit.ensemble.initial import Distribution, given_value
 from simkit.ensemble.paths import PathProgram
 from simkit.ensemble.simulation import Run
-from simkit.observe.observables import Observer
+from simkit.observe.observer import Observer
 
 Rows = tuple[tuple[str, int], ...]
 

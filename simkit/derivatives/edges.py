@@ -10,7 +10,7 @@ from simkit_solvers.problems.schedule import schedule_of
 from simkit.expressions.discontinuities import Discontinuity as Difference
 from simkit.functionals.functional import AbstractFunctional
 from simkit.observe.monitors import Monitor
-from simkit.observe.observables import Observable
+from simkit.observe.observable import Observable
 
 
 @dataclasses.dataclass(frozen=True)

@@ -23,7 +23,7 @@ from simkit_solvers.problems.schedule import schedule_of
 
 from simkit.ensemble.paths import PathProgram
 from simkit.ensemble.simulation import Run, Simulation
-from simkit.observe.observables import Observer
+from simkit.observe.observer import Observer
 
 TIGHTER = 0.1  # tolerances, of the run that shows the error: its own is an order of magnitude less
 RESOLUTIONS = 8  # no tolerance is finer than so many units in the last place

@@ -27,7 +27,8 @@ from simkit.ensemble.paths import Driver, PathProgram
 from simkit.ensemble.simulation import Run, Simulation
 from simkit.ensemble.step_bias.step_levels import levels
 from simkit.experiments.inline.model_text import roughness
-from simkit.observe.observables import Observable, Observer
+from simkit.observe.observable import Observable
+from simkit.observe.observer import Observer
 from simkit.observe.time_functions import SetVariables
 
 RATE = "the rate decides how many jumps a path has"

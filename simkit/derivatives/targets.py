@@ -21,7 +21,7 @@ from simkit.ensemble.simulation import Run, Simulation
 from simkit.ensemble.work import workers_of
 from simkit.errors import InputError
 from simkit.experiments.sensitivity_names import full_name
-from simkit.observe.observables import Observer
+from simkit.observe.observer import Observer
 from simkit.suggestions import did_you_mean, shown
 
 ON_TIME = 1e-9  # of the span: what rounding makes of a time

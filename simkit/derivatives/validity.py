@@ -16,7 +16,7 @@ from simkit.derivatives.derivative_program import check_density, like
 from simkit.derivatives.edges import smoothing_of
 from simkit.derivatives.estimator import Selection
 from simkit.derivatives.facts import Facts, not_smooth, seen
-from simkit.observe.observables import Observable
+from simkit.observe.observable import Observable
 
 MOVES_ROWS = "{} moves the times of the rows"
 ONE_NETWORK = "copies need one network"

@@ -7,7 +7,7 @@ import numpy as np
 from simkit.ensemble.failures import failed_paths
 from simkit.ensemble.reducers import AbstractReducer
 from simkit.ensemble.simulation import Simulation, StepCounts
-from simkit.observe.observables import waits
+from simkit.observe.observable import waits
 
 
 class Accumulator:

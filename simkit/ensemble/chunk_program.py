@@ -5,7 +5,7 @@ import dataclasses
 from simkit.ensemble.paths import PathProgram
 from simkit.ensemble.simulation import Run, Simulation
 from simkit.ensemble.stepping import ACCEPTED, REJECTED
-from simkit.observe.observables import waits
+from simkit.observe.observable import waits
 
 
 def quantity_rows(simulation: Simulation) -> dict[str, int]:

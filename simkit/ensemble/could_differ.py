@@ -6,7 +6,8 @@ from simkit_solvers.problems.problem import AbstractSDE
 from simkit.ensemble.initial import differs_between_paths
 from simkit.ensemble.simulation import Simulation
 from simkit.expressions.value_range import value_range
-from simkit.observe.observables import Observable, Observer
+from simkit.observe.observable import Observable
+from simkit.observe.observer import Observer
 
 
 def is_random(simulation: Simulation) -> bool:

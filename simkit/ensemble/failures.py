@@ -22,7 +22,7 @@ from simkit.ensemble.simulation import Simulation
 from simkit.ensemble.stepping import ACCEPTED, REACHED, REJECTED, REMEDIES, STATUS, stepping
 from simkit.errors import NumericalError
 from simkit.machine.on_each_device import local_devices
-from simkit.observe.observables import waits
+from simkit.observe.observable import waits
 
 SHOWN = 3
 REPLAY_ROWS = 10_000

@@ -13,7 +13,8 @@ from simkit.experiments.sections.exercise_plan import dates_of
 from simkit.experiments.sections.initial_plan import InitialValue
 from simkit.experiments.sections.model_plan import ModelPlan
 from simkit.experiments.sections.schedule_plan import Span
-from simkit.observe.observables import Observable, Observer
+from simkit.observe.observable import Observable
+from simkit.observe.observer import Observer
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,7 +9,7 @@ from simkit.ensemble.coupling import coupled
 from simkit.ensemble.simulation import Simulation, experiment_of
 from simkit.errors import InputError
 from simkit.observe.exercise import Exercise
-from simkit.observe.observables import Observer
+from simkit.observe.observer import Observer
 
 
 def fitted(simulations: dict[str, Simulation]) -> dict[str, Simulation]:

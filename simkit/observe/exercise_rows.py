@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from simkit_solvers.problems.observe import AbstractObserver
 from simkit_solvers.problems.schedule import schedule_of
 
-from simkit.observe.observables import Observer
+from simkit.observe.observer import Observer
 
 
 class ExerciseRows(AbstractObserver):

@@ -13,7 +13,7 @@ from simkit.ensemble.initial import numbers_of
 from simkit.ensemble.ranges import ranged_values, ranges_of
 from simkit.ensemble.simulation import Simulation
 from simkit.errors import InputError
-from simkit.observe.observables import Observer
+from simkit.observe.observer import Observer
 from simkit.studies.ranks import FEWEST_PATHS
 from simkit.suggestions import did_you_mean, shown
 

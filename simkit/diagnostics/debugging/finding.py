@@ -23,7 +23,8 @@ from simkit.ensemble.failures import Failure, failure_of, replayed
 from simkit.ensemble.simulation import Simulation
 from simkit.experiments.inline.inline_differential import DifferentialText
 from simkit.expressions import Expression
-from simkit.observe.observables import Observable, Observer
+from simkit.observe.observable import Observable
+from simkit.observe.observer import Observer
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,24 +15,25 @@ from simkit.diagnostics.inspection.graph import Graph, Kind, Node
 from simkit.diagnostics.inspection.named import labelled_numbers
 from simkit.ensemble.simulation import Simulation
 from simkit.functionals.functional import AbstractFunctional
-from simkit.observe.observables import Observable, Observer
+from simkit.observe.observable import Observable
+from simkit.observe.observer import Observer
 
 
 class _Draft:
-    """Nodes and edges while they are found."""
+    """The nodes and edges so far."""
 
     def __init__(self):
         self.nodes: dict[str, Node] = {}
         self.edges: dict[tuple[str, str], None] = {}
 
     def node(self, kind: Kind, name: str, label: str | None = None) -> str:
-        """The name in the graph of a node, which is made unless it is there."""
+        """The name of a node in the graph, which is added if missing."""
         full = f"{kind} {name}"
         self.nodes.setdefault(full, Node(full, label or name, kind))
         return full
 
     def edge(self, source: str, target: str) -> None:
-        """An edge, once."""
+        """Add an edge, if missing."""
         self.edges[source, target] = None
 
 
@@ -55,68 +56,94 @@ def model_graph(simulation: Simulation) -> Graph:
         return Graph.of(draft.nodes.values(), draft.edges)
 
 
-def _equations(draft: _Draft, simulation: Simulation) -> None:
-    problem = simulation.problem
-    names, numbers, rebuilt = labelled_numbers(problem, jnp.float64)
-    fields = problem.State._fields
-    one = jnp.ones((), jnp.float64)
-    y = problem.State(*(one for _ in fields))
-    t = jnp.zeros((), jnp.float64)
-    given = [draft.node("parameter", name) for name in names if not name.startswith("event ")]
-    given = [f"parameter {name}" for name in names] + [f"variable {name}" for name in fields] + ["time t"]
+class _Equations:
+    """The terms of a model's equations, each with edges from what it depends on by its jaxpr."""
 
-    def depend(targets: list[str], function: Callable, others: tuple[str, ...] = ()) -> None:
-        """Edges to each target from what its part of the function depends on, besides `others`."""
-        extra = [one for _ in others]
-        program, _ = traced(lambda n, y, t, z: function(rebuilt(n), y, t, z), numbers, y, t, extra)
+    def __init__(self, draft: _Draft, problem: Any):
+        names, self.numbers, self.rebuilt = labelled_numbers(problem, jnp.float64)
+        for name in names:
+            if not name.startswith("event "):
+                draft.node("parameter", name)
+        self.draft = draft
+        self.fields = problem.State._fields
+        self.sources = [f"parameter {name}" for name in names]
+        self.sources += [f"variable {name}" for name in self.fields] + ["time t"]
+
+    def depend(self, targets: list[str], function: Callable, others: tuple[str, ...] = ()) -> list[str]:
+        """The targets, with edges from what `function(problem, t, y, others)`, one value each, depends on."""
+        one, t = jnp.ones((), jnp.float64), jnp.zeros((), jnp.float64)
+
+        def values(numbers, y, t, z):
+            problem = self.rebuilt(numbers)
+            return function(problem, t, problem.State(*y), z)
+
+        program, _ = traced(values, self.numbers, [one for _ in self.fields], t, [one for _ in others])
         for target, result in zip(targets, influences(program), strict=True):
             for i in sorted(result):
-                name = [*given, *others][i]
+                name = [*self.sources, *others][i]
                 if name == "time t":
-                    draft.node("time", "t")
-                draft.edge(name, target)
+                    self.draft.node("time", "t")
+                self.draft.edge(name, target)
+        return targets
 
-    def terms(kind: str, wanted=fields) -> list[str]:
-        return [draft.node("term", f"{kind} of {name}") for name in wanted]
+    def terms(self, kind: str) -> list[str]:
+        """The nodes of a term that each variable has."""
+        return [self.draft.node("term", f"{kind} of {name}") for name in self.fields]
 
-    after = {name: draft.node("next", name, f"{name} after the step") for name in fields}
-    for name in fields:
+
+def _equations(draft: _Draft, simulation: Simulation) -> None:
+    """The parameters, and the terms between each variable before and after a step."""
+    problem = simulation.problem
+    equations = _Equations(draft, problem)
+    after = {name: draft.node("next", name, f"{name} after the step") for name in equations.fields}
+    for name in equations.fields:
         draft.edge(f"variable {name}", after[name])
     if isinstance(problem, AbstractReactionNetwork) and simulation.grid.has_events:
-        reactions = list(problem.reactions)
-        targets = [draft.node("term", f"rate of {name}") for name in reactions]
-        depend(targets, lambda p, y, t, z: p.propensities(t, y))
-        for target, each in zip(targets, problem.reactions.values(), strict=True):
-            for name, change in each.change.items():
-                if change:
-                    draft.edge(target, after[name])
+        _reactions(draft, equations, problem, after)
         return
-    targets = terms("drift")
-    depend(targets, lambda p, y, t, z: p.drift(t, y))
+    targets = equations.depend(equations.terms("drift"), lambda p, t, y, z: p.drift(t, y))
     if isinstance(problem, AbstractSDE):
         noises = tuple(draft.node("noise", f"d{name}") for name in problem.Noise._fields)
-        targets += terms("noise")
-        depend(targets[len(fields) :], lambda p, y, t, z: p.noise(t, y, p.Noise(*z)), noises)
+        terms = equations.terms("noise")
+        targets += equations.depend(terms, lambda p, t, y, z: p.noise(t, y, p.Noise(*z)), noises)
     if isinstance(problem, AbstractJumpDiffusion):
-        rate, size = draft.node("term", "jump rate"), draft.node("term", "jump size")
-        depend([rate], lambda p, y, t, z: p.intensity(t, y))
-        drawn = draft.node("noise", "jumps", "random jumps")
-        depend(
-            [size], lambda p, y, t, z: sum(jnp.sum(x) for x in jax.tree.leaves(p.marks(t))) + z[0], (drawn,)
-        )
-        jumped = terms("jump")
-        depend(jumped, lambda p, y, t, z: p.jump(t, y, z[0] + z[1]), (rate, size))
-        targets += jumped
+        targets += _jumps(draft, equations)
     for target in targets:
         if any(end == target for _, end in draft.edges) or target.startswith("term drift"):
             draft.edge(target, after[target.rpartition(" of ")[2]])
-    for kind in ("noise", "jump"):  # a variable without
-        for name in fields:
-            term, driver = f"term {kind} of {name}", {"noise": "noise d", "jump": "term jump"}[kind]
-            sources = [a for a, b in draft.edges if b == term]
-            if term in draft.nodes and not any(a.startswith(driver) for a in sources):
-                del draft.nodes[term]
-                draft.edges = {e: None for e in draft.edges if term not in e}
+    for kind, driver in (("noise", "noise d"), ("jump", "term jump")):
+        _drop_undriven(draft, [f"term {kind} of {name}" for name in equations.fields], driver)
+
+
+def _reactions(draft: _Draft, equations: _Equations, network: Any, after: dict[str, str]) -> None:
+    targets = [draft.node("term", f"rate of {name}") for name in network.reactions]
+    equations.depend(targets, lambda p, t, y, z: p.propensities(t, y))
+    for target, reaction in zip(targets, network.reactions.values(), strict=True):
+        for name, change in reaction.change.items():
+            if change:
+                draft.edge(target, after[name])
+
+
+def _jumps(draft: _Draft, equations: _Equations) -> list[str]:
+    """The terms by which variables jump."""
+    rate, size = draft.node("term", "jump rate"), draft.node("term", "jump size")
+    equations.depend([rate], lambda p, t, y, z: p.intensity(t, y))
+    drawn = draft.node("noise", "jumps", "random jumps")
+    equations.depend(
+        [size], lambda p, t, y, z: sum(jnp.sum(x) for x in jax.tree.leaves(p.marks(t))) + z[0], (drawn,)
+    )
+    return equations.depend(
+        equations.terms("jump"), lambda p, t, y, z: p.jump(t, y, z[0] + z[1]), (rate, size)
+    )
+
+
+def _drop_undriven(draft: _Draft, terms: list[str], driver: str) -> None:
+    """Remove the noise or jumps of variables that have none: terms without an edge from their driver."""
+    for term in terms:
+        sources = [a for a, b in draft.edges if b == term]
+        if term in draft.nodes and not any(a.startswith(driver) for a in sources):
+            del draft.nodes[term]
+            draft.edges = {e: None for e in draft.edges if term not in e}
 
 
 def _constants(draft: _Draft, simulation: Simulation) -> None:

@@ -23,7 +23,8 @@ from simkit.ensemble.work import in_order, workers_of
 from simkit.machine.on_each_device import local_devices
 from simkit.observe.exercise import MARTINGALE_PATHS, Exercise
 from simkit.observe.exercise_rows import ExerciseRows
-from simkit.observe.observables import Observable, Observer
+from simkit.observe.observable import Observable
+from simkit.observe.observer import Observer
 
 CHUNK = 16384  # paths at a time, of which all intervals are in memory
 LEAST_PATHS = 2048

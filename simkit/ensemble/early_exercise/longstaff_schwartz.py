@@ -26,7 +26,8 @@ from simkit.ensemble.early_exercise.regression import regressed
 from simkit.ensemble.simulation import Simulation
 from simkit.errors import InputError
 from simkit.observe.exercise import MARTINGALE_PATHS, PATHS_PER_TERM, Exercise, ExerciseFit, Policy
-from simkit.observe.observables import Observable, Observer
+from simkit.observe.observable import Observable
+from simkit.observe.observer import Observer
 
 
 def with_policies(

@@ -28,7 +28,7 @@ from simkit.ensemble.step_bias.step_error import NEAR, StepError, step_error
 from simkit.ensemble.step_bias.step_levels import Comparison, approximate, levels
 from simkit.ensemble.work import workers_on
 from simkit.machine.on_each_device import local_devices
-from simkit.observe.observables import Observer
+from simkit.observe.observer import Observer
 
 BIAS_PATHS = 4096
 MOST_BIAS_PATHS = 2**19  # 4 MB of final values for each quantity

@@ -34,7 +34,7 @@ from simkit_solvers.random.noise import CoarsenedNoise, CounterNoise, HalvedNois
 
 from simkit.ensemble.paths import Driver
 from simkit.ensemble.simulation import Simulation
-from simkit.observe.observables import Observer
+from simkit.observe.observer import Observer
 
 FEWEST = 4  # steps of a grid of which something is learnt about shorter ones
 LONGER = (2, 4), (3, 9)

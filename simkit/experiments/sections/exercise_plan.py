@@ -13,7 +13,7 @@ from simkit.experiments.ends_of_steps import increasing_times, inside_a_step
 from simkit.experiments.sections.model_plan import ModelPlan
 from simkit.expressions import Expression
 from simkit.observe.exercise import PATHS_PER_TERM, Exercise
-from simkit.observe.observables import Observable
+from simkit.observe.observable import Observable
 
 
 def plan_exercise(

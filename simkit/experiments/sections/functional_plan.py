@@ -11,7 +11,7 @@ from simkit.config.documents import KeyPath
 from simkit.experiments.constants import Constants
 from simkit.experiments.ends_of_steps import inside_a_step
 from simkit.functionals.functional import AbstractFunctional, Clock
-from simkit.observe.observables import Observable
+from simkit.observe.observable import Observable
 
 
 @dataclasses.dataclass(frozen=True)

@@ -19,7 +19,7 @@ from simkit.experiments.sections.functional_plan import (
 )
 from simkit.experiments.sections.model_plan import ModelPlan
 from simkit.expressions import check_spelling
-from simkit.observe.observables import Observable
+from simkit.observe.observable import Observable
 from simkit.results.result_names import clash
 
 

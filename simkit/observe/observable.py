@@ -1,0 +1,106 @@
+"""An observable: an expression of the state and of the path so far, and the steps that it monitors."""
+
+import dataclasses
+
+from simkit.expressions import Expression
+from simkit.functionals.functional import AbstractFunctional
+from simkit.observe.exercise import Exercise
+from simkit.observe.monitors import Monitor
+
+
+def waits(name: str) -> str:
+    """The row that says whether a hitting time still waits; with a space, it is no observable's name."""
+    return f"{name} waits"
+
+
+@dataclasses.dataclass(frozen=True)
+class Observable:
+    """One observable; its path functionals monitor every `every`-th step, each step if `None`.
+
+    `dates` are the steps of functionals of one time, or the numbers of the observer's stops. With `exercise`
+    it is the value of the expression at the date that a policy chose, and 0 until then. Functionals over time
+    approximate by every `spacing`-th step, or, if `None`, by the steps that the others monitor.
+    """
+
+    name: str
+    expression: Expression
+    every: int | None = None
+    exercise: Exercise | None = None
+    dates: tuple[tuple[AbstractFunctional, int], ...] = ()
+    spacing: int | None = None
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        """Its own expression and those of the basis of early exercise."""
+        return (self.expression, *(self.exercise.basis if self.exercise else ()))
+
+    @property
+    def functionals(self) -> tuple[AbstractFunctional, ...]:
+        """The path functionals in all of them."""
+        return tuple(functional for expression in self.expressions for functional in expression.functionals)
+
+    @property
+    def monitors(self) -> tuple[Monitor, ...]:
+        """The accumulators of the path functionals."""
+        dates = dict(self.dates)
+        return tuple(
+            Monitor(f, 1, dates[f]) if f in dates else Monitor(f, self._interval(f)) for f in self.functionals
+        )
+
+    def _interval(self, functional: AbstractFunctional) -> int:
+        own = self.spacing if functional.over_time else None
+        return own or self.every or 1
+
+    @property
+    def approximates(self) -> bool:
+        """Whether it has a functional over time whose accuracy depends on the number of steps."""
+        free = self.every is None or self.spacing is not None
+        return free and any(functional.over_time for functional in self.functionals)
+
+    @property
+    def is_dated(self) -> bool:
+        """Whether a functional is defined by monitored steps rather than by continuous time."""
+        return any(m.date is None and not m.functional.over_time for m in self.monitors)
+
+    @property
+    def hitting_time(self) -> Monitor | None:
+        """The accumulator of the hitting time that it is, if it is nothing else."""
+        whole = None if self.exercise else self.expression.whole
+        return Monitor(whole, self._interval(whole)) if whole and whole.waits else None
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names in all of them."""
+        return frozenset().union(*(expression.names for expression in self.expressions))
+
+    def coarsened(self, factor: int) -> "Observable | None":
+        """The same quantity on a grid of `factor` times as long steps; `None` where it would miss a step."""
+        monitored = self.every is not None or self.is_dated
+        steps = [step for _, step in self.dates] + list(self.exercise.when if self.exercise else ())
+        steps += [self.every or 1] if monitored else []
+        return None if any(step % factor for step in steps) else self._on_steps(1 / factor, self.spacing)
+
+    def refined(self, factor: int) -> "Observable":
+        """The same quantity on a grid of `factor` times as short steps."""
+        return self._on_steps(factor, 1 if self.every is None and self.approximates else self.spacing)
+
+    def _on_steps(self, factor: float, spacing: int | None) -> "Observable":
+        """The same quantity on a grid with `factor` times as many steps."""
+        return dataclasses.replace(
+            self,
+            every=round((self.every or 1) * factor) if self.every is not None or self.is_dated else None,
+            exercise=self.exercise.on_steps(factor) if self.exercise else None,
+            dates=tuple((functional, round(step * factor)) for functional, step in self.dates),
+            spacing=spacing,
+        )
+
+    def spaced(self, spacing: int) -> "Observable | None":
+        """With functionals over time approximated by every `spacing`-th step; all else stays.
+
+        `None` where a decision to exercise would use one between those steps.
+        """
+        if not self.approximates:
+            return self
+        if self.exercise is not None and any(step % spacing for step in self.exercise.when):
+            return None
+        return dataclasses.replace(self, spacing=spacing)
