@@ -5,6 +5,6 @@
 
 import lazy_loader
 
-# The public names are those of `__init__.pyi`. Modules are imported when one of their names is asked for:
+# The public names are those of `__init__.pyi`. Modules are imported when one of their names is used:
 # `simkit --help` must not import jax, which takes a second.
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

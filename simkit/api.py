@@ -67,7 +67,7 @@ def run(
 def run_loaded(loaded: Simulation | Variants, progress: Progress | None = None) -> "xr.Dataset":
     """Run what was loaded, an experiment or its variants, and label the results; nothing is written.
 
-    Raises `InputError` where what is to be kept does not fit into memory.
+    Raises `InputError` where the results do not fit into memory.
     """
     if isinstance(loaded, Simulation):
         check_memory({"": loaded})

@@ -85,7 +85,7 @@ def _line(what: str, simulation: "Simulation") -> str:
     from simkit.ensemble.stepping import stepping
 
     facts = _facts(simulation)
-    unknown = stepping(simulation.problem, simulation.grid).words
+    unknown = stepping(simulation.problem, simulation.grid).description
     steps = unknown if facts["steps"] is None else counted(facts["steps"], "step")
     return f"{what}: valid ({facts['model']}, {facts['solver']}, {counted(facts['paths'], 'path')}, {steps})"
 

@@ -16,7 +16,7 @@ def debug(
     variant: OneVariant = None,
     path: Annotated[
         list[int] | None,
-        typer.Option(metavar="N", help="Look at this path, from 0. May be repeated.", show_default=False),
+        typer.Option(metavar="N", help="Examine this path, from 0. May be repeated.", show_default=False),
     ] = None,
     paths: Annotated[
         int | None,
@@ -35,7 +35,7 @@ def debug(
         int | None, typer.Option(metavar="N", help="Print every N-th step.", show_default=False)
     ] = None,
     keys: Annotated[
-        bool, typer.Option("--keys", metavar="", help="Look for random words that are used twice.")
+        bool, typer.Option("--keys", metavar="", help="Search for random words that are used twice.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:

@@ -194,7 +194,7 @@ def _page(about: dict) -> str:
         about.get("text") or about.get("summary"),
     ]
     parts.append(about.get("module"))
-    facts = [(label, _words(about[key])) for key, label in FACTS.items() if about.get(key)]
+    facts = [(label, _text(about[key])) for key, label in FACTS.items() if about.get(key)]
     parts.append(_table(facts))
     for title in ("variables", "parameters"):
         rows = [tuple(row.values()) for row in about.get(title, [])]
@@ -216,7 +216,7 @@ def _table(rows: list[tuple]) -> str:
     return "\n".join(f"  {line.rstrip()}" for line in lines)
 
 
-def _words(value) -> str:
+def _text(value) -> str:
     if isinstance(value, list):
         return ", ".join(value)
     if isinstance(value, dict):

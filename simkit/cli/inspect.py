@@ -34,7 +34,7 @@ def inspect(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Look inside a run without running it: programs, kernels, cost of a step, and the graph of the model."""
+    """Examine a run without running it: programs, kernels, cost of a step, and the graph of the model."""
     with reported(as_json):
         if what not in WHAT:
             raise InputError(f"--what: there is no part {shown(what)}{did_you_mean(what, WHAT)}")

@@ -28,9 +28,7 @@ ChosenVariants = Annotated[
 ]
 OneVariant = Annotated[
     str | None,
-    typer.Option(
-        "--variant", metavar="NAME", help="The one of the file's variants to look at.", show_default=False
-    ),
+    typer.Option("--variant", metavar="NAME", help="The variant to examine.", show_default=False),
 ]
 AsJson = Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON object on stdout.")]
 Out = Annotated[

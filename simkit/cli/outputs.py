@@ -1,4 +1,4 @@
-"""What a command leaves of a dataset: a table, files, JSON. Whether files may be written is asked before."""
+"""What a command makes of a dataset: a table, files, JSON. Files are checked before the run."""
 
 import dataclasses
 import importlib
@@ -49,12 +49,12 @@ class Outputs:
         while_compiling(lambda: [importlib.import_module(name) for name in needed])
 
     def show(self, dataset: "xr.Dataset", table: ModuleType) -> None:
-        """Print the table, unless something else is asked for. `table` has `print_table` and `summary`."""
+        """Print the table, unless output is quiet or JSON. `table` has `print_table` and `summary`."""
         if not (self.quiet or self.as_json):
             table.print_table(dataset)
 
     def deliver(self, dataset: "xr.Dataset", table: ModuleType, **more: Any) -> None:
-        """Write dataset and picture, then print the figures, and `more`, as JSON if that is asked for."""
+        """Write dataset and picture, then print the figures, and `more`, as JSON if `as_json`."""
         target, picture = self.target, self.picture
         if target:
             self._write(dataset, target)

@@ -136,7 +136,7 @@ def _plain(kind: int, S, K, r, sigma, T, q) -> float:
 
 
 def _certain(side: Side, S, B, r, q, T) -> bool:
-    """Whether a price without noise, which moves one way only, has kept to its side of B."""
+    """Whether a price without noise, which moves one way only, stayed on its side of B."""
     end = S * math.exp((r - q) * T)
     return end > B if side == "down" else end < B
 
@@ -170,5 +170,5 @@ def _ending(kind: int, side: Side, log_price, log_weight, K, B, r, sigma, T, q) 
             first, last = -last, -first
         return math.exp(log_value + log_ndtr(first)) - math.exp(log_value + log_ndtr(last))
 
-    kept = between(log_weight + log_price - q * T, deviation)
-    return kind * (kept - K * between(log_weight - r * T, 0.0))
+    inside = between(log_weight + log_price - q * T, deviation)
+    return kind * (inside - K * between(log_weight - r * T, 0.0))

@@ -57,7 +57,7 @@ def _present_values(S: Number, K: Number, r: Number, T: Number, q: Number) -> tu
     finite(r=r, q=q)
     for name, value in {"S": S, "K": K, "T": T}.items():
         if is_plain(value) and value == 0:
-            raise ValueError(f"{name}: must be > 0, got 0: no price tells the volatility")
+            raise ValueError(f"{name}: must be > 0, got 0: no price determines the volatility")
     return S * exp(-q * T), K * exp(-r * T)
 
 

@@ -12,7 +12,9 @@ from simkit.closed_forms.black_scholes import lognormal_call
 NODES = 16
 MAX_PANELS = 2**15
 TOLERANCE = 1e-13
-LARGEST = 1e8  # of u; a characteristic function that is still not small belongs to a law with jumps alone
+LARGEST = (
+    1e8  # of u; a characteristic function that is still not small belongs to a distribution of jumps alone
+)
 
 
 def call_by_integral(
@@ -31,7 +33,7 @@ def call_by_integral(
 def _gap(k: float, variance: float, log_characteristic: Callable, where: str) -> float:
     r"""$\int_0^\infty \Re[e^{iuk} (\phi_{BS} - \phi)(u - i/2)]\,du/(u^2 + 1/4)$.
 
-    $\phi$ is the characteristic function of $\ln S_T - \ln E[S_T]$, $\phi_{BS}$ the same of a normal law with
+    $\phi$ is the characteristic function of $\ln S_T - \ln E[S_T]$, $\phi_{BS}$ that of a normal with
     this variance, and `log_characteristic` takes real u, an array, to $\ln \phi(u - i/2)$. With
     $u = \sinh(x)/2$ the weight becomes $2\,dx/\cosh x$, smooth on the scale of 1; panels of Gauss points are
     doubled until two answers agree. Raises `ValueError` naming `where` when none is found.

@@ -36,7 +36,7 @@ def log1p(x: Number) -> Number:
 
 
 def sqrt(x: Number) -> Number:
-    """The square root, whose slope at 0 is taken as 0 as in expressions."""
+    """The square root, whose slope at 0 is defined as 0 as in expressions."""
     if is_plain(x):
         return math.sqrt(x)
     zero = x == 0

@@ -9,7 +9,7 @@ from typing import Any
 
 from simkit.config.python_data import plain_mapping
 from simkit.config.strict_yaml import Mark, composed, guarded
-from simkit.config.yaml_values import Construction, Finding, KeyPath
+from simkit.config.yaml_values import Construction, Diagnostic, KeyPath
 from simkit.errors import InputError, MissingFileError, OutputError
 from simkit.suggestions import shown
 
@@ -30,7 +30,7 @@ class Document:
     values: dict[KeyPath, Mark] = dataclasses.field(default_factory=dict)
     keys: dict[KeyPath, Mark] = dataclasses.field(default_factory=dict)
     options: dict[KeyPath, str] = dataclasses.field(default_factory=dict)
-    diagnostics: list[Finding] = dataclasses.field(default_factory=list)
+    diagnostics: list[Diagnostic] = dataclasses.field(default_factory=list)
 
 
 def read_document(source: str | os.PathLike | Mapping[str, Any]) -> Document:
@@ -39,7 +39,7 @@ def read_document(source: str | os.PathLike | Mapping[str, Any]) -> Document:
     Raises `InputError` where the content is wrong, `OutputError` where the file cannot be read.
     """
     if isinstance(source, Mapping):
-        diagnostics: list[Finding] = []
+        diagnostics: list[Diagnostic] = []
         return Document(plain_mapping(source, (), diagnostics), diagnostics=diagnostics)
     if isinstance(source, str) and "\n" in source:
         return parse_text(source, "<text>")

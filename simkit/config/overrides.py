@@ -59,7 +59,7 @@ def apply_overrides(document: Document, overrides: Overrides) -> None:
 
 
 def replace_key(document: Document, path: tuple[str, ...], value: Any, wholly: bool = False) -> list[KeyPath]:
-    """Put a value at a path, and make the sections on the way; the marks of what was there are gone.
+    """Put a value at a path, and make the sections on the way; the marks of what was there are removed.
 
     None takes away what is there. Where nothing is, it stands, for the check of the document to judge.
     Gives the key paths of the sections made and of the value. Raises `ValueError` where the path leads into a

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from simkit.config.strict_yaml import MAX_DEPTH
-from simkit.config.yaml_values import Finding, KeyPath
+from simkit.config.yaml_values import Diagnostic, KeyPath
 from simkit.errors import InputError
 from simkit.suggestions import shown
 
 _PLAIN = (Mapping, list, tuple, os.PathLike, type(None), bool, str, np.bool_, Real)
 
 
-def plain_mapping(mapping: Mapping, path: KeyPath, diagnostics: list[Finding]) -> dict[str, Any]:
+def plain_mapping(mapping: Mapping, path: KeyPath, diagnostics: list[Diagnostic]) -> dict[str, Any]:
     """A mapping as plain data; what is wrong in it is added to `diagnostics`."""
     data = {}
     for key, item in mapping.items():
@@ -33,7 +33,7 @@ def plain_mapping(mapping: Mapping, path: KeyPath, diagnostics: list[Finding]) -
     return data
 
 
-def _plain(value: Any, path: KeyPath, diagnostics: list[Finding]) -> Any:
+def _plain(value: Any, path: KeyPath, diagnostics: list[Diagnostic]) -> Any:
     if len(path) > MAX_DEPTH:
         raise InputError(f"nested more than {MAX_DEPTH} levels deep, or a mapping in itself")
     if isinstance(value, Mapping):

@@ -135,7 +135,7 @@ def guarded(action: Callable[[], Any], text: str, name: str) -> Any:
 
 
 def _explained(error: yaml.MarkedYAMLError) -> str:
-    """The library's complaint in words that say what to do."""
+    """A message for the library's complaint that says what to do."""
     problem = error.problem or "not valid YAML"
     if "'\\t'" in problem:
         return "a tab stands where YAML allows spaces only; indent with spaces"

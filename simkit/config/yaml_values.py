@@ -9,7 +9,7 @@ from simkit.config.strict_yaml import MAX_DEPTH, MAX_NODES, Mark, RefusedError, 
 from simkit.suggestions import without_commas
 
 KeyPath = tuple[str | int, ...]
-Finding = tuple[Mark, KeyPath, str]  # what is wrong at a place; line 0 where there is no text
+Diagnostic = tuple[Mark, KeyPath, str]  # what is wrong at a place; line 0 where there is no text
 
 
 class Construction:
@@ -21,7 +21,7 @@ class Construction:
     def __init__(self, node: Any):
         self.values: dict[KeyPath, Mark] = {}
         self.keys: dict[KeyPath, Mark] = {}
-        self.diagnostics: list[Finding] = []
+        self.diagnostics: list[Diagnostic] = []
         self.count = 0
         self.data = self._value(node, (), 0)
 

@@ -1,1 +1,1 @@
-"""A look inside."""
+"""What a run compiles and costs, and why a path failed."""

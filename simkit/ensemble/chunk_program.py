@@ -9,7 +9,7 @@ from simkit.observe.observable import waits
 
 
 def quantity_rows(simulation: Simulation) -> dict[str, int]:
-    """How many rows are kept of each quantity: of state variables all, of observables all or the last."""
+    """How many rows there are of each quantity: of state variables all, of observables all or the last."""
     rows = dict.fromkeys(simulation.problem.State._fields, simulation.grid.rows)
     for name, info in simulation.observables.items():
         rows[name] = simulation.grid.rows if info.at == "each" else 1
@@ -20,7 +20,7 @@ def quantity_rows(simulation: Simulation) -> dict[str, int]:
 class ChunkProgram:
     """A function of (inputs, ids) that simulates one chunk: its quantities in order, and counts of each path.
 
-    These are the steps taken, and whether a hitting time still waits at the end.
+    These are the numbers of steps, and whether a hitting time still waits at the end.
     """
 
     paths: PathProgram

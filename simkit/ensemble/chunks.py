@@ -17,7 +17,7 @@ LEAF = 2048
 FEWEST_LANES = 64
 ADAPTIVE_WORK = 10_000  # what a path of unknown length is planned as: adaptive steps, or events
 TARGET_PATH_STEPS = 200_000_000  # a fifth of a second to a second on one core
-MOST_PATHS = 2**19  # of which `most_in_memory` chunks are kept
+MOST_PATHS = 2**19  # of which `most_in_memory` chunks are in memory
 MOST_BYTES = 512 * 2**20  # for the saved rows of all chunks in memory
 
 

@@ -82,7 +82,7 @@ def _not_coupled(simulation: Simulation) -> str:
             "couple out"
         )
     if samples_exactly(simulation.solver, simulation.problem):
-        return "ensemble.couple: its solver draws from the law itself and has no step error; leave couple out"
+        return "ensemble.couple: its solver samples exactly and has no step error; leave couple out"
     return ""
 
 

@@ -105,9 +105,9 @@ class PathProgram:
 
     def start(self, inputs: Run, problem, path):
         """The initial state of a path."""
-        laws = {name: inputs.initial[name] for name in self.initial}
+        start = {name: inputs.initial[name] for name in self.initial}
         return problem.State(
-            **draw_initial(laws, inputs.key, path, jnp.dtype(self.precision), self.float64_normals)
+            **draw_initial(start, inputs.key, path, jnp.dtype(self.precision), self.float64_normals)
         )
 
     def start_moved(self, inputs: Run, move: Run, problem, path) -> dict[str, Any]:
@@ -138,7 +138,7 @@ class PathProgram:
                 "set time.steps"
             )
 
-        def kept(inputs, path):
+        def one_pass(inputs, path):
             whole = self.combined(inputs)
             problem, observer, grid = whole.problem, whole.observer, whole.grid
             problem = self.in_solvers_calculus(problem)
@@ -146,7 +146,7 @@ class PathProgram:
             memory = self.reverse_bytes / ids.size
             return reverse_pass(problem, self.solver, y0, grid, noise, observer, memory)
 
-        return eqx.filter_eval_shape(kept, inputs, jnp.uint32(0))
+        return eqx.filter_eval_shape(one_pass, inputs, jnp.uint32(0))
 
     def noise(self, inputs: Run, problem, path) -> AbstractNoise | None:
         """What drives a path on a fixed grid."""

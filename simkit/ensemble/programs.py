@@ -1,4 +1,4 @@
-"""Compiled programs, kept for later runs that differ in numbers alone."""
+"""Compiled programs, cached for later runs that differ in numbers alone."""
 
 import functools
 import time
@@ -16,14 +16,14 @@ from simkit.ensemble.stored_programs import file_of, store, stored
 from simkit.garbage import seldom_collected
 from simkit.machine.on_each_device import Devices, local_devices, lower
 
-KEPT = 64
+CACHED = 64
 # Code that is made in half the time and runs ten times as long: LLVM leaves it as it is. The emitter of
 # fused loops costs a third more, and jax 0.12 has no other.
 QUICKLY_MADE: dict[str, bool | int] = {"xla_backend_optimization_level": 0}
 if jax.__version_info__ < (0, 11):
     QUICKLY_MADE["xla_cpu_use_fusion_emitters"] = False
 
-_kept: OrderedDict[Hashable, Callable] = OrderedDict()
+_cache: OrderedDict[Hashable, Callable] = OrderedDict()
 _meanwhile: list[Callable[[], object]] = []
 
 
@@ -57,11 +57,11 @@ def compiled(*requests: Request) -> tuple[list[Callable], float]:
     """The programs compiled, and the seconds that this took; several at a time, while the next is traced.
 
     Two programs are the same where they are equal: frozen dataclasses whose fields are all that their call
-    reads. The last ones used are kept.
+    reads. The last ones used stay in memory.
     """
     start = time.perf_counter()
     wanted = {request.key: request for request in requests}
-    result = {key: _kept.pop(key) for key in wanted if key in _kept}
+    result = {key: _cache.pop(key) for key in wanted if key in _cache}
     new = [key for key in wanted if key not in result]
     if len(new) == 1:  # here, where an interrupt reaches it
         result[new[0]] = _lowered(wanted[new[0]])()
@@ -74,9 +74,9 @@ def compiled(*requests: Request) -> tuple[list[Callable], float]:
     for key in new:
         result[key] = result[key] or _compiling(wanted[key], None)()
     for key in wanted:
-        _kept[key] = result[key]
-    while len(_kept) > KEPT:
-        _kept.popitem(last=False)
+        _cache[key] = result[key]
+    while len(_cache) > CACHED:
+        _cache.popitem(last=False)
     return [result[request.key] for request in requests], time.perf_counter() - start
 
 

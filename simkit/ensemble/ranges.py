@@ -35,7 +35,7 @@ def ranges_of(problem: AbstractODE) -> dict[str, Parameter]:
 def ranged_values(bound: Run) -> dict[str, Any]:
     """The values of a bound run that have ranges, traced ones too; of initial values the least.
 
-    A normal law, which has no least value, is left out.
+    A normal distribution, which has no least value, is left out.
     """
     model, initial = model_of(bound.problem), numbers_of(bound.initial)
     values = {}

@@ -15,7 +15,7 @@ from simkit.ensemble.chunks import Chunks, plan_chunks, planned_steps
 from simkit.ensemble.early_exercise.longstaff_schwartz import with_policies, with_upper_bounds
 from simkit.ensemble.paths import path_program, with_traced_steps
 from simkit.ensemble.programs import Request, compiled
-from simkit.ensemble.reducers import AbstractReducer, Covariance, Histogram, Moments
+from simkit.ensemble.reducers import STATISTICS, AbstractReducer
 from simkit.ensemble.simulation import EnsembleResult, Simulation, StepCounts
 from simkit.ensemble.step_bias.coupled_steps import (
     BIAS_PATHS,
@@ -35,11 +35,11 @@ Progress = Callable[[int, int], None]
 def default_reducers(
     rows: Mapping[str, int], quantiles: tuple[float, ...] = ()
 ) -> dict[str, AbstractReducer]:
-    """The statistics that every run keeps of quantities with so many rows each."""
+    """All statistics, of quantities with so many rows each."""
+    settings = {"rows": rows, "quantiles": quantiles}
     return {
-        "moments": Moments(rows),
-        "covariance": Covariance(rows),
-        "histogram": Histogram(rows, quantiles),
+        name: kind(**{field.name: settings[field.name] for field in dataclasses.fields(kind)})
+        for name, kind in STATISTICS.items()
     }
 
 
@@ -68,11 +68,12 @@ def chunk_plan(simulation: Simulation) -> Chunks:
 class Reduction:
     """A function of (quantities of one chunk in order, how many of its paths count) that reduces them.
 
-    A program of its own, which reads no names: models that differ share it where as many rows are kept, and
-    a third less is compiled for each.
+    A program of its own, which reads no names: models that differ share it where they have as many rows, and
+    a third less is compiled for each. `kinds` are the statistics, by which programs differ.
     """
 
     counts: tuple[int, ...]
+    kinds: tuple[type[AbstractReducer], ...]
 
     def __call__(self, values, remaining):
         ids = values[0].shape[1:]
@@ -98,7 +99,8 @@ def chunk_requests(simulation: Simulation, plan: Chunks) -> tuple[Request, Reque
     ids = plan.ids()
     simulated = Request(ChunkProgram(paths, tuple(rows.items())), (inputs, ids), devices)
     values = _values(simulation, ids.shape)
-    return simulated, Request(Reduction(tuple(rows.values())), (values, np.int64(0)), devices)
+    reduction = Reduction(tuple(rows.values()), tuple(STATISTICS.values()))
+    return simulated, Request(reduction, (values, np.int64(0)), devices)
 
 
 def _run(simulation: Simulation, progress: Progress | None, ends: int) -> EnsembleResult:

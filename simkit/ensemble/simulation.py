@@ -19,12 +19,12 @@ from simkit.observe.exercise import ExerciseFit
 
 Driver = Callable[..., AbstractNoise]  # of key, path, and whether normals are float64
 
-STORED_PATHS = 20  # unless asked for otherwise; the picture shows some of them
+STORED_PATHS = 20  # by default; the picture shows some of them
 
 
 @dataclasses.dataclass(frozen=True)
 class ObservableInfo:
-    """What the result says of an observable: its unit, its expression, when it is kept, its exact value."""
+    """What the result says of an observable: unit, expression, when it is evaluated, exact value."""
 
     unit: str
     description: str
@@ -116,7 +116,7 @@ class StepCounts:
 
     @property
     def mean(self) -> float:
-        """Steps taken by a path, accepted or not."""
+        """Steps of a path, accepted or not."""
         return self.accepted_mean + self.rejected_mean
 
 
@@ -124,15 +124,14 @@ class StepCounts:
 class EnsembleResult:
     """Statistics of an ensemble and how they were obtained.
 
-    `times` has one entry per saved row. Quantities kept at each row have arrays `(rows,)`, those kept at the
-    end `(1,)`. `stored` are the rows of the first paths, as many as were asked for: arrays `(paths, rows)` by
-    name. `ends` are the final values of the first paths, NaN where one failed. `bias` maps quantities at the
-    end to the error that steps leave in their means, `variance_bias` to that in their variances,
-    `bias_left_out` those for which some paths have no finite value on other grids to how
-    many these are.
-    `waiting` are by hitting time the paths, of those that have not failed, that wait for it at the end.
-    `steps` is the number of steps of each path, or what adaptive paths took. `exercises` are the policies of
-    early exercise, which took `fit_s` seconds to fit.
+    `times` has one entry per saved row. Quantities evaluated at each have arrays `(rows,)`, others `(1,)`.
+    `stored` are the rows of the first `stored_paths` paths: arrays `(paths, rows)` by name. `ends` are the
+    final values of the first paths, NaN where one failed. `bias` maps quantities at the end to the error that
+    steps leave in their means, `variance_bias` to that in their variances, `bias_left_out` to the number of
+    paths that have no finite value on other grids, where there are some. `waiting` are by hitting time the
+    paths, of those that have not failed, that wait for it at the end. `steps` is the number of steps of each
+    path, or what adaptive paths took. `exercises` are the policies of early exercise, which took `fit_s`
+    seconds to fit.
     """
 
     times: np.ndarray

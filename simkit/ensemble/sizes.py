@@ -58,7 +58,7 @@ def _steps(simulation: Simulation) -> dict[str, Any]:
 
 
 def check_memory(simulations: Mapping[str, Simulation]) -> None:
-    """Raise `InputError` where what is to be kept, of variants all, is more than the memory available."""
+    """Raise `InputError` where the results, of variants all, is more than the memory available."""
     available = available_memory()
     needed = sum(estimate(simulation)["memory_bytes"] for simulation in simulations.values())
     if available is not None and needed > available:

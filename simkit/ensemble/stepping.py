@@ -49,7 +49,7 @@ class AbstractStepping(abc.ABC):
 
     grid: Any
     group: ClassVar[int | None]
-    words: ClassVar[str]
+    description: ClassVar[str]
     remedy: ClassVar[str]  # for paths that fail
     whole: ClassVar[bool] = False  # the state is of whole numbers
 
@@ -74,7 +74,7 @@ class FixedSteps(AbstractStepping):
     """Steps of one length, the same for all paths."""
 
     group = None
-    words = "steps of one length"
+    description = "steps of one length"
     remedy = "Take more steps or another solver"
 
     def rows(self, program, inputs, path, memory):
@@ -96,7 +96,7 @@ class FixedSteps(AbstractStepping):
 class AbstractAdaptiveSteps(AbstractStepping):
     """Steps as long as tolerances allow."""
 
-    words = "adaptive steps"
+    description = "adaptive steps"
     remedy = "Take another solver, other tolerances or a larger time.max_steps"
     too_short: ClassVar[str]
 
@@ -134,7 +134,7 @@ class AbstractAdaptiveSteps(AbstractStepping):
         most = self.grid.max_steps
         if int(counts[ACCEPTED] + counts[REJECTED]) >= most:
             return f"max_steps = {most} were taken"
-        return f"the tolerances asked for a step {self.too_short}"
+        return f"the tolerances required a step {self.too_short}"
 
 
 class AdaptiveSteps(AbstractAdaptiveSteps):
@@ -162,7 +162,7 @@ class Events(AbstractStepping):
     """The events of a reaction network, or leaps over many of them."""
 
     group = 32  # an event is short: so many share the loop's own cost
-    words = "events as they come"
+    description = "events as they come"
     remedy = "Take another solver"
     whole = True
 

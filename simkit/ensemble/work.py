@@ -45,8 +45,8 @@ def in_order(work: Callable[[Unit], Result], units: Iterable[Unit], workers: Dev
     """What `work` gives for each unit, in the order of the units, however long each takes.
 
     Each worker is a thread with 64-bit types and its own default device, on which compiled programs run. The
-    first error in the order of the units is raised here; units that have not begun are then dropped, as they
-    are when the caller stops or is interrupted.
+    first error in the order of the units is raised here; units that have not started are then dropped,
+    as they are when the caller stops or is interrupted.
     """
     free: SimpleQueue = SimpleQueue()
     for device in workers:

@@ -43,23 +43,23 @@ def inside_a_step(
     With the key `points` it is a saved interval in place of a step.
     """
     t0, span = ends[0], ends[1] - ends[0]
-    shares = (np.asarray(times, np.float64) - t0) / span
-    if _met(shares, steps):
+    fractions = (np.asarray(times, np.float64) - t0) / span
+    if _on_steps(fractions, steps):
         return None
-    near = _nearest_steps(shares, steps)
+    near = _nearest_steps(fractions, steps)
     remedy = f"{key}: {' or '.join(map(str, near))}" if near else f"{otherwise}, or more {key}"
-    wrong = next(s for s in shares if not _met(np.asarray([s]), steps))
+    wrong = next(s for s in fractions if not _on_steps(np.asarray([s]), steps))
     return f"the time {t0 + wrong * span:g} is inside one of the {steps} {INTERVALS[key]}; take {remedy}"
 
 
-def _met(shares: np.ndarray, steps: int) -> bool:
+def _on_steps(fractions: np.ndarray, steps: int) -> bool:
     """Whether each time, as a fraction of the run, is the end of a step."""
-    exact = shares * steps
+    exact = fractions * steps
     return bool(np.all(np.abs(exact - np.rint(exact)) <= ON_STEP))
 
 
-def _nearest_steps(shares: np.ndarray, steps: int) -> list[int]:
+def _nearest_steps(fractions: np.ndarray, steps: int) -> list[int]:
     """The numbers of steps next to a given one that meet all times."""
-    below = next((n for n in range(steps - 1, 0, -1) if _met(shares, n)), None)
-    above = next((n for n in range(steps + 1, MOST_STEPS * steps + 1000) if _met(shares, n)), None)
+    below = next((n for n in range(steps - 1, 0, -1) if _on_steps(fractions, n)), None)
+    above = next((n for n in range(steps + 1, MOST_STEPS * steps + 1000) if _on_steps(fractions, n)), None)
     return [n for n in (below, above) if n is not None]

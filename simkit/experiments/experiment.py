@@ -1,4 +1,4 @@
-"""From a file to a simulation: read, checked and built once."""
+"""From a file to a simulation: read, checked and built."""
 
 import os
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""From the keys of a document to sections, and what is wrong with them in our words."""
+"""From the keys of a document to sections, and messages for what is wrong with them."""
 
 import copy
 import difflib
@@ -94,13 +94,13 @@ def add_unreadable(paths: Collection[KeyPath], diagnostics: Diagnostics) -> None
 
 
 class _Reading:
-    """What pydantic complains of, with the place in the document, in our words."""
+    """What pydantic complains of, as messages with their places in the document."""
 
     def __init__(self, diagnostics: Diagnostics):
         self.diagnostics, self.document = diagnostics, diagnostics.document
 
     def explain(self, entry: dict[str, Any]) -> KeyPath:
-        """Add one of pydantic's complaints in our words; gives the path of the value at fault."""
+        """Add a message for one of pydantic's complaints; gives the path of the value at fault."""
         path: KeyPath = tuple(part for part in entry["loc"] if part not in TAGS)
         match entry["type"]:
             case "simkit":
@@ -122,7 +122,7 @@ class _Reading:
             ):  # by --set, which removes keys
                 given = self.diagnostics.written(*path[:-1])
                 hint = did_you_mean(str(path[-1]), [key for key, value in given.items() if value is not None])
-                self.diagnostics.add(path, f"is not there to be taken away{hint}")
+                self.diagnostics.add(path, f"cannot be removed: there is no such key{hint}")
             case "bool_type" | "bool_parsing":
                 self.diagnostics.add(path, f"must be true or false, got {shown(entry['input'])}")
             case "string_type":

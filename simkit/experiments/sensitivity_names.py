@@ -1,4 +1,4 @@
-"""The names in the `sensitivity` section: what derivatives are taken of, and with respect to."""
+"""The names in the `sensitivity` section: the quantities to differentiate, and with respect to what."""
 
 from collections.abc import Collection
 
@@ -30,7 +30,7 @@ def check_sensitivity(
     observables: Collection[str],
     diagnostics: Diagnostics,
 ) -> None:
-    """Add a mistake for each name that means nothing, or that no derivative can be taken in."""
+    """Add a mistake for each name that means nothing, or that has no derivative."""
     if section is None:
         return
     known = list(dict.fromkeys(name.split(".", 1)[-1] for name in targets))

@@ -13,7 +13,7 @@ from simkit.observe.observer import Observer
 
 
 def fitted(simulations: dict[str, Simulation]) -> dict[str, Simulation]:
-    """The variants, coupled where they ask for it. Raises `InputError` unless their results fit together."""
+    """The variants, coupled if `ensemble.couple` is set. Raises `InputError` unless their results fit."""
     first = next(iter(simulations))
     problems = [
         f"variant {name}: {reason}; give both the same, or make files of them"
@@ -31,13 +31,13 @@ def _difference(one: Simulation, name: str, first: Simulation, first_name: str) 
     """Why two results do not fit into one dataset."""
 
     def facts(simulation: Simulation) -> dict[str, Any]:
-        kept = {key: info.at for key, info in simulation.observables.items()}
+        when = {key: info.at for key, info in simulation.observables.items()}
         observer = simulation.observer
         exercised = observer.exercised if isinstance(observer, Observer) else ()
         rights = [f"{_dates_text(exercise)} of {each.name}" for each, exercise in exercised]
         return {
             "the variables": ", ".join(simulation.problem.State._fields),
-            "the observables": ", ".join(f"{key} ({at})" for key, at in kept.items()) or "none",
+            "the observables": ", ".join(f"{key} ({at})" for key, at in when.items()) or "none",
             "the dates of exercise": ", ".join(rights) or "none",
             "so many paths": simulation.paths,
             "so many stored paths": simulation.stored_paths,
@@ -62,4 +62,6 @@ def _dates_text(exercise: Exercise) -> str:
     spacings = {b - a for a, b in itertools.pairwise((0, *exercise.when))}
     if len(spacings) == 1 and exercise.when[-1] == exercise.of:
         return str(exercise.dates)
-    return f"{exercise.dates} (at {', '.join(f'{fraction:.6g}' for fraction in exercise.shares)} of the time)"
+    return (
+        f"{exercise.dates} (at {', '.join(f'{fraction:.6g}' for fraction in exercise.fractions)} of the time)"
+    )

@@ -19,7 +19,7 @@ from simkit.experiments.reading import add_unreadable
 from simkit.experiments.variant_fit import fitted
 from simkit.suggestions import did_you_mean, shown
 
-OF_THE_FILE = ("output", "plot", VARIANTS)  # what a file has once for all its variants
+OF_THE_FILE = ("output", "plot", VARIANTS)  # common to all variants of a file
 LONGEST_NAME = 40
 
 Variants = dict[str, Simulation]
@@ -45,7 +45,7 @@ def load_one(source: Any, overrides: Overrides = (), variant: str | None = None)
         return loaded
     if len(loaded) > 1:
         names = ", ".join(loaded)
-        raise InputError(f"the experiment has variants, and this looks at one: choose --variant of {names}")
+        raise InputError(f"the experiment has variants, and this takes one: choose --variant of {names}")
     return next(iter(loaded.values()))
 
 
@@ -92,7 +92,7 @@ def _without_output(experiment: Experiment) -> dict[str, Any]:
 
 
 def _changes_from(first: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """What to set for one configuration to become another; None takes a key away."""
+    """What to set for one configuration to become another; None removes a key."""
     changes: dict[str, Any] = {key: None for key in first if key not in other}
     for key, value in other.items():
         before = first.get(key)

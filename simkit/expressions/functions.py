@@ -31,7 +31,7 @@ class Function(NamedTuple):
 
 
 def _sqrt(x):
-    # The slope at exactly 0 is taken as 0 rather than infinite: in sqrt(maximum(x, 0)) an infinite one times
+    # The slope at exactly 0 is 0 here rather than infinite: in sqrt(maximum(x, 0)) an infinite one times
     # the zero from below would make NaN of gradients on paths whose values are finite.
     zero = x == 0
     return jnp.where(zero, 0.0, jnp.sqrt(jnp.where(zero, 1.0, x)))

@@ -1,4 +1,4 @@
-"""Path functionals by name, in `FUNCTIONALS`: what expressions in `observe` may ask of a path."""
+"""Path functionals by name, in `FUNCTIONALS`: what expressions in `observe` may measure along a path."""
 
 from simkit.functionals.extremes import Max, Min
 from simkit.functionals.first_times import First, HittingTime

@@ -17,8 +17,8 @@ class Max(AbstractFunctional):
     def begin(self, at):
         return (at(self.argument),)
 
-    def add(self, kept, at):
-        return (jnp.maximum(kept[0], at(self.argument)),)
+    def add(self, state, at):
+        return (jnp.maximum(state[0], at(self.argument)),)
 
     @staticmethod
     def bounds(*arguments, time):
@@ -37,8 +37,8 @@ class Min(AbstractFunctional):
     def begin(self, at):
         return (at(self.argument),)
 
-    def add(self, kept, at):
-        return (jnp.minimum(kept[0], at(self.argument)),)
+    def add(self, state, at):
+        return (jnp.minimum(state[0], at(self.argument)),)
 
     @staticmethod
     def bounds(*arguments, time):

@@ -16,14 +16,14 @@ class AbstractFirst(AbstractFunctional):
         x = at(self.argument)
         return self._first((jnp.ones_like(x), jnp.zeros_like(x)), at)
 
-    def add(self, kept, at):
-        return self._first(kept, at)
+    def add(self, state, at):
+        return self._first(state, at)
 
-    def met(self, kept, at):
-        return _first(kept, at(self.argument), True)
+    def held(self, state, at):
+        return _first(state, at(self.argument), True)
 
-    def _first(self, kept: tuple, at: Moment) -> tuple:
-        return _first(kept, at(self.argument), at.holds(self.condition))
+    def _first(self, state: tuple, at: Moment) -> tuple:
+        return _first(state, at(self.argument), at.holds(self.condition))
 
 
 class First(AbstractFirst):
@@ -36,8 +36,8 @@ class First(AbstractFirst):
     )
     takes = 2
 
-    def value(self, kept, at):
-        return kept[1]
+    def value(self, state, at):
+        return state[1]
 
     @staticmethod
     def bounds(*arguments, time):
@@ -57,15 +57,15 @@ class HittingTime(AbstractFirst):
     waits = True
     keeps_start = False
 
-    def value(self, kept, at):
-        return jnp.where(kept[0] > 0, at(self.argument), kept[1])
+    def value(self, state, at):
+        return jnp.where(state[0] > 0, at(self.argument), state[1])
 
     @staticmethod
     def bounds(*arguments, time):
         return time
 
 
-def _first(kept: tuple, x, holds) -> tuple:
-    waits, first = kept
+def _first(state: tuple, x, holds) -> tuple:
+    waits, first = state
     now = (waits > 0) & jnp.asarray(holds, bool)
     return jnp.where(now, 0.0, waits), jnp.where(now, x, first)

@@ -13,7 +13,7 @@ Kink = Literal["extreme", "barrier", "anywhere"]
 Range = tuple[float, float]
 ANY: Range = (-math.inf, math.inf)
 ADAPTIVE = (
-    "looks at the path step by step, and adaptive steps have no common times; give time.steps in place of "
+    "monitors the path step by step, and adaptive steps have no common times; give time.steps in place of "
     "rtol and atol"
 )
 
@@ -65,9 +65,9 @@ class Moment(NamedTuple):
 class AbstractFunctional(abc.ABC):
     """A path functional in an expression, such as `mean(S)`. It is itself the key of its value.
 
-    A subclass states what is kept along a path, as tuples of arrays: `begin`, `add`, `value`, and `change`
-    where values change at once. Class variables state what is special about it. Their defaults are the
-    careful ones: a functional that does not know better is refused where it might be wrong.
+    A subclass states what it accumulates along a path, as tuples of arrays: `begin`, `add`, `value`, and
+    `change` where values change at once. Class variables state what is special about it. Their defaults are
+    the careful ones: a functional that does not know better is refused where it might be wrong.
     """
 
     arguments: tuple[Any, ...]  # formulas: first what is watched along the path, for `of_time` the time
@@ -83,7 +83,7 @@ class AbstractFunctional(abc.ABC):
 
     # On which runs, and where on a path.
     clocks: ClassVar[tuple[Clock, ...]] = ("steps",)
-    not_on_events: ClassVar[str] = "looks at the path step by step, and events have no common times"
+    not_on_events: ClassVar[str] = "monitors the path step by step, and events have no common times"
     not_with_jumps: ClassVar[str] = ""  # why not where a model jumps between steps
     sees_start: ClassVar[bool] = True  # its value depends on the values at t0
     sees_both: ClassVar[bool] = True  # where values change at once, it depends on those before too
@@ -101,18 +101,18 @@ class AbstractFunctional(abc.ABC):
         """What it keeps at t0."""
 
     @abc.abstractmethod
-    def add(self, kept: tuple, at: Moment) -> tuple:
+    def add(self, state: tuple, at: Moment) -> tuple:
         """What it keeps after one more monitored step."""
 
-    def change(self, kept: tuple, before: Moment, after: Moment) -> tuple:
+    def change(self, state: tuple, before: Moment, after: Moment) -> tuple:
         """What it keeps where the values change at once, at the end of a monitored step."""
-        return self.add(kept, after)
+        return self.add(state, after)
 
-    def value(self, kept: tuple, at: Moment) -> Any:
+    def value(self, state: tuple, at: Moment) -> Any:
         """Its value so far."""
-        return kept[0]
+        return state[0]
 
-    def met(self, kept: tuple, at: Moment) -> tuple:
+    def held(self, state: tuple, at: Moment) -> tuple:
         """What it keeps once its condition holds, where that happens between steps."""
         raise NotImplementedError(f"{self.name} waits for no condition")
 

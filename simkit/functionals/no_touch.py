@@ -17,7 +17,7 @@ class NoTouch(AbstractFunctional):
     name = "no_touch"
     summary = (
         "no_touch(x, s), probability that x > 0, of volatility s, stayed above 0 between the times "
-        "looked at, given its values there, t0 included; in observables"
+        "monitored, given its values there, t0 included; in observables"
     )
     takes = 2
     not_on_events = (
@@ -36,15 +36,15 @@ class NoTouch(AbstractFunctional):
         above = jnp.where(x > 0, jnp.ones_like(x), jnp.zeros_like(x))
         return above, x, at(self.arguments[1])
 
-    def add(self, kept, at):
-        alive, previous, volatility = kept
+    def add(self, state, at):
+        alive, previous, volatility = state
         x = at(self.argument)
         missed = _untouched(previous, x, volatility**2 * at.interval)
         return alive * missed, x, at(self.arguments[1])
 
-    def change(self, kept, before, after):
+    def change(self, state, before, after):
         x = after(self.argument)
-        return jnp.where(x > 0, kept[0], 0.0), x, after(self.arguments[1])
+        return jnp.where(x > 0, state[0], 0.0), x, after(self.arguments[1])
 
     @staticmethod
     def bounds(*arguments, time):

@@ -24,7 +24,7 @@ class At(AbstractFunctional):
     def begin(self, at):
         return (at(self.argument),)
 
-    def add(self, kept, at):
+    def add(self, state, at):
         return (at(self.argument),)
 
     @staticmethod

@@ -25,15 +25,15 @@ class Mean(AbstractFunctional):
     def begin(self, at):
         return (_empty_sum(at.dtype),)
 
-    def add(self, kept, at):
-        return (_added(kept[0], at(self.argument)),)
+    def add(self, state, at):
+        return (_added(state[0], at(self.argument)),)
 
-    def change(self, kept, before, after):
-        return (_added(kept[0], after(self.argument) - before(self.argument)),)
+    def change(self, state, before, after):
+        return (_added(state[0], after(self.argument) - before(self.argument)),)
 
-    def value(self, kept, at):
+    def value(self, state, at):
         count, present = at.count, at(self.argument)
-        average = sum(kept[0]) / jnp.maximum(count, jnp.uint32(1)).astype(at.dtype)
+        average = sum(state[0]) / jnp.maximum(count, jnp.uint32(1)).astype(at.dtype)
         return jnp.where(count > 0, average, present)
 
     @staticmethod
@@ -58,20 +58,20 @@ class Integral(AbstractFunctional):
     def begin(self, at):
         return _empty_sum(at.dtype), at(self.argument)
 
-    def add(self, kept, at):
-        total, previous = kept
+    def add(self, state, at):
+        total, previous = state
         x = at(self.argument)
         return _added(total, 0.5 * (previous + x) * at.interval), x
 
-    def change(self, kept, before, after):
-        return kept[0], after(self.argument)
+    def change(self, state, before, after):
+        return state[0], after(self.argument)
 
-    def value(self, kept, at):
-        return sum(kept[0])
+    def value(self, state, at):
+        return sum(state[0])
 
 
 def _empty_sum(dtype) -> tuple:
-    """A sum of nothing: its value, and in float32 also what rounding has taken from it.
+    """A sum of nothing: its value, and in float32 also the rounding error of the sum so far.
 
     Float64 holds without over any number of steps, and each number carried through the loop costs time.
     """

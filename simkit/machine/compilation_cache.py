@@ -20,7 +20,7 @@ OFF = ("off", "0", "no", "none")
 JAX_FOLDER = "JAX_COMPILATION_CACHE_DIR"
 MOST_BYTES = 2**30
 
-_own: list[Path] = []  # the folder of this process's machine, once programs are kept there
+_own: list[Path] = []  # the folder of this process's machine, after programs are stored there
 
 
 def cache_folder() -> Path | None:
@@ -87,7 +87,7 @@ def keep_compiled_programs() -> str | None:
             # What cannot be read or written is compiled anew; jax's warning of it is no concern of the run's.
             warnings.filterwarnings("ignore", message=".*persistent compilation cache.*")
             return None
-    return f"compiled programs are not kept: {folder} {fault}; {VARIABLE}=off silences this"
+    return f"compiled programs are not stored: {folder} {fault}; {VARIABLE}=off silences this"
 
 
 def folder_of_programs() -> Path | None:

@@ -34,7 +34,7 @@ REDUCTION_LENGTH = 16385  # the shortest at which jax 0.10.2 goes wrong in float
 
 
 @dataclasses.dataclass(frozen=True)
-class Finding:
+class Check:
     """One line of the examination. `failed` means that results cannot be trusted here."""
 
     name: str
@@ -42,13 +42,13 @@ class Finding:
     status: Literal["ok", "warning", "failed"] = "ok"
 
 
-def examine() -> list[Finding]:
+def examine() -> list[Check]:
     """Everything that `simkit doctor` prints. Imports jax and runs a small calculation."""
     vectors = _vectors()  # before jax is imported, while the decision is still open
     return [
-        Finding("python", f"{platform.python_version()} ({sys.executable})"),
-        Finding("platform", platform.platform()),
-        Finding("simkit", __version__),
+        Check("python", f"{platform.python_version()} ({sys.executable})"),
+        Check("platform", platform.platform()),
+        Check("simkit", __version__),
         *(_version(name) for name in PACKAGES),
         _devices(),
         vectors,
@@ -60,9 +60,9 @@ def examine() -> list[Finding]:
     ]
 
 
-def healthy(findings: list[Finding]) -> bool:
+def healthy(checks: list[Check]) -> bool:
     """Whether nothing failed; warnings are allowed."""
-    return all(finding.status != "failed" for finding in findings)
+    return all(finding.status != "failed" for finding in checks)
 
 
 def known_bad(name: str, version: str) -> str | None:
@@ -87,76 +87,76 @@ def reduction_error() -> float:
     return float(np.max(np.abs(np.asarray(result) / expected - 1)))
 
 
-def _version(name: str) -> Finding:
+def _version(name: str) -> Check:
     try:
         version = importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
-        return Finding(name, "not installed", "warning")
+        return Check(name, "not installed", "warning")
     fault = known_bad(name, version)
     if fault is None:
-        return Finding(name, version)
-    return Finding(name, f"{version}: {fault}; install another version", "warning")
+        return Check(name, version)
+    return Check(name, f"{version}: {fault}; install another version", "warning")
 
 
-def _devices() -> Finding:
+def _devices() -> Check:
     import jax
 
     try:
         devices = jax.devices()
     except RuntimeError as error:
-        return Finding("devices", str(error), "failed")
+        return Check("devices", str(error), "failed")
     kinds = sorted({device.device_kind for device in devices})
-    return Finding("devices", f"{len(devices)} x {', '.join(kinds)} ({jax.default_backend()})")
+    return Check("devices", f"{len(devices)} x {', '.join(kinds)} ({jax.default_backend()})")
 
 
-def _vectors() -> Finding:
+def _vectors() -> Check:
     processor = "AVX-512" if has_avx512() else "no AVX-512"
     reason = reason_against_wide_vectors()
     flags = os.environ.get("XLA_FLAGS", "")
     chosen = f"XLA_FLAGS={flags}" if VECTOR_WIDTH in flags else f"XLA's default, since {reason}"
-    return Finding("vector width", f"{processor}; {chosen}")
+    return Check("vector width", f"{processor}; {chosen}")
 
 
-def _float64() -> Finding:
+def _float64() -> Check:
     import jax
     import jax.numpy as jnp
 
     with jax.enable_x64(True):
         third = jnp.asarray(1.0) / 3
     right = float(third) == 1 / 3
-    return Finding("float64", "available" if right else f"got {third.dtype}", "ok" if right else "failed")
+    return Check("float64", "available" if right else f"got {third.dtype}", "ok" if right else "failed")
 
 
-def _reduction() -> Finding:
+def _reduction() -> Check:
     error = reduction_error()
     if error < 1e-12:
-        return Finding("reduction", f"right to {error:.1g} (the calculation of jax issue 39103)")
-    return Finding("reduction", f"wrong by {error:.1g} (jax issue 39103): install another jax", "failed")
+        return Check("reduction", f"right to {error:.1g} (the calculation of jax issue 39103)")
+    return Check("reduction", f"wrong by {error:.1g} (jax issue 39103): install another jax", "failed")
 
 
-def _cache() -> Finding:
+def _cache() -> Check:
     """Where `simkit run` keeps what it compiled."""
     try:
         folder = cache_folder()
     except InputError as error:
-        return Finding("compiled programs", str(error), "warning")
+        return Check("compiled programs", str(error), "warning")
     if folder is None:
-        return Finding("compiled programs", f"not kept, since {VARIABLE} is off")
+        return Check("compiled programs", f"not stored, since {VARIABLE} is off")
     if not folder.exists():
-        return Finding("compiled programs", f"in {folder}, from the first run on")
+        return Check("compiled programs", f"in {folder}, from the first run on")
     fault = fault_of(folder)
     if fault is not None:
-        return Finding("compiled programs", f"not kept: {folder} {fault}", "warning")
+        return Check("compiled programs", f"not stored: {folder} {fault}", "warning")
     files = [path for path in folder.rglob("*") if path.is_file()]
     size = sum(path.stat().st_size for path in files) / 2**20
-    return Finding("compiled programs", f"{size:.0f} MiB in {folder}; {VARIABLE}=off keeps none")
+    return Check("compiled programs", f"{size:.0f} MiB in {folder}; {VARIABLE}=off keeps none")
 
 
-def _threads() -> Finding:
+def _threads() -> Check:
     """How many threads simulate, and the limit of the control group where there is one."""
     limit = group_limit()
     text = "" if limit is None else f", of {os.cpu_count()} cores; the control group allows {limit:g}"
-    return Finding("threads", f"{usable_cores()}{text}")
+    return Check("threads", f"{usable_cores()}{text}")
 
 
 def available_memory() -> int | None:
@@ -168,13 +168,13 @@ def available_memory() -> int | None:
     return int(amounts["MemAvailable"].split()[0]) * 1024
 
 
-def _memory() -> Finding:
+def _memory() -> Check:
     """Physical memory and, on Linux, how much of it programs could still get."""
     if not hasattr(os, "sysconf"):
-        return Finding("memory", "unknown")
+        return Check("memory", "unknown")
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     text = f"{total / 2**30:.1f} GiB"
     available = available_memory()
     if available is not None:
         text += f", {available / 2**30:.1f} GiB available"
-    return Finding("memory", text)
+    return Check("memory", text)

@@ -19,7 +19,7 @@ def local_devices(count: int | None) -> Devices:
     local = jax.local_devices()
     if count is not None and not 1 <= count <= len(local):
         raise InputError(
-            f"ensemble.devices: asked for {count}, and this process has {len(local)}; leave it out for all"
+            f"ensemble.devices: is {count}, and this process has {len(local)}; leave it out for all"
         )
     return tuple(local[:count])
 

@@ -45,7 +45,7 @@ def reason_against_wide_vectors() -> str | None:
 
 
 def prefer_wide_vectors() -> bool:
-    """Let XLA use 512-bit vectors where that is known to be safe; returns whether they are asked for now.
+    """Let XLA use 512-bit vectors where that is known to be safe; returns whether they are on now.
 
     Call it before the first import of jax. It adds a flag to the environment variable `XLA_FLAGS`, unless one
     of that name is there, and does nothing on other processors or with an untested jaxlib. The command line

@@ -44,8 +44,8 @@ class Exercise:
         return len(self.when)
 
     @property
-    def shares(self) -> np.ndarray:
-        """The dates as parts of the run's time."""
+    def fractions(self) -> np.ndarray:
+        """The dates as fractions of the run's time."""
         return np.asarray(self.when) / self.of
 
     @property
@@ -94,13 +94,13 @@ class Policy(eqx.Module):
 def polynomials(values: Sequence[Any], degree: int) -> list[Any]:
     """All products of Hermite polynomials of total degree up to `degree`, the constant 1 first.
 
-    They are orthogonal under the normal law, so that a least squares problem in them is well conditioned
+    They are orthogonal for normal variables, so that a least squares problem in them is well conditioned
     where values have mean 0 and variance 1.
     """
     single = [_hermite(x, degree) for x in values]
     exponents = itertools.product(range(degree + 1), repeat=len(values))
-    kept = sorted((e for e in exponents if sum(e) <= degree), key=lambda e: (sum(e), e))
-    return [math.prod((single[i][n] for i, n in enumerate(e) if n), start=1.0) for e in kept]
+    chosen = sorted((e for e in exponents if sum(e) <= degree), key=lambda e: (sum(e), e))
+    return [math.prod((single[i][n] for i, n in enumerate(e) if n), start=1.0) for e in chosen]
 
 
 def _hermite(x: Any, degree: int) -> list[Any]:
@@ -115,7 +115,7 @@ def _hermite(x: Any, degree: int) -> list[Any]:
 class ExerciseFit:
     """A policy, and what the paths say on which it was fitted.
 
-    The `dates` are parts of the time from t0 to t1. `mean` and `stderr` are of the value taken there. By
+    The `dates` are fractions of the time from t0 to t1. `mean` and `stderr` are of the payments. By
     date, `(dates,)`: the `fraction` of paths that exercise, and the `low`est and `high`est first basis value
     at which they do, NaN where none does. `upper` is a bound of the value, estimated with the `martingale` on
     other paths; both are None where no Brownian noise drives the model.

@@ -33,8 +33,8 @@ class ExerciseRows(AbstractObserver):
         new, scale = k % jnp.uint32(self.every) == 0, self.every**-0.5
         drawn = draw.W[: self.components]
         added = [
-            jnp.where(new, 0.0, kept) + scale * x.astype(kept.dtype)
-            for kept, x in zip(normals[: self.components], drawn, strict=True)
+            jnp.where(new, 0.0, sofar) + scale * x.astype(sofar.dtype)
+            for sofar, x in zip(normals[: self.components], drawn, strict=True)
         ]
         return inner, (*added, *normals[self.components :]), before
 

@@ -30,33 +30,33 @@ class Monitor:
         """What it keeps at t0."""
         return self.functional.begin(Moment(values, dtype))
 
-    def updated(self, kept: tuple, k, values, dt, dtype) -> tuple:
+    def updated(self, state: tuple, k, values, dt, dtype) -> tuple:
         """What it keeps after step `k`."""
-        new = self.functional.add(kept, Moment(values, dtype, k, dt, self.every))
-        return self._where_due(new, kept, k)
+        new = self.functional.add(state, Moment(values, dtype, k, dt, self.every))
+        return self._where_due(new, state, k)
 
-    def changed(self, kept: tuple, k, then, now, dtype) -> tuple:
+    def changed(self, state: tuple, k, then, now, dtype) -> tuple:
         """What it keeps where the values change at once, at the end of step `k`."""
-        new = self.functional.change(kept, Moment(then, dtype), Moment(now, dtype))
-        return self._where_due(new, kept, k)
+        new = self.functional.change(state, Moment(then, dtype), Moment(now, dtype))
+        return self._where_due(new, state, k)
 
-    def value(self, kept: tuple, k, values, dtype) -> Any:
+    def value(self, state: tuple, k, values, dtype) -> Any:
         """The functional's value so far, after step `k`."""
-        return self.functional.value(kept, Moment(values, dtype, k, every=self.every))
+        return self.functional.value(state, Moment(values, dtype, k, every=self.every))
 
-    def held(self, kept: tuple, values, dtype) -> tuple:
+    def held(self, state: tuple, values, dtype) -> tuple:
         """What it keeps once its condition holds."""
-        return self.functional.met(kept, Moment(values, dtype))
+        return self.functional.held(state, Moment(values, dtype))
 
-    def _where_due(self, new: tuple, kept: tuple, k) -> tuple:
-        """The new where a step is monitored, and otherwise what was kept."""
+    def _where_due(self, new: tuple, state: tuple, k) -> tuple:
+        """The new where a step is monitored, and otherwise what was state."""
         if self.date is not None:
             due = k <= jnp.uint32(self.date)
         elif self.every > 1:
             due = k % jnp.uint32(self.every) == 0
         else:
             return new
-        return jax.tree.map(lambda a, b: jnp.where(due, a, b), new, kept)
+        return jax.tree.map(lambda a, b: jnp.where(due, a, b), new, state)
 
 
 def value_of(expression: Expression, values, dtype) -> Any:

@@ -1,1 +1,1 @@
-"""What is kept and shown of a run."""
+"""The results of a run: dataset, tables, files, pictures."""

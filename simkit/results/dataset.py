@@ -11,28 +11,16 @@ from simkit_solvers.problems.reaction_network import view
 from simkit_solvers.problems.schedule import is_changed, model_of
 
 from simkit.ensemble.initial import differs_between_paths
+from simkit.ensemble.reducers import STATISTICS
 from simkit.ensemble.simulation import EnsembleResult, Simulation
 from simkit.ensemble.stepping import stepping
 from simkit.observe.exercise import ExerciseFit
 from simkit.results.dataset_errors import against_exact, censored, limits, resolution_of_mean, step_bias
 from simkit.results.derived import derived_variables
 from simkit.results.quantity import RunQuantity, quantities
-from simkit.results.variables import Variables, squared, variable, with_stderr
+from simkit.results.variables import Variables, power_of, variable, with_stderr
 
 FORMAT = 1
-MOMENTS = {
-    "mean": "mean of {}",
-    "stderr": "standard error of the mean of {}",
-    "variance": "variance of {}",
-    "variance_stderr": "standard error of the variance of {}",
-    "min": "smallest {}",
-    "max": "largest {}",
-}
-QUANTILES = {
-    "quantile": "quantile of {}",
-    "quantile_stderr": "standard error of the quantile of {}",
-    "quantile_bin_error": "bound on the quantile's bin error: {}",
-}
 
 
 def to_dataset(simulation: Simulation, result: EnsembleResult, provenance: Mapping[str, Any]) -> xr.Dataset:
@@ -117,16 +105,13 @@ def _statistics(quantity: RunQuantity) -> Variables:
     histogram, n = quantity.result.statistics["histogram"], quantity.n
     row = slice(None) if dims else 0
     variables: Variables = {}
-    for key, text in MOMENTS.items():
-        values = quantity.stderr if key == "stderr" else quantity.statistic(key)
-        of = squared(unit) if "variance" in key else unit
-        variables[f"{name}_{key}"] = variable(dims, values[row], of, text.format(description), n=n)
+    for kind in STATISTICS.values():
+        figures = quantity.result.statistics[kind.name]
+        for key, label in kind.labels.items():
+            values = quantity.stderr if key == "stderr" else figures[f"{name}_{key}"]
+            of, text = power_of(unit, label.power), label.text.format(description)
+            variables[f"{name}_{key}"] = variable((*dims, *label.dims), values[row], of, text, n=n)
     variables[f"{name}_mean"][2]["description"] = description
-    for key, text in QUANTILES.items():
-        values = histogram[f"{name}_{key}"][row]
-        variables[f"{name}_{key}"] = variable(
-            (*dims, "quantile"), values, unit, text.format(description), n=n
-        )
     counts, edges = histogram[f"{name}_histogram"], histogram[f"{name}_histogram_edge"]
     what = f"paths by final {description}, all but the outermost thousandths"
     variables[f"{name}_histogram"] = variable((f"{name}_bin",), counts, "1", what, n=n)

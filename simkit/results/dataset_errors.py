@@ -14,7 +14,7 @@ from simkit.ensemble.step_bias.rounding import rounding_error
 from simkit.ensemble.step_bias.step_error import StepError
 from simkit.ensemble.step_bias.step_levels import STOCHASTIC_POWER
 from simkit.results.quantity import RunQuantity
-from simkit.results.variables import Variables, squared, variable, with_stderr
+from simkit.results.variables import Variables, power_of, variable, with_stderr
 
 RULE_OF_THREE = 3.0  # if none of n paths does, fewer than 3/n of all do, with 95 % confidence
 # So many roundings from an exact value, a mean without any other error is wrong, not unlucky.
@@ -30,7 +30,7 @@ def step_bias(quantity: RunQuantity) -> Variables:
         what = f"order of the steps by which {name}_bias is extrapolated"
         variables[f"{name}_bias_order"] = variable((), order, "1", what)
     variance, moment = quantity.result.variance_bias.get(name), f"variance of {quantity.description}"
-    return variables | bias_variables(f"{name}_variance_bias", squared(quantity.unit), moment, variance)
+    return variables | bias_variables(f"{name}_variance_bias", power_of(quantity.unit, 2), moment, variance)
 
 
 def bias_variables(key: str, unit: str, moment: str, error: StepError | None) -> Variables:
@@ -55,7 +55,7 @@ def against_exact(quantity: RunQuantity, exact: Mapping[str, Mapping[str, np.nda
     variables: Variables = {}
     if "variance" in moments:
         what = f"exact variance of {quantity.description}"
-        variables[f"{name}_exact_variance"] = variable(dims, moments["variance"], squared(unit), what)
+        variables[f"{name}_exact_variance"] = variable(dims, moments["variance"], power_of(unit, 2), what)
     value = moments.get("mean")
     if info is not None:
         value, dims = (None if info.exact is None else np.float64(info.exact)), ()

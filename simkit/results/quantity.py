@@ -16,7 +16,7 @@ from simkit.ensemble.step_bias.step_error import StepError
 class RunQuantity:
     """What a finished run says of one state variable or observable.
 
-    `dims` are the dimensions of its statistics: `time`, or none where it is kept at the end only.
+    `dims` are the dimensions of its statistics: `time`, or none where it is evaluated at the end only.
     """
 
     name: str

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from simkit.results.result_names import SUFFIXES
+from simkit.results.result_names import suffixes
 from simkit.results.variant_dataset import each_variant
 
 FIGURES = ("", "stderr", "sd", "step_error", "check", "check_stderr", "z", "estimator", "reason")
@@ -70,14 +70,14 @@ def _of_derived(dataset: xr.Dataset) -> Iterator[Line]:
     for name in dataset.attrs.get("derived", "").split():
         value = dataset[f"{name}_value"]
         line: Line = {"quantity": name, "unit": value.attrs["units"], "time": float(dataset["time"][-1])}
-        known = [suffix for suffix in SUFFIXES if f"{name}_{suffix}" in dataset]
+        known = [suffix for suffix in suffixes() if f"{name}_{suffix}" in dataset]
         yield line | {"mean": float(value)} | {suffix: float(dataset[f"{name}_{suffix}"]) for suffix in known}
 
 
 def _figures(dataset: xr.Dataset, name: str) -> dict[str, xr.DataArray]:
     """The figures of a quantity by the names of their columns."""
     result = {}
-    for suffix in SUFFIXES:
+    for suffix in suffixes():
         figure = dataset.get(f"{name}_{suffix}")
         if figure is None or not set(figure.dims) <= {"time", "quantile"}:
             continue

@@ -21,6 +21,8 @@ def with_stderr(
     }
 
 
-def squared(unit: str) -> str:
-    """The unit of a variance."""
-    return f"({unit})^2" if unit else ""
+def power_of(unit: str, power: int) -> str:
+    """The unit of a power: of a variance the second, of a ratio the zeroth."""
+    if not unit or power == 1:
+        return unit
+    return f"({unit})^{power}" if power else "1"

@@ -33,10 +33,10 @@ def combined(
     """One dataset of several with the same variables and times, stacked along `variant` in their order.
 
     Where only some have a variable, such as an exact value, it is NaN for the others. Bins differ, so that
-    `S_bin` is not kept; `S_histogram_edge` has them all. `S_difference` `(variant)` is the mean at the end
+    `S_bin` is left out; `S_histogram_edge` has them all. `S_difference` `(variant)` is the mean at the end
     minus that of the first variant, and `S_difference_stderr` its standard error, from the differences of the
     same paths, whose final values are `ends`. Where paths failed, both are of the pairs in which neither did.
-    Attributes that differ are kept by variant in `variant_attributes` as JSON; times are sums.
+    Attributes that differ are stored by variant in `variant_attributes` as JSON; times are sums.
     `configuration` is that of all variants. Where paths are those of the finest steps, `draws_per_step` says
     how many of these make one of a variant, and there are strong errors (`simkit.ensemble.coupling`);
     `claimed` is the order that the solvers claim for them.

@@ -94,7 +94,7 @@ def study_experiment(
 
 
 def method_of(loaded: UncertainExperiment) -> AbstractMethod:
-    """The method that the settings ask for."""
+    """The method of the settings."""
     distributions, settings = loaded.distributions, loaded.settings
     options: dict[str, dict[str, Any]] = {
         "sobol": {"estimator": settings.estimator, "order": settings.order},

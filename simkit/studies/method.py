@@ -50,8 +50,8 @@ class AbstractMethod(abc.ABC):
     groups: dict[str, list[int]]
 
     key: ClassVar[str]  # the name in a file
-    headline: ClassVar[tuple[str, ...]]  # the measures whose intervals a stopping rule looks at
-    width_unit: ClassVar[str] = ""  # what `scale` is, in words
+    headline: ClassVar[tuple[str, ...]]  # the measures whose intervals decide when to stop
+    width_unit: ClassVar[str] = ""  # what `scale` is
     wants_each: ClassVar[bool] = False
     wants_gradient: ClassVar[bool] = False
 

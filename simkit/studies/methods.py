@@ -38,7 +38,7 @@ NEVER_CHANGES = "never changes: its variance is zero, and so are all measures"
 
 @dataclasses.dataclass(frozen=True)
 class Sobol(AbstractMethod):
-    """Sobol' indices of first and total order, and of second order if asked for."""
+    """Sobol' indices of first and total order, and, on request, of second order."""
 
     estimator: Estimator = "saltelli"
     order: int = 1

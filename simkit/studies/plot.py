@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from simkit.results.plots.final_histograms import BOOLEAN_EDGES, count_of_bins, cut_above
 from simkit.results.plots.plot_layout import BLUE, COLOURS, COLUMNS, GREY, STYLE, VERMILION, figure_legend
-from simkit.results.plots.plot_shares import TRUTH_EDGES, count_of_bins, cut_above
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -142,19 +142,19 @@ def _distribution(axes: "Axes", one: "xr.Dataset", unit: str) -> None:
     Shares, not a density: a value that many runs give, as those that pay nothing do, has none.
     """
     edges = one["histogram_edge"].values
-    shares = 100 * one["histogram"].values * np.diff(edges)
-    bars = count_of_bins(shares, edges)
-    shares, edges = shares[:bars], edges[: bars + 1]
-    truth = list(edges) == [-0.5, 0.5, 1.5]
-    if truth:
-        shares, edges = np.array([shares[0], 0.0, shares[1]]), TRUTH_EDGES
+    percentages = 100 * one["histogram"].values * np.diff(edges)
+    bars = count_of_bins(percentages, edges)
+    percentages, edges = percentages[:bars], edges[: bars + 1]
+    boolean = list(edges) == [-0.5, 0.5, 1.5]
+    if boolean:
+        percentages, edges = np.array([percentages[0], 0.0, percentages[1]]), BOOLEAN_EDGES
     else:
         quantiles = one["quantiles"].values
         axes.axvspan(quantiles[0], quantiles[4], color=LIGHT, label="5–95 %", zorder=0)
         axes.axvspan(quantiles[1], quantiles[3], color="#c3ccd3", label="25–75 %", zorder=0)
-    axes.stairs(shares, edges, fill=True, color=BLUE, alpha=0.6, linewidth=0)
+    axes.stairs(percentages, edges, fill=True, color=BLUE, alpha=0.6, linewidth=0)
     axes.axvline(float(one["mean"]), color=VERMILION, linewidth=2, label="mean")
-    cut_above(axes, shares, edges, truth)
+    cut_above(axes, percentages, edges, boolean)
     axes.set_xlabel(f"{one['observable'].item()}{f' [{unit}]' if unit else ''}")
     axes.set_ylabel("% of runs per bin")
 

@@ -28,7 +28,7 @@ def rank_measures(inputs: np.ndarray, mean: np.ndarray, each: np.ndarray | None)
     """Spearman's correlation and the partial one of parameters `(replicates, rows, d)`.
 
     `mean` `(replicates, rows)` is the output and `each` `(replicates, rows, paths)` that of single paths
-    where the simulation is random. A correlation is 0 ± 1 where the output cannot be told from noise.
+    where the simulation is random. A correlation is 0 ± 1 where the output may be noise alone.
     """
     d = inputs.shape[-1]
     if each is None:

@@ -26,7 +26,7 @@ from simkit.studies.values import Values
 
 
 class Lanes(NamedTuple):
-    """One path each: its id, and the numbers that its parameters change, with their tangents if asked for.
+    """One path each: its id, and the numbers that its parameters change, with tangents for derivatives.
 
     `numbers` are `(leaves, lanes, …)`, `tangents` `(leaves, lanes, d, …)`.
     """

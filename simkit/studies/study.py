@@ -1,4 +1,4 @@
-"""A study: points until the intervals are narrow enough, or as many as were asked for."""
+"""A study: points until the intervals are narrow enough, or a given number."""
 
 import dataclasses
 from collections.abc import Callable
@@ -22,7 +22,7 @@ BUDGET = 2**24
 class Plan:
     """How many runs: `points` rows in each of `replicates`, doubled until intervals are below `width`.
 
-    A width is that of the whole interval, of shares and correlations as it is, of mu_star in units of the
+    A width is that of the whole interval, of fractions and correlations as it is, of mu_star in units of the
     largest one, of a mean in standard deviations of the output. No more than `budget` runs are made.
     """
 

@@ -145,7 +145,8 @@ def closing_lines(dataset: "xr.Dataset") -> list[str]:
             lines.append(f"{name}: {with_error(percent, half)} % of the variance of one path is noise")
             if variance["value"] <= variance["halfwidth"]:
                 lines.append(
-                    f"{name}: what the parameters cause is not told from noise; take more paths or points"
+                    f"{name}: the effect of the parameters cannot be distinguished from noise; "
+                    "take more paths or points"
                 )
     return lines
 

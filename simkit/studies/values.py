@@ -13,7 +13,7 @@ class Values:
     is the variance of that mean and `difference_noise` that of its difference from the first member of the
     row; both are unbiased, and None where nothing is random. `each` are the values of the single paths,
     `(replicates, rows, members, paths)`, `gradient` and `gradient_noise` `(replicates, rows, d)` the mean
-    pathwise derivatives and their variances, where they were asked for.
+    pathwise derivatives and their variances, where a method uses them.
     """
 
     mean: np.ndarray
@@ -28,12 +28,12 @@ class Values:
     def of(each: np.ndarray, random: bool, keep: bool = False) -> "Values":
         """The values of single paths `(replicates, rows, members, paths)`, reduced."""
         mean, paths = each.mean(-1), each.shape[-1]
-        kept = each if keep else None
+        stored = each if keep else None
         if not random:
-            return Values(mean, each=kept, paths=paths)
+            return Values(mean, each=stored, paths=paths)
         noise = each.var(-1, ddof=1) / paths
         difference = (each - each[:, :, :1]).var(-1, ddof=1) / paths
-        return Values(mean, noise, difference, kept, paths=paths)
+        return Values(mean, noise, difference, stored, paths=paths)
 
     def and_more(self, more: "Values") -> "Values":
         """With the later rows of the same replicates."""

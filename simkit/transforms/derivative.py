@@ -66,11 +66,11 @@ class Derivative:
         outputs = count(out)
         forward, reverse = 1 + FORWARD_RUNS * inputs, 1 + REVERSE_RUNS * outputs
         if self.strategy != "auto":
-            strategy, reason, kept = self.strategy, "as asked", None
+            strategy, reason, residuals = self.strategy, "given", None
         else:
-            kept = residual_bytes(self.function, args, self.wrt) if forward > reverse else 0
-            strategy, reason = _chosen(inputs, outputs, forward, reverse, kept, self.budget)
-        return Choice(strategy, inputs, outputs, forward, reverse, kept, self.budget, reason)
+            residuals = residual_bytes(self.function, args, self.wrt) if forward > reverse else 0
+            strategy, reason = _chosen(inputs, outputs, forward, reverse, residuals, self.budget)
+        return Choice(strategy, inputs, outputs, forward, reverse, residuals, self.budget, reason)
 
     def __call__(self, *args):
         check_floats("derivative: wrt", args, self.wrt)
@@ -141,7 +141,7 @@ def residual_bytes(function: Callable, args: tuple, wrt: Positions = 0) -> int |
     """Bytes of what a reverse pass keeps, as traced; None where the function has no reverse mode."""
     chosen = positions("wrt", wrt)
 
-    def kept(*args):
+    def residuals_of(*args):
         def varied(*some):
             whole = list(args)
             for i, x in zip(chosen, some, strict=True):
@@ -153,7 +153,7 @@ def residual_bytes(function: Callable, args: tuple, wrt: Positions = 0) -> int |
         return back
 
     try:
-        residuals = jax.eval_shape(kept, *args)
+        residuals = jax.eval_shape(residuals_of, *args)
     except (TypeError, ValueError, NotImplementedError) as error:
         if _is_irreversible(error):
             return None
@@ -166,17 +166,19 @@ def _is_irreversible(error: Exception) -> bool:
     return "everse-mode" in str(error) or "transpose" in str(error).lower()
 
 
-def _chosen(inputs, outputs, forward, reverse, kept, budget) -> tuple[Literal["forward", "reverse"], str]:
+def _chosen(
+    inputs, outputs, forward, reverse, residuals, budget
+) -> tuple[Literal["forward", "reverse"], str]:
     counted = f"{inputs} in, {outputs} out"
     if forward <= reverse:
         return "forward", f"{counted}: {forward:.3g} runs against {reverse:.3g} in reverse mode"
-    if kept is None:
+    if residuals is None:
         return "forward", f"{counted}: the function has no reverse mode"
-    if kept > budget:
+    if residuals > budget:
         return "forward", (
-            f"{counted}: a reverse pass would keep {kept:.3g} bytes, more than the budget of {budget:.3g}"
+            f"{counted}: a reverse pass would store {residuals:.3g} bytes, the budget is {budget:.3g}"
         )
     return (
         "reverse",
-        f"{counted}: {reverse:.3g} runs against {forward:.3g} in forward mode, {kept:.3g} bytes kept",
+        f"{counted}: {reverse:.3g} runs against {forward:.3g} in forward mode, {residuals:.3g} bytes stored",
     )

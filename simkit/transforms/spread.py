@@ -19,7 +19,7 @@ def local_devices(place: str, wanted: int | None) -> list:
     there = jax.local_devices()
     if wanted is not None and not 1 <= wanted <= len(there):
         raise InputError(
-            f"{place}: asked for {wanted} devices, and this process has {len(there)}; ask for fewer, or "
+            f"{place}: needs {wanted} devices, and this process has {len(there)}; take fewer, or "
             "leave it out for all"
         )
     return there[:wanted]
@@ -58,8 +58,8 @@ def spread(
         rest = [x for a, x in zip(axes, args, strict=True) if a is None]
 
         def of_part(some, rest):
-            taken, shared = iter(some), iter(rest)
-            whole = [next(shared if a is None else taken) for a in axes]
+            mapped, shared = iter(some), iter(rest)
+            whole = [next(shared if a is None else mapped) for a in axes]
             return jax.vmap(function, tuple(None if a is None else 0 for a in axes))(*whole)
 
         way = _sharded if how == "shard" else _pmapped

@@ -23,7 +23,7 @@ class Plot(Section):
     over_time: Annotated[list[str], PlainValidator(list_of_names), WithJsonSchema(NAMES_SCHEMA)] | None = (
         Field(
             None,
-            description="State variables and observables kept at each saved time, a row for each. The "
+            description="State variables and observables evaluated at each saved time, a row for each. The "
             "default is the first four variables and all such observables, five rows at most.",
             examples=[["V", "n"]],
         )

@@ -1,1 +1,1 @@
-"""Looking at single paths: the first value that is not finite, values step by step, words used twice."""
+"""Single paths: the first value that is not finite, values step by step, words used twice."""

@@ -16,7 +16,7 @@ LIBRARIES = ("/jax/", "/equinox/", "/diffrax/", "/lineax/", "/optimistix/", "/ja
 def bad_part(expression: Expression, values: Mapping[Any, Any]) -> str | None:
     """The innermost part of an expression that is not finite where its own parts are, with their values.
 
-    Of a `where` only the side that was taken counts. `None` where the expression is finite, or has no value.
+    Of a `where` only the side that was chosen counts. `None` where the expression is finite, or has no value.
     """
     node: ast.expr = ast.parse(expression.text, mode="eval").body
     if _finite(node, values):

@@ -31,7 +31,7 @@ class DebugReport:
 
     `screened` paths were run, of which those in `failed` keep something that is not finite; `findings`
     explain the first of them, `traces` are the rows of the requested paths, and `keys` says whether
-    random words are used twice, None where that was not asked.
+    random words are used twice, None where that was not checked.
     """
 
     screened: int
@@ -57,9 +57,9 @@ def debug(
     every: int | None = None,
     keys: bool = False,
 ) -> DebugReport:
-    """Look at single paths of an experiment, as `simkit debug` does; nothing is written.
+    """Examine single paths of an experiment, as `simkit debug` does; nothing is written.
 
-    `path` names those to look at; without it the first `paths` (10 000, or all where there are fewer) are
+    `path` names those to examine; without it the first `paths` (10 000, or all where there are fewer) are
     run, and the first three of those that fail are explained. `values` are names of variables, observables
     and Brownian increments (`dW`) whose values at every `every`-th step are wanted, all of them for an empty
     list; of path 0 if none is named. `keys` looks for random words that are used twice. Raises `InputError`.
@@ -87,7 +87,9 @@ def debug_simulation(
     if paths is not None and chosen:
         raise InputError(f"paths {paths}: name single paths or how many, not both")
     if every is not None and values is None:
-        raise InputError(f"every {every}: is for values to print, and none are asked for")
+        raise InputError(
+            f"every {every}: is for values to print, and there are none; add values, or remove it"
+        )
     with jax.enable_x64(True):
         simulation, _, _ = with_policies(simulation)
     shown = [] if values is None else [trace(simulation, each, list(values), every) for each in chosen or [0]]

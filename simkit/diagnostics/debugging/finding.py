@@ -52,7 +52,7 @@ def find(simulation: Simulation, path: int) -> Finding | None:
     """The finding of one path, `None` where all that it keeps is finite.
 
     A path is a pure function of its number: it is run again by the program of the ensemble, whose bits these
-    are. Observables kept at the end alone are checked there.
+    are. Observables of the end alone are checked there.
     """
     with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"):
         return _found(simulation, _exact(simulation, failure_of(simulation, path)))

@@ -17,7 +17,7 @@ from simkit_solvers.random.draws import Draw
 from simkit_solvers.random.generator import seed_key
 from simkit_solvers.random.noise import AbstractNoise, CounterNoise, Purpose
 
-from simkit.diagnostics.debugging.words import Word, draws, following
+from simkit.diagnostics.debugging.random_words import Word, draws, following
 from simkit.diagnostics.inspection.flat import Value, traced
 from simkit.diagnostics.inspection.operation_graph import step_of
 from simkit.ensemble.initial import Distribution, draw_initial, fixed_value
@@ -86,15 +86,15 @@ Kind = tuple[Callable[..., list[str]], Callable[..., Any], list[tuple[int, ...]]
 
 
 def _initial(simulation: Simulation) -> Kind:
-    laws = {
+    start = {
         name: x if isinstance(x, Distribution) else fixed_value(x) for name, x in simulation.initial.items()
     }
     wide, dtype = simulation.normals == "float64", jnp.dtype(simulation.precision)
 
     def drawn(key, path):
-        return list(draw_initial(laws, key, path, dtype, wide).values())
+        return list(draw_initial(start, key, path, dtype, wide).values())
 
-    return lambda: [f"initial {name}" for name in laws], drawn, [()]
+    return lambda: [f"initial {name}" for name in start], drawn, [()]
 
 
 def _steps(simulation: Simulation, driver: Driver, wide: bool) -> Kind:
@@ -158,7 +158,7 @@ def _events(simulation: Simulation) -> Kind:
     t0, span = jnp.asarray(grid.t0, dtype), jnp.asarray(grid.span, dtype)
     network: Any = as_solved(within(simulation.problem, t0, t0 + span))
     method = simulation.solver
-    y = network.State(*(jnp.int32(fixed_value(law)) for law in simulation.initial.values()))
+    y = network.State(*(jnp.int32(fixed_value(value)) for value in simulation.initial.values()))
 
     def proposed(key, path, index):
         jumps = Jumps(network, JumpNoise.of(key, path), t0, span)

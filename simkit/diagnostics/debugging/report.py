@@ -57,7 +57,7 @@ def text(report: DebugReport) -> str:
         numbers = ", ".join(map(str, report.failed[:LISTED])) + (", …" if len(report.failed) > LISTED else "")
         blocks.append(f"{len(report.failed):,} of {paths} not finite: {numbers}")
     else:
-        blocks.append(f"{paths}: all that is kept is finite")
+        blocks.append(f"{paths}: all saved values are finite")
     if report.keys is not None:
         blocks.append(
             "\n".join(["random words used twice:", *(f"  {each}" for each in report.keys.reused[:LISTED])])

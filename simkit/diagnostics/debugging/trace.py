@@ -14,7 +14,7 @@ from simkit.errors import InputError
 from simkit.experiments.divisors import does_not_divide
 from simkit.suggestions import did_you_mean
 
-ROWS = 20  # about so many, unless asked for otherwise
+ROWS = 20  # about so many, by default
 MOST_ROWS = 100_000
 
 
@@ -46,12 +46,14 @@ def _traced(simulation: Simulation, path: int, names: list[str], every: int | No
     problem, grid = simulation.problem, simulation.grid
     if every is not None and every < 1:
         raise InputError(f"every {every}: must be at least 1")
-    kept = [*problem.State._fields, *simulation.observables]
+    quantities = [*problem.State._fields, *simulation.observables]
     noises = _increments(simulation)
     for name in names:
-        if name not in (*kept, *noises):
-            raise InputError(f"values to print: there is no {name}{did_you_mean(name, [*kept, *noises])}")
-    wanted = names or [*kept, *noises]
+        if name not in (*quantities, *noises):
+            raise InputError(
+                f"values to print: there is no {name}{did_you_mean(name, [*quantities, *noises])}"
+            )
+    wanted = names or [*quantities, *noises]
     if grid.steps is None:
         rows = replayed(simulation, grid, path)
         stride = every or max(1, (grid.rows - 1) // ROWS)

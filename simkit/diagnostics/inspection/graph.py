@@ -86,8 +86,8 @@ class Graph:
         """The graph in the language of Graphviz, from left to right."""
         lines = ["digraph simkit {", "  rankdir=LR;", '  node [shape=box, style="rounded,filled"];']
         for node in self.nodes:
-            look = f'label={_quoted(node.label)}, fillcolor="{COLOURS[node.kind]}"'
-            lines.append(f"  {_quoted(node.name)} [{look}];")
+            style = f'label={_quoted(node.label)}, fillcolor="{COLOURS[node.kind]}"'
+            lines.append(f"  {_quoted(node.name)} [{style}];")
         lines += [f"  {_quoted(a)} -> {_quoted(b)};" for a, b in self.edges]
         return "\n".join([*lines, "}", ""])
 

@@ -23,7 +23,7 @@ class Loop:
     Of the `kernels`, `wide_kernels` give a number for each path, the others are counters and conditions, or
     all there is where paths do not differ. `copies` move data only; `loops_inside` are not counted into the
     rest. `bytes` are those that the wide kernels read and write, or all kernels where
-    there is no wide one. `steps` tells that paths advance in it.
+    there is no wide one. `steps` says whether paths advance in it.
     """
 
     name: str

@@ -41,8 +41,8 @@ def model_graph(simulation: Simulation) -> Graph:
     """The graph of a model and its observables, edges by the data dependence of their jaxprs.
 
     A variable stands twice: as it is before a step, and after it. Between them stand the terms of its
-    equation (drift, noise, jumps, or the reactions of a network simulated event by event). Observables look
-    at the variables after the step. Events at given times are not shown.
+    equation (drift, noise, jumps, or the reactions of a network simulated event by event). Observables see
+    the variables after the step. Events at given times are not shown.
     """
     with jax.enable_x64(True):
         draft = _Draft()

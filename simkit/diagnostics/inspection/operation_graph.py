@@ -173,8 +173,8 @@ def _graph(program: Flat, inputs: list[Node], outputs: list[str]) -> Graph:
     for source, target in reversed(edges):  # in the order in which they are computed
         if target in needed:
             needed.add(source)
-    kept = [node for node in (*inputs, *nodes, *ends) if node.name in needed]
-    return Graph.of(kept, [(a, b) for a, b in edges if b in needed])
+    nodes = [node for node in (*inputs, *nodes, *ends) if node.name in needed]
+    return Graph.of(nodes, [(a, b) for a, b in edges if b in needed])
 
 
 def _label(operation: Operation, given: list[Value | Number]) -> str:

@@ -15,7 +15,7 @@ from simkit_solvers.problems.problem import AbstractSDE
 from simkit.ensemble.chunks import MOST_BYTES, Chunks, plan_chunks
 from simkit.ensemble.early_exercise.martingale import interval_of
 from simkit.ensemble.failures import failed_paths
-from simkit.ensemble.jump_law import JumpLaw, jump_law
+from simkit.ensemble.jump_distribution import JumpDistribution, jump_distribution
 from simkit.ensemble.paths import PathProgram, path_program
 from simkit.ensemble.programs import Request, compiled
 from simkit.ensemble.simulation import ObservableInfo, Run, Simulation
@@ -87,12 +87,12 @@ class Rights:
         return len(problem.Noise._fields) if isinstance(problem, AbstractSDE) else 0
 
     @functools.cached_property
-    def law(self) -> JumpLaw | None:
-        """The law of the marks of an interval, where there are jumps that the martingale can know."""
+    def jumps(self) -> JumpDistribution | None:
+        """The distribution of an interval's marks, where there are jumps that the martingale can know."""
         problem, grid = self.simulation.problem, self.simulation.grid
         if not self.components or not isinstance(problem, AbstractJumpDiffusion) or grid.steps is None:
             return None
-        return jump_law(problem, float(grid.t0), float(grid.dt) * self.every)
+        return jump_distribution(problem, float(grid.t0), float(grid.dt) * self.every)
 
     @property
     def rows(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
@@ -103,7 +103,7 @@ class Rights:
             basis = [part.name for parts in self.parts.values() for part in parts[1:]]
             rows += [(f"{name} after", intervals[:-1]) for name in basis]
             rows += [(f"normal {i}", intervals[1:]) for i in range(self.components)]
-            rows += [("marks", intervals[1:])] if self.law else []
+            rows += [("marks", intervals[1:])] if self.jumps else []
         return tuple(rows)
 
     @property
@@ -148,7 +148,7 @@ class Rights:
             return Sample(flat[value], np.stack([flat[x] for x in basis]), none, none, none)
         starts = np.stack([flat[f"{x} after"] for x in basis])
         normals = np.stack([flat[f"normal {i}"] for i in range(self.components)])
-        marks = flat["marks"][None] if self.law else normals[:0]
+        marks = flat["marks"][None] if self.jumps else normals[:0]
         return Sample(flat[value], np.stack([flat[x] for x in basis]), starts, normals, marks)
 
     @property
@@ -168,7 +168,7 @@ class Rights:
     def _request(self, count: int) -> tuple[Request, Chunks]:
         observed = self._observed
         observer: Any = observed.observer
-        rows = ExerciseRows(observer, self.every, self.components, self.law is not None)
+        rows = ExerciseRows(observer, self.every, self.components, self.jumps is not None)
         watched = dataclasses.replace(observed, observer=rows)
         program, inputs = path_program(watched, watched.grid)
         values = sum(len(rows) for _, rows in self.rows)

@@ -112,9 +112,9 @@ def _martingales(rights: Rights) -> dict[str, Martingale]:
     chunks = list(rights.sampled(first, paths))
     result = {}
     for name, exercise in rights.exercises.items():
-        shape = shape_of(exercise, rights.components, rights.every, rights.law is not None)
+        shape = shape_of(exercise, rights.components, rights.every, rights.jumps is not None)
         sample = Sample(*(np.concatenate(x, axis=-1) for x in zip(*(c[name] for c in chunks), strict=True)))
-        result[name] = fit_martingale(exercise, shape, sample, rights.ends, rights.law)
+        result[name] = fit_martingale(exercise, shape, sample, rights.ends, rights.jumps)
     return result
 
 
@@ -190,7 +190,7 @@ def fit_policy(
     first = [basis[0, j, when == j] for j in range(dates)]
     return ExerciseFit(
         policy=policy,
-        dates=exercise.shares,
+        dates=exercise.fractions,
         mean=float(payoff.mean()),
         stderr=_stderr(payoff),
         fraction=np.array([np.mean(when == j) for j in range(dates)]),

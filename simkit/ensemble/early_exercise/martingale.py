@@ -20,8 +20,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from simkit.ensemble.early_exercise.regression import regressed
-from simkit.ensemble.jump_law import RAMPS as MARK_RAMPS
-from simkit.ensemble.jump_law import JumpLaw, functions_of_marks
+from simkit.ensemble.jump_distribution import RAMPS as MARK_RAMPS
+from simkit.ensemble.jump_distribution import JumpDistribution, functions_of_marks
 from simkit.observe.exercise import Exercise, polynomials
 
 RAMPS, LEAST_RAMPS = 12, 2
@@ -117,7 +117,7 @@ def interval_of(exercise: Exercise) -> int:
 
 
 def fit_martingale(
-    exercise: Exercise, shape: Shape, sample: Any, ends: Sequence[int], law: JumpLaw | None = None
+    exercise: Exercise, shape: Shape, sample: Any, ends: Sequence[int], jumps: JumpDistribution | None = None
 ) -> Martingale:
     """The martingale of what the right is worth, from a `Sample` of paths of its own.
 
@@ -125,8 +125,8 @@ def fit_martingale(
     are subtracted from what paths are worth, so that hardly any noise is left to the earlier regressions.
     """
     values, basis, starts, normals, marks = sample
-    mark_knots = None if law is None else law.knots
-    mark_means = None if law is None or mark_knots is None else law.means(mark_knots)
+    mark_knots = None if jumps is None else jumps.knots
+    mark_means = None if jumps is None or mark_knots is None else jumps.means(mark_knots)
     future = np.maximum(values[-1], 0.0)
     knots, coefficients = [], []
     for j in reversed(range(exercise.dates)):

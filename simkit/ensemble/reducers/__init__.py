@@ -1,6 +1,30 @@
-"""Statistics of ensembles: see `reducer` for what one is."""
+"""Statistics of ensembles: `STATISTICS` by name, entered by `@statistic`; see `reducer` for what one is."""
 
-from simkit.ensemble.reducers.covariance import Covariance as Covariance
-from simkit.ensemble.reducers.histogram import Histogram as Histogram
-from simkit.ensemble.reducers.moments import Moments as Moments
-from simkit.ensemble.reducers.reducer import AbstractReducer as AbstractReducer
+from simkit.ensemble.reducers.reducer import (
+    STATISTICS,
+    AbstractReducer,
+    Label,
+    Rows,
+    as_rows,
+    by_name,
+    stacked,
+    statistic,
+)
+
+from simkit.ensemble.reducers.moments import Moments  # isort: skip  # in the order of a dataset's variables
+from simkit.ensemble.reducers.covariance import Covariance
+from simkit.ensemble.reducers.histogram import Histogram
+
+__all__ = [
+    "STATISTICS",
+    "AbstractReducer",
+    "Covariance",
+    "Histogram",
+    "Label",
+    "Moments",
+    "Rows",
+    "as_rows",
+    "by_name",
+    "stacked",
+    "statistic",
+]

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from simkit.ensemble.reducers.pairwise import Levels, above_least, add_leaves, pairwise_sum, root
-from simkit.ensemble.reducers.reducer import AbstractReducer, Rows, as_rows, stacked
+from simkit.ensemble.reducers.reducer import AbstractReducer, Rows, as_rows, stacked, statistic
 
 
 class CovarianceNodes(NamedTuple):
@@ -19,6 +19,7 @@ class CovarianceNodes(NamedTuple):
     products: np.ndarray
 
 
+@statistic
 class Covariance(AbstractReducer):
     """The unbiased covariance matrix of the last rows of all quantities.
 
@@ -28,6 +29,7 @@ class Covariance(AbstractReducer):
     `finish` returns `covariance`, `(quantities, quantities)`, in the order of `quantity`, their names.
     """
 
+    name = "covariance"
     rows: Rows = eqx.field(converter=as_rows, static=True)
 
     def update(self, values, valid):

@@ -1,13 +1,22 @@
 """Quantiles and histograms from integer counts."""
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 import numpy as np
 
 from simkit.ensemble.reducers.float_bins import NO_BIN, ROUNDING, bin_of, lower_edges
 from simkit.ensemble.reducers.pairwise import extremes
-from simkit.ensemble.reducers.reducer import AbstractReducer, Array, Rows, as_rows, by_name, stacked
+from simkit.ensemble.reducers.reducer import (
+    AbstractReducer,
+    Array,
+    Label,
+    Rows,
+    as_rows,
+    by_name,
+    stacked,
+    statistic,
+)
 
 PICTURE_BINS = 100
 PICTURE_TAIL = 0.001
@@ -34,13 +43,14 @@ class Counts(NamedTuple):
     high: float
 
 
+@statistic
 class Histogram(AbstractReducer):
     """Quantiles of every row and a histogram of the last one, from counts on bins of leading bits.
 
     Counts add up to the same whatever the order; there is no sort and no pilot run. `quantiles` are levels
     between 0 and 1, interpolated linearly between order statistics as NumPy does by default; each comes with
     a bound on how far the binning may have moved it, and with its standard error. Only the range of bins that
-    occurs is kept.
+    occurs is stored.
 
     `finish` returns for each quantity `<name>_quantile`, `<name>_quantile_stderr` and
     `<name>_quantile_bin_error`, `(rows, levels)`, and `<name>_histogram`, `(100,)`, with
@@ -49,6 +59,12 @@ class Histogram(AbstractReducer):
     these in the middle, and the last of them may be empty.
     """
 
+    name = "histogram"
+    labels: ClassVar = {
+        "quantile": Label("quantile of {}", dims=("quantile",)),
+        "quantile_stderr": Label("standard error of the quantile of {}", dims=("quantile",)),
+        "quantile_bin_error": Label("bound on the quantile's bin error: {}", dims=("quantile",)),
+    }
     rows: Rows = eqx.field(converter=as_rows, static=True)
     quantiles: tuple[float, ...] = eqx.field(converter=tuple, static=True)
 

@@ -1,6 +1,6 @@
 """Count, mean, variance, their standard errors, and extremes."""
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -8,7 +8,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from simkit.ensemble.reducers.pairwise import Levels, above_least, add_leaves, extremes, pairwise_sum, root
-from simkit.ensemble.reducers.reducer import AbstractReducer, Array, Rows, as_rows, by_name, stacked
+from simkit.ensemble.reducers.reducer import (
+    AbstractReducer,
+    Array,
+    Label,
+    Rows,
+    as_rows,
+    by_name,
+    stacked,
+    statistic,
+)
 
 
 class MomentNodes(NamedTuple):
@@ -23,6 +32,7 @@ class MomentNodes(NamedTuple):
     high: Array
 
 
+@statistic
 class Moments(AbstractReducer):
     r"""Sample mean, unbiased variance, standard errors of both, minimum and maximum of every row.
 
@@ -36,6 +46,15 @@ class Moments(AbstractReducer):
     `_variance_stderr`, `_min` and `_max`, `(rows,)`.
     """
 
+    name = "moments"
+    labels: ClassVar = {
+        "mean": Label("mean of {}"),
+        "stderr": Label("standard error of the mean of {}"),
+        "variance": Label("variance of {}", power=2),
+        "variance_stderr": Label("standard error of the variance of {}", power=2),
+        "min": Label("smallest {}"),
+        "max": Label("largest {}"),
+    }
     rows: Rows = eqx.field(converter=as_rows, static=True)
 
     def update(self, values, valid):

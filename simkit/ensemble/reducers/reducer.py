@@ -1,8 +1,8 @@
-"""What turns the rows of many paths into what is kept of them."""
+"""What a statistic is: it reduces the rows of many paths to figures, under a name in `STATISTICS`."""
 
 import abc
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
@@ -11,6 +11,14 @@ import numpy as np
 
 Rows = tuple[tuple[str, int], ...]
 Array = np.ndarray | jax.Array
+
+
+class Label(NamedTuple):
+    """How datasets show a figure: its long name, the power of the quantity's unit, dimensions but time."""
+
+    text: str  # with {} for the quantity's own description
+    power: int = 1
+    dims: tuple[str, ...] = ()
 
 
 def as_rows(rows: Mapping[str, int] | Iterable[tuple[str, int]]) -> Rows:
@@ -26,9 +34,13 @@ class AbstractReducer(eqx.Module):
     groups of any size, and the result has the same bits for every grouping. Entries where `valid` is False
     contribute nothing, whatever they hold.
 
-    `rows` says how many rows each quantity has: one per saved time, or one where only the end is kept.
+    `rows` says how many rows each quantity has: one per saved time, or one of those evaluated at the end
+    only. A reducer entered by `@statistic` has a `name`, and its `labels` are those of the figures that
+    datasets have of each quantity.
     """
 
+    name: eqx.AbstractClassVar[str]
+    labels: ClassVar[Mapping[str, Label]] = {}
     rows: eqx.AbstractVar[Rows]
 
     @abc.abstractmethod
@@ -45,7 +57,24 @@ class AbstractReducer(eqx.Module):
 
     @abc.abstractmethod
     def finish(self, state: Any) -> dict[str, np.ndarray]:
-        """The statistics by name."""
+        """The figures by name; one with a label as `<quantity>_<figure>`, `(rows, …)`."""
+
+
+STATISTICS: dict[str, type[AbstractReducer]] = {}
+Kind = TypeVar("Kind", bound=type[AbstractReducer])
+
+
+def statistic(kind: Kind) -> Kind:
+    """Enter a reducer under its name: every run then has its figures, in datasets, files and tables of CSV.
+
+    Its fields are among `rows` and `quantiles`, the levels. Raises `ValueError` if another statistic has a
+    figure of the same name.
+    """
+    others = (each for name, each in STATISTICS.items() if name != kind.name)
+    for label in {label for each in others for label in each.labels} & {*kind.labels}:
+        raise ValueError(f"{kind.name}: there is a statistic with a figure {label!r} already; rename it")
+    STATISTICS[kind.name] = kind
+    return kind
 
 
 def stacked(values: Mapping[str, jax.Array], rows: Rows) -> jax.Array:

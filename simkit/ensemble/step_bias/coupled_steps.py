@@ -47,7 +47,7 @@ class StepErrors:
 
 
 def unknown_errors(simulation: Simulation) -> StepErrors:
-    """Those of a run without anything to compare with: unknown, none where the law is sampled exactly.
+    """Those of a run without anything to compare with: unknown, none where sampling is exact.
 
     The former are runs whose jumps are not split between halves of a step, and whose number of steps or dates
     rule out longer ones.

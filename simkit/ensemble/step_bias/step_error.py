@@ -70,7 +70,7 @@ def step_error(
 
 
 def student_quantile(freedom: int, chance: float) -> float:
-    """The quantile of Student's law, from 1000 degrees of freedom on that of the normal law.
+    """The quantile of Student's distribution, from 1000 degrees of freedom on that of the normal one.
 
     There they differ by less than half a percent, and SciPy takes a third of a second to import.
     """

@@ -1,14 +1,14 @@
 """The other grids on which paths of a run can be simulated again: longer steps, or shorter ones.
 
 The noise is the same: increments of longer steps are sums, areas and jumps included; those of shorter ones
-come from the Brownian bridge. A grid counts if it has all dates at which an observable looks at the path, all
+come from the Brownian bridge. A grid counts if it has all dates at which an observable monitors the path, all
 events, and all points of curves at which a step of the run ends: otherwise it would be another experiment.
 
 Adaptive steps are longer or shorter by other tolerances, which are traced, so that the program is the same.
 The error of an ordinary equation goes with its tolerances. Of a stochastic one steps go with their power 2/3,
 and its error with the steps.
 
-Where the law is sampled exactly, only what functionals over time make of the states is approximate: they see
+Where sampling is exact, only what functionals over time make of the states is approximate: they see
 every second and fourth state of the same path, or those of a path on steps a fourth as long.
 """
 
@@ -71,13 +71,13 @@ class LongerSteps:
 
 
 def levels(simulation: Simulation, shorter: bool = False) -> tuple[Comparison, ...]:
-    """Two grids beside the run's own, from which an order can be told; one or none where there are no more.
+    """Two grids beside the run's own, from which an order can be measured; one or none where there are not.
 
     Steps of 2h and 4h, or 3h and 9h. Where dates or the number of steps rule these out, h/2 takes the place
     of those that are missing, then h/4. With `shorter` it is h/2 and h/4, which say more of h and cost more.
     Adaptive steps have those of tolerances ten times as large and a tenth as large; with `shorter`, where the
     equation is ordinary, a tenth and a hundredth.
-    None for the jump process of a reaction network. Where the solver samples the law of the process exactly
+    None for the jump process of a reaction network. Where the solver samples the process exactly
     they are of the same steps; with `shorter`, or where their number rules that out, three of shorter ones,
     the first seen as the run's.
     Jumps are not split between halves of a step, so that jump diffusions have longer steps only.
@@ -129,7 +129,7 @@ def _sparser(simulation: Simulation, grid: Grid) -> tuple[Comparison, ...]:
 
 
 def _denser(simulation: Simulation, grid: Grid) -> tuple[Comparison, ...]:
-    """Other paths of the same law on shorter steps, seen as in the run first."""
+    """Other paths of the same distribution on shorter steps, seen as in the run first."""
     most = round(1 / min(SHORTER))
     steps = most * grid.steps
     if not approximate(simulation) or steps >= 2**31:
@@ -202,5 +202,5 @@ def _keeps_dates(schedule: Schedule | None, grid: Grid, factor: int) -> bool:
     nodes = np.concatenate([np.zeros(0), *(np.asarray(each, np.float64) for each in schedule.nodes)])
     steps = (nodes - float(grid.t0)) / float(grid.dt)
     steps = steps[(steps > 0) & (steps < grid.steps)]
-    met = np.rint(steps)[np.abs(steps - np.rint(steps)) < INSIDE]
-    return bool(np.all(met % factor == 0))
+    dates = np.rint(steps)[np.abs(steps - np.rint(steps)) < INSIDE]
+    return bool(np.all(dates % factor == 0))

@@ -21,7 +21,7 @@ from simkit.expressions import Expression
 
 TOLERANCES = ("rtol", "atol")
 BESIDE = ("first_step", "max_steps")
-RESOLUTIONS = 8  # an rtol of fewer units in the last place asks for more than rounding leaves
+RESOLUTIONS = 8  # an rtol of fewer units in the last place needs more than rounding leaves
 
 MakeGrid = Callable[[Any, Any, Mapping[str, Any]], Grid | AdaptiveGrid | JumpGrid]
 

@@ -1,4 +1,4 @@
-"""Which path functionals a run knows, and the times of those that look once."""
+"""Which path functionals a run knows, and the times of those of one time."""
 
 import dataclasses
 from collections.abc import Collection, Sequence
@@ -46,7 +46,7 @@ def check_functionals(observable: Observable, seen: Seen, path: KeyPath, constan
         return
     path = (*path, "every")
     if all(f.time is not None for f in observable.functionals):
-        diagnostics.add(path, "has no effect: value has no path functional that looks at every step")
+        diagnostics.add(path, "has no effect: value has no path functional that monitors every step")
     elif seen.clock != "steps":
         diagnostics.add(path, "paths have no common steps to count; leave it out")
     elif steps is not None and every > steps:
@@ -101,7 +101,7 @@ def _date_of(functional: AbstractFunctional, constants: Constants, seen: Seen, p
 
 
 def _between(date: float, seen: Seen) -> str | None:
-    """Why a run does not look at a time: adaptive steps of a stochastic equation end at saved times only."""
+    """Why a run has no step at a time: adaptive steps of a stochastic equation end at saved times only."""
     if seen.ends is None:
         return None
     if seen.clock == "steps" and seen.steps is not None:
@@ -114,7 +114,7 @@ def _between(date: float, seen: Seen) -> str | None:
 def with_dates(
     observables: Sequence[Observable], dates: Sequence[dict[AbstractFunctional, float]], seen: Seen
 ) -> tuple[tuple[Observable, ...], tuple[float, ...]]:
-    """The observables with the steps at which functionals look; without steps, with the numbers of stops.
+    """The observables with the steps that functionals monitor; without steps, with the numbers of stops.
 
     The stops are fractions of the run. Those nearer to each other than `ON_STEP` are one.
     """

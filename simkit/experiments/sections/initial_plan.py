@@ -42,7 +42,7 @@ class InitialValue:
     origin: Origin | None = None
 
     def bound(self, constants: Mapping[str, Any]) -> Any:
-        """The number or law for other constants."""
+        """The number or distribution for other constants."""
         if self.rows is not None:
             return self.rows
         values = [number(constants) for number in self.numbers]

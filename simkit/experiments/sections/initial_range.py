@@ -18,9 +18,9 @@ def refuse_out_of_range(
     problem: AbstractODE | None,
     constants: Constants,
 ) -> None:
-    """Values below the least that a variable may have at t0; of a law with bounds, its lower one.
+    """Values below the least that a variable may have at t0; of a distribution with bounds, its lower one.
 
-    The species of a reaction network have at least 0. A normal law has no bounds, and is taken at its word.
+    The species of a reaction network have at least 0. A normal distribution has no bounds, and passes.
     """
     if problem is None:
         return

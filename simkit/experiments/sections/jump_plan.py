@@ -87,7 +87,7 @@ def refuse_jumps(
     observe: Mapping[str, ObservableSettings] | None,
     constants: Constants,
 ) -> None:
-    """What counts cannot be: random by these laws, parts of one, exercised early."""
+    """What counts cannot be: of continuous distributions, parts of one, exercised early."""
     diagnostics = constants.diagnostics
     if section is not None and section.convert:
         diagnostics.add(("solver", "convert"), "has no effect: the jump process has no calculus", at_key=True)
@@ -95,7 +95,9 @@ def refuse_jumps(
         bound = value.bound(constants.values)
         path = ("initial", name)
         if isinstance(bound, Distribution):
-            diagnostics.add(path, "must be a whole number of molecules, and these laws are of real ones")
+            diagnostics.add(
+                path, "must be a whole number of molecules, and these distributions are of real ones"
+            )
             continue
         counts = np.atleast_1d(bound.numbers if isinstance(bound, PathValues) else bound)
         wrong = np.flatnonzero((counts != counts // 1) | (counts < 0) | (counts > LARGEST_COUNT))

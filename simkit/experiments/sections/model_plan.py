@@ -87,7 +87,7 @@ def parameter_values(
 
 
 def _sized(cls: Any, size: Any) -> Any:
-    """The class of the size asked for."""
+    """The class of this size."""
     smallest, largest = cls.sizes
     if not isinstance(size, float) or size != size // 1:
         message = f"must be a whole number from {smallest} to {largest}, got {shown(size)}"

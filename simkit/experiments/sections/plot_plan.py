@@ -36,5 +36,5 @@ def _check(path: KeyPath, name: str, plan: ModelPlan, observables) -> None:
         hint = did_you_mean(name, [*plan.variables, *observables])
         raise SettingError(path, f"nothing is called {shown(name)}{hint}")
     elif observables[name].at != "each":
-        message = f"{name} is kept at the end only; give it as {name}: {{value: …, at: each}}"
+        message = f"{name} is evaluated at the end only; give it as {name}: {{value: …, at: each}}"
         raise SettingError(path, message)

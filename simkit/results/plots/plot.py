@@ -5,6 +5,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from simkit.progress import steps_text
+from simkit.results.plots.final_histograms import (
+    ceiling,
+    cut_above,
+    final_ends,
+    final_means,
+    final_percentages,
+    is_boolean,
+)
 from simkit.results.plots.plot_layout import (
     BLUE,
     COLOURS,
@@ -15,14 +23,6 @@ from simkit.results.plots.plot_layout import (
     arranged,
     label,
     shortened,
-)
-from simkit.results.plots.plot_shares import (
-    ceiling,
-    cut_above,
-    final_ends,
-    final_means,
-    final_shares,
-    is_truth,
 )
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ MEANS: tuple[Any, ...] = (
 
 
 def plot_run(dataset: "xr.Dataset") -> "Figure":
-    """A row for each quantity over time, a portrait of pairs, then final distributions of the observables.
+    """A row for each quantity over time, a phase portrait of pairs, and final distributions of observables.
 
     What stands over time and which pairs, the run's `plot` section says. A single path is drawn as a curve,
     without quantiles or distributions. Variants are laid over each other.
@@ -124,7 +124,7 @@ def _exact(axes: "Axes", dataset: "xr.Dataset", name: str) -> None:
 
 def _fan(axes: "Axes", dataset: "xr.Dataset", name: str, first: bool) -> None:
     times, levels = dataset["time"].values, dataset["quantile"].values
-    if is_truth([dataset], name):  # whose quantiles and paths jump between nought and one
+    if is_boolean([dataset], name):  # whose quantiles and paths jump between nought and one
         levels = levels[:0]
     quantiles = dataset[f"{name}_quantile"].values
     pairs = [
@@ -156,20 +156,22 @@ def _fan(axes: "Axes", dataset: "xr.Dataset", name: str, first: bool) -> None:
 
 
 def _sideways_histogram(axes: "Axes", dataset: "xr.Dataset", name: str, extent: float, last: bool) -> None:
-    shares, edges = final_shares(dataset, name, is_truth([dataset], name), extent)
+    percentages, edges = final_percentages(dataset, name, is_boolean([dataset], name), extent)
     if np.all(np.isfinite(edges)):
-        axes.stairs(shares, edges, orientation="horizontal", fill=True, color=BLUE, alpha=0.45, linewidth=0)
+        axes.stairs(
+            percentages, edges, orientation="horizontal", fill=True, color=BLUE, alpha=0.45, linewidth=0
+        )
     for value, style in zip(final_means(dataset, name), MEANS, strict=False):
         axes.axhline(value, **style)
-    top, peak = ceiling(shares), int(np.argmax(shares))
+    top, peak = ceiling(percentages), int(np.argmax(percentages))
     axes.set_xlim(0, top)
-    if shares[peak] > top:
+    if percentages[peak] > top:
         low, high = axes.get_ylim()
         at = _beside(final_means(dataset, name), (edges[peak] + edges[peak + 1]) / 2, low, high)
         style = {"fontsize": 9, "color": "black", "ha": "right", "va": "center", "zorder": 6}
         place = {"xy": (top, at), "xytext": (-4, 0), "textcoords": "offset points"}
-        axes.annotate(f"{shares[peak]:.0f} %", **place, **style)
-    axes.locator_params(axis="x", nbins=4, integer=True)  # decimals find no room beside a portrait
+        axes.annotate(f"{percentages[peak]:.0f} %", **place, **style)
+    axes.locator_params(axis="x", nbins=4, integer=True)  # decimals find no room beside a phase portrait
     if last:
         axes.set_xlabel("% of paths per bin")
 
@@ -184,17 +186,17 @@ def _beside(lines: list[float], wanted: float, low: float, high: float) -> float
 
 
 def _histogram(axes: "Axes", dataset: "xr.Dataset", name: str, first: bool) -> None:
-    truth, means = is_truth([dataset], name), final_means(dataset, name)
+    boolean, means = is_boolean([dataset], name), final_means(dataset, name)
     low, high = final_ends([dataset], name)  # a rare large value may move the mean out of all bins
-    shares, edges = final_shares(dataset, name, truth, high - low)
+    percentages, edges = final_percentages(dataset, name, boolean, high - low)
     for value, style in zip(means, MEANS, strict=False):
         axes.axvline(value, **style)
     if np.all(np.isfinite(edges)):
-        axes.stairs(shares, edges, fill=True, color=BLUE, alpha=0.45, linewidth=0)
+        axes.stairs(percentages, edges, fill=True, color=BLUE, alpha=0.45, linewidth=0)
         low, high = min(edges[0], *means), max(edges[-1], *means)
         margin = 0.05 * (high - low)
         axes.set_xlim(low - margin * (low < edges[0]), high + margin * (high > edges[-1]))
-    cut_above(axes, shares, edges, truth)
+    cut_above(axes, percentages, edges, boolean)
     attributes = dataset[f"{name}_mean"].attrs
     axes.set_xlabel(f"{name} [{attributes['units']}]" if attributes["units"] else name)
     if attributes["description"] != name:

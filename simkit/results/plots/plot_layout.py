@@ -1,4 +1,4 @@
-"""How a picture is laid out: rows over time, a portrait beside them, distributions below."""
+"""How a picture is laid out: rows over time, a phase portrait beside them, distributions below."""
 
 import textwrap
 from collections.abc import Callable
@@ -109,10 +109,10 @@ def _end_of_row(
 
 def over_time_names(dataset: "xr.Dataset") -> list[str]:
     """The quantities that have a row over time."""
-    asked = dataset.attrs.get("plot_over_time", "").split()
+    chosen = dataset.attrs.get("plot_over_time", "").split()
     states = dataset.attrs["state_variables"].split()[:MAX_STATES]
     each = [n for n in dataset.attrs["observables"].split() if "time" in dataset[f"{n}_mean"].dims]
-    return asked or [*states, *each][:MAX_ROWS]
+    return chosen or [*states, *each][:MAX_ROWS]
 
 
 def portrait_pairs(dataset: "xr.Dataset") -> list[list[str]]:

@@ -53,20 +53,20 @@ def _panel(axes: "Axes", dataset: "xr.Dataset", name: str, steps: dict[str, floa
     seen, shortest = errors > 0, lengths.min()
     every = np.geomspace(lengths[seen].min(), lengths[seen].max(), 50)
 
-    def law(h):
+    def power_law(h):
         return np.sqrt(h ** (2 * order) - shortest ** (2 * order))
 
-    scale = np.exp(np.mean(np.log(errors[seen] / law(lengths[seen]))))
+    scale = np.exp(np.mean(np.log(errors[seen] / power_law(lengths[seen]))))
     axes.plot(
         every,
-        scale * law(every),
+        scale * power_law(every),
         color=BLUE,
         label="fitted power, less the error of the finest steps",
         zorder=3,
     )
     middle = np.sqrt(every[0] * every[-1])
     for label, (slope, dashes) in SLOPES.items():
-        line = scale * law(middle) * (every / middle) ** slope
+        line = scale * power_law(middle) * (every / middle) ** slope
         axes.plot(every, line, color=GREY, linestyle=dashes, linewidth=1.2, label=label)
     style: Any = {"fmt": "o", "color": VERMILION, "capsize": 3, "zorder": 4}
     label = "strong error and its standard error"

@@ -4,16 +4,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from simkit.results.plots.plot_layout import COLOURS, GREY, Panels, arranged, label, over_time_names
-from simkit.results.plots.plot_shares import (
+from simkit.results.plots.final_histograms import (
     are_whole,
     ceiling,
     final_ends,
     final_mean,
-    final_shares,
+    final_percentages,
     final_variance,
-    is_truth,
+    is_boolean,
 )
+from simkit.results.plots.plot_layout import COLOURS, GREY, Panels, arranged, label, over_time_names
 from simkit.results.plots.plot_strong_order import plot_strong_orders, with_strong_orders
 from simkit.results.table import run_title
 from simkit.results.variant_dataset import each_variant
@@ -28,11 +28,11 @@ BAND = 0.13
 
 
 def plot_variants(dataset: "xr.Dataset") -> "Figure":
-    """A row for each quantity over time, a portrait of pairs, then final distributions of the observables.
+    """A row for each quantity over time, a phase portrait of pairs, and final distributions of observables.
 
     Over time there are the mean of each variant and the band between its outermost quantiles, of a single
-    path its curve. In a portrait each variant has its first path. Variants on the same Brownian paths would
-    hide each other: of those the picture shows the strong errors.
+    path its curve. In a phase portrait each variant has its first path. Variants on the same Brownian paths
+    would hide each other: of those the picture shows the strong errors.
     """
     converging = with_strong_orders(dataset)
     if converging:
@@ -65,7 +65,7 @@ def _style(number: int) -> dict[str, Any]:
 
 
 def _over_time(axes: "Axes", variants: "dict[str, xr.Dataset]", name: str, single: bool) -> None:
-    banded = not single and not is_truth(variants.values(), name)
+    banded = not single and not is_boolean(variants.values(), name)
     for number, (variant, one) in enumerate(variants.items()):
         times, style = one["time"].values, _style(number)
         marker = {"marker": "o", "markersize": 4.5} if len(times) < 5 else {}
@@ -90,15 +90,15 @@ def _outlines(
     axes: "Axes", variants: "dict[str, xr.Dataset]", name: str, orientation: Any, extent: float
 ) -> list[float]:
     """Draw `_what` of each variant as a line around its bins, of equal values none. How high each is."""
-    truth = is_truth(variants.values(), name)
+    boolean = is_boolean(variants.values(), name)
     tops = []
     for number, one in enumerate(variants.values()):
-        result, edges = final_shares(one, name, truth, extent)
-        if not truth and (final_variance(one, name) == 0 or not np.all(np.isfinite(edges))):
+        result, edges = final_percentages(one, name, boolean, extent)
+        if not boolean and (final_variance(one, name) == 0 or not np.all(np.isfinite(edges))):
             continue
-        if not truth:  # whose bars have a value each; bins of all else differ in width between variants
+        if not boolean:  # whose bars have a value each; bins of all else differ in width between variants
             result = result / np.diff(edges)
-        tops.append(1.08 * result.max() if truth else ceiling(result))
+        tops.append(1.08 * result.max() if boolean else ceiling(result))
         axes.stairs(result, edges, orientation=orientation, linewidth=1.4, **_style(number))
         fill = {"color": COLOURS[number % len(COLOURS)], "alpha": BAND, "linewidth": 0}
         axes.stairs(result, edges, orientation=orientation, fill=True, **fill)
@@ -106,9 +106,9 @@ def _outlines(
 
 
 def _what(variants: "dict[str, xr.Dataset]", name: str) -> str:
-    """What outlines show: of conditions and counts shares of each value, of all else a density."""
+    """What outlines show: of conditions and counts the percentage of each value, of all else a density."""
     edges = [one[f"{name}_histogram_edge"].values for one in variants.values() if final_variance(one, name)]
-    if is_truth(variants.values(), name) or all(map(are_whole, edges)):
+    if is_boolean(variants.values(), name) or all(map(are_whole, edges)):
         return "% of paths per value"
     return "% of paths per unit"
 

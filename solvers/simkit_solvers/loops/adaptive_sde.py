@@ -2,7 +2,7 @@ r"""Steps of adaptive length for stochastic equations, on the binary trees of a 
 
 Each saved interval is cut into equal coarse ones, and each of these is the root of a tree. A trial compares
 one step over an interval with two over its halves; where they differ by more than the tolerance the interval
-is halved and its halves are tried, the left one first, else the two steps are kept. So the accepted steps
+is halved and its halves are tried, the left one first, else the two steps are accepted. So the accepted steps
 consist of the very increments that the trials used. A controller that may step to any time leaves some of
 them out, and that changes the distribution of the path.
 
@@ -200,7 +200,7 @@ def _after_trial(run: _Run, levels: int, safe_start, state: _State) -> _State:
     error = _error(run.grid, state.y, coarse, fine[0])
     accept = error <= 1
     if safe_start is not None:
-        # A trial that is not kept may have infinite derivatives, and zero times these would be NaN: a
+        # A rejected trial may have infinite derivatives, and zero times these would be NaN: a
         # tiny step from the start is differentiated in its place.
         tiny = (safe_start, run.length * 2.0**-FEWEST_LEVELS, *jax.tree.map(jnp.zeros_like, halves))
         safe = tree_where(accept, (here, h, *halves), jax.lax.stop_gradient(tiny))
@@ -209,7 +209,7 @@ def _after_trial(run: _Run, levels: int, safe_start, state: _State) -> _State:
     interval, done = _next(run, interval, halves, error, levels)
     row = (interval.coarse // run.per_row).astype(jnp.int32)
     saves = accept & done & (interval.coarse % run.per_row == 0)
-    rows = [kept.at[row].set(x, pred=saves) for kept, x in zip(state.rows, jax.tree.leaves(y), strict=True)]
+    rows = [rows.at[row].set(x, pred=saves) for rows, x in zip(state.rows, jax.tree.leaves(y), strict=True)]
     return _State(
         y,
         lost,

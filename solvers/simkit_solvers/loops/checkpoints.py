@@ -1,7 +1,7 @@
-r"""Reverse passes in little memory: loops inside loops, of which only beginnings are kept.
+r"""Reverse passes in little memory: loops inside loops, of which only beginnings are stored.
 
 A reverse pass needs what a loop carried at each of its N iterations. A loop of $N_1$ iterations around one of
-$N_2$, of which only the beginnings are kept, stores $N_1 + N_2$ carries in place of $N_1 N_2$ and computes
+$N_2$, of which only the beginnings are stored, stores $N_1 + N_2$ carries in place of $N_1 N_2$ and computes
 each iteration once more; d loops store about $d\,N^{1/d}$ carries and compute each iteration d times before
 its derivative. `nesting` finds the fewest loops that fit.
 Reference: Griewank (1992), Achieving logarithmic growth of temporal and spatial complexity in reverse
@@ -41,7 +41,7 @@ class Nesting:
 
     @property
     def carries(self) -> int:
-        """The most that are kept at a time."""
+        """The most that are stored at a time."""
         between = self.rows[-1] * (self.blocks[0] + 1) if self.merged else self.rows[-1] + self.blocks[0]
         return sum(self.rows[:-1]) + between + sum(self.blocks[1:])
 
@@ -91,7 +91,7 @@ def nested_scan(body: Callable, init: PyTree, lengths: tuple[int, ...], unroll: 
     """`jax.lax.scan` of `body(carry, i)` over i = 0, … (uint32), as many as the product of `lengths`.
 
     Loops inside loops: in reverse mode what the inner ones carry is computed again from its beginning. The
-    innermost has `unroll` of these in one iteration. A single length may be traced, where nothing is kept.
+    innermost has `unroll` of these in one iteration. A single length may be traced, where nothing is stored.
     """
     if isinstance(lengths[0], jax.Array):
         zero = jnp.zeros_like(lengths[0])
@@ -105,5 +105,5 @@ def nested_scan(body: Callable, init: PyTree, lengths: tuple[int, ...], unroll: 
     def outer(carry, i):
         return nested_scan(lambda c, j: body(c, i * inside + j), carry, lengths[1:], unroll)
 
-    end, kept = jax.lax.scan(outer, init, numbers)
-    return end, jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), kept)
+    end, stacked = jax.lax.scan(outer, init, numbers)
+    return end, jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), stacked)

@@ -1,8 +1,8 @@
 """When a condition first holds along the adaptive steps of an ordinary equation, by dense output.
 
 A step is examined at its end and at points between, and where a condition holds at one and not at the one
-before, what interpolates the step is kept; the time is then the end of an interval that bisection has made as
-short as the precision allows. What holds for less than the time between two points is not seen.
+before, the interpolant of the step is stored; the time is then the end of an interval that bisection has made
+as short as the precision allows. What holds for less than the time between two points is not seen.
 """
 
 from collections.abc import Callable

@@ -53,7 +53,7 @@ def integrate(
     `vmap` over paths every field becomes one vector and each block one fused kernel. Differentiable in both
     modes. In reverse mode each block is recomputed rather than stored, and where what is carried from block
     to block takes more than `memory` bytes for this path, so is that, by loops inside loops (`nesting`). The
-    jumps of an `AbstractJumpDiffusion` are taken after each step. Over a `TracedGrid` results have the bits
+    jumps of an `AbstractJumpDiffusion` come after each step. Over a `TracedGrid` results have the bits
     of the same `Grid`, one compiled program does for many numbers of steps, and derivatives are in forward
     mode only.
 
@@ -124,7 +124,7 @@ class _Loop:
         return _Loop(method, grid, constants, pack, unpack, in_memory, size, memory)
 
     def all_rows(self, run: AbstractRun, start: PyTree) -> PyTree:
-        """What is kept at each saved row, stacked."""
+        """The values saved at each saved row, stacked."""
         numbers, start = eqx.filter(run, eqx.is_array), self.pack(start)
         end, counted, between = self.whole_blocks(numbers, start)
         end = self.rest(numbers, end, counted)
@@ -174,9 +174,9 @@ class _Loop:
                 # A row that is none is the first one, as a block that is not needed is in `selection`.
                 here = tree_where(r < jnp.uint32(between), here, (jax.lax.stop_gradient(start), 0, 0))
             carry, at, end = here
-            kept = self.row(numbers, at_row(numbers, carry, at), at)
+            saved = self.row(numbers, at_row(numbers, carry, at), at)
             if self.known and self.grid.steps < self.size:
-                return state, kept
+                return state, saved
 
             @jax.named_scope(STEPS)
             def one_block(state, b):
@@ -187,7 +187,7 @@ class _Loop:
             # Two in an iteration where blocks are short: the second writes where the first has read; no
             # copies.
             begin = state[0], jnp.uint32(0)
-            return nested_scan(one_block, begin, loops.blocks, 2 if self.in_memory else 1)[0], kept
+            return nested_scan(one_block, begin, loops.blocks, 2 if self.in_memory else 1)[0], saved
 
         if not loops.merged:
             row_then_blocks = _recomputed(row_then_blocks)
@@ -221,7 +221,7 @@ class _Loop:
         return self.pack(carry)
 
     def row(self, numbers, carry, k):
-        """What is kept at step `k`."""
+        """The values saved at step `k`."""
         run = self._run(numbers)
         return (row_once if run.carries_derivatives else type(run).row)(run, self.unpack(carry), k)
 
@@ -252,7 +252,7 @@ class _Loop:
 
         if self.known and self.grid.steps <= self.size:
             return finish(carry)
-        # In one kernel with the loop they would be computed again for each quantity that is kept.
+        # In one kernel with the loop they would be computed again for each saved quantity.
         return by_itself(counted == jnp.asarray(self.blocks, jnp.uint32), finish, lambda c: c, carry)
 
     def _run(self, numbers) -> Any:

@@ -78,7 +78,7 @@ def integrate_jumps(
     Rates of a scheduled network may jump at given times, and its events change the counts: the path stops
     there, and what would have come next is drawn again, which is exact since the process has no memory. A
     leap ends there after its part. Raises `ValueError` for rates that depend on time in another way: between
-    events they are taken as constant.
+    events they are treated as constant.
 
     `directions` are tangents of the network, pytrees of its structure such as the network itself with a 1 in
     place of one parameter and 0 for the others. For each the path carries its score, see `jump_scores`; the

@@ -57,7 +57,7 @@ class AbstractRun(eqx.Module):
 
     @abc.abstractmethod
     def row(self, carry: PyTree, k: jax.Array) -> PyTree:
-        """What is kept at step `k`."""
+        """The values saved at step `k`."""
 
     @abc.abstractmethod
     def stepping(self) -> "AbstractRun":

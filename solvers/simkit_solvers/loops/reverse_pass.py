@@ -26,7 +26,7 @@ class ReversePass(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        """All carries that are kept at a time."""
+        """All carries that are stored at a time."""
         return self.loops.carries * self.carry_bytes
 
     @property

@@ -52,7 +52,7 @@ def with_tolerances(solver, y: PyTree, dt: Scalar):
     dtype = jnp.result_type(*leaves)
     rtol = ROOT_TOLERANCE[dtype]
     largest = jnp.max(jnp.stack([jnp.max(jnp.abs(x)) for x in leaves]))
-    # The unknowns are slopes, but for the implicit Euler methods, which ask for the change of the state.
+    # The unknowns are slopes, but for the implicit Euler methods, whose unknown is the change of the state.
     changes = isinstance(solver, diffrax.ImplicitEuler | diffrax.AbstractItoSolver)
     size = largest if changes else largest / dt
     atol = jax.lax.stop_gradient(rtol * size) + float(jnp.finfo(dtype).tiny)

@@ -24,8 +24,8 @@ class Switched(eqx.Module):
     that the most demanding one wants. A traced position outside the range counts as the nearest one.
 
     For one path only the chosen solver is computed. Under `vmap` with a position of each path's own all are,
-    and one is kept. A choice that changes along a path makes the step map discontinuous: a symplectic solver
-    is then symplectic in between only.
+    and one is chosen. A choice that changes along a path makes the step map discontinuous: a symplectic
+    solver is then symplectic in between only.
 
     This is for `integrate`; the records of the registry are of its parts. Raises `ValueError` for no solvers,
     for a position that is not a whole number, and for a known one that is not in the range.

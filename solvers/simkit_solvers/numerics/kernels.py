@@ -13,7 +13,7 @@ from simkit_solvers.numerics.scalar import Scalar
 
 
 def by_itself(always: Scalar, function: Callable, otherwise: Callable, *operands: PyTree) -> PyTree:
-    """`function(*operands)`, compiled by itself: in a branch that is always taken.
+    """`function(*operands)`, compiled by itself: in a branch whose condition is always true.
 
     The compiler fuses nothing into or out of a branch. Beside other code it contracts other products and
     sums to fused multiply-adds, so that last bits depend on that code, and what several results share it

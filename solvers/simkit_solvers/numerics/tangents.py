@@ -25,7 +25,7 @@ def in_precision(tree: PyTree, dtype: DTypeLike) -> Any:
 def differentiable(values: Callable, derivatives: Callable) -> Callable:
     """The function `values` with the derivatives of `derivatives`, another program for the same values.
 
-    So a loop that can be differentiated, which costs more, runs only where derivatives are taken.
+    So a loop that can be differentiated, which costs more, runs only where there are derivatives.
     """
     function = jax.custom_jvp(values)
 

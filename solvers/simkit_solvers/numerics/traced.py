@@ -88,13 +88,13 @@ class _Once:
             return self.values(inner.jaxpr, inner.consts, given)
         key = eqn.primitive, tuple(map(_same, eqn.invars, given)), tuple(sorted(eqn.params.items()))
         try:
-            kept = None if eqn.effects else self.known.get(key)
+            cached = None if eqn.effects else self.known.get(key)
         except TypeError:  # a parameter that is not hashable
             return self._bound(eqn, given)
-        if kept is None:
-            kept = self._bound(eqn, given), given
-            self.known[key] = kept
-        return kept[0]
+        if cached is None:
+            cached = self._bound(eqn, given), given
+            self.known[key] = cached
+        return cached[0]
 
     @staticmethod
     def _bound(eqn: JaxprEqn, given: list) -> Sequence:

@@ -31,7 +31,7 @@ class Anderson(AbstractIteration):
     $$y_{n+1} = y_n + \beta f_n - \sum_j \gamma_j (\Delta y_j + \beta\,\Delta f_j), \qquad
     \gamma = \arg\min \Big\| f_n - \sum_j \gamma_j\,\Delta f_j \Big\|_2 .$$
     On a linear problem it is equivalent to GMRES, and it often converges where Picard iteration oscillates
-    or diverges. Any pytree of floating-point arrays; $2m$ copies of the state are kept. Stops where
+    or diverges. Any pytree of floating-point arrays; $2m$ copies of the state are stored. Stops where
     $|g(y) - y|$ is below `atol + rtol |y|`.
 
     The least squares problem is solved by the modified Gram–Schmidt process, newest change first: it works on
@@ -90,7 +90,7 @@ def least_squares(columns: list, b) -> list:
     tiny = DEPENDENT * max(float(jnp.finfo(leaf.dtype).eps) for leaf in jax.tree.leaves(b))
     basis: list[Any] = []
     R: list[list] = []
-    projections, kept = [], []
+    projections, used = [], []
     for column in columns:
         before, row = _dot(column, column), []
         for q in basis:
@@ -105,13 +105,13 @@ def least_squares(columns: list, b) -> list:
         projections.append(_dot(basis[-1], b))
         b = _subtract(b, projections[-1], basis[-1])
         R.append([*row, length])
-        kept.append(keep)
+        used.append(keep)
     x: list[Any] = [None] * len(columns)
     for i in reversed(range(len(columns))):
         rest = projections[i]
         for j in range(i + 1, len(columns)):
             rest = rest - R[j][i] * x[j]
-        x[i] = jnp.where(kept[i], rest / R[i][i], jnp.zeros_like(rest))
+        x[i] = jnp.where(used[i], rest / R[i][i], jnp.zeros_like(rest))
     return x
 
 

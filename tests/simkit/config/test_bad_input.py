@@ -201,7 +201,7 @@ CASES = [
     ({"observe": "{x: {vale: S, value: S}}"}, "8:15: observe.x.vale: unknown key; did you mean 'value'?"),
     (
         {"observe": "{x: {value: S, every: 2}}"},
-        "8:32: observe.x.every: has no effect: value has no path functional that looks at every step",
+        "8:32: observe.x.every: has no effect: value has no path functional that monitors every step",
     ),
     (
         {"observe": "{x: {value: max(S), every: 300}}"},
@@ -358,7 +358,7 @@ ADAPTIVE = [
     (
         "time: {t1: 1, rtol: 1e-6, atol: 1e-9}\nobserve: {top: max(S)}",
         [
-            "4:16: observe.top: max(…) looks at the path step by step, and adaptive steps have no common "
+            "4:16: observe.top: max(…) monitors the path step by step, and adaptive steps have no common "
             "times; give time.steps in place of rtol and atol"
         ],
     ),

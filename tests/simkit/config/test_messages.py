@@ -254,9 +254,9 @@ def test_null_takes_away_any_key_that_is_there(key):
 @pytest.mark.parametrize(
     ("key", "line"),
     [
-        ("observe.pot", "observe.pot: is not there to be taken away; did you mean 'put'?"),
+        ("observe.pot", "observe.pot: cannot be removed: there is no such key; did you mean 'put'?"),
         ("ensembel", "ensembel: unknown key; did you mean 'ensemble'?"),
-        ("curves.rate", "curves.rate: is not there to be taken away"),
+        ("curves.rate", "curves.rate: cannot be removed: there is no such key"),
         ("time", "time: is missing; the grid of times, such as {t1: 1.0, steps: 252}"),
         (
             "constants.K",

@@ -20,7 +20,7 @@ from simkit.diagnostics.debugging.cause import bad_operation, bad_part
 from simkit.diagnostics.debugging.debug import debug_simulation
 from simkit.diagnostics.debugging.finding import find
 from simkit.diagnostics.debugging.key_reuse import check_keys
-from simkit.diagnostics.debugging.words import following
+from simkit.diagnostics.debugging.random_words import following
 from simkit.ensemble import failures
 from simkit.ensemble.programs import compiled
 from simkit.ensemble.run import chunk_plan, chunk_requests

@@ -140,7 +140,7 @@ def test_a_stochastic_path_that_fails_is_named():
     with pytest.raises(NumericalError) as caught:
         simkit.run(steep)
     said = re.match(
-        r"path 0: stopped at t = (\S+) of 1: the tolerances asked for a step shorter than halving gives",
+        r"path 0: stopped at t = (\S+) of 1: the tolerances required a step shorter than halving gives",
         str(caught.value),
     )
     assert said
@@ -166,7 +166,7 @@ def test_a_failed_path_is_named_or_left_out():
     first = int(np.flatnonzero(starts >= 1)[0])
     said = re.match(rf"path {first}: stopped at t = (\S+) of 1; path ", str(caught.value))
     assert said
-    assert str(caught.value).count(": the tolerances asked for a step too short for the clock") == 1
+    assert str(caught.value).count(": the tolerances required a step too short for the clock") == 1
     assert float(said[1]) == pytest.approx(1 / starts[first], rel=1e-4)
 
 

@@ -339,7 +339,7 @@ def test_progress_is_told_of_every_chunk():
 
 
 def test_more_devices_than_there_are_is_refused():
-    with pytest.raises(ValueError, match="devices: asked for 99, and this process has 4"):
+    with pytest.raises(ValueError, match="devices: is 99, and this process has 4"):
         run_ensemble(gbm(10, 4, devices=99))
 
 

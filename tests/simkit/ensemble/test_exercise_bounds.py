@@ -17,7 +17,7 @@ from simkit.ensemble.early_exercise.longstaff_schwartz import (
     with_upper_bounds,
 )
 from simkit.ensemble.early_exercise.martingale import Martingale, Shape, fit_martingale, gains_of, shape_of
-from simkit.ensemble.jump_law import functions_of_marks
+from simkit.ensemble.jump_distribution import functions_of_marks
 from simkit.expressions import compile_expression
 from simkit.observe.exercise import Exercise
 
@@ -192,7 +192,7 @@ def test_what_is_taken_for_the_mean_of_jumps_is(name, rate):
     }
     (rights,) = rights_of(load(experiment))
     (chunk,) = rights.sampled(0, 8192)
-    law, marks = rights.law, chunk["put"].marks[0].ravel()
+    law, marks = rights.jumps, chunk["put"].marks[0].ravel()
     found = np.array(functions_of_marks(marks, law.knots, np))
     z = (found.mean(1) - law.means(law.knots)) / found.std(1) * math.sqrt(marks.size)
     assert np.abs(z).max() < 4.5

@@ -36,7 +36,7 @@ def test_a_resolved_experiment_has_the_same_picture():
         ({"portrait": [["x", "q"]]}, "plot.portrait[0][1]: nothing is called 'q'; known: x, v, energy, last"),
         (
             {"over_time": ["x", "last"]},
-            "plot.over_time[1]: last is kept at the end only; give it as last: {value: …, at: each}",
+            "plot.over_time[1]: last is evaluated at the end only; give it as last: {value: …, at: each}",
         ),
         ({"over_time": "x"}, "plot.over_time: must be a list of names such as [S, v], got 'x'"),
         (

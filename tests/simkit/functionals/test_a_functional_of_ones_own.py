@@ -13,7 +13,7 @@ from simkit import InputError, load
 from simkit.expressions.functions import functions
 from simkit.functionals import FUNCTIONALS, AbstractFunctional
 
-README = (ROOT / "simkit/observe/README.md").read_text("utf-8")
+README = (ROOT / "simkit/functionals/README.md").read_text("utf-8")
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def example():
     (block,) = re.findall(r"```python\n(.*?)```", README, re.S)
     names: dict = {}
     with mock.patch.dict(FUNCTIONALS):
-        exec(compile(block, "simkit/observe/README.md", "exec"), names)
+        exec(compile(block, "simkit/functionals/README.md", "exec"), names)
         yield names
 
 
@@ -75,7 +75,7 @@ def test_a_functional_whose_slope_may_jump_anywhere_is_not_smoothed(example):
 
 def test_a_careful_default_refuses_runs_that_it_does_not_know(example):
     with pytest.raises(
-        InputError, match=r"squared_increments.* looks at the path step by step, and adaptive"
+        InputError, match=r"squared_increments.* monitors the path step by step, and adaptive"
     ):
         load(
             section(

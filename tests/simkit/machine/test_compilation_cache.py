@@ -74,7 +74,7 @@ def test_a_folder_of_another_user_is_refused(before_jax, monkeypatch):
 def test_a_file_in_its_place_is_only_a_warning(before_jax):
     before_jax.parent.mkdir()
     before_jax.write_text("")
-    assert "compiled programs are not kept" in str(keep_compiled_programs())
+    assert "compiled programs are not stored" in str(keep_compiled_programs())
     assert fault_of(before_jax / "below") is not None
 
 

@@ -240,8 +240,8 @@ def test_every_says_nothing_to_a_value_at_a_time():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("first(S, S > 1)", r"first\(…\) looks at the path step by step"),
-        ("hitting_time(S > 1)", r"hitting_time\(…\) looks at the path step by step"),
+        ("first(S, S > 1)", r"first\(…\) monitors the path step by step"),
+        ("hitting_time(S > 1)", r"hitting_time\(…\) monitors the path step by step"),
         ("at(S, 0.3)", r"the time 0.3 is inside one of the 1 saved intervals; take points: 10"),
     ],
 )

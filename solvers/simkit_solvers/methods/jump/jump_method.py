@@ -59,7 +59,7 @@ class Proposal(NamedTuple):
 
 
 class Leap(NamedTuple):
-    """What is kept of a leap that goes beyond a saved time, and so was accepted; see `Proposal`.
+    """What remains of a leap that goes beyond a saved time, and so was accepted; see `Proposal`.
 
     `fired` and `inside` have an element for each reaction.
     """

@@ -16,7 +16,7 @@ class NextReaction(AbstractClockMethod):
     the least $s_j / a_j$; the other clocks run on, and that one is wound again.
 
     Exact, one exponential an event. The clocks of Gibson & Bruck ring in the time of the process and are
-    kept in a queue; here none is stretched as propensities change and there is nothing to sort, which on
+    held in a queue; here none is stretched as propensities change and there is nothing to sort, which on
     vectors of paths would be a gather of its own for each path. An independent check of `DirectMethod`; it
     carries one number more a reaction and draws one less an event.
     References: Gibson & Bruck (2000), doi:10.1021/jp993732q; Anderson (2007), A modified next reaction method

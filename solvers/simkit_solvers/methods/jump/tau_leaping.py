@@ -189,8 +189,8 @@ class TauLeaping(AbstractJumpMethod):
         for x in jax.tree.leaves(there):
             sound = sound & (x >= 0)  # some of a leap's events may come before those that make room for them
         seen = jax.tree.map(lambda new, old: jnp.where(sound, new, old), there, last)
-        kept = tuple(jnp.where(sound, k, old) for k, old in zip(total, fired, strict=True))
-        return seen, _Sampled(index, jnp.where(sound, now, part), kept, seen)
+        accepted = tuple(jnp.where(sound, k, old) for k, old in zip(total, fired, strict=True))
+        return seen, _Sampled(index, jnp.where(sound, now, part), accepted, seen)
 
     def _critical(self, jumps: Jumps, y, a) -> list:
         """Whether a reaction could use up one of its reactants in few events."""

@@ -30,7 +30,7 @@ class AbstractLeapfrogComposition(AbstractCarryingStep):
     Takes two terms, as `diffrax.SemiImplicitEuler` does: the rate of the first half of the state, given the
     second, and the other way round. The last $f_p$ of a step is the first of the next and is carried as the
     solver's state, so a step costs as many evaluations of each as there are weights. On a problem that
-    depends on time, the rates of $p$ are taken at the time that $q$ has reached and those of $q$ at the time
+    depends on time, the rates of $p$ are those at the time that $q$ has reached and those of $q$ at the time
     that $p$ has, which keeps the order.
     """
 

@@ -134,11 +134,11 @@ def _matched(coefficients: SquareRootCoefficients, h, v) -> _Matched:
     """The distribution with the mean and the variance of the square-root process after h from v >= 0."""
     kappa, theta, xi = coefficients[:3]
     span = h * mean_decay(kappa * h)
-    kept = v * jnp.exp(-kappa * h)
-    m = kept + kappa * theta * span
+    decayed = v * jnp.exp(-kappa * h)
+    m = decayed + kappa * theta * span
     alive = m > 0
     m = jnp.where(alive, m, 1.0)
-    s2 = jnp.where(alive, xi * xi * span * (kept + 0.5 * kappa * theta * span), 1.0)
+    s2 = jnp.where(alive, xi * xi * span * (decayed + 0.5 * kappa * theta * span), 1.0)
     psi = s2 / (m * m)
     quadratic = psi <= PSI_C
     x = 2 / jnp.where(quadratic, psi, 1.0)

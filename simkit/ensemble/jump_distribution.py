@@ -1,4 +1,4 @@
-"""The law of what the jumps of an interval add up to, as a large sample for each number of jumps."""
+"""The distribution of what the jumps of an interval add up to, as a large sample for each number of jumps."""
 
 import functools
 import math
@@ -18,7 +18,7 @@ LEFT_OUT = 1e-9  # the probability of more
 RAMPS = 5
 
 
-class JumpLaw(NamedTuple):
+class JumpDistribution(NamedTuple):
     """Sums of the marks of 1, 2, … jumps, `(numbers, SAMPLE)`, and the probabilities of these numbers."""
 
     sums: np.ndarray
@@ -45,16 +45,16 @@ def functions_of_marks(z, knots, xp=jnp) -> list:
     return [xp.where(there, f, 0.0) for f in (xp.ones_like(z), *ramps)]
 
 
-def jump_law(problem: AbstractJumpDiffusion, t: float, length: float) -> JumpLaw | None:
+def jump_distribution(problem: AbstractJumpDiffusion, t: float, length: float) -> JumpDistribution | None:
     """That of an interval; None where it depends on the state or the time, or where there may be too many."""
     if schedule_of(problem) is not None or _depends(problem, t):
         return None
     numbers, tree = jax.tree.flatten(problem)
-    return _law(tree, tuple(map(float, numbers)), t, length)
+    return _distribution(tree, tuple(map(float, numbers)), t, length)
 
 
 @functools.lru_cache(maxsize=4)
-def _law(tree: Any, numbers: tuple[float, ...], t: float, length: float) -> JumpLaw | None:
+def _distribution(tree: Any, numbers: tuple[float, ...], t: float, length: float) -> JumpDistribution | None:
     problem = jax.tree.unflatten(tree, numbers)
     with jax.enable_x64(True):
         y = problem.State(*[jnp.ones(())] * len(problem.State._fields))
@@ -77,17 +77,17 @@ def _law(tree: Any, numbers: tuple[float, ...], t: float, length: float) -> Jump
     sums = [one]
     while len(sums) < most:
         sums.append(sums[-1] + generator.permutation(one))
-    return JumpLaw(np.stack(sums), chances[:most])
+    return JumpDistribution(np.stack(sums), chances[:most])
 
 
 def _depends(problem: AbstractJumpDiffusion, t: float) -> bool:
     """Whether the intensity depends on the state or on time, or the marks on time."""
     y = problem.State(*[jnp.ones(())] * len(problem.State._fields))
 
-    def law(t, y):
+    def intensity(t, y):
         return problem.intensity(t, y), jax.tree.leaves(problem.marks(t))
 
     with jax.numpy_dtype_promotion("standard"):
-        jaxpr = jax.make_jaxpr(law)(jnp.asarray(t), y).jaxpr
+        jaxpr = jax.make_jaxpr(intensity)(jnp.asarray(t), y).jaxpr
     used = [*jaxpr.outvars, *(x for eqn in jaxpr.eqns for x in eqn.invars)]
     return any(var is x for var in jaxpr.invars for x in used)

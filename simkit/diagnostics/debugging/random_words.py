@@ -16,8 +16,8 @@ def following(function, *examples) -> Callable[..., list[frozenset[Word]]]:
     """A function of the same arguments as `function` that gives, for each scalar output, its random words.
 
     These are the words of the counter-based generator that it was computed from. What is drawn under a key is
-    told by key and counter; that the key was drawn itself is not followed. Of a choice only the value that
-    was chosen counts. A loop hands on all that it is given. `examples` are arguments of the right shapes.
+    identified by key and counter; that the key was drawn itself is not followed. Of a choice only the
+    chosen value counts. A loop hands on all that it is given. `examples` are arguments of the right shapes.
     """
     program = flat(jax.make_jaxpr(function)(*examples), frozenset([CIPHER]))
     return lambda *arguments: _followed(program, jax.tree.leaves(arguments))
