@@ -27,7 +27,7 @@ STEPS = (64, 96, 128, 192, 256, 384, 512, 768, 1024, 2048)
 def compiling(steps: tuple[int, ...], traced: bool):
     """Runs each number of steps, with no program kept from before."""
     usual = ensemble.with_traced_steps
-    programs._kept.clear()
+    programs._cache.clear()
     for module in (ensemble, bias):
         module.with_traced_steps = usual if traced else lambda problem, grid: grid
     try:

@@ -33,15 +33,6 @@ def experiment_schema() -> dict[str, Any]:
         definitions[inline]["properties"]["parameters"]["additionalProperties"] = _UNCERTAIN
     definitions["Solver"] = _solver_schema(definitions["Solver"], SOLVERS)
     schema["properties"]["solver"] |= {"anyOf": [{"enum": list(SOLVERS)}, {"$ref": "#/$defs/Solver"}]}
-    schema["properties"]["observe"]["additionalProperties"] = {
-        "anyOf": [_NUMBER, {"$ref": "#/$defs/ObservableSettings"}]
-    }
-    schema["properties"]["derived"]["additionalProperties"] = {
-        "anyOf": [_NUMBER, {"$ref": "#/$defs/DerivedSettings"}]
-    }
-    definitions["InlineSDE"]["properties"]["sde"]["additionalProperties"] = {
-        "anyOf": [_NUMBER, {"$ref": "#/$defs/SDEVariable"}]
-    }
     return _tidy(
         {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "simkit experiment"}
     )

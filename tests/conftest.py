@@ -27,14 +27,14 @@ settings.register_profile("simkit", deadline=None, derandomize=True, max_example
 settings.load_profile("simkit")
 
 # How programs are made, and those that were: in general, and in tests marked `user_code`.
-QUICK = programs._quick_jit, programs._kept
-USERS = programs._jit, type(programs._kept)()
+QUICK = programs._quick_jit, programs._cache
+USERS = programs._jit, type(programs._cache)()
 
 
 @pytest.hookimpl(tryfirst=True)  # before the fixtures of a module run their ensembles
 def pytest_runtest_setup(item):
     users = item.get_closest_marker("user_code") is not None
-    programs._jit, programs._kept = USERS if users else QUICK
+    programs._jit, programs._cache = USERS if users else QUICK
     # Not by XLA_FLAGS, which would change the code of `user_jit` too: the backend as a whole reads them.
     jax.config.update("jax_disable_most_optimizations", not users)
     # Not a key of jax's caches, where an operation on its own would stay as the first test made it; this one

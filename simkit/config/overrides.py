@@ -4,16 +4,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from simkit.config.documents import Document, KeyPath, parse_value
+from simkit.config.settings.places import shorthand_at
 from simkit.errors import InputError
-
-# What a value stands for where a mapping may be written in its place: `solver: Tsit5` is {type: Tsit5}.
-SHORTHANDS = {
-    ("solver",): "type",
-    ("observe", "*"): "value",
-    ("derived", "*"): "value",
-    ("model", "sde", "*"): "drift",
-}
-
 
 Overrides = str | Mapping[str, Any] | Iterable[str | tuple[str, Any] | tuple[str, Any, str]]
 
@@ -79,7 +71,7 @@ def replace_key(document: Document, path: tuple[str, ...], value: Any, wholly: b
             container[key] = {}
             made.append(where)
         elif not isinstance(container[key], dict | list):
-            short = _shorthand(where)
+            short = shorthand_at(where)
             if short is None and not wholly:
                 place = ".".join(map(str, where))
                 raise ValueError(f"{place} is a single value, so nothing can be set inside it")
@@ -104,11 +96,3 @@ def _index(container, part: str) -> str | int:
     if part.isdigit() and int(part) < len(container):
         return int(part)
     raise ValueError(f"a list of {len(container)} has no item {part!r}; count from 0")
-
-
-def _shorthand(path: KeyPath) -> str | None:
-    """The key that a single value at a path stands for."""
-    for pattern, key in SHORTHANDS.items():
-        if len(pattern) == len(path) and all(p in ("*", q) for p, q in zip(pattern, path, strict=True)):
-            return key
-    return None

@@ -11,31 +11,17 @@ from simkit.config.diagnostics import Diagnostics, key_text
 from simkit.config.documents import KeyPath
 from simkit.config.settings import (
     TAGS,
-    CurveSettings,
-    DerivedSettings,
-    EarlyExercise,
-    Energies,
-    Ensemble,
-    EventSettings,
     Experiment,
     FromFile,
     InlineHamiltonian,
     InlineNetwork,
     InlineODE,
     InlineSDE,
-    ObservableSettings,
     PerPath,
-    Plot,
     RandomValue,
-    ReactionSettings,
-    Save,
-    SDEVariable,
     Section,
-    Sensitivity,
-    Solver,
-    Time,
-    Uncertainty,
 )
+from simkit.config.settings.places import sections_at
 from simkit.config.settings.values import DISTRIBUTIONS, without_quotes
 from simkit.config.strict_yaml import MAX_DEPTH
 from simkit.experiments.defaults import with_defaults
@@ -43,25 +29,6 @@ from simkit.suggestions import did_you_mean, shown
 
 REMEDIES: dict[KeyPath, str] = {("time", "dt"): "; write steps, the number of them from t0 to t1"}
 AS_NEAR = 0.1  # of the similarity of two words, which is from 0 to 1
-
-_SECTIONS: dict[tuple[str, ...], type[Section]] = {
-    (): Experiment,
-    ("time",): Time,
-    ("ensemble",): Ensemble,
-    ("save",): Save,
-    ("plot",): Plot,
-    ("solver",): Solver,
-    ("sensitivity",): Sensitivity,
-    ("uncertainty",): Uncertainty,
-    ("curves", "*"): CurveSettings,
-    ("events", "*"): EventSettings,
-    ("observe", "*"): ObservableSettings,
-    ("observe", "*", "early_exercise"): EarlyExercise,
-    ("derived", "*"): DerivedSettings,
-    ("model", "sde", "*"): SDEVariable,
-    ("model", "hamiltonian"): Energies,
-    ("model", "reactions", "*"): ReactionSettings,
-}
 
 
 def read_experiment(diagnostics: Diagnostics) -> Experiment:
@@ -163,10 +130,7 @@ class _Reading:
         if len(path) == 2 and path[0] == "initial":
             given = self.diagnostics.written(*path)
             return FromFile if "file" in given else PerPath if "values" in given else RandomValue
-        for pattern, section in _SECTIONS.items():
-            if len(pattern) == len(path) and all(p in ("*", q) for p, q in zip(pattern, path, strict=True)):
-                return section
-        return None
+        return next(iter(sections_at(path)), None)
 
     def known_keys(self, path: KeyPath) -> list[str]:
         section = self.section(path)

@@ -13,7 +13,7 @@ from simkit.config.settings.run import Ensemble, Save, Solver, Time
 from simkit.config.settings.schedule import CurveSettings, EventSettings
 from simkit.config.settings.sensitivity import Sensitivity
 from simkit.config.settings.uncertainty import Uncertainty
-from simkit.config.settings.values import Number, Section, choice, shorthand, text, wrong
+from simkit.config.settings.values import ONE_OF, Number, Section, Shorthand, text, wrong
 from simkit.suggestions import shown
 
 
@@ -54,7 +54,7 @@ class Experiment(Section):
         "key `x` has one value for all, or a list.",
         examples=[{"S": 100.0}],
     )
-    solver: Annotated[Solver, shorthand("type")] | None = Field(
+    solver: Annotated[Solver, Shorthand("type")] | None = Field(
         None,
         description="Name of the solver, or {type: name, option: …}. The default is EulerMaruyama for an Itô "
         "equation (Milstein if steps are adaptive), EulerHeun for a Stratonovich one, BAOAB for underdamped "
@@ -77,18 +77,18 @@ class Experiment(Section):
         description="The number of paths, and how they are run.",
         examples=[{"paths": 100000, "seed": 42}],
     )
-    precision: Annotated[Literal["float32", "float64"], *choice("float32", "float64")] = Field(
+    precision: Annotated[Literal["float32", "float64"], ONE_OF] = Field(
         "float64", description="Arithmetic of the simulation. Statistics are always in float64."
     )
     save: Save = Field(
         default_factory=lambda: Save(), description="What is saved.", examples=[{"points": 12}]
     )
-    observe: dict[str, Annotated[ObservableSettings, shorthand("value")]] = Field(
+    observe: dict[str, Annotated[ObservableSettings, Shorthand("value")]] = Field(
         default_factory=dict,
         description="Observables by name: an expression, or {value: …} with further keys.",
         examples=[{"call": "exp(-r*t) * maximum(S - K, 0)"}],
     )
-    derived: dict[str, Annotated[DerivedSettings, shorthand("value")]] = Field(
+    derived: dict[str, Annotated[DerivedSettings, Shorthand("value")]] = Field(
         default_factory=dict,
         description="Quantities derived from means, such as ratios, by name: an expression, or {value: …} "
         "with further keys. For `simkit run` only.",

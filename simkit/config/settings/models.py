@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Discriminator, Field, Tag
 
 from simkit.config.settings.tags import INLINE_HAMILTONIAN, INLINE_NETWORK, INLINE_ODE, INLINE_SDE, NAMED
-from simkit.config.settings.values import Number, NumberOrList, Section, Text, choice, shorthand
+from simkit.config.settings.values import ONE_OF, Number, NumberOrList, Section, Shorthand, Text
 
 
 class NamedModel(Section):
@@ -32,7 +32,7 @@ class SDEVariable(Section):
 class InlineSDE(Section):
     """A stochastic differential equation written in the file."""
 
-    sde: dict[str, Annotated[SDEVariable, shorthand("drift")]] = Field(
+    sde: dict[str, Annotated[SDEVariable, Shorthand("drift")]] = Field(
         description="One entry for each variable: {drift: …, noise: {name: …}}, or the drift alone.",
         examples=[{"S": {"drift": "mu * S", "noise": {"W1": "sigma * S"}}}],
     )
@@ -46,7 +46,7 @@ class InlineSDE(Section):
         description="Correlation of pairs of noises, each from -1 to 1; 0 for pairs that are not named.",
         examples=[{"W1-W2": -0.7}],
     )
-    calculus: Annotated[Literal["ito", "stratonovich"], *choice("ito", "stratonovich")] = Field(
+    calculus: Annotated[Literal["ito", "stratonovich"], ONE_OF] = Field(
         "ito", description="The calculus of the stochastic integral."
     )
 

@@ -7,10 +7,10 @@ from pydantic import Field, PlainValidator, WithJsonSchema
 from simkit.config.settings.values import (
     EXPRESSION_SCHEMA,
     MAX_STEPS,
+    ONE_OF,
     Number,
     Section,
     Text,
-    choice,
     number,
     whole,
     whole_number,
@@ -98,7 +98,7 @@ class ObservableSettings(Section):
         "functionals such as mean(x), max(x) and hitting_time(c), all of which `simkit list` names.",
         examples=["exp(-r*t) * maximum(S - K, 0)"],
     )
-    at: Annotated[Literal["end", "each"], *choice("end", "each")] = Field(
+    at: Annotated[Literal["end", "each"], ONE_OF] = Field(
         "end", description="Evaluated at the end, or at each saved time."
     )
     every: Annotated[int, *whole(1, MAX_STEPS)] | None = Field(

@@ -8,10 +8,10 @@ from pydantic import ConfigDict, Field, PlainValidator, WithJsonSchema
 from simkit.config.settings.values import (
     MAX_PATHS,
     MAX_STEPS,
+    ONE_OF,
     Number,
     Section,
     Text,
-    choice,
     plain_number,
     whole,
     wrong,
@@ -127,23 +127,23 @@ class Ensemble(Section):
         "by default one for each core. Results do not depend on it.",
         examples=[4],
     )
-    failures: Annotated[Literal["stop", "exclude"], *choice("stop", "exclude")] = Field(
+    failures: Annotated[Literal["stop", "exclude"], ONE_OF] = Field(
         "stop",
         description="If a path becomes NaN or infinite: `stop` with an error, or `exclude` it and report "
         "the number of such paths.",
     )
-    unresolved: Annotated[Literal["stop", "keep"], *choice("stop", "keep")] = Field(
+    unresolved: Annotated[Literal["stop", "keep"], ONE_OF] = Field(
         "stop",
         description="If a step bias is as large as the mean or the derivative itself, which is then no "
         "result: results are shown, marked and written, and the command ends with exit code 3 "
         "(`stop`) or 0 (`keep`).",
     )
-    normals: Annotated[Literal["float32", "float64"], *choice("float32", "float64")] = Field(
+    normals: Annotated[Literal["float32", "float64"], ONE_OF] = Field(
         "float32",
         description="Precision of the normal random numbers. float32 has 31 random bits, with an error far "
         "below any sampling error, and is several times faster.",
     )
-    couple: Annotated[Literal["steps"], *choice("steps")] | None = Field(
+    couple: Annotated[Literal["steps"], ONE_OF] | None = Field(
         None,
         description="For variants with different `time.steps`: with `steps` they all follow the Brownian "
         "paths of the one with the most steps, and increments of the others are sums of its "

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from simkit.config.settings.values import Number, Numbers, Section, Text, Times, choice
+from simkit.config.settings.values import ONE_OF, Number, Numbers, Section, Text, Times
 
 
 class CurveSettings(Section):
@@ -28,14 +28,12 @@ class CurveSettings(Section):
     )
     time: Text | None = Field(None, description="With file: the column of the times.", examples=["day"])
     value: Text | None = Field(None, description="With file: the column of the values.", examples=["mm"])
-    interpolation: Annotated[
-        Literal["linear", "previous", "cubic"], *choice("linear", "previous", "cubic")
-    ] = Field(
+    interpolation: Annotated[Literal["linear", "previous", "cubic"], ONE_OF] = Field(
         "linear",
         description="Between the points: lines, the value at the previous point (a step function), or a "
         "smooth cubic that does not overshoot (PCHIP).",
     )
-    outside: Annotated[Literal["refuse", "hold"], *choice("refuse", "hold")] = Field(
+    outside: Annotated[Literal["refuse", "hold"], ONE_OF] = Field(
         "refuse", description="Whether a run may go beyond the points: `hold` keeps the first and last value."
     )
 

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, PlainValidator, WithJsonSchema
 
-from simkit.config.settings.values import NAMES_SCHEMA, Section, choice, list_of_names, wrong
+from simkit.config.settings.values import NAMES_SCHEMA, ONE_OF, Section, list_of_names, wrong
 from simkit.suggestions import shown
 
 SensitivityMethod = Literal[
@@ -59,7 +59,7 @@ class Sensitivity(Section):
     )
     method: Annotated[
         SensitivityMethod,
-        *choice(*SENSITIVITY_METHODS),
+        ONE_OF,
     ] = Field(
         "auto",
         description="The estimator of the first derivatives. By default it depends on the observable: "

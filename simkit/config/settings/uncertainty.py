@@ -6,8 +6,8 @@ from pydantic import Field, PlainValidator, WithJsonSchema
 
 from simkit.config.settings.values import (
     NAMES_SCHEMA,
+    ONE_OF,
     Section,
-    choice,
     list_of_names,
     plain_number,
     whole,
@@ -47,22 +47,14 @@ def _groups(value: Any) -> dict[str, list[str]]:
     return {str(name): list_of_names(members) for name, members in value.items()}
 
 
-_METHODS = ("sobol", "morris", "derivatives", "rank", "propagate")
-
-
-_ESTIMATORS = ("saltelli", "jansen", "janon")
-
-
 class Uncertainty(Section):
     """What `simkit uncertainty` does with the parameters that are distributions."""
 
-    method: Annotated[Literal["sobol", "morris", "derivatives", "rank", "propagate"], *choice(*_METHODS)] = (
-        Field(
-            "sobol",
-            description="`sobol`: fractions of the variance; `morris`: elementary effects, for many "
-            "parameters; `derivatives`: mean squared derivatives; `rank`: rank correlations; "
-            "`propagate`: moments and quantiles of the output.",
-        )
+    method: Annotated[Literal["sobol", "morris", "derivatives", "rank", "propagate"], ONE_OF] = Field(
+        "sobol",
+        description="`sobol`: fractions of the variance; `morris`: elementary effects, for many "
+        "parameters; `derivatives`: mean squared derivatives; `rank`: rank correlations; "
+        "`propagate`: moments and quantiles of the output.",
     )
     of: Annotated[list[str], PlainValidator(list_of_names), WithJsonSchema(NAMES_SCHEMA)] | None = Field(
         None,
@@ -104,7 +96,7 @@ class Uncertainty(Section):
         description="For `sobol`: parameters that are varied together, by the name of the group.",
         examples=[{"market": ["r", "sigma"]}],
     )
-    estimator: Annotated[Literal["saltelli", "jansen", "janon"], *choice(*_ESTIMATORS)] = Field(
+    estimator: Annotated[Literal["saltelli", "jansen", "janon"], ONE_OF] = Field(
         "saltelli",
         description="For `sobol`: how first-order indices are estimated; total ones by Jansen's formula.",
     )

@@ -1,11 +1,19 @@
 """The kinds of values that stand in an experiment, each with the message for what is none."""
 
+import dataclasses
 import math
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainValidator, WithJsonSchema
-from pydantic_core import PydanticCustomError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    PlainValidator,
+    WithJsonSchema,
+)
+from pydantic_core import PydanticCustomError, core_schema
 
 from simkit.suggestions import did_you_mean, shown, without_commas
 
@@ -123,15 +131,23 @@ def whole(low: int, high: int | None = None, why: str = ""):
     return [check, WithJsonSchema({"type": "integer", **limits})]
 
 
-def choice(*options: str):
-    def check(value: Any) -> str:
-        if value not in options:
-            hint = did_you_mean(value, options) if isinstance(value, str) else ""
-            hint = hint if "mean" in hint else ""
-            raise wrong(f"must be {' or '.join(options)}, got {shown(value)}{hint}")
-        return value
+class OneOf:
+    """Annotates a `Literal`: what is no option of it is refused with a message that names them."""
 
-    return [PlainValidator(check), WithJsonSchema({"type": "string", "enum": list(options)})]
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler):
+        options = get_args(source)
+
+        def check(value: Any) -> Any:
+            if value not in options:
+                hint = did_you_mean(value, options) if isinstance(value, str) else ""
+                hint = hint if "mean" in hint else ""
+                raise wrong(f"must be {' or '.join(options)}, got {shown(value)}{hint}")
+            return value
+
+        return core_schema.no_info_before_validator_function(check, handler(source))
+
+
+ONE_OF = OneOf()
 
 
 def list_of_names(value: Any) -> list[str]:
@@ -146,13 +162,21 @@ def _pair(value: Any) -> list[float | str]:
     return [number(x) for x in value]
 
 
-def shorthand(key: str):
-    """A bare value stands for a mapping with one key."""
+@dataclasses.dataclass(frozen=True)
+class Shorthand:
+    """Annotates a section: a bare value stands for a mapping with one key."""
 
-    def expand(value: Any) -> Any:
-        return {key: value} if isinstance(value, str | int | float) and not isinstance(value, bool) else value
+    key: str
 
-    return BeforeValidator(expand)
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler):
+        return core_schema.no_info_before_validator_function(self._expanded, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: GetJsonSchemaHandler):
+        return {"anyOf": [EXPRESSION_SCHEMA, handler(schema)]}
+
+    def _expanded(self, value: Any) -> Any:
+        bare = isinstance(value, str | int | float) and not isinstance(value, bool)
+        return {self.key: value} if bare else value
 
 
 def _list_of_numbers(value: Any) -> list[float | str]:

@@ -140,7 +140,7 @@ def test_what_is_inspected_is_what_a_run_compiles():
     with jax.enable_x64(True):
         requests = chunk_requests(simulation, chunk_plan(simulation))
         keys = [request.key for request in requests]
-        assert all(key in programs._kept for key in keys)
+        assert all(key in programs._cache for key in keys)
         other = dataclasses.replace(simulation, precision="float64")
         requests = chunk_requests(other, chunk_plan(other))
         assert not any(request.key in keys for request in requests)

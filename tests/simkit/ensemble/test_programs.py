@@ -135,8 +135,8 @@ def times(*factors, x=3.0):
 
 
 def test_the_last_used_are_kept(monkeypatch):
-    monkeypatch.setattr(programs, "KEPT", 2)
-    monkeypatch.setattr(programs, "_kept", type(programs._kept)())
+    monkeypatch.setattr(programs, "CACHED", 2)
+    monkeypatch.setattr(programs, "_cache", type(programs._cache)())
     x = np.float32(3.0)
     (first,) = times(2.0)
     assert first(x) == 6.0
@@ -144,7 +144,7 @@ def test_the_last_used_are_kept(monkeypatch):
     assert times(2.0)[0] is first
     times(4.0)
     assert times(2.0)[0] is first
-    assert {program.factor for program, *_ in programs._kept} == {2.0, 4.0}
+    assert {program.factor for program, *_ in programs._cache} == {2.0, 4.0}
     assert times(2.0, x=(0.0, 0.0))[0] is not first
 
 
@@ -157,7 +157,7 @@ def test_several_are_compiled_at_once_each_its_own():
 @pytest.mark.more
 def test_models_that_keep_as_many_rows_share_their_reduction():
     def reductions():
-        return {key for key in programs._kept if isinstance(key[0], Reduction)}
+        return {key for key in programs._cache if isinstance(key[0], Reduction)}
 
     simkit.run(BASE)
     before = reductions()

@@ -63,14 +63,14 @@ def kept(monkeypatch, tmp_path):
         return trace(request)
 
     monkeypatch.setattr(stored_programs, "folder_of_programs", lambda: tmp_path)
-    monkeypatch.setattr(programs, "_kept", type(programs._kept)())
+    monkeypatch.setattr(programs, "_cache", type(programs._cache)())
     monkeypatch.setattr(programs, "_traced", recorded)
     return tmp_path, traced
 
 
 def figures():
     """The derivative with all its errors, as bytes, by programs that are not in memory."""
-    programs._kept.clear()
+    programs._cache.clear()
     found = simkit.sensitivity(GBM)
     return {name: np.asarray(x).tobytes() for name, x in found.data_vars.items() if x.dtype.kind == "f"}
 

@@ -179,10 +179,10 @@ def test_what_changes_with_time_has_no_exact_moments(gbm):
 
 
 def test_other_values_compile_nothing(gbm):
-    kept = set(programs._kept)
+    kept = set(programs._cache)
     values = [0.1, 0.2, 0.3, 0]
     again = simkit.run(GBM, overrides={"curves.r.values": values, "constants.q": 0.05})
-    assert set(programs._kept) == kept
+    assert set(programs._cache) == kept
     assert float(again["rate_mean"][2]) == pytest.approx(0.3)
 
 
