@@ -7,10 +7,10 @@ import equinox as eqx
 from simkit_solvers.grids.grid import Grid
 
 from simkit.ensemble.simulation import Simulation
-from simkit.ensemble.step_bias.step_levels import Comparison
+from simkit.ensemble.step_bias.step_levels import OtherGrid
 
 
-def on_steps(simulation: Simulation, level: Comparison) -> Simulation:
+def on_steps(simulation: Simulation, level: OtherGrid) -> Simulation:
     """The run on the steps of a level, which its targets move as they move its own; on one device."""
     whole = simulation.bind
     if whole is None:

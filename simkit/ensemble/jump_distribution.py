@@ -69,10 +69,10 @@ def _distribution(tree: Any, numbers: tuple[float, ...], t: float, length: float
             words = StepWords(Words(jnp.uint32(1), jnp.uint32(2)), number, jnp.uint32(int(Purpose.JUMPS)))
             return tuple(zip(*problem.marks(jnp.asarray(t)).kinds(words, jnp.float64), strict=True))
 
-        shares, marks = jax.jit(jax.vmap(kinds))(jnp.arange(SAMPLE, dtype=jnp.uint32))
-    shares, marks = np.stack([np.asarray(x) for x in shares]), np.stack([np.asarray(x) for x in marks])
+        probabilities, marks = jax.jit(jax.vmap(kinds))(jnp.arange(SAMPLE, dtype=jnp.uint32))
+    probabilities, marks = (np.stack([np.asarray(x) for x in each]) for each in (probabilities, marks))
     generator = np.random.default_rng(0)
-    kind = (generator.random(SAMPLE) > np.cumsum(shares, 0)[:-1]).sum(0)
+    kind = (generator.random(SAMPLE) > np.cumsum(probabilities, 0)[:-1]).sum(0)
     one = np.take_along_axis(marks, kind[None], 0)[0]
     sums = [one]
     while len(sums) < most:

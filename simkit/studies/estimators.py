@@ -1,7 +1,7 @@
 """Estimators of sensitivity as functions of evaluated arrays; the last axis but one of a design is its rows.
 
 Arrays are `(…, rows)`, or `(…, rows, groups)` where there is one for each group. Leading axes, such as
-replicates, are kept. Where a simulation is random its values are means over paths, and `noise` is what is to
+replicates, stay. Where a simulation is random its values are means over paths, and `noise` is what is to
 be subtracted from their squares; it is 0 otherwise.
 """
 

@@ -65,14 +65,7 @@ def study_experiment(
     method = method_of(loaded)
     names = tuple(settings.of or simulation.observables or simulation.problem.State._fields)
     paths = (settings.paths or PATHS) if is_random(simulation) else 1
-    plan = Plan(
-        settings.points or 1,
-        settings.replicates,
-        settings.seed,
-        settings.confidence,
-        settings.width,
-        settings.budget,
-    )
+    plan = Plan(**{field.name: getattr(settings, field.name) for field in dataclasses.fields(Plan)})
     start = time.perf_counter()
     with placed(experiment_of(simulation).document):
         check_budget(method, plan, paths, "uncertainty.budget")

@@ -42,7 +42,7 @@ def plot_study(dataset: "xr.Dataset") -> "Figure":
             axes = figure.add_subplot(rows, columns, number + 1)
             one = dataset.sel(observable=name)
             if method in BARS:
-                _bars(axes, one, BARS[method], first=number % columns == 0)
+                _bars(axes, one, BARS[method])
             elif method == "morris":
                 _plane(axes, one)
             else:
@@ -53,7 +53,7 @@ def plot_study(dataset: "xr.Dataset") -> "Figure":
     return figure
 
 
-def _bars(axes: "Axes", one: "xr.Dataset", kinds: tuple, first: bool) -> None:
+def _bars(axes: "Axes", one: "xr.Dataset", kinds: tuple) -> None:
     """Horizontal bars, the parameter with the largest measure on top; whiskers are intervals.
 
     Below the parameters stand the pairs with the largest indices of second order.
@@ -80,7 +80,7 @@ def _bars(axes: "Axes", one: "xr.Dataset", kinds: tuple, first: bool) -> None:
     axes.axvline(0, color=GREY, linewidth=0.8)
     low, high = axes.get_xlim()
     axes.set_xlim(min(low, 0.0), high)
-    axes.set_xlabel("share of the variance" if kinds[0][0] in ("first", "bound") else "correlation")
+    axes.set_xlabel("fraction of the variance" if kinds[0][0] in ("first", "bound") else "correlation")
     if len(pairs) < _count_of_pairs(one):
         text = f"the {len(pairs)} largest of {_count_of_pairs(one)} pairs"
         axes.set_title(text, fontsize=9, loc="right", color=GREY)
@@ -137,9 +137,9 @@ def _together(points, names, near: float) -> dict[tuple[float, float], list[str]
 
 
 def _distribution(axes: "Axes", one: "xr.Dataset", unit: str) -> None:
-    """Shares of the runs, with the mean and, unless they are true or false, the inner 90 and 50 per cent.
+    """Percentages of the runs, with the mean and, unless all are true or false, the inner 90 and 50 %.
 
-    Shares, not a density: a value that many runs give, as those that pay nothing do, has none.
+    Percentages, not a density: a value that many runs give, as those that pay nothing do, has none.
     """
     edges = one["histogram_edge"].values
     percentages = 100 * one["histogram"].values * np.diff(edges)

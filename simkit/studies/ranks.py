@@ -21,7 +21,7 @@ HALVES, QUARTERS = 2, 4
 # noise's variance, and 2.4 times the difference where it is of its standard deviation, as beside a constant
 # output. The first is the estimate; what the second adds belongs to the interval.
 FURTHER = 1 / (np.sqrt(2) - 1) - 1
-TOLD_FROM_NOISE = 3.0  # standard errors of the correlation between halves
+BEYOND_NOISE = 3.0  # standard errors of the correlation between halves
 
 
 def rank_measures(inputs: np.ndarray, mean: np.ndarray, each: np.ndarray | None) -> dict[str, Measure]:
@@ -35,7 +35,7 @@ def rank_measures(inputs: np.ndarray, mean: np.ndarray, each: np.ndarray | None)
         among, along = _blocks(rank_correlations(np.concatenate([inputs, mean[..., None]], -1)), d)
         return {"spearman": Measure(along[..., 0]), "partial": Measure(_partial(among, along[..., 0]))}
     levels = [_level(inputs, each, parts) for parts in (HALVES, QUARTERS)]
-    if not all(_told_from_noise(reliability) for _, _, reliability in levels):
+    if not all(_exceeds_noise(reliability) for _, _, reliability in levels):
         nothing = Measure(np.zeros((len(inputs), d)), beyond=np.ones(d))
         return {"spearman": nothing, "partial": nothing}
 
@@ -104,9 +104,9 @@ def _level(inputs: np.ndarray, each: np.ndarray, parts: int) -> tuple[np.ndarray
     return among, along.mean(-1), between.mean(-1)[:, None]
 
 
-def _told_from_noise(reliability: np.ndarray) -> bool:
+def _exceeds_noise(reliability: np.ndarray) -> bool:
     error = reliability.std(ddof=1) / np.sqrt(len(reliability))
-    return bool(reliability.mean() > TOLD_FROM_NOISE * error)
+    return bool(reliability.mean() > BEYOND_NOISE * error)
 
 
 def _blocks(matrix: np.ndarray, d: int) -> tuple[np.ndarray, np.ndarray]:

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import jax
 
@@ -34,40 +34,38 @@ class Vmap:
 
 
 @dataclasses.dataclass(frozen=True)
-class Shard:
+class AbstractSpread:
+    """A map whose axis lies on several devices; it may have any length."""
+
+    in_axes: Axes = 0
+    out_axes: int = 0
+    devices: int | None = None
+
+    how: ClassVar[Literal["shard", "pmap"]]
+
+    def check(self, function: Callable) -> None:
+        _check_axes(type(self).__name__, self.in_axes, function)
+        local_devices(type(self).__name__, self.devices)
+
+    def apply(self, function: Callable) -> Callable:
+        return spread(function, self.in_axes, self.out_axes, self.devices, self.how)
+
+
+class Shard(AbstractSpread):
     """The same as `Vmap`, with each device working on its own part of the axis, as `simkit.run` does with
     paths.
 
     Any length of axis, on the first `devices` devices, all by default; no communication.
     """
 
-    in_axes: Axes = 0
-    out_axes: int = 0
-    devices: int | None = None
-
-    def check(self, function: Callable) -> None:
-        _check_axes("Shard", self.in_axes, function)
-        local_devices("Shard", self.devices)
-
-    def apply(self, function: Callable) -> Callable:
-        return spread(function, self.in_axes, self.out_axes, self.devices, "shard")
+    how = "shard"
 
 
-@dataclasses.dataclass(frozen=True)
-class Pmap:
+class Pmap(AbstractSpread):
     """The same as `Shard` by `jax.pmap`, for programs that are written with it. It cannot be combined with
     `Jit`."""
 
-    in_axes: Axes = 0
-    out_axes: int = 0
-    devices: int | None = None
-
-    def check(self, function: Callable) -> None:
-        _check_axes("Pmap", self.in_axes, function)
-        local_devices("Pmap", self.devices)
-
-    def apply(self, function: Callable) -> Callable:
-        return spread(function, self.in_axes, self.out_axes, self.devices, "pmap")
+    how = "pmap"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,17 +2,10 @@
 
 from typing import Annotated, Any
 
-from pydantic import Discriminator, Field, PlainValidator, Tag, WithJsonSchema
+from pydantic import Discriminator, Field, Tag
 
 from simkit.config.settings.tags import FROM_FILE, LISTED, PER_PATH, PLAIN, RANDOM
-from simkit.config.settings.values import Number, Pair, Section, Text, plain_number, wrong
-from simkit.suggestions import shown
-
-
-def _numbers(value: Any) -> list[float]:
-    if not isinstance(value, list) or not value:
-        raise wrong(f"must be a list of numbers such as [99.0, 101.0], got {shown(value)}")
-    return [plain_number(x) for x in value]
+from simkit.config.settings.values import Number, Pair, Section, Text, list_of, plain_number
 
 
 class RandomValue(Section):
@@ -29,9 +22,7 @@ class PerPath(Section):
     """An initial value for each path: path i has value i, counted from 0, and after the last the first."""
 
     values: Annotated[
-        list[float],
-        PlainValidator(_numbers),
-        WithJsonSchema({"type": "array", "items": {"type": "number"}, "minItems": 1}),
+        list[float], *list_of("numbers such as [99.0, 101.0]", plain_number, {"type": "number"})
     ] = Field(
         description="The values of the paths. Their number must divide the number of paths, and is its "
         "default.",

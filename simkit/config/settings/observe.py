@@ -11,19 +11,12 @@ from simkit.config.settings.values import (
     Number,
     Section,
     Text,
+    list_of,
     number,
     whole,
     whole_number,
     wrong,
 )
-from simkit.suggestions import shown
-
-
-def _expressions(value: Any) -> list[float | str]:
-    if not isinstance(value, list) or not value:
-        raise wrong(f"must be a list of expressions such as [S, v], got {shown(value)}")
-    return [number(x) for x in value]
-
 
 MOST_DATES = 65536
 _DATES_SCHEMA = {
@@ -52,14 +45,7 @@ class EarlyExercise(Section):
         "step. Times may be expressions of constants.",
         examples=[50, [0.25, 0.5, 1.0], ["91/365", "182/365", 1]],
     )
-    basis: (
-        Annotated[
-            list[float | str],
-            PlainValidator(_expressions),
-            WithJsonSchema({"type": "array", "items": EXPRESSION_SCHEMA}),
-        ]
-        | None
-    ) = Field(
+    basis: Annotated[list[float | str], *list_of("expressions such as [S, v]")] | None = Field(
         None,
         description="What the decision may depend on: expressions as in value. The default is all state "
         "variables.",

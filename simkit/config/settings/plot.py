@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, PlainValidator, WithJsonSchema
 
-from simkit.config.settings.values import NAMES_SCHEMA, Section, list_of_names, wrong
+from simkit.config.settings.values import NAMES_SCHEMA, Names, Section, wrong
 from simkit.suggestions import shown
 
 
@@ -20,13 +20,11 @@ def _pairs(value: Any) -> list[list[str]]:
 class Plot(Section):
     """What the picture shows."""
 
-    over_time: Annotated[list[str], PlainValidator(list_of_names), WithJsonSchema(NAMES_SCHEMA)] | None = (
-        Field(
-            None,
-            description="State variables and observables evaluated at each saved time, a row for each. The "
-            "default is the first four variables and all such observables, five rows at most.",
-            examples=[["V", "n"]],
-        )
+    over_time: Names | None = Field(
+        None,
+        description="State variables and observables evaluated at each saved time, a row for each. The "
+        "default is the first four variables and all such observables, five rows at most.",
+        examples=[["V", "n"]],
     )
     portrait: (
         Annotated[

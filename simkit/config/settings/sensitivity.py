@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, PlainValidator, WithJsonSchema
 
-from simkit.config.settings.values import NAMES_SCHEMA, ONE_OF, Section, list_of_names, wrong
+from simkit.config.settings.values import NAMES_SCHEMA, ONE_OF, Names, Section, wrong
 from simkit.suggestions import shown
 
 SensitivityMethod = Literal[
@@ -33,13 +33,13 @@ def _second(value: Any) -> list[str | list[str]]:
 class Sensitivity(Section):
     """What `simkit sensitivity` differentiates."""
 
-    wrt: Annotated[list[str], PlainValidator(list_of_names), WithJsonSchema(NAMES_SCHEMA)] = Field(
+    wrt: Names = Field(
         description="The parameters of the derivatives: constants, parameters of the model, state "
         "variables for their initial values, t0 and t1. Full names, such as model.sigma, "
         "initial.S and time.t1, are unambiguous.",
         examples=[["sigma", "r", "S"]],
     )
-    of: Annotated[list[str], PlainValidator(list_of_names), WithJsonSchema(NAMES_SCHEMA)] | None = Field(
+    of: Names | None = Field(
         None,
         description="The observables and state variables whose means are differentiated. The default is "
         "all observables, or all state variables if there are none.",
@@ -60,6 +60,7 @@ class Sensitivity(Section):
     method: Annotated[
         SensitivityMethod,
         ONE_OF,
+        Names,
     ] = Field(
         "auto",
         description="The estimator of the first derivatives. By default it depends on the observable: "

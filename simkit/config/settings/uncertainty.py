@@ -7,6 +7,7 @@ from pydantic import Field, PlainValidator, WithJsonSchema
 from simkit.config.settings.values import (
     NAMES_SCHEMA,
     ONE_OF,
+    Names,
     Section,
     list_of_names,
     plain_number,
@@ -56,7 +57,7 @@ class Uncertainty(Section):
         "parameters; `derivatives`: mean squared derivatives; `rank`: rank correlations; "
         "`propagate`: moments and quantiles of the output.",
     )
-    of: Annotated[list[str], PlainValidator(list_of_names), WithJsonSchema(NAMES_SCHEMA)] | None = Field(
+    of: Names | None = Field(
         None,
         description="Observables, or state variables, at the end. The default is all observables, or all "
         "state variables if there are none.",

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import re
+from collections.abc import Callable
 from typing import Annotated, Any, get_args
 
 from pydantic import (
@@ -179,14 +180,22 @@ class Shorthand:
         return {self.key: value} if bare else value
 
 
-def _list_of_numbers(value: Any) -> list[float | str]:
-    if not isinstance(value, list) or not value:
-        raise wrong(f"must be a list of numbers such as [0, 0.5, 1], got {shown(value)}")
-    return [number(x) for x in value]
+def list_of(what: str, item: Callable[[Any], Any] = number, items: Any = EXPRESSION_SCHEMA) -> list:
+    """Annotates a list, not empty, of what `item` checks."""
+
+    def check(value: Any) -> list:
+        if not isinstance(value, list) or not value:
+            raise wrong(f"must be a list of {what}, got {shown(value)}")
+        return [item(x) for x in value]
+
+    return [PlainValidator(check), WithJsonSchema({"type": "array", "items": items, "minItems": 1})]
+
+
+_NUMBERS = list_of("numbers such as [0, 0.5, 1]")
 
 
 def _times(value: Any) -> list[float | str]:
-    return _list_of_numbers(value if isinstance(value, list) else [value])
+    return _NUMBERS[0].func(value if isinstance(value, list) else [value])
 
 
 Number = Annotated[float | str, PlainValidator(number), WithJsonSchema(EXPRESSION_SCHEMA)]
@@ -205,7 +214,10 @@ Pair = Annotated[
 ]
 
 
-Numbers = Annotated[list[float | str], PlainValidator(_list_of_numbers), WithJsonSchema(_NUMBER_LIST)]
+Numbers = Annotated[list[float | str], *_NUMBERS]
+
+
+Names = Annotated[list[str], PlainValidator(list_of_names), WithJsonSchema(NAMES_SCHEMA)]
 
 
 Times = Annotated[

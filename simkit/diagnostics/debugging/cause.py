@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from simkit.diagnostics.inspection.flat import Number, Value, traced
+from simkit.diagnostics.inspection.flat import Constant, Value, traced
 from simkit.expressions import Expression, compile_expression
 
 LIBRARIES = ("/jax/", "/equinox/", "/diffrax/", "/lineax/", "/optimistix/", "/jaxtyping/", "<")
@@ -60,7 +60,7 @@ def bad_operation(function, *arguments) -> str | None:
     program, _ = traced(function, *arguments)
     known: dict[Value, Any] = dict(zip(program.inputs, jax.tree.leaves(arguments), strict=True))
     for operation in program.operations:
-        given = [x.value if isinstance(x, Number) else known[x] for x in operation.inputs]
+        given = [x.value if isinstance(x, Constant) else known[x] for x in operation.inputs]
         result = operation(*given)
         known |= dict(zip(operation.outputs, result, strict=True))
         if not all(map(_is_finite, result)) and all(map(_is_finite, given)):

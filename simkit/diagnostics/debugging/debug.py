@@ -65,19 +65,6 @@ def debug(
     list; of path 0 if none is named. `keys` looks for random words that are used twice. Raises `InputError`.
     """
     simulation = load_one(source, overrides, variant)
-    return debug_simulation(simulation, path=path, paths=paths, values=values, every=every, keys=keys)
-
-
-def debug_simulation(
-    simulation: Simulation,
-    *,
-    path: int | Iterable[int] = (),
-    paths: int | None = None,
-    values: Iterable[str] | None = None,
-    every: int | None = None,
-    keys: bool = False,
-) -> DebugReport:
-    """The same of what was built from an experiment."""
     chosen = [path] if isinstance(path, int) else list(path)
     wrong = [each for each in chosen if not 0 <= each < simulation.paths]
     if wrong:

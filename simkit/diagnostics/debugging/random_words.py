@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from simkit.diagnostics.inspection.flat import Flat, Number, Operation, Value, flat
+from simkit.diagnostics.inspection.flat import Constant, Flat, Operation, Value, flat
 
 CIPHER = "threefry2x32"
 Word = tuple[int, int, int, int, int]  # key, counter, and which of the two words
@@ -27,11 +27,11 @@ def _followed(program: Flat, arguments: list[Any]) -> list[frozenset[Word]]:
     values: dict[Value, Any] = dict(zip(program.inputs, arguments, strict=True))
     origins: dict[Value, frozenset[Word]] = dict.fromkeys(program.inputs, frozenset())
 
-    def value(x: Value | Number) -> Any:
-        return x.value if isinstance(x, Number) else values[x]
+    def value(x: Value | Constant) -> Any:
+        return x.value if isinstance(x, Constant) else values[x]
 
-    def origin(x: Value | Number) -> frozenset[Word]:
-        return frozenset() if isinstance(x, Number) else origins[x]
+    def origin(x: Value | Constant) -> frozenset[Word]:
+        return frozenset() if isinstance(x, Constant) else origins[x]
 
     for operation in program.operations:
         given = [value(x) for x in operation.inputs]

@@ -21,7 +21,7 @@ class Value:
 
 
 @dataclasses.dataclass(frozen=True)
-class Number:
+class Constant:
     """A constant in the program."""
 
     value: Any
@@ -32,7 +32,7 @@ class Operation:
     """A primitive of jax with what it reads and gives; `equation` is its line in the jaxpr."""
 
     name: str
-    inputs: tuple[Value | Number, ...]
+    inputs: tuple[Value | Constant, ...]
     outputs: tuple[Value, ...]
     equation: Any
 
@@ -49,7 +49,7 @@ class Flat:
 
     inputs: tuple[Value, ...]
     operations: tuple[Operation, ...]
-    outputs: tuple[Value | Number, ...]
+    outputs: tuple[Value | Constant, ...]
 
 
 def flat(closed: ClosedJaxpr, keep: frozenset[str] = frozenset()) -> Flat:
@@ -61,11 +61,11 @@ def flat(closed: ClosedJaxpr, keep: frozenset[str] = frozenset()) -> Flat:
 
 
 def _written_out(jaxpr: Jaxpr, constants, inputs, operations: list[Operation], keep: frozenset[str]):
-    known: dict[Any, Value | Number] = dict(zip(jaxpr.invars, inputs, strict=True))
-    known |= {x: Number(value) for x, value in zip(jaxpr.constvars, constants, strict=True)}
+    known: dict[Any, Value | Constant] = dict(zip(jaxpr.invars, inputs, strict=True))
+    known |= {x: Constant(value) for x, value in zip(jaxpr.constvars, constants, strict=True)}
 
-    def read(x) -> Value | Number:
-        return Number(x.val) if isinstance(x, Literal) else known[x]
+    def read(x) -> Value | Constant:
+        return Constant(x.val) if isinstance(x, Literal) else known[x]
 
     for equation in jaxpr.eqns:
         given = tuple(read(x) for x in equation.invars)
@@ -105,7 +105,7 @@ def influences(program: Flat) -> list[frozenset[int]]:
     """For each output the numbers of the inputs that it is computed from."""
     known: dict[Value, frozenset[int]] = {x: frozenset([i]) for i, x in enumerate(program.inputs)}
 
-    def read(x: Value | Number) -> frozenset[int]:
+    def read(x: Value | Constant) -> frozenset[int]:
         return known[x] if isinstance(x, Value) else frozenset()
 
     for operation in program.operations:

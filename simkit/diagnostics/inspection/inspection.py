@@ -93,11 +93,7 @@ def inspect(
     Without `compiling` there are the graphs alone. Policies of early exercise are found first, since the
     program has them in it. Raises `InputError`.
     """
-    return inspect_simulation(load_one(source, overrides, variant), compiling)
-
-
-def inspect_simulation(simulation: Simulation, compiling: bool = True) -> Inspection:
-    """The same of what was built from an experiment."""
+    simulation = load_one(source, overrides, variant)
     with jax.enable_x64(True):
         devices = len(local_devices(simulation.devices))
         plan, count = chunk_plan(simulation), simulation.paths

@@ -16,7 +16,7 @@ from simkit_solvers.random.draws import Draw
 from simkit_solvers.random.generator import Words
 from simkit_solvers.random.noise import Purpose, StepWords
 
-from simkit.diagnostics.inspection.flat import Flat, Number, Operation, Value, traced
+from simkit.diagnostics.inspection.flat import Constant, Flat, Operation, Value, traced
 from simkit.diagnostics.inspection.graph import Graph, Kind, Node
 from simkit.diagnostics.inspection.named import labelled_numbers
 from simkit.ensemble.simulation import Simulation
@@ -148,14 +148,14 @@ def _apart(names: list[str]) -> list[str]:
 def _graph(program: Flat, inputs: list[Node], outputs: list[str]) -> Graph:
     """Only what the outputs depend on."""
     names: dict[Value, str] = {x: node.name for x, node in zip(program.inputs, inputs, strict=True)}
-    values: dict[Value, Number] = {}  # constants that were only reshaped
+    values: dict[Value, Constant] = {}  # constants that were only reshaped
     nodes: list[Node] = []
     edges: list[tuple[str, str]] = []
     for number, operation in enumerate(program.operations):
         given = [values.get(x, x) if isinstance(x, Value) else x for x in operation.inputs]
         if operation.name in PASSED and len(given) == 1 and len(operation.outputs) == 1:
             source = given[0]
-            if isinstance(source, Number):
+            if isinstance(source, Constant):
                 values[operation.outputs[0]] = source
             else:
                 names[operation.outputs[0]] = names[source]
@@ -177,8 +177,8 @@ def _graph(program: Flat, inputs: list[Node], outputs: list[str]) -> Graph:
     return Graph.of(nodes, [(a, b) for a, b in edges if b in needed])
 
 
-def _label(operation: Operation, given: list[Value | Number]) -> str:
-    shown = [_shown(x.value) if isinstance(x, Number) else "·" for x in given]
+def _label(operation: Operation, given: list[Value | Constant]) -> str:
+    shown = [_shown(x.value) if isinstance(x, Constant) else "·" for x in given]
     if operation.name in ("integer_pow", "square"):
         return f"·^{operation.equation.params.get('y', 2)}"
     if operation.name in SIGNS and len(shown) == 2:

@@ -25,7 +25,7 @@ from simkit.ensemble.step_bias.leap_bias import leap_run
 from simkit.ensemble.step_bias.resolution import OF_VALUE
 from simkit.ensemble.step_bias.rounding import rounding_error
 from simkit.ensemble.step_bias.step_error import NEAR, StepError, step_error
-from simkit.ensemble.step_bias.step_levels import Comparison, approximate, levels
+from simkit.ensemble.step_bias.step_levels import OtherGrid, approximate, levels
 from simkit.ensemble.work import workers_on
 from simkit.machine.on_each_device import local_devices
 from simkit.observe.observer import Observer
@@ -82,7 +82,7 @@ def bias_run(simulation: Simulation, shorter: bool = False) -> BiasRun | None:
     devices = local_devices(simulation.devices if most > paths else 1)
     ids = path_ids(0, 1, min(LEAF, lanes_for(paths)))
 
-    def request(other: Comparison) -> Request:
+    def request(other: OtherGrid) -> Request:
         there = dataclasses.replace(simulation, observer=other.observer, grid=other.grid)
         grid = with_traced_steps(simulation.problem, other.grid)
         program, inputs = path_program(there, grid, other.driver)

@@ -46,7 +46,7 @@ STOCHASTIC_POWER = 2 / 3  # of tolerances, by which stochastic steps become shor
 
 
 @dataclasses.dataclass(frozen=True)
-class Comparison:
+class OtherGrid:
     """Another grid for the same paths: `factor` is its step over the run's, and `cost` its work.
 
     `see` makes of the run's observer that of the grid.
@@ -70,7 +70,7 @@ class LongerSteps:
         return CoarsenedNoise(CounterNoise.of(key, path, float64), self.factor)
 
 
-def levels(simulation: Simulation, shorter: bool = False) -> tuple[Comparison, ...]:
+def levels(simulation: Simulation, shorter: bool = False) -> tuple[OtherGrid, ...]:
     """Two grids beside the run's own, from which an order can be measured; one or none where there are not.
 
     Steps of 2h and 4h, or 3h and 9h. Where dates or the number of steps rule these out, h/2 takes the place
@@ -111,7 +111,7 @@ def approximate(simulation: Simulation) -> tuple[str, ...]:
     return tuple(observable.name for observable in each if observable.approximates)
 
 
-def _sparser(simulation: Simulation, grid: Grid) -> tuple[Comparison, ...]:
+def _sparser(simulation: Simulation, grid: Grid) -> tuple[OtherGrid, ...]:
     """The paths of the run, of which functionals over time see fewer states."""
     schedule = schedule_of(simulation.problem)
     for pair in LONGER if approximate(simulation) else ():
@@ -119,7 +119,7 @@ def _sparser(simulation: Simulation, grid: Grid) -> tuple[Comparison, ...]:
         if grid.steps % last or grid.steps < FEWEST * last or not _keeps_dates(schedule, grid, last):
             continue
         result = [
-            Comparison(factor, 1.0, grid, CounterNoise.of, see(simulation.observer), see)
+            OtherGrid(factor, 1.0, grid, CounterNoise.of, see(simulation.observer), see)
             for factor in pair
             for see in [operator.methodcaller("spaced", factor)]
         ]
@@ -128,7 +128,7 @@ def _sparser(simulation: Simulation, grid: Grid) -> tuple[Comparison, ...]:
     return ()
 
 
-def _denser(simulation: Simulation, grid: Grid) -> tuple[Comparison, ...]:
+def _denser(simulation: Simulation, grid: Grid) -> tuple[OtherGrid, ...]:
     """Other paths of the same distribution on shorter steps, seen as in the run first."""
     most = round(1 / min(SHORTER))
     steps = most * grid.steps
@@ -138,16 +138,16 @@ def _denser(simulation: Simulation, grid: Grid) -> tuple[Comparison, ...]:
         return ()
     finer = Grid(grid.t0, grid.dt / most, steps, steps)
 
-    def at(factor: float) -> Comparison:
+    def at(factor: float) -> OtherGrid:
         def see(observer: Any) -> Any:
             return observer.refined(most).spaced(round(most * factor))
 
-        return Comparison(factor, most, finer, CounterNoise.of, see(simulation.observer), see)
+        return OtherGrid(factor, most, finer, CounterNoise.of, see(simulation.observer), see)
 
     return tuple(map(at, (1.0, *SHORTER)))
 
 
-def _longer(simulation: Simulation, grid: Grid, factor: int) -> Comparison | None:
+def _longer(simulation: Simulation, grid: Grid, factor: int) -> OtherGrid | None:
     see = operator.methodcaller("coarsened", factor)
     observer = see(simulation.observer)
     if grid.steps % factor or grid.steps <= factor or observer is None:
@@ -156,10 +156,10 @@ def _longer(simulation: Simulation, grid: Grid, factor: int) -> Comparison | Non
         return None
     steps = grid.steps // factor
     longer = Grid(grid.t0, grid.dt * factor, steps, steps)
-    return Comparison(factor, 1 / factor, longer, LongerSteps(factor), observer, see)
+    return OtherGrid(factor, 1 / factor, longer, LongerSteps(factor), observer, see)
 
 
-def _shorter(simulation: Simulation, grid: Grid, factor: float) -> Comparison | None:
+def _shorter(simulation: Simulation, grid: Grid, factor: float) -> OtherGrid | None:
     times = round(1 / factor)
     steps = times * grid.steps
     if steps >= 2**31 or isinstance(simulation.problem, AbstractJumpDiffusion):
@@ -168,10 +168,10 @@ def _shorter(simulation: Simulation, grid: Grid, factor: float) -> Comparison | 
         return None
     see = operator.methodcaller("refined", times)
     halves = Grid(grid.t0, grid.dt / times, steps, steps)
-    return Comparison(factor, times, halves, HALVING[factor], see(simulation.observer), see)
+    return OtherGrid(factor, times, halves, HALVING[factor], see(simulation.observer), see)
 
 
-def _by_tolerances(simulation: Simulation, grid: AdaptiveGrid, shorter: bool) -> tuple[Comparison, ...]:
+def _by_tolerances(simulation: Simulation, grid: AdaptiveGrid, shorter: bool) -> tuple[OtherGrid, ...]:
     """Two other tolerances, with a relative one below 1 that the precision can hold."""
     stochastic = isinstance(simulation.problem, AbstractSDE)
     rtol, finest = float(grid.tolerances.rtol), FINEST * float(np.finfo(simulation.precision).eps)
@@ -181,14 +181,14 @@ def _by_tolerances(simulation: Simulation, grid: AdaptiveGrid, shorter: bool) ->
     power = STOCHASTIC_POWER if stochastic else 1.0
     of_steps = power if stochastic else 1 / weak_order(simulation.solver, simulation.problem)
 
-    def other(times: float) -> Comparison:
+    def other(times: float) -> OtherGrid:
         tolerances = eqx.tree_at(
             lambda t: (t.rtol, t.atol),
             grid.tolerances,
             (times * grid.tolerances.rtol, times * grid.tolerances.atol),
         )
         there = eqx.tree_at(lambda g: g.tolerances, grid, tolerances)
-        return Comparison(times**power, times**-of_steps, there, CounterNoise.of, simulation.observer)
+        return OtherGrid(times**power, times**-of_steps, there, CounterNoise.of, simulation.observer)
 
     return tuple(map(other, possible[0])) if possible else ()
 

@@ -31,7 +31,7 @@ class CurvePlan:
 
     def bound(self, constants: Mapping[str, Any]) -> Curve:
         """The curve for other constants."""
-        times, values = (_array([e(constants) for e in part]) for part in (self.times, self.values))
+        times, values = (array_of([e(constants) for e in part]) for part in (self.times, self.values))
         return Curve(times, values, self.interpolation)
 
     def sampled(self, t: np.ndarray) -> np.ndarray:
@@ -43,7 +43,8 @@ class CurvePlan:
         return np.interp(t, times, values)
 
 
-def _array(numbers: Sequence[Any]):
+def array_of(numbers: Sequence[Any]) -> Any:
+    """The numbers as one array, of numpy where none is traced."""
     if all(isinstance(number, float) for number in numbers):
         return np.asarray(numbers, np.float64)
     return jnp.stack([jnp.asarray(number) for number in numbers])

@@ -122,8 +122,8 @@ def starts_per_path(section: Mapping[str, Initial]) -> bool:
 def plan_paths(ensemble: Ensemble, initial: Mapping[str, InitialValue], default: int | None) -> Ensemble:
     """The ensemble with its number of paths, which a number of rows must divide and is the default of.
 
-    Without a default it stays without a number of paths. A run that stored some of its paths is not taken for
-    all of them.
+    Without a default it stays without a number of paths. The stored paths of a run do not stand
+    for all of its paths.
     """
     for name, value in initial.items():
         origin = value.origin

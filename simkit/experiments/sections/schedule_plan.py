@@ -5,7 +5,6 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
 from simkit_solvers.grids.grid import Grid
@@ -21,7 +20,7 @@ from simkit.config.documents import KeyPath
 from simkit.config.settings import EventSettings, ObservableSettings
 from simkit.experiments.constants import Constants
 from simkit.experiments.ends_of_steps import increasing_times, inside_a_step
-from simkit.experiments.sections.curve_plan import CurvePlan
+from simkit.experiments.sections.curve_plan import CurvePlan, array_of
 from simkit.experiments.sections.model_plan import ModelPlan, bound_parameters
 from simkit.expressions import Expression, ExpressionError, compile_expression
 from simkit.observe.time_functions import SetVariables, TimeExpression
@@ -49,10 +48,7 @@ class EventPlan:
         change = SetVariables(
             {n: constants[n] for n in sorted(used) if n in constants}, self.values, self.name
         )
-        numbers = [time(constants) for time in self.times]
-        plain = all(isinstance(number, float) for number in numbers)
-        times = np.asarray(numbers, np.float64) if plain else jnp.stack([jnp.asarray(n) for n in numbers])
-        event = Event(change, times)
+        event = Event(change, array_of([time(constants) for time in self.times]))
         return event.on(grid) if grid.steps is not None else event
 
 

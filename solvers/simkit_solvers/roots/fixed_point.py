@@ -43,7 +43,7 @@ def fixed_point(
     With `steps` it takes exactly so many iterations, whether or not the tolerance is met, and derivatives are
     those of the iterations themselves.
 
-    Of the returned `optimistix.Solution`, `value` is the solution, `stats["num_steps"]` the iterations taken,
+    Of the returned `optimistix.Solution`, `value` is the solution, `stats["num_steps"]` the iterations,
     `stats["residual"]` the largest $|g(y) - y|$ at the last point where $g$ was evaluated (the one before
     `value`) and, with `steps`, `stats["residuals"]` all of them in order. `result` says how it went, and an
     unsuccessful one is raised as an error unless `throw` is false: `nonfinite` for NaN and infinite values,

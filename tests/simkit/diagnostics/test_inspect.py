@@ -24,7 +24,7 @@ from simkit.diagnostics.inspection.drawing import save_graph
 from simkit.diagnostics.inspection.flat import flat, influences
 from simkit.diagnostics.inspection.graph import Graph, Node
 from simkit.diagnostics.inspection.hlo import Work, parse, work_of
-from simkit.diagnostics.inspection.inspection import inspect_simulation, steps_of_a_turn
+from simkit.diagnostics.inspection.inspection import steps_of_a_turn
 from simkit.diagnostics.inspection.layout import layout
 from simkit.diagnostics.inspection.loops import loops_of, step_loop
 from simkit.diagnostics.inspection.model_graph import model_graph
@@ -170,7 +170,7 @@ KINDS = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_loop_over_steps_is_found_in_every_kind_of_run(kind):
     experiment = {"ensemble": {"paths": 64, "devices": 1}} | KINDS[kind]
-    found = inspect_simulation(load(experiment))
+    found = simkit.inspect(experiment)
     assert found.step is not None
     assert found.step.kernels > 0
     assert found.step.floating + found.step.integer > 0

@@ -22,7 +22,7 @@ from simkit_solvers.methods.jump.jump_method import (
 class NextEvent(NamedTuple):
     """The next event: after the time `tau`, and of which reaction.
 
-    `number` is that of the reaction, or minus the status for which it cannot be taken: a real number, so that
+    `number` is that of the reaction, or minus the status for which it cannot happen: a real number, so that
     both are carried as one array and made in one kernel.
     """
 
