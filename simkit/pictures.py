@@ -32,7 +32,11 @@ def save_picture(dataset: "xr.Dataset", path: str | Path) -> None:
 
 
 def plot_dataset(dataset: "xr.Dataset") -> "Figure":
-    """What `simkit plot` draws of a dataset, as its kind asks for."""
+    """What `simkit plot` draws of a dataset, as its kind asks for. Raises `InputError` for anything else."""
+    import xarray as xr
+
+    if not isinstance(dataset, xr.Dataset):
+        raise InputError(f"a picture needs the dataset of a run, got {type(dataset).__name__}")
     kind = dataset.attrs.get("simkit_kind")
     if kind == "uncertainty":
         from simkit.studies.plot import plot_study as plot

@@ -3,43 +3,32 @@
 import importlib
 import io
 import sys
-from typing import Annotated
+from typing import Annotated, cast
 
+import click
 import typer
 
-from simkit.cli.catalogue import list_names
-from simkit.cli.check import doctor, schema, validate
-from simkit.cli.debug import debug
-from simkit.cli.describe import describe
 from simkit.cli.failures import BROKEN_PIPE, TERMINATED, leave_at_once, reported
-from simkit.cli.inspect import inspect
-from simkit.cli.picture import plot
-from simkit.cli.run import run
-from simkit.cli.sensitivity import sensitivity
-from simkit.cli.templates import new
-from simkit.cli.uncertainty import uncertainty
+from simkit.cli.typer_app import app
 from simkit.errors import INTERRUPTED, InputError
 from simkit.machine.xla_flags import prefer_wide_vectors
 from simkit.version import __version__
 
-app = typer.Typer(
-    name="simkit",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.command()(run)
-app.command()(sensitivity)
-app.command()(uncertainty)
-app.command()(validate)
-app.command(name="list")(list_names)
-app.command()(describe)
-app.command()(plot)
-app.command()(new)
-app.command()(inspect)
-app.command()(debug)
-app.command()(schema)
-app.command()(doctor)
+# Modules that enter commands, which the help shows in this order.
+COMMANDS = [
+    "run",
+    "sensitivity",
+    "uncertainty",
+    "check",
+    "catalogue",
+    "describe",
+    "picture",
+    "templates",
+    "inspect",
+    "debug",
+]
+for name in COMMANDS:
+    importlib.import_module(f"simkit.cli.{name}")
 
 
 def _print_version(wanted: bool) -> None:
@@ -48,10 +37,17 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-def _enter(modules: list[str]) -> None:
-    """Import modules, from the current directory too, which enter models and solvers of their own."""
-    if not modules:
-        return
+def _enter(context: typer.Context, modules: list[str]) -> list[str]:
+    """Import modules, from the current directory too, and enter what they define: commands too."""
+    if modules and not context.resilient_parsing:  # as the shell does to complete a name
+        with reported():
+            _import(modules)
+        commands = cast(click.Group, context.command).commands
+        commands |= cast(click.Group, typer.main.get_command(app)).commands
+    return modules
+
+
+def _import(modules: list[str]) -> None:
     prefer_wide_vectors()  # before a module makes an array
     sys.path.insert(0, "")
     for name in modules:
@@ -73,8 +69,10 @@ def options(
         typer.Option(
             "--import",
             metavar="MODULE",
-            help="Import a Python module that enters models or solvers of its own. May be repeated.",
+            help="Import a Python module with models, solvers or commands of its own. May be repeated.",
             show_default=False,
+            callback=_enter,
+            is_eager=True,
         ),
     ] = None,
     version: bool = typer.Option(
@@ -88,8 +86,6 @@ def options(
     Exit codes: 0 done, 2 bad input, 3 numerical failure, 4 file not read or written,
     130 interrupted, 143 terminated.
     """
-    with reported():
-        _enter(modules or [])
 
 
 def main() -> None:

@@ -13,6 +13,7 @@ from simkit.cli.completion import template_names
 from simkit.cli.failures import print_json, reported
 from simkit.cli.options import AsJson
 from simkit.cli.plain_math import plain_text
+from simkit.cli.typer_app import app
 from simkit.errors import InputError
 from simkit.suggestions import did_you_mean
 
@@ -20,6 +21,7 @@ KINDS = {"models": "models of ", "solvers": "solvers for ", "keys": "keys of ", 
 KINDS |= {"forms": "closed forms ", "templates": "templates"}
 
 
+@app.command(name="list")
 def list_names(
     kind: Annotated[
         str | None,

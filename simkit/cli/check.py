@@ -9,6 +9,7 @@ import typer
 
 from simkit.cli.failures import print_json, reported
 from simkit.cli.options import AsJson, ChosenVariants, ExperimentFile, Overrides
+from simkit.cli.typer_app import app
 from simkit.machine.xla_flags import prefer_wide_vectors
 from simkit.progress import counted
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from simkit.ensemble.simulation import Simulation
 
 
+@app.command()
 def validate(
     experiment: ExperimentFile,
     overrides: Overrides = None,
@@ -90,6 +92,7 @@ def _line(what: str, simulation: "Simulation") -> str:
     return f"{what}: valid ({facts['model']}, {facts['solver']}, {counted(facts['paths'], 'path')}, {steps})"
 
 
+@app.command()
 def schema() -> None:
     """Print the JSON Schema of an experiment, for editors that complete and check YAML."""
     with reported():
@@ -98,6 +101,7 @@ def schema() -> None:
         print_json(experiment_schema())
 
 
+@app.command()
 def doctor(as_json: AsJson = False) -> None:
     """Show versions, devices and vector width, and check a calculation that one version of jax gets wrong.
 

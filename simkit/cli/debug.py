@@ -6,10 +6,12 @@ import typer
 
 from simkit.cli.failures import print_json, reported
 from simkit.cli.options import AsJson, ExperimentFile, OneVariant, Overrides
+from simkit.cli.typer_app import app
 from simkit.errors import NumericalError
 from simkit.machine.xla_flags import prefer_wide_vectors
 
 
+@app.command()
 def debug(
     experiment: ExperimentFile,
     overrides: Overrides = None,

@@ -13,6 +13,7 @@ from simkit.cli.completion import complete_name
 from simkit.cli.failures import print_json, reported
 from simkit.cli.options import AsJson
 from simkit.cli.plain_math import plain_text
+from simkit.cli.typer_app import app
 from simkit.errors import InputError
 from simkit.suggestions import did_you_mean
 
@@ -33,6 +34,7 @@ FACTS = {  # key: how it is called on the page
 }
 
 
+@app.command()
 def describe(
     names: Annotated[
         list[str],

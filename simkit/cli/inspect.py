@@ -7,6 +7,7 @@ import typer
 
 from simkit.cli.failures import print_json, reported
 from simkit.cli.options import AsJson, ExperimentFile, OneVariant, Overrides
+from simkit.cli.typer_app import app
 from simkit.errors import InputError
 from simkit.machine.xla_flags import prefer_wide_vectors
 from simkit.suggestions import did_you_mean, shown
@@ -14,6 +15,7 @@ from simkit.suggestions import did_you_mean, shown
 WHAT = ("jaxpr", "stablehlo", "hlo", "cost", "memory", "kernels", "graph", "all")
 
 
+@app.command()
 def inspect(
     experiment: ExperimentFile,
     overrides: Overrides = None,

@@ -22,7 +22,7 @@ ChosenVariants = Annotated[
     typer.Option(
         "--variant",
         metavar="NAME",
-        help="Only this one of the file's variants. May be repeated.",
+        help="Run only this variant. May be repeated.",
         show_default=False,
     ),
 ]
@@ -43,7 +43,7 @@ Threads = Annotated[
     int | None,
     typer.Option(
         metavar="N",
-        help="So many threads simulate on processors, in place of one for each core.",
+        help="Number of threads that simulate on processors; by default one for each core.",
         show_default=False,
     ),
 ]

@@ -8,11 +8,16 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from simkit.cli.failures import print_json
-from simkit.cli.picture import check_picture
 from simkit.errors import OutputError
 
 if TYPE_CHECKING:
     import xarray as xr
+
+
+def check_picture(path: Path, overwrite: bool) -> None:
+    """Raise when the picture is there already and may not be replaced."""
+    if path.exists() and not overwrite:
+        raise OutputError(f"{path}: exists already; to replace it use --overwrite")
 
 
 @dataclasses.dataclass(frozen=True)

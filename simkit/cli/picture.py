@@ -6,15 +6,11 @@ from typing import Annotated
 import typer
 
 from simkit.cli.failures import reported
-from simkit.errors import OutputError
+from simkit.cli.outputs import check_picture
+from simkit.cli.typer_app import app
 
 
-def check_picture(path: Path, overwrite: bool) -> None:
-    """Raise when the picture is there already and may not be replaced."""
-    if path.exists() and not overwrite:
-        raise OutputError(f"{path}: exists already; to replace it use --overwrite")
-
-
+@app.command()
 def plot(
     dataset: Annotated[
         Path, typer.Argument(metavar="DATASET", help="A .zarr or .nc from a run.", show_default=False)

@@ -21,9 +21,11 @@ from simkit.cli.options import (
 )
 from simkit.cli.outputs import Outputs
 from simkit.cli.prepare import prepare
+from simkit.cli.typer_app import app
 from simkit.progress import progress_bar
 
 
+@app.command()
 def run(
     experiment: ExperimentFile,
     overrides: Overrides = None,
@@ -36,7 +38,7 @@ def run(
     as_json: AsJson = False,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", metavar="", help="Only say how many steps, and how much memory and disk."),
+        typer.Option("--dry-run", metavar="", help="Report steps, memory and disk space without running."),
     ] = False,
 ) -> None:
     """Run an experiment: print a table with error bars, write the dataset and a picture next to it."""

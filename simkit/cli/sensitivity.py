@@ -19,6 +19,7 @@ from simkit.cli.options import (
 )
 from simkit.cli.outputs import Outputs
 from simkit.cli.prepare import prepare
+from simkit.cli.typer_app import app
 from simkit.progress import progress_bar
 
 UNUSED_OUTPUT = (
@@ -27,6 +28,7 @@ UNUSED_OUTPUT = (
 )
 
 
+@app.command()
 def sensitivity(
     experiment: ExperimentFile,
     wrt: Annotated[

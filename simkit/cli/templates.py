@@ -9,10 +9,12 @@ import typer
 
 from simkit.cli.completion import complete_template, template_names
 from simkit.cli.failures import reported
+from simkit.cli.typer_app import app
 from simkit.errors import InputError, OutputError
 from simkit.suggestions import did_you_mean
 
 
+@app.command()
 def new(
     template: Annotated[
         str,

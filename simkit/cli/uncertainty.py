@@ -16,9 +16,11 @@ from simkit.cli.options import (
 )
 from simkit.cli.outputs import Outputs
 from simkit.cli.prepare import prepare
+from simkit.cli.typer_app import app
 from simkit.progress import progress_bar
 
 
+@app.command()
 def uncertainty(
     experiment: ExperimentFile,
     overrides: Overrides = None,

@@ -93,5 +93,5 @@ def estimate_text(sizes: dict[str, Any]) -> str:
         f"saved times: {counts['saved_times']}\n"
         f"chunks: {counts['chunks']} of {counts['paths_per_chunk']} paths, devices: {counts['devices']}, "
         f"threads: {counts['threads']}\n"
-        f"about {memory}B of memory beside jax itself, {output}B of output before compression{warning}"
+        f"about {memory}B of memory in addition to jax, {output}B of output before compression{warning}"
     )

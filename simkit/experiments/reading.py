@@ -103,7 +103,7 @@ class _Reading:
         sections = {key: self.diagnostics.written(key) for key in ("constants", "model")}
         places = [place for key, section in sections.items() for place in _distributions(section, (key,))]
         if path not in places:
-            message = "a distribution may stand under constants and for a model's parameter only"
+            message = "a distribution is allowed only under constants and for a model's parameter"
             self.diagnostics.add(path, message)
             return
         for place in places:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from simkit.closed_forms import KINKED_AT_EXPIRY, SMOOTH
-from simkit.expressions.functions import KINKED, MONOTONE, NUMERIC, STEPS
+from simkit.expressions.functions import Function
 from simkit.expressions.tree import (
     Call,
     ClosedFormCall,
@@ -21,7 +21,7 @@ from simkit.expressions.tree import (
 )
 from simkit.functionals.functional import AbstractFunctional
 
-ROOTS = ("sqrt", "power")
+MONOTONE = ("negative", "not", "as_number")  # operations
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,9 +45,9 @@ class Discontinuities:
     `jumps` are the names in conditions, `sign`, `floor` and `ceil`: where these change a little, the value
     may change at once. `kinks` are those in `maximum`, `minimum`, `clip`, `abs` and in extremes along the
     path, where its slope may. `roots` are those in roots of what may touch zero, and in closed forms that
-    bend at T = 0; `hidden` those in closed forms that jump there. `differences` say where all that happens,
-    except for roots, what is hidden, and extremes along the path. `valued` are the functionals whose values
-    count, not just the results of their comparisons.
+    bend at T = 0; `hidden` those in closed forms that jump there, and in functions that may jump anywhere.
+    `differences` say where all that happens, except for roots, what is hidden, and extremes along the path.
+    `valued` are the functionals whose values count, not just the results of their comparisons.
     """
 
     def __init__(self, text: str, tree: Node):
@@ -90,18 +90,23 @@ class Discontinuities:
             self.valued.add(functional)
 
     def _call(self, node: Call) -> None:
+        if not isinstance(node.function, Function):  # a sign, `not`, a power of a whole number
+            return
         first, *others = node.parts
-        if node.name in STEPS:
-            self.jumps |= names_in(node)
-            self._add(node.parts, _to_step(node.name, first))
-        elif node.name in KINKED:
-            self.kinks |= names_in(node)
-            for other in others:
-                self._add((first, other), _difference(first, other), kink=True)
-            if not others:
-                self._add((first,), first, kink=True)
-        elif node.name in ROOTS and _may_touch_zero(first):
-            self.roots |= names_in(first)
+        match node.function.smoothness:
+            case "step":
+                self.jumps |= names_in(node)
+                self._add(node.parts, _to_jump(node.function, first))
+            case "kinked":
+                self.kinks |= names_in(node)
+                for other in others:
+                    self._add((first, other), _difference(first, other), kink=True)
+                if not others:
+                    self._add((first,), first, kink=True)
+            case "root" if _may_touch_zero(first):
+                self.roots |= names_in(first)
+            case "unknown":
+                self.hidden |= names_in(node)
 
     def _add(self, nodes: Iterable[Node], difference: Callable, kink: bool = False) -> None:
         names, functionals = names_in(*nodes, into_functionals=False), functionals_in(*nodes)
@@ -122,7 +127,8 @@ def _may_touch_zero(node: Node) -> bool:
 def _is_monotone(node: Node) -> bool:
     match node:
         case Call():
-            return node.name in (*MONOTONE, "negative", "not", "as_number")
+            function = node.function
+            return function.monotone if isinstance(function, Function) else node.name in MONOTONE
         case FunctionalCall():
             return node.functional.monotone
     return not isinstance(node, ClosedFormCall)
@@ -132,9 +138,14 @@ def _difference(a: Node, b: Node) -> Callable[[Environment], Any]:
     return lambda environment: a(environment) - b(environment)
 
 
-def _to_step(name: str, part: Node) -> Callable[[Environment], Any]:
-    """The difference to where `sign` jumps, or to the nearest place where `floor` and `ceil` do."""
-    if name == "sign":
-        return part
-    nearest = NUMERIC["floor"]
-    return lambda environment: part(environment) - nearest(part(environment) + 0.5)
+def _to_jump(function: Function, part: Node) -> Callable[[Environment], Any]:
+    """The difference to the place nearest to a value where a step jumps."""
+    nearest = function.nearest_jump
+    if nearest is None:
+        raise TypeError("a function whose smoothness is 'step' says where by nearest_jump")
+
+    def difference(environment: Environment):
+        value = part(environment)
+        return value - nearest(value)
+
+    return difference

@@ -6,7 +6,7 @@ Python float computed in float64: jax types it weakly, so it takes the precision
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,12 +16,21 @@ from simkit.functionals import FUNCTIONALS
 
 
 class Function(NamedTuple):
-    """A function of `arguments` numbers: for plain numbers, for arrays, and a line about it."""
+    """A function of `arguments` numbers: for plain numbers, for arrays, and a line about it.
+
+    `smoothness` is what derivatives have to know. A `smooth` function neither jumps nor has kinks where it is
+    defined. The slope of a `kinked` one jumps where its first argument equals another, or is 0 if it has no
+    other. A `step` jumps nearest to x at `nearest_jump(x)`. A `root` of zero may have any slope. One that
+    does not say is taken to jump at places that nothing knows. `monotone` holds of a function of one number.
+    """
 
     arguments: int
     number: Callable
     array: Callable
     summary: str
+    smoothness: Literal["smooth", "kinked", "step", "root", "unknown"] = "unknown"
+    nearest_jump: Callable | None = None
+    monotone: bool = False
 
     def __call__(self, *values):
         if all(isinstance(value, float) for value in values):
@@ -37,53 +46,64 @@ def _sqrt(x):
     return jnp.where(zero, 0.0, jnp.sqrt(jnp.where(zero, 1.0, x)))
 
 
+def _nearest_whole(x):
+    return NUMERIC["floor"](x + 0.5)
+
+
 def _normal_pdf(x):
     return jnp.exp(-0.5 * x * x) * (1 / math.sqrt(2 * math.pi))
 
 
 NUMERIC: dict[str, Function] = {
-    "exp": Function(1, np.exp, jnp.exp, "exponential"),
-    "expm1": Function(1, np.expm1, jnp.expm1, "exp(x) - 1, accurate near 0"),
-    "log": Function(1, np.log, jnp.log, "natural logarithm; NaN below 0, and no slope at 0"),
-    "log1p": Function(1, np.log1p, jnp.log1p, "log(1 + x), accurate near 0"),
-    "sqrt": Function(1, np.sqrt, _sqrt, "square root; NaN below 0, slope 0 at 0"),
-    "sin": Function(1, np.sin, jnp.sin, "sine"),
-    "cos": Function(1, np.cos, jnp.cos, "cosine"),
-    "tan": Function(1, np.tan, jnp.tan, "tangent"),
-    "asin": Function(1, np.arcsin, jnp.arcsin, "inverse sine"),
-    "acos": Function(1, np.arccos, jnp.arccos, "inverse cosine"),
-    "atan": Function(1, np.arctan, jnp.arctan, "inverse tangent"),
-    "atan2": Function(2, np.arctan2, jnp.arctan2, "atan2(y, x), angle of the point (x, y)"),
-    "sinh": Function(1, np.sinh, jnp.sinh, "hyperbolic sine"),
-    "cosh": Function(1, np.cosh, jnp.cosh, "hyperbolic cosine"),
-    "tanh": Function(1, np.tanh, jnp.tanh, "hyperbolic tangent"),
-    "abs": Function(1, np.abs, jnp.abs, "absolute value"),
-    "sign": Function(1, np.sign, jnp.sign, "-1, 0 or 1"),
-    "floor": Function(1, np.floor, jnp.floor, "largest whole number not above x"),
-    "ceil": Function(1, np.ceil, jnp.ceil, "smallest whole number not below x"),
-    "maximum": Function(2, np.maximum, jnp.maximum, "maximum(a, b), the larger of two"),
-    "minimum": Function(2, np.minimum, jnp.minimum, "minimum(a, b), the smaller of two"),
+    "exp": Function(1, np.exp, jnp.exp, "exponential", "smooth", monotone=True),
+    "expm1": Function(1, np.expm1, jnp.expm1, "exp(x) - 1, accurate near 0", "smooth"),
+    "log": Function(
+        1, np.log, jnp.log, "natural logarithm; NaN below 0, and no slope at 0", "smooth", monotone=True
+    ),
+    "log1p": Function(1, np.log1p, jnp.log1p, "log(1 + x), accurate near 0", "smooth"),
+    "sqrt": Function(1, np.sqrt, _sqrt, "square root; NaN below 0, slope 0 at 0", "root", monotone=True),
+    "sin": Function(1, np.sin, jnp.sin, "sine", "smooth"),
+    "cos": Function(1, np.cos, jnp.cos, "cosine", "smooth"),
+    "tan": Function(1, np.tan, jnp.tan, "tangent", "smooth"),
+    "asin": Function(1, np.arcsin, jnp.arcsin, "inverse sine", "smooth"),
+    "acos": Function(1, np.arccos, jnp.arccos, "inverse cosine", "smooth"),
+    "atan": Function(1, np.arctan, jnp.arctan, "inverse tangent", "smooth"),
+    "atan2": Function(2, np.arctan2, jnp.arctan2, "atan2(y, x), angle of the point (x, y)", "smooth"),
+    "sinh": Function(1, np.sinh, jnp.sinh, "hyperbolic sine", "smooth"),
+    "cosh": Function(1, np.cosh, jnp.cosh, "hyperbolic cosine", "smooth"),
+    "tanh": Function(1, np.tanh, jnp.tanh, "hyperbolic tangent", "smooth"),
+    "abs": Function(1, np.abs, jnp.abs, "absolute value", "kinked"),
+    "sign": Function(1, np.sign, jnp.sign, "-1, 0 or 1", "step", lambda x: 0.0),
+    "floor": Function(1, np.floor, jnp.floor, "largest whole number not above x", "step", _nearest_whole),
+    "ceil": Function(1, np.ceil, jnp.ceil, "smallest whole number not below x", "step", _nearest_whole),
+    "maximum": Function(2, np.maximum, jnp.maximum, "maximum(a, b), the larger of two", "kinked"),
+    "minimum": Function(2, np.minimum, jnp.minimum, "minimum(a, b), the smaller of two", "kinked"),
     "clip": Function(
         3,
         lambda x, low, high: np.minimum(np.maximum(x, low), high),
         lambda x, low, high: jnp.minimum(jnp.maximum(x, low), high),
         "clip(x, low, high), x moved into [low, high]",
+        "kinked",
     ),
-    "erf": Function(1, math.erf, jax.scipy.special.erf, "error function"),
+    "erf": Function(1, math.erf, jax.scipy.special.erf, "error function", "smooth"),
     "normal_cdf": Function(
-        1, lambda x: math.erfc(-x / math.sqrt(2)) / 2, jax.scipy.special.ndtr, "standard normal distribution"
+        1,
+        lambda x: math.erfc(-x / math.sqrt(2)) / 2,
+        jax.scipy.special.ndtr,
+        "standard normal distribution",
+        "smooth",
     ),
     "normal_pdf": Function(
-        1, lambda x: np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi), _normal_pdf, "standard normal density"
+        1,
+        lambda x: np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi),
+        _normal_pdf,
+        "standard normal density",
+        "smooth",
     ),
 }
 
-STEPS = ("sign", "floor", "ceil")  # which jump
-KINKED = ("abs", "maximum", "minimum", "clip")  # whose slope jumps
-
 NUMBERS = {"pi": math.pi, "e": math.e}
 
-MONOTONE = ("exp", "log", "sqrt")
 WHERE = "where(condition, a, b), a where the condition holds and b elsewhere"
 
 
@@ -98,8 +118,8 @@ def is_function(name: str) -> bool:
     return name in NUMERIC or name in FUNCTIONALS or name == "where"
 
 
-divide = Function(2, np.divide, jnp.true_divide, "")
-power = Function(2, np.power, jnp.power, "")
+divide = Function(2, np.divide, jnp.true_divide, "", "smooth")
+power = Function(2, np.power, jnp.power, "", "root")
 
 
 def integer_power(x, n: int):

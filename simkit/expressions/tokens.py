@@ -34,7 +34,7 @@ _REFUSED = {
     "'": "text in quotes is not allowed",
     '"': "text in quotes is not allowed",
     "^": "a power is written ** and not ^",
-    "%": "% is not available; 5 per cent are 0.05, and a remainder is a - b*floor(a/b)",
+    "%": "% is not available; write 5 % as 0.05, and a remainder as a - b*floor(a/b)",
     "//": "// is not available; use floor(a/b)",
     "&": "& is not available; use `and`",
     "|": "| is not available; use `or`",

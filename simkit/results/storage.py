@@ -40,7 +40,7 @@ def check_output(path: str | os.PathLike, overwrite: bool) -> None:
 def check_place(path: Path) -> None:
     """Raise as `check_output` does where nothing can be written at `path`, whatever is there already."""
     if path.suffix not in (".zarr", ".nc", ".csv"):
-        example = f"; name it {path.stem}.zarr, say" if path.stem.strip(".") else ""
+        example = f"; for example {path.stem}.zarr" if path.stem.strip(".") else ""
         raise InputError(f"{path}: must end in .zarr, .nc or .csv{example}")
     folder = path.parent
     if not folder.exists():

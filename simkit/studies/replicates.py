@@ -28,7 +28,7 @@ class Measure:
         """
         count = len(self.values)
         if count < 2:
-            raise ValueError(f"an interval takes at least two replicates, got {count}")
+            raise ValueError(f"an interval needs at least two replicates, got {count}")
         t = special.stdtrit(count - 1, 0.5 + confidence / 2)
         estimate = self.values.mean(0) + 0.0  # which makes 0 of -0
         spread = self.values

@@ -55,7 +55,7 @@ class Derivative:
 
     def __post_init__(self):
         if self.strategy not in ("auto", "forward", "reverse"):
-            raise InputError(f"derivative: strategy is auto, forward or reverse, not {self.strategy!r}")
+            raise InputError(f"derivative: strategy must be auto, forward or reverse, got {self.strategy!r}")
         check_positions("derivative: wrt", self.wrt, self.function)
 
     def choice(self, *args) -> Choice:

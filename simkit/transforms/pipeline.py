@@ -122,7 +122,7 @@ def _compiled(function: Callable, jit: Jit) -> Callable:
 def _check_order(function: Callable, transforms: tuple[Transform, ...]) -> None:
     jits = [n for n, each in enumerate(transforms, 1) if isinstance(each, Jit)]
     if len(jits) > 1:
-        raise InputError(f"pipeline: Jit stands at {jits}; once compiled is enough: keep the last")
+        raise InputError(f"pipeline: Jit stands at {jits}; compile once: keep the last")
     if jits and jits[0] < len(transforms):
         outside = type(transforms[jits[0]]).__name__
         raise InputError(f"pipeline: Jit stands before {outside}, which would not be compiled; put Jit last")

@@ -2,27 +2,36 @@
 
 import math
 import re
+import sys
 from typing import ClassVar
 from unittest import mock
 
+import jax.numpy as jnp
+import numpy as np
 import pytest
 from checkout import ROOT
 from derivative_examples import last
 from scipy.stats import norm
 from typer.testing import CliRunner
 
+import simkit
 from simkit import CLOSED_FORMS
 from simkit.cli import app
 from simkit.ensemble.reducers import STATISTICS, Label, Moments, statistic
-from simkit.expressions.functions import NUMERIC
+from simkit.expressions.functions import NUMERIC, Function
 from simkit.results.statistics_csv import write_statistics
 
 
+def block(readme: str) -> str:
+    """The Python block of a README."""
+    (result,) = re.findall(r"```python\n(.*?)```", (ROOT / readme).read_text("utf-8"), re.S)
+    return result
+
+
 def defined_by(readme: str) -> dict:
-    """What the Python block of a README defines."""
-    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / readme).read_text("utf-8"), re.S)
+    """What that block defines."""
     names: dict = {"__name__": "example"}
-    exec(compile(block, readme, "exec"), names)
+    exec(compile(block(readme), readme, "exec"), names)
     return names
 
 
@@ -34,12 +43,15 @@ def test_a_closed_form_of_ones_own_is_the_exact_value_of_a_run():
     assert abs(last(dataset, "square_z")) < 5
 
 
-def test_a_command_of_ones_own_runs_and_reports_mistakes():
+def test_a_command_of_ones_own_runs_and_reports_mistakes(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "command_of_ones_own.py").write_text(block("simkit/cli/README.md"), "utf-8")
     with mock.patch.object(app, "registered_commands", [*app.registered_commands]):
-        defined_by("simkit/cli/README.md")
-        result = CliRunner().invoke(app, ["steps", str(ROOT / "examples/gbm.yaml")])
+        command = ["--import", "command_of_ones_own", "steps"]
+        result = CliRunner().invoke(app, [*command, str(ROOT / "examples/gbm.yaml")])
         assert (result.exit_code, result.stdout.strip()) == (0, "252"), result.output
-        missing = CliRunner().invoke(app, ["steps", "none.yaml"])
+        missing = CliRunner().invoke(app, [*command, "none.yaml"])
         assert missing.exit_code == 4
     assert CliRunner().invoke(app, ["steps", "none.yaml"]).exit_code == 2
 
@@ -74,6 +86,25 @@ def test_an_observable_of_ones_own_has_its_exact_mean():
     assert dataset.straddle_mean.dims == ("time",)
     assert 0.1 < last(dataset, "straddle_stderr") < 0.25
     assert abs(last(dataset, "straddle_z")) < 5
+
+
+def test_a_function_that_does_not_say_where_it_jumps_is_not_differentiated_along_paths():
+    """A rounded price has no slope on any path, and its mean has."""
+    with mock.patch.dict(NUMERIC, rounded=Function(1, np.round, jnp.round, "nearest whole number")):
+        dataset = simkit.sensitivity(
+            {
+                "model": {"type": "GBM", "mu": 0.05, "sigma": 0.2},
+                "initial": {"S": 100.0},
+                "solver": "ExactSampling",
+                "time": {"t1": 1.0, "steps": 1},
+                "ensemble": {"paths": 4096, "devices": 1},
+                "observe": {"whole": "rounded(S)"},
+                "sensitivity": {"wrt": ["S"]},
+            }
+        )
+    error = last(dataset, "whole_derivative_stderr")
+    assert 0 < error < 0.2
+    assert abs(last(dataset, "whole_derivative") - math.exp(0.05)) < 5 * error
 
 
 def test_a_function_of_ones_own_is_one_of_the_formula_language():

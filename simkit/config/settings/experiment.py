@@ -43,8 +43,8 @@ class Experiment(Section):
         examples=[{"r": {"times": [0, 1, 2], "values": [0.01, 0.02, 0.025]}}],
     )
     model: Model = Field(
-        description="What is simulated: a model by name {type: GBM, mu: …}, equations under sde or ode, or "
-        "energies under hamiltonian.",
+        description="What is simulated: a model by name {type: GBM, mu: …}, equations under sde or ode, "
+        "energies under hamiltonian, or reactions.",
         examples=[{"type": "GBM", "mu": "r", "sigma": 0.2}],
     )
     initial: dict[str, Initial] = Field(

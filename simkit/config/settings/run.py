@@ -8,6 +8,7 @@ from pydantic import ConfigDict, Field, PlainValidator, WithJsonSchema
 from simkit.config.settings.values import (
     MAX_PATHS,
     MAX_STEPS,
+    MAX_THREADS,
     ONE_OF,
     Number,
     Section,
@@ -121,7 +122,7 @@ class Ensemble(Section):
         description="The number of local devices to use; by default all. Results do not depend on it.",
         examples=[1],
     )
-    threads: Annotated[int, *whole(1)] | None = Field(
+    threads: Annotated[int, *whole(1, MAX_THREADS)] | None = Field(
         None,
         description="The number of threads that simulate on processors, each a chunk of paths at a time; "
         "by default one for each core. Results do not depend on it.",

@@ -19,6 +19,7 @@ from pydantic_core import PydanticCustomError, core_schema
 from simkit.suggestions import did_you_mean, shown, without_commas
 
 MAX_STEPS = 2**31 - 1
+MAX_THREADS = 1024
 
 
 MAX_PATHS = 2**32

@@ -50,6 +50,8 @@ CASES = [
     ({"ensemble": "{paths: true}"}, "6:19: ensemble.paths: must be a whole number, got true"),
     ({"ensemble": "{paths: '100'}"}, "6:19: ensemble.paths: '100' is text, not a number; remove the quotes"),
     ({"ensemble": "{paths: 0}"}, "6:19: ensemble.paths: must be at least 1, got 0"),
+    ({"ensemble": "{threads: 0}"}, "6:21: ensemble.threads: must be at least 1, got 0"),
+    ({"ensemble": "{threads: 99999999999}"}, "6:21: ensemble.threads: must be at most 1024, got 99999999999"),
     ({"ensemble": "{seed: -1}"}, "6:18: ensemble.seed: must be at least 0, got -1"),
     (
         {"observe": "{S_bias: S}"},

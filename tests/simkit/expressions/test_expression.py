@@ -158,7 +158,7 @@ REFUSED = {
     "await S": "'await' is a reserved word and not allowed (column 1 of the expression)",
     "True": "'True' is a reserved word and not allowed; write a comparison (column 1 of the expression)",
     "S ^ 2": "a power is written ** and not ^ (column 3 of the expression)",
-    "S % 2": "% is not available; 5 per cent are 0.05, and a remainder is a - b*floor(a/b)"
+    "S % 2": "% is not available; write 5 % as 0.05, and a remainder as a - b*floor(a/b)"
     " (column 3 of the expression)",
     "S // 2": "// is not available; use floor(a/b) (column 3 of the expression)",
     "S & 1": "& is not available; use `and` (column 3 of the expression)",

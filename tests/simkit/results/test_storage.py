@@ -132,7 +132,7 @@ def test_a_store_that_stepped_aside_comes_back(tmp_path, monkeypatch, call, erro
 def test_other_endings_are_refused(tmp_path):
     for name in ("gbm", "gbm.xls", "gbm.h5"):
         with pytest.raises(
-            InputError, match=rf"{name}: must end in \.zarr, \.nc or \.csv; name it gbm\.zarr, say"
+            InputError, match=rf"{name}: must end in \.zarr, \.nc or \.csv; for example gbm\.zarr"
         ):
             check_output(tmp_path / name, True)
 

@@ -320,7 +320,7 @@ def test_a_distribution_may_use_constants_that_are_not_uncertain():
             {"uncertainty.method": "derivatives", "constants.k": "{discrete: [1, 2]}"},
             r"constants.k: is discrete, and has no derivative",
         ),
-        ({"time.t1": "{normal: [1, 0.1]}"}, r"time.t1: a distribution may stand under constants"),
+        ({"time.t1": "{normal: [1, 0.1]}"}, r"time.t1: a distribution is allowed only under constants"),
         ({"variants": "{a: {constants.k: 1}}"}, r"variants: a study takes one experiment"),
         ({f"constants.{n}": 1 for n in ("theta", "k", "spare")}, r"nothing is uncertain: give a constant"),
     ],

@@ -153,7 +153,7 @@ REFUSED = {
     "the mapped axes differ: 3 in argument 0, 4 in argument 1": lambda: pipeline(energy, Vmap())(
         points(1)[0], jnp.ones(4)
     ),
-    "strategy is auto, forward or reverse, not 'backward'": lambda: derivative(
+    "strategy must be auto, forward or reverse, got 'backward'": lambda: derivative(
         energy,
         strategy="backward",  # type: ignore[arg-type]
     ),
