@@ -71,7 +71,14 @@ def to_dataset(
         variables |= _histograms(study, names)
     notes = np.asarray([study.notes[name] for name in names], object)
     variables["note"] = variable(("observable", "parameter"), notes, None, "what to know of its measures")
-    attributes = {
+    attributes = _attributes(method, plan, study, units or {}) | dict(provenance or {})
+    return xr.Dataset(variables, coordinates, attributes)
+
+
+def _attributes(method: AbstractMethod, plan: Plan, study: Study, units: Mapping[str, str]) -> dict[str, Any]:
+    texts = (f"{name}: {distribution_text(each)}" for name, each in method.distributions.items())
+    limits = {} if plan.width is None else {"width": plan.width, "budget": plan.budget}
+    return {
         "simkit_format": FORMAT,
         "simkit_kind": KIND,
         "title": "simkit uncertainty",
@@ -83,15 +90,10 @@ def to_dataset(
         "confidence": plan.confidence,
         "widest_interval": study.widest,
         "stopped": study.stopped,
-        "distributions": "; ".join(
-            f"{name}: {distribution_text(each)}" for name, each in method.distributions.items()
-        ),
+        "distributions": "; ".join(texts),
+        **limits,
+        "units": "; ".join(f"{name}: {units[name]}" for name in study.estimates if units.get(name)),
     }
-    if plan.width is not None:
-        attributes |= {"width": plan.width, "budget": plan.budget}
-    units = units or {}
-    attributes["units"] = "; ".join(f"{name}: {units[name]}" for name in names if units.get(name))
-    return xr.Dataset(variables, coordinates, attributes | dict(provenance or {}))
 
 
 def _histograms(study: Study, names: list[str]) -> Variables:
