@@ -8,33 +8,13 @@ import xarray as xr
 
 from simkit.results.variables import Variables, variable
 from simkit.studies.method import AbstractMethod
-from simkit.studies.methods import QUANTILES
+from simkit.studies.methods import MEANINGS, QUANTILES
 from simkit.studies.plain_distributions import distribution_text
 from simkit.studies.study import Plan, Study
 
 FORMAT = 1
 KIND = "uncertainty"
 BINS = 80
-MEANINGS = {
-    "first": "first-order Sobol' index",
-    "total": "total Sobol' index",
-    "second": "second-order Sobol' index of the pair",
-    "mu": "mean elementary effect",
-    "mu_star": "mean absolute elementary effect",
-    "sigma": "standard deviation of elementary effects",
-    "effect_noise": "standard deviation that the noise leaves in an effect",
-    "nu": "mean squared derivative",
-    "bound": "upper bound of the total Sobol' index",
-    "derivative": "mean derivative",
-    "spearman": "rank correlation",
-    "partial": "partial rank correlation",
-    "mean": "mean",
-    "sd": "standard deviation",
-    "quantiles": "quantile",
-    "parameter_variance": "variance of the conditional mean, which the parameters cause",
-    "noise_variance": "mean conditional variance, which the noise causes",
-    "noise_fraction": "fraction of the variance due to the noise",
-}
 
 
 def to_dataset(
