@@ -23,6 +23,6 @@ def with_stderr(
 
 def power_of(unit: str, power: int) -> str:
     """The unit of a power: of a variance the second, of a ratio the zeroth."""
-    if not unit or power == 1:
-        return unit
-    return f"({unit})^{power}" if power else "1"
+    if not power:
+        return "1"
+    return unit if not unit or power == 1 else f"({unit})^{power}"

@@ -8,33 +8,13 @@ import xarray as xr
 
 from simkit.results.variables import Variables, variable
 from simkit.studies.method import AbstractMethod
-from simkit.studies.methods import QUANTILES
+from simkit.studies.methods import MEANINGS, QUANTILES
 from simkit.studies.plain_distributions import distribution_text
 from simkit.studies.study import Plan, Study
 
 FORMAT = 1
 KIND = "uncertainty"
 BINS = 80
-MEANINGS = {
-    "first": "first-order Sobol' index",
-    "total": "total Sobol' index",
-    "second": "second-order Sobol' index of the pair",
-    "mu": "mean elementary effect",
-    "mu_star": "mean absolute elementary effect",
-    "sigma": "standard deviation of elementary effects",
-    "effect_noise": "standard deviation that the noise leaves in an effect",
-    "nu": "mean squared derivative",
-    "bound": "upper bound of the total Sobol' index",
-    "derivative": "mean derivative",
-    "spearman": "rank correlation",
-    "partial": "partial rank correlation",
-    "mean": "mean",
-    "sd": "standard deviation",
-    "quantiles": "quantile",
-    "parameter_variance": "variance of the conditional mean, which the parameters cause",
-    "noise_variance": "mean conditional variance, which the noise causes",
-    "noise_fraction": "fraction of the variance due to the noise",
-}
 
 
 def to_dataset(
@@ -71,7 +51,14 @@ def to_dataset(
         variables |= _histograms(study, names)
     notes = np.asarray([study.notes[name] for name in names], object)
     variables["note"] = variable(("observable", "parameter"), notes, None, "what to know of its measures")
-    attributes = {
+    attributes = _attributes(method, plan, study, units or {}) | dict(provenance or {})
+    return xr.Dataset(variables, coordinates, attributes)
+
+
+def _attributes(method: AbstractMethod, plan: Plan, study: Study, units: Mapping[str, str]) -> dict[str, Any]:
+    texts = (f"{name}: {distribution_text(each)}" for name, each in method.distributions.items())
+    limits = {} if plan.width is None else {"width": plan.width, "budget": plan.budget}
+    return {
         "simkit_format": FORMAT,
         "simkit_kind": KIND,
         "title": "simkit uncertainty",
@@ -83,15 +70,10 @@ def to_dataset(
         "confidence": plan.confidence,
         "widest_interval": study.widest,
         "stopped": study.stopped,
-        "distributions": "; ".join(
-            f"{name}: {distribution_text(each)}" for name, each in method.distributions.items()
-        ),
+        "distributions": "; ".join(texts),
+        **limits,
+        "units": "; ".join(f"{name}: {units[name]}" for name in study.estimates if units.get(name)),
     }
-    if plan.width is not None:
-        attributes |= {"width": plan.width, "budget": plan.budget}
-    units = units or {}
-    attributes["units"] = "; ".join(f"{name}: {units[name]}" for name in names if units.get(name))
-    return xr.Dataset(variables, coordinates, attributes | dict(provenance or {}))
 
 
 def _histograms(study: Study, names: list[str]) -> Variables:

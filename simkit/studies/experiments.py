@@ -89,12 +89,9 @@ def study_experiment(
 def method_of(loaded: UncertainExperiment) -> AbstractMethod:
     """The method of the settings."""
     distributions, settings = loaded.distributions, loaded.settings
-    options: dict[str, dict[str, Any]] = {
-        "sobol": {"estimator": settings.estimator, "order": settings.order},
-        "morris": {"levels": settings.levels},
-    }
-    groups = grouped(distributions, settings.groups if settings.method == "sobol" else None)
-    return METHODS[settings.method](distributions, groups, **options.get(settings.method, {}))
+    kind = METHODS[settings.method]
+    own = {key: getattr(settings, key) for key in kind.settings}
+    return kind(distributions, grouped(distributions, own.pop("groups", None)), **own)
 
 
 def _without_unused(study: Study, method: AbstractMethod, unused: tuple[str, ...]) -> Study:

@@ -50,6 +50,9 @@ class AbstractMethod(abc.ABC):
     groups: dict[str, list[int]]
 
     key: ClassVar[str]  # the name in a file
+    title: ClassVar[str]  # of pictures
+    points: ClassVar[int]  # of a study that gives none
+    settings: ClassVar[tuple[str, ...]] = ()  # of the section `uncertainty`, those that no other method has
     headline: ClassVar[tuple[str, ...]]  # the measures whose intervals decide when to stop
     width_unit: ClassVar[str] = ""  # what `scale` is
     wants_each: ClassVar[bool] = False

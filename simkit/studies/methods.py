@@ -31,6 +31,33 @@ from simkit.studies.values import Values
 
 TAIL = 0.01
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+# What each measure is, in the order of tables.
+PER_PARAMETER = {
+    "first": "first-order Sobol' index",
+    "total": "total Sobol' index",
+    "mu_star": "mean absolute elementary effect",
+    "mu": "mean elementary effect",
+    "sigma": "standard deviation of elementary effects",
+    "effect_noise": "standard deviation that the noise leaves in an effect",
+    "bound": "upper bound of the total Sobol' index",
+    "nu": "mean squared derivative",
+    "derivative": "mean derivative",
+    "spearman": "rank correlation",
+    "partial": "partial rank correlation",
+}
+OF_ALL = {
+    "mean": "mean",
+    "sd": "standard deviation",
+    "parameter_variance": "variance of the conditional mean, which the parameters cause",
+    "noise_variance": "mean conditional variance, which the noise causes",
+    "noise_fraction": "fraction of the variance due to the noise",
+}
+MEANINGS = {
+    **PER_PARAMETER,
+    "second": "second-order Sobol' index of the pair",
+    **OF_ALL,
+    "quantiles": "quantile",
+}
 NO_INFLUENCE = "no influence: no run changed with it"
 ONLY_NOISE = "may be noise alone: take more paths"
 NEVER_CHANGES = "never changes: its variance is zero, and so are all measures"
@@ -44,6 +71,9 @@ class Sobol(AbstractMethod):
     order: int = 1
 
     key = "sobol"
+    title = "Sobol' indices"
+    points: ClassVar = 1024
+    settings: ClassVar = ("order", "groups", "estimator")
     headline: ClassVar = ("first", "total")
 
     @property
@@ -91,6 +121,9 @@ class Morris(AbstractMethod):
     levels: int = 4
 
     key = "morris"
+    title = "elementary effects"
+    points: ClassVar = 16
+    settings: ClassVar = ("levels",)
     headline: ClassVar = ("mu_star",)
     width_unit: ClassVar = " of the largest mu_star"
     wants_each: ClassVar = True
@@ -158,6 +191,8 @@ class Derivatives(AbstractPointMethod):
     """
 
     key = "derivatives"
+    title = "derivative-based bounds"
+    points: ClassVar = 256
     headline: ClassVar = ("bound",)
     wants_gradient: ClassVar = True
 
@@ -191,6 +226,8 @@ class Rank(AbstractPointMethod):
     r"""Spearman's rank correlation of $E[f|x]$ with each parameter, and the partial one."""
 
     key = "rank"
+    title = "rank correlations"
+    points: ClassVar = 256
     headline: ClassVar = ("spearman", "partial")
     wants_each: ClassVar = True
 
@@ -206,6 +243,8 @@ class Propagate(AbstractPointMethod):
     """Moments and quantiles of the output, with the variance of a random simulation split in two."""
 
     key = "propagate"
+    title = "propagation"
+    points: ClassVar = 1024
     headline: ClassVar = ("mean",)
     width_unit: ClassVar = " standard deviations of the output"
     wants_each: ClassVar = True
@@ -225,6 +264,7 @@ class Propagate(AbstractPointMethod):
 METHODS: dict[str, type[AbstractMethod]] = {
     each.key: each for each in (Sobol, Morris, Derivatives, Rank, Propagate)
 }
+OWNERS = {setting: each.key for each in METHODS.values() for setting in each.settings}
 
 
 def _moments(values: Values, parameters: np.ndarray) -> Measures:

@@ -14,11 +14,9 @@ from simkit.experiments.constants import Constants
 from simkit.experiments.experiment import VARIANTS, simulation_of
 from simkit.studies.distributions import AbstractContinuousDistribution, AbstractDistribution
 from simkit.studies.limits import beyond_a_study
+from simkit.studies.methods import METHODS, OWNERS
 from simkit.studies.plain_distributions import distribution_of, plain
 from simkit.suggestions import did_you_mean, shown
-
-POINTS = {"sobol": 1024, "morris": 16, "derivatives": 256, "rank": 256, "propagate": 1024}
-ONLY_SOBOL = ("order", "groups", "estimator")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,9 +34,8 @@ class UncertainExperiment:
             name: plain(self.distributions[name]) if name in self.distributions else value
             for name, value in result["constants"].items()
         }
-        foreign = {"sobol": {"levels"}, "morris": {*ONLY_SOBOL}}.get(self.settings.method)
-        exclude = {"levels", *ONLY_SOBOL} if foreign is None else foreign
-        exclude = exclude | ({"budget"} if self.settings.width is None else set())
+        exclude = {key for key, method in OWNERS.items() if method != self.settings.method}
+        exclude |= {"budget"} if self.settings.width is None else set()
         settings = self.settings.model_dump(mode="json", exclude_none=True, exclude=exclude)
         return result | {"constants": constants, "uncertainty": settings}
 
@@ -74,7 +71,7 @@ def load_uncertain(source: Any, overrides: Overrides = ()) -> UncertainExperimen
     simulation = simulation_of(document)
     settings = experiment_of(simulation).uncertainty or Uncertainty()
     if settings.points is None:
-        settings = settings.model_copy(update={"points": POINTS[settings.method]})
+        settings = settings.model_copy(update={"points": METHODS[settings.method].points})
     _refuse(settings, distributions, diagnostics)
     diagnostics.raise_if_any()
     problems = beyond_a_study(simulation, settings, distributions)
@@ -149,16 +146,10 @@ def _refuse(
 ) -> None:
     """Add what of the section does not go together with the method or the parameters."""
     given = settings.model_fields_set
-    for key in (k for k in ONLY_SOBOL if k in given and settings.method != "sobol"):
-        diagnostics.add(
-            ("uncertainty", key), f"is for method sobol, not for {settings.method}; remove it", at_key=True
-        )
-    if "levels" in given and settings.method != "morris":
-        diagnostics.add(
-            ("uncertainty", "levels"),
-            f"is for method morris, not for {settings.method}; remove it",
-            at_key=True,
-        )
+    for key, method in OWNERS.items():
+        if key in given and settings.method != method:
+            message = f"is for method {method}, not for {settings.method}; remove it"
+            diagnostics.add(("uncertainty", key), message, at_key=True)
     if "budget" in given and settings.width is None:
         message = "says when to stop on the way to a width; add uncertainty.width, or remove it"
         diagnostics.add(("uncertainty", "budget"), message, at_key=True)

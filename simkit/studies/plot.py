@@ -7,6 +7,7 @@ import numpy as np
 
 from simkit.results.plots.final_histograms import BOOLEAN_EDGES, count_of_bins, cut_above
 from simkit.results.plots.plot_layout import BLUE, COLOURS, COLUMNS, GREY, STYLE, VERMILION, figure_legend
+from simkit.studies.methods import METHODS
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -166,12 +167,6 @@ def _unit(dataset: "xr.Dataset", name: str) -> str:
 
 def _title(dataset: "xr.Dataset") -> str:
     a = dataset.attrs
-    what = {
-        "sobol": "Sobol' indices",
-        "morris": "elementary effects",
-        "derivatives": "derivative-based bounds",
-        "rank": "rank correlations",
-        "propagate": "propagation",
-    }[str(a["method"])]
+    what = METHODS[str(a["method"])].title
     size = f"{int(a['runs']):,} runs in {int(a['replicates'])} replicates"
     return f"{what}   {size}   intervals of {100 * float(a['confidence']):g} %"

@@ -7,26 +7,12 @@ from typing import TYPE_CHECKING, Any, TextIO
 from simkit.progress import counted
 from simkit.results.number_text import with_error
 from simkit.results.printing import laid_out, printed
-from simkit.studies.methods import METHODS, QUANTILES
+from simkit.studies.methods import METHODS, OF_ALL, PER_PARAMETER, QUANTILES
 
 if TYPE_CHECKING:
     import xarray as xr
     from rich.table import Table
 
-PER_PARAMETER = (
-    "first",
-    "total",
-    "mu_star",
-    "mu",
-    "sigma",
-    "effect_noise",
-    "bound",
-    "nu",
-    "derivative",
-    "spearman",
-    "partial",
-)
-OF_ALL = ("mean", "sd", "parameter_variance", "noise_variance", "noise_fraction")
 TITLES = {
     "mu_star": "mean |effect|",
     "mu": "mean effect",

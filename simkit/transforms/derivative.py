@@ -176,7 +176,8 @@ def _chosen(
         return "forward", f"{counted}: the function has no reverse mode"
     if residuals > budget:
         return "forward", (
-            f"{counted}: a reverse pass would store {residuals:.3g} bytes, the budget is {budget:.3g}"
+            f"{counted}: a reverse pass would store {residuals:.3g} bytes, more than "
+            f"the budget of {budget:.3g}"
         )
     return (
         "reverse",

@@ -17,7 +17,6 @@ import simkit
 from simkit import InputError, load
 from simkit.cli import app
 from simkit.diagnostics.debugging.cause import bad_operation, bad_part
-from simkit.diagnostics.debugging.debug import debug_simulation
 from simkit.diagnostics.debugging.finding import find
 from simkit.diagnostics.debugging.key_reuse import check_keys
 from simkit.diagnostics.debugging.random_words import following
@@ -121,7 +120,7 @@ def test_a_step_between_rows_far_apart_is_found(monkeypatch):
 
 def test_an_observable_is_told_by_its_part():
     observe = {"never": "log(S - 1000)", "average": "mean(sqrt(S - 1000))", "fine": "S"}
-    (finding,) = debug_simulation(load(PRICES | {"observe": observe}), path=2).findings
+    (finding,) = simkit.debug(PRICES | {"observe": observe}, path=2).findings
     assert set(finding.values) == {"never", "average"}
     assert "never: log(S - 1000) = nan, with S = " in finding.cause
     assert "average: mean(sqrt(S - 1000)) at t = 0.25: sqrt(S - 1000) = nan, with S = " in finding.cause
@@ -268,7 +267,7 @@ def test_keys_of_a_model_of_ones_own_are_checked(model, said):
 )
 def test_what_cannot_be_shown_is_refused_before_anything_runs(options, said):
     with pytest.raises(InputError, match=said):
-        debug_simulation(load(PRICES), **options)
+        simkit.debug(PRICES, **options)
 
 
 def test_the_command_says_where_and_exits_with_3(tmp_path):
