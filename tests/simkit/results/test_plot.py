@@ -195,3 +195,11 @@ def test_importing_these_modules_imports_no_drawing_and_no_jax():
     code = f"import sys, {modules}; print({{'matplotlib', 'jax'}} & {{*sys.modules}})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
+
+
+@pytest.mark.parametrize("draw", [plot_dataset, lambda given: save_picture(given, "picture.png")])
+def test_what_is_no_dataset_is_refused(draw, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="a picture needs the dataset of a run, got int"):
+        draw(3)
+    assert not list(tmp_path.iterdir())
