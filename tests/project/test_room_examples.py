@@ -84,6 +84,8 @@ def test_two_statistics_cannot_have_a_figure_of_the_same_name():
 def test_an_observable_of_ones_own_has_its_exact_mean():
     dataset = defined_by("simkit/observe/README.md")["dataset"]
     assert dataset.straddle_mean.dims == ("time",)
+    paths = math.exp(-0.05) * np.abs(dataset.S_path[:, -1] - 100)
+    np.testing.assert_allclose(dataset.straddle_path[:, -1], paths, rtol=1e-12)
     assert 0.1 < last(dataset, "straddle_stderr") < 0.25
     assert abs(last(dataset, "straddle_z")) < 5
 
