@@ -37,8 +37,8 @@ def pytest_runtest_setup(item):
     programs._jit, programs._kept = USERS if users else QUICK
     # Not by XLA_FLAGS, which would change the code of `user_jit` too: the backend as a whole reads them.
     jax.config.update("jax_disable_most_optimizations", not users)
-    # Not a key of jax's caches, where an operation on its own would stay as the first test made it; this one is,
-    # and changes nothing here.
+    # jax's caches do not distinguish by it: an operation on its own would stay as the first test made it.
+    # They distinguish by this one, which changes nothing here.
     jax.config.update("jax_softmax_custom_jvp", users)
 
 

@@ -17,9 +17,9 @@ from simkit_solvers import (
     States,
     integrate,
     make_solver,
+    stepper_for,
     strong_order,
 )
-from simkit_solvers.loops.step import stepper_for
 from solver_problems import Additive, Commutative, Diagonal, General, Given, ScalarNoise, Wells
 
 PATHS, FINE = 1000, 512

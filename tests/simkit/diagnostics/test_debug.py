@@ -14,12 +14,11 @@ from simkit_solvers import CounterNoise, seed_key
 from typer.testing import CliRunner
 
 import simkit
-from simkit import InputError, load
+from simkit import InputError, check_keys, load
 from simkit.cli import app
 from simkit.diagnostics.debugging.cause import bad_operation, bad_part
 from simkit.diagnostics.debugging.debug import debug_simulation
 from simkit.diagnostics.debugging.finding import find
-from simkit.diagnostics.debugging.key_reuse import check_keys
 from simkit.diagnostics.debugging.words import following
 from simkit.ensemble import failures
 from simkit.ensemble.programs import compiled

@@ -7,18 +7,16 @@ import numpy as np
 import pytest
 import yaml
 from checkout import EXAMPLES
-from simkit_physics import MODELS, DoubleWellLangevin
-from simkit_physics.sized import is_sized
+from simkit_physics import MODELS, DoubleWellLangevin, is_sized
 from simkit_solvers import SOLVERS, make_solver, parameters_of
 
 import simkit
-from simkit import InputError, load
+from simkit import InputError, experiment_schema, load
 from simkit.config.documents import read_document
 from simkit.ensemble.initial import Distribution
 from simkit.experiments import assembly
 from simkit.experiments.indexed_names import numbered_names, pair_names
 from simkit.experiments.variants import load_one
-from simkit.schema import experiment_schema
 from simkit.studies.plan import load_uncertain
 
 FILES = sorted(path for path in EXAMPLES.glob("*.yaml") if path.stem != "uncertainty")

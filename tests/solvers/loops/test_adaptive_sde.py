@@ -25,9 +25,9 @@ from simkit_solvers import (
     integrate_adaptive_sde,
     make_solver,
     seed_key,
+    stepper_for,
 )
 from simkit_solvers.loops.adaptive_sde import _error, _integrate, _run_of
-from simkit_solvers.loops.step import stepper_for
 from simkit_solvers.methods.solver_check import check_adaptive_sde
 from simkit_solvers.random.draws import H_SCALE
 from solver_problems import (

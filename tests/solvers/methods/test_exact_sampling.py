@@ -24,8 +24,8 @@ from simkit_solvers import (
     integrate,
     mean_decay,
     seed_key,
+    stepper_for,
 )
-from simkit_solvers.loops.step import stepper_for
 from simkit_solvers.methods.sde.andersen_qe import PSI_C
 from simkit_solvers.random.generator import Words
 from simkit_solvers.random.noise import StepWords

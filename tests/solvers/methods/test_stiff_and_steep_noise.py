@@ -4,8 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from simkit_solvers import Draw, make_solver
-from simkit_solvers.loops.step import stepper_for
+from simkit_solvers import Draw, make_solver, stepper_for
 from solver_problems import Diagonal, PairState
 from user_code import user_jit
 

@@ -18,8 +18,8 @@ from simkit_solvers import (
     check_solver,
     integrate,
     make_solver,
+    stepper_for,
 )
-from simkit_solvers.loops.step import stepper_for
 from simkit_solvers.problems.terms import HalfTerm, takes_halves
 from solver_problems import PairState, QuadState
 from user_code import user_jit
