@@ -1,6 +1,7 @@
 """Rooms: none imports one above it, each README names its files, and outsiders import public names."""
 
 import ast
+import importlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -184,6 +185,16 @@ def test_every_public_name_is_there_and_documented(package):
         text = getattr(thing, "__doc__", None) or ""  # of a dataclass without one, its signature
         documented = text and not text.startswith(f"{name}(")
         assert isinstance(thing, dict | str | type(None)) or documented or name == "Scalar", name
+
+
+@pytest.mark.parametrize(
+    "stub", sorted(PACKAGES["simkit"].glob("*/__init__.pyi")), ids=lambda stub: stub.parent.name
+)
+def test_every_name_that_a_room_exports_is_there(stub):
+    room = f"simkit.{stub.parent.name}"
+    assert set(importlib.import_module(room).__all__) == exported(room)
+    for name in exported(room):
+        getattr(importlib.import_module(room), name)
 
 
 @pytest.mark.parametrize(("package", "folder"), [("simkit_solvers", "solvers"), ("simkit", "simkit")])
