@@ -197,6 +197,16 @@ def test_every_name_that_a_room_exports_is_there(stub):
         getattr(importlib.import_module(room), name)
 
 
+def test_the_readme_of_physics_names_its_folders_and_files():
+    text = (ROOT / "physics/README.md").read_text("utf-8")
+    entries = {
+        f"{each.name}/" if each.is_dir() else each.name
+        for each in PACKAGES["simkit_physics"].iterdir()
+        if each.suffix == ".py" or (each / "__init__.py").exists()
+    }
+    assert sorted(re.findall(r"^\| `([^`]+)` \| [^\s|]", text, re.M)) == sorted(entries - {"__init__.py"})
+
+
 @pytest.mark.parametrize(("package", "folder"), [("simkit_solvers", "solvers"), ("simkit", "simkit")])
 def test_the_readme_of_a_package_names_its_rooms_in_their_order(package, folder):
     text = (ROOT / folder / "README.md").read_text("utf-8")
