@@ -24,7 +24,7 @@ from report import Finding, options, report
 from rounds import by_the_clock, timed
 from simkit_solvers import AbstractODE, AdaptiveGrid, Scalar, Tolerances
 
-from simkit.ensemble.initial import Distribution
+from simkit.ensemble import Distribution
 
 RTOL, ATOL, T1 = 1e-6, 1e-9, 10.0
 FAST, SHARE = 100.0, 1e-3

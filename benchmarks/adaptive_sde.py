@@ -38,10 +38,17 @@ from simkit_solvers import (
     make_solver,
 )
 
-from simkit.ensemble.chunks import STOCHASTIC_GROUP, lanes_for, path_ids
-from simkit.ensemble.paths import path_program
-from simkit.ensemble.simulation import Simulation
-from simkit.ensemble.stepping import ACCEPTED, REJECTED
+from simkit.ensemble import (
+    ACCEPTED,
+    REJECTED,
+    Simulation,
+    StochasticAdaptiveSteps,
+    lanes_for,
+    path_ids,
+    path_program,
+)
+
+GROUP = StochasticAdaptiveSteps.group
 
 T1, TOLERANCE, SPAN = 4.0, 1e-2, 1.0
 START = {"total": 0.0, "v": 1.0}
@@ -89,8 +96,8 @@ def linear_noise(paths: int) -> Simulation:
 
 def waiting(rows: dict[str, np.ndarray]) -> float:
     """Trials that are made in groups until their slowest path is done, over those of the paths themselves."""
-    trials = (rows[ACCEPTED] + rows[REJECTED]).reshape(-1, STOCHASTIC_GROUP)
-    return STOCHASTIC_GROUP * trials.max(axis=1).sum() / trials.sum()
+    trials = (rows[ACCEPTED] + rows[REJECTED]).reshape(-1, GROUP)
+    return GROUP * trials.max(axis=1).sum() / trials.sum()
 
 
 def adaptive_grid(tolerance) -> AdaptiveGrid:
@@ -188,7 +195,7 @@ def main():
     ours, fixed, peer = (timing.best for timing in timings.values())
     print(f"strong error {error:.2g}; most trials of a path {trials.max()}")
     findings = [
-        Finding(f"adaptive sde, waiting in groups of {STOCHASTIC_GROUP}", waiting(own), "x", 2, "at most"),
+        Finding(f"adaptive sde, waiting in groups of {GROUP}", waiting(own), "x", 2, "at most"),
         Finding("adaptive sde, the same on linear noise", waiting(linear), "x", 2, "at most"),
         Finding("adaptive sde, against a fixed grid of equal strong error", fixed / ours, "x"),
         Finding("adaptive sde, steps of the fixed grid over trials", steps / trials.mean(), "x"),

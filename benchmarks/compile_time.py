@@ -26,6 +26,7 @@ from rich.table import Table
 from simkit_physics import MODELS
 from simkit_solvers import (
     SOLVERS,
+    AbstractRosenbrock,
     AbstractSDE,
     AdaptiveGrid,
     CounterNoise,
@@ -39,10 +40,8 @@ from simkit_solvers import (
     make_solver,
     seed_key,
 )
-from simkit_solvers.methods.ode.rosenbrock import AbstractRosenbrock
 
-from simkit.ensemble.chunks import path_ids
-from simkit.ensemble.paths import path_program
+from simkit.ensemble import path_ids, path_program
 
 PATHS, STEPS, GROUP = 1024, 1000, 32
 TARGET = 5.0

@@ -19,8 +19,7 @@ from rounds import interleaved
 from simkit_physics import GBM
 from simkit_solvers import EulerMaruyama
 
-from simkit.ensemble.chunks import LEAF, path_ids
-from simkit.ensemble.paths import path_program
+from simkit.ensemble import LEAF, path_ids, path_program
 
 MU, SIGMA, S0, STRIKE = 0.05, 0.2, 100.0, 100.0
 

@@ -22,8 +22,7 @@ from rounds import interleaved
 from simkit_physics import Heston
 from simkit_solvers import EulerMaruyama
 
-from simkit.ensemble.chunks import LEAF, path_ids
-from simkit.ensemble.paths import path_program
+from simkit.ensemble import LEAF, path_ids, path_program
 
 MODEL = Heston(0.05, 4.0, 0.25, 1.0, -0.5)
 BYTES = 1 if sys.platform == "darwin" else 1024

@@ -22,7 +22,7 @@ from report import Finding, options, report
 from rounds import timed, waited_for
 from simkit_solvers import AbstractODE, Scalar, parameter
 
-from simkit.ensemble.initial import Distribution
+from simkit.ensemble import Distribution
 
 SIGMA, RHO, BETA = 10.0, 28.0, 8 / 3
 DT = 0.005

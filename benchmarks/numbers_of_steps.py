@@ -6,9 +6,10 @@ give the same numbers. Seconds are the processors'.
 
 import functools
 import sys
+from contextlib import ExitStack
+from unittest import mock
 
 from simkit import prefer_wide_vectors
-from simkit import run as ensemble
 
 if not prefer_wide_vectors():
     print("not asking XLA for 512-bit vectors: see `simkit doctor`", file=sys.stderr)
@@ -18,34 +19,31 @@ from report import Finding, options, report
 from rounds import processor_time, timed
 
 import simkit
-from simkit.ensemble import programs
-from simkit.ensemble.step_bias import coupled_steps as bias
 
 STEPS = (64, 96, 128, 192, 256, 384, 512, 768, 1024, 2048)
+# What makes the number of steps an argument, in the run and in its step bias.
+TRACED = [f"simkit.ensemble.{module}.with_traced_steps" for module in ("run", "step_bias.coupled_steps")]
 
 
 def compiling(steps: tuple[int, ...], traced: bool):
-    """Runs each number of steps, with no program kept from before."""
-    usual = ensemble.with_traced_steps
-    programs._cache.clear()
-    for module in (ensemble, bias):
-        module.with_traced_steps = usual if traced else lambda problem, grid: grid
-    try:
-        ends = []
-        for count in steps:
-            result = simkit.run(
-                {
-                    "model": {"type": "GBM", "mu": 0.05, "sigma": 0.2},
-                    "initial": {"S": 100.0},
-                    "time": {"t1": 1.0, "steps": count},
-                    "ensemble": {"paths": 2048, "devices": 1},
-                }
-            )
-            ends.append(float(result["S_mean"][-1]))
-        return jax.numpy.asarray(ends)
-    finally:
-        for module in (ensemble, bias):
-            module.with_traced_steps = usual
+    """The ends of runs with each number of steps, with no program kept from before."""
+    with ExitStack() as changed:
+        changed.enter_context(mock.patch.dict("simkit.ensemble.programs._kept", clear=True))
+        for name in () if traced else TRACED:
+            changed.enter_context(mock.patch(name, lambda problem, grid: grid))
+        return jax.numpy.asarray([end(count) for count in steps])
+
+
+def end(steps: int) -> float:
+    result = simkit.run(
+        {
+            "model": {"type": "GBM", "mu": 0.05, "sigma": 0.2},
+            "initial": {"S": 100.0},
+            "time": {"t1": 1.0, "steps": steps},
+            "ensemble": {"paths": 2048, "devices": 1},
+        }
+    )
+    return float(result["S_mean"][-1])
 
 
 def main():

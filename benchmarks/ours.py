@@ -6,10 +6,7 @@ import jax
 import jax.numpy as jnp
 from simkit_solvers import Grid, States
 
-from simkit.ensemble.chunks import LEAF, lanes_for, path_ids
-from simkit.ensemble.paths import path_program
-from simkit.ensemble.run import run_ensemble
-from simkit.ensemble.simulation import Simulation
+from simkit.ensemble import LEAF, Simulation, lanes_for, path_ids, path_program, run_ensemble
 
 
 def experiment(

@@ -17,7 +17,7 @@ import numpy as np
 from report import Finding, options, report
 from rounds import interleaved
 from scipy.spatial import cKDTree
-from simkit_physics.pairs import Given, PairSum, pair_energy
+from simkit_physics import PairInputs, PairSum, pair_energy
 
 RULES, PROGRAM, DENSE = "rules", "the program's own", "a dense list"
 FORCES, HESSIAN = "forces", "Hessian times vector"
@@ -67,7 +67,7 @@ def energies(neighbours, side):
     plain = PairSum(neighbours, lennard_jones, CUTOFF)
     return {
         RULES: lambda x: pair_energy(lennard_jones, x, neighbours, cutoff=CUTOFF, box=box),
-        PROGRAM: lambda x: plain.energy(x, Given(None, box)),
+        PROGRAM: lambda x: plain.energy(x, PairInputs(None, box)),
         DENSE: lambda x: dense_energy(x, neighbours, side),
     }
 

@@ -24,10 +24,7 @@ import numpy as np
 from report import Finding, options, report
 from rounds import processor_time, timed
 
-from simkit.ensemble.chunks import path_ids
-from simkit.ensemble.paths import path_program
-from simkit.ensemble.programs import Request, compiled
-from simkit.ensemble.work import in_order, workers_of
+from simkit.ensemble import Request, compiled, in_order, path_ids, path_program, workers_of
 
 try:
     import numba

@@ -17,16 +17,22 @@ import jax
 import numpy as np
 from report import Finding, options, report
 from rounds import processor_time, ratio, timed
-from simkit_solvers import Release
-from simkit_solvers.derivatives.smoothing import Smoothing
+from simkit_solvers import Release, Smoothing
 
-from simkit.derivatives.derivative_program import DerivativeProgram, Moves, along, reverse, smoothed
-from simkit.derivatives.edges import smoothing_of
-from simkit.derivatives.part import IN_CACHE
-from simkit.derivatives.targets import changes, find_target, program_of
-from simkit.ensemble.chunks import LEAF, path_ids
-from simkit.ensemble.run import ChunkProgram
-from simkit.observe.observer import Observer
+from simkit.derivatives import (
+    IN_CACHE,
+    DerivativeProgram,
+    Moves,
+    along,
+    changes,
+    find_target,
+    program_of,
+    reverse,
+    smoothed,
+    smoothing_of,
+)
+from simkit.ensemble import LEAF, ChunkProgram, path_ids
+from simkit.observe import Observer
 
 MODELS = {
     "GBM": ({"type": "GBM", "mu": "r", "sigma": 0.2}, {"S": 100.0}, ["r", "sigma", "S"]),

@@ -24,7 +24,7 @@ from report import Finding, options, report
 from rounds import Timing, ratio, timed, waited_for
 
 import simkit
-from simkit.machine.cores import usable_cores
+from simkit.machine import usable_cores
 
 GOAL, OF_C = 0.9, 1.2
 GBM = {"model": {"type": "GBM", "mu": 0.05, "sigma": 0.2}, "initial": {"S": 100.0}, "solver": "EulerMaruyama"}

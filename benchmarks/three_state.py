@@ -22,7 +22,7 @@ from report import Finding, options, report
 from rounds import timed, waited_for
 from simkit_solvers import AbstractSDE, EulerMaruyama, Scalar, parameter
 
-from simkit.ensemble.run import run_ensemble
+from simkit.ensemble import run_ensemble
 
 PUBLISHED = 9e9  # normals in a second
 S0 = 100.0

@@ -39,8 +39,8 @@ from simkit_solvers import (
     integrate_adaptive,
     make_solver,
     seed_key,
+    stepper_for,
 )
-from simkit_solvers.loops.step import stepper_for
 
 PICTURE = Path(__file__).parents[1] / "docs/images/work_precision.png"
 # Okabe and Ito's colours, which the colour-blind tell apart: Wong (2011), doi:10.1038/nmeth.1618.

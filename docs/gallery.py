@@ -5,8 +5,8 @@ from pathlib import Path
 
 from simkit_physics import MODELS
 
-from simkit.cli.describe import model_snippet
-from simkit.config.documents import read_document
+from simkit.cli import model_snippet
+from simkit.config import read_document
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 PATHS = 10_000  # enough for a picture
@@ -59,7 +59,7 @@ def draw_pictures(folder: Path) -> None:
 def _draw(experiment: dict, picture: Path) -> None:
     import simkit
     from simkit import save_picture
-    from simkit.studies.plan import has_distributions
+    from simkit.studies import has_distributions
 
     if has_distributions(experiment):
         save_picture(simkit.uncertainty(experiment), picture)

@@ -30,11 +30,10 @@ from simkit_solvers import (
 from tables import linked, table
 
 from simkit import CLOSED_FORMS
-from simkit.cli.catalogue import opening
-from simkit.cli.describe import model_snippet
-from simkit.config.settings import Solver
-from simkit.experiments.sections.jump_plan import takes_langevin
-from simkit.expressions.functions import functions
+from simkit.cli import model_snippet, opening
+from simkit.config import Solver
+from simkit.experiments import takes_langevin
+from simkit.expressions import function_summaries
 from simkit.functionals import FUNCTIONALS
 
 PROBLEMS = {
@@ -231,10 +230,10 @@ def solvers_index() -> str:
 
 def functions_table() -> str:
     """Functions and path functionals."""
-    plain = [(f"`{name}`", text) for name, text in functions().items() if name not in FUNCTIONALS]
+    plain = [(f"`{name}`", text) for name, text in function_summaries().items() if name not in FUNCTIONALS]
     along = [
         (f"`{name}`", text.removesuffix("; in observables"))
-        for name, text in functions().items()
+        for name, text in function_summaries().items()
         if name in FUNCTIONALS
     ]
     return (

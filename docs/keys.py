@@ -3,12 +3,11 @@
 from typing import Any
 
 import yaml
-from simkit_physics import MODELS
-from simkit_physics.sized import is_sized
+from simkit_physics import MODELS, is_sized
 from tables import table
 
-from simkit.config.settings import Experiment
-from simkit.schema import experiment_schema
+from simkit import experiment_schema
+from simkit.config import Experiment
 
 INTRODUCTION = """\
 # YAML keys

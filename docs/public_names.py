@@ -13,7 +13,7 @@ from simkit_physics import MODELS
 from simkit_solvers import SOLVERS
 from tables import linked, table
 
-from simkit.cli.catalogue import opening
+from simkit.cli import opening
 
 PACKAGES = {  # package: name of its page
     "simkit": "simkit",

@@ -7,16 +7,15 @@ from simkit import prefer_wide_vectors, save_picture
 prefer_wide_vectors()  # before jax is imported
 
 import simkit
-from simkit.results.number_text import with_error
 
 EXPERIMENT = Path(__file__).with_name("epidemic_peak.yaml")
 
 if __name__ == "__main__":
-    found = simkit.sensitivity(EXPERIMENT)
-    mean = float(found["peak_mean"])
-    for label in found["parameter"].values:
-        one = found.sel(parameter=label)
+    result = simkit.sensitivity(EXPERIMENT)
+    mean = float(result["peak_mean"])
+    for label in result["parameter"].values:
+        one = result.sel(parameter=label)
         scale = float(one["parameter_value"]) / mean
-        share, error = (float(one[f"peak_derivative{kind}"]) * scale for kind in ("", "_stderr"))
-        print(f"1 % more {label:<10} changes the peak by {with_error(share, error)} %")
-    save_picture(found, "epidemic_peak.png")
+        percent, error = (float(one[f"peak_derivative{kind}"]) * scale for kind in ("", "_stderr"))
+        print(f"1 % more {label:<10} changes the peak by {percent:+.4f} ± {error:.4f} %")
+    save_picture(result, "epidemic_peak.png")

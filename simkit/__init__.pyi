@@ -4,6 +4,7 @@ from .api import run as run
 from .closed_forms import CLOSED_FORMS as CLOSED_FORMS
 from .derivatives.sensitivity import sensitivity as sensitivity
 from .diagnostics.debugging.debug import debug as debug
+from .diagnostics.debugging.key_reuse import check_keys as check_keys
 from .diagnostics.inspection.inspection import inspect as inspect
 from .errors import InputError as InputError
 from .errors import NumericalError as NumericalError
@@ -15,5 +16,6 @@ from .pictures import plot_dataset as plot_dataset
 from .pictures import save_picture as save_picture
 from .results.storage import read_dataset as read_dataset
 from .results.storage import write_dataset as write_dataset
+from .schema import experiment_schema as experiment_schema
 from .studies.experiments import uncertainty as uncertainty
 from .version import __version__ as __version__

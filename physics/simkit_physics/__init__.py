@@ -44,8 +44,11 @@ from simkit_physics.nonlinear.kuramoto import Kuramoto as Kuramoto
 from simkit_physics.nonlinear.lorenz63 import Lorenz63 as Lorenz63
 from simkit_physics.nonlinear.lorenz96 import Lorenz96 as Lorenz96
 from simkit_physics.nonlinear.van_der_pol import VanDerPol as VanDerPol
+from simkit_physics.pairs import PairInputs as PairInputs
+from simkit_physics.pairs import PairSum as PairSum
 from simkit_physics.pairs import pair_energy as pair_energy
 from simkit_physics.pairs import pair_forces as pair_forces
+from simkit_physics.sized import is_sized as is_sized
 from simkit_physics.statistical.double_well import DoubleWell as DoubleWell
 from simkit_physics.statistical.double_well import DoubleWellLangevin as DoubleWellLangevin
 from simkit_physics.statistical.ornstein_uhlenbeck import OrnsteinUhlenbeck as OrnsteinUhlenbeck

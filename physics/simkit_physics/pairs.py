@@ -15,8 +15,8 @@ import jax.numpy as jnp
 from simkit_solvers import self_adjoint
 
 
-class Given(NamedTuple):
-    """What the sums depend on, other than the positions."""
+class PairInputs(NamedTuple):
+    """All that a pair sum depends on except the positions."""
 
     args: Any
     box: jax.Array | None
@@ -29,24 +29,24 @@ class PairSum(eqx.Module):
     potential: Callable = eqx.field(static=True)
     cutoff: float = eqx.field(static=True)
 
-    def energy(self, positions, given):
+    def energy(self, positions, inputs):
         """Half of each pair at both of its ends."""
 
         def of_pair(r2, difference):
-            return self._if_near(r2, lambda r2: self.potential(r2, given.args))
+            return self._if_near(r2, lambda r2: self.potential(r2, inputs.args))
 
-        return 0.5 * jnp.sum(self._over_columns(of_pair, jnp.zeros_like(positions[0]), positions, given.box))
+        return 0.5 * jnp.sum(self._over_columns(of_pair, jnp.zeros_like(positions[0]), positions, inputs.box))
 
-    def forces(self, positions, given):
+    def forces(self, positions, inputs):
         """The force on each particle, by the slope of the potential."""
 
         def of_pair(r2, difference):
             def slope(r2):
-                return jax.jvp(lambda r2: self.potential(r2, given.args), (r2,), (jnp.ones_like(r2),))[1]
+                return jax.jvp(lambda r2: self.potential(r2, inputs.args), (r2,), (jnp.ones_like(r2),))[1]
 
             return -2 * self._if_near(r2, slope) * difference
 
-        return self._over_columns(of_pair, jnp.zeros_like(positions), positions, given.box)
+        return self._over_columns(of_pair, jnp.zeros_like(positions), positions, inputs.box)
 
     def _if_near(self, r2, function: Callable):
         """The function of r2, or 0 for a particle with itself or with one too far away."""
@@ -99,37 +99,37 @@ def _checked(potential, positions, neighbours, args, cutoff, box):
     if box is not None and jnp.shape(box) != shape[:1]:
         raise ValueError(f"box must have {shape[0]} sides, one a dimension, got the shape {jnp.shape(box)}")
     box = None if box is None else jnp.asarray(box, positions.dtype)
-    return positions, Given(args, box), PairSum(neighbours, potential, cutoff)
+    return positions, PairInputs(args, box), PairSum(neighbours, potential, cutoff)
 
 
 @eqx.filter_custom_jvp
-def _energy(positions, given, run):
-    return run.energy(positions, given)
+def _energy(positions, inputs, run):
+    return run.energy(positions, inputs)
 
 
 @_energy.def_jvp
 def _energy_jvp(primals, tangents):
-    (positions, given, run), (change, given_change, _) = primals, tangents
-    U, dU = eqx.filter_jvp(lambda given: run.energy(positions, given), (given,), (given_change,))
+    (positions, inputs, run), (change, inputs_change, _) = primals, tangents
+    U, dU = eqx.filter_jvp(lambda inputs: run.energy(positions, inputs), (inputs,), (inputs_change,))
     if change is not None:
-        dU = _plus(dU, -jnp.sum(_forces(positions, given, run) * change))
+        dU = _plus(dU, -jnp.sum(_forces(positions, inputs, run) * change))
     return U, dU
 
 
 @eqx.filter_custom_jvp
-def _forces(positions, given, run):
-    return run.forces(positions, given)
+def _forces(positions, inputs, run):
+    return run.forces(positions, inputs)
 
 
 @_forces.def_jvp
 def _forces_jvp(primals, tangents):
-    (positions, given, run), (change, given_change, _) = primals, tangents
-    F, dF = eqx.filter_jvp(lambda given: run.forces(positions, given), (given,), (given_change,))
+    (positions, inputs, run), (change, inputs_change, _) = primals, tangents
+    F, dF = eqx.filter_jvp(lambda inputs: run.forces(positions, inputs), (inputs,), (inputs_change,))
     if change is not None:
 
         def hessian(at, change):
-            positions, given, run = at
-            return jax.jvp(lambda x: run.forces(x, given), (positions,), (change,))[1]
+            positions, inputs, run = at
+            return jax.jvp(lambda x: run.forces(x, inputs), (positions,), (change,))[1]
 
         dF = _plus(dF, self_adjoint(hessian, primals, change))
     return F, dF

@@ -2,3 +2,5 @@
 
 from simkit.cli.app import app as app
 from simkit.cli.app import main as main
+from simkit.cli.catalogue import opening as opening
+from simkit.cli.describe import model_snippet as model_snippet

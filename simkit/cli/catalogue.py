@@ -59,7 +59,7 @@ def catalogue() -> dict[str, dict[str, str]]:
     from simkit_solvers.methods.registry import SOLVERS, solvers_by_problem
 
     from simkit.closed_forms import CLOSED_FORMS
-    from simkit.expressions.functions import functions
+    from simkit.expressions import function_summaries
 
     return {
         **{
@@ -71,7 +71,7 @@ def catalogue() -> dict[str, dict[str, str]]:
             for problems, solvers in solvers_by_problem(SOLVERS.values()).items()
         },
         "keys of an experiment": {name: key_summary(name) for name in experiment_keys()},
-        "functions in expressions": functions(),
+        "functions in expressions": function_summaries(),
         "closed forms for exact": {name: first_sentence(form) for name, form in CLOSED_FORMS.items()},
         "templates": {name: _title(name) for name in template_names()},
     }

@@ -75,7 +75,7 @@ def _about(name: str) -> dict:
     from simkit_solvers.methods.registry import SOLVERS
 
     from simkit.closed_forms import CLOSED_FORMS
-    from simkit.expressions.functions import functions
+    from simkit.expressions import function_summaries
 
     if name in MODELS:
         return _about_model(name, MODELS[name])
@@ -83,8 +83,8 @@ def _about(name: str) -> dict:
         return _about_solver(SOLVERS[name])
     if name in CLOSED_FORMS:
         return _about_closed_form(name, CLOSED_FORMS[name])
-    if name in functions():
-        return {"name": name, "kind": "function in expressions", "text": functions()[name]}
+    if name in function_summaries():
+        return {"name": name, "kind": "function in expressions", "text": function_summaries()[name]}
     if name in experiment_keys():
         return about_key(name)
     if name.partition(".")[0] in experiment_keys():
@@ -93,7 +93,7 @@ def _about(name: str) -> dict:
     if inside:
         shown = " or ".join(f"`simkit describe {key}`" for key in inside)
         raise InputError(f"nothing is called {name!r} by itself; see {shown}")
-    known = [*experiment_keys(), *MODELS, *SOLVERS, *CLOSED_FORMS, *functions()]
+    known = [*experiment_keys(), *MODELS, *SOLVERS, *CLOSED_FORMS, *function_summaries()]
     raise InputError(f"nothing is called {name!r}{did_you_mean(name, known)} (`simkit list` shows all names)")
 
 

@@ -107,7 +107,7 @@ NUMBERS = {"pi": math.pi, "e": math.e}
 WHERE = "where(condition, a, b), a where the condition holds and b elsewhere"
 
 
-def functions() -> dict[str, str]:
+def function_summaries() -> dict[str, str]:
     """All that expressions may call but closed forms, with a line about each."""
     numeric = {name: function.summary for name, function in NUMERIC.items()}
     return {**numeric, "where": WHERE, **{name: each.summary for name, each in FUNCTIONALS.items()}}

@@ -4,3 +4,4 @@ from .api import propagate as propagate
 from .api import rank_correlations as rank_correlations
 from .api import sobol_indices as sobol_indices
 from .experiments import uncertainty as uncertainty
+from .plan import has_distributions as has_distributions

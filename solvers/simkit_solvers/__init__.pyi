@@ -10,6 +10,7 @@ from .derivatives.jump_sensitivity import likelihood_ratio as likelihood_ratio
 from .derivatives.jump_sensitivity import weak_derivative as weak_derivative
 from .derivatives.ode_gradient import ode_gradient as ode_gradient
 from .derivatives.reversible import end_state as end_state
+from .derivatives.smoothing import Smoothing as Smoothing
 from .derivatives.stationary import stationary_derivative as stationary_derivative
 from .derivatives.transition_scores import WithScores as WithScores
 from .grids.adaptive_grid import AdaptiveGrid as AdaptiveGrid
@@ -25,6 +26,7 @@ from .loops.integrate import integrate as integrate
 from .loops.jumps import JumpRun as JumpRun
 from .loops.jumps import integrate_jumps as integrate_jumps
 from .loops.reverse_pass import reverse_pass as reverse_pass
+from .loops.step import stepper_for as stepper_for
 from .methods.jump.common_reaction_paths import CommonReactionPaths as CommonReactionPaths
 from .methods.jump.direct_method import DirectMethod as DirectMethod
 from .methods.jump.jump_method import AbstractJumpMethod as AbstractJumpMethod
@@ -34,6 +36,7 @@ from .methods.jump.tau_leaping import TauLeaping as TauLeaping
 from .methods.langevin.baoab import BAOAB as BAOAB
 from .methods.langevin.leimkuhler_matthews import LeimkuhlerMatthews as LeimkuhlerMatthews
 from .methods.ode.rodas5p import Rodas5P as Rodas5P
+from .methods.ode.rosenbrock import AbstractRosenbrock as AbstractRosenbrock
 from .methods.ode.rosenbrock23 import Rosenbrock23 as Rosenbrock23
 from .methods.ode.symplectic import Leapfrog as Leapfrog
 from .methods.ode.symplectic import Yoshida4 as Yoshida4

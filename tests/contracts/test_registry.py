@@ -27,10 +27,10 @@ from simkit_solvers import (
     make_solver,
     seed_key,
     solvers_by_problem,
+    stepper_for,
     strong_order,
     weak_order,
 )
-from simkit_solvers.loops.step import stepper_for
 from simkit_solvers.methods.model_solver import AbstractModelSolver
 from simkit_solvers.problems.terms import takes_halves
 from simkit_solvers.random.generator import Words

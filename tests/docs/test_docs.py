@@ -26,10 +26,10 @@ from simkit_solvers import SOLVERS, parameters_of, variables_of
 from typer.testing import CliRunner
 
 import simkit
+from simkit import experiment_schema
 from simkit.cli import app
 from simkit.config.documents import read_document
 from simkit.experiments.variants import load_variants
-from simkit.schema import experiment_schema
 from simkit.studies.plan import has_distributions, load_uncertain
 
 DOCS = ROOT / "docs"

@@ -17,9 +17,9 @@ from simkit_solvers import (
     States,
     integrate,
     make_solver,
+    stepper_for,
     strong_order,
 )
-from simkit_solvers.loops.step import stepper_for
 from solver_problems import Additive, Commutative, Diagonal, General, Given, ScalarNoise, Wells
 
 PATHS, FINE = 1000, 512
@@ -62,7 +62,7 @@ def measured(name, problem, length):
     return np.polyfit(np.log(FACTORS), np.log(errors), 1)[0]
 
 
-QUICK = ("EulerMaruyama-general", "ShARK-additive")
+MARKS = {"EulerMaruyama-general": (), "ShARK-additive": (pytest.mark.more,)}  # the others are slow
 
 
 def claims():
@@ -72,7 +72,7 @@ def claims():
             if kind in info.noise_kinds:
                 problem = Wells() if info.langevin else model(calculus=info.calculus, loud=3.0)
                 label = f"{name}-{kind}"
-                marks = () if label in QUICK else (pytest.mark.slow,)
+                marks = MARKS.get(label, (pytest.mark.slow,))
                 yield pytest.param(name, problem, 0.8 if info.langevin else 0.02, id=label, marks=marks)
 
 

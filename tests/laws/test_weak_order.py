@@ -13,8 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from simkit_solvers import SOLVERS, Draw, LeimkuhlerMatthews, make_solver, weak_order
-from simkit_solvers.loops.step import stepper_for
+from simkit_solvers import SOLVERS, Draw, LeimkuhlerMatthews, make_solver, stepper_for, weak_order
 from solver_problems import Additive, Commutative, Diagonal, General, ScalarNoise, Wells
 
 PROBLEMS = {

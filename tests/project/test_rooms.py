@@ -1,6 +1,7 @@
 """Rooms: none imports one above it, each README names its files, and outsiders import public names."""
 
 import ast
+import importlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -115,25 +116,64 @@ def public_names(package: str) -> set[str]:
     return {alias.name for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names}
 
 
-def lines_of_imports(page: Path) -> str:
-    """What the blocks of code on a page import, each on a line."""
-    return "\n".join(re.findall(r"^\s*(from simkit\S* import \w.*)$", page.read_text("utf-8"), re.M))
+def code_of(page: Path) -> str:
+    """The blocks of Python on a page."""
+    return "\n".join(re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.M | re.S))
+
+
+def texts_outside(*folders: str) -> dict[Path, str]:
+    """The code in these folders, and that of the pages in them."""
+    files = [file for folder in folders for file in (ROOT / folder).rglob("*.py")]
+    pages = [ROOT / "README.md", *(page for folder in folders for page in (ROOT / folder).rglob("*.md"))]
+    return {file: file.read_text("utf-8") for file in files} | {page: code_of(page) for page in pages}
 
 
 @pytest.mark.parametrize("package", ROOMS)
-def test_who_stands_outside_imports_public_names_from_the_package(package):
-    """Other packages, examples, benchmarks and tests, and the blocks of the documentation."""
-    texts = {ROOT / "README.md": lines_of_imports(ROOT / "README.md")}
-    for folder in ("physics", "examples", "benchmarks", "tests", "docs"):
-        texts |= {file: file.read_text("utf-8") for file in (ROOT / folder).rglob("*.py")}
-        texts |= {page: lines_of_imports(page) for page in (ROOT / folder).rglob("*.md")}
+def test_outsiders_import_the_public_names_of_a_package_from_it(package):
+    """Other packages, examples, benchmarks, tests and the documentation."""
     names = public_names(package)
     assert not [
         (file.relative_to(ROOT), name)
-        for file, text in texts.items()
+        for file, text in texts_outside("physics", "examples", "benchmarks", "tests", "docs").items()
         for name in imports(text)
         if re.fullmatch(rf"{package}\.\w+\..+", name) and name.rpartition(".")[2] in names
     ]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_only_tests_reach_inside_a_package(package):
+    """All others import what its `__init__` exports, or that of one of its rooms."""
+    folders = [each for each in ("physics", "examples", "benchmarks", "docs") if each not in package]
+    wrong = []
+    for file, text in texts_outside(*folders).items():
+        for name in imports(text):
+            module, _, last = name.rpartition(".")
+            if name.partition(".")[0] == package and name != package and last not in exported(module):
+                wrong.append((file.relative_to(ROOT), name))
+    assert not wrong
+
+
+def exported(module: str) -> set[str]:
+    """What a package or a room exports, by its stub or, where it has none, by its `__init__`."""
+    package, _, room = module.partition(".")
+    init = PACKAGES[package] / room / "__init__.py"
+    if "." in room or not init.exists():
+        return set()
+    stub = init.with_suffix(".pyi")
+    body = ast.parse((stub if stub.exists() else init).read_text("utf-8")).body
+    named = {
+        each.asname or each.name for node in body if isinstance(node, ast.ImportFrom) for each in node.names
+    }
+    return (
+        named
+        | {
+            target.id if isinstance(target, ast.Name) else ""
+            for node in body
+            if isinstance(node, ast.Assign | ast.AnnAssign)
+            for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        }
+        | {node.name for node in body if isinstance(node, ast.FunctionDef)}
+    )
 
 
 @pytest.mark.parametrize("package", ROOMS)
@@ -145,6 +185,26 @@ def test_every_public_name_is_there_and_documented(package):
         text = getattr(thing, "__doc__", None) or ""  # of a dataclass without one, its signature
         documented = text and not text.startswith(f"{name}(")
         assert isinstance(thing, dict | str | type(None)) or documented or name == "Scalar", name
+
+
+@pytest.mark.parametrize(
+    "stub", sorted(PACKAGES["simkit"].glob("*/__init__.pyi")), ids=lambda stub: stub.parent.name
+)
+def test_every_name_that_a_room_exports_is_there(stub):
+    room = f"simkit.{stub.parent.name}"
+    assert set(importlib.import_module(room).__all__) == exported(room)
+    for name in exported(room):
+        getattr(importlib.import_module(room), name)
+
+
+def test_the_readme_of_physics_names_its_folders_and_files():
+    text = (ROOT / "physics/README.md").read_text("utf-8")
+    entries = {
+        f"{each.name}/" if each.is_dir() else each.name
+        for each in PACKAGES["simkit_physics"].iterdir()
+        if each.suffix == ".py" or (each / "__init__.py").exists()
+    }
+    assert sorted(re.findall(r"^\| `([^`]+)` \| [^\s|]", text, re.M)) == sorted(entries - {"__init__.py"})
 
 
 @pytest.mark.parametrize(("package", "folder"), [("simkit_solvers", "solvers"), ("simkit", "simkit")])

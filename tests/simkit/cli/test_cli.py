@@ -29,14 +29,13 @@ import simkit.api
 import simkit.ensemble.sizes
 import simkit.machine.doctor
 import simkit.pictures
-from simkit import CLOSED_FORMS, OutputError, load
+from simkit import CLOSED_FORMS, OutputError, experiment_schema, load
 from simkit.cli import main
 from simkit.cli.catalogue import KINDS, first_sentence
 from simkit.cli.completion import template_names
 from simkit.cli.failures import reported
 from simkit.config.settings import Experiment
-from simkit.expressions.functions import functions
-from simkit.schema import experiment_schema
+from simkit.expressions import function_summaries
 
 EXPERIMENT = """\
 model: {type: GBM, mu: 0.05, sigma: 0.2}
@@ -55,7 +54,7 @@ time: {t1: 100.0, steps: 100}
 output: small.zarr
 """
 KEYS = list(Experiment.model_fields)
-NAMES = [*MODELS, *SOLVERS, *CLOSED_FORMS, *functions(), *KEYS]
+NAMES = [*MODELS, *SOLVERS, *CLOSED_FORMS, *function_summaries(), *KEYS]
 
 
 @pytest.fixture

@@ -11,14 +11,13 @@ from hypothesis import strategies as st
 
 from simkit import InputError, load
 from simkit.config.documents import read_document
-from simkit.expressions import compile_expression
-from simkit.expressions.functions import functions
+from simkit.expressions import compile_expression, function_summaries
 
 settings.register_profile("quick", deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 settings.load_profile("quick")
 
 PIECES = [
-    *functions(),
+    *function_summaries(),
     *"()()()+-*/<>=.,:;[]{}'\"\\#@!%^&|~`$?\n\t 0123456789eE_xSt",
     "**",
     "//",

@@ -96,6 +96,7 @@ def test_a_variance_that_stays_away_from_zero_keeps_the_pathwise_derivative():
     assert [each[3:] for each in of(dataset, "call")] == [("pathwise", "continuous in the path")] * 3
 
 
+@pytest.mark.more
 def test_what_grows_as_steps_become_shorter_is_refused():
     """Sixteen steps, and a sample whose tail alone says nothing: it is the same paths on eight that do."""
     coarse = {"time.steps": 16, "ensemble.paths": 4096, "ensemble.seed": 17}
@@ -232,7 +233,7 @@ def test_a_network_takes_the_estimator_with_the_least_variance_for_its_cost():
 
 
 def test_an_estimator_that_costs_more_is_not_taken(monkeypatch):
-    few = {"ensemble.paths": 1024}
+    few = {"ensemble.paths": 1024, "sensitivity.of": ["avg"], "sensitivity.wrt": ["c1"]}
     assert {each[3] for each in of(simkit.sensitivity(NETWORK, overrides=few), "avg")} == {"score"}
     monkeypatch.setattr(Score, "cost", 100.0)
     assert {each[3] for each in of(simkit.sensitivity(NETWORK, overrides=few), "avg")} == {"weak derivative"}

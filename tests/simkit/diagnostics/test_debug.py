@@ -14,7 +14,7 @@ from simkit_solvers import CounterNoise, seed_key
 from typer.testing import CliRunner
 
 import simkit
-from simkit import InputError, load
+from simkit import InputError, check_keys, load
 from simkit.cli import app
 from simkit.diagnostics.debugging.cause import bad_operation, bad_part
 from simkit.diagnostics.debugging.finding import find
@@ -168,7 +168,10 @@ def test_the_words_of_a_value_are_followed_through_a_choice():
     assert both == first | other
 
 
-@pytest.mark.parametrize("example", ["heston", "merton", "epidemic", "langevin"])
+@pytest.mark.parametrize(
+    "example",
+    ["epidemic", "langevin", *(pytest.param(x, marks=pytest.mark.more) for x in ("heston", "merton"))],
+)
 def test_no_word_of_an_example_is_used_twice(example):
     built = load_variants(EXAMPLES / f"{example}.yaml")
     assert not isinstance(built, dict)

@@ -130,6 +130,7 @@ def test_normals_in_float64_reach_the_tree():
     assert (ends[0]["x"][:, 1] != ends[1]["x"][:, 1]).all()
 
 
+@pytest.mark.more
 def test_a_stochastic_path_that_fails_is_named():
     steep = {
         "model": {"sde": {"x": {"drift": "x**2", "noise": {"W": 0.01}}}},
@@ -181,7 +182,7 @@ def test_a_path_that_takes_too_many_steps_is_named():
 @pytest.mark.parametrize(
     "time",
     [
-        {"t1": 1.0, "rtol": 1e-6, "atol": 1e-9},
+        pytest.param({"t1": 1.0, "rtol": 1e-6, "atol": 1e-9}, marks=pytest.mark.more),
         pytest.param({"t1": 1.0, "steps": 50}, marks=pytest.mark.slow),
     ],
     ids=str,

@@ -11,11 +11,10 @@ from ensemble_examples import rows_of
 from user_code import user_jit
 
 import simkit
-from simkit import InputError, NumericalError, load
+from simkit import InputError, NumericalError, experiment_schema, load
 from simkit.ensemble.early_exercise.longstaff_schwartz import fit_policy, with_policies
 from simkit.expressions import compile_expression
 from simkit.observe.exercise import Exercise, Policy, polynomials
-from simkit.schema import experiment_schema
 
 EUROPEAN, BERMUDAN_10, BERMUDAN_50 = 9.4624925962, 9.5556159821, 9.5668093554
 PUT = "exp(-r*t) * maximum(K - exp(x), 0)"

@@ -82,7 +82,7 @@ def reference():
         pytest.param({"devices": 3}, marks=pytest.mark.more),
         {"devices": 1, "chunk": 1},
         pytest.param({"devices": 1, "chunk": LEAF + 1}, marks=pytest.mark.slow),
-        {"devices": 2, "chunk": LEAF},
+        pytest.param({"devices": 2, "chunk": LEAF}, marks=pytest.mark.more),
     ],
     ids=str,
 )
@@ -91,6 +91,7 @@ def test_devices_and_chunks_leave_every_bit(reference, change):
     assert final_statistics(result) == final_statistics(reference)
 
 
+@pytest.mark.more
 @pytest.mark.user_code
 def test_two_devices_run_the_code_of_one():
     """Where a partitioner would compile stages of this solver into other kernels than those of one device."""
@@ -110,7 +111,8 @@ def test_two_devices_run_the_code_of_one():
 
 @pytest.mark.user_code
 @pytest.mark.parametrize(
-    "every", [1, pytest.param(3, marks=pytest.mark.slow), 7, pytest.param(14, marks=pytest.mark.slow)]
+    "every",
+    [1, pytest.param(7, marks=pytest.mark.more), *(pytest.param(n, marks=pytest.mark.slow) for n in (3, 14))],
 )
 def test_saved_times_leave_every_bit(reference, every):
     result = run_ensemble(dataclasses.replace(REFERENCE, grid=Grid(0.0, 1.0 / 42, 42, every)))
@@ -160,11 +162,10 @@ def test_every_statistic_at_a_time_is_the_same_whatever_else_is_saved(twisted, p
 
 
 @pytest.mark.user_code
-def test_a_path_is_the_same_whatever_the_ensemble_s_size():
-    many = run_ensemble(gbm(2 * LEAF, 20, stored_paths=2 * LEAF)).stored["S"]
-    for paths in (1, 700):
-        few = run_ensemble(gbm(paths, 20, stored_paths=paths)).stored["S"]
-        np.testing.assert_array_equal(few, many[:paths])
+@pytest.mark.parametrize("paths", [1, pytest.param(700, marks=pytest.mark.more)])
+def test_a_path_is_the_same_whatever_the_ensemble_s_size(paths):
+    many, few = (run_ensemble(gbm(n, 20, stored_paths=n)).stored["S"] for n in (2 * LEAF, paths))
+    np.testing.assert_array_equal(few, many[:paths])
 
 
 def test_another_seed_is_another_sample():

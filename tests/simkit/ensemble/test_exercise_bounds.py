@@ -177,7 +177,7 @@ def bermudan_put(dates, m, delta, sigma, lam, mu, strike=100.0, end=1.0):
     return float(np.interp(0.0, x, value))
 
 
-@pytest.mark.parametrize("rate", [1.0, 6.0])
+@pytest.mark.parametrize("rate", [1.0, pytest.param(6.0, marks=pytest.mark.more)])
 @pytest.mark.parametrize("name", ["Merton", pytest.param("Kou", marks=pytest.mark.more)])
 def test_what_is_taken_for_the_mean_of_jumps_is(name, rate):
     """The surprises of jumps have mean 0: else no martingale, and no bound."""
@@ -199,6 +199,7 @@ def test_what_is_taken_for_the_mean_of_jumps_is(name, rate):
     assert found[0].mean() == pytest.approx(-math.expm1(-rate / 6), abs=0.01)
 
 
+@pytest.mark.more
 def test_the_bound_knows_jumps():
     """Without them a martingale leaves a fifth of the price: 11.4 where 9.4 is right."""
     early = {"dates": 12, "degree": 4, "paths": 16384}

@@ -108,7 +108,9 @@ def test_no_tolerance_is_finer_than_the_precision_or_refuses_nothing(precision, 
         assert float(level.grid.tolerances.atol) == pytest.approx(times * tol)
 
 
-@pytest.mark.parametrize(("experiment", "tol", "most"), [(SWING, 1e-6, 90), (CUBE, 0.003, 150)])
+@pytest.mark.parametrize(
+    ("experiment", "tol", "most"), [(SWING, 1e-6, 90), pytest.param(CUBE, 0.003, 150, marks=pytest.mark.more)]
+)
 def test_paths_that_fail_with_smaller_tolerances_leave_the_bias_unknown(experiment, tol, most):
     """The run stands, and the table says why it has no step bias."""
     simulation = with_tolerance(experiment, tol)

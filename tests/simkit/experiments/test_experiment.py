@@ -1,5 +1,7 @@
 """Loading: defaults, overrides, the resolved configuration, the schema."""
 
+import functools
+
 import equinox as eqx
 import jax
 import jsonschema
@@ -7,18 +9,16 @@ import numpy as np
 import pytest
 import yaml
 from checkout import EXAMPLES
-from simkit_physics import MODELS, DoubleWellLangevin
-from simkit_physics.sized import is_sized
+from simkit_physics import MODELS, DoubleWellLangevin, is_sized
 from simkit_solvers import SOLVERS, make_solver, parameters_of
 
 import simkit
-from simkit import InputError, load
+from simkit import InputError, experiment_schema, load
 from simkit.config.documents import read_document
 from simkit.ensemble.initial import Distribution
 from simkit.experiments import assembly
 from simkit.experiments.indexed_names import numbered_names, pair_names
 from simkit.experiments.variants import load_one
-from simkit.schema import experiment_schema
 from simkit.studies.plan import load_uncertain
 
 FILES = sorted(path for path in EXAMPLES.glob("*.yaml") if path.stem != "uncertainty")
@@ -85,18 +85,23 @@ def test_what_is_resolved_builds_the_same_simulation(path):
         assert comparable(again) == comparable(simulation)
 
 
-@pytest.mark.parametrize("path", FILES, ids=[path.stem for path in FILES])
-def test_examples_and_what_they_resolve_to_fit_the_schema(path):
+@functools.cache
+def the_validator():
     schema = experiment_schema()
     jsonschema.Draft202012Validator.check_schema(schema)
-    validator = jsonschema.Draft202012Validator(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
+@pytest.mark.parametrize("path", FILES, ids=[path.stem for path in FILES])
+def test_examples_and_what_they_resolve_to_fit_the_schema(path):
+    validator = the_validator()
     validator.validate(read_document(path).data)
     for simulation in simulations(path):
         validator.validate(simulation.experiment.resolved())
 
 
 def test_a_study_and_what_it_resolves_to_fit_the_schema():
-    validator = jsonschema.Draft202012Validator(experiment_schema())
+    validator = the_validator()
     path = EXAMPLES / "uncertainty.yaml"
     validator.validate(read_document(path).data)
     validator.validate(load_uncertain(path).resolved())
@@ -128,7 +133,7 @@ def test_the_schema_refuses_unknown_names(wrong):
         place = place[part]
     place[last] = value
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.Draft202012Validator(experiment_schema()).validate(data)
+        the_validator().validate(data)
 
 
 def test_every_key_of_the_schema_is_described():

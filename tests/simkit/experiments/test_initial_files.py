@@ -43,7 +43,7 @@ def starts(dataset, name):
     return dataset[f"{name}_path"].values[:, 0]
 
 
-@pytest.mark.parametrize("paths", [96, 192])
+@pytest.mark.parametrize("paths", [pytest.param(96, marks=pytest.mark.more), 192])
 def test_path_i_begins_at_row_i_modulo_rows(paths):
     write("start.csv", ROWS)
     found = run({"file": "start.csv"}, f"ensemble.paths={paths}")

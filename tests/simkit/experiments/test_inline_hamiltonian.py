@@ -10,8 +10,7 @@ from simkit_physics import HenonHeiles, Pendulum
 from simkit_solvers import AbstractHamiltonian
 
 import simkit
-from simkit import InputError, load
-from simkit.schema import experiment_schema
+from simkit import InputError, experiment_schema, load
 
 PENDULUM = {
     "constants": {"g": 9.81},

@@ -136,34 +136,29 @@ HALVED = {
 }
 
 
-@pytest.mark.parametrize(("at", "dates"), [(0.5, [0.5, 1]), (1.0, [1]), (1.0, [0.5, 1])], ids=str)
+@pytest.mark.parametrize(("at", "dates"), [(0.5, [[0.5, 1]]), (1.0, [[1], [0.5, 1]])], ids=str)
 def test_a_right_is_exercised_before_an_event_at_its_date(at, dates):
     """A stock that splits: who may, takes it before; the rows have the half."""
-    right = {"value": "S", "early_exercise": {"dates": dates, "degree": 2, "paths": 4096}}
-    found = simkit.run(
-        HALVED | {"events": {"split": {"at": at, "set": {"S": "S/2"}}}, "observe": {"right": right}}
-    )
-    for kind in ("mean", "in_sample"):
-        error = float(found["right_stderr" if kind == "mean" else "right_in_sample_stderr"])
-        assert abs(float(found[f"right_{kind}"]) - 100) < 5 * error
-    assert abs(float(found["right_upper_bound"]) - 100) < 0.01
+    rights = {
+        f"right{i}": {"value": "S", "early_exercise": {"dates": each, "degree": 2, "paths": 4096}}
+        for i, each in enumerate(dates)
+    }
+    found = simkit.run(HALVED | {"events": {"split": {"at": at, "set": {"S": "S/2"}}}, "observe": rights})
+    for name in rights:
+        for kind in ("mean", "in_sample"):
+            error = float(found[f"{name}_stderr" if kind == "mean" else f"{name}_in_sample_stderr"])
+            assert abs(float(found[f"{name}_{kind}"]) - 100) < 5 * error
+        assert abs(float(found[f"{name}_upper_bound"]) - 100) < 0.01
     assert float(found["S_mean"][-1]) == pytest.approx(50, abs=1)
 
 
-@pytest.mark.parametrize(
-    ("value", "taken"),
-    [
-        ("x", 1),
-        ("max(x)", 1),
-        pytest.param("mean(x)", 1, marks=pytest.mark.more),
-        pytest.param("integral(x)", 0.5, marks=pytest.mark.more),
-        pytest.param("c*x", 10, marks=pytest.mark.more),
-        ("max(c*x)", 10),
-        pytest.param("t*x", 0.5, marks=pytest.mark.more),
-    ],
-)
-def test_what_a_decision_sees_at_an_event(value, taken):
+def test_what_a_decision_sees_at_an_event():
     """The state and the path so far before it, and curves as they are from then on."""
+    payments = {"x": 1, "max(x)": 1, "mean(x)": 1, "integral(x)": 0.5, "c*x": 10, "max(c*x)": 10, "t*x": 0.5}
+    rights = {
+        f"right{i}": {"value": value, "early_exercise": {"dates": [0.5], "degree": 1}}
+        for i, value in enumerate(payments)
+    }
     curve = {"times": [0.0, 0.5], "values": [2.0, 10.0], "interpolation": "previous", "outside": "hold"}
     found = simkit.run(
         {
@@ -172,11 +167,12 @@ def test_what_a_decision_sees_at_an_event(value, taken):
             "initial": {"x": 1.0},
             "time": {"t1": 1.0, "steps": 4},
             "events": {"more": {"at": 0.5, "set": {"x": "x + 30"}}},
-            "observe": {"right": {"value": value, "early_exercise": {"dates": [0.5], "degree": 1}}},
+            "observe": rights,
         }
     )
-    assert float(found["right_mean"]) == taken
-    assert float(found["right_in_sample"]) == taken
+    for name, (value, payment) in zip(rights, payments.items(), strict=True):
+        assert float(found[f"{name}_mean"]) == payment, value
+        assert float(found[f"{name}_in_sample"]) == payment, value
     assert float(found["x_mean"][-1]) == 31
 
 

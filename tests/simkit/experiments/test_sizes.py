@@ -8,13 +8,12 @@ import jax.numpy as jnp
 import jsonschema
 import numpy as np
 import pytest
-from simkit_physics import MODELS
-from simkit_physics.sized import is_sized, of_size, pair_name
+from simkit_physics import MODELS, is_sized
+from simkit_physics.sized import of_size, pair_name
 from simkit_solvers import check_parameters, parameters_of, variables_of
 
 import simkit
-from simkit import InputError, load
-from simkit.schema import experiment_schema
+from simkit import InputError, experiment_schema, load
 
 SIZED = {name: model for name, model in MODELS.items() if is_sized(model)}
 TIME = {"t1": 1.0, "steps": 10}

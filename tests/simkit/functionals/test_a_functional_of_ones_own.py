@@ -10,7 +10,7 @@ from checkout import ROOT
 from derivative_examples import derivative, last
 
 from simkit import InputError, load
-from simkit.expressions.functions import functions
+from simkit.expressions import function_summaries
 from simkit.functionals import FUNCTIONALS, AbstractFunctional
 
 README = (ROOT / "simkit/functionals/README.md").read_text("utf-8")
@@ -48,7 +48,7 @@ def test_the_example_of_the_readme_has_its_exact_mean_and_is_documented(example)
     assert abs(stderr / np.sqrt(variance / 4096) - 1) < 0.1
     assert abs(last(dataset, "variance_mean") - 12 * (step + mean**2)) < 5 * stderr
     assert abs(last(dataset, "variance_z")) < 5
-    assert functions()["squared_increments"].startswith("squared_increments(x), ")
+    assert function_summaries()["squared_increments"].startswith("squared_increments(x), ")
 
 
 def chance(sigma):

@@ -275,7 +275,7 @@ def test_paths_that_still_wait_at_the_end_are_counted():
     assert told in file.getvalue()
 
 
-@pytest.mark.parametrize("devices", [1, 2])
+@pytest.mark.parametrize("devices", [1, pytest.param(2, marks=pytest.mark.more)])
 def test_paths_that_fail_are_not_waiting(devices):
     """Nor do lanes beyond the last path count; of adaptive steps, with a condition that some meet."""
     failing = {

@@ -80,17 +80,22 @@ def failing_halfway(put, error):
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-@pytest.mark.parametrize("exists", [False, True])
 @pytest.mark.parametrize(
-    ("error", "raised", "message"),
+    ("exists", "error", "raised", "message"),
     [
         (
+            False,
             OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)),
             OutputError,
             "could not be written: No space left on device",
         ),
-        (RuntimeError("Unable to flush file"), OutputError, "could not be written: Unable to flush file"),
-        (KeyboardInterrupt(), KeyboardInterrupt, "^$"),
+        (
+            True,
+            RuntimeError("Unable to flush file"),
+            OutputError,
+            "could not be written: Unable to flush file",
+        ),
+        (True, KeyboardInterrupt(), KeyboardInterrupt, "^$"),
     ],
 )
 def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch, ending, exists, error, raised, message):

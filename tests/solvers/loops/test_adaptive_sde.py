@@ -25,9 +25,9 @@ from simkit_solvers import (
     integrate_adaptive_sde,
     make_solver,
     seed_key,
+    stepper_for,
 )
 from simkit_solvers.loops.adaptive_sde import _error, _integrate, _run_of
-from simkit_solvers.loops.step import stepper_for
 from simkit_solvers.methods.solver_check import check_adaptive_sde
 from simkit_solvers.random.draws import H_SCALE
 from solver_problems import (
@@ -89,8 +89,7 @@ def leaves(tree, components, areas, level):
 # The tree
 
 
-@pytest.mark.parametrize("components", [1, 2])
-@pytest.mark.parametrize("areas", [0, 1, 2])
+@pytest.mark.parametrize(("components", "areas"), [(1, 0), (2, 1), (1, 2), (2, 2)])
 def test_the_leaves_of_a_tree_join_to_its_root(components, areas):
     tree = tree_of(jnp.uint32(7))
     found = leaves(tree, components, areas, 4)

@@ -140,7 +140,7 @@ def ends(problem, solver, y0, steps, dtype, paths=1):
         ("Heun", 10**6),
         ("Tsit5", 10**5),
         ("ImplicitEuler", 20_000),
-        ("Kvaerno3", 20_000),
+        pytest.param("Kvaerno3", 20_000, marks=pytest.mark.more),
         ("Rosenbrock23", 20_000),
     ],
 )
@@ -223,10 +223,15 @@ def test_times_between_events_may_be_shorter_than_the_clock_resolves(name):
     ("problem", "solver", "y0"),
     [
         (DoubleWellLangevin(1.0, 1.0, 1.0, 1.0), BAOAB(), DoubleWellLangevin.State(0.5, 1.0)),
-        (DoubleWellLangevin(1.0, 1.0, 1.0, 1.0), diffrax.QUICSORT(), DoubleWellLangevin.State(0.5, 1.0)),
+        pytest.param(
+            DoubleWellLangevin(1.0, 1.0, 1.0, 1.0),
+            diffrax.QUICSORT(),
+            DoubleWellLangevin.State(0.5, 1.0),
+            marks=pytest.mark.more,
+        ),
         (GBM(0.05, 1e-4), EulerMaruyama(), GBM.State(100.0)),
         (GBM(0.05, 0.2), diffrax.SlowRK(), GBM.State(100.0)),
-        (Pushed(), diffrax.SRA1(), Motion(1.0, 1.0)),
+        pytest.param(Pushed(), diffrax.SRA1(), Motion(1.0, 1.0), marks=pytest.mark.more),
     ],
     ids=lambda x: type(x).__name__,
 )
@@ -305,7 +310,7 @@ def test_adaptive_steps_of_a_stochastic_equation_lose_nothing(noise):
     assert found[0] == pytest.approx(found[1], abs=4 * ULP)
 
 
-@pytest.mark.parametrize(("noise", "most"), [(1e-7, 1e-3), (1e-3, 2e-4)])
+@pytest.mark.parametrize(("noise", "most"), [(1e-7, 1e-3), pytest.param(1e-3, 2e-4, marks=pytest.mark.more)])
 def test_an_error_covers_roundings_that_no_noise_makes_random(noise, most):
     """x' = 0.1 from 1, over steps too few to be compensated: up to 23 of the errors of random roundings."""
     simulation = load(

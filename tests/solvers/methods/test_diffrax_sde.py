@@ -6,8 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from simkit_solvers import SOLVERS, Grid, States, integrate, make_solver
-from simkit_solvers.loops.step import stepper_for
+from simkit_solvers import SOLVERS, Grid, States, integrate, make_solver, stepper_for
 from simkit_solvers.methods.root_finder import with_tolerances
 from solver_problems import (
     Additive,

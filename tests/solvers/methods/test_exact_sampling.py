@@ -24,8 +24,8 @@ from simkit_solvers import (
     integrate,
     mean_decay,
     seed_key,
+    stepper_for,
 )
-from simkit_solvers.loops.step import stepper_for
 from simkit_solvers.methods.sde.andersen_qe import PSI_C
 from simkit_solvers.random.generator import Words
 from simkit_solvers.random.noise import StepWords
@@ -300,7 +300,7 @@ def test_derivatives_of_an_integral_over_exact_states_have_a_step_error():
     assert "bias" not in end
 
 
-@pytest.mark.parametrize("method", ["auto", "finite_differences"])
+@pytest.mark.parametrize("method", ["auto", pytest.param("finite_differences", marks=pytest.mark.more)])
 @pytest.mark.parametrize(
     "steps", [pytest.param(2, marks=pytest.mark.more), 3, pytest.param(5, marks=pytest.mark.more)]
 )
@@ -326,6 +326,7 @@ def test_derivatives_over_a_few_exact_steps_are_right_less_their_bias(steps, met
 
 
 @pytest.mark.parametrize("method", ["auto", pytest.param("finite_differences", marks=pytest.mark.more)])
+@pytest.mark.more
 def test_where_fewer_exact_states_say_little_a_derivative_is_compared_on_more(method):
     """d/dtheta of the trapezoid of exp(-theta t), where four steps at once are too long for any order."""
     given = experiment("OrnsteinUhlenbeck", {"X": 1.0}, "ExactSampling", 16, observe={"area": "integral(X)"})

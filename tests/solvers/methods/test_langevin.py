@@ -22,8 +22,8 @@ from simkit_solvers import (
     integrate,
     make_solver,
     seed_key,
+    stepper_for,
 )
-from simkit_solvers.loops.step import stepper_for
 from simkit_solvers.problems.terms import brownian_increment, langevin_terms
 from solver_problems import PairNoise, PairState, QuadState, Wells
 from user_code import user_jit

@@ -7,8 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from simkit_solvers import SOLVERS, Draw, make_solver
-from simkit_solvers.loops.step import stepper_for
+from simkit_solvers import SOLVERS, Draw, make_solver, stepper_for
 from solver_problems import Additive, Commutative, Diagonal, Driven, General, PairState, QuadState, Wells
 
 T, H = 0.3, 0.07

@@ -7,8 +7,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from simkit_solvers import AbstractODE, Grid, States, Switched, check_solver, integrate, make_solver
-from simkit_solvers.loops.step import stepper_for
+from simkit_solvers import (
+    AbstractODE,
+    Grid,
+    States,
+    Switched,
+    check_solver,
+    integrate,
+    make_solver,
+    stepper_for,
+)
 from solver_problems import Additive, Commutative, Driven, Given, PairState
 from user_code import user_jit
 

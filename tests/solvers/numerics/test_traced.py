@@ -15,11 +15,11 @@ from simkit_solvers import (
     EulerMaruyama,
     Grid,
     Release,
+    Smoothing,
     States,
     integrate_along,
     seed_key,
 )
-from simkit_solvers.derivatives.smoothing import Smoothing
 from simkit_solvers.numerics.traced import traced_once
 from simkit_solvers.random.noise import on_sums
 

@@ -129,7 +129,7 @@ def test_halves_of_increments_are_a_brownian_bridge():
     np.testing.assert_allclose([left.W[0], right.W[0]], expected, rtol=0, atol=1e-14)
 
 
-@pytest.mark.parametrize("areas", [0, 2])
+@pytest.mark.parametrize("areas", [0, pytest.param(2, marks=pytest.mark.more)])
 def test_halves_are_standard_normal_and_independent(areas):
     found = table(lambda path: HalvedNoise.of(seed_key(1), path), 2, areas, np.arange(2**15), 8)
     assert dependence(found.reshape(len(found), -1)) < 1
@@ -239,7 +239,9 @@ def coarse(path):
 
 
 @pytest.mark.parametrize("across", [across_paths, across_steps])
-@pytest.mark.parametrize("noise_of", [counter, pytest.param(wide, marks=pytest.mark.more), coarse])
+@pytest.mark.parametrize(
+    "noise_of", [counter, *(pytest.param(x, marks=pytest.mark.more) for x in (wide, coarse))]
+)
 def test_paths_streams_steps_and_components_are_independent(noise_of, across):
     assert dependence(across(noise_of)) < 1
 

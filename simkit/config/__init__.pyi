@@ -1,0 +1,3 @@
+from .documents import read_document as read_document
+from .settings import Experiment as Experiment
+from .settings import Solver as Solver

@@ -1,0 +1,10 @@
+from .derivative_program import DerivativeProgram as DerivativeProgram
+from .derivative_program import Moves as Moves
+from .derivative_program import along as along
+from .derivative_program import reverse as reverse
+from .derivative_program import smoothed as smoothed
+from .edges import smoothing_of as smoothing_of
+from .part import IN_CACHE as IN_CACHE
+from .targets import changes as changes
+from .targets import find_target as find_target
+from .targets import program_of as program_of

@@ -1,0 +1,15 @@
+from .chunk_program import ChunkProgram as ChunkProgram
+from .chunks import LEAF as LEAF
+from .chunks import lanes_for as lanes_for
+from .chunks import path_ids as path_ids
+from .initial import Distribution as Distribution
+from .paths import path_program as path_program
+from .programs import Request as Request
+from .programs import compiled as compiled
+from .run import run_ensemble as run_ensemble
+from .simulation import Simulation as Simulation
+from .stepping import ACCEPTED as ACCEPTED
+from .stepping import REJECTED as REJECTED
+from .stepping import StochasticAdaptiveSteps as StochasticAdaptiveSteps
+from .work import in_order as in_order
+from .work import workers_of as workers_of

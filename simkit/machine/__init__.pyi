@@ -1,0 +1,1 @@
+from .cores import usable_cores as usable_cores

@@ -1,0 +1,1 @@
+from .observables import Observer as Observer
