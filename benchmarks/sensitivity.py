@@ -20,9 +20,10 @@ from rounds import processor_time, ratio, timed
 from simkit_solvers import Release
 from simkit_solvers.derivatives.smoothing import Smoothing
 
-from simkit.derivatives.derivative_program import DerivativeProgram, Moves, along, reverse, smoothed
-from simkit.derivatives.edges import smoothing_of
-from simkit.derivatives.part import IN_CACHE
+from simkit.derivatives.chunks import IN_CACHE
+from simkit.derivatives.derivative_program import DerivativeProgram, Moves
+from simkit.derivatives.monitored_differences import smoothing_of
+from simkit.derivatives.path_derivatives import reverse_mode, smoothed, with_tangents
 from simkit.derivatives.targets import changes, find_target, program_of
 from simkit.ensemble.chunks import LEAF, path_ids
 from simkit.ensemble.run import ChunkProgram
@@ -69,23 +70,23 @@ def programs(model: str, steps: int, precision: str, leaves: int):
     wanted = {
         "plain run": (ChunkProgram(paths, call), (inputs, ids), 0),
         "pathwise, 1 parameter": (
-            DerivativeProgram(paths, call, along),
+            DerivativeProgram(paths, call, with_tangents),
             (Moves(inputs, first[:1]), ids),
             1,
         ),
         f"pathwise, {len(names)} parameters": (
-            DerivativeProgram(paths, call, along),
+            DerivativeProgram(paths, call, with_tangents),
             (every, ids),
             len(names),
         ),
-        f"reverse, {len(names)} parameters": (DerivativeProgram(paths, call, reverse), (every, ids), 0),
+        f"reverse, {len(names)} parameters": (DerivativeProgram(paths, call, reverse_mode), (every, ids), 0),
         "score, drift": (
-            DerivativeProgram(paths, digital, along, Release(steps)),
+            DerivativeProgram(paths, digital, with_tangents, Release(steps)),
             (Moves(inputs, first[:1]), ids),
             0,
         ),
         "score, volatility": (
-            DerivativeProgram(paths, digital, along, Release(steps)),
+            DerivativeProgram(paths, digital, with_tangents, Release(steps)),
             (Moves(inputs, first[1:2]), ids),
             0,
         ),
@@ -95,7 +96,7 @@ def programs(model: str, steps: int, precision: str, leaves: int):
             0,
         ),
         "score step by step, volatility": (
-            DerivativeProgram(paths, digital, along, Release(1)),
+            DerivativeProgram(paths, digital, with_tangents, Release(1)),
             (Moves(inputs, first[1:2]), ids),
             0,
         ),

@@ -1,17 +1,17 @@
-"""The parts of a study run one after the other, and what they have given so far."""
+"""The parts of a study run one after the other, and the derivatives and means that they have given so far."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from simkit.derivatives.chunks import chunks_of
+from simkit.derivatives.differentiated_run import DifferentiatedRun
 from simkit.derivatives.estimates import EstimatedDerivative
-from simkit.derivatives.estimator import Selection
+from simkit.derivatives.estimator import Errors, Part, Selection
 from simkit.derivatives.estimators import DIFFERENCES
-from simkit.derivatives.facts import Facts
 from simkit.derivatives.moments import Averages, MomentsReduction, average, pooled
-from simkit.derivatives.part import Errors, Part, chunks_of, requests_of
-from simkit.derivatives.parts import parts_of
+from simkit.derivatives.parts import parts_of, requests_of
 from simkit.derivatives.step_errors import (
     Coupled,
     LastRows,
@@ -35,13 +35,13 @@ Progress = Callable[[int, int], None]
 class Collected:
     """Derivatives and means from the `parts` of a study; parts may add others.
 
-    `others` are the facts of simulations with policies of their own. With `reselect`, a derivative whose
+    `others` are the run with policies of their own. With `reselect`, a derivative whose
     weight is not finite is estimated by differences instead: `replaced` says which. `biases` are the step
     biases of means, and `unbiased` the means that have none yet.
     """
 
-    facts: Facts
-    others: list[Facts]
+    differentiated: DifferentiatedRun
+    others: list[DifferentiatedRun]
     parts: list[Part]
     reselect: bool
     progress: Progress | None
@@ -59,21 +59,21 @@ class Collected:
         done = 0.0
         for part in self.parts:  # which grow
             weight = part.cost / sum(each.cost for each in self.parts)
-            self._run(part, _portion(self.progress, self.facts.simulation.paths, done, weight))
+            self._run(part, _portion(self.progress, self.differentiated.simulation.paths, done, weight))
             done += weight
         if bias is not None and self.unbiased:
             programs = compiled(*bias.requests)[0]
-            self.biases |= errors_of_means(self.facts.simulation, bias, programs, self.unbiased)
+            self.biases |= errors_of_means(self.differentiated.simulation, bias, programs, self.unbiased)
 
     def _run(self, part: Part, progress: Callable[[int], None] | None) -> None:
-        simulation = self.facts.simulation
+        simulation = self.differentiated.simulation
         result, errors, coupled, levels, seconds = _run(simulation, part, progress)
         self.compile_s += seconds
         if len(result.failed) and self.reselect and _is_weighted(part):
             again = {choice: _without_weight(simulation, choice) for choice, _ in part.derivatives}
             self.replaced |= again
             names = [name for name, _ in part.values]
-            self.parts += parts_of(self.facts, list(again.values()), names, self.others)
+            self.parts += parts_of(self.differentiated, list(again.values()), names, self.others)
             return
         if len(result.failed) and simulation.failures == "stop":
             raise _failure(simulation, part, result)
@@ -164,7 +164,7 @@ def _without_weight(simulation: Simulation, choice: Selection) -> Selection:
 
 
 def _failure(simulation: Simulation, part: Part, result: Averages) -> Exception:
-    """Why a path has no derivative: its values are not finite, or they are and the derivative is not."""
+    """Why a path has no derivative: its values are not finite, or its derivative is not."""
     paths = ", ".join(str(x) for x in result.failed[:3])
     if _is_weighted(part) and simulation.grid.has_events:
         return NumericalError(

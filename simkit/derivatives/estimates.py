@@ -33,7 +33,7 @@ class EstimatedDerivative:
     @property
     def verdict(self) -> Verdict:
         """Whether `stderr` can be believed."""
-        return "settled" if self.tail is None else self.tail.verdict
+        return "reliable" if self.tail is None else self.tail.verdict
 
 
 @dataclasses.dataclass(frozen=True)

@@ -105,6 +105,11 @@ def shapes_of(counts: Sequence[int], ids: tuple[int, ...], dtype) -> tuple[jax.S
     return tuple(jax.ShapeDtypeStruct((count, *ids), jnp.dtype(dtype)) for count in counts)
 
 
+def of_paths(arrays: Sequence, paths: int) -> list[np.ndarray]:
+    """The first paths of a chunk's arrays, `(rows, paths)`."""
+    return [np.asarray(x).reshape(len(x), -1)[:, :paths] for x in arrays]
+
+
 @dataclasses.dataclass(frozen=True)
 class Averages:
     """Means, standard errors and standard deviations per path, an array of rows for each quantity."""

@@ -1,4 +1,4 @@
-"""Step errors of the derivatives of a stochastic run, path by path, and whether their variance settles.
+"""Step errors of the derivatives of a stochastic run, path by path, and the tails of their estimators.
 
 The first paths run again by the same program on steps of another length, and as many more as it takes for
 the error to be known as well as the derivative, within a tenth of the work. What follows from the values is
@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from simkit.derivatives.estimator import Selection
+from simkit.derivatives.chunks import affordable_paths, ids_of_level, workers_of_levels
+from simkit.derivatives.estimator import Part, Selection
 from simkit.derivatives.moments import Averages
-from simkit.derivatives.part import Part, affordable_paths, ids_of_level, workers_of_levels
 from simkit.derivatives.tails import Tail, tail_of
 from simkit.ensemble.chunks import planned_steps
 from simkit.ensemble.programs import compiled
@@ -42,8 +42,8 @@ class Coupled:
     """The values of an estimator on the first paths: of the run, and on steps `factors` times as long.
 
     `sample` are those of the run, of more paths than `levels`, `(levels, paths)`, and `largest` is what part
-    of the variance one of all paths makes. Paths that are not the run's, of leaps or of an exact law, are
-    compared with `beside`: their own values as the run sees or leaps them.
+    of the variance one of all paths makes. Paths that are not the run's, of leaps or of exact steps, are
+    compared with `own`: their values with the steps or leaps of the run.
     `shorter` are values on shorter steps, where these say little of the step error.
     """
 
@@ -51,7 +51,7 @@ class Coupled:
     largest: float = 0.0
     levels: np.ndarray | None = None
     factors: tuple[float, ...] = ()
-    beside: np.ndarray | None = None
+    own: np.ndarray | None = None
     shorter: "Coupled | None" = None
 
     @property
@@ -59,13 +59,13 @@ class Coupled:
         """Of the same paths, `(paths, 1 + levels)`."""
         if self.levels is None:
             return np.zeros((0, 1))
-        own = self.sample[: self.levels.shape[1]] if self.beside is None else self.beside
+        own = self.sample[: self.levels.shape[1]] if self.own is None else self.own
         return np.column_stack([own, *self.levels])
 
     @property
     def tail(self) -> Tail | None:
         """The tail of the values, which says whether the standard error can be believed."""
-        if self.levels is None or self.beside is not None:
+        if self.levels is None or self.own is not None:
             return tail_of(self.sample, largest=self.largest)
         return tail_of(self.sample, self.levels[0], self.factors[0], self.largest)
 
@@ -82,13 +82,13 @@ class LastRows:
     """A program of paths that gives the last rows of its arrays, and runs once for the same paths."""
 
     program: Callable
-    kept: dict[int, list[np.ndarray]] = dataclasses.field(default_factory=dict)
+    results: dict[int, list[np.ndarray]] = dataclasses.field(default_factory=dict)
 
     def __call__(self, inputs, ids) -> list[np.ndarray]:
         first = int(np.asarray(ids)[0, 0])
-        if first not in self.kept:
-            self.kept[first] = [np.asarray(x)[-1:].copy() for x in self.program(inputs, ids)]
-        return self.kept[first]
+        if first not in self.results:
+            self.results[first] = [np.asarray(x)[-1:].copy() for x in self.program(inputs, ids)]
+        return self.results[first]
 
 
 def has_means(part: Part) -> bool:
@@ -159,8 +159,8 @@ def _coupled(
     if part.leaps is not None:
         each, factors = part.leaps.values(programs[0]), part.leaps.factors
         return {
-            c: Coupled(result.sample[i], result.largest_part(i), each[c][1:], factors, each[c][0])
-            for c, i in part.derivatives
+            c: Coupled(result.sample[i], result.largest_part(i), values[1:], factors, values[0])
+            for (c, i), values in zip(part.derivatives, each, strict=True)
         }
     if not part.levels:
         return {choice: Coupled(result.sample[i], result.largest_part(i)) for choice, i in part.derivatives}
@@ -170,8 +170,8 @@ def _coupled(
     known, coupled = np.zeros((len(part.derivatives), len(factors), 0)), {}
     counts = [len(level.requests) for level in part.levels]
     ends = itertools.accumulate(counts)
-    own = [programs[end - count : end] for count, end in zip(counts, ends, strict=True)]
-    runs = list(zip(part.levels, own, strict=True))
+    compiled_levels = [programs[end - count : end] for count, end in zip(counts, ends, strict=True)]
+    runs = list(zip(part.levels, compiled_levels, strict=True))
     size, workers = ids_of_level(simulation).size, workers_of_levels(simulation)
 
     def work(unit: tuple[tuple[Part, Sequence[Callable]], int]) -> np.ndarray:

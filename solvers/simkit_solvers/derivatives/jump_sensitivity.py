@@ -47,7 +47,7 @@ class Scored(NamedTuple):
     explicit: tuple[dict[str, Any], ...]
 
     @property
-    def along(self) -> DifferentiatedRows:
+    def differentiated_rows(self) -> DifferentiatedRows:
         """The same as of a path on a fixed grid: rows, their derivatives with the counts held, scores."""
         return DifferentiatedRows(self.run.rows, self.explicit, self.run.scores)
 

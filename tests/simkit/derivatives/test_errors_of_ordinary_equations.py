@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import simkit
 from simkit import load
 from simkit.cli import app
-from simkit.derivatives.error_controlled import with_tighter_tolerances
+from simkit.derivatives.other_steps import with_tighter_tolerances
 from simkit.derivatives.targets import program_of
 
 # At rest the state needs no steps at all, and its derivatives do.
