@@ -1,6 +1,7 @@
 """The parts of a study run one after the other, and the derivatives and means that they have given so far."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -102,44 +103,43 @@ def _run(
     simulation: Simulation, part: Part, progress: Callable[[int], None] | None
 ) -> tuple[Averages, Errors, dict[Selection, Coupled], Sequence[Callable], float]:
     """What a part gives, the programs of its levels, and the seconds to compile."""
-    plan, workers = chunks_of(simulation), workers_of(simulation)
+    plan = chunks_of(simulation)
     programs, seconds = compiled(*requests_of(simulation, part))
     programs, averaging = programs[: len(part.all_requests)], programs[len(part.all_requests) :]
     own, levels = programs[: len(part.requests)], programs[len(part.requests) :]
     if has_means(part):
         levels = [LastRows(program) for program in levels]
         programs = [*own, *levels]
-    reduction = MomentsReduction(part.counts).compiled(averaging)
-
-    def simulate(ids):
-        return part.run(programs, ids)
-
-    if part.replicates:
-        result = _of_policies(part, programs, reduction, simulation.paths, plan, workers, progress)
-    else:
-        result = average(simulate, reduction, simulation.paths, plan, workers, progress)
+    result = _averages(
+        simulation, part, programs, MomentsReduction(part.counts).compiled(averaging), progress
+    )
     errors = part.step_errors(result, programs, plan.ids(), simulation.paths)
     pairs, more = coupled_values(simulation, part, programs, result)
     return result, errors, pairs, levels, seconds + more
 
 
-def _of_policies(part, programs, reduction, paths, plan, workers, progress) -> Averages:
-    """The paths in equal parts, each with a policy of its own."""
-    replicates = (part, *part.replicates)
-    ends = [paths * i // len(replicates) for i in range(len(replicates) + 1)]
+def _averages(
+    simulation: Simulation,
+    part: Part,
+    programs: Sequence[Callable],
+    reduction: MomentsReduction,
+    progress: Callable[[int], None] | None,
+) -> Averages:
+    """The averages of all paths, in equal portions where each has a policy of its own."""
+    plan, workers, paths = chunks_of(simulation), workers_of(simulation), simulation.paths
+    policies = (part, *part.replicates)
+    ends = [paths * i // len(policies) for i in range(len(policies) + 1)]
     counts = np.diff(ends).tolist()
     result = []
-    for each, first, count in zip(replicates, ends[:-1], counts, strict=True):
-
-        def simulate(ids, each=each):
-            return each.run(programs, ids)
+    for policy, first, count in zip(policies, ends[:-1], counts, strict=True):
+        simulate = functools.partial(policy.run, programs)
 
         def progressed(done, first=first):
             if progress is not None:
                 progress(first + done)
 
         result.append(average(simulate, reduction, count, plan, workers, progressed, first))
-    return pooled(result, counts)
+    return pooled(result, counts) if part.replicates else result[0]
 
 
 def _is_weighted(part: Part) -> bool:
@@ -173,7 +173,7 @@ def _failure(simulation: Simulation, part: Part, result: Averages) -> Exception:
         )
     if _is_weighted(part):
         return NumericalError(
-            f"path {paths}: the weight is not finite: the noise vanishes where the path is looked at, and "
+            f"path {paths}: the weight is not finite: the noise vanishes where the path is observed, and "
             "there is no density to differentiate. Set sensitivity.method: finite_differences, or "
             "`ensemble: {failures: exclude}`"
         )

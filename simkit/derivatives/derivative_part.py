@@ -65,7 +65,7 @@ def first_part(run: DifferentiatedRun, group: list[Selection]) -> Part:
 
 
 def coupled_part(run: DifferentiatedRun, group: list[Selection], step: float = COUPLED) -> CoupledPart:
-    """First derivatives by copies to either side, which are beside the run: their mean is not its own."""
+    """First derivatives by copies to either side, which are not the run: their mean is not its own."""
     rows = run.rows(choice.quantity for choice in group)
     part, moves = _of_first(run, group, DerivativeProgram(run.program, rows, coupled_differences), step)
     far, farther = FARTHER * step, None

@@ -16,7 +16,7 @@ from simkit.ensemble.reducers.moments import MomentNodes
 from simkit.ensemble.work import in_order
 from simkit.machine.on_each_device import Devices
 
-SAMPLE = 2**16  # paths whose values are kept, to compare them with others and to see their tails
+SAMPLE = 2**16  # paths whose values are stored, to compare them with others and to measure their tails
 
 
 @dataclasses.dataclass(frozen=True)

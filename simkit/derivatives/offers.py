@@ -53,7 +53,7 @@ def requested_offer(run: DifferentiatedRun, method: str, quantity: str, target: 
     choice = right
     if method != right.estimator.key:
         estimator = next(each for each in ESTIMATORS if each.key == method)
-        result = estimator.fits(run, quantity, target, "asked for")
+        result = estimator.fits(run, quantity, target, "requested")
         if isinstance(result, str):
             names = {"name": estimator.name, "quantity": quantity, "label": run.targets[target].label}
             reason = estimator.refusal.format(**names, reason=result)
@@ -150,7 +150,7 @@ def _of_counts(run: DifferentiatedRun, quantity: str, target: int) -> tuple[Sele
         return selected(DIFFERENCES, MOVES_ROWS.format(label))
     if schedule_of(run.simulation.problem) is not None:
         if run.moves_functionals(quantity, target):
-            return selected(DIFFERENCES, f"{label} is in what is watched")
+            return selected(DIFFERENCES, f"{label} is in what is observed")
         return selected(SCORE, f"counts jump with the rates, and {ONE_NETWORK}")
     end = at_range_end(run, target)
     if end is not None:

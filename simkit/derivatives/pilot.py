@@ -66,7 +66,7 @@ def select_estimators(
         return [offer.rivals[0] for offer in offers], 0.0
     rivals = {choice for offer in contested for choice in offer.rivals}
     # With what may take their place: else a method's program for some derivatives would be compiled, and then
-    # that for all of them. Differences share theirs anyway.
+    # that for all of them. Differences have one program anyway.
     rivals_and_others = [choice for offer in offers for choice in (*offer.rivals, *offer.instead)]
     grouped = [c for c in rivals_and_others if c in rivals or c.estimator is not DIFFERENCES]
     usual = {offer.rivals[0] for offer in offers}
@@ -109,7 +109,7 @@ def _candidates(offer: Offer, measured: dict[Selection, PilotResult]) -> list[Se
 
 
 def _best(offers: Sequence[Offer], measured: dict[Selection, PilotResult]) -> list[Selection]:
-    """The estimator to select for each derivative: of equally good ones that which most have, to share it."""
+    """The estimator to select for each derivative: of equally good ones the one that most have, so that they share a program."""
     candidates = [_candidates(offer, measured) for offer in offers]
     good = [_good(each, measured) for each in candidates]
     often = Counter(choice.method for each in good for choice in each)

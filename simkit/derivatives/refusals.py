@@ -39,7 +39,7 @@ def refuse_moved_times(run: DifferentiatedRun, quantity: str, targets: Sequence[
             raise InputError(_moves_against_steps(labels, what, quantity))
     knots = frozenset.intersection(*(run.moved_knots(target) for target in targets))
     if kinks and knots:
-        raise InputError(_moves_against_steps(labels, f"the bends of {min(knots)}", quantity))
+        raise InputError(_moves_against_steps(labels, f"the knots of {min(knots)}", quantity))
 
 
 def refuse_moved_policy(run: DifferentiatedRun, quantity: str, pair: tuple[int, int]) -> None:
@@ -57,7 +57,7 @@ def refuse_moved_policy(run: DifferentiatedRun, quantity: str, pair: tuple[int, 
         labels = " and ".join(dict.fromkeys(run.targets[target].label for target in pair))
         raise InputError(
             f"sensitivity.second: {quantity} is exercised early, and its best policy moves with "
-            f"{labels}, where the one found is held; take an initial value for one of the two, or "
+            f"{labels}, where that of the run is kept fixed; take an initial value for one of the two, or "
             "differences of runs"
         )
 

@@ -66,8 +66,8 @@ class SmoothedSecondProgram:
             given, directions = run_and_directions(self.paths, moves, path)
             result = []
             for (i, j), both in zip(self.pairs, moves.second, strict=True):
-                along = directions[i], directions[j], self._second(moves, i, j, both, path)
-                result.append(integrate_with_second_tangents(*given, along, self.smoothings))
+                three = directions[i], directions[j], self._second(moves, i, j, both, path)
+                result.append(integrate_with_second_tangents(*given, three, self.smoothings))
             return [Contribution.of(each, name, count) for name, count in self.rows for each in result]
 
         return tuple(x for each in self.paths.each(one)(moves, ids) for x in each.derivatives)

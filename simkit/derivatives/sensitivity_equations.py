@@ -1,4 +1,4 @@
-"""Sensitivity equations of ordinary equations on adaptive steps, solved beside the state.
+"""Sensitivity equations of ordinary equations on adaptive steps, solved together with the state.
 
 To the same tolerances, since the steps that the state alone needs may be too long for them.
 """
@@ -19,7 +19,7 @@ from simkit.ensemble.simulation import Run, Simulation
 
 
 def has_equations(simulation: Simulation, move: Run) -> bool:
-    """Whether a derivative has an equation to be solved beside the run's.
+    """Whether a derivative has an equation to be solved together with the run's.
 
     Not where the target moves the times themselves, nor for a problem with a schedule, whose derivatives jump
     at its events.

@@ -38,7 +38,7 @@ def find_sensitivities(
 ) -> EstimatedSensitivities:
     """Estimate all derivatives that the section asks for.
 
-    Raises `InputError` where the method asked for would be wrong, with the reason, and `NumericalError`
+    Raises `InputError` where the requested method would be wrong, with the reason, and `NumericalError`
     where paths or derivatives become NaN or infinite and `failures` is `stop`.
     """
     with jax.enable_x64(True):

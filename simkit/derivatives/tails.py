@@ -5,7 +5,7 @@ is a third of the paths for normal values, and a few where a few paths make all 
 relative error is one over the root of that number. Hill's estimate of the tail index,
 $\alpha^{-1} = \operatorname{mean} \log(|d_i| / |d_{k+1}|)$ over the k largest, says whether more paths
 would help: below 2 the variance is infinite. Such a variance also grows as steps become shorter, which is
-seen in the same paths on steps of another length.
+measured on the same paths on steps of another length.
 Reference: Hill (1975), A simple general approach to inference about the tail of a distribution,
 doi:10.1214/aos/1176343247.
 """

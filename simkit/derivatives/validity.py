@@ -83,7 +83,7 @@ def _refusal(run: DifferentiatedRun, smoothing: Smoothing) -> str | None:
 
 
 def moves_payment_alone(run: DifferentiatedRun, target: int) -> bool:
-    """Whether a target moves what is paid, and neither paths nor dates: the policy's regions are held."""
+    """Whether a target moves what is paid, and neither paths nor dates, with the regions of the policy fixed."""
     move = run.moves[target]
     return not jax.tree.leaves((move.problem, move.initial, move.grid))
 
@@ -114,7 +114,7 @@ def release_interval(run: DifferentiatedRun, quantity: str, target: int, kinks: 
     observable, functionals = run.observable(quantity), run.functionals(quantity)
     if simulation.grid.has_events:
         if run.moves_functionals(quantity, target):
-            return f"{label} is in what is watched along the path"
+            return f"{label} is in what is observed along the path"
         return MOVES_ROWS.format(label) if run.moves_times(target) else 0
     if simulation.grid.steps is None or not isinstance(simulation.problem, AbstractSDE):
         return "a score needs noise on a fixed grid"
@@ -140,7 +140,7 @@ def release_interval(run: DifferentiatedRun, quantity: str, target: int, kinks: 
     if condition and condition not in run.variables:
         return f"{label} is in a condition of the equations"
     if functionals and run.moves_times(target):
-        return f"{label} moves the times at which the path is looked at"
+        return f"{label} moves the times at which the path is observed"
     reason = ""
     # A derivative that stays in the path would miss the jumps of the equations.
     gradual = [] if condition else [run.monitoring_interval(quantity)]

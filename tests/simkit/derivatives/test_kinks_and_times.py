@@ -157,7 +157,7 @@ def test_a_path_that_rests_where_the_value_jumps_has_no_weight():
         "observe": {"up": "x > 0"},
         "sensitivity": {"wrt": ["c"], "method": "smoothing"},
     }
-    with pytest.raises(NumericalError, match="the noise vanishes where the path is looked at"):
+    with pytest.raises(NumericalError, match="the noise vanishes where the path is observed"):
         sensitivity(experiment)
 
 
@@ -189,7 +189,7 @@ def test_conditions_on_time_do_not_move_against_steps(changed, wrt, second):
     if second:
         section["second"] = [wrt]
     with pytest.raises(
-        InputError, match=f"wrt: {wrt} moves (a condition on [tc]|the bends of c) against the"
+        InputError, match=f"wrt: {wrt} moves (a condition on [tc]|the knots of c) against the"
     ):
         sensitivity({**experiment, "sensitivity": section})
 

@@ -760,8 +760,8 @@ def test_no_score_where_the_end_of_time_moves_the_condition():
     """What moves the level, or the times of what is compared with it, is in no weight of the path."""
     wanted = {
         "S > 100*exp(0.05*t)": "t1 is in the condition itself",
-        "mean(S) > 100": "t1 moves the times at which the path is looked at",
-        "max(S) < 120": "t1 moves the times at which the path is looked at",
+        "mean(S) > 100": "t1 moves the times at which the path is observed",
+        "max(S) < 120": "t1 moves the times at which the path is observed",
     }
     names = {f"value{i}": text for i, text in enumerate(wanted)}
     with jax.enable_x64(True):
