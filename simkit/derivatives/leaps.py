@@ -1,6 +1,6 @@
 """The error of leaps in derivatives: the same estimator on coupled paths with leaps of several lengths.
 
-Estimators of one derivative have biases of their own. Two copies that fire together leap together too, a score
+Estimators of one derivative have different biases. Two copies that fire together leap together too, a score
 holds the lengths of its leaps, and differences see them change: each is a derivative of the method's own bias
 or lacks a part of it. So each has coupled paths of its own (`coupled_leaps`): of the network of both copies,
 with the scores of all paths, or at all points of the differences.

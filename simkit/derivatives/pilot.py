@@ -109,7 +109,7 @@ def _candidates(offer: Offer, measured: dict[Selection, PilotResult]) -> list[Se
 
 
 def _best(offers: Sequence[Offer], measured: dict[Selection, PilotResult]) -> list[Selection]:
-    """The estimator to select for each derivative: of equally good ones the one that most have, so that they share a program."""
+    """The estimator to select for each derivative: of equally good ones the one that most of them have."""
     candidates = [_candidates(offer, measured) for offer in offers]
     good = [_good(each, measured) for each in candidates]
     often = Counter(choice.method for each in good for choice in each)

@@ -38,8 +38,8 @@ def to_dataset(
 ) -> xr.Dataset:
     """The derivatives by flat names such as `call_derivative`, with units and provenance.
 
-    All variables and attributes are listed in `docs/reference/results.md`. What is recorded at each saved time
-    has a dimension `time` too. A check by finite differences takes the same steps, whose error is no part of
+    `docs/reference/results.md` lists all variables and attributes. What is recorded at each saved time has a
+    dimension `time` too. A check by finite differences has the same steps, whose error is no part of
     `call_derivative_z`.
     """
     variables: Variables = {}

@@ -83,7 +83,7 @@ def _refusal(run: DifferentiatedRun, smoothing: Smoothing) -> str | None:
 
 
 def moves_payment_alone(run: DifferentiatedRun, target: int) -> bool:
-    """Whether a target moves what is paid, and neither paths nor dates, with the regions of the policy fixed."""
+    """Whether a target moves what is paid, and neither paths nor dates of a fixed policy."""
     move = run.moves[target]
     return not jax.tree.leaves((move.problem, move.initial, move.grid))
 
