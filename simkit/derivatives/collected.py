@@ -14,12 +14,12 @@ from simkit.derivatives.estimators import DIFFERENCES
 from simkit.derivatives.moments import Averages, MomentsReduction, average, pooled
 from simkit.derivatives.parts import parts_of, requests_of
 from simkit.derivatives.step_errors import (
-    Coupled,
     LastRows,
+    LevelValues,
     bias_of_part,
-    coupled_values,
     errors_of_means,
     has_means,
+    values_on_levels,
 )
 from simkit.ensemble.failures import failed_paths
 from simkit.ensemble.programs import compiled
@@ -50,7 +50,7 @@ class Collected:
     derivatives: dict[Selection, EstimatedDerivative] = dataclasses.field(default_factory=dict)
     means: dict[str, tuple[Averages, int]] = dataclasses.field(default_factory=dict)
     unbiased: dict[str, tuple[Averages, int]] = dataclasses.field(default_factory=dict)
-    coupled: dict[Selection, Coupled] = dataclasses.field(default_factory=dict)
+    level_values: dict[Selection, LevelValues] = dataclasses.field(default_factory=dict)
     replaced: dict[Selection, Selection] = dataclasses.field(default_factory=dict)
     failed: set[int] = dataclasses.field(default_factory=set)
     compile_s: float = 0.0
@@ -68,7 +68,7 @@ class Collected:
 
     def _run(self, part: Part, progress: Callable[[int], None] | None) -> None:
         simulation = self.differentiated.simulation
-        result, errors, coupled, levels, seconds = _run(simulation, part, progress)
+        result, errors, level_values, levels, seconds = _run(simulation, part, progress)
         self.compile_s += seconds
         if len(result.failed) and self.reselect and _is_weighted(part):
             again = {choice: _without_weight(simulation, choice) for choice, _ in part.derivatives}
@@ -84,7 +84,7 @@ class Collected:
                 "to average; `failures: stop` says why"
             )
         self.failed |= {int(x) for x in result.failed}
-        self.coupled |= coupled
+        self.level_values |= level_values
         new = {name: (result, place) for name, place in part.values if name not in self.means}
         self.means |= new
         if new and has_means(part):
@@ -101,7 +101,7 @@ class Collected:
 
 def _run(
     simulation: Simulation, part: Part, progress: Callable[[int], None] | None
-) -> tuple[Averages, Errors, dict[Selection, Coupled], Sequence[Callable], float]:
+) -> tuple[Averages, Errors, dict[Selection, LevelValues], Sequence[Callable], float]:
     """What a part gives, the programs of its levels, and the seconds to compile."""
     plan = chunks_of(simulation)
     programs, seconds = compiled(*requests_of(simulation, part))
@@ -114,7 +114,7 @@ def _run(
         simulation, part, programs, MomentsReduction(part.counts).compiled(averaging), progress
     )
     errors = part.step_errors(result, programs, plan.ids(), simulation.paths)
-    pairs, more = coupled_values(simulation, part, programs, result)
+    pairs, more = values_on_levels(simulation, part, programs, result)
     return result, errors, pairs, levels, seconds + more
 
 

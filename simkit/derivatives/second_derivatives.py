@@ -39,11 +39,12 @@ class SecondProgram:
                 def at(step, i=i, j=j, both=both):
                     inputs = plus(moves.inputs, moves.first[j], step)
                     direction = plus(moves.first[i], both, step)
-                    (change,) = self.estimate(first, Moves(inputs, (direction,)), path).changes
-                    return tuple(change[name][-count:] for name, count in self.rows)
+                    value = self.estimate(first, Moves(inputs, (direction,)), path)
+                    return [Contribution.of(value, name, count) for name, count in self.rows]
 
                 zero = jnp.zeros((), self.paths.precision)
-                result.append(jax.jvp(at, (zero,), (zero + 1,))[1])
+                _, change = jax.jvp(at, (zero,), (zero + 1,))
+                result.append([each.changes[0] for each in change])
             return tuple(each for quantity in zip(*result, strict=True) for each in quantity)
 
         return self.paths.each(one)(moves, ids)

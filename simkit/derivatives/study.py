@@ -87,10 +87,10 @@ def _finished(collected: Collected, choice: Selection) -> EstimatedDerivative:
     """The derivative with its step error, its tail, its check and what its reason should say."""
     run = collected.differentiated
     derivative = collected.derivatives[collected.replaced.get(choice, choice)]
-    coupled = collected.coupled[derivative.choice]
-    steps = error_of_derivative(run.simulation, choice.quantity, coupled)
+    values = collected.level_values[derivative.choice]
+    steps = error_of_derivative(run.simulation, choice.quantity, values)
     check = None if _differs(derivative.choice) else collected.derivatives.get(_check_of(choice))
-    derivative = dataclasses.replace(derivative, steps=steps, tail=coupled.tail, check=check)
+    derivative = dataclasses.replace(derivative, steps=steps, tail=values.tail, check=check)
     selected = dataclasses.replace(derivative.choice, reason=_reason(run, derivative))
     return dataclasses.replace(derivative, choice=selected)
 

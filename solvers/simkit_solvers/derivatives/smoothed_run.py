@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import PyTree
 
 from simkit_solvers.derivatives.smoothing import Smoothing, left_of, shifts_and_gains, shifts_of
-from simkit_solvers.derivatives.tangent_run import AbstractTangentRun, constant_or_moving, tangents_of_run
+from simkit_solvers.derivatives.tangent_run import AbstractTangentRun, constant_or_changing, tangents_of_run
 from simkit_solvers.loops.path_run import AbstractRun, JumpWords, PathRun, row_once, stepped_once
 from simkit_solvers.problems.directions import (
     DifferentiatedRows,
@@ -67,9 +67,9 @@ class SmoothedRun(AbstractTangentRun):
 
         def after(changes):
             carried = start._replace(changes=changes)
-            return jax.eval_shape(lambda: run._moved_anyhow(carried, k, draw, words))
+            return jax.eval_shape(lambda: run._tangent_structure(carried, k, draw, words))
 
-        return run, start._replace(changes=constant_or_moving(start.changes, after, start.carry))
+        return run, start._replace(changes=constant_or_changing(start.changes, after, start.carry))
 
     def _refuse(self, start: WithTangents, k, draw, words) -> None:
         def distances(W):
@@ -121,25 +121,27 @@ class SmoothedRun(AbstractTangentRun):
                 for weight, lost, gain in zip(weights, stuck, gains, strict=True)
             )
             against = [tuple(-x for x in each) for each in u]
-        return WithTangents(now, self._moved(carried, end, normals, against), weights)
+        return WithTangents(now, self._tangents_after(carried, end, normals, against), weights)
 
     @staticmethod
     def _end(k, draw, words) -> Callable:
         """What the run carries after step `k`, as a function of its normals, the run and its carry before."""
         return lambda W, run, carry: stepped_once(run, carry, k, draw._replace(W=W), words)
 
-    def _moved(self, carried: WithTangents, end: Callable, normals: tuple, against: list[tuple]) -> tuple:
+    def _tangents_after(
+        self, carried: WithTangents, end: Callable, normals: tuple, against: list[tuple]
+    ) -> tuple:
         """The derivatives after a step whose normals are shifted by `against`, for each direction."""
         given = normals, self.run, carried.carry
         moves = zip(against, self.changes, carried.changes, strict=True)
         return tuple(eqx.filter_jvp(end, given, move)[1] for move in moves)
 
-    def _moved_anyhow(self, carried: WithTangents, k, draw, words) -> tuple:
+    def _tangent_structure(self, carried: WithTangents, k, draw, words) -> tuple:
         """Derivatives as of `stepped`, but for their values: which are None does not depend on the shifts."""
         normals = tuple(z.astype(self.dt.dtype) for z in draw.W)
         end = self._end(k, draw, words)
         shift = normals if self.every else tuple(None for _ in normals)
-        return self._moved(carried, end, normals, [shift for _ in self.changes])
+        return self._tangents_after(carried, end, normals, [shift for _ in self.changes])
 
     def row(self, carried: WithTangents, k: jax.Array) -> DifferentiatedRows:
         """The rows of the path, or the estimates of its derivative, their derivatives and the weights."""

@@ -30,7 +30,7 @@ from simkit_solvers.problems.schedule import prepared
 from simkit_solvers.random.draws import Draw
 
 
-def constant_or_moving(changes: tuple, after: Callable[[tuple], tuple], carry: PyTree) -> tuple:
+def constant_or_changing(changes: tuple, after: Callable[[tuple], tuple], carry: PyTree) -> tuple:
     """Derivatives of what a loop carries with zeros wherever some step makes them other than zero.
 
     `after` gives the shapes of those after a step, None for zeros.
@@ -156,7 +156,7 @@ class TangentRun(AbstractTangentRun):
             carried = start._replace(changes=changes)
             return jax.eval_shape(lambda: run.stepped(carried, k, draw, words, False).changes)
 
-        changes = constant_or_moving(start.changes, after, start.carry)
+        changes = constant_or_changing(start.changes, after, start.carry)
         if self.every:
             run._refuse(start, changes, k, words)
         return run, start._replace(changes=changes)
