@@ -127,15 +127,14 @@ def _of_paths(run: DifferentiatedRun, quantity: str, target: int) -> Selection:
 def _smoothed_or_scored(
     run: DifferentiatedRun, quantity: str, target: int, why: str
 ) -> Selection | dict[AbstractEstimator, str]:
-    """The first that fits of two estimators that do not follow a jump, a score for the drift alone; or why
-    neither does."""
-    reasons = {}
-    for each in (SCORE, SMOOTHING) if moves_drift_alone(run, target) else (SMOOTHING, SCORE):
-        result = each.fits(run, quantity, target, why)
-        if isinstance(result, Selection):
-            return result
-        reasons[each] = result
-    return reasons
+    """One of two estimators that do not follow a jump, a score for the drift alone; or why neither fits."""
+    smoothed = SMOOTHING.fits(run, quantity, target, why)
+    if isinstance(smoothed, Selection) and not moves_drift_alone(run, target):
+        return smoothed
+    scored = SCORE.fits(run, quantity, target, why)
+    if isinstance(scored, str):
+        return {SCORE: scored, SMOOTHING: smoothed} if isinstance(smoothed, str) else smoothed
+    return scored
 
 
 def _of_counts(run: DifferentiatedRun, quantity: str, target: int) -> tuple[Selection, ...]:

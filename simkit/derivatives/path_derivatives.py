@@ -62,12 +62,13 @@ def smoothed(program: DerivativeProgram, moves: Moves, path) -> DifferentiatedRo
 def with_tangents(program: DerivativeProgram, moves: Moves, path) -> DifferentiatedRows:
     """The tangents of the path, carried with it in one loop; with a release the weights times the values."""
     result = smoothed(program, moves, path)
-    rows = {name: result.rows[name] for name, _ in program.rows}
-    changes = []
-    for change, weight in zip(result.changes, result.weights, strict=True):
-        scores = {name: 0.0 if program.release is None else x * weight for name, x in rows.items()}
-        changes.append({name: change[name] + scores[name] for name in rows})
-    return DifferentiatedRows(rows, tuple(changes), ())
+    rows = {name: result.rows[name][-count:] for name, count in program.rows}
+    changes: tuple[dict[str, Any], ...] = tuple({} for _ in moves.first)
+    for name, count in program.rows:
+        for own, change, weight in zip(changes, result.changes, result.weights, strict=True):
+            released = 0.0 if program.release is None else rows[name] * weight[-count:]
+            own[name] = change[name][-count:] + released
+    return DifferentiatedRows(rows, changes, ())
 
 
 def forward_mode(program: DerivativeProgram, moves: Moves, path) -> DifferentiatedRows:
