@@ -28,7 +28,7 @@ TRACED = [f"simkit.ensemble.{module}.with_traced_steps" for module in ("run", "s
 def compiling(steps: tuple[int, ...], traced: bool):
     """The ends of runs with each number of steps, with no program kept from before."""
     with ExitStack() as changed:
-        changed.enter_context(mock.patch.dict("simkit.ensemble.programs._kept", clear=True))
+        changed.enter_context(mock.patch.dict("simkit.ensemble.programs._cache", clear=True))
         for name in () if traced else TRACED:
             changed.enter_context(mock.patch(name, lambda problem, grid: grid))
         return jax.numpy.asarray([end(count) for count in steps])

@@ -23,13 +23,13 @@ from simkit.derivatives import (
     IN_CACHE,
     DerivativeProgram,
     Moves,
-    along,
     changes,
     find_target,
     program_of,
-    reverse,
+    reverse_mode,
     smoothed,
     smoothing_of,
+    with_tangents,
 )
 from simkit.ensemble import LEAF, ChunkProgram, path_ids
 from simkit.observe import Observer
@@ -75,23 +75,23 @@ def programs(model: str, steps: int, precision: str, leaves: int):
     wanted = {
         "plain run": (ChunkProgram(paths, call), (inputs, ids), 0),
         "pathwise, 1 parameter": (
-            DerivativeProgram(paths, call, along),
+            DerivativeProgram(paths, call, with_tangents),
             (Moves(inputs, first[:1]), ids),
             1,
         ),
         f"pathwise, {len(names)} parameters": (
-            DerivativeProgram(paths, call, along),
+            DerivativeProgram(paths, call, with_tangents),
             (every, ids),
             len(names),
         ),
-        f"reverse, {len(names)} parameters": (DerivativeProgram(paths, call, reverse), (every, ids), 0),
+        f"reverse, {len(names)} parameters": (DerivativeProgram(paths, call, reverse_mode), (every, ids), 0),
         "score, drift": (
-            DerivativeProgram(paths, digital, along, Release(steps)),
+            DerivativeProgram(paths, digital, with_tangents, Release(steps)),
             (Moves(inputs, first[:1]), ids),
             0,
         ),
         "score, volatility": (
-            DerivativeProgram(paths, digital, along, Release(steps)),
+            DerivativeProgram(paths, digital, with_tangents, Release(steps)),
             (Moves(inputs, first[1:2]), ids),
             0,
         ),
@@ -101,7 +101,7 @@ def programs(model: str, steps: int, precision: str, leaves: int):
             0,
         ),
         "score step by step, volatility": (
-            DerivativeProgram(paths, digital, along, Release(1)),
+            DerivativeProgram(paths, digital, with_tangents, Release(1)),
             (Moves(inputs, first[1:2]), ids),
             0,
         ),

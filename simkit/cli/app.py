@@ -43,7 +43,7 @@ def _enter(context: typer.Context, modules: list[str]) -> list[str]:
         with reported():
             _import(modules)
         commands = cast(click.Group, context.command).commands
-        commands |= cast(click.Group, typer.main.get_command(app)).commands
+        commands.update(cast(click.Group, typer.main.get_command(app)).commands)
     return modules
 
 

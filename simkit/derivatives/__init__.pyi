@@ -1,10 +1,10 @@
+from .chunks import IN_CACHE as IN_CACHE
 from .derivative_program import DerivativeProgram as DerivativeProgram
 from .derivative_program import Moves as Moves
-from .derivative_program import along as along
-from .derivative_program import reverse as reverse
-from .derivative_program import smoothed as smoothed
-from .edges import smoothing_of as smoothing_of
-from .part import IN_CACHE as IN_CACHE
+from .monitored_differences import smoothing_of as smoothing_of
+from .path_derivatives import reverse_mode as reverse_mode
+from .path_derivatives import smoothed as smoothed
+from .path_derivatives import with_tangents as with_tangents
 from .targets import changes as changes
 from .targets import find_target as find_target
 from .targets import program_of as program_of

@@ -1,24 +1,25 @@
-"""The parts of a study run one after the other, and what they have given so far."""
+"""The parts of a study run one after the other, and the derivatives and means that they have given so far."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from simkit.derivatives.chunks import chunks_of
+from simkit.derivatives.differentiated_run import DifferentiatedRun
 from simkit.derivatives.estimates import EstimatedDerivative
-from simkit.derivatives.estimator import Selection
+from simkit.derivatives.estimator import Errors, Part, Selection
 from simkit.derivatives.estimators import DIFFERENCES
-from simkit.derivatives.facts import Facts
 from simkit.derivatives.moments import Averages, MomentsReduction, average, pooled
-from simkit.derivatives.part import Errors, Part, chunks_of, requests_of
-from simkit.derivatives.parts import parts_of
+from simkit.derivatives.parts import parts_of, requests_of
 from simkit.derivatives.step_errors import (
-    Coupled,
     LastRows,
+    LevelValues,
     bias_of_part,
-    coupled_values,
     errors_of_means,
     has_means,
+    values_on_levels,
 )
 from simkit.ensemble.failures import failed_paths
 from simkit.ensemble.programs import compiled
@@ -35,13 +36,13 @@ Progress = Callable[[int, int], None]
 class Collected:
     """Derivatives and means from the `parts` of a study; parts may add others.
 
-    `others` are the facts of simulations with policies of their own. With `reselect`, a derivative whose
+    `others` are the run with policies of their own. With `reselect`, a derivative whose
     weight is not finite is estimated by differences instead: `replaced` says which. `biases` are the step
     biases of means, and `unbiased` the means that have none yet.
     """
 
-    facts: Facts
-    others: list[Facts]
+    differentiated: DifferentiatedRun
+    others: list[DifferentiatedRun]
     parts: list[Part]
     reselect: bool
     progress: Progress | None
@@ -49,7 +50,7 @@ class Collected:
     derivatives: dict[Selection, EstimatedDerivative] = dataclasses.field(default_factory=dict)
     means: dict[str, tuple[Averages, int]] = dataclasses.field(default_factory=dict)
     unbiased: dict[str, tuple[Averages, int]] = dataclasses.field(default_factory=dict)
-    coupled: dict[Selection, Coupled] = dataclasses.field(default_factory=dict)
+    level_values: dict[Selection, LevelValues] = dataclasses.field(default_factory=dict)
     replaced: dict[Selection, Selection] = dataclasses.field(default_factory=dict)
     failed: set[int] = dataclasses.field(default_factory=set)
     compile_s: float = 0.0
@@ -59,21 +60,21 @@ class Collected:
         done = 0.0
         for part in self.parts:  # which grow
             weight = part.cost / sum(each.cost for each in self.parts)
-            self._run(part, _portion(self.progress, self.facts.simulation.paths, done, weight))
+            self._run(part, _portion(self.progress, self.differentiated.simulation.paths, done, weight))
             done += weight
         if bias is not None and self.unbiased:
             programs = compiled(*bias.requests)[0]
-            self.biases |= errors_of_means(self.facts.simulation, bias, programs, self.unbiased)
+            self.biases |= errors_of_means(self.differentiated.simulation, bias, programs, self.unbiased)
 
     def _run(self, part: Part, progress: Callable[[int], None] | None) -> None:
-        simulation = self.facts.simulation
-        result, errors, coupled, levels, seconds = _run(simulation, part, progress)
+        simulation = self.differentiated.simulation
+        result, errors, level_values, levels, seconds = _run(simulation, part, progress)
         self.compile_s += seconds
         if len(result.failed) and self.reselect and _is_weighted(part):
             again = {choice: _without_weight(simulation, choice) for choice, _ in part.derivatives}
             self.replaced |= again
             names = [name for name, _ in part.values]
-            self.parts += parts_of(self.facts, list(again.values()), names, self.others)
+            self.parts += parts_of(self.differentiated, list(again.values()), names, self.others)
             return
         if len(result.failed) and simulation.failures == "stop":
             raise _failure(simulation, part, result)
@@ -83,7 +84,7 @@ class Collected:
                 "to average; `failures: stop` says why"
             )
         self.failed |= {int(x) for x in result.failed}
-        self.coupled |= coupled
+        self.level_values |= level_values
         new = {name: (result, place) for name, place in part.values if name not in self.means}
         self.means |= new
         if new and has_means(part):
@@ -100,46 +101,45 @@ class Collected:
 
 def _run(
     simulation: Simulation, part: Part, progress: Callable[[int], None] | None
-) -> tuple[Averages, Errors, dict[Selection, Coupled], Sequence[Callable], float]:
+) -> tuple[Averages, Errors, dict[Selection, LevelValues], Sequence[Callable], float]:
     """What a part gives, the programs of its levels, and the seconds to compile."""
-    plan, workers = chunks_of(simulation), workers_of(simulation)
+    plan = chunks_of(simulation)
     programs, seconds = compiled(*requests_of(simulation, part))
     programs, averaging = programs[: len(part.all_requests)], programs[len(part.all_requests) :]
     own, levels = programs[: len(part.requests)], programs[len(part.requests) :]
     if has_means(part):
         levels = [LastRows(program) for program in levels]
         programs = [*own, *levels]
-    reduction = MomentsReduction(part.counts).compiled(averaging)
-
-    def simulate(ids):
-        return part.run(programs, ids)
-
-    if part.replicates:
-        result = _of_policies(part, programs, reduction, simulation.paths, plan, workers, progress)
-    else:
-        result = average(simulate, reduction, simulation.paths, plan, workers, progress)
+    result = _averages(
+        simulation, part, programs, MomentsReduction(part.counts).compiled(averaging), progress
+    )
     errors = part.step_errors(result, programs, plan.ids(), simulation.paths)
-    pairs, more = coupled_values(simulation, part, programs, result)
+    pairs, more = values_on_levels(simulation, part, programs, result)
     return result, errors, pairs, levels, seconds + more
 
 
-def _of_policies(part, programs, reduction, paths, plan, workers, progress) -> Averages:
-    """The paths in equal parts, each with a policy of its own."""
-    replicates = (part, *part.replicates)
-    ends = [paths * i // len(replicates) for i in range(len(replicates) + 1)]
+def _averages(
+    simulation: Simulation,
+    part: Part,
+    programs: Sequence[Callable],
+    reduction: MomentsReduction,
+    progress: Callable[[int], None] | None,
+) -> Averages:
+    """The averages of all paths, in equal portions where each has a policy of its own."""
+    plan, workers, paths = chunks_of(simulation), workers_of(simulation), simulation.paths
+    policies = (part, *part.replicates)
+    ends = [paths * i // len(policies) for i in range(len(policies) + 1)]
     counts = np.diff(ends).tolist()
     result = []
-    for each, first, count in zip(replicates, ends[:-1], counts, strict=True):
-
-        def simulate(ids, each=each):
-            return each.run(programs, ids)
+    for policy, first, count in zip(policies, ends[:-1], counts, strict=True):
+        simulate = functools.partial(policy.run, programs)
 
         def progressed(done, first=first):
             if progress is not None:
                 progress(first + done)
 
         result.append(average(simulate, reduction, count, plan, workers, progressed, first))
-    return pooled(result, counts)
+    return pooled(result, counts) if part.replicates else result[0]
 
 
 def _is_weighted(part: Part) -> bool:
@@ -164,7 +164,7 @@ def _without_weight(simulation: Simulation, choice: Selection) -> Selection:
 
 
 def _failure(simulation: Simulation, part: Part, result: Averages) -> Exception:
-    """Why a path has no derivative: its values are not finite, or they are and the derivative is not."""
+    """Why a path has no derivative: its values are not finite, or its derivative is not."""
     paths = ", ".join(str(x) for x in result.failed[:3])
     if _is_weighted(part) and simulation.grid.has_events:
         return NumericalError(
@@ -173,7 +173,7 @@ def _failure(simulation: Simulation, part: Part, result: Averages) -> Exception:
         )
     if _is_weighted(part):
         return NumericalError(
-            f"path {paths}: the weight is not finite: the noise vanishes where the path is looked at, and "
+            f"path {paths}: the weight is not finite: the noise vanishes where the path is observed, and "
             "there is no density to differentiate. Set sensitivity.method: finite_differences, or "
             "`ensemble: {failures: exclude}`"
         )

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from simkit.derivatives.differences import (
+    DISCONTINUOUS,
     LONG_STEP,
-    ROUGH,
     ROUNDINGS,
     SECOND,
     SHORTER,
@@ -24,13 +24,14 @@ from simkit.derivatives.differences import (
     shortest,
     step_of,
 )
-from simkit.derivatives.error_controlled import is_ordinary_and_adaptive, with_tighter_tolerances
-from simkit.derivatives.estimator import Selection
-from simkit.derivatives.facts import Facts
-from simkit.derivatives.leaps import leaps_at
+from simkit.derivatives.differentiated_run import DifferentiatedRun
+from simkit.derivatives.estimator import Errors, Part, Selection
+from simkit.derivatives.leaps import leaps_of_differences
+from simkit.derivatives.levels import with_levels
 from simkit.derivatives.moments import Averages, shapes_of
-from simkit.derivatives.part import Errors, Part, devices_of, on_half_steps, rows_of, some_ids, with_levels
-from simkit.derivatives.targets import Target, admitted, shifted
+from simkit.derivatives.other_steps import is_ordinary_and_adaptive, with_tighter_tolerances
+from simkit.derivatives.smoothness import why_discontinuous
+from simkit.derivatives.targets import Target, is_in_range, shifted
 from simkit.ensemble.programs import Request
 from simkit.ensemble.run import ChunkProgram
 from simkit.errors import InputError
@@ -38,10 +39,10 @@ from simkit.errors import InputError
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DifferencePart(Part):
-    """Differences with steps of `share`, followed by how far their lower order is away, and their sizes."""
+    """Differences with a `relative_step`, then how far those of a lower order differ, and their sizes."""
 
-    facts: Facts
-    share: float
+    differentiated: DifferentiatedRun
+    relative_step: float
 
     def step_errors(self, result: Averages, programs: Sequence[Callable], ids, paths: int) -> Errors:
         of_tolerances = super().step_errors(result, programs, ids, paths)
@@ -49,8 +50,8 @@ class DifferencePart(Part):
         return {c: np.abs(result.mean[i + count]) + of_tolerances.get(c, 0.0) for c, i in self.derivatives}
 
     def again(self, result: Averages, errors: Errors) -> Part | None:
-        share, precision = self.share / SHORTER, self.facts.simulation.precision
-        if share < shortest(precision):
+        step, precision = self.relative_step / SHORTER, self.differentiated.simulation.precision
+        if step < shortest(precision):
             return None
         too_long, count = [], len(self.derivatives)
         rounding = ROUNDINGS * float(np.finfo(precision).eps)
@@ -61,71 +62,68 @@ class DifferencePart(Part):
                 too_long.append(choice)
         if not too_long:
             return None
-        build = functools.partial(difference_part, share=share)
-        others = (each.facts for each in self.replicates if isinstance(each, DifferencePart))
-        replicates = tuple(build(facts, too_long) for facts in others)
-        return dataclasses.replace(with_levels(self.facts, too_long, build), replicates=replicates)
+        build = functools.partial(difference_part, relative_step=step)
+        others = (each.differentiated for each in self.replicates if isinstance(each, DifferencePart))
+        replicates = tuple(build(run, too_long) for run in others)
+        return dataclasses.replace(with_levels(self.differentiated, too_long, build), replicates=replicates)
 
 
-def difference_part(facts: Facts, group: list[Selection], share: float | None = None) -> DifferencePart:
-    """The same paths at other values of one target, or two; `share` is the longest step to take."""
-    targets = [facts.targets[i] for i in dict.fromkeys(group[0].targets)]
-    second = len(group[0].targets) == 2
-    if share is None:
-        rough = any(facts.is_rough(choice.quantity, choice.targets[0]) for choice in group)
-        share = SECOND if second else ROUGH if rough else SMOOTH
-        share = LONG_STEP if group[0].long_steps else share
+def difference_part(
+    run: DifferentiatedRun, group: list[Selection], relative_step: float | None = None
+) -> DifferencePart:
+    """The same paths at other values of one target, or two, with a step no longer than this one."""
+    targets = [run.targets[i] for i in dict.fromkeys(group[0].targets)]
+    second = group[0].is_second
+    if relative_step is None:
+        jumps = any(why_discontinuous(run, choice.quantity, choice.targets[0]) for choice in group)
+        relative_step = SECOND if second else DISCONTINUOUS if jumps else SMOOTH
+        relative_step = LONG_STEP if group[0].long_steps else relative_step
     names = [choice.quantity for choice in group]
-    rows = rows_of(facts, names)
-    stencil, share = _stencil(facts, second, targets, share)
-    steps = [step_of(target, share) for target in targets]
-    given = [shifted(facts.simulation, targets, _times(point, steps)) for point in stencil.points]
-    weights = [jnp.asarray(each, jnp.float64) for each in (stencil.weights, stencil.rough)]
-    ids = some_ids(facts)
-    devices = devices_of(facts)
-    run = Request(ChunkProgram(facts.program, rows), (facts.inputs, ids), devices)
-    shapes = shapes_of([count for _, count in rows], ids.shape, facts.simulation.precision)
-    given_shapes = (shapes,) * len(given), *weights
-    added = Request(Weighted(len(given)), given_shapes, devices)
+    rows = run.rows(names)
+    stencil, relative_step = _stencil(run, second, targets, relative_step)
+    steps = [step_of(target, relative_step) for target in targets]
+    given = [shifted(run.simulation, targets, _times(point, steps)) for point in stencil.points]
+    weights = [jnp.asarray(each, jnp.float64) for each in (stencil.weights, stencil.lower_order)]
+    ids = run.first_ids
+    one = Request(ChunkProgram(run.program, rows), (run.inputs, ids), run.devices)
+    shapes = shapes_of([count for _, count in rows], ids.shape, run.simulation.precision)
+    added = Request(Weighted(len(given)), ((shapes,) * len(given), *weights), run.devices)
 
-    def simulate(run, add, ids, given=given):
-        return add(tuple(run(inputs, ids)[0] for inputs in given), *weights)
+    def simulate(program, add, ids, given=given):
+        return add(tuple(program(inputs, ids)[0] for inputs in given), *weights)
 
     result = tuple((choice, q) for q, choice in enumerate(group))
     counts = tuple(count for _, count in rows) * 3
-    cost, leaps = float(len(given)), leaps_at(facts, given, stencil.weights, group)
-    part = DifferencePart(
-        (run, added), simulate, counts, result, (), cost, leaps=leaps, facts=facts, share=share
-    )
-    if is_ordinary_and_adaptive(facts.simulation):
-        tighter = [with_tighter_tolerances(inputs, facts.simulation.precision) for inputs in given]
-        finer = dataclasses.replace(part, simulate=functools.partial(simulate, given=tighter))
-        return dataclasses.replace(part, finer=finer)
-    if facts.finer is not None:
-        return dataclasses.replace(
-            part, finer=on_half_steps(difference_part(facts.finer, group, share), facts)
-        )
-    return part
+    same = (one, added), simulate, counts, result, (), float(len(given))
+    leaps = leaps_of_differences(run, given, stencil.weights, names)
+    part = DifferencePart(*same, leaps=leaps, differentiated=run, relative_step=relative_step)
+    if not is_ordinary_and_adaptive(run.simulation):
+        return part
+    tighter = [with_tighter_tolerances(inputs, run.simulation.precision) for inputs in given]
+    finer = functools.partial(simulate, given=tighter)
+    return dataclasses.replace(part, finer=dataclasses.replace(part, simulate=finer))
 
 
-def _stencil(facts: Facts, second: bool, targets: list[Target], share: float) -> tuple[Stencil, float]:
-    """Where to run, all within the ranges of parameters and initial values, and the step as a share."""
+def _stencil(
+    run: DifferentiatedRun, second: bool, targets: list[Target], relative_step: float
+) -> tuple[Stencil, float]:
+    """Where to run, all within the ranges of parameters and initial values, and the relative step."""
     ways: list[tuple[int, ...]] = [(0,) * len(targets), *itertools.product((1, -1), repeat=len(targets))]
-    if facts.simulation.grid.has_events and any(target.value == 0 for target in targets):
+    if run.simulation.grid.has_events and any(target.value == 0 for target in targets):
         ways = ways[1:]  # a rate of 0 has nothing below, which ranges do not say of a network in the file
-    for size in (share, share / 10, share / 100):
+    for size in (relative_step, relative_step / 10, relative_step / 100):
         steps = [step_of(target, size) for target in targets]
         for sides in ways:
             if len(targets) == 2:
                 stencil = mixed_difference(steps, (sides[0], sides[1]))
             else:
                 stencil = (second_difference if second else first_difference)(steps[0], sides[0])
-            if all(admitted(facts.simulation, targets, _times(point, steps)) for point in stencil.points):
+            if all(is_in_range(run.simulation, targets, _times(point, steps)) for point in stencil.points):
                 return stencil, size
     labels = " and ".join(f"{target.label} = {target.value:g}" for target in targets)
     raise InputError(
-        f"sensitivity: no finite differences in {labels}: a step of {share / 100:.2%} to either side leaves "
-        "the range of a parameter or an initial value; choose a value further inside"
+        f"sensitivity: no finite differences in {labels}: a step of {relative_step / 100:.2%} to either side "
+        "leaves the range of a parameter or an initial value; choose a value further inside"
     )
 
 

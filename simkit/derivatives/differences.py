@@ -19,13 +19,16 @@ import numpy as np
 
 from simkit.derivatives.targets import Target
 
-# Steps, of the target's scale, which is its value, or 1 for 0.
-SMOOTH, ROUGH, SECOND, COUPLED = 1e-3, 0.02, 0.02, 0.01
+# Steps relative to the target's scale, which is its value, or 1 for 0.
+SMOOTH, DISCONTINUOUS, SECOND, COUPLED = 1e-3, 0.02, 0.02, 0.01
 LONG_STEP = 0.2  # where noise has roots, and the variance is one over the step
 SHORTER = 8.0  # by what a step that is too long is divided
 SIGNIFICANT = 4.0  # standard errors
 NEGLIGIBLE = 1e-3  # of a derivative
-SHORTEST, RESOLUTIONS = 1e-7, 1e3  # of steps: as a share, and in units in the last place of the target
+SHORTEST, RESOLUTIONS = (
+    1e-7,
+    1e3,
+)  # of steps: relative to the target, and in units in the last place of the target
 ROUNDINGS = 16.0  # units in the last place that the value of a path may be off
 
 
@@ -33,34 +36,34 @@ ROUNDINGS = 16.0  # units in the last place that the value of a path may be off
 class Stencil:
     """Where to run the same paths, as multiples of the steps by target, and what each run counts.
 
-    `rough` is what each counts in a formula of lower order, whose error is far larger.
+    `lower_order` is what each counts in a formula of lower order, whose error is far larger.
     """
 
     points: tuple[tuple[float, ...], ...]
     weights: tuple[float, ...]
-    rough: tuple[float, ...]
+    lower_order: tuple[float, ...]
 
 
-def step_of(target: Target, share: float) -> float:
+def step_of(target: Target, relative_step: float) -> float:
     """How far to move a target."""
-    return share * target.scale
+    return relative_step * target.scale
 
 
 def is_too_long(mean, stderr, difference, difference_stderr, rounding) -> bool:
     """Whether a step leaves an error that shows, anywhere among the rows.
 
     `difference` is that from the lower order. Orders that fall off by one factor would leave the derivative
-    itself as much nearer, apart² / |mean|: too much where that is more than the derivative's standard error,
-    and not rounding.
+    itself as much nearer, difference² / |mean|: too much where that is more than the derivative's standard
+    error, and not rounding.
     """
     difference, size = np.abs(difference), np.abs(mean)
-    seen = difference > np.maximum(SIGNIFICANT * np.nan_to_num(difference_stderr), rounding)
+    significant = difference > np.maximum(SIGNIFICANT * np.nan_to_num(difference_stderr), rounding)
     allowed = np.maximum(np.nan_to_num(stderr), NEGLIGIBLE * size)
-    return bool(np.any(seen & (difference**2 > allowed * size)))
+    return bool(np.any(significant & (difference**2 > allowed * size)))
 
 
 def shortest(precision: str) -> float:
-    """The shortest step, as a share: the target itself must see it in numbers of this precision."""
+    """The shortest relative step: it must change the target in numbers of this precision."""
     return max(SHORTEST, RESOLUTIONS * float(np.finfo(precision).eps))
 
 
@@ -95,15 +98,15 @@ def mixed_difference(steps: Sequence[float], sides: tuple[int, int] = (0, 0)) ->
             tuple(a * b * h[0] * h[1] for a in line for b in line),
             tuple(a * b * h[0] * h[1] for a in short for b in short),
         )
-    points, weights, rough = [], [], []
-    for size, share, alone in ((1.0, 4 / 3, 1.0), (2.0, -1 / 3, 0.0)):
+    points, weights, lower_order = [], [], []
+    for size, weight, alone in ((1.0, 4 / 3, 1.0), (2.0, -1 / 3, 0.0)):
         one = 1 / (4 * size**2 * steps[0] * steps[1])
         for a in (1, -1):
             for b in (1, -1):
                 points.append((a * size, b * size))
-                weights.append(a * b * one * share)
-                rough.append(a * b * one * alone)
-    return Stencil(tuple(points), tuple(weights), tuple(rough))
+                weights.append(a * b * one * weight)
+                lower_order.append(a * b * one * alone)
+    return Stencil(tuple(points), tuple(weights), tuple(lower_order))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,13 +120,13 @@ class Weighted:
     runs: int
 
     def __call__(
-        self, values: tuple[tuple[jax.Array, ...], ...], weights: jax.Array, rough: jax.Array
+        self, values: tuple[tuple[jax.Array, ...], ...], weights: jax.Array, lower_order: jax.Array
     ) -> tuple[jax.Array, ...]:
         totals, difference, sizes = [], [], []
         for each in zip(*values, strict=True):
             rows = [x.astype(weights.dtype) for x in each]
             changes = [x - rows[0] for x in rows]
             totals.append(sum(weights[i] * changes[i] for i in range(1, self.runs)))
-            difference.append(sum((weights[i] - rough[i]) * changes[i] for i in range(1, self.runs)))
+            difference.append(sum((weights[i] - lower_order[i]) * changes[i] for i in range(1, self.runs)))
             sizes.append(sum(jnp.abs(weights[i] * rows[i]) for i in range(self.runs)))
         return *totals, *difference, *sizes

@@ -14,6 +14,14 @@ from simkit.ensemble.step_bias.rounding import rounding_error
 from simkit.results.dataset_errors import resolution_of
 from simkit.results.variables import Variables, variable
 
+ERRORS = {  # at the end, by the suffix of a variable
+    "bias": "step bias of the {what} at the end",
+    "bias_stderr": "standard error of {prefix}_bias",
+    "bias_bound": "least size of the step bias of the {what} at the end, which has no estimate",
+    "tail_index": "tail index of the estimator of the {what}; below 2 its variance is infinite",
+    "largest_part": "largest fraction of the variance of the {what} due to one path",
+}
+
 
 def error_variables(
     name: str, kind: str, dims: tuple[str, ...], derivatives: Sequence[EstimatedDerivative]
@@ -23,36 +31,22 @@ def error_variables(
     `dims` are their dimensions. Step errors that are known only at the end are NaN before it.
     """
     prefix, what = f"{name}_{kind}", f"{kind} of the mean of {name}"
-    sizes = [_step_error(each) for each in derivatives]
     variables: Variables = {}
+    sizes = [_step_error(each) for each in derivatives]
     if any(size is not None for size in sizes):
-        padded = np.stack(
-            [
-                np.full_like(d.mean, np.nan) if x is None else x
-                for d, x in zip(derivatives, sizes, strict=True)
-            ]
-        )
+        known = [
+            np.full_like(d.mean, np.nan) if x is None else x for d, x in zip(derivatives, sizes, strict=True)
+        ]
         end = ", known at the end alone" if any(each.steps is not None for each in derivatives) else ""
-        values = padded if len(dims) > 1 else padded[:, 0]
+        values = np.stack(known) if len(dims) > 1 else np.stack(known)[:, 0]
         long_name = f"error that steps leave in the {what}{end}"
         variables[f"{prefix}_step_error"] = variable(dims, values, None, long_name)
-    figures: dict[str, tuple[str, Callable[[EstimatedDerivative], float | None]]] = {
-        "_bias": (f"step bias of the {what} at the end", _bias),
-        "_bias_stderr": (f"standard error of {prefix}_bias", _bias_stderr),
-        "_bias_bound": (
-            f"least size of the step bias of the {what} at the end, which has no estimate",
-            _bound,
-        ),
-        "_tail_index": (
-            f"tail index of the estimator of the {what}; below 2 its variance is infinite",
-            _index,
-        ),
-        "_largest_part": (f"largest fraction of the variance of the {what} due to one path", _largest),
-    }
-    for suffix, (text, figure) in figures.items():
-        values = np.array([np.nan if (x := figure(each)) is None else x for each in derivatives])
+    errors = [_errors(each) for each in derivatives]
+    for suffix, text in ERRORS.items():
+        values = np.array([each.get(suffix, np.nan) for each in errors])
         if not np.all(np.isnan(values)):
-            variables[f"{prefix}{suffix}"] = variable(dims[:1], values, None, text)
+            long_name = text.format(what=what, prefix=prefix)
+            variables[f"{prefix}_{suffix}"] = variable(dims[:1], values, None, long_name)
     variables[f"{prefix}_flag"] = (dims[:1], [FLAGS[each.verdict] for each in derivatives])
     return variables
 
@@ -82,7 +76,7 @@ def resolutions(
 
 
 def _step_error(derivative: EstimatedDerivative) -> np.ndarray | None:
-    """Its size at each row: what the method leaves, and at the end the steps of time too."""
+    """Its size at each row: that of the method, and at the end that of the steps of time too."""
     own, steps = derivative.step_error, derivative.steps
     if steps is None:
         return own
@@ -92,25 +86,14 @@ def _step_error(derivative: EstimatedDerivative) -> np.ndarray | None:
     return size
 
 
-def _bias(derivative: EstimatedDerivative) -> float | None:
-    steps = derivative.steps
-    return None if steps is None or steps.claim != "estimate" else steps.bias
-
-
-def _bias_stderr(derivative: EstimatedDerivative) -> float | None:
-    steps = derivative.steps
-    return None if steps is None or steps.claim != "estimate" else steps.stderr
-
-
-def _bound(derivative: EstimatedDerivative) -> float | None:
-    steps = derivative.steps
-    return None if steps is None or steps.claim == "estimate" else abs(steps.bias)
-
-
-def _index(derivative: EstimatedDerivative) -> float | None:
-    tail = derivative.tail
-    return None if tail is None or not np.isfinite(tail.index) else tail.index
-
-
-def _largest(derivative: EstimatedDerivative) -> float | None:
-    return None if derivative.tail is None else derivative.tail.largest
+def _errors(derivative: EstimatedDerivative) -> dict[str, float]:
+    """The errors at the end that are known, by suffix."""
+    errors, steps, tail = {}, derivative.steps, derivative.tail
+    if steps is not None and steps.claim == "estimate":
+        errors |= {"bias": steps.bias, "bias_stderr": steps.stderr}
+    elif steps is not None:
+        errors |= {"bias_bound": abs(steps.bias)}
+    if tail is not None:
+        index = {"tail_index": tail.index} if np.isfinite(tail.index) else {}
+        errors |= {"largest_part": tail.largest, **index}
+    return errors

@@ -18,7 +18,7 @@ class EstimatedDerivative:
     steps differs, for finite differences how much a formula of lower order does, and for coupled copies what
     is left of their distance; `steps` what the steps of a stochastic run leave at the end. `tail` says
     whether `stderr` can be believed.
-    `check` is the same by finite differences, where that was asked for and is something else.
+    `check` is the same by finite differences, where that is requested and another method.
     """
 
     choice: Selection
@@ -33,7 +33,7 @@ class EstimatedDerivative:
     @property
     def verdict(self) -> Verdict:
         """Whether `stderr` can be believed."""
-        return "settled" if self.tail is None else self.tail.verdict
+        return "reliable" if self.tail is None else self.tail.verdict
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,17 +1,20 @@
-"""What an estimator of a derivative is, and the choice of one for a derivative."""
+"""What an estimator of a derivative is: the choice of one for a derivative, and the program that it makes."""
 
 import abc
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
+import jax
+import numpy as np
 from simkit_solvers.derivatives.smoothing import Smoothing
-from simkit_solvers.problems.directions import Release
 
-from simkit.derivatives.facts import Facts
+from simkit.derivatives.differentiated_run import DifferentiatedRun
+from simkit.derivatives.leaps import Leaps
+from simkit.derivatives.moments import Averages, of_paths
+from simkit.ensemble.programs import Request
 
-if TYPE_CHECKING:
-    from simkit.derivatives.part import Part
+Errors = dict["Selection", np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,13 +45,60 @@ class Selection:
 
 
 class Offer(NamedTuple):
-    """The estimators of one derivative: a pilot picks one of several `rivals`, the best of most cases first.
+    """The estimators of one derivative: a pilot selects one of `rivals`, the usual one first.
 
     `instead` are for where none of the rivals has a finite variance.
     """
 
     rivals: tuple[Selection, ...]
     instead: tuple[Selection, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """Derivatives that one program gives: (choice, position among its arrays), and values by position.
+
+    `finer` gives the same on other steps, or part of it, which shows the error of the steps of this one, and
+    `levels` that of the first paths on steps `factor` times as long, the nearest first; `shorter_levels`
+    makes those on shorter steps, and `leaps` is the same of leaps.
+    `replicates` are the same with other policies of early exercise, by the same programs.
+    """
+
+    requests: tuple[Request, ...]
+    simulate: Callable
+    counts: tuple[int, ...]
+    derivatives: tuple[tuple[Selection, int], ...]
+    values: tuple[tuple[str, int], ...]
+    cost: float
+    finer: "Part | None" = None
+    levels: "tuple[Part, ...]" = ()
+    factor: float = 1.0
+    replicates: "tuple[Part, ...]" = ()
+    leaps: Leaps | None = None
+    shorter_levels: "Callable[[], tuple[Part, ...]]" = tuple
+
+    def run(self, programs: Sequence[Callable], ids) -> list[jax.Array]:
+        """The arrays of a chunk, by the programs of `all_requests`."""
+        return self.simulate(*programs[: len(self.requests)], ids)
+
+    @property
+    def all_requests(self) -> tuple[Request, ...]:
+        """Those of this part, and then of the finer one of an equation, or the levels of a run with noise."""
+        others = self.levels if self.finer is None else (self.finer,)
+        leaps = () if self.leaps is None else (self.leaps.request,)
+        return sum((other.requests for other in others), self.requests) + leaps
+
+    def step_errors(self, result: Averages, programs: Sequence[Callable], ids, paths: int) -> Errors:
+        """The error of steps in each derivative, where that is known, by a run of the first chunk."""
+        if self.finer is None:
+            return {}
+        coarse = of_paths(self.run(programs, ids), paths)
+        fine = of_paths(self.finer.run(programs[len(self.requests) :], ids), paths)
+        return {choice: np.abs(np.mean(coarse[i] - fine[i], axis=1)) for choice, i in self.finer.derivatives}
+
+    def again(self, result: Averages, errors: Errors) -> "Part | None":
+        """The derivatives whose steps are too long, once more; None where none are, or can be."""
+        return None
 
 
 class AbstractEstimator(abc.ABC):
@@ -65,23 +115,13 @@ class AbstractEstimator(abc.ABC):
         return self.name.replace(" ", "_")
 
     @abc.abstractmethod
-    def fits(self, facts: Facts, quantity: str, target: int, why: str) -> Selection | str:
-        """The choice of it for a first derivative, taken for the reason `why`; or why it would be wrong."""
+    def fits(self, run: DifferentiatedRun, quantity: str, target: int, why: str) -> Selection | str:
+        """The choice of it for a first derivative for the reason `why`; or why it would be wrong."""
 
-    def group(self, facts: Facts, choice: Selection) -> tuple:
+    def group(self, run: DifferentiatedRun, choice: Selection) -> tuple:
         """What choices of it must agree in to be estimated by one program."""
         return ()
 
     @abc.abstractmethod
-    def part(self, facts: Facts, group: list[Selection]) -> "Part":
+    def part(self, run: DifferentiatedRun, group: list[Selection]) -> Part:
         """The program of derivatives that can be estimated by one."""
-
-
-class AbstractOfPath(AbstractEstimator):
-    """One whose program simulates the paths of the run, and their derivatives with them."""
-
-    @abc.abstractmethod
-    def estimate(
-        self, facts: Facts, group: list[Selection], rows: int, targets: Sequence[int]
-    ) -> tuple[Callable[..., Any], Release | Smoothing | None]:
-        """The function of a path (`derivative_program`) for derivatives of `rows` rows, and its release."""

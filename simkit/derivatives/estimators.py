@@ -1,21 +1,42 @@
 """The estimators of derivatives: for each where it is valid, what it costs, and its program."""
 
+import abc
+from collections.abc import Sequence
+
+from simkit_solvers.derivatives.smoothing import Smoothing
 from simkit_solvers.problems.directions import Release
 
-from simkit.derivatives import derivative_program as programs
 from simkit.derivatives.derivative_part import coupled_part, first_part, second_part
+from simkit.derivatives.derivative_program import Estimate
 from simkit.derivatives.difference_part import difference_part
-from simkit.derivatives.error_controlled import has_equations
-from simkit.derivatives.estimator import AbstractEstimator, AbstractOfPath, Selection
-from simkit.derivatives.facts import Facts
-from simkit.derivatives.validity import no_copies, release_interval, smooth, why_rough
+from simkit.derivatives.differentiated_run import DifferentiatedRun
+from simkit.derivatives.estimator import AbstractEstimator, Selection
+from simkit.derivatives.network_derivatives import one_more_event, scores
+from simkit.derivatives.path_derivatives import (
+    forward_mode,
+    reverse_mode,
+    smoothed,
+    with_extra_jump,
+    with_tangents,
+)
+from simkit.derivatives.sensitivity_equations import has_equations, sensitivity_equations
+from simkit.derivatives.smoothness import why_discontinuous
+from simkit.derivatives.validity import at_range_end, release_interval, smooth, why_no_copies
 
 FEW = 6  # a reverse pass costs about as much as so many directions
 
 
-def _forward(facts: Facts) -> programs.Estimate:
-    """Derivatives that ride along the path, in the loop of a fixed grid."""
-    return programs.along if facts.simulation.grid.steps is not None else programs.forward
+class AbstractOfPath(AbstractEstimator):
+    """One whose program simulates the paths of the run, and their derivatives with them."""
+
+    @abc.abstractmethod
+    def estimate(
+        self, run: DifferentiatedRun, group: list[Selection], rows: int, targets: Sequence[int]
+    ) -> tuple[Estimate, Release | Smoothing | None]:
+        """The function of a path for derivatives of `rows` rows, and its release."""
+
+    def part(self, run, group):
+        return (second_part if group[0].is_second else first_part)(run, group)
 
 
 class AbstractPathwise(AbstractOfPath):
@@ -23,27 +44,25 @@ class AbstractPathwise(AbstractOfPath):
 
     refusal = "the {name} derivative of {quantity} in {label} would be wrong: {reason}"
 
-    def fits(self, facts, quantity, target, why):
-        return why_rough(facts, quantity, target) or Selection(quantity, (target,), self, why)
+    def fits(self, run, quantity, target, why):
+        return why_discontinuous(run, quantity, target) or Selection(quantity, (target,), self, why)
 
 
 class Pathwise(AbstractPathwise):
-    """The derivative of a path: along it, by equations of its own, or backwards where targets are many."""
+    """The derivative of a path: with tangents, by equations of its own, or in reverse of many targets."""
 
     name = "pathwise"
     cost = 1.3
 
-    def group(self, facts, choice):
-        return (has_equations(facts.simulation, facts.moves[choice.targets[0]]),)
+    def group(self, run, choice):
+        return (has_equations(run.simulation, run.moves[choice.targets[0]]),)
 
-    def estimate(self, facts, group, rows, targets):
+    def estimate(self, run, group, rows, targets):
         if len(targets) > FEW * rows:
-            return programs.reverse, None
-        solved = all(has_equations(facts.simulation, facts.moves[i]) for i in targets)
-        return programs.equations if solved else _forward(facts), None
-
-    def part(self, facts, group):
-        return (second_part if group[0].is_second else first_part)(facts, group)
+            return reverse_mode, None
+        if all(has_equations(run.simulation, run.moves[i]) for i in targets):
+            return sensitivity_equations, None
+        return with_tangents if run.simulation.grid.steps is not None else forward_mode, None
 
 
 class Reverse(AbstractPathwise):
@@ -52,11 +71,8 @@ class Reverse(AbstractPathwise):
     name = "reverse"
     cost = 2.4
 
-    def estimate(self, facts, group, rows, targets):
-        return programs.reverse, None
-
-    def part(self, facts, group):
-        return first_part(facts, group)
+    def estimate(self, run, group, rows, targets):
+        return reverse_mode, None
 
 
 class SmoothingOfJumps(AbstractOfPath):
@@ -66,17 +82,12 @@ class SmoothingOfJumps(AbstractOfPath):
     cost = 2.4
     weighted = True
 
-    def fits(self, facts, quantity, target, why):
-        smoothed = smooth(facts, quantity, (target,), kinks=False)
-        return (
-            smoothed if isinstance(smoothed, str) else Selection(quantity, (target,), self, why, 0, smoothed)
-        )
+    def fits(self, run, quantity, target, why):
+        result = smooth(run, quantity, (target,), kinks=False)
+        return result if isinstance(result, str) else Selection(quantity, (target,), self, why, 0, result)
 
-    def estimate(self, facts, group, rows, targets):
-        return programs.smoothed, group[0].smoothings[0]
-
-    def part(self, facts, group):
-        return (second_part if group[0].is_second else first_part)(facts, group)
+    def estimate(self, run, group, rows, targets):
+        return smoothed, group[0].smoothings[0]
 
 
 class Score(AbstractOfPath):
@@ -86,18 +97,15 @@ class Score(AbstractOfPath):
     cost = 1.1
     weighted = True
 
-    def fits(self, facts, quantity, target, why):
-        every = release_interval(facts, quantity, target, "jumps")
+    def fits(self, run, quantity, target, why):
+        every = release_interval(run, quantity, target, kinks=False)
         return every if isinstance(every, str) else Selection(quantity, (target,), self, why, every)
 
-    def estimate(self, facts, group, rows, targets):
+    def estimate(self, run, group, rows, targets):
         every = min(choice.every for choice in group)
-        if facts.simulation.grid.has_events:
-            return programs.counts, None
-        return programs.along, Release(every) if every else None
-
-    def part(self, facts, group):
-        return first_part(facts, group)
+        if run.simulation.grid.has_events:
+            return scores, None
+        return with_tangents, Release(every) if every else None
 
 
 class Mixed(AbstractEstimator):
@@ -107,28 +115,35 @@ class Mixed(AbstractEstimator):
     cost = 2.0
     weighted = True
 
-    def fits(self, facts, quantity, target, why):
+    def fits(self, run, quantity, target, why):
         return "it is of second derivatives"
 
-    def part(self, facts, group):
-        return second_part(facts, group)
+    def part(self, run, group):
+        return second_part(run, group)
 
 
 class WeakDerivative(AbstractOfPath):
-    """What one event more, or one jump more, at a random time would change."""
+    """What one more event, or one more jump, at a random time would change."""
 
     name = "weak derivative"
     cost = 3.0
 
-    def fits(self, facts, quantity, target, why):
-        return no_copies(facts, quantity, target, self.name) or Selection(quantity, (target,), self, why)
+    def fits(self, run, quantity, target, why):
+        return self._refusal(run, quantity, target) or Selection(quantity, (target,), self, why)
 
-    def estimate(self, facts, group, rows, targets):
-        events = facts.simulation.grid.has_events
-        return programs.one_event_more if events else programs.with_extra_jump, None
+    def _refusal(self, run: DifferentiatedRun, quantity: str, target: int) -> str | None:
+        if not run.simulation.grid.has_events:
+            return f"{run.targets[target].label} moves no rate of jumps"
+        reason = why_no_copies(run, target)
+        if reason is None and run.functionals(quantity):
+            return "it depends on the path, and an event more changes what is still to come"
+        if reason is None and not run.simulation.solver.exact:
+            name = type(run.simulation.solver).__name__
+            return f"{name} takes many events at once, and no other fits between"
+        return reason
 
-    def part(self, facts, group):
-        return first_part(facts, group)
+    def estimate(self, run, group, rows, targets):
+        return one_more_event if run.simulation.grid.has_events else with_extra_jump, None
 
 
 class CoupledDifferences(AbstractEstimator):
@@ -137,11 +152,14 @@ class CoupledDifferences(AbstractEstimator):
     name = "coupled differences"
     cost = 1.3
 
-    def fits(self, facts, quantity, target, why):
-        return no_copies(facts, quantity, target, self.name) or Selection(quantity, (target,), self, why)
+    def fits(self, run, quantity, target, why):
+        if not run.simulation.grid.has_events:
+            return "only copies of a reaction network fire together"
+        reason = why_no_copies(run, target) or at_range_end(run, target)
+        return reason or Selection(quantity, (target,), self, why)
 
-    def part(self, facts, group):
-        return coupled_part(facts, group)
+    def part(self, run, group):
+        return coupled_part(run, group)
 
 
 class FiniteDifferences(AbstractEstimator):
@@ -150,14 +168,15 @@ class FiniteDifferences(AbstractEstimator):
     name = "finite differences"
     cost = 4.4
 
-    def fits(self, facts, quantity, target, why):
+    def fits(self, run, quantity, target, why):
         return Selection(quantity, (target,), self, why)
 
-    def group(self, facts, choice):
-        return *choice.targets, facts.is_rough(choice.quantity, choice.targets[0]), choice.long_steps
+    def group(self, run, choice):
+        jumps = why_discontinuous(run, choice.quantity, choice.targets[0]) is not None
+        return *choice.targets, jumps, choice.long_steps
 
-    def part(self, facts, group):
-        return difference_part(facts, group)
+    def part(self, run, group):
+        return difference_part(run, group)
 
 
 PATHWISE, REVERSE, SMOOTHING, SCORE, MIXED = Pathwise(), Reverse(), SmoothingOfJumps(), Score(), Mixed()

@@ -1,6 +1,6 @@
-"""What leaps leave in derivatives: the same estimator on coupled paths with leaps of several lengths.
+"""The error of leaps in derivatives: the same estimator on coupled paths with leaps of several lengths.
 
-Estimators of one derivative do not share their bias. Two copies that fire together leap together too, a score
+Estimators of one derivative have different biases. Two copies that fire together leap together too, a score
 holds the lengths of its leaps, and differences see them change: each is a derivative of the method's own bias
 or lacks a part of it. So each has coupled paths of its own (`coupled_leaps`): of the network of both copies,
 with the scores of all paths, or at all points of the differences.
@@ -18,9 +18,9 @@ from simkit_solvers.derivatives.jump_sensitivity import coupled_copies
 from simkit_solvers.loops.coupled_leaps import coupled_leaps
 from simkit_solvers.methods.registry import info_of
 
-from simkit.derivatives.derivative_program import Estimate, Moves, counts, network_of
-from simkit.derivatives.estimator import Selection
-from simkit.derivatives.facts import Facts
+from simkit.derivatives.derivative_program import Estimate, Moves
+from simkit.derivatives.differentiated_run import DifferentiatedRun
+from simkit.derivatives.network_derivatives import network_and_directions, scores
 from simkit.ensemble.chunks import LEAF, path_ids
 from simkit.ensemble.paths import PathProgram, path_program
 from simkit.ensemble.programs import Request
@@ -30,21 +30,19 @@ from simkit.ensemble.step_bias.leap_bias import LONGER, SHORTER, LeapProgram, co
 from simkit.ensemble.work import in_order, workers_on
 from simkit.machine.on_each_device import local_devices
 
-Values = dict[Selection, np.ndarray]
-
 
 @dataclasses.dataclass(frozen=True)
 class Leaps:
     """Derivatives on coupled paths with the leaps of a run, and others `factors` times as long.
 
-    The program is called with each of `given`, and `combined` makes of what it gives the estimator on each
-    path, `(1 + factors, paths)`.
+    The program is called with each of `given`, and `combined` makes of the results the values of each
+    derivative's estimator by path, `(1 + factors, paths)`.
     """
 
     simulation: Simulation
     program: Callable
     given: Sequence[Any]
-    combined: Callable[[list[Any]], Values]
+    combined: Callable[[list[Any]], list[np.ndarray]]
     factors: tuple[float, ...] = LONGER
 
     @property
@@ -64,14 +62,14 @@ class Leaps:
         ids = path_ids(0, 1, min(LEAF, self.paths))
         return Request(self.program, ((self.given[0], lengths), ids), local_devices(1))
 
-    def values(self, run: Callable) -> Values:
-        """By the compiled program."""
+    def values(self, program: Callable) -> list[np.ndarray]:
+        """The values of each derivative's estimator, by the compiled program."""
         (_, lengths), ids = self.request.arguments
         firsts = range(0, self.paths, ids.size)
 
         def work(unit: tuple[int, int]) -> Any:
             number, first = unit
-            return jax.tree.map(_by_path, run((self.given[number], lengths), path_ids(first, *ids.shape)))
+            return jax.tree.map(_by_path, program((self.given[number], lengths), path_ids(first, *ids.shape)))
 
         units = itertools.product(range(len(self.given)), firsts)
         leaves = list(in_order(work, units, workers_on(local_devices(1), self.simulation.threads)))
@@ -83,20 +81,20 @@ class Leaps:
 class LeapDerivatives:
     """A function of ((moves, factors), ids): numbers of each coupled path, `(factors, leaves, lanes)`.
 
-    The differences of copies by direction and name. With `scores` the values by name, and for each direction
+    The differences of copies by direction and name. With `scored` the values by name, and for each direction
     the score, followed by the derivatives of the values with the counts held fixed.
     """
 
     paths: PathProgram
     names: tuple[str, ...]
-    scores: bool
+    scored: bool
 
     def __call__(self, given, ids):
-        return self.paths.each(self._scored if self.scores else self._copies)(given, ids)
+        return self.paths.each(self._scored if self.scored else self._copies)(given, ids)
 
     def _copies(self, given, path) -> tuple:
         moves, factors = given
-        (network, method, y0, grid, _, observer), directions = network_of(self.paths, moves, path)
+        (network, method, y0, grid, _, observer), directions = network_and_directions(self.paths, moves, path)
         result = []
         for direction, step in zip(directions, moves.steps, strict=True):
             pair, watch = coupled_copies(network, grid, observer, direction, step)
@@ -108,52 +106,49 @@ class LeapDerivatives:
 
     def _scored(self, given, path) -> tuple:
         moves, factors = given
-        (network, method, y0, grid, _, observer), directions = network_of(self.paths, moves, path)
+        (network, method, y0, grid, _, observer), directions = network_and_directions(self.paths, moves, path)
         key = moves.inputs.key
-        run = coupled_leaps(network, method, factors, y0, grid, key, path, observer, directions)
-        result = [run.ends[name] for name in self.names]
-        for score, explicit in zip(run.scores, run.explicit, strict=True):
+        leaps = coupled_leaps(network, method, factors, y0, grid, key, path, observer, directions)
+        result = [leaps.ends[name] for name in self.names]
+        for score, explicit in zip(leaps.scores, leaps.explicit, strict=True):
             result += [score, *(explicit[name] for name in self.names)]
         return tuple(result)
 
 
-def leaps_along(
-    facts: Facts, estimate: Estimate, moves: Moves, numbers: Sequence[int], group: Sequence[Selection]
+def leaps_of_derivatives(
+    run: DifferentiatedRun, estimate: Estimate, moves: Moves, pairs: Sequence[tuple[str, int]]
 ) -> Leaps | None:
-    """Those of copies or scores in the targets `numbers`; None where paths do not leap."""
-    if not info_of(facts.simulation.solver).leaps:
+    """Those of copies or scores, for pairs of a quantity and a move; None where paths do not leap."""
+    if not info_of(run.simulation.solver).leaps:
         return None
-    names = list(dict.fromkeys(choice.quantity for choice in group))
-    places = [(numbers.index(choice.targets[0]), names.index(choice.quantity)) for choice in group]
-    joined = _scored if estimate is counts else _differences
+    names = list(dict.fromkeys(name for name, _ in pairs))
+    by_move = _scored if estimate is scores else _differences
 
-    def combined(result: list[tuple[np.ndarray, ...]]) -> Values:
-        each = joined(result[0], len(names))
-        return {choice: each[i][q] for choice, (i, q) in zip(group, places, strict=True)}
+    def combined(result: list[tuple[np.ndarray, ...]]) -> list[np.ndarray]:
+        each = by_move(result[0], len(names))
+        return [each[i][names.index(name)] for name, i in pairs]
 
-    program = LeapDerivatives(_program(facts), tuple(names), estimate is counts)
-    return Leaps(facts.simulation, program, (moves,), combined)
+    program = LeapDerivatives(_program(run), tuple(names), estimate is scores)
+    return Leaps(run.simulation, program, (moves,), combined)
 
 
-def leaps_at(
-    facts: Facts, given: Sequence[Run], weights: Sequence[float], group: Sequence[Selection]
+def leaps_of_differences(
+    run: DifferentiatedRun, given: Sequence[Run], weights: Sequence[float], names: Sequence[str]
 ) -> Leaps | None:
     """Those of differences of the runs with the inputs `given`; None where paths do not leap."""
-    if not info_of(facts.simulation.solver).leaps:
+    if not info_of(run.simulation.solver).leaps:
         return None
 
-    def combined(result: list[dict[str, np.ndarray]]) -> Values:
+    def combined(result: list[dict[str, np.ndarray]]) -> list[np.ndarray]:
         pairs = list(zip(weights, result, strict=True))
-        return {
-            choice: sum((w * ends[choice.quantity] for w, ends in pairs), np.zeros(1)) for choice in group
-        }
+        return [sum((w * ends[name] for w, ends in pairs), np.zeros(1)) for name in names]
 
-    return Leaps(facts.simulation, LeapProgram(_program(facts)), given, combined)
+    return Leaps(run.simulation, LeapProgram(_program(run)), given, combined)
 
 
-def _program(facts: Facts) -> PathProgram:
+def _program(run: DifferentiatedRun) -> PathProgram:
     """That of the run's paths."""
-    return path_program(facts.simulation, facts.simulation.grid)[0]
+    return path_program(run.simulation, run.simulation.grid)[0]
 
 
 def _by_path(array) -> np.ndarray:

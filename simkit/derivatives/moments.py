@@ -16,7 +16,7 @@ from simkit.ensemble.reducers.moments import MomentNodes
 from simkit.ensemble.work import in_order
 from simkit.machine.on_each_device import Devices
 
-SAMPLE = 2**16  # paths whose values are kept, to compare them with others and to see their tails
+SAMPLE = 2**16  # paths whose values are stored, to compare them with others and to measure their tails
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,6 +103,11 @@ class MomentsReduction:
 def shapes_of(counts: Sequence[int], ids: tuple[int, ...], dtype) -> tuple[jax.ShapeDtypeStruct, ...]:
     """The arrays of so many rows each that a program of paths gives for such ids."""
     return tuple(jax.ShapeDtypeStruct((count, *ids), jnp.dtype(dtype)) for count in counts)
+
+
+def of_paths(arrays: Sequence, paths: int) -> list[np.ndarray]:
+    """The first paths of a chunk's arrays, `(rows, paths)`."""
+    return [np.asarray(x).reshape(len(x), -1)[:, :paths] for x in arrays]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -52,7 +52,7 @@ def moves_intensity(problem: AbstractJumpDiffusion, change, precision: str) -> t
     def rate(problem, y):
         """Of all jumps, and of each kind of them."""
         kinds = problem.marks(zero).kinds(words, zero.dtype)
-        return problem.intensity(zero, y), [share for share, _ in kinds]
+        return problem.intensity(zero, y), [probability for probability, _ in kinds]
 
     def moved(change, dy):
         return eqx.filter_jvp(rate, (problem, y), (change, dy))[1]
@@ -62,13 +62,13 @@ def moves_intensity(problem: AbstractJumpDiffusion, change, precision: str) -> t
     return bool(jax.tree.leaves(of_target)), bool(jax.tree.leaves(of_state))
 
 
-def asks_for_words(problem: AbstractODE) -> bool:
-    """Whether a model's transition law takes more than normals."""
-    asked = []
+def draws_words(problem: AbstractODE) -> bool:
+    """Whether a model's exact transition draws more than normals."""
+    drawn = []
 
-    class Asked(StepWords):
+    class Recorded(StepWords):
         def block(self, n):
-            asked.append(n)
+            drawn.append(n)
             return super().block(n)
 
     model: Any = model_of(problem)
@@ -77,8 +77,8 @@ def asks_for_words(problem: AbstractODE) -> bool:
     one = jnp.float32(1)
     y = model.State(*[one] * len(model.State._fields))
     dW = model.Noise(*[one] * len(model.Noise._fields))
-    jax.eval_shape(lambda: model.transition(one, one, y, dW, _some_words(Asked)))
-    return bool(asked)
+    jax.eval_shape(lambda: model.transition(one, one, y, dW, _some_words(Recorded)))
+    return bool(drawn)
 
 
 def _some_words(kind: type[StepWords]) -> StepWords:

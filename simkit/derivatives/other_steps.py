@@ -1,33 +1,87 @@
-"""The same paths on steps of another length, and the same estimator there."""
+"""The same run on other steps, which its targets move as they move its own."""
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
+import jax.numpy as jnp
 from simkit_solvers.grids.grid import Grid
+from simkit_solvers.loops.compensated import loses_float32
+from simkit_solvers.problems.observe import AbstractObserver
+from simkit_solvers.problems.problem import AbstractSDE
 
-from simkit.ensemble.simulation import Simulation
+from simkit.derivatives.targets import binding_of
+from simkit.ensemble.simulation import Run, Simulation
 from simkit.ensemble.step_bias.step_levels import OtherGrid
+from simkit.observe.observer import Observer
+
+TIGHTER = 0.1  # tolerances, of the run that shows the error: its own is an order of magnitude less
+RESOLUTIONS = 8  # no tolerance is finer than so many units in the last place
+
+
+def is_ordinary_and_adaptive(simulation: Simulation) -> bool:
+    """Whether tolerances are what decides how exact the paths of a run are."""
+    return simulation.grid.tolerances is not None and not isinstance(simulation.problem, AbstractSDE)
+
+
+def with_tighter_tolerances(inputs: Run, precision: str) -> Run:
+    """The inputs of the same program for the run that shows the error."""
+    grid: Any = inputs.grid
+    own, finest = grid.tolerances, RESOLUTIONS * float(jnp.finfo(precision).eps)
+    rtol = jnp.maximum(TIGHTER * own.rtol, jnp.asarray(finest, precision))
+    tighter = eqx.tree_at(lambda t: (t.rtol, t.atol), own, (rtol, TIGHTER * own.atol))
+    return inputs._replace(grid=eqx.tree_at(lambda g: g.tolerances, grid, tighter))
+
+
+def with_half_steps(simulation: Simulation) -> Simulation | None:
+    """The same run with twice as many steps, where steps of fixed length decide how exact its paths are."""
+    grid = simulation.grid
+    if grid.steps is None or isinstance(simulation.problem, AbstractSDE) or simulation.bind is None:
+        return None
+    if loses_float32(simulation.solver, simulation.precision, 2 * grid.steps):
+        return None
+
+    def halved(grid: Any) -> Grid:
+        return Grid(grid.t0, grid.dt / 2, 2 * grid.steps, 2 * grid.every)
+
+    here = {"grid": halved(grid), "observer": _on_half_steps(simulation.observer)}
+    return dataclasses.replace(simulation, bind=_bind_on(simulation, halved, _on_half_steps), **here)
 
 
 def on_steps(simulation: Simulation, level: OtherGrid) -> Simulation:
-    """The run on the steps of a level, which its targets move as they move its own; on one device."""
-    whole = simulation.bind
-    if whole is None:
-        raise ValueError("a simulation without `bind` knows no targets: take one from `simkit.load`")
-
+    """The run on the steps of a level; on one device."""
     own: Any = simulation.grid
     other = level.grid
 
-    def bind(*given):
-        bound: Any = whole(*given)
+    def grid_of(bound: Any) -> Any:
         if other.steps is None:
-            grid = eqx.tree_at(lambda grid: grid.tolerances, bound.grid, other.tolerances)
-            return bound._replace(grid=grid)
-        steps = other.steps
-        grid = Grid(bound.grid.t0, bound.grid.dt * (own.steps / steps), steps, steps)
-        return bound._replace(observer=level.see(bound.observer), grid=grid)
+            return eqx.tree_at(lambda grid: grid.tolerances, bound, other.tolerances)
+        return Grid(bound.t0, bound.dt * (own.steps / other.steps), other.steps, other.steps)
 
+    see = level.see if other.steps is not None else lambda observer: observer
+    bind = _bind_on(simulation, grid_of, see)
     return dataclasses.replace(
         simulation, grid=other, observer=level.observer, bind=bind, devices=1, chunk=None
     )
+
+
+def _bind_on(simulation: Simulation, grid_of: Callable, observer_of: Callable) -> Callable:
+    """What a run on other steps binds of the values of its targets."""
+    bind = binding_of(simulation)
+
+    def bind_there(*given):
+        bound = bind(*given)
+        return bound._replace(observer=observer_of(bound.observer), grid=grid_of(bound.grid))
+
+    return bind_there
+
+
+def _on_half_steps(observer: AbstractObserver) -> AbstractObserver:
+    """What is observed at every step is observed at all of the new ones; other dates stay."""
+    finer = observer.refined(2)
+    if not isinstance(observer, Observer) or not isinstance(finer, Observer):
+        return finer
+    pairs = zip(observer.observables, finer.observables, strict=True)
+    refined = tuple(dataclasses.replace(new, every=new.every if old.every else None) for old, new in pairs)
+    return dataclasses.replace(finer, observables=refined)

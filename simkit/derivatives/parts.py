@@ -3,58 +3,73 @@
 import dataclasses
 from collections.abc import Sequence
 
-from simkit.derivatives.estimator import Selection
-from simkit.derivatives.facts import Facts
-from simkit.derivatives.part import Part, devices_of, rows_of, some_ids, with_levels
+from simkit.derivatives.chunks import chunks_of
+from simkit.derivatives.differentiated_run import DifferentiatedRun
+from simkit.derivatives.estimator import Part, Selection
+from simkit.derivatives.levels import with_levels
+from simkit.derivatives.moments import MomentsReduction
 from simkit.ensemble.programs import Request
 from simkit.ensemble.run import ChunkProgram
+from simkit.ensemble.simulation import Simulation
+from simkit.machine.on_each_device import local_devices
 
 
 def parts_of(
-    facts: Facts, choices: list[Selection], quantities: list[str], others: Sequence[Facts] = ()
+    run: DifferentiatedRun,
+    choices: list[Selection],
+    quantities: list[str],
+    others: Sequence[DifferentiatedRun] = (),
 ) -> list[Part]:
     """The programs to run: one for each group of derivatives that can share a loop.
 
-    `others` are the facts with other policies, for the derivatives of what is exercised early.
+    `others` are the run with other policies, for the derivatives of what is exercised early.
     """
-    parts = _parts(facts, choices, quantities)
-    beside = zip(*(_parts(each, choices, quantities) for each in others), strict=True)
+    parts = _parts(run, choices, quantities)
     if not others:
         return parts
+    replicates = zip(*(_parts(each, choices, quantities) for each in others), strict=True)
     return [
-        dataclasses.replace(part, replicates=same) if _is_exercised(facts, part) else part
-        for part, same in zip(parts, beside, strict=True)
+        dataclasses.replace(part, replicates=same) if _is_exercised(run, part) else part
+        for part, same in zip(parts, replicates, strict=True)
     ]
 
 
-def _is_exercised(facts: Facts, part: Part) -> bool:
+def requests_of(simulation: Simulation, part: Part) -> tuple[Request, ...]:
+    """The programs of a part, and those that average what they give."""
+    plan, devices = chunks_of(simulation), local_devices(simulation.devices)
+    dtype = simulation.precision if len(part.requests) == 1 else "float64"
+    reduction = MomentsReduction(part.counts).requests((plan.leaves, plan.lanes), dtype, devices)
+    return *part.all_requests, *reduction
+
+
+def _is_exercised(run: DifferentiatedRun, part: Part) -> bool:
     names = [name for name, _ in part.values] + [choice.quantity for choice, _ in part.derivatives]
-    return any(facts.is_exercised(name) for name in names)
+    return any(run.is_exercised(name) for name in names)
 
 
-def _parts(facts: Facts, choices: list[Selection], quantities: list[str]) -> list[Part]:
+def _parts(run: DifferentiatedRun, choices: list[Selection], quantities: list[str]) -> list[Part]:
     groups: dict[tuple, list[Selection]] = {}
     for choice in choices:
-        alone = *choice.estimator.group(facts, choice), facts.is_exercised(choice.quantity)
+        alone = *choice.estimator.group(run, choice), run.is_exercised(choice.quantity)
         key = choice.method, choice.is_second, choice.every, choice.smoothings, alone
         groups.setdefault(key, []).append(choice)
-    parts = [with_levels(facts, group, group[0].estimator.part) for group in groups.values()]
+    parts = [with_levels(run, group, group[0].estimator.part) for group in groups.values()]
     given = {name for part in parts for name, _ in part.values}
     missing = [name for name in quantities if name not in given]
     for exercised in (False, True):
-        names = [name for name in missing if facts.is_exercised(name) == exercised]
+        names = [name for name in missing if run.is_exercised(name) == exercised]
         if names:
-            parts.append(_plain(facts, names))
+            parts.append(_plain(run, names))
     return parts
 
 
-def _plain(facts: Facts, names: list[str]) -> Part:
+def _plain(run: DifferentiatedRun, names: list[str]) -> Part:
     """The values alone."""
-    rows = rows_of(facts, names)
-    request = Request(ChunkProgram(facts.program, rows), (facts.inputs, some_ids(facts)), devices_of(facts))
+    rows = run.rows(names)
+    request = Request(ChunkProgram(run.program, rows), (run.inputs, run.first_ids), run.devices)
 
-    def simulate(run, ids):
-        return run(facts.inputs, ids)[0]
+    def simulate(program, ids):
+        return program(run.inputs, ids)[0]
 
     values = tuple((name, q) for q, name in enumerate(names))
     return Part((request,), simulate, tuple(count for _, count in rows), (), values, 1.0)

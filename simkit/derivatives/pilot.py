@@ -1,15 +1,16 @@
-r"""Which of several right estimators to take: a pilot measures how much each varies, on few paths.
+r"""Which of several right estimators to select: a pilot measures how much each varies, on few paths.
 
 The estimator with the smallest product of variance and cost gives the smallest error in a given time. The
 variance is that of paths with the last ids there are, so that the choice knows nothing of the paths that are
 averaged, and is the same on any devices. What a path costs is known by method, since no clock may decide.
 
 A variance that is measured says nothing where there is none, so one of which a few paths make most is
-refused (`tails`). What would be chosen is measured on steps of another length too, those of its step error,
+refused (`tails`). What would be selected is measured on steps of another length too, those of its step error,
 whose programs the study needs in any case, and refused where its largest values grow as steps become shorter.
 """
 
 import dataclasses
+import functools
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
@@ -20,23 +21,18 @@ from simkit_solvers.methods.sde.andersen_qe import AbstractSquareRootVariance
 from simkit_solvers.problems.schedule import model_of
 
 from simkit.config.settings import MAX_PATHS
-from simkit.derivatives.estimator import Offer, Selection
+from simkit.derivatives.chunks import chunks_of, ids_of_level, workers_of_levels
+from simkit.derivatives.differentiated_run import DifferentiatedRun
+from simkit.derivatives.estimator import Offer, Part, Selection
 from simkit.derivatives.estimators import DIFFERENCES
-from simkit.derivatives.facts import Facts
-from simkit.derivatives.part import (
-    FEW_PATH_STEPS,
-    Part,
-    chunks_of,
-    ids_of_level,
-    of_paths,
-    quickly_made,
-    workers_of_levels,
-)
+from simkit.derivatives.levels import FEW_PATH_STEPS, quickly_made
+from simkit.derivatives.moments import of_paths
 from simkit.derivatives.parts import parts_of
 from simkit.derivatives.tails import tail_of
 from simkit.ensemble.chunks import lanes_for, planned_steps
 from simkit.ensemble.programs import Request, compiled
 from simkit.ensemble.work import in_order, workers_of
+from simkit.machine.on_each_device import Devices
 
 PILOT = 4096  # paths, or as many as the run has
 FEWEST = 256  # paths, for a variance
@@ -53,43 +49,45 @@ class PilotResult(NamedTuple):
     fault: str = ""
 
     @property
-    def settled(self) -> bool:
+    def reliable(self) -> bool:
         """Whether there is a variance to speak of."""
         return not self.fault
 
 
-def picked(facts: Facts, offers: Sequence[Offer], planned: Plan) -> tuple[list[Selection], float]:
+def select_estimators(
+    run: DifferentiatedRun, offers: Sequence[Offer], planned: Plan
+) -> tuple[list[Selection], float]:
     """An estimator for each derivative, its reason with what the pilot says, and the seconds to compile.
 
     `planned` gives the parts and the programs of a study of some choices.
     """
     contested = [offer for offer in offers if len(offer.rivals) > 1 or offer.instead]
-    if not contested or facts.simulation.paths < FEWEST:
+    if not contested or run.simulation.paths < FEWEST:
         return [offer.rivals[0] for offer in offers], 0.0
     rivals = {choice for offer in contested for choice in offer.rivals}
-    # With what may be picked in their place: else a method's program for some derivatives would be compiled,
-    # and then that for all of them. Differences share theirs anyway.
+    # With what may take their place: else a method's program for some derivatives would be compiled, and then
+    # that for all of them. Differences have one program anyway.
     rivals_and_others = [choice for offer in offers for choice in (*offer.rivals, *offer.instead)]
     grouped = [c for c in rivals_and_others if c in rivals or c.estimator is not DIFFERENCES]
     usual = {offer.rivals[0] for offer in offers}
-    measured, seconds = _measured(facts, grouped, rivals, usual)
+    measured, seconds = _measured(run, grouped, rivals, usual)
     compared: set[Selection] = set()
     while True:
         instead = _instead(contested, measured)
         if instead:
-            more, to_compile = _measured(facts, [*grouped, *instead], instead, instead)
+            more, to_compile = _measured(run, [*grouped, *instead], instead, instead)
             measured |= more
             seconds += to_compile
         best = _best(offers, measured)
-        wanted = {c for c in best if c in measured and measured[c].settled and c not in compared}
+        wanted = {c for c in best if c in measured and measured[c].reliable and c not in compared}
         if not wanted:
             break
-        grown, to_compile = _compared(facts, planned(best), wanted, measured)
+        grown, to_compile = _compared(run, planned(best), wanted, measured)
         measured |= grown
         compared |= wanted
         seconds += to_compile
     return [
-        dataclasses.replace(choice, reason=_reason(facts, choice, _candidates(offer, measured), measured))
+        dataclasses.replace(choice, reason=_reason(run, choice, _candidates(offer, measured), measured))
         for offer, choice in zip(offers, best, strict=True)
     ], seconds
 
@@ -99,7 +97,7 @@ def _instead(contested: Sequence[Offer], measured: dict[Selection, PilotResult])
     return [
         choice
         for offer in contested
-        if not any(measured[each].settled for each in offer.rivals)
+        if not any(measured[each].reliable for each in offer.rivals)
         for choice in offer.instead
         if choice not in measured
     ]
@@ -111,7 +109,7 @@ def _candidates(offer: Offer, measured: dict[Selection, PilotResult]) -> list[Se
 
 
 def _best(offers: Sequence[Offer], measured: dict[Selection, PilotResult]) -> list[Selection]:
-    """The estimator to take for each derivative: of equally good ones that which most have, to share it."""
+    """The estimator to select for each derivative: of equally good ones the one that most of them have."""
     candidates = [_candidates(offer, measured) for offer in offers]
     good = [_good(each, measured) for each in candidates]
     often = Counter(choice.method for each in good for choice in each)
@@ -129,13 +127,13 @@ def _good(candidates: list[Selection], measured: dict[Selection, PilotResult]) -
     One that is 0 on all paths where others vary does so on paths that are too rare for the pilot.
     """
     varying = [choice for choice in candidates if measured[choice].product > 0] or candidates
-    settled = [choice for choice in varying if measured[choice].settled] or varying
-    least = min((measured[choice].product for choice in settled), default=0.0)
-    return [choice for choice in settled if measured[choice].product <= BETTER * least]
+    reliable = [choice for choice in varying if measured[choice].reliable] or varying
+    least = min((measured[choice].product for choice in reliable), default=0.0)
+    return [choice for choice in reliable if measured[choice].product <= BETTER * least]
 
 
 def _reason(
-    facts: Facts,
+    run: DifferentiatedRun,
     best: Selection,
     candidates: list[Selection],
     measured: dict[Selection, PilotResult],
@@ -145,11 +143,11 @@ def _reason(
         return best.reason
     usual = candidates[0]
     if measured[best].fault:
-        return "; ".join(filter(None, [f"{best.reason}, but {measured[best].fault}", remedy(facts)]))
+        return "; ".join(filter(None, [f"{best.reason}, but {measured[best].fault}", remedy(run)]))
     if measured[usual].fault:
         what = "with short steps" if usual.method == best.method else f"{usual.method}:"
         return f"{what} {measured[usual].fault}"
-    others = [usual] if best != usual else [c for c in candidates if c != best and measured[c].settled]
+    others = [usual] if best != usual else [c for c in candidates if c != best and measured[c].reliable]
     other = min(others, key=lambda choice: measured[choice].product, default=best)
     if other == best or measured[other].product == 0:
         return best.reason
@@ -157,27 +155,27 @@ def _reason(
     return f"{best.reason}; variance × cost {ratio:.2g} of {other.method}"
 
 
-def remedy(facts: Facts) -> str:
+def remedy(run: DifferentiatedRun) -> str:
     """Which solver has a variance where no estimator has; nothing where none is known."""
-    square_root = isinstance(model_of(facts.simulation.problem), AbstractSquareRootVariance)
-    other = square_root and not info_of(facts.simulation.solver).switches
+    square_root = isinstance(model_of(run.simulation.problem), AbstractSquareRootVariance)
+    other = square_root and not info_of(run.simulation.solver).switches
     return "take solver: AndersenQE" if other else ""
 
 
 def _measured(
-    facts: Facts,
+    run: DifferentiatedRun,
     grouped: Iterable[Selection],
     wanted: Iterable[Selection],
     likely: Iterable[Selection],
 ) -> tuple[dict[Selection, PilotResult], float]:
     """What some choices are measured to be, each by the program of the group in which it is.
 
-    That is the study's own where one of the group is `likely` to be picked, else one that is made quickly.
+    That is the study's own where one of the group is `likely` to be selected, else one that is made quickly.
     """
     wanted, likely, result, seconds = set(wanted), set(likely), {}, 0.0
-    parts = parts_of(facts, list(dict.fromkeys(grouped)), [])
+    parts = parts_of(run, list(dict.fromkeys(grouped)), [])
     parts = [part for part in parts if any(c in wanted for c, _ in part.derivatives)]
-    short = _paths_of(facts) * planned_steps(facts.simulation.grid) <= FEW_PATH_STEPS
+    short = _paths_of(run) * planned_steps(run.simulation.grid) <= FEW_PATH_STEPS
     parts = [
         quickly_made(part) if short and likely.isdisjoint(c for c, _ in part.derivatives) else part
         for part in parts
@@ -185,13 +183,13 @@ def _measured(
     # All at once: XLA compiles one while the next is traced.
     seconds += compiled(*(request for part in parts for request in part.requests))[1]
     for part in parts:
-        samples = _sample(facts, part)
+        samples = _sample(run, part)
         result |= {c: _statistics(samples[i], c.estimator.cost) for c, i in part.derivatives if c in wanted}
     return result, seconds
 
 
 def _compared(
-    facts: Facts,
+    run: DifferentiatedRun,
     plan: tuple[list[Part], list[Request]],
     wanted: set[Selection],
     measured: dict[Selection, PilotResult],
@@ -203,9 +201,9 @@ def _compared(
         if not part.levels or not any(choice in wanted for choice, _ in part.derivatives):
             continue
         level = part.levels[0]
-        if level.factor == 1:  # other paths of the same law
+        if level.factor == 1:  # other paths of the same distribution
             continue
-        samples = _sample_of_level(facts, part, level)
+        samples = _sample_of_level(run, part, level)
         for choice, i in level.derivatives:
             if choice in wanted:
                 rows, product, _ = measured[choice]
@@ -214,34 +212,34 @@ def _compared(
     return result, seconds
 
 
-def _paths_of(facts: Facts) -> int:
+def _paths_of(run: DifferentiatedRun) -> int:
     """How many paths the pilot has, which are those with the last ids there are."""
-    return min(PILOT, lanes_for(facts.simulation.paths))
+    return min(PILOT, lanes_for(run.simulation.paths))
 
 
-def _sample(facts: Facts, part: Part) -> list[np.ndarray]:
+def _sample(run: DifferentiatedRun, part: Part) -> list[np.ndarray]:
     """The arrays of a part over the paths of the pilot, `(rows, paths)`."""
-    plan, count = chunks_of(facts.simulation), _paths_of(facts)
-    programs, workers = compiled(*part.requests)[0], workers_of(facts.simulation)
-
-    def work(first: int) -> list[np.ndarray]:
-        return of_paths(part.run(programs, plan.ids(MAX_PATHS - count + first)), count - first)
-
-    arrays = in_order(work, range(0, count, plan.paths), workers)
-    return [np.concatenate(each, axis=1).astype(float) for each in zip(*arrays, strict=True)]
+    plan, simulation = chunks_of(run.simulation), run.simulation
+    programs = compiled(*part.requests)[0]
+    return _arrays(run, part, programs, plan.ids, plan.paths, workers_of(simulation))
 
 
-def _sample_of_level(facts: Facts, part: Part, level: Part) -> list[np.ndarray]:
+def _sample_of_level(run: DifferentiatedRun, part: Part, level: Part) -> list[np.ndarray]:
     """The arrays of the same paths on the steps of a level."""
-    programs = compiled(*part.all_requests)[0][len(part.requests) :]
-    count, size = _paths_of(facts), ids_of_level(facts.simulation).size
+    programs, simulation = compiled(*part.all_requests)[0][len(part.requests) :], run.simulation
+    ids = functools.partial(ids_of_level, simulation)
+    return _arrays(run, level, programs, ids, ids(0).size, workers_of_levels(simulation))
+
+
+def _arrays(run: DifferentiatedRun, part: Part, programs, ids: Callable, size: int, workers: Devices):
+    """The arrays of a part over the paths of the pilot, so many at a time from the `ids` of a first path."""
+    count = _paths_of(run)
 
     def work(first: int) -> list[np.ndarray]:
-        ids = ids_of_level(facts.simulation, MAX_PATHS - count + first)
-        return of_paths(level.run(programs, ids), count - first)
+        return of_paths(part.run(programs, ids(MAX_PATHS - count + first)), count - first)
 
-    arrays = in_order(work, range(0, count, size), workers_of_levels(facts.simulation))
-    return [np.concatenate(each, axis=1) for each in zip(*arrays, strict=True)]
+    arrays = in_order(work, range(0, count, size), workers)
+    return [np.concatenate(each, axis=1).astype(float) for each in zip(*arrays, strict=True)]
 
 
 def _statistics(rows: np.ndarray, cost: float) -> PilotResult:

@@ -18,7 +18,7 @@ MOST = 6  # quantities
 BARS = 12
 ERRORS = 1.96  # standard errors to either side, of bars and bands
 LEAST = 4  # for which there is room in each panel
-KINDS = {"derivative": "parameter", "second": "pair"}  # along what they stand
+KINDS = {"derivative": "parameter", "second": "pair"}
 PLAIN = {"derivative": ("derivative", "the parameter"), "second": ("second derivative", "each parameter")}
 
 
@@ -48,7 +48,7 @@ def plot_sensitivities(dataset: "xr.Dataset") -> "Figure":
         if "time" in first[f"{name}_{kind}"].dims
         for each in variants.items()
     ]
-    bars = min(BARS, max(first.sizes.get(along, 0) for along in KINDS.values()))
+    bars = min(BARS, max(first.sizes.get(dimension, 0) for dimension in KINDS.values()))
     columns = min(2, len(panels))
     rows = -(-len(panels) // columns)
     with rc_context(STYLE):
@@ -123,7 +123,7 @@ def _bracketed(unit: str, per: str = "") -> str:
 
 
 def _labels(dataset: "xr.Dataset", kind: str, units: bool) -> list[str]:
-    """The names of the parameters or pairs, of parameters with their units where they are asked for."""
+    """The names of the parameters or pairs, of parameters with their units where these are wanted."""
     names = [str(name) for name in dataset[KINDS[kind]].values]
     if not units or kind == "second":
         return names

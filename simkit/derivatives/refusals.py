@@ -4,61 +4,60 @@ from collections.abc import Sequence
 
 import jax
 
-from simkit.derivatives.facts import Facts
+from simkit.derivatives.differentiated_run import DifferentiatedRun, curves_of
 from simkit.derivatives.targets import ADAPTIVE
 from simkit.errors import InputError
-from simkit.experiments.inline.model_text import roughness
+from simkit.experiments.inline.model_text import discontinuities_of
 
 
-def refuse_moved_times(facts: Facts, quantity: str, targets: Sequence[int], kinks: bool) -> None:
+def refuse_moved_times(run: DifferentiatedRun, quantity: str, targets: Sequence[int], kinks: bool) -> None:
     """Raise `InputError` where targets move conditions on the time, or kinks in it, against fixed steps.
 
     No path changes at once with them, and its mean only as one passes a step.
     """
-    observable, clock = facts.observable(quantity), {"t", *facts.curves}
-    inside = [] if observable is None else observable.functionals
+    inside, clock = run.functionals(quantity), {"t", *curves_of(run.simulation.problem)}
     inner = [x for each in inside for x in each.arguments]
-    labels = ", ".join(facts.targets[target].label for target in dict.fromkeys(targets))
+    labels = ", ".join(run.targets[target].label for target in dict.fromkeys(targets))
     for each in inside:
         if each.time is None:
             continue
-        if any(facts.moves_times(i) or each.time.names & facts.moved_names(i) for i in targets):
+        if any(run.moves_times(i) or each.time.names & run.moved_names(i) for i in targets):
             what = f"the time of {each.text}"
-            if facts.simulation.grid.steps is not None:
+            if run.simulation.grid.steps is not None:
                 raise InputError(_moves_against_steps(labels, what, quantity))
             raise InputError(
                 f"sensitivity.wrt: {labels} moves {what}, which is held; take differences of runs, or "
                 "leave it out"
             )
-    if facts.simulation.grid.steps is None:
+    if run.simulation.grid.steps is None:
         return
-    moved = [facts.moved_names(target) for target in targets]
-    for each in (*facts.roughness, *roughness(*inner)):
-        timed = each.names & clock and not each.names & facts.variables
+    moved = [run.moved_names(target) for target in targets]
+    for each in (*run.discontinuities, *discontinuities_of(*inner)):
+        timed = each.names & clock and not each.names & run.variables
         if timed and (kinks or not each.kink) and all(each.names & names for names in moved):
             what = f"a condition on {min(each.names & clock)}"
             raise InputError(_moves_against_steps(labels, what, quantity))
-    bends = frozenset.intersection(*(facts.moved_bends(target) for target in targets))
-    if kinks and bends:
-        raise InputError(_moves_against_steps(labels, f"the bends of {min(bends)}", quantity))
+    knots = frozenset.intersection(*(run.moved_knots(target) for target in targets))
+    if kinks and knots:
+        raise InputError(_moves_against_steps(labels, f"the knots of {min(knots)}", quantity))
 
 
-def refuse_moved_policy(facts: Facts, quantity: str, pair: tuple[int, int]) -> None:
+def refuse_moved_policy(run: DifferentiatedRun, quantity: str, pair: tuple[int, int]) -> None:
     """Raise `InputError` where both targets move the best policy of an early exercise, which is held.
 
-    A first derivative does not see that it moves, since nothing is better; a second one does. The best
-    policy hangs on states, wherever paths begin.
+    It does not matter to a first derivative that the policy moves, since no policy is better; to a second one
+    it does. The best policy depends on states, wherever paths begin.
     """
-    observable = facts.observable(quantity)
+    observable = run.observable(quantity)
     if observable is None or observable.exercise is None:
         return
-    moves = [facts.moves[target] for target in pair]
-    numbers = [facts.moved_names(target) & observable.names for target in pair]
+    moves = [run.moves[target] for target in pair]
+    numbers = [run.moved_names(target) & observable.names for target in pair]
     if all(result or jax.tree.leaves(move.problem) for result, move in zip(numbers, moves, strict=True)):
-        labels = " and ".join(dict.fromkeys(facts.targets[target].label for target in pair))
+        labels = " and ".join(dict.fromkeys(run.targets[target].label for target in pair))
         raise InputError(
             f"sensitivity.second: {quantity} is exercised early, and its best policy moves with "
-            f"{labels}, where the one found is held; take an initial value for one of the two, or "
+            f"{labels}, where that of the run is kept fixed; take an initial value for one of the two, or "
             "differences of runs"
         )
 

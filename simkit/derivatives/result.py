@@ -1,7 +1,7 @@
 """The sensitivities of an experiment as a labelled `xarray.Dataset`."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,13 +25,12 @@ FIGURES = {
     "_stderr": "standard error of the derivative of the mean of {}",
     "_sd": "standard deviation over paths of the estimator of the derivative of {}",
 }
-ROUNDED = 1e3  # one over the step of differences: what rounding of a mean becomes in them
-
 CHECKS = {
     "_check": "finite differences of the mean of {}",
     "_check_stderr": "standard error of the finite differences of the mean of {}",
     "_z": "derivative of the mean of {} less finite differences, in standard errors of both",
 }
+ROUNDED = 1e3  # one over the step of differences: what rounding of a mean becomes in them
 
 
 def to_dataset(
@@ -39,8 +38,8 @@ def to_dataset(
 ) -> xr.Dataset:
     """The derivatives by flat names such as `call_derivative`, with units and provenance.
 
-    All variables and attributes are listed in `docs/reference/results.md`. What is kept at each saved time
-    has a dimension `time` too. A check by finite differences takes the same steps, whose error is no part of
+    `docs/reference/results.md` lists all variables and attributes. What is recorded at each saved time has a
+    dimension `time` too. A check by finite differences has the same steps, whose error is no part of
     `call_derivative_z`.
     """
     variables: Variables = {}
@@ -81,19 +80,19 @@ def _derivatives(
     """The variables of the first or the second derivatives of a quantity."""
     key = f"{name}_{kind}"
 
-    def stacked(rows: list[np.ndarray], what: str) -> tuple:
+    def stacked(rows: Sequence[np.ndarray], what: str) -> tuple:
         values = np.stack(rows)
         return variable(dims, values if len(dims) > 1 else values[:, 0], None, what)
 
     variables: Variables = {}
-    for suffix, text in FIGURES.items():
-        rows = [{"": d.mean, "_stderr": d.stderr, "_sd": d.sd}[suffix] for d in derivatives]
-        which = "second " if kind == "second" else ""
+    which = "second " if kind == "second" else ""
+    figures = zip(*((d.mean, d.stderr, d.sd) for d in derivatives), strict=True)
+    for (suffix, text), rows in zip(FIGURES.items(), figures, strict=True):
         variables[f"{key}{suffix}"] = stacked(rows, f"{which}{text.format(name)}")
     variables |= error_variables(name, kind, dims, derivatives)
     if any(d.check is not None for d in derivatives):
-        for suffix, text in CHECKS.items():
-            rows = [_checked(d, suffix, _rounding(simulation, study, d)) for d in derivatives]
+        checks = zip(*(_checks(d, _rounding(simulation, study, d)) for d in derivatives), strict=True)
+        for (suffix, text), rows in zip(CHECKS.items(), checks, strict=True):
             variables[f"{key}{suffix}"] = stacked(rows, text.format(name))
     variables[f"{key}_estimator"] = (dims[0], [d.choice.method for d in derivatives])
     variables[f"{key}_reason"] = (dims[0], [d.choice.reason for d in derivatives])
@@ -130,20 +129,16 @@ def _rounding(
     return ROUNDED * rounding_in(simulation.precision) * np.abs(mean) / np.prod(sizes) / study.paths**0.5
 
 
-def _checked(derivative: EstimatedDerivative, suffix: str, rounding: np.ndarray) -> np.ndarray:
-    """A figure of the finite differences that check a derivative. Both see the same paths: z is cautious.
+def _checks(derivative: EstimatedDerivative, rounding: np.ndarray) -> tuple[np.ndarray, ...]:
+    """The finite differences that check a derivative, their errors, and z.
 
-    There is no z where all that spreads is rounding.
+    Both see the same paths, so z is cautious. There is no z where all that spreads is rounding.
     """
-    check = derivative.check
+    check, none = derivative.check, np.full_like(derivative.mean, np.nan)
     if check is None:
-        return np.full_like(derivative.mean, np.nan)
-    if suffix == "_check":
-        return check.mean
-    if suffix == "_check_stderr":
-        return check.stderr
+        return none, none, none
     difference, error = derivative.mean - check.mean, np.hypot(derivative.stderr, check.stderr)
-    return np.divide(difference, error, out=np.full_like(difference, np.nan), where=error > rounding)
+    return check.mean, check.stderr, np.divide(difference, error, out=none, where=error > rounding)
 
 
 def _pair(derivative: EstimatedDerivative, labels: list[str]) -> str:

@@ -34,7 +34,7 @@ def sensitivity(
     `source` and `overrides` are as those of `simkit.run`; `wrt` is a name or names to differentiate with
     respect to, in place of the experiment's `sensitivity.wrt`. An experiment with variants gives one dataset
     of all, or of those named in `variants`, with a dimension `variant`. Raises `InputError` that lists every
-    mistake, or says why an estimator that was asked for would be wrong, and `NumericalError` when a path or
+    mistake, or says why the requested estimator would be wrong, and `NumericalError` when a path or
     its derivative becomes NaN or infinite. Warns with `UnresolvedWarning` of means and derivatives that steps
     are too long for, unless the experiment says `ensemble: {unresolved: keep}`. Nothing is written.
     """
@@ -65,7 +65,7 @@ def run_studies(
     """
     if isinstance(loaded, Simulation):
         return _run_study(loaded, progress)
-    sections = {name: asked(simulation) for name, simulation in loaded.items()}
+    sections = {name: sensitivity_section(simulation) for name, simulation in loaded.items()}
     first = next(iter(sections))
     for name, section in sections.items():
         for key in ("wrt", "of", "second", "check"):
@@ -95,7 +95,7 @@ def run_studies(
     return of_variants(result)
 
 
-def asked(simulation: Simulation) -> Sensitivity:
+def sensitivity_section(simulation: Simulation) -> Sensitivity:
     """The section of the experiment. Raises `InputError` where there is none."""
     section = experiment_of(simulation).sensitivity
     if section is None:
@@ -109,7 +109,7 @@ def asked(simulation: Simulation) -> Sensitivity:
 def _run_study(simulation: Simulation, progress: Callable[[int, int], None] | None = None) -> "xr.Dataset":
     experiment = experiment_of(simulation)
     with placed(experiment.document):
-        study = find_sensitivities(simulation, asked(simulation), progress)
+        study = find_sensitivities(simulation, sensitivity_section(simulation), progress)
     from simkit.derivatives.result import to_dataset  # imports xarray, which a command does meanwhile
 
     return to_dataset(simulation, study, provenance(experiment))

@@ -1,4 +1,4 @@
-"""Step errors of the derivatives of a stochastic run, path by path, and whether their variance settles.
+"""Step errors of the derivatives of a stochastic run, path by path, and the tails of their estimators.
 
 The first paths run again by the same program on steps of another length, and as many more as it takes for
 the error to be known as well as the derivative, within a tenth of the work. What follows from the values is
@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from simkit.derivatives.estimator import Selection
+from simkit.derivatives.chunks import affordable_paths, ids_of_level, workers_of_levels
+from simkit.derivatives.estimator import Part, Selection
 from simkit.derivatives.moments import Averages
-from simkit.derivatives.part import Part, affordable_paths, ids_of_level, workers_of_levels
 from simkit.derivatives.tails import Tail, tail_of
 from simkit.ensemble.chunks import planned_steps
 from simkit.ensemble.programs import compiled
@@ -38,12 +38,12 @@ from simkit.ensemble.work import in_order
 
 
 @dataclasses.dataclass(frozen=True)
-class Coupled:
+class LevelValues:
     """The values of an estimator on the first paths: of the run, and on steps `factors` times as long.
 
     `sample` are those of the run, of more paths than `levels`, `(levels, paths)`, and `largest` is what part
-    of the variance one of all paths makes. Paths that are not the run's, of leaps or of an exact law, are
-    compared with `beside`: their own values as the run sees or leaps them.
+    of the variance one of all paths makes. Paths that are not the run's, of leaps or of exact steps, are
+    compared with `own`: their values with the steps or leaps of the run.
     `shorter` are values on shorter steps, where these say little of the step error.
     """
 
@@ -51,21 +51,21 @@ class Coupled:
     largest: float = 0.0
     levels: np.ndarray | None = None
     factors: tuple[float, ...] = ()
-    beside: np.ndarray | None = None
-    shorter: "Coupled | None" = None
+    own: np.ndarray | None = None
+    shorter: "LevelValues | None" = None
 
     @property
     def values(self) -> np.ndarray:
         """Of the same paths, `(paths, 1 + levels)`."""
         if self.levels is None:
             return np.zeros((0, 1))
-        own = self.sample[: self.levels.shape[1]] if self.beside is None else self.beside
+        own = self.sample[: self.levels.shape[1]] if self.own is None else self.own
         return np.column_stack([own, *self.levels])
 
     @property
     def tail(self) -> Tail | None:
         """The tail of the values, which says whether the standard error can be believed."""
-        if self.levels is None or self.beside is not None:
+        if self.levels is None or self.own is not None:
             return tail_of(self.sample, largest=self.largest)
         return tail_of(self.sample, self.levels[0], self.factors[0], self.largest)
 
@@ -82,13 +82,13 @@ class LastRows:
     """A program of paths that gives the last rows of its arrays, and runs once for the same paths."""
 
     program: Callable
-    kept: dict[int, list[np.ndarray]] = dataclasses.field(default_factory=dict)
+    results: dict[int, list[np.ndarray]] = dataclasses.field(default_factory=dict)
 
     def __call__(self, inputs, ids) -> list[np.ndarray]:
         first = int(np.asarray(ids)[0, 0])
-        if first not in self.kept:
-            self.kept[first] = [np.asarray(x)[-1:].copy() for x in self.program(inputs, ids)]
-        return self.kept[first]
+        if first not in self.results:
+            self.results[first] = [np.asarray(x)[-1:].copy() for x in self.program(inputs, ids)]
+        return self.results[first]
 
 
 def has_means(part: Part) -> bool:
@@ -110,14 +110,14 @@ def bias_of_part(simulation: Simulation, part: Part) -> BiasRun:
     return BiasRun(factors, requests, ends, orders(simulation), paths, most, workers)
 
 
-def coupled_values(
+def values_on_levels(
     simulation: Simulation, part: Part, programs: Sequence[Callable], result: Averages
-) -> tuple[dict[Selection, Coupled], float]:
+) -> tuple[dict[Selection, LevelValues], float]:
     """The values of each derivative on the first paths, and the seconds that it took to compile for them.
 
     Where longer steps or leaps say little, shorter ones are simulated too, as for means.
     """
-    known = _coupled(simulation, part, programs[len(part.requests) :], result)
+    known = _values_on_levels(simulation, part, programs[len(part.requests) :], result)
     without = [
         choice
         for choice, i in part.derivatives
@@ -127,7 +127,7 @@ def coupled_values(
     if shorter is None:
         return known, 0.0
     programs, seconds = compiled(*shorter.all_requests[len(part.requests) :])
-    again = _coupled(simulation, shorter, programs, result)
+    again = _values_on_levels(simulation, shorter, programs, result)
     return known | {c: dataclasses.replace(known[c], shorter=again[c]) for c in without}, seconds
 
 
@@ -149,29 +149,26 @@ def _says_little(error: StepError | None, result: Averages, place: int) -> bool:
     return error.left_out > max(abs(error.bias), OF_VALUE * size, stderr)
 
 
-def _coupled(
+def _values_on_levels(
     simulation: Simulation, part: Part, programs: Sequence[Callable], result: Averages
-) -> dict[Selection, Coupled]:
+) -> dict[Selection, LevelValues]:
     """The values on the levels, by their programs.
 
     Of as many paths as it takes for the mean differences to be known as well as the derivatives.
     """
+    values = {c: LevelValues(result.sample[i], result.largest_part(i)) for c, i in part.derivatives}
     if part.leaps is not None:
-        each, factors = part.leaps.values(programs[0]), part.leaps.factors
-        return {
-            c: Coupled(result.sample[i], result.largest_part(i), each[c][1:], factors, each[c][0])
-            for c, i in part.derivatives
-        }
-    if not part.levels:
-        return {choice: Coupled(result.sample[i], result.largest_part(i)) for choice, i in part.derivatives}
+        for choice, (own, *levels) in zip(values, part.leaps.values(programs[0]), strict=True):
+            values[choice] = dataclasses.replace(
+                values[choice], levels=np.stack(levels), factors=part.leaps.factors, own=own
+            )
+    if part.leaps is not None or not part.levels:
+        return values
     factors = tuple(level.factor for level in part.levels)
     few, cost = min(len(result.sample[0]), BIAS_PATHS), sum(level.cost for level in part.levels)
     most = min(affordable_paths(simulation.paths, cost / part.cost), len(result.sample[0]))
-    known, coupled = np.zeros((len(part.derivatives), len(factors), 0)), {}
-    counts = [len(level.requests) for level in part.levels]
-    ends = itertools.accumulate(counts)
-    own = [programs[end - count : end] for count, end in zip(counts, ends, strict=True)]
-    runs = list(zip(part.levels, own, strict=True))
+    known, rest = np.zeros((len(values), len(factors), 0)), iter(programs)
+    runs = [(level, list(itertools.islice(rest, len(level.requests)))) for level in part.levels]
     size, workers = ids_of_level(simulation).size, workers_of_levels(simulation)
 
     def work(unit: tuple[tuple[Part, Sequence[Callable]], int]) -> np.ndarray:
@@ -184,14 +181,14 @@ def _coupled(
         results = list(in_order(work, itertools.product(runs, firsts), workers))
         each = [np.concatenate(results[i : i + len(firsts)], 1) for i in range(0, len(results), len(firsts))]
         known = np.concatenate([known, np.stack(each, 1)], 2)[..., :most]
-        for (choice, i), there in zip(part.derivatives, known, strict=True):
+        for choice, there in zip(values, known, strict=True):
             own, levels = (there[0], there[1:]) if factors[0] == 1 else (None, there)
-            coupled[choice] = Coupled(
-                result.sample[i], result.largest_part(i), levels, factors[-len(levels) :], own
+            values[choice] = dataclasses.replace(
+                values[choice], levels=levels, factors=factors[-len(levels) :], own=own
             )
-        if all(coupled[choice].is_known(result.stderr[i][-1]) for choice, i in part.derivatives):
+        if all(values[choice].is_known(result.stderr[i][-1]) for choice, i in part.derivatives):
             break
-    return coupled
+    return values
 
 
 def errors_of_means(
@@ -213,17 +210,17 @@ def errors_of_means(
     return step_errors(finished, bias, programs)[0].errors
 
 
-def error_of_derivative(simulation: Simulation, quantity: str, coupled: Coupled) -> StepError | None:
+def error_of_derivative(simulation: Simulation, quantity: str, derivative: LevelValues) -> StepError | None:
     """The step error of a derivative, as that of a mean; None without one, or another length of step.
 
     Without an estimate it is unknown where too many paths have no value on another length.
     """
-    if coupled.shorter is not None:
-        return error_of_derivative(simulation, quantity, coupled.shorter)
-    order = None if coupled.levels is None else orders(simulation).get(quantity)
+    if derivative.shorter is not None:
+        return error_of_derivative(simulation, quantity, derivative.shorter)
+    order = None if derivative.levels is None else orders(simulation).get(quantity)
     if order is None:
         return None
-    values = coupled.values
+    values = derivative.values
     run = values[np.isfinite(values[:, 0]), 0]
     spread = float(run.std()) if len(run) else 0.0
     size = math.hypot(run.mean(), spread) if len(run) else 0.0
@@ -232,7 +229,7 @@ def error_of_derivative(simulation: Simulation, quantity: str, coupled: Coupled)
     rounding = float(rounding_error(size, simulation, steps))
     rounding = max(rounding, rounding_of_normals(simulation) * spread)
     if leaps and not np.ptp(values, 1).any():  # none of so many differed
-        rounding = max(rounding, float(np.abs(coupled.sample).max()) / len(values))
+        rounding = max(rounding, float(np.abs(derivative.sample).max()) / len(values))
     unsure = unsure_order(simulation)
-    error, _ = step_error_of_paths(values, coupled.factors, order, rounding, 0.0, unsure)
+    error, _ = step_error_of_paths(values, derivative.factors, order, rounding, 0.0, unsure)
     return StepError(math.nan, math.nan, math.nan, "at least", order) if error is None else error

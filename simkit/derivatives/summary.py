@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from simkit.derivatives.error_variables import ERRORS
 from simkit.derivatives.result import CHECKS, FIGURES, ORDERS
 from simkit.derivatives.tails import FLAGS
 from simkit.results.variant_dataset import each_variant, variant_names
@@ -13,8 +14,7 @@ from simkit.results.variant_dataset import each_variant, variant_names
 if TYPE_CHECKING:
     import xarray as xr
 
-STEP_ERRORS = ("step_error", "bias", "bias_stderr", "bias_bound")
-TAILS = ("tail_index", "largest_part")
+BIAS = ("bias", "bias_stderr", "bias_bound")
 NO_RESULT = FLAGS["grows"]
 
 
@@ -29,7 +29,7 @@ def summary(dataset: "xr.Dataset") -> dict[str, Any]:
             "mean": _at_end(dataset, f"{name}_mean"),
             "stderr": _at_end(dataset, f"{name}_mean_stderr"),
         }
-        for key in STEP_ERRORS[1:]:
+        for key in BIAS:
             if f"{name}_{key}" in dataset:
                 figures[key] = _at_end(dataset, f"{name}_{key}")
         derivatives = {
@@ -63,12 +63,12 @@ def _derivative(
         return str(dataset[f"{prefix}_{what}"].values[place])
 
     figures: dict[str, Any] = {suffix.lstrip("_") or "derivative": figure(suffix) for suffix in FIGURES}
-    keys = [key for key in (*STEP_ERRORS, *TAILS) if f"{prefix}_{key}" in dataset]
+    keys = [key for key in ("step_error", *ERRORS) if f"{prefix}_{key}" in dataset]
     figures |= {key: figure(f"_{key}") for key in keys}
     label = dataset[ORDERS[kind]].values[place]
     figures |= {"flag": text("flag"), "resolved": f"{name} by {label}" not in unresolved}
     if figures["flag"] == NO_RESULT:
-        figures |= dict.fromkeys(("derivative", "stderr", "sd", *STEP_ERRORS))
+        figures |= dict.fromkeys(("derivative", "stderr", "sd", "step_error", *BIAS))
     if f"{prefix}_z" in dataset:
         figures |= {suffix.lstrip("_"): figure(suffix) for suffix in CHECKS}
     figures |= {"estimator": text("estimator"), "reason": text("reason")}

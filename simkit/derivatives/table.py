@@ -62,7 +62,7 @@ def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
 
 
 def _heads(name: str, content: dict[str, Any]) -> list[str]:
-    """What stands beside the rows of a quantity: its mean, and below that its step bias."""
+    """What stands next to the rows of a quantity: its mean, and below that its step bias."""
     mean = f"{name} = {with_error(content['mean'], content['stderr'])}{'' if content['resolved'] else MARK}"
     if "bias" not in content:
         return [mean]

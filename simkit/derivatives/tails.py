@@ -5,7 +5,7 @@ is a third of the paths for normal values, and a few where a few paths make all 
 relative error is one over the root of that number. Hill's estimate of the tail index,
 $\alpha^{-1} = \operatorname{mean} \log(|d_i| / |d_{k+1}|)$ over the k largest, says whether more paths
 would help: below 2 the variance is infinite. Such a variance also grows as steps become shorter, which is
-seen in the same paths on steps of another length.
+measured on the same paths on steps of another length.
 Reference: Hill (1975), A simple general approach to inference about the tail of a distribution,
 doi:10.1214/aos/1176343247.
 """
@@ -16,9 +16,9 @@ from typing import Literal
 import numpy as np
 
 FEWEST = 200  # paths of which a tail can be told
-OF_SEEN = 4  # one in so many of the values that are not the usual one is in the tail, at most
-SEEN = 32  # such values, with fewer of which there is no tail
-SURE = 32  # paths in the tail, with fewer of which growth settles no doubt: it may be chance itself
+PER_TAIL = 4  # one in so many of the values that are not the usual one is in the tail, at most
+FEWEST_UNUSUAL = 32  # such values, with fewer of which there is no tail
+SURE = 32  # paths in the tail, with fewer of which growth proves nothing: it may be chance itself
 SURELY = 1.64  # standard errors of the tail index
 INFINITE = 2.0
 FEW = 20.0  # contributions that decide the variance
@@ -27,10 +27,10 @@ ONE = 0.5  # of the variance that one path makes
 NOT_ALL = 0.25  # of the largest deviations, which need not grow
 GROWS = 1.05  # the tail, from a step to half of it
 
-Verdict = Literal["settled", "heavy", "grows"]
-FLAGS: dict[Verdict, str] = {"settled": "", "heavy": "heavy tail", "grows": "no result"}
+Verdict = Literal["reliable", "heavy", "grows"]
+FLAGS: dict[Verdict, str] = {"reliable": "", "heavy": "heavy tail", "grows": "no result"}
 FAULTS: dict[Verdict, str] = {
-    "settled": "",
+    "reliable": "",
     "heavy": "a few paths make the variance",
     "grows": "a few paths make the variance, and it grows as steps become shorter",
 }
@@ -40,7 +40,7 @@ FAULTS: dict[Verdict, str] = {
 class Tail:
     """The tail index of a sample, by so many of its paths, and how many in effect make its variance.
 
-    `seen` paths have another value than the usual one, such as the 0 of an event that does not happen.
+    `unusual` paths have another value than the usual one, such as the 0 of an event that does not happen.
     `largest` is the part of the variance that one path makes; `grows` says whether the largest deviations
     grow as steps become shorter.
     """
@@ -49,7 +49,7 @@ class Tail:
     count: int
     effective: float
     largest: float
-    seen: int
+    unusual: int
     grows: bool = False
 
     @property
@@ -59,12 +59,12 @@ class Tail:
         `heavy` where they do and more paths would not help, `grows` where the variance also grows as steps
         become shorter, so that there is none to converge to.
         """
-        infinite = self.seen < SEEN or self.index * (1 + SURELY / self.count**0.5) < INFINITE
+        infinite = self.unusual < FEWEST_UNUSUAL or self.index * (1 + SURELY / self.count**0.5) < INFINITE
         heavy = self.largest > ONE or (infinite and self.effective < FEW)
         doubtful = self.count >= SURE and self.index < INFINITE and self.effective < FEW_GROWING
         if self.grows and (heavy or doubtful):
             return "grows"
-        return "heavy" if heavy else "settled"
+        return "heavy" if heavy else "reliable"
 
     @property
     def fault(self) -> str:
@@ -84,7 +84,7 @@ def tail_of(
     sizes = _deviations(values)
     if np.count_nonzero(np.isfinite(values)) < FEWEST or not len(sizes) or sizes[0] == 0:
         return None
-    count = max(min(in_tail(len(values)), len(sizes) // OF_SEEN), 1)
+    count = max(min(in_tail(len(values)), len(sizes) // PER_TAIL), 1)
     # Of the values that are not the usual one there may be one alone.
     with np.errstate(divide="ignore"):
         logs = np.log(sizes[:count] / sizes[min(count, len(sizes) - 1)])

@@ -1,7 +1,7 @@
 """What derivatives are taken with respect to, and how it moves the numbers of a run."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -32,7 +32,7 @@ ADAPTIVE = "set time.rtol for adaptive steps"
 class Target:
     """A number that derivatives are taken with respect to: `name` is that in `Simulation.targets`.
 
-    `scale` is what a step of differences is a share of.
+    `scale` is what steps of differences are relative to.
     """
 
     label: str
@@ -65,15 +65,21 @@ def _unit(simulation: Simulation, name: str) -> str:
     return ""
 
 
+def binding_of(simulation: Simulation) -> Callable:
+    """The function that binds the values of targets."""
+    if simulation.bind is None:
+        raise ValueError("a simulation without `bind` knows no targets: take one from `simkit.load`")
+    return simulation.bind
+
+
 def _bound(simulation: Simulation, values: dict[str, Any]) -> Any:
-    """What depends on the targets; policies of early exercise stay as they were found.
+    """What depends on the targets; policies of early exercise stay as they are.
 
     A single place moves from where the constants put it, so that these move it too where both are targets.
     """
-    if simulation.bind is None:
-        raise ValueError("a simulation without `bind` knows no targets: take one from `simkit.load`")
+    bind = binding_of(simulation)
     places = {name: x - simulation.targets[name] for name, x in values.items() if "." in name}
-    bound = simulation.bind({name: x for name, x in values.items() if name not in places}, places)
+    bound = bind({name: x for name, x in values.items() if name not in places}, places)
     policies = simulation.observer.policies if isinstance(simulation.observer, Observer) else {}
     return bound._replace(observer=dataclasses.replace(bound.observer, policies=policies))
 
@@ -109,10 +115,10 @@ def changes(
     def unit(i):
         return tuple(jnp.float64(i == j) for j in range(len(names)))
 
-    def along(i):
+    def derivative(i):
         return lambda *values: jax.jvp(numbers, values, unit(i))[1]
 
-    first = tuple(_first_moved(simulation, target, along(i), point) for i, target in enumerate(targets))
+    first = tuple(_first_moved(simulation, target, derivative(i), point) for i, target in enumerate(targets))
     if simulation.grid.has_events:
         for target, move in zip(targets, first, strict=True):
             counts = [name for name, x in move.initial.items() if x is not None]
@@ -121,13 +127,13 @@ def changes(
                     f"sensitivity.wrt: {target.label} is in the initial number of {counts[0]}, which is "
                     "whole and has no derivative; give the rates a constant of their own"
                 )
-    second = tuple(_moved(simulation, jax.jvp(along(i), point, unit(j))[1]) for i, j in pairs)
+    second = tuple(_moved(simulation, jax.jvp(derivative(i), point, unit(j))[1]) for i, j in pairs)
     return first, second
 
 
-def _first_moved(simulation: Simulation, target: Target, along, point) -> Run:
+def _first_moved(simulation: Simulation, target: Target, derivative, point) -> Run:
     try:
-        result = _moved(simulation, along(*point))
+        result = _moved(simulation, derivative(*point))
     except UnknownTimesError:
         raise InputError(
             f"sensitivity.wrt: {target.label} moves events against the steps, and each is at the end of one; "
@@ -167,10 +173,10 @@ def in_time(simulation: Simulation, targets: Sequence[Target], moves: Sequence[R
     )
 
 
-def admitted(simulation: Simulation, targets: Sequence[Target], steps: Sequence[float]) -> bool:
+def is_in_range(simulation: Simulation, targets: Sequence[Target], steps: Sequence[float]) -> bool:
     """Whether parameters and initial values stay in their ranges as targets are moved by so much.
 
-    And whether there are such laws, curves and correlations.
+    And whether there are such distributions, curves and correlations.
     """
     try:
         bound = _bound(simulation, {t.name: t.value + step for t, step in zip(targets, steps, strict=True)})

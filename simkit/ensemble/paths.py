@@ -15,7 +15,7 @@ from simkit_solvers.grids.jump_grid import JumpGrid
 from simkit_solvers.loops.reverse_pass import REVERSE_BYTES as PATH_BYTES
 from simkit_solvers.loops.reverse_pass import ReversePass, reverse_pass
 from simkit_solvers.methods.registry import info_of
-from simkit_solvers.numerics.tangents import along, as_tangent
+from simkit_solvers.numerics.tangents import as_tangent, jvp
 from simkit_solvers.problems.calculus import in_calculus
 from simkit_solvers.problems.problem import AbstractODE, AbstractSDE
 from simkit_solvers.problems.schedule import schedule_of
@@ -120,7 +120,7 @@ class PathProgram:
             y0 = self.start(inputs._replace(initial=initial), problem, path)
             return {name: getattr(y0, name) for name in moving}
 
-        return along(start, inputs.initial, as_tangent(inputs.initial, move.initial))[1]
+        return jvp(start, inputs.initial, as_tangent(inputs.initial, move.initial))[1]
 
     def one_path(self, inputs: Run, path, memory: float = PATH_BYTES) -> dict[str, jax.Array]:
         """The rows of one path, by name."""

@@ -25,7 +25,7 @@ MONOTONE = ("negative", "not", "as_number")  # operations
 
 
 @dataclasses.dataclass(frozen=True)
-class Discontinuity:
+class Difference:
     """An expression jumps, or with `kink` its slope does, at the zeros of a difference.
 
     `names` are those outside path functionals. Two of the same text and place are equal.
@@ -56,7 +56,7 @@ class Discontinuities:
         self.kinks: set[str] = set()
         self.roots: set[str] = set()
         self.hidden: set[str] = set()
-        self.differences: list[Discontinuity] = []
+        self.differences: list[Difference] = []
         self.valued: set[AbstractFunctional] = set()
         self._visit(tree, compared=False)
         self.jumps |= self.hidden
@@ -111,7 +111,7 @@ class Discontinuities:
     def _add(self, nodes: Iterable[Node], difference: Callable, kink: bool = False) -> None:
         names, functionals = names_in(*nodes, into_functionals=False), functionals_in(*nodes)
         place = len(self.differences)
-        self.differences.append(Discontinuity(self.text, place, kink, names, functionals, difference))
+        self.differences.append(Difference(self.text, place, kink, names, functionals, difference))
 
 
 def _may_touch_zero(node: Node) -> bool:

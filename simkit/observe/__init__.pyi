@@ -1,1 +1,1 @@
-from .observables import Observer as Observer
+from .observer import Observer as Observer

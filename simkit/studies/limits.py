@@ -6,8 +6,9 @@ import jax
 import numpy as np
 
 from simkit.config.settings import Uncertainty
-from simkit.derivatives.facts import Facts, not_smooth
-from simkit.derivatives.targets import changes, find_target, program_of
+from simkit.derivatives.differentiated_run import DifferentiatedRun
+from simkit.derivatives.smoothness import why_equations_jump, why_path_jumps
+from simkit.derivatives.targets import find_target
 from simkit.ensemble.could_differ import is_random
 from simkit.ensemble.initial import numbers_of
 from simkit.ensemble.ranges import ranged_values, ranges_of
@@ -70,15 +71,11 @@ def _not_differentiable(simulation: Simulation, names: Iterable[str]) -> dict[st
     """Why paths jump as parameters move, under their own random numbers, by name."""
     with jax.enable_x64(True):
         targets = [find_target(simulation, name) for name in names]
-        program, inputs = program_of(simulation)
-        facts = Facts(simulation, program, inputs, targets, changes(simulation, targets)[0])
-        result = {}
-        for i, target in enumerate(targets):
-            broken = facts.model_jumps(i)
-            reason = f"the equations jump with {broken}" if broken else not_smooth(facts, i)
-            if reason is not None:
-                result[target.label] = reason
-    return result
+        run = DifferentiatedRun.of(simulation, targets)
+        reasons = {
+            x.label: why_equations_jump(run, i) or why_path_jumps(run, i) for i, x in enumerate(targets)
+        }
+        return {label: reason for label, reason in reasons.items() if reason is not None}
 
 
 def check_streams(replicates: int, rows: int, paths: int) -> None:

@@ -3,7 +3,7 @@ from .derivatives.crossing import crossing as crossing
 from .derivatives.event_time import event_time as event_time
 from .derivatives.extra_jump import extra_jump as extra_jump
 from .derivatives.forward_sensitivity import forward_sensitivities as forward_sensitivities
-from .derivatives.integrate_along import integrate_along as integrate_along
+from .derivatives.integrate_with_tangents import integrate_with_tangents as integrate_with_tangents
 from .derivatives.jump_sensitivity import finite_difference as finite_difference
 from .derivatives.jump_sensitivity import girsanov as girsanov
 from .derivatives.jump_sensitivity import likelihood_ratio as likelihood_ratio
@@ -90,9 +90,9 @@ from .problems.observe import States as States
 from .problems.problem import AbstractExactMoments as AbstractExactMoments
 from .problems.problem import AbstractODE as AbstractODE
 from .problems.problem import AbstractSDE as AbstractSDE
+from .problems.problem import Discontinuity as Discontinuity
 from .problems.problem import Parameter as Parameter
 from .problems.problem import Quantity as Quantity
-from .problems.problem import Roughness as Roughness
 from .problems.problem import check_parameters as check_parameters
 from .problems.problem import parameter as parameter
 from .problems.problem import parameters_of as parameters_of

@@ -72,8 +72,8 @@ class Bates(AbstractJumpDiffusion, AbstractExactMoments, AbstractSquareRootVaria
         mu = self.mu - self.lam * self.marks(t).mean_return()
         return Heston(mu=mu, kappa=self.kappa, theta=self.theta, xi=self.xi, rho=self.rho)
 
-    def rough_with(self):
-        return self.between_jumps(0.0).rough_with()
+    def discontinuities(self):
+        return self.between_jumps(0.0).discontinuities()
 
     def drift(self, t, y):
         return BatesState(*self.between_jumps(t).drift(t, y))

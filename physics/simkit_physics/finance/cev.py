@@ -1,7 +1,7 @@
 from typing import Annotated, ClassVar, NamedTuple
 
 import jax.numpy as jnp
-from simkit_solvers import AbstractExactMoments, AbstractSDE, Quantity, Roughness, Scalar, parameter
+from simkit_solvers import AbstractExactMoments, AbstractSDE, Discontinuity, Quantity, Scalar, parameter
 
 from simkit_physics.power import power_positive
 
@@ -38,8 +38,8 @@ class CEV(AbstractSDE, AbstractExactMoments):
     sigma: Scalar = parameter("currency^(1-beta)/time^0.5", "volatility", at_least=0)
     beta: Scalar = parameter("1", "elasticity", at_least=0, at_most=1)
 
-    def rough_with(self):
-        return (Roughness(frozenset({"S"}), kink=bool(self.beta > 0), noise=True),)
+    def discontinuities(self):
+        return (Discontinuity(frozenset({"S"}), kink=bool(self.beta > 0), noise=True),)
 
     def drift(self, t, y):
         return CEVState(S=self.mu * y.S)

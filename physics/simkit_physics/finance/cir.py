@@ -7,8 +7,8 @@ from simkit_solvers import (
     AbstractExactTransition,
     AbstractSDE,
     AbstractSquareRootVariance,
+    Discontinuity,
     Quantity,
-    Roughness,
     Scalar,
     SquareRootCoefficients,
     gamma,
@@ -57,8 +57,8 @@ class CIR(AbstractSDE, AbstractExactMoments, AbstractExactTransition, AbstractSq
     theta: Scalar = parameter("1/time", "long-run mean", at_least=0)
     sigma: Scalar = parameter("1/time", "volatility", at_least=0)
 
-    def rough_with(self):
-        return (Roughness(frozenset({"r"}), kink=True, noise=True),)
+    def discontinuities(self):
+        return (Discontinuity(frozenset({"r"}), kink=True, noise=True),)
 
     def drift(self, t, y):
         return CIRState(r=self.kappa * (self.theta - jnp.maximum(y.r, 0.0)))

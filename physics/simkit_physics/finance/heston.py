@@ -5,8 +5,8 @@ from simkit_solvers import (
     AbstractExactMoments,
     AbstractSDE,
     AbstractSquareRootVariance,
+    Discontinuity,
     Quantity,
-    Roughness,
     Scalar,
     SquareRootCoefficients,
     mean_decay,
@@ -14,7 +14,7 @@ from simkit_solvers import (
     sqrt_positive,
 )
 
-from simkit_physics.correlation import rough_correlation
+from simkit_physics.correlation import degenerate_correlation
 
 
 class HestonState(NamedTuple):
@@ -60,8 +60,8 @@ class Heston(AbstractSDE, AbstractExactMoments, AbstractSquareRootVariance):
     xi: Scalar = parameter("1/time", "volatility of the variance", at_least=0)
     rho: Scalar = parameter("1", "correlation of price and variance", at_least=-1, at_most=1)
 
-    def rough_with(self):
-        return Roughness(frozenset({"v"}), kink=True, noise=True), *rough_correlation(self.rho)
+    def discontinuities(self):
+        return Discontinuity(frozenset({"v"}), kink=True, noise=True), *degenerate_correlation(self.rho)
 
     def drift(self, t, y):
         return HestonState(S=self.mu * y.S, v=self.kappa * (self.theta - jnp.maximum(y.v, 0.0)))

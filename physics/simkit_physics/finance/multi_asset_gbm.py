@@ -9,9 +9,9 @@ from simkit_solvers import (
     AbstractExactMoments,
     AbstractExactTransition,
     AbstractSDE,
+    Discontinuity,
     Parameter,
     Quantity,
-    Roughness,
     Scalar,
     sqrt_positive,
 )
@@ -67,11 +67,11 @@ class AbstractMultiAssetGBM(AbstractSDE, AbstractExactMoments, AbstractExactTran
             )
         return Parts(prices, numbered("W", numbers), given)
 
-    def rough_with(self):
+    def discontinuities(self):
         if all(float(row[-1]) > 0 for row in self._root()):
             return ()
         names = (pair_name("rho", i + 1, j + 1) for i, j in self.correlations())
-        return (Roughness(frozenset(names)),)
+        return (Discontinuity(frozenset(names)),)
 
     def drift(self, t, y):
         return self.State(*(mu * S for mu, S in zip(self._numbers("mu"), y, strict=True)))

@@ -4,14 +4,14 @@ import jax.numpy as jnp
 from simkit_solvers import (
     AbstractExactMoments,
     AbstractSDE,
+    Discontinuity,
     Quantity,
-    Roughness,
     Scalar,
     parameter,
     sqrt_positive,
 )
 
-from simkit_physics.correlation import rough_correlation
+from simkit_physics.correlation import degenerate_correlation
 from simkit_physics.power import power_positive
 
 
@@ -54,8 +54,10 @@ class SABR(AbstractSDE, AbstractExactMoments):
     nu: Scalar = parameter("1/time^0.5", "volatility of the volatility", at_least=0)
     rho: Scalar = parameter("1", "correlation of forward and volatility", at_least=-1, at_most=1)
 
-    def rough_with(self):
-        return Roughness(frozenset({"F"}), kink=bool(self.beta > 0), noise=True), *rough_correlation(self.rho)
+    def discontinuities(self):
+        return Discontinuity(frozenset({"F"}), kink=bool(self.beta > 0), noise=True), *degenerate_correlation(
+            self.rho
+        )
 
     def drift(self, t, y):
         return SABRState(F=jnp.zeros_like(y.F), alpha=jnp.zeros_like(y.alpha))

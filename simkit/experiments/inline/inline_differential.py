@@ -5,14 +5,14 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 import jax.numpy as jnp
-from simkit_solvers.problems.problem import AbstractODE, AbstractSDE, NoiseKind, Roughness
+from simkit_solvers.problems.problem import AbstractODE, AbstractSDE, Discontinuity, NoiseKind
 
-from simkit.experiments.inline.model_text import AbstractText, environment, roughness, scalars
+from simkit.experiments.inline.model_text import AbstractText, discontinuities_of, environment, scalars
 from simkit.expressions import Expression
 from simkit.expressions.functions import NUMERIC, divide, where
 
 RESERVED = frozenset(
-    {"State", "Noise", "drift", "noise", "calculus", "noise_kind", "rough_with", "correlations"}
+    {"State", "Noise", "drift", "noise", "calculus", "noise_kind", "discontinuities", "correlations"}
 )
 
 
@@ -55,10 +55,12 @@ class DifferentialText(AbstractText):
         return tuple(dict.fromkeys(name for equation in self.equations for name, _ in equation.noise))
 
     @property
-    def rough(self) -> tuple[Roughness, ...]:
+    def discontinuities(self) -> tuple[Discontinuity, ...]:
         """Where the equations jump, or their slopes do."""
         factors = [factor for equation in self.equations for _, factor in equation.noise]
-        return *roughness(*(equation.drift for equation in self.equations)), *roughness(*factors, noise=True)
+        return *discontinuities_of(*(equation.drift for equation in self.equations)), *discontinuities_of(
+            *factors, noise=True
+        )
 
     @property
     def description(self) -> str:
@@ -83,15 +85,15 @@ class DifferentialText(AbstractText):
             "correlations": lambda model: _correlations(self, vars(model)),
             "noise_kind": kind,
             "calculus": "any" if kind == "additive" else self.calculus,
-            "rough_with": lambda model: (*self.rough, *_rough_correlation(self, model)),
+            "discontinuities": lambda model: (*self.discontinuities, *_degenerate_correlation(self, model)),
         }
 
 
-def _rough_correlation(text: DifferentialText, model) -> tuple[Roughness, ...]:
+def _degenerate_correlation(text: DifferentialText, model) -> tuple[Discontinuity, ...]:
     """The names in correlations of which the matrix is singular, where its root has no slope in them."""
     root = cholesky(len(text.noises), model.correlations()) if text.correlation else []
     names = frozenset().union(*(rho.names for _, _, rho in text.correlation))
-    return () if all(row[-1] > 0 for row in root) else (Roughness(names),)
+    return () if all(row[-1] > 0 for row in root) else (Discontinuity(names),)
 
 
 def _correlations(text: DifferentialText, values: Mapping[str, Any]) -> dict[tuple[int, int], Any]:

@@ -5,12 +5,14 @@ from typing import Any
 
 import jax.numpy as jnp
 from simkit_solvers.problems.hamiltonian import AbstractHamiltonian
-from simkit_solvers.problems.problem import Roughness
+from simkit_solvers.problems.problem import Discontinuity
 
-from simkit.experiments.inline.model_text import AbstractText, roughness
+from simkit.experiments.inline.model_text import AbstractText, discontinuities_of
 from simkit.expressions import Expression
 
-RESERVED = frozenset({"State", "drift", "kinetic", "potential", "velocity", "force", "energy", "rough_with"})
+RESERVED = frozenset(
+    {"State", "drift", "kinetic", "potential", "velocity", "force", "energy", "discontinuities"}
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,9 +41,9 @@ class HamiltonianText(AbstractText):
         return (*self.positions, *self.momenta)
 
     @property
-    def rough(self) -> tuple[Roughness, ...]:
+    def discontinuities(self) -> tuple[Discontinuity, ...]:
         """Where the forces jump: where the energies have kinks."""
-        return tuple(each._replace(kink=False) for each in roughness(self.kinetic, self.potential))
+        return tuple(each._replace(kink=False) for each in discontinuities_of(self.kinetic, self.potential))
 
     @property
     def description(self) -> str:

@@ -3,14 +3,14 @@
 import dataclasses
 from typing import Any
 
-from simkit_solvers.problems.problem import Roughness
+from simkit_solvers.problems.problem import Discontinuity
 from simkit_solvers.problems.reaction import Reaction
 from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
 
-from simkit.experiments.inline.model_text import AbstractText, environment, roughness
+from simkit.experiments.inline.model_text import AbstractText, discontinuities_of, environment
 from simkit.expressions import Expression
 
-RESERVED = frozenset({"State", "reactions", "rates", "propensities", "drift", "change", "rough_with"})
+RESERVED = frozenset({"State", "reactions", "rates", "propensities", "drift", "change", "discontinuities"})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,9 +36,9 @@ class NetworkText(AbstractText):
         return tuple(dict.fromkeys(name for _, _, each, _ in self.reactions for name in each.species))
 
     @property
-    def rough(self) -> tuple[Roughness, ...]:
+    def discontinuities(self) -> tuple[Discontinuity, ...]:
         """Where the rates jump, or their slopes do."""
-        return roughness(*(rate for *_, rate in self.reactions))
+        return discontinuities_of(*(rate for *_, rate in self.reactions))
 
     @property
     def description(self) -> str:

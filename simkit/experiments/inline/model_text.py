@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.problems.problem import AbstractODE, Roughness, parameter
+from simkit_solvers.problems.problem import AbstractODE, Discontinuity, parameter
 
 from simkit.expressions import Expression
 
@@ -34,7 +34,7 @@ class AbstractText(abc.ABC):
 
     @property
     @abc.abstractmethod
-    def rough(self) -> tuple[Roughness, ...]:
+    def discontinuities(self) -> tuple[Discontinuity, ...]:
         """Where the equations jump, or their slopes do."""
 
     @property
@@ -62,7 +62,7 @@ def make_model(text: AbstractText) -> Any:
         **{name: parameter("", "") for name in text.parameters},
         "State": state,
         "_made_by": (make_model, text),  # no parameter has a name with _ in front
-        "rough_with": lambda self: text.rough,
+        "discontinuities": lambda self: text.discontinuities,
         **text.members(state),
     }
     return types.new_class(text.name, (text.base,), {}, lambda namespace: namespace.update(members))
@@ -79,8 +79,8 @@ def environment(model: Any, text: AbstractText, t: Any, y: Any) -> dict[str, Any
     return {**{name: fields[name] for name in text.parameters}, **y._asdict(), "t": t}
 
 
-def roughness(*expressions: Expression, noise: bool = False) -> tuple[Roughness, ...]:
+def discontinuities_of(*expressions: Expression, noise: bool = False) -> tuple[Discontinuity, ...]:
     """Where expressions, of the noise or not, jump, or their slopes do."""
     known = [each.discontinuities for each in expressions]
-    places = [Roughness(place.names, place.kink, noise) for each in known for place in each.differences]
-    return *places, *(Roughness(frozenset(each.roots), True, noise) for each in known if each.roots)
+    places = [Discontinuity(place.names, place.kink, noise) for each in known for place in each.differences]
+    return *places, *(Discontinuity(frozenset(each.roots), True, noise) for each in known if each.roots)

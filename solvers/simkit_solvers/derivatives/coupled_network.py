@@ -73,7 +73,7 @@ class CoupledNetwork(AbstractReactionNetwork):
 
 
 class ObservedPair(AbstractObserver):
-    """What an observer keeps of each copy: rows `first` and `second`, dictionaries of its own.
+    """What an observer records of each copy: rows `first` and `second`, dictionaries of its own.
 
     The observers of the two may have other numbers, where an observable reads a parameter.
     """

@@ -21,7 +21,7 @@ from simkit_solvers.grids.grid import Grid
 from simkit_solvers.loops.integrate import integrate
 from simkit_solvers.methods.switched import Solver
 from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.numerics.tangents import along, as_tangent
+from simkit_solvers.numerics.tangents import as_tangent, jvp
 from simkit_solvers.problems.calendar import Schedule
 from simkit_solvers.problems.directions import Direction
 from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
@@ -126,7 +126,7 @@ def extra_jump(
         """The mark of the jump, of a kind drawn by how much its mean changes, and the weight of the path."""
         given = problem, start, dt
         change = as_tangent(given, (direction.problem, direction.t0, direction.dt), dtype)
-        _, slopes = along(lambda x: place.means(x[0], y0, *x[1:]), given, change)
+        _, slopes = jvp(lambda x: place.means(x[0], y0, *x[1:]), given, change)
         sums = jnp.cumsum(jnp.abs(slopes))
         kind = jnp.argmax(sums > level * sums[-1])
         return marks[kind], jnp.sign(slopes[kind]) * sums[-1] * grid.steps

@@ -24,7 +24,7 @@ from jaxtyping import PyTree
 from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
 from simkit_solvers.loops.adaptive import integrate_adaptive
 from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.numerics.tangents import along, as_tangent, in_precision
+from simkit_solvers.numerics.tangents import as_tangent, in_precision, jvp
 from simkit_solvers.problems.directions import Direction
 from simkit_solvers.problems.observe import AbstractObserver
 from simkit_solvers.problems.problem import AbstractODE
@@ -74,7 +74,7 @@ class WithSensitivities(AbstractODE):
 
         slope, slopes = drift((self.original, y)), []
         for tangent, s in zip(self.tangents, sensitivities, strict=True):
-            slopes.append(along(drift, (self.original, y), (tangent, s))[1])
+            slopes.append(jvp(drift, (self.original, y), (tangent, s))[1])
         return self.joined(slope, slopes)
 
 
@@ -114,7 +114,7 @@ class _Observed(AbstractObserver):
         acc, slopes = acc
         given = self.observer, problem.original, acc, y
         moves = zip(self.tangents, problem.tangents, slopes, sensitivities, strict=True)
-        return function(*given), tuple(along(lambda x: function(*x), given, each)[1] for each in moves)
+        return function(*given), tuple(jvp(lambda x: function(*x), given, each)[1] for each in moves)
 
     def coarsened(self, factor):
         return None

@@ -23,7 +23,7 @@ from simkit_solvers.grids.jump_grid import JumpGrid
 from simkit_solvers.loops.jumps import JumpRun, integrate_jumps, observed
 from simkit_solvers.methods.jump.jump_method import AbstractJumpMethod, JumpNoise, check_rates
 from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.numerics.tangents import along, as_tangent, moved
+from simkit_solvers.numerics.tangents import as_tangent, jvp, moved
 from simkit_solvers.problems.directions import DifferentiatedRows, Direction
 from simkit_solvers.problems.observe import AbstractObserver, States
 from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
@@ -47,7 +47,7 @@ class Scored(NamedTuple):
     explicit: tuple[dict[str, Any], ...]
 
     @property
-    def along(self) -> DifferentiatedRows:
+    def differentiated_rows(self) -> DifferentiatedRows:
         """The same as of a path on a fixed grid: rows, their derivatives with the counts held, scores."""
         return DifferentiatedRows(self.run.rows, self.explicit, self.run.scores)
 
@@ -260,10 +260,7 @@ def _one_event_more(network: AbstractReactionNetwork, tangents: tuple, t, y, u):
     """
     real = jax.tree.map(lambda x: x.astype(u.dtype), y)
     slopes = jnp.stack(
-        [
-            jnp.stack(along(lambda network: network.propensities(t, real), network, each)[1])
-            for each in tangents
-        ]
+        [jnp.stack(jvp(lambda network: network.propensities(t, real), network, each)[1]) for each in tangents]
     )
     sums = jnp.cumsum(jnp.abs(slopes), axis=1)
     chosen = jnp.argmax(sums > u * sums[:, -1:], axis=1)  # the first where none is: of weight zero
@@ -281,7 +278,7 @@ def _explicit(network, observer, grid, run: JumpRun, direction: Direction) -> di
     def rows(both):
         return observed(*both, grid, run.counts, run.watched)
 
-    _, slopes = along(rows, (network, observer), _tangents(network, observer, grid, direction))
+    _, slopes = jvp(rows, (network, observer), _tangents(network, observer, grid, direction))
     return jax.tree.map(lambda x, df: jnp.where(jnp.isnan(x), x, df), run.rows, slopes)
 
 

@@ -9,15 +9,21 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import PyTree
 
-from simkit_solvers.derivatives.moving_run import AbstractMovingRun, changes_along, constant_or_moving
 from simkit_solvers.derivatives.smoothing import Smoothing, left_of, shifts_and_gains, shifts_of
+from simkit_solvers.derivatives.tangent_run import AbstractTangentRun, constant_or_changing, tangents_of_run
 from simkit_solvers.loops.path_run import AbstractRun, JumpWords, PathRun, row_once, stepped_once
-from simkit_solvers.problems.directions import DifferentiatedRows, Direction, Moving, NoDensityError, interval
+from simkit_solvers.problems.directions import (
+    DifferentiatedRows,
+    Direction,
+    NoDensityError,
+    WithTangents,
+    interval,
+)
 from simkit_solvers.problems.problem import AbstractODE
 from simkit_solvers.random.draws import Draw
 
 
-class SmoothedRun(AbstractMovingRun):
+class SmoothedRun(AbstractTangentRun):
     """A run and its derivatives, smoothed where values jump.
 
     The run may be such a run itself, of one direction: that gives second derivatives.
@@ -25,28 +31,30 @@ class SmoothedRun(AbstractMovingRun):
 
     run: Any
     changes: tuple[Any, ...]
-    edges: Callable[..., tuple]
+    differences: Callable[..., tuple]
     every: tuple[Any, ...]
     starts: tuple[Any, ...]
 
     @staticmethod
-    def along(
+    def in_directions(
         run: PathRun, problem: AbstractODE, directions: tuple[Direction, ...], smoothing: Smoothing
     ) -> "SmoothedRun":
-        """The run of a problem along directions."""
-        changes = changes_along(run, problem, directions)
+        """The run of a problem with its derivatives along directions."""
+        changes = tangents_of_run(run, problem, directions)
         return SmoothedRun.of(run, changes, smoothing, tuple(each.y0 for each in directions))
 
     @staticmethod
     def of(run: AbstractRun, changes: tuple, smoothing: Smoothing, starts: tuple) -> "SmoothedRun":
         """The run with its derivatives, by direction, and those of its initial state."""
-        return SmoothedRun(run, changes, smoothing.edges, tuple(map(interval, smoothing.every)), starts)
+        return SmoothedRun(run, changes, smoothing.differences, tuple(map(interval, smoothing.every)), starts)
 
     def start(self, y0):
         carry, changes = self.initial(y0)
-        return Moving(carry, changes, tuple(jnp.zeros_like(self.dt) for _ in changes))
+        return WithTangents(carry, changes, tuple(jnp.zeros_like(self.dt) for _ in changes))
 
-    def prepared(self, start: Moving, draw: Draw, words: JumpWords | None) -> tuple["SmoothedRun", Moving]:
+    def prepared(
+        self, start: WithTangents, draw: Draw, words: JumpWords | None
+    ) -> tuple["SmoothedRun", WithTangents]:
         """What is carried of the derivatives: None where no step makes anything but zero.
 
         Raises `NoDensityError` where no normal of a step moves what is compared.
@@ -59,11 +67,11 @@ class SmoothedRun(AbstractMovingRun):
 
         def after(changes):
             carried = start._replace(changes=changes)
-            return jax.eval_shape(lambda: run._moved_anyhow(carried, k, draw, words))
+            return jax.eval_shape(lambda: run._tangent_structure(carried, k, draw, words))
 
-        return run, start._replace(changes=constant_or_moving(start.changes, after, start.carry))
+        return run, start._replace(changes=constant_or_changing(start.changes, after, start.carry))
 
-    def _refuse(self, start: Moving, k, draw, words) -> None:
+    def _refuse(self, start: WithTangents, k, draw, words) -> None:
         def distances(W):
             carry = self._end(k, draw, words)(W, self.run, start.carry)
             return self.near(carry, k + jnp.uint32(1))
@@ -78,9 +86,11 @@ class SmoothedRun(AbstractMovingRun):
         while isinstance(run, SmoothedRun):
             run, carry = run.run, carry.carry
         y, _, acc = carry
-        return self.edges(run.observer, run.after(k), acc, k, run.time(k), y)
+        return self.differences(run.observer, run.after(k), acc, k, run.time(k), y)
 
-    def stepped(self, carried: Moving, k: jax.Array, draw: Draw, words: JumpWords | None) -> Moving:
+    def stepped(
+        self, carried: WithTangents, k: jax.Array, draw: Draw, words: JumpWords | None
+    ) -> WithTangents:
         normals = tuple(z.astype(self.dt.dtype) for z in draw.W)
         end = self._end(k, draw, words)
         now = end(draw.W, self.run, carried.carry)
@@ -111,35 +121,37 @@ class SmoothedRun(AbstractMovingRun):
                 for weight, lost, gain in zip(weights, stuck, gains, strict=True)
             )
             against = [tuple(-x for x in each) for each in u]
-        return Moving(now, self._moved(carried, end, normals, against), weights)
+        return WithTangents(now, self._tangents_after(carried, end, normals, against), weights)
 
     @staticmethod
     def _end(k, draw, words) -> Callable:
         """What the run carries after step `k`, as a function of its normals, the run and its carry before."""
         return lambda W, run, carry: stepped_once(run, carry, k, draw._replace(W=W), words)
 
-    def _moved(self, carried: Moving, end: Callable, normals: tuple, against: list[tuple]) -> tuple:
+    def _tangents_after(
+        self, carried: WithTangents, end: Callable, normals: tuple, against: list[tuple]
+    ) -> tuple:
         """The derivatives after a step whose normals are shifted by `against`, for each direction."""
         given = normals, self.run, carried.carry
         moves = zip(against, self.changes, carried.changes, strict=True)
         return tuple(eqx.filter_jvp(end, given, move)[1] for move in moves)
 
-    def _moved_anyhow(self, carried: Moving, k, draw, words) -> tuple:
+    def _tangent_structure(self, carried: WithTangents, k, draw, words) -> tuple:
         """Derivatives as of `stepped`, but for their values: which are None does not depend on the shifts."""
         normals = tuple(z.astype(self.dt.dtype) for z in draw.W)
         end = self._end(k, draw, words)
         shift = normals if self.every else tuple(None for _ in normals)
-        return self._moved(carried, end, normals, [shift for _ in self.changes])
+        return self._tangents_after(carried, end, normals, [shift for _ in self.changes])
 
-    def row(self, carried: Moving, k: jax.Array) -> DifferentiatedRows:
+    def row(self, carried: WithTangents, k: jax.Array) -> DifferentiatedRows:
         """The rows of the path, or the estimates of its derivative, their derivatives and the weights."""
 
-        def kept(run, carry):
+        def record(run, carry):
             row = row_once(run, carry, k)
             if not isinstance(run, SmoothedRun):
                 return row
             (change,), (weight,) = row.changes, row.weights
             return {name: row.rows[name] * weight + x for name, x in change.items()}
 
-        rows, changes = self.rows_along(kept, carried)
+        rows, changes = self.rows_and_tangents(record, carried)
         return DifferentiatedRows(rows, changes, carried.weights)

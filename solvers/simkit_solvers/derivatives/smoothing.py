@@ -39,13 +39,13 @@ RESOLUTIONS = 64  # of b^2, the least that is left of a difference when another 
 
 @dataclasses.dataclass(frozen=True)
 class Smoothing:
-    """Where values jump: `edges(observer, problem, acc, k, t, y)` gives differences after step `k`.
+    """Where values jump: `differences(observer, problem, acc, k, t, y)` gives differences after step `k`.
 
-    `every` is for each the number of steps between its monitoring dates. `edges` is hashable, and equal to
-    another function that gives the same. Where it gives none, derivatives stay in the path.
+    `every` is for each the number of steps between its monitoring dates. `differences` is hashable, and
+    equal to another function that gives the same. Where it gives none, derivatives stay in the path.
     """
 
-    edges: Callable[..., tuple]
+    differences: Callable[..., tuple]
     every: tuple[int, ...]
 
 

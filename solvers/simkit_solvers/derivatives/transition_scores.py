@@ -15,7 +15,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from simkit_solvers.numerics.elimination import factorise, solve
-from simkit_solvers.numerics.tangents import along, as_tangent
+from simkit_solvers.numerics.tangents import as_tangent, jvp
 from simkit_solvers.problems.directions import Direction
 from simkit_solvers.problems.observe import AbstractObserver
 from simkit_solvers.problems.problem import AbstractSDE
@@ -47,7 +47,7 @@ class WithScores(AbstractObserver):
         own, before, scores = acc
         own = self.observer.update(problem, own, k, t, y, dt)
         gained = (
-            along(
+            jvp(
                 lambda p: _log_density(p, t - dt, dt, before, y),
                 problem,
                 as_tangent(problem, each.problem, dt.dtype),

@@ -42,7 +42,7 @@ from simkit_solvers.methods.jump.jump_method import (
 )
 from simkit_solvers.methods.jump.tau_leaping import TauLeaping, counts_after
 from simkit_solvers.numerics.scopes import STEPS
-from simkit_solvers.numerics.tangents import along, as_tangent, in_precision
+from simkit_solvers.numerics.tangents import as_tangent, in_precision, jvp
 from simkit_solvers.numerics.tree_where import tree_where
 from simkit_solvers.problems.calendar import ROW, stops_of
 from simkit_solvers.problems.directions import Direction
@@ -161,7 +161,7 @@ def coupled_leaps(
     watches, explicit = (network, observer), []
     for each, tangent in zip(directions, tangents, strict=True):
         both = tangent, as_tangent(observer, each.observer, span.dtype)
-        explicit.append(along(ends, watches, both)[1])
+        explicit.append(jvp(ends, watches, both)[1])
     return CoupledLeaps(ends(watches), joint.steps, joint.status, joint.paths.scores, tuple(explicit))
 
 

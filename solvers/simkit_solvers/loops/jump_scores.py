@@ -20,19 +20,19 @@ import jax.numpy as jnp
 from jaxtyping import PyTree
 
 from simkit_solvers.methods.jump.jump_method import Jumps
-from simkit_solvers.numerics.tangents import along
+from simkit_solvers.numerics.tangents import jvp
 
 
 def pushed(fn, network, directions: tuple) -> tuple:
     """The tangents of `fn(network)`, a network made from another one, in given directions."""
-    return tuple(along(fn, network, each)[1] for each in directions)
+    return tuple(jvp(fn, network, each)[1] for each in directions)
 
 
 def _slopes(jumps, y) -> tuple[tuple, list[tuple]]:
     """$a_j$, and for each direction $\\partial a_j$."""
     real = jax.tree.map(lambda x: x.astype(jumps.span.dtype), y)
     both = [
-        along(lambda network: network.propensities(jumps.t0, real), jumps.network, each)
+        jvp(lambda network: network.propensities(jumps.t0, real), jumps.network, each)
         for each in jumps.directions
     ]
     return both[0][0], [slopes for _, slopes in both]
@@ -78,7 +78,7 @@ def event_moves(after, network, directions: tuple, y) -> jax.Array:
     """Whether the counts `after(network, y)` that events leave change with a direction of the network."""
     moves = jnp.bool_(False)
     for each in directions:
-        _, moved = along(lambda network: after(network, y), network, each)
+        _, moved = jvp(lambda network: after(network, y), network, each)
         for tangent in jax.tree.leaves(moved):
             moves = moves | (tangent != 0)
     return moves

@@ -60,7 +60,7 @@ def as_tangent(tree: PyTree, direction: PyTree | None, dtype: DTypeLike | None =
         ) from error
 
 
-def along(fn: Callable, tree: PyTree, tangent: PyTree) -> tuple[Any, Any]:
+def jvp(fn: Callable, tree: PyTree, tangent: PyTree) -> tuple[Any, Any]:
     """The real numbers in `fn(tree)`, and their derivatives along a tangent of the real numbers in `tree`."""
     numbers, others = eqx.partition(tree, is_real)
     numbers = jax.tree.map(lambda x, d: jnp.asarray(x, jnp.result_type(d)), numbers, tangent)

@@ -75,7 +75,7 @@ class NoDensityError(ValueError):
     """Why derivatives along a direction cannot be released: no density of the path moves with it."""
 
 
-class Moving(NamedTuple):
+class WithTangents(NamedTuple):
     """What the loop carries of a path and, for each direction, its derivative and weight."""
 
     carry: Any
@@ -109,7 +109,7 @@ def merged(a: PyTree, b: PyTree) -> PyTree:
 
 def released(
     advance: Callable[[tuple], Any],
-    along: Callable[[tuple], Any],
+    tangent: Callable[[tuple], Any],
     normals: tuple,
     fraction: Scalar,
     driven: tuple[int, ...],
@@ -117,7 +117,7 @@ def released(
 ) -> tuple[Any, jax.Array]:
     """The derivative of a step's end after a fraction of it is released, and what this adds to the weight.
 
-    `advance` gives the state at the end of the step for its normals, `along` its derivative D for them;
+    `advance` gives the state at the end of the step for its normals, `tangent` its derivative D for them;
     `driven` are the positions of the variables that the normals reach, no more than there are normals. Where
     the noise vanishes nothing is released; the weight is NaN if all should have been. What is zero for all
     paths is None throughout and costs nothing. Unless it is `weighed` the weight is 0.
@@ -134,7 +134,7 @@ def released(
     def shift(*normals):
         """u, as many as there are normals, and whether the noise vanishes."""
         ends = [leaves_of(eqx.filter_jvp(lambda *z: advance(z), normals, unit)[1]) for unit in units]
-        wanted = leaves_of(along(normals))
+        wanted = leaves_of(tangent(normals))
         return _least_shift([[end[row] for end in ends] for row in driven], [wanted[row] for row in driven])
 
     u, vanishes = shift(*normals)
@@ -143,7 +143,7 @@ def released(
         slope = eqx.filter_jvp(lambda *z, c=c: shift(*z)[0][c], normals, unit)[1]
         weight = weight if x is None else weight + z * x
         weight = weight if slope is None else weight - slope
-    leaves, tree = jax.tree.flatten(along(normals), is_leaf=lambda x: x is None)
+    leaves, tree = jax.tree.flatten(tangent(normals), is_leaf=lambda x: x is None)
     moved = [leaves[row] != 0 for row in driven if leaves[row] is not None]
     if moved:
         stuck = vanishes & (fraction == 1) & functools.reduce(jnp.logical_or, moved)
@@ -153,8 +153,8 @@ def released(
     def rest(change):
         return None if change is None or isinstance(fraction, float) else (1 - fraction_here) * change
 
-    kept = [rest(d) if row in driven else d for row, d in enumerate(leaves)]
-    return jax.tree.unflatten(tree, kept), weight
+    remaining = [rest(d) if row in driven else d for row, d in enumerate(leaves)]
+    return jax.tree.unflatten(tree, remaining), weight
 
 
 def _least_shift(J: list[list], D: list) -> tuple[list, jax.Array]:

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, PyTree
 
 
 class AbstractObserver(eqx.Module):
-    """What accumulates along one path, and the values kept at each saved row.
+    """What accumulates along one path, and the values recorded at each saved row.
 
     Everything is a scalar per path; `vmap` makes vectors of them. `problem` is passed in rather than held, so
     that a derivative with respect to a parameter reaches dynamics and observables alike.
@@ -70,7 +70,7 @@ class AbstractObserver(eqx.Module):
 
     @abc.abstractmethod
     def row(self, problem: Any, acc: PyTree, t: Any, y: PyTree) -> dict[str, Any]:
-        """What is kept at a saved row, by name."""
+        """What is recorded at a saved row, by name."""
 
     @abc.abstractmethod
     def coarsened(self, factor: int) -> "AbstractObserver | None":

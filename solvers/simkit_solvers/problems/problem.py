@@ -32,7 +32,7 @@ class Quantity(NamedTuple):
     at_least: float | None = None
 
 
-class Roughness(NamedTuple):
+class Discontinuity(NamedTuple):
     """A place where drift or noise jumps, or where their slope does (`kink`).
 
     `names` are the variables and parameters, and `t`, that are compared there. `noise` says that the noise
@@ -105,7 +105,7 @@ class AbstractODE(eqx.Module):
     def drift(self, t: Scalar, y: PyTree) -> Any:
         """$f(t, y)$ as a `State`."""
 
-    def rough_with(self) -> tuple[Roughness, ...]:
+    def discontinuities(self) -> tuple[Discontinuity, ...]:
         """Where drift or noise jumps, or their slope: nowhere, in most models.
 
         A derivative along a path does not see a jump, nor a second one a kink, so another estimator is used

@@ -42,16 +42,16 @@ def test_the_lower_order_is_a_difference_itself(numbers, side):
     a, b, c = numbers
     h = 0.01
     first, second = first_difference(h, side), second_difference(h, side)
-    assert applied(first.rough, first.points, lambda x: a + b * x + c * x * x, h) == pytest.approx(
+    assert applied(first.lower_order, first.points, lambda x: a + b * x + c * x * x, h) == pytest.approx(
         b, abs=1e-9
     )
-    assert applied(second.rough, second.points, lambda x: a + b * x + c * x * x, h) == pytest.approx(
+    assert applied(second.lower_order, second.points, lambda x: a + b * x + c * x * x, h) == pytest.approx(
         2 * c, abs=1e-7
     )
-    off = applied(first.rough, first.points, lambda x: x**3, h)
+    off = applied(first.lower_order, first.points, lambda x: x**3, h)
     assert off == pytest.approx(h**2 * (-2 if side else 1), rel=1e-6)
     power, beyond = (3, 6 * side * h) if side else (4, 2 * h**2)
-    off = applied(second.rough, second.points, lambda x: x**power, h)
+    off = applied(second.lower_order, second.points, lambda x: x**power, h)
     assert off == pytest.approx(beyond, rel=1e-6)
 
 
@@ -72,8 +72,10 @@ def test_central_differences_are_exact_for_quartics():
 def test_the_lower_order_in_two_targets(sides):
     h = 0.01, 0.02
     mixed = mixed_difference(h, sides)
-    assert applied(mixed.rough, mixed.points, lambda x, y: 2 + 3 * x - y + 5 * x * y, *h) == pytest.approx(5)
-    off = applied(mixed.rough, mixed.points, lambda x, y: x**3 * y, *h)
+    assert applied(
+        mixed.lower_order, mixed.points, lambda x, y: 2 + 3 * x - y + 5 * x * y, *h
+    ) == pytest.approx(5)
+    off = applied(mixed.lower_order, mixed.points, lambda x, y: x**3 * y, *h)
     assert off == pytest.approx(h[0] ** 2, rel=1e-6)
 
 
@@ -177,13 +179,13 @@ def test_differences_on_adaptive_steps_have_the_error_of_both():
         "time": {"t1": 3.0, "rtol": 1e-3, "atol": 1e-4},
         "sensitivity": {"wrt": ["mu", "x"], "of": ["x"]},
     }
-    rough = sensitivity(
+    coarse = sensitivity(
         {**experiment, "sensitivity": {**experiment["sensitivity"], "method": "finite_differences"}}
     )
     fine = sensitivity({**experiment, "time": {"t1": 3.0, "rtol": 1e-10, "atol": 1e-11}})
-    off = np.abs(rough["x_derivative"].values - fine["x_derivative"].values)[:, -1]
+    off = np.abs(coarse["x_derivative"].values - fine["x_derivative"].values)[:, -1]
     assert np.all(off > 1e-4)
-    assert np.all(off < 3 * rough["x_derivative_step_error"].values[:, -1])
+    assert np.all(off < 3 * coarse["x_derivative_step_error"].values[:, -1])
 
 
 def test_no_step_is_too_short_for_the_precision():

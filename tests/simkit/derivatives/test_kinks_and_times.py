@@ -9,9 +9,9 @@ from derivative_examples import LIMIT, derivative
 from scipy.stats import norm
 
 from simkit import InputError, NumericalError, load, sensitivity, uncertainty
-from simkit.derivatives.facts import Facts
+from simkit.derivatives.differentiated_run import DifferentiatedRun
 from simkit.derivatives.offers import first_offer, second_offer
-from simkit.derivatives.targets import admitted, changes, find_target, program_of
+from simkit.derivatives.targets import find_target, is_in_range
 
 BENT = {
     "constants": {"b": 0.5},
@@ -115,24 +115,22 @@ def test_a_kink_is_met_by_way_of_other_variables():
     assert second_choice(experiment, "b", "z").method == "pathwise"
 
 
-def facts_of(experiment, wrt):
-    """What a choice depends on."""
+def run_of(experiment, wrt):
+    """The run of an experiment with one target."""
     simulation = load({**experiment, "sensitivity": {"wrt": [wrt]}})
-    program, inputs = program_of(simulation)
-    targets = [find_target(simulation, wrt)]
-    return Facts(simulation, program, inputs, targets, changes(simulation, targets)[0])
+    return DifferentiatedRun.of(simulation, [find_target(simulation, wrt)])
 
 
 def first_choice(experiment, wrt, quantity):
     """The estimator of a derivative."""
     with jax.enable_x64(True):
-        return first_offer(facts_of(experiment, wrt), quantity, 0).rivals[0]
+        return first_offer(run_of(experiment, wrt), quantity, 0).rivals[0]
 
 
 def second_choice(experiment, wrt, quantity):
     """The estimator of a second derivative."""
     with jax.enable_x64(True):
-        return second_offer(facts_of(experiment, wrt), quantity, (0, 0)).rivals[0]
+        return second_offer(run_of(experiment, wrt), quantity, (0, 0)).rivals[0]
 
 
 def test_of_a_uniform_law_the_lower_end_stays_in_the_range():
@@ -145,7 +143,7 @@ def test_of_a_uniform_law_the_lower_end_stays_in_the_range():
     with jax.enable_x64(True):
         simulation = load(experiment)
         targets = [find_target(simulation, "low")]
-        assert [admitted(simulation, targets, [step]) for step in (0.001, -0.001)] == [True, False]
+        assert [is_in_range(simulation, targets, [step]) for step in (0.001, -0.001)] == [True, False]
 
 
 @pytest.mark.more
@@ -159,7 +157,7 @@ def test_a_path_that_rests_where_the_value_jumps_has_no_weight():
         "observe": {"up": "x > 0"},
         "sensitivity": {"wrt": ["c"], "method": "smoothing"},
     }
-    with pytest.raises(NumericalError, match="the noise vanishes where the path is looked at"):
+    with pytest.raises(NumericalError, match="the noise vanishes where the path is observed"):
         sensitivity(experiment)
 
 
@@ -191,7 +189,7 @@ def test_conditions_on_time_do_not_move_against_steps(changed, wrt, second):
     if second:
         section["second"] = [wrt]
     with pytest.raises(
-        InputError, match=f"wrt: {wrt} moves (a condition on [tc]|the bends of c) against the"
+        InputError, match=f"wrt: {wrt} moves (a condition on [tc]|the knots of c) against the"
     ):
         sensitivity({**experiment, "sensitivity": section})
 
@@ -329,8 +327,8 @@ def test_no_differences_at_a_rate_below_zero():
         "pair": {"equation": "2 X -> X", "propensity": "X - 1"},
     }  # not asked without counts
     with jax.enable_x64(True):
-        facts = facts_of({**experiment, "model": {"reactions": counted}}, "alpha")
-        steps = [admitted(facts.simulation, facts.targets, [step]) for step in (0.2, -0.05, -0.1, -0.11)]
+        run = run_of({**experiment, "model": {"reactions": counted}}, "alpha")
+        steps = [is_in_range(run.simulation, run.targets, [step]) for step in (0.2, -0.05, -0.1, -0.11)]
     assert steps == [True, True, True, False]
     reactions["birth"]["rate"] = "alpha"
     given, error, estimator, _ = derivative(experiment, "alpha", "count", method="finite_differences")

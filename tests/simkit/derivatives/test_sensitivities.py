@@ -21,13 +21,14 @@ from simkit import InputError, NumericalError, load
 from simkit.cli import app
 from simkit.closed_forms.black_scholes import black_scholes_gamma, black_scholes_vanna
 from simkit.closed_forms.jump_diffusions import merton_call
-from simkit.derivatives.derivative_program import _centred
+from simkit.derivatives.derivative_program import Contribution
 from simkit.derivatives.differences import COUPLED, step_of
-from simkit.derivatives.facts import Facts
+from simkit.derivatives.differentiated_run import DifferentiatedRun
 from simkit.derivatives.moments import MomentsReduction, average
 from simkit.derivatives.offers import first_offer
+from simkit.derivatives.smoothness import name_in_condition, why_discontinuous
 from simkit.derivatives.table import print_table, summary
-from simkit.derivatives.targets import Target, changes, find_target, program_of
+from simkit.derivatives.targets import Target, find_target
 from simkit.derivatives.validity import release_interval, smooth
 from simkit.ensemble.chunks import Chunks
 from simkit.ensemble.work import workers_on
@@ -711,10 +712,8 @@ def test_early_exercise_of_a_value_that_jumps_is_not_pathwise():
     }
     simulation = load(early)
     with jax.enable_x64(True):
-        program, inputs = program_of(simulation)
-        targets = [find_target(simulation, "S")]
-        facts = Facts(simulation, program, inputs, targets, changes(simulation, targets)[0])
-        assert first_offer(facts, "hit", 0).rivals[0].method == "finite differences"
+        run = DifferentiatedRun.of(simulation, [find_target(simulation, "S")])
+        assert first_offer(run, "hit", 0).rivals[0].method == "finite differences"
 
 
 @pytest.mark.parametrize(
@@ -737,41 +736,37 @@ def test_what_moves_the_number_of_jumps_is_neither_pathwise_nor_a_score(model, r
     }
     simulation = load(given)
     with jax.enable_x64(True):
-        program, inputs = program_of(simulation)
-        targets = [find_target(simulation, "c")]
-        facts = Facts(simulation, program, inputs, targets, changes(simulation, targets)[0])
-        chosen = [first_offer(facts, name, 0).rivals[0].method for name in ("price", "above")]
+        run = DifferentiatedRun.of(simulation, [find_target(simulation, "c")])
+        chosen = [first_offer(run, name, 0).rivals[0].method for name in ("price", "above")]
     assert chosen == (["weak derivative", "finite differences"] if rates else ["pathwise", "smoothing"])
 
 
 def test_the_score_of_few_counts_leaves_each_out_of_its_own_mean():
     """In a leaf of three lanes: (f_i - the mean of the others) Z_i, and what changes beside it."""
     value, change, score = np.random.default_rng(0).standard_normal((3, 2, 3))
-    kept, found = _centred(tuple(jnp.asarray(x) for x in (value, change, score)), 1, 1)
+    change_of_path, weight = (jnp.asarray(x) for x in (change, score))
+    (derivative,) = Contribution(jnp.asarray(value), (change_of_path,), (weight,)).derivatives
     others = (value.sum(-1, keepdims=True) - value) / 2
-    assert np.array_equal(kept, value)
-    assert np.asarray(found) == pytest.approx(change + (value - others) * score, abs=1e-12)
+    assert np.asarray(derivative) == pytest.approx(change + (value - others) * score, abs=1e-12)
 
 
-def facts_of(experiment, label) -> Facts:
-    """What the choice of an estimator in one target depends on."""
+def run_of(experiment, label) -> DifferentiatedRun:
+    """The run of an experiment with one target."""
     simulation = load(experiment)
-    program, inputs = program_of(simulation)
-    targets = [find_target(simulation, label)]
-    return Facts(simulation, program, inputs, targets, changes(simulation, targets)[0])
+    return DifferentiatedRun.of(simulation, [find_target(simulation, label)])
 
 
 def test_no_score_where_the_end_of_time_moves_the_condition():
     """What moves the level, or the times of what is compared with it, is in no weight of the path."""
     wanted = {
         "S > 100*exp(0.05*t)": "t1 is in the condition itself",
-        "mean(S) > 100": "t1 moves the times at which the path is looked at",
-        "max(S) < 120": "t1 moves the times at which the path is looked at",
+        "mean(S) > 100": "t1 moves the times at which the path is observed",
+        "max(S) < 120": "t1 moves the times at which the path is observed",
     }
     names = {f"value{i}": text for i, text in enumerate(wanted)}
     with jax.enable_x64(True):
-        facts = facts_of({**STEPS, "observe": names, "sensitivity": {"wrt": ["t1"]}}, "t1")
-        found = {text: release_interval(facts, name, 0, "jumps") for name, text in names.items()}
+        run = run_of({**STEPS, "observe": names, "sensitivity": {"wrt": ["t1"]}}, "t1")
+        found = {text: release_interval(run, name, 0, kinks=False) for name, text in names.items()}
     assert found == wanted
 
 
@@ -782,8 +777,8 @@ def test_an_event_that_jumps_makes_paths_jump():
     for after in ("where(S > K, 0.9*S, S)", "S*K/101"):
         cut = {"cut": {"at": 0.5, "set": {"S": after}}}
         with jax.enable_x64(True):
-            facts = facts_of({**given, "events": cut}, "K")
-            found.append((facts.model_jumps(0), facts.is_rough("digital", 0)))
+            run = run_of({**given, "events": cut}, "K")
+            found.append((name_in_condition(run, 0), why_discontinuous(run, "digital", 0) is not None))
     assert found == [("S", True), (None, False)]
 
 
@@ -797,7 +792,7 @@ def test_an_event_that_jumps_makes_paths_jump():
 def test_an_extreme_is_not_smoothed_against_what_changes_with_time(changed):
     """Each value would be compared with the level of its own time, or lost to an event before the last."""
     with jax.enable_x64(True):
-        reason = smooth(facts_of({**STEPS, **changed}, "S"), "digital", (0,), False)
+        reason = smooth(run_of({**STEPS, **changed}, "S"), "digital", (0,), False)
     assert reason == "an extreme is compared with what changes with time"
 
 

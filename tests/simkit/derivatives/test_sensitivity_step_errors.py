@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import simkit
 from simkit.cli.app import app
 from simkit.closed_forms.black_scholes import black_scholes_gamma
-from simkit.derivatives import part, study
+from simkit.derivatives import levels, study
 from simkit.derivatives.derivative_program import DerivativeProgram
 from simkit.derivatives.plot import relative
 from simkit.derivatives.table import print_table, summary
@@ -152,10 +152,10 @@ class AskedError(Exception):
 def requests_of_study(monkeypatch, **overrides):
     """The programs that a study of one derivative asks for, which are not compiled."""
 
-    def asked(*requests):
+    def record(*requests):
         raise AskedError(requests)
 
-    monkeypatch.setattr(study, "compiled", asked)
+    monkeypatch.setattr(study, "compiled", record)
     changes = {"sensitivity.of": ["square"], "sensitivity.wrt": ["r"], "sensitivity.second": None} | overrides
     with pytest.raises(AskedError) as raised:
         simkit.sensitivity(GBM, overrides=changes)
@@ -179,7 +179,7 @@ def test_step_errors_do_not_depend_on_how_code_is_made(monkeypatch):
     """But for the last digit of normals in float32, which a compiler may round in one way or another."""
     changes = {"sensitivity.of": ["square"], "sensitivity.wrt": ["r"], "sensitivity.second": None}
     quick = rows(simkit.sensitivity(GBM, overrides=changes))["square", "r"]
-    monkeypatch.setattr(part, "FEW_PATH_STEPS", 0)
+    monkeypatch.setattr(levels, "FEW_PATH_STEPS", 0)
     full = rows(simkit.sensitivity(GBM, overrides=changes))["square", "r"]
     for key in ("derivative", "stderr"):
         assert quick[key] == full[key]
@@ -357,7 +357,9 @@ def test_a_heavy_tail_is_flagged(monkeypatch):
 
     Without the pilot, which takes another estimator.
     """
-    monkeypatch.setattr(study, "picked", lambda facts, offers, _: ([each.rivals[0] for each in offers], 0.0))
+    monkeypatch.setattr(
+        study, "select_estimators", lambda run, offers, _: ([each.rivals[0] for each in offers], 0.0)
+    )
     digital = {
         "model": {"type": "Heston", "mu": 0.03, "kappa": 2, "theta": 0.06, "xi": 0.4, "rho": -0.6},
         "initial": {"S": 100.0, "v": 0.05},

@@ -10,7 +10,7 @@ SEEDS = 40
 
 def verdict(values, level=None, factor=2.0):
     tail = tail_of(values, level, factor)
-    return "settled" if tail is None else tail.verdict
+    return "reliable" if tail is None else tail.verdict
 
 
 def lognormal(rng, n, s):
@@ -32,7 +32,7 @@ LIGHT = {
 @pytest.mark.parametrize("paths", [1000, 2**16])
 def test_no_false_alarms(name, paths):
     assert [verdict(LIGHT[name](np.random.default_rng(seed), paths)) for seed in range(SEEDS)] == [
-        "settled"
+        "reliable"
     ] * SEEDS
 
 
@@ -68,13 +68,13 @@ def test_a_tail_that_grows_with_the_steps_is_no_variance():
     assert verdict(finer, coarser) == "grows"
     assert verdict(coarser, finer) == "heavy"
     assert grows(finer, coarser)
-    assert verdict(rng.standard_normal(2**14) * 2, rng.standard_normal(2**14)) == "settled"
+    assert verdict(rng.standard_normal(2**14) * 2, rng.standard_normal(2**14)) == "reliable"
 
 
 @pytest.mark.parametrize("values", [np.zeros(0), np.full(5, np.nan), np.ones(1000), np.arange(10.0)])
 def test_what_has_no_tail(values):
     assert tail_of(values) is None
-    assert verdict(values) == "settled"
+    assert verdict(values) == "reliable"
 
 
 def test_large_numbers_do_not_overflow():
@@ -100,7 +100,7 @@ def test_tails_without_a_variance_are_told_from_those_with_one(seed):
         "constant": np.ones(4096),
         "zero": np.zeros(4096),
     }
-    assert {name: verdict(x) for name, x in light.items()} == dict.fromkeys(light, "settled")
+    assert {name: verdict(x) for name, x in light.items()} == dict.fromkeys(light, "reliable")
 
 
 def test_an_event_on_few_paths_is_heavy_and_does_not_grow():
@@ -110,7 +110,7 @@ def test_an_event_on_few_paths_is_heavy_and_does_not_grow():
     assert verdict(short) == verdict(short, long) == "heavy"
     assert tail_of(short).fault == "a few paths make the variance"  # all of one height: no tail to speak of
     short[:100], long[:50] = 1, 1
-    assert verdict(short, long) == "settled"
+    assert verdict(short, long) == "reliable"
 
 
 def test_growth_decides_where_a_tail_is_in_doubt():
@@ -119,11 +119,11 @@ def test_growth_decides_where_a_tail_is_in_doubt():
     for seed in range(SEEDS):
         shared = np.random.default_rng(seed).standard_t(1.6, 4096)
         assert verdict(shared, shared) == verdict(shared)
-        doubtful += verdict(shared) == "settled" and verdict(1.2 * shared, shared) == "grows"
+        doubtful += verdict(shared) == "reliable" and verdict(1.2 * shared, shared) == "grows"
         assert verdict(shared, 1.2 * shared) == verdict(shared)
         few = shared[:256]  # whose growth may be chance
-        assert verdict(few) == "heavy" or verdict(1.2 * few, few) == "settled"
+        assert verdict(few) == "heavy" or verdict(1.2 * few, few) == "reliable"
         assert verdict(shared, 1.2 * shared, 0.5) == verdict(1.2 * shared, shared)
     assert doubtful > 3
     z = np.random.default_rng(0).standard_normal(4096)
-    assert verdict(1.5 * z, z) == "settled"  # it grows, and is a variance all the same
+    assert verdict(1.5 * z, z) == "reliable"  # it grows, and is a variance all the same

@@ -18,7 +18,6 @@ from simkit import InputError, check_keys, load
 from simkit.cli import app
 from simkit.diagnostics.debugging.cause import bad_operation, bad_part
 from simkit.diagnostics.debugging.finding import find
-from simkit.diagnostics.debugging.key_reuse import check_keys
 from simkit.diagnostics.debugging.random_words import following
 from simkit.ensemble import failures
 from simkit.ensemble.programs import compiled

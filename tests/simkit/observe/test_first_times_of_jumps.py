@@ -203,7 +203,7 @@ def test_derivatives_of_first_times_of_events(wrt, estimator):
     ("wrt", "method", "message"),
     [
         ("a", "weak_derivative", "no weak derivative for q in a: it depends on the path"),
-        ("r", "score", "no score for q in r: r is in what is watched along the path"),
+        ("r", "score", "no score for q in r: r is in what is observed along the path"),
         ("time.t1", "auto", "moves the time of at.* which is held"),
     ],
 )

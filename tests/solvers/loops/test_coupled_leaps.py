@@ -132,7 +132,7 @@ def test_scores_of_coupled_paths_are_those_of_the_method(make):
 
     def alone(path):
         grid, noise = JumpGrid(jnp.zeros(()), end, 1, 10**5), JumpNoise.of(seed_key(4), path)
-        found = girsanov(network, method, y0, grid, noise, States(), (direction,)).along
+        found = girsanov(network, method, y0, grid, noise, States(), (direction,)).differentiated_rows
         return {key: x[-1] for key, x in found.rows.items()}, found.weights[0][-1]
 
     run, (rows, weights) = over_paths(coupled), over_paths(alone)

@@ -17,7 +17,7 @@ from simkit_solvers import (
     Release,
     Smoothing,
     States,
-    integrate_along,
+    integrate_with_tangents,
     seed_key,
 )
 from simkit_solvers.numerics.traced import traced_once
@@ -104,7 +104,7 @@ def test_another_number_of_steps_and_of_draws_finds_the_step_traced(monkeypatch,
         driver = on_sums(CounterNoise.of(seed_key(1), path, False), 8 // steps)
         grid, y0 = Grid(0.0, 1 / steps, steps, steps), problem.State(S=jnp.float64(100.0))
         released = None if release is None else release(steps)
-        return integrate_along(
+        return integrate_with_tangents(
             problem, EulerMaruyama(), y0, grid, driver, States(), [direction], released
         ).changes
 

@@ -16,9 +16,9 @@ from simkit_solvers.numerics.delegated import delegated
 from simkit_solvers.problems.directions import (
     DifferentiatedRows,
     Direction,
-    Moving,
     NoDensityError,
     Release,
+    WithTangents,
     fraction,
     interval,
     merged,
@@ -30,7 +30,7 @@ from simkit_solvers.problems.schedule import prepared
 from simkit_solvers.random.draws import Draw
 
 
-def constant_or_moving(changes: tuple, after: Callable[[tuple], tuple], carry: PyTree) -> tuple:
+def constant_or_changing(changes: tuple, after: Callable[[tuple], tuple], carry: PyTree) -> tuple:
     """Derivatives of what a loop carries with zeros wherever some step makes them other than zero.
 
     `after` gives the shapes of those after a step, None for zeros.
@@ -42,7 +42,7 @@ def constant_or_moving(changes: tuple, after: Callable[[tuple], tuple], carry: P
         changes = tuple(padded(change, like, carry) for change, like in zip(changes, more, strict=True))
 
 
-def changes_along(
+def tangents_of_run(
     run: PathRun, problem: AbstractODE, directions: tuple[Direction, ...]
 ) -> tuple[PathRun, ...]:
     """The derivatives of a run of a problem along directions."""
@@ -59,7 +59,7 @@ def changes_along(
     )
 
 
-class AbstractMovingRun(AbstractRun):
+class AbstractTangentRun(AbstractRun):
     """A run and its derivative along each direction, which are carried along.
 
     `changes` are the derivatives of the run, `starts` those of its initial state.
@@ -78,7 +78,7 @@ class AbstractMovingRun(AbstractRun):
         return dataclasses.replace(self, run=self.run.with_problem(problem))
 
     @abc.abstractmethod
-    def stepped(self, carry: Moving, k: jax.Array, draw: Draw, words: JumpWords | None) -> Moving:
+    def stepped(self, carry: WithTangents, k: jax.Array, draw: Draw, words: JumpWords | None) -> WithTangents:
         """The path, its derivatives and the weights after step `k`; None for what the step makes zero."""
 
     def step(self, carry, k, draw, words):
@@ -95,13 +95,13 @@ class AbstractMovingRun(AbstractRun):
         moves = zip(self.changes, self.starts, strict=True)
         return begin(self.run, y0), tuple(eqx.filter_jvp(begin, (self.run, y0), move)[1] for move in moves)
 
-    def rows_along(self, kept: Callable, carry: Moving) -> tuple[dict, tuple[dict, ...]]:
-        """The rows that `kept` gives of the run and what it carries, and their derivatives."""
+    def rows_and_tangents(self, record: Callable, carry: WithTangents) -> tuple[dict, tuple[dict, ...]]:
+        """The rows that `record` gives of the run and what it carries, and their derivatives."""
         given = self.run, carry.carry
-        rows = kept(*given)
+        rows = record(*given)
         real = jax.tree.map(lambda x: x if eqx.is_inexact_array(x) else None, rows)
         moves = zip(self.changes, carry.changes, strict=True)
-        return rows, tuple(padded(eqx.filter_jvp(kept, given, move)[1], real, rows) for move in moves)
+        return rows, tuple(padded(eqx.filter_jvp(record, given, move)[1], real, rows) for move in moves)
 
     def stepping(self):
         changes = tuple(each.stepping() for each in self.changes)
@@ -111,7 +111,7 @@ class AbstractMovingRun(AbstractRun):
         return dataclasses.replace(self, run=self.run.per_path())
 
 
-class MovingRun(AbstractMovingRun):
+class TangentRun(AbstractTangentRun):
     """A run and its derivatives, all of which are pathwise unless they are released.
 
     `every` says within how many steps each derivative is released, and is empty where none is; `driven` are
@@ -125,26 +125,28 @@ class MovingRun(AbstractMovingRun):
     driven: tuple[int, ...] = ()
 
     @staticmethod
-    def along(
+    def in_directions(
         run: PathRun, problem: AbstractODE, directions: tuple[Direction, ...], release: Release | None
-    ) -> "MovingRun":
-        """The run of a problem along directions."""
-        changes = changes_along(run, problem, directions)
+    ) -> "TangentRun":
+        """The run of a problem with its derivatives along directions."""
+        changes = tangents_of_run(run, problem, directions)
         every = () if release is None else (interval(release.every),) * len(directions)
-        return MovingRun(run, changes, every, tuple(each.y0 for each in directions))
+        return TangentRun(run, changes, every, tuple(each.y0 for each in directions))
 
     def start(self, y0):
         carry, changes = self.initial(y0)
-        return Moving(carry, changes, tuple(jnp.zeros_like(self.dt) for _ in self.every))
+        return WithTangents(carry, changes, tuple(jnp.zeros_like(self.dt) for _ in self.every))
 
-    def prepared(self, start: Moving, draw: Draw, words: JumpWords | None) -> tuple["MovingRun", Moving]:
+    def prepared(
+        self, start: WithTangents, draw: Draw, words: JumpWords | None
+    ) -> tuple["TangentRun", WithTangents]:
         """Which variables noise drives, and what is carried of the derivatives.
 
         That is None where no step makes anything but zero. Raises `NoDensityError` with the reason where
         derivatives cannot be released.
         """
         k = jnp.uint32(0)
-        run: MovingRun = self
+        run: TangentRun = self
         if self.every:
             drifts = [self._drifts(start, i, k, draw) for i in range(len(self.changes))]
             every = tuple(1 if drift else each for drift, each in zip(drifts, self.every, strict=True))
@@ -154,7 +156,7 @@ class MovingRun(AbstractMovingRun):
             carried = start._replace(changes=changes)
             return jax.eval_shape(lambda: run.stepped(carried, k, draw, words, False).changes)
 
-        changes = constant_or_moving(start.changes, after, start.carry)
+        changes = constant_or_changing(start.changes, after, start.carry)
         if self.every:
             run._refuse(start, changes, k, words)
         return run, start._replace(changes=changes)
@@ -177,23 +179,23 @@ class MovingRun(AbstractMovingRun):
             )
         return driven
 
-    def _drifts(self, start: Moving, i: int, k, draw) -> bool:
+    def _drifts(self, start: WithTangents, i: int, k, draw) -> bool:
         """Whether direction i moves neither the initial state nor what the normals do."""
         y, state, _ = start.carry
         constant = jax.tree.map(lambda _: None, (y, state))
         if jax.tree.leaves(start.changes[i][0]):
             return False
 
-        def along(W):
+        def advance_tangent(W):
             def advance(run, y, state):
                 return advanced_once(run, y, state, k, draw._replace(W=W))
 
             return eqx.filter_jvp(advance, (self.run, y, state), (self.changes[i], *constant))[1][0]
 
-        moved = jax.eval_shape(lambda W: eqx.filter_jvp(along, (W,), (W,))[1], draw.W)
+        moved = jax.eval_shape(lambda W: eqx.filter_jvp(advance_tangent, (W,), (W,))[1], draw.W)
         return not jax.tree.leaves(moved)
 
-    def _refuse(self, start: Moving, changes, k, words) -> None:
+    def _refuse(self, start: WithTangents, changes, k, words) -> None:
         """What moves a variable in a way that shifted normals cannot make good."""
         names = type(start.carry[0])._fields
         for change, (dy, *_) in zip(self.changes, changes, strict=True):
@@ -212,8 +214,8 @@ class MovingRun(AbstractMovingRun):
                     raise NoDensityError(f"jumps or events of {name} depend on it, which no noise drives")
 
     def stepped(
-        self, carried: Moving, k: jax.Array, draw: Draw, words: JumpWords | None, weighed: bool = True
-    ) -> Moving:
+        self, carried: WithTangents, k: jax.Array, draw: Draw, words: JumpWords | None, weighed: bool = True
+    ) -> WithTangents:
         """As of any such run; `weighed` is whether weights are wanted."""
         y, state, acc = carried.carry
 
@@ -223,16 +225,16 @@ class MovingRun(AbstractMovingRun):
         moved, weights = [], []
         for i, (change, (dy, ds, dacc)) in enumerate(zip(self.changes, carried.changes, strict=True)):
 
-            def along(W, move=(change, dy, ds)):
+            def advance_tangent(W, move=(change, dy, ds)):
                 return eqx.filter_jvp(functools.partial(advance, W), (self.run, y, state), move)[1]
 
-            new, new_state = along(draw.W)
+            new, new_state = advance_tangent(draw.W)
             if self.every:
                 part = fraction(self.every[i], k, self.run.dt)
                 normals = tuple(z.astype(self.run.dt.dtype) for z in draw.W)
                 new, more = released(
                     lambda W, f=advance: f(W)[0],
-                    lambda W, f=along: f(W)[0],
+                    lambda W, f=advance_tangent: f(W)[0],
                     normals,
                     part,
                     self.driven,
@@ -250,9 +252,9 @@ class MovingRun(AbstractMovingRun):
             eqx.filter_jvp(finish, now, (change, *move))[1]
             for change, move in zip(self.changes, moved, strict=True)
         )
-        return Moving(finish(*now), changes, tuple(weights))
+        return WithTangents(finish(*now), changes, tuple(weights))
 
     def row(self, carried, k):
-        rows, changes = self.rows_along(lambda run, carry: row_once(run, carry, k), carried)
+        rows, changes = self.rows_and_tangents(lambda run, carry: row_once(run, carry, k), carried)
         weights = carried.weights or tuple(jnp.zeros_like(self.run.dt) for _ in changes)
         return DifferentiatedRows(rows, changes, weights)

@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import PyTree
 
-from simkit_solvers.derivatives.moving_run import MovingRun
 from simkit_solvers.derivatives.smoothed_run import SmoothedRun
 from simkit_solvers.derivatives.smoothing import Smoothing
+from simkit_solvers.derivatives.tangent_run import TangentRun
 from simkit_solvers.grids.grid import Grid
 from simkit_solvers.loops.blocks import method_of, strong
 from simkit_solvers.loops.integrate import integrate_run
@@ -25,7 +25,7 @@ from simkit_solvers.problems.schedule import prepared
 from simkit_solvers.random.noise import AbstractNoise
 
 
-def integrate_along(
+def integrate_with_tangents(
     problem: AbstractODE,
     solver: Solver,
     y0: PyTree,
@@ -38,21 +38,21 @@ def integrate_along(
 ) -> DifferentiatedRows:
     """One path as by `integrate`, and its derivatives along directions, in one loop.
 
-    With `release`, derivatives become weights (`problems.directions`): the derivative of the mean of a kept
-    value f is then that of `f * weight + change`. Without, the weights are zeros. A path costs about
+    With `release`, derivatives become weights (`problems.directions`): the derivative of the mean of a
+    recorded value f is then that of `f * weight + change`. Without, the weights are zeros. A path costs about
     half as much again for each direction; differentiate the result once more for second derivatives.
     Raises `ValueError` as `integrate`, and `NoDensityError` where a derivative cannot be released.
     """
 
     def moving(run):
         if isinstance(release, Smoothing):
-            return SmoothedRun.along(run, problem, tuple(directions), release)
-        return MovingRun.along(run, problem, tuple(directions), release)
+            return SmoothedRun.in_directions(run, problem, tuple(directions), release)
+        return TangentRun.in_directions(run, problem, tuple(directions), release)
 
     return integrate_run(problem, solver, y0, grid, noise, observer, moving, release is not None, memory)
 
 
-def integrate_along_twice(
+def integrate_with_second_tangents(
     problem: AbstractODE,
     solver: Solver,
     y0: PyTree,
@@ -67,7 +67,7 @@ def integrate_along_twice(
     `directions` are the first, the last, and the derivative of the first along the last. The rows are
     estimates of the first derivative, smoothed by the first of `smoothings`, their derivatives along the
     last one and its weights by the other: the mean of `row * weight + change` is the second derivative.
-    Raises as `integrate_along`.
+    Raises as `integrate_with_tangents`.
     """
     first, last, both = directions
 
@@ -75,7 +75,7 @@ def integrate_along_twice(
         def smoothed_once(problem, observer, t0, dt, first):
             model: Any = prepared(problem)
             plain = dataclasses.replace(run, problem=model, observer=observer, t0=t0, dt=dt)
-            return SmoothedRun.along(plain, problem, (first,), smoothings[0])
+            return SmoothedRun.in_directions(plain, problem, (first,), smoothings[0])
 
         given = problem, observer, run.t0, run.dt, first
         move = last.problem, last.observer, last.t0, last.dt, both
@@ -95,10 +95,10 @@ def check_released(
     directions: Sequence[Direction],
     release: Release | Smoothing,
 ) -> None:
-    """Raises what `integrate_along` raises of one step, `NoDensityError` among it, without its loop."""
+    """Raises what `integrate_with_tangents` raises of a step, such as `NoDensityError`, without the loop."""
     method = method_of(problem, solver, y0, grid, noise, released=True)
     plain = path_run(problem, method, grid, noise, observer)
-    kind: Any = SmoothedRun if isinstance(release, Smoothing) else MovingRun
-    run = kind.along(plain, problem, tuple(directions), release)
+    kind: Any = SmoothedRun if isinstance(release, Smoothing) else TangentRun
+    run = kind.in_directions(plain, problem, tuple(directions), release)
     start = jax.tree.map(strong, run.start(y0))
     run.prepared(start, *method.driving(run.noise, jnp.uint32(0), method.group)[0])

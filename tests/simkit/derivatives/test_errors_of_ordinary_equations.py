@@ -13,8 +13,10 @@ from typer.testing import CliRunner
 import simkit
 from simkit import load
 from simkit.cli import app
-from simkit.derivatives.error_controlled import with_tighter_tolerances
-from simkit.derivatives.targets import program_of
+from simkit.derivatives.differentiated_run import DifferentiatedRun
+from simkit.derivatives.offers import first_offer
+from simkit.derivatives.other_steps import with_tighter_tolerances
+from simkit.derivatives.targets import find_target, program_of
 
 # At rest the state needs no steps at all, and its derivatives do.
 REST = {
@@ -168,3 +170,23 @@ def test_extremes_of_steps_have_no_step_error():
     assert found["some_derivative_reason"].item() == "continuous in the path"
     assert 1e-5 < found["area_derivative_step_error"].item() < 0.1
     assert found["average_derivative_step_error"].item() > 1e-3
+
+
+def test_a_value_that_jumps_is_neither_smoothed_nor_scored_without_noise():
+    experiment = {
+        "model": {"ode": {"x": "-a * x"}, "parameters": {"a": 1.5}},
+        "initial": {"x": 1.0},
+        "time": {"t1": 1.0, "steps": 4},
+        "solver": "Heun",
+        "observe": {"high": "x > 0.1"},
+        "sensitivity": {"wrt": ["a"]},
+    }
+    simulation = load(experiment)
+    with jax.enable_x64(True):
+        run = DifferentiatedRun.of(simulation, [find_target(simulation, "a")])
+        (choice,) = first_offer(run, "high", 0).rivals
+    assert choice.method == "finite differences"
+    assert choice.reason == (
+        "the value jumps; no score: a score needs noise on a fixed grid; no smoothing: smoothing needs noise "
+        "on a fixed grid"
+    )

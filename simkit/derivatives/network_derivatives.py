@@ -1,0 +1,52 @@
+"""The derivatives of one path of a reaction network, by each method that there is."""
+
+import jax.numpy as jnp
+from simkit_solvers.derivatives.jump_sensitivity import finite_difference, girsanov, weak_derivative
+from simkit_solvers.methods.jump.jump_method import JumpNoise
+from simkit_solvers.problems.directions import DifferentiatedRows, Direction
+
+from simkit.derivatives.derivative_program import DerivativeProgram, Moves, like
+from simkit.ensemble.initial import given_value
+from simkit.ensemble.paths import PathProgram
+from simkit.observe.observer import Observer
+
+
+def network_and_directions(paths: PathProgram, moves: Moves, path) -> tuple[tuple, tuple[Direction, ...]]:
+    """The run and the directions as the arguments of the functions of jump processes."""
+    whole = paths.combined(moves.inputs)
+    network, observer, grid = whole.problem, whole.observer, whole.grid
+    start = {name: given_value(x, path).astype(jnp.int32) for name, x in moves.inputs.initial.items()}
+    directions = tuple(
+        Direction(like(network, move.problem), like(observer, move.observer)) for move in moves.first
+    )
+    noise = JumpNoise.of(moves.inputs.key, path)
+    return (network, paths.solver, network.State(**start), grid, noise, observer), directions
+
+
+def scores(program: DerivativeProgram, moves: Moves, path) -> DifferentiatedRows:
+    """The values, their derivatives with the counts held fixed, and the scores."""
+    given, directions = network_and_directions(program.paths, moves, path)
+    return girsanov(*given, directions).differentiated_rows
+
+
+def coupled_differences(program: DerivativeProgram, moves: Moves, path) -> DifferentiatedRows:
+    """Differences of two copies of a network that fire together where they can."""
+    given, directions = network_and_directions(program.paths, moves, path)
+    pairs = zip(directions, moves.steps, strict=True)
+    result = [finite_difference(*given, direction, step) for direction, step in pairs]
+    return DifferentiatedRows(result[0].rows, tuple(each.derivatives[0] for each in result), ())
+
+
+def one_more_event(program: DerivativeProgram, moves: Moves, path) -> DifferentiatedRows:
+    """The values, and what one more event at a random time would have changed.
+
+    The copies see the end alone, so an observable of the path, which is not derived here, is left out.
+    """
+    run, directions = network_and_directions(program.paths, moves, path)
+    network, method, y0, grid, _, observer = run
+    if isinstance(observer, Observer):
+        names = {name for name, _ in program.rows}
+        observer = observer.only(names)
+        directions = tuple(each._replace(observer=each.observer.only(names)) for each in directions)
+    result = weak_derivative(network, method, y0, grid, moves.inputs.key, path, observer, directions)
+    return DifferentiatedRows(result.rows, result.derivatives, ())
