@@ -43,6 +43,6 @@ def test_an_estimator_that_would_be_wrong_says_why_and_what_is_right(method, mes
 def test_every_kind_of_grid_has_its_stepping():
     assert {*KINDS} == {Grid, TracedGrid, AdaptiveGrid, JumpGrid}
     for ordinary, stochastic in KINDS.values():
-        assert ordinary.words
+        assert ordinary.description
         assert stochastic.remedy
     assert [kind.has_events for kind in KINDS] == [False, False, False, True]
