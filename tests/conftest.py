@@ -4,8 +4,8 @@ import gc
 import os
 
 os.environ["SIMKIT_CACHE"] = "off"  # nothing is written to the home of whoever tests
-# OpenBLAS factorises the small matrices of implicit steps, and its threads spin in between: a test took 18 to
-# 83 s of processor time instead of 9.
+# OpenBLAS factorises the small matrices of implicit steps, and its threads spin in between: one test took 18
+# to 83 s of processor time instead of 9.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 own_flags = os.environ.get("XLA_FLAGS", "")
 os.environ["XLA_FLAGS"] = f"{own_flags} --xla_force_host_platform_device_count=4".strip()
