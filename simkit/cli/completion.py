@@ -19,8 +19,7 @@ def complete_template(incomplete: str) -> list[str]:
 
 def complete_name(incomplete: str) -> list[str]:
     """Models, solvers, closed forms and keys that start like this."""
-    models = [name for name in _reexports("simkit_physics") if name[0].isupper()]
-    names = [*models, *_solvers(), *_closed_forms(), *_keys()]
+    names = [*_models(), *_solvers(), *_closed_forms(), *_keys()]
     return [name for name in names if name.startswith(incomplete)]
 
 
@@ -33,14 +32,14 @@ def _syntax_tree(package: str, *parts: str) -> ast.Module:
     return ast.parse((path / "__init__.py" if path.is_dir() else path).read_text(encoding="utf-8"))
 
 
-def _reexports(package: str, *parts: str) -> list[str]:
-    """Names that the package's `__init__.py` takes from its own modules."""
+def _models() -> list[str]:
+    """Names that `simkit_physics` takes from the modules in its folders."""
     return [
-        alias.asname or alias.name
-        for node in _syntax_tree(package, *parts).body
-        if isinstance(node, ast.ImportFrom)
-        and (node.module or "").startswith(".".join((package, *parts, "")))
+        alias.name
+        for node in _syntax_tree("simkit_physics").body
+        if isinstance(node, ast.ImportFrom) and (node.module or "").count(".") > 1
         for alias in node.names
+        if alias.name[0].isupper()
     ]
 
 

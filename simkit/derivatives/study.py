@@ -66,20 +66,19 @@ def _find(simulation: Simulation, section: Sensitivity, progress: Progress | Non
         return parts, [*requests, *more]
 
     choices, seconds = select_estimators(run, offers, planned)
-    compile_s += seconds
-    start = time.perf_counter()
     parts, requests = planned(choices)
     # All at once: XLA compiles one while the next is traced.
-    compiling_s = compiled(*requests)[1]
+    compile_s += seconds + compiled(*requests)[1]
+    start = time.perf_counter()
     biases = unknown_errors(simulation).errors
     collected = Collected(run, others, parts, section.method == "auto", progress, biases)
     collected.run(bias)
-    compiling_s += collected.compile_s
-    elapsed = time.perf_counter() - start - compiling_s
+    compile_s += collected.compile_s
+    elapsed = time.perf_counter() - start - collected.compile_s
     derivatives = tuple(_finished(collected, choice) for choice in choices)
     means = {name: collected.means[name] for name in quantities}
     values = {name: (result.mean[i], result.stderr[i]) for name, (result, i) in means.items()}
-    sizes = simulation.paths, len(collected.failed), elapsed, compile_s + compiling_s
+    sizes = simulation.paths, len(collected.failed), elapsed, compile_s
     return EstimatedSensitivities(tuple(run.targets), derivatives, values, *sizes, collected.biases)
 
 
