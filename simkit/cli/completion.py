@@ -23,34 +23,36 @@ def complete_name(incomplete: str) -> list[str]:
     return [name for name in names if name.startswith(incomplete)]
 
 
-def _syntax_tree(package: str, *parts: str) -> ast.Module:
-    """The parsed source of a module in a top-level package, which is located but not imported."""
+def _folder(package: str) -> Path:
+    """That of a top-level package, which is located but not imported."""
     spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
-        return ast.Module([], [])
-    path = Path(spec.origin).parent.joinpath(*parts)
-    return ast.parse((path / "__init__.py" if path.is_dir() else path).read_text(encoding="utf-8"))
+        raise ModuleNotFoundError(package)
+    return Path(spec.origin).parent
+
+
+def _syntax_tree(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(encoding="utf-8"))
 
 
 def _models() -> list[str]:
-    """Names that `simkit_physics` takes from the modules in its folders."""
+    """Names that `simkit_physics` takes from its folders."""
+    physics = _folder("simkit_physics")
     return [
         alias.name
-        for node in _syntax_tree("simkit_physics").body
-        if isinstance(node, ast.ImportFrom) and (node.module or "").count(".") > 1
+        for node in _syntax_tree(physics / "__init__.py").body
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("simkit_physics.")
         for alias in node.names
-        if alias.name[0].isupper()
+        if alias.name[0].isupper() and (physics / str(node.module).split(".")[1]).is_dir()
     ]
 
 
 def _closed_forms() -> list[str]:
     """The functions that `@closed_form(…)` enters."""
-    spec = importlib.util.find_spec("simkit")
-    files = sorted(Path(spec.origin).parent.glob("closed_forms/*.py")) if spec and spec.origin else []
     return [
         node.name
-        for file in files
-        for node in ast.parse(file.read_text(encoding="utf-8")).body
+        for file in sorted(_folder("simkit").glob("closed_forms/*.py"))
+        for node in _syntax_tree(file).body
         if isinstance(node, ast.FunctionDef)
         and any(ast.unparse(each).startswith("closed_form(") for each in node.decorator_list)
     ]
@@ -60,7 +62,7 @@ def _keys() -> list[str]:
     """The top-level keys of an experiment."""
     return [
         node.target.id
-        for section in _syntax_tree("simkit", "config", "settings", "experiment.py").body
+        for section in _syntax_tree(_folder("simkit") / "config/settings/experiment.py").body
         if isinstance(section, ast.ClassDef) and section.name == "Experiment"
         for node in section.body
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id[0] != "_"
@@ -72,10 +74,9 @@ RECORDS = ("SolverInfo", "_ode", "_sde", "_heun", "_shifted")
 
 def _solvers() -> list[str]:
     """Names of the records in `simkit_solvers`: `SolverInfo(Leapfrog, …)`, `_ode(diffrax.Tsit5, …)`."""
-    package = importlib.util.find_spec("simkit_solvers")
-    files = sorted(Path(package.origin).parent.rglob("*.py")) if package and package.origin else []
+    files = sorted(_folder("simkit_solvers").rglob("*.py"))
     names = []
-    for node in (node for file in files for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))):
+    for node in (node for file in files for node in ast.walk(_syntax_tree(file))):
         match node:
             case ast.Call(ast.Name("SolverInfo"), [ast.Name(name), *_]) if name[0].isupper():
                 names.append(name)
