@@ -5,8 +5,8 @@ import io
 import sys
 from typing import Annotated, cast
 
-import click
 import typer
+from typer.core import TyperGroup
 
 from simkit.cli.failures import BROKEN_PIPE, TERMINATED, leave_at_once, reported
 from simkit.cli.typer_app import app
@@ -42,8 +42,8 @@ def _enter(context: typer.Context, modules: list[str]) -> list[str]:
     if modules and not context.resilient_parsing:  # as the shell does to complete a name
         with reported():
             _import(modules)
-        commands = cast(click.Group, context.command).commands
-        commands.update(cast(click.Group, typer.main.get_command(app)).commands)
+        commands = cast(TyperGroup, context.command).commands
+        commands.update(cast(TyperGroup, typer.main.get_command(app)).commands)
     return modules
 
 
