@@ -11,9 +11,9 @@ for the slowest under one `vmap`, should need ten times as long.
 import dataclasses
 import sys
 
-from simkit import prefer_wide_vectors
+from simkit import tune_process
 
-if not prefer_wide_vectors():
+if not tune_process():
     print("not asking XLA for 512-bit vectors: see `simkit doctor`", file=sys.stderr)
 
 from collections.abc import Callable

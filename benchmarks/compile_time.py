@@ -12,9 +12,9 @@ import functools
 import sys
 import time
 
-from simkit import load, prefer_wide_vectors
+from simkit import load, tune_process
 
-if not prefer_wide_vectors():
+if not tune_process():
     print("not asking XLA for 512-bit vectors: see `simkit doctor`", file=sys.stderr)
 
 import diffrax

@@ -6,9 +6,9 @@ With more than one degree of freedom simkit draws a normal and a gamma variate, 
 
 import sys
 
-from simkit import prefer_wide_vectors
+from simkit import tune_process
 
-if not prefer_wide_vectors():
+if not tune_process():
     print("not asking XLA for 512-bit vectors: see `simkit doctor`", file=sys.stderr)
 
 import numpy as np

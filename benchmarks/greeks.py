@@ -11,9 +11,9 @@ torchsde takes part where it can be imported, on the CPU.
 
 import sys
 
-from simkit import CLOSED_FORMS, prefer_wide_vectors
+from simkit import CLOSED_FORMS, tune_process
 
-if not prefer_wide_vectors():
+if not tune_process():
     print("not asking XLA for 512-bit vectors: see `simkit doctor`", file=sys.stderr)
 
 import functools

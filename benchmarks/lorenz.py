@@ -7,9 +7,9 @@ depends on all stages of the others: a compiler that makes a kernel of each comp
 
 import sys
 
-from simkit import prefer_wide_vectors
+from simkit import tune_process
 
-if not prefer_wide_vectors():
+if not tune_process():
     print("not asking XLA for 512-bit vectors: see `simkit doctor`", file=sys.stderr)
 
 from typing import NamedTuple

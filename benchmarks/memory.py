@@ -10,9 +10,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from simkit import prefer_wide_vectors
+from simkit import tune_process
 
-if not prefer_wide_vectors():
+if not tune_process():
     print("not asking XLA for 512-bit vectors: see `simkit doctor`", file=sys.stderr)
 
 from report import Finding, options, report

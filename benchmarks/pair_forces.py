@@ -6,9 +6,9 @@ of the energy, which is the forces, and that of the forces, which is the Hessian
 
 import sys
 
-from simkit import prefer_wide_vectors
+from simkit import tune_process
 
-if not prefer_wide_vectors():
+if not tune_process():
     print("not asking XLA for 512-bit vectors: see `simkit doctor`", file=sys.stderr)
 
 import jax

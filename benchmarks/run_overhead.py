@@ -6,9 +6,9 @@ the first ones; its own `elapsed_s` leaves compilation out.
 
 import sys
 
-from simkit import prefer_wide_vectors
+from simkit import tune_process
 
-if not prefer_wide_vectors():
+if not tune_process():
     print("not asking XLA for 512-bit vectors: see `simkit doctor`", file=sys.stderr)
 
 from ours import bare_loop, experiment, whole_run

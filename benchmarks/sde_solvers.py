@@ -7,9 +7,9 @@ a step is worth it where its error is smaller by more: see the work-precision di
 
 import sys
 
-from simkit import prefer_wide_vectors
+from simkit import tune_process
 
-if not prefer_wide_vectors():
+if not tune_process():
     print("not asking XLA for 512-bit vectors: see `simkit doctor`", file=sys.stderr)
 
 from ours import experiment, whole_run

@@ -8,9 +8,9 @@ digital's derivatives, by the gradual release of derivatives into weights and by
 
 import sys
 
-from simkit import load, prefer_wide_vectors
+from simkit import load, tune_process
 
-if not prefer_wide_vectors():
+if not tune_process():
     print("not asking XLA for 512-bit vectors: see `simkit doctor`", file=sys.stderr)
 
 import jax

@@ -8,9 +8,9 @@ normal a step is expected.
 
 import sys
 
-from simkit import prefer_wide_vectors
+from simkit import tune_process
 
-if not prefer_wide_vectors():
+if not tune_process():
     print("not asking XLA for 512-bit vectors: see `simkit doctor`", file=sys.stderr)
 
 from typing import NamedTuple

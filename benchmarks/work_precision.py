@@ -10,9 +10,9 @@ ensemble divided by its members, without compilation. Draws `docs/images/work_pr
 import sys
 from pathlib import Path
 
-from simkit import load, prefer_wide_vectors
+from simkit import load, tune_process
 
-if not prefer_wide_vectors():
+if not tune_process():
     print("not asking XLA for 512-bit vectors: see `simkit doctor`", file=sys.stderr)
 
 from collections.abc import Callable, Mapping

@@ -1,8 +1,8 @@
 """The run of gbm.yaml as a Python script: `python examples/gbm.py`."""
 
-from simkit import prefer_wide_vectors
+from simkit import tune_process
 
-prefer_wide_vectors()  # before jax is imported
+tune_process()  # before jax is imported
 
 import simkit
 

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from simkit import prefer_wide_vectors
+from simkit import tune_process
 
-prefer_wide_vectors()  # before jax is imported
+tune_process()  # before jax is imported
 
 import simkit
 

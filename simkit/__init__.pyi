@@ -11,7 +11,7 @@ from .errors import NumericalError as NumericalError
 from .errors import OutputError as OutputError
 from .errors import UnresolvedWarning as UnresolvedWarning
 from .experiments.experiment import load as load
-from .machine.xla_flags import prefer_wide_vectors as prefer_wide_vectors
+from .machine.process import tune_process as tune_process
 from .pictures import plot_dataset as plot_dataset
 from .pictures import save_picture as save_picture
 from .results.storage import read_dataset as read_dataset

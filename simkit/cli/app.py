@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 from simkit.cli.failures import BROKEN_PIPE, TERMINATED, leave_at_once, reported
 from simkit.cli.typer_app import app
 from simkit.errors import INTERRUPTED, InputError
-from simkit.machine.xla_flags import prefer_wide_vectors
+from simkit.machine.process import tune_process
 from simkit.version import __version__
 
 # Modules that enter commands, which the help shows in this order.
@@ -48,7 +48,7 @@ def _enter(context: typer.Context, modules: list[str]) -> list[str]:
 
 
 def _import(modules: list[str]) -> None:
-    prefer_wide_vectors()  # before a module makes an array
+    tune_process()  # before a module makes an array
     sys.path.insert(0, "")
     for name in modules:
         try:

@@ -10,7 +10,7 @@ import typer
 from simkit.cli.failures import print_json, reported
 from simkit.cli.options import AsJson, ChosenVariants, ExperimentFile, Overrides
 from simkit.cli.typer_app import app
-from simkit.machine.xla_flags import prefer_wide_vectors
+from simkit.machine.process import tune_process
 from simkit.progress import counted
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def validate(
 ) -> None:
     """Check an experiment without running it. Every mistake is listed with its line and column."""
     with reported(as_json):
-        prefer_wide_vectors()
+        tune_process()
         from simkit.experiments.variants import load_variants, output_of
         from simkit.studies.plan import has_distributions
 
@@ -108,7 +108,7 @@ def doctor(as_json: AsJson = False) -> None:
     Exit code 3 when results could not be trusted on this machine.
     """
     with reported(as_json):
-        prefer_wide_vectors()
+        tune_process()
         from simkit.machine.doctor import examine, healthy
 
         findings = examine()

@@ -8,7 +8,7 @@ from simkit.cli.failures import print_json, reported
 from simkit.cli.options import AsJson, ExperimentFile, OneVariant, Overrides
 from simkit.cli.typer_app import app
 from simkit.errors import NumericalError
-from simkit.machine.xla_flags import prefer_wide_vectors
+from simkit.machine.process import tune_process
 
 
 @app.command()
@@ -46,7 +46,7 @@ def debug(
     Exit code 3 where something was found.
     """
     with reported(as_json):
-        prefer_wide_vectors()
+        tune_process()
         from simkit.diagnostics.debugging.debug import debug as debugged
         from simkit.diagnostics.debugging.report import as_dict, text
 

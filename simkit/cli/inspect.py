@@ -9,7 +9,7 @@ from simkit.cli.failures import print_json, reported
 from simkit.cli.options import AsJson, ExperimentFile, OneVariant, Overrides
 from simkit.cli.typer_app import app
 from simkit.errors import InputError
-from simkit.machine.xla_flags import prefer_wide_vectors
+from simkit.machine.process import tune_process
 from simkit.suggestions import did_you_mean, shown
 
 WHAT = ("jaxpr", "stablehlo", "hlo", "cost", "memory", "kernels", "graph", "all")
@@ -40,7 +40,7 @@ def inspect(
     with reported(as_json):
         if what not in WHAT:
             raise InputError(f"--what: there is no part {shown(what)}{did_you_mean(what, WHAT)}")
-        prefer_wide_vectors()
+        tune_process()
         from simkit.diagnostics.inspection.inspection import inspect as inspected
         from simkit.diagnostics.inspection.report import PARTS, TEXTS, as_dict, check_folder, text, write
 
