@@ -3,8 +3,8 @@
 import numpy as np
 
 from simkit.derivatives.moments import SAMPLE
+from simkit.ensemble.chunk_program import quantity_rows
 from simkit.ensemble.chunks import LEAF, MOST_PATHS, Chunks, lanes_for, path_ids, plan_chunks, planned_steps
-from simkit.ensemble.run import quantity_rows
 from simkit.ensemble.simulation import Simulation
 from simkit.ensemble.step_bias.coupled_steps import BIAS_PATHS, PART_OF_WORK
 from simkit.ensemble.work import workers_of, workers_on

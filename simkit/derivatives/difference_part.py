@@ -32,8 +32,8 @@ from simkit.derivatives.moments import Averages, shapes_of
 from simkit.derivatives.other_steps import is_ordinary_and_adaptive, with_tighter_tolerances
 from simkit.derivatives.smoothness import why_discontinuous
 from simkit.derivatives.targets import Target, is_in_range, shifted
+from simkit.ensemble.chunk_program import ChunkProgram
 from simkit.ensemble.programs import Request
-from simkit.ensemble.run import ChunkProgram
 from simkit.errors import InputError
 
 

@@ -20,9 +20,9 @@ from simkit.derivatives.differences import COUPLED, step_of
 from simkit.derivatives.moved import moved_variables
 from simkit.derivatives.other_steps import on_steps, with_half_steps
 from simkit.derivatives.targets import Target, changes, in_time, is_in_range, program_of
-from simkit.ensemble.paths import Driver, PathProgram
-from simkit.ensemble.run import quantity_rows
-from simkit.ensemble.simulation import Run, Simulation
+from simkit.ensemble.chunk_program import quantity_rows
+from simkit.ensemble.paths import PathProgram
+from simkit.ensemble.simulation import Driver, Run, Simulation
 from simkit.ensemble.step_bias.step_levels import levels
 from simkit.experiments.inline.model_text import discontinuities_of
 from simkit.functionals.functional import AbstractFunctional

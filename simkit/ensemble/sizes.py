@@ -17,8 +17,9 @@ def estimate(simulation: Simulation) -> dict[str, Any]:
     """Counts and bytes. Memory is what a chunk's saved rows, or the dates of the paths that find a policy of
     early exercise, and the stored paths take, without jax itself.
     """
+    from simkit.ensemble.chunk_program import quantity_rows
     from simkit.ensemble.early_exercise.exercise_sample import rights_of
-    from simkit.ensemble.run import chunk_plan, quantity_rows
+    from simkit.ensemble.run import chunk_plan
     from simkit.ensemble.work import most_in_memory, workers_of
 
     workers = workers_of(simulation)

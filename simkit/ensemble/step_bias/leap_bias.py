@@ -16,7 +16,6 @@ from simkit.ensemble.paths import PathProgram, path_program
 from simkit.ensemble.programs import Request
 from simkit.ensemble.simulation import Simulation
 from simkit.ensemble.step_bias.bias_paths import BiasRun, Ends
-from simkit.ensemble.stepping import start_counts
 from simkit.ensemble.work import workers_on
 from simkit.machine.on_each_device import local_devices
 
@@ -38,9 +37,7 @@ class LeapProgram:
 
     def _ends(self, given, path):
         inputs, factors = given
-        whole = self.paths.combined(inputs)
-        network, observer, grid = whole.problem, whole.observer, whole.grid
-        method, start = self.paths.solver, start_counts(network, inputs.initial, path)
+        network, method, start, grid, _, observer = self.paths.prepared(inputs, path)
         return coupled_leaps(network, method, factors, start, grid, inputs.key, path, observer).ends
 
 

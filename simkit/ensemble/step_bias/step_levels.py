@@ -32,8 +32,7 @@ from simkit_solvers.problems.schedule import schedule_of
 from simkit_solvers.random.generator import Words
 from simkit_solvers.random.noise import CoarsenedNoise, CounterNoise, HalvedNoise
 
-from simkit.ensemble.paths import Driver
-from simkit.ensemble.simulation import Simulation
+from simkit.ensemble.simulation import Driver, Simulation
 from simkit.observe.observer import Observer
 
 FEWEST = 4  # steps of a grid of which something is learnt about shorter ones
