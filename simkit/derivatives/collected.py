@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -68,8 +69,9 @@ class Collected:
 
     def _run(self, part: Part, progress: Callable[[int], None] | None) -> None:
         simulation = self.differentiated.simulation
-        result, errors, level_values, levels, seconds = _run(simulation, part, progress)
-        self.compile_s += seconds
+        part_result = _run(simulation, part, progress)
+        result, errors = part_result.averages, part_result.errors
+        self.compile_s += part_result.compile_s
         if len(result.failed) and self.reselect and _is_weighted(part):
             again = {choice: _without_weight(simulation, choice) for choice, _ in part.derivatives}
             self.replaced |= again
@@ -84,11 +86,12 @@ class Collected:
                 "to average; `failures: stop` says why"
             )
         self.failed |= {int(x) for x in result.failed}
-        self.level_values |= level_values
+        self.level_values |= part_result.level_values
         new = {name: (result, place) for name, place in part.values if name not in self.means}
         self.means |= new
         if new and has_means(part):
-            self.biases |= errors_of_means(simulation, bias_of_part(simulation, part), levels, new)
+            bias = bias_of_part(simulation, part)
+            self.biases |= errors_of_means(simulation, bias, part_result.levels, new)
         else:
             self.unbiased |= new
         for choice, place in part.derivatives:
@@ -99,10 +102,18 @@ class Collected:
             self.parts.append(shorter)
 
 
-def _run(
-    simulation: Simulation, part: Part, progress: Callable[[int], None] | None
-) -> tuple[Averages, Errors, dict[Selection, LevelValues], Sequence[Callable], float]:
-    """What a part gives, the programs of its levels, and the seconds to compile."""
+class PartResult(NamedTuple):
+    """What a part of a study gives, and the programs of its `levels`."""
+
+    averages: Averages
+    errors: Errors
+    level_values: dict[Selection, LevelValues]
+    levels: Sequence[Callable]
+    compile_s: float
+
+
+def _run(simulation: Simulation, part: Part, progress: Callable[[int], None] | None) -> PartResult:
+    """Compile the programs of a part, and run it over all paths."""
     plan = chunks_of(simulation)
     programs, seconds = compiled(*requests_of(simulation, part))
     programs, averaging = programs[: len(part.all_requests)], programs[len(part.all_requests) :]
@@ -115,7 +126,7 @@ def _run(
     )
     errors = part.step_errors(result, programs, plan.ids(), simulation.paths)
     pairs, more = values_on_levels(simulation, part, programs, result)
-    return result, errors, pairs, levels, seconds + more
+    return PartResult(result, errors, pairs, levels, seconds + more)
 
 
 def _averages(

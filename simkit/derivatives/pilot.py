@@ -31,7 +31,7 @@ from simkit.derivatives.parts import parts_of
 from simkit.derivatives.tails import tail_of
 from simkit.ensemble.chunks import lanes_for, planned_steps
 from simkit.ensemble.programs import Request, compiled
-from simkit.ensemble.work import in_order, workers_of
+from simkit.ensemble.work import joined, workers_of
 from simkit.machine.on_each_device import Devices
 
 PILOT = 4096  # paths, or as many as the run has
@@ -235,11 +235,11 @@ def _arrays(run: DifferentiatedRun, part: Part, programs, ids: Callable, size: i
     """The arrays of a part over the paths of the pilot, so many at a time from the `ids` of a first path."""
     count = _paths_of(run)
 
-    def work(first: int) -> list[np.ndarray]:
+    def work(part: Part, first: int) -> list[np.ndarray]:
         return of_paths(part.run(programs, ids(MAX_PATHS - count + first)), count - first)
 
-    arrays = in_order(work, range(0, count, size), workers)
-    return [np.concatenate(each, axis=1).astype(float) for each in zip(*arrays, strict=True)]
+    (arrays,) = joined(work, [part], range(0, count, size), workers)
+    return [each.astype(float) for each in arrays]
 
 
 def _statistics(rows: np.ndarray, cost: float) -> PilotResult:

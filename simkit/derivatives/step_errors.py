@@ -34,7 +34,7 @@ from simkit.ensemble.step_bias.coupled_steps import (
 from simkit.ensemble.step_bias.resolution import OF_VALUE
 from simkit.ensemble.step_bias.rounding import rounding_error
 from simkit.ensemble.step_bias.step_error import StepError
-from simkit.ensemble.work import in_order
+from simkit.ensemble.work import joined
 
 
 @dataclasses.dataclass(frozen=True)
@@ -171,16 +171,15 @@ def _values_on_levels(
     runs = [(level, list(itertools.islice(rest, len(level.requests)))) for level in part.levels]
     size, workers = ids_of_level(simulation).size, workers_of_levels(simulation)
 
-    def work(unit: tuple[tuple[Part, Sequence[Callable]], int]) -> np.ndarray:
-        (level, own), first = unit
+    def work(run: tuple[Part, Sequence[Callable]], first: int) -> np.ndarray:
+        level, own = run
         arrays = level.run(own, ids_of_level(simulation, first))
         return np.stack([np.asarray(arrays[i][-1]).reshape(-1) for _, i in level.derivatives])
 
     for batch in range(0, most, few):
         firsts = range(batch, min(batch + few, most), size)
-        results = list(in_order(work, itertools.product(runs, firsts), workers))
-        each = [np.concatenate(results[i : i + len(firsts)], 1) for i in range(0, len(results), len(firsts))]
-        known = np.concatenate([known, np.stack(each, 1)], 2)[..., :most]
+        more = np.stack(joined(work, runs, firsts, workers), 1)
+        known = np.concatenate([known, more], 2)[..., :most]
         for choice, there in zip(values, known, strict=True):
             own, levels = (there[0], there[1:]) if factors[0] == 1 else (None, there)
             values[choice] = dataclasses.replace(

@@ -61,8 +61,17 @@ class AbstractStepping(abc.ABC):
         """The rows of one path of a `PathProgram`, by name."""
 
     def size(self, paths: int) -> dict[str, Any]:
-        """The steps of a path and of all; the most of them where they are not known."""
-        return {"steps": None, "path_steps": None, "max_steps": self.grid.max_steps}
+        """The steps of a path and of all; the most of them and what chooses them where they are not known."""
+        steps = self.grid.steps
+        if steps is not None:
+            return {"steps": steps, "path_steps": paths * steps}
+        return {"steps": None, "path_steps": None, "max_steps": self.grid.max_steps, **self._tolerances}
+
+    @property
+    def _tolerances(self) -> dict[str, float]:
+        """By name; none where none choose the steps."""
+        tolerances = self.grid.tolerances
+        return {} if tolerances is None else {x: float(getattr(tolerances, x)) for x in ("rtol", "atol")}
 
     @abc.abstractmethod
     def attributes(self, solver, steps) -> dict[str, int | float]:
@@ -87,9 +96,6 @@ class FixedSteps(AbstractStepping):
     def rows(self, program, inputs, path, memory):
         return integrate(*program.prepared(inputs, path), memory)
 
-    def size(self, paths):
-        return {"steps": self.grid.steps, "path_steps": paths * self.grid.steps}
-
     def attributes(self, solver, steps):
         if isinstance(steps, StepCounts):
             raise TypeError("counted steps belong to an adaptive grid, and a number of steps to a fixed one")
@@ -112,14 +118,6 @@ class AbstractAdaptiveSteps(AbstractStepping):
     def run(self, problem, solver, y0, grid, noise, observer) -> Any:
         """What the loop gives of a path."""
 
-    @property
-    def _limits(self) -> dict[str, Any]:
-        tolerances = self.grid.tolerances
-        return {"rtol": float(tolerances.rtol), "atol": float(tolerances.atol)}
-
-    def size(self, paths):
-        return {"steps": None, "path_steps": None, "max_steps": self.grid.max_steps, **self._limits}
-
     def attributes(self, solver, steps):
         first = {} if self.grid.first_step is None else {"first_step": float(self.grid.first_step)}
         counts = {
@@ -128,7 +126,7 @@ class AbstractAdaptiveSteps(AbstractStepping):
             "rejected_steps_mean": steps.rejected_mean,
             "rejected_steps_max": steps.rejected_max,
         }
-        return self._limits | first | {"max_steps": self.grid.max_steps} | counts
+        return self._tolerances | first | {"max_steps": self.grid.max_steps} | counts
 
     def why_ended(self, counts):
         most = self.grid.max_steps

@@ -8,7 +8,7 @@ import numpy as np
 
 from simkit.ensemble.chunks import path_ids
 from simkit.ensemble.programs import Request
-from simkit.ensemble.work import in_order
+from simkit.ensemble.work import joined
 from simkit.machine.on_each_device import Devices
 
 Ends = dict[str, np.ndarray]
@@ -16,7 +16,7 @@ Ends = dict[str, np.ndarray]
 
 @dataclasses.dataclass(frozen=True)
 class BiasRun:
-    """The programs, how many paths at first, and how many at most.
+    """The programs, of equally many lanes, how many paths at first, and how many at most.
 
     `ends` makes of what a program gives the final values `(levels, lanes)` by name: of one of `factors` each,
     or of one program for all, with the run's own length first.
@@ -42,18 +42,13 @@ class BiasRun:
 
     def _simulated(self, programs: Sequence[Callable], first: int, paths: int) -> list[Ends]:
         """Of paths from `first`, by each of the programs, in as many calls as it takes."""
+        ids = self.requests[0].arguments[1]
 
-        def work(unit: tuple[int, int]) -> Ends:
-            number, start = unit
-            inputs, ids = self.requests[number].arguments
-            return self.ends(programs[number](inputs, path_ids(start, *ids.shape)))
+        def work(kind: tuple[Request, Callable], start: int) -> Ends:
+            request, program = kind
+            ends = self.ends(program(request.arguments[0], path_ids(start, *ids.shape)))
+            return {name: ends[name] for name in self.orders}
 
-        starts = [range(first, first + paths, each.arguments[1].size) for each in self.requests]
-        units = [(number, start) for number, each in enumerate(starts) for start in each]
-        result: list[list[Ends]] = [[] for _ in self.requests]
-        for (number, _), ends in zip(units, in_order(work, units, self.workers), strict=True):
-            result[number].append(ends)
-        return [
-            {name: np.concatenate([x[name] for x in each], 1)[:, :paths] for name in self.orders}
-            for each in result
-        ]
+        kinds = list(zip(self.requests, programs, strict=True))
+        each = joined(work, kinds, range(first, first + paths, ids.size), self.workers)
+        return [{name: x[:, :paths] for name, x in ends.items()} for ends in each]
