@@ -146,8 +146,9 @@ class _Loop:
             loops = Nesting((self.grid.rows - 1,), (self.blocks,), True)
             return self.trajectory(self.branch, numbers, start, loops)
 
-        run = differentiable(plain, self.for_derivatives) if self.known else plain
-        return run(numbers, start)
+        if not self.known:
+            return plain(numbers, start)
+        return differentiable(plain, self.for_derivatives, numbers, start)
 
     def for_derivatives(self, numbers, start):
         """The same in a form that forward and reverse derivatives can go through."""
