@@ -21,6 +21,7 @@ from simkit.derivatives.moved import moved_variables
 from simkit.derivatives.other_steps import on_steps, with_half_steps
 from simkit.derivatives.targets import Target, changes, in_time, is_in_range, program_of
 from simkit.ensemble.chunk_program import quantity_rows
+from simkit.ensemble.could_differ import observable_of
 from simkit.ensemble.paths import PathProgram
 from simkit.ensemble.simulation import Driver, Run, Simulation
 from simkit.ensemble.step_bias.step_levels import levels
@@ -28,7 +29,6 @@ from simkit.experiments.inline.model_text import discontinuities_of
 from simkit.functionals.functional import AbstractFunctional
 from simkit.machine.on_each_device import Devices, local_devices
 from simkit.observe.observable import Observable
-from simkit.observe.observer import Observer
 from simkit.observe.time_functions import SetVariables
 
 
@@ -124,9 +124,7 @@ class DifferentiatedRun:
 
     def observable(self, quantity: str) -> Observable | None:
         """The observable of this name; None of a state variable."""
-        observer = self.simulation.observer
-        observables = observer.observables if isinstance(observer, Observer) else ()
-        return next((each for each in observables if each.name == quantity), None)
+        return observable_of(quantity, self.simulation)
 
     def functionals(self, quantity: str) -> Sequence[AbstractFunctional]:
         """The functionals of the path in a quantity."""

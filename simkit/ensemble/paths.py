@@ -16,6 +16,7 @@ from simkit_solvers.loops.reverse_pass import REVERSE_BYTES as PATH_BYTES
 from simkit_solvers.loops.reverse_pass import ReversePass, reverse_pass
 from simkit_solvers.methods.registry import info_of
 from simkit_solvers.numerics.tangents import as_tangent, jvp
+from simkit_solvers.numerics.traced import Static
 from simkit_solvers.problems.calculus import in_calculus
 from simkit_solvers.problems.problem import AbstractODE, AbstractSDE
 from simkit_solvers.problems.schedule import schedule_of
@@ -24,7 +25,6 @@ from simkit_solvers.random.noise import CounterNoise
 
 from simkit.ensemble.coupling import OnSums
 from simkit.ensemble.initial import draw_initial
-from simkit.ensemble.programs import Static
 from simkit.ensemble.simulation import Driver, Run, Simulation
 from simkit.ensemble.stepping import AbstractStepping, stepping
 

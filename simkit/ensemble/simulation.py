@@ -18,6 +18,8 @@ from simkit.config.settings import Experiment
 from simkit.ensemble.initial import InitialValue, numbers_of
 from simkit.ensemble.step_bias.step_error import StepError
 from simkit.observe.exercise import ExerciseFit
+from simkit.observe.observable import Observable
+from simkit.observe.observer import Observer
 
 Driver = Callable[..., AbstractNoise]  # of key, path, and whether normals are float64
 
@@ -103,6 +105,11 @@ class Simulation:
     draws_per_step: int = 1
     derived: tuple[Any, ...] = ()
     experiment: Experiment | None = dataclasses.field(default=None, compare=False, repr=False)
+
+    @property
+    def observed(self) -> tuple[Observable, ...]:
+        """Its observables; none where the observer is one made by hand."""
+        return self.observer.observables if isinstance(self.observer, Observer) else ()
 
     @property
     def run(self) -> Run:

@@ -28,7 +28,6 @@ from simkit.ensemble.step_bias.step_error import NEAR, StepError, step_error
 from simkit.ensemble.step_bias.step_levels import OtherGrid, approximate, levels
 from simkit.ensemble.work import workers_on
 from simkit.machine.on_each_device import local_devices
-from simkit.observe.observer import Observer
 
 BIAS_PATHS = 4096
 MOST_BIAS_PATHS = 2**19  # 4 MB of final values for each quantity
@@ -113,8 +112,7 @@ def orders(simulation: Simulation) -> dict[str, float]:
     order = 1.0 if chosen or exact else weak_order(simulation.solver, simulation.problem)
     state = {*simulation.problem.State._fields}
     by_name = dict.fromkeys(approximate_means(simulation), order)
-    observer = simulation.observer
-    for observable in observer.observables if isinstance(observer, Observer) and not jumps else ():
+    for observable in () if jumps else simulation.observed:
         own = [functional.order for functional in observable.functionals if functional.order is not None]
         if observable.name in by_name and own:
             of_states = QUADRATURE_ORDER if not observable.names & state else min(own) if exact else order

@@ -33,7 +33,6 @@ from simkit_solvers.random.generator import Words
 from simkit_solvers.random.noise import CoarsenedNoise, CounterNoise, HalvedNoise
 
 from simkit.ensemble.simulation import Driver, Simulation
-from simkit.observe.observer import Observer
 
 FEWEST = 4  # steps of a grid of which something is learnt about shorter ones
 LONGER = (2, 4), (3, 9)
@@ -105,9 +104,7 @@ def levels(simulation: Simulation, shorter: bool = False) -> tuple[OtherGrid, ..
 
 def approximate(simulation: Simulation) -> tuple[str, ...]:
     """The observables that are approximate also of exact states: those with functionals over time."""
-    observer = simulation.observer
-    each = observer.observables if isinstance(observer, Observer) else ()
-    return tuple(observable.name for observable in each if observable.approximates)
+    return tuple(observable.name for observable in simulation.observed if observable.approximates)
 
 
 def _sparser(simulation: Simulation, grid: Grid) -> tuple[OtherGrid, ...]:

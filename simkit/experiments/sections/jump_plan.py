@@ -48,12 +48,8 @@ def seen_by(section: Solver | None, plan: ModelPlan | None) -> ModelPlan | None:
         plan,
         problem=ChemicalLangevin(network),
         make=lambda **values: ChemicalLangevin(cls(**values)),
-        bind=None if bind is None else lambda constants, grid: _langevin(bind(constants, grid)),
+        bind=None if bind is None else lambda constants, grid: ChemicalLangevin(bind(constants, grid)),
     )
-
-
-def _langevin(network: Any) -> ChemicalLangevin:
-    return ChemicalLangevin(network)
 
 
 def plan_jumps(section: Time | None, save: Save | None, diagnostics: Diagnostics) -> MakeGrid | None:
