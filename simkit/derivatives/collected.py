@@ -1,7 +1,6 @@
 """The parts of a study run one after the other, and the derivatives and means that they have given so far."""
 
 import dataclasses
-import functools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -64,8 +63,8 @@ class Collected:
             self._run(part, _portion(self.progress, self.differentiated.simulation.paths, done, weight))
             done += weight
         if bias is not None and self.unbiased:
-            programs = compiled(*bias.requests)[0]
-            self.biases |= errors_of_means(self.differentiated.simulation, bias, programs, self.unbiased)
+            simulation, levels = self.differentiated.simulation, bias.ready()
+            self.biases |= errors_of_means(simulation, bias, levels, self.unbiased)
 
     def _run(self, part: Part, progress: Callable[[int], None] | None) -> None:
         simulation = self.differentiated.simulation
@@ -103,7 +102,7 @@ class Collected:
 
 
 class PartResult(NamedTuple):
-    """What a part of a study gives, and the programs of its `levels`."""
+    """What a part of a study gives, and what simulates paths on its `levels`."""
 
     averages: Averages
     errors: Errors
@@ -116,23 +115,17 @@ def _run(simulation: Simulation, part: Part, progress: Callable[[int], None] | N
     """Compile the programs of a part, and run it over all paths."""
     plan = chunks_of(simulation)
     programs, seconds = compiled(*requests_of(simulation, part))
-    programs, averaging = programs[: len(part.all_requests)], programs[len(part.all_requests) :]
-    own, levels = programs[: len(part.requests)], programs[len(part.requests) :]
-    if has_means(part):
-        levels = [LastRows(program) for program in levels]
-        programs = [*own, *levels]
-    result = _averages(
-        simulation, part, programs, MomentsReduction(part.counts).compiled(averaging), progress
-    )
-    errors = part.step_errors(result, programs, plan.ids(), simulation.paths)
-    pairs, more = values_on_levels(simulation, part, programs, result)
+    reduction = MomentsReduction(part.counts).compiled(programs[len(part.all_requests) :])
+    result = _averages(simulation, part, reduction, progress)
+    errors = part.step_errors(result, plan.ids(), simulation.paths)
+    levels = [LastRows(level.ready()) for level in part.levels]
+    pairs, more = values_on_levels(simulation, part, levels, result)
     return PartResult(result, errors, pairs, levels, seconds + more)
 
 
 def _averages(
     simulation: Simulation,
     part: Part,
-    programs: Sequence[Callable],
     reduction: MomentsReduction,
     progress: Callable[[int], None] | None,
 ) -> Averages:
@@ -143,13 +136,12 @@ def _averages(
     counts = np.diff(ends).tolist()
     result = []
     for policy, first, count in zip(policies, ends[:-1], counts, strict=True):
-        simulate = functools.partial(policy.run, programs)
 
         def progressed(done, first=first):
             if progress is not None:
                 progress(first + done)
 
-        result.append(average(simulate, reduction, count, plan, workers, progressed, first))
+        result.append(average(policy.ready(), reduction, count, plan, workers, progressed, first))
     return pooled(result, counts) if part.replicates else result[0]
 
 

@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import itertools
-from collections.abc import Callable, Sequence
 
 import jax.numpy as jnp
 import numpy as np
@@ -44,8 +43,8 @@ class DifferencePart(Part):
     differentiated: DifferentiatedRun
     relative_step: float
 
-    def step_errors(self, result: Averages, programs: Sequence[Callable], ids, paths: int) -> Errors:
-        of_tolerances = super().step_errors(result, programs, ids, paths)
+    def step_errors(self, result: Averages, ids, paths: int) -> Errors:
+        of_tolerances = super().step_errors(result, ids, paths)
         count = len(self.derivatives)
         return {c: np.abs(result.mean[i + count]) + of_tolerances.get(c, 0.0) for c, i in self.derivatives}
 

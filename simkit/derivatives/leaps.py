@@ -22,7 +22,7 @@ from simkit.derivatives.differentiated_run import DifferentiatedRun
 from simkit.derivatives.network_derivatives import network_and_directions, scores
 from simkit.ensemble.chunks import leaf_ids, path_ids
 from simkit.ensemble.paths import PathProgram, path_program
-from simkit.ensemble.programs import Request
+from simkit.ensemble.programs import Request, compiled
 from simkit.ensemble.simulation import Run, Simulation
 from simkit.ensemble.step_bias.coupled_steps import MOST_BIAS_PATHS, PART_OF_WORK
 from simkit.ensemble.step_bias.leap_bias import LONGER, SHORTER, LeapProgram, coupled_paths
@@ -60,8 +60,9 @@ class Leaps:
         lengths = jnp.asarray((1.0, *self.factors), jnp.float64)
         return Request(self.program, ((self.given[0], lengths), leaf_ids(self.paths)), local_devices(1))
 
-    def values(self, program: Callable) -> list[np.ndarray]:
-        """The values of each derivative's estimator, by the compiled program."""
+    def values(self) -> list[np.ndarray]:
+        """The values of each derivative's estimator."""
+        (program,), _ = compiled(self.request)
         (_, lengths), ids = self.request.arguments
 
         def work(given: Any, first: int) -> Any:

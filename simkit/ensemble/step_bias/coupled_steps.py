@@ -131,10 +131,13 @@ class FinishedRun:
 
 
 def step_errors(
-    finished: FinishedRun, bias: BiasRun, programs: Sequence[Callable]
+    finished: FinishedRun, bias: BiasRun, simulate: Sequence[Callable]
 ) -> tuple[StepErrors, float]:
-    """The step errors of all quantities at the end, and the seconds that it took to compile for them."""
-    result = _by_levels(finished, bias, programs)
+    """The step errors of all quantities at the end, and the seconds that it took to compile for them.
+
+    `simulate` gives paths on each level of the bias run.
+    """
+    result = _by_levels(finished, bias, simulate)
     without = [
         name for name in bias.orders if _says_little(result, name, _Last.of(name, finished.moments).size)
     ]
@@ -145,8 +148,8 @@ def step_errors(
         unknown = dict.fromkeys(bias.orders, UNKNOWN)
         return dataclasses.replace(result, errors=unknown | result.errors), 0.0
     shorter = dataclasses.replace(shorter, orders=bias.orders)
-    programs, compile_s = compiled(*shorter.requests)
-    again = _by_levels(finished, shorter, programs)
+    _, compile_s = compiled(*shorter.requests)
+    again = _by_levels(finished, shorter, shorter.ready())
     errors = {name: again.errors.get(name, UNKNOWN) for name in without}
     left_out = {name: again.left_out[name] for name in without if name in again.left_out}
     variances = {name: again.variances.get(name, UNKNOWN) for name in without if name in result.variances}
@@ -161,7 +164,7 @@ def _says_little(result: StepErrors, name: str, size: float) -> bool:
     return error.left_out > max(abs(error.bias), OF_VALUE * size)
 
 
-def _by_levels(finished: FinishedRun, bias: BiasRun, programs: Sequence[Callable]) -> StepErrors:
+def _by_levels(finished: FinishedRun, bias: BiasRun, simulate: Sequence[Callable]) -> StepErrors:
     """The step errors by these grids, by as many paths as it takes."""
     simulation = finished.simulation
     last = {name: _Last.of(name, finished.moments) for name in bias.orders}
@@ -189,7 +192,7 @@ def _by_levels(finished: FinishedRun, bias: BiasRun, programs: Sequence[Callable
                     result.variances[name] = error
         return result
 
-    values = bias.values(programs, finished.ends, 0, bias.paths)
+    values = bias.values(simulate, finished.ends, 0, bias.paths)
     result = errors(values)
     ratios = [
         error.noise / last[name].stderr
@@ -199,7 +202,7 @@ def _by_levels(finished: FinishedRun, bias: BiasRun, programs: Sequence[Callable
     paths = math.ceil(min(bias.paths * max(ratios, default=0) ** 2, bias.most))
     if paths <= bias.paths:
         return result
-    more = bias.values(programs, finished.ends, bias.paths, paths - bias.paths)
+    more = bias.values(simulate, finished.ends, bias.paths, paths - bias.paths)
     return errors({name: np.concatenate([x, more[name]]) for name, x in values.items()})
 
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from simkit_solvers.grids.jump_grid import MAX_STEPS, JumpGrid
@@ -43,7 +43,7 @@ def seen_by(section: Solver | None, plan: ModelPlan | None) -> ModelPlan | None:
         return plan
     if not takes_langevin(section):
         return plan
-    cls, bind = type(network), plan.bind
+    cls, bind = type(network), cast(Any, plan.bind)
     return dataclasses.replace(
         plan,
         problem=ChemicalLangevin(network),
