@@ -99,8 +99,7 @@ def difference_part(
     if not is_ordinary_and_adaptive(run.simulation):
         return part
     tighter = [with_tighter_tolerances(inputs, run.simulation.precision) for inputs in given]
-    finer = functools.partial(simulate, given=tighter)
-    return dataclasses.replace(part, finer=dataclasses.replace(part, simulate=finer))
+    return dataclasses.replace(part, finer=part.with_arguments(given=tighter))
 
 
 def _stencil(

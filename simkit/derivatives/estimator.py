@@ -4,7 +4,7 @@ import abc
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import jax
 import numpy as np
@@ -81,6 +81,10 @@ class Part:
     def ready(self) -> Callable[[Any], Sequence[jax.Array]]:
         """What gives the arrays of a chunk's ids, by programs that have been compiled before."""
         return functools.partial(self.simulate, *compiled(*self.requests)[0])
+
+    def with_arguments(self, **arguments: Any) -> Self:
+        """The same programs with other arguments."""
+        return dataclasses.replace(self, simulate=functools.partial(self.simulate, **arguments))
 
     @property
     def all_requests(self) -> tuple[Request, ...]:

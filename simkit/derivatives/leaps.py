@@ -17,6 +17,7 @@ from simkit_solvers.derivatives.jump_sensitivity import coupled_copies
 from simkit_solvers.loops.coupled_leaps import coupled_leaps
 from simkit_solvers.methods.registry import info_of
 
+from simkit.derivatives.chunks import workers_of_levels
 from simkit.derivatives.derivative_program import Estimate, Moves
 from simkit.derivatives.differentiated_run import DifferentiatedRun
 from simkit.derivatives.network_derivatives import network_and_directions, scores
@@ -26,7 +27,7 @@ from simkit.ensemble.programs import Request, compiled
 from simkit.ensemble.simulation import Run, Simulation
 from simkit.ensemble.step_bias.coupled_steps import MOST_BIAS_PATHS, PART_OF_WORK
 from simkit.ensemble.step_bias.leap_bias import LONGER, SHORTER, LeapProgram, coupled_paths
-from simkit.ensemble.work import joined, workers_on
+from simkit.ensemble.work import joined
 from simkit.machine.on_each_device import local_devices
 
 
@@ -68,8 +69,8 @@ class Leaps:
         def work(given: Any, first: int) -> Any:
             return jax.tree.map(_by_path, program((given, lengths), path_ids(first, *ids.shape)))
 
-        workers = workers_on(local_devices(1), self.simulation.threads)
-        return self.combined(joined(work, self.given, range(0, self.paths, ids.size), workers))
+        firsts = range(0, self.paths, ids.size)
+        return self.combined(joined(work, self.given, firsts, workers_of_levels(self.simulation)))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,7 +14,7 @@ from simkit.config.diagnostics import Diagnostics
 from simkit.config.settings import ObservableSettings, Save, Solver, Time
 from simkit.ensemble.initial import Distribution, PathValues
 from simkit.experiments.constants import Constants
-from simkit.experiments.sections.adaptive_plan import MakeGrid
+from simkit.experiments.sections.adaptive_plan import MakeGrid, given_keys
 from simkit.experiments.sections.initial_plan import InitialValue
 from simkit.experiments.sections.model_plan import ModelPlan
 
@@ -54,9 +54,7 @@ def seen_by(section: Solver | None, plan: ModelPlan | None) -> ModelPlan | None:
 
 def plan_jumps(section: Time | None, save: Save | None, diagnostics: Diagnostics) -> MakeGrid | None:
     """How the saved times follow from t0 and t1; keys about steps are mistakes."""
-    keys = {*diagnostics.written("time")}
-    if section is not None:
-        keys |= section.model_dump(exclude_none=True).keys()
+    keys = given_keys(section, diagnostics)
     for key in ("steps", "rtol", "atol", "first_step"):
         if key in keys:
             message = (
