@@ -10,8 +10,8 @@ import jax
 from simkit_solvers.derivatives.smoothing import Smoothing
 from simkit_solvers.methods.registry import info_of
 from simkit_solvers.problems.curve import Curve
-from simkit_solvers.problems.problem import AbstractODE, AbstractSDE, Discontinuity
-from simkit_solvers.problems.schedule import model_of, schedule_of
+from simkit_solvers.problems.problem import AbstractSDE, Discontinuity
+from simkit_solvers.problems.schedule import curves_of, model_of, schedule_of
 from simkit_solvers.random.noise import CounterNoise
 
 from simkit.derivatives.chunks import chunks_of, ids_of_level
@@ -222,9 +222,3 @@ class DifferentiatedRun:
         problem = self.program.combined(self.inputs).problem
         initial = frozenset(name for name, x in move.initial.items() if jax.tree.leaves(x))
         return moved_variables(problem, like(problem, move.problem), initial, self.simulation.precision)
-
-
-def curves_of(problem: AbstractODE) -> dict[str, Any]:
-    """The parameters and quantities of a problem that change with time, by name."""
-    schedule = schedule_of(problem)
-    return {} if schedule is None else {**schedule.quantities, **schedule.parameters}
