@@ -3,8 +3,8 @@
 import numpy as np
 
 from simkit.derivatives.moments import SAMPLE
-from simkit.ensemble.chunks import LEAF, MOST_PATHS, Chunks, lanes_for, path_ids, plan_chunks, planned_steps
-from simkit.ensemble.run import quantity_rows
+from simkit.ensemble.chunk_program import quantity_rows
+from simkit.ensemble.chunks import LEAF, MOST_PATHS, Chunks, leaf_ids, plan_chunks, planned_steps
 from simkit.ensemble.simulation import Simulation
 from simkit.ensemble.step_bias.coupled_steps import BIAS_PATHS, PART_OF_WORK
 from simkit.ensemble.work import workers_of, workers_on
@@ -35,4 +35,4 @@ def workers_of_levels(simulation: Simulation) -> Devices:
 
 def ids_of_level(simulation: Simulation, first: int = 0) -> np.ndarray:
     """Some of the paths that run on steps of another length too, in a leaf like those of the run."""
-    return path_ids(first, 1, min(LEAF, lanes_for(simulation.paths)))
+    return leaf_ids(simulation.paths, first)

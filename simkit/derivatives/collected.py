@@ -1,8 +1,8 @@
 """The parts of a study run one after the other, and the derivatives and means that they have given so far."""
 
 import dataclasses
-import functools
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -63,13 +63,14 @@ class Collected:
             self._run(part, _portion(self.progress, self.differentiated.simulation.paths, done, weight))
             done += weight
         if bias is not None and self.unbiased:
-            programs = compiled(*bias.requests)[0]
-            self.biases |= errors_of_means(self.differentiated.simulation, bias, programs, self.unbiased)
+            simulation, levels = self.differentiated.simulation, bias.ready()
+            self.biases |= errors_of_means(simulation, bias, levels, self.unbiased)
 
     def _run(self, part: Part, progress: Callable[[int], None] | None) -> None:
         simulation = self.differentiated.simulation
-        result, errors, level_values, levels, seconds = _run(simulation, part, progress)
-        self.compile_s += seconds
+        part_result = _run(simulation, part, progress)
+        result, errors = part_result.averages, part_result.errors
+        self.compile_s += part_result.compile_s
         if len(result.failed) and self.reselect and _is_weighted(part):
             again = {choice: _without_weight(simulation, choice) for choice, _ in part.derivatives}
             self.replaced |= again
@@ -84,11 +85,12 @@ class Collected:
                 "to average; `failures: stop` says why"
             )
         self.failed |= {int(x) for x in result.failed}
-        self.level_values |= level_values
+        self.level_values |= part_result.level_values
         new = {name: (result, place) for name, place in part.values if name not in self.means}
         self.means |= new
         if new and has_means(part):
-            self.biases |= errors_of_means(simulation, bias_of_part(simulation, part), levels, new)
+            bias = bias_of_part(simulation, part)
+            self.biases |= errors_of_means(simulation, bias, part_result.levels, new)
         else:
             self.unbiased |= new
         for choice, place in part.derivatives:
@@ -99,29 +101,31 @@ class Collected:
             self.parts.append(shorter)
 
 
-def _run(
-    simulation: Simulation, part: Part, progress: Callable[[int], None] | None
-) -> tuple[Averages, Errors, dict[Selection, LevelValues], Sequence[Callable], float]:
-    """What a part gives, the programs of its levels, and the seconds to compile."""
+class PartResult(NamedTuple):
+    """What a part of a study gives, and what simulates paths on its `levels`."""
+
+    averages: Averages
+    errors: Errors
+    level_values: dict[Selection, LevelValues]
+    levels: Sequence[Callable]
+    compile_s: float
+
+
+def _run(simulation: Simulation, part: Part, progress: Callable[[int], None] | None) -> PartResult:
+    """Compile the programs of a part, and run it over all paths."""
     plan = chunks_of(simulation)
     programs, seconds = compiled(*requests_of(simulation, part))
-    programs, averaging = programs[: len(part.all_requests)], programs[len(part.all_requests) :]
-    own, levels = programs[: len(part.requests)], programs[len(part.requests) :]
-    if has_means(part):
-        levels = [LastRows(program) for program in levels]
-        programs = [*own, *levels]
-    result = _averages(
-        simulation, part, programs, MomentsReduction(part.counts).compiled(averaging), progress
-    )
-    errors = part.step_errors(result, programs, plan.ids(), simulation.paths)
-    pairs, more = values_on_levels(simulation, part, programs, result)
-    return result, errors, pairs, levels, seconds + more
+    reduction = MomentsReduction(part.counts).compiled(programs[len(part.all_requests) :])
+    result = _averages(simulation, part, reduction, progress)
+    errors = part.step_errors(result, plan.ids(), simulation.paths)
+    levels = [LastRows(level.ready()) for level in part.levels]
+    pairs, more = values_on_levels(simulation, part, levels, result)
+    return PartResult(result, errors, pairs, levels, seconds + more)
 
 
 def _averages(
     simulation: Simulation,
     part: Part,
-    programs: Sequence[Callable],
     reduction: MomentsReduction,
     progress: Callable[[int], None] | None,
 ) -> Averages:
@@ -132,13 +136,12 @@ def _averages(
     counts = np.diff(ends).tolist()
     result = []
     for policy, first, count in zip(policies, ends[:-1], counts, strict=True):
-        simulate = functools.partial(policy.run, programs)
 
         def progressed(done, first=first):
             if progress is not None:
                 progress(first + done)
 
-        result.append(average(simulate, reduction, count, plan, workers, progressed, first))
+        result.append(average(policy.ready(), reduction, count, plan, workers, progressed, first))
     return pooled(result, counts) if part.replicates else result[0]
 
 

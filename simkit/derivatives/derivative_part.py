@@ -1,8 +1,6 @@
 """The parts of a study whose programs simulate derivatives with the paths."""
 
 import dataclasses
-import functools
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -36,12 +34,12 @@ class CoupledPart(Part):
 
     differentiated: DifferentiatedRun
     relative_step: float
-    farther: Callable | None
+    farther: Part | None
 
-    def step_errors(self, result: Averages, programs: Sequence[Callable], ids, paths: int) -> Errors:
+    def step_errors(self, result: Averages, ids, paths: int) -> Errors:
         if self.farther is None:
             return {}
-        far = of_paths(self.farther(*programs[: len(self.requests)], ids), paths)
+        far = of_paths(self.farther.ready()(ids), paths)
         return {
             choice: np.abs(np.mean(far[i], axis=1) - result.mean[i]) / (FARTHER**2 - 1)
             for choice, i in self.derivatives
@@ -72,7 +70,7 @@ def coupled_part(run: DifferentiatedRun, group: list[Selection], step: float = C
     targets = [run.targets[i] for i in _targets(group)]
     if all(is_in_range(run.simulation, [x], [side * step_of(x, far)]) for x in targets for side in (1, -1)):
         steps = tuple(FARTHER * step for step in moves.steps)
-        farther = functools.partial(part.simulate, moves=moves._replace(steps=steps))
+        farther = part.with_arguments(moves=moves._replace(steps=steps))
     same = part.requests, part.simulate, part.counts, part.derivatives, (), part.cost
     return CoupledPart(*same, leaps=part.leaps, differentiated=run, relative_step=step, farther=farther)
 
@@ -137,5 +135,4 @@ def _one_program(
     if not is_ordinary_and_adaptive(run.simulation):
         return part
     tighter = with_tighter_tolerances(moves.inputs, run.simulation.precision)
-    finer = functools.partial(simulate, moves=moves._replace(inputs=tighter))
-    return dataclasses.replace(part, finer=dataclasses.replace(part, simulate=finer))
+    return dataclasses.replace(part, finer=part.with_arguments(moves=moves._replace(inputs=tighter)))

@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import itertools
-from collections.abc import Callable, Sequence
 
 import jax.numpy as jnp
 import numpy as np
@@ -32,8 +31,8 @@ from simkit.derivatives.moments import Averages, shapes_of
 from simkit.derivatives.other_steps import is_ordinary_and_adaptive, with_tighter_tolerances
 from simkit.derivatives.smoothness import why_discontinuous
 from simkit.derivatives.targets import Target, is_in_range, shifted
+from simkit.ensemble.chunk_program import ChunkProgram
 from simkit.ensemble.programs import Request
-from simkit.ensemble.run import ChunkProgram
 from simkit.errors import InputError
 
 
@@ -44,8 +43,8 @@ class DifferencePart(Part):
     differentiated: DifferentiatedRun
     relative_step: float
 
-    def step_errors(self, result: Averages, programs: Sequence[Callable], ids, paths: int) -> Errors:
-        of_tolerances = super().step_errors(result, programs, ids, paths)
+    def step_errors(self, result: Averages, ids, paths: int) -> Errors:
+        of_tolerances = super().step_errors(result, ids, paths)
         count = len(self.derivatives)
         return {c: np.abs(result.mean[i + count]) + of_tolerances.get(c, 0.0) for c, i in self.derivatives}
 
@@ -100,8 +99,7 @@ def difference_part(
     if not is_ordinary_and_adaptive(run.simulation):
         return part
     tighter = [with_tighter_tolerances(inputs, run.simulation.precision) for inputs in given]
-    finer = functools.partial(simulate, given=tighter)
-    return dataclasses.replace(part, finer=dataclasses.replace(part, simulate=finer))
+    return dataclasses.replace(part, finer=part.with_arguments(given=tighter))
 
 
 def _stencil(

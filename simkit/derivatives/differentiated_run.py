@@ -10,8 +10,8 @@ import jax
 from simkit_solvers.derivatives.smoothing import Smoothing
 from simkit_solvers.methods.registry import info_of
 from simkit_solvers.problems.curve import Curve
-from simkit_solvers.problems.problem import AbstractODE, AbstractSDE, Discontinuity
-from simkit_solvers.problems.schedule import model_of, schedule_of
+from simkit_solvers.problems.problem import AbstractSDE, Discontinuity
+from simkit_solvers.problems.schedule import curves_of, model_of, schedule_of
 from simkit_solvers.random.noise import CounterNoise
 
 from simkit.derivatives.chunks import chunks_of, ids_of_level
@@ -20,15 +20,15 @@ from simkit.derivatives.differences import COUPLED, step_of
 from simkit.derivatives.moved import moved_variables
 from simkit.derivatives.other_steps import on_steps, with_half_steps
 from simkit.derivatives.targets import Target, changes, in_time, is_in_range, program_of
-from simkit.ensemble.paths import Driver, PathProgram
-from simkit.ensemble.run import quantity_rows
-from simkit.ensemble.simulation import Run, Simulation
+from simkit.ensemble.chunk_program import quantity_rows
+from simkit.ensemble.could_differ import observable_of
+from simkit.ensemble.paths import PathProgram
+from simkit.ensemble.simulation import Driver, Run, Simulation
 from simkit.ensemble.step_bias.step_levels import levels
 from simkit.experiments.inline.model_text import discontinuities_of
 from simkit.functionals.functional import AbstractFunctional
 from simkit.machine.on_each_device import Devices, local_devices
 from simkit.observe.observable import Observable
-from simkit.observe.observer import Observer
 from simkit.observe.time_functions import SetVariables
 
 
@@ -124,9 +124,7 @@ class DifferentiatedRun:
 
     def observable(self, quantity: str) -> Observable | None:
         """The observable of this name; None of a state variable."""
-        observer = self.simulation.observer
-        observables = observer.observables if isinstance(observer, Observer) else ()
-        return next((each for each in observables if each.name == quantity), None)
+        return observable_of(quantity, self.simulation)
 
     def functionals(self, quantity: str) -> Sequence[AbstractFunctional]:
         """The functionals of the path in a quantity."""
@@ -224,9 +222,3 @@ class DifferentiatedRun:
         problem = self.program.combined(self.inputs).problem
         initial = frozenset(name for name, x in move.initial.items() if jax.tree.leaves(x))
         return moved_variables(problem, like(problem, move.problem), initial, self.simulation.precision)
-
-
-def curves_of(problem: AbstractODE) -> dict[str, Any]:
-    """The parameters and quantities of a problem that change with time, by name."""
-    schedule = schedule_of(problem)
-    return {} if schedule is None else {**schedule.quantities, **schedule.parameters}

@@ -2,8 +2,9 @@
 
 import abc
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import jax
 import numpy as np
@@ -12,7 +13,7 @@ from simkit_solvers.derivatives.smoothing import Smoothing
 from simkit.derivatives.differentiated_run import DifferentiatedRun
 from simkit.derivatives.leaps import Leaps
 from simkit.derivatives.moments import Averages, of_paths
-from simkit.ensemble.programs import Request
+from simkit.ensemble.programs import Request, compiled
 
 Errors = dict["Selection", np.ndarray]
 
@@ -77,9 +78,13 @@ class Part:
     leaps: Leaps | None = None
     shorter_levels: "Callable[[], tuple[Part, ...]]" = tuple
 
-    def run(self, programs: Sequence[Callable], ids) -> list[jax.Array]:
-        """The arrays of a chunk, by the programs of `all_requests`."""
-        return self.simulate(*programs[: len(self.requests)], ids)
+    def ready(self) -> Callable[[Any], Sequence[jax.Array]]:
+        """What gives the arrays of a chunk's ids, by programs that have been compiled before."""
+        return functools.partial(self.simulate, *compiled(*self.requests)[0])
+
+    def with_arguments(self, **arguments: Any) -> Self:
+        """The same programs with other arguments."""
+        return dataclasses.replace(self, simulate=functools.partial(self.simulate, **arguments))
 
     @property
     def all_requests(self) -> tuple[Request, ...]:
@@ -88,12 +93,11 @@ class Part:
         leaps = () if self.leaps is None else (self.leaps.request,)
         return sum((other.requests for other in others), self.requests) + leaps
 
-    def step_errors(self, result: Averages, programs: Sequence[Callable], ids, paths: int) -> Errors:
+    def step_errors(self, result: Averages, ids, paths: int) -> Errors:
         """The error of steps in each derivative, where that is known, by a run of the first chunk."""
         if self.finer is None:
             return {}
-        coarse = of_paths(self.run(programs, ids), paths)
-        fine = of_paths(self.finer.run(programs[len(self.requests) :], ids), paths)
+        coarse, fine = (of_paths(part.ready()(ids), paths) for part in (self, self.finer))
         return {choice: np.abs(np.mean(coarse[i] - fine[i], axis=1)) for choice, i in self.finer.derivatives}
 
     def again(self, result: Averages, errors: Errors) -> "Part | None":

@@ -7,7 +7,6 @@ with the scores of all paths, or at all points of the differences.
 """
 
 import dataclasses
-import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,16 +17,17 @@ from simkit_solvers.derivatives.jump_sensitivity import coupled_copies
 from simkit_solvers.loops.coupled_leaps import coupled_leaps
 from simkit_solvers.methods.registry import info_of
 
+from simkit.derivatives.chunks import workers_of_levels
 from simkit.derivatives.derivative_program import Estimate, Moves
 from simkit.derivatives.differentiated_run import DifferentiatedRun
 from simkit.derivatives.network_derivatives import network_and_directions, scores
-from simkit.ensemble.chunks import LEAF, path_ids
+from simkit.ensemble.chunks import leaf_ids, path_ids
 from simkit.ensemble.paths import PathProgram, path_program
-from simkit.ensemble.programs import Request
+from simkit.ensemble.programs import Request, compiled
 from simkit.ensemble.simulation import Run, Simulation
 from simkit.ensemble.step_bias.coupled_steps import MOST_BIAS_PATHS, PART_OF_WORK
 from simkit.ensemble.step_bias.leap_bias import LONGER, SHORTER, LeapProgram, coupled_paths
-from simkit.ensemble.work import in_order, workers_on
+from simkit.ensemble.work import joined
 from simkit.machine.on_each_device import local_devices
 
 
@@ -59,22 +59,18 @@ class Leaps:
     def request(self) -> Request:
         """The program, for a leaf of the paths."""
         lengths = jnp.asarray((1.0, *self.factors), jnp.float64)
-        ids = path_ids(0, 1, min(LEAF, self.paths))
-        return Request(self.program, ((self.given[0], lengths), ids), local_devices(1))
+        return Request(self.program, ((self.given[0], lengths), leaf_ids(self.paths)), local_devices(1))
 
-    def values(self, program: Callable) -> list[np.ndarray]:
-        """The values of each derivative's estimator, by the compiled program."""
+    def values(self) -> list[np.ndarray]:
+        """The values of each derivative's estimator."""
+        (program,), _ = compiled(self.request)
         (_, lengths), ids = self.request.arguments
+
+        def work(given: Any, first: int) -> Any:
+            return jax.tree.map(_by_path, program((given, lengths), path_ids(first, *ids.shape)))
+
         firsts = range(0, self.paths, ids.size)
-
-        def work(unit: tuple[int, int]) -> Any:
-            number, first = unit
-            return jax.tree.map(_by_path, program((self.given[number], lengths), path_ids(first, *ids.shape)))
-
-        units = itertools.product(range(len(self.given)), firsts)
-        leaves = list(in_order(work, units, workers_on(local_devices(1), self.simulation.threads)))
-        each = [leaves[i : i + len(firsts)] for i in range(0, len(leaves), len(firsts))]
-        return self.combined([jax.tree.map(lambda *xs: np.concatenate(xs, 1), *some) for some in each])
+        return self.combined(joined(work, self.given, firsts, workers_of_levels(self.simulation)))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,7 +5,7 @@ from typing import Any
 
 import jax.numpy as jnp
 from simkit_solvers.derivatives.smoothing import Smoothing
-from simkit_solvers.problems.schedule import schedule_of
+from simkit_solvers.problems.schedule import curves_of, schedule_of
 
 from simkit.expressions.discontinuities import Difference
 from simkit.functionals.functional import AbstractFunctional
@@ -106,6 +106,4 @@ def _changes_at_once(problem, difference: Difference) -> bool:
     schedule = schedule_of(problem)
     if schedule is None:
         return False
-    return bool(schedule.events) or not difference.names.isdisjoint(
-        (*schedule.quantities, *schedule.parameters)
-    )
+    return bool(schedule.events) or not difference.names.isdisjoint(curves_of(problem))

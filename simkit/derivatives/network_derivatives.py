@@ -1,26 +1,20 @@
 """The derivatives of one path of a reaction network, by each method that there is."""
 
-import jax.numpy as jnp
 from simkit_solvers.derivatives.jump_sensitivity import finite_difference, girsanov, weak_derivative
-from simkit_solvers.methods.jump.jump_method import JumpNoise
 from simkit_solvers.problems.directions import DifferentiatedRows, Direction
 
 from simkit.derivatives.derivative_program import DerivativeProgram, Moves, like
-from simkit.ensemble.initial import given_value
 from simkit.ensemble.paths import PathProgram
 from simkit.observe.observer import Observer
 
 
 def network_and_directions(paths: PathProgram, moves: Moves, path) -> tuple[tuple, tuple[Direction, ...]]:
     """The run and the directions as the arguments of the functions of jump processes."""
-    whole = paths.combined(moves.inputs)
-    network, observer, grid = whole.problem, whole.observer, whole.grid
-    start = {name: given_value(x, path).astype(jnp.int32) for name, x in moves.inputs.initial.items()}
+    run = network, *_, observer = paths.prepared(moves.inputs, path)
     directions = tuple(
         Direction(like(network, move.problem), like(observer, move.observer)) for move in moves.first
     )
-    noise = JumpNoise.of(moves.inputs.key, path)
-    return (network, paths.solver, network.State(**start), grid, noise, observer), directions
+    return run, directions
 
 
 def scores(program: DerivativeProgram, moves: Moves, path) -> DifferentiatedRows:

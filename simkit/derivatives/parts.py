@@ -8,8 +8,8 @@ from simkit.derivatives.differentiated_run import DifferentiatedRun
 from simkit.derivatives.estimator import Part, Selection
 from simkit.derivatives.levels import with_levels
 from simkit.derivatives.moments import MomentsReduction
+from simkit.ensemble.chunk_program import ChunkProgram
 from simkit.ensemble.programs import Request
-from simkit.ensemble.run import ChunkProgram
 from simkit.ensemble.simulation import Simulation
 from simkit.machine.on_each_device import local_devices
 

@@ -29,14 +29,9 @@ def check_density(paths: PathProgram, inputs: Run, move: Run, release: Release |
 
 def run_and_directions(paths: PathProgram, moves: Moves, path) -> tuple[tuple, list[Direction]]:
     """The run and the directions as the arguments of `integrate_with_tangents`."""
-    inputs = moves.inputs
-    whole = paths.combined(inputs)
-    problem, observer, grid = whole.problem, whole.observer, whole.grid
-    if not isinstance(grid, Grid):
+    if not isinstance(paths.parts.tree.grid, Grid):
         raise TypeError("tangents are carried in the loop of a fixed grid only")
-    y0, noise = paths.start(inputs, problem, path), paths.noise(inputs, problem, path)
-    run = (paths.in_solvers_calculus(problem), paths.solver, y0, grid, noise, observer)
-    return run, directions_of(paths, inputs, moves.first, path)
+    return paths.prepared(moves.inputs, path), directions_of(paths, moves.inputs, moves.first, path)
 
 
 def directions_of(paths: PathProgram, inputs: Run, moves: tuple[Run, ...], path) -> list[Direction]:
@@ -97,16 +92,13 @@ def reverse_mode(program: DerivativeProgram, moves: Moves, path) -> Differentiat
 def with_extra_jump(program: DerivativeProgram, moves: Moves, path) -> DifferentiatedRows:
     """The tangents of the path, and in addition the derivatives by way of its number of jumps."""
     paths, inputs = program.paths, moves.inputs
-    whole = paths.combined(inputs)
-    problem, observer, grid = whole.problem, whole.observer, whole.grid
+    problem = paths.combined(inputs).problem
     times: list[Any] = [move.grid for move in moves.first]
     directions = tuple(
         Direction(like(problem, move.problem), t0=moved.t0, dt=moved.dt)
         for move, moved in zip(moves.first, times, strict=True)
     )
-    noise: Any = paths.noise(inputs, problem, path)
-    y0 = paths.start(inputs, problem, path)
-    solver = paths.solver
+    _, solver, y0, grid, noise, observer = paths.prepared(inputs, path)
     _, missing = extra_jump(problem, solver, y0, grid, noise, inputs.key, path, observer, directions)
     result = with_tangents(program, moves, path)
     pairs = zip(result.changes, missing, strict=True)

@@ -31,7 +31,7 @@ from simkit.derivatives.parts import parts_of
 from simkit.derivatives.tails import tail_of
 from simkit.ensemble.chunks import lanes_for, planned_steps
 from simkit.ensemble.programs import Request, compiled
-from simkit.ensemble.work import in_order, workers_of
+from simkit.ensemble.work import joined, workers_of
 from simkit.machine.on_each_device import Devices
 
 PILOT = 4096  # paths, or as many as the run has
@@ -203,7 +203,7 @@ def _compared(
         level = part.levels[0]
         if level.factor == 1:  # other paths of the same distribution
             continue
-        samples = _sample_of_level(run, part, level)
+        samples = _sample_of_level(run, level)
         for choice, i in level.derivatives:
             if choice in wanted:
                 rows, product, _ = measured[choice]
@@ -220,26 +220,24 @@ def _paths_of(run: DifferentiatedRun) -> int:
 def _sample(run: DifferentiatedRun, part: Part) -> list[np.ndarray]:
     """The arrays of a part over the paths of the pilot, `(rows, paths)`."""
     plan, simulation = chunks_of(run.simulation), run.simulation
-    programs = compiled(*part.requests)[0]
-    return _arrays(run, part, programs, plan.ids, plan.paths, workers_of(simulation))
+    return _arrays(run, part, plan.ids, plan.paths, workers_of(simulation))
 
 
-def _sample_of_level(run: DifferentiatedRun, part: Part, level: Part) -> list[np.ndarray]:
+def _sample_of_level(run: DifferentiatedRun, level: Part) -> list[np.ndarray]:
     """The arrays of the same paths on the steps of a level."""
-    programs, simulation = compiled(*part.all_requests)[0][len(part.requests) :], run.simulation
-    ids = functools.partial(ids_of_level, simulation)
-    return _arrays(run, level, programs, ids, ids(0).size, workers_of_levels(simulation))
+    ids = functools.partial(ids_of_level, run.simulation)
+    return _arrays(run, level, ids, ids(0).size, workers_of_levels(run.simulation))
 
 
-def _arrays(run: DifferentiatedRun, part: Part, programs, ids: Callable, size: int, workers: Devices):
+def _arrays(run: DifferentiatedRun, part: Part, ids: Callable, size: int, workers: Devices):
     """The arrays of a part over the paths of the pilot, so many at a time from the `ids` of a first path."""
     count = _paths_of(run)
 
-    def work(first: int) -> list[np.ndarray]:
-        return of_paths(part.run(programs, ids(MAX_PATHS - count + first)), count - first)
+    def work(simulate: Callable, first: int) -> list[np.ndarray]:
+        return of_paths(simulate(ids(MAX_PATHS - count + first)), count - first)
 
-    arrays = in_order(work, range(0, count, size), workers)
-    return [np.concatenate(each, axis=1).astype(float) for each in zip(*arrays, strict=True)]
+    (arrays,) = joined(work, [part.ready()], range(0, count, size), workers)
+    return [each.astype(float) for each in arrays]
 
 
 def _statistics(rows: np.ndarray, cost: float) -> PilotResult:

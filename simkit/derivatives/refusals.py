@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 import jax
+from simkit_solvers.problems.schedule import curves_of
 
-from simkit.derivatives.differentiated_run import DifferentiatedRun, curves_of
+from simkit.derivatives.differentiated_run import DifferentiatedRun
 from simkit.derivatives.targets import ADAPTIVE
 from simkit.errors import InputError
 from simkit.experiments.inline.model_text import discontinuities_of

@@ -37,9 +37,7 @@ def sensitivity_equations(program: DerivativeProgram, moves: Moves, path) -> Dif
     are a system.
     """
     paths, inputs, sizes = program.paths, moves.inputs, moves.steps
-    whole = paths.combined(inputs)
-    problem, observer, grid = whole.problem, whole.observer, whole.grid
-    solver, y0 = paths.solver, paths.start(inputs, problem, path)
+    problem, solver, y0, grid, _, observer = paths.prepared(inputs, path)
     dtype = jnp.dtype(paths.precision)
 
     def tangent(tree, move, size):

@@ -8,7 +8,6 @@ coupled paths of their own (`leaps`).
 """
 
 import dataclasses
-import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 
@@ -34,7 +33,7 @@ from simkit.ensemble.step_bias.coupled_steps import (
 from simkit.ensemble.step_bias.resolution import OF_VALUE
 from simkit.ensemble.step_bias.rounding import rounding_error
 from simkit.ensemble.step_bias.step_error import StepError
-from simkit.ensemble.work import in_order
+from simkit.ensemble.work import joined
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,15 +78,15 @@ class LevelValues:
 
 @dataclasses.dataclass(frozen=True)
 class LastRows:
-    """A program of paths that gives the last rows of its arrays, and runs once for the same paths."""
+    """Gives the last rows of the arrays that paths have, and simulates the same paths once."""
 
-    program: Callable
+    simulate: Callable
     results: dict[int, list[np.ndarray]] = dataclasses.field(default_factory=dict)
 
-    def __call__(self, inputs, ids) -> list[np.ndarray]:
+    def __call__(self, ids) -> list[np.ndarray]:
         first = int(np.asarray(ids)[0, 0])
         if first not in self.results:
-            self.results[first] = [np.asarray(x)[-1:].copy() for x in self.program(inputs, ids)]
+            self.results[first] = [np.asarray(x)[-1:].copy() for x in self.simulate(ids)]
         return self.results[first]
 
 
@@ -111,13 +110,14 @@ def bias_of_part(simulation: Simulation, part: Part) -> BiasRun:
 
 
 def values_on_levels(
-    simulation: Simulation, part: Part, programs: Sequence[Callable], result: Averages
+    simulation: Simulation, part: Part, levels: Sequence[Callable], result: Averages
 ) -> tuple[dict[Selection, LevelValues], float]:
     """The values of each derivative on the first paths, and the seconds that it took to compile for them.
 
-    Where longer steps or leaps say little, shorter ones are simulated too, as for means.
+    `levels` give the arrays of paths on those of the part. Where longer steps or leaps say little, shorter
+    ones are simulated too, as for means.
     """
-    known = _values_on_levels(simulation, part, programs[len(part.requests) :], result)
+    known = _values_on_levels(simulation, part, levels, result)
     without = [
         choice
         for choice, i in part.derivatives
@@ -126,8 +126,8 @@ def values_on_levels(
     shorter = _shorter(part) if without else None
     if shorter is None:
         return known, 0.0
-    programs, seconds = compiled(*shorter.all_requests[len(part.requests) :])
-    again = _values_on_levels(simulation, shorter, programs, result)
+    _, seconds = compiled(*shorter.all_requests[len(part.requests) :])
+    again = _values_on_levels(simulation, shorter, [level.ready() for level in shorter.levels], result)
     return known | {c: dataclasses.replace(known[c], shorter=again[c]) for c in without}, seconds
 
 
@@ -150,41 +150,40 @@ def _says_little(error: StepError | None, result: Averages, place: int) -> bool:
 
 
 def _values_on_levels(
-    simulation: Simulation, part: Part, programs: Sequence[Callable], result: Averages
+    simulation: Simulation, part: Part, levels: Sequence[Callable], result: Averages
 ) -> dict[Selection, LevelValues]:
-    """The values on the levels, by their programs.
+    """The values on the levels.
 
     Of as many paths as it takes for the mean differences to be known as well as the derivatives.
     """
     values = {c: LevelValues(result.sample[i], result.largest_part(i)) for c, i in part.derivatives}
     if part.leaps is not None:
-        for choice, (own, *levels) in zip(values, part.leaps.values(programs[0]), strict=True):
+        for choice, (own, *others) in zip(values, part.leaps.values(), strict=True):
             values[choice] = dataclasses.replace(
-                values[choice], levels=np.stack(levels), factors=part.leaps.factors, own=own
+                values[choice], levels=np.stack(others), factors=part.leaps.factors, own=own
             )
     if part.leaps is not None or not part.levels:
         return values
     factors = tuple(level.factor for level in part.levels)
     few, cost = min(len(result.sample[0]), BIAS_PATHS), sum(level.cost for level in part.levels)
     most = min(affordable_paths(simulation.paths, cost / part.cost), len(result.sample[0]))
-    known, rest = np.zeros((len(values), len(factors), 0)), iter(programs)
-    runs = [(level, list(itertools.islice(rest, len(level.requests)))) for level in part.levels]
+    known = np.zeros((len(values), len(factors), 0))
+    runs = list(zip(part.levels, levels, strict=True))
     size, workers = ids_of_level(simulation).size, workers_of_levels(simulation)
 
-    def work(unit: tuple[tuple[Part, Sequence[Callable]], int]) -> np.ndarray:
-        (level, own), first = unit
-        arrays = level.run(own, ids_of_level(simulation, first))
+    def work(run: tuple[Part, Callable], first: int) -> np.ndarray:
+        level, simulate = run
+        arrays = simulate(ids_of_level(simulation, first))
         return np.stack([np.asarray(arrays[i][-1]).reshape(-1) for _, i in level.derivatives])
 
     for batch in range(0, most, few):
         firsts = range(batch, min(batch + few, most), size)
-        results = list(in_order(work, itertools.product(runs, firsts), workers))
-        each = [np.concatenate(results[i : i + len(firsts)], 1) for i in range(0, len(results), len(firsts))]
-        known = np.concatenate([known, np.stack(each, 1)], 2)[..., :most]
+        more = np.stack(joined(work, runs, firsts, workers), 1)
+        known = np.concatenate([known, more], 2)[..., :most]
         for choice, there in zip(values, known, strict=True):
-            own, levels = (there[0], there[1:]) if factors[0] == 1 else (None, there)
+            own, others = (there[0], there[1:]) if factors[0] == 1 else (None, there)
             values[choice] = dataclasses.replace(
-                values[choice], levels=levels, factors=factors[-len(levels) :], own=own
+                values[choice], levels=others, factors=factors[-len(others) :], own=own
             )
         if all(values[choice].is_known(result.stderr[i][-1]) for choice, i in part.derivatives):
             break
@@ -194,7 +193,7 @@ def _values_on_levels(
 def errors_of_means(
     simulation: Simulation,
     bias: BiasRun,
-    programs: Sequence[Callable],
+    levels: Sequence[Callable],
     means: Mapping[str, tuple[Averages, int]],
 ) -> dict[str, StepError]:
     """The step errors of means, as those of a run, given where each was averaged."""
@@ -207,7 +206,7 @@ def errors_of_means(
     for name, (result, place) in means.items():
         moments |= result.moments_of(name, place)
     finished = FinishedRun(simulation, run, moments, planned_steps(simulation.grid))
-    return step_errors(finished, bias, programs)[0].errors
+    return step_errors(finished, bias, levels)[0].errors
 
 
 def error_of_derivative(simulation: Simulation, quantity: str, derivative: LevelValues) -> StepError | None:

@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,10 +13,9 @@ from simkit_solvers.problems.problem import parameters_of, variables_of
 from simkit_solvers.problems.schedule import model_of
 from simkit_solvers.random.noise import CounterNoise
 
-from simkit.ensemble.initial import numbers_of
-from simkit.ensemble.paths import REVERSE_BYTES, Driver, PathProgram, path_program
+from simkit.ensemble.paths import REVERSE_BYTES, PathProgram, inputs_of, path_program
 from simkit.ensemble.ranges import ranged_values, ranges_of
-from simkit.ensemble.simulation import Run, Simulation
+from simkit.ensemble.simulation import Driver, Run, Simulation
 from simkit.ensemble.work import workers_of
 from simkit.errors import InputError
 from simkit.experiments.sensitivity_names import full_name
@@ -86,16 +84,7 @@ def _bound(simulation: Simulation, values: dict[str, Any]) -> Any:
 
 def numbers_at(simulation: Simulation, values: dict[str, Any]) -> Run:
     """The inputs of the run's program, in float64, with these values of the targets, traced ones too."""
-    bound = _bound(simulation, values)
-    real = eqx.filter(bound._replace(initial=numbers_of(bound.initial), solver=None), _is_real)
-    return jax.tree.map(lambda x: jnp.asarray(x, jnp.float64), real)
-
-
-def _is_real(x) -> bool:
-    """Whether a leaf is real: `eqx.is_inexact_array_like` fails on traced numbers."""
-    if isinstance(x, np.ndarray | np.generic):
-        return np.issubdtype(x.dtype, np.inexact)
-    return isinstance(x, float) or eqx.is_inexact_array(x)
+    return jax.tree.map(lambda x: jnp.asarray(x, jnp.float64), _bound(simulation, values).split()[1])
 
 
 def changes(
@@ -189,11 +178,7 @@ def is_in_range(simulation: Simulation, targets: Sequence[Target], steps: Sequen
 def shifted(simulation: Simulation, targets: Sequence[Target], steps: Sequence[float]) -> Run:
     """The inputs of the run's program with targets moved by so much."""
     values = {t.name: t.value + step for t, step in zip(targets, steps, strict=True)}
-    bound = _bound(simulation, values)
-    moved = dataclasses.replace(
-        simulation, problem=bound.problem, observer=bound.observer, initial=bound.initial
-    )
-    return path_program(moved, bound.grid)[1]
+    return inputs_of(simulation, _bound(simulation, values))
 
 
 def program_of(simulation: Simulation, driver: Driver = CounterNoise.of) -> tuple[PathProgram, Run]:

@@ -49,6 +49,11 @@ def path_ids(first: int, leaves: int, lanes: int) -> np.ndarray:
     return ids.astype(np.uint32).reshape(leaves, lanes)
 
 
+def leaf_ids(paths: int, first: int = 0) -> np.ndarray:
+    """The path ids `first`, … of one leaf, of as many lanes as the leaves of a run of so many paths."""
+    return path_ids(first, 1, min(LEAF, lanes_for(paths)))
+
+
 def lanes_for(paths: int) -> int:
     """A power of two, at least 64, that holds a number of paths: other widths may have other bits."""
     return max(FEWEST_LANES, 1 << max(paths - 1, 0).bit_length())

@@ -7,7 +7,6 @@ from simkit.ensemble.initial import differs_between_paths
 from simkit.ensemble.simulation import Simulation
 from simkit.expressions.value_range import value_range
 from simkit.observe.observable import Observable
-from simkit.observe.observer import Observer
 
 
 def is_random(simulation: Simulation) -> bool:
@@ -18,9 +17,7 @@ def is_random(simulation: Simulation) -> bool:
 
 def observable_of(name: str, simulation: Simulation) -> Observable | None:
     """The observable of this name; None for a state variable."""
-    observer = simulation.observer
-    each = observer.observables if isinstance(observer, Observer) else ()
-    return next((observable for observable in each if observable.name == name), None)
+    return next((observable for observable in simulation.observed if observable.name == name), None)
 
 
 def range_of(name: str, simulation: Simulation) -> tuple[float, float]:

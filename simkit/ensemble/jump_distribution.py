@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from simkit_solvers.numerics.traced import reads
 from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
 from simkit_solvers.problems.schedule import schedule_of
 from simkit_solvers.random.generator import Words
@@ -87,7 +88,4 @@ def _depends(problem: AbstractJumpDiffusion, t: float) -> bool:
     def intensity(t, y):
         return problem.intensity(t, y), jax.tree.leaves(problem.marks(t))
 
-    with jax.numpy_dtype_promotion("standard"):
-        jaxpr = jax.make_jaxpr(intensity)(jnp.asarray(t), y).jaxpr
-    used = [*jaxpr.outvars, *(x for eqn in jaxpr.eqns for x in eqn.invars)]
-    return any(var is x for var in jaxpr.invars for x in used)
+    return reads(intensity, jnp.asarray(t), y)

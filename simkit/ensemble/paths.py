@@ -16,17 +16,16 @@ from simkit_solvers.loops.reverse_pass import REVERSE_BYTES as PATH_BYTES
 from simkit_solvers.loops.reverse_pass import ReversePass, reverse_pass
 from simkit_solvers.methods.registry import info_of
 from simkit_solvers.numerics.tangents import as_tangent, jvp
+from simkit_solvers.numerics.traced import Static
 from simkit_solvers.problems.calculus import in_calculus
 from simkit_solvers.problems.problem import AbstractODE, AbstractSDE
 from simkit_solvers.problems.schedule import schedule_of
 from simkit_solvers.random.generator import seed_key
-from simkit_solvers.random.noise import AbstractNoise, CounterNoise
+from simkit_solvers.random.noise import CounterNoise
 
 from simkit.ensemble.coupling import OnSums
-from simkit.ensemble.initial import draw_initial, numbers_of
-from simkit.ensemble.programs import Static
-from simkit.ensemble.simulation import Driver as Driver
-from simkit.ensemble.simulation import Run, Simulation
+from simkit.ensemble.initial import draw_initial
+from simkit.ensemble.simulation import Driver, Run, Simulation
 from simkit.ensemble.stepping import AbstractStepping, stepping
 
 REVERSE_BYTES = 2**28  # of all threads: what a run of 1 GB leaves beside Python, the compiler and the paths
@@ -98,17 +97,23 @@ class PathProgram:
 
     def in_solvers_calculus(self, problem):
         """The problem as the solver integrates it."""
+        if not (isinstance(problem, AbstractSDE) and self.convert):
+            return problem
         calculus = info_of(self.solver).calculus
-        if isinstance(problem, AbstractSDE) and self.convert and calculus is not None:
-            return in_calculus(problem, calculus)
-        return problem
+        return problem if calculus is None else in_calculus(problem, calculus)
+
+    def prepared(self, inputs: Run, path) -> tuple:
+        """The problem as the solver integrates it, the solver, initial state, grid, noise and observer."""
+        run = self.combined(inputs)
+        y0 = self.start(inputs, run.problem, path)
+        noise = self.stepping.noise(self, inputs, path)
+        return self.in_solvers_calculus(run.problem), self.solver, y0, run.grid, noise, run.observer
 
     def start(self, inputs: Run, problem, path):
         """The initial state of a path."""
         start = {name: inputs.initial[name] for name in self.initial}
-        return problem.State(
-            **draw_initial(start, inputs.key, path, jnp.dtype(self.precision), self.float64_normals)
-        )
+        dtype = jnp.dtype(jnp.int32 if self.stepping.whole else self.precision)
+        return problem.State(**draw_initial(start, inputs.key, path, dtype, self.float64_normals))
 
     def start_moved(self, inputs: Run, move: Run, problem, path) -> dict[str, Any]:
         """How the initial values of a path move along a direction of the inputs; only those that do."""
@@ -139,20 +144,9 @@ class PathProgram:
             )
 
         def one_pass(inputs, path):
-            whole = self.combined(inputs)
-            problem, observer, grid = whole.problem, whole.observer, whole.grid
-            problem = self.in_solvers_calculus(problem)
-            y0, noise = self.start(inputs, problem, path), self.noise(inputs, problem, path)
-            memory = self.reverse_bytes / ids.size
-            return reverse_pass(problem, self.solver, y0, grid, noise, observer, memory)
+            return reverse_pass(*self.prepared(inputs, path), self.reverse_bytes / ids.size)
 
         return eqx.filter_eval_shape(one_pass, inputs, jnp.uint32(0))
-
-    def noise(self, inputs: Run, problem, path) -> AbstractNoise | None:
-        """What drives a path on a fixed grid."""
-        return (
-            self.driver(inputs.key, path, self.float64_normals) if isinstance(problem, AbstractSDE) else None
-        )
 
 
 def path_program(
@@ -162,17 +156,9 @@ def path_program(
     reverse_bytes: int = REVERSE_BYTES,
 ) -> tuple[PathProgram, Run]:
     """The program of a simulation's paths on this grid, and what to call it with beside path ids."""
-    dtype = jnp.dtype(simulation.precision)
-    initial = numbers_of(simulation.initial)
-    run = simulation.run._replace(initial=initial, grid=grid)
-    numbers, parts = eqx.partition(run._replace(solver=None), _is_given)
-    numbers = jax.tree.map(
-        lambda x: x if isinstance(x, np.unsignedinteger) else jnp.asarray(x, dtype), numbers
-    )
-    if stepping(simulation.problem, grid).whole:  # which float32 may not hold
-        numbers = numbers._replace(initial={name: jnp.asarray(x, jnp.float64) for name, x in initial.items()})
+    run = simulation.run._replace(grid=grid)
     program = PathProgram(
-        Static(parts._replace(initial=None, solver=simulation.solver)),
+        Static(run.split()[0]),
         tuple(simulation.initial),
         simulation.precision,
         simulation.normals == "float64",
@@ -180,7 +166,21 @@ def path_program(
         driver if simulation.draws_per_step == 1 else OnSums(driver, simulation.draws_per_step),
         reverse_bytes,
     )
-    return program, numbers._replace(key=seed_key(simulation.seed))
+    return program, inputs_of(simulation, run)
+
+
+def inputs_of(simulation: Simulation, run: Run) -> Run:
+    """The arguments of a simulation's program for a run like its own."""
+    dtype, numbers = jnp.dtype(simulation.precision), run.split()[1]
+
+    def converted(x):
+        return x if isinstance(x, np.unsignedinteger) else jnp.asarray(x, dtype)
+
+    arguments = jax.tree.map(converted, numbers)
+    if stepping(run.problem, run.grid).whole:  # which float32 may not hold
+        whole = jax.tree.map(lambda x: jnp.asarray(x, jnp.float64), numbers.initial)
+        arguments = arguments._replace(initial=whole)
+    return arguments._replace(key=seed_key(simulation.seed))
 
 
 def with_traced_steps(problem: AbstractODE, grid):
@@ -191,8 +191,3 @@ def with_traced_steps(problem: AbstractODE, grid):
     schedule = schedule_of(problem)
     fixed = not isinstance(grid, Grid) or (schedule is not None and schedule.events)
     return grid if fixed else TracedGrid.of(grid)
-
-
-def _is_given(leaf: Any) -> bool:
-    """Whether a program is given a leaf rather than made for it: a real number, or a number of steps."""
-    return eqx.is_inexact_array_like(leaf) or isinstance(leaf, np.unsignedinteger)

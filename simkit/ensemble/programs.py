@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from simkit_solvers.numerics.traced import Static as Static
 
 from simkit.ensemble.stored_programs import file_of, store, stored
 from simkit.garbage import seldom_collected

@@ -108,7 +108,7 @@ def _run(simulation: Simulation, progress: Progress | None, ends: int) -> Ensemb
     plan, bias = chunk_plan(simulation), bias_run(simulation)
     simulated, reduced = chunk_requests(simulation, plan)
     programs, compile_s = compiled(simulated, reduced, *(() if bias is None else bias.requests))
-    chunk, reduce, *run_again = programs
+    chunk, reduce = programs[:2]
 
     def work(first: int) -> tuple:
         values, counts = chunk(simulated.arguments[0], plan.ids(first))
@@ -129,7 +129,7 @@ def _run(simulation: Simulation, progress: Progress | None, ends: int) -> Ensemb
     errors, shorter_s = unknown_errors(simulation), 0.0
     if bias is not None:
         finished = FinishedRun(simulation, final, statistics["moments"], mean_steps)
-        errors, shorter_s = step_errors(finished, bias, run_again)
+        errors, shorter_s = step_errors(finished, bias, bias.ready())
     return EnsembleResult(
         times=simulation.grid.times,
         statistics=statistics,

@@ -4,18 +4,22 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
+import equinox as eqx
 import numpy as np
 from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
 from simkit_solvers.grids.grid import Grid, TracedGrid
 from simkit_solvers.grids.jump_grid import JumpGrid
+from simkit_solvers.numerics.tangents import is_real
 from simkit_solvers.problems.observe import AbstractObserver
 from simkit_solvers.problems.problem import AbstractODE
 from simkit_solvers.random.noise import AbstractNoise
 
 from simkit.config.settings import Experiment
-from simkit.ensemble.initial import InitialValue
+from simkit.ensemble.initial import InitialValue, numbers_of
 from simkit.ensemble.step_bias.step_error import StepError
 from simkit.observe.exercise import ExerciseFit
+from simkit.observe.observable import Observable
+from simkit.observe.observer import Observer
 
 Driver = Callable[..., AbstractNoise]  # of key, path, and whether normals are float64
 
@@ -54,6 +58,16 @@ class Run(NamedTuple):
     solver: Any = None  # a diffrax solver, or a jump method where the grid is a `JumpGrid`
     key: Any = None  # the words of the seed, in a program's arguments
 
+    def split(self) -> tuple["Run", "Run"]:
+        """What of it belongs to a program, and the numbers that the program takes as arguments."""
+        numbers, static = eqx.partition(self._replace(initial=None, solver=None), _is_argument)
+        return static._replace(solver=self.solver), numbers._replace(initial=numbers_of(self.initial))
+
+
+def _is_argument(leaf: Any) -> bool:
+    """Whether a leaf is a real number, or a number of steps that a program does not know."""
+    return is_real(leaf) or isinstance(leaf, np.unsignedinteger)
+
 
 @dataclasses.dataclass(frozen=True)
 class Simulation:
@@ -91,6 +105,11 @@ class Simulation:
     draws_per_step: int = 1
     derived: tuple[Any, ...] = ()
     experiment: Experiment | None = dataclasses.field(default=None, compare=False, repr=False)
+
+    @property
+    def observed(self) -> tuple[Observable, ...]:
+        """Its observables; none where the observer is one made by hand."""
+        return self.observer.observables if isinstance(self.observer, Observer) else ()
 
     @property
     def run(self) -> Run:

@@ -17,8 +17,10 @@ def estimate(simulation: Simulation) -> dict[str, Any]:
     """Counts and bytes. Memory is what a chunk's saved rows, or the dates of the paths that find a policy of
     early exercise, and the stored paths take, without jax itself.
     """
+    from simkit.ensemble.chunk_program import quantity_rows
     from simkit.ensemble.early_exercise.exercise_sample import rights_of
-    from simkit.ensemble.run import chunk_plan, quantity_rows
+    from simkit.ensemble.run import chunk_plan
+    from simkit.ensemble.stepping import stepping
     from simkit.ensemble.work import most_in_memory, workers_of
 
     workers = workers_of(simulation)
@@ -38,7 +40,7 @@ def estimate(simulation: Simulation) -> dict[str, Any]:
     in_flight = min(plan.count, most_in_memory(len(workers))) * plan.paths * values * width
     return {
         "paths": simulation.paths,
-        **_steps(simulation),
+        **stepping(simulation.problem, simulation.grid).size(simulation.paths),
         "saved_times": simulation.grid.rows,
         "devices": len({*workers}),
         "threads": len(workers),
@@ -48,13 +50,6 @@ def estimate(simulation: Simulation) -> dict[str, Any]:
         "memory_available_bytes": available_memory(),
         "output_bytes": statistics + stored,
     }
-
-
-def _steps(simulation: Simulation) -> dict[str, Any]:
-    """The steps of a path and of all; of adaptive ones the most, and by which tolerances they are chosen."""
-    from simkit.ensemble.stepping import stepping
-
-    return stepping(simulation.problem, simulation.grid).size(simulation.paths)
 
 
 def check_memory(simulations: Mapping[str, Simulation]) -> None:

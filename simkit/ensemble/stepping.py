@@ -25,7 +25,6 @@ from simkit_solvers.methods.jump.jump_method import (
 from simkit_solvers.problems.problem import AbstractSDE
 from simkit_solvers.random.brownian_tree import BrownianTree
 
-from simkit.ensemble.initial import given_value
 from simkit.ensemble.simulation import StepCounts
 
 # No names of observables: these hold spaces.
@@ -54,12 +53,25 @@ class AbstractStepping(abc.ABC):
     whole: ClassVar[bool] = False  # the state is of whole numbers
 
     @abc.abstractmethod
+    def noise(self, program, inputs, path) -> Any:
+        """What drives one path of a `PathProgram`; None where nothing does."""
+
+    @abc.abstractmethod
     def rows(self, program, inputs, path, memory: float) -> dict[str, jax.Array]:
         """The rows of one path of a `PathProgram`, by name."""
 
     def size(self, paths: int) -> dict[str, Any]:
-        """The steps of a path and of all; the most of them where they are not known."""
-        return {"steps": None, "path_steps": None, "max_steps": self.grid.max_steps}
+        """The steps of a path and of all; the most of them and what chooses them where they are not known."""
+        steps = self.grid.steps
+        if steps is not None:
+            return {"steps": steps, "path_steps": paths * steps}
+        return {"steps": None, "path_steps": None, "max_steps": self.grid.max_steps, **self._tolerances}
+
+    @property
+    def _tolerances(self) -> dict[str, float]:
+        """By name; none where none choose the steps."""
+        tolerances = self.grid.tolerances
+        return {} if tolerances is None else {x: float(getattr(tolerances, x)) for x in ("rtol", "atol")}
 
     @abc.abstractmethod
     def attributes(self, solver, steps) -> dict[str, int | float]:
@@ -77,15 +89,12 @@ class FixedSteps(AbstractStepping):
     description = "steps of one length"
     remedy = "Take more steps or another solver"
 
-    def rows(self, program, inputs, path, memory):
-        whole = program.combined(inputs)
-        problem, observer, grid = whole.problem, whole.observer, whole.grid
-        problem = program.in_solvers_calculus(problem)
-        y0, noise = program.start(inputs, problem, path), program.noise(inputs, problem, path)
-        return integrate(problem, program.solver, y0, grid, noise, observer, memory)
+    def noise(self, program, inputs, path):
+        stochastic = isinstance(program.parts.tree.problem, AbstractSDE)
+        return program.driver(inputs.key, path, program.float64_normals) if stochastic else None
 
-    def size(self, paths):
-        return {"steps": self.grid.steps, "path_steps": paths * self.grid.steps}
+    def rows(self, program, inputs, path, memory):
+        return integrate(*program.prepared(inputs, path), memory)
 
     def attributes(self, solver, steps):
         if isinstance(steps, StepCounts):
@@ -101,24 +110,13 @@ class AbstractAdaptiveSteps(AbstractStepping):
     too_short: ClassVar[str]
 
     def rows(self, program, inputs, path, memory):
-        whole = program.combined(inputs)
-        problem, observer, grid = whole.problem, whole.observer, whole.grid
-        problem = program.in_solvers_calculus(problem)
-        run = self.run(program, inputs, problem, program.start(inputs, problem, path), grid, observer, path)
+        run = self.run(*program.prepared(inputs, path))
         counts = {ACCEPTED: run.accepted, REJECTED: run.rejected, REACHED: run.reached}
         return run.rows | {name: x[None] for name, x in counts.items()}
 
     @abc.abstractmethod
-    def run(self, program, inputs, problem, y0, grid, observer, path) -> Any:
+    def run(self, problem, solver, y0, grid, noise, observer) -> Any:
         """What the loop gives of a path."""
-
-    @property
-    def _limits(self) -> dict[str, Any]:
-        tolerances = self.grid.tolerances
-        return {"rtol": float(tolerances.rtol), "atol": float(tolerances.atol)}
-
-    def size(self, paths):
-        return {"steps": None, "path_steps": None, "max_steps": self.grid.max_steps, **self._limits}
 
     def attributes(self, solver, steps):
         first = {} if self.grid.first_step is None else {"first_step": float(self.grid.first_step)}
@@ -128,7 +126,7 @@ class AbstractAdaptiveSteps(AbstractStepping):
             "rejected_steps_mean": steps.rejected_mean,
             "rejected_steps_max": steps.rejected_max,
         }
-        return self._limits | first | {"max_steps": self.grid.max_steps} | counts
+        return self._tolerances | first | {"max_steps": self.grid.max_steps} | counts
 
     def why_ended(self, counts):
         most = self.grid.max_steps
@@ -143,8 +141,11 @@ class AdaptiveSteps(AbstractAdaptiveSteps):
     group = 32
     too_short = "too short for the clock; the solution may be infinite there"
 
-    def run(self, program, inputs, problem, y0, grid, observer, path):
-        return integrate_adaptive(problem, program.solver, y0, grid, observer)
+    def noise(self, program, inputs, path):
+        return None
+
+    def run(self, problem, solver, y0, grid, noise, observer):
+        return integrate_adaptive(problem, solver, y0, grid, observer)
 
 
 class StochasticAdaptiveSteps(AbstractAdaptiveSteps):
@@ -153,9 +154,11 @@ class StochasticAdaptiveSteps(AbstractAdaptiveSteps):
     group = 8  # whose numbers of steps differ more
     too_short = "shorter than halving gives"
 
-    def run(self, program, inputs, problem, y0, grid, observer, path):
-        tree = BrownianTree.of(inputs.key, path, program.float64_normals)
-        return integrate_adaptive_sde(problem, program.solver, y0, grid, tree, observer)
+    def noise(self, program, inputs, path):
+        return BrownianTree.of(inputs.key, path, program.float64_normals)
+
+    def run(self, problem, solver, y0, grid, noise, observer):
+        return integrate_adaptive_sde(problem, solver, y0, grid, noise, observer)
 
 
 class Events(AbstractStepping):
@@ -166,12 +169,12 @@ class Events(AbstractStepping):
     remedy = "Take another solver"
     whole = True
 
+    def noise(self, program, inputs, path):
+        return JumpNoise.of(inputs.key, path)
+
     def rows(self, program, inputs, path, memory):
         """Counts in float64, which holds them whole."""
-        whole = program.combined(inputs)
-        network, observer, grid = whole.problem, whole.observer, whole.grid
-        noise, y0 = JumpNoise.of(inputs.key, path), start_counts(network, inputs.initial, path)
-        run = integrate_jumps(network, program.solver, y0, grid, noise, observer)
+        run = integrate_jumps(*program.prepared(inputs, path))
         whole = {
             name: jnp.where(jnp.isnan(run.rows[name]), jnp.nan, x.astype(jnp.float64))
             for name, x in run.counts._asdict().items()
@@ -201,8 +204,3 @@ KINDS: dict[type, tuple[type[AbstractStepping], type[AbstractStepping]]] = {  # 
 def stepping(problem, grid) -> AbstractStepping:
     """How the paths of a problem go on over a grid."""
     return KINDS[type(grid)][isinstance(problem, AbstractSDE)](grid)
-
-
-def start_counts(network, start: dict[str, Any], path):
-    """The counts with which a path of a jump process begins."""
-    return network.State(**{name: given_value(x, path).astype(jnp.int32) for name, x in start.items()})

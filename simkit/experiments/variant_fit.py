@@ -9,7 +9,6 @@ from simkit.ensemble.coupling import coupled
 from simkit.ensemble.simulation import Simulation, experiment_of
 from simkit.errors import InputError
 from simkit.observe.exercise import Exercise
-from simkit.observe.observer import Observer
 
 
 def fitted(simulations: dict[str, Simulation]) -> dict[str, Simulation]:
@@ -32,9 +31,7 @@ def _difference(one: Simulation, name: str, first: Simulation, first_name: str) 
 
     def facts(simulation: Simulation) -> dict[str, Any]:
         when = {key: info.at for key, info in simulation.observables.items()}
-        observer = simulation.observer
-        exercised = observer.exercised if isinstance(observer, Observer) else ()
-        rights = [f"{_dates_text(exercise)} of {each.name}" for each, exercise in exercised]
+        rights = [f"{_dates_text(x.exercise)} of {x.name}" for x in simulation.observed if x.exercise]
         return {
             "the variables": ", ".join(simulation.problem.State._fields),
             "the observables": ", ".join(f"{key} ({at})" for key, at in when.items()) or "none",

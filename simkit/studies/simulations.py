@@ -5,7 +5,6 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,7 +12,6 @@ from jax.core import Tracer
 
 from simkit.ensemble.chunks import MOST_BYTES, Chunks, plan_chunks, planned_steps
 from simkit.ensemble.could_differ import is_random
-from simkit.ensemble.initial import numbers_of
 from simkit.ensemble.paths import PathProgram, path_program
 from simkit.ensemble.programs import Request, compiled
 from simkit.ensemble.simulation import Run, Simulation
@@ -93,9 +91,7 @@ def bindings(simulation: Simulation, inputs: Run, parameters: tuple[str, ...]) -
     own = jax.tree.leaves(inputs)
 
     def leaves(given: Mapping[str, Any]) -> list[Any]:
-        bound = bind(given)
-        numbers = eqx.filter(bound._replace(initial=numbers_of(bound.initial), solver=None), _is_number)
-        return jax.tree.leaves(numbers)
+        return jax.tree.leaves(bind(given).split()[1])
 
     def traced_in(names: tuple[str, ...]) -> tuple[int, ...]:
         places: list[int] = []
@@ -114,11 +110,6 @@ def bindings(simulation: Simulation, inputs: Run, parameters: tuple[str, ...]) -
         return [jnp.asarray(bound[i], own[i].dtype) for i in varying]
 
     return Bindings(numbers, varying, tuple(name for name in parameters if not traced_in((name,))))
-
-
-def _is_number(leaf: Any) -> bool:
-    # Of a tracer equinox asks for an attribute that jax has, but as None.
-    return isinstance(leaf, Tracer) or eqx.is_inexact_array_like(leaf)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ import time
 from collections.abc import Mapping
 
 import numpy as np
-from simkit_solvers.problems.schedule import parameters_at, schedule_of
+from simkit_solvers.problems.schedule import curves_of, parameters_at
 
 from simkit.config.settings import MAX_PATHS
 from simkit.ensemble.early_exercise.exercise_sample import Rights, Sample, rights_of
@@ -142,8 +142,7 @@ def _held(simulation: Simulation, parts: tuple[Observable, ...], exercise: Exerc
     observer, grid, problem = simulation.observer, simulation.grid, simulation.problem
     if not isinstance(observer, Observer) or grid.steps is None:
         raise TypeError("only observers have rights, and only a fixed grid has their dates")
-    schedule = schedule_of(problem)
-    curves = {} if schedule is None else {**schedule.quantities, **schedule.parameters}
+    curves = curves_of(problem)
     parameters = {name: x for name, x in parameters_at(problem, grid.t0).items() if name not in curves}
     times = float(grid.t0) + float(grid.dt) * np.array(exercise.when)
     numbers = {"t": times, **observer.constants, **parameters}

@@ -1,14 +1,15 @@
 """Paths that a step bias is measured on: the first of a run again, on grids with other steps or leaps."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from simkit.ensemble.chunks import path_ids
-from simkit.ensemble.programs import Request
-from simkit.ensemble.work import in_order
+from simkit.ensemble.programs import Request, compiled
+from simkit.ensemble.work import joined
 from simkit.machine.on_each_device import Devices
 
 Ends = dict[str, np.ndarray]
@@ -16,7 +17,7 @@ Ends = dict[str, np.ndarray]
 
 @dataclasses.dataclass(frozen=True)
 class BiasRun:
-    """The programs, how many paths at first, and how many at most.
+    """The programs, of equally many lanes, how many paths at first, and how many at most.
 
     `ends` makes of what a program gives the final values `(levels, lanes)` by name: of one of `factors` each,
     or of one program for all, with the run's own length first.
@@ -30,30 +31,29 @@ class BiasRun:
     most: int
     workers: Devices
 
+    def ready(self) -> list[Callable]:
+        """What simulates paths on each of the levels, by programs that have been compiled before."""
+        programs, _ = compiled(*self.requests)
+        pairs = zip(programs, self.requests, strict=True)
+        return [functools.partial(program, request.arguments[0]) for program, request in pairs]
+
     def values(
-        self, programs: Sequence[Callable], run: Mapping[str, np.ndarray], first: int, paths: int
+        self, levels: Sequence[Callable], run: Mapping[str, np.ndarray], first: int, paths: int
     ) -> Ends:
         """The final values of so many paths `(paths, 1 + levels)` by name, first by steps as the run's."""
-        each = self._simulated(programs, first, paths)
+        each = self._simulated(levels, first, paths)
         if len(each) == len(self.factors):
             each.insert(0, {name: run[name][None, first : first + paths] for name in self.orders})
-        levels = {name: np.concatenate([x[name] for x in each]) for name in self.orders}
-        return {name: np.ascontiguousarray(x.T) for name, x in levels.items()}
+        rows = {name: np.concatenate([x[name] for x in each]) for name in self.orders}
+        return {name: np.ascontiguousarray(x.T) for name, x in rows.items()}
 
-    def _simulated(self, programs: Sequence[Callable], first: int, paths: int) -> list[Ends]:
-        """Of paths from `first`, by each of the programs, in as many calls as it takes."""
+    def _simulated(self, levels: Sequence[Callable], first: int, paths: int) -> list[Ends]:
+        """Of paths from `first`, on each of the levels, in as many calls as it takes."""
+        ids = self.requests[0].arguments[1]
 
-        def work(unit: tuple[int, int]) -> Ends:
-            number, start = unit
-            inputs, ids = self.requests[number].arguments
-            return self.ends(programs[number](inputs, path_ids(start, *ids.shape)))
+        def work(simulate: Callable, start: int) -> Ends:
+            ends = self.ends(simulate(path_ids(start, *ids.shape)))
+            return {name: ends[name] for name in self.orders}
 
-        starts = [range(first, first + paths, each.arguments[1].size) for each in self.requests]
-        units = [(number, start) for number, each in enumerate(starts) for start in each]
-        result: list[list[Ends]] = [[] for _ in self.requests]
-        for (number, _), ends in zip(units, in_order(work, units, self.workers), strict=True):
-            result[number].append(ends)
-        return [
-            {name: np.concatenate([x[name] for x in each], 1)[:, :paths] for name in self.orders}
-            for each in result
-        ]
+        each = joined(work, levels, range(first, first + paths, ids.size), self.workers)
+        return [{name: x[:, :paths] for name, x in ends.items()} for ends in each]

@@ -15,7 +15,7 @@ from simkit_solvers.methods.registry import samples_exactly, weak_order
 from simkit_solvers.problems.problem import AbstractSDE
 
 from simkit.ensemble.chunk_program import ChunkProgram, quantity_rows
-from simkit.ensemble.chunks import LEAF, lanes_for, path_ids
+from simkit.ensemble.chunks import lanes_for, leaf_ids
 from simkit.ensemble.could_differ import could_differ, is_random, range_of
 from simkit.ensemble.paths import path_program, with_traced_steps
 from simkit.ensemble.programs import Request, compiled
@@ -28,7 +28,6 @@ from simkit.ensemble.step_bias.step_error import NEAR, StepError, step_error
 from simkit.ensemble.step_bias.step_levels import OtherGrid, approximate, levels
 from simkit.ensemble.work import workers_on
 from simkit.machine.on_each_device import local_devices
-from simkit.observe.observer import Observer
 
 BIAS_PATHS = 4096
 MOST_BIAS_PATHS = 2**19  # 4 MB of final values for each quantity
@@ -80,7 +79,7 @@ def bias_run(simulation: Simulation, shorter: bool = False) -> BiasRun | None:
     paths = min(simulation.paths, first) if random else 1
     most = max(paths, affordable) if random else 1
     devices = local_devices(simulation.devices if most > paths else 1)
-    ids = path_ids(0, 1, min(LEAF, lanes_for(paths)))
+    ids = leaf_ids(paths)
 
     def request(other: OtherGrid) -> Request:
         there = dataclasses.replace(simulation, observer=other.observer, grid=other.grid)
@@ -113,8 +112,7 @@ def orders(simulation: Simulation) -> dict[str, float]:
     order = 1.0 if chosen or exact else weak_order(simulation.solver, simulation.problem)
     state = {*simulation.problem.State._fields}
     by_name = dict.fromkeys(approximate_means(simulation), order)
-    observer = simulation.observer
-    for observable in observer.observables if isinstance(observer, Observer) and not jumps else ():
+    for observable in () if jumps else simulation.observed:
         own = [functional.order for functional in observable.functionals if functional.order is not None]
         if observable.name in by_name and own:
             of_states = QUADRATURE_ORDER if not observable.names & state else min(own) if exact else order
@@ -133,10 +131,13 @@ class FinishedRun:
 
 
 def step_errors(
-    finished: FinishedRun, bias: BiasRun, programs: Sequence[Callable]
+    finished: FinishedRun, bias: BiasRun, simulate: Sequence[Callable]
 ) -> tuple[StepErrors, float]:
-    """The step errors of all quantities at the end, and the seconds that it took to compile for them."""
-    result = _by_levels(finished, bias, programs)
+    """The step errors of all quantities at the end, and the seconds that it took to compile for them.
+
+    `simulate` gives paths on each level of the bias run.
+    """
+    result = _by_levels(finished, bias, simulate)
     without = [
         name for name in bias.orders if _says_little(result, name, _Last.of(name, finished.moments).size)
     ]
@@ -147,8 +148,8 @@ def step_errors(
         unknown = dict.fromkeys(bias.orders, UNKNOWN)
         return dataclasses.replace(result, errors=unknown | result.errors), 0.0
     shorter = dataclasses.replace(shorter, orders=bias.orders)
-    programs, compile_s = compiled(*shorter.requests)
-    again = _by_levels(finished, shorter, programs)
+    _, compile_s = compiled(*shorter.requests)
+    again = _by_levels(finished, shorter, shorter.ready())
     errors = {name: again.errors.get(name, UNKNOWN) for name in without}
     left_out = {name: again.left_out[name] for name in without if name in again.left_out}
     variances = {name: again.variances.get(name, UNKNOWN) for name in without if name in result.variances}
@@ -163,7 +164,7 @@ def _says_little(result: StepErrors, name: str, size: float) -> bool:
     return error.left_out > max(abs(error.bias), OF_VALUE * size)
 
 
-def _by_levels(finished: FinishedRun, bias: BiasRun, programs: Sequence[Callable]) -> StepErrors:
+def _by_levels(finished: FinishedRun, bias: BiasRun, simulate: Sequence[Callable]) -> StepErrors:
     """The step errors by these grids, by as many paths as it takes."""
     simulation = finished.simulation
     last = {name: _Last.of(name, finished.moments) for name in bias.orders}
@@ -191,7 +192,7 @@ def _by_levels(finished: FinishedRun, bias: BiasRun, programs: Sequence[Callable
                     result.variances[name] = error
         return result
 
-    values = bias.values(programs, finished.ends, 0, bias.paths)
+    values = bias.values(simulate, finished.ends, 0, bias.paths)
     result = errors(values)
     ratios = [
         error.noise / last[name].stderr
@@ -201,7 +202,7 @@ def _by_levels(finished: FinishedRun, bias: BiasRun, programs: Sequence[Callable
     paths = math.ceil(min(bias.paths * max(ratios, default=0) ** 2, bias.most))
     if paths <= bias.paths:
         return result
-    more = bias.values(programs, finished.ends, bias.paths, paths - bias.paths)
+    more = bias.values(simulate, finished.ends, bias.paths, paths - bias.paths)
     return errors({name: np.concatenate([x, more[name]]) for name, x in values.items()})
 
 

@@ -11,12 +11,11 @@ import numpy as np
 from simkit_solvers.loops.coupled_leaps import coupled_leaps
 from simkit_solvers.methods.registry import info_of
 
-from simkit.ensemble.chunks import LEAF, lanes_for, path_ids
+from simkit.ensemble.chunks import lanes_for, leaf_ids
 from simkit.ensemble.paths import PathProgram, path_program
 from simkit.ensemble.programs import Request
 from simkit.ensemble.simulation import Simulation
 from simkit.ensemble.step_bias.bias_paths import BiasRun, Ends
-from simkit.ensemble.stepping import start_counts
 from simkit.ensemble.work import workers_on
 from simkit.machine.on_each_device import local_devices
 
@@ -38,9 +37,7 @@ class LeapProgram:
 
     def _ends(self, given, path):
         inputs, factors = given
-        whole = self.paths.combined(inputs)
-        network, observer, grid = whole.problem, whole.observer, whole.grid
-        method, start = self.paths.solver, start_counts(network, inputs.initial, path)
+        network, method, start, grid, _, observer = self.paths.prepared(inputs, path)
         return coupled_leaps(network, method, factors, start, grid, inputs.key, path, observer).ends
 
 
@@ -54,7 +51,7 @@ def leap_run(simulation: Simulation, shorter: bool, part_of_work: float, most: i
     factors = SHORTER if shorter else LONGER
     paths = coupled_paths(simulation.paths, factors, part_of_work, most)
     program, inputs = path_program(simulation, simulation.grid)
-    ids = path_ids(0, 1, min(LEAF, lanes_for(paths)))
+    ids = leaf_ids(paths)
     devices = local_devices(1)
     given = (inputs, jnp.asarray((1.0, *factors), jnp.float64)), ids
     request = Request(LeapProgram(program), given, devices)

@@ -29,12 +29,10 @@ from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
 from simkit_solvers.problems.observe import AbstractObserver
 from simkit_solvers.problems.problem import AbstractSDE
 from simkit_solvers.problems.schedule import schedule_of
-from simkit_solvers.random.generator import Words
-from simkit_solvers.random.noise import CoarsenedNoise, CounterNoise, HalvedNoise
+from simkit_solvers.random.noise import CounterNoise, HalvedNoise
 
-from simkit.ensemble.paths import Driver
-from simkit.ensemble.simulation import Simulation
-from simkit.observe.observer import Observer
+from simkit.ensemble.coupling import OnSums
+from simkit.ensemble.simulation import Driver, Simulation
 
 FEWEST = 4  # steps of a grid of which something is learnt about shorter ones
 LONGER = (2, 4), (3, 9)
@@ -58,16 +56,6 @@ class OtherGrid:
     driver: Driver
     observer: AbstractObserver
     see: Callable[[Any], Any] = lambda observer: observer
-
-
-@dataclasses.dataclass(frozen=True)
-class LongerSteps:
-    """Makes the noise of a path on steps `factor` times as long."""
-
-    factor: int
-
-    def __call__(self, key: Words, path, float64: bool) -> CoarsenedNoise:
-        return CoarsenedNoise(CounterNoise.of(key, path, float64), self.factor)
 
 
 def levels(simulation: Simulation, shorter: bool = False) -> tuple[OtherGrid, ...]:
@@ -106,9 +94,7 @@ def levels(simulation: Simulation, shorter: bool = False) -> tuple[OtherGrid, ..
 
 def approximate(simulation: Simulation) -> tuple[str, ...]:
     """The observables that are approximate also of exact states: those with functionals over time."""
-    observer = simulation.observer
-    each = observer.observables if isinstance(observer, Observer) else ()
-    return tuple(observable.name for observable in each if observable.approximates)
+    return tuple(observable.name for observable in simulation.observed if observable.approximates)
 
 
 def _sparser(simulation: Simulation, grid: Grid) -> tuple[OtherGrid, ...]:
@@ -156,7 +142,7 @@ def _longer(simulation: Simulation, grid: Grid, factor: int) -> OtherGrid | None
         return None
     steps = grid.steps // factor
     longer = Grid(grid.t0, grid.dt * factor, steps, steps)
-    return OtherGrid(factor, 1 / factor, longer, LongerSteps(factor), observer, see)
+    return OtherGrid(factor, 1 / factor, longer, OnSums(CounterNoise.of, factor), observer, see)
 
 
 def _shorter(simulation: Simulation, grid: Grid, factor: float) -> OtherGrid | None:

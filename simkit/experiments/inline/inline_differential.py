@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 import jax.numpy as jnp
+from simkit_solvers.numerics.scalar import scalars
 from simkit_solvers.problems.problem import AbstractODE, AbstractSDE, Discontinuity, NoiseKind
 
-from simkit.experiments.inline.model_text import AbstractText, discontinuities_of, environment, scalars
+from simkit.experiments.inline.model_text import AbstractText, discontinuities_of, environment
 from simkit.expressions import Expression
 from simkit.expressions.functions import NUMERIC, divide, where
 

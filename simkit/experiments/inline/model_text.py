@@ -3,10 +3,9 @@
 import abc
 import functools
 import types
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
-from simkit_solvers.numerics.scalar import Scalar
+from simkit_solvers.numerics.scalar import Scalar, scalars
 from simkit_solvers.problems.problem import AbstractODE, Discontinuity, parameter
 
 from simkit.expressions import Expression
@@ -66,11 +65,6 @@ def make_model(text: AbstractText) -> Any:
         **text.members(state),
     }
     return types.new_class(text.name, (text.base,), {}, lambda namespace: namespace.update(members))
-
-
-def scalars(name: str, fields: Iterable[str]) -> type[tuple]:
-    """A `NamedTuple` class of scalars."""
-    return NamedTuple(name, [(field, Scalar) for field in fields])  # pyright: ignore[reportArgumentType]
 
 
 def environment(model: Any, text: AbstractText, t: Any, y: Any) -> dict[str, Any]:

@@ -26,11 +26,15 @@ RESOLUTIONS = 8  # an rtol of fewer units in the last place needs more than roun
 MakeGrid = Callable[[Any, Any, Mapping[str, Any]], Grid | AdaptiveGrid | JumpGrid]
 
 
+def given_keys(section: Time | None, diagnostics: Diagnostics) -> set[str]:
+    """The keys of `time` that are written, or that have a default."""
+    defaults = set() if section is None else {*section.model_dump(exclude_none=True)}
+    return {*diagnostics.written("time"), *defaults}
+
+
 def is_adaptive(section: Time | None, diagnostics: Diagnostics) -> bool:
     """Whether steps follow from tolerances. Keys of both kinds together, or of one in part, are mistakes."""
-    keys = {*diagnostics.written("time")}
-    if section is not None:
-        keys |= section.model_dump(exclude_none=True).keys()
+    keys = given_keys(section, diagnostics)
     tolerances = [key for key in TOLERANCES if key in keys]
     if "steps" in keys:
         for key in (*tolerances, *(key for key in BESIDE if key in keys)):
@@ -112,7 +116,7 @@ def refuse_adaptive(
 
 
 def _positive(section: Time, key: str, constants: Constants) -> Expression | None:
-    text = {"rtol": section.rtol, "atol": section.atol, "first_step": section.first_step}[key]
+    text = getattr(section, key)
     if text is None:
         return None
     number = constants.number(("time", key), text)

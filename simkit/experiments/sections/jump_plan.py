@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from simkit_solvers.grids.jump_grid import MAX_STEPS, JumpGrid
@@ -14,7 +14,7 @@ from simkit.config.diagnostics import Diagnostics
 from simkit.config.settings import ObservableSettings, Save, Solver, Time
 from simkit.ensemble.initial import Distribution, PathValues
 from simkit.experiments.constants import Constants
-from simkit.experiments.sections.adaptive_plan import MakeGrid
+from simkit.experiments.sections.adaptive_plan import MakeGrid, given_keys
 from simkit.experiments.sections.initial_plan import InitialValue
 from simkit.experiments.sections.model_plan import ModelPlan
 
@@ -43,24 +43,18 @@ def seen_by(section: Solver | None, plan: ModelPlan | None) -> ModelPlan | None:
         return plan
     if not takes_langevin(section):
         return plan
-    cls, bind = type(network), plan.bind
+    cls, bind = type(network), cast(Any, plan.bind)
     return dataclasses.replace(
         plan,
         problem=ChemicalLangevin(network),
         make=lambda **values: ChemicalLangevin(cls(**values)),
-        bind=None if bind is None else lambda constants, grid: _langevin(bind(constants, grid)),
+        bind=None if bind is None else lambda constants, grid: ChemicalLangevin(bind(constants, grid)),
     )
-
-
-def _langevin(network: Any) -> ChemicalLangevin:
-    return ChemicalLangevin(network)
 
 
 def plan_jumps(section: Time | None, save: Save | None, diagnostics: Diagnostics) -> MakeGrid | None:
     """How the saved times follow from t0 and t1; keys about steps are mistakes."""
-    keys = {*diagnostics.written("time")}
-    if section is not None:
-        keys |= section.model_dump(exclude_none=True).keys()
+    keys = given_keys(section, diagnostics)
     for key in ("steps", "rtol", "atol", "first_step"):
         if key in keys:
             message = (

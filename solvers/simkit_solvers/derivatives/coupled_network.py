@@ -10,13 +10,13 @@ time Markov chains, doi:10.1137/110849079.
 """
 
 import functools
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import PyTree
 
-from simkit_solvers.numerics.scalar import Scalar
+from simkit_solvers.numerics.scalar import scalars
 from simkit_solvers.problems.observe import AbstractObserver
 from simkit_solvers.problems.reaction import Reaction
 from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
@@ -39,7 +39,8 @@ class CoupledNetwork(AbstractReactionNetwork):
         if first.reactions != second.reactions or first.State is not second.State:
             raise ValueError("CoupledNetwork: the copies must have the same species and reactions")
         self.first, self.second = first, second
-        self.State = _pair_of(first.State._fields)
+        names = first.State._fields
+        self.State = scalars("Pair", tuple(prefix + name for prefix in (FIRST, SECOND) for name in names))
 
     @property
     def reactions(self):  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -111,12 +112,6 @@ class ObservedPair(AbstractObserver):
 
     def refined(self, factor):
         return ObservedPair(self.first.refined(factor), self.second.refined(factor))
-
-
-@functools.lru_cache(maxsize=64)
-def _pair_of(names: tuple[str, ...]) -> type[tuple]:
-    fields = [(prefix + name, Scalar) for prefix in (FIRST, SECOND) for name in names]
-    return NamedTuple("Pair", fields)  # pyright: ignore[reportArgumentType]
 
 
 @functools.lru_cache(maxsize=64)

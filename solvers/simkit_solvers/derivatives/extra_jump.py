@@ -22,6 +22,7 @@ from simkit_solvers.loops.integrate import integrate
 from simkit_solvers.methods.switched import Solver
 from simkit_solvers.numerics.scalar import Scalar
 from simkit_solvers.numerics.tangents import as_tangent, jvp
+from simkit_solvers.numerics.traced import reads
 from simkit_solvers.problems.calendar import Schedule
 from simkit_solvers.problems.directions import Direction
 from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
@@ -145,9 +146,7 @@ def extra_jump(
 
 
 def _check_intensity(problem: AbstractJumpDiffusion, t, y0) -> None:
-    jaxpr = jax.make_jaxpr(lambda y: jnp.asarray(problem.intensity(t, y), t.dtype))(y0).jaxpr
-    used = [*jaxpr.outvars, *(x for eqn in jaxpr.eqns for x in eqn.invars)]
-    if any(var is x for var in jaxpr.invars for x in used):
+    if reads(lambda y: jnp.asarray(problem.intensity(t, y), t.dtype), y0):
         raise ValueError(
             f"{type(problem).__name__}.intensity depends on the state, which one more jump changes; take "
             "finite differences with common random numbers"

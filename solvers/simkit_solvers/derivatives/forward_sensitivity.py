@@ -11,7 +11,6 @@ Reference: Serban & Hindmarsh (2005), CVODES: the sensitivity-enabled ODE solver
 doi:10.1115/DETC2005-85597.
 """
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -23,7 +22,7 @@ from jaxtyping import PyTree
 
 from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
 from simkit_solvers.loops.adaptive import integrate_adaptive
-from simkit_solvers.numerics.scalar import Scalar
+from simkit_solvers.numerics.scalar import Scalar, scalars
 from simkit_solvers.numerics.tangents import as_tangent, in_precision, jvp
 from simkit_solvers.problems.directions import Direction
 from simkit_solvers.problems.observe import AbstractObserver
@@ -53,7 +52,9 @@ class WithSensitivities(AbstractODE):
 
     def __init__(self, original: AbstractODE, tangents: tuple):
         self.original, self.tangents = original, tangents
-        self.State = _stacked(original.State._fields, len(tangents))
+        names = original.State._fields
+        sensitivities = (f"{name}_by_{k}" for k in range(len(tangents)) for name in names)
+        self.State = scalars("Stacked", (*names, *sensitivities))
 
     def joined(self, y: PyTree, sensitivities: Sequence[PyTree]) -> Any:
         """The joint state of a state and its sensitivities."""
@@ -153,10 +154,3 @@ def forward_sensitivities(
     watch = _Observed(observer, tuple(as_tangent(observer, each.observer, dtype) for each in directions))
     run = integrate_adaptive(system, solver, begin, grid, watch, **coefficients)
     return Sensitivities(run.rows["rows"], run.rows["derivatives"], run.accepted, run.rejected, run.reached)
-
-
-@functools.lru_cache(maxsize=64)
-def _stacked(names: tuple[str, ...], directions: int) -> type[tuple]:
-    sensitivities = [f"{name}_by_{k}" for k in range(directions) for name in names]
-    fields = [(name, Scalar) for name in (*names, *sensitivities)]
-    return NamedTuple("Stacked", fields)  # pyright: ignore[reportArgumentType]

@@ -11,7 +11,7 @@ from jaxtyping import PyTree
 
 from simkit_solvers.derivatives.smoothing import Smoothing, left_of, shifts_and_gains, shifts_of
 from simkit_solvers.derivatives.tangent_run import AbstractTangentRun, constant_or_changing, tangents_of_run
-from simkit_solvers.loops.path_run import AbstractRun, JumpWords, PathRun, row_once, stepped_once
+from simkit_solvers.loops.path_run import AbstractRun, JumpWords, PathRun, once
 from simkit_solvers.problems.directions import (
     DifferentiatedRows,
     Direction,
@@ -126,7 +126,7 @@ class SmoothedRun(AbstractTangentRun):
     @staticmethod
     def _end(k, draw, words) -> Callable:
         """What the run carries after step `k`, as a function of its normals, the run and its carry before."""
-        return lambda W, run, carry: stepped_once(run, carry, k, draw._replace(W=W), words)
+        return lambda W, run, carry: once(type(run).step, run, carry, k, draw._replace(W=W), words)
 
     def _tangents_after(
         self, carried: WithTangents, end: Callable, normals: tuple, against: list[tuple]
@@ -147,7 +147,7 @@ class SmoothedRun(AbstractTangentRun):
         """The rows of the path, or the estimates of its derivative, their derivatives and the weights."""
 
         def record(run, carry):
-            row = row_once(run, carry, k)
+            row = once(type(run).row, run, carry, k)
             if not isinstance(run, SmoothedRun):
                 return row
             (change,), (weight,) = row.changes, row.weights

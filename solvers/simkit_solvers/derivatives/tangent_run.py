@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import PyTree
 
-from simkit_solvers.loops.path_run import AbstractRun, JumpWords, PathRun, advanced_once, row_once
+from simkit_solvers.loops.path_run import AbstractRun, JumpWords, PathRun, once
 from simkit_solvers.numerics.delegated import delegated
 from simkit_solvers.problems.directions import (
     DifferentiatedRows,
@@ -166,7 +166,7 @@ class TangentRun(AbstractTangentRun):
         y, state, _ = carry
 
         def advance(W):
-            return advanced_once(self.run, y, state, k, draw._replace(W=W))[0]
+            return once(PathRun.advanced, self.run, y, state, k, draw._replace(W=W))[0]
 
         moved = jax.eval_shape(lambda W: eqx.filter_jvp(advance, (W,), (W,))[1], draw.W)
         leaves = jax.tree.leaves(moved, is_leaf=lambda x: x is None)
@@ -188,7 +188,7 @@ class TangentRun(AbstractTangentRun):
 
         def advance_tangent(W):
             def advance(run, y, state):
-                return advanced_once(run, y, state, k, draw._replace(W=W))
+                return once(PathRun.advanced, run, y, state, k, draw._replace(W=W))
 
             return eqx.filter_jvp(advance, (self.run, y, state), (self.changes[i], *constant))[1][0]
 
@@ -220,7 +220,7 @@ class TangentRun(AbstractTangentRun):
         y, state, acc = carried.carry
 
         def advance(W, run=self.run, y=y, state=state):
-            return advanced_once(run, y, state, k, draw._replace(W=W))
+            return once(PathRun.advanced, run, y, state, k, draw._replace(W=W))
 
         moved, weights = [], []
         for i, (change, (dy, ds, dacc)) in enumerate(zip(self.changes, carried.changes, strict=True)):
@@ -255,6 +255,6 @@ class TangentRun(AbstractTangentRun):
         return WithTangents(finish(*now), changes, tuple(weights))
 
     def row(self, carried, k):
-        rows, changes = self.rows_and_tangents(lambda run, carry: row_once(run, carry, k), carried)
+        rows, changes = self.rows_and_tangents(lambda run, carry: once(type(run).row, run, carry, k), carried)
         weights = carried.weights or tuple(jnp.zeros_like(self.run.dt) for _ in changes)
         return DifferentiatedRows(rows, changes, weights)

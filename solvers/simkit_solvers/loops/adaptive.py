@@ -1,7 +1,8 @@
 """Steps of adaptive length for ordinary equations, by `diffrax.diffeqsolve`."""
 
+import functools
+
 import diffrax
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import PyTree
@@ -40,20 +41,11 @@ def integrate_adaptive(
     check_adaptive(solver, problem)
     dtype = jnp.result_type(*jax.tree.leaves(y0))
     given = in_precision((problem, y0, grid, observer, coefficients), dtype)
-    numbers, others = eqx.partition((solver, given), eqx.is_array)
-
-    def with_adjoint(adjoint):
-        def run(numbers):
-            solver, (problem, y0, grid, observer, coefficients) = eqx.combine(numbers, others)
-            return _run(problem, solver, y0, grid, observer, adjoint, coefficients)
-
-        return run
-
-    run = differentiable(with_adjoint(diffrax.ForwardMode()), with_adjoint(diffrax.DirectAdjoint()))
-    return run(numbers)
+    forward, both = (functools.partial(_run, each()) for each in (diffrax.ForwardMode, diffrax.DirectAdjoint))
+    return differentiable(forward, both, solver, *given)
 
 
-def _run(problem, solver, y0, grid, observer, adjoint, coefficients) -> AdaptiveRun:
+def _run(adjoint, solver, problem, y0, grid, observer, coefficients) -> AdaptiveRun:
     problem = prepared(problem)
     times, saved = with_stops(observer, grid.elapsed(jnp.result_type(*jax.tree.leaves(y0))))
     start = jnp.asarray(grid.t0, times.dtype)

@@ -14,7 +14,6 @@ adaptive approximations for stochastic differential equations, doi:10.48550/arXi
 import functools
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import equinox.internal as eqxi
 import jax
 import jax.numpy as jnp
@@ -117,14 +116,12 @@ def _integrate(problem: AbstractSDE, solver, y0, grid: AdaptiveGrid, tree, obser
         stepper = compensated(stepper)
     levels = tree.levels(len(problem.Noise._fields), stepper.areas)
     given = in_precision((problem, stepper, tree, grid, y0), dtype)
-    numbers, others = eqx.partition(given, eqx.is_array)
 
-    def loop(differentiated: bool, numbers):
-        problem, stepper, tree, grid, y0 = eqx.combine(numbers, others)
+    def loop(differentiated: bool, problem, stepper, tree, grid, y0):
         return _loop(_run_of(prepared(problem), stepper, tree, grid, dtype), y0, levels, differentiated)
 
-    run = differentiable(functools.partial(loop, False), functools.partial(loop, True))
-    states, accepted, rejected, done = run(numbers)
+    plain, for_derivatives = (functools.partial(loop, each) for each in (False, True))
+    states, accepted, rejected, done = differentiable(plain, for_derivatives, *given)
     problem, _, _, grid, y0 = given
     start, span = jnp.asarray(grid.t0, dtype), jnp.asarray(grid.span, dtype)
     times = grid.elapsed(dtype)

@@ -22,7 +22,7 @@ from simkit_solvers.grids.grid import Grid, TracedGrid
 from simkit_solvers.loops.blocks import Method, blocks_per_row, bytes_of, method_of, strong
 from simkit_solvers.loops.checkpoints import Nesting, nested_scan, nesting
 from simkit_solvers.loops.compensated import AbstractCompensatedStep
-from simkit_solvers.loops.path_run import AbstractRun, PathRun, path_run, row_once, stepped_once
+from simkit_solvers.loops.path_run import AbstractRun, PathRun, once, path_run
 from simkit_solvers.loops.reverse_pass import REVERSE_BYTES
 from simkit_solvers.methods.switched import Solver
 from simkit_solvers.numerics.kernels import by_itself, floats_by_themselves, own_number, zeros
@@ -146,8 +146,9 @@ class _Loop:
             loops = Nesting((self.grid.rows - 1,), (self.blocks,), True)
             return self.trajectory(self.branch, numbers, start, loops)
 
-        run = differentiable(plain, self.for_derivatives) if self.known else plain
-        return run(numbers, start)
+        if not self.known:
+            return plain(numbers, start)
+        return differentiable(plain, self.for_derivatives, numbers, start)
 
     def for_derivatives(self, numbers, start):
         """The same in a form that forward and reverse derivatives can go through."""
@@ -215,7 +216,7 @@ class _Loop:
         run, carry = self._run(numbers), self.unpack(carry)
         in_memory = (self.in_memory or backwards) and run.noise is not None
         driving = (self._normals_in_memory if in_memory else self._driving)(run, first, count)
-        step = stepped_once if run.carries_derivatives else type(run).step
+        step = self._method(type(run).step)
         for i, (draw, words) in enumerate(driving):
             carry = step(run, carry, first + jnp.uint32(i), draw, words)
         return self.pack(carry)
@@ -223,7 +224,7 @@ class _Loop:
     def row(self, numbers, carry, k):
         """The values saved at step `k`."""
         run = self._run(numbers)
-        return (row_once if run.carries_derivatives else type(run).row)(run, self.unpack(carry), k)
+        return self._method(type(run).row)(run, self.unpack(carry), k)
 
     def at_row(self, numbers, carry, k):
         """The carry at step `k` from that at the start of its block."""
@@ -254,6 +255,10 @@ class _Loop:
             return finish(carry)
         # In one kernel with the loop they would be computed again for each saved quantity.
         return by_itself(counted == jnp.asarray(self.blocks, jnp.uint32), finish, lambda c: c, carry)
+
+    def _method(self, method: Callable) -> Callable:
+        """A method of the run; of a run that carries derivatives traced once, since its steps are long."""
+        return functools.partial(once, method) if self.constants.carries_derivatives else method
 
     def _run(self, numbers) -> Any:
         if isinstance(numbers.problem, Paired):

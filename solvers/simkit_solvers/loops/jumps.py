@@ -10,7 +10,6 @@ import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import PyTree
@@ -32,7 +31,7 @@ from simkit_solvers.methods.jump.jump_method import (
 )
 from simkit_solvers.numerics.packing import packing
 from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.numerics.tangents import as_tangent, in_precision
+from simkit_solvers.numerics.tangents import as_tangent, differentiable, in_precision
 from simkit_solvers.problems.calendar import stops_of
 from simkit_solvers.problems.observe import AbstractObserver, with_stops
 from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
@@ -96,18 +95,14 @@ def integrate_jumps(
     dtype = jnp.result_type(grid.t0, grid.span)
     directions = tuple(as_tangent(network, each, dtype) for each in directions)
     given = in_precision((network, method, grid, directions, begin, watch), dtype)
-    numbers, others = eqx.partition(given, eqx.is_array)
     y0 = jax.tree.map(lambda x: jnp.asarray(x).astype(jnp.int32), y0)
 
-    @jax.custom_jvp
-    def run(numbers, y0, noise):
-        network, method, grid, directions, begin, watch = eqx.combine(numbers, others)
+    def run(network, method, grid, directions, begin, watch, y0, noise):
         start, span = jnp.asarray(grid.t0, dtype), jnp.asarray(grid.span, dtype)
         jumps = Jumps(network, noise, start, span, directions, watch, network)
         return _rows(jumps, method, y0, grid, begin)
 
-    @run.defjvp
-    def _(primals, tangents):
+    def refuse(*_):
         raise ValueError(
             f"{type(method).__name__}: counts have no derivative along a path, and the mean of these would "
             "be no derivative of the mean; take the estimators of jump_sensitivity, or differentiate the "
@@ -115,7 +110,7 @@ def integrate_jumps(
         )
 
     network, method, grid = given[:3]
-    return _finished(network, method, grid, observer, *run(numbers, y0, noise))
+    return _finished(network, method, grid, observer, *differentiable(run, refuse, *given, y0, noise))
 
 
 def _check_begin(network: AbstractReactionNetwork, watch: AbstractObserver | None) -> None:

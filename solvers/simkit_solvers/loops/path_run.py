@@ -3,6 +3,7 @@
 import abc
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -160,33 +161,9 @@ def path_run(
     return PathRun(prepared(problem), method.stepper, observer, driver, t0, dt, events)
 
 
-def stepped_once(
-    run: AbstractRun, carry: PyTree, k: jax.Array, draw: Draw, words: JumpWords | None
-) -> PyTree:
-    """`run.step`, traced once for all steps and all runs that step alike."""
-    return traced_once(_step, run.stepping(), carry, k, draw, words)
-
-
-def advanced_once(run: PathRun, y: PyTree, state: PyTree, k: jax.Array, draw: Draw) -> tuple[PyTree, PyTree]:
-    """`run.advanced`, the same."""
-    return traced_once(_advanced, run.stepping(), y, state, k, draw)
-
-
-def row_once(run: AbstractRun, carry: PyTree, k: jax.Array) -> PyTree:
-    """`run.row`, the same."""
-    return traced_once(_row, run.stepping(), carry, k)
-
-
-def _row(run, carry, k):
-    return run.row(carry, k)
-
-
-def _step(run, carry, k, draw, words):
-    return run.step(carry, k, draw, words)
-
-
-def _advanced(run, y, state, k, draw):
-    return run.advanced(y, state, k, draw)
+def once(method: Callable, run: AbstractRun, *arguments) -> Any:
+    """`method(run, *arguments)`, traced once for all steps and all runs that step alike."""
+    return traced_once(method, run.stepping(), *arguments)
 
 
 def event_steps(schedule: Schedule, grid: Any) -> tuple[tuple[int, ...], ...]:

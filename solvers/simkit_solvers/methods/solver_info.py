@@ -69,7 +69,6 @@ class SolverInfo:
     - `reads_slopes`: it reads derivatives of the noise.
     - `one_to_one`: given the state before a step, its end is a smooth invertible function of as many normals.
     - `switches`: how a step changes at once as a parameter moves and the random numbers stay.
-    - `leaps`: a jump method that takes many events at once.
     - `steps_as`: another class whose step the loops take in its place.
 
     Raises `ValueError` for a record without orders, or with some of what a stochastic problem needs.
@@ -93,7 +92,6 @@ class SolverInfo:
     reads_slopes: bool = False
     one_to_one: bool = False
     switches: str = ""
-    leaps: bool = False
     exact: bool = False
     steps_as: type[Any] | None = None
 
@@ -135,6 +133,11 @@ class SolverInfo:
     def stiff(self) -> bool:
         """Whether its steps solve systems of equations, for stiff problems."""
         return issubclass(self.cls, diffrax.AbstractImplicitSolver | AbstractRosenbrock)
+
+    @property
+    def leaps(self) -> bool:
+        """Whether it is a jump method that takes many events at once."""
+        return issubclass(self.cls, AbstractJumpMethod) and not self.cls.exact
 
     @property
     def unrolled(self) -> bool:

@@ -22,18 +22,23 @@ def in_precision(tree: PyTree, dtype: DTypeLike) -> Any:
     return jax.tree.map(lambda x: jnp.asarray(x, dtype) if is_real(x) else x, tree)
 
 
-def differentiable(values: Callable, derivatives: Callable) -> Callable:
-    """The function `values` with the derivatives of `derivatives`, another program for the same values.
+def differentiable(values: Callable, derivatives: Callable, *given: PyTree) -> Any:
+    """`values(*given)` with the derivatives of `derivatives`, another program for the same values.
 
-    So a loop that can be differentiated, which costs more, runs only where there are derivatives.
+    So a loop that can be differentiated, which costs more, runs only where there are derivatives. They are
+    those by the arrays in what is given.
     """
-    function = jax.custom_jvp(values)
+    numbers, others = eqx.partition(given, eqx.is_array)
+
+    @jax.custom_jvp
+    def function(numbers):
+        return values(*eqx.combine(numbers, others))
 
     @function.defjvp
     def _(primals, tangents):
-        return jax.jvp(derivatives, primals, tangents)
+        return jax.jvp(lambda numbers: derivatives(*eqx.combine(numbers, others)), primals, tangents)
 
-    return function
+    return function(numbers)
 
 
 def as_tangent(tree: PyTree, direction: PyTree | None, dtype: DTypeLike | None = None) -> Any:

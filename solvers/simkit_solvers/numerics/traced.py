@@ -46,6 +46,14 @@ def traced_once(function: Callable, *arguments) -> Any:
     return _called(numbers, Static((function, others)))
 
 
+def reads(function: Callable, *arguments) -> bool:
+    """Whether a function reads any of its arguments."""
+    with jax.numpy_dtype_promotion("standard"):  # of whatever precision its own numbers are
+        jaxpr = jax.make_jaxpr(function)(*arguments).jaxpr
+    used = [*jaxpr.outvars, *(x for eqn in jaxpr.eqns for x in eqn.invars)]
+    return any(var is x for var in jaxpr.invars for x in used)
+
+
 @functools.partial(jax.jit, static_argnums=1)
 def _called(numbers, others: Static):
     function, rest = others.tree

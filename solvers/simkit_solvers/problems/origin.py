@@ -1,14 +1,13 @@
 """A problem seen from a state: a solver integrates the difference from it."""
 
-import functools
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import PyTree
 
-from simkit_solvers.numerics.scalar import Scalar
+from simkit_solvers.numerics.scalar import Scalar, scalars
 from simkit_solvers.problems.langevin import AbstractUnderdampedLangevin
 from simkit_solvers.problems.problem import AbstractODE, AbstractSDE, Calculus, NoiseKind, features_of
 
@@ -59,7 +58,8 @@ class LangevinFrom(AbstractUnderdampedLangevin):
     @staticmethod
     def of(problem: AbstractUnderdampedLangevin, positions: tuple) -> "LangevinFrom":
         """The problem from some positions."""
-        state, noise = (_twice(each._fields) for each in (problem.State, problem.Noise))
+        sizes = (2 * len(each._fields) for each in (problem.State, problem.Noise))
+        state, noise = (scalars("Both", tuple(f"x{i}" for i in range(size))) for size in sizes)
         numbers: Any = {"gamma": problem.gamma, "u": problem.u}
         return LangevinFrom(original=problem, origin=positions, State=state, Noise=noise, **numbers)
 
@@ -68,12 +68,6 @@ class LangevinFrom(AbstractUnderdampedLangevin):
         moved = tuple(jax.tree.map(jnp.add, free, rest))
         force = self.original.grad_f(tuple(_sum(self.origin, moved)))
         return *force, *(jnp.zeros_like(x) for x in free)
-
-
-@functools.lru_cache(maxsize=64)
-def _twice(names: tuple[str, ...]) -> type:
-    """A class of states for two particles, with names that no one reads."""
-    return NamedTuple("Both", [(f"x{i}", Scalar) for i in range(2 * len(names))])  # pyright: ignore[reportArgumentType]
 
 
 SeenFrom = ODEFrom | SDEFrom

@@ -6,17 +6,16 @@ as an ordinary equation.
 """
 
 import abc
-import functools
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import PyTree
 
-from simkit_solvers.numerics.scalar import Scalar
+from simkit_solvers.numerics.scalar import Scalar, scalars
 from simkit_solvers.numerics.square_root import sqrt_positive
 from simkit_solvers.problems.problem import AbstractODE, AbstractSDE, NoiseKind
 from simkit_solvers.problems.reaction import Reaction
@@ -109,7 +108,7 @@ class ChemicalLangevin(AbstractSDE):
 
     def __init__(self, original: AbstractReactionNetwork):
         self.original, self.State = original, original.State
-        self.Noise = _noises(tuple(original.reactions))
+        self.Noise = scalars("Noise", tuple(original.reactions))
         self.noise_kind = "scalar" if len(original.reactions) == 1 else "general"
 
     def drift(self, t, y):
@@ -118,11 +117,6 @@ class ChemicalLangevin(AbstractSDE):
     def noise(self, t, y, dW):
         sizes = (sqrt_positive(a) for a in self.original.propensities(t, y))
         return self.original.change([size * w for size, w in zip(sizes, dW, strict=True)], y)
-
-
-@functools.lru_cache(maxsize=64)
-def _noises(names: tuple[str, ...]) -> type[tuple]:
-    return NamedTuple("Noise", [(name, Scalar) for name in names])  # pyright: ignore[reportArgumentType]
 
 
 def _combinations(x, number: int):

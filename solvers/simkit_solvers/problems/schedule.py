@@ -138,6 +138,12 @@ def schedule_of(problem: AbstractODE) -> Schedule | None:
     return model.schedule if isinstance(model, Scheduled) else None
 
 
+def curves_of(problem: AbstractODE) -> dict[str, Any]:
+    """The parameters and quantities of a problem that change with time, by name."""
+    schedule = schedule_of(problem)
+    return {} if schedule is None else {**schedule.quantities, **schedule.parameters}
+
+
 def is_changed(problem: AbstractODE) -> bool:
     """Whether a problem differs from its model: parameters change, or events happen."""
     schedule = schedule_of(problem)
@@ -150,8 +156,7 @@ def parameters_at(problem: AbstractODE, t: Scalar) -> dict[str, Any]:
     if not isinstance(model, Scheduled):
         return {name: getattr(model, name) for name in parameters_of(model)}
     own = {name: getattr(model.original, name) for name in parameters_of(model.original)}
-    changing = {**model.schedule.quantities, **model.schedule.parameters}
-    return own | {name: _value(each, t) for name, each in changing.items()}
+    return own | {name: _value(each, t) for name, each in curves_of(model).items()}
 
 
 def within(problem: AbstractODE, t0: Scalar, t1: Scalar) -> AbstractODE:

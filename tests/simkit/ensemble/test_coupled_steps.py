@@ -12,8 +12,7 @@ from typer.testing import CliRunner
 import simkit
 from simkit import InputError, load, plot_dataset
 from simkit.cli import app
-from simkit.ensemble.coupling import claimed_order, strong_order
-from simkit.ensemble.step_bias.step_levels import LongerSteps
+from simkit.ensemble.coupling import OnSums, claimed_order, strong_order
 from simkit.results.table import strong_order_notes
 
 GBM = {
@@ -87,7 +86,7 @@ def alone_ensemble(experiment):
 def test_areas_of_long_steps_are_those_of_the_sums():
     """A noise of sums of 6 is that of sums of 2 of sums of 3, areas included; so of the bias."""
     base = CounterNoise.of(seed_key(1), 5, float64=True)
-    longer = LongerSteps(2)(seed_key(1), 5, True)
+    longer = OnSums(CounterNoise.of, 2)(seed_key(1), 5, True)
     nested = on_sums(longer, 3).draws(2, 2, 0, 2)
     for one, other in zip(nested, on_sums(base, 6).draws(2, 2, 0, 2), strict=True):
         for kind in ("W", "H", "K"):

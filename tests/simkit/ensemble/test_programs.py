@@ -10,8 +10,9 @@ import pytest
 import simkit
 from simkit import load
 from simkit.ensemble import programs
+from simkit.ensemble.chunk_program import ChunkProgram, quantity_rows
 from simkit.ensemble.paths import path_program
-from simkit.ensemble.run import ChunkProgram, Reduction, quantity_rows
+from simkit.ensemble.run import Reduction
 
 BASE = {
     "constants": {"K": 1.0, "s": 0.3},

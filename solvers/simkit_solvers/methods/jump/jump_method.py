@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import PyTree
 
+from simkit_solvers.numerics.traced import reads
 from simkit_solvers.problems.observe import AbstractObserver
 from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
 from simkit_solvers.problems.schedule import ScheduledNetwork, as_solved, within
@@ -157,10 +158,7 @@ def check_rates(network: AbstractReactionNetwork) -> None:
         )
     network = piece
     y = network.State(*(jnp.ones(()) for _ in network.State._fields))
-    with jax.numpy_dtype_promotion("standard"):  # of whatever precision the parameters are
-        jaxpr = jax.make_jaxpr(lambda t: network.rates(t, y))(jnp.zeros(())).jaxpr
-    (time,) = jaxpr.invars
-    if any(time is x for x in [*jaxpr.outvars, *(x for eqn in jaxpr.eqns for x in eqn.invars)]):
+    if reads(lambda t: network.rates(t, y), jnp.zeros(())):
         raise ValueError(
             f"{type(network).__name__}: a rate depends on t, and the jump methods take rates as constant "
             "between events; make what depends on t a curve with interpolation: previous, which changes at "

@@ -281,5 +281,4 @@ def _bits(time):
 TAU_LEAPING = SolverInfo(
     TauLeaping,
     "Tau-leaping: many events of a reaction network at once, where they change little.",
-    leaps=True,
 )
