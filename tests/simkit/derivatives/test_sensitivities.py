@@ -266,6 +266,9 @@ def test_nothing_is_silently_zero():
         assert np.all(idle[f"{name}_derivative"].values == 0)
         assert list(idle[f"{name}_derivative_reason"].values) == ["no path changes with it"]
         assert mean is None or float(idle[f"{name}_mean"]) == mean
+
+
+def test_steps_that_switch_from_one_distribution_to_another_have_no_derivative_along_them():
     by_moments = {
         "model": {"type": "Heston", "mu": 0.05, "kappa": 1, "theta": 0.04, "xi": 0.4, "rho": -0.5},
         "initial": {"S": 100, "v": 0.04},
@@ -807,6 +810,9 @@ def test_failed_paths_are_known_by_their_ids_in_every_chunk():
     found = average(simulate, reduction, 10, plan, workers_on(local_devices(1), 2))
     assert list(found.failed) == [1, 5, 6, 9]
     assert found.mean[0] == pytest.approx(np.mean([0, 2, 3, 4, 7, 8]))
+    of_later_policy = average(simulate, reduction, 5, plan, workers_on(local_devices(1), 2), begin=3)
+    assert list(of_later_policy.failed) == [5, 6]
+    assert of_later_policy.mean[0] == pytest.approx(np.mean([3, 4, 7]))
 
 
 def test_no_path_at_all_is_no_table():

@@ -159,6 +159,15 @@ def test_what_is_made_of_a_first_time_jumps_with_it_too():
     assert abs(found - (sides[0] - sides[1]) / 2e-4) < LIMIT * error
 
 
+def test_a_start_below_the_level_moves_a_first_time_by_the_noise_alone():
+    """So its score is known: of no path does the first time move at once with where it begins."""
+    late = {**WATCHED, "observe": {"late": "hitting_time(x > B) > 0.6"}}
+    found, error, *_ = derivative(late, "initial.x", "late", method="score")
+    wanted = (survival(0.1499) - survival(0.1501)) / 2e-4
+    assert abs(found - wanted) < LIMIT * error
+    assert error < 0.02 * abs(wanted)
+
+
 def survival(B):
     """The probability of none above B on the first two dates."""
     from scipy.stats import multivariate_normal
