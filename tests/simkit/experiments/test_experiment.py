@@ -54,7 +54,7 @@ def comparable(simulation):
 
 
 ENSEMBLE = {
-    "paths": 9000,
+    "paths": 20_000,
     "seed": 7,
     "chunk": 3000,
     "devices": 2,
