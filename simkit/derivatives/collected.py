@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from simkit.derivatives.chunks import chunks_of
+from simkit.derivatives.chunks import affordable_paths, chunks_of
 from simkit.derivatives.differentiated_run import DifferentiatedRun
 from simkit.derivatives.estimates import EstimatedDerivative
 from simkit.derivatives.estimator import Errors, Part, Selection
 from simkit.derivatives.estimators import DIFFERENCES
-from simkit.derivatives.moments import Averages, MomentsReduction, average, pooled
+from simkit.derivatives.moments import Averages, MomentsReduction, average, of_paths, pooled
 from simkit.derivatives.parts import parts_of, requests_of
 from simkit.derivatives.step_errors import (
     LastRows,
@@ -21,15 +21,18 @@ from simkit.derivatives.step_errors import (
     has_means,
     values_on_levels,
 )
+from simkit.ensemble.chunks import Chunks
 from simkit.ensemble.failures import failed_paths
 from simkit.ensemble.programs import compiled
 from simkit.ensemble.simulation import Simulation
 from simkit.ensemble.step_bias.bias_paths import BiasRun
 from simkit.ensemble.step_bias.step_error import StepError
-from simkit.ensemble.work import workers_of
+from simkit.ensemble.work import in_order, workers_of
 from simkit.errors import NumericalError
 
 Progress = Callable[[int, int], None]
+
+BOTH = 2.0  # the work of a path as it was, and once more with other steps
 
 
 @dataclasses.dataclass
@@ -113,9 +116,22 @@ def _run(
     result = _averages(
         simulation, part, programs, MomentsReduction(part.counts).compiled(averaging), progress
     )
-    errors = part.step_errors(result, programs, plan.ids(), simulation.paths)
+    errors = part.step_errors(result, programs, functools.partial(_of_first_paths, simulation, plan))
     pairs, more = values_on_levels(simulation, part, programs, result)
     return result, errors, pairs, levels, seconds + more
+
+
+def _of_first_paths(
+    simulation: Simulation, plan: Chunks, run: Callable[[np.ndarray], Sequence]
+) -> list[np.ndarray]:
+    """The arrays `(rows, paths)` of the first paths, as many for any chunks, as a part of the work allows."""
+    paths = affordable_paths(simulation.paths, BOTH)
+
+    def work(first: int) -> list[np.ndarray]:
+        return of_paths(run(plan.ids(first)), paths - first)
+
+    chunks = in_order(work, range(0, paths, plan.paths), workers_of(simulation))
+    return [np.concatenate(each, axis=1) for each in zip(*chunks, strict=True)]
 
 
 def _averages(

@@ -14,7 +14,7 @@ from simkit.derivatives.differences import COUPLED, shortest, step_of
 from simkit.derivatives.differentiated_run import DifferentiatedRun
 from simkit.derivatives.estimator import Errors, Part, Selection
 from simkit.derivatives.leaps import leaps_of_derivatives
-from simkit.derivatives.moments import Averages, of_paths
+from simkit.derivatives.moments import Averages
 from simkit.derivatives.network_derivatives import coupled_differences
 from simkit.derivatives.other_steps import is_ordinary_and_adaptive, with_tighter_tolerances
 from simkit.derivatives.path_derivatives import forward_mode, with_tangents
@@ -38,12 +38,13 @@ class CoupledPart(Part):
     relative_step: float
     farther: Callable | None
 
-    def step_errors(self, result: Averages, programs: Sequence[Callable], ids, paths: int) -> Errors:
+    def step_errors(self, result: Averages, programs: Sequence[Callable], of_first_paths: Callable) -> Errors:
         if self.farther is None:
             return {}
-        far = of_paths(self.farther(*programs[: len(self.requests)], ids), paths)
+        near = of_first_paths(functools.partial(self.run, programs))
+        far = of_first_paths(functools.partial(self.farther, *programs[: len(self.requests)]))
         return {
-            choice: np.abs(np.mean(far[i], axis=1) - result.mean[i]) / (FARTHER**2 - 1)
+            choice: np.abs(np.mean(far[i] - near[i], axis=1)) / (FARTHER**2 - 1)
             for choice, i in self.derivatives
         }
 

@@ -44,8 +44,8 @@ class DifferencePart(Part):
     differentiated: DifferentiatedRun
     relative_step: float
 
-    def step_errors(self, result: Averages, programs: Sequence[Callable], ids, paths: int) -> Errors:
-        of_tolerances = super().step_errors(result, programs, ids, paths)
+    def step_errors(self, result: Averages, programs: Sequence[Callable], of_first_paths: Callable) -> Errors:
+        of_tolerances = super().step_errors(result, programs, of_first_paths)
         count = len(self.derivatives)
         return {c: np.abs(result.mean[i + count]) + of_tolerances.get(c, 0.0) for c, i in self.derivatives}
 

@@ -2,6 +2,7 @@
 
 import abc
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import ClassVar, NamedTuple
 
@@ -11,7 +12,7 @@ from simkit_solvers.derivatives.smoothing import Smoothing
 
 from simkit.derivatives.differentiated_run import DifferentiatedRun
 from simkit.derivatives.leaps import Leaps
-from simkit.derivatives.moments import Averages, of_paths
+from simkit.derivatives.moments import Averages
 from simkit.ensemble.programs import Request
 
 Errors = dict["Selection", np.ndarray]
@@ -88,12 +89,15 @@ class Part:
         leaps = () if self.leaps is None else (self.leaps.request,)
         return sum((other.requests for other in others), self.requests) + leaps
 
-    def step_errors(self, result: Averages, programs: Sequence[Callable], ids, paths: int) -> Errors:
-        """The error of steps in each derivative, where that is known, by a run of the first chunk."""
+    def step_errors(self, result: Averages, programs: Sequence[Callable], of_first_paths: Callable) -> Errors:
+        """The error of steps in each derivative, where that is known.
+
+        `of_first_paths` gives the arrays of the first paths that a function of ids makes.
+        """
         if self.finer is None:
             return {}
-        coarse = of_paths(self.run(programs, ids), paths)
-        fine = of_paths(self.finer.run(programs[len(self.requests) :], ids), paths)
+        coarse = of_first_paths(functools.partial(self.run, programs))
+        fine = of_first_paths(functools.partial(self.finer.run, programs[len(self.requests) :]))
         return {choice: np.abs(np.mean(coarse[i] - fine[i], axis=1)) for choice, i in self.finer.derivatives}
 
     def again(self, result: Averages, errors: Errors) -> "Part | None":

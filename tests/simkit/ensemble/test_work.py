@@ -175,6 +175,12 @@ STUDY = {
     "observe": {"call": "maximum(S - 100, 0)"},
     "uncertainty": {"points": 64},
 }
+RANDOM_STARTS = {
+    "model": {"ode": {"x": "k*x - x**3"}, "parameters": {"k": 1.0}},
+    "initial": {"x": {"normal": [0.5, 0.2]}},
+    "time": {"t1": 1.0, "rtol": 0.001, "atol": 0.001},
+    "sensitivity": {"wrt": ["k"]},
+}
 CASES = {
     "fixed steps": (simkit.run, STOCHASTIC),
     "adaptive steps": (simkit.run, ADAPTIVE),
@@ -183,6 +189,8 @@ CASES = {
     "early exercise": (simkit.run, EXERCISED),
     "derivatives": (simkit.sensitivity, STOCHASTIC),
     "derivatives of jumps": (simkit.sensitivity, JUMPS),
+    "copies": (simkit.sensitivity, JUMPS | {"sensitivity": {"wrt": ["mu"], "method": "coupled_differences"}}),
+    "random starts": (simkit.sensitivity, RANDOM_STARTS),
     "study": (simkit.uncertainty, STUDY),
 }
 
