@@ -318,6 +318,7 @@ def test_the_root_of_a_square_has_a_kink():
     found = simkit.sensitivity(rooted)
     away = found["far_second"].values - 2 / np.sqrt(2 * np.pi)
     assert np.all(abs(away) < 4.9 * found["far_second_stderr"].values)
+    assert np.all(found["far_second_stderr"].values < [0.1, 0.01])
     assert list(found["far_second_estimator"].values) == ["finite differences", "mixed"]
     changes = {"observe.far": "sqrt((integral(x) - K)**2)", "ensemble.paths": 8}
     held = simkit.sensitivity(rooted, overrides=changes)["far_second_reason"].values
@@ -677,6 +678,7 @@ def test_the_number_of_jumps_of_a_jump_diffusion():
     ]
     z = (found["put_derivative"].values - exact) / found["put_derivative_stderr"].values
     assert np.all(abs(z) < 4)
+    assert np.all(found["put_derivative_stderr"].values < 0.03 * np.abs(exact))
 
 
 @pytest.mark.more
