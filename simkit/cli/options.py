@@ -43,7 +43,7 @@ Threads = Annotated[
     int | None,
     typer.Option(
         metavar="N",
-        help="Number of threads that simulate on processors; by default one for each core.",
+        help="Largest number of threads that simulate on processors; by default one for each core.",
         show_default=False,
     ),
 ]

@@ -1,17 +1,18 @@
 """The parts of a study run one after the other, and the derivatives and means that they have given so far."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from simkit.derivatives.chunks import chunks_of
+from simkit.derivatives.chunks import affordable_paths, chunks_of
 from simkit.derivatives.differentiated_run import DifferentiatedRun
 from simkit.derivatives.estimates import EstimatedDerivative
 from simkit.derivatives.estimator import Errors, Part, Selection
 from simkit.derivatives.estimators import DIFFERENCES
-from simkit.derivatives.moments import Averages, MomentsReduction, average, pooled
+from simkit.derivatives.moments import Averages, MomentsReduction, average, of_paths, pooled
 from simkit.derivatives.parts import parts_of, requests_of
 from simkit.derivatives.step_errors import (
     LastRows,
@@ -21,15 +22,18 @@ from simkit.derivatives.step_errors import (
     has_means,
     values_on_levels,
 )
+from simkit.ensemble.chunks import Chunks
 from simkit.ensemble.failures import failed_paths
 from simkit.ensemble.programs import compiled
 from simkit.ensemble.simulation import Simulation
 from simkit.ensemble.step_bias.bias_paths import BiasRun
 from simkit.ensemble.step_bias.step_error import StepError
-from simkit.ensemble.work import workers_of
+from simkit.ensemble.work import joined, workers_of
 from simkit.errors import NumericalError
 
 Progress = Callable[[int, int], None]
+
+BOTH = 2.0  # the work of a path as it was, and once more with other steps
 
 
 @dataclasses.dataclass
@@ -117,10 +121,22 @@ def _run(simulation: Simulation, part: Part, progress: Callable[[int], None] | N
     programs, seconds = compiled(*requests_of(simulation, part))
     reduction = MomentsReduction(part.counts).compiled(programs[len(part.all_requests) :])
     result = _averages(simulation, part, reduction, progress)
-    errors = part.step_errors(result, plan.ids(), simulation.paths)
+    errors = part.step_errors(result, functools.partial(_of_first_paths, simulation, plan))
     levels = [LastRows(level.ready()) for level in part.levels]
     pairs, more = values_on_levels(simulation, part, levels, result)
     return PartResult(result, errors, pairs, levels, seconds + more)
+
+
+def _of_first_paths(
+    simulation: Simulation, plan: Chunks, run: Callable[[np.ndarray], Sequence]
+) -> list[np.ndarray]:
+    """The arrays `(rows, paths)` of the first paths, as many for any chunks, as a part of the work allows."""
+    paths = affordable_paths(simulation.paths, BOTH)
+
+    def work(run: Callable, first: int) -> list[np.ndarray]:
+        return of_paths(run(plan.ids(first)), paths - first)
+
+    return joined(work, [run], range(0, paths, plan.paths), workers_of(simulation), axis=1)[0]
 
 
 def _averages(

@@ -1,6 +1,7 @@
 """The parts of a study whose programs simulate derivatives with the paths."""
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
@@ -12,7 +13,7 @@ from simkit.derivatives.differences import COUPLED, shortest, step_of
 from simkit.derivatives.differentiated_run import DifferentiatedRun
 from simkit.derivatives.estimator import Errors, Part, Selection
 from simkit.derivatives.leaps import leaps_of_derivatives
-from simkit.derivatives.moments import Averages, of_paths
+from simkit.derivatives.moments import Averages
 from simkit.derivatives.network_derivatives import coupled_differences
 from simkit.derivatives.other_steps import is_ordinary_and_adaptive, with_tighter_tolerances
 from simkit.derivatives.path_derivatives import forward_mode, with_tangents
@@ -36,12 +37,12 @@ class CoupledPart(Part):
     relative_step: float
     farther: Part | None
 
-    def step_errors(self, result: Averages, ids, paths: int) -> Errors:
+    def step_errors(self, result: Averages, of_first_paths: Callable) -> Errors:
         if self.farther is None:
             return {}
-        far = of_paths(self.farther.ready()(ids), paths)
+        near, far = of_first_paths(self.ready()), of_first_paths(self.farther.ready())
         return {
-            choice: np.abs(np.mean(far[i], axis=1) - result.mean[i]) / (FARTHER**2 - 1)
+            choice: np.abs(np.mean(far[i] - near[i], axis=1)) / (FARTHER**2 - 1)
             for choice, i in self.derivatives
         }
 

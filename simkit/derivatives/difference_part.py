@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import itertools
+from collections.abc import Callable
 
 import jax.numpy as jnp
 import numpy as np
@@ -43,8 +44,8 @@ class DifferencePart(Part):
     differentiated: DifferentiatedRun
     relative_step: float
 
-    def step_errors(self, result: Averages, ids, paths: int) -> Errors:
-        of_tolerances = super().step_errors(result, ids, paths)
+    def step_errors(self, result: Averages, of_first_paths: Callable) -> Errors:
+        of_tolerances = super().step_errors(result, of_first_paths)
         count = len(self.derivatives)
         return {c: np.abs(result.mean[i + count]) + of_tolerances.get(c, 0.0) for c, i in self.derivatives}
 

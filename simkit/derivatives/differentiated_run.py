@@ -25,6 +25,7 @@ from simkit.ensemble.could_differ import observable_of
 from simkit.ensemble.paths import PathProgram
 from simkit.ensemble.simulation import Driver, Run, Simulation
 from simkit.ensemble.step_bias.step_levels import levels
+from simkit.ensemble.work import devices_of
 from simkit.experiments.inline.model_text import discontinuities_of
 from simkit.functionals.functional import AbstractFunctional
 from simkit.machine.on_each_device import Devices, local_devices
@@ -108,7 +109,7 @@ class DifferentiatedRun:
     @property
     def devices(self) -> Devices:
         """Where programs run: those of levels, which are short, on one device."""
-        return local_devices(1 if self.is_level else self.simulation.devices)
+        return local_devices(1) if self.is_level else devices_of(self.simulation)
 
     @property
     def first_ids(self) -> Any:

@@ -12,7 +12,7 @@ from simkit_solvers.derivatives.smoothing import Smoothing
 
 from simkit.derivatives.differentiated_run import DifferentiatedRun
 from simkit.derivatives.leaps import Leaps
-from simkit.derivatives.moments import Averages, of_paths
+from simkit.derivatives.moments import Averages
 from simkit.ensemble.programs import Request, compiled
 
 Errors = dict["Selection", np.ndarray]
@@ -93,11 +93,14 @@ class Part:
         leaps = () if self.leaps is None else (self.leaps.request,)
         return sum((other.requests for other in others), self.requests) + leaps
 
-    def step_errors(self, result: Averages, ids, paths: int) -> Errors:
-        """The error of steps in each derivative, where that is known, by a run of the first chunk."""
+    def step_errors(self, result: Averages, of_first_paths: Callable) -> Errors:
+        """The error of steps in each derivative, where that is known.
+
+        `of_first_paths` gives the arrays of the first paths that a function of ids makes.
+        """
         if self.finer is None:
             return {}
-        coarse, fine = (of_paths(part.ready()(ids), paths) for part in (self, self.finer))
+        coarse, fine = (of_first_paths(part.ready()) for part in (self, self.finer))
         return {choice: np.abs(np.mean(coarse[i] - fine[i], axis=1)) for choice, i in self.finer.derivatives}
 
     def again(self, result: Averages, errors: Errors) -> "Part | None":

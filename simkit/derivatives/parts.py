@@ -11,7 +11,7 @@ from simkit.derivatives.moments import MomentsReduction
 from simkit.ensemble.chunk_program import ChunkProgram
 from simkit.ensemble.programs import Request
 from simkit.ensemble.simulation import Simulation
-from simkit.machine.on_each_device import local_devices
+from simkit.ensemble.work import devices_of
 
 
 def parts_of(
@@ -36,7 +36,7 @@ def parts_of(
 
 def requests_of(simulation: Simulation, part: Part) -> tuple[Request, ...]:
     """The programs of a part, and those that average what they give."""
-    plan, devices = chunks_of(simulation), local_devices(simulation.devices)
+    plan, devices = chunks_of(simulation), devices_of(simulation)
     dtype = simulation.precision if len(part.requests) == 1 else "float64"
     reduction = MomentsReduction(part.counts).requests((plan.leaves, plan.lanes), dtype, devices)
     return *part.all_requests, *reduction

@@ -25,9 +25,8 @@ from simkit.ensemble.step_bias.coupled_steps import (
     unknown_errors,
 )
 from simkit.ensemble.stepping import ACCEPTED, REJECTED
-from simkit.ensemble.work import in_order, workers_of
+from simkit.ensemble.work import devices_of, in_order, workers_of
 from simkit.errors import NumericalError
-from simkit.machine.on_each_device import local_devices
 
 Progress = Callable[[int, int], None]
 
@@ -94,7 +93,7 @@ def chunk_requests(simulation: Simulation, plan: Chunks) -> tuple[Request, Reque
     """
     rows = quantity_rows(simulation)
     grid = with_traced_steps(simulation.problem, simulation.grid)
-    devices = local_devices(simulation.devices)
+    devices = devices_of(simulation)
     paths, inputs = path_program(simulation, grid)
     ids = plan.ids()
     simulated = Request(ChunkProgram(paths, tuple(rows.items())), (inputs, ids), devices)
@@ -144,7 +143,7 @@ def _run(simulation: Simulation, progress: Progress | None, ends: int) -> Ensemb
         compile_s=compile_s + fit_compile_s + bound_compile_s + shorter_s,
         bias_s=time.perf_counter() - start - shorter_s,
         path_steps_per_s=simulation.paths * mean_steps / elapsed_s,
-        devices=len({*workers_of(simulation)}),
+        devices=len(devices_of(simulation)),
         exercises=exercises,
         fit_s=fit_s + bound_s,
         waiting=accumulator.waiting(),

@@ -29,11 +29,16 @@ def workers_of(simulation: Simulation) -> Devices:
     return workers_on(local_devices(simulation.devices), simulation.threads)
 
 
+def devices_of(simulation: Simulation) -> Devices:
+    """The devices on which a simulation runs: no more processors than `threads` allows."""
+    return tuple(dict.fromkeys(workers_of(simulation)))
+
+
 def workers_on(devices: Devices, threads: int | None) -> Devices:
-    """The device of each thread, at least one for each device."""
+    """The device of each thread. Without `threads` there is one for each core, and for each device."""
     if devices[0].platform != "cpu":
         return devices * PER_ACCELERATOR
-    count = max(threads or usable_cores(), len(devices))
+    count = threads or max(usable_cores(), len(devices))
     return tuple(itertools.islice(itertools.cycle(devices), count))
 
 

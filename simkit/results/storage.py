@@ -104,14 +104,22 @@ def left_out(path: Path) -> str:
 
 
 def _put_in_place(temporary: Path, path: Path) -> None:
-    if not path.is_dir():
+    if not temporary.is_dir():
         os.replace(temporary, path)
         return
-    # A directory cannot be replaced in one call: step aside first, and back if the second step fails.
     aside = path.with_name(f".{path.name}.old-{os.getpid()}")
     try:
-        os.rename(path, aside)
-        os.rename(temporary, path)
+        while temporary.exists():
+            # A directory cannot be replaced in one call: step aside first, and back if the second step fails.
+            if path.is_dir():
+                _remove(aside)  # of a killed process that had the same number
+                with contextlib.suppress(FileNotFoundError):  # another process takes it aside
+                    os.rename(path, aside)
+            try:
+                os.rename(temporary, path)
+            except OSError:
+                if not path.is_dir():
+                    raise  # or another process was faster, and its store steps aside too
     except BaseException:
         if aside.exists() and not path.exists():
             os.rename(aside, path)

@@ -15,9 +15,8 @@ from simkit.ensemble.could_differ import is_random
 from simkit.ensemble.paths import PathProgram, path_program
 from simkit.ensemble.programs import Request, compiled
 from simkit.ensemble.simulation import Run, Simulation
-from simkit.ensemble.work import in_order, workers_of
+from simkit.ensemble.work import devices_of, in_order, workers_of
 from simkit.errors import NumericalError
-from simkit.machine.on_each_device import local_devices
 from simkit.studies.designs import Design
 from simkit.studies.limits import check_ranges, check_streams
 from simkit.studies.values import Values
@@ -173,8 +172,7 @@ class SimulatedDesign:
         plan = plan_chunks(len(ids), steps, values, len(workers), self.simulation.chunk)
         lanes = functools.partial(self._lanes, plan, points, ids)
         first = lanes(0)
-        devices = local_devices(self.simulation.devices)
-        (run,), _ = compiled(Request(self.jobs, (self.inputs, first), devices))
+        (run,), _ = compiled(Request(self.jobs, (self.inputs, first), devices_of(self.simulation)))
 
         def work(unit: tuple[int, Lanes]):
             return unit[0], run(self.inputs, unit[1])

@@ -124,8 +124,8 @@ class Ensemble(Section):
     )
     threads: Annotated[int, *whole(1, MAX_THREADS)] | None = Field(
         None,
-        description="The number of threads that simulate on processors, each a chunk of paths at a time; "
-        "by default one for each core. Results do not depend on it.",
+        description="The largest number of threads that simulate on processors, each a chunk of paths at a "
+        "time, and so of processor devices; by default one for each core. Results do not depend on it.",
         examples=[4],
     )
     failures: Annotated[Literal["stop", "exclude"], ONE_OF] = Field(

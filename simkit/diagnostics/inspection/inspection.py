@@ -23,8 +23,8 @@ from simkit.ensemble.early_exercise.longstaff_schwartz import with_policies
 from simkit.ensemble.run import chunk_plan, chunk_requests
 from simkit.ensemble.simulation import Simulation
 from simkit.ensemble.stepping import stepping
+from simkit.ensemble.work import devices_of
 from simkit.experiments.variants import load_one
-from simkit.machine.on_each_device import local_devices
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,7 +95,7 @@ def inspect(
     """
     simulation = load_one(source, overrides, variant)
     with jax.enable_x64(True):
-        devices = len(local_devices(simulation.devices))
+        devices = len(devices_of(simulation))
         plan, count = chunk_plan(simulation), simulation.paths
         model, operations = model_graph(simulation), operation_graph(simulation)
         if not compiling:

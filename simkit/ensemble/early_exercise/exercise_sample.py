@@ -19,8 +19,7 @@ from simkit.ensemble.jump_distribution import JumpDistribution, jump_distributio
 from simkit.ensemble.paths import PathProgram, path_program
 from simkit.ensemble.programs import Request, compiled
 from simkit.ensemble.simulation import ObservableInfo, Run, Simulation
-from simkit.ensemble.work import in_order, workers_of
-from simkit.machine.on_each_device import local_devices
+from simkit.ensemble.work import devices_of, in_order, workers_of
 from simkit.observe.exercise import MARTINGALE_PATHS, Exercise
 from simkit.observe.exercise_rows import ExerciseRows
 from simkit.observe.observable import Observable
@@ -174,8 +173,8 @@ class Rights:
         values = sum(len(rows) for _, rows in self.rows)
         chunk = min(self.simulation.chunk or CHUNK, CHUNK)
         plan = plan_chunks(count, self.shared.of, values, len(workers_of(self.simulation)), chunk)
-        devices = local_devices(self.simulation.devices)
-        return Request(SampleProgram(program, self.rows), (inputs, plan.ids()), devices), plan
+        given = inputs, plan.ids()
+        return Request(SampleProgram(program, self.rows), given, devices_of(self.simulation)), plan
 
 
 def rights_of(simulation: Simulation) -> list[Rights]:

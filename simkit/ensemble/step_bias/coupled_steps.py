@@ -26,7 +26,7 @@ from simkit.ensemble.step_bias.resolution import OF_VALUE
 from simkit.ensemble.step_bias.rounding import rounding_error
 from simkit.ensemble.step_bias.step_error import NEAR, StepError, step_error
 from simkit.ensemble.step_bias.step_levels import OtherGrid, approximate, levels
-from simkit.ensemble.work import workers_on
+from simkit.ensemble.work import devices_of, workers_on
 from simkit.machine.on_each_device import local_devices
 
 BIAS_PATHS = 4096
@@ -78,7 +78,7 @@ def bias_run(simulation: Simulation, shorter: bool = False) -> BiasRun | None:
         first = min(lanes_for(affordable), BIAS_PATHS)  # all lanes are simulated in any case
     paths = min(simulation.paths, first) if random else 1
     most = max(paths, affordable) if random else 1
-    devices = local_devices(simulation.devices if most > paths else 1)
+    devices = devices_of(simulation) if most > paths else local_devices(1)
     ids = leaf_ids(paths)
 
     def request(other: OtherGrid) -> Request:

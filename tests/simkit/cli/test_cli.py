@@ -53,6 +53,10 @@ solver: Euler
 time: {t1: 100.0, steps: 100}
 output: small.zarr
 """
+LONG_RUN = ["run", "small.yaml", "--set", "ensemble.paths=2000000000"]
+LONG_SENSITIVITY = ["sensitivity", *LONG_RUN[1:], "--wrt", "sigma"]
+LONG_STUDY = ["uncertainty", "small.yaml", "--set", "model.sigma={uniform: [0.1, 0.3]}"]
+LONG_STUDY += ["--set", "uncertainty.points=524288", "--set", "time.steps=4000"]
 KEYS = list(Experiment.model_fields)
 NAMES = [*MODELS, *SOLVERS, *CLOSED_FORMS, *function_summaries(), *KEYS]
 
@@ -322,12 +326,18 @@ class TestFailures:
         assert files_in(folder) == {"small.yaml"}
 
     @pytest.mark.parametrize(
-        ("number", "code"),
-        [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)],
+        ("number", "code", "arguments"),
+        [
+            (signal.SIGINT, 130, LONG_RUN),
+            pytest.param(signal.SIGTERM, 143, LONG_RUN, marks=pytest.mark.slow),
+            pytest.param(signal.SIGTERM, 143, LONG_SENSITIVITY, marks=pytest.mark.more),
+            pytest.param(signal.SIGINT, 130, LONG_STUDY, marks=pytest.mark.more),
+        ],
     )
-    def test_a_signal_in_the_middle_leaves_nothing(self, folder, number, code):
+    def test_a_signal_in_the_middle_leaves_nothing(self, folder, number, code, arguments):
+        """No thread keeps the process, whose runs would take minutes."""
         ours, theirs = pty.openpty()  # a terminal, so that the progress bar says when the run has begun
-        command = [sys.executable, "-c", HEEDFUL, "run", "small.yaml", "--set", "ensemble.paths=2000000000"]
+        command = [sys.executable, "-c", HEEDFUL, *arguments, "--threads", "2"]
         environment = {**os.environ, "XLA_FLAGS": "", "TERM": "xterm", "COLUMNS": "120"}
         process = subprocess.Popen(command, stderr=theirs, stdout=subprocess.PIPE, env=environment)
         os.close(theirs)
@@ -335,7 +345,7 @@ class TestFailures:
             shown = b""
             while b"/s" not in shown and select.select([ours], [], [], 60)[0]:
                 shown += os.read(ours, 4096)
-            assert b"/2G paths" in shown
+            assert re.search(rb"/[0-9.]+[GM] paths", shown)
             process.send_signal(number)
             threading.Thread(target=_read_to_the_end, args=(ours,), daemon=True).start()
             stdout, _ = process.communicate(timeout=60)

@@ -41,13 +41,15 @@ def test_a_constant_in_the_law_of_an_initial_value_has_its_derivative(method):
 @pytest.mark.parametrize("method", ["auto", "score"])
 @pytest.mark.parametrize("name", ["m", pytest.param("s", marks=pytest.mark.more)])
 def test_a_digital_feels_the_law_of_the_initial_value(method, name):
-    variance = 0.1**2 * DECAY**2 + 0.2**2 * (2.0 / 40) * (1 - DECAY**2) / (1 - (1 - 2.0 / 40) ** 2)
-    d = (0.7 * DECAY - 0.1) / variance**0.5
-    wanted = norm.pdf(d) * (
-        DECAY / variance**0.5 if name == "m" else -(0.7 * DECAY - 0.1) * 0.1 * DECAY**2 / variance**1.5
-    )
-    found, error, _ = derivative(OU, name, "above", method=method)
-    assert abs(found - wanted) < LIMIT * error
+    """After so few steps that its spread still matters."""
+    h, steps, level = 0.05, 5, 0.6
+    decay = (1 - h) ** steps
+    variance = 0.1**2 * decay**2 + 0.2**2 * h * (1 - decay**2) / (1 - (1 - h) ** 2)
+    d = (0.7 * decay - level) / variance**0.5
+    wanted = norm.pdf(d) * (decay if name == "m" else -d * 0.1 * decay**2 / variance**0.5) / variance**0.5
+    soon = {"time": {"t1": steps * h, "steps": steps}, "observe": {"above": f"X > {level}"}}
+    found, error, _ = derivative(OU | soon, name, "above", method=method)
+    assert abs(found - wanted) < LIMIT * error < 0.5 * abs(wanted)
 
 
 @pytest.mark.more
@@ -134,7 +136,8 @@ def test_the_number_of_jumps_grows_with_the_time(of):
 
     found, error, estimator = derivative(MERTON, "time.t1", of)
     assert estimator == {"call": "weak derivative", "digital": "finite differences"}[of]
-    assert abs(found - (exact(1.001) - exact(0.999)) / 0.002) < LIMIT * error
+    wanted = (exact(1.001) - exact(0.999)) / 0.002
+    assert abs(found - wanted) < LIMIT * error < 0.5 * abs(wanted)
 
 
 @pytest.mark.more
@@ -149,7 +152,7 @@ def test_differences_stay_in_the_range_of_an_initial_value():
     found = sensitivity({**experiment, "sensitivity": {"wrt": ["initial.r"]}})
     assert found["r_derivative_estimator"].item() == "finite differences"
     slope, error = (found[f"r_derivative{part}"].values[0, -1] for part in ("", "_stderr"))
-    assert abs(slope - math.exp(-1.5)) < LIMIT * error
+    assert abs(slope - math.exp(-1.5)) < LIMIT * error < 0.1
 
 
 @pytest.mark.parametrize("side", [1, -1])
@@ -278,10 +281,11 @@ def test_second_derivatives_in_what_moves_the_best_policy_are_refused(second, mo
 
 @pytest.mark.more
 def test_second_derivatives_in_where_paths_begin_need_no_other_policy():
-    experiment = {**BERMUDAN, "sensitivity": {"wrt": ["S", "K"], "second": ["S", ["S", "K"]]}}
-    found = sensitivity(experiment)
+    section = {"wrt": ["S", "K"], "second": ["S", ["S", "K"]]}
+    found = sensitivity({**BERMUDAN, "ensemble": {"paths": 2**18, "seed": 4}, "sensitivity": section})
     gamma, mixed = found["put_second"].values.ravel()
-    assert abs(gamma + mixed) < 4 * np.hypot(*found["put_second_stderr"].values.ravel())
+    error = np.hypot(*found["put_second_stderr"].values.ravel())
+    assert abs(gamma + mixed) < 4 * error < 0.8 * gamma
 
 
 CURVE = {

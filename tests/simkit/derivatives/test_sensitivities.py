@@ -266,6 +266,9 @@ def test_nothing_is_silently_zero():
         assert np.all(idle[f"{name}_derivative"].values == 0)
         assert list(idle[f"{name}_derivative_reason"].values) == ["no path changes with it"]
         assert mean is None or float(idle[f"{name}_mean"]) == mean
+
+
+def test_steps_that_switch_from_one_distribution_to_another_have_no_derivative_along_them():
     by_moments = {
         "model": {"type": "Heston", "mu": 0.05, "kappa": 1, "theta": 0.04, "xi": 0.4, "rho": -0.5},
         "initial": {"S": 100, "v": 0.04},
@@ -315,6 +318,7 @@ def test_the_root_of_a_square_has_a_kink():
     found = simkit.sensitivity(rooted)
     away = found["far_second"].values - 2 / np.sqrt(2 * np.pi)
     assert np.all(abs(away) < 4.9 * found["far_second_stderr"].values)
+    assert np.all(found["far_second_stderr"].values < [0.1, 0.01])
     assert list(found["far_second_estimator"].values) == ["finite differences", "mixed"]
     changes = {"observe.far": "sqrt((integral(x) - K)**2)", "ensemble.paths": 8}
     held = simkit.sensitivity(rooted, overrides=changes)["far_second_reason"].values
@@ -674,6 +678,7 @@ def test_the_number_of_jumps_of_a_jump_diffusion():
     ]
     z = (found["put_derivative"].values - exact) / found["put_derivative_stderr"].values
     assert np.all(abs(z) < 4)
+    assert np.all(found["put_derivative_stderr"].values < 0.03 * np.abs(exact))
 
 
 @pytest.mark.more
@@ -807,6 +812,9 @@ def test_failed_paths_are_known_by_their_ids_in_every_chunk():
     found = average(simulate, reduction, 10, plan, workers_on(local_devices(1), 2))
     assert list(found.failed) == [1, 5, 6, 9]
     assert found.mean[0] == pytest.approx(np.mean([0, 2, 3, 4, 7, 8]))
+    of_later_policy = average(simulate, reduction, 5, plan, workers_on(local_devices(1), 2), begin=3)
+    assert list(of_later_policy.failed) == [5, 6]
+    assert of_later_policy.mean[0] == pytest.approx(np.mean([3, 4, 7]))
 
 
 def test_no_path_at_all_is_no_table():

@@ -179,6 +179,17 @@ def test_a_path_that_takes_too_many_steps_is_named():
         simkit.run(EXPLODING, overrides=["time.max_steps=2"])
 
 
+def test_refused_steps_count_towards_the_most_that_are_taken():
+    """The first step is too long by far, and none of three is accepted."""
+    steep = {
+        "model": {"ode": {"x": "-1000*(x - cos(t))"}},
+        "initial": {"x": 5.0},
+        "time": {"t1": 1.0, "rtol": 1e-6, "atol": 1e-9, "first_step": 0.5, "max_steps": 3},
+    }
+    with pytest.raises(NumericalError, match=r"^path 0: stopped at t = 0 of 1: max_steps = 3 were taken"):
+        simkit.run(steep)
+
+
 @pytest.mark.parametrize(
     "time",
     [

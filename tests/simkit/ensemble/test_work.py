@@ -2,6 +2,7 @@
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import jax
@@ -132,7 +133,7 @@ def test_each_worker_has_its_device_and_64_bit_types():
 
 
 @pytest.mark.parametrize(
-    ("devices", "threads", "expected"), [(1, 3, [0, 0, 0]), (2, 3, [0, 1, 0]), (3, 1, [0, 1, 2])]
+    ("devices", "threads", "expected"), [(1, 3, [0, 0, 0]), (2, 3, [0, 1, 0]), (3, 1, [0])]
 )
 def test_threads_are_dealt_to_the_devices(devices, threads, expected):
     local = local_devices(devices)
@@ -189,6 +190,12 @@ STUDY = {
     "observe": {"call": "maximum(S - 100, 0)"},
     "uncertainty": {"points": 64},
 }
+RANDOM_STARTS = {
+    "model": {"ode": {"x": "k*x - x**3"}, "parameters": {"k": 1.0}},
+    "initial": {"x": {"normal": [0.5, 0.2]}},
+    "time": {"t1": 1.0, "rtol": 0.001, "atol": 0.001},
+    "sensitivity": {"wrt": ["k"]},
+}
 CASES = {
     "fixed steps": (simkit.run, STOCHASTIC),
     "adaptive steps": (simkit.run, ADAPTIVE),
@@ -197,6 +204,8 @@ CASES = {
     "early exercise": (simkit.run, EXERCISED),
     "derivatives": (simkit.sensitivity, STOCHASTIC),
     "derivatives of jumps": (simkit.sensitivity, JUMPS),
+    "copies": (simkit.sensitivity, JUMPS | {"sensitivity": {"wrt": ["mu"], "method": "coupled_differences"}}),
+    "random starts": (simkit.sensitivity, RANDOM_STARTS),
     "study": (simkit.uncertainty, STUDY),
 }
 
@@ -221,6 +230,40 @@ def test_threads_devices_and_chunks_leave_every_bit(name):
         other = found(**settings)
         for variable in one.variables:
             np.testing.assert_array_equal(one[variable].values, other[variable].values, f"{settings}")
+
+
+EULER = STOCHASTIC | {"solver": "EulerMaruyama", "observe": {"call": "maximum(S - 100, 0)"}}
+
+
+@pytest.mark.parametrize(
+    ("function", "given"),
+    [
+        (simkit.run, EULER),
+        (simkit.sensitivity, EULER),
+        (simkit.sensitivity, LEAPS),
+        (simkit.run, EXERCISED),
+        (simkit.uncertainty, STUDY),
+    ],
+    ids=["a run", "levels", "leaps", "early exercise", "a study"],
+)
+def test_no_part_of_a_run_has_more_threads_than_are_given(monkeypatch, function, given):
+    """Nor fewer; the paths on other steps, which show the errors, are parts of a run too."""
+    pools = set()
+
+    def recorded(threads, **settings):
+        pools.add(threads)
+        return ThreadPoolExecutor(threads, **settings)
+
+    monkeypatch.setattr(work, "ThreadPoolExecutor", recorded)
+    monkeypatch.setattr(work, "usable_cores", lambda: 7)
+    function(given | {"ensemble": {"paths": 64, "seed": 3, "devices": 1, "threads": 3}})
+    assert pools == {3}
+
+
+def test_fewer_threads_than_devices_leave_devices_idle():
+    given = STOCHASTIC | {"ensemble": {"paths": 3 * LEAF, "chunk": LEAF, "devices": 3}}
+    used = {n: simkit.run(given, overrides={"ensemble.threads": n}).attrs["devices"] for n in (1, 2, 5)}
+    assert used == {1: 1, 2: 2, 5: 3}
 
 
 def test_a_failing_path_names_the_same_path_for_any_number_of_threads():

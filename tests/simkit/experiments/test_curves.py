@@ -172,6 +172,27 @@ def test_a_row_has_the_values_of_its_time_after_a_jump(gbm):
     assert float(gbm["most_mean"]) == pytest.approx(0.4 + 0.3)  # just before r falls to 0, at t1
 
 
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+def test_a_row_at_a_point_has_the_value_from_there_whatever_the_rounding(precision):
+    """Three steps of 0.7/7 end before 0.3."""
+    found = simkit.run(
+        {
+            "curves": {
+                "r": {"times": [k / 10 for k in range(8)], "values": [*range(8)], "interpolation": "previous"}
+            },
+            "model": {"ode": {"x": "r"}},
+            "initial": {"x": 0.0},
+            "solver": "Euler",
+            "time": {"t1": 0.7, "steps": 7},
+            "save": {"points": 7},
+            "precision": precision,
+            "observe": {"rate": {"value": "r", "at": "each"}},
+        }
+    )
+    np.testing.assert_array_equal(found["rate_mean"], range(8))
+    np.testing.assert_allclose(found["x_mean"], np.cumsum([0, *range(7)]) / 10, rtol=1e-6)
+
+
 def test_what_changes_with_time_has_no_exact_moments(gbm):
     assert "S_exact" not in gbm
     only_watched = GBM | {"model": {"type": "GBM", "mu": 0.1, "sigma": 0.2}, "observe": {"rate": "r"}}

@@ -15,7 +15,10 @@ from simkit_solvers import SOLVERS, make_solver, parameters_of
 import simkit
 from simkit import InputError, experiment_schema, load
 from simkit.config.documents import read_document
+from simkit.config.settings import Ensemble
+from simkit.derivatives.chunks import chunks_of
 from simkit.ensemble.initial import Distribution
+from simkit.ensemble.run import chunk_plan
 from simkit.experiments import assembly
 from simkit.experiments.indexed_names import numbered_names, pair_names
 from simkit.experiments.variants import load_one
@@ -48,6 +51,25 @@ def comparable(simulation):
         if k not in ("problem", "observer", "grid", "bind", "experiment")
     }
     return [np.asarray(leaf).tolist() for leaf in leaves], str(tree), str(fields)
+
+
+ENSEMBLE = {
+    "paths": 20_000,
+    "seed": 7,
+    "chunk": 3000,
+    "devices": 2,
+    "threads": 3,
+    "failures": "exclude",
+    "normals": "float64",
+}
+
+
+def test_every_setting_of_an_ensemble_reaches_its_run():
+    """Except two, which are about several runs. A chunk is of whole leaves, wherever paths are simulated."""
+    assert ENSEMBLE.keys() | {"couple", "unresolved"} == Ensemble.model_fields.keys()
+    built = load(GBM, overrides={f"ensemble.{key}": value for key, value in ENSEMBLE.items()})
+    assert {key: getattr(built, key) for key in ENSEMBLE} == ENSEMBLE
+    assert [plan(built).paths for plan in (chunk_plan, chunks_of)] == [4096, 4096]
 
 
 @pytest.mark.parametrize("overrides", ["model.sigma=0.3", ["model.sigma=0.3"], {"model.sigma": 0.3}], ids=str)

@@ -68,6 +68,23 @@ def test_no_touch_is_the_product_of_bridges():
     assert observer.coarsened(2).observables[0].every is None
 
 
+def test_no_touch_goes_up_to_what_is_there_before_an_event_and_on_from_what_is_after():
+    """An event lowers x by 1 and halves y at step 12; below the barrier afterwards means touched at once."""
+    event = {"fall": {"at": 1.5, "set": {"x": "x - 1", "y": "y/2"}}}
+    levels = {"p": 1.2, "q": 0.5}
+    observe = {name: {"value": f"no_touch(x + {c}, 1 + abs(y))", "at": "each"} for name, c in levels.items()}
+    found = rows(simulation(observe, events=event))
+    before = found["x"] + np.where(np.arange(STEPS + 1) == 12, 1, 0)
+    for name, c in levels.items():
+        a, b, v = found["x"][:-1] + c, before[1:] + c, (1 + abs(found["y"][:-1])) ** 2 * 2 / STEPS
+        bridges = np.where((a > 0) & (b > 0), 1 - np.exp(-2 * a * b / v), 0)
+        bridges[11] *= found["x"][12] + c > 0
+        np.testing.assert_allclose(found[name], [1.0, *np.cumprod(bridges)], rtol=1e-9, atol=1e-14)
+    assert found["p"][-1] > 1e-6
+    assert found["x"][12] + 0.5 < 0 < before[12] + 0.5
+    assert found["q"][11] > 0
+
+
 def test_rows_do_not_depend_on_how_many_are_saved():
     observe = {"q": "mean(x) + max(y) - c*integral(x)*t", "p": {"value": "min(x)", "every": 5}}
     few, many = rows(simulation(observe, {"points": 3})), rows(simulation(observe))

@@ -134,6 +134,26 @@ def test_a_store_that_stepped_aside_comes_back(tmp_path, monkeypatch, call, erro
     xr.testing.assert_identical(read_dataset(path), old)
 
 
+def test_a_store_of_another_process_is_replaced_too(tmp_path, monkeypatch):
+    """It comes as soon as the old one has stepped aside, and that of a killed process is there still."""
+    path, others = tmp_path / "gbm.zarr", tmp_path / "others.zarr"
+    write_dataset(gbm_dataset(), path)
+    write_dataset(gbm_dataset(failed=5), others)
+    (tmp_path / f".gbm.zarr.old-{os.getpid()}" / "S").mkdir(parents=True)
+    rename = os.rename
+
+    def meanwhile(source, target):
+        rename(source, target)
+        if others.exists():
+            rename(others, path)
+
+    monkeypatch.setattr(storage.os, "rename", meanwhile)
+    own = gbm_dataset(failed=37)
+    write_dataset(own, path, overwrite=True)
+    assert listing(tmp_path) == ["gbm.zarr"]
+    xr.testing.assert_identical(read_dataset(path), own)
+
+
 def test_other_endings_are_refused(tmp_path):
     for name in ("gbm", "gbm.xls", "gbm.h5"):
         with pytest.raises(

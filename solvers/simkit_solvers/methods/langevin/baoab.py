@@ -79,5 +79,4 @@ BAOAB_INFO = SolverInfo(
     strong=Orders(1.0),
     weak=Orders(2.0),
     langevin=True,
-    one_to_one=True,
 )
