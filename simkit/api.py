@@ -42,7 +42,7 @@ def run(
     `["model.sigma=0.3"]` or `{"model.sigma": 0.3}`. An experiment with variants gives one dataset of all, or
     of those named in `variants`, with a dimension `variant`. The dataset is also written to `out`, or to the
     experiment's `output:`, where one of them is given. Raises `InputError` (a `ValueError`) that lists every
-    mistake, `NumericalError` when a path becomes NaN or infinite, and `OutputError` (an `OSError`) when the
+    error, `NumericalError` when a path becomes NaN or infinite, and `OutputError` (an `OSError`) when the
     output exists and `overwrite` is not set, or cannot be written. Warns with `UnresolvedWarning` of means
     that steps are too long for, unless the experiment says `ensemble: {unresolved: keep}`.
     """

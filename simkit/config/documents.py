@@ -70,7 +70,7 @@ def parse_text(text: str, name: str) -> Document:
 
 
 def parse_value(text: str, name: str) -> tuple[Any, Document]:
-    """A single value such as the one of `--set key=value`, with the mistakes inside it."""
+    """The value in an override such as `key=value`, with the errors inside it."""
     document = _document(text, name)
     return document.data, document
 

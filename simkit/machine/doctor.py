@@ -44,7 +44,7 @@ class Check:
 
 def examine() -> list[Check]:
     """Everything that `simkit doctor` prints. Imports jax and runs a small calculation."""
-    vectors = _vectors()  # before jax is imported, while the decision is still open
+    vectors = _vectors()  # before jax is imported, while flags can be set
     return [
         Check("python", f"{platform.python_version()} ({sys.executable})"),
         Check("platform", platform.platform()),
@@ -160,7 +160,7 @@ def _threads() -> Check:
 
 
 def available_memory() -> int | None:
-    """Bytes that programs could still get, `None` where the system does not say."""
+    """Bytes of memory that are free for programs, `None` where the system does not say."""
     meminfo = Path("/proc/meminfo")
     if not meminfo.exists():
         return None
@@ -169,7 +169,7 @@ def available_memory() -> int | None:
 
 
 def _memory() -> Check:
-    """Physical memory and, on Linux, how much of it programs could still get."""
+    """Physical memory and, on Linux, how much of it is free for programs."""
     if not hasattr(os, "sysconf"):
         return Check("memory", "unknown")
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

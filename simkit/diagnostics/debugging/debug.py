@@ -27,7 +27,7 @@ EXPLAINED = 3
 
 @dataclasses.dataclass(frozen=True)
 class DebugReport:
-    """What was found.
+    """The results of debugging.
 
     `screened` paths were run, of which those in `failed` keep something that is not finite; `findings`
     explain the first of them, `traces` are the rows of the requested paths, and `keys` says whether
@@ -42,7 +42,7 @@ class DebugReport:
 
     @property
     def sound(self) -> bool:
-        """Whether nothing was found."""
+        """Whether nothing is wrong."""
         return not self.failed and not (self.keys and self.keys.reused)
 
 

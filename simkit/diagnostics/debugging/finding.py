@@ -55,10 +55,10 @@ def find(simulation: Simulation, path: int) -> Finding | None:
     are. Observables of the end alone are checked there.
     """
     with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"):
-        return _found(simulation, _exact(simulation, failure_of(simulation, path)))
+        return _explained(simulation, _exact(simulation, failure_of(simulation, path)))
 
 
-def _found(simulation: Simulation, failure: Failure) -> Finding | None:
+def _explained(simulation: Simulation, failure: Failure) -> Finding | None:
     path = failure.path
     if failure.row is None:
         return None

@@ -65,13 +65,15 @@ def check_keys(simulation: Simulation, driver: Driver = CounterNoise.of) -> KeyR
 
 def _drawn(simulation: Simulation, driver: Driver) -> Labelled:
     """What a run draws: what each value is, and its words."""
-    key, wide = seed_key(simulation.seed), simulation.normals == "float64"
+    key, float64_normals = seed_key(simulation.seed), simulation.normals == "float64"
     kinds = [_initial(simulation)]
     if simulation.grid.has_events:
         kinds.append(_events(simulation))
     elif isinstance(simulation.problem, AbstractSDE):
         adaptive = simulation.grid.tolerances is not None
-        kinds += _tree(simulation, wide) if adaptive else [_steps(simulation, driver, wide)]
+        kinds += (
+            _tree(simulation, float64_normals) if adaptive else [_steps(simulation, driver, float64_normals)]
+        )
     for labels, drawn, places in kinds:
         follow = following(drawn, key, jnp.uint32(0), *(jnp.uint32(n) for n in places[0]))
         for path in PATHS:
@@ -89,15 +91,15 @@ def _initial(simulation: Simulation) -> Kind:
     start = {
         name: x if isinstance(x, Distribution) else fixed_value(x) for name, x in simulation.initial.items()
     }
-    wide, dtype = simulation.normals == "float64", jnp.dtype(simulation.precision)
+    float64_normals, dtype = simulation.normals == "float64", jnp.dtype(simulation.precision)
 
     def drawn(key, path):
-        return list(draw_initial(start, key, path, dtype, wide).values())
+        return list(draw_initial(start, key, path, dtype, float64_normals).values())
 
     return lambda: [f"initial {name}" for name in start], drawn, [()]
 
 
-def _steps(simulation: Simulation, driver: Driver, wide: bool) -> Kind:
+def _steps(simulation: Simulation, driver: Driver, float64_normals: bool) -> Kind:
     problem: Any = simulation.problem
     stepper, names = stepper_for(simulation.solver), problem.Noise._fields
     purposes = [Purpose.TRANSITION] if stepper.variates else []
@@ -105,7 +107,7 @@ def _steps(simulation: Simulation, driver: Driver, wide: bool) -> Kind:
     kinds = ("W", "H", "K")[: stepper.areas + 1]
 
     def drawn(key, path, first):
-        noise = driver(key, path, wide)
+        noise = driver(key, path, float64_normals)
         result: list[Any] = []
         for draw in noise.draws(len(names), stepper.areas, first, STEPS):
             result += [z for kind in draw[: len(kinds)] for z in kind]
@@ -127,17 +129,17 @@ def _steps(simulation: Simulation, driver: Driver, wide: bool) -> Kind:
     return labels, drawn, [(start,) for start in STARTS]
 
 
-def _tree(simulation: Simulation, wide: bool) -> list[Kind]:
+def _tree(simulation: Simulation, float64_normals: bool) -> list[Kind]:
     problem: Any = simulation.problem
     areas, n = stepper_for(simulation.solver).areas, len(problem.Noise._fields)
     zeros = tuple(jnp.zeros((), jnp.float64) for _ in range(n))
     whole = Draw(zeros, *(zeros if areas > i else () for i in (0, 1)))
 
     def root(key, path, interval):
-        return BrownianTree.of(key, path, wide).root(n, areas, interval)
+        return BrownianTree.of(key, path, float64_normals).root(n, areas, interval)
 
     def left(key, path, interval, level, index):
-        halves = BrownianTree.of(key, path, wide).halves(whole, interval, level, index)
+        halves = BrownianTree.of(key, path, float64_normals).halves(whole, interval, level, index)
         return halves[0].W  # the right half is made of the same words
 
     normals = (areas + 1) * n

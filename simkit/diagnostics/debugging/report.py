@@ -1,4 +1,4 @@
-"""What debugging found, as plain data and as text for a terminal."""
+"""The results of debugging as plain data and as text for a terminal."""
 
 import math
 from typing import Any

@@ -20,17 +20,16 @@ from simkit.diagnostics.inspection.hlo import (
 class Loop:
     """A loop: how deep it lies in others, how often it runs where XLA knows, and one turn of it.
 
-    Of the `kernels`, `wide_kernels` give a number for each path, the others are counters and conditions, or
+    Of the `kernels`, `path_kernels` give a number for each path, the others are counters and conditions, or
     all there is where paths do not differ. `copies` move data only; `loops_inside` are not counted into the
-    rest. `bytes` are those that the wide kernels read and write, or all kernels where
-    there is no wide one. `steps` says whether paths advance in it.
+    rest. `bytes` are those that the path kernels read and write, or all kernels where there are none. `steps` says whether paths advance in it.
     """
 
     name: str
     depth: int
     trips: int | None
     kernels: int
-    wide_kernels: int
+    path_kernels: int
     copies: int
     work: Work
     bytes: int
@@ -64,17 +63,19 @@ def _whiles(module: Module, computation: str, depth: int) -> Iterator[tuple[Inst
 def _loop(module: Module, loop: Instruction, depth: int, lanes: int) -> Loop:
     inside = instructions_within(module, body_of(module, loop))
     kernels = [each for each in inside if is_kernel(each)]
-    wide = [each for each in kernels if each.elements >= lanes]
+    over_paths = [each for each in kernels if each.elements >= lanes]
     sizes = {each.name: each.bytes for each in inside}
     return Loop(
         name=loop.name,
         depth=depth,
         trips=loop.trips,
         kernels=len(kernels),
-        wide_kernels=len(wide),
+        path_kernels=len(over_paths),
         copies=sum(each.opcode.startswith("copy") for each in inside),
         work=work_of(module, inside),
-        bytes=sum(each.bytes + sum(sizes.get(name, 0) for name in each.operands) for each in wide or kernels),
+        bytes=sum(
+            each.bytes + sum(sizes.get(name, 0) for name in each.operands) for each in over_paths or kernels
+        ),
         loops_inside=sum(each.opcode == "while" for each in inside),
         steps=_advances(loop.scope, _scopes(module, inside)),
     )

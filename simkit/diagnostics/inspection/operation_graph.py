@@ -48,7 +48,7 @@ def operation_graph(simulation: Simulation) -> Graph:
 
     On a fixed grid and for adaptive stochastic steps it is the solver's step, for adaptive ordinary equations
     the right-hand side, for a network event by event its propensities. Where there are more than 80 nodes,
-    chains of operations on one value are drawn as one; where there are still more, as in a method of many
+    chains of operations on one value are drawn as one; where these are more than 80 too, as in a method of many
     stages, it is one evaluation of the equation.
     """
     with jax.enable_x64(True):

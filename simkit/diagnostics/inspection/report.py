@@ -95,7 +95,7 @@ def _step_text(inspection: Inspection) -> str:
         return "The compiler has left no loop over steps."
     turn = "one step" if step.steps_per_turn == 1 else f"{step.steps_per_turn} steps"
     rows = [
-        ("kernels", f"{step.kernels} ({step.wide_kernels} of them over the paths) per turn of {turn}"),
+        ("kernels", f"{step.kernels} ({step.path_kernels} of them over the paths) per turn of {turn}"),
         ("", f"{step.kernels_per_step:.3g} per step"),
         (
             "operations",
@@ -116,7 +116,7 @@ def _loops_text(inspection: Inspection) -> str:
     rows: list[tuple[str, ...]] = [("loop", "turns", "kernels", "over paths", "copies", "")]
     for loop in inspection.loops:
         trips = "?" if loop.trips is None else f"{loop.trips:,}"
-        counts = (loop.kernels, loop.wide_kernels, loop.copies)
+        counts = (loop.kernels, loop.path_kernels, loop.copies)
         mark = "steps" if loop.steps else ""
         rows.append(("  " * loop.depth + loop.name, trips, *map(str, counts), mark))
     return f"loops of the simulation\n{_columns(rows)}"

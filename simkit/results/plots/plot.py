@@ -63,7 +63,7 @@ def plot_run(dataset: "xr.Dataset") -> "Figure":
         Panels(
             over_time,
             sideways=lambda axes, name, extent, last: _sideways_histogram(axes, dataset, name, extent, last),
-            portrait=lambda axes, pairs: _portrait(axes, dataset, pairs),
+            phase_portrait=lambda axes, pairs: _phase_portrait(axes, dataset, pairs),
             distribution=lambda axes, name, first: _histogram(axes, dataset, name, first),
             ends=lambda name: final_ends([dataset], name),
         ),
@@ -87,7 +87,7 @@ def _curve(axes: "Axes", dataset: "xr.Dataset", name: str) -> None:
         _exact(axes, dataset, name)
 
 
-def _portrait(axes: "Axes", dataset: "xr.Dataset", pairs: list[list[str]]) -> None:
+def _phase_portrait(axes: "Axes", dataset: "xr.Dataset", pairs: list[list[str]]) -> None:
     """Quantities against each other along the first paths, from a dot where they begin."""
     single = int(dataset.attrs["paths"]) == 1
     for number, (across, up) in enumerate(pairs):
@@ -103,8 +103,8 @@ def _portrait(axes: "Axes", dataset: "xr.Dataset", pairs: list[list[str]]) -> No
     )
     axes.set_xlabel(labels[0])
     axes.set_ylabel(labels[1])
-    wide, high = (np.ptp(limits()) for limits in (axes.get_xlim, axes.get_ylim))
-    if 1 / 4 < wide / high < 4:
+    width, height = (np.ptp(limits()) for limits in (axes.get_xlim, axes.get_ylim))
+    if 1 / 4 < width / height < 4:
         axes.set_aspect("equal", adjustable="box")
 
 

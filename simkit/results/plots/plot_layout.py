@@ -42,13 +42,13 @@ class Panels(NamedTuple):
 
     For each quantity over time `over_time(axes, name, first, last)`, and beside it, where there are several
     paths, `sideways(axes, name, extent, last)` of values between `ends(name)`, along an axis that shows
-    `extent`; `portrait(axes, pairs)`; for each observable that is not in them `distribution(axes, name,
+    `extent`; `phase_portrait(axes, pairs)`; for each observable that is not in them `distribution(axes, name,
     first)`. `first` and `last` are of a column or a row.
     """
 
     over_time: Callable[..., None]
     sideways: Callable[..., None]
-    portrait: Callable[..., None]
+    phase_portrait: Callable[..., None]
     distribution: Callable[..., None]
     ends: Callable[[str], tuple[float, float]]
 
@@ -59,7 +59,7 @@ def arranged(dataset: "xr.Dataset", title: str, panels: Panels) -> "Figure":
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    rows, pairs = over_time_names(dataset), portrait_pairs(dataset)
+    rows, pairs = over_time_names(dataset), phase_portrait_pairs(dataset)
     single = int(dataset.attrs["paths"]) == 1
     drawn = {*rows, *(name for pair in pairs for name in pair)}
     observables = [] if single else [n for n in dataset.attrs["observables"].split() if n not in drawn]
@@ -82,7 +82,7 @@ def arranged(dataset: "xr.Dataset", title: str, panels: Panels) -> "Figure":
                 _end_of_row(figure, cells[row, 1], axes, dataset, panels, name, last)
             axes.set_ylabel(label(dataset, name, 34 if len(rows) < 3 and not pairs else 24))
         if pairs:
-            panels.portrait(figure.add_subplot(upper[1]), pairs)
+            panels.phase_portrait(figure.add_subplot(upper[1]), pairs)
         lower = blocks[-1].subgridspec(max(below, 1), columns)
         for number, name in enumerate(observables):
             cell = lower[divmod(number, columns)]
@@ -115,7 +115,7 @@ def over_time_names(dataset: "xr.Dataset") -> list[str]:
     return chosen or [*states, *each][:MAX_ROWS]
 
 
-def portrait_pairs(dataset: "xr.Dataset") -> list[list[str]]:
+def phase_portrait_pairs(dataset: "xr.Dataset") -> list[list[str]]:
     return [pair.split() for pair in dataset.attrs.get("plot_portrait", "").split(";") if pair.strip()]
 
 

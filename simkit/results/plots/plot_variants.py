@@ -50,7 +50,7 @@ def plot_variants(dataset: "xr.Dataset") -> "Figure":
             sideways=lambda axes, name, extent, last: _sideways(
                 axes, variants, name, extent, what[name] if last or not alike else ""
             ),
-            portrait=lambda axes, pairs: _portrait(axes, dataset, variants, pairs),
+            phase_portrait=lambda axes, pairs: _phase_portrait(axes, dataset, variants, pairs),
             distribution=lambda axes, name, first: _distributions(
                 axes, dataset, variants, name, what[name] if first or not alike else ""
             ),
@@ -137,7 +137,7 @@ def _distributions(
     axes.set_ylabel(text if tops else "")
 
 
-def _portrait(
+def _phase_portrait(
     axes: "Axes", dataset: "xr.Dataset", variants: "dict[str, xr.Dataset]", pairs: list[list[str]]
 ) -> None:
     """Quantities against each other along each variant's first path, from a dot where it begins."""
