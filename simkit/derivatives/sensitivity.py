@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from simkit.config.diagnostics import placed
+from simkit.config.option import Option
 from simkit.config.overrides import Overrides
 from simkit.config.settings import Sensitivity
 from simkit.derivatives.study import find_sensitivities
@@ -45,7 +46,7 @@ def sensitivity(
         given += [overrides] if isinstance(overrides, str) else overrides
     if wrt is not None:
         names = [wrt] if isinstance(wrt, str) else wrt
-        given.append(("sensitivity.wrt", f"[{', '.join(map(str, names))}]", "wrt"))
+        given.append(Option(f"sensitivity.wrt=[{', '.join(map(str, names))}]", "wrt"))
     loaded = load_variants(source, given, None if variants is None else list(variants))
     dataset = run_studies(loaded, progress)
     from simkit.derivatives.table import all_unresolved  # after the run, as xarray

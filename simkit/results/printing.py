@@ -63,3 +63,10 @@ def _knows(file: TextIO, text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def plain_columns(rows: list[tuple[str, ...]]) -> str:
+    """Rows of cells as text, indented by two, in columns that begin at the same place."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ("  ".join(map(str.ljust, row, widths)) for row in rows)
+    return "\n".join(f"  {line.rstrip()}" for line in lines)

@@ -8,8 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 from simkit_solvers.grids.grid import Grid
 from simkit_solvers.loops.step import stepper_for
-from simkit_solvers.methods.registry import info_of
-from simkit_solvers.problems.calculus import in_calculus
 from simkit_solvers.problems.problem import AbstractSDE
 from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
 from simkit_solvers.problems.schedule import as_solved, parameters_at, schedule_of, within
@@ -19,6 +17,7 @@ from simkit_solvers.random.generator import seed_key
 from simkit_solvers.random.noise import CounterNoise
 
 from simkit.diagnostics.debugging.cause import bad_operation, bad_part
+from simkit.diagnostics.inspection.operation_graph import in_solvers_calculus
 from simkit.ensemble.failures import Failure, failure_of, replayed
 from simkit.ensemble.simulation import Simulation
 from simkit.experiments.inline.inline_differential import DifferentialText
@@ -140,13 +139,9 @@ def increments_of(simulation: Simulation, draw: Draw) -> dict[str, float]:
 
 def _model(simulation: Simulation, t: float) -> Any:
     """The problem as the solver meets it in the step from a time."""
-    problem, grid = simulation.problem, simulation.grid
-    if grid.steps is not None:
-        calculus = info_of(simulation.solver).calculus
-        if isinstance(problem, AbstractSDE) and simulation.convert and calculus is not None:
-            problem = in_calculus(problem, calculus)
-        return as_solved(within(problem, t, t + float(grid.dt)))
-    return problem
+    if simulation.grid.steps is None:
+        return simulation.problem
+    return as_solved(within(in_solvers_calculus(simulation), t, t + float(simulation.grid.dt)))
 
 
 def _terms(

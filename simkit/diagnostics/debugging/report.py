@@ -8,6 +8,7 @@ import numpy as np
 from simkit.diagnostics.debugging.debug import DebugReport
 from simkit.diagnostics.debugging.finding import Finding
 from simkit.diagnostics.debugging.trace import Trace
+from simkit.progress import counted
 
 LISTED = 10
 
@@ -52,7 +53,7 @@ def text(report: DebugReport) -> str:
     """The findings and the rows as lines for a person."""
     blocks = [_trace_text(trace) for trace in report.traces]
     blocks += [_finding_text(finding) for finding in report.findings]
-    paths = "1 path" if report.screened == 1 else f"{report.screened:,} paths"
+    paths = counted(report.screened, "path")
     if report.failed:
         numbers = ", ".join(map(str, report.failed[:LISTED])) + (", …" if len(report.failed) > LISTED else "")
         blocks.append(f"{len(report.failed):,} of {paths} not finite: {numbers}")

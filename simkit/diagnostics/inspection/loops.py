@@ -12,6 +12,7 @@ from simkit.diagnostics.inspection.hlo import (
     body_of,
     instructions_within,
     is_kernel,
+    with_fused,
     work_of,
 )
 
@@ -22,7 +23,8 @@ class Loop:
 
     Of the `kernels`, `path_kernels` give a number for each path, the others are counters and conditions, or
     all there is where paths do not differ. `copies` move data only; `loops_inside` are not counted into the
-    rest. `bytes` are those that the path kernels read and write, or all kernels where there are none. `steps` says whether paths advance in it.
+    rest. `bytes` are those that the path kernels read and write, or all kernels where there are none. `steps`
+    says whether paths advance in it.
     """
 
     name: str
@@ -77,11 +79,11 @@ def _loop(module: Module, loop: Instruction, depth: int, lanes: int) -> Loop:
             each.bytes + sum(sizes.get(name, 0) for name in each.operands) for each in over_paths or kernels
         ),
         loops_inside=sum(each.opcode == "while" for each in inside),
-        steps=_advances(loop.scope, _scopes(module, inside)),
+        steps=_advances(loop.scope, (each.scope for each in with_fused(module, inside))),
     )
 
 
-def _advances(loop: str, scopes: Iterator[str]) -> bool:
+def _advances(loop: str, scopes: Iterable[str]) -> bool:
     """Whether a loop is the innermost one around what is marked as steps, or the outermost one inside.
 
     What the compiler moves out of a loop keeps its name, so that the loops further out have it as well.
@@ -94,10 +96,3 @@ def _advances(loop: str, scopes: Iterator[str]) -> bool:
         if loop and name.startswith(loop) and result and "/while" not in between:
             return True
     return False
-
-
-def _scopes(module: Module, instructions: list[Instruction]) -> Iterator[str]:
-    for each in instructions:
-        yield each.scope
-        if each.opcode == "fusion":
-            yield from _scopes(module, list(module.computations[each.calls[0]]))

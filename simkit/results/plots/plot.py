@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from simkit.progress import steps_text
+from simkit.progress import counted, steps_text
 from simkit.results.plots.final_histograms import (
     ceiling,
     cut_above,
@@ -73,7 +73,7 @@ def plot_run(dataset: "xr.Dataset") -> "Figure":
 def _title(dataset: "xr.Dataset") -> str:
     a = dataset.attrs
     paths, failed = int(a["paths"]), int(a["failed_paths"])
-    size = "1 path" if paths == 1 else f"{paths:,} paths"
+    size = counted(paths, "path")
     if failed:
         size += f" ({failed:,} failed)"
     steps = steps_text(a)

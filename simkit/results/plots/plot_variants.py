@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from simkit.progress import counted
 from simkit.results.plots.final_histograms import (
     are_whole,
     ceiling,
@@ -161,5 +162,4 @@ def _title(dataset: "xr.Dataset") -> str:
     paths = int(a["paths"])
     random = a.get("kind") in ("sde", "jump") or paths > 1
     seed = f", seed {int(a['seed'])}" if random and "seed" in a else ""
-    each = "1 path" if paths == 1 else f"{paths:,} paths"
-    return f"{run_title(dataset)}   {dataset.sizes['variant']} variants × {each}{seed}"
+    return f"{run_title(dataset)}   {dataset.sizes['variant']} variants × {counted(paths, 'path')}{seed}"
