@@ -95,7 +95,7 @@ def run_variants(simulations: Variants, progress: Progress | None = None) -> "xr
     from simkit.results.variant_dataset import combined
 
     datasets = {
-        name: to_dataset(each, results[name], provenance(experiment_of(each)))
+        name: to_dataset(each, results[name], provenance(experiment_of(each).resolved()))
         for name, each in simulations.items()
     }
     ends, described = {name: result.ends for name, result in results.items()}, as_yaml(together(simulations))
@@ -115,4 +115,4 @@ def run_experiment(simulation: Simulation, progress: Progress | None = None) -> 
     result = run_ensemble(simulation, progress)
     from simkit.results.dataset import to_dataset
 
-    return to_dataset(simulation, result, provenance(experiment_of(simulation)))
+    return to_dataset(simulation, result, provenance(experiment_of(simulation).resolved()))

@@ -93,7 +93,7 @@ def _print_estimate(loaded, target: Path | None, as_json: bool) -> None:
 
 
 def _warn_of_failures(dataset) -> None:
-    from simkit.results.variant_dataset import each_variant
+    from simkit.results.variants import each_variant
 
     for name, one in each_variant(dataset).items():
         failed, paths = int(one.attrs["failed_paths"]), int(one.attrs["paths"])

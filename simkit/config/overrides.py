@@ -41,11 +41,11 @@ def apply_overrides(document: Document, overrides: Overrides) -> None:
             problems.append(f"{label}: expected KEY=VALUE, as in {example}")
             continue
         try:
-            data, inside = parse_value("null" if value is None else str(value), label)
+            inside = parse_value("null" if value is None else str(value), label)
             document.diagnostics += [
                 ((0, 0), (*path, *within), text) for _, within, text in inside.diagnostics
             ]
-            document.options |= dict.fromkeys(replace_key(document, path, data), label)
+            document.options |= dict.fromkeys(replace_key(document, path, inside.data), label)
         except InputError as error:
             problems += error.problems
         except ValueError as error:

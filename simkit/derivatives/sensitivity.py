@@ -113,4 +113,4 @@ def _run_study(simulation: Simulation, progress: Callable[[int, int], None] | No
         study = find_sensitivities(simulation, sensitivity_section(simulation), progress)
     from simkit.derivatives.result import to_dataset  # imports xarray, which a command does meanwhile
 
-    return to_dataset(simulation, study, provenance(experiment))
+    return to_dataset(simulation, study, provenance(experiment.resolved()))

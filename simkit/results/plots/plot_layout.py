@@ -1,7 +1,8 @@
 """How a picture is laid out: rows over time, a phase portrait beside them, distributions below."""
 
+import contextlib
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ MAX_ROWS = 5
 MAX_OBSERVABLES = 9
 COLUMNS = 3
 ENLARGED = 0.1  # of a row: final values closer together than that have a scale of their own
+PADS = {"w_pad": 0.08, "h_pad": 0.08, "hspace": 0.03, "wspace": 0.03}
 EQUAL = 1e-9  # of a row: a spread of less is rounding
 
 STYLE: Any = {
@@ -53,12 +55,23 @@ class Panels(NamedTuple):
     ends: Callable[[str], tuple[float, float]]
 
 
-def arranged(dataset: "xr.Dataset", title: str, panels: Panels) -> "Figure":
-    """The picture of a dataset. What stands over time and which pairs, its attributes say."""
+@contextlib.contextmanager
+def titled_figure(
+    title: str, size: tuple[float, float], fontsize: int = 13, pads: Mapping[str, float] = PADS
+) -> "Iterator[Figure]":
+    """A figure in the style of all pictures, to be filled within it; `pads` are between its panels."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
+    with rc_context(STYLE):
+        figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(**pads))
+        figure.suptitle(title, x=0.012, ha="left", fontsize=fontsize, fontweight="bold")
+        yield figure
+
+
+def arranged(dataset: "xr.Dataset", title: str, panels: Panels) -> "Figure":
+    """The picture of a dataset. What stands over time and which pairs, its attributes say."""
     rows, pairs = over_time_names(dataset), phase_portrait_pairs(dataset)
     single = int(dataset.attrs["paths"]) == 1
     drawn = {*rows, *(name for pair in pairs for name in pair)}
@@ -67,9 +80,7 @@ def arranged(dataset: "xr.Dataset", title: str, panels: Panels) -> "Figure":
     columns = min(COLUMNS, max(len(observables), 1))
     below = -(-len(observables) // columns)
     heights = [max(len(rows) * (3.1 if len(rows) > 1 else 4.2), 6.0 if pairs else 0), below * 2.7]
-    with rc_context(STYLE):
-        layout = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08, hspace=0.03, wspace=0.03)
-        figure = Figure(figsize=(12, sum(heights) + 0.9), layout=layout)
+    with titled_figure(title, (12, sum(heights) + 0.9)) as figure:
         blocks = figure.add_gridspec(2 if below else 1, 1, height_ratios=heights[: 2 if below else 1])
         upper = blocks[0].subgridspec(1, 2, width_ratios=(1, 1)) if pairs else [blocks[0]]
         cells = upper[0].subgridspec(len(rows), 1 if single else 2, width_ratios=None if single else (3.4, 1))
@@ -87,7 +98,6 @@ def arranged(dataset: "xr.Dataset", title: str, panels: Panels) -> "Figure":
         for number, name in enumerate(observables):
             cell = lower[divmod(number, columns)]
             panels.distribution(figure.add_subplot(cell), name, number % columns == 0)
-        figure.suptitle(title, x=0.012, ha="left", fontsize=13, fontweight="bold")
         figure_legend(figure)
     return figure
 

@@ -17,7 +17,7 @@ from simkit.results.plots.final_histograms import (
 from simkit.results.plots.plot_layout import COLOURS, GREY, Panels, arranged, label, over_time_names
 from simkit.results.plots.plot_strong_order import plot_strong_orders, with_strong_orders
 from simkit.results.table import run_title
-from simkit.results.variant_dataset import each_variant
+from simkit.results.variants import each_variant
 
 if TYPE_CHECKING:
     import xarray as xr

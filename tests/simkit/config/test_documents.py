@@ -9,7 +9,7 @@ from simkit.config.overrides import apply_overrides
 
 
 def scalar(text):
-    return parse_value(text, "value")[0]
+    return parse_value(text, "value").data
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,8 @@ from simkit import InputError, NumericalError, load, plot_dataset, read_dataset
 from simkit.cli import app
 from simkit.experiments.variants import load_one, load_variants
 from simkit.results.table import print_table, with_error
-from simkit.results.variant_dataset import combined, one_variant
+from simkit.results.variant_dataset import combined
+from simkit.results.variants import one_variant
 
 TEXT = """\
 constants: {K: 1.0}
