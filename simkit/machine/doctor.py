@@ -65,11 +65,6 @@ def healthy(checks: list[Check]) -> bool:
     return all(finding.status != "failed" for finding in checks)
 
 
-def known_bad(name: str, version: str) -> str | None:
-    """What is wrong with this version of jax or jaxlib, or None."""
-    return KNOWN_BAD_JAX.get(version) if name in ("jax", "jaxlib") else None
-
-
 def reduction_error() -> float:
     r"""Largest relative error of a jitted `vmap(lambda r: sum((M @ r)**2))` against NumPy, in float64 on CPU.
 
@@ -92,7 +87,7 @@ def _version(name: str) -> Check:
         version = importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         return Check(name, "not installed", "warning")
-    fault = known_bad(name, version)
+    fault = KNOWN_BAD_JAX.get(version) if name in ("jax", "jaxlib") else None
     if fault is None:
         return Check(name, version)
     return Check(name, f"{version}: {fault}; install another version", "warning")

@@ -38,7 +38,8 @@ def printed(file: TextIO, heading: str, table: Callable[[bool], Table], closings
     unicode = _knows(file, "┏━┓±×")
     content = table(unicode)
     if file.isatty():
-        console.width = max(console.width, _least_width(console, content))
+        unbounded = console.options.update(width=WIDEST)
+        console.width = max(console.width, Measurement.get(console, unbounded, content).minimum)
     with console.capture() as capture:
         console.print(heading, soft_wrap=True)
         console.print(content)
@@ -51,10 +52,6 @@ def printed(file: TextIO, heading: str, table: Callable[[bool], Table], closings
         text = text.encode(file.encoding, "replace").decode(file.encoding)
     file.write(text)
     file.flush()
-
-
-def _least_width(console: Console, content: Table) -> int:
-    return Measurement.get(console, console.options.update(width=WIDEST), content).minimum
 
 
 def _knows(file: TextIO, text: str) -> bool:
