@@ -1,7 +1,6 @@
 """Models: each a small class with its equation, units and reference. `MODELS` holds them by class name."""
 
 import importlib
-from collections.abc import Mapping
 
 from simkit_solvers import AbstractODE
 
@@ -62,12 +61,10 @@ MODELS: dict[str, type[AbstractODE]] = {
 }
 
 
-def models_by_field(
-    models: Mapping[str, type[AbstractODE]] = MODELS,
-) -> dict[str, dict[str, type[AbstractODE]]]:
+def models_by_field() -> dict[str, dict[str, type[AbstractODE]]]:
     """The models by the field that their folder is for, as its docstring names it; `your own` for others."""
     fields: dict[str, dict[str, type[AbstractODE]]] = {}
-    for name, model in models.items():
+    for name, model in MODELS.items():
         package, _, rest = model.__module__.partition(".")
         folder = rest.partition(".")[0]
         inside = package == __name__ and rest != folder

@@ -69,21 +69,21 @@ def _explained(simulation: Simulation, failure: Failure) -> Finding | None:
         bad = _bad_terms(terms)
         cause = f"{bad} is not finite at the last saved state" if bad else reason
         return Finding(path, None, failure.reached, failure.broken, last, {}, terms, cause, failure.text)
-    time = float(failure.times[row])
-    result = Finding(path, failure.step, time, failure.broken, {}, {}, {}, "", failure.text)
+    before, increments, terms = {}, {}, {}
     if failure.observables_only:
-        return dataclasses.replace(result, cause=_of_observables(simulation, failure))
-    if not failure.step:
-        return dataclasses.replace(result, cause="the initial value itself is not finite")
-    if failure.every > 1:
+        cause = _of_observables(simulation, failure)
+    elif not failure.step:
+        cause = "the initial value itself is not finite"
+    elif failure.every > 1:
         cause = f"it happened in the {failure.every} steps before; run fewer steps to see which"
-        return dataclasses.replace(result, cause=cause)
-    before = {name: float(failure.rows[name][row - 1]) for name in fields}
-    draw = draw_of(simulation, path, failure.step - 1)
-    increments = increments_of(simulation, draw)
-    terms = _terms(simulation, float(failure.times[row - 1]), before, increments)
-    cause = _of_step(simulation, failure, before, increments, terms, draw)
-    return dataclasses.replace(result, before=before, increments=increments, terms=terms, cause=cause)
+    else:
+        before = {name: float(failure.rows[name][row - 1]) for name in fields}
+        draw = draw_of(simulation, path, failure.step - 1)
+        increments = increments_of(simulation, draw)
+        terms = _terms(simulation, float(failure.times[row - 1]), before, increments)
+        cause = _of_step(simulation, failure, before, terms, draw)
+    time = float(failure.times[row])
+    return Finding(path, failure.step, time, failure.broken, before, increments, terms, cause, failure.text)
 
 
 def _exact(simulation: Simulation, failure: Failure) -> Failure:
@@ -166,7 +166,7 @@ def _bad_terms(terms: dict[str, float]) -> str:
     return ", ".join(name for name, x in terms.items() if not np.isfinite(x))
 
 
-def _of_step(simulation: Simulation, failure: Failure, before, increments, terms, draw: Draw) -> str:
+def _of_step(simulation: Simulation, failure: Failure, before, terms, draw: Draw) -> str:
     """Which expression or operation of a step gave what is not finite."""
     row = failure.row or 0
     t, dtype = float(failure.times[row - 1]), simulation.precision

@@ -1,5 +1,6 @@
 """The results of debugging as plain data and as text for a terminal."""
 
+import dataclasses
 import math
 from typing import Any
 
@@ -29,12 +30,7 @@ def as_dict(report: DebugReport) -> dict[str, Any]:
             }
             for trace in report.traces
         ],
-        "keys": report.keys
-        and {
-            "values": report.keys.values,
-            "words": report.keys.words,
-            "reused": list(report.keys.reused),
-        },
+        "keys": report.keys and dataclasses.asdict(report.keys),
     }
 
 
