@@ -12,6 +12,7 @@ from simkit.ensemble.sizes import check_memory
 from simkit.errors import NumericalError, UnresolvedWarning
 from simkit.experiments.variants import (
     Variants,
+    by_name,
     keeps_unresolved,
     load_variants,
     output_of,
@@ -69,11 +70,9 @@ def run_loaded(loaded: Simulation | Variants, progress: Progress | None = None) 
 
     Raises `InputError` where the results do not fit into memory.
     """
-    if isinstance(loaded, Simulation):
-        check_memory({"": loaded})
-        return run_experiment(loaded, progress)
-    check_memory(loaded)
-    return run_variants(loaded, progress)
+    check_memory(by_name(loaded))
+    single = isinstance(loaded, Simulation)
+    return run_experiment(loaded, progress) if single else run_variants(loaded, progress)
 
 
 def run_variants(simulations: Variants, progress: Progress | None = None) -> "xr.Dataset":

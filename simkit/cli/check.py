@@ -27,7 +27,7 @@ def validate(
     """Check an experiment without running it. Every mistake is listed with its line and column."""
     with reported(as_json):
         prefer_wide_vectors()
-        from simkit.experiments.variants import load_variants, output_of
+        from simkit.experiments.variants import by_name, load_variants, output_of
         from simkit.studies.plan import has_distributions
 
         if variant is None and has_distributions(experiment, overrides or []):
@@ -35,15 +35,12 @@ def validate(
             return
         loaded = load_variants(experiment, overrides or [], variant)
         _check_place_of(output_of(loaded))
-        if not isinstance(loaded, dict):
-            print_json({"valid": True, **_about(loaded)}) if as_json else print(
-                _line(str(experiment), loaded)
-            )
-        elif as_json:
-            print_json({"valid": True, "variants": {name: _about(each) for name, each in loaded.items()}})
-        else:
-            for name, each in loaded.items():
-                print(_line(f"{experiment}: variant {name}", each))
+        if as_json:
+            each = {name: _about(simulation) for name, simulation in by_name(loaded).items()}
+            print_json({"valid": True} | each.get("", {"variants": each}))
+            return
+        for name, simulation in by_name(loaded).items():
+            print(_line(f"{experiment}: variant {name}" if name else str(experiment), simulation))
 
 
 def _validate_uncertain(experiment: ExperimentFile, overrides: Overrides, as_json: bool) -> None:

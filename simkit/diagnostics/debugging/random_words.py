@@ -30,7 +30,7 @@ def following(function, *examples) -> Callable[..., list[frozenset[Word]]]:
 
 def _with_words(operation: Operation, given: list[tuple[Any, frozenset[Word]]]) -> list:
     """The outputs of an operation, each with its words."""
-    values, origins = ([pair[i] for pair in given] for i in (0, 1))
+    values, origins = [value for value, _ in given], [words for _, words in given]
     if operation.name == CIPHER:
         words = _drawn(values)
     elif operation.name == "select_n" and np.ndim(values[0]) == 0:

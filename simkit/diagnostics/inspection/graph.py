@@ -60,7 +60,7 @@ class Graph:
         missing = {end for link in links for end in link} - known.keys()
         if missing:
             raise ValueError(f"an edge ends at {min(missing)!r}, which is not a node")
-        sorter = graphlib.TopologicalSorter({name: () for name in known})
+        sorter = graphlib.TopologicalSorter(dict.fromkeys(known, ()))
         for source, target in links:
             sorter.add(target, source)
         try:

@@ -89,8 +89,9 @@ def equation_of(simulation: Simulation) -> Step:
 def in_solvers_calculus(simulation: Simulation) -> Any:
     """The problem as the solver integrates it."""
     problem, calculus = simulation.problem, info_of(simulation.solver).calculus
-    converted = isinstance(problem, AbstractSDE) and simulation.convert and calculus is not None
-    return in_calculus(problem, calculus) if converted else problem
+    if isinstance(problem, AbstractSDE) and simulation.convert and calculus is not None:
+        return in_calculus(problem, calculus)
+    return problem
 
 
 def step_of(simulation: Simulation) -> Step:

@@ -57,7 +57,7 @@ class Panels(NamedTuple):
 
 @contextlib.contextmanager
 def titled_figure(
-    title: str, size: tuple[float, float], fontsize: int = 13, pads: Mapping[str, float] = PADS
+    title: str, size: tuple[float, float], fontsize: int = 13, pads: Mapping[str, Any] = PADS
 ) -> "Iterator[Figure]":
     """A figure in the style of all pictures, to be filled within it; `pads` are between its panels."""
     from matplotlib import rc_context
