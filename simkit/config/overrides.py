@@ -8,9 +8,6 @@ from simkit.config.option import Option
 from simkit.config.settings.places import shorthand_at
 from simkit.errors import InputError
 
-EXAMPLE = "model.sigma=0.3"
-
-
 Overrides = str | Mapping[str, Any] | Iterable[str | Option | tuple[str, Any]]
 
 
@@ -28,17 +25,17 @@ def apply_overrides(document: Document, overrides: Overrides) -> None:
     if isinstance(overrides, str):
         overrides = [overrides]
     for override in overrides.items() if isinstance(overrides, Mapping) else overrides:
-        if isinstance(override, str | Option):
-            whole = override if isinstance(override, str) else override.text
-            key, sign, value = whole.partition("=")
-        else:
-            key, sign, value = str(override[0]), "=", override[1]
-        key = key.strip()
-        option = override.name if isinstance(override, Option) else ""
-        label, path = option or f"override {key}", tuple(key.split("."))
+        match override:
+            case Option(text, name):
+                key, sign, value = text.partition("=")
+            case str():
+                (key, sign, value), name = override.partition("="), ""
+            case (key, value):
+                sign, name = "=", ""
+        key = str(key).strip()
+        label, path = name or f"override {key}", tuple(key.split("."))
         if not sign or not all(path):
-            example = f"--set {EXAMPLE}" if option else EXAMPLE
-            problems.append(f"{label}: expected KEY=VALUE, as in {example}")
+            problems.append(f"{label}: expected KEY=VALUE, as in {'--set ' if name else ''}model.sigma=0.3")
             continue
         try:
             inside = parse_value("null" if value is None else str(value), label)
