@@ -194,7 +194,7 @@ def models_index() -> str:
     """All models with the first sentence about each."""
     more = "To add your own, see [add a model](../../guides/add_a_model.md)."
     parts = [f"# Models\n\nA model is a class; `type:` in YAML is its name. {more}"]
-    for field, models in models_by_field(MODELS).items():
+    for field, models in models_by_field().items():
         rows = [
             (f"[{name}]({name}.md)", opening(inspect.getdoc(model) or ""), _listed(variables_of(model)))
             for name, model in models.items()

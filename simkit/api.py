@@ -12,6 +12,7 @@ from simkit.ensemble.sizes import check_memory
 from simkit.errors import NumericalError, UnresolvedWarning
 from simkit.experiments.variants import (
     Variants,
+    by_name,
     keeps_unresolved,
     load_variants,
     output_of,
@@ -42,7 +43,7 @@ def run(
     `["model.sigma=0.3"]` or `{"model.sigma": 0.3}`. An experiment with variants gives one dataset of all, or
     of those named in `variants`, with a dimension `variant`. The dataset is also written to `out`, or to the
     experiment's `output:`, where one of them is given. Raises `InputError` (a `ValueError`) that lists every
-    mistake, `NumericalError` when a path becomes NaN or infinite, and `OutputError` (an `OSError`) when the
+    error, `NumericalError` when a path becomes NaN or infinite, and `OutputError` (an `OSError`) when the
     output exists and `overwrite` is not set, or cannot be written. Warns with `UnresolvedWarning` of means
     that steps are too long for, unless the experiment says `ensemble: {unresolved: keep}`.
     """
@@ -69,11 +70,9 @@ def run_loaded(loaded: Simulation | Variants, progress: Progress | None = None) 
 
     Raises `InputError` where the results do not fit into memory.
     """
-    if isinstance(loaded, Simulation):
-        check_memory({"": loaded})
-        return run_experiment(loaded, progress)
-    check_memory(loaded)
-    return run_variants(loaded, progress)
+    check_memory(by_name(loaded))
+    single = isinstance(loaded, Simulation)
+    return run_experiment(loaded, progress) if single else run_variants(loaded, progress)
 
 
 def run_variants(simulations: Variants, progress: Progress | None = None) -> "xr.Dataset":
@@ -95,7 +94,7 @@ def run_variants(simulations: Variants, progress: Progress | None = None) -> "xr
     from simkit.results.variant_dataset import combined
 
     datasets = {
-        name: to_dataset(each, results[name], provenance(experiment_of(each)))
+        name: to_dataset(each, results[name], provenance(experiment_of(each).resolved()))
         for name, each in simulations.items()
     }
     ends, described = {name: result.ends for name, result in results.items()}, as_yaml(together(simulations))
@@ -115,4 +114,4 @@ def run_experiment(simulation: Simulation, progress: Progress | None = None) -> 
     result = run_ensemble(simulation, progress)
     from simkit.results.dataset import to_dataset
 
-    return to_dataset(simulation, result, provenance(experiment_of(simulation)))
+    return to_dataset(simulation, result, provenance(experiment_of(simulation).resolved()))

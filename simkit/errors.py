@@ -17,7 +17,7 @@ class SimkitError(Exception):
 class InputError(SimkitError, ValueError):
     """The experiment, an option or a name is wrong. Nothing has been run.
 
-    `problems` has one line for each mistake, such as `gbm.yaml:6:10: model.sigma: must be > 0`; the message
+    `problems` has one line for each error, such as `gbm.yaml:6:10: model.sigma: must be > 0`; the message
     has all of them.
     """
 

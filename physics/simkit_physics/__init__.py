@@ -1,7 +1,6 @@
 """Models: each a small class with its equation, units and reference. `MODELS` holds them by class name."""
 
 import importlib
-from collections.abc import Mapping
 
 from simkit_solvers import AbstractODE
 
@@ -22,14 +21,14 @@ from simkit_physics.finance.merton import Merton as Merton
 from simkit_physics.finance.multi_asset_gbm import MultiAssetGBM as MultiAssetGBM
 from simkit_physics.finance.sabr import SABR as SABR
 from simkit_physics.finance.vasicek import Vasicek as Vasicek
-from simkit_physics.kinetics import SEIR as SEIR
-from simkit_physics.kinetics import SIR as SIR
-from simkit_physics.kinetics import BirthDeath as BirthDeath
-from simkit_physics.kinetics import ImmigrationDeath as ImmigrationDeath
-from simkit_physics.kinetics import LotkaVolterra as LotkaVolterra
-from simkit_physics.kinetics import MichaelisMenten as MichaelisMenten
-from simkit_physics.kinetics import Repressilator as Repressilator
-from simkit_physics.kinetics import Schlogl as Schlogl
+from simkit_physics.kinetics.birth_death import BirthDeath as BirthDeath
+from simkit_physics.kinetics.epidemics import SEIR as SEIR
+from simkit_physics.kinetics.epidemics import SIR as SIR
+from simkit_physics.kinetics.immigration_death import ImmigrationDeath as ImmigrationDeath
+from simkit_physics.kinetics.lotka_volterra import LotkaVolterra as LotkaVolterra
+from simkit_physics.kinetics.michaelis_menten import MichaelisMenten as MichaelisMenten
+from simkit_physics.kinetics.repressilator import Repressilator as Repressilator
+from simkit_physics.kinetics.schlogl import Schlogl as Schlogl
 from simkit_physics.mechanics.arenstorf import Arenstorf as Arenstorf
 from simkit_physics.mechanics.damped_oscillator import DampedOscillator as DampedOscillator
 from simkit_physics.mechanics.double_pendulum import DoublePendulum as DoublePendulum
@@ -62,12 +61,10 @@ MODELS: dict[str, type[AbstractODE]] = {
 }
 
 
-def models_by_field(
-    models: Mapping[str, type[AbstractODE]] = MODELS,
-) -> dict[str, dict[str, type[AbstractODE]]]:
+def models_by_field() -> dict[str, dict[str, type[AbstractODE]]]:
     """The models by the field that their folder is for, as its docstring names it; `your own` for others."""
     fields: dict[str, dict[str, type[AbstractODE]]] = {}
-    for name, model in models.items():
+    for name, model in MODELS.items():
         package, _, rest = model.__module__.partition(".")
         folder = rest.partition(".")[0]
         inside = package == __name__ and rest != folder

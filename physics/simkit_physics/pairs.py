@@ -56,7 +56,7 @@ class PairSum(eqx.Module):
     def _over_columns(self, of_pair: Callable, zero, positions, box):
         """The sum over neighbours of `of_pair(r2, difference)`, of all particles and a column of the list."""
 
-        @jax.checkpoint  # only positions are kept for the way back
+        @jax.checkpoint  # the reverse pass stores positions alone
         def column(total, j):
             difference = positions - positions[:, j]
             if box is not None:

@@ -55,7 +55,7 @@ def list_names(
 
 def catalogue() -> dict[str, dict[str, str]]:
     """Names and one line about each, by group."""
-    from simkit_physics import MODELS, models_by_field
+    from simkit_physics import models_by_field
     from simkit_solvers.methods.registry import SOLVERS, solvers_by_problem
 
     from simkit.closed_forms import CLOSED_FORMS
@@ -64,7 +64,7 @@ def catalogue() -> dict[str, dict[str, str]]:
     return {
         **{
             f"models of {field}": {name: first_sentence(model) for name, model in models.items()}
-            for field, models in models_by_field(MODELS).items()
+            for field, models in models_by_field().items()
         },
         **{
             f"solvers for {problems}": {info.name: info.summary for info in solvers}

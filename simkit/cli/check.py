@@ -27,7 +27,7 @@ def validate(
     """Check an experiment without running it. Every mistake is listed with its line and column."""
     with reported(as_json):
         tune_process()
-        from simkit.experiments.variants import load_variants, output_of
+        from simkit.experiments.variants import by_name, load_variants, output_of
         from simkit.studies.plan import has_distributions
 
         if variant is None and has_distributions(experiment, overrides or []):
@@ -35,15 +35,12 @@ def validate(
             return
         loaded = load_variants(experiment, overrides or [], variant)
         _check_place_of(output_of(loaded))
-        if not isinstance(loaded, dict):
-            print_json({"valid": True, **_facts(loaded)}) if as_json else print(
-                _line(str(experiment), loaded)
-            )
-        elif as_json:
-            print_json({"valid": True, "variants": {name: _facts(each) for name, each in loaded.items()}})
-        else:
-            for name, each in loaded.items():
-                print(_line(f"{experiment}: variant {name}", each))
+        if as_json:
+            each = {name: _about(simulation) for name, simulation in by_name(loaded).items()}
+            print_json({"valid": True} | each.get("", {"variants": each}))
+            return
+        for name, simulation in by_name(loaded).items():
+            print(_line(f"{experiment}: variant {name}" if name else str(experiment), simulation))
 
 
 def _validate_uncertain(experiment: ExperimentFile, overrides: Overrides, as_json: bool) -> None:
@@ -55,8 +52,8 @@ def _validate_uncertain(experiment: ExperimentFile, overrides: Overrides, as_jso
     simulation = loaded.simulation
     _check_place_of(output_of(simulation))
     if as_json:
-        facts = {"uncertain": list(loaded.distributions), "method": loaded.settings.method}
-        print_json({"valid": True, **_facts(simulation), **facts})
+        studied = {"uncertain": list(loaded.distributions), "method": loaded.settings.method}
+        print_json({"valid": True, **_about(simulation), **studied})
         return
     print(_line(str(experiment), simulation))
     count = counted(len(loaded.distributions), "uncertain parameter")
@@ -71,7 +68,7 @@ def _check_place_of(output: str | None) -> None:
         check_place(Path(output))
 
 
-def _facts(simulation: "Simulation") -> dict[str, Any]:
+def _about(simulation: "Simulation") -> dict[str, Any]:
     from simkit_solvers.problems.schedule import model_of
 
     return {
@@ -86,10 +83,10 @@ def _facts(simulation: "Simulation") -> dict[str, Any]:
 def _line(what: str, simulation: "Simulation") -> str:
     from simkit.ensemble.stepping import stepping
 
-    facts = _facts(simulation)
+    about = _about(simulation)
     unknown = stepping(simulation.problem, simulation.grid).description
-    steps = unknown if facts["steps"] is None else counted(facts["steps"], "step")
-    return f"{what}: valid ({facts['model']}, {facts['solver']}, {counted(facts['paths'], 'path')}, {steps})"
+    steps = unknown if about["steps"] is None else counted(about["steps"], "step")
+    return f"{what}: valid ({about['model']}, {about['solver']}, {counted(about['paths'], 'path')}, {steps})"
 
 
 @app.command()

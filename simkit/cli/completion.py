@@ -1,4 +1,4 @@
-"""Names for the shell's Tab key, found in the source text so that jax need not be imported."""
+"""Names for the shell's Tab key, read from the source text so that jax need not be imported."""
 
 import ast
 import importlib.util

@@ -15,6 +15,7 @@ from simkit.cli.options import AsJson
 from simkit.cli.plain_math import plain_text
 from simkit.cli.typer_app import app
 from simkit.errors import InputError
+from simkit.results.printing import plain_columns
 from simkit.suggestions import did_you_mean
 
 RULE = "─" * 72  # between pages
@@ -197,25 +198,16 @@ def _page(about: dict) -> str:
     ]
     parts.append(about.get("module"))
     facts = [(label, _text(about[key])) for key, label in FACTS.items() if about.get(key)]
-    parts.append(_table(facts))
+    parts.append(plain_columns(facts))
     for title in ("variables", "parameters"):
         rows = [tuple(row.values()) for row in about.get(title, [])]
-        parts.append(f"{title}\n{_table(rows)}" if rows else None)
+        parts.append(f"{title}\n{plain_columns(rows)}" if rows else None)
     parts += [section_text(section) for section in about.get("sections", [])]
     if about.get("reference") and not re.search("References?:", about["text"]):
         parts.append(textwrap.fill(f"Reference: {about['reference']}", 100))
     if about.get("yaml"):
         parts.append("YAML\n" + textwrap.indent(about["yaml"].rstrip(), "  "))
     return "\n\n".join(part for part in parts if part)
-
-
-def _table(rows: list[tuple]) -> str:
-    """Left-justified columns, indented by two."""
-    if not rows:
-        return ""
-    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
-    lines = ("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)) for row in rows)
-    return "\n".join(f"  {line.rstrip()}" for line in lines)
 
 
 def _text(value) -> str:

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from simkit.config.option import Option, set_option
+
 ExperimentFile = Annotated[
     Path, typer.Argument(metavar="EXPERIMENT", help="A YAML file.", show_default=False)
 ]
@@ -15,6 +17,7 @@ Overrides = Annotated[
         metavar="KEY=VALUE",
         help="Override one key, as in --set model.sigma=0.3. May be repeated.",
         show_default=False,
+        callback=lambda texts: [*map(set_option, texts or ())],
     ),
 ]
 ChosenVariants = Annotated[
@@ -50,7 +53,7 @@ Threads = Annotated[
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", metavar="", help="Print nothing but errors.")]
 
 
-def with_threads(overrides: list[str] | None, threads: int | None) -> list:
+def with_threads(overrides: list | None, threads: int | None) -> list:
     """The overrides, and with them the number of threads."""
-    given: list = list(overrides or [])
-    return given if threads is None else [*given, ("ensemble.threads", str(threads), "--threads")]
+    given = list(overrides or ())
+    return given if threads is None else [*given, Option(f"ensemble.threads={threads}", "--threads")]

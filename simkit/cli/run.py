@@ -76,24 +76,18 @@ def run(
 
 def _print_estimate(loaded, target: Path | None, as_json: bool) -> None:
     from simkit.ensemble.sizes import estimate, estimate_text
+    from simkit.experiments.variants import by_name
 
-    output = {"output": target and str(target)}
-    if isinstance(loaded, dict):
-        each = {name: estimate(simulation) for name, simulation in loaded.items()}
-        if as_json:
-            print_json({"variants": each} | output)
-        else:
-            print("\n".join(f"variant {name}: {estimate_text(sizes)}" for name, sizes in each.items()))
-        return
-    sizes = estimate(loaded)
+    each = {name: estimate(simulation) for name, simulation in by_name(loaded).items()}
     if as_json:
-        print_json(sizes | output)
-    else:
-        print(estimate_text(sizes))
+        print_json(each.get("", {"variants": each}) | {"output": target and str(target)})
+        return
+    for name, sizes in each.items():
+        print(f"variant {name}: {estimate_text(sizes)}" if name else estimate_text(sizes))
 
 
 def _warn_of_failures(dataset) -> None:
-    from simkit.results.variant_dataset import each_variant
+    from simkit.results.variants import each_variant
 
     for name, one in each_variant(dataset).items():
         failed, paths = int(one.attrs["failed_paths"]), int(one.attrs["paths"])

@@ -20,6 +20,7 @@ from simkit.cli.options import (
 from simkit.cli.outputs import Outputs
 from simkit.cli.prepare import prepare
 from simkit.cli.typer_app import app
+from simkit.config.option import Option
 from simkit.progress import progress_bar
 
 UNUSED_OUTPUT = (
@@ -86,7 +87,7 @@ def sensitivity(
             end_on_unresolved(table.all_unresolved(dataset), quiet or as_json)
 
 
-def _as_overrides(wrt: list[str] | None, check: bool) -> list[tuple[str, str, str]]:
-    """The options of this command as overrides: key, value, and the option to name in messages."""
-    overrides = [("sensitivity.wrt", f"[{', '.join(wrt)}]", "--wrt")] if wrt else []
-    return overrides + ([("sensitivity.check", "true", "--check")] if check else [])
+def _as_overrides(wrt: list[str] | None, check: bool) -> list[Option]:
+    """The options of this command as overrides."""
+    overrides = [Option(f"sensitivity.wrt=[{', '.join(wrt)}]", "--wrt")] if wrt else []
+    return overrides + ([Option("sensitivity.check=true", "--check")] if check else [])

@@ -4,6 +4,7 @@ Arrays cannot raise where they may be traced: for those the result says whether 
 """
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from simkit.closed_forms.numbers import Number, is_plain
@@ -18,23 +19,20 @@ def finite(**values: Number) -> None:
 
 def nonnegative(**values: Number) -> Any:
     """Whether every value is at least zero; raise `ValueError` for a plain number that is not."""
-    finite(**values)
-    valid: Any = True
-    for name, value in values.items():
-        if not is_plain(value):
-            valid = (value >= 0) & valid
-        elif value < 0:
-            raise ValueError(f"{name}: must be >= 0, got {value:g}")
-    return valid
+    return _all(lambda value: value >= 0, "be >= 0", values)
 
 
 def correlation(**values: Number) -> Any:
     """Whether every value lies in [-1, 1]; raise `ValueError` for a plain number that does not."""
+    return _all(lambda value: abs(value) <= 1, "lie between -1 and 1", values)
+
+
+def _all(holds: Callable[[Number], Any], wanted: str, values: dict[str, Number]) -> Any:
     finite(**values)
     valid: Any = True
     for name, value in values.items():
         if not is_plain(value):
-            valid = (abs(value) <= 1) & valid
-        elif abs(value) > 1:
-            raise ValueError(f"{name}: must lie between -1 and 1, got {value:g}")
+            valid = holds(value) & valid
+        elif not holds(value):
+            raise ValueError(f"{name}: must {wanted}, got {value:g}")
     return valid

@@ -9,6 +9,7 @@ References: Black & Scholes (1973), doi:10.1086/260062; Merton (1973), doi:10.23
 """
 
 import math
+from collections.abc import Callable, Mapping
 
 from simkit.closed_forms.arguments import correlation, finite, nonnegative
 from simkit.closed_forms.numbers import (
@@ -57,6 +58,13 @@ def present_values(
     valid = nonnegative(S=S, K=K, sigma=sigma, T=T)
     finite(r=r, q=q)
     return where(valid, S * exp(-q * T), math.nan), K * exp(-r * T), sigma * sqrt(T)
+
+
+def put_by_parity(call: Callable[..., float], arguments: Mapping[str, float]) -> float:
+    r"""The price of the put with the arguments of a call: $P = C - S e^{-qT} + K e^{-rT}$."""
+    price, T = call(**arguments), arguments["T"]
+    asset = arguments["S"] * math.exp(-arguments.get("q", 0.0) * T)
+    return price - asset + arguments["K"] * math.exp(-arguments["r"] * T)
 
 
 @closed_form(kinked_at_expiry=True)

@@ -12,7 +12,7 @@ import math
 import sys
 
 from simkit.closed_forms.arguments import correlation, finite, nonnegative
-from simkit.closed_forms.black_scholes import lognormal_call
+from simkit.closed_forms.black_scholes import lognormal_call, put_by_parity
 from simkit.closed_forms.lewis import call_by_integral
 from simkit.closed_forms.moments import decayed_span
 from simkit.closed_forms.registry import closed_form
@@ -52,23 +52,10 @@ def heston_call(
     return call_by_integral(asset, strike, variance, log_phi, f"heston_call at T = {T:g}, v0 = {v0:g}")
 
 
-@closed_form(of_numbers=True)
-def heston_put(
-    *,
-    S: float,
-    K: float,
-    r: float,
-    T: float,
-    v0: float,
-    kappa: float,
-    theta: float,
-    xi: float,
-    rho: float,
-    q: float = 0.0,
-) -> float:
+@closed_form(of_numbers=True, arguments_of=heston_call)
+def heston_put(**arguments: float) -> float:
     r"""Put, pays $\max(K - S_T, 0)$, in currency: `heston_call` $- S e^{-qT} + K e^{-rT}$."""
-    call = heston_call(S=S, K=K, r=r, T=T, v0=v0, kappa=kappa, theta=theta, xi=xi, rho=rho, q=q)
-    return call - S * math.exp(-q * T) + K * math.exp(-r * T)
+    return put_by_parity(heston_call, arguments)
 
 
 def mean_variance(T: float, v0: float, kappa: float, theta: float) -> float:

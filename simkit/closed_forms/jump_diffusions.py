@@ -13,7 +13,7 @@ import math
 import sys
 
 from simkit.closed_forms.arguments import correlation, finite, nonnegative
-from simkit.closed_forms.black_scholes import lognormal_call
+from simkit.closed_forms.black_scholes import lognormal_call, put_by_parity
 from simkit.closed_forms.heston import log_characteristic, mean_variance
 from simkit.closed_forms.lewis import call_by_integral
 from simkit.closed_forms.registry import closed_form
@@ -62,22 +62,10 @@ def merton_call(
             return total
 
 
-@closed_form(of_numbers=True)
-def merton_put(
-    *,
-    S: float,
-    K: float,
-    r: float,
-    sigma: float,
-    T: float,
-    lam: float,
-    m: float,
-    delta: float,
-    q: float = 0.0,
-) -> float:
+@closed_form(of_numbers=True, arguments_of=merton_call)
+def merton_put(**arguments: float) -> float:
     r"""Put on the same price, in currency: `merton_call` $- S e^{-qT} + K e^{-rT}$."""
-    call = merton_call(S=S, K=K, r=r, sigma=sigma, T=T, lam=lam, m=m, delta=delta, q=q)
-    return call - S * math.exp(-q * T) + K * math.exp(-r * T)
+    return put_by_parity(merton_call, arguments)
 
 
 @closed_form(of_numbers=True)
@@ -125,23 +113,10 @@ def kou_call(
     return call_by_integral(asset, strike, variance, log_phi, f"kou_call at T = {T:g}, sigma = {sigma:g}")
 
 
-@closed_form(of_numbers=True)
-def kou_put(
-    *,
-    S: float,
-    K: float,
-    r: float,
-    sigma: float,
-    T: float,
-    lam: float,
-    p: float,
-    eta1: float,
-    eta2: float,
-    q: float = 0.0,
-) -> float:
+@closed_form(of_numbers=True, arguments_of=kou_call)
+def kou_put(**arguments: float) -> float:
     r"""Put on the same price, in currency: `kou_call` $- S e^{-qT} + K e^{-rT}$."""
-    call = kou_call(S=S, K=K, r=r, sigma=sigma, T=T, lam=lam, p=p, eta1=eta1, eta2=eta2, q=q)
-    return call - S * math.exp(-q * T) + K * math.exp(-r * T)
+    return put_by_parity(kou_call, arguments)
 
 
 @closed_form(of_numbers=True)

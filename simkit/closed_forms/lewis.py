@@ -13,7 +13,7 @@ NODES = 16
 MAX_PANELS = 2**15
 TOLERANCE = 1e-13
 LARGEST = (
-    1e8  # of u; a characteristic function that is still not small belongs to a distribution of jumps alone
+    1e8  # of u; a characteristic function that is not small there belongs to a distribution of jumps alone
 )
 
 
@@ -36,7 +36,7 @@ def _gap(k: float, variance: float, log_characteristic: Callable, where: str) ->
     $\phi$ is the characteristic function of $\ln S_T - \ln E[S_T]$, $\phi_{BS}$ that of a normal with
     this variance, and `log_characteristic` takes real u, an array, to $\ln \phi(u - i/2)$. With
     $u = \sinh(x)/2$ the weight becomes $2\,dx/\cosh x$, smooth on the scale of 1; panels of Gauss points are
-    doubled until two answers agree. Raises `ValueError` naming `where` when none is found.
+    doubled until two answers agree. Raises `ValueError` naming `where` where none do.
     """
     import numpy as np
 

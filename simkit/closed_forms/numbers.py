@@ -36,9 +36,11 @@ def log1p(x: Number) -> Number:
 
 
 def sqrt(x: Number) -> Number:
-    """The square root, whose slope at 0 is defined as 0 as in expressions."""
+    """The square root, whose slope at 0 is defined as 0."""
     if is_plain(x):
         return math.sqrt(x)
+    # In sqrt(maximum(x, 0)) an infinite slope times the zero from below would make NaN of gradients on paths
+    # whose values are finite.
     zero = x == 0
     jnp = _jnp()
     return jnp.where(zero, 0.0, jnp.sqrt(jnp.where(zero, 1.0, x)))

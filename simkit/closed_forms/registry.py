@@ -1,7 +1,8 @@
 """The closed forms by name, entered by `@closed_form`, and what is special about them."""
 
+import inspect
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 Form = TypeVar("Form", bound=Callable[..., object])
 
@@ -12,13 +13,17 @@ SMOOTH: set[str] = set()
 
 
 def closed_form(
-    *, of_numbers: bool = False, kinked_at_expiry: bool = False, smooth: bool = False
+    *,
+    of_numbers: bool = False,
+    kinked_at_expiry: bool = False,
+    smooth: bool = False,
+    arguments_of: Callable[..., Any] | None = None,
 ) -> Callable[[Form], Form]:
     """Enter a function of keyword arguments under its name.
 
     One `of_numbers` takes plain numbers alone: its work depends on them, so no program can contain it. At
     T = 0, where a price is what is paid, it may jump in its arguments, unless only its slope does
-    (`kinked_at_expiry`), or it is `smooth`.
+    (`kinked_at_expiry`), or it is `smooth`. One that hands its arguments on takes those of `arguments_of`.
     """
 
     def enter(form: Form) -> Form:
@@ -29,6 +34,8 @@ def closed_form(
             names.discard(name)
             if holds:
                 names.add(name)
+        if arguments_of is not None:
+            form.__signature__ = inspect.signature(arguments_of)  # pyright: ignore[reportFunctionMemberAccess]
         return form
 
     return enter

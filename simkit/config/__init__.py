@@ -1,4 +1,4 @@
-"""YAML text becomes checked sections, with every mistake at its place in the file."""
+"""YAML text becomes checked sections, with every error at its place in the file."""
 
 import lazy_loader
 

@@ -36,7 +36,7 @@ class Diagnostics:
                 self.add(path, message)
 
     def add(self, path: KeyPath, message: str, *, at_key: bool = False) -> None:
-        """Add a mistake in the value at `path`, or in the key itself."""
+        """Add an error in the value at `path`, or in the key itself."""
         path = self._existing(path)
         for length in range(len(path), -1, -1):
             part = path[:length]
@@ -75,7 +75,7 @@ class Diagnostics:
         return any(result[: len(path)] == path for result, _, _ in self.entries)
 
     def raise_if_any(self) -> None:
-        """Raise one `InputError` with every mistake, in the order of the file."""
+        """Raise one `InputError` with every error, in the order of the file."""
         if self.entries:
             lines = [line for _, _, line in sorted(self.entries, key=lambda entry: entry[1])]
             raise InputError(list(dict.fromkeys(lines)))

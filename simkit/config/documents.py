@@ -58,7 +58,7 @@ def parse_text(text: str, name: str) -> Document:
     """The document in a text; `name` stands before each place in the messages."""
     if len(text) > MAX_BYTES:
         raise InputError(_too_large(name, len(text)))
-    document = _document(text, name)
+    document = parse_value(text, name)
     if () not in document.values:
         raise InputError(f"{name}: is empty; an experiment needs at least model, initial and time")
     if not isinstance(document.data, dict):
@@ -69,18 +69,16 @@ def parse_text(text: str, name: str) -> Document:
     return document
 
 
-def parse_value(text: str, name: str) -> tuple[Any, Document]:
-    """A single value such as the one of `--set key=value`, with the mistakes inside it."""
-    document = _document(text, name)
-    return document.data, document
+def parse_value(text: str, name: str) -> Document:
+    """Whatever a text holds, such as the value in an override."""
 
+    def construct() -> Construction | None:
+        node = composed(text)
+        return None if node is None else Construction(node)
 
-def _document(text: str, name: str) -> Document:
-    """Whatever a text holds."""
-    node = composed(text, name)
-    if node is None:
+    made = guarded(construct, text, name)
+    if made is None:
         return Document(None, name)
-    made = guarded(lambda: Construction(node), text, name)
     return Document(made.data, name, values=made.values, keys=made.keys, diagnostics=made.diagnostics)
 
 

@@ -1,47 +1,48 @@
-"""`--set model.sigma=0.3`: single keys of a document replaced, from outside or by a variant."""
+"""`model.sigma=0.3`: single keys of a document replaced, from outside or by a variant."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from simkit.config.documents import Document, KeyPath, parse_value
+from simkit.config.option import Option
 from simkit.config.settings.places import shorthand_at
 from simkit.errors import InputError
 
-Overrides = str | Mapping[str, Any] | Iterable[str | tuple[str, Any] | tuple[str, Any, str]]
+Overrides = str | Mapping[str, Any] | Iterable[str | Option | tuple[str, Any]]
 
 
 def apply_overrides(document: Document, overrides: Overrides) -> None:
     """Set each `key.path=value`, the value read as YAML; sections that are not there are made,
     and `null` takes a key away.
 
-    One such text, several, pairs of key and value, perhaps with the name under which the user gave it, or a
-    mapping from keys to values.
+    One such text, several, pairs of key and value, options of the command line, or a mapping from keys to
+    values.
 
-    Raises one `InputError` for all options that cannot be read or lead into a value that has no keys. Whether
-    the keys exist is checked with the rest of the document.
+    Raises one `InputError` for all overrides that cannot be read or lead into a value that has no keys.
+    Whether the keys exist is checked with the rest of the document.
     """
     problems = []
     if isinstance(overrides, str):
         overrides = [overrides]
     for override in overrides.items() if isinstance(overrides, Mapping) else overrides:
-        name, sign, text = (
-            override.partition("=") if isinstance(override, str) else (override[0], "=", override[1])
-        )
-        name = str(name).strip()
-        if isinstance(override, str):
-            label = f"--set {name}"
-        else:
-            label = override[2] if len(override) == 3 else f"override {name}"
-        path = tuple(name.split("."))
+        match override:
+            case Option(text, name):
+                key, sign, value = text.partition("=")
+            case str():
+                (key, sign, value), name = override.partition("="), ""
+            case (key, value):
+                sign, name = "=", ""
+        key = str(key).strip()
+        label, path = name or f"override {key}", tuple(key.split("."))
         if not sign or not all(path):
-            problems.append(f"{label}: expected KEY=VALUE, as in --set model.sigma=0.3")
+            problems.append(f"{label}: expected KEY=VALUE, as in {'--set ' if name else ''}model.sigma=0.3")
             continue
         try:
-            value, inside = parse_value("null" if text is None else str(text), label)
+            inside = parse_value("null" if value is None else str(value), label)
             document.diagnostics += [
                 ((0, 0), (*path, *within), text) for _, within, text in inside.diagnostics
             ]
-            document.options |= dict.fromkeys(replace_key(document, path, value), label)
+            document.options |= dict.fromkeys(replace_key(document, path, inside.data), label)
         except InputError as error:
             problems += error.problems
         except ValueError as error:

@@ -101,17 +101,13 @@ for _tag, _pattern, _first in _CORE_SCHEMA:
     StrictLoader.add_implicit_resolver(_tag, re.compile(rf"(?:{_pattern})\Z"), _first)
 
 
-def composed(text: str, name: str) -> Any:
-    """The root node of a text, `None` of an empty one. Raises `InputError`."""
-
-    def compose():
-        loader = StrictLoader(text)
-        try:
-            return loader.get_single_node()
-        finally:
-            loader.dispose()
-
-    return guarded(compose, text, name)
+def composed(text: str) -> Any:
+    """The root node of a text, `None` of an empty one."""
+    loader = StrictLoader(text)
+    try:
+        return loader.get_single_node()
+    finally:
+        loader.dispose()
 
 
 def guarded(action: Callable[[], Any], text: str, name: str) -> Any:

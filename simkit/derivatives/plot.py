@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simkit.derivatives.tails import FLAGS
-from simkit.results.plots.plot_layout import BLUE, COLOURS, GREY, STYLE, VERMILION
-from simkit.results.variant_dataset import each_variant
+from simkit.results.plots.plot_layout import BLUE, COLOURS, GREY, VERMILION, titled_figure
+from simkit.results.variants import each_variant
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -27,10 +27,6 @@ def plot_sensitivities(dataset: "xr.Dataset") -> "Figure":
 
     Second derivatives have bars and panels of their own. Of variants the panels of each.
     """
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
-
     variants = each_variant(dataset)
     first = next(iter(variants.values()))
     names = first.attrs["quantities"].split()
@@ -51,17 +47,14 @@ def plot_sensitivities(dataset: "xr.Dataset") -> "Figure":
     bars = min(BARS, max(first.sizes.get(dimension, 0) for dimension in KINDS.values()))
     columns = min(2, len(panels))
     rows = -(-len(panels) // columns)
-    with rc_context(STYLE):
-        layout = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08, hspace=0.03, wspace=0.03)
-        figure = Figure(figsize=(6.5 * columns, 0.8 + rows * (1.2 + 0.42 * max(bars, LEAST))), layout=layout)
+    model, solver = first.attrs["model"], first.attrs["solver"]
+    title = f"{model}, {solver}: what the mean at t = {float(first.attrs['t1']):g} depends on"
+    with titled_figure(title, (6.5 * columns, 0.8 + rows * (1.2 + 0.42 * max(bars, LEAST)))) as figure:
         for number, (draw, name, variant, one) in enumerate(panels, 1):
             axes = figure.add_subplot(rows, columns, number)
             draw(axes, one, name)
             if variant:
                 axes.set_title(variant, fontsize=9, loc="right", color=GREY)
-        model, solver = first.attrs["model"], first.attrs["solver"]
-        title = f"{model}, {solver}: what the mean at t = {float(first.attrs['t1']):g} depends on"
-        figure.suptitle(title, x=0.012, ha="left", fontsize=13, fontweight="bold")
         if any(
             np.any(one[f"{name}_{kind}_stderr"] > 0)
             for one in variants.values()

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from simkit.config.diagnostics import placed
+from simkit.config.option import Option
 from simkit.config.overrides import Overrides
 from simkit.config.settings import Sensitivity
 from simkit.derivatives.study import find_sensitivities
@@ -45,7 +46,7 @@ def sensitivity(
         given += [overrides] if isinstance(overrides, str) else overrides
     if wrt is not None:
         names = [wrt] if isinstance(wrt, str) else wrt
-        given.append(("sensitivity.wrt", f"[{', '.join(map(str, names))}]", "wrt"))
+        given.append(Option(f"sensitivity.wrt=[{', '.join(map(str, names))}]", "wrt"))
     loaded = load_variants(source, given, None if variants is None else list(variants))
     dataset = run_studies(loaded, progress)
     from simkit.derivatives.table import all_unresolved  # after the run, as xarray
@@ -112,4 +113,4 @@ def _run_study(simulation: Simulation, progress: Callable[[int, int], None] | No
         study = find_sensitivities(simulation, sensitivity_section(simulation), progress)
     from simkit.derivatives.result import to_dataset  # imports xarray, which a command does meanwhile
 
-    return to_dataset(simulation, study, provenance(experiment))
+    return to_dataset(simulation, study, provenance(experiment.resolved()))

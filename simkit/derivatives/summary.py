@@ -9,7 +9,7 @@ import numpy as np
 from simkit.derivatives.error_variables import ERRORS
 from simkit.derivatives.result import CHECKS, FIGURES, ORDERS
 from simkit.derivatives.tails import FLAGS
-from simkit.results.variant_dataset import each_variant, variant_names
+from simkit.results.variants import each_variant, variant_names
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -13,7 +13,7 @@ from simkit.results.number_text import MARK, bias_text, difference_text, roundin
 from simkit.results.printing import laid_out, printed
 from simkit.results.step_notes import more_steps, no_result, of_variant
 from simkit.results.table import run_title
-from simkit.results.variant_dataset import each_variant
+from simkit.results.variants import each_variant
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -111,7 +111,7 @@ def _read_result(path: Path, name: str, variant: str | None) -> _Result:
             f"{{file: {name}, variant: {names[0]}}}"
         )
     if variant is not None:
-        from simkit.results.variant_dataset import one_variant
+        from simkit.results.variants import one_variant
 
         dataset = one_variant(dataset, variant)
     attributes = dataset.attrs

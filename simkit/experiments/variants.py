@@ -221,9 +221,14 @@ def _labelled(document: Document, problems: Mapping[str, list[str]], variants: i
     return list(dict.fromkeys(result))
 
 
+def by_name(loaded: Simulation | Variants) -> Variants:
+    """The simulation of each variant by name; that of an experiment without variants has none."""
+    return {"": loaded} if isinstance(loaded, Simulation) else loaded
+
+
 def experiments_of(loaded: Simulation | Variants) -> list[Experiment]:
     """The experiment of a simulation, or those of the variants."""
-    return [experiment_of(each) for each in (loaded.values() if isinstance(loaded, dict) else [loaded])]
+    return [experiment_of(each) for each in by_name(loaded).values()]
 
 
 def keeps_unresolved(loaded: Simulation | Variants) -> bool:

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from simkit.closed_forms import numbers
 from simkit.functionals import FUNCTIONALS
 
 
@@ -39,13 +40,6 @@ class Function(NamedTuple):
         return self.array(*values)
 
 
-def _sqrt(x):
-    # The slope at exactly 0 is 0 here rather than infinite: in sqrt(maximum(x, 0)) an infinite one times
-    # the zero from below would make NaN of gradients on paths whose values are finite.
-    zero = x == 0
-    return jnp.where(zero, 0.0, jnp.sqrt(jnp.where(zero, 1.0, x)))
-
-
 def _nearest_whole(x):
     return NUMERIC["floor"](x + 0.5)
 
@@ -61,7 +55,9 @@ NUMERIC: dict[str, Function] = {
         1, np.log, jnp.log, "natural logarithm; NaN below 0, and no slope at 0", "smooth", monotone=True
     ),
     "log1p": Function(1, np.log1p, jnp.log1p, "log(1 + x), accurate near 0", "smooth"),
-    "sqrt": Function(1, np.sqrt, _sqrt, "square root; NaN below 0, slope 0 at 0", "root", monotone=True),
+    "sqrt": Function(
+        1, np.sqrt, numbers.sqrt, "square root; NaN below 0, slope 0 at 0", "root", monotone=True
+    ),
     "sin": Function(1, np.sin, jnp.sin, "sine", "smooth"),
     "cos": Function(1, np.cos, jnp.cos, "cosine", "smooth"),
     "tan": Function(1, np.tan, jnp.tan, "tangent", "smooth"),
@@ -87,11 +83,7 @@ NUMERIC: dict[str, Function] = {
     ),
     "erf": Function(1, math.erf, jax.scipy.special.erf, "error function", "smooth"),
     "normal_cdf": Function(
-        1,
-        lambda x: math.erfc(-x / math.sqrt(2)) / 2,
-        jax.scipy.special.ndtr,
-        "standard normal distribution",
-        "smooth",
+        1, numbers.normal_cdf, numbers.normal_cdf, "standard normal distribution", "smooth"
     ),
     "normal_pdf": Function(
         1,

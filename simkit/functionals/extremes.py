@@ -1,45 +1,44 @@
 """The largest and the smallest value along a path."""
 
+from collections.abc import Callable
+from typing import ClassVar
+
 import jax.numpy as jnp
 
 from simkit.functionals.functional import AbstractFunctional
 
 
-class Max(AbstractFunctional):
-    """The largest value at t0 and the monitored steps, before and after all that changes at once."""
+class AbstractExtreme(AbstractFunctional):
+    """The `furthest` value at t0 and the monitored steps, before and after all that changes at once."""
+
+    clocks = ("steps", "events")
+    kink = "extreme"
+    furthest: ClassVar[Callable]  # of two values
+
+    def begin(self, at):
+        return (at(self.argument),)
+
+    def add(self, state, at):
+        return (self.furthest(state[0], at(self.argument)),)
+
+    @staticmethod
+    def bounds(*arguments, time):
+        return arguments[0]
+
+
+class Max(AbstractExtreme):
+    """The largest value."""
 
     name = "max"
     summary = "max(x), largest value along the path, t0 included; in observables"
     of_two_numbers = "maximum(a, b)"
-    clocks = ("steps", "events")
-    kink = "extreme"
-
-    def begin(self, at):
-        return (at(self.argument),)
-
-    def add(self, state, at):
-        return (jnp.maximum(state[0], at(self.argument)),)
-
-    @staticmethod
-    def bounds(*arguments, time):
-        return arguments[0]
+    furthest = staticmethod(jnp.maximum)
 
 
-class Min(AbstractFunctional):
-    """The smallest value at t0 and the monitored steps, before and after all that changes at once."""
+class Min(AbstractExtreme):
+    """The smallest value."""
 
     name = "min"
     summary = "min(x), smallest value along the path, t0 included; in observables"
     of_two_numbers = "minimum(a, b)"
-    clocks = ("steps", "events")
-    kink = "extreme"
-
-    def begin(self, at):
-        return (at(self.argument),)
-
-    def add(self, state, at):
-        return (jnp.minimum(state[0], at(self.argument)),)
-
-    @staticmethod
-    def bounds(*arguments, time):
-        return arguments[0]
+    furthest = staticmethod(jnp.minimum)

@@ -54,8 +54,8 @@ class NoTouch(AbstractFunctional):
 def _untouched(a, b, variance):
     """The probability that a Brownian bridge from a to b of this variance stays above 0."""
     inside = (a > 0) & (b > 0)
-    still = variance <= 0
+    constant = variance <= 0
     # In place of values that would make NaN of derivatives on paths whose values are finite.
     product = jnp.where(inside, a * b, 1.0)
-    missed = -jnp.expm1(-2 * product / jnp.where(still, 1.0, variance))
-    return jnp.where(inside, jnp.where(still, 1.0, missed), 0.0)
+    missed = -jnp.expm1(-2 * product / jnp.where(constant, 1.0, variance))
+    return jnp.where(inside, jnp.where(constant, 1.0, missed), 0.0)

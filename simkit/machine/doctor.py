@@ -44,7 +44,7 @@ class Check:
 
 def examine() -> list[Check]:
     """Everything that `simkit doctor` prints. Imports jax and runs a small calculation."""
-    vectors = _vectors()  # before jax is imported, while the decision is still open
+    vectors = _vectors()  # before jax is imported, while flags can be set
     return [
         Check("python", f"{platform.python_version()} ({sys.executable})"),
         Check("platform", platform.platform()),
@@ -63,11 +63,6 @@ def examine() -> list[Check]:
 def healthy(checks: list[Check]) -> bool:
     """Whether nothing failed; warnings are allowed."""
     return all(finding.status != "failed" for finding in checks)
-
-
-def known_bad(name: str, version: str) -> str | None:
-    """What is wrong with this version of jax or jaxlib, or None."""
-    return KNOWN_BAD_JAX.get(version) if name in ("jax", "jaxlib") else None
 
 
 def reduction_error() -> float:
@@ -92,7 +87,7 @@ def _version(name: str) -> Check:
         version = importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         return Check(name, "not installed", "warning")
-    fault = known_bad(name, version)
+    fault = KNOWN_BAD_JAX.get(version) if name in ("jax", "jaxlib") else None
     if fault is None:
         return Check(name, version)
     return Check(name, f"{version}: {fault}; install another version", "warning")
@@ -160,7 +155,7 @@ def _threads() -> Check:
 
 
 def available_memory() -> int | None:
-    """Bytes that programs could still get, `None` where the system does not say."""
+    """Bytes of memory that are free for programs, `None` where the system does not say."""
     meminfo = Path("/proc/meminfo")
     if not meminfo.exists():
         return None
@@ -169,7 +164,7 @@ def available_memory() -> int | None:
 
 
 def _memory() -> Check:
-    """Physical memory and, on Linux, how much of it programs could still get."""
+    """Physical memory and, on Linux, how much of it is free for programs."""
     if not hasattr(os, "sysconf"):
         return Check("memory", "unknown")
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

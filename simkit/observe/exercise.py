@@ -22,8 +22,8 @@ MARTINGALE_PATHS = 16384  # at most
 class Exercise:
     """A right to take an observable's value once, after one of the steps `when`, of `of` in all and from 1.
 
-    The value of going on is a polynomial of total degree `degree` in the `basis`, found by
-    regression on `paths` paths of their own. `times` are the dates where constants give them.
+    The value of going on is a polynomial of total degree `degree` in the `basis`, by regression on `paths`
+    paths of their own. `times` are the dates where constants give them.
     """
 
     when: tuple[int, ...]

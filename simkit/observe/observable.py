@@ -9,7 +9,7 @@ from simkit.observe.monitors import Monitor
 
 
 def waits(name: str) -> str:
-    """The row that says whether a hitting time still waits; with a space, it is no observable's name."""
+    """The row that says whether a hitting time is yet to come; with a space, it is no observable's name."""
     return f"{name} waits"
 
 

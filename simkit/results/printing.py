@@ -38,7 +38,8 @@ def printed(file: TextIO, heading: str, table: Callable[[bool], Table], closings
     unicode = _knows(file, "┏━┓±×")
     content = table(unicode)
     if file.isatty():
-        console.width = max(console.width, _least_width(console, content))
+        unbounded = console.options.update(width=WIDEST)
+        console.width = max(console.width, Measurement.get(console, unbounded, content).minimum)
     with console.capture() as capture:
         console.print(heading, soft_wrap=True)
         console.print(content)
@@ -53,13 +54,16 @@ def printed(file: TextIO, heading: str, table: Callable[[bool], Table], closings
     file.flush()
 
 
-def _least_width(console: Console, content: Table) -> int:
-    return Measurement.get(console, console.options.update(width=WIDEST), content).minimum
-
-
 def _knows(file: TextIO, text: str) -> bool:
     try:
         text.encode(getattr(file, "encoding", None) or "utf-8")
     except UnicodeEncodeError:
         return False
     return True
+
+
+def plain_columns(rows: list[tuple[str, ...]]) -> str:
+    """Rows of cells as text, indented by two, in columns that begin at the same place."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ("  ".join(map(str.ljust, row, widths)) for row in rows)
+    return "\n".join(f"  {line.rstrip()}" for line in lines)

@@ -7,17 +7,11 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
 
-from simkit.config.settings import Experiment
 from simkit.version import __version__
 
 
-def provenance(experiment: Experiment) -> dict[str, str]:
-    """What it takes to run the experiment again: the full configuration, versions and platform."""
-    return provenance_of(experiment.resolved())
-
-
-def provenance_of(resolved: Mapping[str, Any]) -> dict[str, str]:
-    """The same of a configuration as plain data."""
+def provenance(resolved: Mapping[str, Any]) -> dict[str, str]:
+    """What it takes to run an experiment again: its whole configuration, versions and platform."""
     import jax
 
     configuration = dict(resolved)

@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from simkit.results.result_names import suffixes
-from simkit.results.variant_dataset import each_variant
+from simkit.results.variants import each_variant
 
 FIGURES = ("", "stderr", "sd", "step_error", "check", "check_stderr", "z", "estimator", "reason")
 ALONG = {"derivative": "parameter", "second": "pair"}

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from simkit.results.variants import each_variant
+
 if TYPE_CHECKING:
     import xarray as xr
 
@@ -19,8 +21,6 @@ def by_quantity(dataset: "xr.Dataset", attribute: str) -> dict[str, int]:
 
 def step_notes(dataset: "xr.Dataset") -> list[str]:
     """What to say below the table, of each variant."""
-    from simkit.results.variant_dataset import each_variant
-
     notes = []
     for variant, one in each_variant(dataset).items():
         notes += [*unresolved_notes(one, of_variant(variant)), *_others(one, of_variant(variant))]
@@ -29,8 +29,6 @@ def step_notes(dataset: "xr.Dataset") -> list[str]:
 
 def all_unresolved(dataset: "xr.Dataset") -> list[str]:
     """The quantities that are no result, of each variant."""
-    from simkit.results.variant_dataset import each_variant
-
     each = each_variant(dataset).items()
     return [note for variant, one in each for note in unresolved_notes(one, of_variant(variant))]
 

@@ -67,7 +67,7 @@ def write_dataset(dataset: "xr.Dataset", path: str | os.PathLike, overwrite: boo
     """Write to .zarr (a directory) or .nc (NetCDF-4) under a temporary name, and rename it when complete.
 
     A .csv gets the statistics alone, as a table for spreadsheets, and cannot be read again.
-    After any failure, Ctrl-C included, nothing new is left and what was at `path` is still there.
+    A failure, Ctrl-C included, leaves nothing new, and what was at `path` unchanged.
     Raises `OutputError` when it cannot be written.
     """
     check_output(path, overwrite)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from simkit.results.step_notes import by_quantity
+from simkit.results.variants import each_variant, variant_names
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -26,8 +27,6 @@ def summary(dataset: "xr.Dataset") -> dict[str, Any]:
 
     Of variants those of each, with the difference from the first.
     """
-    from simkit.results.variant_dataset import each_variant, variant_names
-
     if variant_names(dataset):
         variants = {name: summary(one) for name, one in each_variant(dataset).items()}
         return {"variants": variants} | {key: float(dataset.attrs[key]) for key in RATES}

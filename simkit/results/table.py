@@ -19,6 +19,7 @@ from simkit.results.number_text import (
 from simkit.results.printing import laid_out, printed
 from simkit.results.step_notes import step_notes
 from simkit.results.summary import SECTIONS, summary
+from simkit.results.variants import each_variant
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
 def derived_notes(dataset: "xr.Dataset") -> list[str]:
     """A line for each figure made of means that has no value."""
-    from simkit.results.variant_dataset import each_variant
-
     notes = []
     for variant, one in each_variant(dataset).items():
         for name in one.attrs.get("derived", "").split():
@@ -40,8 +39,6 @@ def derived_notes(dataset: "xr.Dataset") -> list[str]:
 
 def bound_notes(dataset: "xr.Dataset") -> list[str]:
     """A line for what is exercised early and has no upper bound."""
-    from simkit.results.variant_dataset import each_variant
-
     names = dict.fromkeys(
         name
         for _, one in each_variant(dataset).items()

@@ -10,15 +10,8 @@ import xarray as xr
 
 from simkit.ensemble.coupling import strong_error, strong_order
 from simkit.results.variables import Variables, variable, with_stderr
+from simkit.results.variants import VARIANT
 
-VARIANT = "variant"
-SOMETIMES = tuple(
-    f"_{known}"
-    for known in (
-        *("bias", "bias_stderr", "bias_order", "bias_bound"),
-        *("lower", "upper", "censored", "censored_stderr", "exact", "exact_variance", "z"),
-    )
-)
 NOT_ASYMPTOTIC = "not in the asymptotic regime"
 TOTALS = ("elapsed_s", "compile_s", "bias_s")
 
@@ -57,34 +50,6 @@ def combined(
         (VARIANT,), np.array(list(datasets), object), "1", "variant of the experiment"
     )
     return xr.Dataset(variables, coordinates, _attributes(datasets, configuration))
-
-
-def one_variant(dataset: xr.Dataset, name: str) -> xr.Dataset:
-    """A variant's own dataset out of one of several, with the labels and attributes of a run by itself."""
-    own = dataset.sel({VARIANT: name}, drop=True)
-    attributes = {key: value for key, value in dataset.attrs.items() if key != "variant_attributes"}
-    own.attrs = attributes | json.loads(dataset.attrs["variant_attributes"])[name]
-    counted = own.attrs["paths"] - own.attrs["failed_paths"]
-    for key, each in own.variables.items():
-        each.attrs = {k: counted if k == "n" else v for k, v in dataset[key].attrs.items()}
-    missing = [key for key in own.data_vars if _is_known(str(key)) and not np.isfinite(own[key]).any()]
-    return own.drop_vars(missing)
-
-
-def variant_names(dataset: xr.Dataset) -> list[str]:
-    """The variants in a dataset; none in that of a run by itself."""
-    return [str(name) for name in dataset[VARIANT].values] if VARIANT in dataset.dims else []
-
-
-def each_variant(dataset: xr.Dataset) -> dict[str, xr.Dataset]:
-    """The dataset of each variant by name; that of a run by itself has none."""
-    names = variant_names(dataset)
-    return {name: one_variant(dataset, name) for name in names} if names else {"": dataset}
-
-
-def _is_known(name: str) -> bool:
-    """Whether a variable is one that only some runs have."""
-    return name.endswith(SOMETIMES)
 
 
 def _stacked(name: str, datasets: list[xr.Dataset]) -> tuple:

@@ -50,9 +50,7 @@ def variance(values: Evaluated) -> np.ndarray:
     The noise of n runs adds $1 - 1/n$ of itself to the variance about their own mean.
     """
     both = np.concatenate([values.A, values.B], -1)
-    if not _noisy(values):
-        return both.var(-1)
-    noise = (np.mean(values.A_noise, -1) + np.mean(values.B_noise, -1)) / 2
+    noise = (_over_rows(values.A_noise, -1) + _over_rows(values.B_noise, -1)) / 2
     return both.var(-1) - (1 - 1 / both.shape[-1]) * noise
 
 
@@ -65,18 +63,15 @@ def first_order(values: Evaluated, estimator: Estimator) -> tuple[np.ndarray, np
     $m = \overline{(f_B + f_{AB})/2}$ (Janon et al. 2014, doi:10.1051/ps/2013040), efficient on random points.
     """
     B, total = values.B[..., None], variance(values)[..., None]
+    noise = 0.5 * (np.expand_dims(_over_rows(values.B_noise, -1), -1) + _over_rows(values.AB_noise, -2))
     if estimator == "saltelli":
         result = (B * (values.AB - values.A[..., None])).mean(-2)
     elif estimator == "jansen":
-        result = total - 0.5 * ((B - values.AB) ** 2).mean(-2)
-        if _noisy(values):
-            result = result + 0.5 * (np.mean(values.B_noise, -1)[..., None] + np.mean(values.AB_noise, -2))
+        result = total - 0.5 * ((B - values.AB) ** 2).mean(-2) + noise
     else:
         mean = (0.5 * (B + values.AB)).mean(-2)
         result = (B * values.AB).mean(-2) - mean**2
-        total = (0.5 * (B**2 + values.AB**2)).mean(-2) - mean**2
-        if _noisy(values):
-            total = total - 0.5 * (np.mean(values.B_noise, -1)[..., None] + np.mean(values.AB_noise, -2))
+        total = (0.5 * (B**2 + values.AB**2)).mean(-2) - mean**2 - noise
     return result, np.broadcast_to(total, result.shape)
 
 
@@ -86,8 +81,7 @@ def total_order(values: Evaluated) -> tuple[np.ndarray, np.ndarray]:
     What the noise adds to the squares is subtracted; the difference is of the same noise.
     """
     result = 0.5 * ((values.A[..., None] - values.AB) ** 2).mean(-2)
-    if _noisy(values):
-        result = result - 0.5 * np.mean(values.difference_noise, -2)
+    result = result - 0.5 * _over_rows(values.difference_noise, -2)
     return result, np.broadcast_to(variance(values)[..., None], result.shape)
 
 
@@ -124,5 +118,6 @@ def elementary_effects(values: np.ndarray, orders: np.ndarray, up: np.ndarray, s
     return result
 
 
-def _noisy(values: Evaluated) -> bool:
-    return isinstance(values.A_noise, np.ndarray)
+def _over_rows(noise: np.ndarray | float, axis: int) -> np.ndarray | float:
+    """The mean over rows; 0 where nothing is random."""
+    return noise.mean(axis) if isinstance(noise, np.ndarray) else noise

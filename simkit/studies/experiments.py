@@ -13,7 +13,7 @@ from simkit.config.overrides import Overrides
 from simkit.ensemble.could_differ import is_random
 from simkit.ensemble.simulation import experiment_of
 from simkit.experiments.variants import refuse_paths
-from simkit.results.provenance import provenance_of
+from simkit.results.provenance import provenance
 from simkit.studies.api import grouped
 from simkit.studies.dataset import to_dataset
 from simkit.studies.limits import PATHS
@@ -40,7 +40,7 @@ def uncertainty(
     """Study an experiment whose parameters are distributions, as `simkit uncertainty` does.
 
     `source` and `overrides` are as for `simkit.run`. The dataset has dimensions observable and parameter and
-    is also written to `out`, where it is given. Raises `InputError` that lists the mistakes, `NumericalError`
+    is also written to `out`, where it is given. Raises `InputError` that lists the errors, `NumericalError`
     where runs become NaN or infinite, `OutputError` where the output cannot be written.
     """
     loaded = load_uncertain(source, overrides)
@@ -83,7 +83,7 @@ def study_experiment(
     states = simulation.problem.State._fields
     units = {name: info.unit for name, info in simulation.observables.items() if name not in states}
     size = {"paths": paths, "elapsed_s": time.perf_counter() - start}
-    return to_dataset(method, plan, study, units, provenance_of(loaded.resolved()) | size)
+    return to_dataset(method, plan, study, units, provenance(loaded.resolved()) | size)
 
 
 def method_of(loaded: UncertainExperiment) -> AbstractMethod:

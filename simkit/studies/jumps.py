@@ -24,7 +24,7 @@ HITS = 128  # how many of them would meet a jump
 LONGEST = 0.5  # of a segment, in probability
 EVALUATIONS = 6  # of the function, for a segment: two values and two slopes
 NEGLIGIBLE = 1e-3  # a jump, in standard deviations of the value: rounding is smaller
-CHANCE = 1e-6  # that a parameter is found to make a function jump that does not
+CHANCE = 1e-6  # of saying that a function jumps where it does not
 
 Distributions = Mapping[str, AbstractDistribution]
 

@@ -51,7 +51,7 @@ def load_uncertain(source: Any, overrides: Overrides = ()) -> UncertainExperimen
     """Read, check and build an experiment with distributions in place of numbers.
 
     They may stand under `constants` and for parameters of the model, which become constants of their own
-    name. Raises one `InputError` that lists the mistakes.
+    name. Raises one `InputError` that lists the errors.
     """
     document = read_document(source)
     apply_overrides(document, overrides)

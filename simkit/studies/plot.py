@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from simkit.results.plots.final_histograms import BOOLEAN_EDGES, count_of_bins, cut_above
-from simkit.results.plots.plot_layout import BLUE, COLOURS, COLUMNS, GREY, STYLE, VERMILION, figure_legend
+from simkit.results.plots.plot_layout import (
+    BLUE,
+    COLOURS,
+    COLUMNS,
+    GREY,
+    VERMILION,
+    figure_legend,
+    titled_figure,
+)
 from simkit.studies.methods import METHODS
 
 if TYPE_CHECKING:
@@ -26,19 +34,14 @@ PAIRS = 6
 
 def plot_study(dataset: "xr.Dataset") -> "Figure":
     """One panel for each observable: what the study's method measures, with intervals."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
-
     names = [str(name) for name in dataset["observable"].values]
     method = str(dataset.attrs["method"])
     columns = min(COLUMNS, len(names))
     rows = -(-len(names) // columns)
     rows_of_bars = dataset.sizes["parameter"] + min(_count_of_pairs(dataset), PAIRS)
     height = max(3.4, 0.62 * rows_of_bars + 1.6) if method in BARS else 4.2
-    with rc_context(STYLE):
-        layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1)
-        figure = Figure(figsize=(4.6 * columns + 2.4, height * rows + 0.9), layout=layout)
+    size = (4.6 * columns + 2.4, height * rows + 0.9)
+    with titled_figure(_title(dataset), size, fontsize=12, pads={"w_pad": 0.1, "h_pad": 0.1}) as figure:
         for number, name in enumerate(names):
             axes = figure.add_subplot(rows, columns, number + 1)
             one = dataset.sel(observable=name)
@@ -49,7 +52,6 @@ def plot_study(dataset: "xr.Dataset") -> "Figure":
             else:
                 _distribution(axes, one, _unit(dataset, name))
             axes.set_title(name, fontsize=11, loc="left", color="#222222")
-        figure.suptitle(_title(dataset), x=0.012, ha="left", fontsize=12, fontweight="bold")
         figure_legend(figure)
     return figure
 

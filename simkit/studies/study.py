@@ -10,7 +10,6 @@ from simkit.errors import InputError
 from simkit.studies.designs import Design
 from simkit.studies.method import AbstractMethod, DesignRows
 from simkit.studies.methods import NEVER_CHANGES
-from simkit.studies.replicates import Measure
 from simkit.studies.values import Values
 
 Evaluate = Callable[[Design, np.ndarray, int], dict[str, Values]]
@@ -110,15 +109,12 @@ def _estimated(
     if np.ptp(values.mean) == 0 and (values.noise is None or not np.any(values.noise)):
         return _constant(method, values, inputs)
     measures, notes = method.measured(values, inputs)
-    result = {name: _estimate(plan, dims, measure) for name, (dims, measure) in measures.items()}
+    result = {
+        name: Estimate(dims, *measure.interval(plan.confidence)) for name, (dims, measure) in measures.items()
+    }
     numbers = {name: estimate.value for name, estimate in result.items()}
     widths = [2 * np.max(result[name].half) / method.scale(name, numbers) for name in method.headline]
     return result, notes, float(max(widths))
-
-
-def _estimate(plan: Plan, dims: tuple[str, ...], measure: Measure) -> Estimate:
-    value, half = measure.interval(plan.confidence)
-    return Estimate(dims, value, half)
 
 
 def _constant(

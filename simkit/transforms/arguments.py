@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from simkit.errors import InputError
 
@@ -70,13 +71,16 @@ def check_floats(place: str, args: tuple, wrt: Positions) -> None:
 
 def count(tree: Any) -> int:
     """Numbers in a tree of arrays or of their shapes."""
-    return sum(int(leaf.size) for leaf in jax.tree.leaves(shapes(tree)))
+    return sum(int(np.size(leaf)) for leaf in jax.tree.leaves(tree))
 
 
-def shapes(tree: Any) -> Any:
-    """Shapes and types in place of arrays."""
-    return jax.eval_shape(lambda: tree) if not _abstract(tree) else tree
-
-
-def _abstract(tree: Any) -> bool:
-    return any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in jax.tree.leaves(tree))
+def check_scalar(place: str, function: Callable, args: tuple) -> None:
+    """Refuse a function whose value is not one real number."""
+    out = jax.eval_shape(function, *args)
+    if isinstance(out, jax.ShapeDtypeStruct) and out.shape == ():
+        return
+    given = jax.tree.map(lambda x: f"{x.dtype}{list(x.shape)}", out)
+    raise InputError(
+        f"{place}: {name_of(function)} gives {given}, and a gradient is of one number; take its mean or sum "
+        "first, or Jacobian() in place of Grad()"
+    )

@@ -7,9 +7,8 @@ from typing import Any, ClassVar, Literal
 import jax
 
 from simkit.errors import InputError
-from simkit.transforms.arguments import Positions, arity, check_positions, name_of
+from simkit.transforms.arguments import Positions, arity, check_positions, check_scalar, name_of
 from simkit.transforms.derivative import BUDGET, By, Derivative, Strategy, jacobian
-from simkit.transforms.scalar import check_scalar
 from simkit.transforms.second_order import Inner, hessian
 from simkit.transforms.spread import Axes, axes_of, axis_length, local_devices, spread
 

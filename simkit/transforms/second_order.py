@@ -6,8 +6,7 @@ from typing import Literal
 import jax
 
 from simkit.errors import InputError
-from simkit.transforms.arguments import Positions, check_floats, check_positions
-from simkit.transforms.scalar import check_scalar
+from simkit.transforms.arguments import Positions, check_floats, check_positions, check_scalar
 
 Inner = Literal["reverse", "forward"]
 

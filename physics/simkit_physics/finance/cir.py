@@ -73,7 +73,7 @@ class CIR(AbstractSDE, AbstractExactMoments, AbstractExactTransition, AbstractSq
         r"""$c\,\chi'^2(d, l)$, for d > 1 as $c\,(Z + \sqrt l)^2 + c\,\chi^2(d - 1)$, else with $d + 2N$
         degrees of freedom, N of Poisson's law with mean $l/2$."""
         span = h * mean_decay(self.kappa * h)
-        kept = jnp.maximum(y.r, 0.0) * jnp.exp(-self.kappa * h)  # c l
+        remaining = jnp.maximum(y.r, 0.0) * jnp.exp(-self.kappa * h)  # c l
         pull = self.kappa * self.theta * span  # c d
         moving = self.sigma > 0
         c = jnp.where(moving, 0.25 * self.sigma**2 * span, 1.0)
@@ -81,25 +81,25 @@ class CIR(AbstractSDE, AbstractExactMoments, AbstractExactTransition, AbstractSq
 
         # A chi-square variate with d - 1 degrees of freedom plus a squared normal, or one with d + 2N.
         enough = d > 1
-        root = sqrt_positive(kept) + 0.5 * self.sigma * jnp.sqrt(span / h) * dW.W
-        half = jnp.where(enough, 0.0, jnp.minimum(0.5 * kept / c, LARGEST_MEAN))
+        root = sqrt_positive(remaining) + 0.5 * self.sigma * jnp.sqrt(span / h) * dW.W
+        half = jnp.where(enough, 0.0, jnp.minimum(0.5 * remaining / c, LARGEST_MEAN))
         half = jax.lax.stop_gradient(half)
         n = jax.lax.cond(  # a Poisson variate takes as long as the rest
             enough, lambda: jnp.zeros_like(half, jnp.int32), lambda: poisson(words.block(1), half)
         )
         shape = 0.5 * jnp.where(enough, d - 1, d + 2.0 * n.astype(d.dtype))
         drawn = jnp.where(shape > 0, 2 * c * gamma(words.block(0), jnp.maximum(shape, TINY)), 0.0)
-        normal = jnp.where(enough, root * root, 0.0 * kept)  # on which N depends too
+        normal = jnp.where(enough, root * root, 0.0 * remaining)  # on which N depends too
         sampled = _without_derivative(normal + drawn, ~enough)
-        return CIRState(r=jnp.where(moving, sampled, kept + pull))
+        return CIRState(r=jnp.where(moving, sampled, remaining + pull))
 
     def exact_mean(self, t, y0):
         return CIRState(r=y0.r - (y0.r - self.theta) * -jnp.expm1(-self.kappa * t))
 
     def exact_variance(self, t, y0):
         span = t * mean_decay(self.kappa * t)  # (1 - e)/kappa
-        kept = y0.r * jnp.exp(-self.kappa * t)
-        return CIRState(r=self.sigma**2 * span * (kept + self.kappa * self.theta * span / 2))
+        remaining = y0.r * jnp.exp(-self.kappa * t)
+        return CIRState(r=self.sigma**2 * span * (remaining + self.kappa * self.theta * span / 2))
 
 
 @jax.custom_jvp

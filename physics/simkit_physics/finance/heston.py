@@ -81,10 +81,10 @@ class Heston(AbstractSDE, AbstractExactMoments, AbstractSquareRootVariance):
 
     def exact_variance(self, t, y0):
         span = t * mean_decay(self.kappa * t)
-        kept = y0.v * jnp.exp(-self.kappa * t)
+        remaining = y0.v * jnp.exp(-self.kappa * t)
         return HestonState(
             S=y0.S**2 * jnp.exp(2 * self.mu * t) * jnp.expm1(self.log_second_moment(t, y0.v)),
-            v=self.xi**2 * span * (kept + self.kappa * self.theta * span / 2),
+            v=self.xi**2 * span * (remaining + self.kappa * self.theta * span / 2),
         )
 
     def log_second_moment(self, t, v0):

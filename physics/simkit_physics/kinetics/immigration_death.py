@@ -36,10 +36,10 @@ class ImmigrationDeath(AbstractReactionNetwork, AbstractExactMoments):
         return self.alpha, self.mu
 
     def exact_mean(self, t, y0):
-        kept = jnp.exp(-self.mu * t)
-        return ImmigrationDeathState(X=y0.X * kept + self.alpha * t * mean_decay(self.mu * t))
+        remaining = jnp.exp(-self.mu * t)
+        return ImmigrationDeathState(X=y0.X * remaining + self.alpha * t * mean_decay(self.mu * t))
 
     def exact_variance(self, t, y0):
-        kept = jnp.exp(-self.mu * t)
+        remaining = jnp.exp(-self.mu * t)
         lost = -jnp.expm1(-self.mu * t)
-        return ImmigrationDeathState(X=y0.X * kept * lost + self.alpha * t * mean_decay(self.mu * t))
+        return ImmigrationDeathState(X=y0.X * remaining * lost + self.alpha * t * mean_decay(self.mu * t))

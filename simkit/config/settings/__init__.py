@@ -1,57 +1,33 @@
 """The keys of an experiment, with their types, defaults and descriptions: a module for each section."""
 
-from simkit.config.settings.experiment import Experiment
-from simkit.config.settings.initial import FromFile, Initial, PerPath, RandomValue
-from simkit.config.settings.models import (
-    Energies,
-    InlineHamiltonian,
-    InlineNetwork,
-    InlineODE,
-    InlineSDE,
-    Model,
-    NamedModel,
-    ReactionSettings,
-    SDEVariable,
-)
-from simkit.config.settings.observe import DerivedSettings, EarlyExercise, ObservableSettings
-from simkit.config.settings.plot import Plot
-from simkit.config.settings.run import Ensemble, Save, Solver, Time
-from simkit.config.settings.schedule import CurveSettings, EventSettings
-from simkit.config.settings.sensitivity import Sensitivity
-from simkit.config.settings.tags import TAGS
-from simkit.config.settings.uncertainty import Uncertainty
-from simkit.config.settings.values import DISTRIBUTIONS, MAX_PATHS, MAX_STEPS, Section
-
-__all__ = [
-    "DISTRIBUTIONS",
-    "MAX_PATHS",
-    "MAX_STEPS",
-    "TAGS",
-    "CurveSettings",
-    "DerivedSettings",
-    "EarlyExercise",
-    "Energies",
-    "Ensemble",
-    "EventSettings",
-    "Experiment",
-    "FromFile",
-    "Initial",
-    "InlineHamiltonian",
-    "InlineNetwork",
-    "InlineODE",
-    "InlineSDE",
-    "Model",
-    "NamedModel",
-    "ObservableSettings",
-    "PerPath",
-    "Plot",
-    "RandomValue",
-    "ReactionSettings",
-    "SDEVariable",
-    "Save",
-    "Section",
-    "Sensitivity",
-    "Solver",
-    "Time",
-    "Uncertainty",
-]
+from simkit.config.settings.experiment import Experiment as Experiment
+from simkit.config.settings.initial import FromFile as FromFile
+from simkit.config.settings.initial import Initial as Initial
+from simkit.config.settings.initial import PerPath as PerPath
+from simkit.config.settings.initial import RandomValue as RandomValue
+from simkit.config.settings.models import Energies as Energies
+from simkit.config.settings.models import InlineHamiltonian as InlineHamiltonian
+from simkit.config.settings.models import InlineNetwork as InlineNetwork
+from simkit.config.settings.models import InlineODE as InlineODE
+from simkit.config.settings.models import InlineSDE as InlineSDE
+from simkit.config.settings.models import Model as Model
+from simkit.config.settings.models import NamedModel as NamedModel
+from simkit.config.settings.models import ReactionSettings as ReactionSettings
+from simkit.config.settings.models import SDEVariable as SDEVariable
+from simkit.config.settings.observe import DerivedSettings as DerivedSettings
+from simkit.config.settings.observe import EarlyExercise as EarlyExercise
+from simkit.config.settings.observe import ObservableSettings as ObservableSettings
+from simkit.config.settings.plot import Plot as Plot
+from simkit.config.settings.run import Ensemble as Ensemble
+from simkit.config.settings.run import Save as Save
+from simkit.config.settings.run import Solver as Solver
+from simkit.config.settings.run import Time as Time
+from simkit.config.settings.schedule import CurveSettings as CurveSettings
+from simkit.config.settings.schedule import EventSettings as EventSettings
+from simkit.config.settings.sensitivity import Sensitivity as Sensitivity
+from simkit.config.settings.tags import TAGS as TAGS
+from simkit.config.settings.uncertainty import Uncertainty as Uncertainty
+from simkit.config.settings.values import DISTRIBUTIONS as DISTRIBUTIONS
+from simkit.config.settings.values import MAX_PATHS as MAX_PATHS
+from simkit.config.settings.values import MAX_STEPS as MAX_STEPS
+from simkit.config.settings.values import Section as Section

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PlainValidator, PrivateAttr, WithJsonSchema
+from pydantic import Field, PrivateAttr, WithJsonSchema
 
 from simkit.config.documents import Document
 from simkit.config.settings.initial import Initial
@@ -13,7 +13,7 @@ from simkit.config.settings.run import Ensemble, Save, Solver, Time
 from simkit.config.settings.schedule import CurveSettings, EventSettings
 from simkit.config.settings.sensitivity import Sensitivity
 from simkit.config.settings.uncertainty import Uncertainty
-from simkit.config.settings.values import ONE_OF, Number, Section, Shorthand, text, wrong
+from simkit.config.settings.values import ONE_OF, Number, Section, Shorthand, checked, text, wrong
 from simkit.suggestions import shown
 
 
@@ -110,16 +110,13 @@ class Experiment(Section):
         "ignores it.",
         examples=[{"method": "sobol", "points": 1024}],
     )
-    output: (
-        Annotated[
-            str, PlainValidator(_output), WithJsonSchema({"type": "string", "pattern": "\\.(zarr|nc|csv)$"})
-        ]
-        | None
-    ) = Field(
-        None,
-        description="The dataset to write, .zarr or .nc, or .csv for a table of the statistics alone; a "
-        "picture is written in the same folder. Without it only the table is printed.",
-        examples=["gbm.zarr"],
+    output: Annotated[str, *checked(_output, {"type": "string", "pattern": "\\.(zarr|nc|csv)$"})] | None = (
+        Field(
+            None,
+            description="The dataset to write, .zarr or .nc, or .csv for a table of the statistics alone; a "
+            "picture is written in the same folder. Without it only the table is printed.",
+            examples=["gbm.zarr"],
+        )
     )
 
     variants: Annotated[dict[str, Any], WithJsonSchema(_VARIANTS)] | None = Field(

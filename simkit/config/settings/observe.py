@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PlainValidator, WithJsonSchema
+from pydantic import Field
 
 from simkit.config.settings.values import (
     EXPRESSION_SCHEMA,
@@ -11,6 +11,7 @@ from simkit.config.settings.values import (
     Number,
     Section,
     Text,
+    checked,
     list_of,
     number,
     whole,
@@ -39,7 +40,7 @@ class EarlyExercise(Section):
     """The right to exercise once, at one of several dates, by a policy fitted on other paths: at a date where
     the value is positive and above the continuation value by regression (Longstaff and Schwartz)."""
 
-    dates: Annotated[int | list[float | str], PlainValidator(_dates), WithJsonSchema(_DATES_SCHEMA)] = Field(
+    dates: Annotated[int | list[float | str], *checked(_dates, _DATES_SCHEMA)] = Field(
         description="The number of equally spaced exercise dates, which must divide the steps; the last is "
         "the end, and t0 is not a date. Or a list of the times, increasing, each the end of a "
         "step. Times may be expressions of constants.",

@@ -2,9 +2,9 @@
 
 from typing import Annotated, Any
 
-from pydantic import Field, PlainValidator, WithJsonSchema
+from pydantic import Field
 
-from simkit.config.settings.values import NAMES_SCHEMA, Names, Section, wrong
+from simkit.config.settings.values import NAMES_SCHEMA, Names, Section, checked, wrong
 from simkit.suggestions import shown
 
 
@@ -29,8 +29,7 @@ class Plot(Section):
     portrait: (
         Annotated[
             list[list[str]],
-            PlainValidator(_pairs),
-            WithJsonSchema({"type": "array", "items": {"anyOf": [{"type": "string"}, NAMES_SCHEMA]}}),
+            *checked(_pairs, {"type": "array", "items": {"anyOf": [{"type": "string"}, NAMES_SCHEMA]}}),
         ]
         | None
     ) = Field(

@@ -3,7 +3,7 @@
 from itertools import pairwise
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, PlainValidator, WithJsonSchema
+from pydantic import ConfigDict, Field
 
 from simkit.config.settings.values import (
     MAX_PATHS,
@@ -13,6 +13,7 @@ from simkit.config.settings.values import (
     Number,
     Section,
     Text,
+    checked,
     plain_number,
     whole,
     wrong,
@@ -169,8 +170,7 @@ class Save(Section):
     paths: (
         Annotated[
             int | Literal["all"],
-            PlainValidator(_stored),
-            WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 0}, {"const": "all"}]}),
+            *checked(_stored, {"anyOf": [{"type": "integer", "minimum": 0}, {"const": "all"}]}),
         ]
         | None
     ) = Field(
@@ -181,8 +181,8 @@ class Save(Section):
     )
     quantiles: Annotated[
         list[float],
-        PlainValidator(_quantiles),
-        WithJsonSchema(
-            {"type": "array", "items": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}}
+        *checked(
+            _quantiles,
+            {"type": "array", "items": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}},
         ),
     ] = Field(default=[0.05, 0.25, 0.5, 0.75, 0.95], description="The levels of the quantiles, increasing.")

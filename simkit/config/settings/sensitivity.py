@@ -2,9 +2,9 @@
 
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field, PlainValidator, WithJsonSchema
+from pydantic import Field
 
-from simkit.config.settings.values import NAMES_SCHEMA, ONE_OF, Names, Section, wrong
+from simkit.config.settings.values import NAMES_SCHEMA, ONE_OF, Names, Section, checked, wrong
 from simkit.suggestions import shown
 
 SensitivityMethod = Literal[
@@ -48,8 +48,7 @@ class Sensitivity(Section):
     second: (
         Annotated[
             list[str | list[str]],
-            PlainValidator(_second),
-            WithJsonSchema({"type": "array", "items": {"anyOf": [{"type": "string"}, NAMES_SCHEMA]}}),
+            *checked(_second, {"type": "array", "items": {"anyOf": [{"type": "string"}, NAMES_SCHEMA]}}),
         ]
         | None
     ) = Field(
@@ -57,11 +56,7 @@ class Sensitivity(Section):
         description="Second derivatives: names of wrt, and pairs of them.",
         examples=[["S", ["S", "sigma"]]],
     )
-    method: Annotated[
-        SensitivityMethod,
-        ONE_OF,
-        Names,
-    ] = Field(
+    method: Annotated[SensitivityMethod, ONE_OF] = Field(
         "auto",
         description="The estimator of the first derivatives. By default it depends on the observable: "
         "pathwise if its value is continuous, smoothing or score if it jumps, "

@@ -2,13 +2,14 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PlainValidator, WithJsonSchema
+from pydantic import Field
 
 from simkit.config.settings.values import (
     NAMES_SCHEMA,
     ONE_OF,
     Names,
     Section,
+    checked,
     list_of_names,
     plain_number,
     whole,
@@ -63,9 +64,7 @@ class Uncertainty(Section):
         "state variables if there are none.",
         examples=[["call"]],
     )
-    points: (
-        Annotated[int, PlainValidator(_points), WithJsonSchema({"type": "integer", "minimum": 2})] | None
-    ) = Field(
+    points: Annotated[int, *checked(_points, {"type": "integer", "minimum": 2})] | None = Field(
         None,
         description="Points of each replicate, a power of two; for `morris` the number of walks. The "
         "default is 1024, 256 for derivatives and rank, 16 for morris.",
@@ -88,8 +87,7 @@ class Uncertainty(Section):
     groups: (
         Annotated[
             dict[str, list[str]],
-            PlainValidator(_groups),
-            WithJsonSchema({"type": "object", "additionalProperties": NAMES_SCHEMA}),
+            *checked(_groups, {"type": "object", "additionalProperties": NAMES_SCHEMA}),
         ]
         | None
     ) = Field(
@@ -104,10 +102,7 @@ class Uncertainty(Section):
     levels: Annotated[int, *whole(2, 1000)] = Field(
         4, description="For `morris`: levels of the grid, an even number.", examples=[4]
     )
-    width: (
-        Annotated[float, PlainValidator(_positive), WithJsonSchema({"type": "number", "exclusiveMinimum": 0})]
-        | None
-    ) = Field(
+    width: Annotated[float, *checked(_positive, {"type": "number", "exclusiveMinimum": 0})] | None = Field(
         None,
         description="Double the points until the widest interval is narrower: of indices and correlations as "
         "they are, of mu_star in units of the largest, of a mean in standard deviations.",
@@ -118,8 +113,7 @@ class Uncertainty(Section):
     )
     confidence: Annotated[
         float,
-        PlainValidator(_confidence),
-        WithJsonSchema({"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}),
+        *checked(_confidence, {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}),
     ] = Field(0.95, description="Confidence level of the intervals.", examples=[0.95])
     seed: Annotated[int, *whole(0, 2**64 - 1)] = Field(
         0, description="Seed of the points; the noise uses that of the ensemble.", examples=[1]

@@ -127,10 +127,14 @@ def whole_number(value: Any, low: int, high: int | None = None, why: str = "") -
     return int(value)
 
 
+def checked(check: Callable[[Any], Any], schema: dict[str, Any]) -> list:
+    """Annotates a value that `check` reads or refuses, and that editors know by its schema."""
+    return [PlainValidator(check), WithJsonSchema(schema)]
+
+
 def whole(low: int, high: int | None = None, why: str = ""):
     limits = {"minimum": low} | ({} if high is None else {"maximum": high})
-    check = PlainValidator(lambda value: whole_number(value, low, high, why))
-    return [check, WithJsonSchema({"type": "integer", **limits})]
+    return checked(lambda value: whole_number(value, low, high, why), {"type": "integer", **limits})
 
 
 class OneOf:
@@ -189,7 +193,7 @@ def list_of(what: str, item: Callable[[Any], Any] = number, items: Any = EXPRESS
             raise wrong(f"must be a list of {what}, got {shown(value)}")
         return [item(x) for x in value]
 
-    return [PlainValidator(check), WithJsonSchema({"type": "array", "items": items, "minItems": 1})]
+    return checked(check, {"type": "array", "items": items, "minItems": 1})
 
 
 _NUMBERS = list_of("numbers such as [0, 0.5, 1]")
@@ -199,28 +203,25 @@ def _times(value: Any) -> list[float | str]:
     return _NUMBERS[0].func(value if isinstance(value, list) else [value])
 
 
-Number = Annotated[float | str, PlainValidator(number), WithJsonSchema(EXPRESSION_SCHEMA)]
+Number = Annotated[float | str, *checked(number, EXPRESSION_SCHEMA)]
 
 
 NumberOrList = Annotated[float | str | list[Any], PlainValidator(_number_or_list)]  # or rows of a matrix
 
 
-Text = Annotated[str, PlainValidator(text), WithJsonSchema({"type": "string"})]
+Text = Annotated[str, *checked(text, {"type": "string"})]
 
 
 Pair = Annotated[
     list[float | str],
-    PlainValidator(_pair),
-    WithJsonSchema({"type": "array", "items": EXPRESSION_SCHEMA, "minItems": 2, "maxItems": 2}),
+    *checked(_pair, {"type": "array", "items": EXPRESSION_SCHEMA, "minItems": 2, "maxItems": 2}),
 ]
 
 
 Numbers = Annotated[list[float | str], *_NUMBERS]
 
 
-Names = Annotated[list[str], PlainValidator(list_of_names), WithJsonSchema(NAMES_SCHEMA)]
+Names = Annotated[list[str], *checked(list_of_names, NAMES_SCHEMA)]
 
 
-Times = Annotated[
-    list[float | str], PlainValidator(_times), WithJsonSchema({"anyOf": [EXPRESSION_SCHEMA, _NUMBER_LIST]})
-]
+Times = Annotated[list[float | str], *checked(_times, {"anyOf": [EXPRESSION_SCHEMA, _NUMBER_LIST]})]

@@ -1,6 +1,7 @@
 """Which part of a computation gave the first value that is not finite."""
 
 import ast
+import traceback
 from collections.abc import Mapping
 from typing import Any
 
@@ -76,15 +77,6 @@ def _is_finite(x: Any) -> bool:
 def _place(equation: Any) -> str:
     """The innermost line of Python that is not a library's."""
     trace = equation.source_info.traceback
-    frames = [] if trace is None else _frames(trace.as_python_traceback())
-    own = [frame for frame in frames if not any(part in frame[0] for part in LIBRARIES)]
-    return f" at {own[-1][0]}:{own[-1][1]}, in {own[-1][2]}" if own else ""
-
-
-def _frames(trace) -> list[tuple[str, int, str]]:
-    result = []
-    while trace is not None:
-        code = trace.tb_frame.f_code
-        result.append((code.co_filename, trace.tb_lineno, code.co_name))
-        trace = trace.tb_next
-    return result
+    frames = [] if trace is None else traceback.extract_tb(trace.as_python_traceback())
+    own = [frame for frame in frames if not any(part in frame.filename for part in LIBRARIES)]
+    return f" at {own[-1].filename}:{own[-1].lineno}, in {own[-1].name}" if own else ""

@@ -27,7 +27,7 @@ EXPLAINED = 3
 
 @dataclasses.dataclass(frozen=True)
 class DebugReport:
-    """What was found.
+    """The results of debugging.
 
     `screened` paths were run, of which those in `failed` keep something that is not finite; `findings`
     explain the first of them, `traces` are the rows of the requested paths, and `keys` says whether
@@ -42,7 +42,7 @@ class DebugReport:
 
     @property
     def sound(self) -> bool:
-        """Whether nothing was found."""
+        """Whether nothing is wrong."""
         return not self.failed and not (self.keys and self.keys.reused)
 
 
@@ -80,16 +80,13 @@ def debug(
     with jax.enable_x64(True):
         simulation, _, _ = with_policies(simulation)
     shown = [] if values is None else [trace(simulation, each, list(values), every) for each in chosen or [0]]
-    findings: list[Finding]
-    if chosen:
-        findings = [result for each in chosen if (result := find(simulation, each)) is not None]
-        screened, failed = len(chosen), tuple(result.path for result in findings)
-    else:
-        screened = paths or min(simulation.paths, SCREENED)
-        failed = failed_among(simulation, screened)
-        findings = [result for each in failed[:EXPLAINED] if (result := find(simulation, each)) is not None]
+    screened = len(chosen) or paths or min(simulation.paths, SCREENED)
+    failed = () if chosen else failed_among(simulation, screened)
+    results = (find(simulation, each) for each in chosen or failed[:EXPLAINED])
+    findings = tuple(each for each in results if each is not None)
+    failed = failed or tuple(each.path for each in findings)
     report = check_keys(simulation) if keys else None
-    return DebugReport(screened, failed, tuple(findings), tuple(shown), report)
+    return DebugReport(screened, failed, findings, tuple(shown), report)
 
 
 def failed_among(simulation: Simulation, paths: int) -> tuple[int, ...]:

@@ -8,8 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 from simkit_solvers.grids.grid import Grid
 from simkit_solvers.loops.step import stepper_for
-from simkit_solvers.methods.registry import info_of
-from simkit_solvers.problems.calculus import in_calculus
 from simkit_solvers.problems.problem import AbstractSDE
 from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
 from simkit_solvers.problems.schedule import as_solved, parameters_at, schedule_of, within
@@ -19,6 +17,7 @@ from simkit_solvers.random.generator import seed_key
 from simkit_solvers.random.noise import CounterNoise
 
 from simkit.diagnostics.debugging.cause import bad_operation, bad_part
+from simkit.diagnostics.inspection.operation_graph import in_solvers_calculus
 from simkit.ensemble.failures import Failure, failure_of, replayed
 from simkit.ensemble.simulation import Simulation
 from simkit.experiments.inline.inline_differential import DifferentialText
@@ -55,10 +54,10 @@ def find(simulation: Simulation, path: int) -> Finding | None:
     are. Observables of the end alone are checked there.
     """
     with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"):
-        return _found(simulation, _exact(simulation, failure_of(simulation, path)))
+        return _explained(simulation, _exact(simulation, failure_of(simulation, path)))
 
 
-def _found(simulation: Simulation, failure: Failure) -> Finding | None:
+def _explained(simulation: Simulation, failure: Failure) -> Finding | None:
     path = failure.path
     if failure.row is None:
         return None
@@ -70,21 +69,21 @@ def _found(simulation: Simulation, failure: Failure) -> Finding | None:
         bad = _bad_terms(terms)
         cause = f"{bad} is not finite at the last saved state" if bad else reason
         return Finding(path, None, failure.reached, failure.broken, last, {}, terms, cause, failure.text)
-    time = float(failure.times[row])
-    result = Finding(path, failure.step, time, failure.broken, {}, {}, {}, "", failure.text)
+    before, increments, terms = {}, {}, {}
     if failure.observables_only:
-        return dataclasses.replace(result, cause=_of_observables(simulation, failure))
-    if not failure.step:
-        return dataclasses.replace(result, cause="the initial value itself is not finite")
-    if failure.every > 1:
+        cause = _of_observables(simulation, failure)
+    elif not failure.step:
+        cause = "the initial value itself is not finite"
+    elif failure.every > 1:
         cause = f"it happened in the {failure.every} steps before; run fewer steps to see which"
-        return dataclasses.replace(result, cause=cause)
-    before = {name: float(failure.rows[name][row - 1]) for name in fields}
-    draw = draw_of(simulation, path, failure.step - 1)
-    increments = increments_of(simulation, draw)
-    terms = _terms(simulation, float(failure.times[row - 1]), before, increments)
-    cause = _of_step(simulation, failure, before, increments, terms, draw)
-    return dataclasses.replace(result, before=before, increments=increments, terms=terms, cause=cause)
+    else:
+        before = {name: float(failure.rows[name][row - 1]) for name in fields}
+        draw = draw_of(simulation, path, failure.step - 1)
+        increments = increments_of(simulation, draw)
+        terms = _terms(simulation, float(failure.times[row - 1]), before, increments)
+        cause = _of_step(simulation, failure, before, terms, draw)
+    time = float(failure.times[row])
+    return Finding(path, failure.step, time, failure.broken, before, increments, terms, cause, failure.text)
 
 
 def _exact(simulation: Simulation, failure: Failure) -> Failure:
@@ -140,13 +139,9 @@ def increments_of(simulation: Simulation, draw: Draw) -> dict[str, float]:
 
 def _model(simulation: Simulation, t: float) -> Any:
     """The problem as the solver meets it in the step from a time."""
-    problem, grid = simulation.problem, simulation.grid
-    if grid.steps is not None:
-        calculus = info_of(simulation.solver).calculus
-        if isinstance(problem, AbstractSDE) and simulation.convert and calculus is not None:
-            problem = in_calculus(problem, calculus)
-        return as_solved(within(problem, t, t + float(grid.dt)))
-    return problem
+    if simulation.grid.steps is None:
+        return simulation.problem
+    return as_solved(within(in_solvers_calculus(simulation), t, t + float(simulation.grid.dt)))
 
 
 def _terms(
@@ -171,7 +166,7 @@ def _bad_terms(terms: dict[str, float]) -> str:
     return ", ".join(name for name, x in terms.items() if not np.isfinite(x))
 
 
-def _of_step(simulation: Simulation, failure: Failure, before, increments, terms, draw: Draw) -> str:
+def _of_step(simulation: Simulation, failure: Failure, before, terms, draw: Draw) -> str:
     """Which expression or operation of a step gave what is not finite."""
     row = failure.row or 0
     t, dtype = float(failure.times[row - 1]), simulation.precision

@@ -18,7 +18,7 @@ from simkit_solvers.random.generator import seed_key
 from simkit_solvers.random.noise import AbstractNoise, CounterNoise, Purpose
 
 from simkit.diagnostics.debugging.random_words import Word, draws, following
-from simkit.diagnostics.inspection.flat import Value, traced
+from simkit.diagnostics.inspection.flat import Operation, nothing, traced, union
 from simkit.diagnostics.inspection.operation_graph import step_of
 from simkit.ensemble.initial import Distribution, draw_initial, fixed_value
 from simkit.ensemble.simulation import Simulation
@@ -65,13 +65,13 @@ def check_keys(simulation: Simulation, driver: Driver = CounterNoise.of) -> KeyR
 
 def _drawn(simulation: Simulation, driver: Driver) -> Labelled:
     """What a run draws: what each value is, and its words."""
-    key, wide = seed_key(simulation.seed), simulation.normals == "float64"
+    key = seed_key(simulation.seed)
     kinds = [_initial(simulation)]
     if simulation.grid.has_events:
         kinds.append(_events(simulation))
     elif isinstance(simulation.problem, AbstractSDE):
         adaptive = simulation.grid.tolerances is not None
-        kinds += _tree(simulation, wide) if adaptive else [_steps(simulation, driver, wide)]
+        kinds += _tree(simulation) if adaptive else [_steps(simulation, driver)]
     for labels, drawn, places in kinds:
         follow = following(drawn, key, jnp.uint32(0), *(jnp.uint32(n) for n in places[0]))
         for path in PATHS:
@@ -89,23 +89,24 @@ def _initial(simulation: Simulation) -> Kind:
     start = {
         name: x if isinstance(x, Distribution) else fixed_value(x) for name, x in simulation.initial.items()
     }
-    wide, dtype = simulation.normals == "float64", jnp.dtype(simulation.precision)
+    float64_normals, dtype = simulation.normals == "float64", jnp.dtype(simulation.precision)
 
     def drawn(key, path):
-        return list(draw_initial(start, key, path, dtype, wide).values())
+        return list(draw_initial(start, key, path, dtype, float64_normals).values())
 
     return lambda: [f"initial {name}" for name in start], drawn, [()]
 
 
-def _steps(simulation: Simulation, driver: Driver, wide: bool) -> Kind:
+def _steps(simulation: Simulation, driver: Driver) -> Kind:
     problem: Any = simulation.problem
     stepper, names = stepper_for(simulation.solver), problem.Noise._fields
+    float64_normals = simulation.normals == "float64"
     purposes = [Purpose.TRANSITION] if stepper.variates else []
     purposes += [Purpose.JUMPS] if isinstance(problem, AbstractJumpDiffusion) else []
     kinds = ("W", "H", "K")[: stepper.areas + 1]
 
     def drawn(key, path, first):
-        noise = driver(key, path, wide)
+        noise = driver(key, path, float64_normals)
         result: list[Any] = []
         for draw in noise.draws(len(names), stepper.areas, first, STEPS):
             result += [z for kind in draw[: len(kinds)] for z in kind]
@@ -127,17 +128,18 @@ def _steps(simulation: Simulation, driver: Driver, wide: bool) -> Kind:
     return labels, drawn, [(start,) for start in STARTS]
 
 
-def _tree(simulation: Simulation, wide: bool) -> list[Kind]:
+def _tree(simulation: Simulation) -> list[Kind]:
     problem: Any = simulation.problem
     areas, n = stepper_for(simulation.solver).areas, len(problem.Noise._fields)
+    float64_normals = simulation.normals == "float64"
     zeros = tuple(jnp.zeros((), jnp.float64) for _ in range(n))
     whole = Draw(zeros, *(zeros if areas > i else () for i in (0, 1)))
 
     def root(key, path, interval):
-        return BrownianTree.of(key, path, wide).root(n, areas, interval)
+        return BrownianTree.of(key, path, float64_normals).root(n, areas, interval)
 
     def left(key, path, interval, level, index):
-        halves = BrownianTree.of(key, path, wide).halves(whole, interval, level, index)
+        halves = BrownianTree.of(key, path, float64_normals).halves(whole, interval, level, index)
         return halves[0].W  # the right half is made of the same words
 
     normals = (areas + 1) * n
@@ -174,16 +176,18 @@ def _own_keys(simulation: Simulation) -> Iterator[str]:
     inputs, _, step = step_of(simulation)
     values = [value for _, _, value in inputs]
     program, _ = traced(step, values)
-    kinds: dict[Value, frozenset[str]] = {
-        x: frozenset([kind]) for x, (kind, _, _) in zip(program.inputs, inputs, strict=True)
-    }
-    for operation in program.operations:
-        given = [kinds[x] for x in operation.inputs if isinstance(x, Value)]
-        result = frozenset().union(*given)
-        kinds |= dict.fromkeys(operation.outputs, result)
-        if draws(operation) and not result & {"noise", "variable", "time"}:
+    sources: list[frozenset[str]] = []  # the kinds of inputs of each operation that draws
+
+    def united(operation: Operation, given: list) -> list:
+        result = union(operation, given)
+        sources.extend(result[:1] if draws(operation) else ())
+        return result
+
+    program.follow([frozenset([kind]) for kind, _, _ in inputs], nothing, united)
+    for kinds in sources:
+        if not kinds & {"noise", "variable", "time"}:
             yield "the model draws by jax.random with the same key at every step of every path"
-        elif draws(operation) and not result & {"noise", "variable"}:
+        elif not kinds & {"noise", "variable"}:
             yield "the model draws by jax.random with the same keys on every path"
     try:
         with jax.debug_key_reuse(True):

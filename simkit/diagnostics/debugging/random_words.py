@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from simkit.diagnostics.inspection.flat import Constant, Flat, Operation, Value, flat
+from simkit.diagnostics.inspection.flat import Operation, flat, nothing, union
 
 CIPHER = "threefry2x32"
 Word = tuple[int, int, int, int, int]  # key, counter, and which of the two words
@@ -20,31 +20,24 @@ def following(function, *examples) -> Callable[..., list[frozenset[Word]]]:
     chosen value counts. A loop hands on all that it is given. `examples` are arguments of the right shapes.
     """
     program = flat(jax.make_jaxpr(function)(*examples), frozenset([CIPHER]))
-    return lambda *arguments: _followed(program, jax.tree.leaves(arguments))
+
+    def followed(*arguments) -> list[frozenset[Word]]:
+        inputs = [(x, nothing(x)) for x in jax.tree.leaves(arguments)]
+        return [words for _, words in program.follow(inputs, lambda x: (x, nothing(x)), _with_words)]
+
+    return followed
 
 
-def _followed(program: Flat, arguments: list[Any]) -> list[frozenset[Word]]:
-    values: dict[Value, Any] = dict(zip(program.inputs, arguments, strict=True))
-    origins: dict[Value, frozenset[Word]] = dict.fromkeys(program.inputs, frozenset())
-
-    def value(x: Value | Constant) -> Any:
-        return x.value if isinstance(x, Constant) else values[x]
-
-    def origin(x: Value | Constant) -> frozenset[Word]:
-        return frozenset() if isinstance(x, Constant) else origins[x]
-
-    for operation in program.operations:
-        given = [value(x) for x in operation.inputs]
-        values |= dict(zip(operation.outputs, operation(*given), strict=True))
-        if operation.name == CIPHER:
-            result = _drawn(given)
-        elif operation.name == "select_n" and np.ndim(given[0]) == 0:
-            chosen = operation.inputs[1 + int(given[0])]
-            result = [origin(operation.inputs[0]) | origin(chosen)]
-        else:
-            result = [frozenset().union(*(origin(x) for x in operation.inputs))] * len(operation.outputs)
-        origins |= dict(zip(operation.outputs, result, strict=True))
-    return [origin(x) for x in program.outputs]
+def _with_words(operation: Operation, given: list[tuple[Any, frozenset[Word]]]) -> list:
+    """The outputs of an operation, each with its words."""
+    values, origins = [value for value, _ in given], [words for _, words in given]
+    if operation.name == CIPHER:
+        words = _drawn(values)
+    elif operation.name == "select_n" and np.ndim(values[0]) == 0:
+        words = [origins[0] | origins[1 + int(values[0])]]
+    else:
+        words = union(operation, origins)
+    return list(zip(operation(*values), words, strict=True))
 
 
 def _drawn(given: list[Any]) -> list[frozenset[Word]]:

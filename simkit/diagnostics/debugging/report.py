@@ -1,5 +1,6 @@
-"""What debugging found, as plain data and as text for a terminal."""
+"""The results of debugging as plain data and as text for a terminal."""
 
+import dataclasses
 import math
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy as np
 from simkit.diagnostics.debugging.debug import DebugReport
 from simkit.diagnostics.debugging.finding import Finding
 from simkit.diagnostics.debugging.trace import Trace
+from simkit.progress import counted
 
 LISTED = 10
 
@@ -28,12 +30,7 @@ def as_dict(report: DebugReport) -> dict[str, Any]:
             }
             for trace in report.traces
         ],
-        "keys": report.keys
-        and {
-            "values": report.keys.values,
-            "words": report.keys.words,
-            "reused": list(report.keys.reused),
-        },
+        "keys": report.keys and dataclasses.asdict(report.keys),
     }
 
 
@@ -52,7 +49,7 @@ def text(report: DebugReport) -> str:
     """The findings and the rows as lines for a person."""
     blocks = [_trace_text(trace) for trace in report.traces]
     blocks += [_finding_text(finding) for finding in report.findings]
-    paths = "1 path" if report.screened == 1 else f"{report.screened:,} paths"
+    paths = counted(report.screened, "path")
     if report.failed:
         numbers = ", ".join(map(str, report.failed[:LISTED])) + (", …" if len(report.failed) > LISTED else "")
         blocks.append(f"{len(report.failed):,} of {paths} not finite: {numbers}")

@@ -1,6 +1,7 @@
 """A jaxpr without calls: one list of operations, those of inner functions in their place."""
 
 import dataclasses
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
@@ -50,6 +51,33 @@ class Flat:
     inputs: tuple[Value, ...]
     operations: tuple[Operation, ...]
     outputs: tuple[Value | Constant, ...]
+
+    def follow(
+        self, inputs: Iterable[Any], constant: Callable, rule: Callable[[Operation, list], list]
+    ) -> list:
+        """What each output has: inputs have `inputs`, constants `constant(value)`.
+
+        `rule(operation, given)` makes what an operation's outputs have out of what its inputs have.
+        """
+        known = dict(zip(self.inputs, inputs, strict=True))
+
+        def read(x: Value | Constant) -> Any:
+            return known[x] if isinstance(x, Value) else constant(x.value)
+
+        for operation in self.operations:
+            results = rule(operation, [read(x) for x in operation.inputs])
+            known |= dict(zip(operation.outputs, results, strict=True))
+        return [read(x) for x in self.outputs]
+
+
+def nothing(value: Any) -> frozenset:
+    """What a constant depends on."""
+    return frozenset()
+
+
+def union(operation: Operation, given: list[frozenset]) -> list[frozenset]:
+    """All that an operation's inputs depend on, which is what each of its outputs does."""
+    return [frozenset().union(*given)] * len(operation.outputs)
 
 
 def flat(closed: ClosedJaxpr, keep: frozenset[str] = frozenset()) -> Flat:
@@ -103,12 +131,4 @@ def traced(function, *arguments) -> tuple[Flat, Any]:
 
 def influences(program: Flat) -> list[frozenset[int]]:
     """For each output the numbers of the inputs that it is computed from."""
-    known: dict[Value, frozenset[int]] = {x: frozenset([i]) for i, x in enumerate(program.inputs)}
-
-    def read(x: Value | Constant) -> frozenset[int]:
-        return known[x] if isinstance(x, Value) else frozenset()
-
-    for operation in program.operations:
-        result = frozenset().union(*(read(x) for x in operation.inputs))
-        known |= dict.fromkeys(operation.outputs, result)
-    return [read(x) for x in program.outputs]
+    return program.follow([frozenset([i]) for i in range(len(program.inputs))], nothing, union)

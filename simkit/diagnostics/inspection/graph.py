@@ -1,6 +1,8 @@
 """A directed graph without cycles, in topological order, and as a text for Graphviz."""
 
 import dataclasses
+import graphlib
+import heapq
 import json
 from collections.abc import Iterable
 from typing import Literal
@@ -58,24 +60,21 @@ class Graph:
         missing = {end for link in links for end in link} - known.keys()
         if missing:
             raise ValueError(f"an edge ends at {min(missing)!r}, which is not a node")
-        after: dict[str, list[str]] = {name: [] for name in known}
-        open_ends = dict.fromkeys(known, 0)
+        sorter = graphlib.TopologicalSorter(dict.fromkeys(known, ()))
         for source, target in links:
-            after[source].append(target)
-            open_ends[target] += 1
-        place = {name: i for i, name in enumerate(known)}
-        ready = [name for name, count in open_ends.items() if not count]
-        order: list[Node] = []
-        while ready:
-            name = min(ready, key=place.__getitem__)
-            ready.remove(name)
-            order.append(known[name])
-            for target in after[name]:
-                open_ends[target] -= 1
-                if not open_ends[target]:
-                    ready.append(target)
-        if len(order) < len(known):
-            raise ValueError(f"a cycle goes through {min(known.keys() - {node.name for node in order})!r}")
+            sorter.add(target, source)
+        try:
+            sorter.prepare()
+        except graphlib.CycleError as error:
+            raise ValueError(f"a cycle goes through {min(error.args[1])!r}") from None
+        names, ready, order = list(known), [], []
+        places = {name: i for i, name in enumerate(names)}
+        while sorter.is_active():
+            for name in sorter.get_ready():
+                heapq.heappush(ready, places[name])
+            first = names[heapq.heappop(ready)]
+            order.append(known[first])
+            sorter.done(first)
         return Graph(tuple(order), links)
 
     def before(self, name: str) -> list[str]:

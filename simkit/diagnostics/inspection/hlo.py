@@ -6,6 +6,7 @@ Only the text is stable enough to read: it has the same form in all versions of 
 import dataclasses
 import math
 import re
+from collections.abc import Iterable, Iterator
 
 BYTES = {"pred": 1, "bf16": 2, "c64": 8, "c128": 16, "token": 0, "opaque": 0}  # others by their digits
 _TRANSCENDENTAL = """
@@ -161,15 +162,18 @@ def instructions_within(module: Module, computation: str) -> list[Instruction]:
 
 def work_of(module: Module, instructions: list[Instruction]) -> Work:
     """The operations of instructions, those inside fusions too; loops and what they call are left out."""
-    total = Work()
+    return sum(map(_own_work, with_fused(module, instructions)), Work())
+
+
+def with_fused(module: Module, instructions: Iterable[Instruction]) -> Iterator[Instruction]:
+    """The instructions, and those inside fusions."""
     for each in instructions:
-        total += _own_work(module, each)
-    return total
+        yield each
+        if each.opcode == "fusion":
+            yield from with_fused(module, module.computations[each.calls[0]])
 
 
-def _own_work(module: Module, instruction: Instruction) -> Work:
-    if instruction.opcode == "fusion":
-        return work_of(module, list(module.computations[instruction.calls[0]]))
+def _own_work(instruction: Instruction) -> Work:
     count = instruction.elements
     if instruction.opcode in TRANSCENDENTAL:
         return Work(transcendental=count)

@@ -41,7 +41,7 @@ class StepCost:
     steps_per_turn: int
     paths: int
     kernels: int
-    wide_kernels: int
+    path_kernels: int
     loops_inside: int
     floating: float
     integer: float
@@ -51,7 +51,7 @@ class StepCost:
     @property
     def kernels_per_step(self) -> float:
         """Kernels over the paths per step; all kernels where paths do not differ."""
-        return (self.wide_kernels or self.kernels) / self.steps_per_turn
+        return (self.path_kernels or self.kernels) / self.steps_per_turn
 
     @property
     def intensity(self) -> float | None:
@@ -90,7 +90,7 @@ def inspect(
     """Compile the programs of an experiment as `simkit run` would, and say what is in them; nothing is run.
 
     `source` and `overrides` are those of `simkit.run`. Where the file has variants, `variant` names one.
-    Without `compiling` there are the graphs alone. Policies of early exercise are found first, since the
+    Without `compiling` there are the graphs alone. Policies of early exercise are fitted first, since the
     program has them in it. Raises `InputError`.
     """
     simulation = load_one(source, overrides, variant)
@@ -142,13 +142,13 @@ def _lanes(simulation: Simulation, plan: Chunks) -> int:
 def _step_cost(loop: Loop | None, steps: int, lanes: int) -> StepCost | None:
     if loop is None:
         return None
-    lanes = lanes if loop.wide_kernels else 1  # what does not differ between paths is computed once
+    lanes = lanes if loop.path_kernels else 1  # what does not differ between paths is computed once
     path_steps = steps * lanes
     return StepCost(
         steps_per_turn=steps,
         paths=lanes,
         kernels=loop.kernels,
-        wide_kernels=loop.wide_kernels,
+        path_kernels=loop.path_kernels,
         loops_inside=loop.loops_inside,
         floating=loop.work.floating / path_steps,
         integer=loop.work.integer / path_steps,

@@ -1,8 +1,8 @@
 """Where the nodes of a graph are drawn: in layers from left to right, so that few edges cross.
 
 Nodes lie in the layer of their longest path, in stages by their kind, those without predecessors just before
-what reads them; an edge over several layers has a bend in each. The order in a layer is found by the
-barycentre heuristic.
+what reads them; an edge over several layers has a bend in each. The barycentre heuristic gives
+the order in a layer.
 Reference: Sugiyama, Tagawa & Toda (1981), Methods for visual understanding of hierarchical system structures,
 doi:10.1109/TSMC.1981.4308636.
 """
@@ -11,7 +11,7 @@ import dataclasses
 
 from simkit.diagnostics.inspection.graph import Graph
 
-# Kinds that lie behind each other, whatever their edges; those of one stage may still follow on each other.
+# Kinds that lie behind each other, whatever their edges; within a stage edges decide.
 STAGES = (
     ("constant",),
     ("parameter", "variable", "noise", "time"),

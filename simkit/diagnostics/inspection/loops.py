@@ -12,6 +12,7 @@ from simkit.diagnostics.inspection.hlo import (
     body_of,
     instructions_within,
     is_kernel,
+    with_fused,
     work_of,
 )
 
@@ -20,17 +21,17 @@ from simkit.diagnostics.inspection.hlo import (
 class Loop:
     """A loop: how deep it lies in others, how often it runs where XLA knows, and one turn of it.
 
-    Of the `kernels`, `wide_kernels` give a number for each path, the others are counters and conditions, or
+    Of the `kernels`, `path_kernels` give a number for each path, the others are counters and conditions, or
     all there is where paths do not differ. `copies` move data only; `loops_inside` are not counted into the
-    rest. `bytes` are those that the wide kernels read and write, or all kernels where
-    there is no wide one. `steps` says whether paths advance in it.
+    rest. `bytes` are those that the path kernels read and write, or all kernels where there are none. `steps`
+    says whether paths advance in it.
     """
 
     name: str
     depth: int
     trips: int | None
     kernels: int
-    wide_kernels: int
+    path_kernels: int
     copies: int
     work: Work
     bytes: int
@@ -64,23 +65,25 @@ def _whiles(module: Module, computation: str, depth: int) -> Iterator[tuple[Inst
 def _loop(module: Module, loop: Instruction, depth: int, lanes: int) -> Loop:
     inside = instructions_within(module, body_of(module, loop))
     kernels = [each for each in inside if is_kernel(each)]
-    wide = [each for each in kernels if each.elements >= lanes]
+    over_paths = [each for each in kernels if each.elements >= lanes]
     sizes = {each.name: each.bytes for each in inside}
     return Loop(
         name=loop.name,
         depth=depth,
         trips=loop.trips,
         kernels=len(kernels),
-        wide_kernels=len(wide),
+        path_kernels=len(over_paths),
         copies=sum(each.opcode.startswith("copy") for each in inside),
         work=work_of(module, inside),
-        bytes=sum(each.bytes + sum(sizes.get(name, 0) for name in each.operands) for each in wide or kernels),
+        bytes=sum(
+            each.bytes + sum(sizes.get(name, 0) for name in each.operands) for each in over_paths or kernels
+        ),
         loops_inside=sum(each.opcode == "while" for each in inside),
-        steps=_advances(loop.scope, _scopes(module, inside)),
+        steps=_advances(loop.scope, (each.scope for each in with_fused(module, inside))),
     )
 
 
-def _advances(loop: str, scopes: Iterator[str]) -> bool:
+def _advances(loop: str, scopes: Iterable[str]) -> bool:
     """Whether a loop is the innermost one around what is marked as steps, or the outermost one inside.
 
     What the compiler moves out of a loop keeps its name, so that the loops further out have it as well.
@@ -93,10 +96,3 @@ def _advances(loop: str, scopes: Iterator[str]) -> bool:
         if loop and name.startswith(loop) and result and "/while" not in between:
             return True
     return False
-
-
-def _scopes(module: Module, instructions: list[Instruction]) -> Iterator[str]:
-    for each in instructions:
-        yield each.scope
-        if each.opcode == "fusion":
-            yield from _scopes(module, list(module.computations[each.calls[0]]))

@@ -16,7 +16,7 @@ from simkit_solvers.random.draws import Draw
 from simkit_solvers.random.generator import Words
 from simkit_solvers.random.noise import Purpose, StepWords
 
-from simkit.diagnostics.inspection.flat import Constant, Flat, Operation, Value, traced
+from simkit.diagnostics.inspection.flat import Constant, Flat, Operation, traced
 from simkit.diagnostics.inspection.graph import Graph, Kind, Node
 from simkit.diagnostics.inspection.named import labelled_numbers
 from simkit.ensemble.simulation import Simulation
@@ -41,6 +41,7 @@ SIGNS |= {"eq": "=", "ne": "≠", "and": "and", "or": "or", "add_any": "+"}
 WORDS = {"select_n": "where", "sqrt": "√", "neg": "−", "max": "max", "min": "min", "log1p": "log1p"}
 
 Inputs = list[tuple[Kind, str, Any]]
+Step = tuple[Inputs, list[str], Callable]
 
 
 def operation_graph(simulation: Simulation) -> Graph:
@@ -48,8 +49,8 @@ def operation_graph(simulation: Simulation) -> Graph:
 
     On a fixed grid and for adaptive stochastic steps it is the solver's step, for adaptive ordinary equations
     the right-hand side, for a network event by event its propensities. Where there are more than 80 nodes,
-    chains of operations on one value are drawn as one; where there are still more, as in a method of many
-    stages, it is one evaluation of the equation.
+    chains of operations on one value are drawn as one; where these are more than 80 too, as in a method of
+    many stages, it is one evaluation of the equation.
     """
     with jax.enable_x64(True):
         result = _operations(*step_of(simulation))
@@ -63,52 +64,44 @@ def _operations(inputs: Inputs, outputs: list[str], function: Callable) -> Graph
     return result if len(result.nodes) <= CHAINED else _chained(result)
 
 
-def equation_of(simulation: Simulation) -> tuple[Inputs, list[str], Callable]:
+def equation_of(simulation: Simulation) -> Step:
     """The same of one evaluation of the equation: drift, and noise times increments."""
-    problem, dtype = simulation.problem, jnp.dtype(simulation.precision)
-    names, numbers, rebuilt = labelled_numbers(problem, dtype)
-    fields, one = problem.State._fields, jnp.ones((), dtype)
+    problem = simulation.problem
+    inputs, parts = _start(simulation, problem)
     noises = list(problem.Noise._fields) if isinstance(problem, AbstractSDE) else []
-    inputs = _given("parameter", dict(zip(_apart(names), numbers, strict=True)))
-    inputs += _given("variable", dict.fromkeys(fields, one)) + _given("time", {"t": one})
-    inputs += _given("noise", {f"d{name}": one for name in noises})
-    n, v = len(names), len(fields)
+    inputs += _given("noise", {f"d{name}": jnp.ones((), simulation.precision) for name in noises})
 
     def equation(given):
-        model, y, t = rebuilt(given[:n]), problem.State(*given[n : n + v]), given[n + v]
+        model, y, t, increments = parts(given)
         if simulation.grid.has_events:
             return model.propensities(t, y)
-        parts = [*model.drift(t, y)]
+        terms = [*model.drift(t, y)]
         if not isinstance(model, AbstractSDE):
-            return parts
-        return [*parts, *model.noise(t, y, model.Noise(*given[n + v + 1 :]))]
+            return terms
+        return [*terms, *model.noise(t, y, model.Noise(*increments))]
 
     if isinstance(problem, AbstractReactionNetwork) and simulation.grid.has_events:
         return inputs, [f"rate of {name}" for name in problem.reactions], equation
-    return inputs, [f"{k} of {x}" for k in ("drift", "noise")[: 1 + bool(noises)] for x in fields], equation
+    kinds = ("drift", "noise")[: 1 + bool(noises)]
+    return inputs, [f"{kind} of {name}" for kind in kinds for name in problem.State._fields], equation
 
 
-def step_of(simulation: Simulation) -> tuple[Inputs, list[str], Callable]:
-    """Inputs with kind, name and a value, names of the outputs, and a function of a list of the inputs."""
-    problem, dtype = simulation.problem, jnp.dtype(simulation.precision)
-    if simulation.grid.has_events:
-        return equation_of(simulation)
-    if simulation.grid.tolerances is not None and not isinstance(problem, AbstractSDE):
-        return equation_of(simulation)
-    calculus = info_of(simulation.solver).calculus
+def in_solvers_calculus(simulation: Simulation) -> Any:
+    """The problem as the solver integrates it."""
+    problem, calculus = simulation.problem, info_of(simulation.solver).calculus
     if isinstance(problem, AbstractSDE) and simulation.convert and calculus is not None:
-        problem = in_calculus(problem, calculus)
-    names, numbers, rebuilt = labelled_numbers(problem, dtype)
-    fields, one = problem.State._fields, jnp.ones((), dtype)
-    inputs = _given("parameter", dict(zip(_apart(names), numbers, strict=True)))
-    inputs += _given("variable", dict.fromkeys(fields, one)) + _given("time", {"t": one})
-    n, v = len(names), len(fields)
+        return in_calculus(problem, calculus)
+    return problem
 
-    def parts(given):
-        return rebuilt(given[:n]), problem.State(*given[n : n + v]), given[n + v], given[n + v + 1 :]
 
-    stepper = stepper_for(simulation.solver)
-    inputs += _given("time", {"dt": one})
+def step_of(simulation: Simulation) -> Step:
+    """Inputs with kind, name and a value, names of the outputs, and a function of a list of the inputs."""
+    adaptive_ode = simulation.grid.tolerances is not None and not isinstance(simulation.problem, AbstractSDE)
+    if simulation.grid.has_events or adaptive_ode:
+        return equation_of(simulation)
+    problem, stepper = in_solvers_calculus(simulation), stepper_for(simulation.solver)
+    inputs, parts = _start(simulation, problem)
+    inputs += _given("time", {"dt": jnp.ones((), simulation.precision)})
     components = list(problem.Noise._fields) if isinstance(problem, AbstractSDE) else []
     kinds = [
         f"{kind} of {name}"
@@ -131,14 +124,29 @@ def step_of(simulation: Simulation) -> tuple[Inputs, list[str], Callable]:
         during = as_solved(within(model, t, t + dt))
         return stepper.step(during, t, dt, y, draw, stepper.init(during, t, dt, y))[0]
 
-    return inputs, [f"{name} after the step" for name in fields], step
+    return inputs, [f"{name} after the step" for name in problem.State._fields], step
+
+
+def _start(simulation: Simulation, problem: Any) -> tuple[Inputs, Callable]:
+    """Parameters, state and time as inputs, and what makes of them a model, a state, a time and the rest."""
+    dtype = jnp.dtype(simulation.precision)
+    names, numbers, rebuilt = labelled_numbers(problem, dtype)
+    fields, one = problem.State._fields, jnp.ones((), dtype)
+    inputs = _given("parameter", dict(zip(_distinct(names), numbers, strict=True)))
+    inputs += _given("variable", dict.fromkeys(fields, one)) + _given("time", {"t": one})
+    n, v = len(names), len(fields)
+
+    def parts(given):
+        return rebuilt(given[:n]), problem.State(*given[n : n + v]), given[n + v], given[n + v + 1 :]
+
+    return inputs, parts
 
 
 def _given(kind: Kind, values: Mapping[str, Any]) -> Inputs:
     return [(kind, name, value) for name, value in values.items()]
 
 
-def _apart(names: list[str]) -> list[str]:
+def _distinct(names: list[str]) -> list[str]:
     """Names of which none is there twice."""
     return [
         name if names.count(name) == 1 else f"{name} {names[:i].count(name)}" for i, name in enumerate(names)
@@ -147,28 +155,22 @@ def _apart(names: list[str]) -> list[str]:
 
 def _graph(program: Flat, inputs: list[Node], outputs: list[str]) -> Graph:
     """Only what the outputs depend on."""
-    names: dict[Value, str] = {x: node.name for x, node in zip(program.inputs, inputs, strict=True)}
-    values: dict[Value, Constant] = {}  # constants that were only reshaped
     nodes: list[Node] = []
     edges: list[tuple[str, str]] = []
-    for number, operation in enumerate(program.operations):
-        given = [values.get(x, x) if isinstance(x, Value) else x for x in operation.inputs]
+    numbers = {operation: number for number, operation in enumerate(program.operations)}
+
+    def drawn(operation: Operation, given: list[str | Constant]) -> list[str | Constant]:
+        """What only changes shape or precision is what it reads, everything else a node."""
         if operation.name in PASSED and len(given) == 1 and len(operation.outputs) == 1:
-            source = given[0]
-            if isinstance(source, Constant):
-                values[operation.outputs[0]] = source
-            else:
-                names[operation.outputs[0]] = names[source]
-            continue
-        node = Node(f"operation {number}", _label(operation, given), "operation")
+            return given
+        node = Node(f"operation {numbers[operation]}", _label(operation, given), "operation")
         nodes.append(node)
-        edges += [(names[x], node.name) for x in given if isinstance(x, Value)]
-        names |= dict.fromkeys(operation.outputs, node.name)
+        edges.extend((x, node.name) for x in given if isinstance(x, str))
+        return [node.name for _ in operation.outputs]
+
     ends = [Node(f"next {name}", name, "next") for name in outputs]
-    for node, value in zip(ends, program.outputs, strict=True):
-        value = values.get(value, value) if isinstance(value, Value) else value
-        if isinstance(value, Value):
-            edges.append((names[value], node.name))
+    results = program.follow([node.name for node in inputs], Constant, drawn)
+    edges += [(x, node.name) for node, x in zip(ends, results, strict=True) if isinstance(x, str)]
     needed = {node.name for node in ends}
     for source, target in reversed(edges):  # in the order in which they are computed
         if target in needed:
@@ -177,7 +179,7 @@ def _graph(program: Flat, inputs: list[Node], outputs: list[str]) -> Graph:
     return Graph.of(nodes, [(a, b) for a, b in edges if b in needed])
 
 
-def _label(operation: Operation, given: list[Value | Constant]) -> str:
+def _label(operation: Operation, given: list[str | Constant]) -> str:
     shown = [_shown(x.value) if isinstance(x, Constant) else "·" for x in given]
     if operation.name in ("integer_pow", "square"):
         return f"·^{operation.equation.params.get('y', 2)}"

@@ -9,7 +9,8 @@ from typing import Any
 from simkit.diagnostics.inspection.drawing import LARGEST, save_graph
 from simkit.diagnostics.inspection.inspection import CompiledProgram, Inspection
 from simkit.errors import OutputError
-from simkit.progress import short_count
+from simkit.progress import counted, short_count
+from simkit.results.printing import plain_columns
 from simkit.results.storage import check_folder_of
 
 PARTS = ("jaxpr", "stablehlo", "hlo", "cost", "memory", "kernels", "graph")
@@ -73,11 +74,10 @@ def text(inspection: Inspection, parts: Collection[str] = PARTS) -> str:
     if "cost" in parts:
         for name in ("flops", "transcendentals", "bytes accessed"):
             rows.append((f"XLA: {name}", *(short_count(int(p.cost.get(name, 0))) for p in programs)))
-    paths = f"{inspection.paths:,} path{'s' * (inspection.paths != 1)}"
-    count = f"{inspection.chunks:,} chunk{'s' * (inspection.chunks != 1)}"
+    paths, count = counted(inspection.paths, "path"), counted(inspection.chunks, "chunk")
     chunks = f"{paths} in {count} of {inspection.paths_per_chunk:,}"
     if programs:
-        blocks.append(f"{chunks}, devices: {inspection.devices}\n{_columns(rows)}")
+        blocks.append(f"{chunks}, devices: {inspection.devices}\n{plain_columns(rows)}")
     if "cost" in parts:
         blocks[-1] += "\nXLA counts the body of a loop once, however often it runs, and integers as flops."
     if {"kernels", "cost"} & set(parts):
@@ -95,7 +95,7 @@ def _step_text(inspection: Inspection) -> str:
         return "The compiler has left no loop over steps."
     turn = "one step" if step.steps_per_turn == 1 else f"{step.steps_per_turn} steps"
     rows = [
-        ("kernels", f"{step.kernels} ({step.wide_kernels} of them over the paths) per turn of {turn}"),
+        ("kernels", f"{step.kernels} ({step.path_kernels} of them over the paths) per turn of {turn}"),
         ("", f"{step.kernels_per_step:.3g} per step"),
         (
             "operations",
@@ -109,17 +109,17 @@ def _step_text(inspection: Inspection) -> str:
     if step.loops_inside:
         rows.append(("loops inside", f"{step.loops_inside}, not counted"))
     lanes = f"in the loop over {step.paths:,} paths" if step.paths > 1 else "which is that of all"
-    return f"one step of one path, {lanes}\n{_columns(rows)}"
+    return f"one step of one path, {lanes}\n{plain_columns(rows)}"
 
 
 def _loops_text(inspection: Inspection) -> str:
     rows: list[tuple[str, ...]] = [("loop", "turns", "kernels", "over paths", "copies", "")]
     for loop in inspection.loops:
         trips = "?" if loop.trips is None else f"{loop.trips:,}"
-        counts = (loop.kernels, loop.wide_kernels, loop.copies)
+        counts = (loop.kernels, loop.path_kernels, loop.copies)
         mark = "steps" if loop.steps else ""
         rows.append(("  " * loop.depth + loop.name, trips, *map(str, counts), mark))
-    return f"loops of the simulation\n{_columns(rows)}"
+    return f"loops of the simulation\n{plain_columns(rows)}"
 
 
 def _graph_text(inspection: Inspection) -> str:
@@ -132,12 +132,6 @@ def _graph_text(inspection: Inspection) -> str:
     graph = inspection.operations
     lines.append(f"operations of one step: {len(graph.nodes)} nodes, {len(graph.edges)} edges")
     return "\n".join(lines)
-
-
-def _columns(rows: list[tuple[str, ...]]) -> str:
-    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
-    lines = ("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)) for row in rows)
-    return "\n".join(f"  {line.rstrip()}" for line in lines)
 
 
 def file_names(parts: Collection[str] = PARTS) -> list[str]:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from simkit.progress import steps_text
+from simkit.progress import counted, steps_text
 from simkit.results.plots.final_histograms import (
     ceiling,
     cut_above,
@@ -63,7 +63,7 @@ def plot_run(dataset: "xr.Dataset") -> "Figure":
         Panels(
             over_time,
             sideways=lambda axes, name, extent, last: _sideways_histogram(axes, dataset, name, extent, last),
-            portrait=lambda axes, pairs: _portrait(axes, dataset, pairs),
+            phase_portrait=lambda axes, pairs: _phase_portrait(axes, dataset, pairs),
             distribution=lambda axes, name, first: _histogram(axes, dataset, name, first),
             ends=lambda name: final_ends([dataset], name),
         ),
@@ -73,7 +73,7 @@ def plot_run(dataset: "xr.Dataset") -> "Figure":
 def _title(dataset: "xr.Dataset") -> str:
     a = dataset.attrs
     paths, failed = int(a["paths"]), int(a["failed_paths"])
-    size = "1 path" if paths == 1 else f"{paths:,} paths"
+    size = counted(paths, "path")
     if failed:
         size += f" ({failed:,} failed)"
     steps = steps_text(a)
@@ -87,7 +87,7 @@ def _curve(axes: "Axes", dataset: "xr.Dataset", name: str) -> None:
         _exact(axes, dataset, name)
 
 
-def _portrait(axes: "Axes", dataset: "xr.Dataset", pairs: list[list[str]]) -> None:
+def _phase_portrait(axes: "Axes", dataset: "xr.Dataset", pairs: list[list[str]]) -> None:
     """Quantities against each other along the first paths, from a dot where they begin."""
     single = int(dataset.attrs["paths"]) == 1
     for number, (across, up) in enumerate(pairs):
@@ -103,8 +103,8 @@ def _portrait(axes: "Axes", dataset: "xr.Dataset", pairs: list[list[str]]) -> No
     )
     axes.set_xlabel(labels[0])
     axes.set_ylabel(labels[1])
-    wide, high = (np.ptp(limits()) for limits in (axes.get_xlim, axes.get_ylim))
-    if 1 / 4 < wide / high < 4:
+    width, height = (np.ptp(limits()) for limits in (axes.get_xlim, axes.get_ylim))
+    if 1 / 4 < width / height < 4:
         axes.set_aspect("equal", adjustable="box")
 
 

@@ -1,7 +1,8 @@
 """How a picture is laid out: rows over time, a phase portrait beside them, distributions below."""
 
+import contextlib
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ MAX_ROWS = 5
 MAX_OBSERVABLES = 9
 COLUMNS = 3
 ENLARGED = 0.1  # of a row: final values closer together than that have a scale of their own
+PADS = {"w_pad": 0.08, "h_pad": 0.08, "hspace": 0.03, "wspace": 0.03}
 EQUAL = 1e-9  # of a row: a spread of less is rounding
 
 STYLE: Any = {
@@ -42,24 +44,35 @@ class Panels(NamedTuple):
 
     For each quantity over time `over_time(axes, name, first, last)`, and beside it, where there are several
     paths, `sideways(axes, name, extent, last)` of values between `ends(name)`, along an axis that shows
-    `extent`; `portrait(axes, pairs)`; for each observable that is not in them `distribution(axes, name,
+    `extent`; `phase_portrait(axes, pairs)`; for each observable that is not in them `distribution(axes, name,
     first)`. `first` and `last` are of a column or a row.
     """
 
     over_time: Callable[..., None]
     sideways: Callable[..., None]
-    portrait: Callable[..., None]
+    phase_portrait: Callable[..., None]
     distribution: Callable[..., None]
     ends: Callable[[str], tuple[float, float]]
 
 
-def arranged(dataset: "xr.Dataset", title: str, panels: Panels) -> "Figure":
-    """The picture of a dataset. What stands over time and which pairs, its attributes say."""
+@contextlib.contextmanager
+def titled_figure(
+    title: str, size: tuple[float, float], fontsize: int = 13, pads: Mapping[str, Any] = PADS
+) -> "Iterator[Figure]":
+    """A figure in the style of all pictures, to be filled within it; `pads` are between its panels."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    rows, pairs = over_time_names(dataset), portrait_pairs(dataset)
+    with rc_context(STYLE):
+        figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(**pads))
+        figure.suptitle(title, x=0.012, ha="left", fontsize=fontsize, fontweight="bold")
+        yield figure
+
+
+def arranged(dataset: "xr.Dataset", title: str, panels: Panels) -> "Figure":
+    """The picture of a dataset. What stands over time and which pairs, its attributes say."""
+    rows, pairs = over_time_names(dataset), phase_portrait_pairs(dataset)
     single = int(dataset.attrs["paths"]) == 1
     drawn = {*rows, *(name for pair in pairs for name in pair)}
     observables = [] if single else [n for n in dataset.attrs["observables"].split() if n not in drawn]
@@ -67,9 +80,7 @@ def arranged(dataset: "xr.Dataset", title: str, panels: Panels) -> "Figure":
     columns = min(COLUMNS, max(len(observables), 1))
     below = -(-len(observables) // columns)
     heights = [max(len(rows) * (3.1 if len(rows) > 1 else 4.2), 6.0 if pairs else 0), below * 2.7]
-    with rc_context(STYLE):
-        layout = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08, hspace=0.03, wspace=0.03)
-        figure = Figure(figsize=(12, sum(heights) + 0.9), layout=layout)
+    with titled_figure(title, (12, sum(heights) + 0.9)) as figure:
         blocks = figure.add_gridspec(2 if below else 1, 1, height_ratios=heights[: 2 if below else 1])
         upper = blocks[0].subgridspec(1, 2, width_ratios=(1, 1)) if pairs else [blocks[0]]
         cells = upper[0].subgridspec(len(rows), 1 if single else 2, width_ratios=None if single else (3.4, 1))
@@ -82,12 +93,11 @@ def arranged(dataset: "xr.Dataset", title: str, panels: Panels) -> "Figure":
                 _end_of_row(figure, cells[row, 1], axes, dataset, panels, name, last)
             axes.set_ylabel(label(dataset, name, 34 if len(rows) < 3 and not pairs else 24))
         if pairs:
-            panels.portrait(figure.add_subplot(upper[1]), pairs)
+            panels.phase_portrait(figure.add_subplot(upper[1]), pairs)
         lower = blocks[-1].subgridspec(max(below, 1), columns)
         for number, name in enumerate(observables):
             cell = lower[divmod(number, columns)]
             panels.distribution(figure.add_subplot(cell), name, number % columns == 0)
-        figure.suptitle(title, x=0.012, ha="left", fontsize=13, fontweight="bold")
         figure_legend(figure)
     return figure
 
@@ -115,7 +125,7 @@ def over_time_names(dataset: "xr.Dataset") -> list[str]:
     return chosen or [*states, *each][:MAX_ROWS]
 
 
-def portrait_pairs(dataset: "xr.Dataset") -> list[list[str]]:
+def phase_portrait_pairs(dataset: "xr.Dataset") -> list[list[str]]:
     return [pair.split() for pair in dataset.attrs.get("plot_portrait", "").split(";") if pair.strip()]
 
 

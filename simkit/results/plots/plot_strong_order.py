@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from simkit.results.number_text import with_error
-from simkit.results.plots.plot_layout import BLUE, GREY, MAX_STATES, STYLE, VERMILION
+from simkit.results.plots.plot_layout import BLUE, GREY, MAX_STATES, VERMILION, titled_figure
 from simkit.results.table import run_title
-from simkit.results.variant_dataset import each_variant
+from simkit.results.variants import each_variant
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -26,21 +26,16 @@ def with_strong_orders(dataset: "xr.Dataset") -> list[str]:
 
 def plot_strong_orders(dataset: "xr.Dataset", names: list[str]) -> "Figure":
     """A panel for each quantity, both axes logarithmic, with the fitted curve and slopes to compare with."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
     steps = {name: float(one.attrs["dt"]) for name, one in each_variant(dataset).items()}
     finest = min(steps, key=lambda name: steps[name])
-    with rc_context(STYLE):
-        figure = Figure(figsize=(12, 5.4 * -(-len(names) // 2)), layout="constrained")
+    paths = f"{int(dataset.attrs['paths']):,} paths"
+    title = f"{run_title(dataset)}   {paths}, compared with those of variant {finest}"
+    with titled_figure(title, (12, 5.4 * -(-len(names) // 2)), pads={}) as figure:
         for number, name in enumerate(names, 1):
             axes = figure.add_subplot(-(-len(names) // 2), min(len(names), 2), number)
             _panel(axes, dataset, name, steps)
             if number == 1:
                 axes.legend(frameon=False, loc="upper left")
-        paths = f"{int(dataset.attrs['paths']):,} paths"
-        title = f"{run_title(dataset)}   {paths}, compared with those of variant {finest}"
-        figure.suptitle(title, x=0.012, ha="left", fontsize=13, fontweight="bold")
     return figure
 
 

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from simkit.progress import counted
 from simkit.results.plots.final_histograms import (
     are_whole,
     ceiling,
@@ -16,7 +17,7 @@ from simkit.results.plots.final_histograms import (
 from simkit.results.plots.plot_layout import COLOURS, GREY, Panels, arranged, label, over_time_names
 from simkit.results.plots.plot_strong_order import plot_strong_orders, with_strong_orders
 from simkit.results.table import run_title
-from simkit.results.variant_dataset import each_variant
+from simkit.results.variants import each_variant
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -50,7 +51,7 @@ def plot_variants(dataset: "xr.Dataset") -> "Figure":
             sideways=lambda axes, name, extent, last: _sideways(
                 axes, variants, name, extent, what[name] if last or not alike else ""
             ),
-            portrait=lambda axes, pairs: _portrait(axes, dataset, variants, pairs),
+            phase_portrait=lambda axes, pairs: _phase_portrait(axes, dataset, variants, pairs),
             distribution=lambda axes, name, first: _distributions(
                 axes, dataset, variants, name, what[name] if first or not alike else ""
             ),
@@ -137,7 +138,7 @@ def _distributions(
     axes.set_ylabel(text if tops else "")
 
 
-def _portrait(
+def _phase_portrait(
     axes: "Axes", dataset: "xr.Dataset", variants: "dict[str, xr.Dataset]", pairs: list[list[str]]
 ) -> None:
     """Quantities against each other along each variant's first path, from a dot where it begins."""
@@ -161,5 +162,4 @@ def _title(dataset: "xr.Dataset") -> str:
     paths = int(a["paths"])
     random = a.get("kind") in ("sde", "jump") or paths > 1
     seed = f", seed {int(a['seed'])}" if random and "seed" in a else ""
-    each = "1 path" if paths == 1 else f"{paths:,} paths"
-    return f"{run_title(dataset)}   {dataset.sizes['variant']} variants × {each}{seed}"
+    return f"{run_title(dataset)}   {dataset.sizes['variant']} variants × {counted(paths, 'path')}{seed}"

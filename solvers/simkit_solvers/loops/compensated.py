@@ -22,7 +22,7 @@ from jaxtyping import PyTree
 from simkit_solvers.grids.grid import LONG
 from simkit_solvers.loops.step import DiffraxStep, SwitchedStep
 from simkit_solvers.loops.stepper import AbstractStepper
-from simkit_solvers.methods.registry import facts_of
+from simkit_solvers.methods.registry import info_or_default
 from simkit_solvers.methods.switched import Solver, Switched
 from simkit_solvers.numerics.delegated import delegated
 from simkit_solvers.problems.origin import LangevinFrom, seen_from
@@ -107,7 +107,7 @@ class CompensatedLangevinStep(AbstractCompensatedStep):
 
 def can_compensate(solver: Solver) -> bool:
     """Whether the sums of its steps can be compensated."""
-    return all(facts_of(each).compensable for each in _each(solver))
+    return all(info_or_default(each).compensable for each in _each(solver))
 
 
 def _each(solver: Solver) -> tuple:

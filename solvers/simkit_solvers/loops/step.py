@@ -15,7 +15,7 @@ from jaxtyping import PyTree
 from simkit_solvers.loops.runge_kutta import ExplicitRungeKutta, StochasticRungeKutta
 from simkit_solvers.loops.stepper import AbstractStepper
 from simkit_solvers.methods.model_solver import AbstractModelSolver
-from simkit_solvers.methods.registry import check_runs, facts_of
+from simkit_solvers.methods.registry import check_runs, info_or_default
 from simkit_solvers.methods.root_finder import with_tolerances
 from simkit_solvers.methods.switched import Solver, Switched
 from simkit_solvers.problems.origin import scale_of
@@ -45,7 +45,7 @@ class DiffraxStep(AbstractStepper):
 
     @property
     def unrolled(self):
-        return facts_of(self.solver).unrolled
+        return info_or_default(self.solver).unrolled
 
     @property
     def variates(self):
@@ -155,7 +155,7 @@ def stepper_for(solver: Solver) -> AbstractStepper:
     if isinstance(solver, Switched):
         return SwitchedStep(tuple(stepper_for(each) for each in solver.solvers), solver)
     check_runs(solver)
-    other = facts_of(solver).steps_as
+    other = info_or_default(solver).steps_as
     return _stepper(solver if other is None else other())
 
 

@@ -16,7 +16,7 @@ from jaxtyping import PyTree
 
 from simkit_solvers.grids.adaptive_grid import AdaptiveGrid, Tolerances
 from simkit_solvers.loops.first_hold import Examined
-from simkit_solvers.methods.registry import facts_of
+from simkit_solvers.methods.registry import info_or_default
 from simkit_solvers.methods.root_finder import for_adaptive_steps
 from simkit_solvers.numerics.delegated import delegated
 from simkit_solvers.numerics.scalar import Scalar
@@ -99,7 +99,7 @@ def step_control(
     controller = diffrax.PIDController(
         rtol=tolerances.rtol, atol=tolerances.atol, pcoeff=pcoeff, icoeff=icoeff, dcoeff=dcoeff
     )
-    if not facts_of(solver).interpolates and len(times) > 2:
+    if not info_or_default(solver).interpolates and len(times) > 2:
         controller = diffrax.ClipStepSizeController(controller, step_ts=times[1:-1])
     return Advancing(controller)
 

@@ -102,7 +102,7 @@ def check_runs(solver: diffrax.AbstractSolver) -> None:
         raise ValueError(f"solver {name} does not run on a fixed grid: {REFUSED[name]}")
 
 
-def facts_of(solver: diffrax.AbstractSolver) -> SolverInfo:
+def info_or_default(solver: diffrax.AbstractSolver) -> SolverInfo:
     """The record of a solver, or what its class alone says of one that is not registered."""
     info, cls = SOLVERS.get(type(solver).__name__), type(solver)
     return info if info is not None and info.cls is cls else SolverInfo(cls, "", order=1, exact=True)
@@ -111,7 +111,7 @@ def facts_of(solver: diffrax.AbstractSolver) -> SolverInfo:
 def info_of(solver: diffrax.AbstractSolver) -> SolverInfo:
     """The record of a solver; `ValueError` when it cannot run on a fixed grid or is not registered."""
     check_runs(solver)
-    info = facts_of(solver)
+    info = info_or_default(solver)
     if SOLVERS.get(info.name) is not info:
         raise ValueError(f"solver {info.name} is not registered; add its record to simkit_solvers.SOLVERS")
     return info

@@ -498,17 +498,17 @@ time: 3
         "which `simkit list` names",
         "gbm.yaml:11:9: output: must end in .zarr, .nc or .csv, got 'gbm.xls'",
         "gbm.yaml:12:1: time: duplicate key; it was first given in line 5",
-        "--set save.foo: unknown key; known: points, every, paths, quantiles",
+        "override save.foo: unknown key; known: points, every, paths, quantiles",
     ]
 
 
 def test_options_are_named_as_the_place(messages):
     overrides = ["model.sgima=0.3", "model.sigma=-1", "ensemble={paths: 0}", "observe.call.at=never"]
     assert messages(text_with(), overrides) == [
-        "--set ensemble: ensemble.paths: must be at least 1, got 0",
-        "--set observe.call.at: must be end or each, got 'never'",
-        "--set model.sgima: unknown parameter of GBM; did you mean 'sigma'?",
-        "--set model.sigma: must be >= 0, got -1",
+        "override ensemble: ensemble.paths: must be at least 1, got 0",
+        "override observe.call.at: must be end or each, got 'never'",
+        "override model.sgima: unknown parameter of GBM; did you mean 'sigma'?",
+        "override model.sigma: must be >= 0, got -1",
     ]
 
 

@@ -9,7 +9,7 @@ from simkit.config.overrides import apply_overrides
 
 
 def scalar(text):
-    return parse_value(text, "value")[0]
+    return parse_value(text, "value").data
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ def test_overrides_replace_and_make_keys():
         "e": {"f": None},
         "save": {"points": 12},
     }
-    assert document.options[("q", 1)] == "--set q.1"
+    assert document.options[("q", 1)] == "override q.1"
     assert ("model", "sigma") not in document.values
 
 
@@ -245,12 +245,12 @@ def test_overrides_that_lead_nowhere_are_all_listed():
     with pytest.raises(InputError) as caught:
         overridden("a: 1\nq: [1]\n", "a", "a.b=2", "q.1=3", "q.x=3", ".=3", "c=[1", "c=!x 1")
     assert str(caught.value).splitlines() == [
-        "--set a: expected KEY=VALUE, as in --set model.sigma=0.3",
-        "--set a.b: a is a single value, so nothing can be set inside it",
-        "--set q.1: a list of 1 has no item '1'; count from 0",
-        "--set q.x: a list of 1 has no item 'x'; count from 0",
-        "--set .: expected KEY=VALUE, as in --set model.sigma=0.3",
-        "--set c:1:3: not valid YAML: expected ',' or ']', but got '<stream end>' "
+        "override a: expected KEY=VALUE, as in model.sigma=0.3",
+        "override a.b: a is a single value, so nothing can be set inside it",
+        "override q.1: a list of 1 has no item '1'; count from 0",
+        "override q.x: a list of 1 has no item 'x'; count from 0",
+        "override .: expected KEY=VALUE, as in model.sigma=0.3",
+        "override c:1:3: not valid YAML: expected ',' or ']', but got '<stream end>' "
         "(while parsing a flow sequence)",
-        "--set c:1:1: tags such as '!x' are not allowed: a file is data",
+        "override c:1:1: tags such as '!x' are not allowed: a file is data",
     ]

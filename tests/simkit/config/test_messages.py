@@ -9,6 +9,7 @@ from simkit_physics import GBM
 from simkit import InputError, OutputError, load
 from simkit.config.diagnostics import placed
 from simkit.config.documents import read_document
+from simkit.config.option import set_option
 from simkit.config.overrides import apply_overrides
 from simkit.experiments.variants import load_variants
 from simkit.studies import elementary_effects, sobol_indices
@@ -185,8 +186,11 @@ def test_a_mistake_is_named_once(name):
 def test_an_override_from_python_is_not_called_an_option():
     with pytest.raises(InputError, match=r"^override model\.sigm: unknown parameter of GBM"):
         load(PRICE, {"model.sigm": 0.3})
+    for overrides in ("model.sigm=0.3", ["model.sigm=0.3"], [("model.sigm", 0.3)]):
+        with pytest.raises(InputError, match=r"^override model\.sigm: unknown parameter of GBM"):
+            load(PRICE, overrides)
     with pytest.raises(InputError, match=r"^--set model\.sigm: unknown parameter of GBM"):
-        load(PRICE, ["model.sigm=0.3"])
+        load(PRICE, [set_option("model.sigm=0.3")])
 
 
 def test_a_mistake_inside_an_option_has_no_place_in_the_file():
@@ -194,7 +198,7 @@ def test_a_mistake_inside_an_option_has_no_place_in_the_file():
     with pytest.raises(InputError) as caught:
         load(text, ["initial={S: 1,5}"])
     assert caught.value.problems == [
-        "--set initial: initial.S: 1,5 is not a number; write a decimal point: 1.5"
+        "override initial: initial.S: 1,5 is not a number; write a decimal point: 1.5"
     ]
 
 
@@ -268,7 +272,7 @@ def test_null_takes_away_any_key_that_is_there(key):
 def test_null_for_what_is_not_there_or_is_needed_is_refused(key, line):
     with pytest.raises(InputError) as caught:
         load(PRICE | OPTIONAL, [f"{key}=null"])
-    assert caught.value.problems[0].removeprefix("--set ") == line
+    assert caught.value.problems[0].removeprefix("override ") == line
 
 
 def test_a_variant_takes_away_what_is_there_only():
@@ -292,12 +296,12 @@ def test_a_list_in_a_message_is_shown():
 @pytest.mark.parametrize(
     ("override", "problem", "line"),
     [
-        ("sensitivity.method=score", "sensitivity.method: no", "--set sensitivity.method: no"),
-        ("model.sigma=0.3", "model.sigma: no", "--set model.sigma: no"),
+        ("sensitivity.method=score", "sensitivity.method: no", "override sensitivity.method: no"),
+        ("model.sigma=0.3", "model.sigma: no", "override model.sigma: no"),
         (
             "sensitivity={wrt: [S], method: score}",
             "sensitivity.method: no",
-            "--set sensitivity: sensitivity.method: no",
+            "override sensitivity: sensitivity.method: no",
         ),
         ("time.steps=8", "model.sigma: no", "<text>:1:34: model.sigma: no"),
         ("time.steps=8", "path 3, 4: no", "<text>:1:1: path 3, 4: no"),

@@ -66,7 +66,7 @@ def test_the_kernels_of_a_loop_made_by_hand_are_counted(kernels):
     (loop,) = loops_of(parse(compiled.as_text()), LANES)
     assert (loop.trips, loop.steps, loop.depth) == (7, True, 0)
     # XLA may make one kernel of all arrays, but each has its own sine, product and sum.
-    assert 1 <= loop.wide_kernels <= kernels
+    assert 1 <= loop.path_kernels <= kernels
     assert loop.work.transcendental == kernels * LANES
     assert loop.work.floating == (2 * kernels - 1) * LANES  # the product with 1.0 is none
 
@@ -99,7 +99,7 @@ def test_a_step_of_gbm_is_a_share_of_one_kernel(inspected):
     step = inspected.step
     assert step.steps_per_turn == 4  # as many words as a block takes in float32
     # S and the sum of its mean travel as one complex number, what rounding took from the sum by itself.
-    assert (step.wide_kernels, step.loops_inside, step.paths) == (2, 0, LANES)
+    assert (step.path_kernels, step.loops_inside, step.paths) == (2, 0, LANES)
     assert step.kernels_per_step == 0.5
     # Threefry with 20 rounds for two normals, of which a step takes one; each of the two kernels draws it.
     assert 2 * 60 < step.integer < 2 * 70

@@ -14,7 +14,8 @@ from simkit import InputError, NumericalError, load, plot_dataset, read_dataset
 from simkit.cli import app
 from simkit.experiments.variants import load_one, load_variants
 from simkit.results.table import print_table, with_error
-from simkit.results.variant_dataset import combined, one_variant
+from simkit.results.variant_dataset import combined
+from simkit.results.variants import one_variant
 
 TEXT = """\
 constants: {K: 1.0}
@@ -187,11 +188,11 @@ class TestWhatEveryVariantSets:
     text = with_variants("variants: {low: {constants.K: 1}, high: {constants: {K: 2}}}\n")
 
     def test_an_option_that_changes_nothing_is_refused(self):
-        message = r"^--set constants\.K: changes nothing, since every variant sets it; change it in the var"
+        message = r"^override constants\.K: changes nothing, since every variant sets it; change it in"
         for value in ("9", "[1, 2]"):
             with pytest.raises(InputError, match=message):
                 load_variants(self.text, f"constants.K={value}")
-        with pytest.raises(InputError, match=r"--set constants\.K: changes nothing"):
+        with pytest.raises(InputError, match=r"override constants\.K: changes nothing"):
             load_variants(TEXT, "constants.K=9", chosen=["wide"])
 
     def test_an_option_that_one_variant_keeps_is_not(self):
