@@ -24,7 +24,7 @@ from simkit.ensemble.step_bias.bias_paths import BiasRun, Ends
 from simkit.ensemble.step_bias.leap_bias import leap_run
 from simkit.ensemble.step_bias.resolution import OF_VALUE
 from simkit.ensemble.step_bias.rounding import rounding_error
-from simkit.ensemble.step_bias.step_error import NEAR, StepError, step_error
+from simkit.ensemble.step_bias.step_error import NEAR, OF_TOLERANCES, StepError, step_error
 from simkit.ensemble.step_bias.step_levels import OtherGrid, approximate, levels
 from simkit.ensemble.work import devices_of, workers_on
 from simkit.machine.on_each_device import local_devices
@@ -213,7 +213,9 @@ def rounding_of_normals(simulation: Simulation) -> float:
 
 def unsure_order(simulation: Simulation) -> float:
     """How much less the order may be: adaptive steps go with their tolerances, but not exactly."""
-    return NEAR if simulation.grid.tolerances is not None else 0.0
+    if simulation.grid.tolerances is None:
+        return 0.0
+    return NEAR if isinstance(simulation.problem, AbstractSDE) else OF_TOLERANCES
 
 
 def step_error_of_paths(

@@ -21,6 +21,7 @@ CHANCE = 3e-5  # that noise counts as a difference: 4 standard errors where ther
 ROUNDINGS = 4.0  # the same of a single path, whose noise is rounding
 LEAST_ORDER = 0.5  # slower convergence has no order that three lengths of step could show
 NEAR = 0.2  # of an order, to count as it
+OF_TOLERANCES = 0.5  # of an order, by which the error of an ordinary equation may follow its tolerances less
 MOST_ORDER = 16.0
 DOUBT = 0.25  # of a bias
 

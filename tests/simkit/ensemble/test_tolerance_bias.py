@@ -81,7 +81,23 @@ def test_the_bias_of_ordinary_equations_covers_the_truth(solver):
                 assert abs(value - error.bias - truth) < 3 * error.stderr
                 off.append(error.stderr / abs(error.bias))
     assert len(off) >= 7
-    assert np.median(off) < 0.3
+    assert np.median(off) < 0.4
+
+
+@pytest.mark.parametrize("tol", [1e-5, 1e-6, 1e-8, 1e-9])
+def test_the_bias_of_a_few_steps_covers_the_truth(tol):
+    """x' = -1.3 x² from 2 takes few steps, whose errors follow their tolerances less closely than those of many."""
+    levels = {"above": 1.1, "half": 0.5, "below": 0.7}
+    hits = {name: f"hitting_time(x < {level})" for name, level in levels.items()}
+    decay = {"model": {"ode": {"x": "-1.3*x**2"}}, "initial": {"x": 2.0}, "observe": hits}
+    result = run_ensemble(load(decay | {"time": {"t1": 3.0, "rtol": tol, "atol": tol / 100}}))
+    exact = {name: (1 / level - 0.5) / 1.3 for name, level in levels.items()} | {"x": 1 / (1.3 * 3 + 0.5)}
+    known = {name: result.bias[name] for name in exact if result.bias[name].claim == "estimate"}
+    known = {name: error for name, error in known.items() if math.isfinite(error.bias)}
+    assert {"x", "below", "half"} <= {*known}
+    for name, error in known.items():
+        value = result.statistics["moments"][f"{name}_mean"][-1]
+        assert abs(value - error.bias - exact[name]) < 3 * error.stderr
 
 
 def test_a_run_of_one_path_compiles_no_other_program():
