@@ -6,6 +6,7 @@ import jax
 import jax.monitoring
 import numpy as np
 import pytest
+from simkit_solvers.numerics.traced import Static
 
 import simkit
 from simkit import load
@@ -118,9 +119,9 @@ def test_fields_without_a_key_in_the_file_tell_programs_apart_too():
     ids=str,
 )
 def test_trees_are_equal_by_structure_type_and_value(one, other):
-    assert programs.Static(one) == programs.Static(one)
-    assert hash(programs.Static(one)) == hash(programs.Static(one))
-    assert programs.Static(one) != programs.Static(other)
+    assert Static(one) == Static(one)
+    assert hash(Static(one)) == hash(Static(one))
+    assert Static(one) != Static(other)
 
 
 @dataclasses.dataclass(frozen=True)
