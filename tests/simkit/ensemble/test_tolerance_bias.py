@@ -86,7 +86,7 @@ def test_the_bias_of_ordinary_equations_covers_the_truth(solver):
 
 @pytest.mark.parametrize("tol", [1e-5, 1e-6, 1e-8, 1e-9])
 def test_the_bias_of_a_few_steps_covers_the_truth(tol):
-    """x' = -1.3 x² from 2 takes few steps, whose errors follow their tolerances less closely than those of many."""
+    """x' = -1.3 x² takes few steps, whose errors follow their tolerances less closely than those of many."""
     levels = {"above": 1.1, "half": 0.5, "below": 0.7}
     hits = {name: f"hitting_time(x < {level})" for name, level in levels.items()}
     decay = {"model": {"ode": {"x": "-1.3*x**2"}}, "initial": {"x": 2.0}, "observe": hits}
