@@ -68,7 +68,8 @@ def together(compiled_for_others):
 
 @pytest.mark.user_code
 @pytest.mark.more
-def test_each_variant_is_the_file_with_its_settings_changed(together):
+def test_each_variant_is_the_file_with_its_settings_changed():
+    together = simkit.run(TEXT)  # by the code of users, as each alone
     assert list(together["variant"].values) == list(CHANGES)
     plain = TEXT[: TEXT.index("variants")]
     for name, changes in CHANGES.items():
