@@ -1,6 +1,6 @@
 """Every solver by name.
 
-One more solver is one file, with its record, and one line in `SOLVERS` below.
+One more solver is one file, with its record, and one line among the imports.
 """
 
 import difflib
@@ -12,53 +12,40 @@ import diffrax
 import equinox as eqx
 import optimistix as optx
 
+# isort: off
+# The records of `SOLVERS`, in its order.
+from simkit_solvers.methods.sde.euler_maruyama import EULER_MARUYAMA
+from simkit_solvers.methods.sde.milstein import MILSTEIN, DERIVATIVE_FREE_MILSTEIN
+from simkit_solvers.methods.sde.sri import SRIW1_INFO
+from simkit_solvers.methods.sde.platen import PLATEN_WEAK_2
+from simkit_solvers.methods.sde.tamed_euler import TAMED_EULER
+from simkit_solvers.methods.sde.drift_implicit import DRIFT_IMPLICIT
 from simkit_solvers.methods.diffrax_solvers import DIFFRAX_SOLVERS
-from simkit_solvers.methods.jump.common_reaction_paths import COMMON_REACTION_PATHS
-from simkit_solvers.methods.jump.direct_method import DIRECT_METHOD
-from simkit_solvers.methods.jump.next_reaction import NEXT_REACTION
-from simkit_solvers.methods.jump.tau_leaping import TAU_LEAPING
+from simkit_solvers.methods.ode.symplectic import SYMPLECTIC_SOLVERS
 from simkit_solvers.methods.langevin.baoab import BAOAB_INFO
 from simkit_solvers.methods.langevin.leimkuhler_matthews import LEIMKUHLER_MATTHEWS
 from simkit_solvers.methods.ode.rodas5p import RODAS5P
 from simkit_solvers.methods.ode.rosenbrock23 import ROSENBROCK23
-from simkit_solvers.methods.ode.symplectic import SYMPLECTIC_SOLVERS
-from simkit_solvers.methods.sde.andersen_qe import ANDERSEN_QE
-from simkit_solvers.methods.sde.drift_implicit import DRIFT_IMPLICIT
-from simkit_solvers.methods.sde.euler_maruyama import EULER_MARUYAMA
+from simkit_solvers.methods.jump.direct_method import DIRECT_METHOD
+from simkit_solvers.methods.jump.next_reaction import NEXT_REACTION
+from simkit_solvers.methods.jump.common_reaction_paths import COMMON_REACTION_PATHS
+from simkit_solvers.methods.jump.tau_leaping import TAU_LEAPING
 from simkit_solvers.methods.sde.exact_sampling import EXACT_SAMPLING
-from simkit_solvers.methods.sde.milstein import DERIVATIVE_FREE_MILSTEIN, MILSTEIN
-from simkit_solvers.methods.sde.platen import PLATEN_WEAK_2
-from simkit_solvers.methods.sde.sri import SRIW1_INFO
-from simkit_solvers.methods.sde.tamed_euler import TAMED_EULER
+from simkit_solvers.methods.sde.andersen_qe import ANDERSEN_QE
+
+# isort: on
 from simkit_solvers.methods.solver_info import ROOT_FIND_MAX_STEPS, SolverInfo
 from simkit_solvers.methods.switched import Solver, Switched
 from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
 from simkit_solvers.problems.problem import AbstractODE, AbstractSDE
 from simkit_solvers.problems.terms import takes_halves
 
+# Of all that is imported above.
 SOLVERS: dict[str, SolverInfo] = {
     info.name: info
-    for info in (
-        EULER_MARUYAMA,
-        MILSTEIN,
-        DERIVATIVE_FREE_MILSTEIN,
-        SRIW1_INFO,
-        PLATEN_WEAK_2,
-        TAMED_EULER,
-        *DRIFT_IMPLICIT,
-        *DIFFRAX_SOLVERS,
-        *SYMPLECTIC_SOLVERS,
-        BAOAB_INFO,
-        LEIMKUHLER_MATTHEWS,
-        RODAS5P,
-        ROSENBROCK23,
-        DIRECT_METHOD,
-        NEXT_REACTION,
-        COMMON_REACTION_PATHS,
-        TAU_LEAPING,
-        EXACT_SAMPLING,
-        ANDERSEN_QE,
-    )
+    for value in list(globals().values())
+    for info in (value if isinstance(value, tuple) else (value,))
+    if isinstance(info, SolverInfo)
 }
 
 CALCULI = {"ito": "Itô", "stratonovich": "Stratonovich"}
