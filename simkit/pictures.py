@@ -32,7 +32,7 @@ def save_picture(dataset: "xr.Dataset", path: str | Path) -> None:
 
 
 def plot_dataset(dataset: "xr.Dataset") -> "Figure":
-    """What `simkit plot` draws of a dataset, as its kind asks for. Raises `InputError` for anything else."""
+    """What `simkit plot` draws of a dataset, according to its kind. Raises `InputError` for anything else."""
     import xarray as xr
 
     if not isinstance(dataset, xr.Dataset):

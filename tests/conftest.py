@@ -1,4 +1,4 @@
-"""Tests run in float64 with strict dtype promotion, warnings as errors, and quickly made code."""
+"""Tests run in float64 with strict dtype promotion, warnings as errors, and quickly compiled code."""
 
 import gc
 import os

@@ -1,4 +1,4 @@
-"""The derivatives of one path of an ordinary or a stochastic equation, by each method that there is."""
+"""The derivatives of one path of an ordinary or a stochastic equation, by each method."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-r"""Which of several right estimators to select: a pilot measures how much each varies, on few paths.
+r"""Which of several valid estimators to select: a pilot measures how much each varies, on few paths.
 
 The estimator with the smallest product of variance and cost gives the smallest error in a given time. The
 variance is that of paths with the last ids there are, so that the choice knows nothing of the paths that are
@@ -50,7 +50,7 @@ class PilotResult(NamedTuple):
 
     @property
     def reliable(self) -> bool:
-        """Whether there is a variance to speak of."""
+        """Whether there is a usable variance."""
         return not self.fault
 
 
@@ -93,7 +93,7 @@ def select_estimators(
 
 
 def _instead(contested: Sequence[Offer], measured: dict[Selection, PilotResult]) -> list[Selection]:
-    """What to measure next, where no rival has a variance to speak of."""
+    """What to measure next, where no rival has a usable variance."""
     return [
         choice
         for offer in contested

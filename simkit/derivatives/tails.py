@@ -1,4 +1,4 @@
-r"""Whether the variance of an estimator can be believed, from its values on paths.
+r"""Whether the variance of an estimator can be trusted, from its values on paths.
 
 Contributions to the variance are squared deviations $d_i^2$. Their effective number $(\sum d^2)^2 / \sum d^4$
 is a third of the paths for normal values, and a few where a few paths make all of the variance: its own
@@ -54,7 +54,7 @@ class Tail:
 
     @property
     def verdict(self) -> Verdict:
-        """Whether the standard error can be believed: a few paths do not make the variance.
+        """Whether the standard error can be trusted: a few paths do not make the variance.
 
         `heavy` where they do and more paths would not help, `grows` where the variance also grows as steps
         become shorter, so that there is none to converge to.
@@ -68,7 +68,7 @@ class Tail:
 
     @property
     def fault(self) -> str:
-        """What is wrong with the variance; nothing where it can be believed."""
+        """What is wrong with the variance; nothing where it can be trusted."""
         fault = FAULTS[self.verdict]
         return f"{fault} (tail index {self.index:.1f})" if fault and np.isfinite(self.index) else fault
 

@@ -48,7 +48,7 @@ def find_target(simulation: Simulation, label: str) -> Target:
             f"sensitivity.wrt: unknown name {shown(label)}{did_you_mean(label, simulation.targets)}"
         )
     if simulation.grid.has_events and name.startswith("initial."):
-        raise InputError(f"sensitivity.wrt: {label} is a number of molecules, and has no derivative")
+        raise InputError(f"sensitivity.wrt: {label} is an integer count, so it has no derivative")
     value = float(simulation.targets[name])
     return Target(label, name, value, _unit(simulation, name), abs(value) or 1.0)
 

@@ -71,7 +71,7 @@ def _is_argument(leaf: Any) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class Simulation:
-    """A validated experiment, ready to run; `experiment` is the one that it was made of.
+    """A validated experiment, ready to run; `experiment` is the one it was built from.
 
     `bind` makes problem, initial values, observer and grid again from named constants, so that a derivative
     with respect to a constant reaches every place where the constant is used. `targets` are the values of all

@@ -1,4 +1,4 @@
-"""How paths go on in time, by kind of grid: how one is run, grouped, planned and described."""
+"""How paths advance in time, by kind of grid: how one is run, grouped, planned and described."""
 
 import abc
 import dataclasses
@@ -69,7 +69,7 @@ class AbstractStepping(abc.ABC):
 
     @property
     def _tolerances(self) -> dict[str, float]:
-        """By name; none where none choose the steps."""
+        """Tolerances by name; empty on a fixed grid."""
         tolerances = self.grid.tolerances
         return {} if tolerances is None else {x: float(getattr(tolerances, x)) for x in ("rtol", "atol")}
 

@@ -5,7 +5,7 @@ from simkit.machine.xla_flags import prefer_wide_vectors
 
 
 def tune_process() -> bool:
-    """Let this process simulate at full speed; returns whether XLA uses 512-bit vectors.
+    """Configure this process for full speed; returns whether XLA uses 512-bit vectors.
 
     Call it before the first import of jax; the command line does, and a script that wants the same speed
     calls it in its first lines. On processors with AVX-512 and with a tested jaxlib it adds a flag to the

@@ -86,7 +86,7 @@ def z_of(difference: float, error: float, bias: StepError | None, rounding: floa
     if bias is not None:
         difference, error = difference - bias.bias, np.hypot(error, bias.stderr)
     only_rounding = error <= 2 * rounding
-    if np.isnan(error) or error == 0 or (only_rounding and abs(difference) > WITHOUT_SPREAD * error):
+    if not np.isfinite(error) or error == 0 or (only_rounding and abs(difference) > WITHOUT_SPREAD * error):
         return np.nan
     return float(difference / error)
 

@@ -146,7 +146,7 @@ def closing_line(dataset: "xr.Dataset") -> str:
 
 
 def _steps_text(dataset: "xr.Dataset") -> str:
-    """What each path took; nothing where variants differ in it."""
+    """Steps per path; nothing where variants differ in it."""
     counts = ("steps", "events_mean", "leaps_mean", "accepted_steps_mean")
     return steps_text(dataset.attrs) if any(key in dataset.attrs for key in counts) else ""
 

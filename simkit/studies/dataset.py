@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from simkit.results.variables import Variables, variable
+from simkit.ensemble.step_bias.step_error import StepError
+from simkit.results.variables import Variables, variable, with_stderr
 from simkit.studies.method import AbstractMethod
 from simkit.studies.methods import MEANINGS, QUANTILES
 from simkit.studies.plain_distributions import distribution_text
@@ -23,8 +24,12 @@ def to_dataset(
     study: Study,
     units: Mapping[str, str] | None = None,
     provenance: Mapping[str, Any] | None = None,
+    step_errors: Mapping[str, StepError] | None = None,
 ) -> xr.Dataset:
     """Estimates by name with `observable` as the first dimension, and `…_halfwidth` of each interval.
+
+    `step_errors` are those of the means with all parameters at their centre, where steps are an
+    approximation: `step_bias` and its error, or `step_bias_at_least` where there is no estimate.
 
     `note` says of each parameter why its measures are zero, or whether they may be noise. Of a propagation
     `histogram` `(observable, bin)` has the density of the output between the edges `histogram_edge`.
@@ -51,8 +56,27 @@ def to_dataset(
         variables |= _histograms(study, names)
     notes = np.asarray([study.notes[name] for name in names], object)
     variables["note"] = variable(("observable", "parameter"), notes, None, "what to know of its measures")
+    variables |= _step_biases(names, step_errors or {})
     attributes = _attributes(method, plan, study, units or {}) | dict(provenance or {})
     return xr.Dataset(variables, coordinates, attributes)
+
+
+def _step_biases(names: list[str], errors: Mapping[str, StepError]) -> Variables:
+    """Zero for a quantity without step bias, NaN where it is unknown."""
+    if not errors:
+        return {}
+    what = "step bias of the mean with all parameters at their centre, which no interval includes"
+    figures = np.full((3, len(names)), np.nan)
+    for i, name in enumerate(names):
+        if name not in errors:
+            figures[:, i] = 0.0
+        elif errors[name].claim == "estimate":
+            figures[:, i] = errors[name].bias, errors[name].stderr, abs(errors[name].bias)
+        else:
+            figures[2, i] = abs(errors[name].bias)
+    bias, stderr, least = figures
+    bound = variable(("observable",), least, "", f"size of the {what}, or the least where it has no estimate")
+    return with_stderr("step_bias", ("observable",), bias, stderr, "", what) | {"step_bias_at_least": bound}
 
 
 def _attributes(method: AbstractMethod, plan: Plan, study: Study, units: Mapping[str, str]) -> dict[str, Any]:

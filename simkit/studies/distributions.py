@@ -210,7 +210,9 @@ class Discrete(AbstractDistribution):
             return
         values, count, total = len(self.values), len(self.probabilities), math.fsum(self.probabilities)
         if count != values:
-            raise ValueError(f"there are {values} values and {count} probabilities; give each value one")
+            raise ValueError(
+                f"there are {values} values and {count} probabilities; give one probability per value"
+            )
         if min(self.probabilities) <= 0 or abs(total - 1) > 1e-9:
             raise ValueError(f"probabilities must be > 0 and add up to 1, and these add up to {total:g}")
 

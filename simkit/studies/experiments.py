@@ -11,7 +11,10 @@ import numpy as np
 from simkit.config.diagnostics import placed
 from simkit.config.overrides import Overrides
 from simkit.ensemble.could_differ import is_random
-from simkit.ensemble.simulation import experiment_of
+from simkit.ensemble.run import run_ensemble
+from simkit.ensemble.simulation import Simulation, experiment_of
+from simkit.ensemble.step_bias.coupled_steps import BIAS_PATHS, approximate_means, bias_run
+from simkit.ensemble.step_bias.step_error import StepError
 from simkit.experiments.variants import refuse_paths
 from simkit.results.provenance import provenance
 from simkit.studies.api import grouped
@@ -82,8 +85,22 @@ def study_experiment(
         study = _without_unused(run_study(method, plan, design, paths), method, design.bindings.unused)
     states = simulation.problem.State._fields
     units = {name: info.unit for name, info in simulation.observables.items() if name not in states}
+    steps = step_errors_at_the_centre(simulation, names)
     size = {"paths": paths, "elapsed_s": time.perf_counter() - start}
-    return to_dataset(method, plan, study, units, provenance(loaded.resolved()) | size)
+    return to_dataset(method, plan, study, units, provenance(loaded.resolved()) | size, steps)
+
+
+def step_errors_at_the_centre(simulation: Simulation, names: tuple[str, ...]) -> dict[str, StepError]:
+    """The step error of each mean with all parameters at their centre, of those that have one.
+
+    Intervals of the measures do not include it: that would take it at every point.
+    """
+    exact = simulation.grid.has_events and bias_run(simulation) is None
+    if exact or {*names}.isdisjoint(approximate_means(simulation)):
+        return {}
+    paths = min(BIAS_PATHS, simulation.paths) if is_random(simulation) else 1
+    errors = run_ensemble(dataclasses.replace(simulation, paths=paths)).bias
+    return {name: errors[name] for name in names if name in errors}
 
 
 def method_of(loaded: UncertainExperiment) -> AbstractMethod:

@@ -47,6 +47,10 @@ def _of(one: "xr.Dataset") -> dict[str, Any]:
     """Everything about one observable."""
     parameters = [str(name) for name in one["parameter"].values]
     result: dict[str, Any] = {key: _figure(one, key, ()) for key in OF_ALL if key in one}
+    if "step_bias" in one:
+        keys = {"value": "step_bias", "stderr": "step_bias_stderr", "at_least": "step_bias_at_least"}
+        figures = {key: float(one[name]) for key, name in keys.items()}
+        result["step_bias"] = {key: x if math.isfinite(x) else None for key, x in figures.items()}
     if "quantiles" in one:
         result["quantiles"] = {f"{q:g}": _figure(one, "quantiles", (i,)) for i, q in enumerate(QUANTILES)}
     keys = [key for key in PER_PARAMETER if key in one]
@@ -125,6 +129,7 @@ def closing_lines(dataset: "xr.Dataset") -> list[str]:
         widest = f"the widest interval is {content['widest_interval']:.3g}{unit}{wanted}"
         lines.append(f"stopped by {content['stopped']}: {widest}")
     for name, figures in content["observables"].items():
+        lines += _step_bias(name, figures.get("step_bias"))
         variance = figures.get("parameter_variance")
         if variance and figures["noise_fraction"]["value"]:
             percent, half = (100 * figures["noise_fraction"][k] for k in ("value", "halfwidth"))
@@ -135,6 +140,19 @@ def closing_lines(dataset: "xr.Dataset") -> list[str]:
                     "take more paths or points"
                 )
     return lines
+
+
+def _step_bias(name: str, bias: dict[str, float | None] | None) -> list[str]:
+    """The step bias at the centre of the parameters; nothing where steps are exact."""
+    if bias is None or bias["value"] == 0:
+        return []
+    if bias["value"] is not None:
+        size = with_error(bias["value"], bias["stderr"])
+    elif bias["at_least"]:
+        size = f"at least {bias['at_least']:.3g}: take more steps"
+    else:
+        size = "unknown"
+    return [f"{name}: step bias {size}, at the centre of the parameters; the intervals leave it out"]
 
 
 def print_table(dataset: "xr.Dataset", file: TextIO | None = None) -> None:

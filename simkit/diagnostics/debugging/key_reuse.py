@@ -43,7 +43,7 @@ class KeyReport:
 
 
 def check_keys(simulation: Simulation, driver: Driver = CounterNoise.of) -> KeyReport:
-    """Draw what a run draws, for some paths and steps, and find what is not independent.
+    """Repeat the draws of a run, for some paths and steps, and find what is not independent.
 
     Initial values, normals, areas and other variates of paths 0, 1, 2 and 65 537 in steps 0 … 15 and 1024 …
     1031 (events, or places in the tree of adaptive steps) must share no word of the generator. `driver` is

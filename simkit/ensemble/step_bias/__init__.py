@@ -1,1 +1,1 @@
-"""How far means are from those of infinitely short steps, and what else is wrong with a number."""
+"""How far means are from those of infinitely short steps, and other errors of a result."""

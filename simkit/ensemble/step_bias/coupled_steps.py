@@ -10,6 +10,8 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from simkit_solvers.methods.registry import samples_exactly, weak_order
 from simkit_solvers.problems.problem import AbstractSDE
@@ -170,6 +172,7 @@ def _by_levels(finished: FinishedRun, bias: BiasRun, simulate: Sequence[Callable
     last = {name: _Last.of(name, finished.moments) for name in bias.orders}
     steps = 0.0 if simulation.grid.has_events else finished.steps  # counts are not rounded
 
+    scales = scales_by_rate(simulation, finished.ends)
     in_normals = rounding_of_normals(simulation)
     unsure = unsure_order(simulation)
 
@@ -177,7 +180,8 @@ def _by_levels(finished: FinishedRun, bias: BiasRun, simulate: Sequence[Callable
         result = StepErrors({}, {})
         for name, values in each.items():
             size, order = last[name].size, bias.orders[name]
-            rounding = float(rounding_error(size, simulation, steps, last[name].spread))
+            size_on_the_way = max(size, scales.get(name, 0.0))
+            rounding = float(rounding_error(size_on_the_way, simulation, steps, last[name].spread))
             rounding = max(rounding, in_normals * last[name].spread)
             event = _event(name, last[name], simulation)
             error, lost = step_error_of_paths(values, bias.factors, order, rounding, event, unsure)
@@ -204,6 +208,21 @@ def _by_levels(finished: FinishedRun, bias: BiasRun, simulate: Sequence[Callable
         return result
     more = bias.values(simulate, finished.ends, bias.paths, paths - bias.paths)
     return errors({name: np.concatenate([x, more[name]]) for name, x in values.items()})
+
+
+def scales_by_rate(simulation: Simulation, ends: Mapping[str, np.ndarray]) -> dict[str, float]:
+    """How far each variable of an ordinary equation would go at its last rate in the time of the run.
+
+    One that ends near zero was larger on the way, and so were its roundings.
+    """
+    problem, grid = simulation.problem, simulation.grid
+    if isinstance(problem, AbstractSDE) or grid.has_events:
+        return {}
+    span = grid.span if grid.steps is None else grid.dt * grid.steps
+    state = problem.State(*(jnp.asarray(ends[name], jnp.float64) for name in problem.State._fields))
+    rates = jax.vmap(lambda y: problem.drift(jnp.float64(grid.t0 + span), y))(state)
+    sizes = zip(problem.State._fields, rates, strict=True)
+    return {name: float(np.nan_to_num(np.median(np.abs(rate)))) * float(span) for name, rate in sizes}
 
 
 def rounding_of_normals(simulation: Simulation) -> float:

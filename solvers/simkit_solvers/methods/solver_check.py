@@ -120,7 +120,7 @@ def _check_ordinary(info: SolverInfo, problem: AbstractODE, y0: PyTree | None) -
 
 
 def _check_words(problem: AbstractSDE) -> None:
-    """Raise `ValueError` where a model's calculus or kind of noise is none that there is."""
+    """Raise `ValueError` where a model's calculus or kind of noise is unknown."""
     for what, given, known in (
         ("calculus", problem.calculus, get_args(Calculus)),
         ("noise_kind", problem.noise_kind, get_args(NoiseKind)),

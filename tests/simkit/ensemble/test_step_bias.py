@@ -161,6 +161,32 @@ def test_rounding_is_no_distance_from_an_exact_value():
 
 
 @pytest.mark.more
+@pytest.mark.parametrize("steps", [200, 2000, 8000])
+def test_a_variable_that_ends_at_zero_has_the_rounding_of_its_way(steps):
+    """Half a turn of an oscillator ends at v = -sin(pi), to 1.2e-16."""
+    half = {"model": {"ode": {"x": "v", "v": "-x"}}, "initial": {"x": 1.0, "v": 0.0}, "solver": "Tsit5"}
+    result = run_ensemble(load(half | {"time": {"t1": math.pi, "steps": steps}}))
+    error, value = result.bias["v"], result.statistics["moments"]["v_mean"][-1]
+    assert error.claim == "estimate"
+    assert abs(value - error.bias + math.sin(math.pi)) < 2 * error.stderr
+    assert error.stderr < 1e-12
+
+
+def test_one_path_has_no_z():
+    """It has no standard error: that of zero, which other paths would not be, is infinite."""
+    call = {"value": "maximum(S - 2, 0)", "exact": 0.001}
+    simulation = load(
+        {
+            "model": {"type": "GBM", "mu": 0.0, "sigma": 0.2},
+            "initial": {"S": 1.0},
+            "time": {"t1": 1.0, "steps": 4},
+            "ensemble": {"paths": 1, "seed": 1},
+            "observe": {"call": call},
+        }
+    )
+    assert np.isnan(float(to_dataset(simulation, run_ensemble(simulation), {})["call_z"]))
+
+
 def test_the_bias_takes_as_many_paths_as_make_it_as_good_as_the_mean():
     """Within a tenth of the work, the same on one device and two; at first, and of few paths, 4096."""
     many = load(GROWTH | {"observe": {"digital": "S > 1.5"}, "ensemble": {"paths": 120_000}})

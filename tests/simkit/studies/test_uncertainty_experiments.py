@@ -18,6 +18,7 @@ from simkit.studies.experiments import UNUSED
 from simkit.studies.methods import NEVER_CHANGES, NO_INFLUENCE, ONLY_NOISE
 from simkit.studies.plan import load_uncertain
 from simkit.studies.simulations import simulated_design
+from simkit.studies.table import print_table, summary
 
 NOISY = """\
 constants:
@@ -37,6 +38,44 @@ initial: {x: 1}
 time: {t1: 1, steps: 8}
 uncertainty: {method: propagate, points: 1024}
 """
+
+
+EULER = """\
+constants: {x0: {uniform: [1, 3]}, k: {uniform: [0.5, 1.5]}}
+model: {ode: {x: -k*x}}
+initial: {x: x0}
+solver: Euler
+time: {t1: 1, steps: 4}
+uncertainty: {method: propagate, points: 64}
+"""
+
+
+def test_the_step_bias_at_the_centre_of_the_parameters_is_beside_the_measures():
+    """With x0 = 2 and k = 1 four Euler steps give 2 (3/4)^4 instead of 2/e, which no interval covers."""
+    dataset, file = uncertainty(EULER), io.StringIO()
+    bias, error = (float(dataset[key].sel(observable="x")) for key in ("step_bias", "step_bias_stderr"))
+    assert abs(bias - (2 * 0.75**4 - 2 / math.e)) < error < abs(bias)
+    print_table(dataset, file)
+    assert "x: step bias -0.1088 ± 0.0272, at the centre of the parameters; the intervals" in file.getvalue()
+    assert summary(dataset)["observables"]["x"]["step_bias"]["value"] == bias
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"model": {"type": "GBM", "mu": "k", "sigma": 0.2}, "initial": {"S": 1}, "solver": "ExactSampling"},
+        {
+            "model": {"reactions": {"decay": {"equation": "A -> 0", "rate": "k"}}},
+            "initial": {"A": 20},
+            "solver": "DirectMethod",
+        },
+    ],
+)
+def test_exact_methods_have_no_step_bias(change):
+    settings = {"uncertainty": {"method": "propagate", "points": 16, "paths": 4}, "ensemble": {"paths": 64}}
+    times = {"t1": 1} if "reactions" in change["model"] else {"t1": 1, "steps": 4}
+    dataset = uncertainty({"constants": {"k": {"uniform": [0.5, 1.5]}}, "time": times} | settings | change)
+    assert "step_bias" not in dataset
 
 
 @pytest.fixture(scope="module")
