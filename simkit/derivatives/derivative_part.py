@@ -11,7 +11,7 @@ from simkit_solvers.problems.directions import Release
 from simkit.derivatives.derivative_program import DerivativeProgram, Moves
 from simkit.derivatives.differences import COUPLED, shortest, step_of
 from simkit.derivatives.differentiated_run import DifferentiatedRun
-from simkit.derivatives.estimator import Errors, Part, Selection
+from simkit.derivatives.estimator import Errors, Part, Selection, mean_difference
 from simkit.derivatives.leaps import leaps_of_derivatives
 from simkit.derivatives.moments import Averages
 from simkit.derivatives.network_derivatives import coupled_differences
@@ -41,10 +41,7 @@ class CoupledPart(Part):
         if self.farther is None:
             return {}
         near, far = of_first_paths(self.ready()), of_first_paths(self.farther.ready())
-        return {
-            choice: np.abs(np.mean(far[i] - near[i], axis=1)) / (FARTHER**2 - 1)
-            for choice, i in self.derivatives
-        }
+        return {choice: mean_difference(far[i], near[i]) / (FARTHER**2 - 1) for choice, i in self.derivatives}
 
     def again(self, result: Averages, errors: Errors) -> "Part | None":
         too_long = [c for c, i in self.derivatives if np.any(errors.get(c, 0.0) > result.stderr[i])]

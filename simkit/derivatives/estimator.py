@@ -101,11 +101,17 @@ class Part:
         if self.finer is None:
             return {}
         coarse, fine = (of_first_paths(part.ready()) for part in (self, self.finer))
-        return {choice: np.abs(np.mean(coarse[i] - fine[i], axis=1)) for choice, i in self.finer.derivatives}
+        return {choice: mean_difference(coarse[i], fine[i]) for choice, i in self.finer.derivatives}
 
     def again(self, result: Averages, errors: Errors) -> "Part | None":
         """The derivatives whose steps are too long, once more; None where none are, or can be."""
         return None
+
+
+def mean_difference(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """How far apart two means over paths `(rows, paths)` are, without paths that failed in either."""
+    difference = one - other
+    return np.abs(np.mean(difference, axis=1, where=np.isfinite(difference).all(axis=0)))
 
 
 class AbstractEstimator(abc.ABC):

@@ -13,7 +13,7 @@ SETTINGS = {M_ARENA_MAX: 1, M_MMAP_MAX: 0, M_TRIM_THRESHOLD: 2**31 - 1, M_TOP_PA
 
 
 def reuse_freed_memory() -> bool:
-    """Let `malloc` keep up to 2 GiB of freed memory for this process; returns whether it does.
+    """Let `malloc` keep freed memory, up to the most in use, for this process; returns whether it does.
 
     Call it before threads start. It does nothing where the C library is not glibc.
     """

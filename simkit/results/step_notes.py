@@ -127,6 +127,11 @@ def _why_unknown(dataset: "xr.Dataset", failed: bool) -> str:
             "jumps are not split between halves of a step, and no longer steps meet all dates; take an even "
             "number of steps"
         )
+    if adaptive and dataset.attrs.get("kind") == "sde":
+        return (
+            "most steps are as long as first_step or the saved times allow, not as the tolerances do; "
+            "take smaller tolerances"
+        )
     if adaptive and not failed:
         precision = dataset.attrs["precision"]
         remedy = "precision: float64" if precision == "float32" else "a larger rtol"

@@ -139,6 +139,8 @@ def step_errors(
 
     `simulate` gives paths on each level of the bias run.
     """
+    if steps_are_capped(finished):
+        return StepErrors(dict.fromkeys(bias.orders, UNKNOWN), {}), 0.0
     result = _by_levels(finished, bias, simulate)
     without = [
         name for name in bias.orders if _says_little(result, name, _Last.of(name, finished.moments).size)
@@ -156,6 +158,16 @@ def step_errors(
     left_out = {name: again.left_out[name] for name in without if name in again.left_out}
     variances = {name: again.variances.get(name, UNKNOWN) for name in without if name in result.variances}
     return StepErrors(result.errors | errors, left_out, result.variances | variances), compile_s
+
+
+def steps_are_capped(finished: FinishedRun) -> bool:
+    """Whether most adaptive steps of stochastic paths are as long as the grid allows.
+
+    Other tolerances would not change these steps, nor show the error that they make.
+    """
+    simulation, grid = finished.simulation, finished.simulation.grid
+    adaptive = grid.tolerances is not None and isinstance(simulation.problem, AbstractSDE)
+    return adaptive and finished.steps < 2 * grid.fewest_steps
 
 
 def _says_little(result: StepErrors, name: str, size: float) -> bool:

@@ -1,5 +1,6 @@
 """The times of a run whose steps are as long as its tolerances allow."""
 
+import math
 from typing import ClassVar
 
 import equinox as eqx
@@ -55,3 +56,10 @@ class AdaptiveGrid(AbstractSavedTimes):
         self.t0, self.span = t0, t1 - t0
         self.tolerances, self.first_step = tolerances, first_step
         self.points, self.max_steps = points, max_steps
+
+    @property
+    def fewest_steps(self) -> int:
+        """Of a stochastic path, with no step longer than `first_step` or beyond a saved time."""
+        interval = float(self.span) / self.points
+        longest = interval if self.first_step is None else float(self.first_step)
+        return self.points * max(math.ceil(interval / longest - 1e-3), 1)

@@ -191,3 +191,16 @@ def test_a_value_that_jumps_is_neither_smoothed_nor_scored_without_noise():
         "the value jumps; no score: a score needs noise on a fixed grid; no smoothing: smoothing needs noise "
         "on a fixed grid"
     )
+
+
+def test_paths_that_fail_are_left_out_of_the_step_error_too():
+    """x' = a x² goes to infinity before t = 1 where x begins above 1."""
+    explodes = {
+        "model": {"ode": {"x": "a*x**2"}, "parameters": {"a": 1.0}},
+        "initial": {"x": {"uniform": [0, 1.02]}},
+        "time": {"t1": 1.0, "rtol": 1e-3, "atol": 1e-5},
+        "ensemble": {"paths": 256, "seed": 1, "failures": "exclude"},
+    }
+    result = simkit.sensitivity(explodes, wrt=["a"])
+    assert result.attrs["failed_paths"] > 0
+    assert np.isfinite(result["x_derivative_step_error"]).all()

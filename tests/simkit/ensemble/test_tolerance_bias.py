@@ -68,6 +68,22 @@ def test_z_of_stochastic_steps_counts_the_bias():
     assert abs(float(result["cube_z"])) < 4
 
 
+@pytest.mark.parametrize("longest", [{"first_step": 0.05}, {}])
+def test_steps_that_no_tolerance_chooses_leave_the_bias_unknown(longest):
+    """Twenty steps as long as `first_step`, or as the saved times allow, are the same at all tolerances."""
+    experiment = CUBE | {
+        "time": {"t1": 1, "rtol": 0.3, "atol": 0.3} | longest,
+        "save": {"points": 1 if longest else 20},
+    }
+    simulation = load(experiment)
+    result = run_ensemble(simulation)
+    assert np.isnan(result.bias["X"].bias)
+    file = io.StringIO()
+    print_table(to_dataset(simulation, result, {}), file)
+    line = "most steps are as long as first_step or the saved times allow, not as the tolerances do"
+    assert line in " ".join(file.getvalue().split())
+
+
 @pytest.mark.parametrize("solver", ["Tsit5", "Rodas5P"])
 def test_the_bias_of_ordinary_equations_covers_the_truth(solver):
     """Over tolerances, within three of its errors; and it says more than that there is an error."""
