@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float, Int, PyTree
 from simkit_solvers import self_adjoint
 
 
@@ -66,12 +68,28 @@ class PairSum(eqx.Module):
         return jax.lax.scan(column, zero, self.neighbours)[0]
 
 
-def pair_energy(potential: Callable, positions, neighbours, args=None, *, cutoff: float, box=None):
+def pair_energy(
+    potential: Callable,
+    positions: Float[ArrayLike, "dimensions particles"],
+    neighbours: Int[ArrayLike, "most particles"],
+    args: PyTree = None,
+    *,
+    cutoff: float,
+    box: Float[ArrayLike, " dimensions"] | None = None,
+) -> Float[Array, ""]:
     """The energy of all pairs nearer than `cutoff`, a scalar; all else is as for `pair_forces`."""
     return _energy(*_checked(potential, positions, neighbours, args, cutoff, box))
 
 
-def pair_forces(potential: Callable, positions, neighbours, args=None, *, cutoff: float, box=None):
+def pair_forces(
+    potential: Callable,
+    positions: Float[ArrayLike, "dimensions particles"],
+    neighbours: Int[ArrayLike, "most particles"],
+    args: PyTree = None,
+    *,
+    cutoff: float,
+    box: Float[ArrayLike, " dimensions"] | None = None,
+) -> Float[Array, "dimensions particles"]:
     r"""The force on each particle, `(dimensions, particles)`, the gradient of `-pair_energy`.
 
     `potential(r2, args)` is the energy of one pair at the squared distance `r2`, $\varphi$, written for JAX;

@@ -7,6 +7,7 @@ F'(x) and F'(x)F''(x), doi:10.1016/S0141-1195(82)80057-0.
 
 import dataclasses
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -85,7 +86,7 @@ class GradientReport:
 
 def check_gradient(
     function: Callable,
-    *args,
+    *args: Any,
     wrt: Positions = 0,
     directions: int | None = None,
     rtol: float | None = None,

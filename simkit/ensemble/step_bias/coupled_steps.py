@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 import jax
 import jax.numpy as jnp
 import numpy as np
+from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
 from simkit_solvers.methods.registry import samples_exactly, weak_order
 from simkit_solvers.problems.problem import AbstractSDE
 
@@ -166,8 +167,8 @@ def steps_are_capped(finished: FinishedRun) -> bool:
     Other tolerances would not change these steps, nor show the error that they make.
     """
     simulation, grid = finished.simulation, finished.simulation.grid
-    adaptive = grid.tolerances is not None and isinstance(simulation.problem, AbstractSDE)
-    return adaptive and finished.steps < 2 * grid.fewest_steps
+    stochastic = isinstance(simulation.problem, AbstractSDE)
+    return stochastic and isinstance(grid, AdaptiveGrid) and finished.steps < 2 * grid.fewest_steps
 
 
 def _says_little(result: StepErrors, name: str, size: float) -> bool:

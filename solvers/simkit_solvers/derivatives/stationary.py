@@ -19,6 +19,8 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
+from jaxtyping import Float
 
 BATCHES = 32  # of all paths together, at least: fewer make the standard error itself too uncertain
 
@@ -33,7 +35,12 @@ class StationaryDerivative(NamedTuple):
 
 
 def stationary_derivative(
-    values, scores, window: int, discard: int = 0, explicit=None, batches: int = BATCHES
+    values: Float[ArrayLike, "paths rows"],
+    scores: Float[ArrayLike, "paths rows"],
+    window: int,
+    discard: int = 0,
+    explicit: Float[ArrayLike, "paths rows"] | None = None,
+    batches: int = BATCHES,
 ) -> StationaryDerivative:
     r"""The derivative of a stationary average from rows of f and of the score Z at equal distances in time.
 

@@ -81,7 +81,7 @@ class AbstractTangentRun(AbstractRun):
     def stepped(self, carry: WithTangents, k: jax.Array, draw: Draw, words: JumpWords | None) -> WithTangents:
         """The path, its derivatives and the weights after step `k`; None for what the step makes zero."""
 
-    def step(self, carry, k, draw, words):
+    def step(self, carry: WithTangents, k: jax.Array, draw: Draw, words: JumpWords | None) -> WithTangents:
         after = self.stepped(carry, k, draw, words)
         pairs = zip(after.changes, carry.changes, strict=True)
         return after._replace(changes=tuple(padded(change, like, after.carry) for change, like in pairs))

@@ -98,7 +98,7 @@ class PathRun(AbstractRun):
     def prepared(self, start, draw, words):
         return self, start
 
-    def step(self, carry, k, draw, words):
+    def step(self, carry: PyTree, k: jax.Array, draw: Draw, words: JumpWords | None) -> PyTree:
         y, state, acc = carry
         acc = self.observer.driven(acc, k, draw)
         return self.finished(*self.advanced(y, state, k, draw), acc, k, words)

@@ -9,9 +9,10 @@ from collections.abc import Callable
 import jax
 from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
+from jaxtyping import Array, Float, PyTree
 
 
-def self_adjoint(apply: Callable, given, vector):
+def self_adjoint(apply: Callable, given: PyTree, vector: Float[Array, "..."]) -> Float[Array, "..."]:
     """`apply(given, vector)`, linear in the array `vector` and its own transpose, which is not checked.
 
     `given` is a pytree of arrays. Derivatives in it, and of any order, are those of the program `apply`.

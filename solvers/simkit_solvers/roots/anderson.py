@@ -7,6 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optimistix as optx
+from jaxtyping import PyTree
 
 from simkit_solvers.roots.picard import AbstractIteration, common_dtype, scaled_error, start_error
 
@@ -60,7 +61,9 @@ class Anderson(AbstractIteration):
         history = jax.tree.map(lambda x: jnp.zeros((self.depth, *x.shape), x.dtype), y)
         return _AndersonState(y, y, history, history, jnp.asarray(False), start_error(y))
 
-    def step(self, fn, y, args, options, state, tags):
+    def step(
+        self, fn: Callable, y: PyTree, args: PyTree, options: dict[str, Any], state: PyTree, tags: frozenset
+    ) -> tuple[PyTree, PyTree, PyTree]:
         g, aux = fn(y, args)
         f = jax.tree.map(jnp.subtract, g, y)
 

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import lineax as lx
 import optimistix as optx
+from jaxtyping import PyTree
 
 from simkit_solvers.roots.krylov import ScaledGMRES
 from simkit_solvers.roots.picard import common_dtype, scaled_error, size_of, start_error
@@ -47,7 +48,9 @@ class NewtonKrylov(optx.AbstractRootFinder):
         infinite = start_error(y)
         return _NewtonKrylovState(infinite, infinite, infinite)
 
-    def step(self, fn, y, args, options, state, tags):
+    def step(
+        self, fn: Callable, y: PyTree, args: PyTree, options: dict[str, Any], state: PyTree, tags: frozenset
+    ) -> tuple[PyTree, PyTree, PyTree]:
         f, product, aux = jax.linearize(lambda x: fn(x, args), y, has_aux=True)
         operator = lx.FunctionLinearOperator(product, jax.eval_shape(lambda: y), tags=tags)
         with jax.numpy_dtype_promotion("standard"):

@@ -45,7 +45,9 @@ class Picard(AbstractIteration):
     def init(self, fn, y, args, options, f_struct, aux_struct, tags):
         return IterationState(start_error(y))
 
-    def step(self, fn, y, args, options, state, tags):
+    def step(
+        self, fn: Callable, y: PyTree, args: PyTree, options: dict[str, Any], state: PyTree, tags: frozenset
+    ) -> tuple[PyTree, PyTree, PyTree]:
         g, aux = fn(y, args)
         f = jax.tree.map(jnp.subtract, g, y)
         new = jax.tree.map(lambda x, r: x + self.mixing * r, y, f)

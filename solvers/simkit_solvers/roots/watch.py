@@ -1,12 +1,14 @@
 """Iterations that stop when they diverge."""
 
 import abc
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optimistix as optx
+from jaxtyping import PyTree
 
 from simkit_solvers.numerics.delegated import delegated
 from simkit_solvers.roots.picard import common_dtype, size_of
@@ -42,7 +44,9 @@ class _Watched(eqx.Module):
         inner = self.solver.init(fn, y, args, options, f_struct, aux_struct, tags)
         return _WatchState(inner, zero + jnp.inf, zero, jnp.asarray(0))
 
-    def step(self, fn, y, args, options, state, tags):
+    def step(
+        self, fn: Callable, y: PyTree, args: PyTree, options: dict[str, Any], state: PyTree, tags: frozenset
+    ) -> tuple[PyTree, PyTree, PyTree]:
         """One step of the inner solver, which evaluates `fn` once; the residual is computed on the way."""
 
         def with_residual(y, args):
