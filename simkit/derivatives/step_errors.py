@@ -140,13 +140,8 @@ def _shorter(part: Part) -> Part | None:
 
 
 def _says_little(error: StepError | None, result: Averages, place: int) -> bool:
-    """Whether there is no estimate, or one whose error is larger than itself and matters."""
-    if error is None:
-        return False
-    if error.claim == "at least":
-        return True
     size, stderr = abs(result.mean[place][-1]), np.nan_to_num(result.stderr[place][-1])
-    return error.left_out > max(abs(error.bias), OF_VALUE * size, stderr)
+    return error is not None and error.says_little(max(OF_VALUE * size, stderr))
 
 
 def _values_on_levels(

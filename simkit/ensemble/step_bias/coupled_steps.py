@@ -10,8 +10,6 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
 from simkit_solvers.methods.registry import samples_exactly, weak_order
@@ -26,7 +24,7 @@ from simkit.ensemble.simulation import Simulation
 from simkit.ensemble.step_bias.bias_paths import BiasRun, Ends
 from simkit.ensemble.step_bias.leap_bias import leap_run
 from simkit.ensemble.step_bias.resolution import OF_VALUE
-from simkit.ensemble.step_bias.rounding import rounding_error
+from simkit.ensemble.step_bias.rounding import rounding_error, rounding_of_normals, scales_by_rate
 from simkit.ensemble.step_bias.step_error import NEAR, OF_TOLERANCES, StepError, step_error
 from simkit.ensemble.step_bias.step_levels import OtherGrid, approximate, levels
 from simkit.ensemble.work import devices_of, workers_on
@@ -143,9 +141,9 @@ def step_errors(
     if steps_are_capped(finished):
         return StepErrors(dict.fromkeys(bias.orders, UNKNOWN), {}), 0.0
     result = _by_levels(finished, bias, simulate)
-    without = [
-        name for name in bias.orders if _says_little(result, name, _Last.of(name, finished.moments).size)
-    ]
+    matters = {name: OF_VALUE * _Last.of(name, finished.moments).size for name in bias.orders}
+    known = {name: error for name, error in result.errors.items() if name not in result.left_out}
+    without = [name for name in bias.orders if name not in known or known[name].says_little(matters[name])]
     if bias.most == 1 and not {*without}.isdisjoint(finished.simulation.problem.State._fields):
         without = list(bias.orders)  # of one path, whose variables depend on each other
     shorter = bias_run(finished.simulation, shorter=True) if without else None
@@ -169,14 +167,6 @@ def steps_are_capped(finished: FinishedRun) -> bool:
     simulation, grid = finished.simulation, finished.simulation.grid
     stochastic = isinstance(simulation.problem, AbstractSDE)
     return stochastic and isinstance(grid, AdaptiveGrid) and finished.steps < 2 * grid.fewest_steps
-
-
-def _says_little(result: StepErrors, name: str, size: float) -> bool:
-    """Whether there is no estimate, or one whose error is larger than itself and matters."""
-    if name in result.left_out or name not in result.errors or result.errors[name].claim == "at least":
-        return True
-    error = result.errors[name]
-    return error.left_out > max(abs(error.bias), OF_VALUE * size)
 
 
 def _by_levels(finished: FinishedRun, bias: BiasRun, simulate: Sequence[Callable]) -> StepErrors:
@@ -221,26 +211,6 @@ def _by_levels(finished: FinishedRun, bias: BiasRun, simulate: Sequence[Callable
         return result
     more = bias.values(simulate, finished.ends, bias.paths, paths - bias.paths)
     return errors({name: np.concatenate([x, more[name]]) for name, x in values.items()})
-
-
-def scales_by_rate(simulation: Simulation, ends: Mapping[str, np.ndarray]) -> dict[str, float]:
-    """How far each variable of an ordinary equation would go at its last rate in the time of the run.
-
-    One that ends near zero was larger on the way, and so were its roundings.
-    """
-    problem, grid = simulation.problem, simulation.grid
-    if isinstance(problem, AbstractSDE) or grid.has_events:
-        return {}
-    span = grid.span if grid.steps is None else grid.dt * grid.steps
-    state = problem.State(*(jnp.asarray(ends[name], jnp.float64) for name in problem.State._fields))
-    rates = jax.vmap(lambda y: problem.drift(jnp.float64(grid.t0 + span), y))(state)
-    sizes = zip(problem.State._fields, rates, strict=True)
-    return {name: float(np.nan_to_num(np.median(np.abs(rate)))) * float(span) for name, rate in sizes}
-
-
-def rounding_of_normals(simulation: Simulation) -> float:
-    """That of the normals that make the increments of other steps, in programs that may round otherwise."""
-    return float(np.finfo(simulation.normals).eps) if isinstance(simulation.problem, AbstractSDE) else 0.0
 
 
 def unsure_order(simulation: Simulation) -> float:

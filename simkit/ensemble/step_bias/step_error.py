@@ -47,6 +47,10 @@ class StepError:
         """What the extrapolation leaves out."""
         return _leg(self.stderr, self.noise)
 
+    def says_little(self, matters: float) -> bool:
+        """Whether there is no estimate, or one whose error is larger than itself and than what `matters`."""
+        return self.claim == "at least" or self.left_out > max(abs(self.bias), matters)
+
 
 def step_error(
     values: np.ndarray, factors: Sequence[float], order: float, rounding: float = 0.0, unsure: float = 0.0
