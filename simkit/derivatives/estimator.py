@@ -111,7 +111,9 @@ class Part:
 def mean_difference(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     """How far apart two means over paths `(rows, paths)` are, without paths that failed in either."""
     difference = one - other
-    return np.abs(np.mean(difference, axis=1, where=np.isfinite(difference).all(axis=0)))
+    finite = np.isfinite(difference)
+    total, paths = np.where(finite, difference, 0).sum(axis=1), finite.sum(axis=1)
+    return np.abs(np.divide(total, paths, out=np.full(len(total), np.nan), where=paths > 0))
 
 
 class AbstractEstimator(abc.ABC):

@@ -37,10 +37,10 @@ def _compensates(simulation: Simulation) -> bool:
 def scales_by_rate(simulation: Simulation, ends: Mapping[str, np.ndarray]) -> dict[str, float]:
     """How far each variable of an ordinary equation would go at its last rate in the time of the run.
 
-    One that ends near zero was larger on the way, and so were its roundings.
+    One that ends near zero was larger on the way, and so were its roundings. Empty where not all are known.
     """
     problem, grid = simulation.problem, simulation.grid
-    if isinstance(problem, AbstractSDE) or grid.has_events:
+    if isinstance(problem, AbstractSDE) or grid.has_events or not {*problem.State._fields} <= ends.keys():
         return {}
     span = grid.span if grid.steps is None else grid.dt * grid.steps
     state = problem.State(*(jnp.asarray(ends[name], jnp.float64) for name in problem.State._fields))
