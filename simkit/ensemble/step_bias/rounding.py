@@ -35,18 +35,27 @@ def _compensates(simulation: Simulation) -> bool:
 
 
 def scales_by_rate(simulation: Simulation, ends: Mapping[str, np.ndarray]) -> dict[str, float]:
-    """How far each variable of an ordinary equation would go at its last rate in the time of the run.
+    r"""How far each variable of an ordinary equation goes at its last rate, before that changes.
 
-    One that ends near zero was larger on the way, and so were its roundings. Empty where not all are known.
+    A variable that ends near zero was larger on the way, and so were its roundings. Rates $f$ change in times
+    of $|f|/|J f|$, with the Jacobian J. Empty where not all variables are known.
     """
     problem, grid = simulation.problem, simulation.grid
     if isinstance(problem, AbstractSDE) or grid.has_events or not {*problem.State._fields} <= ends.keys():
         return {}
-    span = grid.span if grid.steps is None else grid.dt * grid.steps
-    state = problem.State(*(jnp.asarray(ends[name], jnp.float64) for name in problem.State._fields))
-    rates = jax.vmap(lambda y: problem.drift(jnp.float64(grid.t0 + span), y))(state)
-    sizes = zip(problem.State._fields, rates, strict=True)
-    return {name: float(np.nan_to_num(np.median(np.abs(rate)))) * float(span) for name, rate in sizes}
+    span = float(grid.span if grid.steps is None else grid.dt * grid.steps)
+
+    def sizes(y):
+        def rate(y):
+            return jnp.stack(problem.drift(jnp.float64(grid.t0 + span), problem.State(*y)))
+
+        f, change = jax.jvp(rate, (y,), (rate(y),))
+        return jnp.abs(f) * jnp.minimum(span, jnp.linalg.norm(f) / jnp.linalg.norm(change))
+
+    starts = jnp.stack([jnp.asarray(ends[name], jnp.float64) for name in problem.State._fields], 1)
+    return dict(
+        zip(problem.State._fields, np.nanmedian(jax.vmap(sizes)(starts), axis=0).tolist(), strict=True)
+    )
 
 
 def rounding_of_normals(simulation: Simulation) -> float:
