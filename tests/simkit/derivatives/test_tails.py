@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from simkit.derivatives.moments import Averages
 from simkit.derivatives.tails import grows, tail_of
 
 SEEDS = 40
@@ -127,3 +128,14 @@ def test_growth_decides_where_a_tail_is_in_doubt():
     assert doubtful > 3
     z = np.random.default_rng(0).standard_normal(4096)
     assert verdict(1.5 * z, z) == "reliable"  # it grows, and is a variance all the same
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_path_that_makes_most_of_the_variance_may_be_the_lowest(sign):
+    values = sign * np.append(np.random.default_rng(0).standard_normal(100), 30.0)
+    numbers = {"mean": values.mean(), "variance": values.var(ddof=1)}
+    numbers |= {"min": values.min(), "max": values.max()}
+    statistics = {f"0_{kind}": np.array([number]) for kind, number in numbers.items()}
+    averages = Averages([], [], [], np.array([]), [], statistics | {"n": np.array(len(values))})
+    squares = (values - values.mean()) ** 2
+    assert averages.largest_part(0) == pytest.approx(squares.max() / squares.sum())

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import simkit
 from simkit import InputError, load, plot_dataset
 from simkit.cli import app
-from simkit.ensemble.coupling import OnSums, claimed_order, strong_order
+from simkit.ensemble.coupling import OnSums, claimed_order, strong_error, strong_order
 from simkit.results.table import strong_order_notes
 
 GBM = {
@@ -94,6 +94,13 @@ def test_areas_of_long_steps_are_those_of_the_sums():
     halves = on_sums(HalvedNoise.of(seed_key(1), 5, True), 6).draws(1, 0, 0, 2)
     whole = on_sums(base, 6).draws(1, 0, 0, 1)[0]
     assert float(halves[0].W[0] + halves[1].W[0]) / 2**0.5 == pytest.approx(float(whole.W[0]))
+
+
+def test_strong_errors_of_many_samples_spread_as_their_standard_errors_say():
+    samples = np.random.default_rng(5).standard_normal((2000, 500))
+    errors, stderrs = np.array([strong_error(3 * sample) for sample in samples]).T
+    assert abs(errors.mean() - 3) < 0.01
+    assert errors.std() / stderrs.mean() == pytest.approx(1, abs=5 / np.sqrt(2 * len(samples)))
 
 
 @pytest.mark.parametrize("order", [0.5, 1.0, 1.5])

@@ -225,6 +225,7 @@ def test_a_mistake_of_the_file_is_told_once_and_of_no_variant():
         ("observe.loss: -x", r"variant b: has the observables: gain \(end\), loss \(end\), and a"),
         ("model.sde.y: -y, initial.y: 1", r"variant b: has the variables: x, y, and a has x"),
         ("time.t1: 2", r"variant b: runs from 0 to 2, and a from 0 to 1"),
+        ("save.quantiles: [0.1, 0.9]", r"variant b: has the quantiles: 0\.1, 0\.9, and a has 0\.05, "),
         ("save.points: 4", r"variant b: has so many saved times: 5, and a has 3"),
         (
             "observe.gain: {value: x + 2, early_exercise: {dates: 2}}",

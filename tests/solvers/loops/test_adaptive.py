@@ -76,6 +76,55 @@ def test_every_saved_row_is_as_accurate_as_the_tolerances_ask(name, exact):
         assert found.accepted >= POINTS / 2
 
 
+def test_a_solver_without_dense_output_of_its_order_steps_to_the_only_time_between_the_ends():
+    """There it is where a run that ends there is; a line between two steps would be off by 7e-6."""
+
+    def rows(t1, points):
+        grid = AdaptiveGrid(T0, t1, Tolerances(1e-4, 1e-4), first_step=0.01, points=points)
+        return integrate_adaptive(
+            Driven(), diffrax.ReversibleHeun(), as_state(jnp.float64, *START), grid, States()
+        ).rows
+
+    middle = (T0 + T1) / 2
+    np.testing.assert_allclose(rows(T1, 2)["x"][1], rows(middle, 1)["x"][1], rtol=1e-12)
+
+
+class JoltedState(NamedTuple):
+    x: Scalar
+
+
+class Jolted(AbstractODE):
+    """A slope that jumps."""
+
+    State = JoltedState
+
+    size: Scalar
+
+    def drift(self, t, y):
+        return JoltedState(x=jnp.where(t > 0.7, self.size, jnp.zeros_like(self.size)))
+
+
+def test_a_step_that_fails_and_cannot_be_shortened_ends_the_run():
+    """In float32 a step across the jump has one bit of the clock, and a controller would try it for ever."""
+    grid = AdaptiveGrid(0.0, 1.0, Tolerances(1e-6, 1e-6), max_steps=400)
+
+    @jax.jit
+    @jax.vmap
+    def jolted(size):
+        found = integrate_adaptive(
+            Jolted(size), diffrax.Tsit5(), JoltedState(jnp.zeros_like(size)), grid, States()
+        )
+        return found.accepted + found.rejected, found.rows["x"][-1]
+
+    sizes = jnp.geomspace(10, 1e6, 24, dtype=jnp.float32)
+    steps, ends = jolted(sizes)
+    passed = np.isfinite(ends)
+    assert passed[0]
+    assert not passed[-1]
+    np.testing.assert_allclose(ends[passed], 0.3 * sizes[passed], rtol=1e-4)
+    assert steps.max() < 150
+
+
 def test_times_tolerances_and_parameters_compile_nothing():
     traced = []
 

@@ -130,8 +130,9 @@ def test_halves_of_increments_are_a_brownian_bridge():
 
 
 @pytest.mark.parametrize("areas", [0, pytest.param(2, marks=pytest.mark.more)])
-def test_halves_are_standard_normal_and_independent(areas):
-    found = table(lambda path: HalvedNoise.of(seed_key(1), path), 2, areas, np.arange(2**15), 8)
+@pytest.mark.parametrize("noise_of", [HalvedNoise.of, HalvedNoise.twice])
+def test_halves_are_standard_normal_and_independent(noise_of, areas):
+    found = table(lambda path: noise_of(seed_key(1), path), 2, areas, np.arange(2**15), 8)
     assert dependence(found.reshape(len(found), -1)) < 1
     assert stats.kstest(found.ravel(), "norm").pvalue > 1e-6
 
