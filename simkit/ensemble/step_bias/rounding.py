@@ -50,12 +50,12 @@ def scales_by_rate(simulation: Simulation, ends: Mapping[str, np.ndarray]) -> di
             return jnp.stack(problem.drift(jnp.float64(grid.t0 + span), problem.State(*y)))
 
         f, change = jax.jvp(rate, (y,), (rate(y),))
-        return jnp.abs(f) * jnp.minimum(span, jnp.linalg.norm(f) / jnp.linalg.norm(change))
+        changes = jnp.linalg.norm(change) * span > jnp.linalg.norm(f)
+        time = jnp.where(changes, jnp.linalg.norm(f) / jnp.linalg.norm(change), span)
+        return jnp.nan_to_num(jnp.abs(f) * time)
 
     starts = jnp.stack([jnp.asarray(ends[name], jnp.float64) for name in problem.State._fields], 1)
-    return dict(
-        zip(problem.State._fields, np.nanmedian(jax.vmap(sizes)(starts), axis=0).tolist(), strict=True)
-    )
+    return dict(zip(problem.State._fields, np.median(jax.vmap(sizes)(starts), axis=0).tolist(), strict=True))
 
 
 def rounding_of_normals(simulation: Simulation) -> float:
