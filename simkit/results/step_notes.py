@@ -127,7 +127,7 @@ def _why_unknown(dataset: "xr.Dataset", failed: bool) -> str:
             "jumps are not split between halves of a step, and no longer steps meet all dates; take an even "
             "number of steps"
         )
-    if adaptive and dataset.attrs.get("kind") == "sde":
+    if adaptive and not failed and _steps_are_capped(dataset):
         return (
             "most steps are as long as first_step or the saved times allow, not as the tolerances do; "
             "take smaller tolerances"
@@ -137,6 +137,17 @@ def _why_unknown(dataset: "xr.Dataset", failed: bool) -> str:
         remedy = "precision: float64" if precision == "float32" else "a larger rtol"
         return f"there are no other tolerances below 1 that {precision} resolves; take {remedy}"
     return f"paths fail with other {'tolerances' if adaptive else 'leaps'}; a larger time.max_steps may help"
+
+
+def _steps_are_capped(dataset: "xr.Dataset") -> bool:
+    """Whether most steps of stochastic paths are as long as first_step or the saved times allow."""
+    from simkit_solvers import AdaptiveGrid, Tolerances
+
+    if dataset.attrs.get("kind") != "sde":
+        return False
+    t, tolerances = dataset["time"].values, Tolerances(dataset.attrs["rtol"], dataset.attrs["atol"])
+    grid = AdaptiveGrid(t[0], t[-1], tolerances, dataset.attrs.get("first_step"), len(t) - 1)
+    return dataset.attrs["accepted_steps_mean"] < 2 * grid.fewest_steps
 
 
 def _spread(dataset: "xr.Dataset", which: str) -> Iterable[str]:
