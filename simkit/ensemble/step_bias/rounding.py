@@ -47,7 +47,8 @@ def scales_by_rate(simulation: Simulation, ends: Mapping[str, np.ndarray]) -> di
 
     def sizes(y):
         def rate(y):
-            return jnp.stack(problem.drift(jnp.float64(grid.t0 + span), problem.State(*y)))
+            rates = problem.drift(jnp.float64(grid.t0 + span), problem.State(*y))
+            return jnp.stack([jnp.asarray(each, jnp.float64) for each in rates])  # also of whole numbers
 
         f, change = jax.jvp(rate, (y,), (rate(y),))
         changes = jnp.linalg.norm(change) * span > jnp.linalg.norm(f)

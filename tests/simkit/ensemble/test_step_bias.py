@@ -11,6 +11,7 @@ from dataset_examples import PROVENANCE, gbm
 from grids import factors
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from simkit_solvers import AbstractODE
 from typer.testing import CliRunner
 
 import simkit
@@ -170,6 +171,28 @@ def test_a_variable_that_ends_at_zero_has_the_rounding_of_its_way(steps):
     assert error.claim == "estimate"
     assert abs(value - error.bias + math.sin(math.pi)) < 2 * error.stderr
     assert error.stderr < 1e-12
+
+
+def test_a_rate_may_be_a_whole_number():
+    """Of a model whose drift is 1, and of an equation in the file."""
+    simulation = load(
+        {
+            "model": {"ode": {"x": 1}},
+            "initial": {"x": 0.0},
+            "solver": "Heun",
+            "time": {"t1": 1.0, "steps": 4},
+        }
+    )
+
+    class Drifting(AbstractODE):
+        State = simulation.problem.State
+
+        def drift(self, t, y):
+            return self.State(x=1)
+
+    for problem in (simulation.problem, Drifting()):
+        result = run_ensemble(dataclasses.replace(simulation, problem=problem))
+        assert abs(result.bias["x"].bias) <= 2 * result.bias["x"].stderr < 1e-14
 
 
 def test_one_path_has_no_z():
