@@ -241,6 +241,7 @@ STEEP = {  # each step of -50x multiplies by -1.27, and the derivative of y by x
 }
 
 
+@pytest.mark.more
 def test_a_derivative_that_its_step_bias_makes_ends_the_command_with_3(tmp_path):
     """The mean is 10 all the same: the derivative alone is marked and named, and the command fails."""
     file, target = tmp_path / "steep.yaml", tmp_path / "steep.nc"

@@ -57,6 +57,7 @@ def test_the_picture_shows_strong_errors_and_slopes_to_compare_them_with():
     assert_nothing_overlaps(plot_dataset(result))
 
 
+@pytest.mark.more
 def test_increments_of_longer_steps_are_sums_and_the_finest_are_as_ever():
     """x = W: all variants end where the finest does, and that is where it ends by itself."""
     brownian = {

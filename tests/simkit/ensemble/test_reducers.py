@@ -67,6 +67,7 @@ def assert_same_bits(one, other):
         assert one[key].tobytes() == other[key].tobytes(), key
 
 
+@pytest.mark.more
 def test_errors_of_variances_and_quantiles_are_the_spread_over_samples():
     """800 samples, of which every row is one, of laws whose variance and quantiles are known."""
     shape, rng = (800, 13, 64), np.random.default_rng(5)

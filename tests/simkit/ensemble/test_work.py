@@ -240,8 +240,8 @@ EULER = STOCHASTIC | {"solver": "EulerMaruyama", "observe": {"call": "maximum(S 
     [
         (simkit.run, EULER),
         (simkit.sensitivity, EULER),
-        (simkit.sensitivity, LEAPS),
-        (simkit.run, EXERCISED),
+        pytest.param(simkit.sensitivity, LEAPS, marks=pytest.mark.more),
+        pytest.param(simkit.run, EXERCISED, marks=pytest.mark.more),
         (simkit.uncertainty, STUDY),
     ],
     ids=["a run", "levels", "leaps", "early exercise", "a study"],

@@ -94,6 +94,7 @@ def test_step_biases_go_along():
     assert abs(float(result.root_bias)) > 1e-3
 
 
+@pytest.mark.more
 def test_without_an_estimate_of_a_mean_there_is_none():
     """Steps that are too long for X: a bound in place of a bias, and a mark."""
     stiff = {
@@ -116,6 +117,7 @@ def test_without_an_estimate_of_a_mean_there_is_none():
     assert not figures["derived"]["spread"]["resolved"] or figures["derived"]["spread"]["noticeable_bias"]
 
 
+@pytest.mark.more
 def test_table_json_csv_and_variants_show_them(tmp_path, capsys):
     simkit.run(MARKET, out=tmp_path / "found.csv")
     with (tmp_path / "found.csv").open() as file:

@@ -91,9 +91,8 @@ def stopped():
     return network, ImmigrationDeath.State(jnp.int32(200)), 1.6
 
 
-@pytest.mark.parametrize(
-    "make", [draining, *(pytest.param(make, marks=pytest.mark.more) for make in (tangled, stopped))]
-)
+@pytest.mark.more
+@pytest.mark.parametrize("make", [draining, tangled, stopped])
 def test_leaps_as_long_as_the_method_says_have_its_law(make):
     network, y0, end = make()
     method = TauLeaping(epsilon=0.9, critical=2)
@@ -116,7 +115,8 @@ def test_longer_leaps_are_those_of_a_larger_epsilon_where_counts_are_large():
     assert same_law(found.ends["C"][:, 0], rows["C"]) < 1e-9
 
 
-@pytest.mark.parametrize("make", [draining, pytest.param(stopped, marks=pytest.mark.more)])
+@pytest.mark.more
+@pytest.mark.parametrize("make", [draining, stopped])
 def test_scores_of_coupled_paths_are_those_of_the_method(make):
     """Their mean is 0, and their covariance with the ends a derivative; longer leaps have nearly the same."""
     network, y0, end = make()
