@@ -60,10 +60,10 @@ EPIDEMIC = {
 # Experiments, with paths in full and as a quick try. Those with the section of a study are studied.
 PROBLEMS = {
     "GBM, float32": (GBM | {"time": {"t1": 1.0, "steps": 1000}, "precision": "float32"}, 2**22, 2**14),
-    "Heston, float64": (HESTON | {"time": {"t1": 1.0, "steps": 200}}, 2**18, 2**12),
+    "Heston, float64": (HESTON | {"time": {"t1": 1.0, "steps": 200}}, 2**20, 2**12),
     "adaptive Van der Pol": (VAN_DER_POL | {"time": {"t1": 10.0, "rtol": 1e-6, "atol": 1e-8}}, 2**15, 2**12),
     "direct method": (IMMIGRATION | {"time": {"t1": 5.0}}, 2**16, 2**12),
-    "derivatives of GBM": (GREEKS | {"time": {"t1": 1.0, "steps": 252}}, 2**21, 2**12),
+    "derivatives of GBM": (GREEKS | {"time": {"t1": 1.0, "steps": 252}}, 2**23, 2**12),
     "Sobol study of an epidemic": (EPIDEMIC | {"time": {"t1": 100.0, "steps": 1000}}, 1, 1),
 }
 CHILD = "--runs"  # of experiments on standard input, one JSON a line; seconds on standard output

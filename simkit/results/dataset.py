@@ -11,6 +11,7 @@ from simkit_solvers.problems.reaction_network import view
 from simkit_solvers.problems.schedule import is_changed, model_of
 
 from simkit.ensemble.initial import differs_between_paths
+from simkit.ensemble.programs import Request, compiled
 from simkit.ensemble.reducers import STATISTICS
 from simkit.ensemble.simulation import EnsembleResult, Simulation
 from simkit.ensemble.stepping import stepping
@@ -87,9 +88,9 @@ def exact_moments(simulation: Simulation, times: np.ndarray) -> dict[str, dict[s
         problem, start = jax.tree.map(
             lambda leaf: np.asarray(leaf, np.float64), (problem, problem.State(**initial))
         )
-        since = times - times[0]
-        mean = jax.vmap(problem.exact_mean, (0, None))(since, start)
-        variance = jax.vmap(problem.exact_variance, (0, None))(since, start)
+        request = Request(_exact_moments, (problem, start, times - times[0]), quick=True)
+        (program,), _ = compiled(request)  # which is stored, as each operation by itself would not be
+        mean, variance = program(*request.arguments)
     moments = {"mean": mean._asdict(), "variance": variance._asdict()}
     if view(simulation.problem, simulation.grid.has_events) == "rate equation":
         del moments["variance"]  # which has none of the network's spread
@@ -98,6 +99,11 @@ def exact_moments(simulation: Simulation, times: np.ndarray) -> dict[str, dict[s
         for name in problem.State._fields
         if (known := {key: np.asarray(each[name]) for key, each in moments.items() if each[name] is not None})
     }
+
+
+def _exact_moments(model: AbstractExactMoments, start, times):
+    """Means and variances at each time: a program."""
+    return tuple(jax.vmap(f, (0, None))(times, start) for f in (model.exact_mean, model.exact_variance))
 
 
 def _statistics(quantity: RunQuantity) -> Variables:
