@@ -118,7 +118,10 @@ def report(
 
 
 def commit() -> str | None:
-    """The commit measured, and whether files but results differ from it; `None` outside a repository."""
+    """The commit measured, and whether files but results differ from it; `None` outside a repository.
+
+    The picture of `work_precision.py` is a result too.
+    """
     git = ["git", "-C", str(RESULTS)]
     try:
         name = subprocess.run(
@@ -126,7 +129,8 @@ def commit() -> str | None:
         )
     except (OSError, subprocess.CalledProcessError):
         return None
-    elsewhere = [*git, "diff", "--quiet", "HEAD", "--", ":/", ":(top,exclude)benchmarks/results"]
+    results = [":(top,exclude)benchmarks/results", ":(top,exclude)docs/images/work_precision.png"]
+    elsewhere = [*git, "diff", "--quiet", "HEAD", "--", ":/", *results]
     return name.stdout.strip() + ("-dirty" if subprocess.run(elsewhere).returncode else "")
 
 
