@@ -60,12 +60,12 @@ def _validate_uncertain(experiment: ExperimentFile, overrides: Overrides, as_jso
     print(f"{count}: {', '.join(loaded.distributions)} (method {loaded.settings.method})")
 
 
-def _check_place_of(output: str | None) -> None:
+def _check_place_of(output: Path | None) -> None:
     """Raise `OutputError` where a run could not write its dataset."""
     if output:
         from simkit.results.storage import check_place
 
-        check_place(Path(output))
+        check_place(output)
 
 
 def _about(simulation: "Simulation") -> dict[str, Any]:

@@ -48,8 +48,7 @@ def run(
         from simkit.results.storage import check_place
 
         loaded = load_variants(experiment, with_threads(overrides, threads), variant)
-        named = output_of(loaded)
-        target = out or (Path(named) if named else None)
+        target = out or output_of(loaded)
         refuse_paths(loaded, target)
         if dry_run:
             if target:

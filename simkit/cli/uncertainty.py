@@ -1,7 +1,5 @@
 """`simkit uncertainty`: which of the uncertain parameters matter, and what they do to the output."""
 
-from pathlib import Path
-
 from simkit.cli.failures import reported
 from simkit.cli.options import (
     AsJson,
@@ -39,8 +37,7 @@ def uncertainty(
         from simkit.studies.plan import load_uncertain
 
         loaded = load_uncertain(experiment, with_threads(overrides, threads))
-        named = output_of(loaded.simulation)
-        target = out or (Path(named) if named else None)
+        target = out or output_of(loaded.simulation)
         refuse_paths(loaded.simulation, target)
         outputs = Outputs.checked(target, no_plot, overwrite, quiet, as_json)
         with progress_bar(enabled=not (quiet or as_json)) as progress:

@@ -54,10 +54,10 @@ def on_steps(simulation: Simulation, level: OtherGrid) -> Simulation:
     own: Any = simulation.grid
     other = level.grid
 
-    def grid_of(bound: Any) -> Any:
+    def grid_of(grid: Any) -> Any:
         if other.steps is None:
-            return eqx.tree_at(lambda grid: grid.tolerances, bound, other.tolerances)
-        return Grid(bound.t0, bound.dt * (own.steps / other.steps), other.steps, other.steps)
+            return eqx.tree_at(lambda g: g.tolerances, grid, other.tolerances)
+        return Grid(grid.t0, grid.dt * (own.steps / other.steps), other.steps, other.steps)
 
     see = level.see if other.steps is not None else lambda observer: observer
     bind = _bind_on(simulation, grid_of, see)
@@ -71,8 +71,8 @@ def _bind_on(simulation: Simulation, grid_of: Callable, observer_of: Callable) -
     bind = binding_of(simulation)
 
     def bind_there(*given):
-        bound = bind(*given)
-        return bound._replace(observer=observer_of(bound.observer), grid=grid_of(bound.grid))
+        run = bind(*given)
+        return run._replace(observer=observer_of(run.observer), grid=grid_of(run.grid))
 
     return bind_there
 

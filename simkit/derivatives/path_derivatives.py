@@ -29,7 +29,7 @@ def check_density(paths: PathProgram, inputs: Run, move: Run, release: Release |
 
 def run_and_directions(paths: PathProgram, moves: Moves, path) -> tuple[tuple, list[Direction]]:
     """The run and the directions as the arguments of `integrate_with_tangents`."""
-    if not isinstance(paths.parts.tree.grid, Grid):
+    if not isinstance(paths.run.grid, Grid):
         raise TypeError("tangents are carried in the loop of a fixed grid only")
     return paths.prepared(moves.inputs, path), directions_of(paths, moves.inputs, moves.first, path)
 

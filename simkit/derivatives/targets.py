@@ -70,21 +70,21 @@ def binding_of(simulation: Simulation) -> Callable:
     return simulation.bind
 
 
-def _bound(simulation: Simulation, values: dict[str, Any]) -> Any:
-    """What depends on the targets; policies of early exercise stay as they are.
+def _run_at(simulation: Simulation, values: dict[str, Any]) -> Run:
+    """The run with these values of the targets; policies of early exercise stay as they are.
 
     A single place moves from where the constants put it, so that these move it too where both are targets.
     """
     bind = binding_of(simulation)
     places = {name: x - simulation.targets[name] for name, x in values.items() if "." in name}
-    bound = bind({name: x for name, x in values.items() if name not in places}, places)
+    run: Any = bind({name: x for name, x in values.items() if name not in places}, places)
     policies = simulation.observer.policies if isinstance(simulation.observer, Observer) else {}
-    return bound._replace(observer=dataclasses.replace(bound.observer, policies=policies))
+    return run._replace(observer=dataclasses.replace(run.observer, policies=policies))
 
 
 def numbers_at(simulation: Simulation, values: dict[str, Any]) -> Run:
     """The inputs of the run's program, in float64, with these values of the targets, traced ones too."""
-    return jax.tree.map(lambda x: jnp.asarray(x, jnp.float64), _bound(simulation, values).split()[1])
+    return jax.tree.map(lambda x: jnp.asarray(x, jnp.float64), _run_at(simulation, values).split()[1])
 
 
 def changes(
@@ -168,17 +168,17 @@ def is_in_range(simulation: Simulation, targets: Sequence[Target], steps: Sequen
     And whether there are such distributions, curves and correlations.
     """
     try:
-        bound = _bound(simulation, {t.name: t.value + step for t, step in zip(targets, steps, strict=True)})
+        run = _run_at(simulation, {t.name: t.value + step for t, step in zip(targets, steps, strict=True)})
     except ValueError:
         return False
-    ranges = ranges_of(bound.problem)
-    return all(ranges[name].admits(float(value)) for name, value in ranged_values(bound).items())
+    ranges = ranges_of(run.problem)
+    return all(ranges[name].admits(float(value)) for name, value in ranged_values(run).items())
 
 
 def shifted(simulation: Simulation, targets: Sequence[Target], steps: Sequence[float]) -> Run:
     """The inputs of the run's program with targets moved by so much."""
     values = {t.name: t.value + step for t, step in zip(targets, steps, strict=True)}
-    return inputs_of(simulation, _bound(simulation, values))
+    return inputs_of(simulation, _run_at(simulation, values))
 
 
 def program_of(simulation: Simulation, driver: Driver = CounterNoise.of) -> tuple[PathProgram, Run]:

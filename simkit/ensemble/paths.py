@@ -40,13 +40,13 @@ class PathProgram:
     precision, and all is traced, so that a derivative, a sweep or another seed compiles nothing anew.
 
     It gives a dictionary of arrays `(rows, leaves, lanes)`; on an adaptive grid also `ACCEPTED`, `REJECTED`
-    and `REACHED` with one row each, for a jump process `STATUS` as well. `parts` are those of the run without
-    the inputs' numbers; `initial` are the names of the initial values in their order.
+    and `REACHED` with one row each, for a jump process `STATUS` as well. `constants` is the run without the
+    inputs' numbers; `initial` are the names of the initial values in their order.
     `driver` makes a path's noise on a fixed grid of key, path and whether its normals are float64.
     The reverse pass of a fixed grid keeps about `reverse_bytes` of what its loop carries.
     """
 
-    parts: Static
+    constants: Static
     initial: tuple[str, ...]
     precision: str
     float64_normals: bool
@@ -83,23 +83,23 @@ class PathProgram:
     @property
     def stepping(self) -> AbstractStepping:
         """How its paths go on in time."""
-        return stepping(self.parts.tree.problem, self.parts.tree.grid)
+        return stepping(self.run.problem, self.run.grid)
 
     @property
-    def solver(self) -> Any:
-        """The solver, or the method of a jump process."""
-        return self.parts.tree.solver
+    def run(self) -> Run:
+        """The run without the inputs' numbers: `None` stands in their places."""
+        return self.constants.tree
 
     def combined(self, inputs: Run) -> Any:
         """The run with the inputs' numbers."""
-        whole = eqx.combine(inputs._replace(initial=None, key=None), self.parts.tree)
+        whole = eqx.combine(inputs._replace(initial=None, key=None), self.run)
         return whole._replace(initial=inputs.initial, key=inputs.key)
 
     def in_solvers_calculus(self, problem):
         """The problem as the solver integrates it."""
         if not (isinstance(problem, AbstractSDE) and self.convert):
             return problem
-        calculus = info_of(self.solver).calculus
+        calculus = info_of(self.run.solver).calculus
         return problem if calculus is None else in_calculus(problem, calculus)
 
     def prepared(self, inputs: Run, path) -> tuple:
@@ -107,7 +107,7 @@ class PathProgram:
         run = self.combined(inputs)
         y0 = self.start(inputs, run.problem, path)
         noise = self.stepping.noise(self, inputs, path)
-        return self.in_solvers_calculus(run.problem), self.solver, y0, run.grid, noise, run.observer
+        return self.in_solvers_calculus(run.problem), run.solver, y0, run.grid, noise, run.observer
 
     def start(self, inputs: Run, problem, path):
         """The initial state of a path."""
@@ -136,7 +136,7 @@ class PathProgram:
 
         Raises `ValueError` where the grid is not fixed: what adaptive steps keep is diffrax's own choice.
         """
-        grid = self.parts.tree.grid
+        grid = self.run.grid
         if not isinstance(grid, Grid):
             raise ValueError(
                 f"reverse_pass: says what the steps of a fixed grid keep, and this is {type(grid).__name__}; "

@@ -32,14 +32,14 @@ def ranges_of(problem: AbstractODE) -> dict[str, Parameter]:
     return ranges
 
 
-def ranged_values(bound: Run) -> dict[str, Any]:
-    """The values of a bound run that have ranges, traced ones too; of initial values the least.
+def ranged_values(run: Run) -> dict[str, Any]:
+    """The values of a run that have ranges, traced ones too; of initial values the least.
 
     A normal distribution, which has no least value, is left out.
     """
-    model, initial = model_of(bound.problem), numbers_of(bound.initial)
+    model, initial = model_of(run.problem), numbers_of(run.initial)
     values = {}
-    for name in ranges_of(bound.problem):
+    for name in ranges_of(run.problem):
         if name == CORRELATIONS:
             values[name] = _least_eigenvalue(model)
             continue

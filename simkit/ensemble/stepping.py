@@ -90,7 +90,7 @@ class FixedSteps(AbstractStepping):
     remedy = "Take more steps or another solver"
 
     def noise(self, program, inputs, path):
-        stochastic = isinstance(program.parts.tree.problem, AbstractSDE)
+        stochastic = isinstance(program.run.problem, AbstractSDE)
         return program.driver(inputs.key, path, program.float64_normals) if stochastic else None
 
     def rows(self, program, inputs, path, memory):

@@ -236,9 +236,10 @@ def keeps_unresolved(loaded: Simulation | Variants) -> bool:
     return all(experiment.ensemble.unresolved == "keep" for experiment in experiments_of(loaded))
 
 
-def output_of(loaded: Simulation | Variants) -> str | None:
+def output_of(loaded: Simulation | Variants) -> Path | None:
     """Where the file says that the dataset goes."""
-    return experiments_of(loaded)[0].output
+    output = experiments_of(loaded)[0].output
+    return None if output is None else Path(output)
 
 
 def refuse_paths(loaded: Simulation | Variants, target: str | os.PathLike | None) -> None:

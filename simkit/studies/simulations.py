@@ -105,8 +105,8 @@ def bindings(simulation: Simulation, inputs: Run, parameters: tuple[str, ...]) -
     varying = traced_in(parameters)
 
     def numbers(point):
-        bound = leaves({name: point[i] for i, name in enumerate(parameters)})
-        return [jnp.asarray(bound[i], own[i].dtype) for i in varying]
+        moved = leaves({name: point[i] for i, name in enumerate(parameters)})
+        return [jnp.asarray(moved[i], own[i].dtype) for i in varying]
 
     return Bindings(numbers, varying, tuple(name for name in parameters if not traced_in((name,))))
 
@@ -175,21 +175,17 @@ class SimulatedDesign:
         (run,), _ = compiled(Request(self.jobs, (self.inputs, first), devices_of(self.simulation)))
 
         def work(unit: tuple[int, Lanes]):
-            return unit[0], run(self.inputs, unit[1])
+            result = run(self.inputs, unit[1])
+            return unit[0], jax.tree.map(lambda x: np.asarray(x, np.float64).reshape(len(x), -1), result)
 
         units = ((start, lanes(start) if start else first) for start in plan.firsts())
-        values, slopes = ({name: [] for name in self.jobs.names} for _ in range(2))
-        for start, (last, changes) in in_order(work, units, workers):
-            left = min(plan.paths, len(ids) - start)
-            for name in self.jobs.names:
-                values[name].append(np.asarray(last[name], np.float64).reshape(-1)[:left])
-                if changes is not None:
-                    flat = np.asarray(changes[name], np.float64).reshape(self.jobs.directions, -1)
-                    slopes[name].append(flat[:, :left])
+        chunks = []
+        for start, result in in_order(work, units, workers):
+            chunks.append(result)
             if self.progress is not None:
-                self.progress(start + left, len(ids))
-        joined = {name: np.concatenate(parts, -1) for name, parts in slopes.items() if parts}
-        return {name: np.concatenate(parts) for name, parts in values.items()}, joined
+                self.progress(min(start + plan.paths, len(ids)), len(ids))
+        last, slopes = jax.tree.map(lambda *each: np.concatenate(each, -1)[:, : len(ids)], *chunks)
+        return {name: x[0] for name, x in last.items()}, slopes or {}
 
     def _lanes(self, plan: Chunks, points: np.ndarray, ids: np.ndarray, start: int) -> Lanes:
         """The lanes of a chunk; those beyond the last repeat it."""
@@ -234,6 +230,6 @@ def simulated_design(
     """How a study evaluates the last values of the quantities `names`."""
     with jax.enable_x64(True):
         program, inputs = path_program(simulation, simulation.grid)
-        bound = bindings(simulation, inputs, parameters)
-    jobs = DesignProgram(program, names, bound.varying, len(parameters) if gradient else 0)
-    return SimulatedDesign(simulation, parameters, paths, replicates, keep, progress, jobs, inputs, bound)
+        binding = bindings(simulation, inputs, parameters)
+    jobs = DesignProgram(program, names, binding.varying, len(parameters) if gradient else 0)
+    return SimulatedDesign(simulation, parameters, paths, replicates, keep, progress, jobs, inputs, binding)

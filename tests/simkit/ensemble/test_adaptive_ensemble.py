@@ -11,9 +11,11 @@ from user_code import user_jit
 
 import simkit
 from simkit import NumericalError, load
+from simkit.ensemble.accumulator import Accumulator
 from simkit.ensemble.chunks import LEAF, path_ids
 from simkit.ensemble.paths import path_program
 from simkit.ensemble.run import run_ensemble
+from simkit.ensemble.simulation import StepCounts
 from simkit.ensemble.sizes import estimate, estimate_text
 from simkit.results.table import closing_line, summary
 
@@ -74,6 +76,14 @@ def test_what_it_took_is_reported():
     lines = estimate_text(estimate(load(VAN_DER_POL))).splitlines()
     assert lines[0] == "2,148 paths x at most 65,536 adaptive steps, rtol 1e-05, atol 1e-07"
     assert lines[1] == "saved times: 4"
+
+
+def test_the_most_steps_of_a_path_may_be_in_any_chunk():
+    """The last lane of the second chunk is none of the three paths."""
+    accumulator = Accumulator(dataclasses.replace(load(VAN_DER_POL), paths=3), {}, {}, 0)
+    for first, accepted, rejected in ((0, [4, 9], [0, 1]), (2, [5, 80], [2, 70])):
+        accumulator.add_chunk(first, (), {"taken": accepted, "refused": rejected}, {}, [False, False])
+    assert accumulator.step_counts("taken", "refused") == StepCounts(18 / 3, 9, 3 / 3, 2)
 
 
 DOUBLE_WELL = {

@@ -364,6 +364,12 @@ def test_a_bound_leaves_less_of_a_mean_than_an_estimate(claim, part, kind, size,
     assert judged.steps > 100
 
 
+@pytest.mark.parametrize(("bias", "kind"), [(0.99, "resolved"), (1.01, "noticeable")])
+def test_a_step_bias_is_sure_from_five_standard_errors_on(bias, kind):
+    """Errors of 0.12 and 0.16 are 0.2 together; the bias is a tenth of the mean."""
+    assert resolution(StepError(bias, 0.16, 0.16, "estimate", 1.0), 10.0, 0.0, 0.12, 100).kind == kind
+
+
 def test_a_mean_that_its_step_bias_makes_ends_the_command_with_3(tmp_path):
     """Each step of -50x multiplies by -1.27: the results are there, marked, and the command fails."""
     target = tmp_path / "x.nc"
